@@ -1,5 +1,5 @@
-//! Any bytes behind any link layer and any headers of the tables: no panic, offsets within the bytes, the shortcut
-//! agrees with the layers, and an explanation with both.
+//! Decodes any bytes after any link layer and any headers of the tables. It must not panic, offsets
+//! must lie within the bytes, and the fast path, the layers and the explanation must agree.
 #![no_main]
 
 use std::sync::LazyLock;
@@ -18,8 +18,8 @@ static CUSTOM: LazyLock<CustomEncapsulations> = LazyLock::new(|| {
     custom
 });
 
-/// Puts a header of the table in front of what it carries, with what announces it. Lengths and checksums are left to the
-/// fuzzer.
+/// Puts a header of the table before its payload, with the fields that announce it. The fuzzer
+/// mutates lengths and checksums.
 fn wrap(entry: &Encapsulation, which: u8, inner: &[u8]) -> Vec<u8> {
     let example = &entry.examples[usize::from(which) % entry.examples.len()];
     let body = [example.header, inner, example.trailer].concat();
@@ -43,8 +43,9 @@ fn wrap(entry: &Encapsulation, which: u8, inner: &[u8]) -> Vec<u8> {
 }
 
 fuzz_target!(|data: &[u8]| {
-    // The first byte chooses the link layer, the second one the options, the third one how many headers of the tables the
-    // frame begins with; two bytes choose each of them. The rest is what they carry.
+    // The first byte chooses the link layer, the second one the options, and the third one how many
+    // headers of the tables the frame begins with. Two bytes choose each header. The rest is the
+    // payload.
     let Some((&[which, choice, depth], mut rest)) = data.split_first_chunk() else { return };
     let link = LINKS[usize::from(which) % LINKS.len()];
     let mut options =

@@ -1,12 +1,14 @@
-//! Any application, with a simulated cache of connection state beside it [TCBCACHE §3.1].
+//! Runs any application with a simulated cache of connection state beside it [TCBCACHE §3.1].
 //!
-//! Each TCP packet is an access to the cache, in the order in which the worker sees them. What the application within
-//! does is not changed. Accesses are taken in by the thousand; the counts are handed over when the application is
-//! dropped, so nothing is shared while packets flow.
+//! Each TCP packet is one access to the cache, in the order in which the worker sees packets. The
+//! wrapped application behaves as without the cache. The probe collects accesses by the thousand
+//! before it simulates them, and adds its counts to the run's when it is dropped, so it shares
+//! nothing while packets flow.
 //!
-//! Sessions that have the same address and port one after the other are told apart within a record of the application. Where
-//! it ends a record, as [`Accounting`](crate::Accounting) does where such a session begins, or an idle timeout does, the next
-//! record's first session has the key of this one's first.
+//! Within a record of the application the probe distinguishes consecutive sessions of the same
+//! address and port. Where the application ends a record, as [`Accounting`](crate::Accounting) does
+//! at a new session, or the idle timeout ends it, the next record's first session has the same key
+//! as this record's first.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -15,15 +17,15 @@ use flowloom_packet::PacketView;
 use flowloom_tcb_cache::wire::{Closing, Seen, TCP, is_from_client, session_key};
 use flowloom_tcb_cache::{Access, Counts, Simulator};
 
-/// Accesses that are collected before the cache takes them in.
+/// Accesses that are collected before the cache processes them.
 const BATCH: usize = 1024;
 
-/// Where the probes of a run leave their counts: one entry a worker.
+/// The counts of all probes of a run: one entry per worker.
 #[derive(Clone, Debug, Default)]
 pub struct ProbeCounts(Arc<Mutex<Vec<Counts>>>);
 
 impl ProbeCounts {
-    /// Returns the sum over all workers whose application has been dropped, and how many these are.
+    /// Returns the sum over all workers whose application has been dropped, and their number.
     #[must_use]
     pub fn total(&self) -> (Counts, usize) {
         let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -31,7 +33,7 @@ impl ProbeCounts {
     }
 }
 
-/// What a probed flow keeps: the application's state, and how far the session's end has come.
+/// The state of a probed flow: the application's state, and how far the session has ended.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Probed<F> {
     inner: F,
@@ -39,7 +41,7 @@ pub struct Probed<F> {
 }
 
 impl<F> Probed<F> {
-    /// Returns what the application within keeps.
+    /// Returns the state of the wrapped application.
     pub fn inner(&self) -> &F {
         &self.inner
     }
@@ -53,7 +55,7 @@ impl<F: FlowState> FlowState for Probed<F> {
     }
 }
 
-/// Runs an application, and a simulated cache on the packets it sees.
+/// An application with a simulated cache of the packets it sees.
 #[derive(Debug)]
 pub struct CacheProbe<A> {
     inner: A,
@@ -64,7 +66,8 @@ pub struct CacheProbe<A> {
 }
 
 impl<A: App> CacheProbe<A> {
-    /// Returns `inner` with a cache beside it, which leaves its counts in `counts` when it is dropped.
+    /// Returns `inner` with a cache beside it. The probe adds its counts to `counts` when it is
+    /// dropped.
     #[must_use]
     pub fn new(inner: A, cache: Box<dyn Simulator>, counts: ProbeCounts) -> Self {
         Self { inner, cache, batch: Vec::with_capacity(BATCH), origin_ns: None, counts }

@@ -1,4 +1,4 @@
-//! Accepted packets as a capture file.
+//! Writes accepted packets to a capture file.
 
 use std::io::{self, Write};
 
@@ -6,7 +6,7 @@ use flowloom_engine::{PacketSink, Released, SinkError};
 use flowloom_packet::LinkType;
 use flowloom_traffic::write::{Interface, PcapngWriter};
 
-/// Writes each packet it is given to a pcapng file, nanosecond times, one interface for each link type.
+/// Writes packets to a pcapng file with times in nanoseconds. Each link type has an interface.
 ///
 /// # Examples
 ///
@@ -30,20 +30,21 @@ pub struct CaptureSink<W> {
 
 #[derive(Debug)]
 enum State<W> {
-    /// Nothing was written: the first link type is not known yet.
+    /// Nothing was written yet, because the first link type is not known.
     Empty(W),
     Open(PcapngWriter<W>),
-    /// Finished, or broken on the way.
+    /// Finished, or failed.
     Closed,
 }
 
 impl<W: Write> CaptureSink<W> {
-    /// Returns a sink into `inner`. Give it a buffer: it is written to three times a packet.
+    /// Returns a sink that writes to `inner`. Pass a buffered writer: the sink writes three times
+    /// per packet.
     pub fn new(inner: W) -> Self {
         Self { state: State::Empty(inner), links: Vec::new() }
     }
 
-    /// Returns the writer, and the index of the interface of a link type.
+    /// Returns the writer, and the interface index of a link type.
     fn open(&mut self, link: LinkType) -> io::Result<(&mut PcapngWriter<W>, usize)> {
         let interface = Interface { link, snaplen_bytes: 0, name: None };
         let known = self.links.iter().position(|known| *known == link);
@@ -75,7 +76,8 @@ impl<W: Write> PacketSink for CaptureSink<W> {
         written.map_err(|error| SinkError(Box::new(error)))
     }
 
-    /// Writes out what is buffered: whoever reads the file sees all packets that were taken. Before the first there is nothing to see.
+    /// Writes out buffered packets, so that a reader of the file sees all packets taken so far. The
+    /// file stays empty before the first packet.
     fn flush(&mut self) -> Result<(), SinkError> {
         match &mut self.state {
             State::Open(writer) => writer.flush().map_err(|error| SinkError(Box::new(error))),
@@ -83,7 +85,8 @@ impl<W: Write> PacketSink for CaptureSink<W> {
         }
     }
 
-    /// Writes out what is buffered; a file without packets gets an interface for Ethernet, so that it can be read.
+    /// Writes out buffered packets. A file without packets gets an Ethernet interface, so that
+    /// readers accept it.
     fn finish(&mut self) -> Result<(), SinkError> {
         let finished = self.open(self.links.first().copied().unwrap_or(LinkType::ETHERNET)).map(|_| ());
         let state = std::mem::replace(&mut self.state, State::Closed);
@@ -161,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_disk_is_told() {
+    fn a_full_disk_is_an_error() {
         struct Full;
         impl Write for Full {
             fn write(&mut self, _: &[u8]) -> io::Result<usize> {

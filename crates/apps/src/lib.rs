@@ -1,20 +1,20 @@
-//! What a worker does with a packet of a known flow.
+//! Applications for `flowloom-engine`: what a worker does with a packet of a known flow.
 //!
-//! | application | keeps per flow | for |
+//! | application | state per flow | purpose |
 //! | --- | --- | --- |
-//! | [`Null`] | nothing | the cost of everything else |
+//! | [`Null`] | nothing | measures the cost of the engine |
 //! | [`TcpTracker`] | packets, bytes, times, flags per direction, TCP state | flow accounting, connection tracking |
 //! | [`Firewall`] | the verdict, the rule that gave it, packets and bytes accepted and denied | first-match rules, replaced while packets flow |
 //! | [`Accounting`] | times, packets, bytes, flags per direction, in records that end by timeouts | NetFlow-like accounting |
-//! | [`L7Filter`] | the protocol's name, or how far its first packets were scanned | what the traffic is |
-//! | [`CacheProbe`] | how far a session's end has come, and what the application within keeps | a simulated cache beside a run |
+//! | [`L7Filter`] | the protocol's name, or how far its first packets were scanned | identifying protocols |
+//! | [`CacheProbe`] | how far a session has ended, and the wrapped application's state | simulating a cache beside a run |
 //!
-//! Where accepted packets go: [`CaptureSink`] writes them to a capture file. Runs, rules and patterns are those of [`engine`],
-//! [`classifier`] and [`dpi`].
+//! [`CaptureSink`] writes accepted packets to a capture file. Runs, rules and patterns come from
+//! [`engine`], [`classifier`] and [`dpi`].
 //!
 //! # Examples
 //!
-//! The connections of generated traffic, in this thread:
+//! The TCP connections of generated traffic, on this thread:
 //!
 //! ```
 //! use flowloom_apps::engine::flow_table::{LineHash, LineHashConfig};
@@ -23,12 +23,14 @@
 //! use flowloom_apps::{TcpState, TcpTracker};
 //! use flowloom_traffic::synth::{Generated, Mix, MixConfig};
 //!
-//! // Of a capture it would be CaptureSet::open.
-//! let mut source = Generated::new(Mix::new(MixConfig { flows: 400, packets: 6000, ..MixConfig::default() })?);
+//! // `CaptureSet::open` opens captures instead.
+//! let mix = MixConfig { flows: 400, packets: 6000, ..MixConfig::default() };
+//! let mut source = Generated::new(Mix::new(mix)?);
 //! let config = EngineConfig::new(Layout::Inline);
 //! let mut policy = DirectHash::new(WorkerCount::new(1)?);
 //! let table = |_| LineHash::try_new(&LineHashConfig::for_flows(10_000));
-//! let report = run(&config, &mut source, &mut policy, table, |_| TcpTracker, &Control::default())?;
+//! let (app, control) = (|_| TcpTracker, Control::default());
+//! let report = run(&config, &mut source, &mut policy, table, app, &control)?;
 //! let mut connections = 0;
 //! for record in &report.flows {
 //!     if record.state.state() != TcpState::NotTcp {
@@ -47,7 +49,7 @@ pub mod firewall;
 pub mod l7_filter;
 pub mod null;
 pub mod save_state;
-pub mod source_way;
+pub mod source_direction;
 pub mod tcp_tracker;
 
 pub use flowloom_classifier as classifier;
@@ -63,7 +65,7 @@ pub use firewall::Firewall;
 pub use l7_filter::{L7Error, L7Filter, L7Flow, L7Options, L7Plan, L7State, L7Totals};
 pub use null::{NoState, Null};
 pub use save_state::SaveState;
-pub use source_way::SourceWay;
+pub use source_direction::SourceDirection;
 pub use tcp_tracker::{TcpFlow, TcpState, TcpTracker};
 
 #[cfg(doctest)]

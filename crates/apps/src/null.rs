@@ -1,11 +1,11 @@
-//! No work at all: what is left is the cost of the path.
+//! An application that does nothing, to measure the cost of everything else.
 
 use flowloom_engine::{App, Composed, FlowState, FlowValue, Verdict};
 use flowloom_packet::PacketView;
 
 use crate::save_state::SaveState;
 
-/// Looks at nothing and accepts everything.
+/// Accepts every packet without looking at it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Null;
 

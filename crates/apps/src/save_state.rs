@@ -2,23 +2,23 @@
 
 use flowloom_engine::FlowState;
 
-/// A flow state that a fixed number of bytes holds, the same on every machine.
+/// A flow state with an encoding of a fixed number of bytes, the same on every machine.
 pub trait SaveState: FlowState {
-    /// The number of bytes.
+    /// The number of bytes of the encoding.
     const BYTES: usize;
 
-    /// Appends the bytes.
+    /// Appends the encoding.
     fn save(&self, out: &mut Vec<u8>);
 
-    /// Returns the state that [`BYTES`](Self::BYTES) bytes hold; `None` where they hold none.
+    /// Decodes [`BYTES`](Self::BYTES) bytes. Returns `None` if they are no valid encoding.
     fn load(bytes: &[u8]) -> Option<Self>;
 }
 
-/// Reads little-endian words from the front of `bytes`.
+/// Reads little-endian words from the beginning of `bytes`.
 pub(crate) fn words<const N: usize>(bytes: &[u8]) -> Option<([u64; N], &[u8])> {
-    let (front, rest) = bytes.split_at_checked(8 * N)?;
+    let (head, rest) = bytes.split_at_checked(8 * N)?;
     let mut words = [0; N];
-    for (word, bytes) in words.iter_mut().zip(front.chunks_exact(8)) {
+    for (word, bytes) in words.iter_mut().zip(head.chunks_exact(8)) {
         *word = u64::from_le_bytes(bytes.try_into().ok()?);
     }
     Some((words, rest))

@@ -1,4 +1,5 @@
-//! Flow accounting and connection state: packets, bytes, times and TCP flags, per direction.
+//! Connection tracking: packets, bytes, times and TCP flags per direction, and the state of the
+//! connection.
 
 use flowloom_engine::{App, Composed, FlowState, FlowValue, Verdict};
 use flowloom_flow_key::Direction;
@@ -15,26 +16,26 @@ const ACK: u16 = 16;
 const TCP: u8 = 6;
 const SYN_ACK_FIN_FLAGS: u16 = SYN | ACK | FIN;
 
-/// Where a TCP connection stands.
+/// The state of a TCP connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum TcpState {
     /// The flow is not TCP.
     #[default]
     NotTcp,
-    /// Packets of a connection whose opening was not seen.
+    /// The opening of the connection was not captured.
     Midstream,
     /// A SYN was seen.
     SynSent,
     /// A SYN and its answer were seen.
     SynReceived,
-    /// Opened by a whole handshake.
+    /// The handshake was complete.
     Established,
     /// One side has sent FIN.
     HalfClosed,
     /// Both sides have sent FIN.
     Closed,
-    /// Ended by RST.
+    /// An RST ended the connection.
     Reset,
 }
 
@@ -50,7 +51,7 @@ impl TcpState {
         Self::Reset,
     ];
 
-    /// Returns the state's name in flow files.
+    /// Returns the name that flow files use.
     pub fn name(self) -> &'static str {
         match self {
             Self::NotTcp => "-",
@@ -64,7 +65,8 @@ impl TcpState {
         }
     }
 
-    /// Returns the state after a packet with `flags`, where `other_fin` says whether the other direction has sent FIN.
+    /// Returns the state after a packet with `flags`. `other_fin` is set if the other direction has
+    /// sent FIN.
     #[must_use]
     fn after(self, flags: u16, other_fin: bool) -> Self {
         if flags & RST != 0 {
@@ -73,7 +75,7 @@ impl TcpState {
         if flags & SYN != 0 {
             return match self {
                 _ if flags & ACK == 0 => Self::SynSent, // Opens, or opens again on the same ports.
-                // An answer, also one whose question was not seen.
+                // An answer, even if its SYN was not captured.
                 Self::SynSent | Self::NotTcp | Self::Midstream => Self::SynReceived,
                 state => state,
             };
@@ -93,7 +95,7 @@ impl TcpState {
     }
 }
 
-/// What is kept of a flow: one cache line.
+/// The tracker's state of a flow: one cache line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct TcpFlow {
@@ -104,25 +106,25 @@ pub struct TcpFlow {
     order: u64,
     flags: [u16; 2],
     state: TcpState,
-    /// Bits 0 and 1: which directions have sent FIN since the connection was last opened. The others are what
-    /// composing needs beside the state.
+    /// Bits 0 and 1 mark the directions that have sent FIN since the connection was last opened.
+    /// Composing needs the other bits beside the state.
     facts: u8,
     initiator: Initiator,
 }
 
-/// A SYN without ACK was seen: the state does not depend on what came before it.
+/// A SYN without ACK was seen, so the state does not depend on earlier packets.
 const OPENED: u8 = 1 << 2;
-/// Since then, an ACK without SYN, FIN and RST was seen.
+/// An ACK without SYN, FIN and RST was seen since then.
 const ACKED: u8 = 1 << 3;
-/// Since then, a packet with SYN, ACK and FIN was seen, which the state does not tell.
+/// A packet with SYN, ACK and FIN was seen since then, which the state does not show.
 const SYN_ACK_FIN: u8 = 1 << 4;
-/// The factor of the order digest, odd, so that no digest is lost by a multiplication.
+/// The factor of the order digest. It is odd, so that a multiplication loses no digest.
 const ORDER: u64 = 0x9E37_79B9_7F4A_7C15;
 
 const _: () = assert!(size_of::<TcpFlow>() == 64, "a flow's counters fill the line behind its key");
 
 impl TcpFlow {
-    /// Returns the packets from the low endpoint to the high one, and back.
+    /// Returns the packet counts: from the low endpoint to the high one, and back.
     pub fn packets(&self) -> [u64; 2] {
         self.packets
     }
@@ -137,35 +139,37 @@ impl TcpFlow {
         self.flags
     }
 
-    /// Returns the times of the first and the last packet, nanoseconds since 1970.
+    /// Returns the times of the first and the last packet, in nanoseconds since 1970.
     pub fn times_ns(&self) -> (u64, u64) {
         (self.first_ns, self.last_ns)
     }
 
-    /// Returns the way of packets from the flow's source, and how it is known: as of accounting records.
+    /// Returns the direction of packets from the flow's source, and how the source was determined,
+    /// as in accounting records.
     pub fn source(&self) -> (Direction, DirectionBasis) {
-        (self.initiator.way(), self.initiator.basis())
+        (self.initiator.source_direction(), self.initiator.basis())
     }
 
-    /// Returns where the connection stands.
+    /// Returns the state of the connection.
     pub fn state(&self) -> TcpState {
         self.state
     }
 
-    /// Returns a digest of the flow's packets in the order they were seen: it differs when two are exchanged.
+    /// Returns a digest of the flow's packets in the order in which they were seen. It differs if
+    /// two packets are exchanged.
     pub fn order(&self) -> u64 {
         self.order
     }
 
-    /// Returns the order digest with one more packet: the digest is a polynomial in [`ORDER`] whose coefficients are the
-    /// words of the packets, so digests of consecutive packets compose.
+    /// Returns the order digest with one more packet: the digest is a polynomial in [`ORDER`] whose
+    /// coefficients are the words of the packets, so digests of consecutive packets compose.
     #[inline]
     fn mix(order: u64, word: u64) -> u64 {
-        // Bits of high words are folded down: a product keeps only the low ones.
+        // High words are folded down first, because a product keeps only the low bits.
         order.wrapping_mul(ORDER).wrapping_add(word ^ word >> 32)
     }
 
-    /// Adds the sums of later packets.
+    /// Adds the counts of later packets.
     fn add(&mut self, later: &Self) {
         let packets = later.packets[0] + later.packets[1];
         self.order = self.order.wrapping_mul(power(ORDER, packets)).wrapping_add(later.order);
@@ -178,7 +182,7 @@ impl TcpFlow {
         self.initiator.improve(later.initiator);
     }
 
-    /// Returns the state after packets that left `later` behind on their own.
+    /// Returns the state after packets that alone lead to `later`.
     fn state_after(&self, later: &Self) -> TcpState {
         use TcpState::{Closed, Established, HalfClosed, Midstream, NotTcp, Reset, SynReceived, SynSent};
         let has_fin = |facts: u8, way: usize| facts >> way & 1 != 0;
@@ -186,7 +190,8 @@ impl TcpFlow {
             _ if later.facts & OPENED != 0 => later.state,
             (_, NotTcp) => self.state,
             (_, Reset) | (Reset, _) => Reset,
-            // The last FIN of these packets closes the connection if the other side has sent one before.
+            // The last FIN of these packets closes the connection if the other side has sent a FIN
+            // before.
             (_, HalfClosed | Closed) => {
                 let others = self.facts | later.facts;
                 let is_closed = (0..2).any(|way| has_fin(later.facts, way) && has_fin(others, 1 - way));
@@ -242,7 +247,11 @@ impl FlowState for TcpFlow {
             FlowValue::Bits(u64::from(self.flags[1])),
             FlowValue::Word(self.state.name()),
             FlowValue::Bits(self.order),
-            FlowValue::Word(if self.initiator.way() == Direction::HighToLow { "high" } else { "low" }),
+            FlowValue::Word(if self.initiator.source_direction() == Direction::HighToLow {
+                "high"
+            } else {
+                "low"
+            }),
             FlowValue::Word(self.initiator.basis().name()),
         ]);
     }
@@ -280,9 +289,10 @@ impl SaveState for TcpFlow {
     }
 }
 
-/// Accounts for every flow and follows the state of TCP connections.
+/// Tracks the state of TCP connections and counts every flow's packets and bytes.
 ///
-/// It judges by flags alone: sequence numbers are not checked, so a forged RST ends a connection here.
+/// It uses TCP flags only and does not check sequence numbers, so a forged RST ends a connection
+/// here.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TcpTracker;
 
@@ -300,7 +310,8 @@ impl App for TcpTracker {
         flow.packets[way] += 1;
         flow.bytes[way] += u64::from(packet.wire_bytes);
         flow.last_ns = packet.time_ns;
-        // Most packets change nothing: an acknowledgement on an open connection, or no TCP at all.
+        // Most packets change nothing: an acknowledgement on an open connection, or a packet that
+        // is not TCP.
         if packet.headers.key.protocol() == TCP && !packet.headers.later_fragment {
             let settled = flow.facts & ACKED != 0 && flow.state != TcpState::SynReceived;
             if flags & (SYN | FIN | RST) != 0 || !settled {
@@ -333,7 +344,7 @@ mod tests {
 
     use super::*;
 
-    /// Returns what is read of a packet of this direction, with these flags.
+    /// Returns the view of a packet with this direction and these flags.
     fn headers(from_low: bool, tcp_flags: u16, protocol: u8) -> Headers {
         let (key, direction) = if from_low {
             FlowKey::from_v4(1, 2, 3, 4, protocol)
@@ -348,7 +359,7 @@ mod tests {
         headers
     }
 
-    /// Feeds packets given as (from the low endpoint, flags) one microsecond apart.
+    /// Feeds packets, each as (from the low endpoint, flags), one microsecond apart.
     fn feed(packets: &[(bool, u16)]) -> TcpFlow {
         let mut flow = TcpFlow::default();
         for (i, &(from_low, flags)) in packets.iter().enumerate() {
@@ -485,7 +496,7 @@ mod tests {
             TcpTracker.on_packet(&view, &mut flow);
             flow.order()
         };
-        // All bits of the time are set: none of the others may be hidden behind it.
+        // All bits of the time are set: they must hide no other bits.
         let usual = order(u64::MAX, 60, ACK, true);
         assert_ne!(order(u64::MAX - 4, 60, ACK, true), usual);
         assert_ne!(order(u64::MAX, 61, ACK, true), usual);

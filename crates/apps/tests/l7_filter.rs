@@ -1,4 +1,5 @@
-//! The L7 filter over packets made by hand: states, order, overlaps, bounds, and the paper's way beside the usual one.
+//! The L7 filter over hand-made packets: states, order, overlaps and limits, with the incremental
+//! scan and the paper's scan.
 
 use flowloom_apps::{L7Filter, L7Flow, L7Options, L7Plan, L7State};
 use flowloom_dpi::builtin;
@@ -12,7 +13,7 @@ const UDP: u8 = 17;
 const SYN: u8 = 2;
 const ACK: u8 = 16;
 
-/// A packet that is its transport header and payload.
+/// A packet as its transport header and payload.
 #[derive(Clone, Debug)]
 struct Packet {
     from_client: bool,
@@ -145,7 +146,7 @@ fn a_window_taken_back_is_counted_and_its_direction_stays_unnamed() {
     assert_eq!(flows[0].protocol(), None);
     assert_eq!(flows[1].protocol(), Some("http"));
     drop(app);
-    assert_eq!((plan.totals().taken_back, plan.totals().lost), (1, 1));
+    assert_eq!((plan.totals().reclaimed, plan.totals().lost), (1, 1));
 }
 
 /// Two sides of a conversation, cut, doubled and exchanged.

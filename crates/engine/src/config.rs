@@ -10,8 +10,8 @@ use flowloom_scheduler::placement::modulo::crc_of;
 use crate::batch::packet::{PacketDescriptor, SEQUENCE_NUMBERS};
 use crate::error::ConfigError;
 use crate::ingest::pace::Pace;
+use crate::shard::shard_count;
 use crate::time::IdleTimeout;
-use crate::worker::shards::shards;
 
 /// The most bytes of all rings together. A ring is allocated as a whole.
 const RING_BYTES_MAX: u64 = 1 << 29;
@@ -209,7 +209,7 @@ impl EngineConfig {
             Layout::Inline => 1,
             Layout::Sharded { workers } => workers,
             Layout::Pipeline { workers } if policy == OrderGuarantee::Home => workers,
-            Layout::Pipeline { workers } => shards(workers, self.is_sequenced(policy)),
+            Layout::Pipeline { workers } => shard_count(workers, self.is_sequenced(policy)),
         }
     }
 

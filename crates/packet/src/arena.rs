@@ -1,25 +1,35 @@
-//! Where packet bytes lie.
+//! The memory that holds packet bytes.
 //!
-//! Bytes are loaded once: a mapped file is one large block, a stream is read into recycled blocks. What
-//! travels afterwards is a position in a block. A block is shared by counting references, once per
-//! block and worker, never per packet; it is refilled only when its source holds the last reference.
+//! Bytes are loaded once: a mapped file is one large block, and a stream is read into recycled
+//! blocks. From then on stages pass positions in a block. Blocks are reference-counted, once per
+//! block and worker, never per packet. A source refills a block only when it holds the last
+//! reference.
 
 use std::sync::Arc;
 
-/// A run of bytes that packets lie in.
+/// A run of bytes that holds packets.
+///
+/// # Examples
+///
+/// ```
+/// use flowloom_packet::Block;
+///
+/// let block = Block::Owned(vec![1, 2, 3]);
+/// assert_eq!(block.bytes(), [1, 2, 3]);
+/// ```
 #[non_exhaustive]
 pub enum Block {
-    /// Bytes that the source owns and may refill once nobody else holds the block.
+    /// Bytes that the source owns, and may refill once no other holder of the block is left.
     Owned(Vec<u8>),
     /// Bytes that lie elsewhere, such as a mapped file.
     Foreign(Box<dyn AsRef<[u8]> + Send + Sync>),
 }
 
-/// A block held by the source and by every worker that still has packets in it.
+/// A block that the source and every worker with packets in it hold.
 pub type SharedBlock = Arc<Block>;
 
 impl Block {
-    /// Returns the bytes. Take the slice once per batch: a foreign block costs an indirect call.
+    /// Returns the bytes. Call this once per batch: a foreign block costs an indirect call.
     #[inline]
     pub fn bytes(&self) -> &[u8] {
         match self {
@@ -45,15 +55,16 @@ impl Default for Block {
     }
 }
 
-/// Returns so many bytes of a block; none where they do not lie in it.
+/// Returns `captured` bytes of a block from a position on, or an empty slice if they do not lie in
+/// the block.
 #[inline(always)]
 pub fn bytes_at(block: &[u8], position: u64, count: u32) -> &[u8] {
-    // A position that does not fit this machine lies in no block.
+    // A position that does not fit into `usize` lies in no block.
     let start = usize::try_from(position).unwrap_or(usize::MAX);
     block.get(start..).and_then(|rest| rest.get(..count as usize)).unwrap_or_else(nothing)
 }
 
-/// Marks what is not to be expected: without it both ways are computed for each packet.
+/// Marks the unlikely path. Without it the compiler computes both paths for each packet.
 #[cold]
 fn nothing<'a>() -> &'a [u8] {
     &[]

@@ -1,4 +1,5 @@
-//! Counts by name: which encapsulations were followed, which were not and why, and which numbers are unknown.
+//! Counts by name: the encapsulations that were followed, those that were not and why, and unknown
+//! numbers.
 
 use std::collections::BTreeMap;
 
@@ -7,9 +8,10 @@ use crate::link::LinkType;
 use crate::reason::DropReason;
 use crate::view::Headers;
 
-/// First packets that are remembered of each count.
+/// The first packet numbers that each count keeps.
 pub const FIRST_PACKETS_MAX: usize = 4;
-/// Unknown numbers that are told apart; packets of others are counted together.
+/// The most unknown numbers that are counted separately. Packets with further numbers share one
+/// count.
 const UNKNOWN_MAX: usize = 256;
 
 /// Why a tunnel was not followed.
@@ -18,12 +20,12 @@ const UNKNOWN_MAX: usize = 256;
 pub enum NotFollowed {
     /// [`decap`](DecodeOptions::decap) is off.
     NotAsked,
-    /// What is inside gives no key.
+    /// The contents give no key.
     Inner(DropReason),
 }
 
 impl NotFollowed {
-    /// Returns its name in reports and JSON.
+    /// Returns the name in reports and JSON.
     pub fn name(self) -> &'static str {
         match self {
             Self::NotAsked => "not_asked",
@@ -32,13 +34,13 @@ impl NotFollowed {
     }
 }
 
-/// How many packets, and which were the first.
+/// A number of packets, and the first of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Tally {
     /// Packets.
     pub packets: u64,
-    /// Numbers of the first ones, at most [`FIRST_PACKETS_MAX`].
+    /// The numbers of the first packets, at most [`FIRST_PACKETS_MAX`].
     pub first_packets: Vec<u64>,
 }
 
@@ -58,10 +60,10 @@ impl Tally {
     }
 }
 
-/// What the packets of a run are made of, by name.
+/// Counts of the encapsulations in a run, by name.
 ///
-/// [`look`](Self::look) is cheap for the usual packet: it returns before anything is looked up. Counts of several
-/// threads are added up with [`merge`](Self::merge).
+/// [`look`](Self::look) is cheap for the usual packet: it returns before it looks up anything.
+/// [`merge`](Self::merge) adds up the counts of several threads.
 ///
 /// # Examples
 ///
@@ -87,7 +89,7 @@ pub struct EncapsulationCounts {
 }
 
 impl EncapsulationCounts {
-    /// Takes in packet `number` and what the decoder made of it.
+    /// Counts packet `number` with the decoder's result.
     #[inline]
     pub fn look(
         &mut self,
@@ -112,7 +114,8 @@ impl EncapsulationCounts {
 
     #[cold]
     fn explain(&mut self, number: u64, link: LinkType, bytes: &[u8], options: DecodeOptions) {
-        // Tunnels are looked into without `decap` too, so that the report can say what it would show.
+        // The census looks into tunnels without `decap` too, so that a report can say what `decap`
+        // would show.
         let explained = explain(link, bytes, options.with_decap(true));
         let mut names: Vec<&'static str> = Vec::new();
         for entry in &explained.path {
@@ -131,7 +134,7 @@ impl EncapsulationCounts {
             let key = (entry.name, NotFollowed::Inner(*reason));
             self.not_followed.entry(key).or_default().count(number);
         }
-        // A record that was cut inside a tunnel is of that tunnel.
+        // A record that ends inside a tunnel's header counts for that tunnel.
         if let (Err(reason), Some(entry)) = (&explained.decoded, explained.path.last())
             && options.decap
             && entry.is_tunnel()
@@ -165,7 +168,7 @@ impl EncapsulationCounts {
         self.other_unknown += other.other_unknown;
     }
 
-    /// Returns the encapsulations that were followed, by name; a packet counts once for each.
+    /// Returns the encapsulations that were followed, by name. A packet counts once for each.
     pub fn followed(&self) -> impl Iterator<Item = (&'static str, &Tally)> {
         self.followed.iter().map(|(&name, tally)| (name, tally))
     }
@@ -180,7 +183,7 @@ impl EncapsulationCounts {
         self.unknown.iter().map(|(&unknown, tally)| (unknown, tally))
     }
 
-    /// Returns how many packets have an unknown number beyond those that are told apart.
+    /// Returns how many packets have an unknown number that is not counted separately.
     pub fn other_unknown(&self) -> u64 {
         self.other_unknown
     }

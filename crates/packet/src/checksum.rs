@@ -1,8 +1,9 @@
-//! The Internet checksum, for reports: the decoder does not refuse a packet for a wrong one.
+//! The Internet checksum, for reports. The decoder does not refuse a packet with a wrong checksum.
 //!
-//! Captures taken on the sending host hold packets whose checksums the network card was to fill in.
+//! Captures from the sending host hold packets whose checksums the network card fills in later.
 
-/// Says whether the IPv4 header at the start of `bytes` sums to zero; `false` where it is cut or its length cannot be.
+/// Returns whether the IPv4 header at the start of `bytes` sums to zero. Returns `false` if the
+/// header is cut or its length is invalid.
 #[must_use]
 pub fn ipv4_header_checksum_ok(bytes: &[u8]) -> bool {
     let Some(&first) = bytes.first() else { return false };
@@ -13,7 +14,7 @@ pub fn ipv4_header_checksum_ok(bytes: &[u8]) -> bool {
     let Some(header) = bytes.get(..length) else { return false };
     let sum: u32 =
         header.chunks_exact(2).map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]]))).sum();
-    // Twice: the first fold of at most thirty words can carry once more.
+    // Fold twice: the first fold of at most thirty words can carry once more.
     let folded = (sum & 0xFFFF) + (sum >> 16);
     (folded & 0xFFFF) + (folded >> 16) == 0xFFFF
 }
@@ -22,14 +23,14 @@ pub fn ipv4_header_checksum_ok(bytes: &[u8]) -> bool {
 mod tests {
     use super::*;
 
-    /// The example of RFC 1071's usual illustration: a header whose checksum field is right.
+    /// The well-known example of RFC 1071: a header with a valid checksum.
     const HEADER: [u8; 20] = [
         0x45, 0x00, 0x00, 0x73, 0x00, 0x00, 0x40, 0x00, 0x40, 0x11, 0xB8, 0x61, 0xC0, 0xA8, 0x00, 0x01,
         0xC0, 0xA8, 0x00, 0xC7,
     ];
 
     #[test]
-    fn a_right_header_is_told_from_a_wrong_one() {
+    fn only_a_header_with_the_right_sum_is_valid() {
         assert!(ipv4_header_checksum_ok(&HEADER));
         let mut wrong = HEADER;
         wrong[8] -= 1;

@@ -1,8 +1,9 @@
-//! A clock of packet times which one wrong time stamp cannot stop.
+//! A clock of packet times that one wrong time stamp cannot stop.
 //!
-//! Captures hold packets whose time is wrong by decades. A clock that follows the latest time would stand still behind
-//! such a packet until the end of the capture; one that never goes back would do so behind a clock that was set back.
-//! [`PacketClock`] takes small steps at once and a far one only when several packets in a row agree on it:
+//! Captures hold packets whose time is wrong by decades. A clock that follows the latest time would
+//! stand still after such a packet until the end of the capture. A clock that never goes back would
+//! stand still after a clock was set back. [`PacketClock`] takes small steps at once, and a far
+//! step only when several packets in a row agree on it:
 //!
 //! ```text
 //!            behind                    now                      ahead
@@ -10,24 +11,25 @@
 //!              backward_max_ns                      forward_max_ns
 //! ```
 //!
-//! The clock never goes back: after a step back it goes on from where it was, by the differences of the stamps. A packet's
-//! record keeps the packet's own time; only ageing goes by the clock.
+//! The clock never goes back: after a step back it continues from its last time, by the differences
+//! of the time stamps. A packet's record keeps the packet's own time; only flow expiry uses the
+//! clock.
 
-/// What [`PacketClock`] takes for plausible.
+/// The time steps that [`PacketClock`] accepts.
 ///
-/// Fields may be added in any version: a literal ends with `..ClockLimits::default()`.
+/// Any version may add fields, so end a literal with `..ClockLimits::default()`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClockLimits {
-    /// A step forward that is taken at once, in nanoseconds.
+    /// The largest step forward that the clock takes at once, in nanoseconds.
     pub forward_max_ns: u64,
-    /// How far behind the clock a packet may be that only came late, in nanoseconds.
+    /// How far behind the clock a late packet may be, in nanoseconds.
     pub backward_max_ns: u64,
-    /// Packets in a row that must agree on a time further off; at least 1.
+    /// The packets in a row that must agree on a time further off; at least 1.
     pub agreeing_packets: u32,
 }
 
 impl Default for ClockLimits {
-    /// A day forward, a minute back, three packets.
+    /// A day forward, a minute back, and three packets.
     fn default() -> Self {
         const NS_PER_SECOND: u64 = 1_000_000_000;
         Self {
@@ -38,17 +40,17 @@ impl Default for ClockLimits {
     }
 }
 
-/// What was unusual about packet times.
+/// Counts of unusual packet times.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ClockCounts {
     /// Packets behind the clock, by at most [`backward_max_ns`](ClockLimits::backward_max_ns).
     pub late: u64,
-    /// The most that such a packet was behind, in nanoseconds.
+    /// The most that a packet counted in `late` was behind, in nanoseconds.
     pub late_ns_max: u64,
-    /// Packets too far ahead, with which the clock did not go.
+    /// Packets too far ahead. The clock did not follow them.
     pub outliers_ahead: u64,
-    /// Packets too far behind, with which the clock did not go.
+    /// Packets too far behind. The clock did not follow them.
     pub outliers_behind: u64,
     /// Far steps forward on which packets agreed.
     pub steps_forward: u64,
@@ -56,16 +58,16 @@ pub struct ClockCounts {
     pub steps_back: u64,
 }
 
-/// A far time on which packets may come to agree.
+/// A far time on which packets may agree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Candidate {
     is_ahead: bool,
-    /// The latest of its packets, by its own stamp.
+    /// The latest time stamp of its packets.
     last_ns: u64,
     packets: u32,
 }
 
-/// The time that a run has by its packets.
+/// The time of a run, derived from its packets.
 ///
 /// # Examples
 ///
@@ -84,7 +86,7 @@ struct Candidate {
 pub struct PacketClock {
     limits: ClockLimits,
     now_ns: u64,
-    /// What is added to a stamp: the sum of the steps back.
+    /// The offset added to time stamps: the sum of the steps back.
     offset_ns: u64,
     begun: bool,
     candidate: Option<Candidate>,
@@ -112,7 +114,8 @@ impl PacketClock {
         }
     }
 
-    /// Takes in a packet's time stamp, and returns the time by which flows age: never before an earlier answer.
+    /// Processes a packet's time stamp. Returns the time by which flows expire, which is never
+    /// before an earlier result.
     #[inline]
     pub fn tick(&mut self, stamped_ns: u64) -> u64 {
         let local_ns = stamped_ns.saturating_add(self.offset_ns);
@@ -140,7 +143,8 @@ impl PacketClock {
             return self.now_ns;
         }
         let agreed = self.candidate.filter(|far| {
-            // Ahead any later time agrees: a capture may have a packet a week.
+            // For a far step ahead any later time agrees, because a capture may have one packet a
+            // week.
             let is_near = is_ahead || stamped_ns.saturating_sub(far.last_ns) <= self.limits.forward_max_ns;
             far.is_ahead == is_ahead
                 && is_near
@@ -170,13 +174,13 @@ impl PacketClock {
         self.now_ns
     }
 
-    /// Returns the time of the last answer; 0 before the first packet.
+    /// Returns the latest result; 0 before the first packet.
     #[must_use]
     pub const fn now_ns(&self) -> u64 {
         self.now_ns
     }
 
-    /// Returns what was unusual so far.
+    /// Returns the counts of unusual times so far.
     #[must_use]
     pub const fn counts(&self) -> ClockCounts {
         self.counts
@@ -285,7 +289,7 @@ mod tests {
 
     #[test]
     fn any_stamps_leave_a_clock_that_never_goes_back_and_heals() {
-        // A generator of 64-bit numbers that needs no crate: xorshift.
+        // A small xorshift generator of 64-bit numbers.
         let mut state = 0x9E37_79B9_7F4A_7C15_u64;
         let mut random = move || {
             state ^= state << 13;
@@ -309,7 +313,7 @@ mod tests {
             if last > 1 << 63 {
                 continue; // Near the end of the range no time is left to go on by.
             }
-            // However it was left: regular packets bring it to go by their differences.
+            // In any state, regular packets make the clock follow their differences.
             let base = NOW * SECOND + (1 << 45);
             let times: Vec<u64> = (0..8).map(|step| clock.tick(base + step * SECOND)).collect();
             assert_eq!(times[7] - times[5], 2 * SECOND, "{times:?}");

@@ -1,14 +1,16 @@
-//! What tells the conversations of ICMP apart: the type and code of a message, or the identifier of a query.
+//! What distinguishes the conversations of ICMP: the type and code of a message, or the identifier
+//! of a query.
 //!
-//! A query and its reply carry the same identifier, as ports do; all other messages, errors among them, stand alone. So
-//! a flow of ICMP is
+//! A query and its reply carry the same identifier, which plays the role of ports. Other messages,
+//! including errors, stand alone. So a flow of ICMP is one of two:
 //!
-//! * the queries and replies of one kind, one identifier and one side that asks (echo, timestamp, information and
-//!   address mask [RFC 792, RFC 950], extended echo [RFC 8335], mobile prefixes and home agents [RFC 6275]), or
+//! * the queries and replies of one kind, with one identifier and one asking side (echo, timestamp,
+//!   information and address mask [RFC 792, RFC 950], extended echo [RFC 8335], mobile prefixes and
+//!   home agents [RFC 6275]), or
 //! * the messages of one type and code between two addresses.
 //!
-//! [`FlowKey::message`] says which: the type (high byte) and code of the message; of a query the type of the request, and
-//! whether the higher endpoint asks.
+//! [`FlowKey::message`] tells which: it holds the type (high byte) and code of the message. For a
+//! query it holds the type of the request, and whether the higher endpoint asks.
 
 use flowloom_flow_key::{Direction, FlowKey, IpFamily};
 
@@ -22,18 +24,18 @@ const QUERIES_V4: [(u8, u8); 5] = [(8, 0), (13, 14), (15, 16), (17, 18), (42, 43
 /// The same for IPv6.
 const QUERIES_V6: [(u8, u8); 4] = [(128, 129), (160, 161), (144, 145), (146, 147)];
 
-/// What the type of a message says.
+/// The role of an ICMP message type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MessageKind {
     /// A request that carries an identifier.
     Request,
     /// The reply to a request of this type, with the same identifier.
     ReplyTo(u8),
-    /// An error, an announcement, or anything else without an identifier.
+    /// An error, an announcement, or another message without an identifier.
     Alone,
 }
 
-/// Returns what a type of ICMP says, in this family's ICMP.
+/// Returns the role of a message type in this family's ICMP.
 ///
 /// # Examples
 ///
@@ -61,7 +63,8 @@ pub fn message_kind(family: IpFamily, icmp_type: u8) -> MessageKind {
     MessageKind::Alone
 }
 
-/// Returns the key and direction of a message with this type and code, given those of its addresses and identifier.
+/// Returns the key and direction of a message with this type and code, from those of its addresses
+/// and identifier.
 pub(crate) fn keyed(
     (key, direction): (FlowKey, Direction),
     [icmp_type, code]: [u8; 2],
@@ -74,7 +77,7 @@ pub(crate) fn keyed(
         MessageKind::ReplyTo(request) => (request, true),
     };
     if key.low_address() == key.high_address() {
-        // A host that asks itself: only the type tells the two directions apart.
+        // The host sends to itself, so only the type distinguishes the two directions.
         let direction = if is_reply { Direction::HighToLow } else { Direction::LowToHigh };
         return (key.with_message(u16::from_be_bytes([request, 0])), direction);
     }

@@ -1,8 +1,9 @@
-//! Bytes to headers, without panics or copies.
+//! Decodes bytes to headers, without panics or copies.
 //!
-//! A [`PacketSource`] yields batches of records that lie in a [`Block`] of the arena; [`decode`](decode::decode) says
-//! what each one is: [`Headers`] with the flow's key, or the [`DropReason`] why there is none. The decoder needs neither source nor
-//! arena: any slice of bytes will do.
+//! A [`PacketSource`] yields batches of records that lie in a [`Block`] of the arena.
+//! [`decode`](decode::decode) returns the [`Headers`] of a record with the flow's key, or the
+//! [`DropReason`] why it has no key. The decoder needs neither source nor arena; it takes any slice
+//! of bytes.
 //!
 //! # Examples
 //!

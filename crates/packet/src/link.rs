@@ -1,8 +1,8 @@
-//! Link types, by their numbers in capture files.
+//! Link types by their numbers in capture files.
 
 use crate::decode::table;
 
-/// A link type (`LINKTYPE_…`, the number in the file) of a capture's interface.
+/// The link type of a capture's interface: `LINKTYPE_…`, with the number in the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct LinkType(pub u16);
 
@@ -11,7 +11,8 @@ macro_rules! link_types {
         impl LinkType {
             $(#[doc = concat!($text, ", ", stringify!($number), ".")] pub const $name: Self = Self($number);)*
 
-            /// Returns the link type's usual name, `"unknown"` for a number that is not in the list of tcpdump.org.
+            /// Returns the link type's usual name, or `"unknown"` for a number that is not in the
+            /// list of tcpdump.org.
             pub fn name(self) -> &'static str {
                 match self.0 { $($number => $text,)* other => name_of_others(other) }
             }
@@ -64,7 +65,7 @@ link_types! {
     UNDECLARED = 65535, "of an interface that the capture never declared";
 }
 
-/// Other link types with their names, in rising order: nothing else refers to these by name.
+/// Other link types with their names, in ascending order. No other code refers to these.
 static OTHERS: &[(u16, &str)] = &[
     (2, "experimental Ethernet"),
     (4, "ProNET"),
@@ -209,12 +210,13 @@ static OTHERS: &[(u16, &str)] = &[
 ];
 
 impl LinkType {
-    /// Says whether packets of this link type are decoded: whether it is in the [table](crate::decode::table::LINKS).
+    /// Returns whether packets of this link type are decoded: whether the
+    /// [table](crate::decode::table::LINKS) has it.
     pub fn is_supported(self) -> bool {
         table::of_link(self).is_some()
     }
 
-    /// The link types that are decoded, in rising order of number.
+    /// The link types that are decoded, in ascending order.
     pub fn supported() -> impl Iterator<Item = Self> {
         let mut links: Vec<Self> = table::LINKS
             .iter()
@@ -251,7 +253,7 @@ mod tests {
         assert_eq!(LinkType::CAN20B.to_string(), "190 (CAN)");
         assert_eq!(LinkType(9999).to_string(), "9999 (unknown)");
         assert_eq!(LinkType(160).to_string(), "160 (private use)");
-        // The newest of the list, one that a switch makes, and one of a router.
+        // The newest of the list, one of a switch, and one of a router.
         let names = [289, 281, 178].map(|number| LinkType(number).name());
         assert_eq!(names, ["ATSC ALP", "Broadcom switch tag", "Juniper Ethernet"]);
         assert!(!LinkType::UNDECLARED.is_supported(), "no link type has this number");

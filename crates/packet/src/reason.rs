@@ -1,4 +1,4 @@
-//! Why a packet has no flow key. Every packet is decoded or has one of these.
+//! Why a packet has no flow key. Every packet is decoded or has one of these reasons.
 
 macro_rules! reasons {
     ($($(#[$doc:meta])* $variant:ident = $name:literal;)*) => {
@@ -41,7 +41,8 @@ reasons! {
     MalformedLink = "malformed_link";
     /// A PPPoE or PPP header contradicts itself.
     MalformedPppoe = "malformed_pppoe";
-    /// IPv4: a version other than 4, a header length below 20, or a total length below the header's.
+    /// IPv4: a version other than 4, a header length below 20, or a total length below the
+    /// header's.
     MalformedIpv4 = "malformed_ipv4";
     /// IPv6: a version other than 6.
     MalformedIpv6 = "malformed_ipv6";
@@ -59,29 +60,30 @@ reasons! {
     Unsupported = "unsupported";
     /// The flow table is full and refused a new flow.
     TableFull = "table_full";
-    /// The worker's ring was full and the run drops instead of waiting.
+    /// The worker's ring was full, and the run drops packets instead of waiting.
     RingFull = "ring_full";
-    /// The worker or the stage that had the packet died.
+    /// The worker or the stage that held the packet panicked.
     WorkerLost = "worker_lost";
-    /// Of a source that joins fragments: a fragment that was joined with others into a datagram, which goes on in place of the last one.
+    /// A source that joins fragments joined this fragment into a datagram. The datagram takes the
+    /// place of its last fragment.
     Reassembled = "reassembled";
-    /// A fragment whose datagram was not whole within its time.
+    /// A fragment of a datagram that was not complete in time.
     FragmentTimeout = "fragment_timeout";
-    /// A fragment whose datagram was not whole when the input ended.
+    /// A fragment of a datagram that was not complete when the input ended.
     FragmentIncomplete = "fragment_incomplete";
-    /// A fragment of a datagram that two fragments claim the same bytes of.
+    /// A fragment of a datagram in which two fragments claim the same bytes.
     FragmentOverlap = "fragment_overlap";
-    /// A fragment that came once more, with the same bytes.
+    /// A repeated fragment with the same bytes.
     FragmentDuplicate = "fragment_duplicate";
-    /// A fragment whose place or length cannot be, and the others of its datagram.
+    /// A fragment with an invalid offset or length, or another fragment of its datagram.
     FragmentMalformed = "fragment_malformed";
-    /// A fragment that was not captured whole.
+    /// A fragment that was not captured completely.
     FragmentTruncated = "fragment_truncated";
-    /// A fragment whose datagram was given up because a bound on fragments was reached.
+    /// A fragment of a datagram that was abandoned because a bound on fragments was reached.
     FragmentPoolFull = "fragment_pool_full";
-    /// The buffer between the interface and us was full.
+    /// The buffer between the interface and the capturing program was full.
     InterfaceFull = "interface_full";
-    /// The interface or its driver dropped it before it could be captured.
+    /// The interface or its driver dropped the packet before it was captured.
     InterfaceDropped = "interface_dropped";
 }
 
@@ -92,7 +94,7 @@ impl std::fmt::Display for DropReason {
 }
 
 impl DropReason {
-    /// Says whether the record ended before the headers did.
+    /// Returns whether the record ended inside the headers.
     pub fn is_truncated(self) -> bool {
         matches!(
             self,
@@ -109,7 +111,8 @@ impl DropReason {
 }
 
 impl DropReason {
-    /// Says whether only a source gives this reason, of packets that it took in and did not yield.
+    /// Returns whether only a source gives this reason, for packets that it took in and did not
+    /// yield.
     pub fn is_withheld(self) -> bool {
         matches!(
             self,

@@ -1,4 +1,4 @@
-//! The seam between whatever yields packets and the engine's input stage.
+//! The trait of packet sources, and the batches that they yield to the engine's input stage.
 
 use std::ops::Range;
 
@@ -8,67 +8,72 @@ use crate::arena::{SharedBlock, bytes_at};
 use crate::link::LinkType;
 use crate::reason::DropCounts;
 
-/// The most packets a batch holds: one indirect call is shared by that many.
+/// The most packets of a batch. They share one indirect call.
 ///
-/// Thirty-two packets of a usual mix span about 11 KiB, so what the walk prefetched is still in the first-level
-/// cache when the decoder comes to it.
+/// Thirty-two packets of a usual mix span about 11 KiB, so the lines that the source prefetched are
+/// still in the first-level cache when the decoder reads them.
 pub const BATCH_PACKETS: usize = 32;
 
-/// A record of a capture, by its place in the arena.
+/// A record of a capture, as its position in the arena.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RawPacket {
     /// Offset of the first byte in the batch's block.
     pub position: u64,
-    /// Bytes of it that are there.
+    /// Captured bytes of the packet.
     pub captured_bytes: u32,
-    /// Bytes the packet had on the wire, as the record states it: may be less than `captured_bytes` in real files.
+    /// Bytes of the packet on the wire, as the record states it. In real files it may be less than
+    /// `captured_bytes`.
     pub wire_bytes: u32,
-    /// Nanoseconds since 1970, as the record states it: may go backwards.
+    /// Nanoseconds since 1970, as the record states it. It may go backwards.
     pub time_ns: u64,
-    /// Link type of the interface it was captured on.
+    /// The link type of the interface that captured it.
     pub link: LinkType,
 }
 
 impl RawPacket {
-    /// Returns the packet's bytes; none where it does not lie in `block`, which is the batch's.
+    /// Returns the packet's bytes, or an empty slice if they do not lie in `block`, which must be
+    /// the batch's.
     #[inline(always)]
     pub fn bytes_in<'a>(&self, block: &'a [u8]) -> &'a [u8] {
         bytes_at(block, self.position, self.captured_bytes)
     }
 }
 
-/// The most that is requested with one packet: more than a first-level cache holds, whatever a source says is ahead.
+/// The most bytes that are requested with one packet: more than a first-level cache holds, whatever
+/// a source states in `ahead`.
 const SHARE_BYTES_MAX: usize = 64 << 10;
 
 /// A batch of packets that lie in one block.
 #[derive(Debug, Default)]
 #[non_exhaustive]
 pub struct PacketBatch {
-    /// Where the packets lie. `None` only in an empty batch.
+    /// The block that holds the packets. `None` only in an empty batch.
     pub block: Option<SharedBlock>,
-    /// Changes whenever `block` becomes another block (or the same block with other contents): later stages know a block by it.
+    /// Changes whenever `block` becomes another block, or the same block with other contents. Later
+    /// stages identify a block by it.
     pub block_number: u64,
     /// The round of a looped source, 0 for the first.
     pub pass: u32,
     /// At most [`BATCH_PACKETS`] records, in capture order.
     pub packets: Vec<RawPacket>,
-    /// Bytes of the block that the source will walk next and that nobody has requested yet.
+    /// Bytes of the block that the source will read next and that nothing has prefetched yet.
     pub ahead: Range<u64>,
 }
 
 impl PacketBatch {
-    /// Returns an empty batch with room for [`BATCH_PACKETS`].
+    /// Returns an empty batch with capacity for [`BATCH_PACKETS`] packets.
     pub fn new() -> Self {
         Self { packets: Vec::with_capacity(BATCH_PACKETS), ..Self::default() }
     }
 
-    /// Returns what requests the lines that the source will need next, a share with each packet.
+    /// Returns a prefetcher of the lines that the source will need next. It prefetches some lines
+    /// with each packet.
     ///
-    /// Memory then works while packets are decoded; requested all at once, the walk would wait for memory and
-    /// memory for the decoder.
+    /// So memory works while packets are decoded. With all lines requested at once the source would
+    /// wait for memory, and memory for the decoder.
     #[inline]
     pub fn lookahead(&self) -> Lookahead {
-        // Positions in a block that lies in memory, which is no longer than this.
+        // Positions in a block in memory fit into `usize`.
         let [next, end] = [self.ahead.start, self.ahead.end]
             .map(|at| usize::try_from(at).unwrap_or(usize::MAX).min(isize::MAX as usize));
         let share = (end.saturating_sub(next) / self.packets.len().max(1)).min(SHARE_BYTES_MAX);
@@ -76,7 +81,7 @@ impl PacketBatch {
     }
 }
 
-/// Requests lines ahead of a walk, spread over the packets of a batch.
+/// Prefetches the lines that a source will need next, spread over the packets of a batch.
 #[derive(Clone, Copy, Debug)]
 pub struct Lookahead {
     next: usize,
@@ -85,7 +90,7 @@ pub struct Lookahead {
 }
 
 impl Lookahead {
-    /// Requests one packet's share of the lines ahead; `block` is the batch's.
+    /// Prefetches one packet's share of the lines. `block` must be the batch's.
     #[inline(always)]
     pub fn request(&mut self, block: &[u8]) {
         let goal = self.end.min(self.next + self.share);
@@ -96,21 +101,22 @@ impl Lookahead {
     }
 }
 
-/// What a call to [`PacketSource::next_batch`] left in the batch.
+/// The result of a call to [`PacketSource::next_batch`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fill {
     /// At least one packet.
     Packets,
-    /// Nothing now, because every block of the source's pool is still held by workers, or because nothing has arrived
-    /// at an interface or through a pipe: let the workers go on, then ask again.
+    /// Nothing now, because workers still hold every block of the source's pool, or because an
+    /// interface or a pipe has delivered nothing. Ask again after the workers have run.
     ///
-    /// Stages may keep the block of the latest batch until there is another: a pool has two blocks at least.
+    /// Stages may keep the block of the latest batch until the next batch, so a pool needs at least
+    /// two blocks.
     Starved,
-    /// Nothing, and nothing more will come.
+    /// Nothing, and nothing will follow.
     End,
 }
 
-/// A source that cannot go on.
+/// The error of a source that cannot continue.
 ///
 /// # Examples
 ///
@@ -136,11 +142,11 @@ impl std::error::Error for SourceError {
     }
 }
 
-/// Something that yields packets in batches: a capture, a generator, a live interface.
+/// A source of packets in batches: a capture, a generator, or a live interface.
 ///
 /// # Examples
 ///
-/// Frames that come through a channel, each batch in a block of its own:
+/// Frames from a channel, with each batch in its own block:
 ///
 /// ```
 /// use std::sync::{Arc, mpsc};
@@ -177,7 +183,7 @@ impl std::error::Error for SourceError {
 ///         if batch.packets.is_empty() {
 ///             return Ok(if is_over { Fill::End } else { Fill::Starved });
 ///         }
-///         // Whoever still reads the block before keeps it.
+///         // A stage that still reads the previous block keeps it alive.
 ///         batch.block = Some(Arc::new(Block::Owned(bytes)));
 ///         batch.block_number += 1;
 ///         Ok(Fill::Packets)
@@ -196,19 +202,22 @@ impl std::error::Error for SourceError {
 pub trait PacketSource {
     /// Replaces the contents of `batch` by the next packets.
     ///
-    /// `packets`, and with them `block` and `block_number`, are the source's to set at each call that yields any; `pass` and `ahead`
-    /// stay as they are where it neither loops nor walks ahead. The batch is the same one from call to call.
+    /// The source sets `packets`, `block` and `block_number` at each call that yields packets. It
+    /// sets `pass` if it loops, and `ahead` if it reads ahead. The caller passes the same batch at
+    /// each call.
     ///
     /// # Errors
     ///
-    /// When the source breaks in the middle. Packets yielded before stay valid; the source is not asked again.
+    /// [`SourceError`] when the source fails. Packets yielded before stay valid, and the engine
+    /// does not call the source again.
     fn next_batch(&mut self, batch: &mut PacketBatch) -> Result<Fill, SourceError>;
 
-    /// Returns the packets that the source took in since it was last asked and will never yield, by reason: fragments
-    /// joined into a datagram, packets that an interface dropped. They count as taken in and as dropped.
+    /// Returns the packets that the source took in since the last call and will never yield, by
+    /// reason: fragments joined into a datagram, packets that an interface dropped. They count as
+    /// taken in and as dropped.
     ///
-    /// Asked once after each batch, and once more at the end of a run: a source that is asked twice in a row counts what it
-    /// still holds back.
+    /// The engine calls it after each batch, and once more at the end of a run. A source that is
+    /// called twice in a row also counts what it still holds back.
     fn withheld(&mut self) -> DropCounts {
         DropCounts::default()
     }
@@ -284,7 +293,7 @@ mod tests {
             (1, 0..300, [320, 320, 320, 320]),
             (0, 0..300, [320, 320, 320, 320]),
             (4, 0..0, [0; 4]),
-            // More than there can be.
+            // More than any batch holds.
             (1, 0..u64::MAX, [1 << 16, 2 << 16, 3 << 16, 4 << 16]),
             (2, 64..u64::MAX, [64 + (1 << 16), 64 + (2 << 16), 64 + (3 << 16), 64 + (4 << 16)]),
             (1, u64::MAX - 3..u64::MAX, [isize::MAX as usize; 4]),

@@ -1,4 +1,4 @@
-//! Strategies that generate frames for property tests, together with what a decoder must find in them.
+//! Strategies that generate frames for property tests, with the results that a decoder must return.
 
 use flowloom_flow_key::FiveTuple;
 use proptest::collection::vec;
@@ -12,35 +12,35 @@ const SCTP: u8 = 132;
 const ICMP: [u8; 2] = [1, 58];
 const FRAGMENT: u8 = 44;
 
-/// A valid frame, and what must be found in it.
+/// A valid frame, and the expected headers.
 #[derive(Clone, Debug)]
 pub struct Frame {
-    /// Which header the frame begins with.
+    /// The frame's link type.
     pub link: LinkType,
     /// All its bytes, padding included.
     pub bytes: Vec<u8>,
     /// The outermost IP header's tuple.
     pub tuple: FiveTuple,
-    /// VLAN ids, outermost first, without priority tags.
+    /// VLAN IDs, outermost first, without priority tags.
     pub vlans: Vec<u16>,
     /// TCP flags, 0 for other protocols and later fragments.
     pub tcp_flags: u16,
-    /// Not the first fragment.
+    /// Whether it is a fragment other than the first.
     pub later_fragment: bool,
     /// The first fragment of several.
     pub first_fragment: bool,
     /// Offset of the IP header.
     pub network_offset: usize,
-    /// Offset behind its options or extensions.
+    /// Offset after its options or extensions.
     pub transport_offset: usize,
-    /// Offset behind the transport header.
+    /// Offset after the transport header.
     pub payload_offset: usize,
     /// Bytes from there to the end of the IP packet.
     pub payload_bytes: usize,
 }
 
 impl Frame {
-    /// Returns the same frame as the other end would send it: addresses and ports exchanged, the rest alike.
+    /// Returns the same frame from the other end: addresses and ports are exchanged.
     #[must_use]
     pub fn reversed(&self) -> Self {
         let mut reversed = Self { tuple: self.tuple.reversed(), ..self.clone() };
@@ -54,7 +54,7 @@ impl Frame {
             exchange(&mut reversed.bytes[self.transport_offset..], 2);
         }
         if !self.later_fragment && matches!(self.tuple.protocol, 1 | 58) {
-            // What answers an echo request is its reply.
+            // An echo reply answers an echo request.
             let [request, reply] = if self.tuple.source.is_ipv4() { [8, 0] } else { [128, 129] };
             let kind = &mut reversed.bytes[self.transport_offset];
             *kind = match *kind {
@@ -67,15 +67,15 @@ impl Frame {
     }
 }
 
-/// Bytes in front of the IP header, the link type they begin, and the VLAN ids among them.
+/// The bytes before the IP header, their link type, and their VLAN IDs.
 #[derive(Clone, Debug)]
-struct Front {
+struct Prefix {
     link: LinkType,
     bytes: Vec<u8>,
     vlans: Vec<u16>,
 }
 
-/// What carries IP by an Ethernet type: tags, then nothing, labels, or PPP over Ethernet.
+/// Headers between an Ethertype and IP: tags, then nothing, labels, or PPP over Ethernet.
 fn tagged(v6: bool) -> impl Strategy<Value = (u16, Vec<u8>, Vec<u16>)> {
     let ether_type: u16 = if v6 { 0x86DD } else { 0x0800 };
     let tag_type =
@@ -111,27 +111,27 @@ fn tagged(v6: bool) -> impl Strategy<Value = (u16, Vec<u8>, Vec<u16>)> {
     })
 }
 
-/// Link layers that name their payload by an Ethernet type.
-fn front_with_type(v6: bool) -> impl Strategy<Value = Front> {
+/// Link layers that announce their payload by an Ethertype.
+fn prefix_with_type(v6: bool) -> impl Strategy<Value = Prefix> {
     (0..5_u8, tagged(v6), any::<[u8; 12]>()).prop_map(|(which, (ether_type, stack, vlans), addresses)| {
         let [high, low] = ether_type.to_be_bytes();
         let (link, mut bytes) = match which {
             0 => (LinkType::LINUX_SLL, [&[0, 0, 0, 1, 0, 6][..], &addresses[..8], &[high, low]].concat()),
             1 => (LinkType::LINUX_SLL2, [&[high, low, 0, 0][..], &addresses, &[0; 4]].concat()),
             2 => {
-                // Quality of service, towards the access point.
+                // Quality of service, to the access point.
                 let header = [&[0x88, 1, 0, 0][..], &addresses, &[2; 6], &[0, 0, 0, 0]].concat();
                 (LinkType::IEEE802_11, [&header[..], &[0xAA, 0xAA, 3, 0, 0, 0, high, low]].concat())
             }
             _ => (LinkType::ETHERNET, [&addresses[..], &[high, low]].concat()),
         };
         bytes.extend(stack);
-        Front { link, bytes, vlans }
+        Prefix { link, bytes, vlans }
     })
 }
 
-/// Link layers that carry IP, and nothing in between.
-fn front_without_type(v6: bool) -> impl Strategy<Value = Front> {
+/// Link layers that carry IP directly.
+fn prefix_without_type(v6: bool) -> impl Strategy<Value = Prefix> {
     let null = |family: u32, big: bool| if big { family.to_be_bytes() } else { family.to_le_bytes() };
     let protocol = if v6 { 0x57 } else { 0x21 };
     prop_oneof![
@@ -144,10 +144,10 @@ fn front_without_type(v6: bool) -> impl Strategy<Value = Front> {
         Just((LinkType::PPP_HDLC, vec![0, protocol])),
         Just((LinkType::PPP_ETHER, vec![0x11, 0, 0, 1, 0, 0, 0, protocol])),
     ]
-    .prop_map(|(link, bytes)| Front { link, bytes, vlans: Vec::new() })
+    .prop_map(|(link, bytes)| Prefix { link, bytes, vlans: Vec::new() })
 }
 
-/// A transport header, and the ports it stands for.
+/// A transport header, and its ports.
 #[derive(Clone, Debug)]
 struct Transport {
     protocol: u8,
@@ -167,7 +167,7 @@ fn transport(v6: bool) -> impl Strategy<Value = Transport> {
                 |header: Vec<u8>| Transport { protocol, header, ports: (source, destination), flags: 0 };
             match protocol {
                 TCP => {
-                    // Reserved bits of the byte with the data offset are set too.
+                    // The reserved bits of the data offset's byte are set too.
                     let [reserved, low] = (flags & 0xFFF).to_be_bytes();
                     let fixed =
                         [&ports[..], &[0; 8], &[(5 + words) << 4 | reserved, low], &[0; 6]].concat();
@@ -194,7 +194,7 @@ fn transport(v6: bool) -> impl Strategy<Value = Transport> {
     )
 }
 
-/// How an IP packet is cut.
+/// How an IP packet is fragmented.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Piece {
     Whole,
@@ -259,19 +259,20 @@ fn ipv6_header(
     header
 }
 
-/// Returns valid frames: every link layer, stacks of tags and labels, both families with options and extensions,
-/// fragments, the transports, and padding behind the packet.
+/// Returns valid frames: every link layer, stacks of tags and labels, both families with options
+/// and extensions, fragments, the transports, and padding after the packet.
 pub fn frame() -> impl Strategy<Value = Frame> {
     any::<bool>().prop_flat_map(|v6| {
-        let front = prop_oneof![3 => front_with_type(v6), 1 => front_without_type(v6)];
-        // Often none, so that the decoder's shortcut has its share.
+        let prefix = prop_oneof![3 => prefix_with_type(v6), 1 => prefix_without_type(v6)];
+        // Often there are none, so that the fast path is tested too.
         let option_words = prop_oneof![2 => Just(0_u8), 1 => 1..11_u8];
         let some = vec((prop_oneof![Just(0_u8), Just(43), Just(60)], 0..3_u8), 1..4);
         let kinds = prop_oneof![2 => Just(Vec::new()), 1 => some];
-        // An IPv6 packet of length 0 would be a jumbogram: where nothing else is in it, there must be a payload.
+        // An IPv6 packet of length 0 would be a jumbogram, so a packet without anything else needs
+        // a payload.
         let (payload, padding) = (vec(any::<u8>(), 1..64), vec(any::<u8>(), 0..24));
-        (front, transport(v6), any::<[u8; 32]>(), option_words, kinds, piece(), payload, padding).prop_map(
-            move |(front, transport, addresses, option_words, kinds, piece, payload, padding)| {
+        (prefix, transport(v6), any::<[u8; 32]>(), option_words, kinds, piece(), payload, padding).prop_map(
+            move |(prefix, transport, addresses, option_words, kinds, piece, payload, padding)| {
                 let later_fragment = piece == Piece::Later;
                 let header = if later_fragment { &[][..] } else { &transport.header[..] };
                 let rest = header.len() + payload.len();
@@ -289,13 +290,13 @@ pub fn frame() -> impl Strategy<Value = Frame> {
                 } else {
                     FiveTuple::v4(narrow(0), narrow(16), source_port, destination_port, protocol)
                 };
-                let network_offset = front.bytes.len();
+                let network_offset = prefix.bytes.len();
                 let transport_offset = network_offset + ip.len();
                 Frame {
-                    link: front.link,
-                    bytes: [&front.bytes[..], &ip, header, &payload, &padding].concat(),
+                    link: prefix.link,
+                    bytes: [&prefix.bytes[..], &ip, header, &payload, &padding].concat(),
                     tuple,
-                    vlans: front.vlans,
+                    vlans: prefix.vlans,
                     tcp_flags: if later_fragment { 0 } else { transport.flags },
                     later_fragment,
                     first_fragment: piece == Piece::First,

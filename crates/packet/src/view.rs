@@ -1,40 +1,42 @@
-//! A decoded packet: where its headers begin, and its flow's key.
+//! A decoded packet: the offsets of its headers, and its flow's key.
 
 use flowloom_flow_key::{Direction, FiveTuple, FlowKey, IpFamily};
 
-/// What the decoder found. Offsets count from the first captured byte.
+/// The decoder's result for a packet. Offsets count from the first captured byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Headers {
-    /// The flow: canonical five-tuple and zone. The pass is the engine's to set.
+    /// The flow: canonical five-tuple and zone. The engine sets the pass.
     pub key: FlowKey,
-    /// Which way the packet goes.
+    /// The direction of the packet in its flow.
     pub direction: Direction,
-    /// The nine TCP flags (FIN 1, SYN 2, RST 4, PSH 8, ACK 16, URG 32, ECE 64, CWR 128, AE 256); 0 where there is no
-    /// TCP header, or where it is cut before its flags.
+    /// The nine TCP flags (FIN 1, SYN 2, RST 4, PSH 8, ACK 16, URG 32, ECE 64, CWR 128, AE 256). 0
+    /// without a TCP header, or if the header is cut before its flags.
     pub tcp_flags: u16,
-    /// The packet is a fragment other than the first: the key has no ports.
+    /// Whether the packet is a fragment other than the first. Its key has no ports.
     pub later_fragment: bool,
     /// Offset of the IP header that gave the key.
     pub network_offset: u32,
     /// Offset of the transport header (after options and extension headers).
     pub transport_offset: u32,
-    /// Offset of the transport payload. Clamped to what was captured.
+    /// Offset of the transport payload, at most the number of captured bytes.
     pub payload_offset: u32,
-    /// Bytes of transport payload that the IP length promises, whether captured or not; padding is not payload.
+    /// Bytes of transport payload by the IP length, whether captured or not. Padding is not
+    /// payload.
     pub payload_bytes: u32,
 }
 
 impl Headers {
-    /// Returns the headers of a packet of which nothing but its flow is known: no TCP flags, and all offsets and lengths zero.
+    /// Returns headers with only the flow set. TCP flags, offsets and lengths are zero.
     ///
-    /// For packets that something else has decoded, and for tests: the rest is set afterwards, field by field.
+    /// It serves other decoders and tests, which then set the other fields.
     ///
     /// # Examples
     ///
     /// ```
     /// use flowloom_packet::{FiveTuple, Headers, PacketView};
-    /// let (key, direction) = FiveTuple::v4([10, 0, 0, 1], [192, 0, 2, 1], 1024, 443, 6).canonical();
+    /// let tuple = FiveTuple::v4([10, 0, 0, 1], [192, 0, 2, 1], 1024, 443, 6);
+    /// let (key, direction) = tuple.canonical();
     /// let mut headers = Headers::new(key, direction);
     /// headers.tcp_flags = 2;
     /// let view = PacketView::new(&[], headers, 1_000_000_000, 60);
@@ -67,17 +69,19 @@ impl Headers {
 pub struct PacketView<'a> {
     /// The captured bytes, from the link layer on.
     pub bytes: &'a [u8],
-    /// What the decoder found in them.
+    /// The decoder's result.
     pub headers: Headers,
-    /// Nanoseconds since 1970. A run gives each packet the time of its record, or the latest time before it: in the order of arrival, so
-    /// also within a flow whose order is kept, it never goes back. From flow to flow it may, where workers share flows.
+    /// Nanoseconds since 1970. A run gives each packet the time of its record, or the latest time
+    /// before it. So times never go back in arrival order, nor within a flow whose order is kept.
+    /// Where workers share flows, times may go back from one flow to another.
     pub time_ns: u64,
     /// Bytes the packet had on the wire.
     pub wire_bytes: u32,
 }
 
 impl<'a> PacketView<'a> {
-    /// Returns the view of a packet: its captured bytes, what the decoder found in them, when it came, and how long it was on the wire.
+    /// Returns the view of a packet from its captured bytes, the decoder's result, its time in
+    /// nanoseconds since 1970, and its length on the wire in bytes.
     #[inline(always)]
     #[must_use]
     pub const fn new(bytes: &'a [u8], headers: Headers, time_ns: u64, wire_bytes: u32) -> Self {
@@ -91,19 +95,21 @@ impl<'a> PacketView<'a> {
         &self.bytes[start..end]
     }
 
-    /// Returns the bytes of the IP packet that gave the key, its header included, by its own length: whether captured or not,
-    /// without link-layer padding. Where it states none (see the decoder) it ends with the record.
+    /// Returns the length of the IP packet that gave the key, by its own length field: header
+    /// included, link-layer padding excluded, whether captured or not. If the packet states none
+    /// (see the decoder), it ends with the record.
     #[inline(always)]
     pub fn ip_bytes(&self) -> u32 {
         let headers = &self.headers;
-        // Not asked of the bytes: whoever counts need not load them.
+        // Do not read the bytes here: a caller that counts need not load them.
         if headers.payload_offset as usize == self.bytes.len() && self.wire_bytes > headers.payload_offset {
             return self.ip_bytes_of_cut();
         }
         headers.payload_offset - headers.network_offset + headers.payload_bytes
     }
 
-    /// Does the same where the record may end inside the headers, so that the payload does not begin where it says.
+    /// Handles records that may end inside the headers, so that the payload offset is not its true
+    /// one.
     #[cold]
     fn ip_bytes_of_cut(&self) -> u32 {
         let start = self.headers.network_offset;

@@ -1,13 +1,13 @@
-//! Every encapsulation of the tables, alone and in pairs, around packets of both families.
+//! Decodes every encapsulation of the tables, alone and in pairs, around packets of both families.
 //!
-//! The expectation is the generator's own: it knows which five-tuple it put innermost. The examples of each table entry
-//! are the headers; an entry that is added takes part without a line here.
+//! The generator itself knows the innermost five-tuple. The headers are the examples of the table
+//! entries, so a new entry needs no line here.
 
 use flowloom_packet::decode::table::{self, Announced, Carries, Encapsulation, Example};
 use flowloom_packet::decode::{decode_layered, explain};
 use flowloom_packet::{DecodeOptions, DropReason, FiveTuple, Headers, LinkType, decode};
 
-/// What a header has to announce.
+/// The payload that a header must announce.
 #[derive(Clone, Debug)]
 enum Payload {
     Ipv4(Vec<u8>),
@@ -32,7 +32,7 @@ impl Payload {
     }
 }
 
-/// Returns the packet to be found, of both families.
+/// Returns the innermost packet, in both families.
 fn innermost() -> [Payload; 2] {
     let mut segment = vec![0xE1, 0x00, 0x00, 0x50, 0, 0, 3, 0xE8, 0, 0, 0, 0, 0x50, 2, 0x20, 0, 0, 0, 0, 0];
     segment.extend_from_slice(b"payload of some length, for what asks");
@@ -69,7 +69,7 @@ fn ip(version: u8, protocol: u8, inner: &[u8], network: u8) -> Payload {
     Payload::Ipv6(bytes)
 }
 
-/// Puts a payload behind an example's header; `None` where the header cannot announce it.
+/// Puts a payload after an example's header. Returns `None` if the header cannot announce it.
 fn behind(example: &Example, payload: &Payload) -> Option<Vec<u8>> {
     let mut bytes = example.header.to_vec();
     match (example.carries, payload) {
@@ -90,7 +90,8 @@ fn behind(example: &Example, payload: &Payload) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// Returns an example's trailer behind so many bytes. That of ESP, which names what it carries, is padded to words.
+/// Returns an example's trailer after so many bytes. ESP's trailer, which names the payload's
+/// protocol, is padded to words.
 fn trailer(example: &Example, payload_bytes: usize) -> Vec<u8> {
     match example.trailer {
         [1, 2, 2, next, check @ ..] => {
@@ -105,7 +106,7 @@ fn trailer(example: &Example, payload_bytes: usize) -> Vec<u8> {
     }
 }
 
-/// Wraps a payload in an encapsulation, with IP of the given version outside where it is a tunnel.
+/// Wraps a payload in an encapsulation. A tunnel gets an outer IP header of the given version.
 fn wrapped(entry: &Encapsulation, example: &Example, payload: &Payload, version: u8) -> Vec<Payload> {
     let Some(bytes) = behind(example, payload) else { return Vec::new() };
     let in_udp = |port: u16| {
@@ -139,7 +140,7 @@ fn wrapped(entry: &Encapsulation, example: &Example, payload: &Payload, version:
     }
 }
 
-/// What is followed on request only, or not at all: with encryption there is nothing to follow.
+/// Followed only on request, or not at all: encrypted contents cannot be followed.
 fn is_opaque(entry: &Encapsulation) -> bool {
     ["ipcomp", "wireguard"].contains(&entry.name)
 }
@@ -204,7 +205,7 @@ fn each_entry_in_each_other_is_followed() {
     let mut pairs = 0;
     for payload in innermost() {
         for (inner, once) in all_wrapped(&payload, 4) {
-            // Null encryption looks at one IP packet, whose end is in its length field.
+            // Null encryption needs an IP packet whose length field gives its end.
             for (outer, twice) in all_wrapped(&once, 6) {
                 let frame = ethernet(&twice);
                 assert_eq!(
@@ -263,7 +264,8 @@ fn a_cut_anywhere_gives_the_packet_a_reason_or_an_outer_key() {
             let frame = ethernet(&one);
             for length in 0..frame.len() {
                 let cut = tuple(LinkType::ETHERNET, &frame[..length]);
-                // The tuple of the packet inside, that of the tunnel's own ends, or a reason: never another.
+                // The tuple of the inner packet, the tuple of the tunnel, or a drop reason: never
+                // another tuple.
                 if let Ok(tuple) = cut {
                     let is_inner = tuple == expected(&payload);
                     let text = tuple.to_string();

@@ -1,4 +1,4 @@
-//! What holds for every frame: generated, cut, damaged, or not a frame at all.
+//! Properties of every frame: generated, cut, damaged, or random bytes.
 #![cfg(feature = "proptest")]
 
 use flowloom_packet::decode::decode_layered;
@@ -11,7 +11,8 @@ mod oracle;
 
 const OPTIONS: [DecodeOptions; 2] = [DecodeOptions::new(), DecodeOptions::new().with_decap(true)];
 
-/// Decodes both ways and both options; checks that they agree and stay within the bytes.
+/// Decodes through the fast path and through the layers, with both options. Checks that they agree
+/// and that offsets lie within the bytes.
 fn check(link: LinkType, bytes: &[u8]) -> Result<(), TestCaseError> {
     for options in OPTIONS {
         let decoded = decode(link, bytes, options);
@@ -57,7 +58,7 @@ proptest! {
             check(frame.link, &frame.bytes[..length])?;
             let prefix = decode(frame.link, &frame.bytes[..length], DecodeOptions::default());
             match prefix {
-                // A prefix never makes another flow: it has the frame's key, or none.
+                // A prefix has the frame's key or none, never another key.
                 Ok(headers) => prop_assert_eq!(headers.key, decoded(&frame).key),
                 Err(reason) => prop_assert!(reason.is_truncated(), "{} of {length} bytes", reason.name()),
             }

@@ -1,6 +1,6 @@
-//! Real captures against what tshark counted in them, and against a second decoder.
+//! Compares real captures with tshark's counts, and with a second decoder.
 //!
-//! Runs where `FLOWLOOM_DATA` names the folder of real data; says that it was skipped elsewhere.
+//! It runs if `FLOWLOOM_DATA` names the folder of real data, and otherwise prints that it skipped.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fs;
@@ -13,36 +13,38 @@ use flowloom_packet::{DecodeOptions, DropReason, FiveTuple, Headers, decode};
 mod captures;
 mod oracle;
 
-/// Where tshark counts otherwise: file, our keyed packets, our flows.
+/// Files that tshark counts differently: file, packets with a key, flows.
 ///
 /// `dev_mix_ether.pcap.zst`, 22 packets fewer. Packet numbers count from 1.
 ///
-/// - 15 packets are cut inside the IPv4 header's addresses or options (6080, 139792, 139917, 139992, 140002, 140110,
-///   142455, 142718, 143821, 145173, 145454, 145613, 147328, 178400, 199208), 6 inside an IPv6 header or its extensions
-///   (121120, 122879, 129371, 158099, 201608, 221315): tshark shows the fields that are there. A key of half a header
-///   could be another flow's, so they are counted as `truncated_ipv4` and `truncated_ipv6`.
-/// - 3334 and 198778 are cut before the ports, 195121 ends before them by its own length: one five-tuple in two flows
-///   is worse than a counted drop.
+/// - 15 packets are cut inside the IPv4 header's addresses or options (6080, 139792, 139917,
+///   139992, 140002, 140110, 142455, 142718, 143821, 145173, 145454, 145613, 147328, 178400,
+///   199208), 6 inside an IPv6 header or its extensions (121120, 122879, 129371, 158099, 201608,
+///   221315). tshark shows the fields that are present. A key from half a header could equal
+///   another flow's key, so the packets count as `truncated_ipv4` and `truncated_ipv6`.
+/// - 3334 and 198778 are cut before the ports, and 195121 ends before them by its own length. A
+///   counted drop is better than two flows with one five-tuple.
 /// - One is in a pseudowire (3540, a tunnel: see `decap`): `not_ip`.
-/// - Four more than there: Arista's time stamps of versions 0x11 and 0x21 (127480, 136553, 143376, 149819, …), of which
-///   tshark 4.0 reads 0x10 and 0x20.
+/// - Four packets more than tshark: Arista's time stamps of versions 0x11 and 0x21 (127480, 136553,
+///   143376, 149819, …), of which tshark 4.0 reads 0x10 and 0x20.
 /// - 206329 nests fifty backbone tags: `depth`.
 ///
-/// Of the flows, tshark has one for each of those and for each first extension header (its protocol column is
-/// `ipv6.nxt`): the fragments and the whole packets of one IPv6 flow are two there, and one here. Two packets with
-/// a source route (215186, 218242) have the route's end as destination there, the header's here. The columns that
-/// tshark was asked for have no ports of DCCP, which tell three more flows apart here.
+/// tshark has one flow for each of those, and one for each first extension header (its protocol
+/// column is `ipv6.nxt`): the fragments and the whole packets of one IPv6 flow are two flows in
+/// tshark and one here. Two packets with a source route (215186, 218242) have the route's end as
+/// destination in tshark, and the header's destination here. The tshark columns lack DCCP ports,
+/// which distinguish three more flows here.
 ///
-/// `nasty/mpls_6in6_broken_gz.pcap.gz`, 11 packets fewer: 217, 342, 417, 427, 535, 685, 948, 1220, 1501, 1660 and
-/// 1722 are cut inside the IPv4 header that a random label stack seems to have under it.
+/// `nasty/mpls_6in6_broken_gz.pcap.gz`, 11 packets fewer: 217, 342, 417, 427, 535, 685, 948, 1220,
+/// 1501, 1660 and 1722 are cut inside the apparent IPv4 header under a random label stack.
 const EXPLAINED: [(&str, u64, usize); 2] =
     [("dev_mix_ether.pcap.zst", 309_431, 15_827), ("nasty/mpls_6in6_broken_gz.pcap.gz", 1774, 440)];
 
-/// Keyed packets and flows inside the tunnels, as the last occurrence of each of tshark's fields has them.
+/// Keyed packets and flows inside the tunnels, by the last occurrence of each of tshark's fields.
 ///
-/// Three files differ from that: tshark 4.0 does not read UDP above 64 KiB, so the flow it has for each of the
-/// BIG-TCP captures is the outer one; and in `6in4.pcap` the last occurrence in an ICMP error is the quoted packet's,
-/// where ours is the error's own (tshark: 9 flows).
+/// Three files differ: tshark 4.0 does not read UDP above 64 KiB, so it has the outer flow for each
+/// of the BIG-TCP captures. In `6in4.pcap` the last occurrence in an ICMP error is the quoted
+/// packet's, and here it is the error's own (tshark: 9 flows).
 const DECAPSULATED: [(&str, u64, usize); 9] = [
     ("nasty/vxlan.pcap", 127, 4),
     ("nasty/bigtcp_jumbo_geneve_v6.pcap", 1, 1),
@@ -55,7 +57,7 @@ const DECAPSULATED: [(&str, u64, usize); 9] = [
     ("nasty/teredo.pcap", 29, 5),
 ];
 
-/// Returns the folder of captures, or says why there is none.
+/// Returns the folder of captures, or prints why there is none.
 fn captures_folder() -> Option<PathBuf> {
     let folder = std::env::var_os("FLOWLOOM_DATA").map(|data| Path::new(&data).join("pcaps"));
     if folder.is_none() {
@@ -73,8 +75,8 @@ struct Counts {
     flows: usize,
 }
 
-/// Returns the key as the table of expected counts has it: of ICMP echo requests and replies by their identifier, and all other
-/// messages between two hosts as one flow.
+/// Returns the key in the form of the expected counts: ICMP echo requests and replies by their
+/// identifier, and all other messages between two hosts as one flow.
 fn counted(headers: &Headers) -> FlowKey {
     let key = headers.key;
     match key.message() >> 8 {

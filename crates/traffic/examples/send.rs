@@ -1,4 +1,5 @@
-//! Sends the packets of a capture out of an interface, so many times, as fast as it takes them.
+//! Sends the packets of a capture out of an interface a number of times, as fast as the interface
+//! takes them.
 //!
 //! ```console
 //! # cargo run -p flowloom-traffic --features live --example send -- veth0 edge.pcap 10
@@ -26,7 +27,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     while source.next_batch(&mut batch)? == Fill::Packets {
         let Some(block) = &batch.block else { continue };
         for raw in &batch.packets {
-            // A frame that is longer than the interface takes is refused.
+            // The interface refuses a frame that is longer than its limit.
             match sender.sendpacket(raw.bytes_in(block.bytes())) {
                 Ok(()) => sent += 1,
                 Err(_) => refused += 1,

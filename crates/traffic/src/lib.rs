@@ -1,12 +1,13 @@
-//! Where packets come from: captures, generators and, with the feature `live`, interfaces.
+//! Packet sources: captures, generators and, with the feature `live`, interfaces.
 //!
-//! [`CaptureSet`](capture::CaptureSet) is the source to use for captures, one or many; [`MixConfig`](synth::MixConfig) describes
-//! traffic to be generated, and [`Generated`](synth::Generated) makes it a source; [`Defrag`](defrag::Defrag) stands before any source.
-//! The types of packets are those of [`packet`].
+//! [`CaptureSet`](capture::CaptureSet) reads one or many captures. [`MixConfig`](synth::MixConfig)
+//! describes generated traffic, and [`Generated`](synth::Generated) makes it a source.
+//! [`Defrag`](defrag::Defrag) joins fragments of any source. The types of packets come from
+//! [`packet`].
 //!
 //! # Examples
 //!
-//! Every packet of a capture, with its time and who sent it to whom:
+//! Every packet of a capture, with its time, source and destination:
 //!
 //! ```
 //! use flowloom_traffic::capture::{CaptureSet, Input, SetOptions};
@@ -16,7 +17,8 @@
 //! # use flowloom_traffic::write::{PcapOptions, PcapWriter};
 //! # let directory = tempfile::tempdir()?;
 //! # let path = directory.path().join("campus.pcap");
-//! # let (mut campus, mut frame) = (Sample::named("campus").expect("a sample").generator(), Vec::new());
+//! # let mut campus = Sample::named("campus").expect("a sample").generator();
+//! # let mut frame = Vec::new();
 //! # let mut writer = PcapWriter::new(std::fs::File::create(&path)?, PcapOptions::default())?;
 //! # while let Some(meta) = campus.next_into(&mut frame) {
 //! #     writer.write(meta.time_ns, meta.wire_bytes, &frame)?;
@@ -30,7 +32,7 @@
 //!     for packet in &batch.packets {
 //!         match decode(packet.link, packet.bytes_in(block.bytes()), DecodeOptions::default()) {
 //!             Ok(headers) => {
-//!                 println!("{} ns  {}  {} bytes", packet.time_ns, headers.tuple(), packet.wire_bytes);
+//!                 println!("{} ns  {}", packet.time_ns, headers.tuple());
 //!                 decoded += 1;
 //!             }
 //!             Err(reason) => println!("{} ns  no flow: {reason}", packet.time_ns),

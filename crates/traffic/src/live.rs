@@ -2,14 +2,15 @@
 //!
 //! ```text
 //!  interface ─▶ kernel's buffer ─▶ libpcap ─ one copy ─▶ block of ≤ 256 packets ─ batches of 32 ─▶
-//!                     │ full: counted by the kernel, asked for, `interface_full`
+//!                     │ when full, the kernel counts drops: `interface_full`
 //! ```
 //!
-//! libpcap lends its buffer until the next call, so packets are copied once, into blocks that are filled again when every
-//! worker has let go of them. While all blocks are held the source is starved, the kernel's buffer fills, and what no longer
-//! fits is counted as withheld: sent = yielded + withheld, whatever the load.
+//! libpcap lends its buffer until the next call, so packets are copied once, into blocks that are
+//! reused when every worker has released them. While workers hold all blocks the source is starved,
+//! the kernel's buffer fills, and packets that no longer fit count as withheld: sent = yielded +
+//! withheld, whatever the load.
 //!
-//! Nothing here waits for packets longer than half a millisecond, so a run that is stopped stops.
+//! No call waits for packets longer than half a millisecond, so a run can stop quickly.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -21,44 +22,44 @@ use flowloom_packet::{
 };
 use pcap::{Active, Capture, Device, Error, Stat};
 
-/// Packets read into one block at most: a worker is told of a block once.
+/// The most packets of one block.
 const BLOCK_PACKETS: usize = 256;
-/// Bytes after which a block takes no further packet.
+/// The size at which a block takes no further packet.
 const BLOCK_BYTES: usize = 128 << 10;
-/// Blocks at most: 16 MiB of usual packets, and a snapshot length more for each block of unusual ones.
+/// The most blocks: 16 MiB of usual packets, and up to one snapshot length more per block.
 const POOL_BLOCKS: usize = 128;
-/// How long the kernel may keep a packet to hand over several at once.
+/// How long the kernel may hold a packet to deliver several at once.
 const HAND_OVER_MS: i32 = 10;
-/// How long is slept when nothing has arrived.
+/// The sleep when nothing has arrived.
 const IDLE: Duration = Duration::from_micros(500);
-/// Blocks between two looks at the kernel's counters while packets keep coming.
+/// Blocks between two reads of the kernel's counters while packets keep coming.
 const BLOCKS_PER_LOOK: u32 = 64;
 
 /// How an interface is captured.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LiveOptions {
-    /// Bytes of a packet that are captured at most.
+    /// The most bytes captured of a packet.
     pub snaplen_bytes: u32,
-    /// Take packets that are for other machines too.
+    /// Also capture packets that are addressed to other machines.
     pub promiscuous: bool,
     /// Bytes of the kernel's buffer.
     pub buffer_bytes: u32,
-    /// What to capture, in libpcap's language; empty for everything.
+    /// The filter in libpcap's language; empty for all packets.
     pub filter: String,
 }
 
 impl Default for LiveOptions {
-    /// Whole packets of all that is for this machine, a buffer of 16 MiB.
+    /// Whole packets addressed to this machine, with a buffer of 16 MiB.
     fn default() -> Self {
         Self { snaplen_bytes: 262_144, promiscuous: false, buffer_bytes: 16 << 20, filter: String::new() }
     }
 }
 
-/// An interface that cannot be captured.
+/// Why an interface cannot be captured.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LiveError {
-    /// libpcap or the kernel refused.
+    /// libpcap or the kernel returned an error.
     #[error(
         "cannot capture on {interface}: {why}\n  interfaces here: {}\n  capturing needs root or CAP_NET_RAW (setcap cap_net_raw+ep on the program)",
         interfaces.join(", ")
@@ -66,22 +67,22 @@ pub enum LiveError {
     Open {
         /// The interface.
         interface: String,
-        /// What libpcap said.
+        /// The error of libpcap.
         why: String,
-        /// The names of the interfaces that there are.
+        /// The names of the existing interfaces.
         interfaces: Vec<String>,
     },
-    /// The filter is none.
+    /// The filter is invalid.
     #[error("'{filter}' is no capture filter for {interface}: {why}\n  the language is pcap-filter(7)")]
     Filter {
         /// The interface.
         interface: String,
         /// The filter.
         filter: String,
-        /// What libpcap said.
+        /// The error of libpcap.
         why: String,
     },
-    /// Packets would come, but none that is decoded.
+    /// The interface has a link type that is not decoded.
     #[error("link type {link} of {interface} is not decoded")]
     Link {
         /// The interface.
@@ -89,17 +90,17 @@ pub enum LiveError {
         /// Its link type.
         link: LinkType,
     },
-    /// A number that libpcap cannot take.
+    /// libpcap cannot take a number this large.
     #[error("{what} of {bytes} bytes is more than libpcap takes: at most {max}", max = i32::MAX)]
     TooLarge {
-        /// What it is for.
+        /// The option.
         what: &'static str,
         /// The number.
         bytes: u32,
     },
 }
 
-/// Packets as they arrive at an interface.
+/// A source of packets that arrive at an interface.
 ///
 /// # Examples
 ///
@@ -123,14 +124,14 @@ pub struct LiveSource {
     capture: Capture<Active>,
     link: LinkType,
     snaplen_bytes: u32,
-    /// Blocks, the one that was filled last at the end.
+    /// The blocks; the one filled last is at the end.
     pool: VecDeque<SharedBlock>,
-    /// What lies in the last block, and how much of it was yielded.
+    /// The packets in the last block, and how many of them were yielded.
     records: Vec<RawPacket>,
     at: usize,
     packets: u64,
     error: Option<Error>,
-    /// The kernel's counters when they were read last.
+    /// The kernel's counters at the last read.
     seen: Stat,
     blocks_since_look: u32,
     idle: bool,
@@ -144,11 +145,12 @@ impl std::fmt::Debug for LiveSource {
 }
 
 impl LiveSource {
-    /// Opens an interface; packets are captured from now on.
+    /// Opens an interface. Capturing starts at once.
     ///
     /// # Errors
     ///
-    /// [`LiveError`] when there is no such interface, it may not be captured, or the options are not for it.
+    /// [`LiveError`] when the interface does not exist, may not be captured, or does not take the
+    /// options.
     pub fn open(interface: &str, options: &LiveOptions) -> Result<Self, LiveError> {
         let signed =
             |what, bytes: u32| i32::try_from(bytes).map_err(|_| LiveError::TooLarge { what, bytes });
@@ -172,7 +174,7 @@ impl LiveSource {
             .open()
             .and_then(Capture::setnonblock)
             .map_err(refused)?;
-        // Without IPv6 and VLAN in mind a filter is easily wrong, but it is the user's.
+        // A filter that ignores IPv6 and VLAN is easily wrong, but it is the user's.
         capture.filter(&options.filter, true).map_err(|error| LiveError::Filter {
             interface: interface.to_owned(),
             filter: options.filter.clone(),
@@ -209,7 +211,7 @@ impl LiveSource {
         self.link
     }
 
-    /// Returns the bytes of a packet that are captured at most.
+    /// Returns the most bytes captured of a packet.
     pub fn snaplen_bytes(&self) -> u32 {
         self.snaplen_bytes
     }
@@ -219,7 +221,8 @@ impl LiveSource {
         self.packets
     }
 
-    /// Reads what has arrived into a block that nobody else holds. Says whether there was such a block.
+    /// Reads the packets that have arrived into a block that no other holder has. Returns whether
+    /// there was such a block.
     fn refill(&mut self) -> bool {
         let free = self.pool.iter_mut().position(|block| Arc::get_mut(block).is_some());
         let mut block = match free.and_then(|at| self.pool.remove(at)) {
@@ -259,7 +262,7 @@ impl LiveSource {
     }
 }
 
-/// Returns a time in nanoseconds; one before 1970 is 1970.
+/// Returns a time in nanoseconds since 1970. Earlier times become 0.
 fn time_ns(seconds: impl TryInto<u64>, microseconds: impl TryInto<u64>) -> u64 {
     let seconds = seconds.try_into().unwrap_or(0);
     let microseconds = microseconds.try_into().unwrap_or(0);
@@ -274,7 +277,7 @@ impl PacketSource for LiveSource {
         self.asked = false;
         self.idle = false;
         if self.at == self.records.len() {
-            // What arrived before the interface broke is yielded first.
+            // Yield the packets that arrived before the interface failed.
             if let Some(error) = self.error.take() {
                 let why = format!("{} cannot be captured any further: {error}", self.interface);
                 return Err(SourceError(why.into()));
@@ -307,9 +310,9 @@ impl PacketSource for LiveSource {
             return withheld;
         }
         self.blocks_since_look = 0;
-        // An interface that is gone has no counters left; what was counted before stays.
+        // A removed interface has no counters; the earlier counts stay.
         if let Ok(now) = self.capture.stats() {
-            // The kernel counts in 32 bits and begins again at 0.
+            // The kernel counts in 32 bits, which wrap.
             let since = |now: u32, before: u32| u64::from(now.wrapping_sub(before));
             withheld.add(DropReason::InterfaceFull, since(now.dropped, self.seen.dropped));
             withheld.add(DropReason::InterfaceDropped, since(now.if_dropped, self.seen.if_dropped));

@@ -1,7 +1,7 @@
-//! Captures written: classic pcap and pcapng.
+//! Writes captures: classic pcap and pcapng.
 //!
-//! Both writers take one packet at a time and pass the errors of what they write to on. They buffer nothing:
-//! give them a [`BufWriter`](std::io::BufWriter) where that matters.
+//! Both writers take one packet at a time and return the errors of the inner writer. They buffer
+//! nothing: pass a [`BufWriter`](std::io::BufWriter) where that matters.
 
 #![expect(
     clippy::cast_possible_truncation,
@@ -14,13 +14,14 @@ use flowloom_packet::LinkType;
 
 const NANOSECONDS_PER_SECOND: u64 = 1_000_000_000;
 
-/// A pcapng block says its length in 32 bits; readers take no more than half of that for real.
+/// The most bytes of a pcapng block. Its length has 32 bits, and readers accept no more than half
+/// of that range.
 const BLOCK_BYTES_MAX: u32 = 1 << 30;
 
 /// The resolution of the time stamps in a classic pcap file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum TimeUnit {
-    /// Microseconds; what every reader understands. Finer time is cut off.
+    /// Microseconds, which every reader understands. Finer time is truncated.
     Micro,
     /// Nanoseconds.
     #[default]
@@ -39,7 +40,7 @@ pub enum ByteOrder {
 
 /// How a classic pcap file is written.
 ///
-/// Fields may be added in any version: a literal ends with `..PcapOptions::default()`.
+/// Any version may add fields, so end a literal with `..PcapOptions::default()`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PcapOptions {
     /// Resolution of the time stamps.
@@ -48,7 +49,7 @@ pub struct PcapOptions {
     pub byte_order: ByteOrder,
     /// Link type of every packet.
     pub link: LinkType,
-    /// The most bytes of a packet that are kept; longer ones are cut and keep their length on the wire.
+    /// The most bytes kept of a packet. A longer packet is cut and keeps its length on the wire.
     pub snaplen_bytes: u32,
 }
 
@@ -86,7 +87,7 @@ impl<W: Write> PcapWriter<W> {
     ///
     /// # Errors
     ///
-    /// Those of `inner`.
+    /// The errors of `inner`.
     pub fn new(mut inner: W, options: PcapOptions) -> io::Result<Self> {
         let magic: u32 = match options.time_unit {
             TimeUnit::Micro => 0xA1B2_C3D4,
@@ -96,21 +97,22 @@ impl<W: Write> PcapWriter<W> {
         put_u32(&mut header, 0, magic, options.byte_order);
         put_u16(&mut header, 4, 2, options.byte_order);
         put_u16(&mut header, 6, 4, options.byte_order);
-        // Bytes 8 to 15, the time zone and its accuracy, have been zero since they were invented.
+        // Bytes 8 to 15, the time zone and its accuracy, have always been zero.
         put_u32(&mut header, 16, options.snaplen_bytes, options.byte_order);
         put_u32(&mut header, 20, u32::from(options.link.0), options.byte_order);
         inner.write_all(&header)?;
         Ok(Self { inner, options })
     }
 
-    /// Appends a packet: when, how long on the wire, and the bytes present.
+    /// Appends a packet: its time in nanoseconds since 1970, its length on the wire, and its bytes.
     ///
-    /// At most `snaplen_bytes` of `bytes` are written. A `wire_bytes` below the bytes written is kept as it is:
-    /// real files hold such records.
+    /// It writes at most `snaplen_bytes` of `bytes`. A `wire_bytes` below the bytes written stays
+    /// as it is, because real files hold such records.
     ///
     /// # Errors
     ///
-    /// Those of the writer beneath; `InvalidInput` for a time after 2106, which the format cannot hold.
+    /// The errors of the inner writer; `InvalidInput` for a time after 2106, which the format
+    /// cannot hold.
     pub fn write(&mut self, time_ns: u64, wire_bytes: u32, bytes: &[u8]) -> io::Result<()> {
         let seconds = u32::try_from(time_ns / NANOSECONDS_PER_SECOND).map_err(|_| {
             io::Error::new(
@@ -136,11 +138,11 @@ impl<W: Write> PcapWriter<W> {
         self.inner.write_all(kept)
     }
 
-    /// Flushes and gives back what was written to.
+    /// Flushes and returns the inner writer.
     ///
     /// # Errors
     ///
-    /// Those of flushing.
+    /// The errors of flushing.
     pub fn finish(mut self) -> io::Result<W> {
         self.inner.flush()?;
         Ok(self.inner)
@@ -149,14 +151,14 @@ impl<W: Write> PcapWriter<W> {
 
 /// An interface of a pcapng file.
 ///
-/// Fields may be added in any version: a literal ends with `..Interface::default()`.
+/// Any version may add fields, so end a literal with `..Interface::default()`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Interface {
     /// Link type of its packets.
     pub link: LinkType,
-    /// The most bytes of a packet that are kept; 0 means all.
+    /// The most bytes kept of a packet; 0 means all.
     pub snaplen_bytes: u32,
-    /// Its name, where it has one.
+    /// Its name, if it has one.
     pub name: Option<String>,
 }
 
@@ -190,7 +192,8 @@ impl<W: Write> PcapngWriter<W> {
     ///
     /// # Errors
     ///
-    /// Those of `inner`; `InvalidInput` without an interface, or where a name is longer than 65,535 bytes.
+    /// The errors of `inner`; `InvalidInput` without an interface, or if a name is longer than
+    /// 65,535 bytes.
     pub fn new(inner: W, interfaces: Vec<Interface>) -> io::Result<Self> {
         if interfaces.is_empty() {
             return Err(invalid("a pcapng file of packets needs at least one interface".to_owned()));
@@ -200,7 +203,7 @@ impl<W: Write> PcapngWriter<W> {
         body.extend_from_slice(&0x1A2B_3C4D_u32.to_le_bytes());
         body.extend_from_slice(&1_u16.to_le_bytes());
         body.extend_from_slice(&0_u16.to_le_bytes());
-        // The section's length is not known before its end: all ones say so.
+        // The section's length is unknown before its end, which all ones express.
         body.extend_from_slice(&u64::MAX.to_le_bytes());
         writer.block(0x0A0D_0D0A, &body)?;
         for index in 0..writer.interfaces.len() {
@@ -209,11 +212,11 @@ impl<W: Write> PcapngWriter<W> {
         Ok(writer)
     }
 
-    /// Appends an interface and returns its index; packets of it may follow.
+    /// Appends an interface and returns its index. Packets of it may follow.
     ///
     /// # Errors
     ///
-    /// Those of the writer beneath; `InvalidInput` where the name is longer than 65,535 bytes.
+    /// The errors of the inner writer; `InvalidInput` if the name is longer than 65,535 bytes.
     pub fn add_interface(&mut self, interface: Interface) -> io::Result<usize> {
         self.interfaces.push(interface);
         let index = self.interfaces.len() - 1;
@@ -237,11 +240,11 @@ impl<W: Write> PcapngWriter<W> {
         self.block(1, &body)
     }
 
-    /// Appends a packet of the interface with that index.
+    /// Appends a packet of the interface with an index.
     ///
     /// # Errors
     ///
-    /// Those of the writer beneath; `InvalidInput` for an interface that was not given.
+    /// The errors of the inner writer; `InvalidInput` for an unknown interface.
     pub fn write(
         &mut self,
         interface_index: usize,
@@ -273,20 +276,20 @@ impl<W: Write> PcapngWriter<W> {
         self.inner.write_all(&tail[4 - padding..])
     }
 
-    /// Flushes what was written to: whoever reads it sees whole packets.
+    /// Flushes the inner writer, so that a reader of the file sees whole packets.
     ///
     /// # Errors
     ///
-    /// Those of flushing.
+    /// The errors of flushing.
     pub fn flush(&mut self) -> io::Result<()> {
         self.inner.flush()
     }
 
-    /// Flushes and gives back what was written to.
+    /// Flushes and returns the inner writer.
     ///
     /// # Errors
     ///
-    /// Those of flushing.
+    /// The errors of flushing.
     pub fn finish(mut self) -> io::Result<W> {
         self.inner.flush()?;
         Ok(self.inner)

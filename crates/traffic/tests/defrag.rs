@@ -1,10 +1,11 @@
-//! Datagrams cut, shuffled and attacked: what was whole comes out whole, everything else is counted.
+//! Datagrams cut, shuffled and attacked: whole datagrams come out whole, and everything else is
+//! counted.
 
 mod fragments;
 
 use flowloom_packet::{DecodeOptions, DropReason, Fill, LinkType, PacketBatch, PacketSource, decode};
 use flowloom_traffic::defrag::{Defrag, DefragLimits};
-use fragments::{Datagram, Drained, Front, Memory, Packet, defragmented};
+use fragments::{Datagram, Drained, Memory, Packet, Prefix, defragmented};
 use proptest::prelude::*;
 
 const PLAIN: DecodeOptions = DecodeOptions::new();
@@ -13,7 +14,7 @@ fn run(packets: &[Packet]) -> Drained {
     defragmented(packets, LinkType::ETHERNET, 32, PLAIN, DefragLimits::default())
 }
 
-/// Gives frames times a microsecond apart.
+/// Gives frames times one microsecond apart.
 fn timed(frames: impl IntoIterator<Item = Vec<u8>>) -> Vec<Packet> {
     (1..).zip(frames).map(|(i, bytes)| Packet::new(i * 1000, bytes)).collect()
 }
@@ -23,7 +24,7 @@ fn reasons(drained: &Drained) -> Vec<(DropReason, u64)> {
 }
 
 fn query(id: u32, payload_bytes: usize) -> Datagram {
-    Datagram::udp(Front::Ethernet, false, 0, 1, id, payload_bytes)
+    Datagram::udp(Prefix::Ethernet, false, 0, 1, id, payload_bytes)
 }
 
 #[test]
@@ -48,7 +49,7 @@ fn padding_is_no_payload_and_a_lone_fragment_header_is_no_fragment() {
     let mut frames = cut.cut_at(&[3]);
     frames[1].resize(60, 0xEE);
     assert_eq!(run(&timed(frames)).packets[0].bytes, cut.whole());
-    let atomic = Datagram::udp(Front::Ethernet, true, 0, 1, 7, 40);
+    let atomic = Datagram::udp(Prefix::Ethernet, true, 0, 1, 7, 40);
     let frame = atomic.fragment_of(0, false, &atomic.payload);
     assert_eq!(run(&timed([frame.clone()])).packets[0].bytes, frame);
 }
@@ -56,13 +57,14 @@ fn padding_is_no_payload_and_a_lone_fragment_header_is_no_fragment() {
 #[test]
 fn an_overlap_ends_the_datagram_and_a_duplicate_only_itself() {
     for v6 in [false, true] {
-        let cut = Datagram::udp(Front::Ethernet, v6, 0, 1, 7, 64);
+        let cut = Datagram::udp(Prefix::Ethernet, v6, 0, 1, 7, 64);
         let mut frames = cut.cut_at(&[2, 4]);
         frames.insert(1, frames[0].clone());
         let out = run(&timed(frames.clone()));
         assert_eq!(reasons(&out), [(DropReason::Reassembled, 2), (DropReason::FragmentDuplicate, 1)]);
         assert_eq!(out.packets[0].bytes, cut.whole());
-        // The second half of what is there, and other bytes at the place of what is there: teardrop and its kin.
+        // The second half of known bytes, and other bytes in place of known ones: teardrop and
+        // similar attacks.
         for hostile in
             [cut.fragment_of(8, true, &cut.payload[8..24]), cut.fragment_of(0, true, &[0xAA; 16])]
         {
@@ -101,7 +103,7 @@ fn a_last_fragment_without_bytes_ends_its_datagram() {
 fn the_header_is_that_of_the_first_fragment() {
     let cut = query(7, 64);
     let mut frames = cut.cut_at(&[4]);
-    // The other came by a way with more hops.
+    // The other fragment took a path with more hops.
     frames[1][14 + 8] -= 3;
     for order in [[0, 1], [1, 0]] {
         let out = run(&timed(order.map(|i| frames[i].clone())));
@@ -111,7 +113,7 @@ fn the_header_is_that_of_the_first_fragment() {
 
 #[test]
 fn a_checksum_whose_sum_overflows_twice_is_right() {
-    // From 250.0.0.1 to 250.0.1.1: the sum of the header is more than 16 bits, whatever the number.
+    // From 250.0.0.1 to 250.0.1.1: the header's sum exceeds 16 bits with any number.
     let between = |mut frame: Vec<u8>| {
         (frame[26], frame[30]) = (250, 250);
         frame
@@ -121,7 +123,7 @@ fn a_checksum_whose_sum_overflows_twice_is_right() {
     };
     let mut blank = between(query(0, 64).whole());
     blank[24..26].fill(0);
-    // With this number what is below 16 bits is all ones, and the rest overflows once more.
+    // With this number the lower 16 bits are all ones, and the rest overflows once more.
     let cut = query(0xFFFF - (sum(&blank) & 0xFFFF), 64);
     let whole = run(&timed(cut.cut_at(&[4]).into_iter().map(between))).packets.remove(0).bytes;
     let all = sum(&whole);
@@ -131,7 +133,7 @@ fn a_checksum_whose_sum_overflows_twice_is_right() {
 #[test]
 fn an_ip_packet_that_looks_like_a_frame_is_taken_for_what_it_is() {
     let mut cut = query(7, 64);
-    // From 8.0.0.0/16, port 0 to port 6: as a frame it would be whole, and of TCP.
+    // From 8.0.0.0/16, port 0 to port 6: read as a frame it would be whole, and TCP.
     cut.payload[..4].copy_from_slice(&[0, 0, 0, 6]);
     let packets = cut.cut_at(&[4]).into_iter().map(|frame| {
         let mut packet = frame[14..].to_vec();
@@ -164,7 +166,7 @@ fn what_cannot_be_is_malformed() {
         (cut.fragment_of(65_528, true, &[1; 16]), "beyond 65,535"),
         (cut.fragment_of(65_528, false, &[1; 16]), "beyond 65,535"),
     ] {
-        // It alone is not taken, before the others and among them.
+        // Only it is dropped, before the others and among them.
         for order in [[&hostile, &rest, &first], [&rest, &hostile, &first]] {
             let out = run(&timed(order.into_iter().cloned()));
             let expected = [(DropReason::Reassembled, 1), (DropReason::FragmentMalformed, 1)];
@@ -179,7 +181,8 @@ fn what_cannot_be_is_malformed() {
         let out = run(&timed([rest.clone(), hostile]));
         assert_eq!(reasons(&out), [(DropReason::FragmentMalformed, 2)], "{why}");
     }
-    // The ping of death: every fragment is right, and the header cannot say how long the whole is.
+    // The ping of death: every fragment is valid, and the header cannot state the length of the
+    // whole.
     let death = query(7, 65_535);
     let out = run(&timed(death.cut_at(&(1..46).map(|i| i * 180).collect::<Vec<_>>())));
     assert_eq!(reasons(&out), [(DropReason::FragmentMalformed, 46)]);
@@ -224,15 +227,16 @@ fn floods_stay_within_their_bounds() {
             attack.fragment_of(offset, true, &attack.payload[..length])
         }))
     };
-    // First fragments, tiny ones at a huge offset (each makes room for 64 KiB), and tiny ones at offset 0.
+    // First fragments, tiny ones at a huge offset (each allocates 64 KiB), and tiny ones at offset
+    // 0.
     for (offset, length) in [(0, 1400), (65_000, 8), (0, 8)] {
         let out = defragmented(&flood(offset, length), LinkType::ETHERNET, 32, PLAIN, limits);
         let lost = out.withheld.of(DropReason::FragmentPoolFull);
-        assert!(lost >= 4900, "{lost} given up");
+        assert!(lost >= 4900, "{lost} lost");
         assert_eq!(lost + out.withheld.of(DropReason::FragmentIncomplete), 5000);
         assert!(out.held_max <= limits.bytes_max, "{} bytes held", out.held_max);
     }
-    // A datagram that is honest, in the middle of it.
+    // A valid datagram in the middle of the attack.
     let cut = query(0xFFFF, 64);
     let [first, last] = cut.cut_at(&[4]).try_into().unwrap();
     let mut packets = flood(0, 8);
@@ -240,7 +244,7 @@ fn floods_stay_within_their_bounds() {
     packets.insert(4050, Packet::new(4_050_001, last));
     let out = defragmented(&packets, LinkType::ETHERNET, 32, PLAIN, limits);
     assert_eq!(out.packets[0].bytes, cut.whole());
-    // One datagram of more pieces than is allowed.
+    // One datagram of more pieces than the limit.
     let limits = DefragLimits { fragments_max: 64, ..DefragLimits::default() };
     let many = query(7, 8000);
     let frames = many.cut_at(&(1..1000).collect::<Vec<_>>());
@@ -286,20 +290,20 @@ fn tunnels_are_joined_outside_and_inside() {
         assert!(out.packets[0].bytes.ends_with(payload));
     }
     assert_eq!(run(outer_cut, false).packets.len(), 1, "the outer header is looked at either way");
-    assert_eq!(run(inner_cut, false).packets.len(), 2, "the inner one is nobody's business");
+    assert_eq!(run(inner_cut, false).packets.len(), 2, "the inner one is not joined");
 }
 
-/// A datagram, where it is cut, and by how many places each fragment is late.
+/// A datagram, its cuts, and by how many positions each fragment is late.
 fn cut_datagram() -> impl Strategy<Value = (Datagram, Vec<usize>, Vec<u8>)> {
-    let front = prop_oneof![
-        Just(Front::Ethernet),
-        Just(Front::Vlan(5)),
-        Just(Front::QinQ),
-        Just(Front::Mpls),
-        Just(Front::Pppoe)
+    let prefix = prop_oneof![
+        Just(Prefix::Ethernet),
+        Just(Prefix::Vlan(5)),
+        Just(Prefix::QinQ),
+        Just(Prefix::Mpls),
+        Just(Prefix::Pppoe)
     ];
     (
-        front,
+        prefix,
         any::<bool>(),
         0..3_usize,
         0..4_u8,
@@ -307,8 +311,8 @@ fn cut_datagram() -> impl Strategy<Value = (Datagram, Vec<usize>, Vec<u8>)> {
         prop::collection::vec(1..370_usize, 0..12),
         prop::collection::vec(any::<u8>(), 16),
     )
-        .prop_map(|(front, v6, options, host, bytes, cuts, late)| {
-            (Datagram::udp(front, v6, options * 8, host, 0, bytes), cuts, late)
+        .prop_map(|(prefix, v6, options, host, bytes, cuts, late)| {
+            (Datagram::udp(prefix, v6, options * 8, host, 0, bytes), cuts, late)
         })
 }
 
@@ -324,7 +328,7 @@ proptest! {
             datagram.id = u32::try_from(id).unwrap();
             expected.push(datagram.whole());
             let pieces = datagram.cut_at(&cuts);
-            // One that was not cut is sent as it is, not as a fragment of everything.
+            // An uncut datagram is sent as it is, not as one fragment.
             let pieces = if pieces.len() == 1 { vec![datagram.whole()] } else { pieces };
             for (at, piece) in pieces.into_iter().enumerate() {
                 frames.push((id * 8 + at + usize::from(late[at]), piece));
@@ -349,7 +353,7 @@ proptest! {
         flips in prop::collection::vec((any::<prop::sample::Index>(), any::<prop::sample::Index>(), any::<u8>()), 0..40),
         decap in any::<bool>(),
     ) {
-        // Fragments with a few bytes changed, among noise.
+        // Fragments with a few changed bytes, among noise.
         let mut all: Vec<Vec<u8>> = (0..20_u32).flat_map(|id| query(id, 200).cut_at(&[5, 9, 20])).collect();
         for (which, at, value) in flips {
             let frame = which.index(all.len());

@@ -1,4 +1,5 @@
-//! Real captures with fragments in them, against etherparse's pool and what tshark joined. Needs `FLOWLOOM_DATA`.
+//! Compares real captures with fragments against etherparse's pool and tshark's counts. Needs
+//! `FLOWLOOM_DATA`.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -32,7 +33,7 @@ fn each(source: &mut dyn PacketSource, mut of: impl FnMut(LinkType, &[u8])) -> (
         withheld.merge(&source.withheld());
         match fill {
             Fill::Packets => {}
-            Fill::Starved => panic!("nobody holds a block"),
+            Fill::Starved => panic!("no block is held"),
             Fill::End => return (packets, withheld),
         }
         let block = batch.block.as_ref().unwrap();
@@ -60,7 +61,8 @@ fn theirs(path: &Path) -> Vec<Vec<u8>> {
     joined
 }
 
-/// Returns the IP payloads of the datagrams that we join: those packets that were not in the capture.
+/// Returns the IP payloads of the datagrams that this crate joins: the packets that were not in the
+/// capture.
 fn ours(path: &Path, decap: bool) -> (Vec<Vec<u8>>, DropCounts) {
     let mut before = std::collections::HashMap::<Vec<u8>, u64>::new();
     let (packets, _) = each(&mut open(path), |_, bytes| *before.entry(bytes.to_vec()).or_default() += 1);
@@ -80,11 +82,13 @@ fn ours(path: &Path, decap: bool) -> (Vec<Vec<u8>>, DropCounts) {
     (joined, withheld)
 }
 
-/// Captures, and how many datagrams tshark 4.0 joins in them (frames with `ip.reassembled.length`).
+/// Captures, and the number of datagrams that tshark 4.0 joins in them (frames with
+/// `ip.reassembled.length`).
 ///
-/// In `dev_mix_ether.pcap.zst` we have four fewer than tshark and three fewer than etherparse's pool: two pings of death,
-/// which are 65,528 bytes behind a header of 20 and more than any length field states, and a web request split so that a
-/// third fragment rewrites the path that the others spell; tshark joins one more of the overlapping kind.
+/// In `dev_mix_ether.pcap.zst` this crate joins four fewer than tshark and three fewer than
+/// etherparse's pool: two pings of death, which are 65,528 bytes after a header of 20 and more than
+/// any length field states, and a web request in which a third fragment rewrites the path that the
+/// others spell; tshark joins one more with overlaps.
 const JOINED: [(&str, usize, usize); 5] = [
     ("dev_mix_ether.pcap.zst", 511, 507),
     ("nasty/erspan.pcap", 16, 16),

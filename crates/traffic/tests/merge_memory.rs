@@ -1,4 +1,4 @@
-//! What it takes to merge many captures that all overlap in time. A process of its own, whose memory is measured.
+//! Measures the memory of merging many captures that all overlap in time, in a process of its own.
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -12,14 +12,15 @@ const FILES: u64 = 1024;
 const PACKETS: u64 = 400;
 const PACKET_BYTES: u32 = 1000;
 
-/// Returns the most memory that this process has had at a time, in KiB, since it was last asked to forget.
+/// Returns the peak memory of this process in KiB since the last reset.
 fn peak_kib() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find(|line| line.starts_with("VmHWM:")).unwrap();
     line.split_whitespace().nth(1).unwrap().parse().unwrap()
 }
 
-/// Returns how many file descriptors there are, now and then; 0 in between, because counting takes a while.
+/// Returns the number of file descriptors at some calls and 0 at others, because counting takes a
+/// while.
 fn open_files(packets: u64) -> usize {
     if packets / 32 % 1000 == 7 { std::fs::read_dir("/proc/self/fd").unwrap().count() } else { 0 }
 }
@@ -28,7 +29,7 @@ fn open_files(packets: u64) -> usize {
 fn a_thousand_files_that_overlap_take_little_memory_each() {
     for packed in [true, false] {
         let directory = tempfile::tempdir().unwrap();
-        // Links to one file where the content is the same; so few differ that the disk is spared.
+        // Links to one file with the same content, to spare the disk.
         let paths: Vec<_> =
             (0..FILES).map(|file| directory.path().join(format!("{file:04}.pcap"))).collect();
         for (file, path) in (0..).zip(&paths) {
@@ -52,7 +53,7 @@ fn a_thousand_files_that_overlap_take_little_memory_each() {
         }
         let inputs: Vec<Input> = paths.into_iter().map(Input::Path).collect();
         let options = SetOptions { order: SetOrder::ByTime, ..SetOptions::default() };
-        // Where this is not allowed, what came before counts too.
+        // Where a reset is not allowed, earlier memory counts too.
         let _ = std::fs::write("/proc/self/clear_refs", "5");
         let before = peak_kib();
         let mut set = CaptureSet::open(&inputs, options).unwrap();

@@ -1,4 +1,4 @@
-//! Generated traces, read back by a decoder that shares nothing with the generators.
+//! Reads generated traces back with a decoder that shares no code with the generators.
 #![expect(
     clippy::cast_possible_truncation,
     clippy::cast_precision_loss,
@@ -16,7 +16,7 @@ use flowloom_traffic::synth::{
 };
 use flowloom_traffic::write::{PcapOptions, PcapWriter};
 
-/// What the tests want to know of a frame.
+/// The fields of a frame that the tests check.
 #[derive(Debug)]
 struct Decoded {
     key: FlowKey,
@@ -30,7 +30,7 @@ fn word(bytes: &[u8], at: usize) -> u16 {
     u16::from_be_bytes([bytes[at], bytes[at + 1]])
 }
 
-/// Sum of big-endian words, carries folded: 0xFFFF over a part that contains its own checksum.
+/// Sum of big-endian words with folded carries: 0xFFFF over bytes that contain their own checksum.
 fn sum(parts: &[&[u8]]) -> u16 {
     let mut sum = 0_u64;
     for part in parts {
@@ -44,7 +44,7 @@ fn sum(parts: &[&[u8]]) -> u16 {
     sum as u16
 }
 
-/// Decodes and checks every length and checksum; `None` for what is not IP.
+/// Decodes and checks every length and checksum. Returns `None` for frames other than IP.
 fn decode(frame: &[u8]) -> Option<Decoded> {
     let (mut at, mut vlans) = (12, Vec::new());
     while matches!(word(frame, at), 0x8100 | 0x88A8) {
@@ -95,7 +95,7 @@ fn decode(frame: &[u8]) -> Option<Decoded> {
     Some(Decoded { key: tuple.canonical().0, tuple, vlans, flags, data_bytes })
 }
 
-/// Counts of a mixture, gathered frame by frame.
+/// Counts of a mixture, collected frame by frame.
 #[derive(Debug, Default)]
 struct Census {
     packets: u64,
@@ -278,7 +278,7 @@ fn a_seed_is_a_trace_and_another_seed_another() {
     let first = census(config.clone());
     assert_eq!(first.digest, census(config.clone()).digest);
     assert_ne!(first.digest, census(MixConfig { seed: 2, ..config }).digest);
-    // The bytes are a promise: whoever changes them changes every committed sample and its digest.
+    // The bytes must not change: a change alters every committed sample and its digest.
     assert_eq!(format!("{:016x}", first.digest), "a5050d8dc71a8a32");
 }
 

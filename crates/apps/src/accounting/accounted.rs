@@ -1,4 +1,4 @@
-//! What is kept of a flow between two cuts.
+//! The state of accounting for one flow: the record that is open now.
 
 use flowloom_engine::{Composed, FlowState, FlowValue};
 use flowloom_flow_key::Direction;
@@ -10,10 +10,11 @@ use super::connection::{Connection, FIN, Judgement, RST, SYN, Segment};
 use super::direction::{DirectionBasis, Initiator, has_tcp_header, opening};
 use crate::save_state::{SaveState, put, words};
 
-/// Bits of [`Accounted::seen`] that count packets: a thousand million of them a second for three days.
+/// Bits of [`Accounted::seen`] that count packets: enough for a thousand million packets a second
+/// over three days.
 const PACKETS: u64 = (1 << FLAGS_SHIFT) - 1;
 const FLAGS_SHIFT: u32 = 48;
-/// The nine flags, in place.
+/// The nine TCP flags in `seen`.
 const FLAGS: u64 = 0x1FF << FLAGS_SHIFT;
 
 // Bits of `Accounted::marks`.
@@ -28,20 +29,20 @@ const CUT_NEW_CONNECTION: u8 = 16;
 const HAS_MESSAGE: u8 = 32;
 const MARKS: u8 = 63;
 
-/// Why the application ended a record.
+/// Why the application ended a record and began another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cut {
-    /// It had lasted for as long as a record may.
+pub enum SplitReason {
+    /// The record had lasted for the active timeout.
     Active,
     /// The next packet begins another connection.
     NewConnection,
 }
 
-/// One record: what was seen of a flow between two cuts. Flows that are not TCP need its first cache line alone.
+/// One record of a flow. Flows other than TCP need only its first cache line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Accounted {
-    /// Of each direction: packets, and the TCP flags above them.
+    /// Per direction: the packet count, with the TCP flags above it.
     seen: [u64; 2],
     bytes: [u64; 2],
     ip_bytes: [u64; 2],
@@ -57,17 +58,17 @@ pub struct Accounted {
 const _: () = assert!(size_of::<Accounted>() <= 104, "a record has two lines, of which UDP needs one");
 
 impl Accounted {
-    /// Returns the packets from the low endpoint to the high one, and back.
+    /// Returns the packet counts: from the low endpoint to the high one, and back.
     pub fn packets(&self) -> [u64; 2] {
         self.seen.map(|seen| seen & PACKETS)
     }
 
-    /// Returns the bytes on the wire, link layer included, per direction.
+    /// Returns the bytes on the wire per direction, including the link layer.
     pub fn bytes(&self) -> [u64; 2] {
         self.bytes
     }
 
-    /// Returns the bytes of the IP packets, their headers included, per direction.
+    /// Returns the bytes of the IP packets per direction, including their headers.
     pub fn ip_bytes(&self) -> [u64; 2] {
         self.ip_bytes
     }
@@ -77,14 +78,15 @@ impl Accounted {
         self.seen.map(|seen| (seen >> FLAGS_SHIFT & 0x1FF) as u16)
     }
 
-    /// Returns the times of the first and the last packet, nanoseconds since 1970.
+    /// Returns the times of the first and the last packet, in nanoseconds since 1970.
     pub fn times_ns(&self) -> (u64, u64) {
         (self.first_ns, self.last_ns)
     }
 
-    /// Returns the way of packets from the source of the record, which is that of the whole connection.
-    pub fn way(&self) -> Direction {
-        self.initiator.way()
+    /// Returns the direction of packets from the source, which is the same in all records of a
+    /// connection.
+    pub fn source_direction(&self) -> Direction {
+        self.initiator.source_direction()
     }
 
     /// Returns how the source is known.
@@ -92,12 +94,12 @@ impl Accounted {
         self.initiator.basis()
     }
 
-    /// Returns type and code of the flow's first ICMP message.
+    /// Returns the type and code of the flow's first ICMP message.
     pub fn icmp(&self) -> Option<[u8; 2]> {
         (self.marks & HAS_MESSAGE != 0).then_some(self.message)
     }
 
-    /// Returns how the connection was closed, if it was, in this record or before it.
+    /// Returns how the connection was closed in this record or before it, or `None` if it was not.
     pub fn closed(&self) -> Option<EndReason> {
         if self.connection.is_reset() {
             Some(EndReason::Reset)
@@ -108,25 +110,25 @@ impl Accounted {
         }
     }
 
-    /// Returns why the application ended the record, if it did.
-    pub fn cut(&self) -> Option<Cut> {
+    /// Returns why the application ended the record, or `None` if it did not.
+    pub fn split_reason(&self) -> Option<SplitReason> {
         if self.marks & CUT_ACTIVE != 0 {
-            Some(Cut::Active)
+            Some(SplitReason::Active)
         } else if self.marks & CUT_NEW_CONNECTION != 0 {
-            Some(Cut::NewConnection)
+            Some(SplitReason::NewConnection)
         } else {
             None
         }
     }
 
-    pub(super) fn mark(&mut self, cut: Cut) {
+    pub(super) fn mark(&mut self, cut: SplitReason) {
         self.marks |= match cut {
-            Cut::Active => CUT_ACTIVE,
-            Cut::NewConnection => CUT_NEW_CONNECTION,
+            SplitReason::Active => CUT_ACTIVE,
+            SplitReason::NewConnection => CUT_NEW_CONNECTION,
         };
     }
 
-    /// The columns, and that of further fields.
+    /// The columns of the record, followed by those of further fields.
     pub(super) const COLUMNS_AND_FIELDS: &'static [&'static str] = &[
         "start_ns",
         "end_ns",
@@ -149,7 +151,8 @@ impl Accounted {
         self.seen == [0, 0]
     }
 
-    /// Returns what the flow's next record begins with: the connection and its direction, and no packets.
+    /// Returns the first state of the flow's next record: the connection and its direction, without
+    /// packets.
     pub(super) fn carried(&self) -> Self {
         Self {
             connection: self.connection.carried(),
@@ -181,7 +184,7 @@ impl Accounted {
         }
     }
 
-    /// Takes in what only the first packet of a record says.
+    /// Stores what only the first packet of a record shows.
     #[inline(never)]
     fn begin(&mut self, packet: &PacketView<'_>) {
         let headers = &packet.headers;
@@ -201,7 +204,7 @@ impl Accounted {
         }
     }
 
-    /// Takes in a SYN, FIN or RST.
+    /// Processes a SYN, FIN or RST.
     #[cold]
     #[inline(never)]
     fn control(&mut self, packet: &PacketView<'_>) {
@@ -219,7 +222,7 @@ impl Accounted {
         }
     }
 
-    /// Says whether a SYN or SYN+ACK begins another connection, with which another record begins.
+    /// Returns whether a SYN or SYN+ACK begins another connection, and so another record.
     #[cold]
     #[inline(never)]
     pub(super) fn ends_before_opening(&mut self, packet: &PacketView<'_>) -> bool {
@@ -228,13 +231,14 @@ impl Accounted {
         let another = self.connection.is_another(way, acknowledges, Segment::of(packet));
         if another.holds {
             self.connection.note(another);
-            self.mark(Cut::NewConnection);
+            self.mark(SplitReason::NewConnection);
         }
         another.holds
     }
 
-    /// Says whether the first of these packets, taken in without knowledge of those before, begins another connection
-    /// than that of `before`; `None` where it opens none.
+    /// Returns whether the first of these packets, which were counted without knowledge of the
+    /// packets before, begins another connection than that of `before`. Returns `None` if it opens
+    /// none.
     fn opens_another(&self, before: &Self) -> Option<Judgement> {
         let acknowledges = self.marks & BEGAN_ANSWERING != 0;
         if !acknowledges && self.marks & BEGAN_OPENING == 0 {
@@ -269,7 +273,7 @@ impl Accounted {
         self.initiator.improve(later.initiator);
     }
 
-    /// Composes with later packets that a record for its age would not separate from these.
+    /// Composes with later packets, except where the active timeout would separate the two.
     fn join(&mut self, later: &mut Self) -> Composed {
         if later.connection.is_renumbered() {
             return Composed::NeedsPackets;
@@ -277,7 +281,7 @@ impl Accounted {
         let another = later.opens_another(self);
         if let Some(judgement) = another.filter(|judgement| judgement.holds) {
             self.connection.note(judgement);
-            self.mark(Cut::NewConnection);
+            self.mark(SplitReason::NewConnection);
             return Composed::Apart;
         }
         if later.connection.depends() || !self.connection.agrees(&later.connection, another.is_some()) {
@@ -288,8 +292,8 @@ impl Accounted {
         if let Some(judgement) = another {
             joined.connection.note(judgement);
         }
-        if later.cut() == Some(Cut::Active) && joined.carried() != later.carried() {
-            // The records behind it began with what it knew.
+        if later.split_reason() == Some(SplitReason::Active) && joined.carried() != later.carried() {
+            // The later records began with the knowledge of this one.
             return Composed::NeedsPackets;
         }
         *self = joined;
@@ -310,7 +314,7 @@ impl Accounted {
         let mut next = self.carried();
         match next.join(later) {
             Composed::Joined => {
-                self.mark(Cut::Active);
+                self.mark(SplitReason::Active);
                 *later = next;
                 Composed::Apart
             }
@@ -338,14 +342,15 @@ impl FlowState for Accounted {
             FlowValue::Count(self.ip_bytes[1]),
             FlowValue::Bits(u64::from(flags[0])),
             FlowValue::Bits(u64::from(flags[1])),
-            FlowValue::Word(if self.way() == Direction::HighToLow { "high" } else { "low" }),
+            FlowValue::Word(if self.source_direction() == Direction::HighToLow { "high" } else { "low" }),
             FlowValue::Word(self.direction_basis().name()),
             FlowValue::Word(self.closed().map_or("-", EndReason::name)),
             FlowValue::Bits(self.icmp().map_or(0, |message| u64::from(u16::from_be_bytes(message)))),
         ]);
     }
 
-    /// A record that an active timeout may end is composed by [`Accounting`](super::Accounting), which knows it.
+    /// [`Accounting`](super::Accounting) composes records under an active timeout, because it knows
+    /// the timeout.
     fn compose(&mut self, later: &mut Self) -> Composed {
         self.join(later)
     }

@@ -1,4 +1,4 @@
-//! The columns of records: names, units, IPFIX elements and values, in one table.
+//! The columns of records in one table: names, units, IPFIX elements and values.
 
 use std::fmt::{self, Write};
 use std::net::IpAddr;
@@ -12,7 +12,7 @@ use super::{AccountingRecord, CommunityId};
 pub enum RecordValue {
     /// An address.
     Address(IpAddr),
-    /// A number, in the unit of its column.
+    /// A number in the unit of its column.
     Number(u64),
     /// A set of bits.
     Bits(u64),
@@ -20,7 +20,7 @@ pub enum RecordValue {
     Word(&'static str),
     /// A Community ID.
     CommunityId(CommunityId),
-    /// The record has no such value. Text has an empty field, JSON `null`.
+    /// The record has no such value: an empty field in text, `null` in JSON.
     None,
 }
 
@@ -43,15 +43,15 @@ impl<T: Into<u64>> From<Option<T>> for RecordValue {
     }
 }
 
-/// When a column is written.
+/// When a writer includes a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ColumnGroup {
-    /// Where no columns are asked for, too.
+    /// By default.
     Default,
-    /// On request: it costs time.
+    /// On request, because computing it takes time.
     Extra,
-    /// On request: it is for those who look into the program.
+    /// On request, because it shows internals of the program.
     Internal,
 }
 
@@ -59,35 +59,36 @@ pub enum ColumnGroup {
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct RecordColumn {
-    /// The name: the heading in CSV, the key in JSON.
+    /// The name: the heading in CSV, and the key in JSON.
     pub name: &'static str,
-    /// The unit, or what kind of value it is.
+    /// The unit or the kind of the value.
     pub unit: &'static str,
-    /// The IPFIX elements that hold it, by number and name; those of the way back have enterprise number 29305.
+    /// The numbers and names of the IPFIX elements that hold the value. Elements of the reverse
+    /// direction have enterprise number 29305.
     pub ipfix: &'static [(u16, &'static str)],
-    /// What it says, in a sentence.
+    /// What the value means, in one sentence.
     pub description: &'static str,
-    /// When it is written.
+    /// When a writer includes the column.
     pub group: ColumnGroup,
     value: fn(&AccountingRecord) -> RecordValue,
 }
 
 impl RecordColumn {
-    /// All columns, in the order in which they are written.
+    /// All columns in output order.
     pub const ALL: &'static [Self] = COLUMNS;
 
-    /// Returns the columns that are written where none are asked for.
+    /// Returns the columns that a writer includes by default.
     pub fn defaults() -> impl Iterator<Item = &'static Self> {
         COLUMNS.iter().filter(|column| column.group == ColumnGroup::Default)
     }
 
-    /// Returns a record's value.
+    /// Returns the value of this column in a record.
     #[must_use]
     pub fn value(&self, record: &AccountingRecord) -> RecordValue {
         (self.value)(record)
     }
 
-    /// Returns a column by name.
+    /// Returns the column with a name.
     #[must_use]
     pub fn named(name: &str) -> Option<&'static Self> {
         COLUMNS.iter().find(|column| column.name == name)
@@ -303,7 +304,7 @@ const COLUMNS: &[RecordColumn] = &[
     }),
 ];
 
-/// Returns the reference of all columns, as the page `docs/records.md`.
+/// Returns the reference of all columns, which is the page `docs/records.md`.
 #[must_use]
 pub fn reference() -> String {
     let mut page = String::from(INTRODUCTION);

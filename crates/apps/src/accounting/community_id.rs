@@ -1,4 +1,4 @@
-//! Community ID: a name for a flow that other tools give it too.
+//! Community ID: an identifier of a flow that other tools compute too.
 //!
 //! Specification: <https://github.com/corelight/community-id-spec>, version 1, seed 0.
 
@@ -15,12 +15,12 @@ const UDP: u8 = 17;
 const ICMPV6: u8 = 58;
 const SCTP: u8 = 132;
 
-/// Messages of ICMP that answer each other, in the specification's opinion.
+/// Pairs of ICMP messages that answer each other, according to the specification.
 const PAIRS_V4: [(u8, u8); 5] = [(8, 0), (13, 14), (15, 16), (10, 9), (17, 18)];
-/// The same for ICMP for IPv6.
+/// The same pairs for ICMP for IPv6.
 const PAIRS_V6: [(u8, u8); 6] = [(128, 129), (130, 131), (133, 134), (135, 136), (139, 140), (144, 145)];
 
-/// The Community ID of a flow, shown as `1:` and its digest in base64.
+/// A Community ID, shown as `1:` and its digest in base64.
 ///
 /// # Examples
 ///
@@ -36,8 +36,9 @@ pub struct CommunityId {
 }
 
 impl CommunityId {
-    /// Returns the id of a flow between two endpoints; of ICMP with the type and code of a message from the first to the
-    /// second. It is the same for both directions, but for messages of ICMP that have no answer.
+    /// Returns the ID of a flow between two endpoints. For ICMP, pass the type and code of a
+    /// message from the first to the second. Both directions have the same ID, except for ICMP
+    /// messages without an answer.
     #[must_use]
     pub fn of(
         source: (IpAddr, u16),
@@ -143,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn protocols_without_ports_are_told_by_their_addresses() {
+    fn protocols_without_ports_are_identified_by_their_addresses() {
         let there = id("192.0.2.1", 0, "192.0.2.2", 0, 47, None);
         assert_eq!(id("192.0.2.2", 0, "192.0.2.1", 0, 47, None), there);
         assert_ne!(id("192.0.2.2", 0, "192.0.2.1", 0, 50, None), there);

@@ -1,14 +1,16 @@
-//! What a record knows of its TCP connection: sequence numbers, windows, and how far it is closed.
+//! The state of a record's TCP connection: sequence numbers, windows, and how far it is closed.
 //!
-//! Three questions are answered by sequence numbers:
+//! Sequence numbers answer three questions:
 //!
-//! * Does a SYN (or SYN+ACK) begin another connection on the same addresses and ports? It does where its number is not the
-//!   initial sequence number of this connection; a retransmission has the same number.
-//! * Does an RST close the connection? It does in the window that the other side last announced [RFC 9293 §3.10.7.4].
-//! * Is it closed? It is once both sides have sent FIN, or an RST has closed it.
+//! * Does a SYN (or SYN+ACK) begin another connection on the same addresses and ports? It does if
+//!   its number is not the initial sequence number of this connection; a retransmission has the
+//!   same number.
+//! * Does an RST close the connection? It does if it lies in the window that the other side last
+//!   announced [RFC 9293 §3.10.7.4].
+//! * Is the connection closed? It is once both sides have sent FIN, or an RST has closed it.
 //!
-//! The numbers of the last segment of each side are kept, not the highest ones: so what is known of packets *a* then *b*
-//! follows from what is known of each, and parts of an input compose.
+//! The state keeps the numbers of the last segment of each side, not the highest ones. So the state
+//! after packets *a* then *b* follows from the states after each, and parts of an input compose.
 
 use flowloom_packet::PacketView;
 
@@ -17,15 +19,17 @@ pub(super) const SYN: u16 = 2;
 pub(super) const RST: u16 = 4;
 pub(super) const ACK: u16 = 16;
 
-/// How far below what a side has sent or what of it was acknowledged a SYN may lie that was only captured late.
+/// How far a late SYN may lie below what its side has sent, or below what the other side has
+/// acknowledged.
 const REORDERED_BYTES: u32 = 1 << 16;
-/// How far an RST may lie from what its side has sent, where the other side has acknowledged nothing.
+/// How far an RST may lie from what its side has sent, where the other side has acknowledged
+/// nothing.
 const UNACKNOWLEDGED_BYTES: u32 = 1 << 20;
-/// No window is larger [RFC 7323 §2.2]: what lies farther ahead is behind.
+/// The largest window [RFC 7323 §2.2]. A number farther ahead counts as behind.
 const WINDOW_BYTES_MAX: u32 = 1 << 30;
 const SCALE_MAX: u8 = 14;
 
-// Facts of the side `d` are in bit `bit + d`.
+// Bit `bit + d` holds a fact of side `d`.
 const SENT: u16 = 0;
 const ACKNOWLEDGED: u16 = 2;
 const NUMBERED: u16 = 4;
@@ -34,12 +38,12 @@ const SCALES: u16 = 8;
 const FINISHED: u16 = 10;
 /// An RST has closed the connection.
 const RESET: u16 = 1 << 12;
-/// A judgement may have been another had earlier packets been known.
+/// Earlier packets might have changed a decision.
 const DEPENDS: u16 = 1 << 13;
-/// An initial sequence number has replaced another.
+/// Another initial sequence number has replaced an earlier one.
 const RENUMBERED: u16 = 1 << 14;
 
-/// The numbers of a TCP segment.
+/// The sequence numbers of a TCP segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Segment {
     pub(super) sequence: u32,
@@ -49,7 +53,8 @@ pub(super) struct Segment {
 }
 
 impl Segment {
-    /// Reads the numbers of a packet's TCP header; `None` where the record is cut before their end.
+    /// Reads the numbers of a packet's TCP header. Returns `None` if the captured bytes end before
+    /// them.
     #[inline(always)]
     pub(super) fn of(packet: &PacketView<'_>) -> Option<Self> {
         let headers = &packet.headers;
@@ -64,19 +69,20 @@ impl Segment {
         })
     }
 
-    /// Returns the number that the segment begins with and the one behind it; SYN and FIN have numbers too.
+    /// Returns the first number of the segment and the number after its last. SYN and FIN take a
+    /// number each.
     #[inline(always)]
     pub(super) fn range(&self, flags: u16) -> (u32, u32) {
         let controls = u32::from(flags & SYN != 0) + u32::from(flags & FIN != 0);
         (self.sequence, self.sequence.wrapping_add(self.payload_bytes).wrapping_add(controls))
     }
 
-    /// Says whether it announces a window of 0.
+    /// Returns whether the segment announces a window of 0.
     pub(super) fn is_closed(&self) -> bool {
         self.window == 0
     }
 
-    /// Returns a SYN or SYN+ACK with these numbers, of which nothing else is known.
+    /// Returns a SYN or SYN+ACK with these numbers and no other facts.
     pub(super) fn opening(sequence: u32, acknowledgement: u32) -> Self {
         Self { sequence, acknowledgement, window: 0, payload_bytes: 0 }
     }
@@ -97,21 +103,21 @@ fn window_scale(packet: &PacketView<'_>) -> Option<u8> {
     }
 }
 
-/// A judgement by sequence numbers.
+/// A decision by sequence numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Judgement {
     pub(super) holds: bool,
-    /// Whether packets from before those that are known may change it.
+    /// Whether packets before the known ones might change it.
     pub(super) depends: bool,
 }
 
-/// What is known of a TCP connection.
+/// The state of a TCP connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub(super) struct Connection {
-    /// The number behind the last segment of each side.
+    /// The number after the last segment of each side.
     end: [u32; 2],
-    /// What each side acknowledged last, and the window that it announced with that, as on the wire.
+    /// What each side acknowledged last, and the unscaled window that it announced with it.
     acknowledged: [u32; 2],
     /// The initial sequence numbers.
     initial: [u32; 2],
@@ -137,7 +143,7 @@ impl Connection {
         self.facts &= !(1 << fact << side);
     }
 
-    /// Returns the initial sequence number of a side, where it is known.
+    /// Returns the initial sequence number of a side, if it is known.
     pub(super) fn initial(&self, side: usize) -> Option<u32> {
         self.has(NUMBERED, side).then_some(self.initial[side])
     }
@@ -154,12 +160,12 @@ impl Connection {
         self.is_reset() || self.is_finished()
     }
 
-    /// Says whether a judgement may have been another had earlier packets been known.
+    /// Returns whether earlier packets might have changed a decision.
     pub(super) fn depends(&self) -> bool {
         self.facts & DEPENDS != 0
     }
 
-    /// Says whether the initial sequence numbers may not be those of the first packets.
+    /// Returns whether the initial sequence numbers may not be those of the first packets.
     pub(super) fn is_renumbered(&self) -> bool {
         self.facts & RENUMBERED != 0
     }
@@ -170,13 +176,13 @@ impl Connection {
         }
     }
 
-    /// Returns what the connection's next record begins with.
+    /// Returns the first state of the connection's next record.
     pub(super) fn carried(mut self) -> Self {
         self.facts &= !(DEPENDS | RENUMBERED);
         self
     }
 
-    /// Takes in a segment of a side, without the judgements that SYN, FIN and RST need.
+    /// Processes a segment of a side, without the decisions that SYN, FIN and RST need.
     #[inline(always)]
     pub(super) fn take(&mut self, side: usize, flags: u16, segment: &Segment) {
         self.end[side] = segment.range(flags).1;
@@ -188,8 +194,8 @@ impl Connection {
         }
     }
 
-    /// Says whether a SYN, or with `acknowledges` a SYN+ACK, begins another connection. A record that is cut before the
-    /// numbers has no segment.
+    /// Returns whether a SYN, or with `acknowledges` a SYN+ACK, begins another connection.
+    /// `segment` is `None` if the captured bytes end before the numbers.
     pub(super) fn is_another(
         &self,
         side: usize,
@@ -223,7 +229,8 @@ impl Connection {
         }
     }
 
-    /// Takes in a SYN or SYN+ACK of this connection. `is_first`: no packet came before it in the record.
+    /// Processes a SYN or SYN+ACK of this connection. `is_first` is set if the record has no packet
+    /// before it.
     pub(super) fn open(
         &mut self,
         side: usize,
@@ -238,7 +245,7 @@ impl Connection {
         }
         let Some(mut segment) = segment else { return };
         if self.initial(side).is_some_and(|initial| initial != segment.sequence) {
-            // An answer with another number than before, to the same question.
+            // An answer with another number than before, to the same SYN.
             self.facts |= DEPENDS | RENUMBERED;
         }
         self.initial[side] = segment.sequence;
@@ -255,12 +262,12 @@ impl Connection {
             Some(_) => self.set(SCALES, side),
             None => self.clear(SCALES, side),
         }
-        // The window of a SYN is not scaled; kept are windows that are.
+        // The window of a SYN is not scaled; the stored windows are.
         segment.window = segment.window.div_ceil(1 << self.scale[side]);
         self.take(side, flags, &segment);
     }
 
-    /// Takes in a FIN.
+    /// Processes a FIN.
     pub(super) fn finish(&mut self, side: usize, flags: u16, segment: Option<Segment>) {
         self.set(FINISHED, side);
         if let Some(segment) = segment {
@@ -268,7 +275,7 @@ impl Connection {
         }
     }
 
-    /// Takes in an RST, which closes the connection unless it is outside the window.
+    /// Processes an RST, which closes the connection unless it lies outside the window.
     pub(super) fn reset(&mut self, side: usize, flags: u16, segment: Option<Segment>) {
         let judgement = self.is_acceptable(side, flags, segment);
         self.note(judgement);
@@ -277,7 +284,7 @@ impl Connection {
         }
     }
 
-    /// Returns by how many bits a side's windows are shifted, where both SYNs say.
+    /// Returns the window shift of a side, if both SYNs have the option.
     fn scale_of(&self, side: usize) -> Option<u8> {
         let both = |fact: u16| self.has(fact, 0) && self.has(fact, 1);
         both(OPENED).then_some(if both(SCALES) { self.scale[side] } else { 0 })
@@ -304,7 +311,7 @@ impl Connection {
         }
         let distance = segment.sequence.wrapping_sub(self.end[side]);
         let is_near = distance.wrapping_add(UNACKNOWLEDGED_BYTES) <= 2 * UNACKNOWLEDGED_BYTES;
-        // A connection that is refused: the RST acknowledges the SYN, or what came with it.
+        // A refused connection: the RST acknowledges the SYN, or the data that came with it.
         let refuses = flags & ACK != 0 && self.has(SENT, other) && {
             let begin = self.initial(other).map_or(self.end[other], |initial| initial.wrapping_add(1));
             let sent = self.end[other].wrapping_sub(begin);
@@ -314,8 +321,9 @@ impl Connection {
         judged(is_unknown || refuses || (self.has(SENT, side) && is_near), true)
     }
 
-    /// Says whether the numbers of later packets, which are judged to be of one connection, are those of this one too.
-    /// `is_judged`: the first of their SYNs is their first packet, and was found to be of this connection.
+    /// Returns whether the numbers of later packets, which belong to one connection, continue this
+    /// connection. `is_judged` is set if the first of their SYNs is their first packet, and was
+    /// found to belong to this connection.
     pub(super) fn agrees(&self, later: &Self, is_judged: bool) -> bool {
         (0..2).all(|side| match (self.initial(side), later.initial(side)) {
             (Some(ours), Some(theirs)) => ours == theirs,
@@ -323,7 +331,7 @@ impl Connection {
         })
     }
 
-    /// Adds what is known of the packets directly after these.
+    /// Adds the state of the packets directly after these.
     pub(super) fn add(&mut self, later: &Self) {
         for side in 0..2 {
             if later.has(SENT, side) {

@@ -1,4 +1,4 @@
-//! Which end of a flow is its source, and how that is known.
+//! Which endpoint of a flow is its source, and how that is known.
 
 use flowloom_flow_key::Direction;
 use flowloom_packet::PacketView;
@@ -7,12 +7,14 @@ use super::connection::{ACK, FIN, RST, SYN};
 
 const TCP: u8 = 6;
 
-/// How the source of a record is known. The source is the same in all records of a connection.
+/// How the source of a record was determined. The source is the same in all records of a
+/// connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 #[non_exhaustive]
 pub enum DirectionBasis {
-    /// It sent the first packet of a TCP connection whose opening was not captured: it may be either end.
+    /// It sent the first captured packet of a TCP connection whose opening was not captured. It may
+    /// be either end.
     #[default]
     Arbitrary = 0,
     /// It sent the first packet of a flow that opens without a handshake.
@@ -24,10 +26,10 @@ pub enum DirectionBasis {
 }
 
 impl DirectionBasis {
-    /// All of them.
+    /// All values.
     pub const ALL: [Self; 4] = [Self::Arbitrary, Self::FirstPacket, Self::SynAck, Self::Syn];
 
-    /// Returns its name in flow files.
+    /// Returns the name that flow files use.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -38,8 +40,8 @@ impl DirectionBasis {
         }
     }
 
-    /// Returns the value of IPFIX's element `biflowDirection` (RFC 5103, 6.3): 1 where the source is the initiator, 0 where it
-    /// is arbitrary.
+    /// Returns the value of IPFIX's element `biflowDirection` (RFC 5103, 6.3): 1 if the source is
+    /// the initiator, 0 if it is arbitrary.
     #[must_use]
     pub const fn ipfix(self) -> u8 {
         match self {
@@ -54,7 +56,8 @@ pub(crate) fn has_tcp_header(packet: &PacketView<'_>) -> bool {
     packet.headers.key.protocol() == TCP && !packet.headers.later_fragment
 }
 
-/// Says of a packet that opens a connection (a SYN without FIN and RST) whether it acknowledges another SYN.
+/// Returns, for a packet that opens a connection (a SYN without FIN and RST), whether it
+/// acknowledges another SYN.
 #[inline(always)]
 pub(crate) fn opening(packet: &PacketView<'_>) -> Option<bool> {
     let flags = packet.headers.tcp_flags;
@@ -64,7 +67,8 @@ pub(crate) fn opening(packet: &PacketView<'_>) -> Option<bool> {
 /// The initiator of a flow, in one byte.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Initiator {
-    /// Bit 0: it is the high endpoint. Bits 1 and 2: the basis. Bit 3: it is known.
+    /// Bit 0 is set for the high endpoint. Bits 1 and 2 hold the basis. Bit 3 is set if the
+    /// initiator is known.
     bits: u8,
 }
 
@@ -75,7 +79,8 @@ impl Initiator {
         Self { bits: KNOWN | (basis as u8) << 1 | way as u8 }
     }
 
-    /// Returns the initiator that a packet tells by itself; where it opens no connection, as the first packet of its flow.
+    /// Returns the initiator that a packet shows by itself. A packet that opens no connection
+    /// counts as the first packet of its flow.
     pub(crate) fn of_packet(packet: &PacketView<'_>) -> Self {
         let way = packet.headers.direction;
         match opening(packet) {
@@ -90,8 +95,8 @@ impl Initiator {
         self.bits & KNOWN != 0
     }
 
-    /// Returns the way of packets from the initiator.
-    pub(crate) fn way(self) -> Direction {
+    /// Returns the direction of packets from the initiator.
+    pub(crate) fn source_direction(self) -> Direction {
         if self.bits & 1 == 0 { Direction::LowToHigh } else { Direction::HighToLow }
     }
 
@@ -99,7 +104,7 @@ impl Initiator {
         DirectionBasis::ALL[usize::from(self.bits >> 1 & 3)]
     }
 
-    /// Takes another initiator where it is known better.
+    /// Replaces the initiator by one that is known better.
     pub(crate) fn improve(&mut self, other: Self) {
         if !self.is_known() || (other.is_known() && other.basis() > self.basis()) {
             *self = other;
@@ -127,13 +132,13 @@ mod tests {
                 let mut known = Initiator::new(low, basis);
                 known.improve(Initiator::new(high, other));
                 let expected = if j > i { (high, other) } else { (low, basis) };
-                assert_eq!((known.way(), known.basis()), expected);
+                assert_eq!((known.source_direction(), known.basis()), expected);
                 assert_eq!(Initiator::from_byte(known.to_byte()), Some(known));
             }
         }
         let mut unknown = Initiator::default();
         unknown.improve(Initiator::new(high, DirectionBasis::Arbitrary));
-        assert_eq!((unknown.way(), unknown.is_known()), (high, true));
+        assert_eq!((unknown.source_direction(), unknown.is_known()), (high, true));
         assert_eq!(Initiator::from_byte(0x10), None);
     }
 }

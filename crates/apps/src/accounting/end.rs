@@ -1,8 +1,8 @@
-//! Why records ended.
+//! The reasons why records end.
 
 use flowloom_engine::EndedBy;
 
-use super::{Accounted, Cut};
+use super::{Accounted, SplitReason};
 
 /// Why a record ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -10,15 +10,15 @@ use super::{Accounted, Cut};
 pub enum EndReason {
     /// No packet came for longer than the idle timeout.
     Idle,
-    /// It had lasted for as long as a record may.
+    /// The record had lasted for the active timeout.
     Active,
-    /// Both sides had sent FIN, in this record or before it in the same connection.
+    /// Both sides had sent FIN, in this record or in an earlier record of the connection.
     Fin,
     /// An RST in the window had closed the connection.
     Reset,
     /// Another connection began on the same addresses and ports.
     NewConnection,
-    /// The input ended, or was stopped.
+    /// The input ended, or the run was stopped.
     EndOfInput,
 }
 
@@ -29,20 +29,23 @@ impl EndReason {
 
     /// Returns why a record ended.
     ///
-    /// What TCP said comes first: a record of a closed connection ended by that, whatever came later. The record knows by
-    /// itself whether the application began another for its age or for a new connection.
+    /// The end of the TCP connection comes first: it is the reason for a closed connection's
+    /// record, whatever followed. The record itself knows whether the application ended it for its
+    /// age or for a new connection.
     #[must_use]
     pub fn of(record: &Accounted, ended: EndedBy) -> Self {
         match (record.closed(), ended) {
             (Some(closed), _) => closed,
             (None, EndedBy::IdleTimeout) => Self::Idle,
-            (None, EndedBy::Application) if record.cut() == Some(Cut::NewConnection) => Self::NewConnection,
+            (None, EndedBy::Application) if record.split_reason() == Some(SplitReason::NewConnection) => {
+                Self::NewConnection
+            }
             (None, EndedBy::Application) => Self::Active,
             (None, _) => Self::EndOfInput,
         }
     }
 
-    /// Returns the reason's name in flow files.
+    /// Returns the name that flow files use.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

@@ -1,16 +1,18 @@
-//! Records as IPFIX messages in a file (RFC 7011, RFC 5655), both directions in one record (RFC 5103).
+//! Writes records as IPFIX messages to a file (RFC 7011, RFC 5655), with both directions in one
+//! record (RFC 5103).
 //!
 //! ```text
 //!  message   version 10 | length | export time | records before | domain
-//!  set       2: the two templates, in the first message; of datagrams in every sixteenth
-//!  set       256: records of IPv4      257: records of IPv6      as they come, in the order of their keys
+//!  set       2: the two templates, in the first message, with datagrams in every sixteenth
+//!  set       256: records of IPv4      257: records of IPv6      in the order of writing
 //! ```
 //!
-//! The source of a record is the initiator of its connection, where `biflowDirection` is 1. Elements of the way back carry the
-//! reverse number of RFC 5103. Bytes are those of IP packets, headers included (`octetDeltaCount`), and those on the wire
-//! (`layer2OctetDeltaCount`). Times are in milliseconds, and in nanoseconds or microseconds in the format of NTP [RFC 7011 §6.1.9]. ICMP has type
-//! and code in an element of their own, and ports 0. A flow's zone is its `ingressVRFID`. The passes of a looped capture are
-//! not told apart.
+//! The source of a record is the initiator of its connection, where `biflowDirection` is 1.
+//! Elements of the reverse direction carry the reverse number of RFC 5103. `octetDeltaCount` counts
+//! the bytes of IP packets, headers included, and `layer2OctetDeltaCount` the bytes on the wire.
+//! Times are in milliseconds, and in nanoseconds or microseconds in the format of NTP [RFC 7011
+//! §6.1.9]. ICMP has an element for type and code, and its ports are 0. A flow's zone is its `ingressVRFID`. The records
+//! of different passes of a looped capture look alike.
 
 use std::io::{self, Write};
 use std::net::IpAddr;
@@ -19,17 +21,18 @@ use flowloom_flow_key::IpFamily;
 
 use super::AccountingRecord;
 
-/// Where a message is closed: small enough for any reader, large enough that headers do not count.
+/// The size at which a message is closed: small enough for any reader, and large enough that
+/// headers do not matter.
 const MESSAGE_BYTES_MAX: usize = 16 << 10;
-/// The shortest limit of a message: header, templates and a record fit.
+/// The smallest limit of a message: its header, the templates and one record fit.
 const MESSAGE_BYTES_MIN: usize = 512;
 const MESSAGE_HEADER_BYTES: usize = 16;
 const SET_HEADER_BYTES: usize = 4;
 const TEMPLATE_SET: u16 = 2;
-/// The private enterprise number whose elements are the reverse of the standard ones.
+/// The private enterprise number of the reverse elements.
 const REVERSE: u32 = 29305;
 
-/// Information elements, as IANA numbers them.
+/// Information elements with IANA's numbers.
 mod element {
     pub(super) const OCTET_DELTA_COUNT: u16 = 1;
     pub(super) const PACKET_DELTA_COUNT: u16 = 2;
@@ -58,7 +61,7 @@ mod element {
     pub(super) const LAYER2_OCTET_DELTA_COUNT: u16 = 352;
 }
 
-/// How exact the times of records are.
+/// The precision of the records' times.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TimePrecision {
@@ -77,11 +80,12 @@ impl TimePrecision {
         }
     }
 
-    /// Returns a time in the format of NTP: seconds since 1900, which begin again in 2036, and their fraction, of which
-    /// microseconds leave the lowest eleven bits zero. Rounded up, so that a reader who cuts digits off finds the time.
+    /// Returns a time in the format of NTP: seconds since 1900, which wrap in 2036, and their
+    /// fraction. Microseconds leave the lowest eleven bits of the fraction zero. The fraction is
+    /// rounded up, so that a reader that truncates gets the exact time.
     fn ntp(self, time_ns: u64) -> u64 {
         const SECOND_NS: u64 = 1_000_000_000;
-        /// From 1900 to 1970.
+        /// Seconds from 1900 to 1970.
         const EPOCH_SECONDS: u64 = 2_208_988_800;
         let (seconds, rest_ns) = (time_ns / SECOND_NS + EPOCH_SECONDS, time_ns % SECOND_NS);
         let fraction = match self {
@@ -95,7 +99,8 @@ impl TimePrecision {
 /// Elements of a record.
 const ELEMENTS: u16 = 24;
 
-/// Returns a family's template and the elements of its records, in order: number, bytes, whether it is of the way back.
+/// Returns the template of a family, and the elements of its records in order: number, bytes, and
+/// whether it is a reverse element.
 fn template(family: IpFamily, precision: TimePrecision) -> (u16, [(u16, u16, bool); ELEMENTS as usize]) {
     use element::{
         BIFLOW_DIRECTION, DESTINATION_IPV4_ADDRESS, DESTINATION_IPV6_ADDRESS, DESTINATION_TRANSPORT_PORT,
@@ -144,6 +149,16 @@ fn template(family: IpFamily, precision: TimePrecision) -> (u16, [(u16, u16, boo
 ///
 /// ```
 /// use flowloom_apps::accounting::ipfix::IpfixWriter;
+///
+/// let writer = IpfixWriter::new(Vec::new(), 0);
+/// assert!(!writer.finish()?.is_empty(), "the templates");
+/// # Ok::<(), std::io::Error>(())
+/// ```
+///
+/// # Examples
+///
+/// ```
+/// use flowloom_apps::accounting::ipfix::IpfixWriter;
 /// let mut writer = IpfixWriter::new(Vec::new(), 1_700_000_000_000_000_000);
 /// // writer.write(&record)? for each AccountingRecord
 /// let bytes = writer.finish()?;
@@ -154,24 +169,24 @@ fn template(family: IpFamily, precision: TimePrecision) -> (u16, [(u16, u16, boo
 pub struct IpfixWriter<W> {
     out: W,
     message: Vec<u8>,
-    /// Where the open set begins in the message, and whose it is.
+    /// The position of the open set in the message, and its address family.
     set: Option<(usize, u16)>,
-    /// Records of messages that are written.
+    /// Records of messages that are already written.
     written: u32,
-    /// Records of the message in hand.
+    /// Records of the open message.
     records: u32,
     export_seconds: u32,
     precision: TimePrecision,
     message_bytes_max: usize,
-    /// Messages between two that carry the templates; `None` where the first one does alone.
+    /// Messages from one with templates to the next; `None` if only the first has them.
     templates_every: Option<u32>,
     messages: u32,
 }
 
 impl<W: Write> IpfixWriter<W> {
-    /// Returns a writer of messages that were exported at `export_ns`, nanoseconds since 1970, or when the latest record
-    /// so far ended, if that is later: packet time, so that the same packets make the same file. Times are in
-    /// nanoseconds.
+    /// Returns a writer with times in nanoseconds. The export time of its messages is `export_ns`,
+    /// in nanoseconds since 1970, or the end of the latest record so far if that is later. Both are
+    /// packet time, so the same packets make the same file.
     pub fn new(out: W, export_ns: u64) -> Self {
         Self::with_precision(out, export_ns, TimePrecision::default())
     }
@@ -194,8 +209,8 @@ impl<W: Write> IpfixWriter<W> {
         writer
     }
 
-    /// Makes messages that fit a datagram of `message_bytes_max` bytes, and sends the templates again with every
-    /// sixteenth: a collector may begin to listen at any time, and datagrams may be lost.
+    /// Limits messages to `message_bytes_max` bytes, for datagrams, and repeats the templates in
+    /// every sixteenth message: a collector may start at any time, and datagrams may be lost.
     #[must_use]
     pub fn for_datagrams(self, message_bytes_max: usize) -> Self {
         let message_bytes_max = message_bytes_max.clamp(MESSAGE_BYTES_MIN, MESSAGE_BYTES_MAX);
@@ -222,7 +237,7 @@ impl<W: Write> IpfixWriter<W> {
     ///
     /// # Errors
     ///
-    /// What `out` says when a message is full and written.
+    /// The error of `out`, when a full message is written.
     pub fn write(&mut self, record: &AccountingRecord) -> io::Result<()> {
         let (id, elements) = template(record.family(), self.precision);
         let bytes: usize = elements.iter().map(|(_, bytes, _)| usize::from(*bytes)).sum();
@@ -275,21 +290,21 @@ impl<W: Write> IpfixWriter<W> {
         Ok(())
     }
 
-    /// Writes the records that wait for a message to be full.
+    /// Writes the records of the open message.
     ///
     /// # Errors
     ///
-    /// What `out` says.
+    /// The error of `out`.
     pub fn flush(&mut self) -> io::Result<()> {
         self.flush_message()?;
         self.out.flush()
     }
 
-    /// Writes what is left, and returns `out`.
+    /// Writes the remaining records, and returns `out`.
     ///
     /// # Errors
     ///
-    /// What `out` says.
+    /// The error of `out`.
     pub fn finish(mut self) -> io::Result<W> {
         self.flush()?;
         Ok(self.out)
@@ -299,7 +314,7 @@ impl<W: Write> IpfixWriter<W> {
         self.message.extend_from_slice(bytes);
     }
 
-    /// Begins a message; its length is put in when it is written.
+    /// Begins a message. Its length is filled in when it is written.
     fn begin(&mut self) {
         let (seconds, sequence) = (self.export_seconds.to_be_bytes(), self.written.to_be_bytes());
         let header = [[0, 10, 0, 0], seconds, sequence, [0; 4]];

@@ -8,7 +8,7 @@ use super::segments::{Sent, records};
 use super::{Accounted, Accounting};
 use crate::save_state::SaveState;
 
-/// Segments whose numbers are alike often, so that judgements by them come out both ways.
+/// Segments whose numbers are often equal, so that decisions by them come out both ways.
 fn sent() -> impl Strategy<Value = Sent> {
     let flags = prop_oneof![
         6 => Just(ACK), 2 => Just(SYN), 2 => Just(SYN | ACK), 2 => Just(FIN | ACK), 1 => Just(RST),
@@ -50,14 +50,14 @@ pub(super) fn sequence() -> impl Strategy<Value = Vec<Sent>> {
     })
 }
 
-/// Returns what a record shows and hands on.
+/// Returns the values of a record, and its first state of the next record.
 fn shown(record: &Accounted) -> impl PartialEq + std::fmt::Debug + use<> {
     let mut values = Vec::new();
     record.values(&mut values);
-    (values, record.closed(), record.cut(), record.carried())
+    (values, record.closed(), record.split_reason(), record.carried())
 }
 
-/// Returns the records of both sides of a cut, composed, and what came of composing.
+/// Returns the composed records of both sides of a cut, and the result of composing.
 fn composed(
     app: &mut Accounting,
     mut first: Vec<Accounted>,
@@ -146,7 +146,7 @@ fn usual_connections_compose_without_their_packets() {
     for cut in 1..talk.len() {
         let (first, second) = talk.split_at(cut);
         let (_, answer) = composed(&mut Accounting::new(None), records(None, first), records(None, second));
-        // What the peer acknowledged before the cut decides whether the RST is in its window.
+        // What the peer acknowledged before the cut decides whether the RST lies in its window.
         let expected = if cut == 8 { Composed::NeedsPackets } else { Composed::Joined };
         assert_eq!(answer, expected, "cut at {cut}");
     }

@@ -1,4 +1,4 @@
-//! Flow accounting in the manner of NetFlow: records with a beginning, an end, and the reason for it.
+//! Flow accounting like NetFlow: records with a beginning, an end, and the reason for the end.
 //!
 //! ```text
 //!  packets of one key   a a a . a a a . . . . . . . b b F F . S
@@ -6,23 +6,24 @@
 //!  ended by             active  idle                 fin     end of input
 //! ```
 //!
-//! All times are those of packets. A record ends
+//! All times are packet times. A record ends for one of these reasons:
 //!
 //! * *idle*: no packet came for longer than the engine's idle timeout;
-//! * *active*: a packet came so long after the record's first that another record begins with it. That record goes on with
-//!   the direction, the sequence numbers and the FINs of the connection;
-//! * *fin*, *reset*: both sides had sent FIN, or one an RST in the window of the other; packets behind that still belong to
-//!   the record, until another connection begins;
-//! * *new connection*: a SYN (or SYN+ACK) with another initial sequence number begins another connection on the same
-//!   addresses and ports. A retransmitted one has the same number;
-//! * *evicted*: the flow table needed the room;
+//! * *active*: a packet came so long after the record's first that it begins another record, which
+//!   inherits the direction, the sequence numbers and the FINs of the connection;
+//! * *fin*, *reset*: both sides had sent FIN, or one side an RST in the window of the other. Later
+//!   packets still belong to the record, until another connection begins;
+//! * *new connection*: a SYN (or SYN+ACK) with another initial sequence number begins another
+//!   connection on the same addresses and ports. A retransmission has the same number;
+//! * *evicted*: the flow table needed the space;
 //! * *end*: the input ended.
 //!
-//! The source of a record is the initiator of its connection: the end that sent the SYN, else the one that received the
-//! SYN+ACK, else the one that sent the first packet. [`DirectionBasis`] says which.
+//! The source of a record is the initiator of its connection: the end that sent the SYN, else the
+//! one that received the SYN+ACK, else the one that sent the first packet. [`DirectionBasis`] says
+//! which rule applied.
 //!
-//! The records of one key stay apart, in their order; where they are cut is judged by the key's own packets, so that
-//! they do not depend on the number of workers.
+//! The records of one key stay separate and in order. The key's own packets decide where records
+//! are cut, so records do not depend on the number of workers.
 
 mod accounted;
 mod columns;
@@ -43,7 +44,7 @@ mod segments;
 use flowloom_engine::{App, Composed, FlowState, Verdict};
 use flowloom_packet::PacketView;
 
-pub use accounted::{Accounted, Cut};
+pub use accounted::{Accounted, SplitReason};
 pub use columns::{ColumnGroup, RecordColumn, RecordValue, reference};
 pub use community_id::CommunityId;
 pub use direction::DirectionBasis;
@@ -53,7 +54,7 @@ pub use record::AccountingRecord;
 
 /// Accounts for packets and bytes in records that end by timeouts and by TCP's own signs.
 ///
-/// The idle timeout is the engine's.
+/// The engine applies the idle timeout.
 ///
 /// # Examples
 ///
@@ -70,8 +71,8 @@ pub struct Accounting {
 }
 
 impl Accounting {
-    /// Returns the application. A packet that comes `active_ns` or more after its record's first begins another record;
-    /// with `None` records go on for as long as packets come.
+    /// Returns the application. A packet that comes `active_ns` nanoseconds or more after its
+    /// record's first begins another record. With `None` a record goes on as long as packets come.
     #[must_use]
     pub fn new(active_ns: Option<u64>) -> Self {
         Self { active_ns }
@@ -95,7 +96,7 @@ impl App for Accounting {
         let age_ns = packet.time_ns.saturating_sub(flow.times_ns().0);
         if self.active_ns.is_some_and(|active| age_ns >= active) {
             let next = flow.carried();
-            flow.mark(Cut::Active);
+            flow.mark(SplitReason::Active);
             return Some(next);
         }
         None

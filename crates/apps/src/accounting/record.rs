@@ -1,4 +1,4 @@
-//! A record as users read it: with a source and a destination.
+//! A record with a source and a destination, as users read it.
 
 use std::net::IpAddr;
 
@@ -7,7 +7,8 @@ use flowloom_packet::icmp::{ICMP, ICMPV6, MessageKind, message_kind};
 
 use super::{Accounted, DirectionBasis, EndReason, EndedBy};
 
-/// A record of accounting. Forward is from the source to the destination; reverse is the way back.
+/// A record of accounting. Forward is from the source to the destination, and reverse is the other
+/// direction.
 ///
 /// # Examples
 ///
@@ -18,9 +19,11 @@ use super::{Accounted, DirectionBasis, EndReason, EndedBy};
 /// use flowloom_apps::flow_key::FiveTuple;
 /// use flowloom_packet::Headers;
 ///
-/// let (key, direction) = FiveTuple::v4([192, 0, 2, 9], [192, 0, 2, 1], 40_000, 53, 17).canonical();
+/// let tuple = FiveTuple::v4([192, 0, 2, 9], [192, 0, 2, 1], 40_000, 53, 17);
+/// let (key, direction) = tuple.canonical();
 /// let mut flow = Default::default();
-/// let packet = flowloom_packet::PacketView::new(&[], Headers::new(key, direction), 1_000_000_000, 60);
+/// let headers = Headers::new(key, direction);
+/// let packet = flowloom_packet::PacketView::new(&[], headers, 1_000_000_000, 60);
 /// Accounting::default().on_packet(&packet, &mut flow);
 /// let record = AccountingRecord::of(&key, &flow, EndedBy::EndOfInput);
 /// assert_eq!((record.source.to_string(), record.destination_port), ("192.0.2.9".into(), 53));
@@ -30,7 +33,8 @@ use super::{Accounted, DirectionBasis, EndReason, EndedBy};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct AccountingRecord {
-    /// The address of the source: the initiator, as far as [`direction`](Self::direction) says.
+    /// The address of the source. [`direction`](Self::direction) says how the source was
+    /// determined.
     pub source: IpAddr,
     /// The address of the destination.
     pub destination: IpAddr,
@@ -64,31 +68,31 @@ pub struct AccountingRecord {
     pub icmp: Option<[u8; 2]>,
     /// The identifier of ICMP queries and replies.
     pub icmp_identifier: Option<u16>,
-    /// VLAN ids, the outer one first. Not known of more than two tags, and of tunnels.
+    /// VLAN IDs, the outer one first. Unknown for more than two tags and for tunnels.
     pub vlans: [Option<u16>; 2],
-    /// How the source is known.
+    /// How the source was determined.
     pub direction: DirectionBasis,
     /// Why the record ended.
     pub end_reason: EndReason,
-    /// The flow's key: what it is found by in the flow table.
+    /// The key of the flow in the flow table.
     pub key: FlowKey,
 }
 
 impl AccountingRecord {
-    /// Returns the record of a flow that `ended` has ended.
+    /// Returns the record of a flow. `ended` is why the engine ended it.
     #[must_use]
     pub fn of(key: &FlowKey, flow: &Accounted, ended: EndedBy) -> Self {
-        let way = flow.way();
+        let way = flow.source_direction();
         let [there, back] = [way.index(), way.reversed().index()];
         let FiveTuple { source, destination, mut source_port, mut destination_port, protocol } =
             key.tuple(way);
         let (start_ns, end_ns) = flow.times_ns();
         let mut icmp_identifier = None;
         if matches!(protocol, ICMP | ICMPV6) {
-            // The decoder keeps the identifier where other protocols have ports.
+            // The decoder keeps the identifier in the place of the ports.
             let identifier = std::mem::take(&mut source_port);
             let kind = key.message().to_be_bytes()[0];
-            // Only later fragments have no kind of message, and no echo reply has kind 0: its request has 8.
+            // Only later fragments have no type. An echo reply has type 0, and its request has 8.
             let has_one = key.message() != 0 && message_kind(key.family(), kind) != MessageKind::Alone;
             icmp_identifier = has_one.then_some(identifier);
             destination_port = 0;
@@ -118,31 +122,31 @@ impl AccountingRecord {
         }
     }
 
-    /// Returns the family of its addresses.
+    /// Returns the family of the record's addresses.
     #[must_use]
     pub fn family(&self) -> IpFamily {
         self.key.family()
     }
 
-    /// Returns the name of the IP protocol, as IANA has it, in small letters.
+    /// Returns IANA's name of the IP protocol, in lower case.
     #[must_use]
     pub fn protocol_name(&self) -> Option<&'static str> {
         protocol_name(self.protocol)
     }
 }
 
-/// Returns the VLAN ids that make a zone: see the decoder's `Zone`.
+/// Returns the VLAN IDs of a zone: see the decoder's `Zone`.
 fn vlans(zone: u32) -> [Option<u16>; 2] {
     let id = |value: u32| u16::try_from(value & 0xFFF).ok();
     match zone {
         1..=0xFFF => [id(zone), None],
         0x1000..=0xFF_FFFF => [id(zone >> 12), id(zone)],
-        // There is none, or those of more than two tags or of a tunnel are mixed.
+        // The zone has no VLAN ID, or it mixes more than two tags or a tunnel.
         _ => [None, None],
     }
 }
 
-/// Returns the name of an IP protocol in IANA's registry, in small letters.
+/// Returns IANA's name of an IP protocol, in lower case.
 fn protocol_name(protocol: u8) -> Option<&'static str> {
     Some(match protocol {
         0 => "hopopt",
@@ -189,7 +193,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_or_two_vlans_are_told_and_more_are_not() {
+    fn one_or_two_vlan_ids_are_known_and_more_are_not() {
         assert_eq!(vlans(0), [None, None]);
         assert_eq!(vlans(4095), [Some(4095), None]);
         assert_eq!(vlans(5 << 12 | 7), [Some(5), Some(7)]);

@@ -1,14 +1,14 @@
-//! Connections whose records are known: openings, closings, reuse and cuts.
+//! Connections with known records: openings, closings, reuse and cuts.
 
 use flowloom_flow_key::Direction::{HighToLow, LowToHigh};
 
 use super::connection::{ACK, FIN, RST, SYN};
 use super::segments::{Sent, back, records, there};
-use super::{Accounted, Cut, DirectionBasis, EndReason, EndedBy};
+use super::{Accounted, DirectionBasis, EndReason, EndedBy, SplitReason};
 
 const PSH: u16 = 8;
 
-/// A handshake of the low end: its numbers begin at 100, those of the high end at 500.
+/// A handshake opened by the low end. Its numbers begin at 100, those of the high end at 500.
 fn handshake() -> Vec<Sent> {
     vec![there(SYN, 100, 0), back(SYN | ACK, 500, 101), there(ACK, 101, 501)]
 }
@@ -25,7 +25,7 @@ fn closed(packets: &[Sent]) -> Vec<Option<EndReason>> {
 fn the_source_sent_the_syn_or_received_its_answer_or_sent_first() {
     let source = |packets: &[Sent]| {
         let records = records(None, packets);
-        (records[0].way(), records[0].direction_basis())
+        (records[0].source_direction(), records[0].direction_basis())
     };
     assert_eq!(source(&handshake()), (LowToHigh, DirectionBasis::Syn));
     assert_eq!(source(&handshake()[1..]), (LowToHigh, DirectionBasis::SynAck));
@@ -46,12 +46,12 @@ fn a_syn_with_the_same_number_is_a_retransmission() {
     for again in [
         vec![there(SYN, 100, 0), there(SYN, 100, 0), back(SYN | ACK, 500, 101), back(SYN | ACK, 500, 101)],
         after_handshake(&[there(SYN, 100, 0), back(SYN | ACK, 500, 101)]),
-        // Refused and asked again, as some hosts do.
+        // Refused and tried again, as some hosts do.
         vec![there(SYN, 100, 0), back(RST | ACK, 0, 101), there(SYN, 100, 0), back(RST | ACK, 0, 101)],
-        // Captured after what follows it.
+        // Captured after the packet that follows it.
         vec![there(ACK | PSH, 101, 501), there(SYN, 100, 0)],
         vec![back(ACK, 501, 101), there(SYN, 100, 0)],
-        // The server answers anew, with another number, to the same question.
+        // The server answers again, with another number, to the same SYN.
         vec![there(SYN, 100, 0), back(SYN | ACK, 500, 101), back(SYN | ACK, 9500, 101)],
         // Senders that set no acknowledgement numbers.
         vec![there(SYN, 1, 0), back(SYN | ACK, 1, 0), there(ACK, 1, 0), there(ACK, 1, 0)],
@@ -68,26 +68,29 @@ fn a_syn_with_another_number_begins_a_connection() {
         after_handshake(&[back(SYN, 900_000, 0)]),
         // Its SYN was not captured.
         after_handshake(&[back(SYN | ACK, 777, 900_001)]),
-        // Neither was the first handshake.
+        // The first handshake was not captured either.
         vec![there(ACK, 101, 501), back(ACK, 501, 101), there(SYN, 900_000, 0)],
         vec![there(ACK, 101, 501), back(ACK, 501, 101), back(SYN | ACK, 900_000, 4_000_000)],
-        // Numbers that begin a little above those of a closed connection.
+        // Numbers that begin slightly above those of a closed connection.
         after_handshake(&[there(FIN | ACK, 101, 501), back(FIN | ACK, 501, 102), there(SYN, 200, 0)]),
         vec![there(RST, 9, 0), back(SYN, 7, 0)],
     ];
     for packets in cases {
         let records = records(None, &packets);
         assert_eq!(records.len(), 2, "{packets:?}");
-        assert_eq!(records[0].cut(), Some(Cut::NewConnection));
+        assert_eq!(records[0].split_reason(), Some(SplitReason::NewConnection));
         let basis = records[1].direction_basis();
         assert!(basis >= DirectionBasis::SynAck, "the direction is that of the new connection");
     }
     let reused = records(None, &after_handshake(&[there(SYN, 900_000, 0)]));
     assert_eq!(EndReason::of(&reused[0], EndedBy::Application), EndReason::NewConnection);
     let answered = records(None, &after_handshake(&[back(SYN | ACK, 777, 900_001)]));
-    assert_eq!((answered[1].way(), answered[1].direction_basis()), (LowToHigh, DirectionBasis::SynAck));
+    assert_eq!(
+        (answered[1].source_direction(), answered[1].direction_basis()),
+        (LowToHigh, DirectionBasis::SynAck)
+    );
     let turned = records(None, &after_handshake(&[back(SYN, 900_000, 0)]));
-    assert_eq!(turned[1].way(), HighToLow);
+    assert_eq!(turned[1].source_direction(), HighToLow);
 }
 
 #[test]
@@ -111,7 +114,7 @@ fn an_rst_closes_in_the_window_and_nowhere_else() {
         (after_handshake(&[back(RST, 3_000_000_000, 0)]), None),
         (after_handshake(&[there(RST, 101, 0)]), reset),
         (after_handshake(&[there(RST, 70_000, 0)]), None),
-        // Windows are scaled where both sides say so.
+        // Windows are scaled if both sides have the option.
         (scaled(back(RST, 501 + (8192 << 7), 0)), reset),
         (scaled(back(RST, 502 + (8192 << 7), 0)), None),
         (
@@ -123,7 +126,7 @@ fn an_rst_closes_in_the_window_and_nowhere_else() {
             ],
             None,
         ),
-        // A closed window takes what it expects, and what is on its way.
+        // A closed window admits the next expected number, and data in flight.
         (after_handshake(&[full, back(RST, 501, 0)]), reset),
         (after_handshake(&[full, back(RST, 502, 0)]), None),
         (after_handshake(&[sent, full, back(RST, 1501, 0)]), reset),
@@ -132,7 +135,7 @@ fn an_rst_closes_in_the_window_and_nowhere_else() {
         (vec![there(SYN, 100, 0), back(RST | ACK, 0, 102)], None),
         (vec![there(SYN, 100, 0), back(RST, 0, 0)], None),
         (vec![there(SYN, 100, 0), there(RST, 101, 0)], reset),
-        // Nothing is known, or one side alone.
+        // Nothing is known, or only one side.
         (vec![back(RST, 77, 0)], reset),
         (vec![there(ACK, 101, 501), there(RST, 101, 0)], reset),
         (vec![there(ACK, 101, 501), there(RST, 4_000_000, 0)], None),
@@ -154,7 +157,7 @@ fn both_fins_close_and_the_last_acknowledgement_belongs_to_them() {
 fn a_cut_keeps_direction_numbers_and_fins() {
     let talk = after_handshake(&[
         there(FIN | ACK, 101, 501).at(2),
-        // The record is cut here: the server speaks first in the next one.
+        // The record is cut here: the server sends first in the next one.
         back(ACK | PSH, 501, 102).at(11),
         back(RST, 3_000_000_000, 0).at(12),
         back(FIN | ACK, 501, 102).at(13),
@@ -162,7 +165,8 @@ fn a_cut_keeps_direction_numbers_and_fins() {
         there(SYN, 900_000, 0).at(23),
     ]);
     let records = records(Some(10), &talk);
-    let ways: Vec<_> = records.iter().map(|record| (record.way(), record.direction_basis())).collect();
+    let ways: Vec<_> =
+        records.iter().map(|record| (record.source_direction(), record.direction_basis())).collect();
     assert_eq!(ways, [(LowToHigh, DirectionBasis::Syn); 4]);
     let reasons: Vec<_> =
         records.iter().map(|record| EndReason::of(record, EndedBy::Application)).collect();
@@ -192,7 +196,7 @@ fn flags_are_nine_bits() {
 }
 
 #[test]
-fn the_reason_is_what_tcp_said_then_what_ended_the_record() {
+fn the_end_of_the_connection_comes_before_the_end_of_the_record() {
     let open = &records(None, &handshake())[0];
     let ended = [EndedBy::IdleTimeout, EndedBy::Application, EndedBy::EndOfInput];
     assert_eq!(

@@ -32,7 +32,7 @@ pub(super) fn there(flags: u16, sequence: u32, acknowledgement: u32) -> Sent {
     }
 }
 
-/// Returns one from the high end.
+/// Returns a segment from the high end.
 pub(super) fn back(flags: u16, sequence: u32, acknowledgement: u32) -> Sent {
     Sent { is_back: true, ..there(flags, sequence, acknowledgement) }
 }
@@ -77,7 +77,7 @@ impl Sent {
     }
 }
 
-/// Shows each packet, decoded.
+/// Passes each packet, decoded, to `each`.
 pub(super) fn each(packets: &[Sent], mut show: impl FnMut(&PacketView<'_>)) {
     for packet in packets {
         let bytes = packet.bytes();

@@ -1,23 +1,24 @@
-//! The state of a connection as connection tracking of the Linux kernel gives it, for rules that ask.
+//! Connection states as the Linux kernel's connection tracking has them, for rules that match on
+//! the state.
 //!
 //! ```text
 //!  first packet, of a kind that can open a connection ─▶ NEW, until the other end answers
 //!  any packet of the other end, and all after it      ─▶ ESTABLISHED
-//!  what can open nothing, in a flow that is not open  ─▶ INVALID
+//!  a packet that opens nothing, in a closed flow      ─▶ INVALID
 //! ```
 //!
-//! Unlike the kernel, sequence numbers are not compared, a closed connection is forgotten by its flow's timeout alone, and
-//! no helper makes a connection RELATED.
+//! Unlike the kernel, the tracker does not compare sequence numbers, it forgets a closed connection
+//! only by its flow's timeout, and no helper makes a connection RELATED.
 
 use flowloom_classifier::policy::{ConnectionState, Fragment, Packet};
 use flowloom_flow_key::Direction;
 
-/// What is remembered of a flow to tell its packets' states.
+/// The facts of a flow from which the states of its packets follow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Connection {
-    /// The end that opened it.
+    /// The endpoint that opened it.
     opener: Option<Direction>,
-    /// The other end has sent something.
+    /// The other endpoint has sent a packet.
     is_answered: bool,
 }
 
@@ -26,18 +27,19 @@ const SYN: u8 = 2;
 const RST: u8 = 4;
 const ACK: u8 = 16;
 
-/// What a packet can do to a connection.
+/// How a packet relates to connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Role {
-    /// Belongs to a connection, and can open one.
+    /// It belongs to a connection, and can open one.
     Opens,
-    /// Belongs to an open connection only.
+    /// It belongs to an open connection only.
     Follows,
-    /// Belongs to no connection, whatever is open.
+    /// It belongs to no connection.
     Invalid,
-    /// Is not tracked.
+    /// It is not tracked.
     Untracked,
-    /// Is about another connection, or a part without headers: its own flow does not say.
+    /// It is about another connection, or a fragment without headers. Its own flow does not
+    /// determine the state.
     Unknown,
 }
 
@@ -47,18 +49,18 @@ fn role(packet: &Packet<'_>) -> Role {
     }
     match (packet.tuple.protocol, packet.tcp_flags, packet.icmp) {
         (6, Some(flags), _) => match flags & (SYN | ACK | FIN | RST) {
-            // A pick-up in the middle is what the kernel does too (nf_conntrack_tcp_loose).
+            // The kernel picks up connections in the middle too (nf_conntrack_tcp_loose).
             SYN | ACK => Role::Opens,
             flags if [SYN | ACK, FIN | ACK, RST, RST | ACK].contains(&flags) => Role::Follows,
             _ => Role::Invalid,
         },
         (1, _, Some((8 | 13 | 15 | 17, _))) | (58, _, Some((128, _))) => Role::Opens,
         (1, _, Some((0 | 14 | 16 | 18, _))) | (58, _, Some((129, _))) => Role::Follows,
-        // An error is about another flow; of what is cut nothing is known.
+        // An error message is about another flow. A packet that is cut short has no known type.
         (1, _, Some((3 | 4 | 5 | 11 | 12, _)) | None)
         | (58, _, Some((1..=127, _)) | None)
         | (6, None, _) => Role::Unknown,
-        // Neighbour discovery and multicast listeners.
+        // Neighbour discovery and multicast listener messages.
         (58, _, Some((130..=137 | 143, _))) => Role::Untracked,
         (1 | 58, _, Some(_)) => Role::Invalid,
         _ => Role::Opens,
@@ -66,8 +68,9 @@ fn role(packet: &Packet<'_>) -> Role {
 }
 
 impl Connection {
-    /// Takes a packet of the flow, and returns its state; `None` where the flow does not say: an ICMP error is about another
-    /// flow, and a later fragment belongs to a packet of another one.
+    /// Updates the connection with a packet of the flow, and returns the packet's state. Returns
+    /// `None` if the flow does not determine it: an ICMP error is about another flow, and a later
+    /// fragment belongs to a packet of another flow.
     pub fn take(&mut self, packet: &Packet<'_>, direction: Direction) -> Option<ConnectionState> {
         let role = role(packet);
         match (role, self.opener) {

@@ -1,12 +1,13 @@
-//! A decoded packet as a policy sees it.
+//! Converts a decoded packet to the packet that a policy matches.
 
 use flowloom_classifier::policy::{Fragment, Packet};
 use flowloom_flow_key::IpFamily;
 use flowloom_packet::PacketView;
 
-/// Returns what a packet shows of the fields that rules ask for. Interfaces and the connection's state are not in it.
+/// Returns the fields of a packet that rules match on, except interfaces and the connection's
+/// state.
 ///
-/// Flags of TCP, and ICMP's type, are not known where the record was cut before them.
+/// TCP flags and the ICMP type are unknown if the captured bytes end before them.
 #[must_use]
 pub fn describe(view: &PacketView<'_>) -> Packet<'static> {
     let headers = &view.headers;
@@ -18,7 +19,7 @@ pub fn describe(view: &PacketView<'_>) -> Packet<'static> {
     } else if is_v6 {
         if is_first_of_v6(view) { Fragment::First } else { Fragment::Whole }
     } else {
-        // The flag "more fragments" of a packet at offset zero.
+        // The "more fragments" flag of a packet at offset zero.
         match ip(6) {
             Some(flags) if flags & 0x20 != 0 => Fragment::First,
             _ => Fragment::Whole,
@@ -39,16 +40,16 @@ pub fn describe(view: &PacketView<'_>) -> Packet<'static> {
         ip(1).map(|service| service >> 2)
     };
     packet.length = Some(view.ip_bytes());
-    // Zones of stacked tags and tunnels are no VLAN of one tag.
+    // The zone of stacked tags or of a tunnel is no single VLAN ID.
     packet.vlan = u16::try_from(headers.key.zone()).ok().filter(|&vlan| vlan < 4096);
     packet
 }
 
-/// Returns whether a fragment header before the transport header says that more follow.
+/// Returns whether a fragment header before the transport header has the "more fragments" flag.
 fn is_first_of_v6(view: &PacketView<'_>) -> bool {
     const HEADER_BYTES: usize = 40;
     const FRAGMENT: u8 = 44;
-    /// Extension headers that are looked through; the decoder follows no more.
+    /// The most extension headers that are searched. The decoder follows no more.
     const EXTENSIONS_MAX: usize = 8;
     let start = view.headers.network_offset as usize;
     let at = |offset: usize| view.bytes.get(start + offset).copied();

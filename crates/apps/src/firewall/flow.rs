@@ -1,58 +1,60 @@
-//! What the firewall keeps of a flow.
+//! The firewall's state of a flow.
 
 use flowloom_engine::{FlowState, FlowValue, Verdict};
 use flowloom_flow_key::Direction;
 
 use super::connection::Connection;
 
-/// The verdict that a flow has, which rule gave it, and what came of it.
+/// The verdict of a flow, the rule that gave it, and the counts of packets.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FirewallFlow {
-    /// Accepted, denied.
+    /// Packets accepted and denied.
     packets: [u64; 2],
-    /// Bytes on the wire: accepted, denied.
+    /// Bytes on the wire, accepted and denied.
     bytes: [u64; 2],
-    /// Number of the rule that gave the last verdict, 0 for none.
+    /// The number of the rule that gave the last verdict; 0 for no rule.
     pub(super) number: u32,
-    /// Generation of the rules that gave it; 0 is none yet.
+    /// The generation of the rules that gave it; 0 before the first verdict.
     pub(super) generation: u32,
-    /// The direction that is judged: whoever sent first.
+    /// The direction that rules match: that of the first sender.
     pub(super) way: Option<Direction>,
     pub(super) denies: bool,
-    /// The judged direction is no longer that of the first packet.
+    /// The matched direction is no longer that of the first packet.
     pub(super) has_turned: bool,
     /// A SYN has opened the connection.
     pub(super) is_open: bool,
-    /// For rules that ask for states; packets before such rules were loaded are not in it.
+    /// The connection, for rules that match on states. It lacks packets from before such rules were
+    /// loaded.
     pub(super) connection: Connection,
 }
 
 const _: () = assert!(size_of::<FirewallFlow>() <= 64, "a flow's state fits the line behind its key");
 
 impl FirewallFlow {
-    /// Returns the packets that passed, and those that were refused.
+    /// Returns the packets accepted and denied.
     pub fn packets(&self) -> [u64; 2] {
         self.packets
     }
 
-    /// Returns their bytes on the wire.
+    /// Returns the bytes on the wire, accepted and denied.
     pub fn bytes(&self) -> [u64; 2] {
         self.bytes
     }
 
-    /// Returns the number of the rule that gave the last verdict, from one; 0 if no rule did.
+    /// Returns the number of the rule that gave the last verdict, counted from 1; 0 if no rule did.
     pub fn rule(&self) -> u32 {
         self.number
     }
 
-    /// Returns the [generation](super::LiveRules::generation) of the rules among which [`rule`](Self::rule) is a number; 0 if none were
-    /// asked yet. A flow that sent nothing since rules were replaced has the number that its rule had among the former ones.
+    /// Returns the [generation](super::LiveRules::generation) of the rules that
+    /// [`rule`](Self::rule) is a number of; 0 before the first verdict. A flow without packets
+    /// since the rules were replaced keeps the number of its rule among the earlier rules.
     pub fn generation(&self) -> u32 {
         self.generation
     }
 
-    /// Returns which end the flow was judged for: the one that sent first.
-    pub fn way(&self) -> Option<Direction> {
+    /// Returns the direction that the flow was judged for: that of its first sender.
+    pub fn source_direction(&self) -> Option<Direction> {
         self.way
     }
 
@@ -64,7 +66,8 @@ impl FirewallFlow {
         }
     }
 
-    /// Says whether later packets, judged by themselves, were judged as after these.
+    /// Returns whether later packets, judged by themselves, were judged as they would be after
+    /// these.
     pub(super) fn judged_alike(&self, later: &Self) -> bool {
         !later.has_turned
             && (self.way, self.generation, self.number, self.denies)

@@ -1,12 +1,13 @@
-//! Rules that are replaced while workers judge by them.
+//! Rules that are replaced while workers judge packets by them.
 //!
 //! ```text
 //!  LiveRules: generation 3 ─▶ rules ◀── worker 0: generation 3, the same rules
 //!                                   ◀── worker 1: generation 2, until its next packet
 //! ```
 //!
-//! Unlike [`flowloom_classifier::live::Live`], which changes single rules, the whole set is replaced: what is built
-//! beside the running workers is put in place by one exchange, and workers see it at their next packet.
+//! Unlike [`flowloom_classifier::live::Live`], which changes single rules, this replaces the whole
+//! set. The caller builds the new rules beside the running workers, one exchange installs them, and
+//! workers see them at their next packet.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,20 +18,20 @@ use super::tally::{Tally, VerdictCounts};
 #[derive(Debug)]
 struct Generations {
     current: Arc<FirewallRules>,
-    /// Rules that some worker may still judge by. Kept, so that no worker is the last to hold them: giving back a large
-    /// classifier's memory takes longer than a packet may.
+    /// Rules that some worker may still use. They are kept here so that no worker drops the last
+    /// reference: freeing a large classifier takes longer than a packet may.
     retired: Vec<Arc<FirewallRules>>,
 }
 
 #[derive(Debug, Default)]
 struct Counts {
-    /// Of workers that are done, or that have taken other rules since.
+    /// The counts of workers that have ended, or have switched to newer rules.
     ended: VerdictCounts,
-    /// What workers are counting.
+    /// The counters that workers use now.
     tallies: Vec<Arc<Tally>>,
 }
 
-/// The rules of a run, shared by its workers and by whoever replaces them.
+/// The rules of a run, shared by its workers and by the threads that replace them.
 #[derive(Debug)]
 pub struct LiveRules {
     generation: AtomicU32,
@@ -39,7 +40,7 @@ pub struct LiveRules {
 }
 
 impl LiveRules {
-    /// Returns a handle to rules of the first generation.
+    /// Returns a handle with rules of generation 1.
     #[must_use]
     pub fn new(rules: FirewallRules) -> Self {
         Self {
@@ -49,10 +50,10 @@ impl LiveRules {
         }
     }
 
-    /// Puts other rules in place of the present ones. Flows are judged by them from their next packet on.
+    /// Replaces the rules. Each flow is judged by the new rules from its next packet on.
     ///
-    /// The memory of rules that nobody judges by any more is given back here, the next time: at most those of one set a
-    /// worker and one more wait.
+    /// This call frees earlier rules that no worker uses any more. At most one set per worker and
+    /// one more wait to be freed.
     pub fn replace(&self, rules: FirewallRules) {
         let rules = Arc::new(rules);
         let mut place = locked(&self.rules);
@@ -61,28 +62,32 @@ impl LiveRules {
             retired.into_iter().partition(|rules| Arc::strong_count(rules) == 1);
         in_use.push(std::mem::replace(&mut place.current, rules));
         place.retired = in_use;
-        // Inside the lock: whoever sees the new number and asks for the rules gets these or newer ones.
+        // Keep this inside the lock, so that a thread that sees the new number gets these or newer
+        // rules.
         self.generation.fetch_add(1, Ordering::Release);
         drop(place);
         drop(unused);
     }
 
-    /// Returns the number of the present rules: 1 for the first, one more for each replacement.
+    /// Returns the generation of the current rules: 1 for the first, and one more for each
+    /// replacement.
     #[inline(always)]
     pub fn generation(&self) -> u32 {
         self.generation.load(Ordering::Acquire)
     }
 
-    /// Returns the present rules and their number.
+    /// Returns the generation of the current rules, and the rules.
     pub fn current(&self) -> (u32, Arc<FirewallRules>) {
         let place = locked(&self.rules);
         (self.generation(), Arc::clone(&place.current))
     }
 
-    /// Returns what all workers have counted up to now, each number by itself: a packet that is just being judged may be in one and
-    /// not yet in another. Once the applications have been dropped all agree.
+    /// Returns what all workers have counted so far. Each number is read by itself, so a packet in
+    /// process may be in one number and not yet in another. All numbers agree once the applications
+    /// have been dropped.
     ///
-    /// Costs time and memory by the number of rules, and no worker any time while it judges by the rules it has.
+    /// The call takes time and memory in proportion to the number of rules. It does not slow down
+    /// workers.
     pub fn counts(&self) -> VerdictCounts {
         let (mut counts, tallies) = {
             let place = locked(&self.counts);
@@ -94,7 +99,7 @@ impl LiveRules {
         counts
     }
 
-    /// Returns what a worker counts in from now on, and the present rules with it.
+    /// Returns the counters that a worker uses from now on, and the current rules.
     pub(super) fn begin(&self) -> Arc<Tally> {
         let (generation, rules) = self.current();
         let tally = Arc::new(Tally::new(generation, rules));
@@ -102,7 +107,7 @@ impl LiveRules {
         tally
     }
 
-    /// Ends what a worker has counted in.
+    /// Ends a worker's use of its counters.
     pub(super) fn end(&self, tally: &Arc<Tally>) {
         let counts = tally.counts();
         let mut place = locked(&self.counts);
@@ -110,12 +115,12 @@ impl LiveRules {
         place.tallies.retain(|other| !Arc::ptr_eq(other, tally));
     }
 
-    /// Takes back what a worker has counted.
+    /// Subtracts what a worker has counted.
     pub(super) fn forget(&self, tally: &Arc<Tally>) {
         locked(&self.counts).tallies.retain(|other| !Arc::ptr_eq(other, tally));
     }
 
-    /// Takes back what a worker has counted, and as much of what others have.
+    /// Subtracts twice what a worker has counted: another worker has counted the same packets.
     pub(super) fn subtract(&self, tally: &Arc<Tally>) {
         let counts = tally.counts();
         let mut place = locked(&self.counts);
@@ -136,7 +141,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_workers_count_is_told_while_they_do_and_once() {
+    fn counts_are_read_while_workers_count_and_add_up_once() {
         let empty = || FirewallRules::scanning(RuleSet::default(), Defaults::default());
         let live = LiveRules::new(empty());
         let [first, second] = [live.begin(), live.begin()];
@@ -162,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn rules_are_freed_by_whoever_replaces_them_and_not_while_they_are_in_use() {
+    fn a_replacement_frees_earlier_rules_that_no_worker_uses() {
         let empty = || FirewallRules::scanning(RuleSet::default(), Defaults::default());
         let live = LiveRules::new(empty());
         let (_, held) = live.current();

@@ -1,31 +1,35 @@
-//! A firewall: the first matching rule decides, once per flow.
+//! A first-match firewall, which decides once per flow.
 //!
 //! ```text
 //!  first packet of a flow ──▶ FlowCuts ──▶ rule, verdict ──▶ kept in the flow's state
 //!  its other packets, and all replies ─────────────────────▶ the verdict kept there
-//!  a flow judged by rules that have been replaced since ───▶ judged again, in the direction of its first packet
+//!  a flow judged by replaced rules ───▶ judged again, in the direction of its first packet
 //! ```
 //!
-//! **Direction.** Whoever sends a flow's first packet is the one that rules are asked about; packets the other way
-//! inherit the verdict, so replies need no rule. A TCP packet with SYN and without ACK against that direction asks for a
-//! connection of its own and is judged by itself; accepted on a flow that is denied, it makes the flow its sender's.
+//! **Direction.** Rules match the direction of a flow's first packet. Packets of the other
+//! direction inherit the verdict, so replies need no rule. A TCP packet with SYN and without ACK in
+//! the other direction opens a connection of its own, and rules match it by itself. If they accept
+//! it on a denied flow, the flow takes its direction.
 //!
-//! **TCP that opens no connection** (no SYN was seen: a capture that begins midstream, a scan) is judged like
-//! anything else. With [`FirewallOptions::strict_tcp`] it is denied until a SYN comes, and the SYN's sender is the one
-//! that is judged. Only the opening is checked: neither sequence numbers nor the end of a connection.
+//! **TCP that opens no connection** (no SYN was seen, as in a capture that begins midstream, or in
+//! a scan) is judged like other traffic. With [`FirewallOptions::strict_tcp`] it is denied until a
+//! SYN comes, and rules match the direction of the SYN. Only the opening is checked, neither
+//! sequence numbers nor the end of a connection.
 //!
-//! **Rules that ask for more than a flow has**, such as TCP flags, an ICMP type or a connection's state, are asked about every
-//! packet by itself, in its own direction, as a packet filter does: the file says itself what becomes of replies. States
-//! come from the flow table: see [`Connection`].
+//! **Rules that match more than a flow has**, such as TCP flags, an ICMP type or a connection's
+//! state, are matched with every packet by itself, in its own direction, as in a packet filter.
+//! Replies then need rules. States come from the flow table: see [`Connection`].
 //!
-//! **Fragments** other than the first have no ports: all of one protocol between two hosts are one flow, which matches
-//! no rule that asks for ports. Strictness does not ask them for a SYN. An **ICMP** error message is a flow of its own: it
-//! is not related to the packet that it is about, so its state is not known.
+//! **Fragments** other than the first have no ports. All such fragments of one protocol between two
+//! hosts are one flow, which no rule with ports matches. `strict_tcp` does not apply to them. An
+//! **ICMP** error message is a flow of its own. The firewall does not relate it to the packet that
+//! it reports, so its state is unknown.
 //!
-//! **What a rule does** is its [`flowloom_classifier::Action`], where its file has one, and else what [`Defaults`] say.
+//! **What a rule does** is its [`flowloom_classifier::Action`] if its file has one, and otherwise
+//! follows from [`Defaults`].
 //!
-//! Results do not depend on the number of workers, as long as each flow's packets keep their order and rules are not
-//! replaced while packets flow.
+//! Results do not depend on the number of workers, if each flow's packets keep their order and the
+//! rules are not replaced meanwhile.
 
 mod connection;
 mod describe;
@@ -56,21 +60,22 @@ const RST: u16 = 4;
 const ACK: u16 = 16;
 const TCP: u8 = 6;
 
-/// How flows and packets are judged.
+/// How the firewall judges flows and packets.
 ///
-/// Fields may be added in any version: a literal ends with `..FirewallOptions::default()`.
+/// Any version may add fields, so end a literal with `..FirewallOptions::default()`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FirewallOptions {
-    /// Every packet by itself, in its own direction: replies need rules of their own.
+    /// Judge every packet by itself, in its own direction. Replies then need rules.
     pub per_packet: bool,
-    /// Deny TCP packets of flows that no SYN has opened. Without effect where packets are judged by themselves.
+    /// Deny TCP packets of flows that no SYN has opened. No effect where packets are judged by
+    /// themselves.
     pub strict_tcp: bool,
 }
 
-/// Accepts and denies by rules.
+/// Accepts and denies packets by rules.
 ///
-/// Looks at the rules' generation once per packet, which costs a load; takes a lock only when it has changed. What it
-/// counts is in [`LiveRules::counts`] at once.
+/// The firewall reads the rules' generation once per packet, which costs one load, and takes a lock
+/// only after a change. Its counts are in [`LiveRules::counts`] at once.
 ///
 /// # Examples
 ///
@@ -78,7 +83,8 @@ pub struct FirewallOptions {
 /// use std::sync::Arc;
 /// use flowloom_apps::firewall::{Defaults, Firewall, FirewallOptions, FirewallRules, LiveRules};
 /// use flowloom_classifier::{ClassifierBuilder, RuleSet};
-/// let rules = FirewallRules::build(RuleSet::default(), Defaults::default(), ClassifierBuilder::new())?;
+/// let builder = ClassifierBuilder::new();
+/// let rules = FirewallRules::build(RuleSet::default(), Defaults::default(), builder)?;
 /// let live = Arc::new(LiveRules::new(rules));
 /// // One for each worker: `engine::run` takes a closure like this.
 /// let app = |_worker: usize| Firewall::new(Arc::clone(&live), FirewallOptions::default());
@@ -94,7 +100,7 @@ pub struct Firewall {
 }
 
 impl Firewall {
-    /// Returns a firewall of these rules, and of those that will replace them.
+    /// Returns a firewall over the current and all future rules of `live`.
     #[must_use]
     pub fn new(live: Arc<LiveRules>, options: FirewallOptions) -> Self {
         let tally = live.begin();
@@ -108,7 +114,7 @@ impl Firewall {
         self.tally = self.live.begin();
     }
 
-    /// Judges a packet by itself; the flow keeps the rule of its last packet.
+    /// Judges a packet by itself. The flow keeps the rule of its last packet.
     fn packet(&mut self, packet: &PacketView<'_>, flow: &mut FirewallFlow) -> Judgement {
         let mut described = describe(packet);
         if self.tally.rules().asks_state() {
@@ -131,7 +137,8 @@ impl Firewall {
         self.tally.rules().judge_packet(Packet::new(tuple).with_fragment(fragment))
     }
 
-    /// Judges a packet by its flow; `None` is a packet of a connection that was not opened.
+    /// Judges a packet by its flow. Returns `None` for a packet of a connection that was not
+    /// opened.
     #[inline]
     fn flow(&mut self, packet: &PacketView<'_>, flow: &mut FirewallFlow) -> Option<Judgement> {
         let headers = &packet.headers;
@@ -205,7 +212,8 @@ impl App for Firewall {
         verdict
     }
 
-    /// The verdict of the first packet holds for all: later packets that were judged by another need it.
+    /// The verdict of the first packet holds for all packets. Later packets that were judged by
+    /// another verdict are needed again.
     fn compose(&mut self, flow: &mut FirewallFlow, later: &mut FirewallFlow) -> Composed {
         let by_packet = self.options.per_packet || self.tally.rules().is_per_packet();
         if by_packet || self.options.strict_tcp || !flow.judged_alike(later) {

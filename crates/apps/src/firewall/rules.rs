@@ -1,35 +1,36 @@
-//! A rule set that gives verdicts.
+//! Rules that give verdicts.
 
 use flowloom_classifier::policy::{Assume, Packet, Policy, PolicyMatcher};
 use flowloom_classifier::{Action, BuildError, ClassifierBuilder, Rule, RuleId, RuleSet};
 use flowloom_engine::Verdict;
 use flowloom_flow_key::FiveTuple;
 
-/// What is decided where the rules themselves do not say.
+/// The verdicts where the rules themselves do not decide.
 ///
-/// Fields may be added in any version: a literal ends with `..Defaults::default()`.
+/// Any version may add fields, so end a literal with `..Defaults::default()`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Defaults {
-    /// For packets that no rule matches.
+    /// The verdict of packets that no rule matches.
     pub unmatched: Verdict,
-    /// For packets that match a rule without an action, as all rules of ClassBench are.
+    /// The verdict of rules without an action, such as all rules of ClassBench.
     pub no_action: Verdict,
 }
 
 impl Default for Defaults {
-    /// A list of what may pass: rules accept, and what none of them matches is denied.
+    /// The defaults of an allow list: rules accept, and all other packets are denied.
     fn default() -> Self {
         Self { unmatched: Verdict::Deny, no_action: Verdict::Accept }
     }
 }
 
-/// What the rules say of a packet.
+/// The answer of the rules to a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Judgement {
-    /// Number of the first rule that matches, in the order in which the rules were read, from one; 0 if none does.
+    /// The number of the first matching rule in the order of the file, counted from 1; 0 if no rule
+    /// matches.
     pub number: u32,
-    /// What is done.
+    /// The verdict.
     pub verdict: Verdict,
 }
 
@@ -40,7 +41,7 @@ enum Search {
     Scan(Box<Policy>),
 }
 
-/// Rules ready to judge packets. Immutable; workers share it.
+/// Rules that are ready to judge packets. They never change, and workers share them.
 ///
 /// # Examples
 ///
@@ -59,22 +60,22 @@ pub struct FirewallRules {
     search: Search,
     defaults: Defaults,
     enforcement: Enforcement,
-    /// Of each rule by its number; that of packets without one at the head.
+    /// The verdict of each rule by its number. The first entry is for packets that no rule matches.
     verdicts: Vec<Verdict>,
-    /// Of each box of a rule.
+    /// The rule number of each box.
     judgements: Vec<Judgement>,
     asks_state: bool,
     is_per_packet: bool,
 }
 
-/// What is not in packets, and what to do where it is not known.
+/// Facts that packets do not carry, and how unknown facts match.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Enforcement {
-    /// Interface that packets come in by; empty where there is none.
+    /// The interface that packets come in by; empty if there is none.
     pub input: Option<String>,
-    /// Interface that packets leave by; empty where there is none.
+    /// The interface that packets leave by; empty if there is none.
     pub output: Option<String>,
-    /// What is taken of rules that may match.
+    /// How a rule counts that may match.
     pub assume: Assume,
 }
 
@@ -92,16 +93,16 @@ impl FirewallRules {
     ///
     /// # Errors
     ///
-    /// [`BuildError`] where the rules do not keep within the builder's limits.
+    /// [`BuildError`] when the rules exceed the builder's limits.
     pub fn build(set: RuleSet, defaults: Defaults, builder: ClassifierBuilder) -> Result<Self, BuildError> {
         Self::of_policy(Policy::from(set), defaults, Enforcement::default(), builder)
     }
 
-    /// Builds the classifier of a policy, whose rules may ask for more than the five fields.
+    /// Builds the classifier of a policy, whose rules may match more than the five fields.
     ///
     /// # Errors
     ///
-    /// [`BuildError`] where the boxes of the rules do not keep within the builder's limits.
+    /// [`BuildError`] when the boxes of the rules exceed the builder's limits.
     pub fn of_policy(
         policy: Policy,
         defaults: Defaults,
@@ -112,13 +113,14 @@ impl FirewallRules {
         Ok(Self::with(Search::Matcher(matcher), defaults, enforcement))
     }
 
-    /// Returns the rules to be asked one after the other: slow, and what the classifier is checked by.
+    /// Returns rules that are searched linearly. They are slow, and serve as the oracle of the
+    /// classifier.
     #[must_use]
     pub fn scanning(set: RuleSet, defaults: Defaults) -> Self {
         Self::scanning_policy(Policy::from(set), defaults, Enforcement::default())
     }
 
-    /// Returns the rules of a policy to be asked one after the other.
+    /// Returns the rules of a policy, searched linearly.
     #[must_use]
     pub fn scanning_policy(policy: Policy, defaults: Defaults, enforcement: Enforcement) -> Self {
         Self::with(Search::Scan(Box::new(policy)), defaults, enforcement)
@@ -160,33 +162,34 @@ impl FirewallRules {
         self.policy().set()
     }
 
-    /// Returns the number of rules of the file.
+    /// Returns the number of rules in the file.
     #[must_use]
     pub fn count(&self) -> usize {
         self.verdicts.len() - 1
     }
 
-    /// Returns whether rules ask for what differs among the packets of a flow, so that each packet is judged by itself.
+    /// Returns whether rules match fields that differ among the packets of a flow, so that each
+    /// packet is judged by itself.
     #[inline]
     #[must_use]
     pub fn is_per_packet(&self) -> bool {
         self.is_per_packet
     }
 
-    /// Returns whether rules ask for the state of connections.
+    /// Returns whether rules match the state of connections.
     #[inline]
     #[must_use]
     pub fn asks_state(&self) -> bool {
         self.asks_state
     }
 
-    /// Returns a box of the rule of a number, by looking through all of them.
+    /// Returns a box of the rule with a number, by a linear search.
     #[must_use]
     pub fn rule(&self, number: u32) -> Option<&Rule> {
         self.id(number).and_then(|id| self.set().get(id))
     }
 
-    /// Returns what the rule of a number asks, for people.
+    /// Returns the text of the rule with a number.
     #[must_use]
     pub fn text(&self, number: u32) -> String {
         self.id(number).map(|id| self.policy().text(id)).unwrap_or_default()
@@ -197,19 +200,20 @@ impl FirewallRules {
         u32::try_from(at).ok().map(RuleId)
     }
 
-    /// Returns what is decided where the rules do not say.
+    /// Returns the verdicts where the rules do not decide.
     #[must_use]
     pub fn defaults(&self) -> Defaults {
         self.defaults
     }
 
-    /// Returns the verdict of the rule of a number; of 0, that of packets that no rule matches.
+    /// Returns the verdict of the rule with a number. For 0 it is the verdict of packets that no
+    /// rule matches.
     #[must_use]
     pub fn verdict(&self, number: u32) -> Verdict {
         self.verdicts.get(number as usize).copied().unwrap_or(self.defaults.unmatched)
     }
 
-    /// Judges a whole packet of which the five-tuple alone is known.
+    /// Judges a whole packet of which only the five-tuple is known.
     #[must_use]
     pub fn judge(&self, tuple: &FiveTuple) -> Judgement {
         self.judge_packet(Packet::new(*tuple))

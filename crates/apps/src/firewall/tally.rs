@@ -1,4 +1,4 @@
-//! How often each rule decided.
+//! Counts how often each rule decided.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use flowloom_engine::Verdict;
 
 use super::rules::FirewallRules;
 
-/// What a rule, or a verdict, was given for.
+/// The counts of a rule or of a verdict.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Hits {
@@ -16,12 +16,12 @@ pub struct Hits {
     pub packets: u64,
     /// Their bytes on the wire.
     pub bytes: u64,
-    /// Flows that were judged: at their first packet, and again when the rules had changed.
+    /// Flows judged: at their first packet, and again when the rules had changed.
     pub flows: u64,
 }
 
 impl Hits {
-    /// Sums wrap: what is taken back of one part of an input may be counted by another only later.
+    /// Sums wrap, because one part of an input may subtract what another part counts only later.
     fn add(&mut self, other: Self) {
         self.packets = self.packets.wrapping_add(other.packets);
         self.bytes = self.bytes.wrapping_add(other.bytes);
@@ -37,27 +37,29 @@ impl Hits {
     }
 }
 
-/// The verdicts of a run.
+/// The counts of verdicts in a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct VerdictCounts {
-    /// What passed. A flow counts by the verdict of its first packet, once.
+    /// Accepted packets. A flow counts once, by the verdict of its first packet.
     pub accepted: Hits,
-    /// What was refused, likewise.
+    /// Denied packets. Flows count in the same way.
     pub denied: Hits,
-    /// What no rule matched.
+    /// Packets that no rule matched.
     pub unmatched: Hits,
-    /// What was refused because no SYN had opened its connection; in [`VerdictCounts::denied`] too.
+    /// Packets denied because no SYN had opened their connection. [`VerdictCounts::denied`]
+    /// includes them.
     pub not_opened: Hits,
-    /// Generation of the rules that `by_rule` counts for.
+    /// The generation of the rules that `by_rule` counts.
     pub generation: u32,
-    /// By a rule's number, of the newest rules alone; the head is of packets that no rule matched.
+    /// Counts by rule number, of the newest rules only. The first entry is for packets that no rule
+    /// matched.
     pub by_rule: Vec<Hits>,
 }
 
 impl VerdictCounts {
-    /// Adds what was counted elsewhere. Counts of single rules are kept of the newest generation only: numbers of an
-    /// older one mean other rules.
+    /// Adds other counts. It keeps the counts of single rules only for the newest generation,
+    /// because numbers of an older one mean other rules.
     pub fn add(&mut self, other: &Self) {
         self.accepted.add(other.accepted);
         self.denied.add(other.denied);
@@ -75,7 +77,7 @@ impl VerdictCounts {
 }
 
 impl VerdictCounts {
-    /// Takes away what was counted twice.
+    /// Subtracts what was counted twice.
     pub(super) fn subtract(&mut self, other: &Self) {
         self.add(&Self {
             accepted: other.accepted.negated(),
@@ -88,7 +90,8 @@ impl VerdictCounts {
     }
 }
 
-/// Hits that one worker counts and anybody may read meanwhile. Each number is read by itself.
+/// Counters that one worker writes and any thread may read meanwhile. Each number is read by
+/// itself.
 #[derive(Default)]
 pub(super) struct LiveHits {
     packets: AtomicU64,
@@ -115,20 +118,20 @@ impl LiveHits {
     }
 }
 
-/// Adds to a counter that nobody else writes: a load and a store.
+/// Adds to a counter that no other thread writes, with a load and a store.
 #[inline]
 fn add(counter: &AtomicU64, more: u64) {
     counter.store(counter.load(Ordering::Relaxed).wrapping_add(more), Ordering::Relaxed);
 }
 
-/// What one worker counts under one generation of rules. Nobody else writes it.
+/// The counters of one worker under one generation of rules. No other thread writes them.
 pub(super) struct Tally {
     rules: Arc<FirewallRules>,
     generation: u32,
-    /// By the number of the rule, 0 for none.
+    /// Counts by rule number; 0 stands for no rule.
     by_rule: Box<[LiveHits]>,
     not_opened: LiveHits,
-    /// Flows begun, by their first verdict: accepted, denied.
+    /// Flows begun by their first verdict: accepted, denied.
     begun: [AtomicU64; 2],
 }
 
@@ -147,7 +150,7 @@ impl Tally {
         Self { rules, generation, by_rule, not_opened: LiveHits::default(), begun: Default::default() }
     }
 
-    /// Returns the rules that are counted for.
+    /// Returns the rules that these counters belong to.
     #[inline]
     pub(super) fn rules(&self) -> &FirewallRules {
         &self.rules
@@ -159,7 +162,7 @@ impl Tally {
         self.generation
     }
 
-    /// Returns the hits of a rule, by a number of the generation that this was made for.
+    /// Returns the counts of a rule, by its number in the generation of these counters.
     #[inline]
     pub(super) fn rule(&self, number: u32) -> &LiveHits {
         &self.by_rule[number as usize]
@@ -175,13 +178,13 @@ impl Tally {
         add(&self.begun[usize::from(verdict == Verdict::Deny)], 1);
     }
 
-    /// Takes back that a flow was judged: two parts of an input have counted it.
+    /// Subtracts a judged flow, because two parts of an input have counted it.
     pub(super) fn take_back(&self, number: u32, denies: bool) {
         add(&self.rule(number).flows, 1_u64.wrapping_neg());
         add(&self.begun[usize::from(denies)], 1_u64.wrapping_neg());
     }
 
-    /// Returns what has been counted.
+    /// Returns the counts so far.
     pub(super) fn counts(&self) -> VerdictCounts {
         let by_rule: Vec<Hits> = self.by_rule.iter().map(LiveHits::get).collect();
         let not_opened = self.not_opened.get();

@@ -1,4 +1,4 @@
-//! What is kept of a flow: what it is called, and how far its first bytes were scanned.
+//! The state of a flow: its protocol, and how far its first bytes were scanned.
 
 use flowloom_dpi::ScanState;
 use flowloom_dpi::stream::Sequencer;
@@ -6,10 +6,10 @@ use flowloom_engine::{Composed, FlowState, FlowValue};
 use flowloom_flow_key::Direction;
 
 use super::names::Name;
-use super::pool::Ticket;
+use super::pool::Lease;
 use crate::accounting::direction::Initiator;
 
-/// Where the naming of a connection stands.
+/// How far a connection is identified.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub enum L7State {
@@ -18,12 +18,12 @@ pub enum L7State {
     NoMatchYet,
     /// A pattern has matched.
     Matched,
-    /// None has, and no more packets are looked at.
+    /// No pattern has matched, and no more packets are scanned.
     NoMatch,
 }
 
 impl L7State {
-    /// Returns the state's name in flow files.
+    /// Returns the name that flow files use.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -34,7 +34,8 @@ impl L7State {
     }
 }
 
-/// One direction of a TCP connection; of datagrams, whichever way they go, the first says how many bytes were taken.
+/// One direction of a TCP connection. For datagrams the first entry counts the scanned bytes of
+/// both directions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub(super) struct Side {
@@ -42,11 +43,11 @@ pub(super) struct Side {
     pub(super) scan: ScanState,
     /// Bytes put in sequence while the flow was undecided.
     pub(super) taken: u32,
-    pub(super) window: Option<Ticket>,
-    pub(super) buffer: Option<Ticket>,
+    pub(super) window: Option<Lease>,
+    pub(super) buffer: Option<Lease>,
     /// No pattern can match any more, whatever follows.
     pub(super) closed: bool,
-    /// Nothing more is taken in: there is a gap, or enough was seen.
+    /// The direction takes no more data, because there is a gap or enough was scanned.
     pub(super) over: bool,
 }
 
@@ -59,7 +60,8 @@ impl Side {
 
 /// The state of one flow.
 ///
-/// What every packet changes comes first, on the line behind the key's; what few flows ever have is elsewhere.
+/// Fields that every packet changes come first, on the line after the key. Fields that few flows
+/// use are allocated separately.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct L7Flow {
@@ -78,37 +80,39 @@ const _: () = assert!(
 );
 
 impl L7Flow {
-    /// Returns where its naming stands.
+    /// Returns how far the flow is identified.
     #[must_use]
     pub fn state(&self) -> L7State {
         self.state
     }
 
-    /// Returns the protocol's name, once it is matched.
+    /// Returns the protocol's name if a pattern has matched.
     #[must_use]
     pub fn protocol(&self) -> Option<&'static str> {
         self.protocol.filter(|_| self.state == L7State::Matched).copied()
     }
 
-    /// Returns the way of packets from the flow's source: as of accounting records.
+    /// Returns the direction of packets from the flow's source, determined as in accounting
+    /// records.
     #[must_use]
-    pub fn way(&self) -> Option<Direction> {
-        self.initiator.is_known().then(|| self.initiator.way())
+    pub fn source_direction(&self) -> Option<Direction> {
+        self.initiator.is_known().then(|| self.initiator.source_direction())
     }
 
-    /// Returns the data packets that were looked at.
+    /// Returns the number of scanned data packets.
     #[must_use]
     pub fn inspected_packets(&self) -> u32 {
         self.inspected
     }
 
-    /// Returns the bytes that were put in sequence and looked at, however often.
+    /// Returns the bytes that were put in sequence and scanned, each counted once.
     #[must_use]
     pub fn inspected_bytes(&self) -> u64 {
         self.sides.iter().map(|side| u64::from(side.taken)).sum::<u64>()
     }
 
-    /// Returns the bytes that came again, and the bytes that were missing, in both directions while it was undecided.
+    /// Returns the retransmitted bytes and the missing bytes of both directions, while the flow was
+    /// undecided.
     #[must_use]
     pub fn overlap_and_gap_bytes(&self) -> (u64, u64) {
         self.sides.iter().map(|side| side.order.counts()).fold((0, 0), |(overlap, gap), counts| {
@@ -116,7 +120,7 @@ impl L7Flow {
         })
     }
 
-    /// Says whether no packet has changed anything but the counts.
+    /// Returns whether packets have changed nothing but the counts.
     fn is_untouched(&self) -> bool {
         self.state == L7State::NoMatchYet && self.inspected == 0 && self.sides == <[Side; 2]>::default()
     }
@@ -146,7 +150,7 @@ impl FlowState for L7Flow {
             FlowValue::Count(self.inspected_bytes()),
             FlowValue::Count(overlap),
             FlowValue::Count(gap),
-            FlowValue::Word(match self.way() {
+            FlowValue::Word(match self.source_direction() {
                 Some(Direction::LowToHigh) => "low",
                 Some(Direction::HighToLow) => "high",
                 None => "-",
@@ -154,7 +158,7 @@ impl FlowState for L7Flow {
         ]);
     }
 
-    /// A name that was decided stays; a scan that was under way needs the packets.
+    /// A decided name stays. An unfinished scan needs the packets.
     fn compose(&mut self, later: &mut Self) -> Composed {
         let (packets, bytes) = (self.packets + later.packets, self.bytes + later.bytes);
         let mut initiator = self.initiator;

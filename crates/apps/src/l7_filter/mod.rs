@@ -1,18 +1,21 @@
-//! What protocol a connection speaks, by the first bytes of its payload [HRWTREE §2.1, §3.1].
+//! Identifies the protocol of a connection by the first bytes of its payload [HRWTREE §2.1, §3.1].
 //!
-//! A connection is `NO_MATCH_YET` until a pattern matches, `MATCHED` from then on, and `NO_MATCH` when its first data packets
-//! (8, both directions together) have shown nothing; packets of a decided connection pass by.
+//! A connection is `NO_MATCH_YET` until a pattern matches, and `MATCHED` from then on. It is
+//! `NO_MATCH` when its first data packets (8, both directions together) match no pattern. Packets
+//! of a decided connection are not scanned.
 //!
-//! Unlike the paper's, the scan is incremental: a few bytes of automaton state a direction stand for what was seen, so
-//! that no byte is looked at twice. [`L7Options::rescan`] is the paper's way, with the same results. Unlike the
-//! original, each direction of a TCP connection is a text of its own, in the order of its sequence numbers, and each
-//! datagram is one; bytes of zero are left out for patterns in l7-filter's form only.
+//! Unlike the paper's scan, this one is incremental: a few bytes of automaton state per direction
+//! stand for the scanned bytes, so no byte is scanned twice. [`L7Options::rescan`] selects the
+//! paper's scan, with the same results. Unlike the original, each direction of a TCP connection is
+//! a text of its own in the order of its sequence numbers, and each datagram is a text. Zero bytes
+//! are skipped only for patterns in l7-filter's format.
 //!
-//! - Data out of turn waits in a window until what is missing comes. Where the first bytes never come, or were cut off in
-//!   the capture, the direction stays unnamed: a guess from the middle would be a false alarm.
-//! - Windows and buffers are a fixed number for all workers; when all are taken, the one that was taken first is taken back
-//!   ([`L7Totals::taken_back`]). As long as no connection comes back to a window that it lost
-//!   ([`L7Totals::lost`]), results depend on neither the workers nor the mode.
+//! - Out-of-order data waits in a window until the missing data comes. If the first bytes never
+//!   come, or were cut off in the capture, the direction stays unidentified: a match in the middle
+//!   would be a false alarm.
+//! - All workers share a fixed number of windows and buffers. When all are in use, the oldest one
+//!   is reclaimed ([`L7Totals::reclaimed`]). As long as no connection returns to a window that it
+//!   lost ([`L7Totals::lost`]), results depend neither on the workers nor on the mode.
 
 mod flow;
 mod names;
@@ -35,7 +38,7 @@ use std::sync::Arc;
 
 const SYN: u16 = 2;
 
-/// Names the protocol of each flow. One for each worker, from [`L7Plan::app`].
+/// Identifies the protocol of each flow. Each worker gets its own from [`L7Plan::app`].
 #[derive(Debug)]
 pub struct L7Filter {
     shared: Arc<Shared>,
@@ -61,13 +64,14 @@ impl App for L7Filter {
     fn compose(&mut self, flow: &mut L7Flow, later: &mut L7Flow) -> Composed {
         let composed = flow.compose(later);
         if composed == Composed::Joined {
-            // Of a scan that was decided earlier, or that `flow` goes on with: then there is nothing left to give back.
+            // The later part may hold windows of a scan that was decided earlier or that `flow`
+            // continues. They must return to the pool.
             later.sides.iter_mut().for_each(|side| give_back(&self.shared, side));
         }
         composed
     }
 
-    /// Of a flow that is decided only packets and bytes are counted.
+    /// Of a decided flow only packets and bytes are counted.
     fn complete(&mut self, flow: &mut L7Flow, first: &L7Flow, again: ReprocessedPackets) -> bool {
         let rest = first.packets.saturating_sub(again.packets);
         if flow.state == L7State::NoMatchYet && rest > 0 {
@@ -89,7 +93,7 @@ impl L7Filter {
         Self { shared, totals: L7Totals::default() }
     }
 
-    /// Takes in one packet of a flow that is not decided.
+    /// Processes one packet of an undecided flow.
     fn look(&mut self, packet: &PacketView<'_>, flow: &mut L7Flow) {
         let headers = &packet.headers;
         let Some(transport) = Transport::of_ip_protocol(headers.key.protocol()) else {
@@ -147,7 +151,8 @@ impl L7Filter {
         if side.over {
             return None;
         }
-        // A flow may come from another worker, so all lend from the same pools; segments in sequence need none.
+        // A flow may move between workers, so all workers lease from the same pools. Segments in
+        // sequence need no window.
         let needs_window = side.window.is_some() || !side.order.is_next(&segment);
         let mut loans = (needs_window || shared.rescanner.is_some()).then(|| shared.loans());
         let (mut windows, mut buffers) = match &mut loans {
@@ -160,7 +165,8 @@ impl L7Filter {
         let mut window = None;
         if let (true, Some(windows)) = (needs_window, &mut windows) {
             if side.window.is_some() && !windows.has(side.window) {
-                // What was held is gone, so the bytes in the middle are: nothing more can be said of this direction.
+                // The window was reclaimed with its data, so the bytes in the middle are missing:
+                // the direction cannot be identified any more.
                 self.totals.lost += 1;
                 side.end();
                 return None;
@@ -168,7 +174,7 @@ impl L7Filter {
             let window_bytes = shared.options.window_bytes;
             window = windows.get(&mut side.window, || Window::new(window_bytes), Window::clear);
         }
-        let room = bytes_max - side.taken as usize;
+        let budget = bytes_max - side.taken as usize;
         let mut taken = 0;
         let mut gap = false;
         let outcome = if let (Some(rescanner), Some(buffers)) = (&shared.rescanner, &mut buffers) {
@@ -181,7 +187,7 @@ impl L7Filter {
                 side.end();
                 return None;
             };
-            in_order(&mut side.order, segment, window, room, &mut taken, &mut gap, |bytes| {
+            in_order(&mut side.order, segment, window, budget, &mut taken, &mut gap, |bytes| {
                 buffer.extend_from_slice(bytes);
             });
             let found = (taken > 0).then(|| {
@@ -193,7 +199,7 @@ impl L7Filter {
         } else {
             let mut found = Found::default();
             let (scanner, scan, closed) = (&shared.scanner, &mut side.scan, side.closed);
-            in_order(&mut side.order, segment, window, room, &mut taken, &mut gap, |bytes| {
+            in_order(&mut side.order, segment, window, budget, &mut taken, &mut gap, |bytes| {
                 if !closed {
                     scanner.feed(Transport::Tcp, scan, &mut found, bytes);
                 }
@@ -225,19 +231,20 @@ impl L7Filter {
     }
 }
 
-/// Hands over what a segment puts in sequence: at most `room` bytes, and nothing behind a gap.
+/// Passes on the bytes that a segment puts in sequence: at most `budget` bytes, and none after a
+/// gap.
 fn in_order(
     order: &mut Sequencer,
     segment: Segment<'_>,
     window: Option<&mut Window>,
-    room: usize,
+    budget: usize,
     taken: &mut usize,
     gap: &mut bool,
     mut to: impl FnMut(&[u8]),
 ) {
     order.push(segment, window, |piece| match piece {
         Piece::Data(bytes) if !*gap => {
-            let bytes = &bytes[..bytes.len().min(room - *taken)];
+            let bytes = &bytes[..bytes.len().min(budget - *taken)];
             *taken += bytes.len();
             if !bytes.is_empty() {
                 to(bytes);
@@ -248,7 +255,7 @@ fn in_order(
     });
 }
 
-/// Gives back what a direction has lent.
+/// Returns the leases of a direction to the pools.
 fn give_back(shared: &Shared, side: &mut Side) {
     if side.window.is_some() || side.buffer.is_some() {
         let mut loans = shared.loans();

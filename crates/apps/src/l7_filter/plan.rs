@@ -1,4 +1,4 @@
-//! What all workers share: the scanner, the names, the limits; and what they counted.
+//! What all workers share: the scanner, the names, the limits, and the totals.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,27 +8,27 @@ use flowloom_dpi::stream::Window;
 use flowloom_dpi::{Budget, BuildError, Pattern, Scanner};
 
 use super::L7Filter;
-use super::names::{Name, intern};
+use super::names::{NAMES_MAX, Name, intern};
 use super::pool::Pool;
 
-/// How a connection is looked at.
+/// How the filter scans a connection.
 ///
-/// Fields may be added in any version: a literal ends with `..L7Options::default()`.
+/// Any version may add fields, so end a literal with `..L7Options::default()`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct L7Options {
-    /// Data packets of a connection that are looked at, both directions together.
+    /// Data packets of a connection that are scanned, both directions together.
     pub packets_max: u32,
-    /// Bytes of a direction, or of a datagram, that are looked at.
+    /// Bytes of a direction, or of a datagram, that are scanned.
     pub bytes_max: usize,
     /// Search the whole buffer again for every pattern at every packet, as the paper does.
     pub rescan: bool,
-    /// How far ahead data may come, in bytes; a power of two.
+    /// How far ahead of a gap data may lie, in bytes; a power of two.
     pub window_bytes: usize,
     /// Windows of all workers together.
     pub windows_max: usize,
-    /// Buffers of all workers together when they rescan.
+    /// Buffers of all workers together, for rescans.
     pub buffers_max: usize,
-    /// What building the scanner may take.
+    /// Limits of building the scanner.
     pub budget: Budget,
 }
 
@@ -46,15 +46,15 @@ impl Default for L7Options {
     }
 }
 
-/// Why there is no plan.
+/// Why a plan cannot be built.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum L7Error {
-    /// The patterns make no scanner.
+    /// The patterns cannot be compiled into a scanner.
     Build(BuildError),
-    /// This program has seen too many names of patterns.
+    /// The program has used too many different names of patterns.
     TooManyNames {
-        /// How many it keeps.
+        /// The most names.
         names_max: usize,
     },
 }
@@ -86,20 +86,20 @@ impl std::error::Error for L7Error {
     }
 }
 
-/// What the workers counted, beside what stands in the flows.
+/// The counts of the workers that are not in flows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct L7Totals {
-    /// Bytes that the scanner, or each rescan, was given. A sharded run also scans data in the middle of connections, at
-    /// the beginning of its parts.
+    /// Bytes passed to the scanner or to rescans. A sharded run also scans data in the middle of
+    /// connections, at the beginning of its parts.
     pub scanned_bytes: u64,
-    /// Windows and buffers taken back because all were taken, the one that was taken first.
-    pub taken_back: u64,
-    /// Directions that came back to a window or buffer that they had lost, and stay unnamed.
+    /// Windows and buffers reclaimed from the oldest holder, because all were in use.
+    pub reclaimed: u64,
+    /// Directions that returned to a window or buffer that they had lost. They stay unidentified.
     pub lost: u64,
 }
 
-/// What flows may lend.
+/// The pools that all workers share.
 #[derive(Debug)]
 pub(super) struct Loans {
     pub(super) windows: Pool<Window>,
@@ -118,7 +118,7 @@ pub(super) struct Shared {
 
 impl Shared {
     pub(super) fn loans(&self) -> MutexGuard<'_, Loans> {
-        // After a panic a window may hold half a segment; the run is ending.
+        // After a panic a window may hold half a segment. The run is ending.
         self.loans.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -129,7 +129,7 @@ impl Shared {
     }
 }
 
-/// The patterns and limits of a run, built once; every worker's application comes from it.
+/// The patterns and limits of a run. Build it once and create each worker's application from it.
 ///
 /// # Examples
 ///
@@ -145,15 +145,16 @@ impl Shared {
 pub struct L7Plan(Arc<Shared>);
 
 impl L7Plan {
-    /// Builds the scanner, and the expressions one by one when it is to rescan.
+    /// Builds the scanner, and one expression per pattern if the plan is to rescan.
     ///
     /// # Errors
     ///
-    /// [`L7Error`] when the patterns make no scanner.
+    /// [`L7Error`] when the patterns cannot be compiled.
     pub fn new(patterns: &[Pattern], options: L7Options) -> Result<Self, L7Error> {
         let scanner = Scanner::with_budget(patterns, options.budget)?;
         let rescanner = if options.rescan { Some(Rescanner::new(patterns)?) } else { None };
-        let names = patterns.iter().map(|pattern| intern(&pattern.name)).collect::<Result<_, _>>()?;
+        let names = patterns.iter().map(|pattern| intern(&pattern.name)).collect::<Option<_>>();
+        let names = names.ok_or(L7Error::TooManyNames { names_max: NAMES_MAX })?;
         let loans = Mutex::new(Loans {
             windows: Pool::new(options.windows_max),
             buffers: Pool::new(if options.rescan { options.buffers_max } else { 0 }),
@@ -178,6 +179,6 @@ impl L7Plan {
     pub fn totals(&self) -> L7Totals {
         let totals = *self.0.totals.lock().unwrap_or_else(PoisonError::into_inner);
         let loans = self.0.loans();
-        L7Totals { taken_back: loans.windows.taken_back() + loans.buffers.taken_back(), ..totals }
+        L7Totals { reclaimed: loans.windows.reclaimed() + loans.buffers.reclaimed(), ..totals }
     }
 }

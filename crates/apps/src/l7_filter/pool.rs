@@ -1,118 +1,119 @@
-//! A fixed number of things to lend: windows, buffers. Who lends one holds a ticket.
+//! A pool of a fixed number of items (windows or buffers) that flows lease.
 //!
-//! A flow may end without a word, so nothing waits for tickets to be given back: when all things are lent, the one that was
-//! lent first is taken back, and its ticket is void.
+//! A flow may end without notice, so the pool does not wait for leases to return. When all items
+//! are leased, it reclaims the oldest one, whose lease is then void.
 
 use std::num::NonZeroU32;
 
-/// Says which thing was lent, and which time.
+/// A lease of an item: the item's index, and the generation of the lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Ticket {
+pub(super) struct Lease {
     index: u32,
-    /// Never 0, so that no ticket takes no more room than one.
-    turn: NonZeroU32,
+    /// Never 0, so that an `Option` of a lease takes no more space than a lease.
+    generation: NonZeroU32,
 }
 
 #[derive(Debug)]
-struct Place<T> {
-    thing: T,
-    turn: NonZeroU32,
-    lent: bool,
+struct Slot<T> {
+    item: T,
+    generation: NonZeroU32,
+    leased: bool,
 }
 
-/// Things of one kind. They are made when they are first needed, and then kept.
+/// Items of one kind. The pool creates them on first use and then keeps them.
 #[derive(Debug)]
 pub(super) struct Pool<T> {
-    places: Vec<Place<T>>,
-    places_max: usize,
+    slots: Vec<Slot<T>>,
+    slots_max: usize,
     free: Vec<u32>,
-    hand: usize,
-    taken_back: u64,
+    next: usize,
+    reclaimed: u64,
 }
 
 impl<T> Pool<T> {
-    pub(super) fn new(places_max: usize) -> Self {
+    pub(super) fn new(slots_max: usize) -> Self {
         Self {
-            places: Vec::new(),
-            places_max: places_max.min(1 << 20),
+            slots: Vec::new(),
+            slots_max: slots_max.min(1 << 20),
             free: Vec::new(),
-            hand: 0,
-            taken_back: 0,
+            next: 0,
+            reclaimed: 0,
         }
     }
 
-    /// Returns how often a thing was taken back from a ticket that still held it.
-    pub(super) fn taken_back(&self) -> u64 {
-        self.taken_back
+    /// Returns how often the pool reclaimed an item whose lease was still valid.
+    pub(super) fn reclaimed(&self) -> u64 {
+        self.reclaimed
     }
 
-    /// Says whether the ticket still holds its thing.
-    pub(super) fn has(&self, ticket: Option<Ticket>) -> bool {
-        ticket.is_some_and(|ticket| {
-            self.places
-                .get(ticket.index as usize)
-                .is_some_and(|place| place.lent && place.turn == ticket.turn)
+    /// Returns whether the lease is still valid.
+    pub(super) fn has(&self, lease: Option<Lease>) -> bool {
+        lease.is_some_and(|lease| {
+            self.slots
+                .get(lease.index as usize)
+                .is_some_and(|slot| slot.leased && slot.generation == lease.generation)
         })
     }
 
-    /// Returns the ticket's thing; lends one, cleared, where the ticket is empty. `None` when the pool has no places.
+    /// Returns the leased item. If `lease` is empty, it leases an item and clears it. Returns
+    /// `None` if the lease is void or the pool has no slots.
     pub(super) fn get(
         &mut self,
-        ticket: &mut Option<Ticket>,
+        lease: &mut Option<Lease>,
         make: impl FnOnce() -> T,
         clear: impl FnOnce(&mut T),
     ) -> Option<&mut T> {
-        if let Some(held) = *ticket {
+        if let Some(held) = *lease {
             return self
-                .places
+                .slots
                 .get_mut(held.index as usize)
-                .filter(|place| place.lent && place.turn == held.turn)
-                .map(|place| &mut place.thing);
+                .filter(|slot| slot.leased && slot.generation == held.generation)
+                .map(|slot| &mut slot.item);
         }
         let index = self.choose(make)?;
-        let place = self.places.get_mut(index as usize)?;
-        place.turn = place.turn.checked_add(1).unwrap_or(NonZeroU32::MIN);
-        place.lent = true;
-        clear(&mut place.thing);
-        *ticket = Some(Ticket { index, turn: place.turn });
-        Some(&mut place.thing)
+        let slot = self.slots.get_mut(index as usize)?;
+        slot.generation = slot.generation.checked_add(1).unwrap_or(NonZeroU32::MIN);
+        slot.leased = true;
+        clear(&mut slot.item);
+        *lease = Some(Lease { index, generation: slot.generation });
+        Some(&mut slot.item)
     }
 
     fn choose(&mut self, make: impl FnOnce() -> T) -> Option<u32> {
         if let Some(index) = self.free.pop() {
             return Some(index);
         }
-        if self.places.len() < self.places_max {
-            self.places.push(Place { thing: make(), turn: NonZeroU32::MIN, lent: false });
-            return u32::try_from(self.places.len() - 1).ok();
+        if self.slots.len() < self.slots_max {
+            self.slots.push(Slot { item: make(), generation: NonZeroU32::MIN, leased: false });
+            return u32::try_from(self.slots.len() - 1).ok();
         }
-        if self.places.is_empty() {
+        if self.slots.is_empty() {
             return None;
         }
-        // All are lent. They were lent in the order of their places, more or less.
-        let index = self.hand;
-        self.hand = (self.hand + 1) % self.places.len();
-        self.taken_back += 1;
+        // All items are leased, roughly in the order of their slots.
+        let index = self.next;
+        self.next = (self.next + 1) % self.slots.len();
+        self.reclaimed += 1;
         u32::try_from(index).ok()
     }
 
-    /// Says whether the ticket's thing is there and `empty`.
-    pub(super) fn is_empty_now(&self, ticket: Option<Ticket>, empty: impl FnOnce(&T) -> bool) -> bool {
-        self.has(ticket)
-            && ticket
-                .and_then(|ticket| self.places.get(ticket.index as usize))
-                .is_some_and(|place| empty(&place.thing))
+    /// Returns whether the lease is valid and its item is `empty`.
+    pub(super) fn is_empty_now(&self, lease: Option<Lease>, empty: impl FnOnce(&T) -> bool) -> bool {
+        self.has(lease)
+            && lease
+                .and_then(|lease| self.slots.get(lease.index as usize))
+                .is_some_and(|slot| empty(&slot.item))
     }
 
-    /// Takes the ticket, and the thing where it still holds it.
-    pub(super) fn give_back(&mut self, ticket: &mut Option<Ticket>) {
-        if self.has(*ticket)
-            && let Some(held) = *ticket
+    /// Ends the lease, and returns the item to the pool if the lease was valid.
+    pub(super) fn give_back(&mut self, lease: &mut Option<Lease>) {
+        if self.has(*lease)
+            && let Some(held) = *lease
         {
-            self.places[held.index as usize].lent = false;
+            self.slots[held.index as usize].leased = false;
             self.free.push(held.index);
         }
-        *ticket = None;
+        *lease = None;
     }
 }
 
@@ -121,13 +122,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_oldest_is_taken_back_and_its_ticket_is_void() {
+    fn the_oldest_item_is_reclaimed_and_its_lease_is_void() {
         let mut pool: Pool<Vec<u8>> = Pool::new(2);
         let mut tickets = [None; 3];
-        for (mark, ticket) in (0..).zip(&mut tickets) {
-            pool.get(ticket, Vec::new, Vec::clear).expect("there is a place").push(mark);
+        for (mark, lease) in (0..).zip(&mut tickets) {
+            pool.get(lease, Vec::new, Vec::clear).expect("there is a slot").push(mark);
         }
-        assert_eq!(pool.taken_back(), 1);
+        assert_eq!(pool.reclaimed(), 1);
         assert!(!pool.has(tickets[0]) && pool.has(tickets[1]) && pool.has(tickets[2]));
         assert_eq!(pool.get(&mut tickets[0].clone(), Vec::new, Vec::clear), None);
         assert_eq!(pool.get(&mut tickets[2], Vec::new, Vec::clear), Some(&mut vec![2]));
@@ -135,18 +136,18 @@ mod tests {
         assert_eq!(tickets[1], None);
         let mut fresh = None;
         assert_eq!(pool.get(&mut fresh, Vec::new, Vec::clear), Some(&mut vec![]), "cleared");
-        assert_eq!(pool.taken_back(), 1, "there was a free one");
+        assert_eq!(pool.reclaimed(), 1, "there was a free one");
     }
 
     #[test]
-    fn places_are_taken_back_one_after_the_other() {
+    fn items_are_reclaimed_one_after_another() {
         let mut pool: Pool<Vec<u8>> = Pool::new(3);
         let mut tickets = [None; 8];
-        for ticket in &mut tickets {
-            assert!(pool.get(ticket, Vec::new, Vec::clear).is_some());
+        for lease in &mut tickets {
+            assert!(pool.get(lease, Vec::new, Vec::clear).is_some());
         }
         assert_eq!(
-            tickets.map(|ticket| pool.has(ticket)),
+            tickets.map(|lease| pool.has(lease)),
             [false, false, false, false, false, true, true, true]
         );
     }

@@ -1,4 +1,5 @@
-//! Accounting against a plain one: all packets of a key in a list, cut afterwards.
+//! Compares accounting with a plain computation: all packets of a key in a list, cut into records
+//! afterwards.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +13,7 @@ use proptest::prelude::*;
 
 use crate::support::{LAYOUTS, Memory, go, values};
 
-/// What a packet adds.
+/// The fields of a packet that accounting counts.
 #[derive(Clone, Copy, Debug)]
 struct Note {
     time_ns: u64,
@@ -20,20 +21,20 @@ struct Note {
     bytes: u64,
     ip_bytes: u64,
     flags: u16,
-    /// Of TCP.
+    /// Whether it is TCP.
     sequence: [u8; 4],
-    /// Type and code of ICMP, else 0.
+    /// Type and code of ICMP; 0 otherwise.
     message: u16,
 }
 
-/// Reads the length of the IP packet that a packet holds from its header.
+/// Reads the length of the IP packet from its header.
 fn ip_bytes(packet: &PacketView<'_>) -> u64 {
     let header = &packet.bytes[packet.headers.network_offset as usize..];
     let word = |at: usize| u64::from(header[at]) << 8 | u64::from(header[at + 1]);
     if header[0] >> 4 == 4 { word(2) } else { 40 + word(4) }
 }
 
-/// A record as the plain accounting has it: its values and the reason for its end.
+/// A record of the plain computation: its values and the reason for its end.
 type Record = (FlowKey, Vec<FlowValue>, EndReason);
 
 /// Returns how the packets of a connection closed it.
@@ -45,7 +46,7 @@ fn closed(connection: &[Note]) -> Option<EndReason> {
     (fins(0) && fins(1)).then_some(EndReason::Fin)
 }
 
-/// Returns which way packets go from the initiator of a connection, and how that is known.
+/// Returns the direction of packets from the initiator of a connection, and how it was determined.
 fn initiator(connection: &[Note], protocol: u8) -> (usize, &'static str) {
     let opening = |flags: u16| connection.iter().find(|note| note.flags & 0b1_0111 == flags);
     match (opening(2), opening(18)) {
@@ -55,7 +56,7 @@ fn initiator(connection: &[Note], protocol: u8) -> (usize, &'static str) {
     }
 }
 
-/// Returns the values of a record, whose connection may have begun before it.
+/// Returns the values of a record. Its connection may have begun before it.
 fn summed(notes: &[Note], connection: &[Note], protocol: u8) -> Vec<FlowValue> {
     let of = |way: usize| notes.iter().filter(move |note| note.way == way);
     let bits = |way: usize| of(way).fold(0, |all, note| all | u64::from(note.flags));
@@ -100,7 +101,7 @@ fn plain(source: &Memory, idle_ns: Option<u64>, active_ns: Option<u64>) -> Vec<R
     let is_idle = |from: u64, to: u64| idle.is_some_and(|idle| idle.is_over(tick_of(from), tick_of(to)));
     let mut records = Vec::new();
     for (key, notes) in notes {
-        // Where the connection and the record begin.
+        // The beginnings of the connection and of the record.
         let (mut begin, mut start) = (0, 0);
         for at in 1..=notes.len() {
             let (connection, open) = (&notes[begin..at], &notes[start..at]);

@@ -1,4 +1,4 @@
-//! The firewall against a plain one: a map of flows, and rules asked one after the other.
+//! Compares the firewall with a plain one: a map of flows, and rules in a linear search.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::support::{LAYOUTS, Memory, go, values};
 const SYN: u8 = 2;
 const ACK: u8 = 16;
 
-/// A packet among very few hosts, so that flows meet rules and each other.
+/// A packet between very few hosts, so that flows match rules and each other.
 #[derive(Clone, Copy, Debug)]
 struct Sent {
     tuple: FiveTuple,
@@ -82,17 +82,17 @@ fn defaults() -> impl Strategy<Value = Defaults> {
     (verdict(), verdict()).prop_map(|(unmatched, no_action)| Defaults { unmatched, no_action })
 }
 
-/// What a plain firewall remembers of a flow.
+/// The plain firewall's state of a flow.
 #[derive(Clone, Copy, Debug)]
 struct Known {
-    /// Who is asked about.
+    /// The direction that rules match.
     opener: FiveTuple,
-    /// By which rules, and what they said; `None` where nothing was asked yet.
+    /// The rules and their answer; `None` before the first match.
     judged: Option<(usize, Judgement)>,
     is_open: bool,
 }
 
-/// Judges one packet; `None` is one of a connection that was not opened.
+/// Judges one packet. Returns `None` for a packet of a connection that was not opened.
 fn plain(
     flows: &mut HashMap<FlowKey, Known>,
     packet: &Sent,
@@ -206,19 +206,19 @@ fn web_only() -> FirewallRules {
     FirewallRules::build(set, Defaults::default(), ClassifierBuilder::new()).unwrap()
 }
 
-/// Gives packets of one flow, as (from the client, flags), to a firewall.
+/// Passes packets of one flow to a firewall, each as (from the client, flags).
 fn talk(options: FirewallOptions, client: [u8; 4], packets: &[(bool, u8)]) -> (String, FirewallFlow) {
     let mut firewall = Firewall::new(Arc::new(LiveRules::new(web_only())), options);
     let mut flow = FirewallFlow::default();
     let there = FiveTuple::v4(client, [10, 0, 0, 2], 5000, 80, 6);
-    let mut said = String::new();
+    let mut verdicts = String::new();
     for (time, &(from_client, tcp_flags)) in (0..).zip(packets) {
         let tuple = if from_client { there } else { there.reversed() };
         let packet = Sent { tuple, tcp_flags, later_fragment: false, bytes: 60 };
         let verdict = firewall.on_packet(&packet.view(time), &mut flow);
-        said.push(if verdict == Verdict::Accept { 'a' } else { 'd' });
+        verdicts.push(if verdict == Verdict::Accept { 'a' } else { 'd' });
     }
-    (said, flow)
+    (verdicts, flow)
 }
 
 #[test]
@@ -226,8 +226,8 @@ fn replies_pass_and_what_the_other_end_opens_does_not() {
     let handshake =
         [(true, SYN), (false, SYN | ACK), (true, ACK), (false, ACK), (false, SYN), (false, ACK)];
     let usual = FirewallOptions::default();
-    let (said, flow) = talk(usual, [10, 0, 0, 1], &handshake);
-    assert_eq!(said, "aaaada", "a SYN from the server asks for a connection of its own");
+    let (verdicts, flow) = talk(usual, [10, 0, 0, 1], &handshake);
+    assert_eq!(verdicts, "aaaada", "a SYN from the server opens a connection of its own");
     assert_eq!(values(&flow)[..3], [FlowValue::Word("mixed"), FlowValue::Count(1), FlowValue::Word("low")]);
     assert_eq!(talk(usual, [10, 0, 0, 3], &handshake).0, "dddddd");
     let word = |client, packets: &[_]| values(&talk(usual, client, packets).1)[0];
@@ -236,7 +236,7 @@ fn replies_pass_and_what_the_other_end_opens_does_not() {
     assert_eq!(word([10, 0, 0, 1], &[]), FlowValue::Word("-"));
     let each = FirewallOptions { per_packet: true, ..usual };
     assert_eq!(talk(each, [10, 0, 0, 1], &handshake).0, "adaddd", "replies have no rule");
-    // The server spoke first, and was denied; the client may still connect.
+    // The server sent first and was denied. The client may still connect.
     assert_eq!(
         talk(usual, [10, 0, 0, 1], &[(false, ACK), (true, ACK), (true, SYN), (false, ACK)]).0,
         "ddaa"
@@ -268,7 +268,7 @@ fn a_connection_that_opens_on_a_flow_of_fragments_is_judged_by_its_opener() {
     let options = FirewallOptions { strict_tcp: true, ..FirewallOptions::default() };
     let mut firewall = Firewall::new(Arc::new(live), options);
     let mut flow = FirewallFlow::default();
-    // Port 0 is where fragments without ports are: the same flow.
+    // Fragments without ports have port 0, and belong to the same flow.
     let back = FiveTuple::v4([10, 0, 0, 2], [10, 0, 0, 1], 0, 0, 6);
     let fragment = Sent { tuple: back, tcp_flags: 0, later_fragment: true, bytes: 60 };
     let syn = Sent { tuple: back.reversed(), tcp_flags: SYN, later_fragment: false, bytes: 60 };

@@ -1,4 +1,4 @@
-//! IPFIX files, read by somebody else's parser.
+//! Reads IPFIX files back with an independent parser.
 
 use flowloom_apps::Accounting;
 use flowloom_apps::accounting::ipfix::{IpfixWriter, TimePrecision};
@@ -12,17 +12,17 @@ use proptest::prelude::*;
 
 use crate::support::{Memory, go};
 
-/// Returns a time in the seconds of NTP and their fraction, rounded up.
+/// Returns a time as NTP seconds and their fraction, rounded up.
 fn ntp(time_ns: u64) -> Vec<u8> {
     let fraction = (u128::from(time_ns % 1_000_000_000) << 32).div_ceil(1_000_000_000);
     let seconds = u32::try_from(time_ns / 1_000_000_000 + 2_208_988_800).unwrap();
     [seconds.to_be_bytes(), u32::try_from(fraction).unwrap().to_be_bytes()].concat()
 }
 
-/// A record as it should be found: its template, and each value as the bytes on the wire.
+/// An expected record: its template, and each value as bytes on the wire.
 fn expected(key: &FlowKey, record: &Accounted, ended: EndedBy) -> (u16, Vec<Vec<u8>>) {
     let (there, back) =
-        if record.way() == flowloom_flow_key::Direction::LowToHigh { (0, 1) } else { (1, 0) };
+        if record.source_direction() == flowloom_flow_key::Direction::LowToHigh { (0, 1) } else { (1, 0) };
     let (low, high) = ((key.low_address(), key.low_port()), (key.high_address(), key.high_port()));
     let (from, to) = if there == 0 { (low, high) } else { (high, low) };
     let is_icmp = matches!(key.protocol(), 1 | 58);
@@ -67,14 +67,14 @@ fn expected(key: &FlowKey, record: &Accounted, ended: EndedBy) -> (u16, Vec<Vec<
     (if from.0.is_ipv4() { 256 } else { 257 }, values)
 }
 
-/// Returns a value as it was on the wire.
+/// Returns a value as bytes on the wire.
 fn wire(value: &FieldValue) -> Vec<u8> {
     let mut bytes = Vec::new();
     value.write_be_bytes(&mut bytes).unwrap();
     bytes
 }
 
-/// Reads a file message by message; returns its records, after checking headers and templates.
+/// Reads a file message by message, checks headers and templates, and returns the records.
 fn read(mut bytes: &[u8], export_seconds: u32) -> Vec<(u16, Vec<Vec<u8>>)> {
     let mut parser = NetflowParser::default();
     let mut records = Vec::new();
@@ -179,7 +179,7 @@ fn messages_are_as_full_as_they_may_be() {
             lengths.push(usize::from(u16::from_be_bytes([file[at + 2], file[at + 3]])));
             at += lengths[lengths.len() - 1];
         }
-        // A record has 95 bytes, a set's header four.
+        // A record has 95 bytes, the header of a set four.
         let (last, full) = lengths.split_last().expect("there is a message");
         assert!(full.iter().all(|length| (16_384 - 99..=16_384).contains(length)), "{lengths:?}");
         assert!((95..=16_384).contains(last), "{lengths:?}");
@@ -208,7 +208,7 @@ fn times_may_be_in_microseconds() {
     assert!(file.ends_with(&[0, 7, 0, 7, 0, 9, 0, 0, 0x70, 9, 4, 0]), "VLANs, zone, reason, direction");
 }
 
-/// Takes some bytes, then has no room.
+/// Takes some bytes and then returns an error.
 struct Full(usize);
 
 impl std::io::Write for Full {

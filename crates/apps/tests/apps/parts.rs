@@ -1,4 +1,4 @@
-//! Every application gives the same results on parts of an input, cut anywhere, as on the whole.
+//! Every application has the same results on parts of an input, cut anywhere, as on the whole.
 
 use std::sync::Arc;
 
@@ -19,17 +19,17 @@ use proptest::prelude::*;
 
 use crate::support::{Memory, go, values};
 
-/// Packets in memory, cut before some of them. Where a part is assumed to begin elsewhere, it is read again.
+/// Packets in memory, in parts. The engine reads a part again if its assumed beginning is wrong.
 struct Cuts<'a> {
     memory: &'a Memory,
     /// Where each part ends.
     ends: Vec<usize>,
-    /// Where each part is assumed to begin.
+    /// The assumed beginning of each part.
     begins: Vec<usize>,
 }
 
 impl<'a> Cuts<'a> {
-    /// Cuts at these places, each taken modulo the number of packets.
+    /// Cuts at these positions, each modulo the number of packets.
     fn new(memory: &'a Memory, cuts: &[usize], wrong: Option<usize>) -> Self {
         let packets = memory.len();
         let mut ends: Vec<usize> = cuts.iter().map(|cut| cut % (packets + 1)).collect();
@@ -136,7 +136,7 @@ fn assert_same<A: App>(whole: &RunReport<A::Flow>, parts: &RunReport<A::Flow>) {
     assert_eq!(ours.flows_begun, theirs.flows_begun);
 }
 
-/// What a packet may carry: beginnings of protocols, and data of none.
+/// Payloads: beginnings of protocols, and data of none.
 const PAYLOADS: [&[u8]; 6] = [
     b"",
     b"",
@@ -146,7 +146,7 @@ const PAYLOADS: [&[u8]; 6] = [
     b"neither of them",
 ];
 
-/// One packet of a few hosts.
+/// One packet between a few hosts.
 #[derive(Clone, Debug)]
 struct Sent {
     host: u8,

@@ -89,7 +89,7 @@ impl PacketSource for Memory {
     }
 }
 
-/// Layouts whose results must be the same.
+/// Layouts whose results must be equal.
 pub(crate) const LAYOUTS: [Layout; 4] = [
     Layout::Inline,
     Layout::Pipeline { workers: 1 },

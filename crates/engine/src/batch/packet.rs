@@ -4,7 +4,7 @@
 //!  hash      64 bits   the table half of the flow's hash
 //!  time      64 bits   nanoseconds, clamped to never go back
 //!  place     64 bits   link type (16) | position in the block (48)
-//!  tag       64 bits   packet number in the run, from 0 (40) | sequence number in its shard (24)
+//!  tag       64 bits   sequence number in its shard (24) | packet number in the run (40)
 //!  captured  32 bits   bytes present
 //!  wire      32 bits   bytes on the wire
 //! ```

@@ -14,7 +14,8 @@ use crate::egress::reorder::EgressNotices;
 use crate::ingest::decode::Losses;
 use crate::report::counters::FullCounts;
 use crate::runtime::poll::Capacity;
-use crate::worker::shards::{ProcessedTime, shard_of};
+use crate::shard::shard_of;
+use crate::worker::shards::ProcessedTime;
 
 /// Dispatches packets to the rings of workers.
 pub(crate) struct PushDispatcher<'a> {

@@ -12,14 +12,16 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::app::FlowState;
 use crate::config::WhenFull;
 use crate::control::Control;
 use crate::error::SinkError;
+use crate::report::counters::RecordsReport;
 use crate::report::digest::ResultDigest;
 use crate::report::results::FlowRecord;
+use crate::runtime::clock;
 use crate::runtime::panics::caught;
 
 /// Records per batch.
@@ -73,19 +75,6 @@ pub trait RecordSink<F> {
     fn flush(&mut self) -> Result<(), SinkError> {
         Ok(())
     }
-}
-
-/// Counts of the records that a run passed to a sink.
-#[derive(Debug, Default)]
-#[non_exhaustive]
-pub struct RecordsReport {
-    /// Records that the sink took.
-    pub written: u64,
-    /// Records that the sink did not take, because the queue was full or the sink had failed
-    /// before.
-    pub lost: u64,
-    /// The digest of the records in `written` and of records that the sink failed to write.
-    pub digest: ResultDigest,
 }
 
 /// State that the senders and the record thread share.
@@ -225,17 +214,17 @@ pub(crate) fn queue<F>(when_full: WhenFull) -> (RecordSender<F>, RecordWriter<F>
 impl<F: FlowState> RecordWriter<F> {
     /// Passes records to the sink until all senders are gone. Stops the run when the sink fails.
     pub(crate) fn run(&mut self, sink: &mut (dyn RecordSink<F> + Send), control: &Control) {
-        let mut next = Instant::now() + FLUSH_EVERY;
+        let mut next = clock::now() + FLUSH_EVERY;
         loop {
-            match self.queue.recv_timeout(next.saturating_duration_since(Instant::now())) {
+            match self.queue.recv_timeout(next.saturating_duration_since(clock::now())) {
                 Ok(records) => self.write(sink, &records),
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => break,
             }
-            if Instant::now() >= next {
+            if clock::now() >= next {
                 self.shared.epoch.fetch_add(1, Ordering::Relaxed);
                 self.flush(sink);
-                next = Instant::now() + FLUSH_EVERY;
+                next = clock::now() + FLUSH_EVERY;
             }
             if self.failed.is_some() {
                 // Later records count as lost.

@@ -65,7 +65,7 @@ impl<'a> Released<'a> {
 /// ```
 /// use flowloom_engine::{PacketSink, Released, SinkError};
 ///
-/// /// Writes the bytes of packets to whatever can be written to.
+/// /// Writes the bytes of packets to a writer.
 /// struct Bytes<W>(W);
 ///
 /// impl<W: std::io::Write> PacketSink for Bytes<W> {

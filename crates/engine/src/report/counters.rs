@@ -4,7 +4,7 @@ use flowloom_packet::DropReason;
 use flowloom_packet::reason::DropCounts;
 
 use crate::app::{Outcome, Verdict};
-use crate::worker::flows::FlowCounts;
+use crate::report::digest::ResultDigest;
 
 /// The most link types that are counted by name. The total includes further ones.
 pub(crate) const LINKS_MAX: usize = 64;
@@ -16,6 +16,27 @@ pub(crate) struct FullCounts {
     pub(crate) refused: u64,
     /// Waits for capacity; in dropping mode, batches that lost packets.
     pub(crate) waits: u64,
+}
+
+/// Counts of flow events.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct FlowCounts {
+    pub(crate) begun: u64,
+    pub(crate) expired: u64,
+    pub(crate) forgotten: u64,
+}
+
+/// Counts of the records that a run passed to a sink.
+#[derive(Debug, Default)]
+#[non_exhaustive]
+pub struct RecordsReport {
+    /// Records that the sink took.
+    pub written: u64,
+    /// Records that the sink did not take, because the queue was full or the sink had failed
+    /// before.
+    pub lost: u64,
+    /// The digest of the records in `written` and of records that the sink failed to write.
+    pub digest: ResultDigest,
 }
 
 /// Counts of the input stage.

@@ -12,10 +12,9 @@ use flowloom_packet::DropReason;
 use flowloom_packet::reason::DropCounts;
 
 use crate::app::FlowState;
-use crate::egress::records::RecordsReport;
 use crate::egress::reorder::SinkCounters;
 use crate::error::Fault;
-use crate::report::counters::{InputCounters, WorkerCounters};
+use crate::report::counters::{InputCounters, RecordsReport, WorkerCounters};
 use crate::report::results::FlowResults;
 
 /// The report of one worker.

@@ -13,10 +13,11 @@ use crate::egress::records::RecordOutput;
 use crate::error::Fault;
 use crate::ingest::decode::Decoder;
 use crate::ingest::reader::{Next, Reader};
+use crate::report::counters::FlowCounts;
 use crate::sharded::compose::{Crossing, PartRecords};
 use crate::sharded::parts::PartitionedSource;
 use crate::sharded::run::{Begin, RunContext};
-use crate::worker::flows::{FlowCounts, Flows, FlowsEnd};
+use crate::worker::flows::{Flows, FlowsEnd};
 use crate::worker::process::{Burst, FlowStage};
 
 impl<C: PartitionedSource> RunContext<'_, C> {

@@ -7,19 +7,12 @@ use flowloom_packet::PacketView;
 
 use crate::app::{App, FlowState, Verdict};
 use crate::egress::records::RecordOutput;
+use crate::report::counters::FlowCounts;
 use crate::report::results::{EndedBy, FlowRecord};
 use crate::time::{IdleTimeout, tick_of};
 
 /// The most expiry wheel entries visited per burst, so that expiry never delays a burst for long.
 const EXPIRE_BUDGET: u32 = 32;
-
-/// Counts of flow events.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct FlowCounts {
-    pub(crate) begun: u64,
-    pub(crate) expired: u64,
-    pub(crate) forgotten: u64,
-}
 
 /// The ticks of a record's first and last packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -19,32 +19,6 @@ use crate::sync::{AtomicU64, Ordering};
 use crate::time::IdleTimeout;
 use crate::worker::flows::{Flows, FlowsEnd};
 
-/// Shards for each worker. There are few, so that many of some hundred packets lie in the same
-/// shard and share one lock acquisition. A worker that locks a shard loads the lines that the
-/// previous worker wrote, from another CPU's cache: the lock, and the table's own words where a
-/// flow began. A worker that finds a shard locked processes other shards first.
-const SHARDS_PER_WORKER: usize = 2;
-/// Shards for each worker where shards are sequenced, so that an elephant flow shares its sequence
-/// with few others.
-const SHARDS_IN_ORDER: usize = 64;
-/// The most shards.
-const SHARDS_MAX: usize = 1024;
-
-/// Returns the number of shards for so many workers.
-pub(crate) fn shards(workers: usize, in_order: bool) -> usize {
-    let each = if in_order { SHARDS_IN_ORDER } else { SHARDS_PER_WORKER };
-    (workers * each).next_power_of_two().min(SHARDS_MAX)
-}
-
-/// Returns the shard of a flow.
-#[inline]
-pub(crate) fn shard_of(hash: u64, shards: usize) -> usize {
-    // Tables take their line from the upper half of the bits and their signature from the lower
-    // half. This mixes the bits anew, so that the flows of a shard do not fill only a part of its
-    // table.
-    (hash.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40) as usize & (shards - 1)
-}
-
 /// The time up to which all packets are processed: packets still in flight are not older.
 ///
 /// Flows expire by this time. By the time of the worker that is ahead, a flow would end while its
@@ -174,21 +148,5 @@ impl<F: FlowState, T: FlowTable<FlowKey, F>> SharedFlows<F, T> {
             let shard = CachePadded::into_inner(shard).into_inner();
             shard.unwrap_or_else(PoisonError::into_inner).flows.finish()
         })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn shards_are_a_power_of_two_and_take_equal_shares() {
-        assert_eq!([1, 3, 4, 256].map(|workers| shards(workers, true)), [64, 256, 256, 1024]);
-        assert_eq!([1, 3, 4, 256].map(|workers| shards(workers, false)), [2, 8, 8, 512]);
-        let mut counts = [0_u32; 64];
-        for i in 0..64_000_u64 {
-            counts[shard_of(i << 7 ^ i << 40, 64)] += 1;
-        }
-        assert!(counts.iter().all(|&count| (700..1300).contains(&count)), "{counts:?}");
     }
 }

@@ -13,9 +13,10 @@ use crate::batch::packet::PacketDescriptor;
 use crate::batch::pool::{BATCH_DESCRIPTORS, Open, Parked, Received};
 use crate::dispatch::ring::{Completed, Inbox};
 use crate::runtime::poll::Polled;
+use crate::shard::shard_of;
 use crate::worker::flows::FlowsEnd;
 use crate::worker::process::AppRunner;
-use crate::worker::shards::{Entered, Shard, SharedFlows, shard_of};
+use crate::worker::shards::{Entered, Shard, SharedFlows};
 
 /// Packets taken at a time. The worker processes those of one shard together.
 const CHUNK: usize = 255;

@@ -1,4 +1,5 @@
-//! Whole Ethernet frames inside something else: TRILL, batman-adv, `EtherIP`, pseudowires; and IP in PIM and WCCP.
+//! Whole Ethernet frames inside other headers (TRILL, batman-adv, `EtherIP`, pseudowires), and IP
+//! in PIM and WCCP.
 
 use super::layers::{Decoded, Layers};
 use crate::reason::DropReason;
@@ -15,7 +16,7 @@ mod batman {
 }
 
 impl Layers<'_> {
-    /// Skips a TRILL header with its options; the host's frame follows.
+    /// Skips a TRILL header with its options. The host's frame follows.
     pub(super) fn trill(self, at: usize) -> Decoded {
         let header = self.take::<6>(at, CUT)?;
         if header[0] >> 6 != 0 {
@@ -25,7 +26,8 @@ impl Layers<'_> {
         self.deeper()?.ethernet(at + 6 + option_words * 4)
     }
 
-    /// Skips a header of a batman-adv mesh; those of its own messages, and of fragments of frames, carry no frame.
+    /// Skips a header of a batman-adv mesh. The mesh's own messages and fragments of frames carry
+    /// no frame.
     pub(super) fn batman(self, at: usize) -> Decoded {
         let [kind, version] = *self.take::<2>(at, CUT)?;
         let bytes = match (version, kind) {
@@ -44,7 +46,7 @@ impl Layers<'_> {
         }
     }
 
-    /// Decodes the packet in a PIM register message, unless the message only keeps state alive.
+    /// Decodes the packet in a PIM register message, unless the message is a null register.
     pub(super) fn pim_register(self, at: usize) -> Decoded {
         const NULL_REGISTER: u8 = 0x40;
         let header = self.take::<8>(at, TUNNEL_CUT)?;
@@ -54,7 +56,7 @@ impl Layers<'_> {
         self.ip_by_version(at + 8, TUNNEL_CUT)
     }
 
-    /// Decodes a redirected packet: behind four bytes in version 2 of the protocol, at once in version 1.
+    /// Decodes a redirected packet: after four bytes in version 2 of WCCP, directly in version 1.
     pub(super) fn wccp(self, at: usize) -> Decoded {
         self.take::<4>(at, TUNNEL_CUT)?;
         match self.is_ip(at) {
@@ -63,17 +65,18 @@ impl Layers<'_> {
         }
     }
 
-    /// Decodes an Ethernet frame under MPLS labels, behind a control word if there is one.
+    /// Decodes an Ethernet frame under MPLS labels, after a control word if there is one.
     pub(super) fn pseudowire(self, at: usize) -> Decoded {
         let word = self.take::<4>(at, DropReason::TruncatedMpls)?;
-        // An address of a station may begin with four zero bits as a control word does: a frame that fits decides.
+        // A station's address may begin with four zero bits as a control word does: a valid frame
+        // decides.
         if word[0] >> 4 != 0 || !self.is_ethernet(at + 4) && self.is_ethernet(at) {
             return if self.is_ethernet(at) { self.ethernet(at) } else { Err(DropReason::NotIp) };
         }
         self.ethernet(at + 4)
     }
 
-    /// Decodes an Ethernet frame or one of 802.11, whichever the bytes fit.
+    /// Decodes an Ethernet frame or an 802.11 frame, whichever matches the bytes.
     pub(super) fn ethernet_or_wireless(self, at: usize) -> Decoded {
         if self.is_ethernet(at) { self.ethernet(at) } else { self.ieee80211(at, 1) }
     }
@@ -86,7 +89,7 @@ mod tests {
     use crate::reason::DropReason;
 
     #[test]
-    fn messages_of_the_mesh_are_told_from_frames() {
+    fn messages_of_the_mesh_are_no_frames() {
         let frame = ethernet(0x0800, &query());
         let read = |header: &[u8]| ports(plain(LinkType::ETHERNET, &ethernet(0x4305, &on(header, &frame))));
         assert_eq!(read(&[0x40, 15, 50, 1, 2, 0, 0, 0, 0, 1]), QUERY);

@@ -1,4 +1,4 @@
-//! Link layers that the capturing system made up: Linux "cooked" headers and the BSD loopback.
+//! Link layers that the capturing system creates: Linux "cooked" headers and the BSD loopback.
 
 use super::layers::{Decoded, Layers};
 use crate::reason::DropReason;
@@ -9,7 +9,7 @@ const SLL2_BYTES: usize = 20;
 const LLC: u16 = 0x0004;
 const NULL_BYTES: usize = 4;
 const AF_INET: u32 = 2;
-/// The number of IPv6 differs between systems: Linux, NetBSD and OpenBSD, FreeBSD, macOS.
+/// The address family of IPv6 on Linux, NetBSD and OpenBSD, FreeBSD, and macOS.
 const AF_INET6: [u32; 4] = [10, 24, 28, 30];
 
 impl Layers<'_> {
@@ -33,7 +33,8 @@ impl Layers<'_> {
 
     pub(super) fn loopback(self, at: usize) -> Decoded {
         let header = *self.take::<NULL_BYTES>(at, DropReason::TruncatedLink)?;
-        // In the byte order of the capturing machine; OpenBSD's variant is always big-endian.
+        // The family is in the byte order of the capturing machine; OpenBSD's variant is always
+        // big-endian.
         let family = u32::from_le_bytes(header).min(u32::from_be_bytes(header));
         match family {
             AF_INET => self.ipv4(at + NULL_BYTES),

@@ -1,13 +1,13 @@
-//! Tags and tunnel ports that the tables do not know: those of one network, given as options.
+//! VLAN tag types and tunnel ports of one network, added to the tables by options.
 
 use super::table::{self, Announced, Encapsulation};
 
-/// Entries of each kind that one run may add.
+/// The most entries of each kind.
 const ENTRIES_MAX: usize = 16;
-/// Ethertypes begin here: smaller numbers are lengths.
+/// The first Ethertype. Smaller numbers are lengths.
 const ETHER_TYPE_MIN: u16 = 0x0600;
 
-/// Tag types and tunnel ports besides those of the [table](super::table).
+/// Tag types and tunnel ports in addition to those of the [table](super::table).
 ///
 /// # Examples
 ///
@@ -26,7 +26,7 @@ const ETHER_TYPE_MIN: u16 = 0x0600;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CustomEncapsulations {
     tag_types: Vec<u16>,
-    /// Indices into [`table::UDP`], with a port each.
+    /// Pairs of an index into [`table::UDP`] and a port.
     tunnels: Vec<(usize, u16)>,
 }
 
@@ -34,15 +34,15 @@ pub struct CustomEncapsulations {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CustomError {
-    /// A tag type that is the length of a frame.
+    /// The tag type is a frame length.
     Length(u16),
-    /// A tag type that announces something else.
+    /// The tag type announces another protocol.
     Taken(u16, &'static str),
-    /// A name that no tunnel over UDP has.
+    /// No tunnel over UDP has this name.
     UnknownTunnel(String),
-    /// Port 0.
+    /// The port is 0.
     NoPort,
-    /// More entries than a run may add.
+    /// The list is full.
     TooMany,
 }
 
@@ -57,7 +57,7 @@ impl CustomEncapsulations {
     ///
     /// # Errors
     ///
-    /// When the number is a length, announces something else, or is one too many.
+    /// When the number is a length or announces another protocol, or the list is full.
     pub fn add_tag_type(&mut self, ether_type: u16) -> Result<(), CustomError> {
         if ether_type < ETHER_TYPE_MIN {
             return Err(CustomError::Length(ether_type));
@@ -73,11 +73,11 @@ impl CustomEncapsulations {
         add(&mut self.tag_types, ether_type)
     }
 
-    /// Adds a UDP port of a tunnel that the table knows by name.
+    /// Adds a UDP port of the tunnel with this name in the table.
     ///
     /// # Errors
     ///
-    /// When there is no tunnel of that name, the port is 0, or the entry is one too many.
+    /// When no tunnel has the name, the port is 0, or the list is full.
     pub fn add_tunnel(&mut self, name: &str, port: u16) -> Result<(), CustomError> {
         let Some(index) = table::UDP.iter().position(|entry| entry.name == name) else {
             return Err(CustomError::UnknownTunnel(name.to_owned()));
@@ -98,7 +98,7 @@ impl CustomEncapsulations {
         self.tunnels.iter().map(|&(index, port)| (&table::UDP[index], port))
     }
 
-    /// Says whether there is nothing in it.
+    /// Returns whether the list is empty.
     pub fn is_empty(&self) -> bool {
         self.tag_types.is_empty() && self.tunnels.is_empty()
     }
@@ -112,7 +112,7 @@ impl CustomEncapsulations {
     }
 }
 
-/// Adds an entry that is not there yet.
+/// Adds an entry unless the list has it.
 fn add<T: PartialEq>(entries: &mut Vec<T>, entry: T) -> Result<(), CustomError> {
     if entries.contains(&entry) {
         return Ok(());

@@ -1,4 +1,4 @@
-//! Ethernet II and 802.3 with LLC/SNAP, and whatever an Ethernet type announces.
+//! Ethernet II and 802.3 with LLC/SNAP, and the headers that an Ethertype announces.
 
 use super::explain::Unknown;
 use super::layers::{Decoded, Layers};
@@ -6,7 +6,7 @@ use super::table;
 use crate::reason::DropReason;
 
 const HEADER_BYTES: usize = 14;
-/// Type fields up to here are lengths of 802.3 frames.
+/// The largest type field that is the length of an 802.3 frame.
 pub(super) const LENGTH_MAX: u16 = 1500;
 
 pub(super) const IPV4: u16 = 0x0800;
@@ -20,7 +20,7 @@ impl Layers<'_> {
         self.ether_type(u16::from_be_bytes([header[12], header[13]]), at + HEADER_BYTES)
     }
 
-    /// Decodes what an Ethernet type announces.
+    /// Decodes the header that an Ethertype announces.
     pub(super) fn ether_type(self, ether_type: u16, at: usize) -> Decoded {
         match ether_type {
             IPV4 => self.ipv4(at),
@@ -31,7 +31,7 @@ impl Layers<'_> {
         }
     }
 
-    /// Decodes what an Ethertype of the table or of the options announces.
+    /// Decodes the header that an Ethertype of the table or of the options announces.
     #[cold]
     fn unusual_type(self, ether_type: u16, at: usize) -> Decoded {
         if let Some(entry) = table::of_ether_type(ether_type) {
@@ -43,7 +43,7 @@ impl Layers<'_> {
         self.not_ip(Unknown::EtherType(ether_type))
     }
 
-    /// Decodes a bridged frame, which ATM pads in front with two bytes.
+    /// Decodes a bridged frame, which ATM pads with two bytes before it.
     pub(super) fn bridged(self, at: usize) -> Decoded {
         let padded = !self.is_ethernet(at) && self.is_ethernet(at + 2);
         self.deeper()?.ethernet(if padded { at + 2 } else { at })
@@ -57,11 +57,11 @@ impl Layers<'_> {
                 let snap = self.take::<5>(at + 3, DropReason::TruncatedLink)?;
                 let ether_type = u16::from_be_bytes([snap[3], snap[4]]);
                 match snap[..3] {
-                    // Ethernet's own numbers, also for bridged 802.1H frames.
+                    // Ethernet's own numbers, also in bridged 802.1H frames.
                     [0, 0, 0 | 0xF8] if ether_type > LENGTH_MAX => {
                         self.deeper()?.ether_type(ether_type, at + 8)
                     }
-                    // A bridged frame of Ethernet, with its check sequence or without [RFC 2684 §5.2].
+                    // A bridged Ethernet frame, with or without its check sequence [RFC 2684 §5.2].
                     [0, 0x80, 0xC2] if matches!(ether_type, 1 | 7) => self.bridged(at + 8),
                     _ => self.not_ip(Unknown::Snap {
                         organisation: [snap[0], snap[1], snap[2]],
@@ -70,7 +70,7 @@ impl Layers<'_> {
                 }
             }
             [0x06, 0x06, 0x03] => self.ipv4(at + 3),
-            // Network layer identifiers of ISO [RFC 2684 §5.1].
+            // ISO's network layer identifiers [RFC 2684 §5.1].
             [0xFE, 0xFE, 0x03] => match self.take::<1>(at + 3, DropReason::TruncatedLink)?[0] {
                 0xCC => self.ipv4(at + 4),
                 0x8E => self.ipv6(at + 4),
@@ -90,7 +90,7 @@ mod tests {
     use crate::reason::DropReason;
 
     #[test]
-    fn types_lengths_and_access_points_are_told_apart() {
+    fn types_lengths_and_access_points_are_distinguished() {
         let read =
             |ether_type, inner: &[u8]| ports(plain(LinkType::ETHERNET, &ethernet(ether_type, inner)));
         assert_eq!(read(0x0800, &query()), QUERY);

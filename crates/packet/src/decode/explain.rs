@@ -1,4 +1,5 @@
-//! What a packet is made of, and where the decoder stopped: for reports, not for the packet path.
+//! Explains the headers of a packet and where the decoder stopped. It serves reports, not the
+//! packet path.
 
 use std::cell::RefCell;
 
@@ -9,12 +10,12 @@ use crate::link::LinkType;
 use crate::reason::DropReason;
 use crate::view::Headers;
 
-/// Headers of the path that are kept: more than the decoder follows.
+/// The most headers of the path that are kept, which is more than the decoder follows.
 const PATH_MAX: usize = 40;
-/// Tunnels not followed that are kept of one packet.
+/// The most unfollowed tunnels that are kept for one packet.
 const LEFT_MAX: usize = 16;
 
-/// What the decoder does not know and stopped at.
+/// An unknown number at which the decoder stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Unknown {
@@ -22,25 +23,25 @@ pub enum Unknown {
     EtherType(u16),
     /// The two access points of a link-control header, destination first.
     LinkControl(u16),
-    /// A number of an organisation in a subnetwork access point.
+    /// A protocol number of an organisation in a subnetwork access point.
     Snap {
         /// The organisation.
         organisation: [u8; 3],
-        /// Its number.
+        /// The organisation's protocol number.
         kind: u16,
     },
     /// A protocol number of PPP.
     Ppp(u16),
-    /// The first four bits under MPLS labels, which are those of no IP header.
+    /// The first four bits under MPLS labels, if they are not those of an IP header.
     UnderLabels(u8),
-    /// An IP protocol whose header has no ports that are known. Such a packet has a key.
+    /// An IP protocol without known ports. Such a packet has a key.
     IpProtocol(u8),
     /// A link type.
     Link(LinkType),
 }
 
 impl Unknown {
-    /// Returns the name of the number, where it is a well-known one.
+    /// Returns the well-known name of the number, if it has one.
     pub fn name(self) -> Option<&'static str> {
         Some(match self {
             Self::EtherType(0x0806) => "ARP",
@@ -128,7 +129,7 @@ impl std::fmt::Display for Unknown {
     }
 }
 
-/// What is written down during a walk.
+/// The steps of a walk through the headers.
 #[derive(Debug, Default)]
 pub(super) struct Trace(RefCell<Steps>);
 
@@ -137,7 +138,7 @@ struct Steps {
     path: Vec<&'static Encapsulation>,
     left: Vec<(&'static Encapsulation, DropReason)>,
     unknown: Option<Unknown>,
-    /// The tunnel's packet is a message of the tunnel's own ends, which carries nothing.
+    /// The packet is a message between the ends of the tunnel, and carries nothing.
     is_message: bool,
 }
 
@@ -149,7 +150,7 @@ impl Trace {
         }
     }
 
-    /// Takes back the last time that an encapsulation was entered, and all behind it.
+    /// Removes the last entry for an encapsulation, and all entries after it.
     pub(super) fn leave(&self, entry: &'static Encapsulation, reason: DropReason) {
         let mut steps = self.0.borrow_mut();
         if let Some(at) = steps.path.iter().rposition(|other| other.name == entry.name) {
@@ -170,21 +171,23 @@ impl Trace {
     }
 }
 
-/// What a packet is made of.
+/// The headers of a packet.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Explanation {
-    /// What [`decode`](super::decode) answers.
+    /// The result of [`decode`](super::decode).
     pub decoded: Result<Headers, DropReason>,
-    /// The encapsulations that were followed, outermost first. Ethernet, IP and transport headers are not among them.
+    /// The encapsulations that were followed, outermost first. Ethernet, IP and transport headers
+    /// are not listed.
     pub path: Vec<&'static Encapsulation>,
-    /// Tunnels that the packet may be, which could not be followed, each with the reason.
+    /// Tunnels that the packet may be but that could not be followed, each with the reason.
     pub not_followed: Vec<(&'static Encapsulation, DropReason)>,
-    /// What the decoder does not know and stopped at.
+    /// The unknown number at which the decoder stopped.
     pub unknown: Option<Unknown>,
 }
 
-/// Says what a packet is made of. Decodes as [`decode`](super::decode) does and notes each step; allocates.
+/// Explains the headers of a packet. It decodes as [`decode`](super::decode) does and records each
+/// step; it allocates.
 ///
 /// # Examples
 ///
@@ -200,7 +203,7 @@ pub struct Explanation {
 /// assert_eq!(Unknown::EtherType(0x88CC).to_string(), "Ethertype 0x88cc (LLDP)");
 /// ```
 pub fn explain(link: LinkType, bytes: &[u8], options: DecodeOptions) -> Explanation {
-    /// Protocols whose ports or identifier are in the key.
+    /// Protocols whose ports or identifier the key contains.
     const WITH_PORTS: [u8; 7] = [1, 6, 17, 33, 58, 132, 136];
     let trace = Trace::default();
     let decoded = Layers::new(bytes, options, Some(&trace)).link(link, 0);

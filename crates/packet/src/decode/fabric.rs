@@ -1,4 +1,5 @@
-//! What switches put in front of a frame inside their own fabric: tags that are no VLAN, and whole Ethernet headers.
+//! Headers that switches put before a frame inside their own fabric: tags other than VLAN tags, and
+//! whole Ethernet headers.
 
 use super::layers::{Decoded, Layers};
 use crate::reason::DropReason;
@@ -6,24 +7,25 @@ use crate::reason::DropReason;
 const CUT: DropReason = DropReason::TruncatedLink;
 
 impl Layers<'_> {
-    /// Skips a provider's backbone tag (802.1ah): a service's number, which parts customers as a VLAN does, then the
-    /// customer's whole frame.
+    /// Skips a provider's backbone tag (802.1ah): a service ID, which separates customers as a VLAN
+    /// does, then the customer's whole frame.
     pub(super) fn backbone_tag(mut self, at: usize) -> Decoded {
         let tag = self.take::<4>(at, CUT)?;
         self.zone = self.zone.mixed(u32::from_be_bytes([0, tag[1], tag[2], tag[3]]));
         self.deeper()?.ethernet(at + 4)
     }
 
-    /// Skips Cisco's metadata: a version, a count, as many options of four bytes, then another type.
+    /// Skips Cisco's metadata: a version, a count, that many options of four bytes, then another
+    /// type.
     pub(super) fn cisco_metadata(self, at: usize) -> Decoded {
         let header = self.take::<2>(at, CUT)?;
-        // Switches write 1 for both; captures have zeros as well, with one option all the same.
+        // Switches write 1 for both. Captures contain zeros too, but still with one option.
         let at = at + 2 + usize::from(header[1].max(1)) * 4;
         let ether_type = self.half(at, CUT)?;
         self.deeper()?.ether_type(ether_type, at + 2)
     }
 
-    /// Skips Arista's time stamp, whose version says whether it has 64 bits or 48.
+    /// Skips Arista's time stamp. Its version tells whether it has 64 bits or 48.
     pub(super) fn arista_time(self, at: usize) -> Decoded {
         let header = self.take::<4>(at, CUT)?;
         let stamp_bytes = match (header[1], header[3] >> 4) {
@@ -36,7 +38,7 @@ impl Layers<'_> {
         self.deeper()?.ether_type(ether_type, at + 2)
     }
 
-    /// Skips a tag of a Realtek switch; its first bits say which of two forms it has.
+    /// Skips a tag of a Realtek switch, whose first bits distinguish its two forms.
     pub(super) fn realtek(self, at: usize) -> Decoded {
         let tag_bytes = match self.take::<2>(at, CUT)? {
             [first, _] if first >> 4 == 0xA => 2,
@@ -47,8 +49,8 @@ impl Layers<'_> {
         self.deeper()?.ether_type(ether_type, at + tag_bytes + 2)
     }
 
-    /// Decodes a frame with a tag of a Marvell switch behind its addresses. Where the host's frame had a VLAN tag, the
-    /// switch's stands in its place and has its number.
+    /// Decodes a frame with a Marvell switch tag after its addresses. If the host's frame had a
+    /// VLAN tag, the switch tag replaces it and has its ID.
     pub(super) fn marvell(mut self, at: usize, tag_at: usize) -> Decoded {
         const TAGGED: u8 = 0x20;
         let tag = self.take::<4>(at + tag_at, CUT)?;

@@ -1,5 +1,5 @@
-//! The shortcut for the usual packet: Ethernet, at most one VLAN tag, IP without options, TCP or UDP, unfragmented, with
-//! all its headers captured. Anything else is left to the layers.
+//! The fast path for the usual packet: Ethernet, at most one VLAN tag, IP without options, TCP or
+//! UDP, unfragmented, with all headers captured. The layers decode all other packets.
 
 use flowloom_flow_key::{Direction, FlowKey};
 
@@ -13,10 +13,11 @@ const VLAN: u16 = 0x8100;
 const TCP: u8 = 6;
 const UDP: u8 = 17;
 
-/// Returns the headers of a usual packet.
+/// Returns the headers of a usual packet, or `None` for other packets.
 #[inline(always)]
 pub(super) fn ethernet(bytes: &[u8]) -> Option<Headers> {
-    // Forty bytes of IP reach to the end of a TCP header: one length check is for all that the usual packet has.
+    // Forty bytes after the start of IP reach the end of an IPv4 packet's TCP header, so one length
+    // check covers all headers of the usual packet.
     if let Some(frame) = bytes.first_chunk::<{ ETHERNET_BYTES + IPV4_AND_TCP_BYTES }>()
         && [frame[12], frame[13]] == IPV4.to_be_bytes()
     {
@@ -46,7 +47,7 @@ fn tagged_or_version_6(bytes: &[u8]) -> Option<Headers> {
 #[expect(clippy::cast_possible_truncation, reason = "parts of words")]
 fn ipv4(bytes: &[u8], at: usize, zone: u32) -> Option<Headers> {
     let ip = bytes.get(at..)?.first_chunk::<IPV4_AND_TCP_BYTES>()?;
-    // Version 4 and a header of five words, no fragment.
+    // Version 4, a header of five words, and no fragment.
     if ip[0] != 0x45 || u16::from_be_bytes([ip[6], ip[7]]) & 0x3FFF != 0 {
         return None;
     }
@@ -88,27 +89,27 @@ fn ipv6(bytes: &[u8], at: usize, zone: u32) -> Option<Headers> {
     Some(headers(bytes, key.with_zone(zone), direction, transport, [at, 40], payload_bytes))
 }
 
-/// What a transport header says.
+/// The fields of a transport header.
 #[derive(Clone, Copy)]
 struct Transport {
     bytes: u32,
     tcp_flags: u16,
 }
 
-/// What the bytes of a transport header mean under one protocol.
+/// How to read a transport header under one protocol.
 #[derive(Clone, Copy)]
 struct Form {
-    /// What is kept of the header's length as TCP states it, in units of a byte.
+    /// The mask of the TCP data offset, in units of a byte.
     stated: u8,
-    /// The header's length where none is stated.
+    /// The header's length if the header does not state it.
     fixed: u8,
-    /// The least length. Protocols that are not usual have one that no header reaches.
+    /// The least length. No header reaches the least length of other protocols.
     least: u8,
-    /// What is kept of the flags.
+    /// The mask of the flags.
     flags: u16,
 }
 
-/// By protocol.
+/// Indexed by protocol.
 static FORMS: [Form; 256] = {
     let mut forms = [Form { stated: 0, fixed: 0, least: u8::MAX, flags: 0 }; 256];
     forms[TCP as usize] = Form { stated: 0x3C, fixed: 0, least: 20, flags: 0x1FF };
@@ -117,9 +118,10 @@ static FORMS: [Form; 256] = {
 };
 
 impl Transport {
-    /// Reads a transport header, if it is of UDP, or of TCP and long enough.
+    /// Reads a UDP header, or a TCP header if it is long enough.
     ///
-    /// TCP and UDP alternate from packet to packet: a table tells them apart, where a branch would be guessed wrong.
+    /// TCP and UDP alternate from packet to packet, and a branch would be mispredicted: a table
+    /// avoids it.
     #[inline(always)]
     fn of(protocol: u8, data_offset: u8, flags: u8) -> Option<Self> {
         let form = &FORMS[usize::from(protocol)];
@@ -191,7 +193,8 @@ mod tests {
 
     #[test]
     fn a_packet_without_a_frame_is_not_taken_for_one() {
-        // Both an Ethernet frame with a query to port 53, and, from its first byte on, an IPv4 packet of protocol 89.
+        // This is both an Ethernet frame with a query to port 53, and, from its first byte on, an
+        // IPv4 packet of protocol 89.
         let mut both = framed(0x0800, &ipv4(UDP, &udp(1000, 53, &[7; 40])));
         let length = u16::try_from(both.len()).unwrap().to_be_bytes();
         both[..10].copy_from_slice(&[0x45, 0, length[0], length[1], 0, 1, 0, 0, 64, 89]);

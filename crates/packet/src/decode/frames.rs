@@ -1,11 +1,11 @@
-//! Hand-built headers for the tests of the layers, each put in front of what it carries.
+//! Hand-built headers for the tests of the layers, each followed by its payload.
 
 use super::{DecodeOptions, decode, decode_layered};
 use crate::link::LinkType;
 use crate::reason::DropReason;
 use crate::view::Headers;
 
-/// Returns a header followed by what it carries.
+/// Returns a header followed by its payload.
 pub(crate) fn on(header: &[u8], inner: &[u8]) -> Vec<u8> {
     [header, inner].concat()
 }
@@ -43,12 +43,12 @@ pub(crate) fn udp(source: u16, destination: u16, inner: &[u8]) -> Vec<u8> {
     on(&[source, destination, length, 0].map(u16::to_be_bytes).concat(), inner)
 }
 
-/// Returns the packet that most tests hide somewhere: UDP from port 1000 to port 53 with four bytes.
+/// Returns the packet that most tests wrap: UDP from port 1000 to port 53 with four bytes.
 pub(crate) fn query() -> Vec<u8> {
     ipv4(17, &udp(1000, 53, b"ask?"))
 }
 
-/// Decodes without tunnels, both ways.
+/// Decodes without tunnels, through the fast path and through the layers.
 pub(super) fn plain(link: LinkType, bytes: &[u8]) -> Result<Headers, DropReason> {
     let decoded = decode(link, bytes, DecodeOptions::default());
     assert_eq!(decoded, decode_layered(link, bytes, DecodeOptions::default()));
@@ -65,5 +65,5 @@ pub(super) fn ports(decoded: Result<Headers, DropReason>) -> Result<(u16, u16), 
     decoded.map(|headers| (headers.tuple().source_port, headers.tuple().destination_port))
 }
 
-/// The answer for [`query`], wherever it was hidden.
+/// The result for [`query`], in any wrapping.
 pub(super) const QUERY: Result<(u16, u16), DropReason> = Ok((1000, 53));

@@ -1,4 +1,4 @@
-//! Generic routing encapsulation with all that it carries.
+//! Generic routing encapsulation and its payloads.
 
 use super::ethernet::TRANSPARENT_ETHERNET;
 use super::layers::{Decoded, Layers};
@@ -28,7 +28,7 @@ impl Layers<'_> {
                     0x88BE if sequence == 0 => self.ethernet(at), // ERSPAN I: no header of its own.
                     0x88BE => self.ethernet(at + 8),              // ERSPAN II.
                     0x22EB => {
-                        // ERSPAN III: twelve bytes, and eight more when the last bit says so.
+                        // ERSPAN III: twelve bytes, and eight more if the last bit is set.
                         let optional = self.take::<12>(at, CUT)?[11] & 1;
                         self.ethernet(at + 12 + usize::from(optional) * 8)
                     }
@@ -38,18 +38,20 @@ impl Layers<'_> {
                     },
                 }
             }
-            // The enhanced form of PPTP: always a key, perhaps an acknowledgement; PPP inside.
+            // PPTP's enhanced GRE: it always has a key, may have an acknowledgement, and carries
+            // PPP.
             (1, 0x880B) => {
                 let acknowledgement = if header[1] & 0x80 != 0 { 4 } else { 0 };
                 self.ppp(at + 8 + sequence + acknowledgement)
             }
-            // Ethernet over IP of MikroTik: the key is the frame's length and the tunnel's number.
+            // MikroTik's Ethernet over IP: the key is the frame's length and the tunnel's ID.
             (1, 0x6400) => self.ethernet(at + 8),
             _ => Err(DropReason::MalformedTunnel),
         }
     }
 
-    /// Returns where GRE's source routes end: entries with their length in the fourth byte, the last one empty.
+    /// Returns the end of GRE's source routes: entries with their length in the fourth byte, the
+    /// last one empty.
     fn source_routes_end(self, at: usize) -> Result<usize, DropReason> {
         let (mut layers, mut at) = (self, at);
         loop {

@@ -1,11 +1,11 @@
-//! What the bytes at an offset may be, where no field says what follows.
+//! Guesses the header at an offset where no field announces it.
 
 use super::ethernet::{IPV4, IPV6, LENGTH_MAX};
 use super::layers::{Decoded, Layers};
 use super::table;
 use crate::reason::DropReason;
 
-/// Ethertypes without an entry in the table that Ethernet frames usually have.
+/// Ethertypes without a table entry that are common in Ethernet frames.
 const OTHER_USUAL: [u16; 4] = [0x0806, 0x8035, 0x88CC, 0x8863];
 
 impl Layers<'_> {
@@ -22,14 +22,15 @@ impl Layers<'_> {
             }
             6 => {
                 let header = rest.first_chunk::<40>()?;
-                // The addresses of a packet are neither unspecified both, nor the same bits.
+                // The addresses of a packet are neither both unspecified, nor equal.
                 (header[8..24] != header[24..40]).then_some(6)
             }
             _ => None,
         }
     }
 
-    /// Says whether an Ethernet frame may begin at an offset: whether its type field announces what is there.
+    /// Returns whether an Ethernet frame may begin at an offset: whether its type field matches the
+    /// bytes after it.
     pub(super) fn is_ethernet(&self, at: usize) -> bool {
         let Ok(ether_type) = self.half(at + 12, DropReason::TruncatedLink) else { return false };
         match ether_type {
@@ -42,7 +43,7 @@ impl Layers<'_> {
         }
     }
 
-    /// Says whether a PPP frame that carries IP may begin at an offset.
+    /// Returns whether a PPP frame that carries IP may begin at an offset.
     pub(super) fn is_ppp(&self, at: usize) -> bool {
         let Some(rest) = self.bytes.get(at..) else { return false };
         match rest {
@@ -54,7 +55,7 @@ impl Layers<'_> {
         }
     }
 
-    /// Decodes from the first of several offsets at which something well known may begin.
+    /// Decodes from the first of several offsets at which a well-known header may begin.
     pub(super) fn first_of(self, offsets: impl IntoIterator<Item = usize>) -> Decoded {
         for at in offsets {
             if self.is_ip(at).is_some() {

@@ -1,4 +1,4 @@
-//! 802.11 data frames, plain or behind a radiotap header, of access points and of meshes.
+//! 802.11 data frames of access points and meshes, with or without a radiotap header.
 
 use super::layers::{Decoded, Layers};
 use crate::reason::DropReason;
@@ -9,7 +9,7 @@ const TYPE_DATA: u8 = 2;
 const MESH_CONTROL_BYTES: usize = 6;
 
 impl Layers<'_> {
-    /// Skips a radiotap header, heeding its flag for padded 802.11 headers.
+    /// Skips a radiotap header. Its flags tell whether the 802.11 header is padded.
     pub(super) fn radiotap(self, start: usize) -> Decoded {
         let header = self.take::<8>(start, CUT)?;
         let length = usize::from(u16::from_le_bytes([header[2], header[3]]));
@@ -26,7 +26,7 @@ impl Layers<'_> {
         }
         let mut align = 1;
         if present & 2 != 0 {
-            // The flags come after the 64-bit time stamp, if there is one.
+            // The flags follow the 64-bit time stamp, if there is one.
             let at = if present & 1 != 0 { words_end.next_multiple_of(8) + 8 } else { words_end };
             if at < length && self.take::<1>(start + at, CUT)?[0] & 0x20 != 0 {
                 align = 4;
@@ -41,7 +41,8 @@ impl Layers<'_> {
         self.ieee80211_with(control, at, align)
     }
 
-    /// Does the same with a frame control that the caller read, as a tunnel may carry its bytes in another order.
+    /// Decodes an 802.11 frame with a frame control from the caller, because a tunnel may carry its
+    /// bytes in another order.
     pub(super) fn ieee80211_with(self, control: [u8; 2], at: usize, align: usize) -> Decoded {
         let (kind, subtype, flags) = (control[0] >> 2 & 3, control[0] >> 4, control[1]);
         if control[0] & 3 != 0 {
@@ -65,7 +66,8 @@ impl Layers<'_> {
         if subtype & 8 != 0 {
             let quality = self.take::<2>(at + length, CUT)?;
             aggregate = quality[0] & 0x80 != 0;
-            // Between stations of a mesh: hop by hop with four addresses, or to a group. Elsewhere the bit is part of a duration.
+            // Between stations of a mesh: hop by hop with four addresses, or to a group. In other
+            // frames the bit is part of a duration.
             mesh = quality[1] & 1 != 0 && (flags & 3 == 3 || flags & 3 == 2 && header[4] & 1 != 0);
             length += 2;
             if flags & 0x80 != 0 {
@@ -82,8 +84,8 @@ impl Layers<'_> {
         self.llc(at)
     }
 
-    /// Returns the length of the mesh control at an offset: flags, time to live, number, and two addresses at most. It is 0 where the
-    /// flags are none, as link control's first byte is.
+    /// Returns the length of the mesh control at an offset: flags, time to live, number, and at
+    /// most two addresses. It is 0 if the flags are invalid, as the first byte of link control is.
     fn mesh_control_bytes(self, at: usize) -> Result<usize, DropReason> {
         Ok(match self.take::<1>(at, CUT)?[0] {
             addresses @ 0..=2 => MESH_CONTROL_BYTES + 6 * usize::from(addresses),
@@ -122,7 +124,7 @@ mod tests {
 
     #[test]
     fn a_mesh_has_a_header_of_its_own_behind_the_quality_of_service() {
-        // Behind the fourth address, of an aggregate behind the first packet's addresses.
+        // After the fourth address; in an aggregate, after the first packet's addresses.
         let mesh =
             |quality: u8, more: &[u8]| frame([0x88, 3], &[&[0; 6], &[quality, 1][..], more].concat());
         assert_eq!(read(&mesh(0, &[0, 31, 1, 0, 0, 0])), QUERY);
@@ -173,7 +175,7 @@ mod tests {
         let usual = frame([0x08, 1], &[]);
         assert_eq!(read(&[0, 0, 8, 0, 0, 0, 0, 0], &usual), QUERY);
         assert_eq!(read(&[0, 0, 12, 0, 0, 0, 0, 0x80, 0, 0, 0, 0], &usual), QUERY, "one more word");
-        // Quality of service makes 26 bytes, which the flag says were padded to 28.
+        // Quality of service makes 26 bytes, which the flag pads to 28.
         let padded = frame([0x88, 1], &[0; 4]);
         assert_eq!(read(&[0, 0, 9, 0, 2, 0, 0, 0, 0x20], &padded), QUERY);
         let after_time =
@@ -185,7 +187,8 @@ mod tests {
             QUERY,
             "flags, but not that of padding"
         );
-        // The header ends where its flags should be. The byte that follows is the frame's own, and not taken for them.
+        // The header ends before its flags. The next byte belongs to the frame and is not read as
+        // flags.
         let four_addresses = frame([0x28, 3], &[0; 6]);
         assert_eq!(read(&[0, 0, 8, 0, 2, 0, 0, 0], &four_addresses), QUERY, "flags announced and missing");
         assert_eq!(read(&[1, 0, 8, 0, 0, 0, 0, 0], &usual), Err(DropReason::MalformedLink));

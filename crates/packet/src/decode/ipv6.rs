@@ -8,7 +8,7 @@ use super::transport::Network;
 use crate::reason::DropReason;
 
 const HEADER_BYTES: usize = 40;
-/// Extension headers that are followed.
+/// The most extension headers that the decoder follows.
 const EXTENSIONS_MAX: usize = 8;
 const CUT: DropReason = DropReason::TruncatedIpv6;
 
@@ -18,8 +18,8 @@ const NO_NEXT_HEADER: u8 = 59;
 impl Layers<'_> {
     /// Decodes from an IPv6 header on.
     ///
-    /// A payload length of 0 announces a jumbo payload, or is left by offloading: then the packet is as long as its
-    /// record.
+    /// A payload length of 0 announces a jumbo payload, or remains after offloading: then the
+    /// packet ends with its record.
     pub(super) fn ipv6(self, at: usize) -> Decoded {
         let header = self.take::<HEADER_BYTES>(at, CUT)?;
         if header[0] >> 4 != 6 {
@@ -39,7 +39,8 @@ impl Layers<'_> {
         let mut later_fragment = false;
         for followed in 0.. {
             let length = match protocol {
-                // Mobility and host identity are messages, not wrappings, when nothing follows them.
+                // Mobility and host identity headers are messages, not extensions, if nothing
+                // follows them.
                 135 | 139 if self.take::<1>(next_at, CUT)?[0] == NO_NEXT_HEADER => break,
                 // Hop by hop, routing, destination, mobility, host identity, shim.
                 0 | 43 | 60 | 135 | 139 | 140 => {

@@ -4,8 +4,9 @@ use super::layers::{Decoded, Layers};
 use crate::reason::DropReason;
 
 const CUT: DropReason = DropReason::TruncatedTunnel;
-/// Offsets from the session on at which its frame may begin: cookies of 0, 4 or 8 bytes, with or without the four
-/// bytes of a sublayer. Both ends agree on them beforehand, so no field says which it is.
+/// Offsets of a session's frame from the session ID: cookies of 0, 4 or 8 bytes, with or without
+/// the four bytes of a sublayer. Both ends agree on them in advance, so no field tells which one
+/// applies.
 const OFFSETS: [usize; 4] = [4, 8, 12, 16];
 
 /// Bits of the first byte [RFC 2661 §3.1].
@@ -42,11 +43,11 @@ impl Layers<'_> {
         if *self.take::<4>(at, CUT)? == [0; 4] { self.message() } else { self.session(at) }
     }
 
-    /// Decodes from a session's number on.
+    /// Decodes from a session ID on.
     fn session(self, at: usize) -> Decoded {
         self.take::<4>(at, CUT)?;
         let found = self.first_of(OFFSETS.map(|offset| at + offset));
-        // A record that ends before any frame can be told apart was cut.
+        // A record is cut if it ends before any frame can be recognised.
         if found.is_err() && self.bytes.len() < at + OFFSETS[3] + 14 { Err(CUT) } else { found }
     }
 }

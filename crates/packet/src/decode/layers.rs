@@ -1,4 +1,4 @@
-//! What the layers share: the bytes, the zone so far, and how deep the nesting is.
+//! The state that all layers share: the bytes, the zone so far, and the nesting depth.
 
 use super::DecodeOptions;
 use super::explain::{Trace, Unknown};
@@ -8,7 +8,8 @@ use crate::link::LinkType;
 use crate::reason::DropReason;
 use crate::view::Headers;
 
-/// Nested headers that are followed: tags, labels, link layers inside tunnels, IP inside IP.
+/// The most nested headers that the decoder follows: tags, labels, link layers inside tunnels, IP
+/// inside IP.
 const DEPTH_MAX: u8 = 16;
 
 /// A walk through the layers of one packet.
@@ -17,7 +18,7 @@ pub(super) struct Layers<'a> {
     pub(super) bytes: &'a [u8],
     pub(super) options: DecodeOptions,
     pub(super) zone: Zone,
-    /// Where the walk is written down, for those that ask what a packet is.
+    /// Records the steps, if the caller wants an explanation.
     pub(super) trace: Option<&'a Trace>,
     depth: u8,
 }
@@ -29,7 +30,7 @@ impl<'a> Layers<'a> {
         Self { bytes, options, zone: Zone::default(), trace, depth: 0 }
     }
 
-    /// Decodes from the link layer on, whose header is at an offset.
+    /// Decodes from the link-layer header at an offset on.
     pub(super) fn link(self, link: LinkType, at: usize) -> Decoded {
         match table::of_link(link) {
             Some(entry) => self.enter(entry, at),
@@ -37,7 +38,8 @@ impl<'a> Layers<'a> {
         }
     }
 
-    /// Says that the packet carries something other than IP, and what.
+    /// Returns the result for a packet that carries another protocol than IP, and records the
+    /// protocol.
     #[cold]
     pub(super) fn not_ip(self, unknown: Unknown) -> Decoded {
         if let Some(trace) = self.trace {
@@ -46,7 +48,7 @@ impl<'a> Layers<'a> {
         Err(DropReason::NotIp)
     }
 
-    /// Says that the packet is a message between the ends of a tunnel, and carries none.
+    /// Returns the result for a message between the ends of a tunnel, which carries no packet.
     #[cold]
     pub(super) fn message(self) -> Decoded {
         if let Some(trace) = self.trace {
@@ -55,13 +57,13 @@ impl<'a> Layers<'a> {
         Err(DropReason::NotIp)
     }
 
-    /// Goes one header deeper.
+    /// Enters one more header.
     pub(super) fn deeper(mut self) -> Result<Self, DropReason> {
         self.depth += 1;
         if self.depth > DEPTH_MAX { Err(DropReason::Depth) } else { Ok(self) }
     }
 
-    /// Returns `N` bytes at an offset, or the reason to give when they are not all there.
+    /// Returns `N` bytes at an offset, or the drop reason if they are not all there.
     #[inline]
     pub(super) fn take<const N: usize>(
         &self,
@@ -77,7 +79,7 @@ impl<'a> Layers<'a> {
         self.take::<2>(at, cut).map(|bytes| u16::from_be_bytes(*bytes))
     }
 
-    /// Decodes an IP header that says itself which version it is.
+    /// Decodes an IP header of either version.
     pub(super) fn ip_by_version(self, at: usize, cut: DropReason) -> Decoded {
         match self.take::<1>(at, cut)?[0] >> 4 {
             4 => self.ipv4(at),

@@ -1,5 +1,5 @@
-//! Tunnels that carry frames of access points, sniffers and brokers over UDP: TZSP, CAPWAP, AYIYA, and generic UDP
-//! encapsulation.
+//! Tunnels over UDP that carry frames of access points, sniffers and brokers: TZSP, CAPWAP, AYIYA,
+//! and generic UDP encapsulation.
 
 use super::layers::{Decoded, Layers};
 use super::table;
@@ -7,14 +7,14 @@ use crate::link::LinkType;
 use crate::reason::DropReason;
 
 const CUT: DropReason = DropReason::TruncatedTunnel;
-/// Tagged fields of TZSP that are looked at; ten kinds are defined.
+/// The most tagged fields of TZSP that are read. Ten kinds are defined.
 const TAGS_MAX: usize = 32;
 
 impl Layers<'_> {
-    /// Skips the header of the `TaZmen` sniffer protocol and its tagged fields, which end with the tag 1.
+    /// Skips a TZSP header and its tagged fields, which end with tag 1.
     pub(super) fn tzsp(self, at: usize) -> Decoded {
         let header = self.take::<4>(at, CUT)?;
-        // Packets received, and packets to be sent; the other types carry none.
+        // Received packets and packets to send. Other types carry no packet.
         if header[0] != 1 || header[1] > 1 {
             return self.message();
         }
@@ -61,14 +61,15 @@ impl Layers<'_> {
         if header[2] & NATIVE == 0 {
             return self.ethernet(at + bytes);
         }
-        // Some access points send the two bytes of the frame control in the other order.
+        // Some access points send the two bytes of the frame control in reverse order.
         let [first, second] = *self.take::<2>(at + bytes, CUT)?;
         let is_data = |byte: u8| byte & 0x0F == 0x08;
         let control = if !is_data(first) && is_data(second) { [second, first] } else { [first, second] };
         self.ieee80211_with(control, at + bytes, 1)
     }
 
-    /// Decodes "anything in anything": lengths of identity and signature are in the first two bytes.
+    /// Decodes "anything in anything". Its first two bytes hold the lengths of identity and
+    /// signature.
     pub(super) fn ayiya(self, at: usize) -> Decoded {
         const FORWARD: u8 = 1;
         let header = self.take::<8>(at, CUT)?;
@@ -80,7 +81,8 @@ impl Layers<'_> {
         self.by_protocol(header[3], at + 8 + identity + signature)
     }
 
-    /// Decodes generic UDP encapsulation: a header with an IP protocol number, or an IP packet at once.
+    /// Decodes generic UDP encapsulation: a header with an IP protocol number, or an IP packet
+    /// without a header.
     pub(super) fn gue(self, at: usize) -> Decoded {
         const CONTROL: u8 = 0x20;
         let first = self.take::<1>(at, CUT)?[0];
@@ -95,7 +97,7 @@ impl Layers<'_> {
         }
     }
 
-    /// Decodes what an IP protocol number announces where no IP header is.
+    /// Decodes the header that an IP protocol number announces, without an IP header before it.
     fn by_protocol(self, protocol: u8, at: usize) -> Decoded {
         match table::of_protocol(protocol) {
             Some(entry) => self.deeper()?.enter(entry, at),
@@ -103,14 +105,14 @@ impl Layers<'_> {
         }
     }
 
-    /// Decodes a packet of Apple's packet tap: its header says its length and the link type of what follows.
+    /// Decodes a packet of Apple's packet tap, whose header holds its length and a link type.
     pub(super) fn pktap(self, at: usize) -> Decoded {
         const LENGTH_MAX: usize = 4096;
         let header = self.take::<12>(at, DropReason::TruncatedLink)?;
         let word = |at: usize, order: fn([u8; 4]) -> u32| {
             order([header[at], header[at + 1], header[at + 2], header[at + 3]])
         };
-        // In the byte order of the capturing machine: the length is small.
+        // The length is in the byte order of the capturing machine, and small.
         let order = if word(0, u32::from_le_bytes) <= word(0, u32::from_be_bytes) {
             u32::from_le_bytes
         } else {

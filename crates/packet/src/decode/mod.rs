@@ -1,4 +1,4 @@
-//! From a record's bytes to [`Headers`].
+//! Decodes a record's bytes to [`Headers`].
 //!
 //! ```text
 //!  link layer ─▶ tags and labels ─▶ IP ─▶ transport ─▶ Headers
@@ -6,16 +6,17 @@
 //!                     └────── tunnel ◀───────┘   only with `decap`
 //! ```
 //!
-//! What wraps packets besides Ethernet and IP is data: the [tables](table) of encapsulations say how each is recognised
-//! and read. [`explain`] says which of them a packet is made of.
+//! Encapsulations other than Ethernet and IP are data: the [tables](table) define how each is
+//! recognised and read. [`explain`] lists the encapsulations of a packet.
 //!
-//! Almost every packet is Ethernet, perhaps one VLAN tag, IP without options, TCP or UDP: a shortcut reads those with one
-//! length check. Everything else takes the layered way, a file per layer; on what both know they agree, which a
-//! property test holds.
+//! Almost every packet is Ethernet, perhaps with one VLAN tag, IP without options, and TCP or UDP.
+//! A fast path reads those with one length check. The layers, one file each, decode all other
+//! packets. A property test holds that both agree on the packets that both know.
 //!
-//! The key is that of the *outermost* IP header. With [`DecodeOptions::decap`] tunnels are followed to the innermost
-//! one; a tunnel that turns out to be none, or that carries no IP, leaves the outer key, and one whose inner
-//! headers are missing because the record was cut is [`DropReason::TruncatedTunnel`].
+//! The key is that of the *outermost* IP header. With [`DecodeOptions::decap`] the decoder follows
+//! tunnels to the innermost IP header. If the payload is no valid tunnel or carries no IP, the
+//! outer key stays. If the record was cut inside the inner headers, the result is
+//! [`DropReason::TruncatedTunnel`].
 
 mod bridged;
 mod cooked;
@@ -56,7 +57,7 @@ use crate::view::Headers;
 
 use layers::Layers;
 
-/// What the decoder does with tunnels, and what it knows besides its tables.
+/// What the decoder does with tunnels, and what it knows in addition to its tables.
 ///
 /// # Examples
 ///
@@ -70,34 +71,34 @@ use layers::Layers;
 pub struct DecodeOptions {
     /// Follow tunnels to the innermost IP header instead of stopping at the outermost.
     pub decap: bool,
-    /// Read ESP as if it were not encrypted, where its trailer says so.
+    /// Read ESP as unencrypted if its trailer fits. The payload must then be plain.
     pub esp_null: bool,
-    /// Tag types and tunnel ports besides those of the tables.
+    /// Tag types and tunnel ports in addition to those of the tables.
     pub custom: Option<&'static CustomEncapsulations>,
 }
 
 impl DecodeOptions {
-    /// Returns the options that are taken where nothing is asked for: tunnels are not followed.
+    /// Returns the default options, which do not follow tunnels.
     #[must_use]
     pub const fn new() -> Self {
         Self { decap: false, esp_null: false, custom: None }
     }
 
-    /// Returns them with [`esp_null`](Self::esp_null) as given.
+    /// Sets [`esp_null`](Self::esp_null).
     #[must_use]
     pub const fn with_esp_null(mut self, esp_null: bool) -> Self {
         self.esp_null = esp_null;
         self
     }
 
-    /// Returns them with tag types and tunnel ports of one's own.
+    /// Sets further tag types and tunnel ports.
     #[must_use]
     pub const fn with_custom(mut self, custom: &'static CustomEncapsulations) -> Self {
         self.custom = Some(custom);
         self
     }
 
-    /// Returns them with [`decap`](Self::decap) as given.
+    /// Sets [`decap`](Self::decap).
     #[must_use]
     pub const fn with_decap(mut self, decap: bool) -> Self {
         self.decap = decap;
@@ -105,13 +106,13 @@ impl DecodeOptions {
     }
 }
 
-/// Returns what a packet is: its headers and flow key, or the reason why it has none.
+/// Decodes a packet. Returns its headers and flow key, or the reason why it has no key.
 ///
-/// Cost: a few nanoseconds for the usual packet, without allocation.
+/// It takes a few nanoseconds for the usual packet, and does not allocate.
 ///
 /// # Errors
 ///
-/// The [`DropReason`] to count the packet under. Never panics, whatever the bytes.
+/// The [`DropReason`] to count the packet under. It never panics, whatever the bytes.
 ///
 /// # Examples
 ///
@@ -120,7 +121,8 @@ impl DecodeOptions {
 ///
 /// let mut frame = vec![0; 12];
 /// frame.extend([0x08, 0x06]); // ARP
-/// assert_eq!(decode(LinkType::ETHERNET, &frame, DecodeOptions::default()), Err(DropReason::NotIp));
+/// let result = decode(LinkType::ETHERNET, &frame, DecodeOptions::default());
+/// assert_eq!(result, Err(DropReason::NotIp));
 /// ```
 #[inline(always)]
 pub fn decode(link: LinkType, bytes: &[u8], options: DecodeOptions) -> Result<Headers, DropReason> {
@@ -131,11 +133,11 @@ pub fn decode(link: LinkType, bytes: &[u8], options: DecodeOptions) -> Result<He
     }
 }
 
-/// Decodes layer by layer: all that [`decode`] knows, without its shortcut.
+/// Decodes through the layers only: the same result as [`decode`], without its fast path.
 ///
 /// # Errors
 ///
-/// As [`decode`].
+/// Same as [`decode`].
 #[inline(never)]
 pub fn decode_layered(link: LinkType, bytes: &[u8], options: DecodeOptions) -> Result<Headers, DropReason> {
     Layers::new(bytes, options, None).link(link, 0)

@@ -1,4 +1,4 @@
-//! A stack of MPLS labels. Nothing says what is under it: the first nibble must.
+//! A stack of MPLS labels. No field tells what is under it, except the first four bits.
 
 use super::explain::Unknown;
 use super::layers::{Decoded, Layers};
@@ -7,7 +7,8 @@ use crate::reason::DropReason;
 
 const LABEL_BYTES: usize = 4;
 const BOTTOM: u8 = 1;
-/// Labels that are followed: apart from the nesting of headers, because skipping one costs next to nothing.
+/// The most labels that the decoder follows. They do not count as nested headers, because skipping
+/// one costs next to nothing.
 const LABELS_MAX: usize = 64;
 
 impl Layers<'_> {
@@ -28,7 +29,7 @@ impl Layers<'_> {
         match layers.take::<1>(at, DropReason::TruncatedMpls)?[0] >> 4 {
             4 => layers.ipv4(at),
             6 => layers.ipv6(at),
-            // A pseudowire carries Ethernet: a tunnel like any other.
+            // A pseudowire carries Ethernet, and counts as a tunnel.
             _ if layers.options.decap => layers.deeper()?.enter(PSEUDOWIRE, at),
             first => layers.not_ip(Unknown::UnderLabels(first)),
         }

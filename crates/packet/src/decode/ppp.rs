@@ -1,4 +1,4 @@
-//! The point-to-point protocol: by itself, in HDLC framing, and over Ethernet.
+//! The point-to-point protocol: bare, in HDLC framing, and over Ethernet.
 
 use super::explain::Unknown;
 use super::layers::{Decoded, Layers};
@@ -20,16 +20,19 @@ impl Layers<'_> {
         self.deeper()?.ppp(at + PPPOE_BYTES)
     }
 
-    /// Decodes a frame with or without address and control bytes, with a protocol field of one or two bytes.
+    /// Decodes a frame with or without address and control bytes, and with a protocol field of one
+    /// or two bytes.
     pub(super) fn ppp(self, at: usize) -> Decoded {
         let cut = DropReason::TruncatedPppoe;
         let at = match self.take::<2>(at, cut)? {
-            // All stations, unnumbered; or Cisco's addresses, behind which an Ethernet type follows.
+            // The all-stations address with unnumbered control, or Cisco's addresses, which an
+            // Ethertype follows.
             [0xFF, 0x03] | [0x0F | 0x8F, 0x00] => at + 2,
             _ => at,
         };
         let first = self.take::<1>(at, cut)?[0];
-        // The low byte of every protocol number is odd, the high one even: an odd first byte is a compressed field.
+        // The low byte of every protocol number is odd and the high byte even, so an odd first byte
+        // is a compressed field.
         let (protocol, at) =
             if first & 1 == 1 { (u16::from(first), at + 1) } else { (self.half(at, cut)?, at + 2) };
         match protocol {
@@ -44,14 +47,15 @@ impl Layers<'_> {
         }
     }
 
-    /// Decodes a fragment of multilink PPP, if it is the first one of its frame.
+    /// Decodes a fragment of multilink PPP, if it is the first of its frame.
     pub(super) fn multilink(self, at: usize) -> Decoded {
         const BEGINS: u8 = 0x80;
         let cut = DropReason::TruncatedPppoe;
         if self.take::<2>(at, cut)?[0] & BEGINS == 0 {
             return Err(DropReason::NotIp);
         }
-        // Both ends agree beforehand on sequence numbers of 24 bits or of 12: what follows must tell.
+        // Both ends agree in advance on sequence numbers of 24 or 12 bits, so the bytes after them
+        // decide.
         let [long, short] = [at + 4, at + 2];
         if self.is_ppp(short) && !self.is_ppp(long) { self.ppp(short) } else { self.ppp(long) }
     }

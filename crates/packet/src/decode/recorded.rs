@@ -1,16 +1,17 @@
-//! Headers that capture cards and routers put before each packet: ERF, Juniper, `SunATM`, SLIP, PPP with a direction,
-//! IP over `InfiniBand`.
+//! Headers that capture cards and routers put before each packet: ERF, Juniper, `SunATM`, SLIP, PPP
+//! with a direction, IP over `InfiniBand`.
 
 use super::layers::{Decoded, Layers};
 use super::table;
 use crate::reason::DropReason;
 
 const CUT: DropReason = DropReason::TruncatedLink;
-/// Extension headers of ERF that are followed; cards write two or three.
+/// The most extension headers of ERF that the decoder follows. Cards write two or three.
 const EXTENSIONS_MAX: usize = 16;
 
 impl Layers<'_> {
-    /// Decodes an ERF record: its type says what follows the record's header and extensions.
+    /// Decodes an ERF record. Its type announces the header after the record's header and
+    /// extensions.
     pub(super) fn erf(self, at: usize) -> Decoded {
         const EXTENDED: u8 = 0x80;
         let kind = self.take::<16>(at, CUT)?[8];
@@ -37,7 +38,7 @@ impl Layers<'_> {
         }
     }
 
-    /// Decodes Cisco's HDLC or PPP, whichever the address is of.
+    /// Decodes Cisco's HDLC or PPP, according to the address.
     fn hdlc_or_ppp(self, at: usize) -> Decoded {
         match self.take::<2>(at, CUT)? {
             [0x0F | 0x8F, _] => self.cisco_hdlc(at),
@@ -45,7 +46,8 @@ impl Layers<'_> {
         }
     }
 
-    /// Decodes a packet of a Juniper router: a magic number and flags, perhaps extensions, perhaps a cookie.
+    /// Decodes a packet of a Juniper router: a magic number and flags, with optional extensions and
+    /// cookie.
     pub(super) fn juniper(self, at: usize) -> Decoded {
         const NO_LINK_LAYER: u8 = 0x02;
         const EXTENDED: u8 = 0x80;
@@ -56,11 +58,12 @@ impl Layers<'_> {
         let at =
             at + 4 + if header[3] & EXTENDED != 0 { 2 + usize::from(self.half(at + 4, CUT)?) } else { 0 };
         if header[3] & NO_LINK_LAYER != 0 {
-            // The address family stands before the packet.
+            // The address family precedes the packet.
             return self.ip_by_version(at + 4, CUT);
         }
         self.take::<1>(at, CUT)?;
-        // Link layers and the lengths of cookies depend on the interface card: the first offset that fits is taken.
+        // Link layer and cookie length depend on the interface card, so the first offset that fits
+        // is used.
         let found = self.first_of([0, 2, 4, 6, 8].map(|cookie| at + cookie));
         if found != Err(DropReason::NotIp) {
             return found;
@@ -71,7 +74,7 @@ impl Layers<'_> {
                 Some([0x0F | 0x8F, 0, 0x08, 0x00, ..] | [0x0F | 0x8F, 0, 0x86, 0xDD, ..]) => {
                     return self.cisco_hdlc(at);
                 }
-                // A PPPoE session behind its Ethertype.
+                // A PPPoE session after its Ethertype.
                 Some([0x88, 0x64, 0x11, ..]) => return self.pppoe(at + 2),
                 Some([first, second, 3, 0xCC | 0x8E, ..]) if first & 1 == 0 && second & 1 == 1 => {
                     return self.frame_relay(at);
@@ -82,17 +85,18 @@ impl Layers<'_> {
         Err(DropReason::NotIp)
     }
 
-    /// Decodes a packet of `SunATM`: flags with the kind of traffic, the circuit, then what the kind says.
+    /// Decodes a packet of `SunATM`: flags with the kind of traffic, the circuit, then a header by
+    /// that kind.
     pub(super) fn sun_atm(self, at: usize) -> Decoded {
         match self.take::<4>(at, CUT)?[0] & 0xF {
-            // LAN emulation: the number of the sender, then an Ethernet frame.
+            // LAN emulation: the sender's number, then an Ethernet frame.
             1 => self.ethernet(at + 6),
             2 => self.llc(at + 4),
             _ => Err(DropReason::NotIp),
         }
     }
 
-    /// Decodes a packet from a serial line, whose header says its direction and how it was compressed.
+    /// Decodes a packet from a serial line. Its header holds the direction and the compression.
     pub(super) fn serial_line(self, at: usize, header_bytes: usize) -> Decoded {
         match self.take::<1>(at, CUT)?[0] {
             0 | 1 => self.ip_by_version(at + header_bytes, CUT),
@@ -100,7 +104,7 @@ impl Layers<'_> {
         }
     }
 
-    /// Decodes PPP behind a byte that says the direction, or that has it in the place of the address.
+    /// Decodes PPP after a direction byte, which may replace the address byte.
     pub(super) fn ppp_with_direction(self, at: usize) -> Decoded {
         match self.take::<2>(at, CUT)? {
             [0 | 1, 0x03] => self.ppp(at + 2),
@@ -108,8 +112,8 @@ impl Layers<'_> {
         }
     }
 
-    /// Decodes IP over `InfiniBand`: an Ethertype and two reserved bytes, behind the 40 bytes of addresses that some
-    /// captures have.
+    /// Decodes IP over `InfiniBand`: an Ethertype and two reserved bytes, after the 40 bytes of
+    /// addresses that some captures have.
     pub(super) fn ip_over_infiniband(self, at: usize) -> Decoded {
         let reserved = self.take::<4>(at, CUT)?;
         let is_plain = reserved[2..] == [0, 0]

@@ -1,4 +1,4 @@
-//! Networks that were rings: FDDI and Token Ring, with logical link control behind their addresses.
+//! Ring networks: FDDI and Token Ring, with logical link control after their addresses.
 
 use super::layers::{Decoded, Layers};
 use crate::reason::DropReason;
@@ -10,7 +10,7 @@ const TOKEN_RING_BYTES: usize = 14;
 impl Layers<'_> {
     pub(super) fn fddi(self, at: usize) -> Decoded {
         let control = self.take::<FDDI_BYTES>(at, CUT)?[0];
-        // Frames of another kind manage the ring.
+        // Other frames manage the ring.
         if control & 0xF0 == 0x50 { self.llc(at + FDDI_BYTES) } else { Err(DropReason::NotIp) }
     }
 
@@ -19,7 +19,7 @@ impl Layers<'_> {
         if header[1] & 0xC0 != 0x40 {
             return Err(DropReason::NotIp);
         }
-        // The sender's first bit says that the route over bridges follows, with its length in front.
+        // The sender's first bit announces a source route, which begins with its length.
         let is_routed = header[8] & 0x80 != 0;
         let route_bytes =
             if is_routed { usize::from(self.take::<1>(at + TOKEN_RING_BYTES, CUT)?[0] & 0x1F) } else { 0 };

@@ -1,4 +1,5 @@
-//! Headers that protect what follows: the IP authentication header, ESP with null encryption, and `MACsec`.
+//! Headers that protect their payload: the IP authentication header, ESP with null encryption, and
+//! `MACsec`.
 
 use super::layers::{Decoded, Layers};
 use super::table;
@@ -7,12 +8,13 @@ use crate::reason::DropReason;
 
 pub(super) const AUTHENTICATION: u8 = 51;
 pub(super) const ENCAPSULATION: u8 = 50;
-/// Authentication headers that are followed in a row.
+/// The most authentication headers that the decoder follows in a row.
 const AUTHENTICATIONS_MAX: usize = 8;
 const ESP_BYTES: usize = 8;
-/// Lengths of the integrity check value behind an ESP trailer, the usual ones first [RFC 8221 §5, §6].
+/// Lengths of the integrity check value after an ESP trailer, the usual ones first [RFC 8221 §5,
+/// §6].
 const CHECK_BYTES: [usize; 6] = [12, 16, 24, 32, 8, 0];
-/// Protocols that ESP carries: those with ports or an identifier, and IP in tunnel mode.
+/// Protocols inside ESP: those with ports or an identifier, and IP in tunnel mode.
 const CARRIED: [u8; 8] = [1, 4, 6, 17, 41, 47, 58, 132];
 
 /// Bits of `MACsec`'s tag control information [IEEE 802.1AE-2018 §9.5].
@@ -24,7 +26,7 @@ mod control {
 }
 
 impl Layers<'_> {
-    /// Takes headers of authentication, and of null encryption where that was asked for, off an IP packet.
+    /// Removes authentication headers, and on request null-encryption headers, from an IP packet.
     pub(super) fn unprotected(self, network: Network, cut: DropReason) -> Result<Network, DropReason> {
         if network.later_fragment || ![AUTHENTICATION, ENCAPSULATION].contains(&network.protocol) {
             return Ok(network);
@@ -59,17 +61,17 @@ impl Layers<'_> {
         Ok(network)
     }
 
-    /// Writes down that a header of this protocol was taken off.
+    /// Records that a header of this protocol was removed.
     pub(super) fn note(self, protocol: u8) {
         if let (Some(trace), Some(entry)) = (self.trace, table::of_protocol(protocol)) {
             trace.enter(entry);
         }
     }
 
-    /// Returns what an ESP packet without encryption carries, and where that ends.
+    /// Returns the protocol inside an unencrypted ESP packet, and where its payload ends.
     ///
-    /// Nothing in the packet says that it is not encrypted: its trailer must be that of a plain one, with the padding
-    /// 1, 2, 3, … of RFC 4303 §2.4. The whole packet must be there.
+    /// No field tells that the packet is unencrypted. Its trailer must be that of a plain packet,
+    /// with the padding 1, 2, 3, … of RFC 4303 §2.4, and the whole packet must be captured.
     fn null_encrypted(self, at: usize, end: usize) -> Option<(u8, usize)> {
         let packet = self.bytes.get(at..end)?;
         CHECK_BYTES.into_iter().find_map(|check| {
@@ -87,13 +89,14 @@ impl Layers<'_> {
         })
     }
 
-    /// Decodes ESP behind a UDP header: in tunnel mode, without encryption, where that was asked for.
+    /// Decodes ESP after a UDP header: in tunnel mode and unencrypted, on request.
     pub(super) fn esp_in_udp(self, at: usize) -> Decoded {
         if *self.take::<4>(at, DropReason::TruncatedTunnel)? == [0; 4] {
             return self.message(); // The marker of a key exchange.
         }
         if self.options.esp_null {
-            // The datagram's end is unknown here, that of the record is not: a link-layer trailer may follow.
+            // The end of the datagram is unknown here. The end of the record may lie behind a
+            // link-layer trailer.
             let longest = self.bytes.len();
             let shortest = longest.saturating_sub(64).max(at);
             for end in (shortest..=longest).rev() {
@@ -107,7 +110,7 @@ impl Layers<'_> {
         Err(DropReason::Encrypted)
     }
 
-    /// Skips a `MACsec` tag, if what it protects is neither encrypted nor changed.
+    /// Skips a `MACsec` tag, if its payload is neither encrypted nor changed.
     pub(super) fn macsec(self, at: usize) -> Decoded {
         let tag = self.take::<6>(at, DropReason::TruncatedLink)?;
         if tag[0] & control::VERSION != 0 {

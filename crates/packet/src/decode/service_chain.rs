@@ -1,4 +1,5 @@
-//! Headers that name what follows by the numbers of service chaining: NSH, VXLAN-GPE, LISP.
+//! Headers that announce their payload by the protocol numbers of service chaining: NSH, VXLAN-GPE,
+//! LISP.
 
 use super::layers::{Decoded, Layers};
 use crate::reason::DropReason;
@@ -6,7 +7,8 @@ use crate::reason::DropReason;
 const CUT: DropReason = DropReason::TruncatedTunnel;
 
 impl Layers<'_> {
-    /// Skips a network service header: a base, a path, and context of a length that the base gives.
+    /// Skips a network service header: a base header, a path header, and context headers whose
+    /// length the base states.
     pub(super) fn service_header(mut self, at: usize) -> Decoded {
         let header = self.take::<8>(at, CUT)?;
         let words = usize::from(header[1] & 0x3F);
@@ -17,7 +19,7 @@ impl Layers<'_> {
         self.deeper()?.service_next(header[3], at + words * 4)
     }
 
-    /// Decodes what a number of service chaining announces.
+    /// Decodes the header that a service chaining number announces.
     fn service_next(self, next: u8, at: usize) -> Decoded {
         match next {
             1 => self.ipv4(at),
@@ -29,10 +31,10 @@ impl Layers<'_> {
         }
     }
 
-    /// Decodes VXLAN with a field for what follows; without it, an Ethernet frame does.
+    /// Decodes VXLAN-GPE. Without its protocol field, an Ethernet frame follows.
     pub(super) fn vxlan_gpe(mut self, at: usize) -> Decoded {
         let header = self.take::<8>(at, CUT)?;
-        // The version must be 0, and at least one of the two fields there.
+        // The version must be 0, and at least one of the two fields must be present.
         if header[0] & 0x30 != 0 || header[0] & 0x0C == 0 {
             return Err(DropReason::MalformedTunnel);
         }
@@ -40,7 +42,7 @@ impl Layers<'_> {
         self.service_next(if header[0] & 0x04 != 0 { header[3] } else { 3 }, at + 8)
     }
 
-    /// Decodes LISP data: an IP packet, or what a field announces where a flag says that there is one.
+    /// Decodes LISP data: an IP packet, or the header that a field announces if a flag is set.
     pub(super) fn lisp(mut self, at: usize) -> Decoded {
         let header = self.take::<8>(at, CUT)?;
         if header[0] & 0x08 != 0 {

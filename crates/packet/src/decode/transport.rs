@@ -1,4 +1,4 @@
-//! TCP, UDP, UDP-Lite, DCCP, SCTP and ICMP: ports, flags, and where the payload begins.
+//! TCP, UDP, UDP-Lite, DCCP, SCTP and ICMP: ports, flags, and the offset of the payload.
 
 use flowloom_flow_key::{Direction, FlowKey, IpFamily};
 
@@ -12,26 +12,27 @@ const UDP: u8 = 17;
 const DCCP: u8 = 33;
 const SCTP: u8 = 132;
 const UDPLITE: u8 = 136;
-/// The flag AE, in the byte of the data offset [RFC 9768]; the other three bits of it are reserved.
+/// The flag AE, in the byte of the data offset [RFC 9768]. The other three bits are reserved.
 const TCP_AE: u8 = 1;
 
-/// What an IP header says about what it carries.
+/// What an IP header states about its payload.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Network {
     /// Offset of the IP header.
     pub(super) at: usize,
-    /// Offset behind its options or extensions.
+    /// Offset after its options or extensions.
     pub(super) transport_at: usize,
-    /// Offset behind the IP packet, by its own length; may lie beyond what was captured.
+    /// Offset after the IP packet, by its own length. It may lie after the captured bytes.
     pub(super) end: usize,
-    /// The IP packet does not state its length: `end` is that of the record, which may have been cut.
+    /// The IP packet does not state its length. `end` is the end of the record, which may have been
+    /// cut.
     pub(super) is_open: bool,
     pub(super) protocol: u8,
     pub(super) later_fragment: bool,
     pub(super) family: IpFamily,
 }
 
-/// What a transport header holds that the key or an application needs.
+/// The fields of a transport header that the key or an application needs.
 #[derive(Clone, Copy, Debug, Default)]
 struct Transport {
     source_port: u16,
@@ -49,7 +50,7 @@ impl Transport {
 }
 
 impl Layers<'_> {
-    /// Ends the walk: reads the transport header and makes the key, or follows a tunnel.
+    /// Ends the walk: reads the transport header and builds the key, or follows a tunnel.
     pub(super) fn transport(
         self,
         network: Network,
@@ -68,7 +69,7 @@ impl Layers<'_> {
             keyed = icmp::keyed(keyed, message);
         }
         let (key, direction) = keyed;
-        // A transport header that claims more than its packet holds ends with it.
+        // A transport header that claims more than its packet holds ends with the packet.
         let payload_at =
             (network.transport_at + transport.header_bytes).min(network.end.max(network.transport_at));
         let clamp = |offset: usize| u32::try_from(offset.min(self.bytes.len())).unwrap_or(u32::MAX);
@@ -89,7 +90,7 @@ impl Layers<'_> {
         match network.protocol {
             TCP => {
                 let ports = self.ports(network)?;
-                // Behind the ports everything may be cut: what is not there is not needed for the key.
+                // Everything after the ports may be missing, because the key does not need it.
                 let flags = self.bytes.get(at + 12..at + 14).map(|bytes| [bytes[0] & TCP_AE, bytes[1]]);
                 let tcp_flags = flags.map_or(0, u16::from_be_bytes);
                 let words = self.bytes.get(at + 12).map_or(5, |byte| usize::from(byte >> 4));
@@ -98,7 +99,8 @@ impl Layers<'_> {
             UDP | UDPLITE => Ok(Transport::of_ports(self.ports(network)?, 8)),
             DCCP => {
                 let ports = self.ports(network)?;
-                // The data offset counts words of the generic header and the options [RFC 4340 §5.1].
+                // The data offset counts words of the generic header and the options [RFC 4340
+                // §5.1].
                 let words = self.bytes.get(at + 4).map_or(3, |&byte| usize::from(byte));
                 Ok(Transport::of_ports(ports, words.max(3) * 4))
             }
@@ -109,7 +111,7 @@ impl Layers<'_> {
                 if icmp::message_kind(network.family, message[0]) == MessageKind::Alone {
                     return Ok(Transport { header_bytes, icmp, ..Transport::default() });
                 }
-                // The identifier stands for both ports, so a request and its reply are one flow.
+                // The identifier is used for both ports, so a request and its reply are one flow.
                 let header = self.within(network, 6)?;
                 let identifier = u16::from_be_bytes([header[4], header[5]]);
                 Ok(Transport { icmp, ..Transport::of_ports((identifier, identifier), header_bytes) })
@@ -123,7 +125,8 @@ impl Layers<'_> {
         Ok((u16::from_be_bytes([ports[0], ports[1]]), u16::from_be_bytes([ports[2], ports[3]])))
     }
 
-    /// Returns the first bytes of the transport header, which the IP packet must promise, if it states its length, and the record hold.
+    /// Returns the first bytes of the transport header. The record must hold them, and so must the
+    /// IP packet if it states its length.
     fn within(&self, network: Network, count: usize) -> Result<&[u8], DropReason> {
         let at = network.transport_at;
         if at + count > network.end && !network.is_open {
@@ -179,7 +182,8 @@ mod tests {
         assert_eq!(read(DCCP, &request[..3]), Err(DropReason::MalformedTransport));
     }
 
-    /// Returns the packet of an ICMP message between 10.0.0.1 and 10.0.0.2, or the same the other way.
+    /// Returns the packet of an ICMP message between 10.0.0.1 and 10.0.0.2, or in the other
+    /// direction.
     fn message(is_back: bool, header: [u8; 8]) -> Headers {
         let mut packet = ipv4(ICMP, &header);
         let (from, to) =

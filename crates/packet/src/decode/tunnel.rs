@@ -1,7 +1,7 @@
-//! Tunnels, followed only when asked for, and those of them over UDP that networks are built from.
+//! Follows tunnels on request. Reads the common tunnels over UDP.
 //!
-//! A port number is no proof: where the bytes behind it are not what the tunnel would have, or carry no IP,
-//! the answer is `None` and the packet keeps its outer key.
+//! A port number is no proof. If the bytes after it do not fit the tunnel, or carry no IP, the
+//! result is `None` and the packet keeps its outer key.
 
 use super::ethernet::TRANSPARENT_ETHERNET;
 use super::layers::{Decoded, Layers};
@@ -14,7 +14,7 @@ const UDP_BYTES: usize = 8;
 const CUT: DropReason = DropReason::TruncatedTunnel;
 
 impl Layers<'_> {
-    /// Decodes what is inside a tunnel; `None` where there is none.
+    /// Decodes the contents of a tunnel. Returns `None` if there is no valid tunnel.
     pub(super) fn tunnel(self, network: Network, ports: (u16, u16)) -> Option<Decoded> {
         let (entry, at) = if network.protocol == UDP {
             (self.udp_tunnel(ports)?, network.transport_at + UDP_BYTES)
@@ -25,8 +25,8 @@ impl Layers<'_> {
         match inner {
             Ok(headers) => Some(Ok(headers)),
             Err(DropReason::Depth) => Some(Err(DropReason::Depth)),
-            // Only a record that is shorter than its packet was cut; in a whole one nothing else would have followed. A packet
-            // that does not state its length is one of more than 64 KiB.
+            // Only a record shorter than its packet was cut; in a whole record nothing more
+            // follows. A packet that does not state its length has more than 64 KiB.
             Err(reason) if reason.is_truncated() && (network.is_open || network.end > self.bytes.len()) => {
                 Some(Err(CUT))
             }
@@ -39,7 +39,7 @@ impl Layers<'_> {
         }
     }
 
-    /// Returns the tunnel of a pair of ports; those of the options go before those of the table.
+    /// Returns the tunnel of a pair of ports. Entries of the options precede those of the table.
     fn udp_tunnel(&self, (source, destination): (u16, u16)) -> Option<&'static Encapsulation> {
         let custom = self.options.custom.and_then(|custom| custom.tunnel_of(source, destination));
         custom.or_else(|| table::of_udp(source, destination))
@@ -92,7 +92,7 @@ impl Layers<'_> {
                 next = layers.take::<1>(inner - 1, CUT)?[0];
             }
         }
-        // A session of Ethernet looks like any other, so the frame must tell.
+        // An Ethernet session looks like any other session, so the frame itself decides.
         if self.is_ip(inner).is_none() && self.is_ethernet(inner) {
             return self.ethernet(inner);
         }
@@ -101,7 +101,7 @@ impl Layers<'_> {
 
     pub(super) fn teredo(self, at: usize) -> Decoded {
         let mut at = at;
-        // An authentication header, then the origin's address: either may be missing.
+        // An authentication header, then the origin's address. Both are optional.
         if *self.take::<2>(at, CUT)? == [0, 1] {
             let lengths = self.take::<4>(at, CUT)?;
             at += 13 + usize::from(lengths[2]) + usize::from(lengths[3]);
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn gre_fields_are_skipped_and_its_passengers_told_apart() {
+    fn gre_fields_are_skipped_and_payloads_distinguished() {
         assert_eq!(read(&gre(&[0, 0, 8, 0], &query())), QUERY);
         assert_eq!(read(&gre(&[0xB0, 0, 8, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 1], &query())), QUERY);
         let routed = [0x40, 0, 8, 0, 0, 0, 0, 0, 8, 0, 0, 4, 1, 2, 3, 4, 0, 0, 0, 0];
@@ -233,17 +233,17 @@ mod tests {
     }
 
     #[test]
-    fn a_cut_inner_packet_is_told_from_a_false_tunnel() {
+    fn a_cut_inner_packet_differs_from_an_invalid_tunnel() {
         let packet = over_udp(4789, &on(&[8, 0, 0, 0, 0, 0, 1, 0], &ethernet(0x0800, &query())));
         for length in 28..72 {
             assert_eq!(read(&packet[..length]), Err(CUT), "{length} bytes");
         }
         assert_eq!(read(&packet[..74]), QUERY, "behind the ports nothing is needed");
-        let mut longer_than_said = packet;
-        longer_than_said[2..4].fill(0);
+        let mut longer_than_stated = packet;
+        longer_than_stated[2..4].fill(0);
         for length in 28..72 {
-            assert_eq!(read(&longer_than_said[..length]), Err(CUT), "{length} bytes of more than 64 KiB");
+            assert_eq!(read(&longer_than_stated[..length]), Err(CUT), "{length} bytes of more than 64 KiB");
         }
-        assert_eq!(read(&longer_than_said[..74]), QUERY);
+        assert_eq!(read(&longer_than_stated[..74]), QUERY);
     }
 }

@@ -1,15 +1,16 @@
-//! VLAN tags, stacked to any depth, and the zone they make.
+//! VLAN tags, stacked to any depth, and the zone that they form.
 
 use super::layers::{Decoded, Layers};
 use crate::reason::DropReason;
 
 const TAG_BYTES: usize = 4;
 
-/// The zone of a flow: its VLAN ids, outermost first.
+/// The zone of a flow: its VLAN IDs, outermost first.
 ///
-/// One id, or two at twelve bits each, are kept as they are; deeper stacks and tunnel ids are mixed into 31 bits with the
-/// top bit set, so a mixed zone never equals an exact one. Id 0 is a priority tag, not a VLAN: a sender
-/// that sets priorities on some packets does not make two flows of one.
+/// A zone keeps one or two IDs exactly, in twelve bits each. Deeper stacks and tunnel IDs are mixed
+/// into 31 bits with the top bit set, so a mixed zone never equals an exact one. ID 0 is a priority
+/// tag, not a VLAN, so a sender that sets priorities on some packets of a flow does not split the
+/// flow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Zone {
     value: u32,
@@ -30,7 +31,7 @@ impl Zone {
         }
     }
 
-    /// Returns the zone with a tunnel's id mixed in.
+    /// Returns the zone with a tunnel's ID mixed in.
     #[must_use]
     pub(super) fn mixed(self, id: u32) -> Self {
         let word = u64::from(self.value) << 32 | u64::from(id);
@@ -44,7 +45,7 @@ impl Zone {
 }
 
 impl Layers<'_> {
-    /// Decodes what follows a tag's type field: the tag's control information, then another type.
+    /// Decodes after a tag's type field: the tag's control information, then another type.
     pub(super) fn vlan(mut self, at: usize) -> Decoded {
         let tag = self.take::<TAG_BYTES>(at, DropReason::TruncatedVlan)?;
         self.zone = self.zone.inside_vlan(u16::from_be_bytes([tag[0], tag[1]]));

@@ -1,4 +1,4 @@
-//! Links between sites: Cisco's HDLC, Frame Relay, ATM.
+//! Wide area links: Cisco's HDLC, Frame Relay, ATM.
 
 use super::layers::{Decoded, Layers};
 use crate::reason::DropReason;
@@ -9,13 +9,14 @@ const ADDRESS_BYTES_MAX: usize = 4;
 const UNNUMBERED: u8 = 0x03;
 
 impl Layers<'_> {
-    /// Decodes a frame of Cisco's HDLC: address, control, an Ethernet type.
+    /// Decodes a frame of Cisco's HDLC: address, control, and an Ethertype.
     pub(super) fn cisco_hdlc(self, at: usize) -> Decoded {
         let ether_type = self.half(at + 2, CUT)?;
         self.ether_type(ether_type, at + 4)
     }
 
-    /// Decodes a frame of Frame Relay, in the form of RFC 2427 or in Cisco's, which has an Ethernet type behind the address.
+    /// Decodes a Frame Relay frame in the form of RFC 2427, or in Cisco's form with an Ethertype
+    /// after the address.
     pub(super) fn frame_relay(self, at: usize) -> Decoded {
         let end = at + ADDRESS_BYTES_MAX;
         let mut at = at;
@@ -32,7 +33,7 @@ impl Layers<'_> {
             return self.ether_type(ether_type, at + 2);
         }
         at += 1;
-        // A zero pads the header to whole words.
+        // A zero byte pads the header to whole words.
         if self.take::<1>(at, CUT)?[0] == 0 {
             at += 1;
         }
@@ -51,7 +52,7 @@ impl Layers<'_> {
         }
     }
 
-    /// Decodes a packet of RFC 1483: logical link control in front, or nothing.
+    /// Decodes a packet of RFC 1483, with or without logical link control.
     pub(super) fn atm(self, at: usize) -> Decoded {
         match self.take::<1>(at, CUT)?[0] {
             first if first >> 4 == 4 => self.ipv4(at),

@@ -1,21 +1,22 @@
-//! Headers that the capturing tool put before each packet: PPI, Prism and AVS, the packet filters' logs.
+//! Headers that the capturing tool puts before each packet: PPI, Prism and AVS, and packet filter
+//! logs.
 
 use super::layers::{Decoded, Layers};
 use crate::link::LinkType;
 use crate::reason::DropReason;
 
 const CUT: DropReason = DropReason::TruncatedLink;
-/// Longer headers are none: the longest that is known has some three hundred bytes.
+/// Longer headers are invalid: the longest known header has about three hundred bytes.
 const HEADER_BYTES_MAX: usize = 4096;
-/// The attribute of a netfilter log that is the packet.
+/// The attribute of a netfilter log that holds the packet.
 const NFLOG_PAYLOAD: u16 = 9;
-/// Attributes of a netfilter log that are looked at; the kernel writes some fifteen.
+/// The most attributes of a netfilter log that are read. The kernel writes about fifteen.
 const NFLOG_ATTRIBUTES_MAX: usize = 32;
-/// Where OpenBSD's header of decrypted packets ends: address family, security association, flags.
+/// The end of OpenBSD's header of decrypted packets: address family, security association, flags.
 const ENC_BYTES: usize = 12;
 
 impl Layers<'_> {
-    /// Skips a per-packet information header, which says what follows.
+    /// Skips a per-packet information header, which states the link type.
     pub(super) fn ppi(self, at: usize) -> Decoded {
         let header = self.take::<8>(at, CUT)?;
         let length = usize::from(u16::from_le_bytes([header[2], header[3]]));
@@ -26,13 +27,13 @@ impl Layers<'_> {
         self.deeper()?.link(link.map_err(|_| DropReason::Unsupported).map(LinkType)?, at + length)
     }
 
-    /// Skips a Prism header, or the AVS header that stands in its place when its first number says so.
+    /// Skips a Prism header, or an AVS header, which its first number announces.
     pub(super) fn prism(self, at: usize) -> Decoded {
         let header = self.take::<8>(at, CUT)?;
         let field = [header[4], header[5], header[6], header[7]];
         let length = match header {
             [0x80, 0x21, 0x10, ..] => u32::from_be_bytes(field),
-            // In the byte order of the capturing machine.
+            // The number is in the byte order of the capturing machine.
             _ => u32::from_be_bytes(field).min(u32::from_le_bytes(field)),
         } as usize;
         if !(8..=HEADER_BYTES_MAX).contains(&length) {
@@ -41,7 +42,7 @@ impl Layers<'_> {
         self.ieee80211(at + length, 1)
     }
 
-    /// Skips a header of BSD's packet filter log; its first byte is its length without the padding.
+    /// Skips a header of BSD's packet filter log. Its first byte is its length without padding.
     pub(super) fn pflog(self, at: usize) -> Decoded {
         let length = usize::from(self.take::<1>(at, CUT)?[0]).next_multiple_of(4);
         if length < 48 {
@@ -59,7 +60,8 @@ impl Layers<'_> {
         let mut at = at + 4;
         for _ in 0..NFLOG_ATTRIBUTES_MAX {
             let attribute = *self.take::<4>(at, CUT)?;
-            // In the byte order of the capturing machine: types are small, so their zero byte tells which that is.
+            // The number is in the byte order of the capturing machine. Types are small, so the
+            // position of the zero byte shows the order.
             let big_endian = attribute[2] == 0 && attribute[3] != 0;
             let word = |low: u8, high: u8| {
                 if big_endian { u16::from_be_bytes([low, high]) } else { u16::from_le_bytes([low, high]) }
@@ -76,7 +78,7 @@ impl Layers<'_> {
         Err(DropReason::MalformedLink)
     }
 
-    /// Skips the header that stands before a packet on its way into encryption or out of it.
+    /// Skips the header before a packet that enters or leaves encryption.
     pub(super) fn enc(self, at: usize) -> Decoded {
         self.take::<ENC_BYTES>(at, CUT)?;
         self.ip_by_version(at + ENC_BYTES, CUT)

@@ -1,6 +1,6 @@
-//! A reader of capture files, just enough for tests: the whole file in memory, record after record.
+//! A minimal reader of capture files for tests. It reads the whole file into memory.
 //!
-//! The reader of production stands one floor above this crate.
+//! The production reader is one layer above this crate.
 
 use std::fs;
 use std::io::Read as _;
@@ -18,7 +18,7 @@ use pcap_parser::{
 ///
 /// # Panics
 ///
-/// On a file that cannot be read: this is a test.
+/// If the file cannot be read.
 pub(crate) fn for_each_packet(path: &Path, mut each: impl FnMut(LinkType, u32, &[u8])) {
     let file = unpacked(&fs::read(path).expect("the file can be read"));
     if file.starts_with(&[0x0A, 0x0D, 0x0D, 0x0A]) {

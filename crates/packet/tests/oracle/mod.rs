@@ -1,4 +1,4 @@
-//! A second decoder to compare with: the crate etherparse, as far as it goes.
+//! A second decoder to compare with: the crate etherparse, for the headers that it knows.
 
 use std::net::IpAddr;
 
@@ -6,7 +6,8 @@ use etherparse::{LaxNetSlice, LaxSlicedPacket, TransportSlice};
 use flowloom_flow_key::FiveTuple;
 use flowloom_packet::LinkType;
 
-/// What the second decoder makes of a packet; `None` where it finds no IP header, or does not know the link.
+/// Returns the second decoder's tuple. Returns `None` if it finds no IP header or does not know the
+/// link type.
 pub(crate) fn tuple(link: LinkType, bytes: &[u8]) -> Option<FiveTuple> {
     let sliced = match link {
         LinkType::ETHERNET => LaxSlicedPacket::from_ethernet(bytes).ok()?,

@@ -1,5 +1,6 @@
-//! What a pcapng file says besides its packets: names, comments, flags. Readers of packets do not see it, and a file
-//! that is written from them does not have it, so a program that copies packets can say what it leaves behind.
+//! The contents of a pcapng file besides its packets: names, comments, flags. Readers of packets do
+//! not see them, and a file written from the packets lacks them. So a program that copies packets
+//! can report what it leaves behind.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read};
@@ -18,7 +19,7 @@ const STATISTICS: u32 = 5;
 const ENHANCED_PACKET: u32 = 6;
 const SECRETS: u32 = 10;
 
-/// How much a pcapng file says besides its packets.
+/// Counts of the contents of a pcapng file besides its packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Annotations {
@@ -37,7 +38,8 @@ pub struct Annotations {
 }
 
 impl Annotations {
-    /// Returns what a file says; nothing of a file that is no pcapng. A packed one is unpacked within `limits`.
+    /// Returns the counts of a file, which are zero for a file that is no pcapng. A packed file is
+    /// unpacked within `limits`.
     ///
     /// # Errors
     ///
@@ -56,11 +58,11 @@ impl Annotations {
         }
     }
 
-    /// Returns what the bytes of a file say, up to the first block that is none.
+    /// Returns the counts of a file's bytes, up to the first invalid block.
     ///
     /// # Errors
     ///
-    /// When reading fails; the end of the input is no error.
+    /// When reading fails. The end of the input is no error.
     ///
     /// # Examples
     ///
@@ -90,14 +92,16 @@ impl Annotations {
                     _ => None,
                 };
             }
-            // Not a section first: not pcapng, or a section of an unknown byte order.
+            // The first block is no section: this is no pcapng file, or a section of an unknown
+            // byte order.
             let Some(big_endian) = big_endian else { return Ok(found) };
             let words = Words { big_endian };
             let length = words.word(length) as usize;
             if !(12..=RECORD_BYTES_MAX).contains(&length) || !length.is_multiple_of(4) {
                 return Ok(found);
             }
-            // The first word of the body was read with the head; the last one of the block repeats the length.
+            // The first word of the body was read with the head; the last one of the block repeats
+            // the length.
             body.clear();
             body.extend_from_slice(&mark);
             let rest = length - 12;
@@ -141,13 +145,13 @@ impl Annotations {
         }
     }
 
-    /// Says whether there is nothing besides packets.
+    /// Returns whether there is nothing besides packets.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
-    /// Adds what another file says.
+    /// Adds the counts of another file.
     pub fn merge(&mut self, other: &Self) {
         self.interface_names += other.interface_names;
         self.interface_descriptions += other.interface_descriptions;
@@ -196,7 +200,8 @@ impl Words {
         if self.big_endian { u16::from_be_bytes(bytes) } else { u16::from_le_bytes(bytes) }
     }
 
-    /// Returns the options of a block's body from an offset on, up to their end or to one that leads out.
+    /// Returns the options of a block's body from an offset on, up to their end or to an option
+    /// that exceeds the body.
     fn options(self, body: &[u8], from: usize) -> impl Iterator<Item = (u16, &[u8])> {
         let mut rest = body.get(from..).unwrap_or_default();
         std::iter::from_fn(move || {
@@ -210,7 +215,7 @@ impl Words {
     }
 }
 
-/// Fills a buffer; `false` where the input ends before.
+/// Fills a buffer. Returns `false` if the input ends before.
 fn filled(reader: &mut impl Read, buffer: &mut [u8]) -> io::Result<bool> {
     match reader.read_exact(buffer) {
         Ok(()) => Ok(true),

@@ -1,8 +1,8 @@
-//! Threads beside the engine's: they run on any CPU that the process may use.
+//! Helper threads outside the engine, which run on any CPU that the process may use.
 //!
-//! A thread inherits the CPUs of the one that starts it. The engine pins its input thread, and
-//! captures are opened on that thread: without a CPU set of its own, a read-ahead thread would
-//! share one CPU with the walk it serves.
+//! A thread inherits the CPUs of the thread that starts it. The engine pins its input thread, and
+//! captures are opened on that thread. Without its own CPU set, a read-ahead thread would share one
+//! CPU with the walk that it serves.
 
 use std::io;
 use std::thread::{Builder, JoinHandle};
@@ -10,14 +10,13 @@ use std::thread::{Builder, JoinHandle};
 #[cfg(target_os = "linux")]
 static CPUS: std::sync::OnceLock<Option<rustix::thread::CpuSet>> = std::sync::OnceLock::new();
 
-/// Keeps the CPUs that the calling thread may use for threads that start later. The first call
-/// counts.
+/// Stores the CPUs of the calling thread for threads that start later. Only the first call counts.
 pub(super) fn remember_cpus() {
     #[cfg(target_os = "linux")]
     CPUS.get_or_init(|| rustix::thread::sched_getaffinity(None).ok());
 }
 
-/// Starts a thread on the CPUs that were remembered.
+/// Starts a thread on the stored CPUs.
 pub(super) fn spawn(
     name: &'static str,
     body: impl FnOnce() + Send + 'static,
@@ -25,7 +24,7 @@ pub(super) fn spawn(
     Builder::new().name(name.into()).spawn(move || {
         #[cfg(target_os = "linux")]
         if let Some(Some(cpus)) = CPUS.get() {
-            // Where the set was taken away since, the inherited one is used.
+            // If the process may no longer use the set, the inherited one stays.
             let _ = rustix::thread::sched_setaffinity(None, cpus);
         }
         body();

@@ -1,43 +1,49 @@
-//! Where a record begins, found from any offset of a file.
+//! Finds the beginning of a record from any offset of a file.
 //!
-//! Neither format marks the beginning of a record, so the search looks for a *chain*: a plausible record header, which
-//! says where the next header is, which is plausible too, and so on. A payload may hold images of records (a capture of
-//! captures sent over a network), but such a chain breaks where the packet around it ends. A chain is therefore believed
-//! once it is longer than the longest usual packet, or when it meets the end of the file.
+//! Neither format marks the beginning of a record, so the search looks for a *chain*: a plausible
+//! record header, which leads to the next header, which is plausible too, and so on. A payload may
+//! hold images of records (a capture of captures sent over a network), but such a chain breaks
+//! where the packet around it ends. The search accepts a chain that is longer than the longest
+//! usual packet, or that reaches the end of the file.
 //!
-//! What is found is an assumption. [`CaptureParts`](super::CaptureParts) reads on from it and compares.
+//! The result is an assumption. [`CaptureParts`](super::CaptureParts) reads on from it and
+//! compares.
 //!
-//! Cost: the headers of some 128 KiB of records, a few pages, for each search. A search gives up after
+//! A search reads the headers of about 128 KiB of records, which are a few pages. It stops after
 //! [`WINDOW_BYTES`] or [`HEADERS_MAX`] headers.
 
 use super::RECORD_BYTES_MAX;
 use super::format::Format;
-use super::pcap::{PcapState, RecordHeader};
+use super::pcap_state::{PcapState, RecordHeader};
 use super::pcapng::{BlockHeader, PcapngState, section_header_bytes};
-use super::walk::{Stop, Walk, WalkState};
+use super::stop::Stop;
+use super::walk::{Walk, WalkState};
 
-/// Bytes behind the starting offset in which a record must begin.
+/// Bytes after the starting offset in which a record must begin.
 const WINDOW_BYTES: usize = 1 << 20;
-/// Headers looked at in one search: one for each byte of the window, and as many again for chains.
+/// The most headers read in one search: one for each byte of the window, and as many again for
+/// chains.
 const HEADERS_MAX: u32 = 2 << 20;
-/// Headers looked at in all searches of a plan: half a second.
+/// The most headers read in all searches of a plan, which take half a second.
 const HEADERS_OF_PLAN_MAX: u32 = 64 << 20;
-/// Bytes that a chain covers: more than a packet that offloading made, which may hold a chain of its own.
+/// The bytes that a chain must cover: more than a packet built by offloading, which may hold a
+/// chain of its own.
 const CHAIN_BYTES: usize = 128 << 10;
-/// Records that a chain has at least, unless it meets the end of the file.
+/// The least records of a chain, unless it reaches the end of the file.
 const CHAIN_RECORDS: u32 = 8;
-/// Whole records in front of one that the end of the file cuts.
+/// Whole records before one that the end of the file cuts.
 const CHAIN_RECORDS_CUT: u32 = 3;
-/// Bytes at the start of a file in which descriptions come before the first packet.
+/// Bytes at the start of a file that hold the descriptions before the first packet.
 const DESCRIPTIONS_BYTES: usize = 4 << 20;
-/// Seconds between a record and the next at most, in either direction: twelve days.
+/// The most seconds between a record and the next, in either direction: twelve days.
 const GAP_SECONDS_MAX: u32 = 1 << 20;
-/// Bytes that a packet may have more than it had on the wire: what adapters put around it.
+/// Bytes by which the captured length may exceed the length on the wire: headers that adapters add.
 const EXTRA_BYTES_MAX: u32 = 64;
-/// A snap length that is less is taken for this one: some writers do not keep to what their header says.
+/// A smaller snap length counts as this one: some writers exceed the limit in their header.
 const SNAPLEN_MIN: u32 = 65_535;
 
-/// What searches may still cost: a hostile file may hold any number of long chains that break in the end.
+/// The remaining cost of searches: a hostile file may hold any number of long chains that break in
+/// the end.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Budget {
     headers: u32,
@@ -49,17 +55,17 @@ impl Default for Budget {
     }
 }
 
-/// A file as its beginning describes it.
+/// The description at the beginning of a file.
 #[derive(Debug)]
 pub(super) struct FileHead {
-    /// What reading a record depends on before the first packet.
+    /// The reading state before the first packet.
     state: WalkState,
-    /// Where the first record begins, or the first packet of blocks.
+    /// The offset of the first record, or of the first packet block.
     first: usize,
 }
 
 impl FileHead {
-    /// Reads the beginning of a file; `None` where it is no capture.
+    /// Reads the beginning of a file. Returns `None` if it is no capture.
     pub(super) fn of(bytes: &[u8]) -> Option<Self> {
         let (mut walk, start) = Walk::begin(Format::of(bytes)?, bytes).ok()?;
         let end = bytes.len().min(DESCRIPTIONS_BYTES);
@@ -86,17 +92,18 @@ impl FileHead {
         Some(Self { state, first: at })
     }
 
-    /// Returns where the first record begins, or the first packet of blocks.
+    /// Returns the offset of the first record, or of the first packet block.
     pub(super) fn first(&self) -> usize {
         self.first
     }
 
-    /// Returns the state in which reading goes on at `at`, if neither sections nor interfaces began since the first packet.
+    /// Returns the reading state at `at`, if neither sections nor interfaces began since the first
+    /// packet.
     pub(super) fn state_at(&self, bytes: &[u8], at: usize) -> WalkState {
         self.state.clone().before(bytes.get(at..).unwrap_or_default())
     }
 
-    /// Returns an offset, `from` or one behind it, at which a record seems to begin.
+    /// Returns an offset, `from` or a later one, at which a record seems to begin.
     pub(super) fn record_from(&self, bytes: &[u8], from: usize, budget: &mut Budget) -> Option<usize> {
         let headers = HEADERS_MAX.min(budget.headers);
         let mut chain = Chain { bytes, headers_left: headers };
@@ -120,7 +127,7 @@ impl FileHead {
                         state.header(&bytes[at..]).is_some_and(is_first) && chain.holds_blocks(&state, at)
                     })
                 };
-                // A packet that has its own time depends on less than a simple one.
+                // A packet with its own time depends on less state than a simple packet.
                 let timed = |header: BlockHeader| header.has_time() || header.is_section();
                 block_from(orders[0], timed)
                     .or_else(|| block_from(orders[1], timed))
@@ -134,18 +141,18 @@ impl FileHead {
 /// Follows chains through a file.
 struct Chain<'a> {
     bytes: &'a [u8],
-    /// Headers that may still be looked at.
+    /// Headers that the search may still read.
     headers_left: u32,
 }
 
 impl Chain<'_> {
-    /// Says whether the next header may be looked at.
+    /// Returns whether the search may read the next header.
     fn goes_on(&mut self) -> bool {
         self.headers_left = self.headers_left.saturating_sub(1);
         self.headers_left > 0
     }
 
-    /// Says whether a chain of classic records begins at `start`.
+    /// Returns whether a chain of classic records begins at `start`.
     fn holds_records(&mut self, state: PcapState, start: usize) -> bool {
         let (mut at, mut records, mut before) = (start, 0, None);
         while self.goes_on() {
@@ -169,7 +176,7 @@ impl Chain<'_> {
         false
     }
 
-    /// Says whether a chain of blocks begins at `start`.
+    /// Returns whether a chain of blocks begins at `start`.
     fn holds_blocks(&mut self, state: &PcapngState, start: usize) -> bool {
         let mut state = PcapngState::of_order(state.big_endian);
         let (mut at, mut blocks) = (start, 0);
@@ -208,14 +215,15 @@ impl Chain<'_> {
     }
 }
 
-/// Says whether this may be the header of a record whose predecessor is of second `before`.
+/// Returns whether this may be the header of a record whose predecessor has the second `before`.
 fn is_plausible(state: PcapState, header: RecordHeader, before: Option<u32>) -> bool {
     let longest = match state.snaplen() {
         0 => u32::MAX,
         snaplen => snaplen.max(SNAPLEN_MIN),
     };
     let RecordHeader { seconds, fraction, captured, wire } = header;
-    // Records of packets of no bytes are valid, and so would be all zeros: they are not taken for a beginning.
+    // Records of packets without bytes are valid, and look like zeros: they do not count as a
+    // beginning.
     wire > 0
         && wire as usize <= RECORD_BYTES_MAX
         && captured <= longest
@@ -224,13 +232,13 @@ fn is_plausible(state: PcapState, header: RecordHeader, before: Option<u32>) -> 
         && before.is_none_or(|before| seconds.abs_diff(before) <= GAP_SECONDS_MAX)
 }
 
-/// Says whether this may be the header of a block: of a length that blocks have and a type that is in use.
+/// Returns whether this may be the header of a block, by its length and its type.
 fn is_plausible_block(header: BlockHeader) -> bool {
-    /// Types up to here are those of the standard and those that it reserved for other programs.
+    /// The largest type of the standard and of its reserved numbers.
     const KIND_MAX: u32 = 0x0FFF;
-    /// From here on types are for local use.
+    /// The first type for local use.
     const LOCAL_KIND_MIN: u32 = 0x8000_0000;
-    /// Blocks that programs made up, not to be copied where they change.
+    /// Custom blocks that a program must not copy if it changes the file.
     const CUSTOM: u32 = 0x4000_0BAD;
     let length = header.length;
     let length_min = if header.has_time() { 32 } else { 12 };
@@ -247,7 +255,7 @@ mod tests {
     use super::*;
     use crate::write::{Interface, PcapOptions, PcapWriter, PcapngWriter};
 
-    /// Returns a capture of each format, and where its records begin.
+    /// Returns a capture of each format, and the offsets of its records.
     fn captures(packets: u64, packet: impl Fn(u64) -> Vec<u8>) -> [(Vec<u8>, Vec<usize>); 2] {
         let interface = Interface { link: LinkType::ETHERNET, ..Interface::default() };
         let mut pcap = PcapWriter::new(Vec::new(), PcapOptions::default()).unwrap();
@@ -310,7 +318,7 @@ mod tests {
 
     #[test]
     fn a_search_gives_up() {
-        // Chains of records of no bytes that all break in the end.
+        // Chains of records without bytes that all break in the end.
         let mut bytes = captures(0, |_| Vec::new())[0].0.clone();
         let record = [[5, 0, 0, 0], [5, 0, 0, 0], [0; 4], [5, 0, 0, 0]].concat();
         bytes.extend(record.repeat(WINDOW_BYTES / 16));

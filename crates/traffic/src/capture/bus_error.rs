@@ -1,13 +1,13 @@
-//! Mapped files that another process cuts short: their lost pages become zeros, and the walk is
-//! told.
+//! Mapped files that another process cuts short: their lost pages become zeros, and the walk learns
+//! where the file ends.
 //!
-//! A read of a mapped page beyond the end of its file raises SIGBUS, which ends the process. The
-//! handler here looks the address up among the mappings that are registered, maps pages of zeros
-//! over everything behind the new end, and notes where the end is. The read then goes on; the walk
-//! finds the note before it yields what it read.
+//! A read of a mapped page beyond the end of its file raises SIGBUS, which ends the process. This
+//! handler looks the address up among the registered mappings, maps pages of zeros over everything
+//! after the new end, and records the end. The read then continues, and the walk finds the record
+//! before it yields what it read.
 //!
-//! The handler calls `fstat`, `mmap`, `sigaction` and `raise` and touches atomics only: all of them
-//! may be used in a signal handler (on Linux `mmap` is nothing but the system call).
+//! The handler calls `fstat`, `mmap`, `sigaction` and `raise` and accesses only atomics. All of
+//! these may be used in a signal handler (on Linux `mmap` is a plain system call).
 #![expect(unsafe_code, reason = "a signal handler that maps pages; atomics and system calls only")]
 
 use std::ffi::{c_int, c_void};
@@ -21,22 +21,24 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 /// No byte is lost.
 const NOTHING_LOST: u64 = u64::MAX;
 
-/// What the handler needs, set before it is installed.
+/// What the handler needs. It is set before the handler is installed.
 struct Installed {
-    /// What handled the signal before; addresses of no region are passed on to it.
+    /// The previous action for the signal. The handler passes on faults at addresses outside all
+    /// regions.
     before: libc::sigaction,
     page_bytes: usize,
 }
 
 static INSTALLED: OnceLock<Installed> = OnceLock::new();
 
-/// The regions, a list that only grows: the handler may walk it at any time.
+/// The regions, in a list that only grows, so that the handler may walk it at any time.
 static REGIONS: AtomicPtr<Region> = AtomicPtr::new(ptr::null_mut());
 
-/// Serialises registrations; the handler never takes it.
+/// Serialises registrations. The handler never takes it.
 static REGISTERING: Mutex<()> = Mutex::new(());
 
-/// A mapping of a file. Regions are never freed; the next registration uses one that is free.
+/// A registered mapping of a file. Regions are never freed; the next registration reuses a free
+/// one.
 struct Region {
     /// Address of the first byte; 0 while the region is free.
     start: AtomicUsize,
@@ -44,12 +46,12 @@ struct Region {
     file: AtomicI32,
     /// The file offset of the first byte that is lost.
     lost_from: AtomicU64,
-    /// A page is lost that lies within the file: the storage failed.
+    /// A page inside the file is lost: the storage failed.
     is_unreadable: AtomicBool,
     next: AtomicPtr<Region>,
 }
 
-/// A mapping for which the handler is responsible, until it is dropped.
+/// A registered mapping. Dropping it ends the registration.
 pub(super) struct Registration(&'static Region);
 
 impl std::fmt::Debug for Registration {
@@ -62,7 +64,7 @@ impl std::fmt::Debug for Registration {
 ///
 /// # Errors
 ///
-/// Why the system installs none.
+/// The error of the system when it does not install the handler.
 pub(super) fn install() -> io::Result<()> {
     let _one_at_a_time = REGISTERING.lock().unwrap_or_else(PoisonError::into_inner);
     if INSTALLED.get().is_some() {
@@ -82,7 +84,7 @@ pub(super) fn install() -> io::Result<()> {
     // SAFETY: as above.
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
     action.sa_sigaction = on_bus_error as *const () as usize;
-    // On the alternate stack where the thread has one: the handler before may need it for a stack
+    // On the alternate stack where the thread has one: the previous handler may need it for a stack
     // overflow.
     action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
     // SAFETY: `action` is a valid action whose handler has the signature that SA_SIGINFO asks for.
@@ -93,16 +95,16 @@ pub(super) fn install() -> io::Result<()> {
 }
 
 impl Registration {
-    /// Makes the handler responsible for the mapping of all of `file` in `bytes`; `None` where it
-    /// is not installed.
+    /// Registers the mapping of all of `file` in `bytes`. Returns `None` if the handler is not
+    /// installed.
     ///
-    /// The mapping is not written through. `bytes` and the file outlive the registration: both lie
-    /// beside it in [`Mapping`](super::map::Mapping), which drops the registration first.
+    /// The mapping is not written through. `bytes` and the file outlive the registration: all three
+    /// are fields of [`Mapping`](super::map::Mapping), which drops the registration first.
     pub(super) fn new(file: &File, bytes: &[u8]) -> Option<Self> {
         INSTALLED.get()?;
         let _one_at_a_time = REGISTERING.lock().unwrap_or_else(PoisonError::into_inner);
         let mut next = REGIONS.load(Ordering::Relaxed);
-        // SAFETY: the list holds leaked regions only, which stay valid for ever.
+        // SAFETY: the list holds only leaked regions, which stay valid for ever.
         while let Some(region) = unsafe { next.as_ref() } {
             if region.start.load(Ordering::Relaxed) == 0 {
                 region.set(file, bytes);
@@ -120,7 +122,8 @@ impl Registration {
         });
         let region = Box::leak(region);
         region.set(file, bytes);
-        // Release: the handler that finds the region, with Acquire, sees what was set.
+        // Release pairs with the Acquire in the handler: a handler that finds the region sees its
+        // fields.
         REGIONS.store(region, Ordering::Release);
         Some(Self(region))
     }
@@ -128,20 +131,20 @@ impl Registration {
     /// Returns the file offset of the first byte that is lost, if a read has found one.
     #[inline]
     pub(super) fn lost_from(&self) -> Option<u64> {
-        // Relaxed: a thread sees what a handler did on that thread, and what others lost is found
-        // by its own reads.
+        // Relaxed: a thread sees what a handler did on that thread, and finds pages that other
+        // threads lost by its own reads.
         let offset = self.0.lost_from.load(Ordering::Relaxed);
         (offset != NOTHING_LOST).then_some(offset)
     }
 
-    /// Does what the handler does at a fault at `address`.
+    /// Simulates a fault at `address`.
     #[cfg(test)]
     pub(super) fn lose(&self, address: usize) {
         let installed = INSTALLED.get().expect("there are registrations only where it is installed");
         assert!(self.0.replace(address, installed.page_bytes));
     }
 
-    /// Says whether a read has found a page that the storage does not give, within the file.
+    /// Returns whether a read has found a page inside the file that the storage does not deliver.
     pub(super) fn is_unreadable(&self) -> bool {
         self.0.is_unreadable.load(Ordering::Relaxed)
     }
@@ -161,12 +164,13 @@ impl Region {
         self.file.store(file.as_raw_fd(), Ordering::Relaxed);
         self.lost_from.store(NOTHING_LOST, Ordering::Relaxed);
         self.is_unreadable.store(false, Ordering::Relaxed);
-        // Release: the handler that reads the address, with Acquire, sees the fields above.
+        // Release pairs with the Acquire in the handler: a handler that reads the address sees the
+        // fields above.
         self.start.store(bytes.as_ptr().addr(), Ordering::Release);
     }
 
-    /// Maps zeros over what is lost, where `address` lies in this region; says whether the read can
-    /// go on.
+    /// Maps zeros over the lost pages if `address` lies in this region. Returns whether the read
+    /// can continue.
     fn replace(&self, address: usize, page_bytes: usize) -> bool {
         let start = self.start.load(Ordering::Acquire);
         let bytes = self.bytes.load(Ordering::Relaxed);
@@ -183,8 +187,8 @@ impl Region {
         if let (true, Ok(file_bytes)) = (has_stat, usize::try_from(stat.st_size))
             && file_bytes <= offset
         {
-            // Everything from the end of the file on is lost. Of the page it lies in, the kernel
-            // cleared the rest.
+            // Everything from the end of the file on is lost. The kernel has cleared the rest of
+            // the page that holds the end.
             offset = file_bytes.next_multiple_of(page_bytes);
             lost_from = file_bytes as u64;
         } else {
@@ -213,7 +217,7 @@ impl Region {
     }
 }
 
-/// Handles SIGBUS.
+/// The handler of SIGBUS.
 extern "C" fn on_bus_error(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
     // SAFETY: the kernel passes a valid pointer to a handler with SA_SIGINFO.
     let (code, address) = unsafe { ((*info).si_code, (*info).si_addr().addr()) };
@@ -231,7 +235,7 @@ extern "C" fn on_bus_error(signal: c_int, info: *mut libc::siginfo_t, context: *
 fn replace_lost_pages(address: usize, page_bytes: usize) -> bool {
     // Acquire: pairs with the registration that put a region at the head of the list.
     let mut next = REGIONS.load(Ordering::Acquire);
-    // SAFETY: the list holds leaked regions only, which stay valid for ever.
+    // SAFETY: the list holds only leaked regions, which stay valid for ever.
     while let Some(region) = unsafe { next.as_ref() } {
         if region.replace(address, page_bytes) {
             return true;
@@ -241,7 +245,7 @@ fn replace_lost_pages(address: usize, page_bytes: usize) -> bool {
     false
 }
 
-/// Does what would have been done without this handler.
+/// Does what would happen without this handler.
 fn pass_on(before: &libc::sigaction, signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
     match before.sa_sigaction {
         libc::SIG_DFL | libc::SIG_IGN => {
@@ -257,13 +261,14 @@ fn pass_on(before: &libc::sigaction, signal: c_int, info: *mut libc::siginfo_t, 
             }
         }
         handler if before.sa_flags & libc::SA_SIGINFO != 0 => {
-            // SAFETY: whatever installed the handler promised this signature with SA_SIGINFO.
+            // SAFETY: the code that installed the handler promised this signature with SA_SIGINFO.
             let handler: extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void) =
                 unsafe { std::mem::transmute(handler) };
             handler(signal, info, context);
         }
         handler => {
-            // SAFETY: whatever installed the handler promised this signature without SA_SIGINFO.
+            // SAFETY: the code that installed the handler promised this signature without
+            // SA_SIGINFO.
             let handler: extern "C" fn(c_int) = unsafe { std::mem::transmute(handler) };
             handler(signal);
         }
@@ -285,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn each_mapping_is_told_of_its_own_loss_and_regions_are_used_again() {
+    fn each_mapping_learns_of_its_own_loss_and_regions_are_reused() {
         install().unwrap();
         install().unwrap();
         for round in 0..20 {
@@ -306,13 +311,14 @@ mod tests {
     #[test]
     fn a_fault_outside_of_all_mappings_ends_the_process_as_before() {
         const CHILD: &str = "a_fault_outside_of_all_mappings_ends_the_process_as_before";
-        // The child is this test, told apart by its argument.
+        // The child is this test again, with another argument.
         if std::env::args().any(|argument| argument == "--skip=none") {
             install().unwrap();
             let (_mapping, _file) = mapped(10_000);
             let file = tempfile::tempfile().unwrap();
             file.set_len(10_000).unwrap();
-            // SAFETY: nothing writes through the mapping; the fault at its lost page is what is tested.
+            // SAFETY: nothing writes through the mapping; the fault at its lost page is what is
+            // tested.
             let unknown = unsafe { memmap2::Mmap::map(&file) }.unwrap();
             file.set_len(0).unwrap();
             std::process::exit(i32::from(unknown[5000]));

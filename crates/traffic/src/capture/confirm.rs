@@ -1,4 +1,5 @@
-//! Whether parts that were read at the same time are what one reader would have read, and what they found together.
+//! Checks whether parts that were read at the same time equal what one reader would have read, and
+//! combines their results.
 
 use std::path::PathBuf;
 
@@ -9,27 +10,29 @@ use super::notice::Notice;
 use super::open::Place;
 use super::overlap::{Times, overlapping};
 use super::part::PartRead;
-use super::parts::{Boundary, CaptureParts};
+use super::parts::CaptureParts;
 use super::pcapng::Effects;
+use super::plan::Boundary;
 use super::summary::{FileRead, FileSummary, SummaryBuilder};
 
-/// What the parts of a set found together.
+/// The combined results of the parts of a set.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct SetSummary {
-    /// What is to be known about the inputs.
+    /// Notices about the inputs.
     pub notices: Vec<Notice>,
     /// The files that were begun, in reading order.
     pub files: Vec<FileSummary>,
     /// Packets of all parts.
     pub packets: u64,
-    /// The first file, where nothing can be decoded.
+    /// The first file, if nothing can be decoded.
     undecodable: Option<(PathBuf, Vec<LinkType>)>,
     overlapping: usize,
 }
 
 impl SetSummary {
-    /// Fails where nothing of the whole set can be decoded, as a [`CaptureSet`](super::CaptureSet) does at its end.
+    /// Fails if nothing in the whole set can be decoded, as a [`CaptureSet`](super::CaptureSet)
+    /// does at its end.
     ///
     /// # Errors
     ///
@@ -43,25 +46,28 @@ impl SetSummary {
 }
 
 impl SetSummary {
-    /// Returns how many files overlap in time, although they were planned to be read [by
-    /// time](super::SetOrder::ByTime) and one behind the other; `None` where none does. Then the packets did not come by
-    /// time: a [`CaptureSet`](super::CaptureSet) merges them.
+    /// Returns how many files overlap in time although the plan read them [by
+    /// time](super::SetOrder::ByTime), one after another. `None` if no files overlap. Packets of
+    /// overlapping files did not come by time; a [`CaptureSet`](super::CaptureSet) merges them.
     pub fn overlapped(&self) -> Option<usize> {
         Some(self.overlapping).filter(|files| *files > 0)
     }
 }
 
 impl CaptureParts {
-    /// Returns which parts did not read what one reader would have read, and from where each is to be read again.
+    /// Returns which parts did not read what one reader would have read, and the boundary where
+    /// each must begin.
     ///
-    /// `reads` are what the parts found, in order; of those that are not returned it stands. Each is to be replaced by what
-    /// [`open_at`](Self::open_at) finds, and the question is asked anew until nothing is returned. The first part returned
-    /// is right after it was read again, so that is after as many rounds as there are parts at most. The others begin where
-    /// they probably do, so that all are read at the same time. A part that was left before its end confirms no other.
+    /// `reads` holds the results of the parts in order. Results of parts that are not returned are
+    /// right. Replace each of the others by the result of [`open_at`](Self::open_at), and call this
+    /// again until it returns nothing. The first part returned is right after it was read again, so
+    /// at most as many rounds as parts are needed. The others begin at the most likely boundary, so
+    /// that all are read at the same time. A part that was stopped before its end confirms no
+    /// other.
     ///
     /// # Panics
     ///
-    /// Where there are more reads than parts.
+    /// If there are more reads than parts.
     pub fn unconfirmed(&self, reads: &[PartRead]) -> Vec<(usize, Boundary)> {
         assert!(reads.len() <= self.len(), "{} reads of {} parts", reads.len(), self.len());
         let mut again = Vec::new();
@@ -81,8 +87,8 @@ impl CaptureParts {
         again
     }
 
-    /// Returns what parts that are all confirmed found together: what a [`CaptureSet`](super::CaptureSet) says after the
-    /// same packets.
+    /// Returns the combined results of parts that are all confirmed: what a
+    /// [`CaptureSet`](super::CaptureSet) reports after the same packets.
     pub fn summary(&self, reads: &[PartRead]) -> SetSummary {
         let mut summary = SummaryBuilder::new(self.shared().notices.clone());
         let mut open: Option<(usize, FileRead)> = None;
@@ -111,7 +117,7 @@ impl CaptureParts {
             summary.check_decodable(open.iter().map(|file| (file.path.as_path(), file.links.as_slice())));
         let files = summary.files_with(open.into_iter().map(|file| (usize::MAX, file)));
         let undecodable = match check {
-            // What was not begun may be of any link type.
+            // Files that were not begun may have any link type.
             Err(CaptureError::NothingDecodable { path, links })
                 if files_begun == self.shared().files.len() =>
             {
@@ -124,7 +130,7 @@ impl CaptureParts {
         SetSummary { notices: summary.notices().to_vec(), files, packets, undecodable, overlapping }
     }
 
-    /// Returns the times of the files that have packets, where they are to be known.
+    /// Returns the times of the files that have packets, where the plan needs them.
     fn times(&self, reads: &[PartRead]) -> Vec<Times> {
         let mut files: Vec<(usize, Times)> = Vec::new();
         for file in reads.iter().flat_map(|read| &read.files) {
@@ -140,7 +146,7 @@ impl CaptureParts {
         files.into_iter().map(|(_, times)| times).collect()
     }
 
-    /// Returns where a part that is to be read again from `truth` will probably end.
+    /// Returns the likely end of a part that is read again from `truth`.
     fn probable_end(&self, part: usize, read: &PartRead, truth: &Boundary) -> Boundary {
         let limit = self.shared().limit(part);
         if truth.position() >= limit.position() {
@@ -166,7 +172,7 @@ impl CaptureParts {
 }
 
 impl PartRead {
-    /// Says whether one reader that came to `truth` would have gone on as this part did.
+    /// Returns whether one reader in state `truth` would have continued as this part did.
     fn follows(&self, truth: &Boundary) -> bool {
         if self.begin.position() != truth.position() {
             return false;
@@ -177,7 +183,7 @@ impl PartRead {
         }
     }
 
-    /// Returns how what the part found in its first file depends on what came before.
+    /// Returns how the results in the part's first file depend on what came before.
     fn first_effects(&self) -> Effects {
         self.files
             .first()
@@ -185,7 +191,8 @@ impl PartRead {
             .map_or_else(Effects::default, |first| first.effects)
     }
 
-    /// Returns where the part ended, in the state of a reader that began in that of `truth`.
+    /// Returns the boundary at which the part ended, in the state of a reader that began in the
+    /// state of `truth`.
     fn end_behind(&self, truth: &Boundary) -> Option<Boundary> {
         let end = self.end.clone()?;
         if end.file() != self.begin.file() {

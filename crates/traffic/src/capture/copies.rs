@@ -1,22 +1,23 @@
-//! Blocks that packets of several files are copied into, recycled once no worker holds them.
+//! Blocks that hold copies of packets from several files. They are reused once no worker holds
+//! them.
 
 use std::sync::Arc;
 
 use flowloom_packet::{BATCH_PACKETS, Block, PacketBatch, RawPacket, SharedBlock};
 
-/// Bytes of a block. A packet that does not fit is not copied.
+/// Bytes of a block. A longer packet is not copied.
 const COPY_BYTES: usize = 64 << 10;
-/// Blocks: one is filled, the others wait for workers to release them.
+/// Number of blocks: one is filled, and workers may hold the others.
 const COPIES: usize = 16;
 
-/// What became of packets that were to be copied.
+/// The result of copying packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Copied {
-    /// So many were.
+    /// This many packets were copied.
     Packets(usize),
-    /// None: the batch or its block is full, or a packet is longer than a block.
+    /// No packet: the batch or its block is full, or a packet is longer than a block.
     None,
-    /// None: workers hold all blocks.
+    /// No packet: workers hold all blocks.
     NoBlock,
 }
 
@@ -27,16 +28,16 @@ pub(super) struct Copies {
     filling: Option<Vec<u8>>,
     free: Vec<Vec<u8>>,
     /// Blocks that workers may hold.
-    given: Vec<SharedBlock>,
+    in_use: Vec<SharedBlock>,
 }
 
 impl Copies {
-    /// Says whether a batch is being filled: it has a packet at least.
+    /// Returns whether a batch is being filled, which has at least one packet.
     pub(super) fn is_filling(&self) -> bool {
         self.filling.is_some()
     }
 
-    /// Appends copies of packets, which lie in `block`, to a batch: the first of them, as many as fit.
+    /// Appends copies of packets in `block` to a batch: as many of the first ones as fit.
     pub(super) fn take_in(
         &mut self,
         packets: &[RawPacket],
@@ -65,20 +66,20 @@ impl Copies {
         }
     }
 
-    /// Gives a batch that is being filled its block; says whether there is one.
+    /// Attaches the block to a batch that is being filled. Returns whether there is such a batch.
     pub(super) fn finish(&mut self, batch: &mut PacketBatch) -> bool {
         let Some(buffer) = self.filling.take() else { return false };
         let block = Arc::new(Block::Owned(buffer));
-        self.given.push(Arc::clone(&block));
+        self.in_use.push(Arc::clone(&block));
         batch.block = Some(block);
         batch.block_number += 1;
         true
     }
 
-    /// Returns an empty buffer, unless workers hold all.
+    /// Returns an empty buffer, unless workers hold all of them.
     fn free_buffer(&mut self) -> Option<Vec<u8>> {
         if self.free.is_empty() {
-            self.given.retain_mut(|block| match Arc::get_mut(block) {
+            self.in_use.retain_mut(|block| match Arc::get_mut(block) {
                 Some(Block::Owned(buffer)) => {
                     buffer.clear();
                     self.free.push(std::mem::take(buffer));
@@ -88,7 +89,7 @@ impl Copies {
             });
         }
         match self.free.pop() {
-            None if self.given.len() < COPIES => Some(Vec::with_capacity(COPY_BYTES)),
+            None if self.in_use.len() < COPIES => Some(Vec::with_capacity(COPY_BYTES)),
             buffer => buffer,
         }
     }

@@ -4,25 +4,25 @@ use std::path::PathBuf;
 
 use flowloom_packet::LinkType;
 
-/// A capture that cannot be opened, or not be read any further.
+/// Why a capture cannot be opened, or cannot be read further.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CaptureError {
-    /// The operating system refused.
+    /// The operating system returned an error.
     #[error("cannot read {}: {source}", path.display())]
     Io {
-        /// What was to be read.
+        /// The path that was to be read.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         source: std::io::Error,
     },
-    /// There is not one byte in it.
+    /// The file is empty.
     #[error("{} is empty: not a capture file", path.display())]
     Empty {
         /// The file.
         path: PathBuf,
     },
-    /// The content is none of the formats that are read.
+    /// The content is none of the supported formats.
     #[error(
         "{} is not a capture file\n  first bytes {first_bytes}: {why}\n  accepted: pcap, pcapng, and either of them in gzip, zstd, xz or lz4",
         path.display()
@@ -32,10 +32,10 @@ pub enum CaptureError {
         path: PathBuf,
         /// Its first bytes, in hexadecimal.
         first_bytes: String,
-        /// What is wrong with them.
+        /// The reason.
         why: String,
     },
-    /// A directory without a single capture in it.
+    /// The directory holds no capture.
     #[error("directory {} has no capture in it (files looked at: {files}{})\n  accepted: pcap, pcapng, and either of them in gzip, zstd, xz or lz4",
         path.display(),
         if *folders > 0 { format!("; directories in it, which are not entered: {folders}") } else { String::new() }
@@ -43,31 +43,31 @@ pub enum CaptureError {
     NoCaptures {
         /// The directory.
         path: PathBuf,
-        /// How many regular files it has.
+        /// Number of its regular files.
         files: usize,
-        /// How many directories it has; they are not entered.
+        /// Number of its directories, which are not searched.
         folders: usize,
     },
-    /// A directory with more files than are held in memory.
+    /// The directory holds more files than the reader keeps in memory.
     #[error("directory {} has more than {files_max} files\n  name the files, or folders of fewer", path.display())]
     TooManyFiles {
         /// The directory.
         path: PathBuf,
-        /// The most that will do.
+        /// The most files.
         files_max: usize,
     },
-    /// More files overlap in time than are open at a time.
+    /// More files overlap in time than may be open at a time.
     #[error(
         "cannot open {}: {files_max} files that overlap it in time are open\n  merge some of them first, or read the files one behind the other",
         path.display()
     )]
     TooManyOpen {
-        /// The file that was next.
+        /// The next file that was to be opened.
         path: PathBuf,
-        /// The most files that are open at a time: fewer where they are compressed or not mapped.
+        /// The most open files, which is smaller for files that are compressed or not mapped.
         files_max: usize,
     },
-    /// Packets are there, but none of a link type that is decoded.
+    /// The capture has packets, but none of a link type that is decoded.
     #[error(
         "no interface of {} can be decoded: link type {}\n  supported: {}",
         path.display(),
@@ -77,10 +77,10 @@ pub enum CaptureError {
     NothingDecodable {
         /// The file.
         path: PathBuf,
-        /// The link types it has.
+        /// Its link types.
         links: Vec<LinkType>,
     },
-    /// A compressed input grew beyond what was allowed.
+    /// A compressed input exceeded a limit when it was unpacked.
     #[error(
         "{} unpacks to more than is allowed: {unpacked_bytes} bytes out of {packed_bytes} packed ones (limit {limit})\n  if the file is to be trusted, unpack it first and replay the plain file",
         path.display()
@@ -90,12 +90,12 @@ pub enum CaptureError {
         path: PathBuf,
         /// Packed bytes read so far.
         packed_bytes: u64,
-        /// Bytes they became.
+        /// Bytes that they unpacked to.
         unpacked_bytes: u64,
-        /// Which limit stopped it, in words.
+        /// The limit in words.
         limit: String,
     },
-    /// A pipe was to be read more than once.
+    /// A pipe cannot be read more than once.
     #[error("{} can be read only once\n  save it to a file to read it several times", path.display())]
     ReadOnce {
         /// The pipe.
@@ -103,7 +103,7 @@ pub enum CaptureError {
     },
 }
 
-/// Names link types, the first of them: a file may have all there are.
+/// Names the first link types of a list: a file may have all there are.
 pub(super) fn list(links: &[LinkType]) -> String {
     const MOST: usize = 16;
     let mut names: Vec<String> = links.iter().take(MOST).map(ToString::to_string).collect();

@@ -1,4 +1,4 @@
-//! A reader's bytes in pieces, each with free space before it.
+//! Reads bytes in pieces, each with free space before it.
 //!
 //! ```text
 //!  0                      HEADROOM_BYTES                end
@@ -8,28 +8,28 @@
 //!  └──────────┴───────────┴──────────────────────────────┴────────┘
 //! ```
 //!
-//! A record that straddles two pieces is completed in the free space of the second one, so its
-//! first part is the only thing that is copied.
+//! A record that crosses from one piece to the next is completed in the free space of the second
+//! piece, so only its first part is copied.
 
 use std::io::{self, Read};
 
-/// Free space before the bytes of a piece: room for the first part of all but the longest records.
+/// Free space before the bytes of a piece. It holds the first part of all but the longest records.
 pub(super) const HEADROOM_BYTES: usize = 64 << 10;
-/// The most bytes in one piece. A few of them fit into a second-level cache.
+/// The most bytes in one piece. Several pieces fit into a second-level cache.
 pub(super) const PIECE_BYTES: usize = 256 << 10;
 
-/// The most bytes in one piece of a file of which many are read at the same time.
+/// The most bytes in one piece where many files are read at the same time.
 pub(super) const SMALL_PIECE_BYTES: usize = 64 << 10;
 
-/// A buffer with bytes of the (unpacked) file.
+/// A buffer with bytes of the unpacked file.
 #[derive(Debug)]
 pub(super) struct Piece {
     /// Always [`HEADROOM_BYTES`] + [`PIECE_BYTES`] long, so that no buffer is cleared between two
     /// uses.
     pub(super) buffer: Vec<u8>,
-    /// Where the bytes begin. Everything before may be overwritten.
+    /// The beginning of the bytes. The space before may be overwritten.
     pub(super) start: usize,
-    /// Where they end.
+    /// The end of the bytes.
     pub(super) end: usize,
 }
 
@@ -43,12 +43,12 @@ pub(super) fn new_small_buffer() -> Vec<u8> {
     vec![0; HEADROOM_BYTES + SMALL_PIECE_BYTES]
 }
 
-/// Says whether a buffer is one of [`new_buffer`] or [`new_small_buffer`].
+/// Returns whether a buffer comes from [`new_buffer`] or [`new_small_buffer`].
 pub(super) fn is_piece_buffer(buffer: &[u8]) -> bool {
     [PIECE_BYTES, SMALL_PIECE_BYTES].contains(&buffer.len().wrapping_sub(HEADROOM_BYTES))
 }
 
-/// What a feed has to give.
+/// The result of reading a piece.
 #[derive(Debug)]
 pub(super) enum Fed {
     /// The next bytes, at least one.
@@ -57,16 +57,16 @@ pub(super) enum Fed {
     Silent(Vec<u8>),
     /// The reader has ended.
     End,
-    /// Reading failed; what came before was given.
+    /// Reading failed. The bytes before the failure were returned.
     Error(io::Error),
 }
 
-/// How much of a buffer a feed fills before it gives it away.
+/// How much of a buffer a feed fills before it returns it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Filling {
-    /// All of it, if there is so much: for files.
+    /// All of it if possible, for files.
     Whole,
-    /// What one read gives, so that nothing that came through a pipe waits for the rest of a piece.
+    /// The result of one read, so that bytes from a pipe do not wait for the rest of a piece.
     OneRead,
 }
 
@@ -74,7 +74,7 @@ pub(super) enum Filling {
 pub(super) struct Feed {
     reader: Box<dyn Read + Send>,
     filling: Filling,
-    /// What the reader said after the last byte it gave.
+    /// The reader's error or end after its last bytes.
     last_word: Option<io::Result<()>>,
 }
 
@@ -89,7 +89,8 @@ impl Feed {
         Self { reader, filling, last_word: None }
     }
 
-    /// Reads the next piece into `buffer`, one of [`new_buffer`] or [`new_small_buffer`].
+    /// Reads the next piece into `buffer`, which must come from [`new_buffer`] or
+    /// [`new_small_buffer`].
     pub(super) fn fill(&mut self, mut buffer: Vec<u8>) -> Fed {
         let (start, mut end) = (HEADROOM_BYTES, HEADROOM_BYTES);
         while self.last_word.is_none() && end < buffer.len() {
@@ -125,7 +126,7 @@ impl Feed {
 mod tests {
     use super::*;
 
-    /// Gives each part in one read, then what is behind them.
+    /// Returns each part in one read, then the end.
     struct Parts(std::vec::IntoIter<io::Result<Vec<u8>>>);
 
     impl Read for Parts {
@@ -171,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn silence_is_told_apart_from_the_end_and_gives_what_came_first() {
+    fn silence_differs_from_the_end_and_comes_after_earlier_bytes() {
         let silent = || Err(io::ErrorKind::WouldBlock.into());
         let mut feed = feed(vec![silent(), Ok(vec![1]), silent(), silent(), Ok(vec![2])], Filling::Whole);
         assert!(matches!(feed.fill(new_buffer()), Fed::Silent(buffer) if is_piece_buffer(&buffer)));

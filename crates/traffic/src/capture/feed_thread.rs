@@ -1,7 +1,7 @@
-//! A feed on a thread of its own, so that reading and decompression overlap with the walk.
+//! Runs a feed on its own thread, so that reading and decompression overlap with the walk.
 //!
-//! Buffers go round: the thread fills a free one, the walk takes it from the queue, and it is free
-//! again when the last worker has released its block. The number of buffers bounds how far the
+//! Buffers circulate: the thread fills a free buffer, the walk takes it from the queue, and it is
+//! free again when the last worker has released its block. The number of buffers bounds how far the
 //! thread is ahead.
 
 use std::collections::VecDeque;
@@ -32,23 +32,24 @@ struct Shared {
 #[derive(Debug)]
 struct State {
     pieces: VecDeque<Piece>,
-    /// Buffers to fill. The one used last is taken first: it is most likely in a cache.
+    /// Buffers to fill. The thread takes the last used one first, because it is most likely in a
+    /// cache.
     free: Vec<Vec<u8>>,
     /// Buffers that may still be allocated.
     unallocated: usize,
-    /// The thread fills a buffer now.
+    /// Whether the thread is filling a buffer.
     is_filling: bool,
-    /// How the reader ended, until the walk has taken it.
+    /// How the reader ended, until the walk has seen it.
     last_word: Option<io::Result<()>>,
     is_ended: bool,
     is_stopped: bool,
 }
 
-/// What a feed thread has for the walk.
+/// The thread's answer to the walk.
 #[derive(Debug)]
 pub(super) enum Taken {
     Piece(Piece),
-    /// All buffers are in blocks that were handed out.
+    /// All buffers are in blocks that stages hold.
     NoBuffer,
     End,
     Error(io::Error),
@@ -62,12 +63,12 @@ impl Shared {
 }
 
 impl FeedThread {
-    /// Moves `feed` to a thread. `free` are buffers it may use, beside up to `unallocated` new
-    /// ones.
+    /// Moves `feed` to a thread. The thread uses the buffers `free`, and allocates up to
+    /// `unallocated` new ones.
     ///
     /// # Errors
     ///
-    /// Gives everything back where the system starts no thread.
+    /// The feed and the buffers, if the system starts no thread.
     pub(super) fn start(
         feed: Feed,
         free: Vec<Vec<u8>>,
@@ -84,7 +85,7 @@ impl FeedThread {
         };
         let shared =
             Arc::new(Shared { state: Mutex::new(state), filled: Condvar::new(), freed: Condvar::new() });
-        // The feed is handed over when the thread runs, so that it is not lost where none starts.
+        // The feed is passed on when the thread runs, so that it is not lost if no thread starts.
         let hand_over = Arc::new(Mutex::new(Some(feed)));
         let thread = background::spawn("capture-feed", {
             let (shared, hand_over) = (Arc::clone(&shared), Arc::clone(&hand_over));
@@ -104,7 +105,7 @@ impl FeedThread {
         Err((feed.expect("only a thread that runs takes the feed"), free))
     }
 
-    /// Returns the next piece; waits for it as long as the thread has a buffer to fill.
+    /// Returns the next piece. Waits for it as long as the thread has a buffer to fill.
     pub(super) fn take(&mut self) -> Taken {
         let mut state = self.shared.lock();
         loop {
@@ -124,7 +125,7 @@ impl FeedThread {
         }
     }
 
-    /// Gives a buffer back to the thread.
+    /// Returns a buffer to the thread.
     pub(super) fn give_back(&mut self, buffer: Vec<u8>) {
         let mut state = self.shared.lock();
         state.free.push(buffer);
@@ -144,7 +145,7 @@ impl Drop for FeedThread {
     }
 }
 
-/// Tells the walk that nothing more comes, however the thread ends.
+/// Signals the end to the walk, however the thread ends.
 struct EndOnDrop(Arc<Shared>);
 
 impl Drop for EndOnDrop {
@@ -188,7 +189,7 @@ fn run(shared: &Shared, mut feed: Feed) {
             Fed::Piece(piece) => state.pieces.push_back(piece),
             Fed::End => state.last_word = Some(Ok(())),
             Fed::Error(error) => state.last_word = Some(Err(error)),
-            // Only files are read by a thread, and a file is never silent.
+            // Only files are read by a thread, and a file always has bytes or ends.
             Fed::Silent(_) => state.last_word = Some(Err(io::ErrorKind::WouldBlock.into())),
         }
         state.is_ended = state.last_word.is_some();
@@ -209,26 +210,26 @@ mod tests {
     use super::*;
     use crate::capture::feed::{Filling, PIECE_BYTES};
 
-    /// Gives so many bytes, each the number of its piece, and counts what it gave.
+    /// Returns bytes that hold the number of their piece, and counts them.
     struct Numbers {
         left: usize,
-        given: Arc<AtomicU64>,
+        returned: Arc<AtomicU64>,
     }
 
     impl Read for Numbers {
         fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
             let bytes = buffer.len().min(self.left);
-            let given = self.given.fetch_add(bytes as u64, Ordering::Relaxed);
-            buffer[..bytes].fill((given / PIECE_BYTES as u64).to_le_bytes()[0]);
+            let returned = self.returned.fetch_add(bytes as u64, Ordering::Relaxed);
+            buffer[..bytes].fill((returned / PIECE_BYTES as u64).to_le_bytes()[0]);
             self.left -= bytes;
             Ok(bytes)
         }
     }
 
     fn numbers(pieces: usize) -> (Feed, Arc<AtomicU64>) {
-        let given = Arc::new(AtomicU64::new(0));
-        let reader = Numbers { left: pieces * PIECE_BYTES, given: Arc::clone(&given) };
-        (Feed::new(Box::new(reader), Filling::Whole), given)
+        let returned = Arc::new(AtomicU64::new(0));
+        let reader = Numbers { left: pieces * PIECE_BYTES, returned: Arc::clone(&returned) };
+        (Feed::new(Box::new(reader), Filling::Whole), returned)
     }
 
     #[test]
@@ -246,7 +247,7 @@ mod tests {
 
     #[test]
     fn the_thread_stays_within_its_buffers_and_ends_when_it_is_dropped() {
-        let (feed, given) = numbers(9);
+        let (feed, returned) = numbers(9);
         let mut thread = FeedThread::start(feed, Vec::new(), 3).unwrap();
         let mut pieces = Vec::new();
         loop {
@@ -256,13 +257,13 @@ mod tests {
                 other => panic!("{other:?}"),
             }
         }
-        assert_eq!((pieces.len(), given.load(Ordering::Relaxed)), (3, 3 * PIECE_BYTES as u64));
+        assert_eq!((pieces.len(), returned.load(Ordering::Relaxed)), (3, 3 * PIECE_BYTES as u64));
         thread.give_back(pieces.pop().unwrap().buffer);
         let Taken::Piece(piece) = thread.take() else { panic!("a buffer came back") };
         assert_eq!(piece.buffer[piece.start], 3);
         assert!(matches!(thread.take(), Taken::NoBuffer));
         drop(thread);
-        assert_eq!(Arc::strong_count(&given), 1, "the thread and its reader are gone");
+        assert_eq!(Arc::strong_count(&returned), 1, "the thread and its reader are gone");
     }
 
     #[test]

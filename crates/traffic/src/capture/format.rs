@@ -1,9 +1,9 @@
-//! What a file is, by its first bytes.
+//! Recognises a file by its first bytes.
 
-/// Bytes that are enough to tell every format apart.
+/// The number of bytes that distinguishes all formats.
 pub(super) const SNIFF_BYTES: usize = 32;
 
-/// A capture format, and the variants of it.
+/// A capture format with its variant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Format {
@@ -13,10 +13,10 @@ pub enum Format {
         big_endian: bool,
         /// Time stamps count nanoseconds, not microseconds.
         nanoseconds: bool,
-        /// Records have eight more bytes of header (the variant of Alexey Kuznetzov).
+        /// Records have eight more bytes of header (Alexey Kuznetzov's variant).
         modified: bool,
     },
-    /// The next generation: blocks, sections, interfaces.
+    /// The pcapng format: blocks, sections, interfaces.
     Pcapng,
 }
 
@@ -47,7 +47,7 @@ impl Format {
         }
     }
 
-    /// Returns the format in words, for reports.
+    /// Returns the format in words.
     pub fn describe(self) -> String {
         match self {
             Self::Pcapng => String::from("pcapng"),

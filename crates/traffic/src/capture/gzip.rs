@@ -1,10 +1,10 @@
-//! Gzip: members one behind the other, and the zeros that tapes and block devices put behind the last.
+//! Gzip: consecutive members, and the zeros that tapes and block devices add after the last one.
 
 use std::io::{self, BufRead, Read};
 
 use flate2::bufread::GzDecoder;
 
-/// Unpacks all members of a gzip file; zeros from the last one to the end are padding.
+/// Unpacks all members of a gzip file. Zeros after the last member are padding.
 ///
 /// # Examples
 ///
@@ -13,7 +13,8 @@ use flate2::bufread::GzDecoder;
 /// use flowloom_traffic::capture::GzipReader;
 ///
 /// // `printf hello | gzip -n`, on a tape with blocks of 32 bytes.
-/// let mut file = vec![31, 139, 8, 0, 0, 0, 0, 0, 0, 3, 203, 72, 205, 201, 201, 7, 0, 134, 166, 16, 54, 5, 0, 0, 0];
+/// let mut file = vec![31, 139, 8, 0, 0, 0, 0, 0, 0, 3, 203, 72, 205, 201, 201, 7, 0];
+/// file.extend([134, 166, 16, 54, 5, 0, 0, 0]);
 /// file.resize(32, 0);
 /// let mut text = String::new();
 /// GzipReader::new(&file[..]).read_to_string(&mut text)?;
@@ -25,7 +26,7 @@ pub struct GzipReader<R> {
     member: GzDecoder<Seat<R>>,
 }
 
-/// What a member is read from: a decoder is made ready for the next one by giving it a reader anew.
+/// The reader of a member. A new reader prepares the decoder for the next member.
 #[derive(Debug)]
 struct Seat<R>(Option<R>);
 
@@ -48,12 +49,12 @@ impl<R: BufRead> BufRead for Seat<R> {
 }
 
 impl<R: BufRead> GzipReader<R> {
-    /// Returns a reader of what is packed in `inner`.
+    /// Returns a reader that unpacks `inner`.
     pub fn new(inner: R) -> Self {
         Self { member: GzDecoder::new(Seat(Some(inner))) }
     }
 
-    /// Goes on to the next member; says whether there is one.
+    /// Begins the next member. Returns whether there is one.
     fn next_member(&mut self) -> io::Result<bool> {
         let mut is_padded = false;
         loop {
@@ -106,7 +107,7 @@ mod tests {
         writer.finish().unwrap()
     }
 
-    /// Unpacks with buffers of any size from 1 on; all must agree.
+    /// Unpacks with buffers of any size from 1 on. All results must agree.
     fn unpacked(bytes: &[u8]) -> (Vec<u8>, Option<io::ErrorKind>) {
         let with_buffer = |size| {
             let mut text = Vec::new();

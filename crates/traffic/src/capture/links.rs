@@ -1,20 +1,21 @@
-//! The link types of a capture, each once: a file may name all there are, over and over.
+//! The distinct link types of a capture. A file may name every link type over and over.
 
 use flowloom_packet::LinkType;
 
-/// Link types in the order in which they were first named.
+/// Link types in the order of their first occurrence.
 #[derive(Debug, Default)]
 pub(super) struct Links {
     list: Vec<LinkType>,
-    /// A bit for each number, once there are more than a glance tells.
+    /// A bit for each number, once the list is too long for a linear search.
     seen: Vec<u64>,
 }
 
-/// As many are looked through.
+/// The longest list that is searched linearly.
 const GLANCE: usize = 8;
 
 impl Links {
-    /// Adds a link type, unless it is there. Cost: the same however many there are.
+    /// Adds a link type, unless the list has it. The cost does not depend on the length of the
+    /// list.
     pub(super) fn add(&mut self, link: LinkType) {
         if self.list.len() < GLANCE {
             if !self.list.contains(&link) {
@@ -38,7 +39,7 @@ impl Links {
     }
 }
 
-/// Sets a link type's bit; says whether it was not set.
+/// Sets a link type's bit. Returns whether it was clear.
 fn note(seen: &mut [u64], link: LinkType) -> bool {
     let (word, bit) = (usize::from(link.0) / 64, 1 << (link.0 % 64));
     let is_new = seen[word] & bit == 0;

@@ -1,4 +1,4 @@
-//! A plain file as one block of the arena, without copying a byte.
+//! Maps a plain file as one block of the arena, without copying.
 #![expect(unsafe_code, reason = "mapping a file")]
 
 use std::fs::File;
@@ -13,22 +13,20 @@ use memmap2::Mmap;
 #[cfg(target_os = "linux")]
 use super::bus_error::Registration;
 
-/// A mapping of a whole file, as long as the file was when it was mapped.
+/// A mapping of a whole file, with the file's length at that time.
 ///
-/// Another process may cut the file short meanwhile. [`Mapping::left`] says how much is left;
-/// reads behind it find zeros where [`guard_against_truncation`](super::guard_against_truncation)
-/// was called, and end the process otherwise.
+/// Another process may cut the file short later. [`Mapping::left`] returns how much is left. A read
+/// after the new end finds zeros if [`guard_against_truncation`](super::guard_against_truncation)
+/// was called, and ends the process otherwise.
 #[derive(Clone, Debug)]
 pub(super) struct Mapping {
     block: SharedBlock,
     mapped: Arc<MappedFile>,
-    /// The file header or section header, as it was when the file was mapped: later passes begin
-    /// with it.
+    /// The file header or section header at the time of mapping, with which later passes begin.
     head: Arc<[u8]>,
 }
 
-// The order of the fields is the order in which they are dropped: the registration needs both
-// others.
+// Fields drop in this order: the registration needs both others.
 #[derive(Debug)]
 struct MappedFile {
     #[cfg(target_os = "linux")]
@@ -37,16 +35,16 @@ struct MappedFile {
     file: File,
 }
 
-/// What is left of a mapped file.
+/// The part of a mapped file that is left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Left {
-    /// Bytes up to the first one that is lost.
+    /// Bytes before the first lost one.
     pub(super) bytes: usize,
-    /// What is lost lies within the file: the storage failed.
+    /// Whether the lost bytes lie inside the file: the storage failed.
     pub(super) is_unreadable: bool,
 }
 
-/// The bytes of a mapping, as a block keeps them.
+/// The bytes of a mapping in a block.
 struct Bytes(Arc<MappedFile>);
 
 impl AsRef<[u8]> for Bytes {
@@ -55,20 +53,20 @@ impl AsRef<[u8]> for Bytes {
     }
 }
 
-/// Lets captures that are cut short while they are mapped end where they were cut.
+/// Makes captures that are cut short while they are mapped end where they were cut.
 ///
-/// Without it a read beyond the new end of a mapped file ends the process (SIGBUS). With it the
+/// Without it, a read beyond the new end of a mapped file ends the process (SIGBUS). With it, the
 /// capture ends with [`Notice::CutRecord`](super::Notice::CutRecord). Call it once, before captures
-/// are opened: it installs a handler of SIGBUS for the whole process, which passes on every signal
-/// that is not about a mapped capture. Packets that were yielded before the file was cut may read
-/// as zeros.
+/// are opened. It installs a handler of SIGBUS for the whole process, which passes on every signal
+/// that does not concern a mapped capture. Packets that were yielded before the cut may read as
+/// zeros.
 ///
-/// Only Linux has it; elsewhere this does nothing, and files that may be cut are read with
-/// [`CaptureOptions::map`](super::CaptureOptions::map) off.
+/// It works on Linux only and does nothing elsewhere. On other systems, read files that may be cut
+/// with [`CaptureOptions::map`](super::CaptureOptions::map) off.
 ///
 /// # Errors
 ///
-/// Why the system installs no handler.
+/// The error of the system when it installs no handler.
 ///
 /// # Examples
 ///
@@ -87,14 +85,14 @@ impl Mapping {
     ///
     /// # Errors
     ///
-    /// Where the file system cannot map.
+    /// When the file system cannot map the file.
     pub(super) fn new(file: File, head: &[u8]) -> io::Result<Self> {
         // SAFETY: the mapping is private and read-only, so nothing in this process writes through
         // it. `Mmap` asks that no other process changes the file; a change of contents is seen as
         // other packet bytes, which every reader here takes for untrusted anyway, and a cut is a
         // fault as documented above.
         let map = unsafe { Mmap::map(&file)? };
-        // Advice is a hint; a kernel without it reads ahead as it likes.
+        // The advice is a hint; a kernel without it reads ahead in its usual way.
         #[cfg(unix)]
         let _ = map.advise(memmap2::Advice::Sequential);
         let mapped = Arc::new(MappedFile {
@@ -107,13 +105,14 @@ impl Mapping {
         Ok(Self { block, mapped, head: head.into() })
     }
 
-    /// Returns the same mapping with a block of its own: threads that count users of one block would wait for each other.
+    /// Returns the same mapping with its own block: threads that count references to one block
+    /// would contend.
     pub(super) fn with_own_block(&self) -> Self {
         let block = Arc::new(Block::Foreign(Box::new(Bytes(Arc::clone(&self.mapped)))));
         Self { block, ..self.clone() }
     }
 
-    /// Returns the block that the file is.
+    /// Returns the block that holds the file.
     pub(super) fn block(&self) -> &SharedBlock {
         &self.block
     }
@@ -129,20 +128,20 @@ impl Mapping {
         &self.mapped.file
     }
 
-    /// Behaves as if the storage had failed at `offset`.
+    /// Simulates a failure of the storage at `offset`.
     #[cfg(all(test, target_os = "linux"))]
     pub(super) fn fail_at(&self, offset: usize) {
         let registration = self.mapped.registration.as_ref().expect("the handler is installed");
         registration.lose(self.block.bytes()[offset..].as_ptr().addr());
     }
 
-    /// Returns how many handles of the mapping there are.
+    /// Returns the number of handles of the mapping.
     #[cfg(all(test, target_os = "linux"))]
     pub(super) fn users(&self) -> usize {
         Arc::strong_count(&self.block)
     }
 
-    /// Says whether a read has found that bytes before `end` are lost.
+    /// Returns whether a read has found that bytes before `end` are lost.
     #[inline]
     pub(super) fn is_lost_before(&self, end: usize) -> bool {
         self.lost_from().is_some_and(|offset| offset < end as u64)
@@ -163,10 +162,10 @@ impl Mapping {
         false
     }
 
-    /// Returns what of the mapping is still that of the file.
+    /// Returns the part of the mapping that the file still covers.
     pub(super) fn left(&self) -> Left {
         let mapped_bytes = self.mapped.map.len();
-        // A file system that cannot tell the length leaves it to the reads to find out.
+        // If the file system cannot return the length, reads find out.
         let file_bytes = self.mapped.file.metadata().map_or(u64::MAX, |metadata| metadata.len());
         let bytes = file_bytes.min(self.lost_from().unwrap_or(u64::MAX));
         Left {
@@ -175,12 +174,12 @@ impl Mapping {
         }
     }
 
-    /// Reads the pages of `range` into memory and maps them. A range of whole pages, or one that
-    /// ends with the file.
+    /// Reads the pages of `range` into memory and maps them. The range must consist of whole pages,
+    /// or end with the file.
     ///
     /// # Errors
     ///
-    /// Where a page is beyond the end of a file that was cut, or the kernel does not know this
+    /// When a page lies beyond the end of a file that was cut, or the kernel does not know this
     /// advice.
     #[cfg(target_os = "linux")]
     pub(super) fn populate(&self, range: Range<usize>) -> io::Result<()> {

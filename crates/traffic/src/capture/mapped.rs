@@ -1,9 +1,9 @@
-//! A mapped capture that is walked in place, and that may be cut short while it is.
+//! Walks a mapped capture in place. The file may be cut short meanwhile.
 //!
-//! The walk trusts a length of the file for a stretch of bytes at a time. Behind the new end of a
-//! file that was cut lie zeros, which a classic capture reads as packets without bytes: what a
-//! batch has from there is taken back before it is yielded, and the capture ends as one that had
-//! been cut before it was opened.
+//! The walk trusts the length of the file for a stretch of bytes at a time. After the new end of a
+//! cut file lie zeros, which look like classic records of packets without bytes. The walk takes
+//! such packets back before it yields the batch, and the capture ends as if it had been cut before
+//! it was opened.
 
 use std::io;
 use std::sync::Arc;
@@ -13,15 +13,16 @@ use flowloom_packet::PacketBatch;
 use super::map::{Left, Mapping};
 #[cfg(target_os = "linux")]
 use super::read_ahead::ReadAhead;
-use super::walk::{Stop, Walk};
+use super::stop::Stop;
+use super::walk::Walk;
 
-/// Bytes that are walked before the length of the file is asked for again.
+/// Bytes that the walk reads before it asks for the file's length again.
 const TRUSTED_BYTES: usize = 256 << 10;
-/// The rest of a capture that is worth a thread: the kernel reads this much ahead by itself.
+/// The remaining bytes that justify a thread: the kernel itself reads this much ahead.
 #[cfg(target_os = "linux")]
 const READ_AHEAD_FROM_BYTES: usize = 8 << 20;
 
-/// What a call to [`Mapped::fill`] did.
+/// The result of [`Mapped::fill`].
 #[derive(Debug)]
 pub(super) enum MappedFill {
     /// The batch holds packets.
@@ -41,18 +42,18 @@ enum Loss {
     Unreadable,
 }
 
-/// Where a walk through a mapping is.
+/// The position of a walk through a mapping.
 #[derive(Debug)]
 pub(super) struct Mapped {
     mapping: Mapping,
     at: usize,
-    /// Where the capture ends: the length of the mapping, or less once the file was cut.
+    /// The end of the capture: the length of the mapping, or less once the file was cut.
     end: usize,
     /// Why the capture ends before the mapping does.
     loss: Option<Loss>,
-    /// What begins here or behind it is not walked.
+    /// The walk skips records that begin here or later.
     limit: usize,
-    /// Where the length of the file is asked for again.
+    /// The offset at which the walk asks for the file's length again.
     trusted_to: usize,
     touched: usize,
     is_numbered: bool,
@@ -63,17 +64,18 @@ pub(super) struct Mapped {
 }
 
 impl Mapped {
-    /// Returns a walk whose first record begins at `start`, and its last before `limit`.
+    /// Returns a walk whose first record begins at `start`, and whose last record begins before
+    /// `limit`.
     pub(super) fn new(mapping: Mapping, start: usize, limit: usize) -> Self {
         let end = mapping.block().bytes().len();
         Self {
             mapping,
-            // It may have been cut while it was opened.
+            // The file may have been cut while it was opened.
             at: start.min(end),
             end,
             loss: (start > end).then_some(Loss::Cut),
             limit,
-            // Also a capture that is mapped already may have been cut since.
+            // A capture that was mapped before may have been cut since.
             trusted_to: 0,
             touched: start.min(end),
             is_numbered: false,
@@ -84,12 +86,12 @@ impl Mapped {
         }
     }
 
-    /// Returns the mapping, to read it once more.
+    /// Returns the mapping, for another pass.
     pub(super) fn mapping(&self) -> &Mapping {
         &self.mapping
     }
 
-    /// Returns the file offset of the first byte that was not walked.
+    /// Returns the file offset of the first byte that the walk has not read.
     pub(super) fn offset(&self) -> usize {
         self.at
     }
@@ -105,7 +107,7 @@ impl Mapped {
             let bytes = &self.mapping.block().bytes()[..self.end];
             touch_ahead(bytes, self.at, &mut self.touched);
             let (next, stop) = walk.step_until(bytes, self.at, self.limit, &mut batch.packets);
-            // Any other stop than a full batch comes once a file.
+            // Any stop other than a full batch happens once per file.
             let is_dubious =
                 stop != Stop::Full || is_zero(bytes, next) || self.mapping.is_lost_before(self.end);
             let (before, end) = (self.at, self.end);
@@ -127,7 +129,7 @@ impl Mapped {
                         let why = format!("the storage does not deliver byte {} of the file", self.end);
                         MappedFill::Error(io::Error::other(why))
                     }
-                    // It was cut where a record ends: there were more.
+                    // The file was cut where a record ends: there were more records.
                     (Stop::End, Some(Loss::Cut)) => {
                         MappedFill::End(Stop::Cut { have: 0, need: walk.record_header_bytes() })
                     }
@@ -140,20 +142,20 @@ impl Mapped {
         }
     }
 
-    /// Hands the block out with the batch.
+    /// Passes the block on with the batch.
     fn yield_block(&mut self, batch: &mut PacketBatch) {
         if !self.is_numbered {
             self.is_numbered = true;
             batch.block_number += 1;
         }
         let block = self.mapping.block();
-        // Mostly the one of the batch before: then its users are not counted anew.
+        // Mostly the block of the previous batch, so the reference count does not change.
         if !batch.block.as_ref().is_some_and(|known| Arc::ptr_eq(known, block)) {
             batch.block = Some(Arc::clone(block));
         }
     }
 
-    /// Asks how long the file is now.
+    /// Reads the current length of the file.
     fn ask_length(&mut self) {
         let Left { bytes, is_unreadable } = self.mapping.left();
         if bytes < self.end {
@@ -164,8 +166,8 @@ impl Mapped {
         self.trusted_to = self.at.saturating_add(TRUSTED_BYTES);
     }
 
-    /// Starts reading ahead with the second batch, so that a capture whose first packet is looked
-    /// at starts no thread.
+    /// Starts reading ahead with the second batch, so that reading only the first packet starts no
+    /// thread.
     #[cfg(target_os = "linux")]
     fn read_ahead(&mut self) {
         if let Some(read_ahead) = &self.read_ahead {
@@ -174,27 +176,27 @@ impl Mapped {
         }
         let end = self.end.min(self.limit);
         if self.is_begun && end.saturating_sub(self.at) >= READ_AHEAD_FROM_BYTES {
-            // Where no thread can be started the walk reads by itself.
+            // If no thread starts, the walk reads by itself.
             self.read_ahead = ReadAhead::start(self.mapping.clone(), self.at..end).ok();
         }
         self.is_begun = true;
     }
 }
 
-/// Says whether the next record begins with zeros, or may not be there.
+/// Returns whether the next record begins with zeros, or may be lost.
 ///
-/// A record that was walked although the file ends in it is followed by zeros up to the end of its
-/// page, and then by a page that faults. No true record begins so, but for one without a time.
+/// If the file ends inside a record that was read, zeros follow up to the end of its page, and then
+/// a page that faults. No true record begins with zeros, except one without a time.
 #[inline]
 fn is_zero(bytes: &[u8], next: usize) -> bool {
     bytes.get(next..).and_then(|rest| rest.first_chunk::<8>()).is_none_or(|head| *head == [0; 8])
 }
 
-/// Makes the pages that the walk comes to next present: a prefetch into a page that is not does
+/// Makes the next pages of the walk present: a prefetch into a page that is not present does
 /// nothing.
 ///
-/// The kernel maps a run of pages around each fault; one touch per run, before the walk needs it,
-/// costs no further fault.
+/// The kernel maps a run of pages around each fault. One touch per run before the walk needs it
+/// causes no further fault.
 #[inline]
 fn touch_ahead(bytes: &[u8], at: usize, touched: &mut usize) {
     const RUN_BYTES: usize = 64 << 10;

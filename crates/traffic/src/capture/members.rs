@@ -1,4 +1,4 @@
-//! Which files a set of captures consists of, in which order.
+//! The files of a set of captures, in reading order.
 
 use std::path::Path;
 
@@ -10,26 +10,26 @@ use super::notice::Notice;
 use super::open::{Capture, CaptureOptions};
 use super::opening::Opening;
 use super::patient::{GiveUp, Patient};
-use super::set::{Input, SetOptions, SetOrder};
+use super::set_options::{Input, SetOptions, SetOrder};
 use super::stream::Reading;
 use super::summary::is_undecodable;
 
-/// What standard input is called in reports.
+/// The name of standard input in reports.
 pub(super) const STDIN: &str = "standard input";
-/// The most files taken from one directory: more would hold too many names in memory.
+/// The most files of one directory. More would take too much memory for names.
 const FILES_MAX: usize = 1 << 20;
 
 /// One input of a set: standard input, a pipe or a file.
 #[derive(Debug)]
 pub(super) struct Member {
     pub(super) input: Input,
-    /// Bytes on disk; `None` where it is no regular file.
+    /// Bytes on disk; `None` if it is no regular file.
     pub(super) bytes: Option<u64>,
     /// The mapping, kept for the next pass.
     pub(super) mapping: Option<Mapping>,
-    /// Time of the first packet, 0 where there is none; `None` where it was not looked at.
+    /// Time of the first packet; 0 without packets, `None` if it was not read.
     pub(super) first_ns: Option<u64>,
-    /// Its place among all members as they were named.
+    /// Its index among all members in the order in which they were named.
     pub(super) named: usize,
 }
 
@@ -37,22 +37,22 @@ pub(super) struct Member {
 #[derive(Clone, Debug)]
 pub(super) struct Opener {
     pub(super) options: CaptureOptions,
-    /// Says when a pipe is not waited for any longer.
+    /// Returns whether to stop waiting for a pipe.
     pub(super) give_up: GiveUp,
-    /// Files are read once more.
+    /// Whether the files are read again.
     pub(super) keeps_mappings: bool,
 }
 
-/// What a member is, once it is opened.
+/// An opened member.
 #[derive(Debug)]
 pub(super) enum Opened {
     Capture(Box<Capture>),
-    /// A pipe, whose header may not have come.
+    /// A pipe whose header may not have arrived.
     Pipe(Box<Opening>),
 }
 
 impl Member {
-    /// Returns its path; standard input has its name in words.
+    /// Returns its path. Standard input has its name in words.
     pub(super) fn path(&self) -> &Path {
         match &self.input {
             Input::Stdin => Path::new(STDIN),
@@ -60,7 +60,7 @@ impl Member {
         }
     }
 
-    /// Opens the member, to be read like this if it is neither mapped nor a pipe.
+    /// Opens the member. `reading` applies if it is neither mapped nor a pipe.
     pub(super) fn open(&mut self, opener: &Opener, reading: Reading) -> Result<Opened, CaptureError> {
         let io = |path: &Path, source| CaptureError::Io { path: path.to_path_buf(), source };
         let (path, pipe) = match &self.input {
@@ -93,7 +93,7 @@ impl Member {
     }
 }
 
-/// The members of a set, and what was found out when they were listed.
+/// The members of a set, and the facts collected when they were listed.
 #[derive(Debug, Default)]
 pub(super) struct Members {
     pub(super) list: Vec<Member>,
@@ -101,7 +101,8 @@ pub(super) struct Members {
 }
 
 impl Members {
-    /// Lists the members of a set. Every regular file is looked at, so that a mistake shows before the run.
+    /// Lists the members of a set. It opens every regular file, so that a mistake shows before the
+    /// run.
     pub(super) fn of(inputs: &[Input], options: SetOptions) -> Result<Self, CaptureError> {
         let mut members = Self::default();
         if inputs.iter().filter(|input| **input == Input::Stdin).count() > 1
@@ -145,7 +146,7 @@ impl Members {
         Ok(members)
     }
 
-    /// Finds out when each file begins that is no pipe.
+    /// Reads the time of each file's first packet, except from pipes.
     fn look_at_first_times(&mut self, options: CaptureOptions) -> Result<(), CaptureError> {
         for member in &mut self.list {
             if member.bytes.is_some() && member.first_ns.is_none() {
@@ -155,7 +156,7 @@ impl Members {
         Ok(())
     }
 
-    /// Returns the bytes to be read over all passes; 0 where that is not known.
+    /// Returns the bytes to be read over all passes; 0 if unknown.
     pub(super) fn total_bytes(&self, passes: u32) -> u64 {
         let bytes: Option<u64> = self.list.iter().map(|member| member.bytes).sum();
         match (bytes, passes) {
@@ -165,7 +166,7 @@ impl Members {
     }
 }
 
-/// Fails where a file is no capture or, as the only input, of link types that are not decoded.
+/// Fails if a file is no capture or, as the only input, has only link types that are not decoded.
 fn check_file(path: &Path, options: CaptureOptions, is_one_of_several: bool) -> Result<(), CaptureError> {
     let capture = Capture::open(path, options)?;
     let links = capture.links();
@@ -175,7 +176,7 @@ fn check_file(path: &Path, options: CaptureOptions, is_one_of_several: bool) -> 
     Ok(())
 }
 
-/// Returns the captures of a directory, by first timestamp, then by name.
+/// Returns the captures of a directory, by their first time stamp, then by name.
 fn captures_of(
     directory: &Path,
     options: CaptureOptions,
@@ -221,7 +222,7 @@ fn captures_of(
         .collect())
 }
 
-/// Returns the time of a capture's first packet; one without packets comes first.
+/// Returns the time of a capture's first packet. A capture without packets comes first.
 fn first_time(path: &Path, options: CaptureOptions) -> Result<u64, CaptureError> {
     let mut capture = Capture::open(path, options)?;
     let mut batch = PacketBatch::new();

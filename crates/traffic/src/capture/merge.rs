@@ -1,30 +1,36 @@
-//! Captures that overlap in time, as one source in the order of time stamps.
+//! Merges captures that overlap in time into one source in the order of time stamps.
 //!
 //! ```text
-//!  a.pcap   1  2     5  6  7                     copied: 1 2 3 4 | passed on: 5 6 7 ... | passed on: 30 31 ...
-//!  b.pcap         3                   30 31      into one block  | block of a.pcap      | block of b.pcap
+//!  a.pcap   1  2     5  6  7                     1 2 3 4 are copied into one block
+//!  b.pcap         3                   30 31      5 6 7 … and 30 31 … are passed on
 //!  c.pcap            4
 //! ```
 //!
-//! The next packet is always the one with the least time among the next packets of all files; of equal times, the one
-//! of the file that was named first. A file keeps its own order: where its time goes back, the packet comes at once.
+//! The next packet is the one with the least time among the next packets of all files. Of equal
+//! times, the file that was named first comes first. A file keeps its own order: if its time goes
+//! back, the packet comes at once.
 //!
-//! A batch holds packets of one block. Where one file runs alone for [`RUN_PACKETS`] packets or more, its batches are
-//! passed on without a copy; where files alternate, packets are copied into blocks of the merge.
+//! A batch holds packets of one block. If one file runs alone for [`RUN_PACKETS`] packets or more,
+//! its batches are passed on without a copy. If files alternate, packets are copied into blocks of
+//! the merge.
 //!
-//! A file is opened when the time of its first packet is reached, and closed at its end. Captures of which none
-//! overlaps another are read as one behind the other, in the order of time. A pipe has no first time to look at before:
-//! it is opened at the beginning, and nothing comes until its first packet has, nor later while it says nothing.
+//! A file is opened when the time of its first packet is reached, and closed at its end. Captures
+//! that do not overlap are read one after another, in the order of time. A pipe has no first time
+//! to read in advance: it is opened at the beginning, and the merge yields nothing until its first
+//! packet has arrived, and while it is silent later.
 //!
 //! # Memory
 //!
-//! The first [`MAPPED_FILES`] files that are open at a time are read as a single file is. Those beyond take no file
-//! descriptor and no thread, but at most two buffers of 128 KiB each, and compressed ones what their decompressor needs:
-//! 0.1 MiB for gzip, and for zstd the window of the file, 2 MiB as `zstd` compresses by default and 8 MiB at its level 19.
-//! Measured for 1024 files of records of 1 KiB that all overlap: 90 MiB plain, 230 MiB in gzip. A record that is longer
-//! than a buffer takes its own length more, [`RECORD_BYTES_MAX`](super::RECORD_BYTES_MAX) at most, while it is read.
+//! The first [`MAPPED_FILES`] files that are open at a time are read like single files. Each
+//! further file takes no file descriptor and no thread, but at most two buffers of 128 KiB, and a
+//! compressed file also what its decompressor needs: 0.1 MiB for gzip, and for zstd the window of
+//! the file, which is 2 MiB at the default level of `zstd` and 8 MiB at level 19. Measured for 1024
+//! overlapping files of records of 1 KiB: 90 MiB plain, 230 MiB in gzip. While a record longer than
+//! a buffer is read, it takes its own length more, at most
+//! [`RECORD_BYTES_MAX`](super::RECORD_BYTES_MAX).
 //!
-//! More than [`OPEN_FILES_MAX`] files that overlap, or [`OPEN_PACKED_MAX`] compressed ones, are an error.
+//! More than [`OPEN_FILES_MAX`] files that overlap, or [`OPEN_PACKED_MAX`] compressed ones, are an
+//! error.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -36,23 +42,24 @@ use super::error::CaptureError;
 use super::members::{Member, Opened, Opener};
 use super::open::Capture;
 use super::opening::Opening;
-use super::set::SetProgress;
+use super::set_progress::SetProgress;
 use super::stream::Reading;
 use super::summary::{FileRead, FileSummary, SummaryBuilder};
 
-/// Packets of one file in a row that are passed on without a copy.
+/// The least packets of one file in a row that are passed on without a copy.
 const RUN_PACKETS: usize = 8;
-/// Files that are mapped, or read by a thread, at a time. Those beyond are read frugally.
+/// The most files that are mapped, or read by a thread, at a time. Further files are read with
+/// little memory.
 const MAPPED_FILES: usize = 8;
 /// Files that may be open at a time.
 const OPEN_FILES_MAX: usize = 4096;
 /// Compressed files that may be open at a time.
 const OPEN_PACKED_MAX: usize = 1024;
 
-/// What files are ordered by: the time of the next packet, then their place in the set.
+/// The key that orders files: the time of the next packet, then their index in the set.
 type Key = (u64, usize);
 
-/// What a merge works with.
+/// The context of a merge.
 #[derive(Debug)]
 pub(super) struct Context<'a> {
     pub(super) members: &'a mut [Member],
@@ -61,19 +68,19 @@ pub(super) struct Context<'a> {
     pub(super) progress: &'a SetProgress,
 }
 
-/// An open file, and those of its packets that come next.
+/// An open file with its next packets.
 #[derive(Debug)]
 struct OpenFile {
     capture: Capture,
     batch: PacketBatch,
-    /// Packets of the batch that were taken.
+    /// Packets of the batch that the merge has taken.
     taken: usize,
     taken_bytes: u64,
-    /// Its place in the order of first times.
+    /// Its index in the order of first times.
     rank: usize,
-    /// It is compressed.
+    /// Whether it is compressed.
     is_packed: bool,
-    /// Another file has packets between those of this one, or this one between those of another.
+    /// Whether its packets and those of another file overlap in time.
     overlaps: bool,
 }
 
@@ -91,12 +98,12 @@ impl OpenFile {
         }
     }
 
-    /// Returns the packets that come next.
+    /// Returns the next packets.
     fn rest(&self) -> &[RawPacket] {
         &self.batch.packets[self.taken..]
     }
 
-    /// Gives `batch`, which is empty, the next `run` packets where they lie.
+    /// Moves the next `run` packets to `batch`, which is empty, without a copy.
     fn pass_on(&mut self, run: usize, batch: &mut PacketBatch) {
         let is_all = run == self.rest().len();
         if is_all {
@@ -118,27 +125,27 @@ impl OpenFile {
 pub(super) struct Merge {
     /// All files by first time.
     schedule: Vec<Key>,
-    /// How many of the schedule were opened.
+    /// How many files of the schedule were opened.
     begun: usize,
-    /// A pipe whose header has not come, and its place in the schedule.
+    /// A pipe whose header has not arrived, and its index in the schedule.
     opening: Option<(usize, Opening)>,
-    /// The files that are open, each at its index.
+    /// The open files, each at its index.
     open: Vec<Option<Box<OpenFile>>>,
     open_files: usize,
     open_packed: usize,
     /// The next packets of open files.
     heads: BinaryHeap<Reverse<Key>>,
-    /// A file whose next packet is not known.
+    /// A file whose next packet is unknown.
     unknown: Option<usize>,
-    /// The file that the latest packet was of.
+    /// The file of the latest packet.
     latest: Option<usize>,
     /// Files of the first pass that overlap another.
     overlapping: usize,
     is_first_pass: bool,
-    /// The file whose block was passed on last, and the number that it has there.
+    /// The file whose block was passed on last, and the block number that it got.
     passed_on: Option<(usize, u64)>,
     copies: Copies,
-    /// What is wrong behind the packets that were yielded.
+    /// The error after the packets that were yielded.
     failed: Option<CaptureError>,
 }
 
@@ -165,7 +172,7 @@ impl Merge {
         }
     }
 
-    /// Begins anew, with the first file, once all have ended.
+    /// Begins another pass with the first file, once all files have ended.
     pub(super) fn restart(&mut self) {
         debug_assert!(self.open_files == 0, "a pass ends with its last file");
         self.is_first_pass = false;
@@ -177,22 +184,22 @@ impl Merge {
         self.schedule.iter().map(|(_, index)| *index)
     }
 
-    /// Returns how many files have packets between those of another, of what was read.
+    /// Returns how many files overlap another one, as far as they were read.
     pub(super) fn overlapping(&self) -> usize {
         self.overlapping
     }
 
-    /// Says whether a file was not begun, or its header has not come.
+    /// Returns whether a file was not begun, or its header has not arrived.
     pub(super) fn is_some_unknown(&self) -> bool {
         self.begun < self.schedule.len() || self.opening.is_some()
     }
 
-    /// Returns the files that are open, with their places in the order of first times.
+    /// Returns the open files, with their indexes in the order of first times.
     pub(super) fn open_files(&self) -> impl Iterator<Item = (usize, FileSummary)> {
         self.open.iter().flatten().map(|file| (file.rank, FileSummary::of(&file.capture)))
     }
 
-    /// Returns the captures that are open.
+    /// Returns the open captures.
     pub(super) fn captures(&self) -> impl Iterator<Item = &Capture> {
         self.open.iter().flatten().map(|file| &file.capture)
     }
@@ -208,7 +215,7 @@ impl Merge {
         batch.ahead = 0..0;
         let fill = self.failed.take().map_or_else(|| self.gather(context, batch), Err);
         if self.copies.finish(batch) {
-            // What is wrong comes behind what was found.
+            // Yield the packets before the error first.
             self.failed = fill.err();
             self.passed_on = None;
             return Ok(Fill::Packets);
@@ -216,7 +223,7 @@ impl Merge {
         fill
     }
 
-    /// Copies packets until there is a batch of them, or passes those of one file on.
+    /// Copies packets until a batch is full, or passes on the packets of one file.
     fn gather(&mut self, context: &mut Context<'_>, batch: &mut PacketBatch) -> Result<Fill, CaptureError> {
         loop {
             let ready = self.find_next(context)?;
@@ -228,7 +235,7 @@ impl Merge {
             let file = self.open[index].as_mut().expect("the file of a head is open");
             let rest = &file.batch.packets[file.taken..];
             let run = rest.iter().take_while(|packet| (packet.time_ns, index) < bound).count().max(1);
-            // The end of a longer run may be short.
+            // The last batch of a longer run may be short.
             let goes_on = self.latest == Some(index) && file.taken == 0 && run == rest.len();
             let copied = match &file.batch.block {
                 Some(block) if run < RUN_PACKETS && !goes_on => {
@@ -242,7 +249,7 @@ impl Merge {
                     None
                 }
                 Copied::NoBlock => Some(Fill::Starved),
-                // The packets that were copied come first.
+                // Yield the copied packets first.
                 Copied::None if self.copies.is_filling() => Some(Fill::Packets),
                 Copied::None => {
                     file.pass_on(run, batch);
@@ -268,14 +275,14 @@ impl Merge {
         }
     }
 
-    /// Returns what comes next but for the file whose head was taken off.
+    /// Returns the least key among the other files.
     fn bound(&self) -> Key {
         let waiting = self.schedule.get(self.begun).copied();
         let head = self.heads.peek().map(|Reverse(head)| *head);
         waiting.into_iter().chain(head).min().unwrap_or((u64::MAX, usize::MAX))
     }
 
-    /// Notes which file a packet was of: the one before overlaps it, unless it has ended.
+    /// Records the file of a packet. The previous file overlaps it, unless that file has ended.
     #[inline]
     fn note_latest(&mut self, index: usize) {
         let Some(latest) = self.latest.replace(index).filter(|latest| *latest != index) else { return };
@@ -290,7 +297,7 @@ impl Merge {
         }
     }
 
-    /// Makes sure that the least key is known: `Packets` when it is, or when there is none.
+    /// Determines the least key. Returns `Packets` when it is known, or when there is none.
     fn find_next(&mut self, context: &mut Context<'_>) -> Result<Fill, CaptureError> {
         loop {
             if let Some(index) = self.unknown {
@@ -313,7 +320,7 @@ impl Merge {
                         self.opening = Some((rank, opening));
                         return Ok(Fill::Starved);
                     }
-                    // Nothing came before it was given up: what it is stays unknown.
+                    // The pipe was abandoned before its first byte, so its format stays unknown.
                     Err(_) if context.opener.give_up.is_stopped() => {
                         self.opening = Some((rank, opening));
                         return Ok(Fill::End);
@@ -337,7 +344,7 @@ impl Merge {
         }
     }
 
-    /// Takes in a file that was opened, of this place in the schedule.
+    /// Adds a file that was opened, with its index in the schedule.
     fn begin(&mut self, rank: usize, capture: Capture) -> Result<(), CaptureError> {
         let file = OpenFile::new(capture, rank);
         let packed = self.open_packed + usize::from(file.is_packed);

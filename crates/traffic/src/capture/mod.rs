@@ -1,29 +1,33 @@
-//! Capture files into the arena.
+//! Reads capture files into the arena.
 //!
 //! ```text
 //!  path, "-" or directory
 //!    └─ set      which files, in which order, how often
-//!        └─ open     what is it? (by content)
-//!            ├─ mapped   plain file: walked in place, up to where it may have been cut meanwhile
+//!        └─ open     recognises the format by the content
+//!            ├─ mapped   plain file, walked in place, also while another process cuts it
 //!            │   ├─ map         the mapping
-//!            │   ├─ bus_error   what becomes of reads behind the end of a file that was cut
+//!            │   ├─ bus_error   reads after the end of a file that was cut
 //!            │   └─ read_ahead  a thread that makes pages present before the walk
-//!            ├─ opening  pipe whose header may not have come
-//!            ├─ patient  pipe: waited for, as long as wanted
-//!            └─ stream   pipe, gzip, zstd, xz, lz4: read in pieces, which are walked in place
-//!                ├─ feed     pieces of a reader; by a thread of its own where that is a file
-//!                └─ unpack   decompression under a byte and a ratio limit; gzip by its members
-//!        └─ walk     records, with the lines ahead prefetched: the same code for both
+//!            ├─ opening  pipe whose header may not have arrived
+//!            ├─ patient  pipe that may be silent, until the caller stops waiting
+//!            └─ stream   pipe, gzip, zstd, xz, lz4: pieces that are walked in place
+//!                ├─ feed     reads pieces, from files on a thread of its own
+//!                └─ unpack   decompression under a byte and a ratio limit
+//!        └─ walk     finds the records in either case
+//!            ├─ ahead    prefetches the lines ahead of the walk
+//!            ├─ stop     why a walk stopped
 //!            ├─ pcap     classic records
 //!            └─ pcapng   blocks, sections, interfaces
 //!    └─ merge    several files by time, one packet at a time or in long runs
-//!    └─ parts    the same cut into parts, for several threads
-//!        ├─ boundary where a record begins, found from any offset
+//!    └─ parts    the same set in parts, for several threads
+//!        ├─ plan     the files and the beginnings of the parts
+//!        ├─ boundary finds the beginning of a record from any offset
 //!        ├─ part     one part as a source
 //!        ├─ overlap  whether files overlap in time
-//!        └─ confirm  what the parts found, where they fit together
+//!        └─ confirm  combines the results of the parts
 //! ```
 
+mod ahead;
 pub mod annotations;
 mod background;
 mod boundary;
@@ -49,11 +53,16 @@ mod part;
 pub mod parts;
 mod patient;
 mod pcap;
+mod pcap_state;
 mod pcapng;
+mod plan;
 #[cfg(target_os = "linux")]
 mod read_ahead;
 mod reopened;
 pub mod set;
+mod set_options;
+mod set_progress;
+mod stop;
 mod stream;
 mod summary;
 pub mod unpack;
@@ -70,13 +79,16 @@ pub use notice::Notice;
 pub use open::{Capture, CaptureOptions};
 pub use overlap::Overlap;
 pub use part::{CapturePart, PartRead};
-pub use parts::{Boundary, CaptureParts, NotCuttable, PlanError};
+pub use parts::{CaptureParts, NotCuttable, PlanError};
 pub use patient::Patient;
-pub use set::{CaptureSet, Input, SetOptions, SetOrder, SetProgress};
+pub use plan::Boundary;
+pub use set::CaptureSet;
+pub use set_options::{Input, SetOptions, SetOrder};
+pub use set_progress::SetProgress;
 pub use summary::FileSummary;
 pub use unpack::UnpackLimits;
 
-/// The largest record that is believed: a longer one is a broken length field.
+/// The longest record that the reader accepts. A longer one has a broken length field.
 ///
-/// Twice the largest frame that offloading is known to build, many times a jumbo frame.
+/// Twice the largest frame that offloading builds, and many times a jumbo frame.
 pub const RECORD_BYTES_MAX: usize = 16 << 20;

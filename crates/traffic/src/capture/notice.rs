@@ -1,68 +1,68 @@
-//! What a reader of the result should know about the input: nothing is skipped silently.
+//! Notices about the input: nothing is skipped silently.
 
 use std::path::PathBuf;
 
-/// Something in a capture that did not stop the run, but should be known.
+/// An irregularity in a capture that did not stop the run.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Notice {
-    /// The capture ends inside a record; the whole packets before it were used.
+    /// The capture ends inside a record. The whole packets before it were used.
     CutRecord {
         /// The file.
         path: PathBuf,
-        /// Number of the packet that is cut, counted from 1.
+        /// Number of the cut packet, counted from 1.
         packet: u64,
-        /// Where its record begins, in bytes from the start of the (unpacked) file.
+        /// Offset of its record, in bytes from the start of the unpacked file.
         offset: u64,
-        /// Bytes of the record that are there.
+        /// Bytes of the record in the file.
         have: u64,
-        /// Bytes it should have.
+        /// Bytes of the whole record.
         need: u64,
     },
-    /// A record or block contradicts itself; the packets before it were used.
+    /// A record or block is invalid. The packets before it were used.
     Corrupt {
         /// The file.
         path: PathBuf,
         /// Number of the next packet, counted from 1.
         packet: u64,
-        /// Where the record begins, in bytes from the start of the (unpacked) file.
+        /// Offset of the record, in bytes from the start of the unpacked file.
         offset: u64,
-        /// What is wrong.
+        /// The reason.
         why: String,
     },
-    /// Packets state more captured bytes than their blocks hold; they were cut to fit.
+    /// Packets state more captured bytes than their blocks hold. They were cut to fit.
     LyingLengths {
         /// The file.
         path: PathBuf,
-        /// Such packets.
+        /// Number of these packets.
         packets: u64,
     },
-    /// A file holds several classic captures, one behind the other as `cat` leaves them; all were used.
+    /// A file holds several concatenated classic captures. All were used.
     Joined {
         /// The file.
         path: PathBuf,
-        /// Captures in it.
+        /// Number of captures.
         captures: u64,
-        /// Where the second begins, in bytes from the start of the (unpacked) file.
+        /// Offset of the second one, in bytes from the start of the unpacked file.
         offset: u64,
     },
-    /// The compressed stream is damaged or ends early; the packets before were used.
+    /// The compressed stream is damaged or ends early. The packets before were used.
     DamagedStream {
         /// The file.
         path: PathBuf,
         /// Number of the next packet, counted from 1.
         packet: u64,
-        /// What the decompressor said.
+        /// The error of the decompressor.
         why: String,
     },
-    /// A file among several in which nothing can be decoded.
+    /// One of several files has no packets that can be decoded.
     Undecodable {
         /// The file.
         path: PathBuf,
-        /// Its link types, in words.
+        /// Its link types in words.
         links: String,
     },
-    /// A file of a directory that is not a capture.
+    /// A file of a directory is no capture.
     NotACapture {
         /// The file.
         path: PathBuf,
@@ -70,7 +70,7 @@ pub enum Notice {
 }
 
 impl Notice {
-    /// Returns the notice with so many more packets before the place that it tells of.
+    /// Returns the notice with its packet numbers increased by the packets of earlier readers.
     pub(super) fn behind(mut self, packets: u64) -> Self {
         match &mut self {
             Self::CutRecord { packet, .. }
@@ -83,7 +83,7 @@ impl Notice {
         self
     }
 
-    /// Says whether part of an input could not be used, which the strict take for an error.
+    /// Returns whether part of an input was not used, which strict mode treats as an error.
     pub fn is_partial_input(&self) -> bool {
         !matches!(self, Self::NotACapture { .. } | Self::Joined { .. })
     }
@@ -139,7 +139,7 @@ impl std::fmt::Display for Notice {
     }
 }
 
-/// Says what became of the packets before number `packet`.
+/// Returns what happened to the packets before number `packet`.
 fn before(packet: u64) -> String {
     match packet {
         0 | 1 => String::from("no packet could be read before it"),

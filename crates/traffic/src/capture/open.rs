@@ -1,4 +1,4 @@
-//! One capture: told by its content, mapped where that is possible, read as a stream otherwise.
+//! One capture: recognised by its content, mapped if possible, and otherwise read as a stream.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -16,19 +16,20 @@ use super::mapped::{Mapped, MappedFill};
 use super::notice::Notice;
 use super::patient::{self, GiveUp, Patient};
 use super::reopened::Reopened;
+use super::stop::Stop;
 use super::stream::{Reading, Stream, StreamEnd, StreamFill};
 use super::unpack::{Counting, LimitBroken, UnpackLimits, unpack};
-use super::walk::{Joints, Stop, Walk, WalkState};
+use super::walk::{Joints, Walk, WalkState};
 use super::{pcap, pcapng};
 
 /// How captures are opened.
 ///
-/// Fields may be added in any version: a literal ends with `..CaptureOptions::default()`.
+/// Any version may add fields, so end a literal with `..CaptureOptions::default()`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CaptureOptions {
     /// Map plain files instead of reading them.
     pub map: bool,
-    /// How far compressed captures may grow.
+    /// Limits on unpacking compressed captures.
     pub limits: UnpackLimits,
 }
 
@@ -38,11 +39,12 @@ impl Default for CaptureOptions {
     }
 }
 
-/// An opened capture, yielding its packets in batches. A source by itself; [`CaptureSet`](super::CaptureSet) is one of any number.
+/// An open capture, which yields its packets in batches. It is a source by itself;
+/// [`CaptureSet`](super::CaptureSet) reads any number of captures.
 ///
 /// # Examples
 ///
-/// A capture that lies in memory, as one from a network may, or from a test:
+/// A capture in memory, for example from a network or in a test:
 ///
 /// ```
 /// use std::io::Cursor;
@@ -52,7 +54,8 @@ impl Default for CaptureOptions {
 /// let mut writer = PcapWriter::new(Vec::new(), PcapOptions::default())?;
 /// writer.write(1_500_000_000, 60, &[0; 60])?;
 /// let bytes = writer.finish()?;
-/// let mut capture = Capture::read_from("written.pcap".as_ref(), Cursor::new(bytes), CaptureOptions::default())?;
+/// let (path, options) = ("written.pcap".as_ref(), CaptureOptions::default());
+/// let mut capture = Capture::read_from(path, Cursor::new(bytes), options)?;
 /// let mut batch = PacketBatch::new();
 /// assert_eq!((capture.next_batch(&mut batch)?, batch.packets.len()), (Fill::Packets, 1));
 /// assert_eq!(capture.next_batch(&mut batch)?, Fill::End);
@@ -65,14 +68,14 @@ pub struct Capture {
     packing: Option<Packing>,
     walk: Walk,
     body: Body,
-    /// Bytes of the file as it lies on disk that were taken so far.
+    /// Bytes of the file on disk that were read so far.
     taken_bytes: Arc<AtomicU64>,
     notice: Option<Notice>,
-    /// Where it stopped at a limit.
+    /// The boundary at which it stopped at a limit.
     left_off: Option<Place>,
 }
 
-/// A place in a file, and what reading on from there depends on.
+/// A position in a file, with the reading state there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Place {
     pub(super) offset: u64,
@@ -87,12 +90,12 @@ enum Body {
 }
 
 impl Capture {
-    /// Opens the capture at `path`. The header of a pipe is waited for; when it falls silent later, there is nothing *now*:
-    /// [`Fill::Starved`].
+    /// Opens the capture at `path`. It waits for the header of a pipe. While a pipe is silent
+    /// later, it returns [`Fill::Starved`].
     ///
     /// # Errors
     ///
-    /// [`CaptureError`] when it cannot be read, is empty, or is no capture.
+    /// [`CaptureError`] when the file cannot be read, is empty, or is no capture.
     pub fn open(path: &Path, options: CaptureOptions) -> Result<Self, CaptureError> {
         Self::open_unless_pipe(path, options)?.or_else(|pipe| {
             let pipe = Patient::new(pipe, GiveUp::default());
@@ -103,7 +106,7 @@ impl Capture {
         })
     }
 
-    /// Opens the capture at `path`, or a pipe whose header may not have come.
+    /// Opens the capture at `path`, or a pipe whose header may not have arrived.
     pub(super) fn open_unless_pipe(
         path: &Path,
         options: CaptureOptions,
@@ -111,8 +114,9 @@ impl Capture {
         Self::open_to_read(path, options, Reading::OwnThread)
     }
 
-    /// Opens the capture at `path`, or a pipe whose header may not have come. It is mapped, or else read like this; one of
-    /// many files is not mapped and takes no file descriptor.
+    /// Opens the capture at `path`, or a pipe whose header may not have arrived. It maps the file
+    /// if possible and otherwise reads it according to `reading`. One of many files is not mapped
+    /// and takes no file descriptor.
     pub(super) fn open_to_read(
         path: &Path,
         options: CaptureOptions,
@@ -135,7 +139,7 @@ impl Capture {
         }
         if let (true, Some(format)) = (options.map, Format::of(&prefix)) {
             read_header(&mut file, format, &mut prefix).map_err(io)?;
-            // A file system that cannot map is read as a stream.
+            // If the file system cannot map, the file is read as a stream.
             if let Ok(mapping) = file.try_clone().and_then(|file| Mapping::new(file, &prefix)) {
                 return Self::mapped(path, mapping).map(Ok);
             }
@@ -143,15 +147,15 @@ impl Capture {
         Self::stream(path, prefix, file, reading, options).map(Ok)
     }
 
-    /// Opens a capture that comes from `inner`, under the name `path` in messages.
+    /// Opens a capture from `inner`. Messages name it `path`.
     ///
-    /// The thread that asks for batches also reads and decompresses: `inner` may be a pipe that has
-    /// nothing for now. Files opened by [`Capture::open`] are read and decompressed on a thread of
+    /// The thread that asks for batches also reads and decompresses, because `inner` may be a pipe
+    /// that has nothing for now. [`Capture::open`] reads and decompresses files on a thread of
     /// their own.
     ///
     /// # Errors
     ///
-    /// As [`Capture::open`].
+    /// Same as [`Capture::open`].
     pub fn read_from(
         path: &Path,
         inner: impl Read + Send + 'static,
@@ -160,7 +164,7 @@ impl Capture {
         Self::read_by(path, inner, Reading::Inline, options)
     }
 
-    /// Opens a capture that comes from `inner`, read as `reading` says.
+    /// Opens a capture from `inner`, read according to `reading`.
     pub(super) fn read_by(
         path: &Path,
         mut inner: impl Read + Send + 'static,
@@ -172,13 +176,13 @@ impl Capture {
         Self::stream(path, prefix, inner, reading, options)
     }
 
-    /// Opens a capture that is mapped already, to read it once more.
+    /// Opens a mapped capture again, for another pass.
     pub(super) fn mapped(path: &Path, mapping: Mapping) -> Result<Self, CaptureError> {
         Self::mapped_between(path, mapping, None, None)
     }
 
-    /// Opens some of a capture that is mapped already: from `begin`, or its first record, on to the last record that
-    /// begins before offset `limit`, or to its end.
+    /// Opens a range of a mapped capture: from `begin`, or its first record, to the last record
+    /// that begins before offset `limit`, or to its end.
     pub(super) fn mapped_between(
         path: &Path,
         mapping: Mapping,
@@ -268,7 +272,8 @@ impl Capture {
         })
     }
 
-    /// Replaces the contents of `batch` by the next packets. A further block gets the next block number.
+    /// Replaces the contents of `batch` by the next packets. A new block gets the next block
+    /// number.
     ///
     /// # Errors
     ///
@@ -307,7 +312,7 @@ impl Capture {
                 Ok(Fill::End)
             }
             Body::Stream(stream) => {
-                // Its pool takes back what nobody holds.
+                // The pool reclaims buffers that no other holder has.
                 batch.block = None;
                 match stream.fill(&mut self.walk, batch) {
                     StreamFill::Packets => Ok(Fill::Packets),
@@ -356,12 +361,12 @@ impl Capture {
         Ok(Fill::End)
     }
 
-    /// Returns what is to be known about the input, once it has ended.
+    /// Returns the notices about the input, once it has ended.
     pub fn notice(&self) -> Option<&Notice> {
         self.notice.as_ref()
     }
 
-    /// Returns the path it was opened under.
+    /// Returns the path that it was opened under.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -372,22 +377,23 @@ impl Capture {
         self.packing.map_or(format.clone(), |packing| format!("{format} ({})", packing.name()))
     }
 
-    /// Returns the link types declared so far, each once.
+    /// Returns the distinct link types declared so far.
     pub fn links(&self) -> &[LinkType] {
         self.walk.links()
     }
 
-    /// Returns how many packets were yielded.
+    /// Returns the number of packets yielded.
     pub fn packets(&self) -> u64 {
         self.walk.packets()
     }
 
-    /// Returns how many packets stated a captured length that their record cannot hold; they were cut to fit.
+    /// Returns how many packets stated a captured length that their record cannot hold. They were
+    /// cut to fit.
     pub fn lying_lengths(&self) -> u64 {
         self.walk.lying_lengths()
     }
 
-    /// Returns what is to be known of captures that were put one behind the other in this file, if there are any.
+    /// Returns the notice about concatenated captures in this file, if there are any.
     pub fn joined(&self) -> Option<Notice> {
         self.walk.joints().notice(&self.path)
     }
@@ -396,32 +402,32 @@ impl Capture {
         self.walk.joints()
     }
 
-    /// Returns how many sections and interfaces the capture declared so far.
+    /// Returns how many sections and interfaces the capture has declared so far.
     pub fn sections_and_interfaces(&self) -> (u64, u64) {
         self.walk.sections_and_interfaces()
     }
 
-    /// Returns how many bytes of the file, as it lies on disk, were taken so far.
+    /// Returns how many bytes of the file on disk were read so far.
     pub fn taken_bytes(&self) -> u64 {
         self.taken_bytes.load(Ordering::Relaxed)
     }
 
-    /// Returns where it stopped, if that was at the limit that it was opened with.
+    /// Returns the boundary at which it stopped, if it stopped at its limit.
     pub(super) fn left_off(&self) -> Option<&Place> {
         self.left_off.as_ref()
     }
 
-    /// Returns how what it found depends on what came before its first record.
+    /// Returns how its results depend on what came before its first record.
     pub(super) fn effects(&self) -> pcapng::Effects {
         self.walk.effects()
     }
 
-    /// Says whether it is compressed.
+    /// Returns whether it is compressed.
     pub(super) fn is_packed(&self) -> bool {
         self.packing.is_some()
     }
 
-    /// Returns the mapping of a mapped capture, to read it once more.
+    /// Returns the mapping of a mapped capture, for another pass.
     pub(super) fn mapping(&self) -> Option<&Mapping> {
         match &self.body {
             Body::Mapped(mapped) => Some(mapped.mapping()),
@@ -449,10 +455,10 @@ fn recognise(path: &Path, bytes: &[u8], packing: Option<Packing>) -> Result<Form
     })
 }
 
-/// Says what a file of another known kind is, and how it can be read.
+/// Returns a sentence on a file of another known kind, and how it can be read.
 fn foreign(bytes: &[u8]) -> Option<String> {
     let packed = |name: &str, tool: &str| Some(format!("this is {name}; unpack it first: {tool} FILE"));
-    let capture = |name: &str| Some(format!("this is {name}; editcap -F pcapng turns it into pcapng"));
+    let capture = |name: &str| Some(format!("this is {name}; editcap -F pcapng converts it"));
     match bytes {
         [b'B', b'Z', b'h', ..] => packed("bzip2", "bzip2 -dc"),
         [b'P', b'K', 3, 4, ..] => packed("a zip archive", "unzip -p"),
@@ -467,7 +473,7 @@ fn not_a_capture(path: &Path, bytes: &[u8], why: String) -> CaptureError {
     CaptureError::NotACapture { path: path.to_path_buf(), first_bytes: first.join(" "), why }
 }
 
-/// Reads on until `prefix` has the whole file header or section header, or the input ends.
+/// Reads until `prefix` has the whole file header or section header, or the input ends.
 fn read_header(reader: &mut impl Read, format: Format, prefix: &mut Vec<u8>) -> io::Result<()> {
     let header_bytes = match format {
         Format::Pcap { .. } => pcap::FILE_HEADER_BYTES,

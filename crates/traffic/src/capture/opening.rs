@@ -1,4 +1,5 @@
-//! A pipe whose header may not have come yet: what has come is kept, and looked at anew when there is more.
+//! Opens a pipe whose header may not have arrived. It keeps the bytes so far, and parses them again
+//! when more arrive.
 
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -9,12 +10,13 @@ use super::error::CaptureError;
 use super::open::{Capture, CaptureOptions};
 use super::patient::Patient;
 
-/// Bytes that are taken before the header is looked for again.
+/// Bytes that are read before the header is parsed again.
 const PIECE_BYTES: usize = 16 << 10;
-/// Bytes in which a header must be: packed ones may have parts without content before it, as many as they like.
+/// Bytes in which the header must end: packed input may begin with any number of parts without
+/// content.
 const HEADER_MAX: usize = 4 << 20;
 
-/// A capture that is about to be opened.
+/// A capture that is being opened.
 #[derive(Debug)]
 pub(super) struct Opening {
     path: PathBuf,
@@ -22,18 +24,18 @@ pub(super) struct Opening {
     kept: Arc<Mutex<Kept>>,
 }
 
-/// A pipe, and what came of it while its header was looked for.
+/// A pipe, and the bytes that arrived while its header was parsed.
 #[derive(Debug)]
 struct Kept {
     pipe: Patient,
     bytes: Vec<u8>,
-    /// The capture is open: what comes need not be kept.
+    /// The capture is open, so later bytes need not be kept.
     is_open: bool,
-    /// Whoever looked for the header would have had to wait.
+    /// The parser of the header would have had to wait.
     is_silent: bool,
 }
 
-/// Reads what was kept, and then from the pipe.
+/// Reads the kept bytes, and then from the pipe.
 #[derive(Debug)]
 struct FromTheFirst {
     kept: Arc<Mutex<Kept>>,
@@ -41,7 +43,7 @@ struct FromTheFirst {
 }
 
 fn lock(kept: &Mutex<Kept>) -> MutexGuard<'_, Kept> {
-    // After a panic of a reader's there is what was there before it.
+    // After a panic of a reader the bytes from before are still there.
     kept.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -52,12 +54,12 @@ impl Opening {
         Self { path: path.to_path_buf(), options, kept: Arc::new(Mutex::new(kept)) }
     }
 
-    /// Returns the capture once its header is there; `None` while the pipe is silent, for which it is waited a moment. Each look
-    /// begins at the first byte, and there is one whenever something has come.
+    /// Returns the capture once its header has arrived, and `None` while the pipe is silent, after
+    /// a short wait. It parses from the first byte whenever bytes have arrived.
     ///
     /// # Errors
     ///
-    /// As those of [`Capture::open`].
+    /// Same as [`Capture::open`].
     pub(super) fn poll(&mut self) -> Result<Option<Capture>, CaptureError> {
         if lock(&self.kept).is_without_news() {
             return Ok(None);
@@ -67,7 +69,7 @@ impl Opening {
         let mut kept = lock(&self.kept);
         kept.is_open = capture.is_ok();
         match capture {
-            // What is there may look like another thing without the rest.
+            // Without the rest, the bytes may look like another format.
             Err(_) if kept.is_silent => Ok(None),
             capture => capture.map(Some),
         }
@@ -75,7 +77,8 @@ impl Opening {
 }
 
 impl Kept {
-    /// Takes a piece, if one has come; says whether none has. The end, and what is wrong, are whoever looks for the header to find.
+    /// Reads a piece if one has arrived. Returns whether none has. The parser of the header finds
+    /// the end and errors.
     fn is_without_news(&mut self) -> bool {
         let mut piece = [0; PIECE_BYTES];
         self.is_silent = false;
@@ -136,7 +139,7 @@ mod tests {
 
     const PACKETS: u64 = 100;
 
-    /// Returns a capture in each form that is read.
+    /// Returns a capture in each supported form.
     fn forms() -> Vec<(&'static str, Vec<u8>)> {
         let (mut pcap, mut pcapng) = (
             PcapWriter::new(Vec::new(), PcapOptions::default()).unwrap(),
@@ -170,7 +173,7 @@ mod tests {
         CaptureSet::open(&inputs, SetOptions::default()).unwrap()
     }
 
-    /// Takes what there is for now; says how many packets, and why there is no more.
+    /// Reads the packets that are available. Returns their number, and why there are no more.
     fn take(set: &mut CaptureSet) -> (u64, Fill) {
         use flowloom_packet::PacketSource;
         let (mut batch, mut packets) = (PacketBatch::new(), 0);
@@ -198,7 +201,7 @@ mod tests {
             let (first, second) = (pipes.make(&format!("1.{name}")), pipes.make(&format!("2.{name}")));
             let mut set = set(&[&file, &first, &second]);
             assert_eq!(take(&mut set), (PACKETS, Fill::Starved), "{name}");
-            assert_eq!(take(&mut set), (0, Fill::Starved), "{name}: nobody writes");
+            assert_eq!(take(&mut set), (0, Fill::Starved), "{name}: no writer yet");
             for (last, path) in [(false, first), (true, second)] {
                 let mut pipe = write_to(&path);
                 let mut packets = 0;
@@ -254,7 +257,7 @@ mod tests {
             let gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
             gzip.finish().unwrap()
         };
-        // A frame of zstd to be skipped, without content.
+        // A zstd frame to skip, without content.
         let skipped = [0x50, 0x2A, 0x4D, 0x18, 0, 0, 0, 0];
         for (name, part) in [("gzip", &nothing[..]), ("zstd", &skipped)] {
             let pipes = Pipes(tempfile::tempdir().unwrap());
@@ -273,29 +276,29 @@ mod tests {
             };
             assert!(error.contains("no header of a capture within its first 4194304 bytes"), "{error}");
             drop(set);
-            writer.join().unwrap().expect_err("nobody reads on");
+            writer.join().unwrap().expect_err("no reader is left");
         }
     }
 
     #[test]
-    fn a_pipe_that_is_given_up_may_be_what_can_be_decoded() {
+    fn an_abandoned_pipe_may_be_the_decodable_input() {
         let pipes = Pipes(tempfile::tempdir().unwrap());
         let (file, path) = (pipes.0.path().join("private.pcap"), pipes.make("pipe"));
         let mut private = forms()[0].1.clone();
         private[20..24].copy_from_slice(&147_u32.to_le_bytes());
         std::fs::write(&file, private).unwrap();
-        let told = Arc::new(std::sync::atomic::AtomicBool::new(false));
+        let stopped = Arc::new(std::sync::atomic::AtomicBool::new(false));
         let mut set = set(&[&file, &path]);
         set.stop_when({
-            let told = Arc::clone(&told);
-            move || told.load(Ordering::Relaxed)
+            let stopped = Arc::clone(&stopped);
+            move || stopped.load(Ordering::Relaxed)
         });
         assert_eq!(take(&mut set), (PACKETS, Fill::Starved));
         set.check_decodable().unwrap();
-        told.store(true, Ordering::Relaxed);
+        stopped.store(true, Ordering::Relaxed);
         assert_eq!(take(&mut set), (0, Fill::End));
         set.check_decodable().unwrap();
-        // Not so where there was a header, and its packets cannot be decoded either.
+        // The rule does not hold for a pipe with a header whose packets cannot be decoded.
         let mut set = self::set(&[&file, &path]);
         assert_eq!(take(&mut set), (PACKETS, Fill::Starved));
         write_to(&path).write_all(&std::fs::read(&file).unwrap()).unwrap();
@@ -310,20 +313,20 @@ mod tests {
     }
 
     #[test]
-    fn a_pipe_whose_header_has_not_come_ends_when_told() {
+    fn a_pipe_whose_header_has_not_arrived_ends_when_stopped() {
         let pipes = Pipes(tempfile::tempdir().unwrap());
-        let path = pipes.make("told");
-        let told = Arc::new(std::sync::atomic::AtomicBool::new(false));
+        let path = pipes.make("stopped");
+        let stopped = Arc::new(std::sync::atomic::AtomicBool::new(false));
         let mut set = set(&[&path]);
         set.stop_when({
-            let told = Arc::clone(&told);
-            move || told.load(Ordering::Relaxed)
+            let stopped = Arc::clone(&stopped);
+            move || stopped.load(Ordering::Relaxed)
         });
         assert_eq!(take(&mut set), (0, Fill::Starved));
         let mut pipe = write_to(&path);
         pipe.write_all(&forms()[0].1[..10]).unwrap();
         assert_eq!(take(&mut set), (0, Fill::Starved));
-        told.store(true, Ordering::Relaxed);
+        stopped.store(true, Ordering::Relaxed);
         assert_eq!(take(&mut set), (0, Fill::End));
     }
 }

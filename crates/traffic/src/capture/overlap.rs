@@ -1,46 +1,27 @@
-//! Whether captures overlap in time, estimated from their first and last records.
+//! Estimates whether captures overlap in time, from their first and last records.
 
 use super::boundary::{Budget, FileHead};
 use super::error::CaptureError;
-use super::members::{Member, Members};
+use super::members::Member;
 use super::open::{Capture, CaptureOptions};
-use super::parts::CaptureParts;
-use super::set::{Input, SetOptions, SetOrder};
-use super::walk::{Stop, Walk};
+use super::stop::Stop;
+use super::walk::Walk;
 
-/// Bytes at the end of a file in which the last times are looked for.
+/// Bytes at the end of a file in which the estimate searches for the last times.
 const TAIL_BYTES: usize = 64 << 10;
 
-/// How captures overlap in time, as far as their first and last records tell.
+/// How captures overlap in time, by their first and last records.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Overlap {
     /// Files that overlap another.
     pub files: usize,
-    /// Files whose last time is not known without reading them: compressed ones, and those whose last records are not
-    /// found. Each counts as ending with its first packet.
+    /// Files whose last time is unknown without reading them: compressed files, and files whose
+    /// last records are not found. They count as ending with their first packet.
     pub unknown: usize,
 }
 
-impl CaptureParts {
-    /// Estimates how the files of a set overlap in time, from their first packets and their last 64 KiB.
-    ///
-    /// A time that goes back inside a file may make the estimate wrong;
-    /// [`SetSummary::overlapped`](super::SetSummary::overlapped) and
-    /// [`CaptureSet::overlapped`](super::CaptureSet::overlapped) are exact, after the run. Pipes count as unknown.
-    ///
-    /// # Errors
-    ///
-    /// As [`CaptureSet::open`](super::CaptureSet::open).
-    pub fn overlap(inputs: &[Input], options: SetOptions) -> Result<Overlap, CaptureError> {
-        let options = SetOptions { order: SetOrder::ByTime, ..options };
-        let mut members = Members::of(inputs, options)?.list;
-        sort_by_first_time(&mut members);
-        estimate(&members, options.capture)
-    }
-}
-
-/// Sorts files as a merge opens them: by first time, then as they were named.
+/// Sorts files as a merge opens them: by first time, then in the order in which they were named.
 pub(super) fn sort_by_first_time(files: &mut [Member]) {
     files.sort_by_key(|file| (file.first_ns, file.named));
 }
@@ -64,19 +45,19 @@ pub(super) fn estimate(files: &[Member], options: CaptureOptions) -> Result<Over
 /// The times of one file.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Times {
-    /// Its place among the files as they were named.
+    /// Its index among the files in the order in which they were named.
     pub(super) named: usize,
     /// Time of its first packet.
     pub(super) first_ns: u64,
-    /// The latest time in it.
+    /// The latest time in the file.
     pub(super) last_ns: u64,
 }
 
-/// Counts the files, sorted by their first times, that overlap one before them, and those that they overlap: 0 where a
-/// merge of them is one behind the other.
+/// Returns how many files, sorted by their first times, overlap an earlier one, together with the
+/// files that they overlap. 0 means that a merge reads them one after another.
 pub(super) fn overlapping(times: &[Times]) -> usize {
     let mut overlaps = vec![false; times.len()];
-    // The file so far that lasts longest.
+    // The file with the latest end so far.
     let mut longest: Option<usize> = None;
     for (file, next) in times.iter().enumerate() {
         if let Some(before) = longest
@@ -92,7 +73,7 @@ pub(super) fn overlapping(times: &[Times]) -> usize {
     overlaps.into_iter().filter(|overlaps| *overlaps).count()
 }
 
-/// Returns the latest time among the last records of a plain file; `None` where they are not found.
+/// Returns the latest time among the last records of a plain file, or `None` if they are not found.
 fn last_time(
     file: &Member,
     options: CaptureOptions,

@@ -6,26 +6,26 @@ use flowloom_packet::{Fill, PacketBatch, PacketSource, SourceError};
 
 use super::error::CaptureError;
 use super::open::Capture;
-use super::parts::{Boundary, Plan};
 use super::patient::GiveUp;
 use super::pcapng::Effects;
-use super::set::SetProgress;
+use super::plan::{Boundary, Plan};
+use super::set_progress::SetProgress;
 use super::summary::FileRead;
 
-/// A source that reads one part of a set of captures, cut by [`CaptureParts`](super::CaptureParts), which has an
-/// example.
+/// A source that reads one part of a set of captures. [`CaptureParts`](super::CaptureParts) creates
+/// parts, and has an example.
 ///
-/// Its packets, batches aside, are those that a [`CaptureSet`](super::CaptureSet) yields between two boundaries. Where
-/// that one would fail, the part fails: later parts count no more.
+/// Its packets are those that a [`CaptureSet`](super::CaptureSet) yields between two boundaries, in
+/// other batches. Where the set would fail, the part fails, and later parts do not count.
 #[derive(Debug)]
 pub struct CapturePart {
     plan: Arc<Plan>,
     begin: Boundary,
-    /// What begins here is the next part's.
+    /// Records that begin here belong to the next part.
     limit: Boundary,
     end: Option<Boundary>,
     current: Option<Capture>,
-    /// The file that is open, or the next one.
+    /// The open file, or the next one.
     file: usize,
     /// Bytes of the current file that count as read.
     taken_bytes: u64,
@@ -37,19 +37,19 @@ pub struct CapturePart {
     give_up: GiveUp,
 }
 
-/// What a part read of one file.
+/// What a part has read of one file.
 #[derive(Clone, Debug)]
 pub(super) struct PartFile {
     pub(super) file: usize,
     pub(super) read: FileRead,
-    /// The file has ended, or cannot be read any further.
+    /// The file has ended, or cannot be read further.
     pub(super) is_over: bool,
     pub(super) effects: Effects,
-    /// Times of its first packet and of its latest, where that is to be known and there are packets.
+    /// Times of its first and its latest packet, where the plan needs them and there are packets.
     pub(super) times: Option<(u64, u64)>,
 }
 
-/// What a part found, without its packets.
+/// The results of a part, without its packets.
 #[derive(Clone, Debug)]
 pub struct PartRead {
     pub(super) begin: Boundary,
@@ -59,12 +59,12 @@ pub struct PartRead {
 }
 
 impl PartRead {
-    /// Returns where the part began.
+    /// Returns the boundary at which the part began.
     pub fn begin(&self) -> &Boundary {
         &self.begin
     }
 
-    /// Returns where the part really ended; `None` where it was left before.
+    /// Returns the true end of the part, or `None` if it was stopped before.
     pub fn end(&self) -> Option<&Boundary> {
         self.end.as_ref()
     }
@@ -98,7 +98,7 @@ impl CapturePart {
             give_up: GiveUp::default(),
         };
         if part.begin.position() >= part.limit.position() {
-            // An earlier part has read what was this one's.
+            // An earlier part has read everything of this part.
             part.end = Some(part.begin.clone());
         } else {
             part.open_file()?;
@@ -106,17 +106,18 @@ impl CapturePart {
         Ok(part)
     }
 
-    /// Asks `stopped` before each batch: once it says so, the part ends where it is, and has no [`end`](Self::end).
+    /// Calls `stopped` before each batch. Once it returns `true`, the part ends there and has no
+    /// [`end`](Self::end).
     pub fn stop_when(&mut self, stopped: impl Fn() -> bool + Send + Sync + 'static) {
         self.give_up = GiveUp::when(stopped);
     }
 
-    /// Returns where the part begins.
+    /// Returns the boundary at which the part begins.
     pub fn begin(&self) -> &Boundary {
         &self.begin
     }
 
-    /// Returns where the part really ended, once it has: `None` before, and where it was stopped.
+    /// Returns the true end of the part once it has ended: `None` before, and if it was stopped.
     pub fn end(&self) -> Option<&Boundary> {
         self.end.as_ref()
     }
@@ -126,7 +127,7 @@ impl CapturePart {
         self.packets
     }
 
-    /// Returns what the part found, as far as it was read.
+    /// Returns the results of the part, as far as it was read.
     #[must_use]
     pub fn finish(mut self) -> PartRead {
         if let Some(capture) = self.current.take() {
@@ -160,7 +161,7 @@ impl CapturePart {
         Ok(())
     }
 
-    /// Notes what was read of the current file.
+    /// Records what was read of the current file.
     fn close(&mut self, capture: &Capture, is_over: bool) {
         self.files.push(PartFile {
             file: self.file,

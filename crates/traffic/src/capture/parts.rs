@@ -1,4 +1,5 @@
-//! A set of captures cut into consecutive parts, so that several threads read it at the same time.
+//! Divides a set of captures into consecutive parts, so that several threads can read it at the
+//! same time.
 //!
 //! ```text
 //!  files     |  a.pcap        |  b.pcapng            |  c.pcap.gz |
@@ -7,25 +8,28 @@
 //!                     assumed boundaries: where a record seems to begin
 //! ```
 //!
-//! Plain files are cut inside, compressed ones only between each other. Where a record begins in the middle of a file
-//! is not marked, so the [plan](CaptureParts::plan) assumes it, and each part says where it really
-//! [ended](super::PartRead::end). A part reads every record that begins before the next part's assumed begin; when it ends
-//! exactly there, in the state that the next part assumed, both have read what one reader would have read. Otherwise the
-//! next part is [read again](CaptureParts::unconfirmed) from where the one before it ended. So the result never depends
-//! on the assumptions, only the time does.
+//! Plain files may be cut inside, compressed files only between each other. The beginning of a
+//! record in the middle of a file is not marked, so the [plan](CaptureParts::plan) assumes it, and
+//! each part reports where it really [ended](super::PartRead::end). A part reads every record that
+//! begins before the next part's assumed beginning. If it ends exactly there, in the state that the
+//! next part assumed, both have read what one reader would have read. Otherwise the next part is
+//! [read again](CaptureParts::unconfirmed) from the end of the part before. So only the time
+//! depends on the assumptions, never the result.
 //!
 //! # The assumed state of pcapng
 //!
-//! How a packet block is read depends on the section and the interfaces before it. The plan assumes those described
-//! before the first packet of the file, which is right for nearly all files. Interfaces that begin later need no second
-//! reading, unless a later part has packets of them or describes more; nor do sections that begin in the middle, in the
-//! part where they begin. Parts behind are read again, all of them at the same time: the state that a part ends in says
-//! what the next ones should have assumed.
+//! How a packet block is read depends on the section and the interfaces before it. The plan assumes
+//! those described before the first packet of the file, which is right for nearly all files. A
+//! later interface needs no second reading, unless a later part has packets of it or describes more
+//! interfaces. A section that begins in the middle needs none in the part where it begins. All
+//! later parts are read again at the same time: the state at the end of a part tells what the next
+//! ones should have assumed.
 //!
 //! # Costs
 //!
-//! A cut costs the headers of some 128 KiB of records, a few pages. A part costs the memory of one [`Capture`], a
-//! boundary in pcapng 24 bytes for each interface of its section.
+//! A cut reads the headers of about 128 KiB of records, which are a few pages. A part takes the
+//! memory of one [`Capture`], and in pcapng a boundary takes 24 bytes for each interface of its
+//! section.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -33,47 +37,48 @@ use std::sync::Arc;
 use super::boundary::{Budget, FileHead};
 use super::error::CaptureError;
 use super::members::{Member, Members};
-use super::notice::Notice;
 use super::open::{Capture, Place};
-use super::overlap::{estimate, sort_by_first_time};
+use super::overlap::{Overlap, estimate, sort_by_first_time};
 use super::part::CapturePart;
-use super::set::{Input, SetOptions, SetOrder, SetProgress};
+use super::plan::{Boundary, Plan};
+use super::set_options::{Input, SetOptions, SetOrder};
+use super::set_progress::SetProgress;
 
-/// The most parts of a set: each takes a search, and its first file a descriptor.
+/// The most parts of a set. Each takes a search, and its first file takes a descriptor.
 const PARTS_MAX: usize = 1024;
 
-/// Why a set of captures is not read in parts.
+/// Why a set of captures cannot be read in parts.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NotCuttable {
-    /// Standard input or a named pipe: what comes later is not there yet.
-    #[error("{} is a pipe, which is read from front to back", path.display())]
+    /// Standard input or a named pipe, whose later bytes have not arrived.
+    #[error("{} is a pipe, which can only be read sequentially", path.display())]
     Pipe {
         /// The pipe, or `standard input`.
         path: PathBuf,
     },
-    /// The set is read several times, and each pass continues the one before.
+    /// The set is read several times, and each pass continues the previous one.
     #[error("the input is read several times, each pass behind the one before")]
     Passes,
     /// The set is one compressed file.
-    #[error("{} is compressed, and is unpacked from front to back", path.display())]
+    #[error("{} is compressed, and can only be unpacked sequentially", path.display())]
     Compressed {
         /// The file.
         path: PathBuf,
     },
     /// The set is one file that is not mapped.
-    #[error("{} is not mapped, and is read from front to back", path.display())]
+    #[error("{} is not mapped, and can only be read sequentially", path.display())]
     NotMapped {
         /// The file.
         path: PathBuf,
     },
-    /// Files overlap in time and are to be [merged](SetOrder::ByTime).
+    /// Files overlap in time and must be [merged](SetOrder::ByTime).
     #[error("{files} files overlap in time, and are merged by one reader")]
     Overlapping {
-        /// The files that overlap another, as far as their first and last packets tell.
+        /// The files that overlap another, by their first and last packets.
         files: usize,
     },
-    /// No record was found to begin in the middle.
+    /// The search found no beginning of a record in the middle.
     #[error("{} has no place to be cut: it is too short, or its records are too long or unusual", path.display())]
     NoBoundary {
         /// The file, the largest of several.
@@ -85,48 +90,16 @@ pub enum NotCuttable {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PlanError {
-    /// It cannot be read at all, as [`CaptureSet::open`](super::CaptureSet::open) says too.
+    /// It cannot be read at all; [`CaptureSet::open`](super::CaptureSet::open) returns the same
+    /// error.
     #[error(transparent)]
     Capture(#[from] CaptureError),
-    /// It has to be read by one reader, a [`CaptureSet`](super::CaptureSet).
+    /// One reader must read it: a [`CaptureSet`](super::CaptureSet).
     #[error(transparent)]
     NotCuttable(#[from] NotCuttable),
 }
 
-/// A place in a set of captures where one part ends and the next begins, with what reading depends on there.
-#[derive(Clone, Debug)]
-pub struct Boundary {
-    file: usize,
-    /// `None` where the file begins.
-    pub(super) place: Option<Place>,
-}
-
-impl Boundary {
-    pub(super) fn start_of(file: usize) -> Self {
-        Self { file, place: None }
-    }
-
-    pub(super) fn inside(file: usize, place: Place) -> Self {
-        Self { file, place: Some(place) }
-    }
-
-    /// Returns the index of the file in the set. At the end of the set it is the number of files.
-    pub fn file(&self) -> usize {
-        self.file
-    }
-
-    /// Returns the bytes before it in the file.
-    pub fn offset(&self) -> u64 {
-        self.place.as_ref().map_or(0, |place| place.offset)
-    }
-
-    /// Returns what boundaries are ordered by.
-    pub(super) fn position(&self) -> (usize, u64) {
-        (self.file, self.offset())
-    }
-}
-
-/// A set of captures, cut into parts.
+/// A set of captures, divided into parts.
 ///
 /// # Examples
 ///
@@ -139,7 +112,8 @@ impl Boundary {
 /// # use flowloom_traffic::write::{PcapOptions, PcapWriter};
 /// # let directory = tempfile::tempdir()?;
 /// # let path = directory.path().join("campus.pcap");
-/// # let (mut campus, mut frame) = (Sample::named("campus").expect("a sample").generator(), Vec::new());
+/// # let mut campus = Sample::named("campus").expect("a sample").generator();
+/// # let mut frame = Vec::new();
 /// # let mut writer = PcapWriter::new(std::fs::File::create(&path)?, PcapOptions::default())?;
 /// # while let Some(meta) = campus.next_into(&mut frame) {
 /// #     writer.write(meta.time_ns, meta.wire_bytes, &frame)?;
@@ -156,16 +130,18 @@ impl Boundary {
 ///
 /// let plan = CaptureParts::plan(&[Input::Path(path.into())], SetOptions::default(), 4)?;
 /// let mut reads = std::thread::scope(|scope| {
-///     let parts: Vec<CapturePart> = (0..plan.len()).map(|k| plan.open(k)).collect::<Result<_, _>>()?;
+///     let parts = (0..plan.len()).map(|k| plan.open(k));
+///     let parts: Vec<CapturePart> = parts.collect::<Result<_, _>>()?;
 ///     let threads: Vec<_> = parts.into_iter().map(|part| scope.spawn(|| read(part))).collect();
-///     Ok::<_, Box<dyn std::error::Error>>(threads.into_iter().map(|thread| thread.join().unwrap()).collect::<Vec<_>>())
+///     let reads = threads.into_iter().map(|thread| thread.join().unwrap());
+///     Ok::<_, Box<dyn std::error::Error>>(reads.collect::<Vec<_>>())
 /// })?;
 /// loop {
 ///     let again = plan.unconfirmed(&reads);
 ///     if again.is_empty() {
 ///         break;
 ///     }
-///     // What these parts found counts no more.
+///     // The earlier results of these parts do not count.
 ///     for (k, begin) in again {
 ///         reads[k] = read(plan.open_at(k, begin)?);
 ///     }
@@ -180,53 +156,54 @@ pub struct CaptureParts {
     plan: Arc<Plan>,
 }
 
-/// What all parts of a set share.
-#[derive(Debug)]
-pub(super) struct Plan {
-    /// The files. Those that are cut inside are mapped.
-    pub(super) files: Vec<Member>,
-    pub(super) options: SetOptions,
-    /// There are several files, which must not overlap in time.
-    pub(super) is_by_time: bool,
-    pub(super) notices: Vec<Notice>,
-    /// Where each part is assumed to begin.
-    pub(super) begins: Vec<Boundary>,
-    pub(super) progress: Arc<SetProgress>,
-}
-
-impl Plan {
-    /// Returns where the part behind `part` is assumed to begin: `part` reads what begins before.
-    pub(super) fn limit(&self, part: usize) -> Boundary {
-        self.begins.get(part + 1).cloned().unwrap_or_else(|| Boundary::start_of(self.files.len()))
-    }
-}
-
 impl CaptureParts {
-    /// Cuts a set of captures into at most `parts` consecutive parts of about as many bytes each, and at most 1024.
+    /// Estimates how the files of a set overlap in time, from their first packets and their last 64
+    /// KiB.
     ///
-    /// The files are those of [`CaptureSet::open`](super::CaptureSet::open), in the same order. There are fewer parts
-    /// where no record seems to begin near a cut.
-    ///
-    /// To be read [by time](SetOrder::ByTime), files that do not overlap are read one behind the other, in the order of their
-    /// first times. Whether they overlap is [estimated](Self::overlap) now; that they did not, is to be asked
-    /// of [`SetSummary::overlapped`](super::SetSummary::overlapped) at the end.
+    /// If times go back inside a file, the estimate may be wrong.
+    /// [`SetSummary::overlapped`](super::SetSummary::overlapped) and
+    /// [`CaptureSet::overlapped`](super::CaptureSet::overlapped) are exact after the run. Pipes
+    /// count as unknown.
     ///
     /// # Errors
     ///
-    /// [`PlanError::Capture`] for inputs that cannot be read; [`PlanError::NotCuttable`] where more than one part was
-    /// asked for and there would be one.
+    /// Same as [`CaptureSet::open`](super::CaptureSet::open).
+    pub fn overlap(inputs: &[Input], options: SetOptions) -> Result<Overlap, CaptureError> {
+        let options = SetOptions { order: SetOrder::ByTime, ..options };
+        let mut members = Members::of(inputs, options)?.list;
+        sort_by_first_time(&mut members);
+        estimate(&members, options.capture)
+    }
+
+    /// Divides a set of captures into at most `parts` consecutive parts of about equal bytes, and
+    /// at most 1024.
+    ///
+    /// The files are those of [`CaptureSet::open`](super::CaptureSet::open), in the same order.
+    /// There are fewer parts if no record seems to begin near a cut.
+    ///
+    /// [By time](SetOrder::ByTime), files that do not overlap are read one after another, in the
+    /// order of their first times. The plan [estimates](Self::overlap) whether they overlap. Call
+    /// [`SetSummary::overlapped`](super::SetSummary::overlapped) at the end to confirm that they
+    /// did not.
+    ///
+    /// # Errors
+    ///
+    /// [`PlanError::Capture`] for inputs that cannot be read; [`PlanError::NotCuttable`] if `parts`
+    /// is more than one and the set cannot be divided.
     pub fn plan(inputs: &[Input], options: SetOptions, parts: usize) -> Result<Self, PlanError> {
         Self::of_cuts(inputs, options, Cuts::Equal(parts))
     }
 
-    /// Cuts a set of captures near given offsets: at each, or at the first record found behind it, a part begins.
+    /// Divides a set of captures near given offsets: a part begins at each offset, or at the first
+    /// record after it.
     ///
-    /// Offsets count the bytes of all files in reading order, and may be in any order. Those that lead to the same record
-    /// make one cut; those behind the last record, or behind the first 1023, make none.
+    /// Offsets count the bytes of all files in reading order, and may be in any order. Several
+    /// offsets that lead to the same record make one cut. Offsets after the last record, and cuts
+    /// after the first 1023, have no effect.
     ///
     /// # Errors
     ///
-    /// As [`plan`](Self::plan).
+    /// Same as [`plan`](Self::plan).
     ///
     /// # Examples
     ///
@@ -240,8 +217,9 @@ impl CaptureParts {
     /// #     writer.write(second * 1_000_000_000, 60, &[0; 60])?;
     /// # }
     /// # writer.finish()?;
-    /// // Behind a header of 24 bytes are records of 76.
-    /// let plan = CaptureParts::plan_at(&[Input::Path(path)], SetOptions::default(), &[100, 150, 170])?;
+    /// // Records of 76 bytes follow a header of 24 bytes.
+    /// let (inputs, options) = ([Input::Path(path)], SetOptions::default());
+    /// let plan = CaptureParts::plan_at(&inputs, options, &[100, 150, 170])?;
     /// assert_eq!((plan.len(), plan.begin(1).offset(), plan.begin(2).offset()), (3, 100, 176));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -278,22 +256,22 @@ impl CaptureParts {
         Ok(Self { plan: Arc::new(Plan { files, options, is_by_time, notices, begins, progress }) })
     }
 
-    /// Returns how many parts there are, one at least.
+    /// Returns the number of parts, at least one.
     #[expect(clippy::len_without_is_empty, reason = "there is always a part")]
     pub fn len(&self) -> usize {
         self.plan.begins.len()
     }
 
-    /// Returns where a part is assumed to begin.
+    /// Returns the assumed beginning of a part.
     ///
     /// # Panics
     ///
-    /// Where there is no part of this index.
+    /// If there is no part with this index.
     pub fn begin(&self, part: usize) -> &Boundary {
         &self.plan.begins[part]
     }
 
-    /// Opens a part where it is assumed to begin.
+    /// Opens a part at its assumed beginning.
     ///
     /// # Errors
     ///
@@ -301,22 +279,22 @@ impl CaptureParts {
     ///
     /// # Panics
     ///
-    /// Where there is no part of this index.
+    /// If there is no part with this index.
     pub fn open(&self, part: usize) -> Result<CapturePart, CaptureError> {
         let progress = Some(Arc::clone(&self.plan.progress));
         CapturePart::new(Arc::clone(&self.plan), part, self.plan.begins[part].clone(), progress)
     }
 
-    /// Opens a part at a boundary that [`unconfirmed`](Self::unconfirmed) gave, to read it again. Its bytes do not count as
-    /// [progress](Self::progress) once more.
+    /// Opens a part again at a boundary that [`unconfirmed`](Self::unconfirmed) returned. Its bytes
+    /// do not count as [progress](Self::progress) again.
     ///
     /// # Errors
     ///
-    /// As [`open`](Self::open).
+    /// Same as [`open`](Self::open).
     ///
     /// # Panics
     ///
-    /// As [`open`](Self::open), and where the boundary is of another plan.
+    /// Same as [`open`](Self::open), and if the boundary belongs to another plan.
     pub fn open_at(&self, part: usize, begin: Boundary) -> Result<CapturePart, CaptureError> {
         assert!(part < self.len(), "part {part} of {}", self.len());
         let file = self.plan.files.get(begin.file());
@@ -325,7 +303,7 @@ impl CaptureParts {
         CapturePart::new(Arc::clone(&self.plan), part, begin, None)
     }
 
-    /// Returns the counters that a progress bar reads.
+    /// Returns the counters for a progress bar.
     pub fn progress(&self) -> Arc<SetProgress> {
         Arc::clone(&self.plan.progress)
     }
@@ -335,7 +313,7 @@ impl CaptureParts {
         self.plan.files.iter().map(Member::path)
     }
 
-    /// Returns how many bytes the set has on disk, as a bound for sizing tables.
+    /// Returns the bytes of the set on disk, an upper bound for sizing tables.
     pub fn bytes_on_disk(&self) -> u64 {
         self.plan.files.iter().filter_map(|file| file.bytes).sum()
     }
@@ -345,17 +323,17 @@ impl CaptureParts {
     }
 }
 
-/// Where a set is to be cut.
+/// Where to cut a set.
 #[derive(Clone, Copy, Debug)]
 enum Cuts<'a> {
-    /// Into this many parts of about as many bytes each.
+    /// Into this many parts of about equal bytes.
     Equal(usize),
     /// Near these offsets.
     Near(&'a [u64]),
 }
 
 impl Cuts<'_> {
-    /// Returns the offsets to cut a set of `total` bytes at, ascending.
+    /// Returns the offsets at which to cut a set of `total` bytes, in ascending order.
     fn offsets(self, total: u64) -> Vec<u64> {
         let mut offsets: Vec<u64> = match self {
             Self::Equal(parts) => {
@@ -372,15 +350,15 @@ impl Cuts<'_> {
     }
 }
 
-/// What is kept from one search to the next.
+/// What the planner keeps from one search to the next.
 #[derive(Debug, Default)]
 struct Search {
-    /// The beginning of the file that was searched last, and its index.
+    /// The beginning of the file that was searched last, and the file's index.
     head: Option<(usize, FileHead)>,
     budget: Budget,
 }
 
-/// Returns where parts begin. Files that are cut inside are mapped.
+/// Returns the beginnings of the parts. Files that are cut inside are mapped.
 fn cut(files: &mut [Member], options: SetOptions, cuts: Cuts<'_>) -> Result<Vec<Boundary>, CaptureError> {
     let bytes_of = |file: &Member| file.bytes.unwrap_or(0);
     let total: u64 = files.iter().map(bytes_of).sum();
@@ -410,7 +388,7 @@ fn cut(files: &mut [Member], options: SetOptions, cuts: Cuts<'_>) -> Result<Vec<
     Ok(begins)
 }
 
-/// Returns where a record seems to begin at `offset` of a file or behind it, if it is one that can be cut.
+/// Returns the offset at or after `offset` where a record seems to begin, if the file can be cut.
 fn place_from(
     member: &mut Member,
     file: usize,
@@ -434,7 +412,7 @@ fn place_from(
     let (Some((_, head)), Ok(from)) = (head, usize::try_from(offset)) else { return Ok(None) };
     Ok(head
         .record_from(bytes, from, budget)
-        // In front of the first record is the beginning of the file.
+        // Before the first record lies the beginning of the file.
         .filter(|at| *at > head.first())
         .map(|at| Place { offset: at as u64, state: head.state_at(bytes, at) }))
 }

@@ -1,4 +1,5 @@
-//! Pipes that may say nothing for hours: whoever waits for one looks up now and then whether it is still to wait.
+//! Reads pipes that may be silent for hours. A thread that waits for a pipe checks at times whether
+//! it must go on waiting.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read};
@@ -20,14 +21,14 @@ use rustix::fs::OFlags;
 #[cfg(not(any(unix, windows)))]
 compile_error!("flowloom-traffic reads files and pipes of Unix and Windows");
 
-/// How long a silent pipe is waited for at a time.
+/// The longest single wait for a silent pipe.
 #[cfg(unix)]
 const LOOK_UP: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
-/// How long for somebody who has other things to do meanwhile.
+/// The wait of a caller that has other work meanwhile.
 #[cfg(unix)]
 const MOMENT: Timespec = Timespec { tv_sec: 0, tv_nsec: 1_000_000 };
 
-/// Says whether to wait no longer.
+/// Returns whether to stop waiting.
 #[derive(Clone, Default)]
 pub(super) struct GiveUp(Option<Arc<dyn Fn() -> bool + Send + Sync>>);
 
@@ -47,7 +48,7 @@ impl GiveUp {
     }
 }
 
-/// Opens a file; a named pipe without waiting for its other end.
+/// Opens a file. It opens a named pipe without waiting for its other end.
 pub(super) fn open(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.read(true);
@@ -58,9 +59,9 @@ pub(super) fn open(path: &Path) -> io::Result<File> {
     options.open(path)
 }
 
-/// A pipe, a terminal, a socket or a file, which ends when it is not to be waited for any longer.
+/// A pipe, a terminal, a socket or a file, which ends when its owner stops waiting for it.
 ///
-/// On Windows whether to wait is asked before each read only: one that nothing comes from is waited for.
+/// On Windows, the stop is checked before each read only, so a silent pipe blocks.
 ///
 /// ```
 /// use std::io::Read;
@@ -75,7 +76,7 @@ pub(super) fn open(path: &Path) -> io::Result<File> {
 pub struct Patient {
     file: File,
     give_up: GiveUp,
-    /// Whoever reads asks again: nothing for a moment is [`io::ErrorKind::WouldBlock`].
+    /// The caller asks again: a silent pipe returns [`io::ErrorKind::WouldBlock`].
     asks_again: Arc<AtomicBool>,
 }
 
@@ -84,27 +85,28 @@ impl Patient {
         Self { file, give_up, asks_again: Arc::default() }
     }
 
-    /// Opens a file. A named pipe is opened at once, and not only when somebody opens its other end.
+    /// Opens a file. It opens a named pipe at once, without waiting for its other end.
     ///
-    /// `stopped` is asked some twenty times a second while nothing comes: once it says so, the file has ended where it is.
+    /// It calls `stopped` about twenty times a second while nothing arrives. Once that returns
+    /// `true`, the file ends there.
     ///
     /// # Errors
     ///
-    /// Why the file cannot be opened.
+    /// The error of opening the file.
     pub fn open(path: &Path, stopped: impl Fn() -> bool + Send + Sync + 'static) -> io::Result<Self> {
         Ok(Self::new(open(path)?, GiveUp::when(stopped)))
     }
 
-    /// Returns standard input; `stopped` as in [`Patient::open`].
+    /// Returns standard input. `stopped` acts as in [`Patient::open`].
     ///
     /// # Errors
     ///
-    /// Where it is closed.
+    /// When standard input is closed.
     pub fn stdin(stopped: impl Fn() -> bool + Send + Sync + 'static) -> io::Result<Self> {
         Self::stdin_until(GiveUp::when(stopped))
     }
 
-    /// Returns standard input, without the buffer that the standard library puts before it: nobody could ask that one.
+    /// Returns standard input without the buffer of the standard library, which cannot be polled.
     pub(super) fn stdin_until(give_up: GiveUp) -> io::Result<Self> {
         #[cfg(unix)]
         let stdin = io::stdin().as_fd().try_clone_to_owned()?;
@@ -113,30 +115,31 @@ impl Patient {
         Ok(Self::new(File::from(stdin), give_up))
     }
 
-    /// Says whether it is a regular file, which is never silent.
+    /// Returns whether it is a regular file, which is never silent.
     pub(super) fn is_file(&self) -> bool {
         self.file.metadata().is_ok_and(|metadata| metadata.is_file())
     }
 
-    /// Returns what says, once it is set, that whoever reads will ask again: then a pipe that is silent is no longer waited for.
+    /// Returns a flag for a caller that asks again. Once the flag is set, a silent pipe returns
+    /// instead of waiting.
     pub(super) fn asks_again(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.asks_again)
     }
 
-    /// Waits until there is something to be read, or to be known; says whether there may be.
+    /// Waits for bytes, an error or the end. Returns whether there may be any of these.
     #[cfg(unix)]
     fn wait(&self) -> io::Result<bool> {
-        // Relaxed: it is set by whoever reads.
+        // Relaxed: the reading thread itself sets the flag.
         let asks_again = self.asks_again.load(Ordering::Relaxed);
         let look_up = if asks_again { Some(&MOMENT) } else { self.give_up.0.as_ref().map(|_| &LOOK_UP) };
         loop {
-            // A named pipe that nobody has opened for writing yet would be read as one that has ended.
+            // A named pipe without a writer so far would read as ended.
             let mut pipe = [PollFd::new(&self.file, PollFlags::IN)];
             match poll(&mut pipe, look_up) {
                 Ok(0) if self.give_up.is_stopped() => return Ok(false),
                 Ok(0) if asks_again => return Err(io::ErrorKind::WouldBlock.into()),
                 Ok(0) | Err(rustix::io::Errno::INTR) => {}
-                // What cannot be polled is read: it says itself what is wrong.
+                // If the file cannot be polled, read it: the read returns the error.
                 Ok(_) | Err(_) => return Ok(true),
             }
         }
@@ -155,7 +158,7 @@ impl Read for Patient {
                 return Ok(0);
             }
             match self.file.read(buffer) {
-                // Somebody else was quicker.
+                // Another reader was faster.
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 read => return read,
             }
@@ -172,12 +175,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_silent_pipe_ends_when_told_and_not_before_what_it_holds() {
+    fn a_silent_pipe_ends_when_stopped_and_after_the_bytes_it_holds() {
         let (reader, mut writer) = io::pipe().unwrap();
-        let told = Arc::new(AtomicBool::new(true));
+        let stopped = Arc::new(AtomicBool::new(true));
         let give_up = GiveUp::when({
-            let told = Arc::clone(&told);
-            move || told.load(Ordering::Relaxed)
+            let stopped = Arc::clone(&stopped);
+            move || stopped.load(Ordering::Relaxed)
         });
         let file = File::from(std::os::fd::OwnedFd::from(reader));
         let mut patient = Patient::new(file, give_up);
@@ -187,18 +190,18 @@ mod tests {
         let begun = Instant::now();
         assert_eq!(patient.read(&mut buffer).unwrap(), 0);
         assert!(begun.elapsed() < Duration::from_secs(20));
-        told.store(false, Ordering::Relaxed);
+        stopped.store(false, Ordering::Relaxed);
         let writes = std::thread::spawn(move || {
             std::thread::sleep(Duration::from_millis(120));
             writer.write_all(b"late").unwrap();
         });
-        assert_eq!(patient.read(&mut buffer).unwrap(), 4, "who was not told waits");
+        assert_eq!(patient.read(&mut buffer).unwrap(), 4, "the read waits without a stop");
         writes.join().unwrap();
         assert_eq!(patient.read(&mut buffer).unwrap(), 0, "the other end is closed");
     }
 
     #[test]
-    fn whoever_asks_again_is_told_that_a_pipe_is_silent() {
+    fn a_caller_that_asks_again_learns_that_a_pipe_is_silent() {
         let (reader, mut writer) = io::pipe().unwrap();
         let file = File::from(std::os::fd::OwnedFd::from(reader));
         let mut patient = Patient::new(file, GiveUp::default());
@@ -228,10 +231,10 @@ mod tests {
         let path = folder.path().join("fifo");
         let mode = rustix::fs::Mode::from_raw_mode(0o600);
         rustix::fs::mkfifoat(rustix::fs::CWD, &path, mode).unwrap();
-        let mut told = Patient::new(open(&path).unwrap(), GiveUp::when(|| true));
-        assert_eq!(told.read(&mut [0; 16]).unwrap(), 0, "nobody writes, and nobody is to be waited for");
-        let mut told = Patient::open(&path, || true).unwrap();
-        assert_eq!(told.read(&mut [0; 16]).unwrap(), 0, "nor from outside");
+        let mut stopped = Patient::new(open(&path).unwrap(), GiveUp::when(|| true));
+        assert_eq!(stopped.read(&mut [0; 16]).unwrap(), 0, "no writer, and no wait after a stop");
+        let mut stopped = Patient::open(&path, || true).unwrap();
+        assert_eq!(stopped.read(&mut [0; 16]).unwrap(), 0, "nor from outside");
         for give_up in [GiveUp::default(), GiveUp::when(|| false)] {
             let mut patient = Patient::new(open(&path).unwrap(), give_up);
             let writes = std::thread::spawn({

@@ -1,107 +1,27 @@
-//! Classic records: a file header, then a header of 16 bytes (24 in the modified variant) before each packet.
+//! Classic records: a file header, then a header of 16 bytes (24 in the modified variant) before
+//! each packet.
 
 use flowloom_packet::{BATCH_PACKETS, LinkType, RawPacket};
 use pcap_parser::{LegacyPcapBlock, PcapError, parse_pcap_frame, parse_pcap_frame_be, parse_pcap_header};
 
 use super::RECORD_BYTES_MAX;
+use super::ahead::Ahead;
 use super::format::Format;
 use super::links::Links;
+use super::pcap_state::{Lengths, PcapState, RECORD_HEADER_BYTES, RecordHeader};
+use super::stop::{Stop, other_format};
 use super::variant;
-use super::walk::{Ahead, Stop, other_format};
 
 /// Bytes of the file header.
 pub(super) const FILE_HEADER_BYTES: usize = 24;
-/// Bytes of a record's header.
-const RECORD_HEADER_BYTES: usize = 16;
 /// Bytes that the modified variant puts between a record's header and its packet.
 const MODIFIED_EXTRA_BYTES: usize = 8;
 
-/// What stands in a place of a batch before a record is read.
+/// The value of a batch slot before a record is read.
 const NO_PACKET: RawPacket =
     RawPacket { position: 0, captured_bytes: 0, wire_bytes: 0, time_ns: 0, link: LinkType::NULL };
 
 type ParseError<'a> = pcap_parser::nom::Err<PcapError<&'a [u8]>>;
-
-/// Which of a record's two lengths comes first, the captured one or the one on the wire: it was the other one once.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Lengths {
-    CapturedFirst,
-    WireFirst,
-    /// As it was written by both: what was captured is the lesser one.
-    Unknown,
-}
-
-impl Lengths {
-    /// Returns the order in files of this version.
-    fn of_version(major: u16, minor: u16) -> Result<Self, String> {
-        match (major, minor) {
-            // DG/UX wrote 543 for its own.
-            (2, ..3) | (543, _) => Ok(Self::WireFirst),
-            (2, 3) => Ok(Self::Unknown),
-            (2, _) => Ok(Self::CapturedFirst),
-            _ => Err(format!("pcap version {major}.{minor}: only version 2 is known")),
-        }
-    }
-
-    /// Returns what was captured and what was on the wire.
-    fn order(self, first: u32, second: u32) -> (u32, u32) {
-        match self {
-            Self::CapturedFirst => (first, second),
-            Self::WireFirst => (second, first),
-            Self::Unknown => (first.min(second), first.max(second)),
-        }
-    }
-}
-
-/// What a file header says of the records behind it: all that reading them depends on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct PcapState {
-    link: LinkType,
-    big_endian: bool,
-    extra_bytes: usize,
-    lengths: Lengths,
-    ns_per_unit: u64,
-    snaplen: u32,
-}
-
-/// The header of one record.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct RecordHeader {
-    pub(super) seconds: u32,
-    /// Microseconds or nanoseconds, as the file header says.
-    pub(super) fraction: u32,
-    pub(super) captured: u32,
-    pub(super) wire: u32,
-}
-
-impl PcapState {
-    /// Bytes before the packet of each record.
-    pub(super) fn header_bytes(&self) -> usize {
-        RECORD_HEADER_BYTES + self.extra_bytes
-    }
-
-    /// Returns the most packet bytes that a record should have, 0 where the file does not say.
-    pub(super) fn snaplen(&self) -> u32 {
-        self.snaplen
-    }
-
-    /// Returns how many units of time make a second.
-    pub(super) fn units_per_second(&self) -> u64 {
-        1_000_000_000 / self.ns_per_unit
-    }
-
-    /// Reads the header of the record at the start of `rest`, if it is all there.
-    pub(super) fn header(&self, rest: &[u8]) -> Option<RecordHeader> {
-        let header = rest.first_chunk::<RECORD_HEADER_BYTES>()?;
-        let (captured, wire) = self.lengths.order(self.word(header, 8), self.word(header, 12));
-        Some(RecordHeader { seconds: self.word(header, 0), fraction: self.word(header, 4), captured, wire })
-    }
-
-    fn word(&self, header: &[u8; RECORD_HEADER_BYTES], at: usize) -> u32 {
-        let bytes = [header[at], header[at + 1], header[at + 2], header[at + 3]];
-        if self.big_endian { u32::from_be_bytes(bytes) } else { u32::from_le_bytes(bytes) }
-    }
-}
 
 /// The state of a walk through a classic file.
 #[derive(Debug)]
@@ -109,7 +29,7 @@ pub(super) struct PcapWalk {
     /// Link types so far.
     links: Links,
     state: PcapState,
-    /// The records have been asked whether their headers are as long as the magic number says.
+    /// Whether the records confirmed the header length of the magic number.
     is_asked: bool,
 }
 
@@ -124,13 +44,15 @@ impl PcapWalk {
             format!("a pcap header has {FILE_HEADER_BYTES} bytes, only {} are here", bytes.len())
         })?;
         if big_endian {
-            // The parser does not know the modified variant in this byte order; the fields are the same.
+            // The parser does not know the modified variant in this byte order; the fields are the
+            // same.
             header[..4].copy_from_slice(&0xA1B2_C3D4_u32.to_be_bytes());
         }
         let (_, header) =
             parse_pcap_header(&header).map_err(|error| format!("broken pcap header: {error:?}"))?;
         let lengths = Lengths::of_version(header.version_major, header.version_minor)?;
-        // The upper half of the field holds the length of a frame check sequence, not the link type.
+        // The upper half of the field holds the length of a frame check sequence, not the link
+        // type.
         let link = LinkType(u16::try_from(header.network.0 & 0xFFFF).unwrap_or(u16::MAX));
         let mut links = Links::default();
         links.add(link);
@@ -147,12 +69,13 @@ impl PcapWalk {
         Ok((walk, FILE_HEADER_BYTES))
     }
 
-    /// Goes on where another walk was. It has named the link type of the records that come next.
+    /// Continues from the state of another walk, which has recorded the link type of the next
+    /// records.
     pub(super) fn resume(state: PcapState) -> Self {
         Self { links: Links::default(), state, is_asked: true }
     }
 
-    /// Asks the first records how long their headers are, once two of them may be there.
+    /// Derives the header length from the first records, once two of them may be there.
     fn ask(&mut self, records: &[u8]) {
         if let Some(extra_bytes) = variant::extra_bytes(&self.state, self.state.extra_bytes, records) {
             self.is_asked = true;
@@ -164,7 +87,8 @@ impl PcapWalk {
         self.state
     }
 
-    /// Goes on with another capture, whose file header `bytes` begin with; returns the offset of its first record.
+    /// Continues with another capture, whose file header begins `bytes`. Returns the offset of its
+    /// first record.
     pub(super) fn join(&mut self, bytes: &[u8]) -> Result<usize, String> {
         let Some(Format::Pcap { big_endian, nanoseconds, modified }) = Format::of(bytes) else {
             return Err(String::from("no header of another pcap capture"));
@@ -172,7 +96,8 @@ impl PcapWalk {
         let (mut walk, start) = Self::begin(bytes, big_endian, nanoseconds, modified)?;
         walk.links = std::mem::take(&mut self.links);
         walk.links.add(walk.state.link);
-        // Only the first capture of a file is asked: parts of a file do not begin with the others.
+        // Only the first capture of a file is checked: parts of a file do not begin with the
+        // others.
         walk.state.extra_bytes = if modified { MODIFIED_EXTRA_BYTES } else { 0 };
         walk.is_asked = true;
         *self = walk;
@@ -192,7 +117,7 @@ impl PcapWalk {
         }
         loop {
             at = self.usual_records(bytes, at, ahead, out);
-            // Behind a record that was read no other length is possible.
+            // After a valid record no other length is possible.
             self.is_asked |= at > from;
             if out.len() == BATCH_PACKETS {
                 return (at, Stop::Full);
@@ -212,7 +137,7 @@ impl PcapWalk {
         self.state.header_bytes()
     }
 
-    /// Appends the records from offset `from` on, up to the first that is not usual; returns its offset.
+    /// Appends the records from offset `from` on, up to the first unusual one. Returns its offset.
     fn usual_records(
         &self,
         bytes: &[u8],
@@ -242,8 +167,8 @@ impl PcapWalk {
     ) -> usize {
         let header_bytes = self.header_bytes();
         let (link, ns_per_unit) = (self.state.link, self.state.ns_per_unit);
-        // Places for a whole batch, and all that changes with a record in registers: where the next record begins is what
-        // everything waits for.
+        // Use slots for a whole batch, and keep the changing state in registers: everything waits
+        // for the offset of the next record.
         let before = out.len();
         out.resize(BATCH_PACKETS, NO_PACKET);
         let (mut at, mut lines) = (from, *ahead);
@@ -262,7 +187,8 @@ impl PcapWalk {
                         link,
                     };
                     left -= 1;
-                    // As stated, not as found, though they are the same: it is known sooner.
+                    // Use the stated length, not the checked one, though they are equal: it is
+                    // known sooner.
                     at += header_bytes + frame.caplen as usize;
                     lines.reach(bytes, at);
                 }
@@ -274,8 +200,9 @@ impl PcapWalk {
         at
     }
 
-    /// Returns the packet at the start of `rest`, which is empty, or says why there is none: its record is not all there, its
-    /// length cannot be true, or it is the header of another capture.
+    /// Returns the packet at the start of `rest`, which is not empty. Otherwise returns why there
+    /// is none: its record is incomplete, its length is invalid, or the header of another capture
+    /// begins here.
     #[cold]
     fn unusual_record(&self, rest: &[u8]) -> Result<RawPacket, Stop> {
         let header_bytes = self.header_bytes();
@@ -304,12 +231,12 @@ impl PcapWalk {
         Ok(RawPacket { time_ns, wire_bytes, link: self.state.link, ..NO_PACKET })
     }
 
-    /// Reads a record whatever the variant: the usual header, perhaps eight more bytes, then the packet.
+    /// Reads a record of any variant: the usual header, perhaps eight more bytes, then the packet.
     fn frame<'a>(&self, rest: &'a [u8]) -> Result<LegacyPcapBlock<'a>, ParseError<'a>> {
         let incomplete = || pcap_parser::nom::Err::Incomplete(pcap_parser::nom::Needed::Unknown);
         let RecordHeader { seconds, fraction, captured, wire } =
             self.state.header(rest).ok_or_else(incomplete)?;
-        // The stated length may be longer than the address space of a machine of 32 bits.
+        // The stated length may exceed the address space of a 32-bit machine.
         let data = rest.get(self.header_bytes()..).and_then(|data| data.get(..captured as usize));
         let data = data.ok_or_else(incomplete)?;
         Ok(LegacyPcapBlock { ts_sec: seconds, ts_usec: fraction, caplen: captured, origlen: wire, data })
@@ -320,7 +247,8 @@ impl PcapWalk {
     }
 }
 
-/// Says whether a record's header is the beginning of a file's: a record of no bytes at a most unlikely time.
+/// Returns whether a record's header is the beginning of a file: a record without bytes at a very
+/// unlikely time.
 fn is_file_header(header: &[u8; RECORD_HEADER_BYTES]) -> bool {
     let version = match Format::of(header) {
         Some(Format::Pcap { big_endian: true, .. }) => [0, 2, 0, 4],
@@ -340,7 +268,8 @@ fn too_long(captured: usize) -> Stop {
 mod tests {
     use super::*;
 
-    /// Returns a capture of this version with one packet of three bytes, of five on the wire, and where its record begins.
+    /// Returns a capture of this version with one packet of three bytes (five on the wire), and the
+    /// offset of its record.
     fn capture(big_endian: bool, modified: bool, version: [u16; 2], lengths: [u32; 2]) -> (Vec<u8>, usize) {
         let half = |value: u16| if big_endian { value.to_be_bytes() } else { value.to_le_bytes() };
         let word = |value: u32| if big_endian { value.to_be_bytes() } else { value.to_le_bytes() };

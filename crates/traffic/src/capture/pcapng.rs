@@ -1,7 +1,8 @@
-//! Blocks: sections with a byte order of their own, interfaces with a link type and a clock of their own.
+//! Blocks: sections with their own byte order, and interfaces with their own link type and clock.
 //!
-//! Packet blocks are read here field by field: the library's parser would collect a block's options in a vector,
-//! an allocation per packet. Section headers and interface descriptions, which come once, go through it.
+//! This module reads packet blocks field by field: the library's parser would collect a block's
+//! options in a vector, which allocates per packet. It parses section headers and interface
+//! descriptions, which come once.
 
 use std::ops::Range;
 
@@ -12,9 +13,10 @@ use pcap_parser::pcapng::{
 };
 
 use super::RECORD_BYTES_MAX;
+use super::ahead::Ahead;
 use super::format::Format;
 use super::links::Links;
-use super::walk::{Ahead, Stop, other_format};
+use super::stop::{Stop, other_format};
 
 const SECTION_HEADER: u32 = 0x0A0D_0D0A;
 const INTERFACE_DESCRIPTION: u32 = 1;
@@ -25,14 +27,14 @@ const ENHANCED_PACKET: u32 = 6;
 /// Bytes of a block without a body.
 pub(super) const BLOCK_BYTES_MIN: usize = 12;
 
-/// The resolution of a clock of which nothing is said: a negative power of ten.
+/// The default resolution of a clock: a negative power of ten.
 const MICROSECONDS: u8 = 6;
 
-/// The most interfaces a section may declare: more is an attack on memory.
+/// The most interfaces of a section. More would be an attack on memory.
 const INTERFACES_MAX: usize = 1 << 16;
 
-/// The longest description of a section or an interface that is believed, sixteen of the longest comments. The library collects its
-/// options in a vector, eight bytes and more for each byte of them.
+/// The longest accepted description of a section or an interface: sixteen of the longest comments.
+/// The library collects its options in a vector, of at least eight bytes for each byte of them.
 pub(super) const DESCRIPTION_BYTES_MAX: usize = 1 << 20;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,8 +62,8 @@ impl Clock {
         Self { units_per_second, offset_seconds }
     }
 
-    /// Returns the clock that an interface's options describe, one of microseconds where they do not. What lies behind the end of
-    /// the options is none, though the parser lists it.
+    /// Returns the clock that an interface's options describe, by default one of microseconds. The
+    /// parser also lists bytes after the end of the options, which do not count.
     fn of(options: &[PcapNGOption<'_>], big_endian: bool) -> Self {
         let (mut resolution, mut offset_seconds) = (MICROSECONDS, 0);
         for option in options.iter().take_while(|option| option.code != OptionCode::EndOfOpt) {
@@ -99,44 +101,45 @@ impl Clock {
     }
 }
 
-/// What reading blocks depends on: the section that they are in.
+/// The section state on which reading blocks depends.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct PcapngState {
     pub(super) big_endian: bool,
     interfaces: Vec<Interface>,
-    /// Time of the packet before, which a simple packet takes over.
+    /// Time of the previous packet, which a simple packet takes over.
     last_time_ns: u64,
-    /// A section header comes next, so that the section before has no effect.
+    /// A section header comes next, so the previous section has no effect.
     is_before_section: bool,
 }
 
-/// How what a walk found depends on what came before it, and what comes behind it on what it found.
+/// How a walk's results depend on what came before, and how later results depend on the walk.
 #[expect(clippy::struct_excessive_bools, reason = "four facts that may hold in any combination")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Effects {
-    /// A section was begun (or another classic capture): interfaces from before have no effect on what comes behind.
+    /// A section (or another classic capture) began: earlier interfaces have no effect on later
+    /// blocks.
     pub(super) has_section: bool,
-    /// There was a packet with a time of its own.
+    /// There was a packet with its own time.
     pub(super) has_time: bool,
-    /// More interfaces declared before would have changed what was found.
+    /// More interfaces declared before would have changed the results.
     pub(super) needs_interfaces: bool,
-    /// Another time of the packet before would have changed what was found.
+    /// Another time of the previous packet would have changed the results.
     pub(super) needs_time: bool,
 }
 
 impl PcapngState {
-    /// Returns the state in a section without interfaces.
+    /// Returns the state of a section without interfaces.
     pub(super) fn of_order(big_endian: bool) -> Self {
         Self { big_endian, ..Self::default() }
     }
 
-    /// Returns the state before the section header that comes next.
+    /// Returns the state before the next section header.
     pub(super) fn before_section(self) -> Self {
         Self { last_time_ns: self.last_time_ns, is_before_section: true, ..Self::default() }
     }
 
-    /// Says whether a walk that began in this state found what one that began in `truth` would have found. `effects` are
-    /// those of the walk.
+    /// Returns whether a walk from this state found what a walk from `truth` would have found.
+    /// `effects` are those of the walk.
     pub(super) fn stands_for(&self, truth: &Self, effects: Effects) -> bool {
         self.big_endian == truth.big_endian
             && self.is_before_section == truth.is_before_section
@@ -145,7 +148,8 @@ impl PcapngState {
             && (!effects.needs_time || truth.last_time_ns == self.last_time_ns)
     }
 
-    /// Returns this state, in which a walk ended, as it would be had the walk begun in `truth` and not in `assumed`.
+    /// Returns this state, in which a walk ended, as it would be if the walk had begun in `truth`
+    /// instead of `assumed`.
     pub(super) fn rebased(mut self, assumed: &Self, truth: &Self, effects: Effects) -> Self {
         if !effects.has_section && !self.is_before_section {
             let declared = self.interfaces.get(assumed.interfaces.len()..).unwrap_or_default();
@@ -171,7 +175,7 @@ impl PcapngState {
     }
 }
 
-/// What a block begins with.
+/// The head of a block.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct BlockHeader {
     pub(super) kind: u32,
@@ -180,12 +184,12 @@ pub(super) struct BlockHeader {
 }
 
 impl BlockHeader {
-    /// Says whether the block is a packet that has a time of its own.
+    /// Returns whether the block is a packet with its own time.
     pub(super) fn has_time(self) -> bool {
         matches!(self.kind, ENHANCED_PACKET | OBSOLETE_PACKET)
     }
 
-    /// Says whether the block is a packet.
+    /// Returns whether the block is a packet.
     pub(super) fn is_packet(self) -> bool {
         self.has_time() || self.kind == SIMPLE_PACKET
     }
@@ -217,7 +221,7 @@ impl PcapngWalk {
         Ok(Self::resume(PcapngState::default()))
     }
 
-    /// Goes on where another walk was.
+    /// Continues from the state of another walk.
     pub(super) fn resume(state: PcapngState) -> Self {
         let PcapngState { big_endian, interfaces, last_time_ns, is_before_section: _ } = state;
         Self {
@@ -245,14 +249,14 @@ impl PcapngWalk {
         self.effects
     }
 
-    /// Returns where the block lies that `position` is in, going on from the start of a block before
-    /// it. Where the end of a block is lost, that block has no end.
+    /// Returns the block that contains `position`, from the start of an earlier block on. If the
+    /// end of a block is lost, that block has no end.
     #[cold]
     pub(super) fn block_of_packet(&self, bytes: &[u8], from: usize, position: usize) -> Range<usize> {
         let mut at = from;
         while let Some(head) = bytes.get(at..).and_then(|rest| rest.first_chunk::<8>()) {
             let stated = [head[4], head[5], head[6], head[7]];
-            // The byte order may have changed with a section meanwhile.
+            // A section may have changed the byte order meanwhile.
             let lengths = [self.word(stated), self.word(stated).swap_bytes()].map(|length| length as usize);
             let length = lengths.into_iter().find(|length| {
                 (BLOCK_BYTES_MIN..=RECORD_BYTES_MAX).contains(length)
@@ -341,7 +345,7 @@ impl PcapngWalk {
         (at, Stop::Full)
     }
 
-    /// Takes in one whole block that begins at offset `at`.
+    /// Reads one whole block that begins at offset `at`.
     #[inline]
     fn block(
         &mut self,
@@ -361,7 +365,7 @@ impl PcapngWalk {
                     self.field(body, 4),
                 ) else {
                     return Err(format!(
-                        "a packet block of {} bytes has no room for its header",
+                        "a packet block of {} bytes is too short for its header",
                         block.len()
                     ));
                 };
@@ -382,9 +386,10 @@ impl PcapngWalk {
             }
             SIMPLE_PACKET => {
                 let Some(wire) = self.field(body, 0) else {
-                    return Err(String::from("a simple packet block has no room for its length"));
+                    return Err(String::from("a simple packet block is too short for its length"));
                 };
-                // It has neither interface nor time: the first interface, and the time of the packet before.
+                // The block has neither interface nor time: it takes the first interface, and the
+                // time of the previous packet.
                 let (link, snaplen) = match self.interfaces.first() {
                     Some(interface) => (interface.link, interface.snaplen),
                     None => (self.undeclared().0, 0),
@@ -414,15 +419,15 @@ impl PcapngWalk {
         &mut self,
         position: usize,
         captured: u32,
-        room: usize,
+        space: usize,
         wire: u32,
         time_ns: u64,
         link: LinkType,
         out: &mut Vec<RawPacket>,
     ) {
         let mut captured = captured;
-        if captured as usize > room {
-            captured = u32::try_from(room).unwrap_or(u32::MAX);
+        if captured as usize > space {
+            captured = u32::try_from(space).unwrap_or(u32::MAX);
             self.lying_lengths += 1;
         }
         self.last_time_ns = time_ns;
@@ -435,7 +440,7 @@ impl PcapngWalk {
         });
     }
 
-    /// Returns link type and clock of a packet whose interface was not declared.
+    /// Returns the default link type and clock of a packet whose interface was not declared.
     #[cold]
     fn undeclared(&mut self) -> (LinkType, Clock) {
         self.effects.needs_interfaces |= !self.effects.has_section;
@@ -465,7 +470,7 @@ impl PcapngWalk {
     }
 }
 
-/// Returns how long the section header says that it is, at the start of a capture.
+/// Returns the stated length of the section header at the start of a capture.
 pub(super) fn section_header_bytes(prefix: &[u8]) -> usize {
     let (Some(length), Some(mark)) = (prefix.get(4..8), prefix.get(8..12)) else { return 28 };
     let length = [length[0], length[1], length[2], length[3]];
@@ -477,7 +482,7 @@ pub(super) fn section_header_bytes(prefix: &[u8]) -> usize {
     length as usize
 }
 
-/// Refuses descriptions that are too long to be any.
+/// Refuses descriptions that are too long to be valid.
 fn check_description(bytes: usize) -> Result<(), String> {
     if bytes <= DESCRIPTION_BYTES_MAX {
         return Ok(());
@@ -487,7 +492,7 @@ fn check_description(bytes: usize) -> Result<(), String> {
     ))
 }
 
-/// Refuses sections of another major version, whose blocks may mean anything.
+/// Refuses sections of another major version, whose blocks may have any meaning.
 fn check_version(section: &SectionHeaderBlock<'_>) -> Result<(), String> {
     match section.major_version {
         1 => Ok(()),
@@ -495,7 +500,7 @@ fn check_version(section: &SectionHeaderBlock<'_>) -> Result<(), String> {
     }
 }
 
-/// Says so where what should be a block is the beginning of a classic capture.
+/// Returns an error that names the classic capture which begins where a block should.
 #[cold]
 pub(super) fn other_capture(head: &[u8]) -> Option<Stop> {
     matches!(Format::of(head), Some(Format::Pcap { .. })).then(|| other_format("pcap"))

@@ -1,11 +1,12 @@
 //! A thread that makes the pages of a mapping present before the walk reads them.
 //!
-//! A walk that faults waits for the storage and computes nothing meanwhile. This thread faults first:
-//! the kernel sees sequential faults, reads in the largest requests that the device takes, and keeps the
-//! pages in large folios. `posix_fadvise` and `readahead(2)` are no substitute: they fill the page cache
-//! with single pages, which cost twice the processor time to map. Where the file is cached already the
-//! thread looks at one page of each piece and leaves the faults to the walk: mapping all pages at once
-//! takes more processor time than the faults of a walk, which map a run of pages each.
+//! A walk that faults waits for the storage and computes nothing meanwhile. This thread faults
+//! first: the kernel sees sequential faults, reads in the largest requests that the device takes,
+//! and keeps the pages in large folios. `posix_fadvise` and `readahead(2)` are no substitute: they
+//! fill the page cache with single pages, which take twice the processor time to map. If the file
+//! is cached already, the thread checks one page of each piece and leaves the faults to the walk:
+//! mapping all pages at once takes more processor time than the walk's faults, which map a run of
+//! pages each.
 
 use std::fs::File;
 use std::io::{self, IoSliceMut};
@@ -34,19 +35,19 @@ pub(super) struct ReadAhead {
 
 #[derive(Debug, Default)]
 struct Shared {
-    /// How far the walk is.
+    /// The offset of the walk.
     walked: AtomicUsize,
-    /// Where the thread wants to be woken.
+    /// The offset at which the walk wakes the thread.
     wake_at: AtomicUsize,
     is_stopped: AtomicBool,
 }
 
 impl ReadAhead {
-    /// Starts to read `range` of `mapping`; the walk is at its start.
+    /// Starts to read `range` of `mapping`. The walk is at the start of the range.
     ///
     /// # Errors
     ///
-    /// Where the system starts no thread.
+    /// When the system starts no thread.
     pub(super) fn start(mapping: Mapping, range: Range<usize>) -> io::Result<Self> {
         let shared = Arc::new(Shared {
             walked: AtomicUsize::new(range.start),
@@ -60,10 +61,10 @@ impl ReadAhead {
         Ok(Self { shared, thread: Some(thread) })
     }
 
-    /// Says how far the walk is. Costs one load where the thread need not be woken.
+    /// Reports the walk's offset. It costs one load unless it wakes the thread.
     #[inline]
     pub(super) fn walked_to(&self, offset: usize) {
-        // Relaxed: a thread that misses an offset is woken by the next one.
+        // Relaxed: the next report wakes a thread that misses an offset.
         self.shared.walked.store(offset, Ordering::Relaxed);
         if offset >= self.shared.wake_at.load(Ordering::Relaxed) {
             self.wake();
@@ -81,31 +82,31 @@ impl ReadAhead {
 
 impl Drop for ReadAhead {
     fn drop(&mut self) {
-        // Relaxed: unparking orders it before the thread's next look.
+        // Relaxed: unparking orders it before the thread's next read.
         self.shared.is_stopped.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
             thread.thread().unpark();
-            // The thread does nothing that panics; what it reads is a hint anyway.
+            // The thread runs no code that panics, and its work is a hint anyway.
             let _ = thread.join();
         }
     }
 }
 
 fn run(shared: &Shared, mapping: &Mapping, range: Range<usize>) {
-    // Whole pages: pieces are many of the largest pages there are.
+    // Whole pages: a piece is a multiple of the largest pages.
     let mut at = range.start / PIECE_BYTES * PIECE_BYTES;
-    // A look at a page that is not cached makes the kernel read it alone, and disturbs what it reads
-    // ahead: after the first such page all pieces are made present without one.
+    // Touching an uncached page makes the kernel read that page alone, and disturbs its read-ahead.
+    // So after the first uncached page all pieces are made present without a check.
     let mut is_cold = false;
     while at < range.end {
-        // What the walk has passed is not needed any more.
+        // The walk has passed these pages and needs them no more.
         let walked = shared.walked.load(Ordering::Relaxed);
         at = at.max(walked / PIECE_BYTES * PIECE_BYTES);
         while at > shared.walked.load(Ordering::Relaxed) + AHEAD_BYTES {
             if shared.is_stopped.load(Ordering::Relaxed) {
                 return;
             }
-            // Half of what is read ahead is left then.
+            // Half of the read-ahead is left then.
             let wake_at = at - AHEAD_BYTES / 2;
             shared.wake_at.store(wake_at, Ordering::Relaxed);
             if shared.walked.load(Ordering::Relaxed) < wake_at {
@@ -122,14 +123,15 @@ fn run(shared: &Shared, mapping: &Mapping, range: Range<usize>) {
             continue;
         }
         if mapping.populate(piece).is_err() {
-            // The file was cut, or the kernel is older than the advice (5.14): the walk reads on by
+            // The file was cut, or the kernel is older than the advice (5.14). The walk reads by
             // itself.
             return;
         }
     }
 }
 
-/// Says whether the page at `offset` is in memory. A file system that cannot tell says no.
+/// Returns whether the page at `offset` is in memory. Returns `false` if the file system does not
+/// know.
 fn is_cached(file: &File, offset: usize) -> bool {
     preadv2(file, &mut [IoSliceMut::new(&mut [0])], offset as u64, ReadWriteFlags::NOWAIT).is_ok()
 }
@@ -141,7 +143,7 @@ mod tests {
 
     use super::*;
 
-    /// Says whether the last page of a piece is in memory.
+    /// Returns whether the last page of a piece is in memory.
     fn is_piece_cached(file: &File, number: usize) -> bool {
         is_cached(file, (number + 1) * PIECE_BYTES - 1)
     }
@@ -150,8 +152,8 @@ mod tests {
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(&vec![7; bytes]).unwrap();
         file.sync_all().unwrap();
-        // Out of the page cache, so that there is something to read. A file system in memory keeps
-        // it.
+        // Evict the file from the page cache, so that there is something to read. A file system in
+        // memory keeps it.
         rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).unwrap();
         (Mapping::new(file.try_clone().unwrap(), &[]).unwrap(), file)
     }

@@ -1,7 +1,8 @@
-//! A file that is opened anew for each piece of it, so that any number of files are read at a time.
+//! A file that is reopened for each piece, so that any number of files can be read at a time.
 //!
-//! A process may have some thousand files open, often 1024. A merge of more files reads most of them like this; opening
-//! and closing cost a few microseconds, reading the piece in between costs ten times that.
+//! A process may have some thousand files open, often 1024. A merge of more files reads most of
+//! them like this. Opening and closing take a few microseconds; reading the piece takes ten times
+//! that.
 
 use std::fs::{File, Metadata};
 use std::io::{self, Read, Seek, SeekFrom};
@@ -13,14 +14,14 @@ use std::path::{Path, PathBuf};
 #[derive(Debug)]
 pub(super) struct Reopened {
     path: PathBuf,
-    /// Device and inode, by which a file that took the place of this one is told.
+    /// Device and inode, which detect that another file replaced this one.
     #[cfg(unix)]
     identity: (u64, u64),
     at: u64,
 }
 
 impl Reopened {
-    /// Returns a reader of the file at `path`, from offset `at` on. `metadata` are those of the file.
+    /// Returns a reader of the file at `path` from offset `at` on. `metadata` describes the file.
     pub(super) fn new(path: &Path, metadata: &Metadata, at: u64) -> Self {
         Self {
             path: path.to_path_buf(),
@@ -38,7 +39,7 @@ impl Reopened {
         Err(io::Error::other("another file took its place while it was read"))
     }
 
-    /// Other systems keep no file from being replaced either, but do not say so.
+    /// Other systems do not report whether a file was replaced.
     #[cfg(not(unix))]
     #[expect(clippy::unused_self, clippy::unnecessary_wraps, reason = "one signature for all systems")]
     fn check(&self, _: &File) -> io::Result<()> {

@@ -1,8 +1,8 @@
-//! Several captures as one source: files in order or merged by time, directories by first timestamp, any number of passes.
+//! Several captures as one source: files in order or merged by time, directories by first time
+//! stamp, any number of passes.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use flowloom_packet::{Fill, PacketBatch, PacketSource, SourceError};
 
@@ -11,121 +11,19 @@ use super::error::CaptureError;
 use super::members::{Member, Members, Opened, Opener};
 use super::merge::{Context, Merge};
 use super::notice::Notice;
-use super::open::{Capture, CaptureOptions};
+use super::open::Capture;
 use super::opening::Opening;
 use super::patient::GiveUp;
+use super::set_options::{Input, SetOptions, SetOrder};
+use super::set_progress::SetProgress;
 use super::stream::Reading;
 use super::summary::{FileRead, FileSummary, SummaryBuilder};
 
-/// Files whose mappings are kept for the next pass, each with its descriptor: of more, each is opened anew.
+/// The most files whose mappings and descriptors are kept for the next pass. Further files are
+/// opened again.
 const MAPPINGS_KEPT: usize = 256;
 
-/// Where a capture comes from.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Input {
-    /// Standard input.
-    Stdin,
-    /// A file, a pipe, or a directory, which stands for all captures in it.
-    Path(PathBuf),
-}
-
-impl Input {
-    /// Returns the input a command-line argument names; `-` is standard input.
-    pub fn from_argument(argument: &Path) -> Self {
-        if argument.as_os_str() == "-" { Self::Stdin } else { Self::Path(argument.to_path_buf()) }
-    }
-}
-
-/// How a set of captures is read.
-///
-/// Fields may be added in any version: a literal ends with `..SetOptions::default()`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SetOptions {
-    /// How each capture is opened.
-    pub capture: CaptureOptions,
-    /// How often the whole set is read; `u32::MAX` stands for ever.
-    pub passes: u32,
-    /// In which order packets of several inputs come.
-    pub order: SetOrder,
-}
-
-/// In which order packets of several inputs come.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum SetOrder {
-    /// Inputs one behind the other, as they are named; those of a directory by the time of their first packets.
-    #[default]
-    Concat,
-    /// Packets by time, those of equal times as the inputs are named. An input keeps its own order where its time goes back.
-    ///
-    /// A pipe among several inputs takes part from the beginning: nothing comes until its first packet has, nor later while
-    /// it says nothing.
-    ///
-    /// # Examples
-    ///
-    /// Two captures of the same hour, from two interfaces:
-    ///
-    /// ```
-    /// # use flowloom_traffic::write::{PcapOptions, PcapWriter};
-    /// use flowloom_traffic::capture::{CaptureSet, Input, SetOptions, SetOrder};
-    /// use flowloom_traffic::packet::{Fill, PacketBatch, PacketSource};
-    ///
-    /// # let directory = tempfile::tempdir()?;
-    /// # let paths = ["eth0.pcap", "eth1.pcap"].map(|name| directory.path().join(name));
-    /// # for (seconds, path) in [[1, 4], [2, 3]].into_iter().zip(&paths) {
-    /// #     let mut writer = PcapWriter::new(std::fs::File::create(path)?, PcapOptions::default())?;
-    /// #     for second in seconds {
-    /// #         writer.write(second * 1_000_000_000, 60, &[0; 60])?;
-    /// #     }
-    /// #     writer.finish()?;
-    /// # }
-    /// let inputs = paths.map(Input::Path);
-    /// let options = SetOptions { order: SetOrder::ByTime, ..SetOptions::default() };
-    /// let (mut set, mut batch, mut seconds) = (CaptureSet::open(&inputs, options)?, PacketBatch::new(), vec![]);
-    /// while set.next_batch(&mut batch)? != Fill::End {
-    ///     seconds.extend(batch.packets.iter().map(|packet| packet.time_ns / 1_000_000_000));
-    /// }
-    /// assert_eq!((seconds, set.overlapped()), (vec![1, 2, 3, 4], Some(2)));
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ByTime,
-}
-
-impl Default for SetOptions {
-    fn default() -> Self {
-        Self { capture: CaptureOptions::default(), passes: 1, order: SetOrder::Concat }
-    }
-}
-
-/// How far a set was read, for a progress bar on another thread.
-#[derive(Debug, Default)]
-pub struct SetProgress {
-    done_bytes: AtomicU64,
-    total_bytes: AtomicU64,
-}
-
-impl SetProgress {
-    /// Returns the progress of a set of so many bytes, 0 where that is not known.
-    pub(super) fn of_bytes(total_bytes: u64) -> Self {
-        Self { done_bytes: AtomicU64::new(0), total_bytes: AtomicU64::new(total_bytes) }
-    }
-
-    /// Counts bytes as read.
-    pub(super) fn add(&self, bytes: u64) {
-        self.done_bytes.fetch_add(bytes, Ordering::Relaxed);
-    }
-
-    /// Returns the bytes read so far (as they lie on disk), over all passes.
-    pub fn done_bytes(&self) -> u64 {
-        self.done_bytes.load(Ordering::Relaxed)
-    }
-
-    /// Returns the bytes to be read over all passes; 0 where that is not known (a pipe, for ever).
-    pub fn total_bytes(&self) -> u64 {
-        self.total_bytes.load(Ordering::Relaxed)
-    }
-}
-
-/// A source that reads captures one after the other, or [merges them by time](SetOrder::ByTime).
+/// A source that reads captures one after another, or [merges them by time](SetOrder::ByTime).
 ///
 /// # Examples
 ///
@@ -140,7 +38,7 @@ impl SetProgress {
 /// loop {
 ///     match set.next_batch(&mut batch)? {
 ///         Fill::Packets => packets += batch.packets.len(),
-///         // A pipe says nothing for the moment.
+///         // A pipe is silent now.
 ///         Fill::Starved => {}
 ///         Fill::End => break,
 ///     }
@@ -152,10 +50,10 @@ pub struct CaptureSet {
     members: Vec<Member>,
     options: SetOptions,
     opener: Opener,
-    /// What merges several inputs by time.
+    /// The merge of several inputs by time.
     merge: Option<Box<Merge>>,
     current: Option<Capture>,
-    /// The next one, a pipe whose header has not come.
+    /// The next input, a pipe whose header has not arrived.
     opening: Option<Opening>,
     next_member: usize,
     pass: u32,
@@ -166,18 +64,19 @@ pub struct CaptureSet {
     packets_of_pass: u64,
     packets: u64,
     summary: SummaryBuilder,
-    /// Files of the first pass, when it has ended.
+    /// The files of the first pass, when it has ended.
     whole_pass: Vec<FileSummary>,
     progress: Arc<SetProgress>,
     done_bytes: u64,
 }
 
 impl CaptureSet {
-    /// Opens a set: every regular file is looked at now, so that a mistake shows before the run.
+    /// Opens a set. It opens every regular file now, so that a mistake shows before the run.
     ///
     /// # Errors
     ///
-    /// [`CaptureError`] for the first input that cannot be read, is no capture, or cannot be decoded at all.
+    /// [`CaptureError`] for the first input that cannot be read, is no capture, or cannot be
+    /// decoded at all.
     pub fn open(inputs: &[Input], options: SetOptions) -> Result<Self, CaptureError> {
         background::remember_cpus();
         let members = Members::of(inputs, options)?;
@@ -210,24 +109,25 @@ impl CaptureSet {
         })
     }
 
-    /// Asks `stopped` again and again while a pipe says nothing: once it says so, the pipe counts as ended where it is. A pipe that is silent
-    /// is [`Fill::Starved`], with or without it, also one whose header has not come.
+    /// Calls `stopped` repeatedly while a pipe is silent. Once that returns `true`, the pipe counts
+    /// as ended there. A silent pipe is [`Fill::Starved`], with or without `stopped`, also before
+    /// its header has arrived.
     pub fn stop_when(&mut self, stopped: impl Fn() -> bool + Send + Sync + 'static) {
         self.opener.give_up = GiveUp::when(stopped);
     }
 
-    /// Returns the counters that a progress bar reads.
+    /// Returns the counters for a progress bar.
     pub fn progress(&self) -> Arc<SetProgress> {
         Arc::clone(&self.progress)
     }
 
-    /// Returns what is to be known about the inputs; complete once the source has ended.
+    /// Returns the notices about the inputs. They are complete once the source has ended.
     pub fn notices(&self) -> &[Notice] {
         self.summary.notices()
     }
 
-    /// Returns the files in reading order as a whole pass finds them; in the first pass, those reached, the last as far as it was
-    /// read.
+    /// Returns the files in reading order after a whole pass. In the first pass it returns the
+    /// files begun so far, the last as far as it was read.
     pub fn files(&self) -> Vec<FileSummary> {
         if !self.whole_pass.is_empty() {
             return self.whole_pass.clone();
@@ -240,8 +140,8 @@ impl CaptureSet {
         }
     }
 
-    /// Fails where nothing of what was read can be decoded and no input is left that was not begun, nor a pipe whose header has not come: for
-    /// who stops before the end, which fails for the same reason.
+    /// Fails if nothing that was read can be decoded, and no input remains that was not begun. Call
+    /// it when you stop before the end; at the end the source fails for the same reason.
     ///
     /// # Errors
     ///
@@ -258,14 +158,14 @@ impl CaptureSet {
         self.summary.check_decodable(open.map(|capture| (capture.path(), capture.links())))
     }
 
-    /// Returns how many inputs have packets between those of another, as far as the set was read; `None` where none has, or
-    /// where the set is not read [by time](SetOrder::ByTime).
+    /// Returns how many inputs overlap another one in time, as far as the set was read. `None` if
+    /// none does, or if the set is not read [by time](SetOrder::ByTime).
     pub fn overlapped(&self) -> Option<usize> {
         self.merge.as_ref().map(|merge| merge.overlapping()).filter(|files| *files > 0)
     }
 
-    /// Returns how many packets were yielded, over all passes. A run that stops early may leave some of the last
-    /// batch unused; they are the last file's.
+    /// Returns how many packets were yielded, over all passes. A run that stops early may leave
+    /// some packets of the last batch unused; they belong to the last file.
     pub fn packets(&self) -> u64 {
         self.packets
     }
@@ -277,7 +177,7 @@ impl CaptureSet {
         merged.chain(concat).map(|index| self.members[index].path())
     }
 
-    /// Returns how many bytes of plain capture the set has on disk, as a bound for sizing tables: `None` where an
+    /// Returns the bytes of plain captures on disk, an upper bound for sizing tables. `None` if an
     /// input is a pipe.
     pub fn bytes_on_disk(&self) -> Option<u64> {
         self.members
@@ -291,8 +191,8 @@ impl CaptureSet {
             .sum()
     }
 
-    /// Opens the next capture, or goes on with it: `Packets` when it is open, `Starved` while it is a pipe whose header has not come,
-    /// `End` when there is none.
+    /// Opens the next capture, or continues opening it. Returns `Packets` when it is open,
+    /// `Starved` while it is a pipe whose header has not arrived, and `End` when there is none.
     fn open_next(&mut self) -> Result<Fill, CaptureError> {
         if let Some(mut opening) = self.opening.take() {
             return match opening.poll() {
@@ -304,7 +204,7 @@ impl CaptureSet {
                     self.opening = Some(opening);
                     Ok(Fill::Starved)
                 }
-                // Nothing came before it was given up: what it is stays unknown.
+                // The pipe was abandoned before its first byte, so its format stays unknown.
                 Err(_) if self.opener.give_up.is_stopped() => {
                     self.opening = Some(opening);
                     Ok(Fill::End)
@@ -327,8 +227,8 @@ impl CaptureSet {
         Ok(Fill::Packets)
     }
 
-    /// Begins another pass, later by the span of the set and the mean gap between its packets. There is none where nothing was found, or
-    /// nothing that can be decoded.
+    /// Begins another pass, later by the span of the set and the mean gap between its packets.
+    /// There is none if nothing was found, or nothing can be decoded.
     fn next_pass(&mut self) -> bool {
         let again = self.options.passes == u32::MAX || self.pass + 1 < self.options.passes;
         if !again || !self.summary.is_decodable() || self.packets_of_pass == 0 {
@@ -357,7 +257,7 @@ impl CaptureSet {
         self.done_bytes += capture.taken_bytes();
     }
 
-    /// Measures the span of the first pass, and moves the times of later ones behind it.
+    /// Measures the span of the first pass, and moves the times of later passes after it.
     fn shift_times(&mut self, batch: &mut PacketBatch) {
         if self.pass > 0 {
             for packet in &mut batch.packets {
@@ -371,7 +271,7 @@ impl CaptureSet {
         }
     }
 
-    /// Counts the packets of a batch, and gives it what depends on the pass.
+    /// Counts the packets of a batch, and sets the fields that depend on the pass.
     fn account(&mut self, batch: &mut PacketBatch) {
         batch.pass = self.pass;
         self.packets_of_pass += batch.packets.len() as u64;
@@ -379,7 +279,7 @@ impl CaptureSet {
         self.shift_times(batch);
     }
 
-    /// Takes the next packets by time.
+    /// Reads the next packets by time.
     fn next_merged(&mut self, batch: &mut PacketBatch) -> Result<Fill, CaptureError> {
         loop {
             let Self { members, opener, summary, progress, merge: Some(merge), .. } = self else {
@@ -391,7 +291,7 @@ impl CaptureSet {
                     return Ok(Fill::Packets);
                 }
                 Fill::Starved => return Ok(Fill::Starved),
-                // Where it was stopped before a header came, what it is stays unknown.
+                // If it was stopped before a header arrived, the format stays unknown.
                 Fill::End if merge.is_some_unknown() => return Ok(Fill::End),
                 Fill::End if self.next_pass() => {}
                 Fill::End => {
@@ -423,7 +323,7 @@ impl CaptureSet {
                 return Ok(Fill::End);
             };
             let fill = capture.next_batch(batch)?;
-            self.progress.done_bytes.store(self.done_bytes + capture.taken_bytes(), Ordering::Relaxed);
+            self.progress.set_done(self.done_bytes + capture.taken_bytes());
             match fill {
                 Fill::Starved => return Ok(Fill::Starved),
                 Fill::Packets => {

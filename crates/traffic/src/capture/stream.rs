@@ -1,8 +1,8 @@
 //! Pipes and compressed files: read in pieces, which are walked in place.
 //!
-//! The code that walks a mapped file walks the pieces, so both ways yield the same packets. Of a
-//! record that straddles two pieces the first part is copied before the second piece; a record that
-//! does not fit there is gathered in a block of its own.
+//! The same code walks mapped files and pieces, so both yield the same packets. If a record crosses
+//! from one piece to the next, its first part is copied before the second piece. A record that does
+//! not fit there is gathered in its own block.
 
 use std::io::{self, Read};
 use std::ops::Range;
@@ -13,54 +13,56 @@ use flowloom_packet::{Block, PacketBatch, SharedBlock};
 use super::RECORD_BYTES_MAX;
 use super::feed::{Fed, Feed, Filling, Piece, is_piece_buffer, new_buffer, new_small_buffer};
 use super::feed_thread::{FeedThread, Taken};
-use super::walk::{Stop, Walk};
+use super::stop::Stop;
+use super::walk::Walk;
 
-/// Room for the largest record that is believed, with its header.
+/// Capacity for the longest accepted record, with its header.
 const RECORD_AND_HEADER_BYTES_MAX: usize = RECORD_BYTES_MAX + 4096;
-/// Buffers of a stream: one is walked, the others are filled ahead or wait for workers to release
-/// them.
+/// Buffers of a stream: one is walked, the others are filled ahead or held by workers.
 const BUFFERS: usize = 16;
 /// Blocks of long records that workers may hold at a time.
 const LONG_BLOCKS: usize = 8;
 
-/// What stopped a stream for good.
+/// Why a stream has ended for good.
 #[derive(Debug)]
 pub(super) enum StreamEnd {
-    /// It ended where a record ends, or was cut, or is corrupt.
+    /// It ended after a record, or was cut, or is corrupt.
     Stop(Stop),
     /// Reading failed.
     Error(io::Error),
 }
 
-/// What a call to [`Stream::fill`] did.
+/// The result of [`Stream::fill`].
 #[derive(Debug)]
 pub(super) enum StreamFill {
     /// The batch holds packets.
     Packets,
-    /// All blocks are held by workers, or nothing comes.
+    /// Workers hold all blocks, or nothing arrives.
     Starved,
     /// No more packets.
     End(StreamEnd),
 }
 
-/// Which thread reads.
+/// The thread that reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reading {
-    /// The one that walks: a pipe may have nothing now.
+    /// The thread that walks: a pipe may have nothing now.
     Inline,
-    /// One of its own, from the second piece on: a file always has something.
+    /// Its own thread, from the second piece on: a file always has bytes or ends.
     OwnThread,
-    /// The one that walks, in small pieces: one of many files that are open at the same time.
+    /// The thread that walks, in small pieces: for one of many files that are open at the same
+    /// time.
     Frugal,
 }
 
-/// A block of the stream, the part of it that belongs to the file, and where that lies in the file.
+/// A block of the stream, the part of it that holds file bytes, and the file offset of that part.
 #[derive(Debug)]
 struct Current {
     block: SharedBlock,
     at: usize,
     end: usize,
-    /// File offset of position 0 of the block. Wraps where the headroom would lie before the file.
+    /// File offset of position 0 of the block. It wraps if the free space would lie before the
+    /// file.
     base: u64,
 }
 
@@ -70,7 +72,7 @@ impl Current {
     }
 }
 
-/// A record that is put together from several pieces.
+/// A record that is gathered from several pieces.
 #[derive(Debug)]
 struct Gathered {
     bytes: Vec<u8>,
@@ -80,16 +82,16 @@ struct Gathered {
     offset: u64,
 }
 
-/// A capture that is read from front to back.
+/// A capture that is read sequentially.
 #[derive(Debug)]
 pub(super) struct Stream {
     source: Source,
     /// The block that is walked; `None` while a record is gathered.
     current: Option<Current>,
     gathered: Option<Gathered>,
-    /// What follows a gathered record in the piece that completed it.
+    /// The rest of the piece that completed a gathered record.
     pending: Option<Piece>,
-    /// Nothing follows the current block, nor what is pending.
+    /// Nothing follows the current block and the pending bytes.
     is_ended: bool,
     /// Blocks that were walked, until no worker holds them.
     walked: Vec<SharedBlock>,
@@ -98,8 +100,8 @@ pub(super) struct Stream {
 }
 
 impl Stream {
-    /// Returns a stream whose first bytes are `prefix`; the first record begins at `start`, within
-    /// it or at its end.
+    /// Returns a stream whose first bytes are `prefix`. The first record begins at `start`, inside
+    /// the prefix or at its end.
     pub(super) fn new(
         prefix: Vec<u8>,
         start: usize,
@@ -123,7 +125,7 @@ impl Stream {
         }
     }
 
-    /// Returns the file offset of the first byte that was not walked.
+    /// Returns the file offset of the first byte that the walk has not read.
     pub(super) fn offset(&self) -> u64 {
         match (&self.current, &self.gathered) {
             (Some(current), _) => current.offset(),
@@ -158,7 +160,7 @@ impl Stream {
                     stop => return StreamFill::End(StreamEnd::Stop(stop)),
                 }
             }
-            // Starved is answered before anything changes, so that asking again repeats nothing.
+            // Return `Starved` before anything changes, so that asking again repeats nothing.
             let piece = match self.next_piece() {
                 Taken::Piece(piece) => piece,
                 Taken::NoBuffer => return StreamFill::Starved,
@@ -195,7 +197,7 @@ impl Stream {
         self.source.take()
     }
 
-    /// Goes on from the current block, whose rest is part of a record of `need` bytes, to `piece`.
+    /// Moves from the current block, whose rest is part of a record of `need` bytes, to `piece`.
     fn follow(&mut self, mut piece: Piece, need: usize, walk: &mut Walk, batch: &mut PacketBatch) {
         let before = self.current.take().expect("no record is gathered, so a block is walked");
         let rest = &before.block.bytes()[before.at..before.end];
@@ -217,7 +219,7 @@ impl Stream {
         self.walked.push(before.block);
     }
 
-    /// Adds what `piece` has of the record.
+    /// Adds the bytes of `piece` to the record.
     fn gather(
         &mut self,
         mut gathered: Gathered,
@@ -261,7 +263,7 @@ impl Stream {
         self.current = Some(Current { block, at: range.start, end: range.end, base });
     }
 
-    /// Takes the buffers back that no worker holds any more.
+    /// Takes back the buffers that no worker holds any more.
     fn reclaim(&mut self) {
         let mut index = 0;
         while let Some(block) = self.walked.get_mut(index) {
@@ -280,7 +282,7 @@ impl Stream {
     }
 }
 
-/// Where pieces come from.
+/// The source of pieces.
 #[derive(Debug)]
 enum Source {
     Inline {
@@ -291,7 +293,7 @@ enum Source {
         is_for_thread: bool,
     },
     Thread(FeedThread),
-    /// The feed is on its way to a thread.
+    /// The feed is being moved to a thread.
     Moving,
 }
 
@@ -332,7 +334,7 @@ impl Source {
         }
     }
 
-    /// Gives the feed to a thread; where none can be started it stays.
+    /// Moves the feed to a thread. If no thread starts, the feed stays.
     fn move_to_thread(&mut self) {
         let Self::Inline { feed, free, unallocated, .. } = std::mem::replace(self, Self::Moving) else {
             unreachable!("only an inline feed is moved");
@@ -361,19 +363,19 @@ mod tests {
     use crate::capture::{Capture, CaptureOptions};
     use crate::write::{PcapOptions, PcapWriter};
 
-    /// Gives a few bytes at a time.
+    /// Returns a few bytes at a time.
     struct Trickle(io::Cursor<Vec<u8>>);
 
     impl Read for Trickle {
         fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-            let room = buffer.len().min(256);
-            self.0.read(&mut buffer[..room])
+            let count = buffer.len().min(256);
+            self.0.read(&mut buffer[..count])
         }
     }
 
     #[test]
     fn a_long_record_that_comes_in_small_pieces_is_put_together_once() {
-        // Were all that has come of it copied at each piece, it would be 10^12 bytes.
+        // Copying all earlier bytes with each piece would be 10^12 bytes.
         let long = vec![7; RECORD_BYTES_MAX];
         let options =
             PcapOptions { link: LinkType::RAW, snaplen_bytes: u32::MAX, ..PcapOptions::default() };

@@ -1,4 +1,4 @@
-//! What a set of captures turned out to be: its files, and what a reader of the result should know about them.
+//! The summary of a set of captures: its files, and the notices about them.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -11,28 +11,29 @@ use super::notice::Notice;
 use super::open::Capture;
 use super::walk::Joints;
 
-/// One file of a set, as far as it is known.
+/// The known facts of one file of a set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct FileSummary {
-    /// Its path, or `standard input`.
+    /// The path, or `standard input`.
     pub path: PathBuf,
-    /// Format, in words.
+    /// The format in words.
     pub format: String,
-    /// Link types, each once.
+    /// The distinct link types.
     pub links: Vec<LinkType>,
-    /// Sections.
+    /// Number of sections.
     pub sections: u64,
-    /// Interfaces.
+    /// Number of interfaces.
     pub interfaces: u64,
-    /// Packets read from it in one pass.
+    /// Packets read in one pass.
     pub packets: u64,
-    /// Packets whose stated captured length does not fit into their record.
+    /// Packets whose stated captured length exceeds their record.
     pub lying_lengths: u64,
 }
 
 impl FileSummary {
-    /// Returns the summary of an input that is no file, such as an interface: of no section, and with no packet read yet.
+    /// Returns the summary of an input that is no file, such as an interface: no section, and no
+    /// packets so far.
     #[must_use]
     pub fn of_interface(name: impl Into<PathBuf>, format: String, link: LinkType) -> Self {
         Self {
@@ -60,7 +61,7 @@ impl FileSummary {
     }
 }
 
-/// What was read of one file: all of it, or what one of several readers read.
+/// What was read of one file, by its only reader or by one of several.
 #[derive(Clone, Debug)]
 pub(super) struct FileRead {
     pub(super) summary: FileSummary,
@@ -78,7 +79,7 @@ impl FileRead {
         }
     }
 
-    /// Adds what was read of the same file from where this reading ended.
+    /// Adds what was read of the same file from the end of this reading on.
     pub(super) fn append(&mut self, later: Self) {
         let summary = &mut self.summary;
         let packets_before = summary.packets;
@@ -93,26 +94,27 @@ impl FileRead {
         self.notice = later.notice.map(|notice| notice.behind(packets_before));
     }
 
-    /// Forgets why reading stopped early: stopping was asked for.
+    /// Clears the reason for an early end, because the stop was requested.
     pub(super) fn without_notice(self) -> Self {
         Self { notice: None, ..self }
     }
 }
 
-/// Collects what is to be known of the files of a set, in the order in which they end.
+/// Collects the summaries of a set's files, in the order in which they end.
 #[derive(Clone, Debug, Default)]
 pub(super) struct SummaryBuilder {
     notices: Vec<Notice>,
-    /// Notices of files that were read. Later passes, and a file named twice, do not repeat them.
+    /// Notices about files that were read. Later passes, and a file named twice, do not repeat
+    /// them.
     noticed: BTreeSet<Notice>,
-    /// Files of this pass that have ended, each with its place in the order in which they are told of.
+    /// Files of this pass that have ended, each with its index in the reading order.
     files: Vec<(usize, FileSummary)>,
     decodable_files: usize,
     undecodable: Option<(PathBuf, Vec<LinkType>)>,
 }
 
 impl SummaryBuilder {
-    /// Returns a builder that knows `notices` from planning the set.
+    /// Returns a builder with the `notices` of planning the set.
     pub(super) fn new(notices: Vec<Notice>) -> Self {
         Self { notices, ..Self::default() }
     }
@@ -123,12 +125,12 @@ impl SummaryBuilder {
         }
     }
 
-    /// Adds a file that has ended, behind those before.
+    /// Adds a file that has ended, after those before.
     pub(super) fn add(&mut self, read: FileRead) {
         self.add_at(self.files.last().map_or(0, |(rank, _)| rank + 1), read);
     }
 
-    /// Adds a file that has ended, of this place in the order in which files are told of.
+    /// Adds a file that has ended, with its index in the reading order.
     pub(super) fn add_at(&mut self, rank: usize, read: FileRead) {
         let FileRead { summary, joints, notice } = read;
         let lying = (summary.lying_lengths > 0)
@@ -152,7 +154,7 @@ impl SummaryBuilder {
         &self.notices
     }
 
-    /// Returns the files that have ended and those that are open, each with its place in the order.
+    /// Returns the ended and the open files, each with its index in the reading order.
     pub(super) fn files_with(&self, open: impl Iterator<Item = (usize, FileSummary)>) -> Vec<FileSummary> {
         let mut files: Vec<_> = self.files.iter().cloned().chain(open).collect();
         files.sort_by_key(|(rank, _)| *rank);
@@ -164,12 +166,12 @@ impl SummaryBuilder {
         std::mem::take(&mut self.files).into_iter().map(|(_, summary)| summary).collect()
     }
 
-    /// Says whether some file that has ended can be decoded, at least in part.
+    /// Returns whether some file that has ended can be decoded, at least in part.
     pub(super) fn is_decodable(&self) -> bool {
         self.decodable_files > 0
     }
 
-    /// Fails where no file that has ended, nor one of those in `open` (path and link types so far), can be decoded.
+    /// Fails if no ended file, nor a file in `open` (path and link types so far), can be decoded.
     pub(super) fn check_decodable<'a>(
         &self,
         open: impl Iterator<Item = (&'a Path, &'a [LinkType])>,
@@ -188,7 +190,7 @@ impl SummaryBuilder {
     }
 }
 
-/// Says whether link types are known, and none of them is decoded.
+/// Returns whether link types are known, and none of them is decoded.
 pub(super) fn is_undecodable(links: &[LinkType]) -> bool {
     !links.is_empty() && !links.iter().any(|link| link.is_supported())
 }

@@ -1,4 +1,4 @@
-//! Decompression under a limit, so that a small file cannot become an endless one.
+//! Decompresses under limits, so that a small file cannot become an endless one.
 
 use std::io::{self, BufReader, Read};
 use std::sync::Arc;
@@ -7,30 +7,31 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::format::Packing;
 use super::gzip::GzipReader;
 
-/// How far a compressed capture may grow.
+/// Limits on unpacking a compressed capture.
 ///
-/// Fields may be added in any version: a literal ends with `..UnpackLimits::default()`.
+/// Any version may add fields, so end a literal with `..UnpackLimits::default()`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UnpackLimits {
-    /// Unpacked bytes at most.
+    /// The most unpacked bytes.
     pub bytes_max: u64,
-    /// Unpacked bytes per packed one at most, once `ratio_after_bytes` were unpacked; `None` for any ratio.
+    /// The most unpacked bytes per packed byte, once `ratio_after_bytes` were unpacked; `None` for
+    /// any ratio.
     pub ratio_max: Option<u64>,
-    /// The ratio is not judged before this many unpacked bytes.
+    /// The ratio applies after this many unpacked bytes.
     pub ratio_after_bytes: u64,
 }
 
 impl Default for UnpackLimits {
-    /// 1 TiB at any ratio, judged beyond 256 MiB where one is set.
+    /// 1 TiB at any ratio. A ratio, if set, applies after 256 MiB.
     ///
-    /// A capture of one packet repeated packs as well as a bomb does, so a ratio alone proves nothing. Unpacking
-    /// streams: what comes out is bounded by `bytes_max`, and memory by the buffers.
+    /// A capture of one repeated packet compresses as well as a bomb does, so a ratio alone proves
+    /// nothing. Unpacking streams: `bytes_max` bounds the output, and the buffers bound the memory.
     fn default() -> Self {
         Self { bytes_max: 1 << 40, ratio_max: None, ratio_after_bytes: 256 << 20 }
     }
 }
 
-/// The limit that an input broke, carried through [`io::Error`].
+/// The limit that an input exceeded, carried through [`io::Error`].
 #[derive(Debug)]
 pub(super) struct LimitBroken {
     pub(super) packed_bytes: u64,
@@ -46,17 +47,19 @@ impl std::fmt::Display for LimitBroken {
 
 impl std::error::Error for LimitBroken {}
 
-/// What unpacking xz may take, in KiB: a header may ask for a dictionary of 4 GiB. `xz -9` needs 65 MiB.
+/// The memory limit of unpacking xz, in KiB: a header may ask for a dictionary of 4 GiB. `xz -9`
+/// needs 65 MiB.
 const XZ_MEMORY_KIB_MAX: u32 = 300 << 10;
 
-/// Reads lz4 frames one behind the other.
+/// Reads consecutive lz4 frames.
 struct Lz4Frames<R: Read> {
     inner: lz4_flex::frame::FrameDecoder<R>,
 }
 
 impl<R: Read> Read for Lz4Frames<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        // A frame ends with a read of nothing, and so does the input: only two in a row are its end.
+        // A frame ends with a read of no bytes, and so does the input: only two in a row mark its
+        // end.
         match self.inner.read(buffer)? {
             0 => self.inner.read(buffer),
             bytes => Ok(bytes),
@@ -111,7 +114,8 @@ impl<R: Read> Read for Limited<R> {
     }
 }
 
-/// Returns a reader of the unpacked bytes. `packed` counts the packed bytes taken from `inner`, `buffer_bytes` at a time.
+/// Returns a reader of the unpacked bytes. `packed` counts the packed bytes read from `inner`,
+/// `buffer_bytes` at a time.
 pub(super) fn unpack<'a>(
     packing: Packing,
     inner: impl Read + Send + 'a,
@@ -131,7 +135,7 @@ pub(super) fn unpack<'a>(
             Box::new(Limited { inner, packed, unpacked: 0, limits })
         }
         Packing::Xz => {
-            // Streams may follow each other, as `cat` joins them.
+            // Streams may be concatenated.
             let inner = lzma_rust2::XzReader::new_mem_limit(counted, true, XZ_MEMORY_KIB_MAX);
             Box::new(Limited { inner, packed, unpacked: 0, limits })
         }

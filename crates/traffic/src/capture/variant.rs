@@ -1,7 +1,8 @@
-//! Classic pcap files whose records have longer headers than their magic number says.
+//! Classic pcap files whose records have longer headers than their magic number announces.
 //!
-//! Patched versions of libpcap wrote more bytes between a record's header and its packet, and kept a magic number that
-//! was in use. Only the records themselves tell: with the right length each header leads to another plausible one.
+//! Patched versions of libpcap wrote more bytes between a record's header and its packet, and kept
+//! a magic number that was in use. Only the records show it: with the right length each header
+//! leads to another plausible one.
 //!
 //! | magic number | more bytes | written by |
 //! | --- | --- | --- |
@@ -12,16 +13,16 @@
 //! | | 12 | `SuSE` 6.3 (`suse6_3pcap`) |
 
 use super::RECORD_BYTES_MAX;
-use super::pcap::{PcapState, RecordHeader};
+use super::pcap_state::{PcapState, RecordHeader};
 
-/// Records that are looked at.
+/// The most records that are checked.
 const RECORDS_MAX: usize = 16;
 /// Records that must follow each other for a length that the magic number does not announce.
 const RECORDS_MIN: usize = 2;
-/// Seconds between two records in a row; captures of rare packets have days.
+/// The most seconds between two consecutive records; captures of rare packets have days.
 const SECONDS_APART_MAX: u32 = 400 * 86_400;
 
-/// How far the records of a file lead with one length of header.
+/// How far the records of a file lead with one header length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Chain {
     records: usize,
@@ -29,8 +30,9 @@ struct Chain {
     is_broken: bool,
 }
 
-/// Returns how many bytes lie between a record's header and its packet, for a file whose records `rest` begins with;
-/// `None` where too few of them are there. The `announced` number stays unless it leads astray and another one does not.
+/// Returns the number of bytes between a record's header and its packet, for a file whose records
+/// begin `rest`. Returns `None` if too few of them are there. The `announced` number stays unless
+/// it fails and another one does not.
 pub(super) fn extra_bytes(state: &PcapState, announced: usize, rest: &[u8]) -> Option<usize> {
     let usual = chain(state, announced, rest, is_possible);
     if !usual.is_broken {
@@ -68,14 +70,14 @@ fn chain(
     Chain { records, is_broken: false }
 }
 
-/// Says whether a header may be one of the announced kind: real files have odd lengths and times.
+/// Returns whether a header may be of the announced kind: real files have odd lengths and times.
 fn is_possible(state: &PcapState, header: RecordHeader, before: Option<RecordHeader>) -> bool {
     header.captured as usize <= RECORD_BYTES_MAX
         && u64::from(header.fraction) < state.units_per_second()
         && before.is_none_or(|before| before.seconds.abs_diff(header.seconds) <= SECONDS_APART_MAX)
 }
 
-/// Says whether a header looks like one of another kind, of which more is asked.
+/// Returns whether a header looks like one of another kind, for which the test is stricter.
 fn is_plausible(state: &PcapState, header: RecordHeader, before: Option<RecordHeader>) -> bool {
     header.captured > 0 && header.captured <= header.wire && is_possible(state, header, before)
 }
@@ -84,10 +86,10 @@ fn is_plausible(state: &PcapState, header: RecordHeader, before: Option<RecordHe
 mod tests {
     use flowloom_packet::RawPacket;
 
+    use super::super::ahead::Ahead;
     use super::super::pcap::PcapWalk;
-    use super::super::walk::Ahead;
 
-    /// Returns a file of records with so many bytes between header and packet.
+    /// Returns a file of records with this many bytes between header and packet.
     fn file(big_endian: bool, modified: bool, extra: usize, packets: usize) -> Vec<u8> {
         let half = |value: u16| if big_endian { value.to_be_bytes() } else { value.to_le_bytes() };
         let word = |value: u32| if big_endian { value.to_be_bytes() } else { value.to_le_bytes() };

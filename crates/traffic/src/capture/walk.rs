@@ -1,112 +1,25 @@
-//! The record walk: where each packet lies, with the lines ahead prefetched.
+//! The record walk: finds each packet, and prefetches the lines ahead.
 //!
-//! The offset of a record is known only when the one before it was read, so a plain walk pays one memory
-//! latency per packet; the hardware prefetcher does not follow strides of a few hundred bytes. The walk
-//! therefore asks for every line once, well before it is needed: several times faster, measured
-//! (`cargo xtask bench replay` prints the ratio to copying the same bytes). Most of the asking is left to whoever decodes
-//! the batch ([`PacketBatch::lookahead`](flowloom_packet::PacketBatch::lookahead)), so that memory and decoder work
-//! at the same time; the walk itself asks for what that missed.
+//! The offset of a record is known only when the record before was read, so a plain walk pays one
+//! memory latency per packet; the hardware prefetcher does not follow strides of a few hundred
+//! bytes. The walk therefore prefetches every line once, well before it is needed. That is several
+//! times faster, measured (`cargo xtask bench replay` prints the ratio to copying the same bytes).
+//! The decoder of the batch issues most of the prefetches
+//! ([`PacketBatch::lookahead`](flowloom_packet::PacketBatch::lookahead)), so that memory and
+//! decoder work at the same time. The walk issues the rest.
 
 use std::ops::Range;
 use std::path::Path;
 
-use flowloom_cpu::prefetch::{self, LINE_BYTES};
 use flowloom_packet::{BATCH_PACKETS, RawPacket};
 
+use super::ahead::Ahead;
 use super::format::Format;
 use super::notice::Notice;
-use super::pcap::{PcapState, PcapWalk};
+use super::pcap::PcapWalk;
+use super::pcap_state::PcapState;
 use super::pcapng::{self, Effects, PcapngState, PcapngWalk, other_capture};
-
-/// How far ahead of itself the walk makes sure of lines: a few records.
-const NEAR_BYTES: usize = 1024;
-/// How far beyond the next batch, taken to be as long as this one, lines are requested.
-const BEYOND_BYTES: usize = 2048;
-/// The most that is requested ahead, also when records are long: most of a first-level cache.
-const WINDOW_BYTES_MAX: usize = 24 << 10;
-/// The most that is requested with one record.
-const SHARE_BYTES_MAX: usize = 512;
-
-/// Why a walk stopped.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Stop {
-    /// The batch is full.
-    Full,
-    /// The bytes end inside a record; more may come. At least this many are needed from the record's start.
-    More { need: usize },
-    /// The bytes end where a record ends, and no more will come.
-    End,
-    /// The bytes end inside a record, and no more will come.
-    Cut { have: usize, need: usize },
-    /// The next record begins at the limit or behind it.
-    Limit,
-    /// Here another capture begins, of classic records like this one.
-    Joined,
-    /// The record contradicts itself.
-    Corrupt(String),
-}
-
-/// Says that a capture of another format begins where a record should.
-pub(super) fn other_format(name: &str) -> Stop {
-    Stop::Corrupt(format!(
-        "here a {name} capture begins; give both as files of their own, or join them with mergecap"
-    ))
-}
-
-/// Requests lines ahead of a walk, each once.
-///
-/// Half of the lines of the next batch are requested while this one is walked, the other half while it is decoded, and
-/// each record requests as many as the one before: a loop of varying length would be guessed wrong once a record.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Ahead {
-    /// Every line before this one was requested.
-    next: usize,
-    /// Bytes requested with each record: whole lines, one at least.
-    share_bytes: usize,
-}
-
-impl Ahead {
-    pub(super) fn from(position: usize) -> Self {
-        Self { next: position, share_bytes: LINE_BYTES }
-    }
-
-    /// Leaves to the decoder of a batch, walked from `from` to `to`, what is still to be requested for the next one.
-    fn leave(&mut self, from: usize, to: usize) -> Range<u64> {
-        let span = to - from;
-        let records = BATCH_PACKETS;
-        self.share_bytes = (span / (2 * records)).clamp(1, SHARE_BYTES_MAX).next_multiple_of(LINE_BYTES);
-        let start = self.next.max(to);
-        let goal = to + (span + BEYOND_BYTES).min(WINDOW_BYTES_MAX);
-        let end = goal.min(start + span / 2 + NEAR_BYTES);
-        self.next = self.next.max(end);
-        start as u64..end as u64
-    }
-
-    /// Makes sure of the lines of the next few records, and requests this record's share of those further on.
-    #[inline(always)]
-    pub(super) fn reach(&mut self, bytes: &[u8], position: usize) {
-        if self.next < position + NEAR_BYTES {
-            // What a long record jumped over is not needed.
-            self.next = self.next.max(position.saturating_sub(NEAR_BYTES));
-            self.request(bytes, position + NEAR_BYTES);
-        }
-        if self.next < position + WINDOW_BYTES_MAX {
-            self.request(bytes, self.next + self.share_bytes);
-        }
-    }
-
-    /// Requests lines up to `goal`, at least one.
-    #[inline(always)]
-    fn request(&mut self, bytes: &[u8], goal: usize) {
-        loop {
-            prefetch::read_at(bytes, self.next);
-            self.next += LINE_BYTES;
-            if self.next >= goal {
-                break;
-            }
-        }
-    }
-}
+use super::stop::Stop;
 
 /// The state of a walk through one capture, kept between batches.
 #[derive(Debug)]
@@ -114,18 +27,18 @@ pub(super) struct Walk {
     kind: Kind,
     ahead: Ahead,
     packets: u64,
-    /// Where the bytes of a step lie in the (unpacked) file.
+    /// The offset of a step's bytes in the unpacked file.
     base: u64,
     joints: Joints,
-    /// Another walk has read the beginning of the file.
+    /// Whether another walk has read the beginning of the file.
     is_resumed: bool,
 }
 
-/// Where one capture was put behind another in one file.
+/// The concatenated captures in one file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Joints {
     pub(super) count: u64,
-    /// Offset of the first in the (unpacked) file.
+    /// Offset of the first one in the unpacked file.
     pub(super) first: u64,
 }
 
@@ -136,14 +49,14 @@ impl Joints {
         Self { count: self.count + later.count, first }
     }
 
-    /// Returns what is to be known of captures that were put one behind the other in this file, if there are any.
+    /// Returns the notice about concatenated captures in this file, if there are any.
     pub(super) fn notice(self, path: &Path) -> Option<Notice> {
         let Self { count, first } = self;
         (count > 0).then(|| Notice::Joined { path: path.to_path_buf(), captures: count + 1, offset: first })
     }
 }
 
-/// What reading the next records of a file depends on.
+/// The state on which reading the next records of a file depends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum WalkState {
     Pcap(PcapState),
@@ -151,7 +64,7 @@ pub(super) enum WalkState {
 }
 
 impl WalkState {
-    /// Forgets what has no effect on `rest`, which comes next.
+    /// Drops the state that has no effect on `rest`, which comes next.
     pub(super) fn before(self, rest: &[u8]) -> Self {
         match self {
             Self::Pcapng(state) if Format::of(rest) == Some(Format::Pcapng) => {
@@ -161,7 +74,7 @@ impl WalkState {
         }
     }
 
-    /// Says whether a walk that began in this state found what one that began in `truth` would have found.
+    /// Returns whether a walk from this state found what a walk from `truth` would have found.
     pub(super) fn stands_for(&self, truth: &Self, effects: Effects) -> bool {
         match (self, truth) {
             (Self::Pcapng(assumed), Self::Pcapng(truth)) => assumed.stands_for(truth, effects),
@@ -169,7 +82,8 @@ impl WalkState {
         }
     }
 
-    /// Returns this state, in which a walk ended, as it would be had the walk begun in `truth` and not in `assumed`.
+    /// Returns this state, in which a walk ended, as it would be if the walk had begun in `truth`
+    /// instead of `assumed`.
     pub(super) fn rebased(self, assumed: &Self, truth: &Self, effects: Effects) -> Self {
         match (self, assumed, truth) {
             (Self::Pcapng(end), Self::Pcapng(assumed), Self::Pcapng(truth)) => {
@@ -212,7 +126,8 @@ impl Walk {
 
     /// Appends the records from offset `from` on to `out` until it holds [`BATCH_PACKETS`].
     ///
-    /// `last` says that nothing follows `bytes`. Returns the offset of the first record not taken, and why.
+    /// `last` is set if nothing follows `bytes`. Returns the offset of the first record that was
+    /// not read, and why.
     pub(super) fn step(
         &mut self,
         bytes: &[u8],
@@ -249,9 +164,10 @@ impl Walk {
         (next, stop)
     }
 
-    /// Does what [`step`](Self::step) does, but leaves alone the records that begin at offset `limit` or behind it.
+    /// Works as [`step`](Self::step) does, but skips the records that begin at offset `limit` or
+    /// later.
     ///
-    /// Nothing follows `bytes`.
+    /// Whether nothing follows `bytes`.
     pub(super) fn step_until(
         &mut self,
         bytes: &[u8],
@@ -262,7 +178,8 @@ impl Walk {
         if limit >= bytes.len() {
             return self.step(bytes, from, true, out);
         }
-        // Whole records in front of the limit first, then the bytes of the record that spans it, once they are known.
+        // Read the whole records before the limit first, then the bytes of the record that crosses
+        // it, once they are known.
         let (mut at, mut end) = (from, limit);
         loop {
             if at >= limit {
@@ -282,7 +199,8 @@ impl Walk {
         }
     }
 
-    /// Says so where the record that is not all there is the beginning of a capture of another format.
+    /// Returns the error of a capture of another format that begins in place of the incomplete
+    /// record.
     fn other_format_at(&self, rest: &[u8]) -> Option<Stop> {
         match &self.kind {
             Kind::Pcap(_) => None,
@@ -290,7 +208,8 @@ impl Walk {
         }
     }
 
-    /// Returns what reading the records from offset `at` of `bytes` on depends on, where this walk has come to them.
+    /// Returns the state for reading the records from offset `at` of `bytes` on, if this walk has
+    /// reached them.
     pub(super) fn state_at(&self, bytes: &[u8], at: usize) -> WalkState {
         let state = match &self.kind {
             Kind::Pcap(walk) => WalkState::Pcap(walk.state()),
@@ -299,7 +218,7 @@ impl Walk {
         state.before(bytes.get(at..).unwrap_or_default())
     }
 
-    /// Goes on where another walk was.
+    /// Continues from the state of another walk.
     pub(super) fn resume(state: WalkState, at: usize) -> Self {
         let kind = match state {
             WalkState::Pcap(state) => Kind::Pcap(PcapWalk::resume(state)),
@@ -315,7 +234,7 @@ impl Walk {
         }
     }
 
-    /// Returns how what this walk found depends on what came before its first record.
+    /// Returns how the results of this walk depend on what came before its first record.
     pub(super) fn effects(&self) -> Effects {
         match &self.kind {
             Kind::Pcap(_) => Effects { has_section: self.joints.count > 0, ..Effects::default() },
@@ -323,14 +242,14 @@ impl Walk {
         }
     }
 
-    /// Returns the bytes to be requested by whoever decodes the batch that the last step, from `from` to `to`, filled.
+    /// Returns the bytes that the decoder of the latest batch must prefetch. The latest step went
+    /// from `from` to `to`.
     pub(super) fn look_ahead(&mut self, from: usize, to: usize) -> Range<u64> {
         self.ahead.leave(from, to)
     }
 
-    /// Says that the bytes of the next step are others: position 0 lies at `base` in the file, and
-    /// lines are requested from `from` on. `base` wraps where the bytes before `from` would lie before
-    /// the file.
+    /// Prepares a step over other bytes: position 0 lies at `base` in the file, and prefetches
+    /// begin at `from`. `base` wraps if the bytes before `from` would lie before the file.
     pub(super) fn moved(&mut self, base: u64, from: usize) {
         self.ahead = Ahead::from(from);
         self.base = base;
@@ -344,8 +263,8 @@ impl Walk {
         self.joints.count += 1;
     }
 
-    /// Takes back the packets of a step, which began at `from`, whose records do not end by `end`;
-    /// returns where the first of these records begins.
+    /// Removes the packets of a step from `from` whose records do not end by `end`. Returns the
+    /// beginning of the first of these records.
     #[cold]
     pub(super) fn take_back(
         &mut self,
@@ -370,7 +289,7 @@ impl Walk {
         Some(start)
     }
 
-    /// Returns the bytes that a record has at least.
+    /// Returns the least bytes of a record.
     pub(super) fn record_header_bytes(&self) -> usize {
         match &self.kind {
             Kind::Pcap(walk) => walk.header_bytes(),
@@ -378,7 +297,7 @@ impl Walk {
         }
     }
 
-    /// Returns where captures were joined into this one so far.
+    /// Returns where captures were concatenated so far.
     pub(super) fn joints(&self) -> Joints {
         self.joints
     }
@@ -388,7 +307,7 @@ impl Walk {
         self.packets
     }
 
-    /// Returns the link types declared so far, each once.
+    /// Returns the distinct link types declared so far.
     pub(super) fn links(&self) -> &[flowloom_packet::LinkType] {
         match &self.kind {
             Kind::Pcap(walk) => walk.links(),

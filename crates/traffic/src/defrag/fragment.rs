@@ -1,4 +1,4 @@
-//! What makes a packet a fragment, and of which datagram.
+//! Recognises fragments, and the datagram of each.
 
 use std::net::IpAddr;
 
@@ -8,51 +8,52 @@ use flowloom_packet::{DecodeOptions, LinkType, RawPacket};
 const IPV4_BYTES: usize = 20;
 const IPV6_BYTES: usize = 40;
 const FRAGMENT_HEADER_BYTES: usize = 8;
-/// Extension headers that are followed, as the decoder does.
+/// The most extension headers that are followed, the same as in the decoder.
 const EXTENSIONS_MAX: usize = 8;
 const FRAGMENT: u8 = 44;
-/// The bits of IPv4's field that say "there is more" and where.
+/// The bits of IPv4's field that hold "more fragments" and the offset.
 const MORE_OR_OFFSET: u16 = 0x3FFF;
 
-/// What the fragments of one datagram have in common.
+/// The fields that the fragments of one datagram share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct DatagramId {
     pub(super) pass: u32,
     zone: u32,
     source: IpAddr,
     destination: IpAddr,
-    /// Of IPv4 only: IPv6 takes the first fragment's, whatever the others say.
+    /// IPv4 only: IPv6 uses the first fragment's, whatever the others have.
     protocol: u8,
     identification: u32,
-    /// Inside a tunnel.
+    /// Whether it is inside a tunnel.
     inner: bool,
 }
 
-/// A fragment, by its place in the packet that carries it.
+/// A fragment, with its position in the packet that carries it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Fragment<'a> {
     pub(super) id: DatagramId,
-    /// Where its payload lies in the datagram's, in units of eight bytes.
+    /// The offset of its payload in the datagram's, in units of eight bytes.
     pub(super) offset: u16,
     pub(super) more: bool,
-    /// As much of the payload as was captured.
+    /// The captured part of the payload.
     pub(super) payload: &'a [u8],
-    /// The record ends before the payload does.
+    /// Whether the record ends before the payload does.
     pub(super) cut: bool,
     pub(super) shape: Shape,
 }
 
-/// Where the IP header of a fragment lies, for the header of its datagram.
+/// The position of a fragment's IP header, for the header of its datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Shape {
     /// The header is `at..end`.
     V4 { at: usize, end: usize },
-    /// The header and the extensions before the fragment header are `at..fragment_at`; the byte at `announced_at`
-    /// announces the fragment header, behind which comes `next`.
+    /// The header and the extensions before the fragment header are `at..fragment_at`. The byte at
+    /// `announced_at` announces the fragment header, which `next` follows.
     V6 { at: usize, fragment_at: usize, announced_at: usize, next: u8 },
 }
 
-/// Returns what fragment a packet is; `None` of all others, and of what the decoder refuses, which is its to count.
+/// Returns the fragment that a packet is. Returns `None` for other packets, and for packets that
+/// the decoder refuses and counts.
 #[inline]
 pub(super) fn find<'a>(
     raw: &RawPacket,
@@ -66,7 +67,8 @@ pub(super) fn find<'a>(
     find_layered(raw.link, bytes, pass, options)
 }
 
-/// Says whether a frame is plainly none: Ethernet, at most one VLAN tag, and an IP header that says so itself.
+/// Returns whether a frame is certainly no fragment: Ethernet, at most one VLAN tag, and an IP
+/// header that shows it.
 #[inline(always)]
 fn is_usual(bytes: &[u8], options: DecodeOptions) -> bool {
     let Some(header) = bytes.first_chunk::<28>() else { return false };
@@ -79,7 +81,7 @@ fn is_usual(bytes: &[u8], options: DecodeOptions) -> bool {
         [0x86, 0xDD] => header[at + 6],
         _ => return false,
     };
-    // TCP carries no tunnel, UDP may.
+    // TCP carries no tunnel, but UDP may.
     next == 6 || (next == 17 && !options.decap)
 }
 
@@ -92,7 +94,7 @@ fn find_layered(link: LinkType, bytes: &[u8], pass: u32, options: DecodeOptions)
     read(link, bytes, pass, options)
 }
 
-/// Reads the IP header where the decoder says that it lies.
+/// Reads the IP header at the decoder's offset.
 fn read(link: LinkType, bytes: &[u8], pass: u32, options: DecodeOptions) -> Option<Fragment<'_>> {
     let headers = decode_layered(link, bytes, options).ok()?;
     let tuple = headers.tuple();
@@ -177,8 +179,8 @@ fn ipv6(bytes: &[u8], at: usize, id: DatagramId) -> Option<Fragment<'_>> {
 }
 
 impl Shape {
-    /// Returns the bytes that precede the payload of the datagram: the link layer's, and the IP header as if nothing had
-    /// been fragmented, but for its lengths.
+    /// Returns the bytes before the datagram's payload: the link-layer headers, and the IP header
+    /// of an unfragmented packet, except for its lengths.
     pub(super) fn head(self, bytes: &[u8]) -> Vec<u8> {
         match self {
             Self::V4 { at, end } => {
@@ -199,7 +201,8 @@ impl Shape {
         }
     }
 
-    /// Writes the datagram's length into its header, and IPv4's checksum. `None` when no header can state that length.
+    /// Writes the datagram's length into its header, and IPv4's checksum. Returns `None` if no
+    /// header can state that length.
     pub(super) fn finish(self, head: &mut [u8], payload_bytes: usize) -> Option<()> {
         match self {
             Self::V4 { at, end } => {

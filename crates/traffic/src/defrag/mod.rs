@@ -1,30 +1,33 @@
-//! Fragments joined into datagrams before anything else sees them.
+//! Joins fragments into datagrams before any other stage sees them.
 //!
 //! ```text
-//!  any source ─ batch ─┬─ no fragment in it: goes through as it is, in its own block
+//!  any source ─ batch ─┬─ no fragment: passed on unchanged, in its own block
 //!                      └─ otherwise ─┬─ runs of whole packets, in the batch's block
 //!                                    └─ fragments ─▶ pool ─▶ datagram in a block of its own,
 //!                                         │                  in place of its last fragment
 //!                                         └─▶ counted: joined, duplicate, overlap, too old, …
 //! ```
 //!
-//! Which packet is a fragment is read where the decoder says that IP begins: behind VLAN tags, MPLS labels, PPPoE and
-//! every link type that is decoded. With [`DecodeOptions::decap`] the outermost and the innermost IP header are
-//! looked at, the outermost first; headers between the two are not. A fragment that the decoder refuses is passed on for
-//! the decoder to count.
+//! Fragments are recognised at the decoder's IP offset: after VLAN tags, MPLS labels, PPPoE and
+//! every link type that is decoded. With [`DecodeOptions::decap`] the outermost and the innermost
+//! IP header are checked, in this order; headers between the two are not. A fragment that the
+//! decoder refuses is passed on, and the decoder counts it.
 //!
-//! A datagram has the link layer and the IP header of its fragment at offset 0, with the length, the checksum and the
-//! fragment fields of a packet that never was one; other lengths in front of that header stay as they are. It has the time of
-//! the fragment that completed it, and on the wire it had what its fragments had.
+//! A datagram has the link layer and the IP header of its fragment at offset 0, with the length,
+//! the checksum and the fragment fields of an unfragmented packet. Other lengths before that header
+//! stay as they are. It has the time of the fragment that completed it, and the sum of the
+//! fragments' bytes on the wire.
 //!
-//! **Overlaps.** A fragment whose bytes are all there already, and are the same, is a duplicate: it alone is dropped. Any
-//! other overlap ends the datagram with all its fragments, those to come included, as RFC 5722 asks of IPv6 and as Linux
-//! does for IPv4 too: nobody can know which of two versions the receiver took. No datagram mixes two versions of a byte.
+//! **Overlaps.** A fragment whose bytes are all known and equal is a duplicate, and only it is
+//! dropped. Any other overlap ends the datagram with all its fragments, including later ones, as
+//! RFC 5722 requires for IPv6 and as Linux does for IPv4 too: it is unknown which version the
+//! receiver used. No datagram mixes two versions of a byte.
 //!
-//! The bytes are put together by etherparse's `IpDefragBuf`. The library's `IpDefragPool` around it has no bound, cannot give up
-//! one datagram, and forgets the headers; the pool here is ours.
+//! etherparse's `IpDefragBuf` assembles the bytes. The library's `IpDefragPool` around it has no
+//! bound, cannot abandon one datagram, and discards the headers, so this module has its own pool.
 //!
-//! Unfragmented packets cost one look at a header that is about to be decoded anyway; with `decap`, UDP costs a decode more.
+//! An unfragmented packet costs one check of a header that the decoder reads anyway. With `decap`,
+//! a UDP packet costs one more decoding.
 
 mod fragment;
 mod pool;
@@ -38,15 +41,16 @@ use flowloom_packet::{
 pub use pool::DefragLimits;
 use pool::{Datagram, Pool};
 
-/// Blocks of datagrams that workers may hold: about 4 MiB where all datagrams are of the largest kind.
+/// The most blocks of datagrams that workers may hold: about 4 MiB if all datagrams have the
+/// largest size.
 const BLOCKS_MAX: usize = 64;
 
-/// Where the packets of a batch lie.
+/// The location of a batch's packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
-    /// In a block of the source, by its number.
+    /// A block of the source, by its number.
     Source(u64),
-    /// In a block of ours: the so many-th datagram.
+    /// A block of this module, by the index of its datagram.
     Datagram(u64),
 }
 
@@ -79,21 +83,21 @@ pub struct Defrag<S> {
     inner: S,
     decode: DecodeOptions,
     pool: Pool,
-    /// A batch with fragments in it, and how far it was taken apart.
+    /// A batch with fragments, and how far it was processed.
     split: PacketBatch,
     at: usize,
-    /// A datagram that waits for a block, with the time and the round of its last fragment.
+    /// A datagram that waits for a block, with the time and the pass of its last fragment.
     ready: Option<(Datagram, u64, u32)>,
     blocks: Vec<SharedBlock>,
     datagrams: u64,
     place: Option<Place>,
     number: u64,
-    /// Nothing was taken from the source since it was last asked what was withheld.
+    /// Nothing was read from the source since the last call of `withheld`.
     asked: bool,
 }
 
 impl<S: PacketSource> Defrag<S> {
-    /// Returns a source that yields what `inner` yields, with datagrams in place of fragments.
+    /// Returns a source that yields the packets of `inner`, with datagrams in place of fragments.
     pub fn new(inner: S, decode: DecodeOptions, limits: DefragLimits) -> Self {
         Self {
             inner,
@@ -110,17 +114,18 @@ impl<S: PacketSource> Defrag<S> {
         }
     }
 
-    /// Returns the source whose fragments are joined.
+    /// Returns the inner source.
     pub fn inner(&self) -> &S {
         &self.inner
     }
 
-    /// Returns how many datagrams are not whole yet, and the bytes that they hold.
+    /// Returns the number of incomplete datagrams, and the bytes that they hold.
     pub fn held(&self) -> (usize, usize) {
         (self.pool.datagrams(), self.pool.bytes())
     }
 
-    /// Says where the packets of a batch lie: another place is another number.
+    /// Sets the block number of a batch by the location of its packets: another location gets
+    /// another number.
     fn number(&mut self, batch: &mut PacketBatch, place: Place) {
         if self.place != Some(place) {
             self.place = Some(place);
@@ -129,7 +134,7 @@ impl<S: PacketSource> Defrag<S> {
         batch.block_number = self.number;
     }
 
-    /// Puts the datagram that is ready into a block. Nothing is lost where there is none.
+    /// Puts the completed datagram into a block. Without a free block the datagram waits.
     fn yield_ready(&mut self, batch: &mut PacketBatch) -> Option<Fill> {
         let (datagram, time_ns, pass) = self.ready.take()?;
         let Some(mut block) = self.free_block() else {
@@ -139,7 +144,7 @@ impl<S: PacketSource> Defrag<S> {
         batch.pass = pass;
         batch.packets.push(RawPacket {
             position: 0,
-            // A datagram and what precedes it have 64 KiB and a few hundred bytes.
+            // A datagram and its headers have 64 KiB and a few hundred bytes.
             captured_bytes: u32::try_from(datagram.bytes.len()).unwrap_or(u32::MAX),
             wire_bytes: datagram.wire,
             time_ns,
@@ -155,7 +160,7 @@ impl<S: PacketSource> Defrag<S> {
         Some(Fill::Packets)
     }
 
-    /// Takes a block that nobody else holds, or one more while there may be one.
+    /// Takes a block that no other holder has, or a new one while the limit allows it.
     fn free_block(&mut self) -> Option<SharedBlock> {
         if let Some(free) = self.blocks.iter_mut().position(|block| Arc::get_mut(block).is_some()) {
             return Some(self.blocks.swap_remove(free));
@@ -163,8 +168,8 @@ impl<S: PacketSource> Defrag<S> {
         (self.blocks.len() < BLOCKS_MAX).then(SharedBlock::default)
     }
 
-    /// Goes on with a batch that has fragments: moves a run of whole packets into `batch`, or takes fragments until one
-    /// completes a datagram.
+    /// Continues with a batch that has fragments: moves a run of whole packets into `batch`, or
+    /// processes fragments until one completes a datagram.
     fn take_apart(&mut self, batch: &mut PacketBatch) {
         let Some(block) = &self.split.block else {
             self.at = self.split.packets.len();
@@ -197,7 +202,7 @@ impl<S: PacketSource> Defrag<S> {
             self.number(batch, place);
         }
         if self.at == self.split.packets.len() {
-            // Held no longer than needed: the source may want to fill it again.
+            // Release the block early: the source may want to refill it.
             self.split.block = None;
         }
     }
@@ -212,7 +217,8 @@ impl<S: PacketSource> Defrag<S> {
     }
 }
 
-/// Returns a datagram as it goes on: one that is itself a fragment, inside a tunnel, goes into the pool again.
+/// Passes on a datagram. A datagram that is itself a fragment, inside a tunnel, goes into the pool
+/// again.
 fn join_inner(
     pool: &mut Pool,
     outer: Datagram,
@@ -228,7 +234,7 @@ fn join_inner(
         link: outer.link,
     };
     match fragment::find(&raw, &outer.bytes, pass, decode) {
-        // What comes out is whole: its outermost header is none of a fragment, and neither is its innermost.
+        // The result is whole: neither its outermost nor its innermost header is a fragment's.
         Some(fragment) => pool.add(&fragment, &raw, &outer.bytes).map(|datagram| (datagram, time_ns, pass)),
         None => Some((outer, time_ns, pass)),
     }
@@ -251,7 +257,7 @@ impl<S: PacketSource> PacketSource for Defrag<S> {
                 }
                 continue;
             }
-            // The source numbers its blocks by counting on from the number that it finds.
+            // The source continues from the block number that it finds in the batch.
             batch.block_number = self.split.block_number;
             let fill = self.inner.next_batch(batch);
             match fill {
@@ -279,7 +285,7 @@ impl<S: PacketSource> PacketSource for Defrag<S> {
 
     fn withheld(&mut self) -> DropCounts {
         if self.asked {
-            // Nothing was taken in between: the run is over, and with it what is not whole.
+            // Nothing was read in between: the run is over, and incomplete datagrams end with it.
             self.pool.finish();
         }
         self.asked = true;

@@ -1,4 +1,5 @@
-//! Datagrams that are not whole yet: how many, how large, how old, and what became of each fragment.
+//! The pool of incomplete datagrams. It bounds their number, size and age, and counts the outcome
+//! of each fragment.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -9,53 +10,55 @@ use flowloom_packet::{DropCounts, DropReason, LinkType, RawPacket};
 
 use super::fragment::{DatagramId, Fragment, Shape};
 
-/// Bytes an open datagram takes beside its buffers: its entries in two trees, with their slack.
+/// Bytes that an open datagram takes besides its buffers: its entries in two trees, with their
+/// slack.
 const ENTRY_BYTES: usize = 768;
 
-/// The bounds on datagrams that are not whole.
+/// The bounds on incomplete datagrams.
 ///
-/// Fields may be added in any version: a literal ends with `..DefragLimits::default()`.
+/// Any version may add fields, so end a literal with `..DefragLimits::default()`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DefragLimits {
-    /// Datagrams at a time; beyond, the oldest is given up.
+    /// The most datagrams at a time. Beyond it the oldest is abandoned.
     pub datagrams_max: usize,
-    /// Bytes held at a time, bookkeeping included; beyond, the oldest is given up. Exceeded by one datagram at most.
+    /// The most bytes held at a time, bookkeeping included. Beyond it the oldest datagram is
+    /// abandoned. One datagram may exceed it.
     pub bytes_max: usize,
-    /// Fragments of one datagram; beyond, it is given up.
+    /// The most fragments of one datagram. Beyond it the datagram is abandoned.
     pub fragments_max: u32,
-    /// Nanoseconds of packet time from a datagram's first fragment to arrive until it is given up.
+    /// Nanoseconds of packet time after a datagram's first fragment until it is abandoned.
     pub age_max_ns: u64,
 }
 
 impl Default for DefragLimits {
-    /// 4096 datagrams, 16 MiB, 1500 fragments each (64 KiB at the least MTU that IPv4 has), 30 seconds.
+    /// 4096 datagrams, 16 MiB, 1500 fragments each (64 KiB at IPv4's least MTU), 30 seconds.
     fn default() -> Self {
         Self { datagrams_max: 4096, bytes_max: 16 << 20, fragments_max: 1500, age_max_ns: 30_000_000_000 }
     }
 }
 
-/// A datagram that is whole.
+/// A complete datagram.
 #[derive(Debug)]
 pub(super) struct Datagram {
-    /// From the link layer on.
+    /// Its bytes, from the link layer on.
     pub(super) bytes: Vec<u8>,
-    /// Bytes that its fragments had on the wire.
+    /// Bytes of its fragments on the wire.
     pub(super) wire: u32,
     pub(super) link: LinkType,
 }
 
 #[derive(Debug)]
 struct Open {
-    /// `None` once the datagram was given up: what else comes of it is dropped for the same reason.
+    /// `None` once the datagram was abandoned: its later fragments are dropped for the same reason.
     buffer: Result<IpDefragBuf, DropReason>,
-    /// What precedes the payload, as the fragment at offset 0 has it.
+    /// The headers before the payload, from the fragment at offset 0.
     head: Option<(Shape, LinkType, Vec<u8>)>,
     /// Fragments held.
     fragments: u32,
     wire: u32,
     begun: u64,
     begun_ns: u64,
-    /// Bytes that are counted as held.
+    /// Bytes that count as held.
     bytes: usize,
 }
 
@@ -68,7 +71,7 @@ impl Open {
     }
 }
 
-/// Open datagrams by their id, and by when they began.
+/// Open datagrams by their ID, and by the time they began.
 #[derive(Debug)]
 pub(super) struct Pool {
     limits: DefragLimits,
@@ -77,7 +80,7 @@ pub(super) struct Pool {
     begun: u64,
     now_ns: u64,
     bytes: usize,
-    /// Fragments that ended since it was last asked.
+    /// Fragments that were dropped since the last call of `withheld`.
     pub(super) ended: DropCounts,
 }
 
@@ -99,12 +102,13 @@ impl Pool {
         self.bytes
     }
 
-    /// Returns the datagrams held.
+    /// Returns the number of datagrams held.
     pub(super) fn datagrams(&self) -> usize {
         self.open.len()
     }
 
-    /// Takes a fragment, and returns the datagram that it completes. `bytes` is the packet that carries it.
+    /// Adds a fragment, and returns the datagram that it completes. `bytes` is the packet that
+    /// carries it.
     pub(super) fn add(
         &mut self,
         fragment: &Fragment<'_>,
@@ -141,7 +145,7 @@ impl Pool {
                 self.ended.count(reason);
                 false
             }
-            Taken::GivenUp(reason) => {
+            Taken::Abandoned(reason) => {
                 self.ended.add(reason, u64::from(open.fragments) + 1);
                 open.fragments = 0;
                 open.buffer = Err(reason);
@@ -160,7 +164,7 @@ impl Pool {
         None
     }
 
-    /// Gives up all that is open.
+    /// Abandons all open datagrams.
     pub(super) fn finish(&mut self) {
         while !self.oldest.is_empty() {
             self.drop_oldest(DropReason::FragmentIncomplete);
@@ -202,7 +206,8 @@ impl Pool {
             }
             _ => None,
         };
-        // The datagram goes on as one of the packets that were taken in.
+        // The datagram takes the place of one of its packets, so that one does not count as
+        // withheld.
         match joined {
             Some(_) => self.ended.add(DropReason::Reassembled, fragments - 1),
             None => self.ended.add(DropReason::FragmentMalformed, fragments),
@@ -214,10 +219,10 @@ impl Pool {
 enum Taken {
     Held,
     Whole,
-    /// This fragment is not taken, the others stay.
+    /// This fragment is dropped, the others stay.
     Dropped(DropReason),
-    /// The datagram is given up, with this fragment.
-    GivenUp(DropReason),
+    /// The datagram is abandoned, with this fragment.
+    Abandoned(DropReason),
 }
 
 fn take(
@@ -244,27 +249,28 @@ fn take(
         return Taken::Dropped(DropReason::FragmentMalformed);
     }
     if buffer.sections().iter().any(overlaps) {
-        // What is held is read only where it was written: the rest of the buffer never was.
+        // The comparison reads held bytes only where they were written: the rest of the buffer
+        // never was.
         let again = buffer.sections().iter().any(holds)
             && buffer.data().get(range.clone()) == Some(fragment.payload)
             && (fragment.more || buffer.end().is_some_and(|end| usize::from(end) == range.end));
         return if again {
             Taken::Dropped(DropReason::FragmentDuplicate)
         } else {
-            Taken::GivenUp(DropReason::FragmentOverlap)
+            Taken::Abandoned(DropReason::FragmentOverlap)
         };
     }
     if open.fragments >= fragments_max {
-        return Taken::GivenUp(DropReason::FragmentPoolFull);
+        return Taken::Abandoned(DropReason::FragmentPoolFull);
     }
-    // A last fragment that ends before another begins would be cut out of what is held.
+    // A last fragment that ends before another begins would cut the held bytes.
     let ends_inside =
         !fragment.more && buffer.sections().iter().any(|held| usize::from(held.end) > range.end);
     let Ok(offset) = IpFragOffset::try_new(fragment.offset) else {
-        return Taken::GivenUp(DropReason::FragmentMalformed);
+        return Taken::Abandoned(DropReason::FragmentMalformed);
     };
     if ends_inside || buffer.add(offset, fragment.more, fragment.payload).is_err() {
-        return Taken::GivenUp(DropReason::FragmentMalformed);
+        return Taken::Abandoned(DropReason::FragmentMalformed);
     }
     open.fragments += 1;
     open.wire = open.wire.saturating_add(raw.wire_bytes);

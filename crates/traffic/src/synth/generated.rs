@@ -9,14 +9,15 @@ use flowloom_packet::{
 
 use super::Generate;
 
-/// The packets of a generator as a source: traffic for an engine without a file in between.
+/// The packets of a generator as a source, for an engine without a file.
 ///
 /// # Examples
 ///
 /// ```
 /// use flowloom_traffic::packet::{Fill, PacketBatch, PacketSource};
 /// use flowloom_traffic::synth::{Generated, Mix, MixConfig};
-/// let mut source = Generated::new(Mix::new(MixConfig { flows: 10, packets: 100, ..MixConfig::default() })?);
+/// let mix = MixConfig { flows: 10, packets: 100, ..MixConfig::default() };
+/// let mut source = Generated::new(Mix::new(mix)?);
 /// let (mut batch, mut packets) = (PacketBatch::new(), 0);
 /// while source.next_batch(&mut batch)? != Fill::End {
 ///     packets += batch.packets.len();
@@ -31,7 +32,7 @@ pub struct Generated<G> {
 }
 
 impl<G: Generate> Generated<G> {
-    /// Returns a source of all packets that `generator` still has. Each batch lies in a block of its own.
+    /// Returns a source of all remaining packets of `generator`. Each batch has its own block.
     pub fn new(generator: G) -> Self {
         Self { generator, frame: Vec::new() }
     }
@@ -62,7 +63,7 @@ impl<G: Generate> PacketSource for Generated<G> {
         if batch.packets.is_empty() {
             return Ok(Fill::End);
         }
-        // Whoever still reads the block before keeps it.
+        // A stage that still reads the previous block keeps it alive.
         batch.block = Some(Arc::new(Block::Owned(bytes)));
         batch.block_number += 1;
         Ok(Fill::Packets)

@@ -1,9 +1,9 @@
-//! Who talks: a client endpoint for each flow, and a server.
+//! The endpoints of flows: a client endpoint for each flow, and a server.
 //!
-//! The number of a flow decides its endpoints, so nothing is stored and no two flows share a client endpoint:
-//! sixteen flows have one client address, and each its own port there. Clients live in `10.0.0.0/8` and
-//! `2001:db8::/32`, servers in `198.18.0.0/15` (reserved for benchmarks) and `2001:db8:ffff::/48`: a replayed
-//! trace reaches nobody.
+//! The number of a flow decides its endpoints, so nothing is stored and no two flows share a client
+//! endpoint. Sixteen flows share a client address, each with its own port. Clients live in
+//! `10.0.0.0/8` and `2001:db8::/32`, servers in `198.18.0.0/15` (reserved for benchmarks) and
+//! `2001:db8:ffff::/48`, so a replayed trace reaches no real host.
 
 use super::random::word_of;
 use super::wire::Addresses;
@@ -11,13 +11,13 @@ use super::wire::Addresses;
 /// Flows that share a client's address.
 pub(super) const FLOWS_PER_CLIENT: u64 = 16;
 
-/// The most flows that can be told apart: 2^24 clients.
+/// The most distinct flows: 2^24 clients.
 pub(super) const FLOWS_MAX: u64 = FLOWS_PER_CLIENT << 24;
 
 const HOST_MASK: u32 = 0x00FF_FFFF;
 const TCP_PORTS: [u16; 16] = [443, 443, 443, 443, 443, 443, 443, 80, 80, 80, 22, 25, 993, 8080, 3389, 5432];
 
-/// Names the two ends of flows.
+/// Returns the two endpoints of a flow.
 #[derive(Clone, Debug)]
 pub(super) struct Hosts {
     seed: u64,
@@ -34,7 +34,8 @@ impl Hosts {
         debug_assert!(index < FLOWS_MAX, "two flows would share an endpoint");
         let client = index / FLOWS_PER_CLIENT;
         let word = word_of(self.seed, client);
-        // A client opens its ports in rising order, some apart: neighbours in number, as in real traffic.
+        // A client opens its ports in ascending order with small gaps, so neighbours have close
+        // numbers, as in real traffic.
         let base = word % 12_000;
         let stride = 1 + (word >> 32) % 1024;
         let port = 32_768 + base + (index % FLOWS_PER_CLIENT) * stride;
@@ -45,7 +46,7 @@ impl Hosts {
     #[inline]
     pub(super) fn server(&self, index: u64) -> u32 {
         let word = word_of(self.seed ^ 0x5352_5652, index);
-        // The product of two uniform numbers leans towards zero, which is all the skew that is wanted here.
+        // The product of two uniform numbers leans towards zero, which is enough skew here.
         (((word & 0xFFFF) * ((word >> 16) & 0xFFFF)) >> 15) as u32
     }
 
@@ -55,7 +56,7 @@ impl Hosts {
         TCP_PORTS[(word_of(self.seed ^ 0x5443_5050, index) & 15) as usize]
     }
 
-    /// Scatters host numbers: each step can be undone, so no two clients meet.
+    /// Scatters host numbers. Each step is invertible, so no two clients collide.
     #[inline]
     fn permute(&self, client: u32) -> u32 {
         let mut x = client & HOST_MASK;

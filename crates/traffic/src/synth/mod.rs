@@ -1,15 +1,16 @@
-//! Packets made to order: the same seed gives the same bytes on every machine.
+//! Generated packets: the same seed gives the same bytes on every machine.
 //!
 //! | module | makes |
 //! | --- | --- |
 //! | [`sessions`] | the paper's traces: N sessions at the greatest reuse distance |
-//! | [`mix`] | traffic like that of a site: protocols, flow sizes, trains, a SYN flood |
-//! | [`sample`] | the traces that are committed under `traces/`, by name |
-//! | [`generated`] | nothing of its own: a generator as a source |
+//! | [`mix`] | traffic like that of a site: protocols, flow sizes, bursts, a SYN flood |
+//! | [`sample`] | the traces committed under `traces/`, by name |
+//! | [`generated`] | a source from any generator |
 //! | [`reuse`] | the figures of a trace: concurrent sessions, reuse distance, mean length |
 //!
-//! Generators stream; [`Generated`] makes a source of any. Nothing here reads a clock, the system's entropy or the environment, and no number that
-//! decides a byte comes from a function whose last digit differs between mathematical libraries.
+//! Generators stream, and [`Generated`] makes a source of any generator. Nothing here reads a
+//! clock, the system's entropy or the environment. No number that decides a byte comes from a
+//! function whose last digit differs between mathematical libraries.
 
 #![expect(
     clippy::cast_possible_truncation,
@@ -32,10 +33,10 @@ pub use reuse::TraceProfile;
 pub use sample::Sample;
 pub use sessions::{PaperTrace, PaperTraceError};
 
-/// When generated traces begin, unless told otherwise: 2026-01-01 00:00:00 UTC.
+/// The default beginning of generated traces: 2026-01-01 00:00:00 UTC, in nanoseconds since 1970.
 pub const START_NS: u64 = 1_767_225_600 * 1_000_000_000;
 
-/// What is known of a generated packet beside its bytes.
+/// Facts about a generated packet besides its bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Meta {
     /// Nanoseconds since 1970. Never goes backwards.
@@ -44,19 +45,20 @@ pub struct Meta {
     pub wire_bytes: u32,
     /// The generator's number of the flow; `None` for packets that belong to none, such as ARP.
     ///
-    /// A number is a conversation: the later fragments of its datagrams have the same number, but another flow key,
-    /// since they show no ports.
+    /// A number is a conversation: later fragments of its datagrams have the same number, but
+    /// another flow key, since they have no ports.
     pub flow: Option<u32>,
 }
 
-/// Something that makes packets, one after the other.
+/// A generator of packets.
 pub trait Generate {
-    /// Replaces the contents of `frame` by the next packet, an Ethernet frame without check sequence.
+    /// Replaces the contents of `frame` by the next packet, an Ethernet frame without check
+    /// sequence.
     ///
-    /// Returns `None` at the end, and ever after.
+    /// Returns `None` at the end, and at every later call.
     fn next_into(&mut self, frame: &mut Vec<u8>) -> Option<Meta>;
 
-    /// Returns what [`next_into`](Self::next_into) would have, where the bytes are not wanted.
+    /// Returns the same as [`next_into`](Self::next_into) for callers that do not need the bytes.
     fn next_meta(&mut self) -> Option<Meta> {
         self.next_into(&mut Vec::new())
     }

@@ -1,4 +1,4 @@
-//! The generators' source of chance: the same bytes on every machine.
+//! The generators' random numbers: the same on every machine.
 
 use flowloom_flow_key::hash::fold::split_mix;
 
@@ -22,7 +22,7 @@ impl Random {
 
     /// Returns a number below `bound`, or 0 where that is 0.
     ///
-    /// Multiply and shift: the bias is below `bound / 2^64`, and there is no loop whose length depends on luck.
+    /// Multiply and shift: the bias is below `bound / 2^64`, and no loop depends on the numbers.
     #[inline]
     pub(super) fn below(&mut self, bound: u64) -> u64 {
         scale(self.next(), bound)
@@ -35,7 +35,7 @@ pub(super) fn scale(word: u64, bound: u64) -> u64 {
     ((u128::from(word) * u128::from(bound)) >> 64) as u64
 }
 
-/// Returns the word that belongs to `index` in the family `seed`: a sequence with random access.
+/// Returns the word at `index` in the family `seed`: a sequence with random access.
 #[inline]
 pub(super) fn word_of(seed: u64, index: u64) -> u64 {
     let mut state = seed ^ index.wrapping_mul(0xD6E8_FEB8_6659_FD93);
@@ -44,7 +44,7 @@ pub(super) fn word_of(seed: u64, index: u64) -> u64 {
 
 /// The order that visits every number below `count` once, in steps of about 0.618 of it.
 ///
-/// Neighbours in the order are far apart in number, and no memory is needed to say so.
+/// Neighbours in the order have distant numbers, and the order needs no memory.
 #[derive(Clone, Debug)]
 pub(super) struct Stride {
     count: u64,
@@ -53,7 +53,7 @@ pub(super) struct Stride {
 }
 
 impl Stride {
-    /// Returns the order over the numbers below `count`, which begins at `first` modulo `count`.
+    /// Returns the order of the numbers below `count`, beginning at `first` modulo `count`.
     pub(super) fn new(count: u64, first: u64) -> Self {
         let count = count.max(1);
         let mut step = (count - count / 3 - count / 21).max(1);
@@ -63,7 +63,7 @@ impl Stride {
         Self { count, step: step % count, next: first % count }
     }
 
-    /// Returns the next number; after `count` of them the order repeats.
+    /// Returns the next number. The order repeats after `count` numbers.
     #[inline]
     pub(super) fn advance(&mut self) -> u64 {
         let current = self.next;

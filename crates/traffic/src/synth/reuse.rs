@@ -1,41 +1,43 @@
-//! What a trace asks of a flow table: how many sessions at once, and how long until one is needed again.
+//! The load of a trace on a flow table: how many sessions are open at once, and how soon a session
+//! is needed again.
 
 use super::{Generate, Meta};
 
 /// Figures of a trace, counted packet by packet.
 ///
-/// A session is *open* from its first packet until its last; concurrency is looked at after every packet. So a
-/// session of one packet is never counted as open, and the average is the sum of all distances from first to last
-/// packet, divided by the packets: the definition that gives the figures of the paper, see
-/// [`sessions`](super::sessions).
+/// A session is *open* from its first packet until its last, and concurrency is counted after every
+/// packet. So a session of one packet never counts as open, and the average is the sum of all
+/// distances from first to last packet, divided by the packets. This definition gives the figures
+/// of the paper, see [`sessions`](super::sessions).
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct TraceProfile {
-    /// Packets, whether of a flow or not.
+    /// Packets, with and without a flow.
     pub packets: u64,
-    /// Their bytes on the wire.
+    /// Bytes of the packets on the wire.
     pub wire_bytes: u64,
     /// Distinct flows.
     pub sessions: u64,
     /// The most sessions open at once.
     pub sessions_max: u64,
-    /// Sessions open, averaged over the packets.
+    /// Mean number of open sessions over all packets.
     pub sessions_average: f64,
     /// Mean bytes of a packet on the wire.
     pub mean_length_bytes: f64,
-    /// The fewest packets of others between two packets of one flow; `None` where no flow has two.
+    /// The least number of other packets between two packets of one flow; `None` if no flow has
+    /// two.
     pub reuse_distance_min: Option<u64>,
-    /// The most packets of others between two packets of one flow.
+    /// The greatest number of other packets between two packets of one flow.
     pub reuse_distance_max: Option<u64>,
 }
 
 impl TraceProfile {
-    /// Counts the packets that `generator` has still to yield, and exhausts it.
+    /// Counts the remaining packets of `generator`, and exhausts it.
     pub fn of(generator: &mut dyn Generate) -> Self {
         Self::count(std::iter::from_fn(|| generator.next_meta()))
     }
 
-    /// Counts packets. Takes 24 bytes of memory a flow.
+    /// Counts packets. It takes 24 bytes of memory per flow.
     pub fn count(packets: impl IntoIterator<Item = Meta>) -> Self {
         const NEVER: u64 = u64::MAX;
         let mut last: Vec<u64> = Vec::new();
@@ -77,7 +79,8 @@ impl TraceProfile {
     }
 }
 
-/// Returns the most sessions open after any packet, from the sorted places of first and last packets.
+/// Returns the most sessions open after any packet, from the sorted positions of first and last
+/// packets.
 fn most_open(first: &[u64], last: &[u64]) -> u64 {
     let (mut closed, mut most) = (0, 0);
     for (opened, &position) in (1_u64..).zip(first) {

@@ -1,8 +1,8 @@
-//! The traces that are committed, by name.
+//! The committed traces, by name.
 
 use super::{FrameSize, Generate, Mix, MixConfig, MixError, PaperTrace, PaperTraceError};
 
-/// What a sample is made by.
+/// What generates a sample.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Recipe {
@@ -17,18 +17,18 @@ pub enum Recipe {
     },
 }
 
-/// A committed trace: its name, what makes it, and how much of each packet is kept.
+/// A committed trace: its name, its generator, and how much of each packet is kept.
 ///
 /// The file is a classic pcap with nanoseconds, little-endian, Ethernet:
-/// [`PcapOptions::default`](crate::write::PcapOptions) but for the snaplen.
+/// [`PcapOptions::default`](crate::write::PcapOptions) except for the snap length.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Sample {
-    /// Name; the file is `<name>.pcap`.
+    /// The name. The file is `<name>.pcap`.
     pub name: &'static str,
-    /// What it is good for.
+    /// Its purpose.
     pub about: &'static str,
-    /// What makes it.
+    /// Its generator.
     pub recipe: Recipe,
     /// Bytes kept of each packet.
     pub snaplen_bytes: u32,
@@ -40,7 +40,7 @@ impl Sample {
         vec![campus(), paper_file_mini()]
     }
 
-    /// Returns the sample of that name.
+    /// Returns the sample with a name.
     pub fn named(name: &str) -> Option<Self> {
         Self::all().into_iter().find(|sample| sample.name == name)
     }
@@ -63,7 +63,7 @@ impl Sample {
     }
 }
 
-/// Returns a minute of a small site: every kind of packet the mixture knows, cut after the headers.
+/// Returns a minute of a small site: every kind of packet of the mixture, cut after the headers.
 pub fn campus() -> Sample {
     Sample {
         name: "campus",
@@ -87,7 +87,8 @@ pub fn campus() -> Sample {
     }
 }
 
-/// Returns the paper's trace in small: 256 sessions at the greatest reuse distance [DHASH §V-B].
+/// Returns a small version of the paper's trace: 256 sessions at the greatest reuse distance [DHASH
+/// §V-B].
 pub fn paper_file_mini() -> Sample {
     Sample {
         name: "paper-file-mini",

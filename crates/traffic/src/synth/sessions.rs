@@ -1,23 +1,26 @@
 //! The traces of the paper: N sessions of twenty packets, at the greatest reuse distance.
 //!
-//! The packets are drawn up in twenty rounds. A round holds the next packet of every session, always in the same
-//! order, so between two packets of a session lie the N − 1 others: the worst case for a cache.
+//! The packets come in twenty rounds. A round holds the next packet of every session, always in the
+//! same order. So between two packets of a session lie the N − 1 others, which is the worst case
+//! for a cache.
 //!
 //! ```text
 //!  packet    0 … N−1    N … 2N−1     2N … 3N−1          19N … 20N−1
 //!  all       SYN        SYN-ACK      ACK          …     last ACK
 //! ```
 //!
-//! Paper: [DHASH §V-B, Tab. II]. Table II also gives the average number of concurrent sessions, without
-//! saying how it was counted. Look after every packet, and call a session open from its first packet until its
-//! last: session *i* opens with packet *i* and closes with packet 19N + *i*, so it is open after 19N of the 20N
-//! packets, whoever it is. Hence the average is N · 19N / 20N = 0.95 N: 249,036.8 and 498,073.6 for File-1 and
-//! File-2, of which the table prints the whole part. For File-3 it gives 996,147.2 where the table prints
-//! 996,189, which is 0.004 % more. The greatest number is N, from packet N − 1 to packet 19N − 1.
+//! Paper: [DHASH §V-B, Tab. II]. Table II also states the average number of concurrent sessions,
+//! without its definition. Count after every packet, and call a session open from its first packet
+//! until its last. Session *i* then opens with packet *i* and closes with packet 19N + *i*, so
+//! every session is open after 19N of the 20N packets. Hence the average is N · 19N / 20N = 0.95 N:
+//! 249,036.8 and 498,073.6 for File-1 and File-2, of which the table prints the whole part. For
+//! File-3 it is 996,147.2 where the table prints 996,189, which is 0.004 % more. The greatest
+//! number is N, from packet N − 1 to packet 19N − 1.
 //!
-//! Table II's mean length of 67 bytes is a multiple: each session sends 20 · 67 = 1,340 bytes, of which 1,080
-//! are twenty Ethernet, IPv4 and TCP headers, 16 the options of the two SYNs and 244 data. Frames stand as their
-//! sender saw them: pure acknowledgments have 54 bytes, since Ethernet pads to 60 only on the wire.
+//! Table II's mean length of 67 bytes is exact here: each session sends 20 · 67 = 1,340 bytes, of
+//! which 1,080 are twenty Ethernet, IPv4 and TCP headers, 16 the options of the two SYNs and 244
+//! data. Frames are as their sender saw them: pure acknowledgments have 54 bytes, since Ethernet
+//! pads to 60 only on the wire.
 
 use thiserror::Error;
 
@@ -35,7 +38,7 @@ pub const MEAN_LENGTH_BYTES: u64 = 67;
 /// Nanoseconds between packets: ten million a second.
 const GAP_NS: u64 = 100;
 
-/// A packet of the script: from the client or not, flags, bytes of data.
+/// A packet of the script: from the client or not, its flags, and its bytes of data.
 struct Line {
     from_client: bool,
     flags: u8,
@@ -50,7 +53,7 @@ const fn server(flags: u8, data_bytes: u16) -> Line {
     Line { from_client: false, flags, data_bytes }
 }
 
-/// The life of a session: handshake, four exchanges, both ends closing.
+/// The packets of a session: handshake, four exchanges, and closing by both ends.
 const SCRIPT: [Line; PACKETS_PER_SESSION as usize] = [
     client(SYN, 0),
     server(SYN | ACK, 0),
@@ -74,7 +77,8 @@ const SCRIPT: [Line; PACKETS_PER_SESSION as usize] = [
     client(ACK, 0),
 ];
 
-/// What each side has sent before a packet of the script: data, and one for each SYN and FIN.
+/// What each side has sent before a packet of the script: data, and one number for each SYN and
+/// FIN.
 const SENT_BEFORE: [(u32, u32); PACKETS_PER_SESSION as usize] = {
     let mut sent = [(0, 0); PACKETS_PER_SESSION as usize];
     let mut index = 1;
@@ -103,14 +107,14 @@ const _: () = {
     assert!(total == PACKETS_PER_SESSION * MEAN_LENGTH_BYTES, "the mean length is exact");
 };
 
-/// Why a trace of the paper cannot be made.
+/// Why a trace of the paper cannot be generated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum PaperTraceError {
-    /// The paper has no file of that number.
+    /// The paper has no file with that number.
     #[error("the paper has no File-{number}; Table II lists File-1, File-2 and File-3")]
     NoSuchFile {
-        /// What was asked for.
+        /// The requested number.
         number: u8,
     },
     /// The number of sessions is outside the limits.
@@ -118,16 +122,17 @@ pub enum PaperTraceError {
         "{sessions} sessions: a trace has at least 1 and at most {limit}, since each has its own endpoint"
     )]
     Sessions {
-        /// What was asked for.
+        /// The requested number.
         sessions: u64,
-        /// The most there may be.
+        /// The most sessions.
         limit: u64,
     },
 }
 
-/// A trace of N sessions, twenty packets each, any two of a session N − 1 others apart.
+/// A trace of N sessions with twenty packets each. N − 1 other packets lie between any two of a
+/// session.
 ///
-/// Streams: its memory does not grow with N.
+/// The generator streams: its memory does not grow with N.
 ///
 /// # Examples
 ///
@@ -166,11 +171,11 @@ impl PaperTrace {
         Self::with_sessions(1 << (17 + number), seed)
     }
 
-    /// Returns a trace of that many sessions, 1 to 268,435,456.
+    /// Returns a trace of `sessions` sessions, 1 to 268,435,456.
     ///
     /// # Errors
     ///
-    /// [`PaperTraceError::Sessions`] outside these.
+    /// [`PaperTraceError::Sessions`] outside this range.
     pub fn with_sessions(sessions: u64, seed: u64) -> Result<Self, PaperTraceError> {
         if !(1..=FLOWS_MAX).contains(&sessions) {
             return Err(PaperTraceError::Sessions { sessions, limit: FLOWS_MAX });
@@ -192,7 +197,7 @@ impl PaperTrace {
         self.sessions
     }
 
-    /// Returns the script's line, the session's number and the meta-data of the next packet.
+    /// Returns the script's line, the session's number and the metadata of the next packet.
     #[inline]
     fn advance(&mut self) -> Option<(usize, u64, Meta)> {
         if self.round == SCRIPT.len() {

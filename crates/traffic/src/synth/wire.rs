@@ -1,10 +1,10 @@
-//! Frames, byte for byte, with valid checksums.
+//! Builds frames with valid checksums.
 //!
 //! ```text
-//!  Ethernet 14 │ VLAN tags 0, 4, 8 │ IPv4 20 or IPv6 40 │ TCP 20 to 28, UDP 8, echo 8 │ payload │ padding
+//!  Ethernet 14 │ VLAN tags 0, 4, 8 │ IPv4 20, IPv6 40 │ TCP 20–28, UDP 8, echo 8 │ payload │ pad
 //! ```
 //!
-//! Payload is copied from a pool of noise whose running sums are known, so a checksum costs the same for one
+//! Payload comes from a pool of noise with known running sums, so a checksum costs the same for one
 //! byte as for 1,500.
 
 use super::random::Random;
@@ -50,7 +50,7 @@ impl Addresses {
     }
 }
 
-/// What stands above IP.
+/// The protocol above IP.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Transport {
     Tcp {
@@ -60,11 +60,12 @@ pub(super) enum Transport {
         options: &'static [u8],
     },
     Udp,
-    /// The first fragment of a datagram: its UDP header speaks for `whole_bytes` of payload, this frame holds less.
+    /// The first fragment of a datagram. Its UDP header states `whole_bytes` of payload, and this
+    /// frame holds less.
     UdpFirst {
         whole_bytes: usize,
     },
-    /// A later fragment: no header; `offset_bytes` into the datagram.
+    /// A later fragment, without a header, at `offset_bytes` in the datagram.
     UdpLater {
         offset_bytes: usize,
     },
@@ -87,10 +88,10 @@ impl Transport {
 /// A packet to be written.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Packet {
-    /// Outer and inner VLAN id.
+    /// Outer and inner VLAN ID.
     pub(super) tags: [Option<u16>; 2],
     pub(super) addresses: Addresses,
-    /// An echo's identifier stands in both.
+    /// An echo uses its identifier for both.
     pub(super) source_port: u16,
     pub(super) destination_port: u16,
     pub(super) identification: u16,
@@ -106,7 +107,7 @@ pub(super) struct Slice {
 }
 
 impl Slice {
-    /// Returns a piece of `bytes`, at a place chosen by `word`.
+    /// Returns a piece of `bytes` bytes. `word` chooses its position.
     #[inline]
     pub(super) fn new(word: u64, bytes: usize) -> Self {
         let bytes = bytes.min(PAYLOAD_BYTES_MAX * 2);
@@ -114,7 +115,7 @@ impl Slice {
         Self { start: (word % places) as usize * 2, bytes }
     }
 
-    /// Returns the part from `skip` (an even number) on, of at most `bytes`.
+    /// Returns the part from `skip` (an even number) on, of at most `bytes` bytes.
     pub(super) fn part(self, skip: usize, bytes: usize) -> Self {
         debug_assert!(skip.is_multiple_of(2), "sums are kept for whole words");
         let skip = skip.min(self.bytes);
@@ -122,11 +123,12 @@ impl Slice {
     }
 }
 
-/// Noise to fill payloads with, and its running sums.
+/// Noise for payloads, and its running sums.
 #[derive(Clone)]
 pub(super) struct Pool {
     bytes: Vec<u8>,
-    /// `sums[i]` is the sum of the first `i` big-endian words: below 2^30, it cannot overflow.
+    /// `sums[i]` is the sum of the first `i` big-endian words. It stays below 2^30 and cannot
+    /// overflow.
     sums: Vec<u32>,
 }
 
@@ -155,7 +157,7 @@ impl Pool {
         &self.bytes[slice.start..slice.start + slice.bytes]
     }
 
-    /// Returns the sum of a piece's words, an odd last byte counted as if a zero followed.
+    /// Returns the sum of a piece's words. An odd last byte counts as if a zero followed.
     #[inline]
     fn sum(&self, slice: Slice) -> u64 {
         let (first, words) = (slice.start / 2, slice.bytes / 2);
@@ -184,7 +186,7 @@ pub(super) fn write(frame: &mut Vec<u8>, packet: &Packet, pool: &Pool) {
     frame.extend_from_slice(pool.get(packet.payload));
 }
 
-/// Appends zeros until the frame has `bytes`, as Ethernet does with short ones.
+/// Appends zeros until the frame has `bytes` bytes, as Ethernet does with short frames.
 #[inline]
 pub(super) fn pad(frame: &mut Vec<u8>, bytes: usize) {
     if frame.len() < bytes {
@@ -192,7 +194,7 @@ pub(super) fn pad(frame: &mut Vec<u8>, bytes: usize) {
     }
 }
 
-/// Writes both addresses, the tags and the type; returns where IP begins.
+/// Writes both addresses, the tags and the type. Returns the offset of IP.
 fn ethernet(headers: &mut [u8], packet: &Packet) -> usize {
     let (source, destination, kind) = match packet.addresses {
         Addresses::V4 { source, destination } => (source, destination, 0x0800),
@@ -205,7 +207,7 @@ fn ethernet(headers: &mut [u8], packet: &Packet) -> usize {
     let mut at = 12;
     for (index, tag) in packet.tags.iter().enumerate() {
         if let Some(id) = tag {
-            // A tag that is followed by another is a service tag.
+            // A tag before another tag is a service tag.
             let kind: u16 = if index == 0 && packet.tags[1].is_some() { 0x88A8 } else { 0x8100 };
             put_u16(headers, at, kind);
             put_u16(headers, at + 2, id & 0x0FFF);
@@ -216,7 +218,8 @@ fn ethernet(headers: &mut [u8], packet: &Packet) -> usize {
     at + 2
 }
 
-/// Writes the IP header; returns the protocol number and the sum of the addresses for the pseudo-header.
+/// Writes the IP header. Returns the protocol number, and the sum of the addresses for the
+/// pseudo-header.
 fn network(headers: &mut [u8], at: usize, packet: &Packet, payload_bytes: usize) -> (u8, u64) {
     let version6 = matches!(packet.addresses, Addresses::V6 { .. });
     let protocol = match packet.transport {
@@ -285,7 +288,7 @@ fn transport(header: &mut [u8], packet: &Packet, pool: &Pool, protocol: u8, addr
             put_u16(header, 2, packet.destination_port);
             put_u16(header, 4, length as u16);
             let sum = addresses_sum + u64::from(protocol) + length as u64 + pool.sum(whole);
-            // Zero means "no checksum", so a sum of zero is sent as its other form.
+            // Zero means "no checksum", so a sum of zero is sent in its other form.
             let checksum = match finish(sum + words_sum(header)) {
                 0 => 0xFFFF,
                 checksum => checksum,
@@ -348,7 +351,7 @@ mod tests {
 
     #[test]
     fn a_header_has_its_textbook_checksum() {
-        // The worked example of the IPv4 checksum that every text uses.
+        // The worked example of the IPv4 checksum in every textbook.
         let header =
             [0x45, 0, 0, 0x73, 0, 0, 0x40, 0, 0x40, 0x11, 0, 0, 0xC0, 0xA8, 0, 1, 0xC0, 0xA8, 0, 0xC7];
         assert_eq!(finish(words_sum(&header)), 0xB861);

@@ -1,8 +1,8 @@
 //! Shares that fall with a power of the rank.
 //!
-//! The platform's `powf` may differ in its last digit from one C library to the next, and a last digit can move a
-//! packet from one flow to another. So logarithm and exponential are series of additions, multiplications and
-//! divisions, which IEEE 754 defines to the bit.
+//! The platform's `powf` may differ in its last digit between C libraries, and a last digit can
+//! move a packet from one flow to another. So logarithm and exponential are series of additions,
+//! multiplications and divisions, which IEEE 754 defines to the bit.
 
 #![expect(
     clippy::cast_precision_loss,
@@ -22,7 +22,7 @@ fn ln(x: f64) -> f64 {
     let mantissa = f64::from_bits((bits & ((1 << MANTISSA_BITS) - 1)) | 1023 << MANTISSA_BITS);
     let (exponent, mantissa) =
         if mantissa > SQRT_2 { (exponent + 1, mantissa / 2.0) } else { (exponent, mantissa) };
-    // 2 artanh(t), where |t| < 0.172: eleven terms leave less than a unit of the last place.
+    // 2 artanh(t), where |t| < 0.172: eleven terms leave an error below a unit in the last place.
     let t = (mantissa - 1.0) / (mantissa + 1.0);
     let square = t * t;
     let (mut power, mut sum) = (t, 0.0);
@@ -51,7 +51,8 @@ pub(super) fn weight(rank: u64, exponent: f64) -> f64 {
     exp(-(exponent * ln(rank as f64)))
 }
 
-/// Divides `total` among `count` ranks in proportion to their weights, and calls `give` with each share in turn.
+/// Divides `total` among `count` ranks in proportion to their weights, and calls `give` with each
+/// share in order.
 ///
 /// The shares sum to `total` exactly: each is the difference of two rounded running sums.
 pub(super) fn apportion(total: u64, count: u64, exponent: f64, mut give: impl FnMut(u64)) {
@@ -59,12 +60,12 @@ pub(super) fn apportion(total: u64, count: u64, exponent: f64, mut give: impl Fn
     for rank in 1..=count {
         whole += weight(rank, exponent);
     }
-    let (mut sum, mut given) = (0.0, 0);
+    let (mut sum, mut dealt) = (0.0, 0);
     for rank in 1..=count {
         sum += weight(rank, exponent);
         let up_to = if rank == count { total } else { ((sum / whole * total as f64) as u64).min(total) };
-        give(up_to - given);
-        given = up_to;
+        give(up_to - dealt);
+        dealt = up_to;
     }
 }
 
@@ -91,7 +92,7 @@ mod tests {
             apportion(total, count, exponent, |share| shares.push(share));
             assert_eq!(shares.len() as u64, count);
             assert_eq!(shares.iter().sum::<u64>(), total);
-            // Rounding may lift a share by one above the one before.
+            // Rounding may raise a share by one above the previous share.
             assert!(shares.windows(2).all(|pair| pair[1] <= pair[0] + 1), "{shares:?}");
         }
     }

@@ -1,4 +1,4 @@
-//! Any captures in parts: made of blocks and records of all kinds, whole and damaged.
+//! Random captures in parts: blocks and records of all kinds, whole and damaged.
 
 use flowloom_traffic::capture::Input;
 use proptest::prelude::*;
@@ -6,14 +6,14 @@ use proptest::prelude::*;
 use crate::parts::{check, check_bytes, joining_image};
 use crate::{block, enhanced, interface, pcap_header, pcap_record, section, write_file};
 
-/// What a payload is made of.
+/// The contents of a payload.
 #[derive(Clone, Copy, Debug)]
 enum Payload {
     Zeros(u16),
     Counting(u16),
-    /// The image of a classic record, cut by the end of the packet or not.
+    /// The image of a classic record, which the end of the packet may cut.
     Record(u16),
-    /// The image of a record whose chain goes on behind the packet.
+    /// The image of a record whose chain continues after the packet.
     Joining,
     /// The image of blocks.
     Blocks,
@@ -48,7 +48,7 @@ fn payload() -> impl Strategy<Value = Payload> {
     ]
 }
 
-/// What stands in a file of blocks.
+/// The contents of a file of blocks.
 #[derive(Clone, Copy, Debug)]
 enum Piece {
     Section(bool),
@@ -129,7 +129,7 @@ fn of_records(variant: usize, payloads: &[Payload]) -> Vec<u8> {
     file
 }
 
-/// What is done to a file in the end.
+/// The last change to a file.
 #[derive(Clone, Debug)]
 enum Damage {
     None,

@@ -1,5 +1,5 @@
-//! Files that are cut, extended, replaced or removed while they are mapped: they end as if they had
-//! been so before, at the latest where the cut is.
+//! Files that are cut, extended, replaced or removed while they are mapped. A capture ends as if
+//! that had happened before it was opened, at the latest at the cut.
 
 use std::fs::OpenOptions;
 
@@ -7,14 +7,14 @@ use flowloom_traffic::capture::{CaptureSet, Input, SetOptions, guard_against_tru
 
 use super::*;
 
-/// Bytes of a page on most machines: cuts near its multiples differ.
+/// Bytes of a page on most machines. Cuts near its multiples differ.
 const PAGE: u64 = 4096;
 
 fn cut(path: &Path, bytes: u64) {
     OpenOptions::new().write(true).open(path).unwrap().set_len(bytes).unwrap();
 }
 
-/// A capture of either format, and where each of its packet records ends.
+/// A capture of either format, and the end of each packet record.
 fn capture(next_generation: bool, packets: u32, bytes: u32) -> (Vec<u8>, Vec<u64>) {
     let mut file = if next_generation {
         [section(false), interface(1, &[], false)].concat()
@@ -35,7 +35,7 @@ fn capture(next_generation: bool, packets: u32, bytes: u32) -> (Vec<u8>, Vec<u64
     (file, ends)
 }
 
-/// Reads batches until so many packets were seen.
+/// Reads batches until `packets` packets were read.
 fn read_some(capture: &mut Capture, packets: usize) -> Vec<Seen> {
     let mut batch = PacketBatch::new();
     let mut seen = Vec::new();
@@ -51,7 +51,8 @@ fn read_some(capture: &mut Capture, packets: usize) -> Vec<Seen> {
     seen
 }
 
-/// Reads some packets, cuts the file, and reads on; holds what was found to what the file has left.
+/// Reads some packets, cuts the file, and reads on. Compares the result with what is left of the
+/// file.
 fn check(next_generation: bool, packets: u32, bytes: u32, before: usize, cut_at: u64) {
     guard_against_truncation().unwrap();
     let directory = tempfile::tempdir().unwrap();
@@ -90,7 +91,7 @@ fn a_file_that_is_cut_while_it_is_mapped_ends_where_it_was_cut() {
                 check(next_generation, 2000, 300, before, cut_at);
             }
         }
-        // Before what was read, and so near the end that no page is lost.
+        // Before the last packet read, and so near the end that no page is lost.
         check(next_generation, 2000, 300, 1900, ends[500]);
         check(next_generation, 2000, 300, 1, file.len() as u64 - 1);
     }
@@ -120,7 +121,7 @@ fn a_file_that_is_cut_twice_ends_at_the_second_cut() {
 
 #[test]
 fn zeros_behind_the_cut_in_its_page_are_no_packets() {
-    // All of the capture is in one page: no read faults.
+    // The whole capture lies in one page, so no read faults.
     for cut_at in [500, 512, 513, 1000] {
         check(false, 60, 30, 1, cut_at);
     }
@@ -214,7 +215,7 @@ proptest! {
         let (file, ends) = capture(next_generation, packets, bytes);
         let first = ends[0] as usize;
         let cut_at = (first + place.index(file.len() - first)) as u64;
-        // Nothing is known of a cut once all was read.
+        // A cut after the last read has no effect.
         if before < packets as usize - 32 {
             check(next_generation, packets, bytes, before, cut_at);
         }

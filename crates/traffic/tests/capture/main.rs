@@ -1,4 +1,5 @@
-//! Captures whole, cut, corrupt, packed and hostile: every way of reading yields the same packets, and nothing panics.
+//! Captures that are whole, cut, corrupt, packed or hostile: every way of reading yields the same
+//! packets, and nothing panics.
 
 #![expect(clippy::cast_possible_truncation, reason = "small numbers make test bytes")]
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
@@ -24,7 +25,7 @@ mod parts;
 mod sets;
 mod streams;
 
-/// A packet as a reader saw it.
+/// A packet as a reader returned it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Seen {
     bytes: Vec<u8>,
@@ -42,7 +43,7 @@ fn drain(capture: &mut Capture) -> Result<Vec<Seen>, CaptureError> {
             Fill::Packets => {
                 let block = batch.block.as_ref().expect("a batch with packets has a block");
                 if let Some((number, before)) = before.replace((batch.block_number, Arc::clone(block))) {
-                    // As long as it is held it is not filled anew.
+                    // As long as this holds the block, the source does not refill it.
                     assert_eq!(number == batch.block_number, Arc::ptr_eq(&before, block));
                 }
                 seen.extend(batch.packets.iter().map(|raw| Seen {
@@ -52,13 +53,13 @@ fn drain(capture: &mut Capture) -> Result<Vec<Seen>, CaptureError> {
                     link: raw.link.0,
                 }));
             }
-            Fill::Starved => panic!("nobody holds a block"),
+            Fill::Starved => panic!("no block is held"),
             Fill::End => return Ok(seen),
         }
     }
 }
 
-/// Gives at most a few bytes at a time, as a slow pipe does.
+/// Returns a few bytes at a time, as a slow pipe does.
 struct Trickle<R> {
     inner: R,
     step: usize,
@@ -66,8 +67,8 @@ struct Trickle<R> {
 
 impl<R: Read> Read for Trickle<R> {
     fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
-        let room = buffer.len().min(self.step);
-        self.inner.read(&mut buffer[..room])
+        let count = buffer.len().min(self.step);
+        self.inner.read(&mut buffer[..count])
     }
 }
 
@@ -143,7 +144,7 @@ fn open_bytes(bytes: Vec<u8>) -> Result<Capture, CaptureError> {
     Capture::read_from(Path::new("test"), Cursor::new(bytes), CaptureOptions::default())
 }
 
-/// What a reader finds in a capture: its packets, and what is to be known of it.
+/// A reader's results: its packets, and its notices.
 type Found = (Vec<Seen>, Option<Notice>, Option<Notice>);
 
 fn found(capture: Result<Capture, CaptureError>) -> Option<Found> {
@@ -152,8 +153,8 @@ fn found(capture: Result<Capture, CaptureError>) -> Option<Found> {
     Some((seen, capture.notice().cloned(), capture.joined()))
 }
 
-/// Reads the same bytes mapped, read by a thread, decompressed by one, as a stream, and as a trickle; all must agree.
-/// Returns packets and notice.
+/// Reads the same bytes mapped, on a thread, decompressed on a thread, as a stream, and in small
+/// pieces. All must agree. Returns packets and notice.
 fn read_all_ways(bytes: &[u8]) -> Option<(Vec<Seen>, Option<Notice>)> {
     let directory = tempfile::tempdir().unwrap();
     let path = write_file(directory.path(), "test", bytes);
@@ -208,14 +209,15 @@ fn pcapng_sections_have_byte_orders_interfaces_and_clocks_of_their_own() {
     let mut file = Vec::new();
     for big_endian in [false, true] {
         let half = |value: u16| if big_endian { value.to_be_bytes() } else { value.to_le_bytes() };
-        // if_tsresol 9, then the end of options; and a second interface counting microseconds by default.
+        // if_tsresol 9, then the end of options; and a second interface counting microseconds by
+        // default.
         let nanoseconds = [&half(9)[..], &half(1), &[9, 0, 0, 0], &half(0), &half(0)].concat();
         file.extend(section(big_endian));
         file.extend(interface(1, &nanoseconds, big_endian));
         file.extend(interface(101, &[], big_endian));
         file.extend(enhanced(0, 5, &[1, 2, 3], 3, 100, big_endian));
         file.extend(enhanced(1, 6, &[4, 5, 6, 7], 4, 4, big_endian));
-        file.extend(block(0x0BAD, &[0; 20], big_endian)); // A block nobody knows is passed over.
+        file.extend(block(0x0BAD, &[0; 20], big_endian)); // An unknown block is skipped.
         file.extend(block(
             3,
             &[&(if big_endian { 2_u32.to_be_bytes() } else { 2_u32.to_le_bytes() })[..], &[8, 9]].concat(),
@@ -241,13 +243,14 @@ fn a_big_endian_time_offset_is_read_as_such() {
     assert_eq!(read_all_ways(&file).unwrap().0[0].time_ns, 10_000_001_000);
 }
 
-/// An option takes four bytes, and eight times as many where it is collected: sixteen megabytes of them took two hundred.
+/// An option takes four bytes, and eight times as many when it is collected: sixteen megabytes of
+/// options took two hundred.
 #[test]
 fn a_description_that_is_nothing_but_options_is_refused_before_they_are_collected() {
     for big_endian in [false, true] {
         let packet = enhanced(0, 1, &[1], 1, 1, big_endian);
         for (bytes, fits) in [((1 << 20) - 28, true), (1 << 20, false)] {
-            // Comments of no bytes.
+            // Comments without bytes.
             let comment = if big_endian { [0, 1, 0, 0] } else { [1, 0, 0, 0] };
             let options = comment.repeat(bytes / 4);
             let head = section(big_endian);
@@ -276,8 +279,8 @@ fn a_lying_captured_length_is_cut_to_its_block_and_counted() {
     assert_eq!(seen[0].bytes, [1, 2, 3, 4]);
     assert_eq!(capture.lying_lengths(), 1);
     assert_eq!(read_all_ways(&file).unwrap().0, seen);
-    let told = notices_of("x.pcapng", &file);
-    assert!(matches!(told[..], [Notice::LyingLengths { packets: 1, .. }]), "{told:?}");
+    let notices = notices_of("x.pcapng", &file);
+    assert!(matches!(notices[..], [Notice::LyingLengths { packets: 1, .. }]), "{notices:?}");
 }
 
 #[test]
@@ -292,7 +295,7 @@ fn an_obsolete_packet_block_has_half_a_word_for_its_interface() {
     for big_endian in [false, true] {
         let half = |value: u16| if big_endian { value.to_be_bytes() } else { value.to_le_bytes() };
         let word = |value: u32| if big_endian { value.to_be_bytes() } else { value.to_le_bytes() };
-        // The second interface, three drops, and more microseconds than a word has.
+        // The second interface, three drops, and more microseconds than a 32-bit word holds.
         let head = [word(5), word(7), word(2), word(60)].concat();
         let packet = block(2, &[&half(1)[..], &half(3), &head, &[8, 9]].concat(), big_endian);
         let file =
@@ -365,7 +368,7 @@ fn the_longest_record_that_is_believed_is_read() {
     for (more, seen) in [(0, 1), (1, 0)] {
         let data = vec![1; RECORD_BYTES_MAX + more];
         let file = [pcap_header(0xA1B2_C3D4, 1, false), pcap_record(1, 0, &data, 60, false)].concat();
-        // Mapped, where no buffer bounds it.
+        // Mapped, so that no buffer bounds it.
         let path = write_file(directory.path(), "long.pcap", &file);
         let mut mapped = Capture::open(&path, CaptureOptions::default()).unwrap();
         assert_eq!(drain(&mut mapped).unwrap().len(), seen, "{more}");
@@ -373,7 +376,7 @@ fn the_longest_record_that_is_believed_is_read() {
     }
 }
 
-/// Returns a capture of one variant, of packets that say which they are, from `second` on.
+/// Returns a capture of one variant with numbered packets, from `second` on.
 fn variant(magic: u32, big_endian: bool, link: u32, second: u32, packets: u8) -> Vec<u8> {
     let mut file = pcap_header(magic, link, big_endian);
     for i in 0..packets {
@@ -391,7 +394,8 @@ fn captures_put_behind_each_other_are_all_read_whatever_their_variant() {
     let kinds = [(0xA1B2_C3D4_u32, false), (0xA1B2_C3D4, true), (0xA1B2_3C4D, false), (0xA1B2_CD34, true)];
     for (first, first_big) in kinds {
         for (second, second_big) in kinds {
-            // The joint is inside a batch and between two; a second capture begins now, and when time began.
+            // Captures join inside a batch and between two. A second capture begins now, or in
+            // 1970.
             for (packets, begin) in [(1, 1_700_000_000), (0, 1_700_000_000), (32, 1_700_000_000), (33, 0)] {
                 let head = variant(first, first_big, 1, 1_600_000_000, packets);
                 let tail = variant(second, second_big, 101, begin, 40);
@@ -424,7 +428,7 @@ fn captures_put_behind_each_other_are_all_read_whatever_their_variant() {
 }
 
 #[test]
-fn a_joint_is_told_of_wherever_the_file_lies_and_is_no_lack() {
+fn a_joint_is_noticed_in_every_reading_and_is_no_loss() {
     let (head, tail) = (pcap(2000), pcap(10));
     let both = [&head[..], &tail].concat();
     for (name, bytes) in [("t.pcap", both.clone()), ("t.pcap.gz", gzip(&both))] {
@@ -463,7 +467,7 @@ fn packets_of_no_bytes_are_packets() {
         let data = vec![1; if i % 3 == 0 { 0 } else { 20 }];
         file.extend(pcap_record(i, 7, &data, i, false));
     }
-    // Nearly a file's header: another version, a length on the wire.
+    // Nearly a file header: another version, or a length on the wire.
     let mut near = pcap_header(0xA1B2_C3D4, 1, false)[..16].to_vec();
     near[4] = 3;
     file.extend(&near);
@@ -545,7 +549,7 @@ fn a_block_that_does_not_end_as_it_begins_is_corrupt() {
 }
 
 #[test]
-fn packed_captures_are_told_by_content_and_read_the_same() {
+fn packed_captures_are_recognised_by_content_and_read_the_same() {
     let file = pcap(3000);
     let (whole, _) = read_all_ways(&file).unwrap();
     let two_members = [gzip(&file[..1000]), gzip(&file[1000..])].concat();
@@ -590,7 +594,7 @@ fn a_bomb_is_stopped_by_ratio_and_by_size() {
 }
 
 #[test]
-fn what_is_no_capture_is_told_what_it_is() {
+fn a_file_that_is_no_capture_is_named_for_what_it_is() {
     for (bytes, needle) in [
         (&b"GIF89a and more"[..], "no magic number"),
         (&[0x1F, 0x8B, 0x6E, 0x6F, 0x20][..], "does not decompress"),

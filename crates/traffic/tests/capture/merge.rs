@@ -23,7 +23,7 @@ const LIMITS: flowloom_traffic::capture::UnpackLimits = flowloom_traffic::captur
     ratio_after_bytes: 256 << 20,
 };
 
-/// Returns a capture of packets at these microseconds, each of which says where it is from.
+/// Returns a capture of packets at these microseconds. Each packet names its file.
 fn capture(file: usize, times: &[u32]) -> Vec<u8> {
     let mut bytes = pcap_header(0xA1B2_C3D4, 1, false);
     for (number, time) in times.iter().enumerate() {
@@ -42,7 +42,8 @@ fn write_all(directory: &Path, files: &[Vec<u8>]) -> Vec<Input> {
         .collect()
 }
 
-/// Merges packets of files as a sentence says it: the least next time first, of equal ones the first file.
+/// Merges the packets of files by the definition: the least next time first, and of equal times the
+/// first file.
 fn merged(files: Vec<Vec<Seen>>) -> Vec<Seen> {
     let mut rest: Vec<_> = files.into_iter().map(|packets| packets.into_iter().peekable()).collect();
     let mut all = Vec::new();
@@ -102,7 +103,8 @@ fn files_one_behind_the_other_are_read_as_in_order_and_without_a_copy() {
         .map(|i| capture(i as usize, &(i * 100..=i * 100 + 100).collect::<Vec<_>>()))
         .collect();
     let inputs = write_all(directory.path(), &files);
-    // The last time of a file is the first of the next, which was named before it: that one comes first.
+    // The last time of one file equals the first of the next, which was named before it, so that
+    // one comes first.
     let (_, overlapped) = packets_by_time(&inputs);
     assert_eq!(overlapped, Some(5));
     let mut in_order = inputs.clone();
@@ -134,7 +136,7 @@ fn path_of(input: &Input) -> &Path {
 }
 
 #[test]
-fn blocks_that_are_held_stay_as_they_are_and_numbers_tell_them_apart() {
+fn held_blocks_keep_their_contents_and_have_distinct_numbers() {
     let directory = tempfile::tempdir().unwrap();
     let files: Vec<Vec<u8>> = (0..3_usize)
         .map(|file| {
@@ -147,7 +149,7 @@ fn blocks_that_are_held_stay_as_they_are_and_numbers_tell_them_apart() {
     let expected = merged(each(&inputs));
     let mut set = CaptureSet::open(&inputs, BY_TIME).unwrap();
     let mut batch = PacketBatch::new();
-    // Hold on to many blocks, and let go of the oldest when there is nothing to be had.
+    // Hold many blocks, and release the oldest when the source has none.
     let mut held: Vec<(u64, SharedBlock, Vec<Seen>, PacketBatch)> = Vec::new();
     let mut found = Vec::new();
     loop {
@@ -201,7 +203,7 @@ fn many_files_that_all_overlap_are_merged() {
 }
 
 #[test]
-fn what_is_wrong_with_a_file_is_told_and_the_others_are_read() {
+fn an_error_of_a_file_is_noticed_and_the_others_are_read() {
     let directory = tempfile::tempdir().unwrap();
     let mut cut = capture(0, &[1, 3, 5, 7]);
     cut.truncate(cut.len() - 3);
@@ -217,7 +219,7 @@ fn what_is_wrong_with_a_file_is_told_and_the_others_are_read() {
     let pairs = |i: usize| [inputs[i].clone(), inputs[3].clone()];
     let by_time = whole(&inputs, BY_TIME).unwrap();
     let mut concat = whole(&inputs, SetOptions::default()).unwrap();
-    // The empty file lets one that cannot be decoded be read.
+    // The empty file allows one that cannot be decoded.
     let each = (0..5).map(|i| whole(&pairs(i), SetOptions::default()).unwrap().packets).collect();
     assert!(by_time.packets == merged(each));
     let sort = |mut notices: Vec<Notice>| {
@@ -225,7 +227,7 @@ fn what_is_wrong_with_a_file_is_told_and_the_others_are_read() {
         notices
     };
     assert_eq!(sort(by_time.notices), sort(concat.notices));
-    // Files are told of in the order of their first times: the empty one has none.
+    // Notices come in the order of first times; the empty file has none.
     concat
         .files
         .sort_by_key(|file| [3, 4, 0, 1, 2].iter().position(|i| file.path.ends_with(format!("{i:04}"))));
@@ -317,7 +319,8 @@ fn a_pipe_takes_part_by_its_next_packet() {
     assert_eq!(take(&mut set), (vec![9], Fill::End));
 }
 
-/// Reads files by time in parts, one behind the other; returns the packets and whether the files overlap.
+/// Reads files by time in parts, one after another. Returns the packets and whether the files
+/// overlap.
 fn in_parts(inputs: &[Input], parts: usize) -> Result<(Vec<Seen>, Option<usize>), NotCuttable> {
     let plan = match CaptureParts::plan(inputs, BY_TIME, parts) {
         Ok(plan) => plan,
@@ -357,9 +360,9 @@ fn files_that_do_not_overlap_have_parts_and_others_say_why_not() {
 }
 
 #[test]
-fn an_estimate_that_is_wrong_is_told_at_the_end() {
+fn a_wrong_estimate_is_noticed_at_the_end() {
     let directory = tempfile::tempdir().unwrap();
-    // A time in the middle is beyond the end, and what is compressed has an end that is not known.
+    // A time in the middle is after the end, and a compressed file has an unknown end.
     let mut jumps: Vec<u32> = (1000..9000).collect();
     jumps[4000] = 50_000;
     let files = [capture(0, &jumps), capture(1, &(20_000..21_000).collect::<Vec<_>>())];
@@ -374,7 +377,7 @@ fn an_estimate_that_is_wrong_is_told_at_the_end() {
     assert_eq!(overlapped, Some(2));
 }
 
-/// Times that mostly go on, with ties, and go back now and then.
+/// Times that mostly rise, with ties and steps back.
 fn times() -> impl Strategy<Value = Vec<u32>> {
     let step = prop_oneof![6 => 0_i64..4, 2 => 0_i64..200, 1 => -50_i64..0];
     (0_i64..300, prop::collection::vec(step, 0..150)).prop_map(|(first, steps)| {
@@ -404,7 +407,7 @@ proptest! {
         let expected = merged(each(&inputs));
         let (found, overlapped) = packets_by_time(&inputs);
         prop_assert!(found == expected);
-        // Where none overlaps, they are one behind the other in the order of first times.
+        // Files that do not overlap come one after another in the order of first times.
         let mut by_first: Vec<_> = files.iter().enumerate().map(|(i, (times, _))| (times.first(), i)).collect();
         by_first.sort();
         let in_order: Vec<Input> = by_first.iter().map(|(_, i)| inputs[*i].clone()).collect();

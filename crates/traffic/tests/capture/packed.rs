@@ -1,4 +1,4 @@
-//! Captures that are packed: ratios that are no bomb, and what is packed otherwise than with gzip and zstd.
+//! Compressed captures: ratios that are no bomb, and formats other than gzip and zstd.
 
 use std::io::{Cursor, Write as _};
 use std::path::Path;
@@ -16,7 +16,7 @@ fn one_packet_repeated_is_no_bomb() {
     }
     let packed = gzip(&file);
     assert!(file.len() / packed.len() > 250, "{} to {}", file.len(), packed.len());
-    // The size at which a ratio would be judged lies far below the file's.
+    // The size after which a ratio applies is far below the file's.
     let limits = UnpackLimits { ratio_after_bytes: 1 << 20, ..UnpackLimits::default() };
     let options = CaptureOptions { limits, ..CaptureOptions::default() };
     let mut capture = Capture::read_from(Path::new("many.pcap.gz"), Cursor::new(packed), options).unwrap();
@@ -49,7 +49,7 @@ fn xz_and_lz4_are_unpacked() {
         assert!(capture.notice().is_none(), "{name}: {:?}", capture.notice());
         let parts = [&joined[0][at].1[..], &joined[1][at].1].concat();
         assert_eq!(drain(&mut read(parts).unwrap()).unwrap().len(), 5000, "{name} of two streams");
-        // One that is cut in its first block has nothing to show.
+        // A file that is cut in its first block yields nothing.
         match read(packed[..packed.len() / 2].to_vec()) {
             Ok(mut cut) => {
                 let found = drain(&mut cut).unwrap().len();
@@ -60,7 +60,7 @@ fn xz_and_lz4_are_unpacked() {
         for place in [packed.len() / 3, packed.len() * 2 / 3] {
             let mut damaged = packed.clone();
             damaged[place] ^= 0x55;
-            // It may be told at once or on the way, but is never taken for a whole file of other packets.
+            // The error may come at once or later, but the file never yields other packets.
             if let Ok(mut capture) = read(damaged)
                 && let Ok(packets) = drain(&mut capture)
             {

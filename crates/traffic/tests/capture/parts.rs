@@ -1,4 +1,5 @@
-//! Sets of captures in parts: whatever is assumed about where records begin, the parts find what one reader finds.
+//! Sets of captures in parts: under any assumptions about record beginnings, the parts find what
+//! one reader finds.
 
 use std::path::{Path, PathBuf};
 
@@ -10,7 +11,7 @@ use flowloom_traffic::capture::{
 
 use crate::{Seen, block, enhanced, gzip, interface, pcap, pcap_header, pcap_record, section, write_file};
 
-/// Everything that a reader of a set sees.
+/// Everything that a reader of a set returns.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Found {
     pub(crate) packets: Vec<Seen>,
@@ -19,7 +20,7 @@ pub(crate) struct Found {
     pub(crate) error: Option<String>,
 }
 
-/// Returns what a batch holds.
+/// Returns the packets of a batch.
 pub(crate) fn seen(batch: &PacketBatch) -> impl Iterator<Item = Seen> {
     let block = batch.block.as_ref().expect("a batch with packets has a block");
     batch.packets.iter().map(|raw| Seen {
@@ -43,7 +44,7 @@ pub(crate) fn drain(source: &mut impl PacketSource) -> (Vec<Seen>, Option<String
     }
 }
 
-/// Reads a set as one.
+/// Reads a set with one reader.
 pub(crate) fn whole(inputs: &[Input], options: SetOptions) -> Result<Found, CaptureError> {
     let mut set = CaptureSet::open(inputs, options)?;
     let (packets, error) = drain(&mut set);
@@ -64,15 +65,15 @@ fn read(mut part: CapturePart) -> (Vec<Seen>, PartRead) {
     (packets, read)
 }
 
-/// How a set was read in parts.
+/// The effort of reading a set in parts.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Effort {
     parts: usize,
-    /// Parts read again, in each round.
+    /// Parts read again in each round.
     again: Vec<usize>,
 }
 
-/// Reads a set in parts, as often as it takes.
+/// Reads a set in parts, in as many rounds as it takes.
 fn in_parts(inputs: &[Input], parts: usize) -> Result<(Found, Effort), PlanError> {
     let plan = CaptureParts::plan(inputs, SetOptions::default(), parts)?;
     assert!((1..=parts.max(1)).contains(&plan.len()));
@@ -101,7 +102,8 @@ fn in_parts(inputs: &[Input], parts: usize) -> Result<(Found, Effort), PlanError
     Ok((Found { packets: packets.concat(), notices, files, error }, effort))
 }
 
-/// Checks that a set reads the same whole and in 1 to 16 parts; returns the effort for each number of parts that it has.
+/// Checks that a set reads the same whole and in 1 to 16 parts. Returns the effort for each number
+/// of parts.
 pub(crate) fn check(inputs: &[Input]) -> Vec<Effort> {
     let expected = whole(inputs, SetOptions::default());
     let mut efforts = Vec::new();
@@ -137,7 +139,7 @@ fn long_pcap(records: u32, record_bytes: impl Fn(u32) -> usize) -> Vec<u8> {
     file
 }
 
-/// Returns a capture of blocks, with `between` put before each packet.
+/// Returns a capture of blocks, with `between` before each packet.
 fn long_pcapng(packets: u32, between: impl Fn(u32) -> Vec<u8>) -> Vec<u8> {
     let mut file = [section(false), interface(1, &[], false)].concat();
     for i in 0..packets {
@@ -175,7 +177,7 @@ fn parts_have_about_as_many_bytes() {
 }
 
 #[test]
-fn parts_begin_at_the_first_records_behind_given_offsets() {
+fn parts_begin_at_the_first_records_after_the_offsets() {
     let directory = tempfile::tempdir().unwrap();
     let paths: Vec<PathBuf> =
         ["a.pcap", "b.pcap"].map(|name| write_file(directory.path(), name, &long_pcap(10, |_| 100))).into();
@@ -205,7 +207,7 @@ fn there_are_no_more_parts_than_places_and_a_thousand() {
 
 #[test]
 fn an_image_of_records_in_a_payload_is_no_record() {
-    // What a server of captures sends: pieces of a capture in packets, here of 32 KiB.
+    // Traffic of a server of captures: pieces of a capture in packets, here of 32 KiB.
     let inner = long_pcap(2000, |i| 40 + i as usize % 200);
     let inner_blocks = long_pcapng(2000, |_| Vec::new());
     let (mut classic, mut blocks) =
@@ -217,7 +219,7 @@ fn an_image_of_records_in_a_payload_is_no_record() {
             blocks.extend(enhanced(0, i as u64, piece, bytes, bytes, false));
         }
     }
-    // In the last packet an image would meet the end of the file, where no cut is certain.
+    // In the last packet an image would reach the end of the file, where no cut is certain.
     for i in 0..500 {
         classic.extend(pcap_record(1_000_000, i, &[7; 80], 80, false));
         blocks.extend(enhanced(0, 1, &[7; 80], 80, 80, false));
@@ -229,7 +231,8 @@ fn an_image_of_records_in_a_payload_is_no_record() {
     }
 }
 
-/// Returns the image of a record that spans the rest of a payload: its chain goes on with the record around.
+/// Returns the image of a record that covers the rest of a payload: its chain continues with the
+/// surrounding record.
 pub(crate) fn joining_image(payload_bytes: usize) -> Vec<u8> {
     let mut payload = vec![0xEE; payload_bytes - 100 - 16];
     payload.extend(pcap_record(1_000_000, 0, &[0xDD; 100], 70_000, false));
@@ -255,7 +258,7 @@ fn interfaces_that_begin_in_the_middle_are_read_once_where_they_are_not_needed()
     let declares = |i: u32| if i == 1000 { interface(101, &[], false) } else { Vec::new() };
     let efforts = check_bytes(&long_pcapng(3000, declares));
     assert!(efforts.iter().all(|effort| effort.again.is_empty()), "{efforts:?}");
-    // Packets of it make the parts behind depend on it.
+    // Its packets make the later parts depend on it.
     let uses = |i: u32| match i {
         1000 => interface(101, &[], false),
         1001.. if i.is_multiple_of(5) => enhanced(1, 7, &[1; 40], 40, 40, false),

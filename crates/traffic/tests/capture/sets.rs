@@ -1,4 +1,5 @@
-//! Sets of captures: directories, passes, what is left out, and what can be read once.
+//! Sets of captures: directories, passes, files that are left out, and inputs that can be read
+//! once.
 
 use std::path::PathBuf;
 
@@ -113,7 +114,7 @@ fn an_empty_capture_looped_for_ever_ends() {
     let path = write_file(directory.path(), "a.pcap", &pcap(0));
     let options = SetOptions { passes: u32::MAX, ..SetOptions::default() };
     let mut set = CaptureSet::open(&[Input::Path(path)], options).unwrap();
-    assert_eq!(set.progress().total_bytes(), 0, "nobody knows how many there will be");
+    assert_eq!(set.progress().total_bytes(), 0, "the number is unknown");
     assert_eq!(drain_set(&mut set), []);
 }
 
@@ -171,9 +172,9 @@ fn what_is_no_file_is_read_once() {
 }
 
 #[test]
-fn who_stops_early_learns_whether_anything_could_be_decoded() {
+fn a_reader_that_stops_early_learns_whether_anything_could_be_decoded() {
     let directory = tempfile::tempdir().unwrap();
-    // Interfaces of pcapng are not known before they are come to.
+    // Interfaces of pcapng are unknown until the reader reaches them.
     let of_link = |name: &str, link: u16| {
         let mut file = [section(false), interface(link, &[], false)].concat();
         for second in 0..40 {
@@ -182,7 +183,8 @@ fn who_stops_early_learns_whether_anything_could_be_decoded() {
         Input::Path(write_file(directory.path(), name, &file))
     };
     let [usb, ethernet] = [of_link("usb.pcapng", 220), of_link("ethernet.pcapng", 1)];
-    // A batch is of 32 packets at most, so the second leaves a rest of eight, and the third is of the next file.
+    // A batch has at most 32 packets, so the second leaves eight, and the third comes from the next
+    // file.
     let after = |inputs: &[&Input], batches: usize| {
         let inputs: Vec<Input> = inputs.iter().copied().cloned().collect();
         let mut set = CaptureSet::open(&inputs, SetOptions::default()).unwrap();

@@ -1,11 +1,12 @@
-//! Streams in pieces of any size: records that straddle them, silence between them, blocks that stay in use.
+//! Streams in pieces of any size: records across pieces, silence between pieces, and blocks that
+//! stay in use.
 
 use std::collections::VecDeque;
 use std::io;
 
 use super::*;
 
-/// Gives pieces of the given sizes, over and over, with silence before those that are odd.
+/// Returns pieces of the listed sizes, over and over, with silence before those of odd size.
 struct Pieces {
     bytes: Cursor<Vec<u8>>,
     sizes: Vec<usize>,
@@ -22,15 +23,15 @@ impl Pieces {
 impl Read for Pieces {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let size = self.sizes[self.next % self.sizes.len()];
-        // The header is waited for.
+        // The reader waits for the header.
         if size % 2 == 1 && !self.was_silent && self.bytes.position() > 64 {
             self.was_silent = true;
             return Err(io::ErrorKind::WouldBlock.into());
         }
         self.was_silent = false;
         self.next += 1;
-        let room = buffer.len().min(size.max(1));
-        self.bytes.read(&mut buffer[..room])
+        let count = buffer.len().min(size.max(1));
+        self.bytes.read(&mut buffer[..count])
     }
 }
 
@@ -52,8 +53,8 @@ fn capture(next_generation: bool, sizes: &[u32]) -> Vec<u8> {
     file
 }
 
-/// Reads a capture as an engine does whose workers hold the last `held` blocks. Returns the packets, and how often the
-/// stream had to be asked again.
+/// Reads a capture as an engine does whose workers hold the last `held` blocks. Returns the
+/// packets, and how often the stream was starved.
 fn drain_holding(capture: &mut Capture, held: usize) -> (Vec<Seen>, u64) {
     let mut batch = PacketBatch::new();
     let mut blocks: VecDeque<SharedBlock> = VecDeque::new();
@@ -84,7 +85,8 @@ fn drain_holding(capture: &mut Capture, held: usize) -> (Vec<Seen>, u64) {
 }
 
 fn size() -> impl Strategy<Value = u32> {
-    // Usual packets, those as long as the free space before a piece, and those longer than a piece.
+    // Usual packets, packets as long as the free space before a piece, and packets longer than a
+    // piece.
     prop_oneof![20 => 0_u32..1500, 3 => 65_000_u32..66_500, 1 => 200_000_u32..600_000]
 }
 
@@ -132,7 +134,7 @@ fn a_stream_whose_blocks_are_all_held_starves_and_goes_on_when_they_are_released
         assert_eq!(seen.len(), 12_000);
         assert_eq!(starved > 0, !map, "a mapping has one block only");
     }
-    // Long records have blocks of their own, of which there are fewer.
+    // Long records have their own blocks, and there are fewer of these.
     let file = capture(false, &[3_000_000; 12]);
     let pipe = Pieces::new(file, vec![100_000]);
     let mut capture = Capture::read_from(&path, pipe, CaptureOptions::default()).unwrap();
@@ -160,7 +162,7 @@ fn limits_are_kept_and_typed_whichever_thread_unpacks() {
                 let error = drain(&mut capture).map(|seen| seen.len()).unwrap_err();
                 let CaptureError::UnpackLimit { unpacked_bytes, .. } = error else { panic!("{error}") };
                 assert!((4 << 20..5 << 20).contains(&unpacked_bytes), "{name}: {unpacked_bytes}");
-                // What came before the limit was used.
+                // The packets before the limit were used.
                 assert!(capture.packets() > 3000, "{name}: {}", capture.packets());
             }
         }
@@ -201,8 +203,8 @@ fn damage_is_found_behind_the_packets_before_it_whichever_thread_unpacks() {
 #[cfg(target_os = "linux")]
 #[test]
 fn a_capture_that_is_dropped_early_ends_its_thread() {
-    // Names are cut to fifteen bytes. Other tests have such threads too: those of this capture end, so that the number
-    // comes down to what it was.
+    // Names are cut to fifteen bytes. Other tests have such threads too; those of this capture end,
+    // so that the number falls to its earlier value.
     let threads = || {
         let tasks = std::fs::read_dir("/proc/self/task").unwrap();
         let names =
@@ -230,7 +232,7 @@ fn a_capture_that_is_dropped_early_ends_its_thread() {
                 assert!(threads() < 20, "{name}: the first packets were looked at, {} threads", threads());
             }
         }
-        // A thread has its name from when it first runs.
+        // A thread has its name from its first run on.
         let begun = std::time::Instant::now();
         while threads() < 20 {
             assert!(begun.elapsed().as_secs() < 60, "{name}: {} threads", threads());

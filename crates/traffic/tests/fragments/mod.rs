@@ -1,4 +1,5 @@
-//! What the tests of defragmentation share: a source in memory, datagrams, and what cuts them.
+//! Shared by the tests of defragmentation: a source in memory, datagrams, and functions that cut
+//! them.
 
 #![expect(clippy::cast_possible_truncation, reason = "small numbers make test bytes")]
 
@@ -24,7 +25,7 @@ impl Packet {
     }
 }
 
-/// Packets in memory, so many a batch, each batch in a block of its own.
+/// Packets in memory, with a fixed number per batch, and each batch in its own block.
 pub(crate) struct Memory {
     packets: Vec<Packet>,
     link: LinkType,
@@ -63,16 +64,16 @@ impl PacketSource for Memory {
     }
 }
 
-/// What came out, and what did not.
+/// The joined packets, and the counts of the others.
 #[derive(Debug)]
 pub(crate) struct Drained {
     pub(crate) packets: Vec<Packet>,
     pub(crate) withheld: DropCounts,
-    /// The most bytes that were held at a time.
+    /// The most bytes held at a time.
     pub(crate) held_max: usize,
 }
 
-/// Runs packets through, and checks that none vanishes and that a number stands for one block.
+/// Joins packets, and checks that none vanishes and that a block number stands for one block.
 pub(crate) fn defragmented(
     packets: &[Packet],
     link: LinkType,
@@ -91,7 +92,7 @@ pub(crate) fn defragmented(
         out.held_max = out.held_max.max(source.held().1);
         match fill {
             Fill::Packets => {}
-            Fill::Starved => panic!("nobody holds a block"),
+            Fill::Starved => panic!("no block is held"),
             Fill::End => break,
         }
         let block = batch.block.as_ref().expect("a batch with packets has a block");
@@ -111,9 +112,9 @@ pub(crate) fn defragmented(
     out
 }
 
-/// What lies in front of the IP header.
+/// The headers before the IP header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Front {
+pub(crate) enum Prefix {
     Ethernet,
     Vlan(u16),
     QinQ,
@@ -121,7 +122,7 @@ pub(crate) enum Front {
     Pppoe,
 }
 
-impl Front {
+impl Prefix {
     fn bytes(self, v6: bool) -> Vec<u8> {
         let ether_type: [u8; 2] = if v6 { [0x86, 0xDD] } else { [8, 0] };
         let mut bytes = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2];
@@ -147,7 +148,7 @@ impl Front {
 /// A datagram before it is cut.
 #[derive(Clone, Debug)]
 pub(crate) struct Datagram {
-    pub(crate) front: Front,
+    pub(crate) prefix: Prefix,
     pub(crate) v6: bool,
     /// Bytes of IPv4 options, or of an IPv6 hop-by-hop header, a multiple of four or eight.
     pub(crate) options: usize,
@@ -157,9 +158,10 @@ pub(crate) struct Datagram {
 }
 
 impl Datagram {
-    /// Returns UDP to port 53 with a payload of so many bytes, header included, at least eight.
+    /// Returns UDP to port 53 with a payload of `payload_bytes` bytes, header included, at least
+    /// eight.
     pub(crate) fn udp(
-        front: Front,
+        prefix: Prefix,
         v6: bool,
         options: usize,
         host: u8,
@@ -169,7 +171,7 @@ impl Datagram {
         let length = (payload_bytes as u16).to_be_bytes();
         let mut payload = vec![4, host, 0, 53, length[0], length[1], 0, 0];
         payload.extend((8..payload_bytes).map(|at| (at as u8).wrapping_mul(31) ^ host ^ id as u8));
-        Self { front, v6, options, host, id, payload }
+        Self { prefix, v6, options, host, id, payload }
     }
 
     fn ip(&self, cut: Option<(usize, bool)>, payload: &[u8]) -> Vec<u8> {
@@ -213,20 +215,21 @@ impl Datagram {
         [&header, &extensions, payload].concat()
     }
 
-    /// Returns the frame that is not cut.
+    /// Returns the uncut frame.
     pub(crate) fn whole(&self) -> Vec<u8> {
-        [self.front.bytes(self.v6), self.ip(None, &self.payload)].concat()
+        [self.prefix.bytes(self.v6), self.ip(None, &self.payload)].concat()
     }
 
-    /// Returns the fragment of these bytes of the payload; the last one says so.
+    /// Returns the fragment with these bytes of the payload. The last one has no "more fragments"
+    /// flag.
     pub(crate) fn fragment(&self, range: std::ops::Range<usize>) -> Vec<u8> {
         let more = range.end < self.payload.len();
         self.fragment_of(range.start, more, &self.payload[range])
     }
 
-    /// Returns a fragment that says what it is told to.
+    /// Returns a fragment with any offset and flag.
     pub(crate) fn fragment_of(&self, at: usize, more: bool, payload: &[u8]) -> Vec<u8> {
-        [self.front.bytes(self.v6), self.ip(Some((at, more)), payload)].concat()
+        [self.prefix.bytes(self.v6), self.ip(Some((at, more)), payload)].concat()
     }
 
     /// Returns all fragments, cut at these multiples of eight bytes.

@@ -1,4 +1,4 @@
-//! Sizes and directions of the first packets: what protocols are told apart by without their contents.
+//! Sizes and directions of the first packets, which distinguish protocols without their contents.
 
 use std::fmt::Write;
 
@@ -7,11 +7,12 @@ use flowloom_packet::PacketView;
 
 use super::{FieldColumn, FieldValue, Fields};
 
-/// The sizes of the first `N` IP packets, up to 65535 bytes, with their directions; at most 32.
+/// The sizes of the first `N` IP packets with their directions. A size is at most 65535 bytes, and
+/// `N` is at most 32.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FirstPackets<const N: usize = 20> {
     sizes: [u16; N],
-    /// Bit `i`: packet `i` came from the high endpoint.
+    /// Bit `i` is set if packet `i` came from the high endpoint.
     from_high: u32,
     count: u8,
 }

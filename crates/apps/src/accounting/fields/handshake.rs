@@ -1,4 +1,4 @@
-//! Round-trip times of the handshake of TCP.
+//! Round-trip times of the TCP handshake.
 
 use flowloom_flow_key::Direction;
 use flowloom_packet::PacketView;
@@ -8,25 +8,26 @@ use crate::accounting::connection::{ACK, FIN, RST, SYN};
 
 const TCP: u8 = 6;
 
-/// The times of a handshake: from the last SYN before its answer to that answer, and from there to the first ACK of the side that
-/// opened. Their sum is the round-trip time between both ends, wherever it was captured.
+/// The times of a handshake: from the last SYN before the answer to that answer, and from the
+/// answer to the first ACK of the opening side. Their sum is the round-trip time between both ends,
+/// wherever the capture was taken.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Handshake {
-    /// The last SYN, and the way it went.
+    /// The last SYN, and its direction.
     syn: Option<(u64, Direction)>,
     answer_ns: Option<u64>,
-    /// The ACK. A handshake that has one is whole.
+    /// The ACK. It completes the handshake.
     ack_ns: Option<u64>,
 }
 
 impl Handshake {
-    /// Returns the nanoseconds from SYN to SYN+ACK: the round trip to the side that answers.
+    /// Returns the nanoseconds from SYN to SYN+ACK: the round trip to the answering side.
     #[must_use]
     pub fn answer_time_ns(&self) -> Option<u64> {
         Some(self.answer_ns?.saturating_sub(self.syn?.0))
     }
 
-    /// Returns the nanoseconds from SYN+ACK to ACK: the round trip to the side that opened.
+    /// Returns the nanoseconds from SYN+ACK to ACK: the round trip to the opening side.
     #[must_use]
     pub fn ack_time_ns(&self) -> Option<u64> {
         Some(self.ack_ns?.saturating_sub(self.answer_ns?))

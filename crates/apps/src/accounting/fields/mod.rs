@@ -1,15 +1,15 @@
-//! Further fields of records, for those who ask for them: each is a type, and costs nothing where it is not named.
+//! Optional fields of records. Each is a type, and costs nothing where a program does not name it.
 //!
-//! | fields | what |
+//! | fields | content |
 //! | --- | --- |
-//! | [`PacketSizes`] | least, mean and largest size of packets, and the deviation, by direction |
-//! | [`PacketGaps`] | the same of the times between packets |
+//! | [`PacketSizes`] | minimum, mean, maximum and deviation of packet sizes, by direction |
+//! | [`PacketGaps`] | the same for the times between packets |
 //! | [`FirstPackets`] | sizes and directions of the first packets |
 //! | [`Handshake`] | round-trip times of the handshake of TCP |
-//! | [`TcpTrouble`] | retransmissions, segments out of order and closed windows, by direction |
+//! | [`TcpTrouble`] | retransmissions, out-of-order segments and closed windows, by direction |
 //!
-//! A pair of fields is fields too, so any of them go together: `(PacketSizes, (PacketGaps, Handshake))`. [`AllFields`] are
-//! all of them, and [`FieldGroup`] names their groups.
+//! A pair of fields is itself fields, so any of them combine: `(PacketSizes, (PacketGaps,
+//! Handshake))`. [`AllFields`] combines all of them, and [`FieldGroup`] names their groups.
 
 mod first_packets;
 mod group;
@@ -38,11 +38,11 @@ pub use tcp_trouble::TcpTrouble;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct FieldColumn {
-    /// The name: the heading in CSV, the key in JSON.
+    /// The name: the heading in CSV, and the key in JSON.
     pub name: &'static str,
     /// The unit.
     pub unit: &'static str,
-    /// What it says, in a sentence.
+    /// What the value means, in one sentence.
     pub description: &'static str,
 }
 
@@ -62,7 +62,7 @@ impl FieldColumn {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FieldValue {
-    /// A number, in the unit of its column.
+    /// A number in the unit of its column.
     Number(u64),
     /// Text.
     Text(String),
@@ -86,20 +86,20 @@ impl From<Option<u64>> for FieldValue {
     }
 }
 
-/// What is kept of a record beside its sums.
+/// What accounting keeps of a record in addition to its sums.
 pub trait Fields: Clone + fmt::Debug + Default + PartialEq + Send + Sync + 'static {
-    /// Takes in a packet of the record.
+    /// Adds a packet of the record.
     fn on_packet(&mut self, packet: &PacketView<'_>);
 
-    /// Adds what was kept of the packets directly after these, and returns `true`; or returns `false` and changes nothing,
-    /// where the packets are needed.
+    /// Adds the fields of the packets directly after these, and returns `true`. Returns `false` and
+    /// changes nothing if composing needs the packets.
     #[must_use]
     fn compose(&mut self, later: &Self) -> bool;
 
     /// Appends the columns.
     fn columns(out: &mut Vec<FieldColumn>);
 
-    /// Appends one value per column. `way` is that of packets from the source.
+    /// Appends one value per column. `source` is the direction of packets from the source.
     fn values(&self, way: Direction, out: &mut Vec<FieldValue>);
 }
 
@@ -138,7 +138,7 @@ pub struct Detailed<F> {
 }
 
 impl<F> Detailed<F> {
-    /// Returns the record.
+    /// Returns the record without the fields.
     pub fn record(&self) -> &Accounted {
         &self.record
     }
@@ -152,11 +152,11 @@ impl<F> Detailed<F> {
 impl<F: Fields> FlowState for Detailed<F> {
     const COLUMNS: &'static [&'static str] = Accounted::COLUMNS_AND_FIELDS;
 
-    /// Of the fields there is a digest.
+    /// The digest of the fields stands for them here.
     fn values(&self, out: &mut Vec<FlowValue>) {
         self.record.values(out);
         let mut fields = Vec::new();
-        self.fields.values(self.record.way(), &mut fields);
+        self.fields.values(self.record.source_direction(), &mut fields);
         let mut digest = 0xCBF2_9CE4_8422_2325_u64;
         for byte in fields.iter().flat_map(|value| format!("{value};").into_bytes()) {
             digest = (digest ^ u64::from(byte)).wrapping_mul(0x0100_0000_01B3);
@@ -165,7 +165,8 @@ impl<F: Fields> FlowState for Detailed<F> {
     }
 }
 
-/// [`Accounting`] with further fields. Fields are those of one record: they begin anew where it is cut.
+/// [`Accounting`] with optional fields. The fields belong to one record and start anew with the
+/// next.
 ///
 /// # Examples
 ///
@@ -183,7 +184,7 @@ pub struct DetailedAccounting<F> {
 }
 
 impl<F> DetailedAccounting<F> {
-    /// Returns the application.
+    /// Returns the application that adds fields to `accounting`.
     #[must_use]
     pub fn new(accounting: Accounting) -> Self {
         Self { accounting, fields: std::marker::PhantomData }

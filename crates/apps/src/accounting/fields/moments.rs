@@ -1,6 +1,6 @@
-//! Least, mean and largest of some numbers, and how far they lie from the mean.
+//! Minimum, mean, maximum and standard deviation of a series of numbers.
 
-/// Sums over numbers below 2^56, of which there are fewer than 2^16 times 2^56.
+/// Sums over numbers below 2^56. There are fewer than 2^16 times 2^56 of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Moments {
     count: u64,
@@ -32,12 +32,13 @@ impl Moments {
         self.squares = self.squares.saturating_add(other.squares);
     }
 
-    /// Returns least, mean, largest and standard deviation (of all numbers, not of a sample), the mean and the deviation
-    /// rounded down; `None` where there are no numbers.
+    /// Returns minimum, mean, maximum and standard deviation (of the population, not of a sample),
+    /// or `None` without numbers. The mean and the deviation are rounded down.
     pub(super) fn shown(&self) -> Option<[u64; 4]> {
         let count = u128::from(self.count);
         let mean = self.sum.checked_div(count)?;
-        // Exact, but where sums of squares are beyond 128 bits: then to a part in 2^64 of the numbers.
+        // The result is exact unless sums of squares exceed 128 bits; then it is exact to a part in
+        // 2^64 of the numbers.
         let exact =
             || Some((count.checked_mul(self.squares)? - self.sum.checked_mul(self.sum)?) / (count * count));
         let variance =

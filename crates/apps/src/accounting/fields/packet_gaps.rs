@@ -7,7 +7,7 @@ use super::moments::Moments;
 use super::packet_sizes::show;
 use super::{FieldColumn, FieldValue, Fields};
 
-/// Least, mean and largest time between two packets of one direction, and its deviation.
+/// Minimum, mean, maximum and deviation of the time between two packets of one direction.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PacketGaps {
     gaps: [Moments; 2],

@@ -6,13 +6,13 @@ use flowloom_packet::PacketView;
 use super::moments::Moments;
 use super::{FieldColumn, FieldValue, Fields};
 
-/// Least, mean and largest size of IP packets, and its deviation, by direction.
+/// Minimum, mean, maximum and deviation of the size of IP packets, by direction.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PacketSizes {
     sizes: [Moments; 2],
 }
 
-/// Appends what is shown of both directions, that of the source first.
+/// Appends the values of both directions, the source's first.
 pub(super) fn show(moments: &[Moments; 2], way: Direction, out: &mut Vec<FieldValue>) {
     for way in [way, way.reversed()] {
         match moments[way.index()].shown() {

@@ -1,4 +1,4 @@
-//! What goes wrong on the way of TCP segments.
+//! Losses and disorder of TCP segments.
 
 use flowloom_flow_key::Direction;
 use flowloom_packet::PacketView;
@@ -11,25 +11,26 @@ const TCP: u8 = 6;
 /// Counts of one direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Side {
-    /// The number behind all that was sent, once something was.
+    /// The number after all that was sent, once something was.
     highest: Option<u32>,
-    /// The last stretch of numbers that was left out: its begin and end.
+    /// The last gap in the numbers: its begin and its end.
     hole: Option<(u32, u32)>,
     retransmissions: u64,
     out_of_order: u64,
     zero_windows: u64,
 }
 
-/// Segments that came again or late, and windows that were closed, by direction.
+/// Counts of retransmitted and out-of-order segments, and of closed windows, by direction.
 ///
-/// A segment with data, SYN or FIN is *out of order* where it lies in the last stretch of numbers that was left out, and a
-/// *retransmission* where all of it was sent before. A *zero window* is a segment that announces one, without SYN, FIN and RST.
+/// A segment with data, SYN or FIN is *out of order* if it lies in the last gap of the sequence
+/// numbers, and a *retransmission* if all of it was sent before. A *zero window* is a segment that
+/// announces one, without SYN, FIN and RST.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TcpTrouble {
     sides: [Side; 2],
 }
 
-/// Says whether a number lies before another, as numbers of TCP do [RFC 9293 §3.4].
+/// Returns whether one TCP sequence number lies before another [RFC 9293 §3.4].
 fn is_before(one: u32, other: u32) -> bool {
     one != other && other.wrapping_sub(one) < 1 << 31
 }
@@ -51,7 +52,8 @@ impl Side {
         let fills = self.hole.filter(|&(from, to)| !is_before(begin, from) && !is_before(to, end));
         if let Some((from, to)) = fills {
             self.out_of_order += 1;
-            // What is left of the stretch: the part behind the segment where it fills the front, else that before it.
+            // Keep one remaining gap: the part after the segment if the segment begins at the gap's
+            // begin, otherwise the part before it.
             self.hole = if begin == from { Some((end, to)) } else { Some((from, begin)) };
             self.hole = self.hole.filter(|(from, to)| from != to);
         } else {

@@ -1,4 +1,4 @@
-//! Fields against a plain computation over a list of packets, and their composition.
+//! Compares fields with a plain computation over a list of packets, and checks their composition.
 
 use proptest::prelude::*;
 
@@ -30,7 +30,7 @@ fn numbers(values: &[FieldValue]) -> Vec<Option<u64>> {
     values.iter().map(number).collect()
 }
 
-/// Returns least, mean, largest and deviation of whole numbers, by exact arithmetic.
+/// Returns minimum, mean, maximum and deviation of whole numbers by exact arithmetic.
 fn plain(numbers: &[u64]) -> Vec<Option<u64>> {
     if numbers.is_empty() {
         return vec![None; 4];
@@ -102,7 +102,7 @@ proptest! {
     #[test]
     fn records_with_fields_compose_as_those_without(packets in sequence(), cut in 0..13_usize) {
         let cut = cut % packets.len();
-        let go = |packets: &[Sent]| {
+        let compute = |packets: &[Sent]| {
             let mut app = DetailedAccounting::<PacketSizes>::new(Accounting::new(None));
             let mut records = vec![Detailed::default()];
             let mut is_first = true;
@@ -115,7 +115,7 @@ proptest! {
             });
             records
         };
-        let (mut first, mut second) = (go(&packets[..cut.max(1)]), go(&packets[cut.max(1)..]));
+        let (mut first, mut second) = (compute(&packets[..cut.max(1)]), compute(&packets[cut.max(1)..]));
         if packets.len() > cut.max(1) {
             let mut app = DetailedAccounting::<PacketSizes>::new(Accounting::new(None));
             match app.compose(first.last_mut().unwrap(), &mut second[0]) {
@@ -132,7 +132,7 @@ proptest! {
             };
             records.iter().map(of).collect()
         };
-        prop_assert_eq!(values(&first), values(&go(&packets)));
+        prop_assert_eq!(values(&first), values(&compute(&packets)));
     }
 }
 
@@ -158,19 +158,19 @@ fn round_trips_are_those_of_the_handshake() {
 fn retransmissions_late_segments_and_closed_windows_are_counted() {
     let data = |sequence: u32| Sent { payload_bytes: 100, ..there(ACK, sequence, 1) };
     let counts = |packets: &[Sent]| numbers(&shown::<TcpTrouble>(packets))[..3].to_vec();
-    let told = |retransmissions, out_of_order, zero_windows| {
+    let expected = |retransmissions, out_of_order, zero_windows| {
         vec![Some(retransmissions), Some(out_of_order), Some(zero_windows)]
     };
-    assert_eq!(counts(&[data(1), data(101), data(201)]), told(0, 0, 0));
-    assert_eq!(counts(&[data(1), data(101), data(1), data(101)]), told(2, 0, 0));
-    assert_eq!(counts(&[data(1), data(201), data(101), data(301)]), told(0, 1, 0));
-    assert_eq!(counts(&[data(1), data(201), data(101), data(101)]), told(1, 1, 0));
-    assert_eq!(counts(&[data(1), data(301), data(101), data(201)]), told(0, 2, 0));
-    assert_eq!(counts(&[data(u32::MAX - 49), data(50), data(u32::MAX - 49)]), told(1, 0, 0));
+    assert_eq!(counts(&[data(1), data(101), data(201)]), expected(0, 0, 0));
+    assert_eq!(counts(&[data(1), data(101), data(1), data(101)]), expected(2, 0, 0));
+    assert_eq!(counts(&[data(1), data(201), data(101), data(301)]), expected(0, 1, 0));
+    assert_eq!(counts(&[data(1), data(201), data(101), data(101)]), expected(1, 1, 0));
+    assert_eq!(counts(&[data(1), data(301), data(101), data(201)]), expected(0, 2, 0));
+    assert_eq!(counts(&[data(u32::MAX - 49), data(50), data(u32::MAX - 49)]), expected(1, 0, 0));
     let closed = Sent { window: 0, ..there(ACK, 1, 1) };
     let ends = Sent { window: 0, ..there(FIN | ACK, 1, 1) };
-    assert_eq!(counts(&[closed, closed, ends, back(ACK, 1, 1)]), told(0, 0, 2));
-    assert_eq!(counts(&[there(SYN, 1, 0), there(SYN, 1, 0)]), told(1, 0, 0));
+    assert_eq!(counts(&[closed, closed, ends, back(ACK, 1, 1)]), expected(0, 0, 2));
+    assert_eq!(counts(&[there(SYN, 1, 0), there(SYN, 1, 0)]), expected(1, 0, 0));
 }
 
 #[test]

@@ -105,7 +105,7 @@ impl Labels {
             scanned_bytes: totals.scanned_bytes,
             overlap_bytes: self.overlap_bytes,
             gap_bytes: self.gap_bytes,
-            windows_taken_back: totals.taken_back,
+            windows_taken_back: totals.reclaimed,
             directions_lost: totals.lost,
             protocols,
         }

@@ -1,4 +1,4 @@
-//! What an Ethertype announces: tags, labels, and frames inside frames.
+//! Encapsulations by Ethertype: tags, labels, and frames inside frames.
 #![expect(
     clippy::redundant_closure_for_method_calls,
     reason = "a method of a type with a lifetime is no function of every lifetime"
@@ -16,7 +16,7 @@ const fn tag(bytes: usize) -> Header {
 pub static ETHER_TYPES: &[Encapsulation] = &[
     Encapsulation {
         name: "vlan",
-        // The registered three, and the four that were in use before them.
+        // The three registered types, and the four in use before them.
         announced: EtherTypes(&[0x8100, 0x88A8, 0x9100, 0x9200, 0x9300, 0xDADB, 0x893B]),
         document: "IEEE 802.1Q-2022 §9; 0x893B: RFC 7172 §2.3; 0xDADB: Linux net/dsa/tag_8021q.c",
         header: Header::Walk(|layers, at| layers.vlan(at)),

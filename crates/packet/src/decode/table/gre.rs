@@ -1,4 +1,4 @@
-//! Protocol types of GRE that are no Ethertype, or that have a header of their own inside GRE.
+//! Protocol types of GRE that are no Ethertypes, or that have their own header inside GRE.
 #![expect(
     clippy::redundant_closure_for_method_calls,
     reason = "a method of a type with a lifetime is no function of every lifetime"
@@ -8,13 +8,13 @@ use super::Announced::Gre;
 use super::Carries::{AnyIp, EtherTypeAt, Ethernet};
 use super::{Encapsulation, Header, carries};
 
-/// The header of 802.11 data that comes from an access point, with link control behind it.
+/// The header of 802.11 data from an access point, with link control after it.
 const WIRELESS: &[u8] = &[
     0x08, 0x02, 0, 0, 2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 3, 0, 0, 0xAA, 0xAA, 3, 0, 0, 0,
     0, 0,
 ];
 
-/// Encapsulations by the protocol type of GRE. Those with a header of sequence numbers are read with GRE itself.
+/// Encapsulations by GRE's protocol type. GRE itself reads those with sequence numbers.
 pub static GRE: &[Encapsulation] = &[
     Encapsulation {
         name: "wccp",

@@ -1,4 +1,4 @@
-//! What a capture's link type announces.
+//! Encapsulations by a capture's link type.
 #![expect(
     clippy::redundant_closure_for_method_calls,
     reason = "a method of a type with a lifetime is no function of every lifetime"
@@ -9,7 +9,7 @@ use super::Carries::{AnyIp, EtherTypeAt, Ethernet, Ipv4, Ipv6};
 use super::{Encapsulation, Follows, Header, carries};
 use crate::reason::DropReason;
 
-/// Sixteen bytes of fields that nothing depends on, then a link-control header with an Ethertype.
+/// Sixteen bytes of ignored fields, then a link-control header with an Ethertype.
 const IP_OVER_FC: &[u8] = &[0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xAA, 0xAA, 3, 0, 0, 0, 0, 0];
 const WIRELESS: &[u8] = &[
     0x08, 0x02, 0, 0, 2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 3, 0, 0, 0xAA, 0xAA, 3, 0, 0, 0,
@@ -23,7 +23,8 @@ const AVS: &[u8] = &[
     0x80, 0x21, 0x10, 1, 0, 0, 0, 8, 0x08, 0x02, 0, 0, 2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0,
     3, 0, 0, 0xAA, 0xAA, 3, 0, 0, 0, 0, 0,
 ];
-/// An ERF record of Ethernet: time stamp, type, flags, lengths, and two bytes before the frame.
+/// An ERF record of Ethernet: time stamp, type, flags, lengths, and two padding bytes before the
+/// frame.
 const ERF_ETHERNET: &[u8] = &[0, 0, 0, 0, 0, 0, 0, 0, 2, 4, 0, 72, 0, 0, 0, 54, 0, 0];
 /// The same with two extension headers.
 const ERF_EXTENDED: &[u8] = &[
@@ -241,7 +242,7 @@ pub static LINKS: &[Encapsulation] = &[
         ]),
         document: "tcpdump print-juniper.c",
         header: Header::Walk(|layers, at| layers.juniper(at)),
-        // Without link layer, whatever the interface: the address family stands before the packet.
+        // Without a link layer: the address family precedes the packet.
         examples: &[
             carries(&[0x4D, 0x47, 0x43, 2, 2, 0, 0, 0], AnyIp),
             carries(&[0x4D, 0x47, 0x43, 0x82, 0, 4, 1, 2, 3, 4, 2, 0, 0, 0], AnyIp),

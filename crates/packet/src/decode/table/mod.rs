@@ -1,8 +1,9 @@
-//! Encapsulations as data: what the decoder follows besides plain Ethernet, IP and transport headers.
+//! Encapsulations as data: the headers that the decoder follows in addition to plain Ethernet, IP
+//! and transport headers.
 //!
-//! An [`Encapsulation`] says how a header is recognised, how long it is and what follows, and which document defines
-//! it. Each has test vectors, from which the tests and the fuzz target build packets, so a new entry is a few lines
-//! in one of the tables and needs no change elsewhere.
+//! An [`Encapsulation`] states how a header is recognised, how long it is, what follows, and which
+//! document defines it. Its examples are test vectors, from which the tests and the fuzz target
+//! build packets. So a new entry is a few lines in one table, and needs no change elsewhere.
 //!
 //! | table | recognised by |
 //! | --- | --- |
@@ -10,8 +11,8 @@
 //! | [`ETHER_TYPES`] | an Ethertype: tags, labels, and frames inside frames |
 //! | [`PROTOCOLS`] | an IP protocol number |
 //! | [`UDP`] | a UDP port |
-//! | [`GRE`] | a protocol type of GRE that is no Ethertype, or means more there than as one |
-//! | [`UNDER`] | nothing but its place, as a pseudowire under MPLS labels |
+//! | [`GRE`] | a protocol type of GRE that is no Ethertype, or has its own header inside GRE |
+//! | [`UNDER`] | only its position, as a pseudowire under MPLS labels |
 
 mod ether_types;
 mod gre;
@@ -30,19 +31,19 @@ pub(super) use protocols::{MULTILINK, PSEUDOWIRE};
 pub use protocols::{PROTOCOLS, UNDER};
 pub use udp::UDP;
 
-/// A header that wraps another one.
+/// A header that wraps another header.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Encapsulation {
-    /// Its name in reports and options: lower case, words joined by `_`.
+    /// The name in reports and options, in lower case with words joined by `_`.
     pub name: &'static str,
-    /// How it is recognised.
+    /// How the header is recognised.
     pub announced: Announced,
-    /// Which document defines it.
+    /// The document that defines the header.
     pub document: &'static str,
-    /// Headers of it, to build packets from.
+    /// Example headers, from which tests build packets.
     pub examples: &'static [Example],
-    /// How it is read.
+    /// How the header is read.
     pub(super) header: Header,
 }
 
@@ -62,31 +63,32 @@ pub enum Announced {
     UdpEither(&'static [u16]),
     /// By the protocol type of GRE.
     Gre(&'static [u16]),
-    /// By its place: what it is inside of.
+    /// Only by its position inside another header.
     Inside(&'static str),
 }
 
-/// A header as it may look, and what a packet carries behind it.
+/// An example of a header, and the payload that it announces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Example {
     /// The bytes of the header.
     pub header: &'static [u8],
-    /// What follows the header.
+    /// The payload after the header.
     pub carries: Carries,
-    /// Bytes behind what follows.
+    /// The bytes after the payload.
     pub trailer: &'static [u8],
 }
 
-/// What a packet carries behind a header.
+/// The payload after a header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Carries {
-    /// What the two bytes at this offset of the header announce; they are still to be written.
+    /// The payload that the two bytes at this offset announce. The builder of the packet writes the
+    /// two bytes.
     EtherTypeAt(usize),
     /// An Ethernet frame.
     Ethernet,
-    /// An IP packet of either version, which says itself which.
+    /// An IP packet of either version.
     AnyIp,
     /// An IPv4 packet.
     Ipv4,
@@ -99,14 +101,14 @@ pub enum Carries {
 pub(super) enum Header {
     /// It always has the same length.
     Fixed { bytes: usize, follows: Follows },
-    /// Its length or what follows depends on its fields.
+    /// The length or the payload depends on its fields.
     Walk(for<'a> fn(Layers<'a>, usize) -> Decoded),
 }
 
-/// What follows a header of fixed length.
+/// The payload after a header of fixed length.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Follows {
-    /// What the Ethertype at this offset of the header announces.
+    /// The payload that the Ethertype at this offset of the header announces.
     EtherTypeAt(usize),
     Ethernet,
     AnyIp,
@@ -119,9 +121,9 @@ const fn carries(header: &'static [u8], carries: Carries) -> Example {
 }
 
 impl Encapsulation {
-    /// Says whether it is followed only with [`decap`](crate::DecodeOptions::decap).
+    /// Returns whether the decoder follows it only with [`decap`](crate::DecodeOptions::decap).
     ///
-    /// Link types and tags come before the outermost IP header, so they are always followed.
+    /// Link types and tags precede the outermost IP header, so the decoder always follows them.
     pub fn is_tunnel(&self) -> bool {
         match self.announced {
             Announced::Links(_) | Announced::EtherTypes(_) => false,
@@ -131,7 +133,7 @@ impl Encapsulation {
         }
     }
 
-    /// Returns the reason to give when the record ends inside the header.
+    /// Returns the drop reason for a record that ends inside the header.
     fn cut(&self) -> DropReason {
         if self.is_tunnel() { DropReason::TruncatedTunnel } else { DropReason::TruncatedLink }
     }
@@ -164,7 +166,7 @@ impl Layers<'_> {
     }
 }
 
-/// Returns every encapsulation, table after table.
+/// Iterates over all encapsulations, table after table.
 ///
 /// # Examples
 ///
@@ -196,14 +198,14 @@ pub(super) fn of_protocol(protocol: u8) -> Option<&'static Encapsulation> {
     )
 }
 
-/// Returns the entry of a protocol type of GRE.
+/// Returns the entry of a GRE protocol type.
 pub(super) fn of_gre(protocol: u16) -> Option<&'static Encapsulation> {
     GRE.iter().find(|entry| matches!(entry.announced, Announced::Gre(types) if types.contains(&protocol)))
 }
 
 /// Returns the entry of a pair of UDP ports.
 pub(super) fn of_udp(source: u16, destination: u16) -> Option<&'static Encapsulation> {
-    // Most datagrams are no tunnel: the low bytes of their ports say so.
+    // Most datagrams are no tunnel, and the low bytes of their ports show it.
     if !UDP_LOW_BYTES[usize::from(source & 0xFF)] && !UDP_LOW_BYTES[usize::from(destination & 0xFF)] {
         return None;
     }
@@ -214,7 +216,7 @@ pub(super) fn of_udp(source: u16, destination: u16) -> Option<&'static Encapsula
     })
 }
 
-/// Which low bytes the ports of [`UDP`] have.
+/// A bit set of the low bytes of the ports in [`UDP`].
 static UDP_LOW_BYTES: [bool; 256] = {
     let mut low_bytes = [false; 256];
     let mut entry = 0;

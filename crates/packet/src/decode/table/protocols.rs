@@ -1,4 +1,4 @@
-//! What an IP protocol number announces, and what is recognised by its place alone.
+//! Encapsulations by IP protocol number, and those recognised only by their position.
 #![expect(
     clippy::redundant_closure_for_method_calls,
     reason = "a method of a type with a lifetime is no function of every lifetime"
@@ -39,7 +39,7 @@ pub static PROTOCOLS: &[Encapsulation] = &[
         name: "esp",
         announced: Protocols(&[50]),
         document: "RFC 4303 §2, RFC 2410",
-        // Null encryption is taken off before: what comes here is not readable.
+        // The decoder removes null encryption before, so this payload is not readable.
         header: Header::Walk(|_, _| Err(DropReason::Encrypted)),
         examples: &[
             super::Example {
@@ -58,7 +58,8 @@ pub static PROTOCOLS: &[Encapsulation] = &[
         name: "ah",
         announced: Protocols(&[super::super::security::AUTHENTICATION]),
         document: "RFC 4302 §2",
-        // Taken off with the IP header: what comes here has more of them than are followed.
+        // The decoder removes these with the IP header, so this packet has more of them than it
+        // follows.
         header: Header::Walk(|_, _| Err(DropReason::Depth)),
         examples: &[
             carries(&[4, 4, 0, 0, 0, 0, 0, 1, 0, 0, 0, 1, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9], Ipv4),
@@ -120,7 +121,7 @@ pub static PROTOCOLS: &[Encapsulation] = &[
     },
 ];
 
-/// Encapsulations that only their place announces.
+/// Encapsulations that are recognised only by their position.
 pub static UNDER: &[Encapsulation] = &[
     Encapsulation {
         name: "pseudowire",

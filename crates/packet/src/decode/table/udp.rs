@@ -1,4 +1,5 @@
-//! What a UDP port announces. A port is no proof: where the bytes do not fit, the packet keeps its outer key.
+//! Encapsulations by UDP port. A port is no proof: if the bytes do not fit, the packet keeps its
+//! outer key.
 #![expect(
     clippy::redundant_closure_for_method_calls,
     reason = "a method of a type with a lifetime is no function of every lifetime"

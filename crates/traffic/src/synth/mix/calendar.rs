@@ -1,14 +1,14 @@
-//! When each flow sends next.
+//! The next sending time of each flow.
 //!
-//! Time is cut into slots of about eight packets. A slot is a linked list through the flows that send in it, so
-//! entering and leaving cost the same whether a thousand flows are waiting or a million. A flow that has sent in a
-//! slot is due in a later one, so its packets keep their order.
+//! Time is cut into slots of about eight packets. A slot is a linked list of the flows that send in
+//! it, so inserting and removing cost the same for a thousand waiting flows as for a million. A
+//! flow that has sent in a slot is due in a later one, so its packets keep their order.
 
-const NOBODY: u32 = u32::MAX;
+const NO_FLOW: u32 = u32::MAX;
 const PACKETS_PER_SLOT: u64 = 8;
 const SLOTS_MAX: u64 = 1 << 22;
 
-/// Flows by the slot they are due in.
+/// Flows by the slot in which they are due.
 #[derive(Clone, Debug)]
 pub(super) struct Calendar {
     heads: Vec<u32>,
@@ -16,10 +16,10 @@ pub(super) struct Calendar {
 }
 
 impl Calendar {
-    /// Returns an empty calendar for that many flows, with slots for that many packets.
+    /// Returns an empty calendar for `flows` flows, with slots for `packets` packets.
     pub(super) fn new(flows: usize, packets: u64) -> Self {
         let slots = (packets / PACKETS_PER_SLOT).clamp(1, SLOTS_MAX) as usize;
-        Self { heads: vec![NOBODY; slots], next: vec![NOBODY; flows] }
+        Self { heads: vec![NO_FLOW; slots], next: vec![NO_FLOW; flows] }
     }
 
     /// Returns the number of slots, at least one.
@@ -27,7 +27,7 @@ impl Calendar {
         self.heads.len() as u64
     }
 
-    /// Puts a flow into a slot. It must not be in another.
+    /// Puts a flow into a slot. The flow must not be in another slot.
     #[inline]
     pub(super) fn enter(&mut self, flow: u32, slot: u64) {
         let head = &mut self.heads[slot as usize];
@@ -38,8 +38,8 @@ impl Calendar {
     /// Takes all flows out of a slot.
     #[inline]
     pub(super) fn take(&mut self, slot: u64, mut each: impl FnMut(u32)) {
-        let mut flow = std::mem::replace(&mut self.heads[slot as usize], NOBODY);
-        while flow != NOBODY {
+        let mut flow = std::mem::replace(&mut self.heads[slot as usize], NO_FLOW);
+        while flow != NO_FLOW {
             each(flow);
             flow = self.next[flow as usize];
         }

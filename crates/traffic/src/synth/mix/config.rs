@@ -1,4 +1,4 @@
-//! What is asked of a mixture, and why it may be refused.
+//! The parameters of a mixture, and why they may be refused.
 
 use std::str::FromStr;
 
@@ -10,14 +10,14 @@ use crate::synth::START_NS;
 pub const FLOWS_MAX: u64 = 1 << 26;
 /// The most packets of a mixture.
 pub const PACKETS_MAX: u64 = u32::MAX as u64;
-/// The least and greatest length of frames of one size.
+/// The least and the greatest length of fixed frames.
 pub const FIXED_BYTES: (u16, u16) = (64, 9018);
-/// The greatest exponent of the popularity of flows.
+/// The greatest exponent of the flows' popularity.
 pub const ZIPF_MAX: f64 = 4.0;
-/// The most packets of a train, on average.
+/// The greatest mean number of packets in a burst.
 pub const BURST_PACKETS_MAX: u32 = 256;
 
-/// How long frames are.
+/// The length of frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum FrameSize {
@@ -26,7 +26,7 @@ pub enum FrameSize {
     Imix,
     /// Frames of that many bytes (without check sequence), 64 to 9,018.
     ///
-    /// Data fills the frame; packets that carry none are padded to 64 bytes, and headers that are longer stay
+    /// Data fills the frame. Packets without data are padded to 64 bytes, and longer headers stay
     /// as they are (74 bytes for TCP in IPv6).
     Fixed(u16),
 }
@@ -40,18 +40,18 @@ impl FromStr for FrameSize {
             return Ok(Self::Imix);
         }
         match text.parse() {
-            // The standard library would take a plus sign.
+            // The standard library would accept a plus sign.
             Ok(bytes) if !text.starts_with('+') && (FIXED_BYTES.0..=FIXED_BYTES.1).contains(&bytes) => {
                 Ok(Self::Fixed(bytes))
             }
-            _ => Err(MixError::Size { given: text.to_owned() }),
+            _ => Err(MixError::Size { value: text.to_owned() }),
         }
     }
 }
 
-/// A mixture's parameters. Only [`Mix::new`](super::Mix::new) validates them.
+/// The parameters of a mixture. Only [`Mix::new`](super::Mix::new) validates them.
 ///
-/// Fields may be added in any version: a literal ends with `..MixConfig::default()`.
+/// Any version may add fields, so end a literal with `..MixConfig::default()`.
 ///
 /// # Examples
 ///
@@ -64,37 +64,37 @@ impl FromStr for FrameSize {
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct MixConfig {
-    /// Distinct flow keys, exactly: 1 to [`FLOWS_MAX`].
+    /// Exact number of distinct flow keys: 1 to [`FLOWS_MAX`].
     pub flows: u64,
-    /// Packets, exactly: `flows` to [`PACKETS_MAX`].
+    /// Exact number of packets: `flows` to [`PACKETS_MAX`].
     pub packets: u64,
-    /// Exponent of the popularity of flows, 0 (all alike) to [`ZIPF_MAX`].
+    /// Exponent of the flows' popularity: 0 (all equal) to [`ZIPF_MAX`].
     pub zipf: f64,
     /// Length of frames.
     pub size: FrameSize,
-    /// Flows in IPv6, of a thousand.
+    /// IPv6 flows, per thousand.
     pub v6_permille: u16,
-    /// Flows with a VLAN tag, of a thousand; one in eight of these has two.
+    /// Flows with a VLAN tag, per thousand. One in eight of these has two tags.
     pub vlan_permille: u16,
-    /// Flows of fragmented datagrams, of a thousand, at most one in 32.
+    /// Flows of fragmented datagrams, per thousand; at most one in 32.
     pub fragment_permille: u16,
-    /// Packets that are not IP (ARP, LLDP, spanning tree), of a thousand.
+    /// Packets other than IP (ARP, LLDP, spanning tree), per thousand.
     pub other_permille: u16,
-    /// Mean packets a flow sends in one go, 1 (none) to [`BURST_PACKETS_MAX`].
+    /// Mean number of packets that a flow sends in one burst: 1 to [`BURST_PACKETS_MAX`].
     pub burst_packets: u32,
-    /// Flows that are one SYN each to one victim, in the middle fifth of the trace; fewer than `flows`, which
-    /// includes them.
+    /// Flows of one SYN each to one victim, in the middle fifth of the trace. Fewer than `flows`,
+    /// which includes them.
     pub syn_flood: u64,
-    /// Mean packets a second, above 0.
+    /// Mean packets per second, above 0.
     pub rate_pps: u64,
-    /// Time of the first packet.
+    /// Time of the first packet, in nanoseconds since 1970.
     pub start_ns: u64,
     /// The same seed and parameters give the same bytes.
     pub seed: u64,
 }
 
 impl Default for MixConfig {
-    /// A million packets of a hundred thousand flows, one million a second.
+    /// A million packets of a hundred thousand flows, at one million packets per second.
     fn default() -> Self {
         Self {
             flows: 100_000,
@@ -114,20 +114,20 @@ impl Default for MixConfig {
     }
 }
 
-/// Why a mixture cannot be made.
+/// Why a mixture cannot be generated.
 #[derive(Clone, Debug, PartialEq, Error)]
 #[non_exhaustive]
 pub enum MixError {
-    /// No flow, or too many.
+    /// No flow, or too many flows.
     #[error("{flows} flows: a mixture has at least 1 and at most {FLOWS_MAX}")]
     Flows {
-        /// What was asked for.
+        /// The requested number.
         flows: u64,
     },
     /// Too many packets.
     #[error("{packets} packets: a mixture has at most {PACKETS_MAX}")]
     Packets {
-        /// What was asked for.
+        /// The requested number.
         packets: u64,
     },
     /// Some flow would have no packet.
@@ -136,36 +136,36 @@ pub enum MixError {
         if *packets == 1 { "" } else { "s" }
     )]
     FewerPacketsThanFlows {
-        /// Packets asked for.
+        /// The requested packets.
         packets: u64,
-        /// Flows asked for.
+        /// The requested flows.
         flows: u64,
     },
-    /// An exponent that is no number, negative or too great.
-    #[error("zipf exponent {given}: it is a number from 0 (flows alike) to {ZIPF_MAX}")]
+    /// The exponent is no number, negative or too large.
+    #[error("invalid zipf exponent {value}: must be from 0 (all flows equal) to {ZIPF_MAX}")]
     Zipf {
-        /// What was asked for.
-        given: f64,
+        /// The requested exponent.
+        value: f64,
     },
-    /// A size that is neither `imix` nor within bounds.
-    #[error("frame size {given}: it is 'imix' or a number of bytes from {} to {}", FIXED_BYTES.0, FIXED_BYTES.1)]
+    /// The size is neither `imix` nor within bounds.
+    #[error("invalid frame size {value}: must be 'imix' or a number of bytes from {} to {}", FIXED_BYTES.0, FIXED_BYTES.1)]
     Size {
-        /// What was asked for.
-        given: String,
+        /// The requested size.
+        value: String,
     },
-    /// More than all.
-    #[error("{name} of {given} in a thousand: at most 1000 are possible")]
+    /// A share is more than 1000 per thousand.
+    #[error("invalid {name} of {value} per thousand: must be at most 1000")]
     Share {
-        /// Which share.
+        /// The name of the share.
         name: &'static str,
-        /// What was asked for.
-        given: u16,
+        /// The requested share.
+        value: u16,
     },
-    /// No packet in a train, or too many.
-    #[error("trains of {given} packets: a train has at least 1 and on average at most {BURST_PACKETS_MAX}")]
+    /// A burst has no packet, or too many.
+    #[error("invalid burst of {value} packets: must be from 1 to {BURST_PACKETS_MAX}")]
     Burst {
-        /// What was asked for.
-        given: u32,
+        /// The requested mean.
+        value: u32,
     },
     /// The flood leaves no ordinary flow.
     #[error("a flood of {flood} of {flows} flows: it must leave at least one ordinary flow")]
@@ -175,21 +175,21 @@ pub enum MixError {
         /// All flows.
         flows: u64,
     },
-    /// No rate.
+    /// The rate is not above zero.
     #[error("a rate of 0 packets a second: packets would never come")]
     Rate,
-    /// The last packet would be later than captures can say.
+    /// The last packet would be later than a capture can state.
     #[error("{packets} packets at {rate_pps} a second end after the year 2106, where pcap's clock ends")]
     Span {
-        /// Packets asked for.
+        /// The requested packets.
         packets: u64,
-        /// Rate asked for.
+        /// The requested rate.
         rate_pps: u64,
     },
 }
 
 impl MixConfig {
-    /// Says what is wrong, if anything.
+    /// Returns the first invalid parameter, if there is one.
     pub(super) fn validate(&self) -> Result<(), MixError> {
         let Self { flows, packets, .. } = *self;
         if !(1..=FLOWS_MAX).contains(&flows) {
@@ -202,12 +202,12 @@ impl MixConfig {
             return Err(MixError::FewerPacketsThanFlows { packets, flows });
         }
         if !(0.0..=ZIPF_MAX).contains(&self.zipf) {
-            return Err(MixError::Zipf { given: self.zipf });
+            return Err(MixError::Zipf { value: self.zipf });
         }
         if let FrameSize::Fixed(bytes) = self.size
             && !(FIXED_BYTES.0..=FIXED_BYTES.1).contains(&bytes)
         {
-            return Err(MixError::Size { given: bytes.to_string() });
+            return Err(MixError::Size { value: bytes.to_string() });
         }
         let shares = [
             ("IPv6 share", self.v6_permille),
@@ -215,11 +215,11 @@ impl MixConfig {
             ("share of fragmented flows", self.fragment_permille),
             ("share of other packets", self.other_permille),
         ];
-        if let Some(&(name, given)) = shares.iter().find(|(_, given)| *given > 1000) {
-            return Err(MixError::Share { name, given });
+        if let Some(&(name, value)) = shares.iter().find(|(_, value)| *value > 1000) {
+            return Err(MixError::Share { name, value });
         }
         if !(1..=BURST_PACKETS_MAX).contains(&self.burst_packets) {
-            return Err(MixError::Burst { given: self.burst_packets });
+            return Err(MixError::Burst { value: self.burst_packets });
         }
         if self.syn_flood >= flows {
             return Err(MixError::Flood { flood: self.syn_flood, flows });
@@ -256,11 +256,11 @@ mod tests {
         assert!(refused(|c| c.flows = FLOWS_MAX + 1).contains("67108864"));
         assert!(refused(|c| c.packets = 1 << 32).contains("4294967295"));
         assert!(refused(|c| c.packets = 5).contains("each flow needs at least one"));
-        assert!(refused(|c| c.zipf = f64::NAN).contains("from 0 (flows alike) to 4"));
+        assert!(refused(|c| c.zipf = f64::NAN).contains("from 0 (all flows equal) to 4"));
         assert!(refused(|c| c.zipf = -0.1).contains("-0.1"));
         assert!(refused(|c| c.size = FrameSize::Fixed(63)).contains("from 64 to 9018"));
         assert!(refused(|c| c.v6_permille = 1001).contains("IPv6 share of 1001"));
-        assert!(refused(|c| c.burst_packets = 0).contains("at least 1"));
+        assert!(refused(|c| c.burst_packets = 0).contains("must be from 1"));
         assert!(refused(|c| c.syn_flood = c.flows).contains("at least one ordinary flow"));
         assert!(refused(|c| c.rate_pps = 0).contains("never come"));
         assert!(refused(|c| (c.rate_pps, c.packets) = (1, 3_000_000_000)).contains("2106"));
@@ -271,7 +271,7 @@ mod tests {
         assert_eq!("IMIX".parse(), Ok(FrameSize::Imix));
         assert_eq!("1514".parse(), Ok(FrameSize::Fixed(1514)));
         for bad in ["63", "9019", "-1", "+64", "", "64b"] {
-            assert_eq!(bad.parse::<FrameSize>(), Err(MixError::Size { given: bad.to_owned() }));
+            assert_eq!(bad.parse::<FrameSize>(), Err(MixError::Size { value: bad.to_owned() }));
         }
     }
 }

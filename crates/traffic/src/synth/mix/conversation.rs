@@ -1,8 +1,9 @@
-//! What the packets of one flow say.
+//! The contents of one flow's packets.
 //!
-//! A flow's number decides what it is; how many packets it has decides how far it gets. TCP of one packet is a
-//! SYN without answer; from six on it is a whole session, of which one in eight ends in a reset. One long session
-//! in sixteen began before the trace, and has neither start nor end.
+//! A flow's number decides its kind, and its number of packets decides how far it gets. TCP of one
+//! packet is a SYN without an answer. From six packets on it is a whole session, of which one in
+//! eight ends in a reset. One long session in sixteen began before the trace, and has neither start
+//! nor end.
 
 use super::config::FrameSize;
 use crate::synth::hosts::{self, FLOWS_PER_CLIENT, Hosts};
@@ -16,7 +17,7 @@ use crate::synth::wire::{
 const IMIX_IP_BYTES: (usize, usize) = (576, 1500);
 const IMIX_SHARES: (u64, u64, u64) = (7, 4, 1);
 
-/// What a flow is.
+/// The kind of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Tcp,
@@ -28,13 +29,14 @@ pub(super) enum Kind {
     Flood,
 }
 
-/// Numbers the flows: ordinary ones first, then the flood. Of the first few clients the first flow fragments.
+/// The numbering of flows: ordinary ones first, then the flood. The first flow of each of the first
+/// few clients sends fragments.
 #[derive(Clone, Debug)]
 pub(super) struct Layout {
     pub(super) seed: u64,
     /// Flows that send fragments; they are the first of as many clients.
     pub(super) fragmenting: u64,
-    /// Ordinary flows, the fragmenting ones among them.
+    /// Ordinary flows, including the fragmenting ones.
     pub(super) ordinary: u64,
     pub(super) v6_permille: u16,
     pub(super) vlan_permille: u16,
@@ -52,13 +54,15 @@ pub(super) struct Progress {
 }
 
 impl Layout {
-    /// Says whether an ordinary flow sends fragments, and so has two keys and needs two packets.
+    /// Returns whether an ordinary flow sends fragments. Such a flow has two keys and needs two
+    /// packets.
     #[inline]
     pub(super) fn is_fragmenting(&self, flow: u64) -> bool {
         flow.is_multiple_of(FLOWS_PER_CLIENT) && flow / FLOWS_PER_CLIENT < self.fragmenting
     }
 
-    /// Returns what a flow of `packets` is. Few packets may be anything; long flows are TCP, QUIC or a ping.
+    /// Returns the kind of a flow of `packets` packets. Short flows may be of any kind; long flows
+    /// are TCP, QUIC or a ping.
     #[inline]
     fn kind(&self, flow: u64, packets: u32) -> Kind {
         if flow >= self.ordinary {
@@ -75,7 +79,7 @@ impl Layout {
         }
     }
 
-    /// Returns the next packet of a flow, from client or server, and notes it in `progress`.
+    /// Returns the next packet of a flow, from client or server, and updates `progress`.
     #[inline]
     pub(super) fn next(
         &self,
@@ -90,28 +94,28 @@ impl Layout {
         let tags = self.tags(flow, word);
         let v6 = self.is_v6(flow) && kind != Kind::Fragments;
         let (client, client_port) = hosts.client(flow);
-        // A flood has one victim: the most popular host, its web server.
+        // A flood has one victim: the web server of the most popular host.
         let server = if kind == Kind::Flood { 0 } else { hosts.server(flow) };
         let addresses = if v6 { hosts::v6(client, server) } else { hosts::v4(client, server) };
         let headers_bytes = ETHERNET_BYTES + 4 * tags.iter().flatten().count() + addresses.header_bytes();
-        let room = Room { headers_bytes, size: self.size };
+        let space = Space { headers_bytes, size: self.size };
 
         let draw = random.next();
         let step = match kind {
-            Kind::Tcp => tcp(progress, size, word, &room, draw),
+            Kind::Tcp => tcp(progress, size, word, &space, draw),
             Kind::Flood => Step { from_client: true, payload: 0, what: What::Tcp(SYN) },
-            Kind::Dns => dns(progress.sent, &room, draw),
+            Kind::Dns => dns(progress.sent, &space, draw),
             Kind::Quic => {
-                let payload = room.drawn(8, draw).unwrap_or(30);
+                let payload = space.drawn(8, draw).unwrap_or(30);
                 // Mostly from the server, as downloads are.
                 Step { from_client: progress.sent == 0 || draw >> 61 == 0, payload, what: What::Udp }
             }
             Kind::Echo => Step {
                 from_client: progress.sent.is_multiple_of(2),
-                payload: room.filled(8).unwrap_or(56),
+                payload: space.filled(8).unwrap_or(56),
                 what: What::Echo,
             },
-            Kind::Fragments => fragment(progress, &room),
+            Kind::Fragments => fragment(progress, &space),
         };
         let server_port = match kind {
             Kind::Tcp => hosts.tcp_port(flow),
@@ -120,7 +124,8 @@ impl Layout {
             Kind::Fragments => 2049,
             Kind::Echo => client_port,
         };
-        // Both fragments of a datagram lie in one piece of the pool, chosen by the datagram's number.
+        // Both fragments of a datagram come from one piece of the pool, which the datagram's number
+        // chooses.
         let place =
             if kind == Kind::Fragments { word_of(word, u64::from(progress.sent / 2)) } else { draw };
         let transport = transport(&step, word, progress);
@@ -154,7 +159,7 @@ impl Layout {
     }
 
     fn tags(&self, flow: u64, word: u64) -> [Option<u16>; 2] {
-        // Another phase than IPv6's, or the same flows would be chosen.
+        // The phase differs from IPv6's; otherwise the same flows would be chosen.
         if !spread(flow.wrapping_mul(613).wrapping_add(311), self.vlan_permille) {
             return [None, None];
         }
@@ -204,13 +209,13 @@ struct Step {
     what: What,
 }
 
-/// What the frame size leaves for data.
-struct Room {
+/// The space that the frame size leaves for data.
+struct Space {
     headers_bytes: usize,
     size: FrameSize,
 }
 
-impl Room {
+impl Space {
     /// Returns the payload that fills a frame of fixed size.
     fn filled(&self, transport_bytes: usize) -> Option<usize> {
         match self.size {
@@ -223,8 +228,8 @@ impl Room {
         }
     }
 
-    /// Returns the payload of a packet that may carry data; `None` where the draw is a small one. Frames of one
-    /// size all carry data, acknowledgments on its back.
+    /// Returns the payload of a packet that may carry data, or `None` if the draw is a small
+    /// packet. With fixed frames all packets carry data, with piggybacked acknowledgments.
     fn drawn(&self, transport_bytes: usize, draw: u64) -> Option<usize> {
         if let Some(bytes) = self.filled(transport_bytes) {
             return Some(bytes);
@@ -236,13 +241,13 @@ impl Room {
             _ => IMIX_IP_BYTES.1,
         };
         let ip_header = self.headers_bytes - ETHERNET_BYTES;
-        // Tags do not count to the length of the IP packet.
+        // Tags do not count as part of the IP packet's length.
         let ip_header = if ip_header >= 40 { 40 } else { 20 };
         Some(ip_bytes - ip_header - transport_bytes)
     }
 }
 
-fn tcp(progress: &Progress, size: u32, word: u64, room: &Room, draw: u64) -> Step {
+fn tcp(progress: &Progress, size: u32, word: u64, space: &Space, draw: u64) -> Step {
     const RESET: u32 = 1;
     const CLOSE: u32 = 3;
     let Progress { sent, left, .. } = *progress;
@@ -262,30 +267,30 @@ fn tcp(progress: &Progress, size: u32, word: u64, room: &Room, draw: u64) -> Ste
             _ => {}
         }
     }
-    // One in eight is an upload; the first packet of data is always the client's request.
+    // One in eight is an upload. The first packet of data is always the client's request.
     let upload = (word >> 48).is_multiple_of(8);
     let data_from_client = upload || sent == 3;
     let data = |payload| Step { from_client: data_from_client, payload, what: What::Tcp(PSH | ACK) };
-    match room.drawn(20, draw) {
+    match space.drawn(20, draw) {
         Some(payload) if payload > 0 => data(payload),
-        // A little data, as keystrokes and small requests are.
+        // A little data, as in keystrokes and small requests.
         None if sent == 3 || draw >> 60 == 0 => data(6 + ((draw >> 32) & 15) as usize),
         _ => step(!data_from_client, ACK),
     }
 }
 
-fn dns(sent: u32, room: &Room, draw: u64) -> Step {
+fn dns(sent: u32, space: &Space, draw: u64) -> Step {
     let from_client = sent.is_multiple_of(2);
-    let payload = room.filled(8).unwrap_or_else(|| {
+    let payload = space.filled(8).unwrap_or_else(|| {
         let spread = ((draw >> 32) & 31) as usize;
         if from_client { 28 + spread / 2 } else { 60 + spread * 4 }
     });
     Step { from_client, payload, what: What::Udp }
 }
 
-/// Packets come in pairs, the pieces of one datagram; an odd last packet is a datagram of its own.
-fn fragment(progress: &Progress, room: &Room) -> Step {
-    let (first, later) = match room.filled(0) {
+/// Packets come in pairs, the fragments of one datagram. An odd last packet is a whole datagram.
+fn fragment(progress: &Progress, space: &Space) -> Step {
+    let (first, later) = match space.filled(0) {
         None => (1480, 520),
         Some(bytes) => ((bytes & !7).max(16), bytes.max(1)),
     };
@@ -297,7 +302,7 @@ fn fragment(progress: &Progress, room: &Room) -> Step {
     let payload = match what {
         What::UdpLater { .. } => later,
         What::UdpFirst { .. } => first - 8,
-        _ => room.filled(8).unwrap_or(120),
+        _ => space.filled(8).unwrap_or(120),
     };
     Step { from_client: true, payload, what }
 }
@@ -330,7 +335,7 @@ fn packet(
 }
 
 impl Progress {
-    /// Returns a flow that has all its packets before it.
+    /// Returns a flow before its first packet.
     pub(super) fn of(packets: u32) -> Self {
         Self { left: packets, ..Self::default() }
     }

@@ -1,12 +1,12 @@
 //! Traffic like that of a site.
 //!
-//! Sessions of TCP, name look-ups, QUIC-like datagrams and pings between clients and popular servers; some in
-//! IPv6, some tagged, some in fragments, and now and then a frame that is not IP. A few flows have most of the
-//! packets (Zipf), and each sends at its own pace, from 65 µs to two seconds between packets, so that flows
-//! interleave as they do on a link.
+//! TCP sessions, name look-ups, QUIC-like datagrams and pings between clients and popular servers.
+//! Some are in IPv6, some tagged, some fragmented, and some frames are not IP. A few flows have
+//! most of the packets (Zipf). Each flow has its own pace, from 65 µs to two seconds between
+//! packets, so that flows interleave as they do on a link.
 //!
-//! The numbers of packets and of distinct flow keys are exact. A later fragment has no ports and so a key of its
-//! own: a fragmenting flow counts as two.
+//! The numbers of packets and of distinct flow keys are exact. A later fragment has no ports and so
+//! its own key: a fragmenting flow counts as two.
 
 mod calendar;
 mod config;
@@ -31,7 +31,7 @@ const FRAME_BYTES_MIN: usize = 60;
 
 /// A mixture of flows, packet by packet.
 ///
-/// Takes about 24 bytes of memory a flow, and one for each two packets.
+/// It takes about 24 bytes of memory per flow, and one byte for each two packets.
 ///
 /// # Examples
 ///
@@ -56,7 +56,8 @@ pub struct Mix {
     /// Ordinary flows, then the flood, then senders of other frames.
     progress: Vec<Progress>,
     calendar: Calendar,
-    /// Flows of the current slot that have still to send, last first, with the length of their train.
+    /// Flows of the current slot that have still to send, last first, with the length of their
+    /// burst.
     queue: Vec<(u32, u32)>,
     sending: Option<(u32, u32)>,
     slot: u64,
@@ -87,7 +88,7 @@ impl Mix {
     ///
     /// # Errors
     ///
-    /// A [`MixError`] that names the parameter, what was asked for and its limits.
+    /// A [`MixError`] with the parameter, its value and its limits.
     pub fn new(config: MixConfig) -> Result<Self, MixError> {
         config.validate()?;
         let ordinary_keys = config.flows - config.syn_flood;
@@ -126,7 +127,7 @@ impl Mix {
         &self.config
     }
 
-    /// Gives every flow the slot of its first packet.
+    /// Assigns every flow the slot of its first packet.
     fn schedule(&mut self) {
         let slots = self.calendar.slots();
         let flood_end = self.layout.ordinary + self.config.syn_flood;
@@ -146,7 +147,8 @@ impl Mix {
         }
     }
 
-    /// Returns the slots a flow would like to leave between its trains: 2^16 to 2^31 ns, alike on a log scale.
+    /// Returns the preferred slots between a flow's bursts: 2^16 to 2^31 ns, uniform on a log
+    /// scale.
     fn pace(&self, flow: u64) -> u64 {
         let word = word_of(self.config.seed ^ 0x5041_4345, flow);
         let octave = 1_u64 << (16 + scale(word, 15));
@@ -155,7 +157,8 @@ impl Mix {
         (gap_ns / slot_ns).max(1)
     }
 
-    /// Takes the flows of the current slot, or of the next that has any. Returns false at the end.
+    /// Takes the flows of the current slot, or of the next non-empty one. Returns `false` at the
+    /// end.
     fn open_slot(&mut self) -> bool {
         let slots = self.calendar.slots();
         while self.slot < slots {
@@ -165,7 +168,8 @@ impl Mix {
             calendar.take(*slot, |flow| {
                 let left = progress[flow as usize].left;
                 let drawn = 1 + random.below(2 * u64::from(config.burst_packets) - 1) as u32;
-                // What must go now, if one train in every slot to come is to suffice.
+                // The packets that must be sent now, if one burst in every later slot is to
+                // suffice.
                 let train = drawn.max(left.div_ceil(remaining)).min(left);
                 packets += u64::from(train);
                 queue.push((flow, train));
@@ -182,7 +186,7 @@ impl Mix {
         false
     }
 
-    /// Returns the flow that sends next and whether its train ends with this packet.
+    /// Returns the flow that sends next, and whether its burst ends with this packet.
     #[inline]
     fn next_flow(&mut self) -> Option<(u32, bool)> {
         loop {
@@ -202,7 +206,7 @@ impl Mix {
         }
     }
 
-    /// Puts a flow that has packets left into a later slot, early enough for all of them.
+    /// Puts a flow with packets left into a later slot, early enough for all of them.
     #[inline]
     fn reschedule(&mut self, flow: u32) {
         let left = self.progress[flow as usize].left;
@@ -210,10 +214,10 @@ impl Mix {
             return;
         }
         let trains = u64::from(left.div_ceil(self.config.burst_packets));
-        let room = self.calendar.slots() - 1 - self.slot;
-        let gap = self.pace(u64::from(flow)).min(room / trains).max(1);
+        let slots_left = self.calendar.slots() - 1 - self.slot;
+        let gap = self.pace(u64::from(flow)).min(slots_left / trains).max(1);
         // Half to one and a half of the gap.
-        let gap = (gap - gap / 2 + self.random.below(gap + 1)).clamp(1, room.max(1));
+        let gap = (gap - gap / 2 + self.random.below(gap + 1)).clamp(1, slots_left.max(1));
         self.calendar.enter(flow, self.slot + gap);
     }
 
@@ -263,21 +267,22 @@ impl Generate for Mix {
     }
 }
 
-/// Returns how many packets each flow has: at least as many as it has keys, the rest by popularity.
+/// Returns the number of packets of each flow: at least one per key, and the rest by popularity.
 fn sizes(config: &MixConfig, layout: &Layout) -> Vec<Progress> {
     let wanted = config.packets * u64::from(config.other_permille) / 1000;
     let others = wanted.min(config.packets - config.flows);
     let spare = config.packets - config.flows - others;
     let flows = layout.ordinary + config.syn_flood;
     let mut progress = vec![Progress::of(1); flows as usize];
-    // Ranks are strewn over the numbers, or the most popular flows would be those of the first clients.
+    // Ranks are scattered over the numbers; otherwise the first clients would have the most popular
+    // flows.
     let mut order = Stride::new(layout.ordinary, word_of(config.seed, 2));
     zipf::apportion(spare, layout.ordinary, config.zipf, |share| {
         let flow = order.advance();
         let least = 1 + u64::from(layout.is_fragmenting(flow));
         progress[flow as usize] = Progress::of((least + share) as u32);
     });
-    // ARP is the commonest of the other frames.
+    // ARP is the most common of the other frames.
     for sender in 0..other::SENDERS {
         let share = if sender == 0 { others - others / 4 * 3 } else { others / 4 };
         progress.push(Progress::of(share as u32));

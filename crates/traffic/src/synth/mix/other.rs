@@ -1,12 +1,12 @@
-//! Frames that are not IP, and belong to no flow: ARP, LLDP, spanning tree.
+//! Frames other than IP, which belong to no flow: ARP, LLDP, spanning tree.
 
-/// Those who send them, each at its own pace.
+/// The senders of these frames, each with its own pace.
 pub(super) const SENDERS: u64 = 4;
 
 const BROADCAST: [u8; 6] = [0xFF; 6];
 const SWITCH: [u8; 6] = [0x02, 0, 0, 0, 0, 0xFE];
 
-/// Replaces the contents of `frame` by what a sender (below [`SENDERS`]) sends; `word` varies it.
+/// Replaces the contents of `frame` by a frame of a sender (below [`SENDERS`]). `word` varies it.
 pub(super) fn write(frame: &mut Vec<u8>, sender: u64, word: u64) {
     frame.clear();
     match sender {
@@ -42,7 +42,7 @@ fn lldp(frame: &mut Vec<u8>, word: u64) {
 fn spanning_tree(frame: &mut Vec<u8>, word: u64) {
     frame.extend_from_slice(&[0x01, 0x80, 0xC2, 0, 0, 0]);
     frame.extend_from_slice(&SWITCH);
-    // 802.3: a length instead of a type, then LLC.
+    // 802.3: a length in place of a type, then LLC.
     frame.extend_from_slice(&[0, 38, 0x42, 0x42, 0x03, 0, 0, 0, 0, 0]);
     // Root, cost of the path to it, bridge, port; age, greatest age, interval, delay.
     frame.extend_from_slice(&[0x80, 0]);

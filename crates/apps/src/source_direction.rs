@@ -1,0 +1,52 @@
+//! The direction of packets from a flow's source, for every application that knows the source.
+
+use flowloom_flow_key::Direction;
+
+use crate::accounting::Accounted;
+use crate::firewall::FirewallFlow;
+use crate::{L7Flow, NoState, Probed, TcpFlow};
+
+/// A flow state that may know which endpoint is the source.
+pub trait SourceDirection {
+    /// Returns the direction of packets from the source to the destination, or `None` if the state
+    /// does not know it.
+    fn source_direction(&self) -> Option<Direction>;
+}
+
+impl SourceDirection for NoState {
+    fn source_direction(&self) -> Option<Direction> {
+        None
+    }
+}
+
+impl SourceDirection for TcpFlow {
+    fn source_direction(&self) -> Option<Direction> {
+        Some(self.source().0)
+    }
+}
+
+impl SourceDirection for Accounted {
+    fn source_direction(&self) -> Option<Direction> {
+        Some(self.source_direction())
+    }
+}
+
+/// The direction that the flow was judged for.
+impl SourceDirection for FirewallFlow {
+    fn source_direction(&self) -> Option<Direction> {
+        self.source_direction()
+    }
+}
+
+/// The direction of the first packet.
+impl SourceDirection for L7Flow {
+    fn source_direction(&self) -> Option<Direction> {
+        self.source_direction()
+    }
+}
+
+impl<F: SourceDirection> SourceDirection for Probed<F> {
+    fn source_direction(&self) -> Option<Direction> {
+        self.inner().source_direction()
+    }
+}

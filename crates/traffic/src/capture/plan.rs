@@ -1,0 +1,64 @@
+//! The plan of dividing a set of captures into parts: the files, and where parts begin.
+
+use std::sync::Arc;
+
+use super::members::Member;
+use super::notice::Notice;
+use super::open::Place;
+use super::set_options::SetOptions;
+use super::set_progress::SetProgress;
+
+/// A position in a set of captures where one part ends and the next begins, with the reading state
+/// there.
+#[derive(Clone, Debug)]
+pub struct Boundary {
+    pub(super) file: usize,
+    /// `None` at the beginning of a file.
+    pub(super) place: Option<Place>,
+}
+
+impl Boundary {
+    pub(super) fn start_of(file: usize) -> Self {
+        Self { file, place: None }
+    }
+
+    pub(super) fn inside(file: usize, place: Place) -> Self {
+        Self { file, place: Some(place) }
+    }
+
+    /// Returns the index of the file in the set. At the end of the set it is the number of files.
+    pub fn file(&self) -> usize {
+        self.file
+    }
+
+    /// Returns the bytes before the boundary in the file.
+    pub fn offset(&self) -> u64 {
+        self.place.as_ref().map_or(0, |place| place.offset)
+    }
+
+    /// Returns the key that orders boundaries.
+    pub(super) fn position(&self) -> (usize, u64) {
+        (self.file, self.offset())
+    }
+}
+
+/// What all parts of a set share.
+#[derive(Debug)]
+pub(super) struct Plan {
+    /// The files. Those that are cut inside are mapped.
+    pub(super) files: Vec<Member>,
+    pub(super) options: SetOptions,
+    /// Whether there are several files, which must not overlap in time.
+    pub(super) is_by_time: bool,
+    pub(super) notices: Vec<Notice>,
+    /// The assumed beginnings of the parts.
+    pub(super) begins: Vec<Boundary>,
+    pub(super) progress: Arc<SetProgress>,
+}
+
+impl Plan {
+    /// Returns the assumed beginning of the part after `part`, which is the limit of `part`.
+    pub(super) fn limit(&self, part: usize) -> Boundary {
+        self.begins.get(part + 1).cloned().unwrap_or_else(|| Boundary::start_of(self.files.len()))
+    }
+}
