@@ -43,4 +43,4 @@ pub(crate) use conditions::protocol_name;
 #[cfg(feature = "std")]
 pub(crate) use entries::conditions_of;
 pub(crate) use ranges::address_text;
-pub(crate) use test::{FLAG_NAMES, bits_of, flags_text};
+pub(crate) use test::{FLAG_NAMES, bits_of, flags_text, mac_text};
