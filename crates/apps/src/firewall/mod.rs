@@ -33,6 +33,7 @@ mod flow;
 mod live_rules;
 mod rules;
 mod tally;
+mod tcp_tracker;
 
 use std::sync::Arc;
 
@@ -115,6 +116,9 @@ impl Firewall {
             described.state = flow.connection.take(&described, packet.headers.direction);
         }
         let found = self.tally.rules().judge_packet(described);
+        if self.tally.rules().asks_state() {
+            flow.connection.settle(found.verdict == Verdict::Accept);
+        }
         flow.number = found.number;
         flow.generation = self.tally.generation();
         if flow.way.is_none() {
