@@ -265,8 +265,9 @@ enum Out {
 }
 
 impl<F: FlowState> FlowWriter<F> {
-    /// Returns a writer of records to what was opened. `view` is that of an application that keeps account; only its
-    /// records have other formats than CSV and JSON lines, `columns` and fields, which are those that the view shows.
+    /// Returns a writer of records to what was opened. `view` is that of an application that keeps
+    /// account; only its records have other formats than CSV and JSON lines, `columns` and fields,
+    /// which are those that the view shows.
     pub(crate) fn new(
         opened: Opened,
         view: Option<RecordView<F>>,

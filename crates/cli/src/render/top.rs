@@ -128,7 +128,8 @@ impl TopResult {
     }
 }
 
-/// Returns lines in which columns stand below each other: the first to the left, the others to the right.
+/// Returns lines in which columns stand below each other: the first to the left, the others to the
+/// right.
 fn aligned(table: &[[String; 8]]) -> Vec<String> {
     let width = |column: usize| table.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
     let widths: Vec<usize> = (0..8).map(width).collect();

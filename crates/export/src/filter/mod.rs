@@ -74,8 +74,8 @@ impl std::error::Error for RecordFilterError {}
 /// let record = AccountingRecord::of(&key, &Default::default(), EndedBy::EndOfInput);
 /// let filter: RecordFilter = "protocol == tcp and address in 10.0.0.0/8 and not port == 80".parse()?;
 /// assert!(filter.matches(&record, &[]));
-/// let error = "bytes > lots".parse::<RecordFilter>().unwrap_err();
-/// assert!(error.to_string().starts_with("column 9: 'lots' is not a number"));
+/// let error = "bytes > many".parse::<RecordFilter>().unwrap_err();
+/// assert!(error.to_string().starts_with("column 9: 'many' is not a number"));
 /// # Ok::<(), flowloom_export::RecordFilterError>(())
 /// ```
 #[derive(Clone, Debug)]

@@ -8,8 +8,8 @@
 //! | [`Handshake`] | round-trip times of the handshake of TCP |
 //! | [`TcpTrouble`] | retransmissions, segments out of order and closed windows, by direction |
 //!
-//! A pair of fields is fields too, so any of them go together: `(PacketSizes, (PacketGaps, Handshake))`. [`AllFields`] are
-//! all of them, and [`FieldGroup`] names their groups.
+//! A pair of fields is fields too, so any of them go together: `(PacketSizes, (PacketGaps,
+//! Handshake))`. [`AllFields`] are all of them, and [`FieldGroup`] names their groups.
 
 mod first_packets;
 mod group;
