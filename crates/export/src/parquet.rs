@@ -138,7 +138,8 @@ impl<W: ParquetFile> ParquetWriter<W> {
         Self::with_fields(out, columns, Vec::new())
     }
 
-    /// Returns a writer of these columns and further fields, for [`write_with`](RecordWriter::write_with).
+    /// Returns a writer of these columns and further fields, for
+    /// [`write_with`](RecordWriter::write_with).
     ///
     /// # Errors
     ///

@@ -1,7 +1,8 @@
 //! Writes the packets of some flows to a capture, in two passes over the input.
 //!
 //! ```text
-//!  pass 1  records that match --where and --flow, and keys of packets that match --filter ──▶ wanted keys, with times
+//!  pass 1  records that match --where and --flow  ──▶ wanted keys, with times
+//!          packets that match --filter            ──▶ wanted keys
 //!  pass 2  packets of wanted keys ──▶ pcapng
 //! ```
 
@@ -221,8 +222,8 @@ impl<'a> Passes<'a> {
         ))
     }
 
-    /// Gives each packet that the arguments select to `take`, with its key if it has one, and with its time as the engine
-    /// counts it, which never goes back.
+    /// Gives each packet that the arguments select to `take`, with its key if it has one, and with
+    /// its time as the engine counts it, which never goes back.
     fn each(
         &self,
         replay: &Replay,

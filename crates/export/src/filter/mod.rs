@@ -4,8 +4,9 @@
 //!  text ──lexer──▶ tokens ──parser──▶ Node: all / any / not / (subject, test) ──matches──▶ bool
 //! ```
 //!
-//! Every comparison of numbers becomes a list of ranges, every comparison of addresses a list of prefixes, so that a test is
-//! "one of the subject's values is in the list", and `!=` is its negation.
+//! Every comparison of numbers becomes a list of ranges, every comparison of addresses a list of
+//! prefixes, so that a test is "one of the subject's values is in the list", and `!=` is its
+//! negation.
 
 mod lexer;
 mod parser;
@@ -60,8 +61,9 @@ impl std::error::Error for RecordFilterError {}
 /// | `start >= 2026-11-25T17:00:00Z` | a time, or nanoseconds since 1970 |
 /// | `and`, `or`, `not`, `( )` | also `&&`, `||`, `!`; `and` binds more closely than `or` |
 ///
-/// Beside the columns there are `address` and `port`, which are those of either end, and `total_packets`, `total_bytes` and
-/// `duration`. A value that a record does not have satisfies no comparison but `!=`, which is `not ==` everywhere.
+/// Beside the columns there are `address` and `port`, which are those of either end, and
+/// `total_packets`, `total_bytes` and `duration`. A value that a record does not have satisfies no
+/// comparison but `!=`, which is `not ==` everywhere.
 ///
 /// # Examples
 ///
@@ -101,14 +103,15 @@ impl RecordFilter {
         Ok(Self { node, reads_fields })
     }
 
-    /// Returns whether the expression reads further fields, which [`matches`](Self::matches) then needs.
+    /// Returns whether the expression reads further fields, which [`matches`](Self::matches) then
+    /// needs.
     #[must_use]
     pub fn reads_fields(&self) -> bool {
         self.reads_fields
     }
 
-    /// Returns whether a record matches. `fields` has a value for each of the columns that the expression was read with; it
-    /// may be empty where the expression does not read them.
+    /// Returns whether a record matches. `fields` has a value for each of the columns that the
+    /// expression was read with; it may be empty where the expression does not read them.
     #[must_use]
     pub fn matches(&self, record: &AccountingRecord, fields: &[FieldValue]) -> bool {
         self.node.matches(record, fields)

@@ -59,7 +59,8 @@ pub(super) fn range(text: &str, kind: ValueKind) -> Result<(u64, u64), String> {
     number(text, kind).map(|number| (number, number))
 }
 
-/// Reads digits, with a fraction where a suffix makes the number whole again, or a hexadecimal number.
+/// Reads digits, with a fraction where a suffix makes the number whole again, or a hexadecimal
+/// number.
 fn scaled(text: &str, suffixes: &[(&str, u64)]) -> Option<u64> {
     if let Some(digits) = text.strip_prefix("0x") {
         let is_hex = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_hexdigit());

@@ -112,7 +112,8 @@ impl Totals {
         }
     }
 
-    /// Returns the packets and the bytes of both directions, those of the initiator first where the group has one.
+    /// Returns the packets and the bytes of both directions, those of the initiator first where the
+    /// group has one.
     pub(super) fn oriented(&self, group: &Group) -> ([u64; 2], [u64; 2]) {
         let is_reversed = match (group, self.initiator) {
             (Group::Pair(low, _), Some((_, initiator))) => initiator.ip() != *low,
@@ -141,7 +142,7 @@ impl Totals {
         self.flows += 1;
         self.first_ns = if is_first { record.start_ns } else { self.first_ns.min(record.start_ns) };
         self.last_ns = self.last_ns.max(record.end_ns);
-        // Records come in the order of their ends: the first one is that with the least beginning.
+        // Records come in the order in which flows end: the first one is that with the least start.
         let initiator = (record.start_ns, ends(record)[0]);
         self.initiator = Some(self.initiator.map_or(initiator, |before| before.min(initiator)));
         self.protocol = record.protocol_name();
@@ -262,8 +263,8 @@ impl Groups {
         (groups, (others.len() as u64, rest))
     }
 
-    /// Returns the groups of a hierarchy, each before those in it, of which the `count` largest are shown; and how many are
-    /// not shown below a group that is, with their sums.
+    /// Returns the groups of a hierarchy, each before those in it, of which the `count` largest are
+    /// shown; and how many are not shown below a group that is, with their sums.
     pub(super) fn tree(self, count: usize, figure: impl Fn(&Totals) -> u64) -> (Sorted, (u64, Totals)) {
         let groups = self.sorted(&figure);
         let mut inner: HashMap<Group, Sorted> = HashMap::new();
