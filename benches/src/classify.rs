@@ -13,7 +13,7 @@ use flowloom_measure::{RatioRow, ResultRow, Rounds, Samples};
 
 use crate::goal::{Clock, JudgedReport, JudgedResult, JudgedRow};
 
-/// How much to compare.
+/// Parameters of the comparison.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Rounds of every comparison.

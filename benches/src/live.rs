@@ -22,7 +22,7 @@ const RATE_GOAL: f64 = 0.85;
 /// Lookups of each key in a round: during the first the caches contain the set of another variant.
 const PASSES: usize = 12;
 
-/// Runs both.
+/// Runs both measurements.
 ///
 /// # Errors
 ///

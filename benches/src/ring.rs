@@ -39,9 +39,9 @@ type Share = (Arc<DescriptorBatch>, u64);
 /// Processor time of both sides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sides {
-    /// Of the thread that fills the ring.
+    /// Time of the thread that fills the ring.
     pub producer_ns: u64,
-    /// Of the thread that empties it.
+    /// Time of the thread that empties it.
     pub consumer_ns: u64,
 }
 

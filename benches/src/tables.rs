@@ -41,7 +41,7 @@ const LONG_KEYS_MAX: u32 = 2_000_000;
 /// take longest of all.
 const FRAMES_MAX: u32 = 2_000_000;
 
-/// How much to compare.
+/// Parameters of the comparison.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Rounds of every comparison.

@@ -1,6 +1,6 @@
 //! Captures in parts, as the engine takes them.
 
-use flowloom::engine::{CutSource, PartSource};
+use flowloom::engine::{PartSource, PartitionedSource};
 use flowloom::packet::{Fill, PacketBatch, PacketSource, SourceError};
 use flowloom::traffic::capture::{Boundary, CapturePart, CaptureParts, PartRead};
 
@@ -24,7 +24,7 @@ impl PartSource for Part {
     }
 }
 
-impl CutSource for Cut<'_> {
+impl PartitionedSource for Cut<'_> {
     type Boundary = Boundary;
     type Read = PartRead;
     type Part = Part;

@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use anyhow::{Result, bail};
 use flowloom::cpu::pages::{CacheLine, HugePages, LineArray};
 use flowloom_measure::Lap;
-use flowloom_measure::lookup::contender::{Contender, Tide, Work};
-use flowloom_measure::lookup::{Flows, KEYS_AHEAD, asked_ahead};
+use flowloom_measure::lookup::contender::{Churn, Contender, Work};
+use flowloom_measure::lookup::{Flows, KEYS_AHEAD, prefetched};
 
 #[repr(C)]
 struct Table {
@@ -111,7 +111,7 @@ pub struct RteHash<'a, const W: usize> {
     table: Owned,
     states: LineArray<CacheLine<[u64; 8]>>,
     entries: u32,
-    tide: Tide,
+    churn: Churn,
 }
 
 impl<const W: usize> std::fmt::Debug for RteHash<'_, W> {
@@ -151,7 +151,7 @@ impl<'a, const W: usize> RteHash<'a, W> {
             table: Owned::new(entries, key_bytes::<W>())?,
             states,
             entries,
-            tide: Tide::default(),
+            churn: Churn::default(),
         };
         for (key, number) in &flows.arrivals {
             let Ok(position) = usize::try_from(peer.table.add(key)) else {
@@ -224,9 +224,9 @@ impl<const W: usize> Contender for RteHash<'_, W> {
                 }
             }),
             Work::Churn | Work::ChurnBatch { .. } => {
-                let Self { flows, table, states, tide, .. } = self;
+                let Self { flows, table, states, churn, .. } = self;
                 lap.time(|| {
-                    tide.turn_each(flows, |old, new, number| {
+                    churn.exchange_each(flows, |old, new, number| {
                         let removed = table.delete(old) >= 0;
                         let Ok(position) = usize::try_from(table.add(new)) else { return false };
                         states[position].0[0] = u64::from(number);
@@ -240,7 +240,7 @@ impl<const W: usize> Contender for RteHash<'_, W> {
                 let states = &mut self.states;
                 lap.time(|| {
                     let mut taken = 0;
-                    for (key, number) in asked_ahead(&flows.arrivals) {
+                    for (key, number) in prefetched(&flows.arrivals) {
                         if let Ok(position) = usize::try_from(table.add(key)) {
                             states[position].0[0] = u64::from(*number);
                             taken += 1;

@@ -1,7 +1,7 @@
 //! Part files: what is known of the flows of a part of an input, to be merged with other parts.
 //!
 //! ```text
-//!  8 bytes   FLWPART1: the format and its version
+//!  8 bytes   FLWPART2: the format and its version
 //!  4 bytes   length of the header
 //!  …         the header, JSON: application, settings, counts, inputs
 //!  8 bytes   number of records
@@ -27,7 +27,7 @@ use sha2::{Digest, Sha256};
 
 use crate::output::OutputFile;
 
-const MAGIC: &[u8; 8] = b"FLWPART1";
+const MAGIC: &[u8; 8] = b"FLWPART2";
 /// The longest header that is read.
 const HEADER_BYTES_MAX: u32 = 16 << 20;
 /// Bytes of a record before the application's state.
@@ -65,7 +65,10 @@ pub(crate) struct Settings {
     pub(crate) app: String,
     pub(crate) idle_timeout_ns: Option<u64>,
     pub(crate) active_timeout_ns: Option<u64>,
-    pub(crate) decap: bool,
+    /// Options of the decoder, as they are typed.
+    pub(crate) decoding: Vec<String>,
+    /// Which packets were taken, as it is typed.
+    pub(crate) selection: Vec<String>,
 }
 
 /// What a part file says beside its records.
@@ -323,8 +326,13 @@ mod tests {
     fn part() -> Vec<u8> {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("part");
-        let settings =
-            Settings { app: "null".into(), idle_timeout_ns: None, active_timeout_ns: None, decap: false };
+        let settings = Settings {
+            app: "null".into(),
+            idle_timeout_ns: None,
+            active_timeout_ns: None,
+            decoding: Vec::new(),
+            selection: Vec::new(),
+        };
         let counters = (InputCounters::default(), WorkerCounters::default());
         let header = Header::new(settings, None, vec!["a.pcap".into()], &counters.0, &counters.1);
         let mut records = Records::default();

@@ -6,6 +6,7 @@ mod accounting;
 mod bench;
 mod bytes;
 mod classify;
+mod decoding;
 mod defrag;
 mod errors;
 mod extract;

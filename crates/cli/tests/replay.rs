@@ -440,7 +440,9 @@ fn flow_records_are_one_per_flow_and_add_up() {
     for name in ["inline.csv", "inline.jsonl", "two.csv", "two.jsonl"] {
         let flows = folder.path(name);
         let layout: &[&str] = if name.starts_with("two") { &["--workers", "2"] } else { &[] };
-        let document = replay(&[&[trace.as_str(), "--sort", "--flows", &flows], layout].concat());
+        let document = replay(
+            &[&[trace.as_str(), "--app", "tcp-tracker", "--sort", "--flows", &flows], layout].concat(),
+        );
         let text = std::fs::read_to_string(&flows).unwrap();
         let records: Vec<Value> =
             if name.contains("csv") { csv_records(&text) } else { json_records(&text) };

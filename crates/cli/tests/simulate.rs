@@ -81,7 +81,7 @@ fn ordering_shows_drops_and_both_orders() {
 fn what_cannot_be_simulated_is_said_by_kind() {
     let model = ["simulate", "schedule", "--model", "many", "--packets", "2k"];
     for (options, word) in [
-        (&["--topology", "0"][..], "between 1 and 1024"),
+        (&["--topology", "0"][..], "from 1 to 1024"),
         (&["--topology", "8x"], "8x2x4"),
         (&["--topology", "2,1=0"], "capacity"),
         (&["--queue", "0"], "queue bound"),
@@ -93,9 +93,7 @@ fn what_cannot_be_simulated_is_said_by_kind() {
     ] {
         flowloom([&model[..], options].concat()).ends(2).says(&[word]);
     }
-    flowloom(["simulate", "schedule", "--model", "many", "--packets", "10"])
-        .ends(2)
-        .says(&["between 1000"]);
+    flowloom(["simulate", "schedule", "--model", "many", "--packets", "10"]).ends(2).says(&["from 1000"]);
     let both = flowloom(["simulate", "schedule", "edge.pcap", "--model", "many"]);
     both.ends(2).says(&["cannot be used with", "--model"]);
     for (verb, input) in [("schedule", "FILE"), ("ordering", "FILE"), ("tcb-cache", "TRACE")] {

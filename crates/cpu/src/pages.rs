@@ -272,7 +272,7 @@ pub struct CacheLine<T>(pub T);
 
 /// A fixed-length array of plain words that begins at a cache line; all zero when built.
 ///
-/// It is a slice, by `Deref`.
+/// It dereferences to a slice.
 ///
 /// # Examples
 ///

@@ -220,7 +220,7 @@ fn list(path: PathBuf, own: u32) -> Result<Vec<u32>, TopologyError> {
 pub enum TopologyError {
     /// A part between commas is neither a number nor a range of two numbers.
     NotANumber {
-        /// The part.
+        /// The invalid part.
         part: String,
     },
     /// A range runs backwards.
@@ -232,7 +232,7 @@ pub enum TopologyError {
     },
     /// A number is not below [`CPU_LIMIT`].
     TooLarge {
-        /// The number.
+        /// The number that is too large.
         cpu: u32,
     },
 }

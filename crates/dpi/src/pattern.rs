@@ -61,8 +61,8 @@ pub enum Dialect {
     /// That of the `regex` crate over bytes: no Unicode, and `.` is any byte.
     #[default]
     Bytes,
-    /// The same after translation from an l7-filter file: letters of either case are one, and
-    /// payload bytes of zero are passed over, as the original takes them out of its buffer.
+    /// The syntax of the `regex` crate after translation from an l7-filter file: letters match
+    /// either case, and payload bytes of zero are skipped, as in the original.
     L7Filter,
 }
 

@@ -1,4 +1,4 @@
-//! What a run is to be, checked once before anything starts.
+//! The parameters of a run, checked once before anything starts.
 
 use std::net::IpAddr;
 
@@ -7,30 +7,31 @@ use flowloom_packet::DecodeOptions;
 use flowloom_scheduler::OrderGuarantee;
 use flowloom_scheduler::placement::modulo::crc_of;
 
-use crate::batch::packet::{PacketDescriptor, TURNS};
+use crate::batch::packet::{PacketDescriptor, SEQUENCE_NUMBERS};
 use crate::error::ConfigError;
 use crate::ingest::pace::Pace;
 use crate::time::IdleTimeout;
 use crate::worker::shards::shards;
 
-/// Bytes of all rings together at most: a ring is allocated whole.
+/// The most bytes of all rings together. A ring is allocated as a whole.
 const RING_BYTES_MAX: u64 = 1 << 29;
 
-// Fewer packets wait than a shard has turns.
-const _: () = assert!(RING_BYTES_MAX / (PacketDescriptor::BYTES as u64) < TURNS as u64);
+// Fewer packets wait in rings than a shard has sequence numbers.
+const _: () = assert!(RING_BYTES_MAX / (PacketDescriptor::BYTES as u64) < SEQUENCE_NUMBERS as u64);
 
 /// How the stages are laid out on threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Layout {
-    /// One thread does everything; there is no ring.
+    /// One thread runs all stages to completion, without rings.
     Inline,
-    /// This many workers, each with a consecutive part of the input, a table of its own and the loop of the inline
-    /// layout; what they know of each flow is composed at the end. See [`run_sharded`](crate::run_sharded).
+    /// Each worker runs the inline loop over a consecutive part of the input, with a table of its
+    /// own. The engine composes what the workers know of each flow at the end. See
+    /// [`run_sharded`](crate::run_sharded).
     Sharded {
         /// Worker threads, 1 to [`Layout::WORKERS_MAX`].
         workers: usize,
     },
-    /// An input thread, a ring for each worker (or one pool), and this many workers.
+    /// One input thread, a ring for each worker (or one pool), and the workers.
     Pipeline {
         /// Worker threads, 1 to [`Layout::WORKERS_MAX`].
         workers: usize,
@@ -51,32 +52,35 @@ impl Layout {
     }
 }
 
-/// In which order packets meet their flow's state, and leave.
+/// The order in which packets reach their flow's state and leave the engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
-    /// In none that is promised.
+    /// No order is guaranteed.
     None,
-    /// Those of a flow in the order they arrived in, because the policy keeps a flow's packets in order [FLOWNP §5.2.1].
+    /// Packets of a flow stay in arrival order, because the policy keeps the order of a flow
+    /// [FLOWNP §5.2.1].
     Internal,
-    /// Those of a flow meet its state, and all leave, in the order they arrived in, whatever the policy [FLOWNP §5.1].
+    /// Packets of a flow reach its state, and all packets leave, in arrival order, under any policy
+    /// [FLOWNP §5.1].
     External,
 }
 
-/// What policies know a flow by.
+/// The 32-bit value by which policies identify a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PlacementDigest {
     /// Bits of the keyed hash: a sender cannot choose which worker gets a flow.
     Keyed,
-    /// CRC-32 of the key's words [FLOWNP §5.2.2]. Whoever sends can choose the worker.
+    /// CRC-32 of the key's words [FLOWNP §5.2.2]. A sender can choose the worker.
     Crc,
-    /// The address of the end with the lower port, mostly the server's [FLOWNP §5.2.2]. The paper's destination would send the two
-    /// directions of a flow to two workers. Whoever sends can choose the worker.
+    /// The address of the endpoint with the lower port, usually the server [FLOWNP §5.2.2]. A
+    /// sender can choose the worker. Unlike the paper, this is not the packet's destination, which
+    /// would send the two directions of a flow to two workers.
     Destination,
 }
 
 impl PlacementDigest {
-    /// Returns the digest of a flow: equal in both directions.
+    /// Returns the digest of a flow, which is equal in both directions.
     #[inline]
     pub(crate) fn of(self, key: &FlowKey, keyed: u32) -> u32 {
         match self {
@@ -91,7 +95,7 @@ fn server_of(key: &FlowKey) -> u32 {
     let is_low = key.low_port() <= key.high_port();
     match if is_low { key.low_address() } else { key.high_address() } {
         IpAddr::V4(address) => address.to_bits(),
-        // The lower half of an address tells hosts of a network apart.
+        // The lower half of an IPv6 address distinguishes the hosts of a network.
         IpAddr::V6(address) => address.to_bits() as u32,
     }
 }
@@ -99,9 +103,9 @@ fn server_of(key: &FlowKey) -> u32 {
 /// What happens when a ring of packets, or the queue of records, is full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WhenFull {
-    /// The thread that fills it waits: nothing is lost.
+    /// The thread that fills it waits. Nothing is lost.
     Block,
-    /// The packet or the record is dropped and counted.
+    /// The engine drops the packet or the record, and counts it.
     Drop,
 }
 
@@ -109,17 +113,19 @@ pub enum WhenFull {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Cores {
-    /// One CPU per thread, the first ones allowed, as far as they go; threads beyond are not pinned.
+    /// The allowed CPUs in ascending order, one per thread. With fewer CPUs than threads no thread
+    /// is pinned.
     Auto,
-    /// These CPUs: in the pipeline layout the first for the input thread, the others for the workers in turn.
+    /// These CPUs. In the pipeline layout the first is for the input thread; the workers get the
+    /// others in order.
     List(Vec<u32>),
     /// No thread is pinned.
     Unpinned,
 }
 
-/// The parameters of a run: begin with [`new`](Self::new), and change what should be otherwise.
+/// The parameters of a run. Begin with [`new`](Self::new) and change the fields that should differ.
 ///
-/// Fields may be added in any version: a literal ends with `..EngineConfig::new(layout)`.
+/// Any version may add fields, so end a literal with `..EngineConfig::new(layout)`.
 ///
 /// # Examples
 ///
@@ -136,39 +142,44 @@ pub enum Cores {
 /// ```
 #[derive(Clone, Debug)]
 pub struct EngineConfig {
-    /// Layout on threads.
+    /// How the stages are laid out on threads.
     pub layout: Layout,
-    /// CPUs; [`Cores::Auto`] unless told otherwise.
+    /// The CPUs of the threads. Defaults to [`Cores::Auto`].
     pub cores: Cores,
-    /// The keyed hash of the run; its secret decides buckets and workers. Random unless told otherwise.
+    /// The keyed hash of the run. Its secret decides buckets and workers. Defaults to a random
+    /// secret.
     pub hasher: FlowHasher,
-    /// What the policy knows a flow by, in the pipeline layout; [`PlacementDigest::Keyed`] unless told otherwise.
+    /// The value by which the policy identifies a flow, in the pipeline layout. Defaults to
+    /// [`PlacementDigest::Keyed`].
     pub digest: PlacementDigest,
-    /// What the decoder does with tunnels; it does not follow them unless told.
+    /// What the decoder does with tunnels. By default it does not follow them.
     pub decode: DecodeOptions,
-    /// Which order is kept; [`Order::Internal`] unless told otherwise, which refuses policies that keep none.
+    /// The order that the run keeps. Defaults to [`Order::Internal`], which refuses policies that
+    /// keep no order.
     pub order: Order,
-    /// Packets per ring, a power of two; 112 bytes each, and at most four times that (from 512 on) where a worker is behind the others with few
-    /// packets of each batch. Packets that wait at most, where workers fetch them. 16,384 unless told otherwise.
+    /// Packets per ring, a power of two. Defaults to 16,384. A packet takes 112 bytes, and at most
+    /// four times that (from 512 slots on) for a worker that is behind the others and has few
+    /// packets of each batch. Where workers fetch from a pool, this is the most packets that wait.
     pub ring_slots: usize,
-    /// What happens when a ring is full; [`WhenFull::Block`] unless told otherwise.
+    /// What happens when a ring is full. Defaults to [`WhenFull::Block`].
     pub when_full: WhenFull,
-    /// Flows idle for longer end, in packet time; tables must be built with [`IdleTimeout::for_table`]. `None`: flows
-    /// last as long as the run, which is so unless told otherwise.
+    /// Idle time in packet time after which a flow ends. Build the tables with
+    /// [`IdleTimeout::for_table`]. Defaults to `None`: flows last as long as the run.
     pub idle_timeout: Option<IdleTimeout>,
-    /// The most records of ended flows that a worker keeps for the results where no sink takes them; 16,777,216
-    /// unless told otherwise.
+    /// The most records of ended flows that a worker keeps for the results where no sink takes
+    /// them. Defaults to 16,777,216.
     pub records_max: usize,
-    /// What happens when the sink of records is slower than flows end; [`WhenFull::Block`] unless told otherwise.
+    /// What happens when the sink of records is slower than flows end. Defaults to
+    /// [`WhenFull::Block`].
     pub records_when_full: WhenFull,
-    /// Stop after so many packets; never unless told.
+    /// The number of packets after which the run stops. Defaults to `None`: no limit.
     pub packet_limit: Option<u64>,
-    /// How fast packets are taken from the source; [`Pace::Max`] unless told otherwise.
+    /// How fast the run takes packets from the source. Defaults to [`Pace::Max`].
     pub pace: Pace,
 }
 
 impl EngineConfig {
-    /// Returns the parameters of a run in `layout`, with a random secret and nothing special asked for.
+    /// Returns the default parameters of a run in `layout`, with a random secret.
     #[must_use]
     pub fn new(layout: Layout) -> Self {
         Self {
@@ -188,9 +199,10 @@ impl EngineConfig {
         }
     }
 
-    /// Returns how many flow tables a run builds with a policy of this guarantee: one for each worker where a flow stays
-    /// with its worker, else one for each shard: 2 a worker, or 64 where their packets are sequenced, rounded up to a power of two, 1,024 at
-    /// most; a single one in the inline layout.
+    /// Returns how many flow tables a run builds with a policy of this guarantee. The inline layout
+    /// has one. Where a flow stays with its worker, each worker has one. Otherwise each shard has
+    /// one: 2 shards per worker, or 64 where packets are sequenced, rounded up to a power of two,
+    /// and at most 1,024.
     #[must_use]
     pub fn tables(&self, policy: OrderGuarantee) -> usize {
         match self.layout {
@@ -201,7 +213,8 @@ impl EngineConfig {
         }
     }
 
-    /// Says whether the packets of each shard are sequenced: the policy keeps no order, and one is asked for.
+    /// Returns whether the packets of each shard are sequenced: the policy keeps no order, and the
+    /// run needs one.
     pub(crate) fn is_sequenced(&self, policy: OrderGuarantee) -> bool {
         self.order == Order::External && !policy.keeps_flow_order()
     }
@@ -210,7 +223,8 @@ impl EngineConfig {
     ///
     /// # Errors
     ///
-    /// [`ConfigError`] for a number of workers or ring slots that cannot be, and for a pace that would never take a packet.
+    /// [`ConfigError`] for an invalid number of workers or ring slots, and for a pace that would
+    /// never take a packet.
     pub fn check(&self) -> Result<(), ConfigError> {
         let workers = self.layout.workers();
         if workers == 0 || workers > Layout::WORKERS_MAX {

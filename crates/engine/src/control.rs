@@ -1,4 +1,4 @@
-//! How another thread watches a run and stops it.
+//! Watches a run from another thread, and stops it.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,10 +14,11 @@ use crate::report::counters::WorkerCounters;
 
 const REASONS: usize = DropReason::ALL.len();
 
-/// Shared between a run and the thread that started it: a stop request in, progress out.
+/// The link between a run and other threads: they read progress from it, and ask the run to stop.
 ///
-/// It begins as `Control::default()`. One that has served a run serves the next one, whose numbers begin at zero; but a stop stays: a
-/// run that is given a stopped one ends at once, with nothing taken. See the [crate] for one at work.
+/// Create it with `Control::default()`. A control may serve several runs in sequence, and each run
+/// resets its numbers to zero. A stop request stays: a run with a stopped control ends at once
+/// without taking a packet. See the [crate] for an example.
 #[derive(Debug)]
 pub struct Control {
     stop: AtomicBool,
@@ -35,7 +36,8 @@ impl Default for Control {
     }
 }
 
-/// A run at a moment. What is neither processed nor dropped is on its way: the sum is exact.
+/// The counts of a run at one moment. Packets that are neither processed nor dropped are in flight;
+/// the sum is exact.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Snapshot {
@@ -43,59 +45,65 @@ pub struct Snapshot {
     pub packets: u64,
     /// Packets that an application has seen.
     pub processed: u64,
-    /// Packets of those that it refused.
+    /// Packets that an application has refused, out of `processed`.
     pub denied: u64,
     /// Packets dropped by any stage, by reason.
     pub dropped: DropCounts,
-    /// Packets on their way.
+    /// Packets taken from the source and not yet processed or dropped.
     pub in_flight: u64,
-    /// As [`RunReport::unplaced`].
+    /// Same as [`RunReport::unplaced`].
     pub unplaced: u64,
-    /// As [`RunReport::pool_full_waits`].
+    /// Same as [`RunReport::pool_full_waits`].
     pub pool_full_waits: u64,
-    /// Each worker's part.
+    /// The counts of each worker.
     pub workers: Vec<WorkerSnapshot>,
 }
 
-/// A worker at a moment.
+/// The counts of a worker at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct WorkerSnapshot {
     /// Packets that its application has seen.
     pub processed: u64,
-    /// Packets of those that it refused.
+    /// Packets that its application has refused, out of `processed`.
     pub denied: u64,
-    /// Packets that it dropped.
+    /// Packets that the worker has dropped.
     pub dropped: u64,
-    /// Packets that were dropped because its ring was full, as [`WorkerReport::ring_full`](crate::WorkerReport::ring_full).
+    /// Packets dropped because its ring was full. Same as
+    /// [`WorkerReport::ring_full`](crate::WorkerReport::ring_full).
     pub ring_full: u64,
-    /// How often its ring was full, as [`WorkerReport::full_waits`](crate::WorkerReport::full_waits).
+    /// How often its ring was full. Same as
+    /// [`WorkerReport::full_waits`](crate::WorkerReport::full_waits).
     pub full_waits: u64,
 }
 
 impl Control {
-    /// Asks the run to stop: the source is not asked again, what is in the rings is processed, the report is balanced.
+    /// Asks the run to stop. The run takes no further packets from the source, processes the
+    /// packets in the rings, and returns a balanced report.
     pub fn stop(&self) {
-        // Relaxed: nothing else is published with it; the input stage looks once a batch.
+        // Relaxed: the flag publishes no other data, and the input stage reads it once a batch.
         self.stop.store(true, Ordering::Relaxed);
     }
 
-    /// Says whether a stop was asked for.
+    /// Returns whether [`stop`](Self::stop) was called.
     pub fn is_stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
     }
 
-    /// Returns how many packets were taken from the source so far; lags behind by up to two batches.
+    /// Returns how many packets the run has taken from the source. The number lags behind by up to
+    /// two batches.
     pub fn packets(&self) -> u64 {
         self.lock().packets()
     }
 
-    /// Returns where the run stands; each number lags behind by up to two batches, and is the report's
-    /// once the run has ended. Takes a lock that no stage waits for.
+    /// Returns the counts of the run. Each number lags behind by up to two batches, and equals the
+    /// report's once the run has ended. The method takes a lock that no stage waits for.
     pub fn snapshot(&self) -> Snapshot {
-        // Held to the end: a run that begins meanwhile would forget one number and not yet another.
+        // Hold the lock to the end: a run that begins meanwhile would reset some numbers before
+        // they are read and others after.
         let gauges = self.lock();
-        // What is done is read before what was taken in: so it is never more.
+        // Read completed packets before taken packets, so that the snapshot never has more
+        // completed than taken.
         let each = gauges.workers.iter().zip(&gauges.rings);
         let workers: Vec<WorkerSnapshot> = each.map(|(gauge, ring)| gauge.read(ring.read())).collect();
         let FullCounts { refused: unplaced, waits: pool_full_waits } = gauges.unplaced.read();
@@ -110,7 +118,7 @@ impl Control {
         Snapshot { packets, processed, denied, dropped, in_flight, unplaced, pool_full_waits, workers }
     }
 
-    /// Publishes what was dropped; `known` is what was published of it before.
+    /// Publishes dropped packets; `known` holds the counts of the last call.
     pub(crate) fn publish_drops(&self, dropped: &DropCounts, known: &mut DropCounts) {
         if dropped == known {
             return;
@@ -124,10 +132,11 @@ impl Control {
         *known = *dropped;
     }
 
-    /// Publishes what the report of a run that has ended says: no stage says what a panic left in its hands and in rings.
+    /// Publishes the counts of the final report. No stage counts the packets that a panic left in
+    /// its buffers or in rings.
     pub(crate) fn end<F: FlowState>(&self, report: &RunReport<F>) {
         let gauges = Arc::clone(&self.lock());
-        // First, so that what is done is never more than what was taken in.
+        // Publish taken packets first, so that completed packets never exceed them.
         for (reader, packets) in
             gauges.readers.iter().zip(std::iter::once(report.input.packets).chain(std::iter::repeat(0)))
         {
@@ -147,7 +156,8 @@ impl Control {
         }
     }
 
-    /// Makes a gauge for each reader and each worker of a run that begins, and forgets what earlier runs published.
+    /// Creates the gauges of each reader and each worker of a new run, and resets what earlier runs
+    /// published.
     pub(crate) fn begin(&self, readers: usize, workers: usize) -> Arc<Gauges> {
         let gauges = Arc::new(Gauges {
             readers: (0..readers).map(|_| CachePadded::default()).collect(),
@@ -168,15 +178,16 @@ impl Control {
     }
 }
 
-/// What the stages of a run publish, each for itself.
+/// What the stages of a run publish, each in its own gauges.
 #[derive(Debug, Default)]
 pub(crate) struct Gauges {
     /// Packets that each reader has taken from its source.
     readers: Box<[CachePadded<AtomicU64>]>,
     workers: Box<[CachePadded<Gauge>]>,
-    /// Of the workers' rings. Only the input stage writes them, and only when one was full: together, apart from what workers write.
+    /// The workers' rings. Only the input stage writes these gauges, and only when a ring was full,
+    /// so they lie together and apart from the gauges that workers write.
     rings: Box<[RingGauge]>,
-    /// Of the pool, and of what belongs to no ring.
+    /// The pool, and packets that belong to no ring.
     unplaced: CachePadded<RingGauge>,
 }
 
@@ -185,7 +196,7 @@ impl Gauges {
         self.readers.iter().map(|reader| reader.load(Ordering::Acquire)).sum()
     }
 
-    /// Publishes how rings were full, of each worker, and what belongs to none.
+    /// Publishes how often each worker's ring was full, and the counts that belong to no ring.
     pub(crate) fn publish_full(&self, rings: impl Iterator<Item = FullCounts>, unplaced: FullCounts) {
         for (gauge, full) in self.rings.iter().zip(rings) {
             gauge.store(full);
@@ -194,7 +205,7 @@ impl Gauges {
     }
 }
 
-/// How a ring, or the pool, was full.
+/// How often a ring, or the pool, was full.
 #[derive(Debug, Default)]
 struct RingGauge {
     refused: AtomicU64,
@@ -215,7 +226,7 @@ impl RingGauge {
     }
 }
 
-/// What a worker publishes each time it has dealt with what it took from its ring.
+/// What a worker publishes after each chunk of packets from its ring.
 #[derive(Debug, Default)]
 pub(crate) struct Gauge {
     processed: AtomicU64,
@@ -242,7 +253,7 @@ impl Gauge {
     }
 }
 
-/// A worker's line to [`Control`].
+/// Publishes a worker's counts to a [`Control`].
 #[derive(Debug)]
 pub(crate) struct Publisher<'a> {
     control: &'a Control,
@@ -256,14 +267,14 @@ impl<'a> Publisher<'a> {
         Self { control, gauges: Arc::clone(gauges), worker, known: DropCounts::default() }
     }
 
-    /// Publishes a worker's counts: three stores.
+    /// Publishes a worker's counts with three stores.
     pub(crate) fn publish(&mut self, counters: &WorkerCounters) {
         self.gauges.workers[self.worker].store(counters);
         self.control.publish_drops(&counters.dropped, &mut self.known);
     }
 }
 
-/// A reader's line to [`Control`].
+/// Publishes a reader's counts to a [`Control`].
 #[derive(Debug)]
 pub(crate) struct ReaderPublisher<'a> {
     pub(crate) control: &'a Control,

@@ -1,117 +1,119 @@
-//! What can go wrong before a run, and during one.
+//! Errors before a run, and faults during a run.
 
 use flowloom_packet::SourceError;
 
-/// Parameters that contradict themselves or the machine.
+/// Parameters that are invalid, contradict each other, or do not fit the machine.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConfigError {
-    /// A number of workers that cannot be.
-    #[error("{workers} workers cannot be run: between 1 and {max} can")]
+    /// The number of workers is invalid.
+    #[error("invalid number of workers {workers}: must be from 1 to {max}")]
     Workers {
-        /// What was asked for.
+        /// The requested number.
         workers: usize,
-        /// The most there may be.
+        /// The most workers.
         max: usize,
     },
-    /// A ring size that cannot be.
-    #[error("a ring of {slots} slots cannot be: a power of two between 64 and 16777216 can")]
+    /// The ring size is invalid.
+    #[error("invalid ring size {slots}: must be a power of two from 64 to 16777216")]
     RingSlots {
-        /// What was asked for.
+        /// The requested number of slots.
         slots: usize,
     },
-    /// Rings that together would take too much memory.
-    #[error("the rings would take {bytes} bytes, {max} are allowed\n  fewer workers or slots will do")]
+    /// The rings together would take too much memory.
+    #[error("rings need {bytes} bytes, the limit is {max}\n  use fewer workers or smaller rings")]
     RingMemory {
-        /// What they would take.
+        /// Bytes that the rings would take.
         bytes: u64,
-        /// The most they may take.
+        /// The most bytes that they may take.
         max: u64,
     },
-    /// A pace at which no packet would ever be taken.
-    #[error("a pace of {number} cannot be: a number above zero can")]
+    /// The run would never take a packet at this pace.
+    #[error("invalid pace {number}: must be above 0")]
     Pace {
-        /// What was asked for.
+        /// The requested pace.
         number: String,
     },
-    /// A CPU that this process may not use.
+    /// The process may not use this CPU.
     #[error(
         "CPU {cpu} does not exist or is not allowed for this process (allowed: {allowed})\n  in a container the cgroup cpuset decides"
     )]
     Cpu {
-        /// What was asked for.
+        /// The requested CPU.
         cpu: u32,
-        /// The CPUs that may be used, as a list of ranges.
+        /// The CPUs that the process may use, as a list of ranges.
         allowed: String,
     },
-    /// Fewer CPUs were named than the mode has threads.
+    /// The CPU list is shorter than the layout's number of threads.
     #[error(
-        "too few CPUs are named: {named} for {threads} threads\n  \
-         name one for each worker, and before them one for the input if it is to have a thread of its own"
+        "too few CPUs: {named} for {threads} threads\n  \
+         name one for each worker, and before them one for the input thread, if the layout has one"
     )]
     TooFewCpus {
-        /// How many were named.
+        /// CPUs in the list.
         named: usize,
-        /// How many are needed.
+        /// CPUs that the layout needs.
         threads: usize,
     },
-    /// Internal order was asked for of a policy that keeps none.
+    /// The run needs internal order, and the policy keeps none.
     #[error(
-        "{policy} keeps no order among the packets of a flow\n  external order keeps it for any policy, order none does without"
+        "policy {policy} does not keep the packets of a flow in order\n  use external order, which does under any policy, or order none"
     )]
     NoOrder {
         /// The policy's short name.
         policy: &'static str,
     },
     /// The policy was made for another number of workers.
-    #[error("{policy} was made for {made_for} workers, and the run has {workers}\n  make it for as many")]
+    #[error(
+        "policy {policy} was made for {made_for} workers, and the run has {workers}\n  make it for {workers} workers"
+    )]
     PolicyWorkers {
         /// The policy's short name.
         policy: &'static str,
-        /// How many it was made for.
+        /// Workers that the policy was made for.
         made_for: usize,
-        /// How many there are.
+        /// Workers of the run.
         workers: usize,
     },
-    /// The sharded layout was asked for of a function that is given one source.
-    #[error("the sharded layout needs an input in parts\n  `run_sharded` takes one")]
-    NotCut,
+    /// The sharded layout was requested from a function that takes one source.
+    #[error("the sharded layout needs an input in parts\n  call `run_sharded` with a `PartitionedSource`")]
+    NotPartitioned,
     /// The sharded layout cannot run as it is configured.
-    #[error("the sharded layout cannot be used: {why}\n  the inline and the pipeline layouts can")]
+    #[error("the sharded layout cannot run this: {why}\n  use the inline or the pipeline layout")]
     Sharded {
-        /// What it cannot do.
+        /// The reason.
         why: &'static str,
     },
-    /// A CPU is named that threads cannot be pinned to.
-    #[error("threads cannot be pinned to CPU {cpu} on this system\n  name others, or run without pinning")]
+    /// Threads cannot be pinned to a CPU of the list.
+    #[error("cannot pin a thread to CPU {cpu} on this system\n  name other CPUs, or run without pinning")]
     Unpinnable {
-        /// The CPU.
+        /// The requested CPU.
         cpu: u32,
     },
-    /// The machine's CPUs cannot be found out.
-    #[error("cannot find out which CPUs may be used: {why}\n  a run that pins no thread does not ask")]
+    /// The system did not list the CPUs that the process may use.
+    #[error("cannot list the CPUs that this process may use: {why}\n  run without pinning")]
     Topology {
-        /// What failed.
+        /// The error of the system.
         why: String,
     },
 }
 
-/// A run that could not start.
+/// Why a run could not start.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StartError {
-    /// The parameters are not sound.
+    /// The parameters are invalid.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// A flow table could not be built.
+    /// The table function returned an error.
     #[error("cannot build the flow table: {0}")]
     Table(#[source] Box<dyn std::error::Error + Send + Sync>),
-    /// A thread could not be started.
+    /// The system did not start a thread.
     #[error("cannot start a thread: {0}")]
     Thread(#[from] std::io::Error),
 }
 
-/// A sink that cannot take a packet.
+/// The error of a sink.
 ///
 /// # Examples
 ///
@@ -125,7 +127,7 @@ pub enum StartError {
 pub struct SinkError(pub Box<dyn std::error::Error + Send + Sync>);
 
 impl SinkError {
-    /// Returns the error that a panic of the sink is.
+    /// Returns the error for a panic of the sink.
     pub(crate) fn of_panic(message: &str) -> Self {
         Self(format!("it panicked: {message}").into())
     }
@@ -143,60 +145,61 @@ impl std::error::Error for SinkError {
     }
 }
 
-/// What ended a run before its input did. The report beside it is balanced all the same.
+/// What ended a run before its input ended. The report beside it is balanced.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Fault {
-    /// The source broke.
+    /// The source returned an error.
     #[error("the source failed after {}: {error}", packets_of(*packets))]
     Source {
-        /// Packets taken before.
+        /// Packets taken before the error.
         packets: u64,
-        /// What it said.
+        /// The error of the source.
         #[source]
         error: SourceError,
     },
-    /// A worker panicked, in the inline layout worker 0.
+    /// A worker panicked. The inline layout has worker 0 only.
     #[error(
         "worker {worker} panicked {} after {} of its own: {message}",
         packet.map_or_else(|| String::from("between two packets"), |packet| format!("at packet {packet}")),
         packets_of(*processed)
     )]
     WorkerPanicked {
-        /// Which one, counted from 0.
+        /// The worker, counted from 0.
         worker: usize,
-        /// The packet that its application had in hand, counted from 1 in the order of the source.
+        /// The packet that its application was processing, counted from 1 in the order of the
+        /// source.
         packet: Option<u64>,
-        /// Packets it had completed.
+        /// Packets that the worker had completed.
         processed: u64,
         /// The panic's message.
         message: String,
     },
-    /// The sink broke, or panicked.
-    #[error("packets cannot be written any more: {error}")]
+    /// The packet sink returned an error, or panicked.
+    #[error("packets cannot be written: {error}")]
     Sink {
-        /// What it said.
+        /// The error of the sink.
         #[source]
         error: SinkError,
     },
-    /// The sink of flow records broke, or panicked.
+    /// The record sink returned an error, or panicked.
     #[error("flow records cannot be written: {error}")]
     Records {
-        /// What it said.
+        /// The error of the sink.
         #[source]
         error: SinkError,
     },
     /// The input stage panicked.
     #[error("the input stage panicked after {}: {message}", packets_of(*packets))]
     InputPanicked {
-        /// Packets taken before.
+        /// Packets taken before the panic.
         packets: u64,
         /// The panic's message.
         message: String,
     },
-    /// What the flows came to panicked while it was put together: when records were merged, or a table of all workers' was taken
-    /// apart. No flow is in the report.
-    #[error("the results of flows are lost, a panic while they were put together: {message}")]
+    /// A panic lost the flow results: while records were merged, or while a shared table was
+    /// emptied. The report has no flows.
+    #[error("a panic while flow results were merged lost them: {message}")]
     ResultsPanicked {
         /// The panic's message.
         message: String,
@@ -204,7 +207,7 @@ pub enum Fault {
 }
 
 impl Fault {
-    /// Returns the fault of part `worker` of an input, before which so many packets were taken.
+    /// Returns the fault of part `worker` of an input, after `before` packets of earlier parts.
     pub(crate) fn in_part(self, before: u64, worker: usize) -> Self {
         match self {
             Self::Source { packets, error } => Self::Source { packets: before + packets, error },
@@ -229,7 +232,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn advice_is_given_in_the_words_of_this_library() {
+    fn advice_names_no_command_line_options() {
         let errors = [
             ConfigError::NoOrder { policy: "rr" },
             ConfigError::Topology { why: String::from("no such file") },
@@ -246,8 +249,8 @@ mod tests {
     fn what_caused_an_error_is_its_source() {
         use std::error::Error as _;
 
-        let table = StartError::Table("no room".into());
-        assert_eq!(table.source().map(ToString::to_string).as_deref(), Some("no room"));
+        let table = StartError::Table("too large".into());
+        assert_eq!(table.source().map(ToString::to_string).as_deref(), Some("too large"));
         let torn = Fault::Source { packets: 1, error: SourceError("it is torn".into()) };
         assert!(torn.source().and_then(|error| error.downcast_ref::<SourceError>()).is_some());
         let full = Fault::Sink { error: SinkError("the disk is full".into()) };

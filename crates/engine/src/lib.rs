@@ -1,26 +1,36 @@
-//! Composes source, key, policy, rings, tables, application and sink, and runs them.
+//! Composes a packet source, decoder, policy, rings, flow tables, application and sink, and runs
+//! them.
 //!
 //! ```text
-//!  inline      source ─ batch ─ decode, key, hash ─ burst ─ flow table ─ app ─ sink                   one thread
-//!  push        source ─ batch ─ decode, key, hash ─ placement ─┬─ ring ─ worker 0  flows ─ app ─┐
-//!                                                              └─ ring ─ worker 1  flows ─ app ─┴─ egress ─ sink
-//!  pull        source ─ batch ─ decode, key, hash ─ pool ◀─ intake ─ workers       flows ─ app ─── egress ─ sink
+//!  all layouts   source ─ batch ─ decode, key, hash ─┐
+//!                ┌───────────────────────────────────┘
+//!  inline        ├─ burst ─ flow table ─ app ─ sink                     one thread
+//!
+//!  push          ├─ placement ─┬─ ring ─ worker 0  flows ─ app ─┐
+//!                │             └─ ring ─ worker 1  flows ─ app ─┴─ egress ─ sink
+//!
+//!  pull          └─ pool ◀─ pull policy ◀─ workers  flows ─ app ── egress ─ sink
 //! ```
 //!
-//! Each box that has a thread is a stage that never waits ([`run_seeded`] runs them without threads). Flows belong to a
-//! worker where the policy leaves them there, else to all, in shards behind locks. With private flows there is no lock between source and
-//! report, and nowhere an allocation, a system call or formatting per packet. What flows back is two counters per worker.
+//! The input thread, each worker and the egress thread run one stage each, which never waits
+//! ([`run_seeded`] runs the same stages without threads). A flow belongs to one worker where the
+//! policy keeps it there; otherwise all workers share the flows, in shards behind locks. With
+//! private flows there is no lock between source and report, and no stage allocates, formats or
+//! makes a system call per packet. Two counters per worker flow back to the input stage.
 //!
-//! Tables, policies, packets and keys are those of [`flow_table`], [`scheduler`], [`packet`] and [`flow_key`].
+//! Tables, policies, packets and keys come from [`flow_table`], [`scheduler`], [`packet`] and
+//! [`flow_key`].
 //!
 //! # Examples
 //!
-//! An application of one's own on two workers, watched while it runs:
+//! An application on two workers, watched while it runs:
 //!
 //! ```
 //! use std::time::Duration;
 //!
-//! use flowloom_engine::{App, Control, EngineConfig, FlowState, FlowValue, IdleTimeout, Layout, Verdict, run};
+//! use flowloom_engine::{
+//!     App, Control, EngineConfig, FlowState, FlowValue, IdleTimeout, Layout, Verdict, run,
+//! };
 //! use flowloom_engine::flow_table::{LineHash, LineHashConfig};
 //! use flowloom_engine::packet::PacketView;
 //! use flowloom_engine::scheduler::{DirectHash, WorkerCount};
@@ -48,28 +58,32 @@
 //!     }
 //! }
 //!
-//! // Of a capture it would be CaptureSet::open.
-//! let mut source = Generated::new(Mix::new(MixConfig { flows: 400, packets: 6000, ..MixConfig::default() })?);
+//! // `CaptureSet::open` opens captures instead.
+//! let mix = MixConfig { flows: 400, packets: 6000, ..MixConfig::default() };
+//! let mut source = Generated::new(Mix::new(mix)?);
 //! let timeout = IdleTimeout::from_ns(60_000_000_000);
 //! let config = EngineConfig {
 //!     idle_timeout: Some(timeout),
 //!     ..EngineConfig::new(Layout::Pipeline { workers: 2 })
 //! };
-//! // The policy is for as many workers as the run has.
+//! // The policy must be made for as many workers as the run has.
 //! let mut policy = DirectHash::new(WorkerCount::new(config.layout.workers())?);
-//! let table_config = LineHashConfig { timeouts: timeout.for_table(), ..LineHashConfig::for_flows(100_000) };
+//! let table_config =
+//!     LineHashConfig { timeouts: timeout.for_table(), ..LineHashConfig::for_flows(100_000) };
 //! let table = |_| LineHash::try_new(&table_config);
+//! let app = |_| NoDatagrams;
 //! let control = Control::default();
 //! let report = std::thread::scope(|scope| {
-//!     let running = scope.spawn(|| run(&config, &mut source, &mut policy, table, |_| NoDatagrams, &control));
+//!     let running =
+//!         scope.spawn(|| run(&config, &mut source, &mut policy, table, app, &control));
 //!     while !running.is_finished() {
 //!         let now = control.snapshot();
-//!         eprintln!("{} packets, {} denied, {} on their way", now.packets, now.denied, now.in_flight);
+//!         eprintln!("{} packets, {} in flight", now.packets, now.in_flight);
 //!         std::thread::sleep(Duration::from_millis(10));
 //!     }
 //!     running.join().expect("a run does not panic")
 //! })?;
-//! // What went wrong after the start is in the report, which counts every packet all the same.
+//! // Faults after the start are in the report, which counts every packet all the same.
 //! if let Some(fault) = &report.fault {
 //!     eprintln!("{fault}");
 //! }
@@ -86,8 +100,8 @@
 
 #[cfg(all(target_family = "wasm", target_os = "unknown"))]
 compile_error!(
-    "flowloom-engine starts threads and reads a clock, which this target does not have: take the crates for packets, flow tables, \
-     classifiers and scheduling by themselves"
+    "flowloom-engine starts threads and reads a clock, which this target does not have: depend on \
+     the crates for packets, flow tables, classifiers and scheduling instead"
 );
 
 pub mod app;
@@ -110,10 +124,10 @@ pub use flowloom_flow_table as flow_table;
 pub use flowloom_packet as packet;
 pub use flowloom_scheduler as scheduler;
 
-pub use app::{Again, App, Composed, FlowState, FlowValue, PartSupport, Verdict};
+pub use app::{App, Composed, FlowState, FlowValue, PartSupport, ReprocessedPackets, Verdict};
 pub use config::{Cores, EngineConfig, Layout, Order, PlacementDigest, WhenFull};
 pub use control::{Control, Snapshot, WorkerSnapshot};
-pub use dispatch::policy::Discipline;
+pub use dispatch::policy::PolicyRef;
 pub use egress::records::{RecordSink, RecordsReport};
 pub use egress::reorder::{PacketSink, Released, SinkCounters};
 pub use error::{ConfigError, Fault, SinkError, StartError};
@@ -126,7 +140,7 @@ pub use runtime::assemble::Endpoints;
 pub use runtime::pin::Pinning;
 pub use runtime::simulate::{SeededError, run_seeded};
 pub use runtime::threads::{run, run_with};
-pub use sharded::parts::{CutSource, PartSource};
+pub use sharded::parts::{PartSource, PartitionedSource};
 pub use sharded::run::{Outputs, ShardedRun, run_sharded, run_sharded_with};
 pub use sharded::saved::{MergeError, MergedParts, PartRecord, SavedPart, merge_parts};
 pub use time::IdleTimeout;

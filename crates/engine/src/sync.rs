@@ -1,4 +1,4 @@
-//! The atomics that stages talk through: the standard ones, or loom's in a model.
+//! The atomics that stages share: the standard ones, or loom's in a model.
 
 #[cfg(loom)]
 pub(crate) use loom::sync::atomic::{AtomicBool, AtomicU64, Ordering};

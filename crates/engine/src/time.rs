@@ -1,42 +1,56 @@
-//! Packet time, and the coarser time that tables age by.
+//! Packet time, and the coarser ticks by which tables expire flows.
 
 use flowloom_flow_table::{Tick, TimeoutClass, Timeouts};
 
 /// Nanoseconds in a tick, as a power of two: about a millisecond.
 const TICK_SHIFT: u32 = 20;
 
-/// Returns the tick that a packet's time lies in.
+/// Returns the tick of a packet's time, in nanoseconds since 1970.
 #[inline(always)]
 #[must_use]
 pub fn tick_of(time_ns: u64) -> Tick {
     Tick(time_ns >> TICK_SHIFT)
 }
 
-/// An idle timeout, in whole ticks.
+/// An idle timeout in whole ticks of about a millisecond.
 ///
-/// A flow has ended when the ticks of two of its packets are further apart than this. Only the flow's own times
-/// matter, so where a flow is cut depends neither on the number of workers nor on when a wheel turns. No flow is cut that was idle
-/// for exactly the timeout or less; one that was idle for two ticks more surely is.
+/// A flow has ended when the ticks of two of its packets are further apart than the timeout. The
+/// rule depends only on the flow's own times, so the records depend neither on the number of
+/// workers nor on the expiry wheel. A flow that was idle for exactly the timeout or less never
+/// ends; a flow that was idle for two ticks more always does.
+///
+/// # Examples
+///
+/// ```
+/// use flowloom_engine::IdleTimeout;
+/// use flowloom_engine::time::tick_of;
+///
+/// let minute_ns = 60_000_000_000;
+/// let timeout = IdleTimeout::from_ns(minute_ns);
+/// assert!(!timeout.is_over(tick_of(0), tick_of(minute_ns)));
+/// assert!(timeout.is_over(tick_of(0), tick_of(minute_ns + 3_000_000)));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IdleTimeout {
     ticks: u64,
 }
 
 impl IdleTimeout {
-    /// Returns the timeout of so many nanoseconds, rounded up to whole ticks, at least one.
+    /// Returns the timeout of `ns` nanoseconds, rounded up to whole ticks, at least one.
     #[must_use]
     pub fn from_ns(ns: u64) -> Self {
         Self { ticks: ns.div_ceil(1 << TICK_SHIFT).max(1) }
     }
 
-    /// Says whether a flow last seen at one tick has ended at another.
+    /// Returns whether a flow whose last packet came at one tick has ended at another.
     #[inline(always)]
     #[must_use]
     pub fn is_over(self, last_seen: Tick, now: Tick) -> bool {
         now.0.saturating_sub(last_seen.0) > self.ticks
     }
 
-    /// Returns the timeouts to build a table with: it may remove a flow once [`IdleTimeout::is_over`], not before.
+    /// Returns the timeouts to build a table with. The table may remove a flow once
+    /// [`IdleTimeout::is_over`] holds, not before.
     #[must_use]
     pub fn for_table(self) -> Timeouts {
         Timeouts::NEVER.with(TimeoutClass(0), self.ticks + 1)

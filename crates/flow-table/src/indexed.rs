@@ -77,7 +77,7 @@ pub trait Indexed {
         find_each(self, keys, hashes, ids);
     }
 
-    /// The same, and shows the values of those that were found.
+    /// Like `find_batch`, and passes the values of found flows to `show`.
     #[inline]
     fn find_batch_values<const PREFETCHED: bool>(
         &self,

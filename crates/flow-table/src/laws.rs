@@ -39,28 +39,28 @@ pub enum Operation {
     },
     /// Look up `count` neighbouring keys at once; every third occurs twice.
     Batch {
-        /// The first.
+        /// Number of the first key.
         first: u16,
-        /// How many.
+        /// Number of keys.
         count: u16,
     },
     /// Insert or replace `count` keys at once, eight neighbours again and again.
     InsertBatch {
-        /// One of them.
+        /// Number of one of the eight keys.
         first: u16,
-        /// How many.
+        /// Number of keys.
         count: u16,
         /// The class.
         class: u8,
     },
     /// Remove `count` keys at once, eight neighbours again and again.
     RemoveBatch {
-        /// One of them.
+        /// Number of one of the eight keys.
         first: u16,
-        /// How many.
+        /// Number of keys.
         count: u16,
     },
-    /// See a flow.
+    /// Record a packet of a flow.
     Touch {
         /// Number of the key.
         key: u16,
@@ -84,7 +84,7 @@ pub enum Operation {
     },
     /// Let time pass.
     Advance {
-        /// How long.
+        /// Ticks to advance.
         ticks: u64,
     },
     /// Let flows age out.

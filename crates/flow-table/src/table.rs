@@ -26,7 +26,7 @@ pub use crate::tick::{Tick, TimeoutClass};
 pub struct Entry {
     /// The flow of the key.
     pub id: FlowId,
-    /// It was not there before.
+    /// Whether this call inserted it.
     pub is_new: bool,
 }
 

@@ -13,7 +13,7 @@ pub struct Change {
     pub variant: String,
     /// The work of the row.
     pub work: String,
-    /// How much of it.
+    /// Size of the work.
     pub size: u64,
     /// Unit of both medians.
     pub unit: String,

@@ -74,7 +74,7 @@ impl Scale {
     }
 }
 
-/// An axis.
+/// One axis of a chart.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Axis {
     /// The quantity, with its unit.
@@ -140,9 +140,9 @@ impl Series {
 pub struct Chart {
     /// The title.
     pub title: String,
-    /// Across.
+    /// The horizontal axis.
     pub x: Axis,
-    /// Up.
+    /// The vertical axis.
     pub y: Axis,
     /// Names of the groups of a bar chart; empty for any other.
     pub categories: Vec<String>,

@@ -103,13 +103,13 @@ pub struct LatencyRow {
     pub mean_ns: f64,
     /// Half of them were no later.
     pub p50_ns: u64,
-    /// Nine of ten.
+    /// Nine of ten packets were no later.
     pub p90_ns: u64,
     /// Ninety-nine of a hundred.
     pub p99_ns: u64,
     /// All but one of a thousand.
     pub p999_ns: u64,
-    /// The latest.
+    /// The latency of the latest packet.
     pub max_ns: u64,
 }
 
@@ -156,7 +156,7 @@ pub struct ResultRow {
     pub variant: String,
     /// The work.
     pub work: String,
-    /// How much of it, in the work's own items: flows, packets, rules.
+    /// Size of the work in its own items: flows, packets, rules.
     pub size: u64,
     /// Unit of the figures, such as `ns/op`.
     pub unit: String,
@@ -227,7 +227,7 @@ pub struct PerItem {
 pub struct RatioRow {
     /// The work.
     pub work: String,
-    /// How much of it.
+    /// Size of the work.
     pub size: u64,
     /// The rival.
     pub rival: String,

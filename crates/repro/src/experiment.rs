@@ -296,12 +296,12 @@ impl Value {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "verdict", rename_all = "kebab-case")]
 pub enum Verdict {
-    /// It is as the paper has it.
+    /// The claim agrees with our results.
     Agrees {
         /// In what sense it agrees: exactly, in shape, by count.
         note: String,
     },
-    /// It is not.
+    /// The claim differs from our results.
     Differs {
         /// The reason, as far as it is known.
         why: String,
@@ -447,7 +447,7 @@ pub struct Item {
     pub claim: &'static str,
     /// How our figures are obtained.
     pub fidelity: &'static [Fidelity],
-    /// Runs it.
+    /// Computes the item's outcome.
     pub run: fn(&Context<'_>) -> Result<Outcome, ItemError>,
 }
 

@@ -69,7 +69,7 @@ pub struct Reproduction {
 pub struct RecordError {
     /// The file or folder.
     pub path: PathBuf,
-    /// Why.
+    /// The error of the system.
     pub source: io::Error,
 }
 

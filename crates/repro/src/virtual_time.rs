@@ -34,7 +34,7 @@ pub(crate) fn saturating(context: &Context<'_>, model: Model) -> Result<Offered,
     Offered::of(traffic, Pace::Closed).map_err(failed("making traffic"))
 }
 
-/// The same, every job of `cycles` cycles.
+/// Returns such jobs, every job of `cycles` cycles.
 pub(crate) fn saturating_alike(
     context: &Context<'_>,
     model: Model,

@@ -4,7 +4,7 @@
 //! quarter of a second decrements it down to 0, and the line is ON while the upper bit is set, from
 //! 7 to 4. A line's life is thus 0.75 to 1 s, depending on when between two ticks it was accessed.
 //!
-//! The same can be had without sweeps. With tick(t) = ⌊t / 250 ms⌋,
+//! The sweeps can be avoided. With tick(t) = ⌊t / 250 ms⌋,
 //!
 //! ```text
 //! ON(line, now)  ⇔  tick(now) − tick(last access) ≤ 3

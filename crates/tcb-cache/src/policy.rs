@@ -49,7 +49,7 @@ pub enum Policy {
     Zcache,
     /// Ours: the oldest candidate after one step of relocation, and no sessions that have ended.
     FlowLru,
-    /// The same with ages of eight bits, as hardware would keep them.
+    /// FlowLRU with ages of eight bits, as hardware would keep them.
     FlowLruCoarse,
     /// Least recently used of the whole cache.
     FullLru,

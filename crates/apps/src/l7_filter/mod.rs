@@ -21,7 +21,7 @@ mod pool;
 
 use flowloom_dpi::stream::{Piece, Segment, Sequencer, Window};
 use flowloom_dpi::{Found, Outcome, Transport};
-use flowloom_engine::{Again, App, Composed, FlowState, Verdict};
+use flowloom_engine::{App, Composed, FlowState, ReprocessedPackets, Verdict};
 use flowloom_packet::PacketView;
 
 pub use flow::{L7Flow, L7State};
@@ -68,7 +68,7 @@ impl App for L7Filter {
     }
 
     /// Of a flow that is decided only packets and bytes are counted.
-    fn complete(&mut self, flow: &mut L7Flow, first: &L7Flow, again: Again) -> bool {
+    fn complete(&mut self, flow: &mut L7Flow, first: &L7Flow, again: ReprocessedPackets) -> bool {
         let rest = first.packets.saturating_sub(again.packets);
         if flow.state == L7State::NoMatchYet && rest > 0 {
             return false;

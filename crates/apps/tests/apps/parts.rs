@@ -7,7 +7,8 @@ use flowloom_apps::{Accounting, L7Options, L7Plan, Null, TcpTracker};
 use flowloom_classifier::{Action, ClassifierBuilder, PortRange, Rule, RuleSet};
 use flowloom_dpi::builtin;
 use flowloom_engine::{
-    App, Control, Cores, CutSource, EngineConfig, IdleTimeout, Layout, PartSource, RunReport, run_sharded,
+    App, Control, Cores, EngineConfig, IdleTimeout, Layout, PartSource, PartitionedSource, RunReport,
+    run_sharded,
 };
 use flowloom_flow_key::{FlowHasher, FlowKey};
 use flowloom_flow_table::{DHash, DHashConfig, Timeouts};
@@ -65,7 +66,7 @@ impl PartSource for Part {
     }
 }
 
-impl CutSource for Cuts<'_> {
+impl PartitionedSource for Cuts<'_> {
     type Boundary = usize;
     type Read = (usize, usize);
     type Part = Part;

@@ -7,6 +7,7 @@ pub(crate) mod decoding;
 pub(crate) mod extract;
 pub(crate) mod firewall;
 pub(crate) mod generate;
+pub(crate) mod help;
 pub(crate) mod inspect;
 pub(crate) mod live;
 pub(crate) mod looking;
@@ -62,7 +63,7 @@ impl Arguments {
     /// and ends the process.
     pub(crate) fn read() -> Result<Option<Self>, Failure> {
         let words: Vec<OsString> = std::env::args_os().collect();
-        let command = with_negative_numbers(Self::command()).color(color_choice(&words));
+        let command = with_negative_numbers(help::arranged(Self::command())).color(color_choice(&words));
         let matches = command.clone().try_get_matches_from(&words);
         match matches.and_then(|matches| Self::from_arg_matches(&matches)) {
             Ok(arguments) => Ok(Some(arguments)),

@@ -24,27 +24,39 @@ pub(crate) const RING: usize = 16_384;
 
 /// Arguments of `replay`.
 #[derive(Clone, Debug, Args)]
-#[command(after_help = "\
+#[command(
+    after_help = "\
+Examples:
+  flowloom replay edge.pcap --flows flows.csv             who talked to whom, how much, how it ended
+  flowloom replay edge.pcap --workers 2                   each worker reads half of the file
+  flowloom replay tap0.pcap tap1.pcap --filter 'tcp'      two taps, merged by time
+  flowloom replay edge.pcap --flows ipfix://collector:4739 --timeout 15 --active-timeout 1800
+
+--help shows all options.",
+    after_long_help = "\
 Examples:
   flowloom replay edge.pcap --flows flows.csv        one line per flow
+  flowloom replay edge.pcap --flows flows.parquet    typed columns, for DuckDB, pandas and Spark
   flowloom replay edge.pcap --workers 2 --verify     two workers, each on half of the file, checked by an oracle
   flowloom replay captures/ --passes 3 --seed 1      a directory, three times
   flowloom replay edge.pcap --rules acl.rules        a firewall: what is denied, and by which rule
   flowloom replay --iface eth0 --filter 'tcp'        what arrives, until Ctrl-C (built with --features live)
-  flowloom replay edge.pcap --app accounting --timeout 15 --active-timeout 1800 --flows f.csv
+  flowloom replay edge.pcap --from +60 --to +120     the second minute
+  flowloom replay edge.pcap --timeout 15 --active-timeout 1800 --flows netflow9://collector:2055
 
 Flows:
-  A flow is both directions of one key: addresses, protocol, ports (of ICMP kind and identifier) and VLANs;
-  with --decap those of the innermost packet, and the tunnel's network number. Without --timeout it never ends.
-  Other tools may count otherwise on the same capture. Fragments behind the first have no ports, and are a flow of
-  their own unless --defrag joins them; Wireshark's conversations leave those out, and VLANs too, count each layer
-  of a tunnel, and begin again where a connection's ports are used again.
+  A flow is both directions of one key: addresses, protocol, ports (of ICMP kind and identifier) and VLANs; with
+  --decap those of the innermost packet, and the tunnel's network number. Without --timeout it never ends. Other tools
+  may count otherwise on the same capture. Fragments behind the first have no ports, and are a flow of their own unless
+  --defrag joins them; Wireshark's conversations leave those out, and VLANs too, count each layer of a tunnel, and
+  begin again where a connection's ports are used again.
 
 Signals:
   SIGINT, SIGTERM   end the run with its result; a second one ends it at once
   SIGUSR1           print a line of statistics
   SIGHUP            load the rules again; where there are none, or with --verify, end the run,
-                    unless it was started by nohup")]
+                    unless it was started by nohup"
+)]
 #[command(group(ArgGroup::new("packets_from").required(true)))]
 #[expect(clippy::struct_excessive_bools, reason = "switches of a command line")]
 pub(crate) struct Replay {

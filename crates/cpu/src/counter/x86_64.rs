@@ -1,4 +1,4 @@
-//! RDTSC.
+//! Reads the time stamp counter with RDTSC.
 #![expect(unsafe_code, reason = "an instruction that reads a counter")]
 
 #[inline]

@@ -45,7 +45,7 @@ impl<L, T> Copy for Buckets<'_, L, T> {}
 #[derive(Debug)]
 pub struct Bucket<'a, L, T> {
     line: &'a L,
-    /// Not above that of the last line: `Buckets::at` alone sets it.
+    /// At most the first cell of the last line: only `Buckets::at` sets it.
     first_cell: u32,
     /// All cells: at least [`u32::BITS`] from the first one on.
     cells: SlotView<'a, T>,

@@ -84,7 +84,7 @@ pub fn parse(text: &str) -> Result<Option<Pattern>, ParseError> {
 /// The last item written, so that a repetition after it is read as POSIX would.
 #[derive(Clone, Copy, PartialEq)]
 enum Last {
-    /// Nothing that can be repeated.
+    /// An item that cannot be repeated.
     Nothing,
     /// An atom.
     Atom,

@@ -52,15 +52,15 @@ impl std::error::Error for ParseError {}
 pub enum LoadError {
     /// The file or folder could not be read.
     Io {
-        /// Which.
+        /// Path of the file or folder.
         path: PathBuf,
-        /// Why.
+        /// The error of the system.
         error: std::io::Error,
     },
     /// A file is longer than [`FILE_BYTES_MAX`], or a folder contains more than [`FILES_MAX`]
     /// files.
     TooMuch {
-        /// Which.
+        /// Path of the file or folder.
         path: PathBuf,
         /// The exceeded limit.
         what: &'static str,

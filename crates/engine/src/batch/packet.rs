@@ -1,23 +1,23 @@
-//! What stands for a packet on its way: where it lies and its hash, never its bytes.
+//! The descriptor of a packet in the pipeline: its position and its hash, never its bytes.
 //!
 //! ```text
 //!  hash      64 bits   the table half of the flow's hash
 //!  time      64 bits   nanoseconds, clamped to never go back
 //!  place     64 bits   link type (16) | position in the block (48)
-//!  tag       64 bits   turn in its shard (24) | number of the packet in the run, from 0 (40)
+//!  tag       64 bits   packet number in the run, from 0 (40) | sequence number in its shard (24)
 //!  captured  32 bits   bytes present
 //!  wire      32 bits   bytes on the wire
 //! ```
 //!
-//! On its way to a worker it comes with what the decoder found, as a [`PacketDescriptor`]: so a worker decodes nothing, and reads only those
-//! packets whose bytes its application looks at.
+//! A [`PacketDescriptor`] adds what the decoder found. So a worker decodes nothing, and reads only
+//! those packets whose bytes its application reads.
 
 use flowloom_cpu::prefetch;
 use flowloom_flow_key::{Direction, FlowKey};
 use flowloom_packet::arena::bytes_at;
 use flowloom_packet::{Headers, LinkType, PacketView};
 
-/// A packet on its way.
+/// The position, times and hash of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub(crate) struct PacketRef {
@@ -31,7 +31,7 @@ pub(crate) struct PacketRef {
 
 const _: () = assert!(size_of::<PacketRef>() == PacketRef::BYTES, "the egress stage keeps many");
 
-/// What the decoder found in a packet, but for the key.
+/// What the decoder found in a packet, except the key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct HeaderFields {
     network_offset: u32,
@@ -44,7 +44,7 @@ pub(crate) struct HeaderFields {
 }
 
 impl HeaderFields {
-    /// What stands where no packet has been put yet.
+    /// The value of a slot that holds no packet yet.
     pub(crate) const NONE: Self = Self {
         network_offset: 0,
         transport_offset: 0,
@@ -55,8 +55,8 @@ impl HeaderFields {
         later_fragment: false,
     };
 
-    /// Takes the parts one by one: headers that are copied whole wait for the decoder's single bytes to reach memory, behind
-    /// everything else that is being written.
+    /// Copies field by field. A copy of the whole struct would wait until the decoder's single-byte
+    /// stores have reached memory, behind all other pending stores.
     #[inline(always)]
     pub(crate) fn of(headers: &Headers) -> Self {
         Self {
@@ -84,29 +84,29 @@ impl HeaderFields {
     }
 }
 
-/// A packet on its way to a worker, with what the decoder found in it.
+/// A packet on its way to a worker, with what the decoder found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PacketDescriptor {
     pub(crate) packet: PacketRef,
     pub(crate) key: FlowKey,
-    outline: HeaderFields,
+    fields: HeaderFields,
 }
 
 impl PacketDescriptor {
-    /// Words that a descriptor is written in.
+    /// Words of an encoded descriptor.
     pub(crate) const WORDS: usize = 14;
-    /// Bytes of these.
+    /// Bytes of an encoded descriptor.
     pub(crate) const BYTES: usize = 8 * Self::WORDS;
-    /// The word that holds the packet's tag.
+    /// The index of the word that holds the packet's tag.
     pub(crate) const TAG: usize = 3;
 
-    /// Returns the words for a packet.
+    /// Returns the encoded descriptor of a packet.
     #[inline(always)]
     pub(crate) fn words(packet: PacketRef, headers: &Headers) -> [u64; Self::WORDS] {
         let PacketRef { hash, time_ns, place, tag, captured, wire } = packet;
         let key = headers.key.words();
-        let outline = HeaderFields::of(headers);
-        let rest = u64::from(outline.tcp_flags) << 16 | u64::from(outline.later_fragment) << 8;
+        let fields = HeaderFields::of(headers);
+        let rest = u64::from(fields.tcp_flags) << 16 | u64::from(fields.later_fragment) << 8;
         [
             hash,
             time_ns,
@@ -119,13 +119,13 @@ impl PacketDescriptor {
             key[3],
             key[4],
             key[5],
-            pair(outline.network_offset, outline.transport_offset),
-            pair(outline.payload_offset, outline.payload_bytes),
-            rest | outline.direction as u64,
+            pair(fields.network_offset, fields.transport_offset),
+            pair(fields.payload_offset, fields.payload_bytes),
+            rest | fields.direction as u64,
         ]
     }
 
-    /// Returns the descriptor that these words stand for. Only the parts that the caller uses are read.
+    /// Decodes a descriptor. The compiler reads only the words that the caller uses.
     #[inline(always)]
     pub(crate) fn of_words(words: &[u64; Self::WORDS]) -> Self {
         let &[hash, time_ns, place, tag, lengths, ref key @ .., headers, payload, rest] = words;
@@ -133,7 +133,7 @@ impl PacketDescriptor {
         Self {
             packet: PacketRef { hash, time_ns, place, tag, captured: low(lengths), wire: high(lengths) },
             key: FlowKey::from_words(*key),
-            outline: HeaderFields {
+            fields: HeaderFields {
                 network_offset: low(headers),
                 transport_offset: high(headers),
                 payload_offset: low(payload),
@@ -145,23 +145,23 @@ impl PacketDescriptor {
         }
     }
 
-    /// Returns the packet as applications see it, and its number.
+    /// Returns the number of the packet and the packet as applications see it.
     #[inline(always)]
     pub(crate) fn view<'b>(&self, block: &'b [u8]) -> (u64, PacketView<'b>) {
         let packet = &self.packet;
-        let headers = self.outline.headers(self.key);
+        let headers = self.fields.headers(self.key);
         let view = PacketView::new(packet.bytes(block), headers, packet.time_ns, packet.wire);
         (packet.number(), view)
     }
 
-    /// Asks for the lines that an application reads first, should it look at the payload: the input stage may have had them in
-    /// its own cache.
+    /// Prefetches the lines that an application reads first, if the packet has a payload: the input
+    /// stage may have had them in another CPU's cache.
     #[inline(always)]
     pub(crate) fn request(&self, block: &[u8]) {
-        if self.outline.payload_bytes > 0 {
+        if self.fields.payload_bytes > 0 {
             let start = self.packet.position();
-            prefetch::read_at(block, start + self.outline.transport_offset as usize);
-            prefetch::read_at(block, start + self.outline.payload_offset as usize + prefetch::LINE_BYTES);
+            prefetch::read_at(block, start + self.fields.transport_offset as usize);
+            prefetch::read_at(block, start + self.fields.payload_offset as usize + prefetch::LINE_BYTES);
         }
     }
 }
@@ -190,10 +190,10 @@ fn high(pair: u64) -> u32 {
 
 const POSITION_BITS: u32 = 48;
 const NUMBER_BITS: u32 = 40;
-/// Turns of a shard before they begin again. More packets than this never wait.
-pub(crate) const TURNS: u32 = 1 << (u64::BITS - NUMBER_BITS);
+/// Count of sequence numbers in a shard before they wrap. The rings hold fewer packets than this.
+pub(crate) const SEQUENCE_NUMBERS: u32 = 1 << (u64::BITS - NUMBER_BITS);
 
-/// Where a packet lies, how long it is and when it came.
+/// Position, lengths, time and number of a packet.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PacketPlace {
     pub(crate) position: u64,
@@ -204,13 +204,13 @@ pub(crate) struct PacketPlace {
 }
 
 impl PacketRef {
-    /// Bytes of a descriptor.
+    /// Bytes of a packet reference.
     pub(crate) const BYTES: usize = 40;
 
-    /// The bits of a packet's number that a descriptor keeps.
+    /// The bits of a packet's number that a reference keeps.
     pub(crate) const NUMBERS: u64 = (1 << NUMBER_BITS) - 1;
 
-    /// Returns the descriptor of a packet.
+    /// Returns the reference to a packet.
     #[inline]
     pub(crate) fn packet(hash: u64, place: PacketPlace, link: LinkType) -> Self {
         debug_assert!(place.position < 1 << POSITION_BITS, "no mapping is longer than the address space");
@@ -224,30 +224,30 @@ impl PacketRef {
         }
     }
 
-    /// Returns a packet's tag with its turn in its shard, below [`TURNS`].
-    pub(crate) fn tag_with_turn(tag: u64, turn: u32) -> u64 {
-        debug_assert!(turn < TURNS, "turns begin again");
-        tag & Self::NUMBERS | u64::from(turn) << NUMBER_BITS
+    /// Returns a packet's tag with its sequence number in its shard, below [`SEQUENCE_NUMBERS`].
+    pub(crate) fn tag_with_sequence(tag: u64, sequence: u32) -> u64 {
+        debug_assert!(sequence < SEQUENCE_NUMBERS, "sequence numbers wrap");
+        tag & Self::NUMBERS | u64::from(sequence) << NUMBER_BITS
     }
 
-    /// Returns the packet's turn in its shard.
-    pub(crate) fn turn(self) -> u32 {
+    /// Returns the packet's sequence number in its shard.
+    pub(crate) fn sequence(self) -> u32 {
         (self.tag >> NUMBER_BITS) as u32
     }
 
-    /// Returns the number of the packet in the run, from 0; it begins again after 2⁴⁰.
+    /// Returns the number of the packet in the run, from 0. It wraps after 2⁴⁰ packets.
     #[inline]
     pub(crate) fn number(self) -> u64 {
         self.tag & Self::NUMBERS
     }
 
-    /// Returns where the packet begins in its block.
+    /// Returns the position of the packet's first byte in its block.
     #[inline]
     pub(crate) fn position(self) -> usize {
         (self.place & ((1 << POSITION_BITS) - 1)) as usize
     }
 
-    /// Returns the packet's bytes; an empty slice should they not lie in the block.
+    /// Returns the packet's bytes, or an empty slice if they do not lie in the block.
     #[inline]
     pub(crate) fn bytes(self, block: &[u8]) -> &[u8] {
         bytes_at(block, self.position() as u64, self.captured)
@@ -266,15 +266,15 @@ mod tests {
 
     #[test]
     fn a_packet_comes_back_as_it_went_in() {
-        // On a machine of 32 bits a block ends earlier.
+        // On a machine of 32 bits a block is shorter.
         let position = ((1 << 48) - 1).min(usize::MAX as u64);
         let place = PacketPlace { position, time_ns: 5, captured: 1500, wire: 9000, number: (1 << 40) - 1 };
         let mut packet = PacketRef::packet(7, place, LinkType(0xFFFF));
-        packet.tag = PacketRef::tag_with_turn(packet.tag, TURNS - 1);
+        packet.tag = PacketRef::tag_with_sequence(packet.tag, SEQUENCE_NUMBERS - 1);
         assert_eq!((packet.hash, packet.time_ns, packet.wire), (7, 5, 9000));
         assert_eq!(packet.position() as u64, position);
         assert_eq!(packet.link(), LinkType(0xFFFF));
-        assert_eq!((packet.number(), packet.turn()), ((1 << 40) - 1, TURNS - 1));
+        assert_eq!((packet.number(), packet.sequence()), ((1 << 40) - 1, SEQUENCE_NUMBERS - 1));
     }
 
     #[test]
@@ -299,7 +299,7 @@ mod tests {
                 let packet = PacketRef::packet(u64::MAX - 5, place, LinkType(0x1234));
                 let descriptor = PacketDescriptor::of_words(&PacketDescriptor::words(packet, &headers));
                 let expected =
-                    PacketDescriptor { packet, key: headers.key, outline: HeaderFields::of(&headers) };
+                    PacketDescriptor { packet, key: headers.key, fields: HeaderFields::of(&headers) };
                 assert_eq!(descriptor, expected);
             }
         }

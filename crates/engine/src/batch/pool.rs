@@ -1,12 +1,12 @@
-//! Batches of descriptors: each is decoded once, and every worker gets the part that is its own.
+//! Batches of descriptors: the input stage decodes each once, and every worker gets its own part.
 //!
 //! ```text
 //!  input stage ─ decode ─▶ batch: 64 descriptors, block ─┬─ ring ─ (batch, 0b…0110) ─▶ worker 0
 //!                                                       └─ ring ─ (batch, 0b…1001) ─▶ worker 1
 //! ```
 //!
-//! A descriptor is written once, by the decoder, and a ring moves sixteen bytes a batch. No worker writes to a batch, and
-//! it is filled again when no worker holds it.
+//! The decoder writes a descriptor once, and a ring moves sixteen bytes a batch. No worker writes
+//! to a batch, and the input stage refills it when no worker holds it.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -17,13 +17,15 @@ use flowloom_packet::{BATCH_PACKETS, PacketView, SharedBlock};
 
 use crate::batch::packet::{PacketDescriptor, PacketRef};
 
-/// Descriptors of a batch: two batches of the source, since CPUs exchange cache lines once for each batch of descriptors.
+/// Descriptors of a batch. It holds two batches of the source, since CPUs exchange cache lines once
+/// for each batch of descriptors.
 pub(crate) const BATCH_DESCRIPTORS: usize = 2 * BATCH_PACKETS;
 
-/// Packets that were decoded together, and the block they lie in.
+/// Packets that were decoded together, and the block that holds their bytes.
 ///
-/// It begins a cache line, so that readers of descriptors do not contend with the reference count before it. Descriptors
-/// are whole lines, written [past the caches](stream): workers have read each of them since it was written last.
+/// It begins at a cache line, so that readers of descriptors do not contend with the reference
+/// count before it. The decoder writes descriptors in whole lines [past the caches](stream),
+/// because workers have read each line since its last write.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(crate) struct DescriptorBatch {
@@ -49,7 +51,8 @@ impl DescriptorBatch {
         prefetch::read(descriptor.wrapping_byte_add(prefetch::LINE_BYTES));
     }
 
-    /// Puts packets on the empty batch: those that `work` writes. If it panics, the batch stays empty.
+    /// Fills the empty batch with the packets that `work` writes. If `work` panics, the batch stays
+    /// empty.
     #[inline(always)]
     pub(crate) fn fill(&mut self, work: impl FnOnce(&mut Writer<'_, { PacketDescriptor::WORDS }>)) {
         self.len = stream::past_caches(&mut self.descriptors, |writer| {
@@ -64,34 +67,34 @@ impl DescriptorBatch {
         PacketDescriptor::of_words(&self.descriptors[i])
     }
 
-    /// Returns what lies on the batch.
+    /// Iterates over the descriptors of the batch.
     pub(crate) fn iter(&self) -> impl Iterator<Item = PacketDescriptor> {
         self.descriptors[..self.len].iter().map(PacketDescriptor::of_words)
     }
 
-    /// Returns the block that the packets lie in.
+    /// Returns the block that holds the packets' bytes.
     pub(crate) fn bytes(&self) -> &[u8] {
         self.block.as_ref().map_or(&[], |block| block.bytes())
     }
 
-    /// Sets the number of descriptor `i` in its shard.
-    pub(crate) fn set_turn(&mut self, i: usize, turn: u32) {
+    /// Sets the sequence number of descriptor `i` in its shard.
+    pub(crate) fn set_sequence(&mut self, i: usize, sequence: u32) {
         let tag = &mut self.descriptors[i][PacketDescriptor::TAG];
-        *tag = PacketRef::tag_with_turn(*tag, turn);
+        *tag = PacketRef::tag_with_sequence(*tag, sequence);
     }
 }
 
-/// The packets of a batch that one worker has to deal with.
+/// The packets of a batch that one worker has to process.
 #[derive(Debug)]
 pub(crate) struct BatchPart {
     pub(crate) batch: Arc<DescriptorBatch>,
-    /// Bit `i` stands for descriptor `i`; never empty.
+    /// Bit `i` stands for descriptor `i`. The mask is never 0.
     pub(crate) mask: u64,
 }
 
 const _: () = assert!(BATCH_DESCRIPTORS <= u64::BITS as usize, "a bit for each packet of a batch");
 
-/// The input stage's descriptor batches: as many as are with workers, and a few.
+/// The input stage's descriptor batches: those that workers hold, and a few free ones.
 #[derive(Debug, Default)]
 pub(crate) struct BatchPool {
     in_use: VecDeque<Arc<DescriptorBatch>>,
@@ -101,29 +104,32 @@ pub(crate) struct BatchPool {
 impl BatchPool {
     /// Returns an empty batch that nothing else holds.
     pub(crate) fn lend(&mut self) -> Arc<DescriptorBatch> {
-        // Two looks for each batch lent: at least half of those counted as in use really are.
+        // Two checks for each batch lent keep at least half of the batches in `in_use` really in
+        // use.
         self.collect(2);
         self.free.pop().unwrap_or_default()
     }
 
-    /// Takes a batch whose parts are with workers.
+    /// Records a batch whose parts workers hold.
     pub(crate) fn sent(&mut self, batch: Arc<DescriptorBatch>) {
         self.in_use.push_back(batch);
     }
 
-    /// Returns how many batches may be with workers: at most twice as many as are, and a few.
+    /// Returns how many batches workers may hold: at most twice the true number, and a few.
     pub(crate) fn in_use(&self) -> usize {
         self.in_use.len()
     }
 
-    /// Takes back all batches that no worker holds: their blocks can be filled again.
+    /// Takes back all batches that no worker holds, so that the input stage can refill their
+    /// blocks.
     pub(crate) fn collect_all(&mut self) {
         self.collect(self.in_use.len());
     }
 
     fn collect(&mut self, looks: usize) {
         for _ in 0..looks {
-            // Workers write the reference count: the line of a later batch is prefetched meanwhile.
+            // Workers write the reference count, so the line of a later batch is prefetched
+            // meanwhile.
             if let Some(later) = self.in_use.get(looks) {
                 prefetch::write(Arc::as_ptr(later).wrapping_byte_sub(prefetch::LINE_BYTES));
             }
@@ -140,117 +146,113 @@ impl BatchPool {
     }
 }
 
-/// A packet that arrived before an earlier one of its shard was processed.
+/// A packet that arrived before an earlier packet of its shard was processed.
 #[derive(Debug)]
 pub(crate) struct Parked {
     pub(crate) batch: Arc<DescriptorBatch>,
-    /// Which packet of the batch it is.
+    /// The index of the packet in the batch.
     pub(crate) at: u8,
-    /// The worker that it was sent to.
+    /// The worker that the input stage sent it to.
     pub(crate) worker: u16,
 }
 
-/// What a worker has taken from its ring at a time.
+/// The packets that a worker has taken from its ring at a time.
 #[derive(Debug)]
 pub(crate) struct Received {
-    shares: Vec<BatchPart>,
-    /// The part and the place of each packet, in their order.
+    parts: Vec<BatchPart>,
+    /// The index of the part, and the index in its batch, of each packet in arrival order.
     picks: Vec<(u8, u8)>,
     packets_max: usize,
 }
 
 impl Received {
-    /// Returns an empty basket for at most so many packets, a batch at least and 255 at most.
+    /// Returns an empty set of at most `packets_max` packets, from one batch to 255.
     pub(crate) fn new(packets_max: usize) -> Self {
-        assert!((BATCH_DESCRIPTORS..=255).contains(&packets_max), "a share fits, and a place is a byte");
-        Self {
-            shares: Vec::with_capacity(packets_max),
-            picks: Vec::with_capacity(packets_max),
-            packets_max,
-        }
+        assert!((BATCH_DESCRIPTORS..=255).contains(&packets_max), "a part fits, and a place is a byte");
+        Self { parts: Vec::with_capacity(packets_max), picks: Vec::with_capacity(packets_max), packets_max }
     }
 
-    /// Returns whether the packets of a part fit.
-    pub(crate) fn has_room(&self, share: &BatchPart) -> bool {
-        self.picks.len() + share.mask.count_ones() as usize <= self.packets_max
+    /// Returns whether the packets of a part still fit.
+    pub(crate) fn fits(&self, part: &BatchPart) -> bool {
+        self.picks.len() + part.mask.count_ones() as usize <= self.packets_max
     }
 
-    /// Adds the packets of a share.
+    /// Adds the packets of a part.
     #[inline]
-    pub(crate) fn add(&mut self, share: BatchPart) {
-        let number = self.shares.len() as u8;
-        let mut mask = share.mask;
+    pub(crate) fn add(&mut self, part: BatchPart) {
+        let number = self.parts.len() as u8;
+        let mut mask = part.mask;
         while mask != 0 {
             let place = mask.trailing_zeros() as u8;
-            share.batch.fetch(usize::from(place));
+            part.batch.fetch(usize::from(place));
             self.picks.push((number, place));
             mask &= mask - 1;
         }
-        self.shares.push(share);
+        self.parts.push(part);
     }
 
-    /// Removes everything.
+    /// Removes all packets.
     pub(crate) fn clear(&mut self) {
         self.picks.clear();
-        self.shares.clear();
+        self.parts.clear();
     }
 
-    /// Returns how many packets there are.
+    /// Returns the number of packets.
     pub(crate) fn len(&self) -> usize {
         self.picks.len()
     }
 
-    /// Returns the bytes on the wire of all packets.
+    /// Returns the sum of the packets' bytes on the wire.
     pub(crate) fn wire_bytes(&self) -> u64 {
         (0..self.len()).map(|i| u64::from(self.descriptor(i).packet.wire)).sum()
     }
 
-    /// Returns a packet's descriptor.
+    /// Returns the descriptor of packet `i`.
     #[inline(always)]
     pub(crate) fn descriptor(&self, i: usize) -> PacketDescriptor {
-        let (share, place) = self.picks[i];
-        self.shares[usize::from(share)].batch.descriptor(usize::from(place))
+        let (part, place) = self.picks[i];
+        self.parts[usize::from(part)].batch.descriptor(usize::from(place))
     }
 
-    /// Returns what a sequencer keeps of a packet that was sent to `worker`.
+    /// Returns packet `i`, which was sent to `worker`, in the form that a sequencer keeps.
     pub(crate) fn parked(&self, i: usize, worker: u16) -> Parked {
-        let (share, at) = self.picks[i];
-        Parked { batch: Arc::clone(&self.shares[usize::from(share)].batch), at, worker }
+        let (part, at) = self.picks[i];
+        Parked { batch: Arc::clone(&self.parts[usize::from(part)].batch), at, worker }
     }
 
-    /// Opens the blocks that the packets lie in: once for each share, not for each packet.
+    /// Opens the blocks that hold the packets: once for each part, not for each packet.
     #[inline]
-    pub(crate) fn open<const SHARES: usize>(&self) -> Open<'_, SHARES> {
-        let mut blocks: [&[u8]; SHARES] = [&[]; SHARES];
-        for (block, share) in blocks.iter_mut().zip(&self.shares) {
-            *block = share.batch.bytes();
+    pub(crate) fn open<const PARTS: usize>(&self) -> Open<'_, PARTS> {
+        let mut blocks: [&[u8]; PARTS] = [&[]; PARTS];
+        for (block, part) in blocks.iter_mut().zip(&self.parts) {
+            *block = part.batch.bytes();
         }
-        Open { basket: self, blocks }
+        Open { received: self, blocks }
     }
 }
 
-/// A basket with the blocks of its packets, whose shares are at most so many.
-pub(crate) struct Open<'a, const SHARES: usize> {
-    basket: &'a Received,
-    blocks: [&'a [u8]; SHARES],
+/// Received packets with the blocks that hold their bytes, in at most `PARTS` parts.
+pub(crate) struct Open<'a, const PARTS: usize> {
+    received: &'a Received,
+    blocks: [&'a [u8]; PARTS],
 }
 
-impl<'a, const SHARES: usize> Open<'a, SHARES> {
-    /// Returns a packet as applications see it, and its number.
+impl<'a, const PARTS: usize> Open<'a, PARTS> {
+    /// Returns the number of packet `i` and the packet as applications see it.
     #[inline(always)]
     pub(crate) fn view(&self, i: usize) -> (u64, PacketView<'a>) {
-        self.basket.descriptor(i).view(self.block(i))
+        self.received.descriptor(i).view(self.block(i))
     }
 
-    /// Asks for the lines of a packet that an application may read first.
+    /// Prefetches the lines of packet `i` that an application may read first.
     #[inline(always)]
     pub(crate) fn request(&self, i: usize) {
-        self.basket.descriptor(i).request(self.block(i));
+        self.received.descriptor(i).request(self.block(i));
     }
 
     #[inline(always)]
     fn block(&self, i: usize) -> &'a [u8] {
-        self.blocks[usize::from(self.basket.picks[i].0)]
+        self.blocks[usize::from(self.received.picks[i].0)]
     }
 }
 
@@ -262,13 +264,13 @@ mod tests {
     fn a_batch_is_used_again_only_when_no_worker_holds_it() {
         let mut pool = BatchPool::default();
         let batch = pool.lend();
-        let share = BatchPart { batch: Arc::clone(&batch), mask: 1 };
+        let part = BatchPart { batch: Arc::clone(&batch), mask: 1 };
         let first = Arc::as_ptr(&batch);
         pool.sent(batch);
         let second = pool.lend();
         assert_ne!(Arc::as_ptr(&second), first, "a worker has the first");
         pool.sent(second);
-        drop(share);
+        drop(part);
         pool.collect_all();
         assert_eq!((pool.in_use.len(), pool.free.len()), (0, 2));
     }

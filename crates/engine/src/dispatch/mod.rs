@@ -1,4 +1,5 @@
-//! The pipeline layout's input side: one thread reads, decodes and hands packets to workers.
+//! The input side of the pipeline layout: one thread reads, decodes and dispatches packets to
+//! workers.
 //!
 //! | module | holds |
 //! | --- | --- |
@@ -6,7 +7,7 @@
 //! | [`push`] | a placement policy picks the worker of each packet |
 //! | [`pull`] | workers fetch packets from one pool by a pull policy |
 //! | [`ring`] | the single-producer ring to each worker |
-//! | [`policy`] | either kind of policy, as a run is given it |
+//! | [`policy`] | a borrowed policy of either kind |
 //! | [`sequencer`] | packets of a shard processed in arrival order, whichever workers have them |
 //! | [`progress`] | what a worker has completed |
 

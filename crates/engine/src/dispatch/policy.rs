@@ -1,18 +1,31 @@
-//! Who decides which worker has a packet.
+//! A borrowed placement or pull policy: which worker gets a packet.
 
 use flowloom_scheduler::registry::Policy;
 use flowloom_scheduler::{OrderGuarantee, Placement, PullPolicy};
 
-/// The policy of a run.
-pub enum Discipline<'a> {
-    /// The input stage decides, packet by packet, into a ring for each worker.
+/// The policy of a run, borrowed for its duration.
+///
+/// # Examples
+///
+/// ```
+/// use flowloom_engine::PolicyRef;
+/// use flowloom_engine::scheduler::{DirectHash, WorkerCount};
+///
+/// let mut policy = DirectHash::new(WorkerCount::new(2)?);
+/// let policy_ref = PolicyRef::from(&mut policy);
+/// assert!(matches!(policy_ref, PolicyRef::Push(_)));
+/// assert_eq!(policy_ref.workers(), Some(2));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub enum PolicyRef<'a> {
+    /// The input stage places each packet into the ring of one worker.
     Push(&'a mut dyn Placement),
-    /// Workers fetch from a pool.
+    /// Workers fetch packets from a pool.
     Pull(&'a mut dyn PullPolicy),
 }
 
-impl<'a> Discipline<'a> {
-    /// Returns the discipline of a policy that was chosen by its name, as [`Scheme::policy`] gives it: it pushes or pulls.
+impl<'a> PolicyRef<'a> {
+    /// Borrows a policy that was chosen by its name with [`Scheme::policy`].
     ///
     /// [`Scheme::policy`]: flowloom_scheduler::registry::Scheme::policy
     pub fn of(policy: &'a mut Policy) -> Self {
@@ -23,8 +36,8 @@ impl<'a> Discipline<'a> {
     }
 }
 
-impl Discipline<'_> {
-    /// Returns what the policy promises about order.
+impl PolicyRef<'_> {
+    /// Returns which order the policy guarantees.
     pub fn order(&self) -> OrderGuarantee {
         match self {
             Self::Push(policy) => policy.order(),
@@ -32,7 +45,7 @@ impl Discipline<'_> {
         }
     }
 
-    /// Returns how many workers the policy was made for, where it says so.
+    /// Returns the number of workers that the policy was made for, if it states one.
     pub fn workers(&self) -> Option<usize> {
         match self {
             Self::Push(policy) => policy.workers(),
@@ -49,7 +62,7 @@ impl Discipline<'_> {
     }
 }
 
-impl std::fmt::Debug for Discipline<'_> {
+impl std::fmt::Debug for PolicyRef<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let kind = match self {
             Self::Push(_) => "Push",
@@ -59,19 +72,19 @@ impl std::fmt::Debug for Discipline<'_> {
     }
 }
 
-impl<'a, P: Placement> From<&'a mut P> for Discipline<'a> {
+impl<'a, P: Placement> From<&'a mut P> for PolicyRef<'a> {
     fn from(policy: &'a mut P) -> Self {
         Self::Push(policy)
     }
 }
 
-impl<'a, 'p: 'a> From<&'a mut (dyn Placement + 'p)> for Discipline<'a> {
+impl<'a, 'p: 'a> From<&'a mut (dyn Placement + 'p)> for PolicyRef<'a> {
     fn from(policy: &'a mut (dyn Placement + 'p)) -> Self {
         Self::Push(policy)
     }
 }
 
-impl<'a, 'p: 'a> From<&'a mut (dyn PullPolicy + 'p)> for Discipline<'a> {
+impl<'a, 'p: 'a> From<&'a mut (dyn PullPolicy + 'p)> for PolicyRef<'a> {
     fn from(policy: &'a mut (dyn PullPolicy + 'p)) -> Self {
         Self::Pull(policy)
     }

@@ -1,8 +1,9 @@
-//! What a worker has completed: written by workers once a chunk, read by the input stage.
+//! How many packets a worker has completed. Workers write it once a chunk, and the input stage
+//! reads it.
 
 use crate::sync::{AtomicU64, Ordering};
 
-/// Two counters that only grow.
+/// Two counters that only increase.
 #[derive(Debug, Default)]
 pub(crate) struct Progress {
     packets: AtomicU64,
@@ -10,17 +11,19 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    /// Publishes how many packets are completed, and their bytes. Only one thread calls it.
+    /// Publishes the number of completed packets and their bytes. Only one thread calls it.
     pub(crate) fn publish(&self, packets: u64, bytes: u64) {
         self.bytes.store(bytes, Ordering::Relaxed);
-        // Release pairs with the Acquire in `packets`: a thread that sees the count sees what the packets did.
+        // Release pairs with the Acquire in `packets`: a thread that reads the count sees the
+        // effects of these packets.
         self.packets.store(packets, Ordering::Release);
     }
 
-    /// Adds completed packets and their bytes, where several workers complete the packets of one.
+    /// Adds completed packets and their bytes, where several workers complete the packets sent to
+    /// one.
     pub(crate) fn add(&self, packets: u64, bytes: u64) {
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
-        // Release, as above; an addition continues the release sequence of earlier ones.
+        // Release, as above. An addition continues the release sequence of earlier additions.
         self.packets.fetch_add(packets, Ordering::Release);
     }
 

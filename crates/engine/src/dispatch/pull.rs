@@ -1,8 +1,9 @@
-//! Pipeline layout with workers that fetch: packets wait in one pool, and a policy says which worker may have which
-//! [LFB slides 8, 9].
+//! Pipeline layout with workers that fetch: packets wait in one pool, and a pull policy decides
+//! which worker may take which packet [LFB slides 8, 9].
 //!
-//! The policy serves all workers, so it stands behind one lock, taken once a batch by the input stage and once a packet
-//! by a worker. A slow flow holds up only itself: the others' packets are fetched past it.
+//! The policy serves all workers behind one lock, which the input stage takes once a batch and a
+//! worker once a packet. A slow flow delays only itself: workers fetch the packets of other flows
+//! past it.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,28 +18,28 @@ use crate::dispatch::stage::{DecodedBatch, Dispatched, Dispatcher};
 use crate::egress::reorder::EgressNotices;
 use crate::ingest::decode::Losses;
 use crate::report::counters::FullCounts;
-use crate::runtime::poll::Room;
+use crate::runtime::poll::Capacity;
 use crate::worker::shards::ProcessedTime;
 
-/// A packet that waits.
+/// A packet that waits in the pool.
 pub(crate) struct Waiting {
     pub(crate) descriptor: PacketDescriptor,
     pub(crate) block: SharedBlock,
-    /// Which of the two generations of packets it belongs to.
+    /// The generation of packets it belongs to, 0 or 1.
     generation: usize,
 }
 
-/// Packets that are not done, in two generations: those up to a moment, and those since. When the older ones are done, the
-/// moment has passed, and another begins.
+/// Packets that are not completed, in two generations: those up to a moment, and those since. When
+/// the older generation is completed, the moment has passed, and the next one begins.
 struct Generations {
-    done_up_to: Arc<ProcessedTime>,
+    processed_time: Arc<ProcessedTime>,
     open: [u64; 2],
     current: usize,
-    /// Latest time of a packet of the older generation.
+    /// The latest time of a packet of the older generation.
     moment_ns: u64,
     latest_ns: u64,
-    /// What each worker has in hand.
-    in_hand: Vec<Option<usize>>,
+    /// The generation of the packet that each worker processes.
+    in_progress: Vec<Option<usize>>,
 }
 
 impl Generations {
@@ -48,27 +49,27 @@ impl Generations {
         self.current
     }
 
-    /// A worker asks for its next packet: it has done the one before.
+    /// Completes the worker's previous packet; the worker asks for the next one.
     fn done(&mut self, worker: usize) {
-        if let Some(generation) = self.in_hand[worker].take() {
+        if let Some(generation) = self.in_progress[worker].take() {
             self.open[generation] -= 1;
         }
         let older = 1 - self.current;
         if self.open[older] == 0 {
-            self.done_up_to.publish(self.moment_ns);
+            self.processed_time.publish(self.moment_ns);
             self.moment_ns = self.latest_ns;
             self.current = older;
         }
     }
 }
 
-/// What a worker gets when it asks.
+/// The answer to a worker's request.
 pub(crate) enum Fetched {
     /// A packet.
     Packet(Waiting),
-    /// Nothing for this worker now.
+    /// The pool has nothing for this worker now.
     Nothing,
-    /// Nothing, ever.
+    /// The pool will have nothing any more.
     End,
 }
 
@@ -79,7 +80,7 @@ struct Inner<'a> {
     ended: bool,
     /// Packets that workers have fetched.
     fetched: u64,
-    /// Packets that came in.
+    /// Packets that the input stage has put into the pool.
     sent: u64,
     generations: Generations,
 }
@@ -92,7 +93,7 @@ impl<'a> Pool<'a> {
         policy: &'a mut dyn PullPolicy,
         slots: usize,
         workers: usize,
-        done_up_to: Arc<ProcessedTime>,
+        processed_time: Arc<ProcessedTime>,
     ) -> Self {
         Self(Mutex::new(Inner {
             policy,
@@ -102,27 +103,28 @@ impl<'a> Pool<'a> {
             fetched: 0,
             sent: 0,
             generations: Generations {
-                done_up_to,
+                processed_time,
                 open: [0; 2],
                 current: 0,
                 moment_ns: 0,
                 latest_ns: 0,
-                in_hand: vec![None; workers],
+                in_progress: vec![None; workers],
             },
         }))
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner<'a>> {
-        // After a panic of the policy the run ends; what waits is counted.
+        // After a panic of the policy the run ends, and the waiting packets are counted.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns a worker's next packet; what it had before is completed.
+    /// Returns a worker's next packet. The call completes the worker's previous packet.
     pub(crate) fn fetch(&self, worker: WorkerId) -> Fetched {
         let mut inner = self.lock();
         inner.generations.done(worker.index());
         if self.0.is_poisoned() {
-            // The policy has panicked, and may never give out what it had: that is counted as lost, and no stage waits for it.
+            // The policy has panicked and may never return the packets it holds. They count as
+            // lost, and no stage waits for them.
             return Fetched::End;
         }
         let Some(fetched) = inner.policy.next(worker) else {
@@ -135,78 +137,79 @@ impl<'a> Pool<'a> {
         };
         inner.free.push(token);
         inner.fetched += 1;
-        inner.generations.in_hand[worker.index()] = Some(waiting.generation);
+        inner.generations.in_progress[worker.index()] = Some(waiting.generation);
         Fetched::Packet(waiting)
     }
 
-    /// Returns how many packets came in that no worker has fetched.
+    /// Returns how many packets no worker has fetched.
     pub(crate) fn left(&self) -> u64 {
         let inner = self.lock();
         inner.sent - inner.fetched
     }
 }
 
-/// Hands packets to the pool.
+/// Dispatches packets to the pool.
 pub(crate) struct PullDispatcher<'a> {
     pool: Arc<Pool<'a>>,
     drop_when_full: bool,
-    given_out: Option<EgressNotices>,
+    notices: Option<EgressNotices>,
     block: Option<((u64, u32), SharedBlock)>,
-    /// What found no room yet.
+    /// Packets that found the pool full.
     held: VecDeque<(PacketDescriptor, WorkItem)>,
     full: FullCounts,
     gauges: Arc<Gauges>,
-    /// The pool was full since that was published.
-    has_news: bool,
+    /// The pool was full since the last publication.
+    has_unpublished: bool,
 }
 
 impl<'a> PullDispatcher<'a> {
     pub(crate) fn new(
         pool: Arc<Pool<'a>>,
         drop_when_full: bool,
-        given_out: Option<EgressNotices>,
+        notices: Option<EgressNotices>,
         gauges: Arc<Gauges>,
     ) -> Self {
         Self {
             pool,
             drop_when_full,
-            given_out,
+            notices,
             block: None,
             held: VecDeque::new(),
             full: FullCounts::default(),
             gauges,
-            has_news: false,
+            has_unpublished: false,
         }
     }
 
-    /// Counts what no worker will take any more.
+    /// Counts packets as lost that no worker will take any more.
     fn lose_held(&mut self, losses: &mut Losses) {
         for (descriptor, _) in self.held.drain(..) {
-            if let Some(given_out) = &mut self.given_out {
-                given_out.dropped(descriptor.packet.number());
+            if let Some(notices) = &mut self.notices {
+                notices.dropped(descriptor.packet.number());
             }
             losses.lose(DropReason::WorkerLost, 1);
         }
     }
 
-    /// Hands on what is held, as far as there is room.
-    fn flush(&mut self, losses: &mut Losses) -> Room {
-        let Some((_, block)) = &self.block else { return Room::Free };
+    /// Moves held packets into the pool while it has free slots.
+    fn flush(&mut self, losses: &mut Losses) -> Capacity {
+        let Some((_, block)) = &self.block else { return Capacity::Free };
         if self.held.is_empty() {
-            return Room::Free;
+            return Capacity::Free;
         }
         let mut inner = self.pool.lock();
         let mut has_refused = false;
         while let Some(&(descriptor, item)) = self.held.front() {
-            // Where packets are dropped, it is the policy that says which: one flow is to leave room for others.
+            // In dropping mode the policy decides which packets to drop, so that one flow leaves
+            // space for others.
             if self.drop_when_full
                 && (inner.free.is_empty() || inner.policy.refuses(item, inner.slots.len() as u64))
             {
                 has_refused = true;
                 self.full.refused += 1;
                 self.held.pop_front();
-                if let Some(given_out) = &mut self.given_out {
-                    given_out.dropped(descriptor.packet.number());
+                if let Some(notices) = &mut self.notices {
+                    notices.dropped(descriptor.packet.number());
                 }
                 losses.lose(DropReason::RingFull, 1);
                 continue;
@@ -222,22 +225,22 @@ impl<'a> PullDispatcher<'a> {
         drop(inner);
         if has_refused || !self.held.is_empty() {
             self.full.waits += 1;
-            self.has_news = true;
+            self.has_unpublished = true;
         }
         if self.held.is_empty() {
-            return Room::Free;
+            return Capacity::Free;
         }
-        // Nobody will make room when every worker is gone; each of them holds the pool.
+        // No worker will free a slot when all are gone. Each of them holds a reference to the pool.
         if Arc::strong_count(&self.pool) <= 1 {
             self.lose_held(losses);
-            return Room::Gone;
+            return Capacity::Gone;
         }
-        Room::Full
+        Capacity::Full
     }
 }
 
 impl Dispatcher for PullDispatcher<'_> {
-    fn room(&mut self, losses: &mut Losses, _: usize) -> Room {
+    fn capacity(&mut self, losses: &mut Losses, _: usize) -> Capacity {
         self.flush(losses)
     }
 
@@ -251,9 +254,9 @@ impl Dispatcher for PullDispatcher<'_> {
         if is_new {
             self.block = Some((batch.block_number, Arc::clone(block)));
         }
-        if let Some(given_out) = &mut self.given_out {
+        if let Some(notices) = &mut self.notices {
             let block = is_new.then(|| Arc::clone(block));
-            given_out.batch(batch.first, batch.len(), batch.mask, block);
+            notices.batch(batch.first, batch.len(), batch.mask, block);
         }
         self.held.extend(descriptors.iter().zip(batch.items.iter().copied()));
         pool.sent(descriptors);
@@ -266,29 +269,29 @@ impl Dispatcher for PullDispatcher<'_> {
         self.held.len() < held
     }
 
-    fn end(&mut self, losses: &mut Losses) -> Room {
-        let room = self.flush(losses);
-        if room != Room::Full {
+    fn end(&mut self, losses: &mut Losses) -> Capacity {
+        let capacity = self.flush(losses);
+        if capacity != Capacity::Full {
             self.pool.lock().ended = true;
-            // The egress stage would wait for more.
-            self.given_out = None;
+            // The egress stage would otherwise wait for more notices.
+            self.notices = None;
         }
-        room
+        capacity
     }
 
     fn discard(&mut self, losses: &mut Losses) {
-        // The policy is not asked again: it may be what panicked.
+        // Do not call the policy again: it may be what panicked.
         self.lose_held(losses);
     }
 
     fn publish(&mut self) {
-        if std::mem::take(&mut self.has_news) {
+        if std::mem::take(&mut self.has_unpublished) {
             self.gauges.publish_full(std::iter::empty(), self.full);
         }
     }
 
     fn finish(&mut self, losses: &mut Losses) -> Dispatched {
-        // What waited when the workers went.
+        // Packets that waited when the workers ended.
         let left = self.pool.left();
         losses.lose(DropReason::WorkerLost, left);
         let packets = self.pool.lock().fetched;
@@ -306,7 +309,7 @@ mod tests {
     use crate::dispatch::stage::tests::decoded;
 
     #[test]
-    fn what_found_no_room_goes_on_as_workers_fetch_and_only_then_is_there_work() {
+    fn held_packets_move_into_the_pool_as_workers_fetch() {
         let topology = Topology::flat(WorkerCount::new(1).unwrap());
         let mut policy = PacketHandoff::new(&topology, 4).unwrap();
         let (control, mut losses) = (Control::default(), Losses::default());
@@ -316,14 +319,14 @@ mod tests {
             intake.publish();
             control.snapshot().pool_full_waits
         };
-        // Of the four packets of each batch three have a key.
+        // Three of the four packets of each batch have a key.
         let mut batches = BatchPool::default();
         intake.dispatch(&mut losses, &mut decoded(0), &mut batches);
         assert!(!intake.resume(&mut losses), "nothing is held");
-        assert_eq!(waits(&mut intake), 0, "there was room for all");
+        assert_eq!(waits(&mut intake), 0, "the pool held all packets");
         intake.dispatch(&mut losses, &mut decoded(4), &mut batches);
         assert_eq!(waits(&mut intake), 1);
-        assert!(!intake.resume(&mut losses), "there is no room yet");
+        assert!(!intake.resume(&mut losses), "the pool is still full");
         assert_eq!(waits(&mut intake), 2);
         assert!(matches!(pool.fetch(0.into()), Fetched::Packet(_)));
         assert!(intake.resume(&mut losses), "the sixth goes on");

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use flowloom_packet::DropReason;
 use flowloom_scheduler::{Decision, LoadView, Placement, WorkerId};
 
-use crate::batch::packet::TURNS;
+use crate::batch::packet::SEQUENCE_NUMBERS;
 use crate::batch::pool::{BATCH_DESCRIPTORS, BatchPool};
 use crate::control::Gauges;
 use crate::dispatch::ring::Outbox;
@@ -13,19 +13,19 @@ use crate::dispatch::stage::{DecodedBatch, Dispatched, Dispatcher};
 use crate::egress::reorder::EgressNotices;
 use crate::ingest::decode::Losses;
 use crate::report::counters::FullCounts;
-use crate::runtime::poll::Room;
+use crate::runtime::poll::Capacity;
 use crate::worker::shards::{ProcessedTime, shard_of};
 
-/// Hands packets to workers.
+/// Dispatches packets to the rings of workers.
 pub(crate) struct PushDispatcher<'a> {
     outboxes: Vec<Outbox>,
     placement: &'a mut dyn Placement,
     drop_when_full: bool,
-    given_out: Option<EgressNotices>,
-    /// The next turn of each shard; empty where packets need none.
-    turns: Vec<u32>,
+    notices: Option<EgressNotices>,
+    /// The next sequence number of each shard; empty where packets need none.
+    sequences: Vec<u32>,
     block_number: Option<(u64, u32)>,
-    /// With more batches of descriptors in use, they are scarce.
+    /// Descriptor batches are scarce while more than this number are in use.
     batches_plenty: usize,
     batches_in_use: usize,
     decisions: Vec<Decision>,
@@ -33,26 +33,28 @@ pub(crate) struct PushDispatcher<'a> {
     completed: Vec<u64>,
     sent_bytes: Vec<u64>,
     completed_bytes: Vec<u64>,
-    /// Packets that the policy itself dropped.
+    /// Packets that the policy decided to drop.
     unplaced: u64,
     gauges: Arc<Gauges>,
-    /// A ring was full since that was published.
-    has_news: bool,
+    /// A ring was full since the last publication.
+    has_unpublished: bool,
     checkpoint: Option<Checkpoint>,
     ended: bool,
 }
 
-/// A moment whose packets are waited for, to say how far everything is done. There is one at a time.
+/// A moment whose earlier packets the dispatcher waits for, to publish the processed time. There is
+/// one at a time.
 struct Checkpoint {
-    done_up_to: Arc<ProcessedTime>,
-    /// Time of the latest packet handed on before it; `None` between two moments.
+    processed_time: Arc<ProcessedTime>,
+    /// The time of the latest packet dispatched before the moment; `None` between two moments.
     time_ns: Option<u64>,
-    /// Packets handed to each worker before it.
+    /// Packets dispatched to each worker before the moment.
     sent: Vec<u64>,
 }
 
 impl Checkpoint {
-    /// Looks whether all packets before the moment are done, and else takes another one.
+    /// Publishes the processed time if all packets before the moment are completed, and begins a
+    /// new moment if there is none.
     fn pass(&mut self, completed: &[u64], outboxes: &[Outbox], latest_ns: u64) {
         let Some(time_ns) = self.time_ns else {
             self.sent.clear();
@@ -61,23 +63,23 @@ impl Checkpoint {
             return;
         };
         if completed.iter().zip(&self.sent).all(|(completed, sent)| completed >= sent) {
-            self.done_up_to.publish(time_ns);
+            self.processed_time.publish(time_ns);
             self.time_ns = None;
         }
     }
 }
 
-/// How packets are handed on, beside the policy.
+/// Options of the dispatcher, apart from the policy.
 pub(crate) struct PushOptions {
     pub(crate) drop_when_full: bool,
-    /// Packets that may be on the way to each worker.
+    /// The most packets in flight to each worker.
     pub(crate) slots: usize,
-    /// Shards whose turns are given out; 0 for none.
+    /// Shards whose packets get sequence numbers; 0 for none.
     pub(crate) shards: usize,
-    pub(crate) given_out: Option<EgressNotices>,
-    /// Where flows are shared: who is told how far everything is done.
-    pub(crate) done_up_to: Option<Arc<ProcessedTime>>,
-    /// Where it is published how often rings are full.
+    pub(crate) notices: Option<EgressNotices>,
+    /// Where flows are shared: the time up to which all packets are processed.
+    pub(crate) processed_time: Option<Arc<ProcessedTime>>,
+    /// Receives how often rings are full.
     pub(crate) gauges: Arc<Gauges>,
 }
 
@@ -92,11 +94,11 @@ impl<'a> PushDispatcher<'a> {
             outboxes,
             placement,
             drop_when_full: options.drop_when_full,
-            given_out: options.given_out,
-            turns: vec![0; options.shards],
+            notices: options.notices,
+            sequences: vec![0; options.shards],
             block_number: None,
             batches_in_use: 0,
-            // As many as twice the packets that may be on the way would lie on, were every tray full.
+            // Twice the number of full batches that hold as many packets as may be in flight.
             batches_plenty: 2 * (options.slots * workers).div_ceil(BATCH_DESCRIPTORS),
             decisions: vec![Decision::Drop; BATCH_DESCRIPTORS],
             sent: vec![0; workers],
@@ -105,9 +107,9 @@ impl<'a> PushDispatcher<'a> {
             completed_bytes: vec![0; workers],
             unplaced: 0,
             gauges: options.gauges,
-            has_news: false,
-            checkpoint: options.done_up_to.map(|done_up_to| Checkpoint {
-                done_up_to,
+            has_unpublished: false,
+            checkpoint: options.processed_time.map(|processed_time| Checkpoint {
+                processed_time,
                 time_ns: None,
                 sent: Vec::with_capacity(workers),
             }),
@@ -119,12 +121,12 @@ impl<'a> PushDispatcher<'a> {
         self.batches_in_use > self.batches_plenty
     }
 
-    /// Returns how each worker's ring was full.
+    /// Returns how often each worker's ring was full.
     fn full(&self) -> impl Iterator<Item = FullCounts> {
         self.outboxes.iter().map(|outbox| FullCounts { refused: outbox.refused, waits: outbox.full_waits })
     }
 
-    fn look(&mut self) {
+    fn read_progress(&mut self) {
         for (i, outbox) in self.outboxes.iter().enumerate() {
             self.sent[i] = outbox.sent;
             self.completed[i] = outbox.completed();
@@ -134,29 +136,30 @@ impl<'a> PushDispatcher<'a> {
     }
 }
 
-/// Ends the run: what a policy says of itself cannot be checked before.
+/// Panics, which ends the run: a policy's claims about workers cannot be checked before.
 #[cold]
 fn no_such_worker(policy: &str, worker: WorkerId, workers: usize) -> ! {
     panic!("{policy} decided for worker {worker}, and the {workers} there are begin with 0")
 }
 
 impl Dispatcher for PushDispatcher<'_> {
-    fn room(&mut self, _: &mut Losses, packets: usize) -> Room {
+    fn capacity(&mut self, _: &mut Losses, packets: usize) -> Capacity {
         let (mut is_full, mut is_gone) = (false, false);
         let are_batches_scarce = self.are_batches_scarce();
         for outbox in &mut self.outboxes {
             is_gone |= outbox.is_abandoned();
-            // Where packets are dropped, each is judged by itself. Else all of the batch might be for this worker.
-            if !self.drop_when_full && !outbox.has_room(packets, are_batches_scarce) {
+            // In dropping mode each packet is judged by itself. Otherwise all packets of the batch
+            // might go to this worker.
+            if !self.drop_when_full && !outbox.has_capacity(packets, are_batches_scarce) {
                 outbox.full_waits += 1;
                 is_full = true;
             }
         }
-        self.has_news |= is_full;
+        self.has_unpublished |= is_full;
         match (is_gone, is_full) {
-            (true, _) => Room::Gone,
-            (false, true) => Room::Full,
-            (false, false) => Room::Free,
+            (true, _) => Capacity::Gone,
+            (false, true) => Capacity::Full,
+            (false, false) => Capacity::Free,
         }
     }
 
@@ -165,14 +168,14 @@ impl Dispatcher for PushDispatcher<'_> {
             losses.refuse(reason, link);
         }
         let Some(mut descriptors) = batch.descriptors.take() else { return };
-        if let Some(given_out) = &mut self.given_out {
+        if let Some(notices) = &mut self.notices {
             let is_new = self.block_number != Some(batch.block_number);
             self.block_number = Some(batch.block_number);
             let block = descriptors.block.as_ref().filter(|_| is_new).map(Arc::clone);
-            given_out.batch(batch.first, batch.len(), batch.mask, block);
+            notices.batch(batch.first, batch.len(), batch.mask, block);
         }
         let are_batches_scarce = self.are_batches_scarce();
-        self.look();
+        self.read_progress();
         let items = &batch.items[..];
         let load = LoadView {
             sent: &self.sent,
@@ -182,11 +185,11 @@ impl Dispatcher for PushDispatcher<'_> {
             busy: &[],
         };
         self.placement.place(items, &load, &mut self.decisions[..items.len()]);
-        let Self { outboxes, placement, decisions, turns, given_out, drop_when_full, .. } = self;
-        let (unplaced, has_news) = (&mut self.unplaced, &mut self.has_news);
+        let Self { outboxes, placement, decisions, sequences, notices, drop_when_full, .. } = self;
+        let (unplaced, has_unpublished) = (&mut self.unplaced, &mut self.has_unpublished);
         let workers = outboxes.len();
-        // Where there are turns.
-        let mut exclusive = if turns.is_empty() { None } else { Arc::get_mut(&mut descriptors) };
+        // The dispatcher writes sequence numbers before any worker holds the batch.
+        let mut exclusive = if sequences.is_empty() { None } else { Arc::get_mut(&mut descriptors) };
         let mut numbers = batch.mask;
         for (i, (item, decision)) in items.iter().zip(&*decisions).enumerate() {
             let number = batch.first + u64::from(numbers.trailing_zeros());
@@ -196,8 +199,8 @@ impl Dispatcher for PushDispatcher<'_> {
                     let Some(outbox) = outboxes.get_mut(worker.index()) else {
                         no_such_worker(placement.name(), worker, workers)
                     };
-                    // Before the packet has a turn that others would wait for.
-                    if !*drop_when_full || outbox.has_room(1, are_batches_scarce) {
+                    // Drop a packet before it gets a sequence number that others would wait for.
+                    if !*drop_when_full || outbox.has_capacity(1, are_batches_scarce) {
                         Some(outbox)
                     } else {
                         outbox.refuse();
@@ -211,17 +214,17 @@ impl Dispatcher for PushDispatcher<'_> {
             };
             if let Some(outbox) = outbox {
                 if let Some(descriptors) = &mut exclusive {
-                    let shard = shard_of(descriptors.descriptor(i).packet.hash, turns.len());
-                    let turn = &mut turns[shard];
-                    descriptors.set_turn(i, *turn);
-                    *turn = (*turn + 1) % TURNS;
+                    let shard = shard_of(descriptors.descriptor(i).packet.hash, sequences.len());
+                    let sequence = &mut sequences[shard];
+                    descriptors.set_sequence(i, *sequence);
+                    *sequence = (*sequence + 1) % SEQUENCE_NUMBERS;
                 }
                 outbox.add(i, item.bytes);
             } else {
-                if let Some(given_out) = given_out {
-                    given_out.dropped(number);
+                if let Some(notices) = notices {
+                    notices.dropped(number);
                 }
-                *has_news = true;
+                *has_unpublished = true;
                 losses.lose(DropReason::RingFull, 1);
             }
         }
@@ -235,20 +238,20 @@ impl Dispatcher for PushDispatcher<'_> {
         }
     }
 
-    fn end(&mut self, _: &mut Losses) -> Room {
+    fn end(&mut self, _: &mut Losses) -> Capacity {
         if !self.ended {
             self.ended = true;
             self.outboxes.iter_mut().for_each(Outbox::end);
-            // The egress stage would wait for more.
-            self.given_out = None;
+            // The egress stage would otherwise wait for more notices.
+            self.notices = None;
         }
-        Room::Free
+        Capacity::Free
     }
 
     fn discard(&mut self, _: &mut Losses) {}
 
     fn publish(&mut self) {
-        if std::mem::take(&mut self.has_news) {
+        if std::mem::take(&mut self.has_unpublished) {
             self.gauges.publish_full(self.full(), FullCounts { refused: self.unplaced, waits: 0 });
         }
     }

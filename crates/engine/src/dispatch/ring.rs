@@ -1,7 +1,8 @@
-//! The way from the input stage to one worker: a ring of batch parts.
+//! The ring from the input stage to one worker. It carries parts of batches.
 //!
-//! The ring is [`rtrb`]'s. Each part stands for one packet or more, and no more packets are on the way than the ring has slots: so it
-//! never fills, and nothing is held back on this side. Neither end ever waits: who finds no room, or nothing, says so.
+//! The ring is [`rtrb`]'s. Each part stands for one packet or more, and at most as many packets are
+//! in flight as the ring has slots. So the ring never fills, and the input stage holds nothing back
+//! here. Neither end waits: both return at once if the ring is full or empty.
 
 use std::sync::Arc;
 
@@ -12,27 +13,27 @@ use crate::batch::pool::{BATCH_DESCRIPTORS, BatchPart, DescriptorBatch, Received
 use crate::dispatch::progress::Progress;
 use crate::runtime::poll::Polled;
 
-/// What a worker has completed.
+/// The counts of what a worker has completed.
 pub(crate) type Completed = Arc<CachePadded<Progress>>;
 
 /// The input stage's end.
 #[derive(Debug)]
 pub(crate) struct Outbox {
-    /// `None` says that nothing follows.
+    /// `None` marks the end of the packets.
     ring: Producer<Option<BatchPart>>,
     completed: Completed,
     slots: u64,
-    /// The worker's packets of the current batch.
+    /// The worker's packets of the current batch, as a mask.
     mask: u64,
-    /// Packets sent so far, those of the current batch included.
+    /// Packets sent so far, including those of the current batch.
     pub(crate) sent: u64,
-    /// Bytes on the wire of those.
+    /// Bytes on the wire of the packets sent.
     pub(crate) sent_bytes: u64,
-    /// Packets that were dropped because it was full.
+    /// Packets that were dropped because the ring was full.
     pub(crate) refused: u64,
-    /// Batches that waited for it, or of which it refused some.
+    /// Batches that waited for the ring, or lost packets because it was full.
     pub(crate) full_waits: u64,
-    /// It has refused a packet of the current batch.
+    /// The ring has refused a packet of the current batch.
     has_refused: bool,
 }
 
@@ -44,9 +45,9 @@ pub(crate) struct Inbox {
     is_over: bool,
 }
 
-/// Returns the two ends of a way to a worker, for so many packets at a time.
+/// Returns the two ends of a ring for at most `slots` packets in flight.
 pub(crate) fn connect(slots: usize) -> (Outbox, Inbox) {
-    // And one for the message that nothing follows.
+    // One more slot for the end mark.
     let (producer, consumer) = RingBuffer::new(slots + 1);
     let completed = Completed::default();
     let outbox = Outbox {
@@ -64,24 +65,25 @@ pub(crate) fn connect(slots: usize) -> (Outbox, Inbox) {
 }
 
 impl Inbox {
-    /// Publishes how many packets are completed, and how many bytes they had.
+    /// Publishes the number of completed packets and their bytes.
     pub(crate) fn publish(&self, packets: u64, bytes: u64) {
         self.completed.publish(packets, bytes);
     }
 
-    /// Takes what waits, as far as the basket has room. `Done` when nothing will ever follow and the basket is empty.
-    pub(crate) fn take(&mut self, basket: &mut Received) -> Polled {
-        while let Ok(share) = self.ring.peek() {
-            if share.as_ref().is_some_and(|share| !basket.has_room(share)) {
+    /// Takes the waiting parts that fit into `received`. Returns `Done` when nothing will follow
+    /// and `received` is empty.
+    pub(crate) fn take(&mut self, received: &mut Received) -> Polled {
+        while let Ok(part) = self.ring.peek() {
+            if part.as_ref().is_some_and(|part| !received.fits(part)) {
                 break;
             }
             match self.ring.pop() {
-                Ok(Some(share)) => basket.add(share),
+                Ok(Some(part)) => received.add(part),
                 Ok(None) => self.is_over = true,
                 Err(_) => break,
             }
         }
-        if basket.len() > 0 {
+        if received.len() > 0 {
             Polled::Worked
         } else if self.is_over || (self.ring.is_abandoned() && self.ring.is_empty()) {
             Polled::Done // Or the input stage is gone without a word: what it sent is done.
@@ -92,7 +94,7 @@ impl Inbox {
 }
 
 impl Outbox {
-    /// Returns the worker's counters, for those that complete its packets.
+    /// Returns the worker's counters, for the workers that complete its packets.
     pub(crate) fn progress(&self) -> Completed {
         Arc::clone(&self.completed)
     }
@@ -102,27 +104,30 @@ impl Outbox {
         self.completed.packets()
     }
 
-    /// Returns their bytes; a batch more may be counted already.
+    /// Returns the bytes of the completed packets. They may include one batch more than
+    /// [`completed`](Self::completed).
     pub(crate) fn completed_bytes(&self) -> u64 {
         self.completed.bytes()
     }
 
-    /// Says whether the worker is gone.
+    /// Returns whether the worker is gone.
     pub(crate) fn is_abandoned(&self) -> bool {
         self.ring.is_abandoned()
     }
 
-    /// Says whether so many packets more may be on the way.
+    /// Returns whether `packets` more may be in flight.
     ///
-    /// While batches are scarce, no more than a sixteenth of what else may be, or a batch: a packet that waits keeps a whole batch of descriptors, so
-    /// a worker behind the others, with few packets of each, would keep very many.
-    pub(crate) fn has_room(&self, packets: usize, are_batches_scarce: bool) -> bool {
+    /// While batches are scarce the limit is a sixteenth of the slots, or a batch if that is more.
+    /// A waiting packet keeps a whole batch of descriptors in use, so a worker that is behind, with
+    /// few packets of each batch, would keep very many batches.
+    pub(crate) fn has_capacity(&self, packets: usize, are_batches_scarce: bool) -> bool {
         let most =
             if are_batches_scarce { (self.slots / 16).max(BATCH_DESCRIPTORS as u64) } else { self.slots };
         self.sent + packets as u64 - self.completed() <= most
     }
 
-    /// Adds a packet of the current batch, with its bytes on the wire, to the worker's part.
+    /// Adds packet `place` of the current batch to the worker's part. `bytes` is its length on the
+    /// wire.
     #[inline]
     pub(crate) fn add(&mut self, place: usize, bytes: u32) {
         self.mask |= 1 << place;
@@ -130,14 +135,14 @@ impl Outbox {
         self.sent_bytes += u64::from(bytes);
     }
 
-    /// Counts a packet that is dropped because there is no room.
+    /// Counts a packet that is dropped because the ring is full.
     #[cold]
     pub(crate) fn refuse(&mut self) {
         self.refused += 1;
         self.has_refused = true;
     }
 
-    /// Sends the worker's part of the batch, if it has one.
+    /// Sends the worker's part of the batch, if it is not empty.
     #[inline]
     pub(crate) fn send(&mut self, batch: &Arc<DescriptorBatch>) {
         self.full_waits += u64::from(std::mem::take(&mut self.has_refused));
@@ -147,15 +152,16 @@ impl Outbox {
         }
     }
 
-    /// Says that nothing follows.
+    /// Marks the end of the packets.
     pub(crate) fn end(&mut self) {
         self.push(None);
     }
 
-    fn push(&mut self, share: Option<BatchPart>) {
-        // There is a slot for each packet on the way. What a worker that is gone would have had is counted as its loss.
-        let pushed = self.ring.push(share);
-        debug_assert!(pushed.is_ok(), "a ring has room for all that may be on the way");
+    fn push(&mut self, part: Option<BatchPart>) {
+        // The ring has a slot for each packet in flight. The report counts the packets of a worker
+        // that is gone as lost.
+        let pushed = self.ring.push(part);
+        debug_assert!(pushed.is_ok(), "a ring has a slot for each packet in flight");
     }
 }
 
@@ -164,17 +170,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_worker_that_is_behind_has_less_room_while_batches_are_scarce() {
+    fn a_worker_that_is_behind_may_have_fewer_packets_in_flight_while_batches_are_scarce() {
         let (mut outbox, inbox) = connect(1024);
         for _ in 0..60 {
             outbox.add(0, 60);
             outbox.send(&Arc::default());
         }
-        assert!(outbox.has_room(4, true) && !outbox.has_room(5, true));
-        assert!(outbox.has_room(964, false) && !outbox.has_room(965, false));
+        assert!(outbox.has_capacity(4, true) && !outbox.has_capacity(5, true));
+        assert!(outbox.has_capacity(964, false) && !outbox.has_capacity(965, false));
         inbox.publish(60, 0);
-        assert!(outbox.has_room(64, true));
+        assert!(outbox.has_capacity(64, true));
         let (outbox, _inbox) = connect(64);
-        assert!(outbox.has_room(BATCH_DESCRIPTORS, true), "an idle worker has room for a batch");
+        assert!(outbox.has_capacity(BATCH_DESCRIPTORS, true), "an idle worker takes a batch");
     }
 }

@@ -1,18 +1,19 @@
-//! Packets of a shard in arrival order, whichever workers have them.
+//! Processes the packets of a shard in arrival order, whichever workers hold them.
 //!
-//! The input stage numbers the packets of each shard. A worker that has the next one processes it; one that has a later
-//! packet parks it here and goes on, and the worker that reaches its number processes it. So no worker waits for
-//! another, and each flow's packets meet its state in the order of arrival [FLOWNP §5.1].
+//! The input stage gives each packet a sequence number in its shard. A worker that holds the next
+//! packet processes it. A worker that holds a later packet parks it here and goes on, and the
+//! worker that reaches its number processes it. So no worker waits for another, and each flow's
+//! packets reach its state in arrival order [FLOWNP §5.1].
 
 use std::collections::VecDeque;
 
-use crate::batch::packet::TURNS;
+use crate::batch::packet::SEQUENCE_NUMBERS;
 
-/// The packets of one shard that arrived before an earlier one was processed.
+/// The parked packets of one shard: each arrived before an earlier one was processed.
 #[derive(Debug)]
 pub(crate) struct Sequencer<P> {
     next: u32,
-    /// The packet of number `next + i`, for each `i`; as many at most as may be in rings.
+    /// The packet with sequence number `next + i`, for each `i`. The rings bound their number.
     parked: VecDeque<Option<P>>,
 }
 
@@ -23,27 +24,27 @@ impl<P> Default for Sequencer<P> {
 }
 
 impl<P> Sequencer<P> {
-    /// Returns whether the packet of this number is the next.
+    /// Returns whether the packet with this sequence number is the next one.
     pub(crate) fn is_next(&self, number: u32) -> bool {
         self.next == number
     }
 
-    /// Passes over the next packet, which the caller processes.
+    /// Skips the next packet, which the caller processes.
     pub(crate) fn advance(&mut self) {
-        self.next = (self.next + 1) % TURNS;
+        self.next = (self.next + 1) % SEQUENCE_NUMBERS;
         self.parked.pop_front();
     }
 
-    /// Keeps a later packet until its number comes.
+    /// Keeps a later packet until its sequence number comes.
     pub(crate) fn park(&mut self, number: u32, packet: P) {
-        let at = (number.wrapping_sub(self.next) % TURNS) as usize;
+        let at = (number.wrapping_sub(self.next) % SEQUENCE_NUMBERS) as usize;
         if at >= self.parked.len() {
             self.parked.resize_with(at + 1, || None);
         }
         self.parked[at] = Some(packet);
     }
 
-    /// Takes the next packet, if it is parked.
+    /// Takes the next packet if it is parked.
     pub(crate) fn take(&mut self) -> Option<P> {
         let packet = self.parked.front_mut()?.take()?;
         self.advance();
@@ -58,8 +59,8 @@ mod tests {
 
     #[test]
     fn packets_come_out_in_the_order_of_their_numbers_also_when_numbers_begin_again() {
-        let mut sequencer = Sequencer { next: TURNS - 2, parked: VecDeque::new() };
-        let numbers = [1, TURNS - 1, 0, TURNS - 2, 3, 2];
+        let mut sequencer = Sequencer { next: SEQUENCE_NUMBERS - 2, parked: VecDeque::new() };
+        let numbers = [1, SEQUENCE_NUMBERS - 1, 0, SEQUENCE_NUMBERS - 2, 3, 2];
         let mut out = Vec::new();
         for number in numbers {
             if sequencer.is_next(number) {
@@ -70,7 +71,7 @@ mod tests {
             }
             out.extend(std::iter::from_fn(|| sequencer.take()));
         }
-        assert_eq!(out, [TURNS - 2, TURNS - 1, 0, 1, 2, 3]);
+        assert_eq!(out, [SEQUENCE_NUMBERS - 2, SEQUENCE_NUMBERS - 1, 0, 1, 2, 3]);
         assert!(sequencer.parked.is_empty());
     }
 }

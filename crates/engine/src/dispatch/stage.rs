@@ -1,4 +1,5 @@
-//! The input stage of the pipeline layout: batches from the reader, decoded and dispatched in order.
+//! The input stage of the pipeline layout: batches from the reader, decoded and dispatched in
+//! order.
 //!
 //! ```text
 //!  source ─ reader ─ packets ─▶ decode, key, hash ─▶ descriptors, work items ─▶ policy ─▶ rings
@@ -19,41 +20,43 @@ use crate::ingest::decode::{Decoder, Losses};
 use crate::ingest::reader::{Next, Reader};
 use crate::report::counters::{FullCounts, InputCounters};
 use crate::runtime::panics::caught;
-use crate::runtime::poll::{Polled, Room};
+use crate::runtime::poll::{Capacity, Polled};
 
-/// Packets between the one being decoded and the one whose first line is prefetched.
+/// Packets between the packet being decoded and the packet whose first line is prefetched.
 const PREFETCH_DISTANCE: usize = 4;
 
-/// Hands decoded packets to workers. No method waits.
+/// Dispatches decoded packets to workers. No method waits.
 pub(crate) trait Dispatcher: Send {
-    /// Says whether `packets` more may be dispatched; makes room where it can.
-    fn room(&mut self, losses: &mut Losses, packets: usize) -> Room;
-    /// Dispatches a batch for which there is room. The batch's descriptors go to `pool`.
+    /// Returns whether `packets` more may be dispatched. Frees capacity where it can.
+    fn capacity(&mut self, losses: &mut Losses, packets: usize) -> Capacity;
+    /// Dispatches a batch that fits. Puts the batch's descriptors into `pool`.
     fn dispatch(&mut self, losses: &mut Losses, batch: &mut DecodedBatch, pool: &mut BatchPool);
-    /// Hands on packets held back earlier, while no new ones arrive; says whether it handed on any.
+    /// Dispatches packets held back earlier, while no new packets arrive. Returns whether it
+    /// dispatched any.
     fn resume(&mut self, _: &mut Losses) -> bool {
         false
     }
-    /// Hands on what is left and closes the way to the workers; called until it returns other than `Full`.
-    fn end(&mut self, losses: &mut Losses) -> Room;
-    /// Discards what is held back, after a panic.
+    /// Dispatches the remaining packets and closes the way to the workers. Called until it returns
+    /// a value other than `Full`.
+    fn end(&mut self, losses: &mut Losses) -> Capacity;
+    /// Discards the packets held back, after a panic.
     fn discard(&mut self, losses: &mut Losses);
     /// Publishes how often rings or the pool were full.
     fn publish(&mut self) {}
-    /// Returns what was dispatched; the workers have ended.
+    /// Returns the counts of dispatched packets. The workers have ended.
     fn finish(&mut self, losses: &mut Losses) -> Dispatched;
 }
 
-/// What was dispatched in a run.
+/// Counts of the packets dispatched in a run.
 #[derive(Debug, Default)]
 pub(crate) struct Dispatched {
-    /// Packets in total.
+    /// Number of packets.
     pub(crate) packets: u64,
-    /// Packets to each worker, where each has a ring.
+    /// Packets sent to each worker that has a ring.
     pub(crate) sent: Vec<u64>,
-    /// How each worker's ring was full, where each has one.
+    /// How often each worker's ring was full.
     pub(crate) rings: Vec<FullCounts>,
-    /// How the pool was full, where there is one; what a policy dropped itself is counted here too.
+    /// How often the pool was full. Also counts packets that a policy dropped.
     pub(crate) unplaced: FullCounts,
 }
 
@@ -62,17 +65,17 @@ pub(crate) struct Dispatched {
 pub(crate) struct DecodedBatch {
     /// The number of its first packet.
     pub(crate) first: u64,
-    /// The latest time of its packets.
+    /// The latest time of the packets.
     pub(crate) latest_ns: u64,
-    /// What tells its block from others.
+    /// The number and the pass that identify the packets' block.
     pub(crate) block_number: (u64, u32),
     block: Option<SharedBlock>,
     raw: Vec<RawPacket>,
-    /// The descriptors it is decoded into.
+    /// The descriptors that the batch is decoded into.
     pub(crate) descriptors: Option<Arc<DescriptorBatch>>,
-    /// The decoder has come to its end.
+    /// The decoder has finished.
     is_decoded: bool,
-    /// What the policy knows of each descriptor.
+    /// The work items that the policy sees, one for each descriptor.
     pub(crate) items: Vec<WorkItem>,
     /// Bit `i` is set when packet `i` has a descriptor.
     pub(crate) mask: u64,
@@ -86,7 +89,7 @@ impl DecodedBatch {
         self.raw.len()
     }
 
-    /// Returns the packets that have a key, or were not decoded.
+    /// Returns the number of packets that have a key, or were not decoded.
     fn with_keys(&self) -> usize {
         self.raw.len() - self.refused.len()
     }
@@ -99,7 +102,7 @@ impl DecodedBatch {
         (self.mask, self.is_decoded) = (0, false);
     }
 
-    /// Says whether `packets`, the first of which has this number, continue this batch in its block.
+    /// Returns whether the packets from number `first` on continue this batch in its block.
     fn continues(
         &self,
         first: u64,
@@ -147,7 +150,7 @@ impl DecodedBatch {
     }
 }
 
-/// How the input stage ended.
+/// The input stage's results.
 #[derive(Debug)]
 pub(crate) struct InputEnd {
     pub(crate) counters: InputCounters,
@@ -155,21 +158,21 @@ pub(crate) struct InputEnd {
     pub(crate) fault: Option<Fault>,
 }
 
-/// Reads, decodes and dispatches, one batch or two at a time.
+/// Reads, decodes and dispatches one or two batches at a time.
 pub(crate) struct InputStage<'a> {
     reader: Reader<'a>,
     decoder: Decoder,
     pub(crate) dispatcher: Box<dyn Dispatcher + 'a>,
     pool: BatchPool,
-    /// The batch that is filled, or decoded and waiting for room.
+    /// The batch that is being filled, or is decoded and waits for capacity.
     current: DecodedBatch,
     /// Packets taken from the reader that did not continue `current`.
     next: DecodedBatch,
-    /// Packets without a key, and those that found no room.
+    /// Packets without a key, and packets dropped for lack of capacity.
     losses: Losses,
     control: &'a Control,
     known: DropCounts,
-    /// A worker is gone, or something panicked: what comes is lost.
+    /// A worker is gone, or something panicked. Further packets are lost.
     is_broken: bool,
 }
 
@@ -194,15 +197,16 @@ impl<'a> InputStage<'a> {
         }
     }
 
-    /// Reads, decodes and dispatches once; `Done` when everything is dispatched.
+    /// Reads, decodes and dispatches once. Returns `Done` when all packets are dispatched.
     pub(crate) fn poll(&mut self) -> Polled {
-        // Unwind safety: after a panic the stage only ends, and its counters are whole at any moment.
+        // Unwind safety: after a panic the stage only ends, and its counters are consistent at any
+        // moment.
         let polled = caught(|| self.step()).unwrap_or_else(|message| {
             self.fail(message);
             Polled::Worked
         });
         self.reader.publish();
-        // In this order: what is known of rings is never more than what is known to be dropped.
+        // Publish drops before ring counts, so that the ring counts never exceed the drops.
         self.control.publish_drops(self.losses.dropped(), &mut self.known);
         self.dispatcher.publish();
         polled
@@ -225,29 +229,30 @@ impl<'a> InputStage<'a> {
             self.current.decode(&self.decoder, self.pool.lend());
         }
         match self.dispatch() {
-            Room::Free | Room::Gone => Polled::Worked,
-            Room::Full => {
-                // Descriptors may be scarce, or their blocks be waited for.
+            Capacity::Free | Capacity::Gone => Polled::Worked,
+            Capacity::Full => {
+                // Dispatching may need more descriptors, or the source may need their blocks.
                 self.pool.collect_all();
                 Polled::Idle
             }
         }
     }
 
-    /// Takes packets from the reader while they continue the current batch; says why there are no more.
+    /// Takes packets from the reader while they continue the current batch. Returns why it stopped.
     fn fill(&mut self) -> Polled {
         if self.next.len() > 0 {
             std::mem::swap(&mut self.current, &mut self.next);
         }
         while self.current.len() < BATCH_DESCRIPTORS {
-            // Unwind safety: after a panic the reader only ends, and its counters are whole at any moment.
+            // Unwind safety: after a panic the reader only ends, and its counters are consistent at
+            // any moment.
             let next = caught(|| self.reader.next()).unwrap_or_else(|message| {
                 self.reader.fail(|packets| Fault::InputPanicked { packets, message });
                 Next::Over
             });
             let (first, range) = match next {
                 Next::Packets { first, range } => (first, range),
-                Next::Not(polled) => return polled,
+                Next::Pending(polled) => return polled,
                 Next::Over => return Polled::Done,
             };
             let batch = &mut self.reader.batch;
@@ -275,25 +280,25 @@ impl<'a> InputStage<'a> {
         Polled::Worked
     }
 
-    /// Dispatches the current batch if there is room for it.
-    fn dispatch(&mut self) -> Room {
-        let room = if self.is_broken {
-            Room::Gone
+    /// Dispatches the current batch if it fits.
+    fn dispatch(&mut self) -> Capacity {
+        let capacity = if self.is_broken {
+            Capacity::Gone
         } else {
-            self.dispatcher.room(&mut self.losses, self.current.len())
+            self.dispatcher.capacity(&mut self.losses, self.current.len())
         };
-        match room {
-            Room::Full => return Room::Full,
-            Room::Free => {
+        match capacity {
+            Capacity::Full => return Capacity::Full,
+            Capacity::Free => {
                 self.dispatcher.dispatch(&mut self.losses, &mut self.current, &mut self.pool);
             }
-            Room::Gone => {
+            Capacity::Gone => {
                 self.is_broken = true;
                 self.lose_current();
             }
         }
         self.current.clear();
-        room
+        capacity
     }
 
     /// Counts the packets of the current batch as lost.
@@ -307,12 +312,12 @@ impl<'a> InputStage<'a> {
 
     fn end(&mut self) -> Polled {
         match self.dispatcher.end(&mut self.losses) {
-            Room::Free | Room::Gone => Polled::Done,
-            Room::Full => Polled::Idle,
+            Capacity::Free | Capacity::Gone => Polled::Done,
+            Capacity::Full => Polled::Idle,
         }
     }
 
-    /// Ends reading and dispatching after a panic of the policy.
+    /// Stops reading and dispatching after a panic of the policy.
     fn fail(&mut self, message: String) {
         self.is_broken = true;
         self.current.clear();
@@ -321,12 +326,12 @@ impl<'a> InputStage<'a> {
         self.reader.fail(|packets| Fault::InputPanicked { packets, message });
     }
 
-    /// Returns the counts and what was dispatched; the workers have ended.
+    /// Returns the counts, and what was dispatched. The workers have ended.
     pub(crate) fn finish(mut self) -> (InputEnd, Dispatched) {
         self.reader.publish();
         let dispatched = self.dispatcher.finish(&mut self.losses);
         if self.reader.fault.is_some() {
-            // What was neither dispatched nor dropped was in the hands of whatever panicked.
+            // The code that panicked held the packets that were neither dispatched nor dropped.
             let dropped = self.reader.losses.dropped().total() + self.losses.dropped().total();
             let lost = self.reader.arrivals.packets() - dropped - dispatched.packets;
             self.losses.lose(DropReason::WorkerLost, lost);
@@ -353,7 +358,7 @@ pub(crate) mod tests {
     /// Packets of each batch; the second has no key.
     pub(crate) const PACKETS: usize = 4;
 
-    /// Yields batches of [`PACKETS`] packets as `fills` says, each in a block of its own.
+    /// Yields batches of [`PACKETS`] packets as `fills` lists them, each in a block of its own.
     struct Batches<'a> {
         fills: VecDeque<Fill>,
         latest: &'a Mutex<Weak<Block>>,
@@ -400,15 +405,15 @@ pub(crate) mod tests {
         }
     }
 
-    /// Has room as it is told, and then always; panics where the list says so.
+    /// Returns the listed capacities, and then `Free`; panics at a `None`.
     struct Script<'a> {
-        rooms: VecDeque<Option<Room>>,
+        capacities: VecDeque<Option<Capacity>>,
         taken: &'a Mutex<Vec<(u64, usize)>>,
     }
 
     impl Dispatcher for Script<'_> {
-        fn room(&mut self, _: &mut Losses, _: usize) -> Room {
-            self.rooms.pop_front().unwrap_or(Some(Room::Free)).expect("told to panic")
+        fn capacity(&mut self, _: &mut Losses, _: usize) -> Capacity {
+            self.capacities.pop_front().unwrap_or(Some(Capacity::Free)).expect("injected panic")
         }
 
         fn dispatch(&mut self, losses: &mut Losses, batch: &mut DecodedBatch, pool: &mut BatchPool) {
@@ -419,8 +424,8 @@ pub(crate) mod tests {
             self.taken.lock().unwrap().push((batch.first, batch.len()));
         }
 
-        fn end(&mut self, _: &mut Losses) -> Room {
-            Room::Free
+        fn end(&mut self, _: &mut Losses) -> Capacity {
+            Capacity::Free
         }
 
         fn discard(&mut self, _: &mut Losses) {}
@@ -448,7 +453,7 @@ pub(crate) mod tests {
         let reader = reader(&config, &mut source, &control);
         let decoder = Decoder::new(config.decode, config.hasher.clone(), config.digest);
         let taken = Mutex::default();
-        let script = Script { rooms: VecDeque::new(), taken: &taken };
+        let script = Script { capacities: VecDeque::new(), taken: &taken };
         let mut stage = InputStage::new(reader, decoder, Box::new(script), &control);
         assert_eq!(stage.fill(), Polled::Done);
         stage.current.decode(&stage.decoder, Arc::default());
@@ -458,25 +463,25 @@ pub(crate) mod tests {
 
     fn with(
         source: &mut (dyn PacketSource + Send),
-        rooms: &[Option<Room>],
+        capacities: &[Option<Capacity>],
         check: impl FnOnce(&mut InputStage<'_>, &dyn Fn() -> Vec<(u64, usize)>),
     ) -> (InputEnd, Dispatched) {
         let (config, control) = (EngineConfig::new(Layout::Inline), Control::default());
         let taken = Mutex::default();
         let reader = reader(&config, source, &control);
         let decoder = Decoder::new(config.decode, config.hasher.clone(), config.digest);
-        let script = Script { rooms: rooms.iter().copied().collect(), taken: &taken };
+        let script = Script { capacities: capacities.iter().copied().collect(), taken: &taken };
         let mut stage = InputStage::new(reader, decoder, Box::new(script), &control);
         check(&mut stage, &|| taken.lock().unwrap().clone());
         stage.finish()
     }
 
     #[test]
-    fn a_batch_without_room_waits_and_is_dispatched_once() {
+    fn a_batch_that_does_not_fit_waits_and_is_dispatched_once() {
         let latest = Mutex::default();
         let fills = [Fill::Packets, Fill::Starved, Fill::Starved, Fill::Packets, Fill::End].into();
-        let rooms = [Some(Room::Full), Some(Room::Full)];
-        with(&mut Batches { fills, latest: &latest }, &rooms, |stage, taken| {
+        let capacities = [Some(Capacity::Full), Some(Capacity::Full)];
+        with(&mut Batches { fills, latest: &latest }, &capacities, |stage, taken| {
             assert_eq!((stage.poll(), stage.poll()), (Polled::Idle, Polled::Idle));
             assert_eq!(taken(), []);
             assert_eq!(stage.poll(), Polled::Worked);
@@ -512,11 +517,11 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn after_a_worker_is_gone_the_rest_is_lost_though_there_is_room_again() {
+    fn after_a_worker_is_gone_all_further_packets_are_lost() {
         let latest = Mutex::default();
         let fills = vec![Fill::Packets; 4].into();
-        let rooms = [Some(Room::Free), Some(Room::Gone)];
-        let (end, _) = with(&mut Batches { fills, latest: &latest }, &rooms, |stage, taken| {
+        let capacities = [Some(Capacity::Free), Some(Capacity::Gone)];
+        let (end, _) = with(&mut Batches { fills, latest: &latest }, &capacities, |stage, taken| {
             while stage.poll() != Polled::Done {}
             assert_eq!(taken(), [(0, PACKETS)]);
         });
@@ -528,12 +533,13 @@ pub(crate) mod tests {
     fn after_a_panic_nothing_is_dispatched_and_every_packet_is_counted() {
         let latest = Mutex::default();
         let fills = vec![Fill::Packets; 3].into();
-        let rooms = [Some(Room::Free), None];
-        let (end, dispatched) = with(&mut Batches { fills, latest: &latest }, &rooms, |stage, taken| {
-            while stage.poll() != Polled::Done {}
-            assert_eq!(taken(), [(0, PACKETS)]);
-        });
-        // The third batch was read to see whether it continues the second.
+        let capacities = [Some(Capacity::Free), None];
+        let (end, dispatched) =
+            with(&mut Batches { fills, latest: &latest }, &capacities, |stage, taken| {
+                while stage.poll() != Polled::Done {}
+                assert_eq!(taken(), [(0, PACKETS)]);
+            });
+        // The stage read the third batch to see whether it continues the second.
         assert!(matches!(end.fault, Some(Fault::InputPanicked { packets: 12, .. })), "{:?}", end.fault);
         assert_eq!(end.counters.packets, 12);
         assert_eq!(dispatched.packets + end.counters.dropped.total(), 12);

@@ -1,4 +1,4 @@
-//! What leaves: accepted packets, in the order that was promised, and records of ended flows.
+//! The output side: accepted packets in the guaranteed order, and records of ended flows.
 
 pub(crate) mod records;
 pub(crate) mod reorder;

@@ -1,13 +1,13 @@
-//! Records of ended flows, handed to a sink while the run lasts.
+//! Passes records of ended flows to a sink while the run lasts.
 //!
 //! ```text
 //!  worker 0  flows ─ batch of records ─┐
 //!  worker 1  flows ─ batch of records ─┴─ bounded queue ─ thread "records": digest, sink
 //! ```
 //!
-//! A worker never waits for the sink itself: it sends a batch when it is full, and what it has of one when the
-//! record thread asks for that, [twice a second](FLUSH_EVERY). Memory is bounded by the queue, whatever the number of
-//! flows that end.
+//! A worker does not wait for the sink itself. It sends a batch when the batch is full, and an
+//! incomplete batch when the record thread requests it, [twice a second](FLUSH_EVERY). The queue
+//! bounds the memory, whatever the number of flows that end.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -22,85 +22,89 @@ use crate::report::digest::ResultDigest;
 use crate::report::results::FlowRecord;
 use crate::runtime::panics::caught;
 
-/// Records of a batch.
+/// Records per batch.
 const BATCH: usize = 256;
-/// Batches that wait for the sink at most.
+/// The most batches that wait for the sink.
 const QUEUED_MAX: usize = 64;
-/// How often incomplete batches are asked for, and the sink is flushed.
+/// The interval at which the record thread requests incomplete batches and flushes the sink.
 const FLUSH_EVERY: Duration = Duration::from_millis(500);
 
-/// Where records of ended flows go while a run lasts.
+/// A destination of the records of ended flows, during the run.
 ///
-/// It is called on a thread of its own: what it waits for, workers do not wait for until the queue between them is
-/// full. Then they wait, or drop records and count them, as
-/// [`EngineConfig::records_when_full`](crate::EngineConfig::records_when_full) says. After an error it is not
-/// called again, and the run ends.
+/// The engine calls it on a thread of its own, so workers do not wait for the sink until the queue
+/// between them is full. Then they wait, or drop records and count them, according to
+/// [`EngineConfig::records_when_full`](crate::EngineConfig::records_when_full). After an error the
+/// engine does not call the sink again, and the run ends.
 ///
 /// # Examples
 ///
 /// ```
+/// use std::collections::BTreeMap;
+///
 /// use flowloom_engine::{FlowRecord, RecordSink, SinkError};
 ///
 /// /// Counts the flows of each protocol.
 /// #[derive(Default)]
-/// struct Protocols([u64; 256]);
+/// struct Protocols(BTreeMap<u8, u64>);
 ///
 /// impl<F> RecordSink<F> for Protocols {
 ///     fn write(&mut self, records: &[FlowRecord<F>]) -> Result<(), SinkError> {
 ///         for record in records {
-///             self.0[usize::from(record.key.protocol())] += 1;
+///             *self.0.entry(record.key.protocol()).or_default() += 1;
 ///         }
 ///         Ok(())
 ///     }
 /// }
 /// ```
 pub trait RecordSink<F> {
-    /// Takes records that have ended. Those of one flow come in the order of time.
+    /// Takes records that have ended. The records of one flow come in order of time.
     ///
     /// # Errors
     ///
-    /// [`SinkError`] when they cannot be written. The run ends then.
+    /// [`SinkError`] when the sink cannot write them. The run then ends.
     fn write(&mut self, records: &[FlowRecord<F>]) -> Result<(), SinkError>;
 
-    /// Makes what was written visible to others. Called at least each second while records come, and at the end.
+    /// Makes the written records visible to others. The engine calls it at least once a second
+    /// while records come, and at the end.
     ///
     /// # Errors
     ///
-    /// [`SinkError`] when that fails. The run ends then.
+    /// [`SinkError`] when the sink cannot flush. The run then ends.
     fn flush(&mut self) -> Result<(), SinkError> {
         Ok(())
     }
 }
 
-/// What became of the records of a run.
+/// Counts of the records that a run passed to a sink.
 #[derive(Debug, Default)]
 #[non_exhaustive]
 pub struct RecordsReport {
     /// Records that the sink took.
     pub written: u64,
-    /// Records that it did not take: the queue was full, or the sink had failed before.
+    /// Records that the sink did not take, because the queue was full or the sink had failed
+    /// before.
     pub lost: u64,
-    /// The digest of those that were taken in.
+    /// The digest of the records in `written` and of records that the sink failed to write.
     pub digest: ResultDigest,
 }
 
-/// What the senders and the record thread share.
+/// State that the senders and the record thread share.
 #[derive(Debug, Default)]
 struct Shared {
-    /// Raised to ask for incomplete batches.
+    /// The record thread increments it to request incomplete batches.
     epoch: AtomicU64,
     lost: AtomicU64,
 }
 
-/// Where a table of flows puts the records of those that end.
+/// Where a flow table puts the records of flows that end.
 #[derive(Debug)]
 pub(crate) enum RecordOutput<F> {
-    /// They are kept for the results, up to a number.
+    /// The table keeps the records for the results, up to a number.
     Keep {
-        /// The most that are kept.
+        /// The most records that the table keeps.
         records_max: usize,
     },
-    /// They are sent to the record thread.
+    /// The table sends the records to the record thread.
     Stream(RecordSender<F>),
 }
 
@@ -113,7 +117,7 @@ impl<F> Clone for RecordOutput<F> {
     }
 }
 
-/// A table's end of the queue of records.
+/// The sending end of the record queue.
 #[derive(Debug)]
 pub(crate) struct RecordSender<F> {
     batch: Vec<FlowRecord<F>>,
@@ -134,7 +138,7 @@ impl<F> RecordSender<F> {
         }
     }
 
-    /// Takes a record.
+    /// Adds a record to the batch, and sends the batch when it is full.
     #[inline]
     pub(crate) fn push(&mut self, record: FlowRecord<F>) {
         if self.batch.capacity() == 0 {
@@ -146,24 +150,24 @@ impl<F> RecordSender<F> {
         }
     }
 
-    /// Returns how often the record thread has asked for incomplete batches.
+    /// Returns how often the record thread has requested incomplete batches.
     #[inline(always)]
-    pub(crate) fn asked(&self) -> u64 {
-        // Relaxed: the records themselves go through the queue.
+    pub(crate) fn flush_requests(&self) -> u64 {
+        // Relaxed: the records themselves pass through the queue.
         self.shared.epoch.load(Ordering::Relaxed)
     }
 
-    /// Sends what there is, if the record thread has asked for that.
+    /// Sends the incomplete batch if the record thread has requested it.
     #[inline(always)]
-    pub(crate) fn answer(&mut self) {
-        let epoch = self.asked();
+    pub(crate) fn flush_if_requested(&mut self) {
+        let epoch = self.flush_requests();
         if epoch != self.epoch {
             self.epoch = epoch;
             self.send();
         }
     }
 
-    /// Waits from now on where the queue is full.
+    /// Makes later sends wait when the queue is full.
     pub(crate) fn wait_when_full(&mut self) {
         self.when_full = WhenFull::Block;
     }
@@ -192,7 +196,7 @@ impl<F> Drop for RecordSender<F> {
     }
 }
 
-/// The record thread's end of the queue.
+/// The receiving end of the record queue.
 #[derive(Debug)]
 pub(crate) struct RecordWriter<F> {
     queue: Receiver<Vec<FlowRecord<F>>>,
@@ -202,7 +206,7 @@ pub(crate) struct RecordWriter<F> {
     is_held: bool,
 }
 
-/// Returns the two ends of a queue of records.
+/// Returns the two ends of a record queue.
 pub(crate) fn queue<F>(when_full: WhenFull) -> (RecordSender<F>, RecordWriter<F>) {
     let (sender, receiver) = sync_channel(QUEUED_MAX);
     let shared: Arc<Shared> = Arc::default();
@@ -219,7 +223,7 @@ pub(crate) fn queue<F>(when_full: WhenFull) -> (RecordSender<F>, RecordWriter<F>
 }
 
 impl<F: FlowState> RecordWriter<F> {
-    /// Takes records until all senders are gone. Stops the run when the sink fails.
+    /// Passes records to the sink until all senders are gone. Stops the run when the sink fails.
     pub(crate) fn run(&mut self, sink: &mut (dyn RecordSink<F> + Send), control: &Control) {
         let mut next = Instant::now() + FLUSH_EVERY;
         loop {
@@ -234,14 +238,14 @@ impl<F: FlowState> RecordWriter<F> {
                 next = Instant::now() + FLUSH_EVERY;
             }
             if self.failed.is_some() {
-                // What comes later is counted as lost.
+                // Later records count as lost.
                 control.stop();
             }
         }
         self.flush(sink);
     }
 
-    /// Hands records to the sink.
+    /// Passes records to the sink.
     pub(crate) fn write(&mut self, sink: &mut (dyn RecordSink<F> + Send), records: &[FlowRecord<F>]) {
         let count = records.len() as u64;
         if self.failed.is_some() {
@@ -279,7 +283,7 @@ impl<F: FlowState> RecordWriter<F> {
         }
     }
 
-    /// Returns what became of the records, and the error of the sink.
+    /// Returns the counts of the records, and the error of the sink.
     pub(crate) fn finish(self) -> (RecordsReport, Option<SinkError>) {
         let mut report = self.report;
         report.lost += self.shared.lost.load(Ordering::Relaxed);
@@ -309,7 +313,7 @@ mod tests {
         FlowRecord::new(FlowKey::from_v4(1, 2, 3, 4, 6).0, Number(number), EndedBy::IdleTimeout)
     }
 
-    /// Fails from a record on.
+    /// Fails after `at` records.
     struct Fails {
         at: u64,
         seen: u64,
@@ -357,10 +361,10 @@ mod tests {
     fn an_incomplete_batch_is_sent_when_it_is_asked_for() {
         let (mut sender, writer) = queue(WhenFull::Block);
         sender.push(record(1));
-        sender.answer();
+        sender.flush_if_requested();
         assert!(writer.queue.try_recv().is_err());
         writer.shared.epoch.fetch_add(1, Ordering::Relaxed);
-        sender.answer();
+        sender.flush_if_requested();
         assert_eq!(writer.queue.try_recv().map(|batch| batch.len()), Ok(1));
     }
 }

@@ -1,12 +1,13 @@
-//! What leaves: packets that an application has accepted, given to a sink in the order that was promised.
+//! The egress stage: passes accepted packets to a sink in the guaranteed order.
 //!
-//! Workers say what became of each packet, the input stage which numbers were given out. The egress stage keeps a
-//! window of numbers. In *exact* order it holds a packet back until all before it have left or were dropped, which is
-//! external order [FLOWNP §5.1]; otherwise a packet leaves as soon as its worker says so, which keeps the order of a
-//! flow while the flow stays with one worker.
+//! Workers report the outcome of each packet, and the input stage reports which packet numbers are
+//! in flight. The egress stage keeps a window of numbers. In *exact* order it holds a packet back
+//! until all packets before it have left or were dropped, which is external order [FLOWNP §5.1].
+//! Otherwise a packet leaves as soon as its worker reports it, which keeps the order of a flow
+//! while the flow stays with one worker.
 //!
-//! The input stage gives out no number that lies a window beyond the oldest one still inside. So no ring here ever
-//! fills, and nothing waits for the egress stage but the input stage.
+//! The input stage assigns no number beyond the window that begins at the oldest unfinished packet.
+//! So no ring here ever fills, and only the input stage waits for the egress stage.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -22,39 +23,42 @@ use crate::error::SinkError;
 use crate::runtime::poll::Polled;
 use crate::runtime::shutdown::Halt;
 
-/// Packets between the input stage and the sink at most.
+/// The most packets between the input stage and the sink.
 pub(crate) const WINDOW: u64 = 1 << 14;
-/// Messages taken from one ring before the next is looked at.
+/// The most messages taken from one ring before the next ring.
 const CHUNK: usize = 64;
 
-/// A packet that leaves.
+/// An accepted packet on its way to a sink.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Released<'a> {
     /// The captured bytes, from the link layer on.
     pub bytes: &'a [u8],
-    /// Bytes the packet had on the wire.
+    /// Bytes of the packet on the wire.
     pub wire_bytes: u32,
-    /// Nanoseconds since 1970, of a packet in the order of arrival never before those of earlier ones. So a sink sees no time go back
-    /// inline or in [external order](crate::Order::External); otherwise packets of different flows may come with times in any order.
+    /// Nanoseconds since 1970. Times never go back in arrival order, so a sink sees no time go back
+    /// in the inline layout and in [external order](crate::Order::External). In other orders the
+    /// times of different flows may come in any order.
     pub time_ns: u64,
     /// The link type of `bytes`.
     pub link: LinkType,
-    /// The packet's number in the run, from 0.
+    /// The packet's number in the run, counted from 0.
     pub number: u64,
 }
 
 impl<'a> Released<'a> {
-    /// Returns a packet that leaves first of a run: for sinks that are called by something else, and for tests.
+    /// Returns the first packet of a run, with number 0. It serves tests, and sinks that other code
+    /// calls.
     #[must_use]
     pub const fn new(bytes: &'a [u8], wire_bytes: u32, time_ns: u64, link: LinkType) -> Self {
         Self { bytes, wire_bytes, time_ns, link, number: 0 }
     }
 }
 
-/// Where packets go that an application has accepted: a capture file, an interface, a socket.
+/// A destination of accepted packets: a capture file, an interface, a socket.
 ///
-/// They come in the order that [`EngineConfig::order`](crate::EngineConfig::order) promises: of a flow unless told otherwise, not of all.
+/// Packets come in the order that [`EngineConfig::order`](crate::EngineConfig::order) guarantees.
+/// By default that is the order of each flow, not of all packets.
 ///
 /// # Examples
 ///
@@ -75,172 +79,176 @@ impl<'a> Released<'a> {
 /// }
 /// ```
 pub trait PacketSink {
-    /// Takes a packet. Called by one thread only.
+    /// Takes a packet. Only one thread calls it.
     ///
     /// # Errors
     ///
-    /// When it cannot be taken. The run then stops; the sink is not asked again, and packets not taken are counted.
+    /// [`SinkError`] when the sink cannot take the packet. The run then stops, the engine does not
+    /// call the sink again, and the report counts the refused packets.
     fn take(&mut self, packet: &Released<'_>) -> Result<(), SinkError>;
 
-    /// Writes out what is held back for the time being: the input has nothing more, and all that it had has been taken. Called once whenever
-    /// it runs dry after packets, not while it stays so. Does nothing unless told otherwise.
+    /// Writes out packets that the sink buffers. The engine calls it when the input has nothing
+    /// more for now and all packets so far have left. It is called once each time the input runs
+    /// dry. The default does nothing.
     ///
     /// # Errors
     ///
-    /// When it cannot be written: as those of [`PacketSink::take`].
+    /// [`SinkError`] when the sink cannot write, as in [`PacketSink::take`].
     fn flush(&mut self) -> Result<(), SinkError> {
         Ok(())
     }
 
-    /// Writes out whatever is held back; called once at the end, but not where one of the other two has failed or panicked.
+    /// Writes out the remaining packets. The engine calls it once at the end, unless another method
+    /// has failed or panicked.
     ///
     /// # Errors
     ///
-    /// When it cannot be written.
+    /// [`SinkError`] when the sink cannot write.
     fn finish(&mut self) -> Result<(), SinkError>;
 }
 
-/// What a sink was given.
+/// Counts of the packets passed to a sink.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SinkCounters {
-    /// Packets that the sink has taken.
+    /// Packets that the sink took.
     pub taken: u64,
-    /// Accepted packets that it has not: it had failed, or the egress stage was gone.
+    /// Accepted packets that the sink did not take, because it had failed or the egress stage was
+    /// gone.
     pub refused: u64,
 }
 
-/// What the input stage tells.
-enum Given {
-    /// From `first` on so many numbers were given out; those in `mask` are on their way. They lie in `block`, if it is
-    /// another one than before.
+/// A message from the input stage.
+enum Notice {
+    /// `count` numbers from `first` on are assigned, and the packets in `mask` are in flight.
+    /// `block` holds them if it differs from the previous block.
     Batch { first: u64, count: u32, mask: u64, block: Option<SharedBlock> },
     /// A packet was dropped on its way.
     Dropped(u64),
 }
 
-/// What a worker tells.
-struct Done {
+/// A message from a worker.
+struct Decided {
     packet: PacketRef,
     accepted: bool,
 }
 
-/// Which numbers may be given out.
+/// Limits the packet numbers that the input stage may assign.
 pub(crate) struct Window {
     next: Arc<CachePadded<AtomicU64>>,
     starved: Arc<CachePadded<AtomicU64>>,
-    /// What was told last.
+    /// The number of the last notice.
     starved_at: u64,
 }
 
 impl Window {
-    /// Says whether so many numbers from `number` on may be given out.
-    pub(crate) fn has_room(&self, number: u64, count: usize) -> bool {
+    /// Returns whether the input stage may assign `count` numbers from `number` on.
+    pub(crate) fn admits(&self, number: u64, count: usize) -> bool {
         number + count as u64 <= self.next.load(Ordering::Acquire) + WINDOW
     }
 
-    /// Tells that the source has nothing more for now than the numbers below this one.
+    /// Reports that the source has nothing for now beyond the numbers below `number`.
     pub(crate) fn starve(&mut self, number: u64) {
         if self.starved_at != number {
             self.starved_at = number;
-            // Relaxed: it is a number, and nothing is published with it.
+            // Relaxed: the number publishes no other data.
             self.starved.store(number, Ordering::Relaxed);
         }
     }
 }
 
-/// The input stage's end.
-pub(crate) struct EgressNotices(Producer<Given>);
+/// The sending end of the input stage's notices.
+pub(crate) struct EgressNotices(Producer<Notice>);
 
 impl EgressNotices {
-    /// Tells which packets of a batch are on their way.
+    /// Reports which packets of a batch are in flight.
     pub(crate) fn batch(&mut self, first: u64, count: usize, mask: u64, block: Option<SharedBlock>) {
-        self.tell(Given::Batch { first, count: count as u32, mask, block });
+        self.send(Notice::Batch { first, count: count as u32, mask, block });
     }
 
-    /// Tells that a packet was dropped.
+    /// Reports that a packet was dropped.
     pub(crate) fn dropped(&mut self, number: u64) {
-        self.tell(Given::Dropped(number));
+        self.send(Notice::Dropped(number));
     }
 
-    fn tell(&mut self, given: Given) {
-        // It fills only when the egress stage is gone; then it is not needed.
-        let _ = self.0.push(given);
+    fn send(&mut self, notice: Notice) {
+        // The ring fills only when the egress stage is gone, and then the notice is not needed.
+        let _ = self.0.push(notice);
     }
 }
 
-/// A worker's end.
+/// The sending end of a worker's outcomes.
 pub(crate) struct OutcomeSender {
-    ring: Producer<Done>,
-    /// Accepted packets that no egress stage was there to take.
+    ring: Producer<Decided>,
+    /// Accepted packets that no egress stage took.
     pub(crate) refused: u64,
 }
 
 impl OutcomeSender {
-    /// Tells what became of a packet.
+    /// Reports the outcome of a packet.
     #[inline]
-    pub(crate) fn tell(&mut self, packet: PacketRef, outcome: Option<Verdict>) {
+    pub(crate) fn send(&mut self, packet: PacketRef, outcome: Option<Verdict>) {
         let accepted = outcome == Some(Verdict::Accept);
-        if self.ring.is_abandoned() || self.ring.push(Done { packet, accepted }).is_err() {
+        if self.ring.is_abandoned() || self.ring.push(Decided { packet, accepted }).is_err() {
             self.refused += u64::from(accepted);
         }
     }
 }
 
-/// What is known of a number in the window.
+/// The state of a number in the window.
 #[derive(Clone, Copy)]
 enum Slot {
-    /// Not given out yet.
+    /// Not assigned yet.
     Unknown,
-    /// On its way.
+    /// In flight.
     Expected,
-    /// It will not leave, or has left.
+    /// The packet has left, or will not leave.
     Gone,
-    /// It may leave.
+    /// The packet may leave.
     Ready(PacketRef),
 }
 
-/// The stage that gives packets to a sink.
+/// The stage that passes packets to a sink.
 pub(crate) struct Egress<'a> {
     sink: &'a mut (dyn PacketSink + Send),
-    given: Consumer<Given>,
-    workers: Vec<Consumer<Done>>,
+    notices: Consumer<Notice>,
+    workers: Vec<Consumer<Decided>>,
     exact: bool,
     slots: Box<[Slot]>,
     next: u64,
-    /// The number after the last batch that was told of. Workers may have told of later ones, whose blocks are not
-    /// known yet: the window stays behind it.
-    told: u64,
+    /// The number after the last announced batch. Workers may report packets of later batches,
+    /// whose blocks are not known yet, so the window does not pass this number.
+    announced: u64,
     published: Arc<CachePadded<AtomicU64>>,
-    /// The number that the source had nothing from on, when it had nothing last.
+    /// The number at which the source last had nothing more.
     starved: Arc<CachePadded<AtomicU64>>,
-    /// The last of these numbers that everything before had left at.
+    /// The last such number at which all earlier packets had left.
     dry_at: u64,
-    /// The sink has taken packets since it was flushed.
+    /// The sink has taken packets since its last flush.
     is_held: bool,
-    /// First number and block, oldest first.
+    /// The first number of each block and the block, oldest first.
     blocks: VecDeque<(u64, SharedBlock)>,
     halt: Arc<Halt>,
     pub(crate) counters: SinkCounters,
     pub(crate) failed: Option<SinkError>,
 }
 
-/// What the others have of an egress stage: two ends for the input stage, and one for each worker.
+/// The other ends of an egress stage: two for the input stage, and one for each worker.
 pub(crate) struct Ends {
     pub(crate) window: Window,
-    pub(crate) given_out: EgressNotices,
+    pub(crate) notices: EgressNotices,
     pub(crate) workers: Vec<OutcomeSender>,
 }
 
-/// Returns an egress stage and what the others have of it.
+/// Returns an egress stage and its other ends.
 pub(crate) fn connect<'a>(
     sink: &'a mut (dyn PacketSink + Send),
     workers: usize,
     exact: bool,
     halt: &Arc<Halt>,
 ) -> (Egress<'a>, Ends) {
-    // A number is told of twice at most: in its batch, and when it is dropped.
-    let (tell, given) = RingBuffer::new(2 * WINDOW as usize);
+    // The input stage reports a number at most twice: in its batch, and when the packet is dropped.
+    let (producer, notices) = RingBuffer::new(2 * WINDOW as usize);
     let (next, starved): (Arc<CachePadded<AtomicU64>>, Arc<CachePadded<AtomicU64>>) = Default::default();
     let (ends, rings) = (0..workers)
         .map(|_| {
@@ -250,12 +258,12 @@ pub(crate) fn connect<'a>(
         .unzip();
     let egress = Egress {
         sink,
-        given,
+        notices,
         workers: rings,
         exact,
         slots: vec![Slot::Unknown; WINDOW as usize].into_boxed_slice(),
         next: 0,
-        told: 0,
+        announced: 0,
         published: Arc::clone(&next),
         starved: Arc::clone(&starved),
         dry_at: 0,
@@ -266,32 +274,34 @@ pub(crate) fn connect<'a>(
         failed: None,
     };
     let window = Window { next, starved, starved_at: 0 };
-    (egress, Ends { window, given_out: EgressNotices(tell), workers: ends })
+    (egress, Ends { window, notices: EgressNotices(producer), workers: ends })
 }
 
 impl Egress<'_> {
     pub(crate) fn poll(&mut self) -> Polled {
-        // Looked at first: what was told before its teller went is then seen below.
-        let told_all = self.given.is_abandoned() && self.workers.iter().all(Consumer::is_abandoned);
+        // Read this first: messages sent before the senders went are then seen below.
+        let are_senders_gone =
+            self.notices.is_abandoned() && self.workers.iter().all(Consumer::is_abandoned);
         let mut worked = false;
         for _ in 0..CHUNK {
-            let Ok(given) = self.given.pop() else { break };
+            let Ok(notice) = self.notices.pop() else { break };
             worked = true;
-            match given {
-                Given::Batch { first, count, mask, block } => {
+            match notice {
+                Notice::Batch { first, count, mask, block } => {
                     if let Some(block) = block {
                         self.blocks.push_back((first, block));
                     }
-                    self.told = first + u64::from(count);
+                    self.announced = first + u64::from(count);
                     for number in first..first + u64::from(count) {
                         let slot = index(number);
-                        // A worker may have been quicker than this message.
+                        // A worker may have been faster than this notice.
                         match self.slots[slot] {
                             Slot::Unknown if mask >> (number - first) & 1 == 1 => {
                                 self.slots[slot] = Slot::Expected;
                             }
                             Slot::Unknown => self.slots[slot] = Slot::Gone,
-                            // It leaves before its worker tells of later packets of its flow.
+                            // The packet leaves before its worker reports later packets of its
+                            // flow.
                             Slot::Ready(packet) if !self.exact => {
                                 self.slots[slot] = Slot::Gone;
                                 self.release(packet);
@@ -300,18 +310,19 @@ impl Egress<'_> {
                         }
                     }
                 }
-                Given::Dropped(number) => self.slots[index(number)] = Slot::Gone,
+                Notice::Dropped(number) => self.slots[index(number)] = Slot::Gone,
             }
         }
         for worker in 0..self.workers.len() {
             for _ in 0..CHUNK {
-                let Ok(Done { packet, accepted }) = self.workers[worker].pop() else { break };
+                let Ok(Decided { packet, accepted }) = self.workers[worker].pop() else { break };
                 worked = true;
                 let slot = index(packet.number());
                 self.slots[slot] = match accepted {
                     false => Slot::Gone,
                     true if self.exact => Slot::Ready(packet),
-                    // Its block is known only once its batch is: until then it waits like the others.
+                    // The block is known only once the batch is announced: until then the packet
+                    // waits.
                     true if matches!(self.slots[slot], Slot::Unknown) => Slot::Ready(packet),
                     true => {
                         self.release(packet);
@@ -320,8 +331,8 @@ impl Egress<'_> {
                 };
             }
         }
-        self.advance(told_all && !worked);
-        if told_all && !worked {
+        self.advance(are_senders_gone && !worked);
+        if are_senders_gone && !worked {
             if self.failed.is_none()
                 && let Err(error) = self.sink.finish()
             {
@@ -329,7 +340,7 @@ impl Egress<'_> {
             }
             return Polled::Done;
         }
-        // Once: where the order is not exact, packets that come later may leave before the window moves on.
+        // Flush once: without exact order, later packets may leave before the window moves on.
         let starved = self.starved.load(Ordering::Relaxed);
         if self.next == starved && self.dry_at != starved {
             self.dry_at = starved;
@@ -340,10 +351,11 @@ impl Egress<'_> {
         if worked { Polled::Worked } else { Polled::Idle }
     }
 
-    /// Moves the window over everything that has left; at the end also over what was lost on its way.
+    /// Moves the window over all packets that have left; at the end also over packets that were
+    /// lost on their way.
     fn advance(&mut self, to_the_end: bool) {
         let mut lost = 0;
-        while lost < WINDOW && (to_the_end || self.next < self.told) {
+        while lost < WINDOW && (to_the_end || self.next < self.announced) {
             let slot = index(self.next);
             match self.slots[slot] {
                 Slot::Ready(packet) => {
@@ -366,12 +378,12 @@ impl Egress<'_> {
         while self.blocks.get(1).is_some_and(|&(first, _)| first <= self.next) {
             self.blocks.pop_front();
         }
-        // Release pairs with the Acquire in `has_room`.
+        // Release pairs with the Acquire in `admits`.
         self.published.store(self.next, Ordering::Release);
     }
 
     fn release(&mut self, packet: PacketRef) {
-        // Descriptors keep the lower bits of numbers.
+        // References keep only the lower bits of numbers.
         let number = self.next + (packet.number().wrapping_sub(self.next) & PacketRef::NUMBERS);
         let after = self.blocks.partition_point(|&(first, _)| first <= number);
         let block = after.checked_sub(1).and_then(|at| self.blocks.get(at));
@@ -398,7 +410,7 @@ impl Egress<'_> {
         }
     }
 
-    /// Asks the sink to write out what it holds back for now.
+    /// Asks the sink to write out what it buffers.
     fn flush(&mut self) {
         self.is_held = false;
         if self.failed.is_none()
@@ -454,20 +466,19 @@ mod tests {
     }
 
     #[test]
-    fn what_waited_for_its_block_leaves_before_what_its_worker_tells_later() {
+    fn a_packet_that_waited_for_its_block_leaves_before_later_packets_of_its_worker() {
         let (mut sink, halt) = (Bytes::default(), Arc::new(Halt::default()));
-        let (mut egress, Ends { given_out: mut given, workers: mut done, .. }) =
-            connect(&mut sink, 2, false, &halt);
-        given.batch(0, 1, 1, Some(block(b"old")));
+        let (mut egress, Ends { mut notices, workers: mut done, .. }) = connect(&mut sink, 2, false, &halt);
+        notices.batch(0, 1, 1, Some(block(b"old")));
         egress.poll();
-        // Packet 0 is with the other worker all the while.
-        done[0].tell(packet(1), Some(Verdict::Accept));
+        // The other worker holds packet 0 all the time.
+        done[0].send(packet(1), Some(Verdict::Accept));
         egress.poll();
-        given.batch(1, 1, 1, Some(block(b"1st")));
-        given.batch(2, 1, 1, Some(block(b"2nd")));
-        done[0].tell(packet(2), Some(Verdict::Accept));
+        notices.batch(1, 1, 1, Some(block(b"1st")));
+        notices.batch(2, 1, 1, Some(block(b"2nd")));
+        done[0].send(packet(2), Some(Verdict::Accept));
         egress.poll();
-        done[1].tell(packet(0), Some(Verdict::Accept));
+        done[1].send(packet(0), Some(Verdict::Accept));
         egress.poll();
         drop(egress);
         assert_eq!(sink.0, [b"1st", b"2nd", b"old"]);
@@ -477,26 +488,26 @@ mod tests {
     fn a_sink_is_flushed_once_though_later_packets_leave_before_the_window_moves_on() {
         for accepts_first in [true, false] {
             let (mut sink, halt) = (Bytes::default(), Arc::new(Halt::default()));
-            let (mut egress, Ends { mut window, given_out: mut given, workers: mut done }) =
+            let (mut egress, Ends { mut window, mut notices, workers: mut done }) =
                 connect(&mut sink, 2, false, &halt);
-            let mut tell =
-                |worker: usize, number, verdict| done[worker].tell(packet(number), Some(verdict));
-            given.batch(0, 1, 1, Some(block(b"one")));
-            // Before the input was dry for the first time, nothing is flushed.
-            given.batch(1, 1, 1, None);
-            tell(1, 1, Verdict::Accept);
+            let mut send =
+                |worker: usize, number, verdict| done[worker].send(packet(number), Some(verdict));
+            notices.batch(0, 1, 1, Some(block(b"one")));
+            // Nothing is flushed before the input runs dry for the first time.
+            notices.batch(1, 1, 1, None);
+            send(1, 1, Verdict::Accept);
             egress.poll();
-            tell(0, 0, if accepts_first { Verdict::Accept } else { Verdict::Deny });
+            send(0, 0, if accepts_first { Verdict::Accept } else { Verdict::Deny });
             egress.poll();
             window.starve(2);
             egress.poll();
-            // The next one is with a worker that is slow.
-            given.batch(2, 3, 0b111, Some(block(b"two")));
+            // A slow worker holds the next packet.
+            notices.batch(2, 3, 0b111, Some(block(b"two")));
             for number in [3, 4] {
-                tell(1, number, Verdict::Accept);
+                send(1, number, Verdict::Accept);
                 egress.poll();
             }
-            tell(0, 2, Verdict::Accept);
+            send(0, 2, Verdict::Accept);
             egress.poll();
             window.starve(5);
             egress.poll();
@@ -510,42 +521,42 @@ mod tests {
     #[test]
     fn a_sink_that_rests_for_a_whole_window_misses_no_message() {
         let (mut sink, halt) = (Bytes::default(), Arc::new(Halt::default()));
-        let (mut egress, Ends { window, given_out: mut given, workers: _workers }) =
+        let (mut egress, Ends { window, mut notices, workers: _workers }) =
             connect(&mut sink, 1, true, &halt);
-        // As many messages as there can be: a batch for each packet, and each of them dropped.
+        // The most messages there can be: one batch for each packet, and each packet dropped.
         for number in 0..WINDOW {
-            assert!(window.has_room(number, 1));
-            given.batch(number, 1, 1, None);
-            given.dropped(number);
+            assert!(window.admits(number, 1));
+            notices.batch(number, 1, 1, None);
+            notices.dropped(number);
         }
-        assert!(!window.has_room(WINDOW, 1));
+        assert!(!window.admits(WINDOW, 1));
         while egress.poll() == Polled::Worked {}
-        assert!(window.has_room(WINDOW, WINDOW as usize) && !window.has_room(2 * WINDOW, 1));
+        assert!(window.admits(WINDOW, WINDOW as usize) && !window.admits(2 * WINDOW, 1));
     }
 
-    /// A thread may rest between its look at what was given out and its look at what was done.
+    /// A thread may pause between reading the notices and reading the outcomes.
     #[test]
     fn a_worker_that_is_quicker_than_the_news_of_its_batch_waits_for_the_block() {
         for exact in [true, false] {
             let (mut sink, halt) = (Bytes::default(), Arc::new(Halt::default()));
-            let (mut egress, Ends { window, given_out: mut given, workers: mut done }) =
+            let (mut egress, Ends { window, mut notices, workers: mut done }) =
                 connect(&mut sink, 1, exact, &halt);
-            given.batch(0, 1, 1, Some(block(b"old")));
-            done[0].tell(packet(0), Some(Verdict::Accept));
+            notices.batch(0, 1, 1, Some(block(b"old")));
+            done[0].send(packet(0), Some(Verdict::Accept));
             assert_eq!(egress.poll(), Polled::Worked);
-            done[0].tell(packet(1), Some(Verdict::Accept));
+            done[0].send(packet(1), Some(Verdict::Accept));
             assert_eq!(egress.poll(), Polled::Worked);
             assert_eq!(egress.counters.taken, 1, "the second block is not known yet");
-            given.batch(1, 1, 1, Some(block(b"new")));
+            notices.batch(1, 1, 1, Some(block(b"new")));
             assert_eq!(egress.poll(), Polled::Worked);
             assert_eq!(egress.counters, SinkCounters { taken: 2, refused: 0 });
-            // A window later the same slot is one that nothing is expected in: what has left must not stay marked in it.
+            // One window later, the slot of a number that has left must not be marked.
             for number in 2..2 + WINDOW {
-                assert!(window.has_room(number, 1), "{number}");
-                given.batch(number, 1, 0, None);
+                assert!(window.admits(number, 1), "{number}");
+                notices.batch(number, 1, 0, None);
                 egress.poll();
             }
-            drop((given, done));
+            drop((notices, done));
             assert_eq!(egress.poll(), Polled::Done);
             drop(egress);
             assert_eq!(sink.0, [b"old", b"new"]);

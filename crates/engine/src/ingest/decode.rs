@@ -1,10 +1,10 @@
-//! What the input stage does with packets: it numbers and counts them, gives each a key and a hash, and counts those that have none.
+//! Numbers and counts packets, gives each a key and a hash, and counts packets without a key.
 //!
-//! | part | is | because |
+//! | type | used by | because |
 //! | --- | --- | --- |
-//! | [`Arrivals`] | one thread's at a time | packets are numbered and times clamped in the order of the source |
-//! | [`Decoder`] | everybody's | a packet's key and hash depend on nothing else |
-//! | [`Losses`] | one thread's at a time | as [`Arrivals`]; there may be two of them, whose counts are added up |
+//! | [`Arrivals`] | one thread | packets are numbered and times clamped in the order of the source |
+//! | [`Decoder`] | shared by all threads | a packet's key and hash depend on no other packet |
+//! | [`Losses`] | one thread | as [`Arrivals`]; a run may have two, whose counts are added up |
 
 use flowloom_flow_key::{FlowHash, FlowHasher, FlowKey};
 use flowloom_packet::reason::DropCounts;
@@ -14,24 +14,24 @@ use crate::batch::packet::PacketPlace;
 use crate::config::PlacementDigest;
 use crate::report::counters::{InputCounters, LINKS_MAX};
 
-/// Numbers and counts packets, and keeps their times from going back.
+/// Numbers and counts packets, and clamps their times so that they never go back.
 #[derive(Debug, Default)]
 pub(crate) struct Arrivals {
     counters: InputCounters,
     begun: bool,
-    /// Packets that the source has yielded: all but those it withheld.
+    /// Packets that the source has yielded: all but those that it withheld.
     yielded: u64,
 }
 
 impl Arrivals {
-    /// Counts packets that are taken in next, and clamps their times; returns the number of the first.
+    /// Counts the next packets and clamps their times. Returns the number of the first.
     #[inline]
     pub(crate) fn count(&mut self, packets: &mut [RawPacket]) -> u64 {
         let number = self.yielded;
         self.yielded += packets.len() as u64;
         let counters = &mut self.counters;
         if let (false, Some(first)) = (self.begun, packets.first()) {
-            // Times never go back: the first one is the least.
+            // Times never go back, so the first time is the earliest.
             counters.first_ns = first.time_ns;
             self.begun = true;
         }
@@ -54,22 +54,23 @@ impl Arrivals {
         number
     }
 
-    /// Begins with the latest time of packets that came before.
+    /// Starts with the latest time of the packets before.
     pub(crate) fn begin_at(&mut self, last_ns: u64) {
         self.counters.last_ns = last_ns;
     }
 
-    /// Returns the time of the first packet as the source yielded it; `None` before there was one.
+    /// Returns the time of the first packet as the source yielded it, or `None` before the first
+    /// packet.
     pub(crate) fn first_ns(&self) -> Option<u64> {
         self.begun.then_some(self.counters.first_ns)
     }
 
-    /// Counts packets that the source took in and does not yield.
+    /// Counts packets that the source took in and will not yield.
     pub(crate) fn withhold(&mut self, packets: u64) {
         self.counters.packets += packets;
     }
 
-    /// Returns the number that the next packet gets.
+    /// Returns the number of the next packet.
     pub(crate) fn yielded(&self) -> u64 {
         self.yielded
     }
@@ -78,7 +79,7 @@ impl Arrivals {
         self.counters.packets
     }
 
-    /// Returns the counts together with what was lost; a run without packets has a first time of 0.
+    /// Returns the counts together with the losses. The first time of a run without packets is 0.
     pub(crate) fn finish(self, losses: Losses) -> InputCounters {
         let decoded = self.counters.packets - losses.refused;
         let Losses { dropped, unsupported_links, .. } = losses;
@@ -90,7 +91,7 @@ impl Arrivals {
 #[derive(Debug, Default)]
 pub(crate) struct Losses {
     dropped: DropCounts,
-    /// Packets without a key, those included that the source withheld.
+    /// Packets without a key, including those that the source withheld.
     refused: u64,
     unsupported_links: Vec<(LinkType, u64)>,
 }
@@ -111,7 +112,7 @@ impl Losses {
         }
     }
 
-    /// Counts packets that the source took in and does not yield; returns how many.
+    /// Counts packets that the source took in and will not yield. Returns their number.
     pub(crate) fn withhold(&mut self, withheld: &DropCounts) -> u64 {
         let packets = withheld.total();
         self.refused += packets;
@@ -119,7 +120,7 @@ impl Losses {
         packets
     }
 
-    /// Counts packets that a worker should have had and will not get.
+    /// Counts packets that were lost on their way to a worker.
     pub(crate) fn lose(&mut self, reason: DropReason, packets: u64) {
         self.dropped.add(reason, packets);
     }
@@ -128,7 +129,7 @@ impl Losses {
         &self.dropped
     }
 
-    /// Adds other counts; only one of the two has link types.
+    /// Adds other counts. Only one of the two has link types.
     pub(crate) fn merge(&mut self, other: Self) {
         self.dropped.merge(&other.dropped);
         self.refused += other.refused;
@@ -149,10 +150,11 @@ impl Decoder {
         Self { options, hasher, digest }
     }
 
-    /// Hands on a packet with its headers, hash and place, unless it has no key, for which it says why.
+    /// Passes the headers, hash and place of a packet to `to`. Returns the reason if the packet has
+    /// no key.
     ///
-    /// The headers are read where they were made: a copy would wait for their single bytes to reach memory, behind whatever else
-    /// is being written.
+    /// `to` reads the headers where the decoder wrote them: a copy would wait until the single-byte
+    /// stores have reached memory, behind all other pending stores.
     #[inline(always)]
     pub(crate) fn admit(
         &self,
@@ -170,7 +172,7 @@ impl Decoder {
         Ok(())
     }
 
-    /// Returns what policies know a flow by.
+    /// Returns the value by which policies identify a flow.
     #[inline(always)]
     pub(crate) fn digest(&self, key: &FlowKey, hash: FlowHash) -> u32 {
         self.digest.of(key, hash.worker)

@@ -1,27 +1,39 @@
-//! How fast packets are taken from the source: as fast as can be, in proportion to their times, or at a rate.
+//! The speed at which a run takes packets from the source: at most speed, in proportion to their
+//! times, or at a fixed rate.
 
 use std::time::{Duration, Instant};
 
 use crate::runtime::clock;
 
-/// A pace. Its number is above zero, or the run does not start.
+/// The speed at which a run takes packets. A number must be above zero.
+///
+/// # Examples
+///
+/// ```
+/// use flowloom_engine::{EngineConfig, Layout, Pace};
+///
+/// let config = |pace| EngineConfig { pace, ..EngineConfig::new(Layout::Inline) };
+/// assert!(config(Pace::Times(2.0)).check().is_ok());
+/// assert!(config(Pace::PerSecond(0.0)).check().is_err());
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Pace {
-    /// As fast as the engine goes.
+    /// As fast as the engine can process them.
     Max,
-    /// This many times as fast as the capture was recorded.
+    /// This many times as fast as the packets' own times.
     Times(f64),
-    /// This many packets a second.
+    /// This many packets per second.
     PerSecond(f64),
 }
 
-/// The longest sleep at a time, so that a stop is noticed.
+/// The longest single sleep. It bounds the delay of a stop.
 const NAP: Duration = Duration::from_millis(20);
-/// Waits shorter than this are passed over: a sleep would take longer.
+/// Shorter waits are skipped, because a sleep would take longer.
 const GRAIN: Duration = Duration::from_micros(50);
 
-/// Says how long to wait before each packet. Delays do not add up: every packet has an intended time.
+/// Computes the wait before each packet. Delays do not add up, because every packet has an intended
+/// time.
 #[derive(Debug)]
 pub(crate) struct Pacer {
     pace: Pace,
@@ -31,7 +43,7 @@ pub(crate) struct Pacer {
 }
 
 impl Pacer {
-    /// Returns a pacer, or `None` where there is nothing to wait for.
+    /// Returns a pacer, or `None` for a pace without waits.
     pub(crate) fn new(pace: Pace) -> Option<Self> {
         match pace {
             Pace::Max => None,
@@ -39,7 +51,8 @@ impl Pacer {
         }
     }
 
-    /// Returns how long to wait before a packet of this time, at most [`NAP`]; ask again after that wait.
+    /// Returns the wait before a packet of this time, at most [`NAP`]. Call it again after that
+    /// wait.
     pub(crate) fn wait(&mut self, time_ns: u64) -> Option<Duration> {
         let first_ns = *self.first_ns.get_or_insert(time_ns);
         let seconds = match self.pace {

@@ -1,4 +1,4 @@
-//! The front of the input stage: takes batches from the source, until there is a reason to stop.
+//! Takes batches from the source until the run has a reason to stop.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -14,40 +14,40 @@ use crate::ingest::pace::Pacer;
 use crate::runtime::poll::Polled;
 use crate::runtime::shutdown::Halt;
 
-/// What came of asking for packets.
+/// The answer to a request for packets.
 pub(crate) enum Next {
-    /// These packets of the batch are taken in; the first has this number.
+    /// These packets of the batch are taken.
     Packets {
-        /// The number of the first.
+        /// The number of the first packet.
         first: u64,
-        /// Where they are in the batch.
+        /// The packets' range in the batch.
         range: Range<usize>,
     },
-    /// None now.
-    Not(Polled),
-    /// None any more.
+    /// No packets now.
+    Pending(Polled),
+    /// No packets any more.
     Over,
 }
 
-/// Whatever has to happen in the order of the source, and nothing else.
+/// Does the work that must happen in the order of the source.
 pub(crate) struct Reader<'a> {
     source: &'a mut (dyn PacketSource + Send),
     publisher: ReaderPublisher<'a>,
     halt: Arc<Halt>,
     pub(crate) batch: PacketBatch,
-    /// Packets of the batch that were taken in.
+    /// Packets of the batch that were taken.
     taken: usize,
     pacer: Option<Pacer>,
     left: u64,
-    /// Where there is a sink: which numbers may be given out.
+    /// Limits the packet numbers, where the run has a sink.
     window: Option<Window>,
     pub(crate) is_over: bool,
     pub(crate) interrupted: bool,
     pub(crate) fault: Option<Fault>,
     pub(crate) arrivals: Arrivals,
-    /// What the source withholds.
+    /// Packets that the source withholds.
     pub(crate) losses: Losses,
-    /// Number, pass, and address of the latest block.
+    /// The number, the pass and the address of the latest block.
     latest: Option<((u64, u32), usize)>,
 }
 
@@ -77,7 +77,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Takes in a batch, or the next packet of one where a pace is kept.
+    /// Takes a batch, or a single packet of one where a pace is kept.
     #[inline]
     pub(crate) fn next(&mut self) -> Next {
         if self.is_over {
@@ -93,14 +93,14 @@ impl<'a> Reader<'a> {
         }
         let mut range = self.taken..self.batch.packets.len();
         if let Some(window) = &self.window
-            && !window.has_room(self.arrivals.yielded(), range.len())
+            && !window.admits(self.arrivals.yielded(), range.len())
         {
-            return Next::Not(Polled::Idle);
+            return Next::Pending(Polled::Idle);
         }
         if let Some(pacer) = &mut self.pacer {
-            // Packet by packet, each at its time.
+            // Take packets one by one, each at its time.
             if let Some(nap) = pacer.wait(self.batch.packets[range.start].time_ns) {
-                return Next::Not(Polled::Nap(nap));
+                return Next::Pending(Polled::Nap(nap));
             }
             range.end = range.start + 1;
             pacer.took();
@@ -109,7 +109,7 @@ impl<'a> Reader<'a> {
         Next::Packets { first: self.arrivals.count(&mut self.batch.packets[range.clone()]), range }
     }
 
-    /// Gets another batch from the source; says if there is none.
+    /// Gets another batch from the source. Returns the reason if there is none.
     #[inline]
     fn fetch(&mut self) -> Option<Next> {
         if self.left == 0 {
@@ -123,17 +123,22 @@ impl<'a> Reader<'a> {
             Ok(Fill::Packets) if !(1..=BATCH_PACKETS).contains(&self.batch.packets.len()) => {
                 let packets = self.batch.packets.len();
                 SourceError(
-                    format!("it yields a batch of {packets} packets, where 1 to {BATCH_PACKETS} can be")
-                        .into(),
+                    format!(
+                        "the source yielded a batch of {packets} packets: must be from 1 to {BATCH_PACKETS}"
+                    )
+                    .into(),
                 )
             }
             Ok(Fill::Packets) if self.batch.block.is_none() => {
-                SourceError("it yields packets that lie in no block".into())
+                SourceError("the source yielded packets without a block".into())
             }
             Ok(Fill::Packets) if self.is_misnumbered() => {
                 let number = self.batch.block_number;
                 SourceError(
-                    format!("it yields another block under the number of the one before, {number}").into(),
+                    format!(
+                        "the source yielded another block with the number of the block before, {number}"
+                    )
+                    .into(),
                 )
             }
             Ok(Fill::Packets) => {
@@ -146,7 +151,7 @@ impl<'a> Reader<'a> {
                 if let Some(window) = &mut self.window {
                     window.starve(self.arrivals.yielded());
                 }
-                return Some(Next::Not(Polled::Starved));
+                return Some(Next::Pending(Polled::Starved));
             }
             Ok(Fill::End) => return Some(self.end()),
             Err(error) => error,
@@ -155,8 +160,9 @@ impl<'a> Reader<'a> {
         Some(self.end())
     }
 
-    /// Says whether the batch lies in another block than the one before, and has its number: other stages, who know blocks by their
-    /// numbers, would look for its packets in the wrong one.
+    /// Returns whether the batch lies in another block than the batch before but has the same block
+    /// number. Other stages identify blocks by their numbers, and would look for its packets in the
+    /// wrong block.
     fn is_misnumbered(&mut self) -> bool {
         let PacketBatch { block, block_number, pass, .. } = &self.batch;
         let address = block.as_ref().map_or(0, |block| Arc::as_ptr(block).addr());
@@ -165,9 +171,9 @@ impl<'a> Reader<'a> {
     }
 
     fn end(&mut self) -> Next {
-        // A source may end because of the stop that it was told of.
+        // A source may end because it saw the stop request.
         self.interrupted |= self.publisher.control.is_stopped();
-        // A last time: what the source holds and will not yield any more counts as taken in.
+        // Count withheld packets a last time: the source will not yield them any more.
         self.arrivals.withhold(self.losses.withhold(&self.source.withheld()));
         self.is_over = true;
         Next::Over
@@ -179,7 +185,7 @@ impl<'a> Reader<'a> {
         self.publisher.publish(self.arrivals.packets(), self.losses.dropped());
     }
 
-    /// After a panic of anything called: takes in nothing more.
+    /// Ends the reader after a panic of any code that it called.
     pub(crate) fn fail(&mut self, fault: impl FnOnce(u64) -> Fault) {
         self.fault = Some(fault(self.arrivals.packets()));
         self.is_over = true;

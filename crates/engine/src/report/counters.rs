@@ -1,4 +1,4 @@
-//! What the stages count. Each stage counts for itself; the report adds up.
+//! The counters of the stages. Each stage counts its own work; the report adds the counts up.
 
 use flowloom_packet::DropReason;
 use flowloom_packet::reason::DropCounts;
@@ -6,43 +6,44 @@ use flowloom_packet::reason::DropCounts;
 use crate::app::{Outcome, Verdict};
 use crate::worker::flows::FlowCounts;
 
-/// The most link types that are counted by name; further ones are only in the total.
+/// The most link types that are counted by name. The total includes further ones.
 pub(crate) const LINKS_MAX: usize = 64;
 
-/// How a ring, or the pool, was full.
+/// How often a ring, or the pool, was full.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct FullCounts {
     /// Packets dropped because it was full.
     pub(crate) refused: u64,
-    /// Times it was waited for; where packets are dropped, batches of which some were.
+    /// Waits for capacity; in dropping mode, batches that lost packets.
     pub(crate) waits: u64,
 }
 
-/// Counted by the input stage.
+/// Counts of the input stage.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct InputCounters {
     /// Packets taken from the source.
     pub packets: u64,
-    /// Bytes they had on the wire, as their records state.
+    /// Bytes of these packets on the wire, as their records state.
     pub bytes_on_wire: u64,
-    /// Bytes of them that are in the capture.
+    /// Bytes of these packets in the capture.
     pub bytes_captured: u64,
     /// Packets with a flow key.
     pub decoded: u64,
-    /// Packets dropped before a worker had them.
+    /// Packets dropped before they reached a worker.
     pub dropped: DropCounts,
-    /// Packets whose time stamp lies before that of an earlier one; their time was clamped.
+    /// Packets whose time stamp is before that of an earlier packet. Their time was clamped.
     pub time_backwards: u64,
-    /// How far back the furthest of them lay, in nanoseconds: microseconds of disorder, or a clock that was wrong.
+    /// The largest step back in time, in nanoseconds. It distinguishes microseconds of disorder
+    /// from a wrong clock.
     pub time_backwards_ns_max: u64,
     /// Packets that state more captured bytes than bytes on the wire.
     pub captured_over_wire: u64,
-    /// Packets of link types that are not decoded, by type; a short list, as captures have few.
+    /// Packets of link types that are not decoded, by type. The list has at most 64 types.
     pub unsupported_links: Vec<(flowloom_packet::LinkType, u64)>,
-    /// Time of the first packet, nanoseconds since 1970.
+    /// Time of the first packet, in nanoseconds since 1970.
     pub first_ns: u64,
-    /// Latest time seen.
+    /// The latest time, in nanoseconds since 1970.
     pub last_ns: u64,
 }
 
@@ -74,13 +75,13 @@ impl InputCounters {
     }
 }
 
-/// Counted by each worker (or by the one thread of the inline layout).
+/// Counts of a worker, or of the one thread of the inline layout.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct WorkerCounters {
     /// Packets that an application has seen.
     pub processed: u64,
-    /// Packets it refused.
+    /// Packets that an application has refused, out of `processed`.
     pub denied: u64,
     /// Packets dropped by the worker.
     pub dropped: DropCounts,
@@ -93,7 +94,7 @@ pub struct WorkerCounters {
 }
 
 impl WorkerCounters {
-    /// Counts a packet by what became of it.
+    /// Counts a packet by its outcome.
     #[inline(always)]
     pub(crate) fn count(&mut self, outcome: Outcome) {
         match outcome {
@@ -105,12 +106,12 @@ impl WorkerCounters {
         }
     }
 
-    /// Returns how many packets have been dealt with.
+    /// Returns how many packets the worker has processed or dropped.
     pub(crate) fn done(&self) -> u64 {
         self.processed + self.dropped.total()
     }
 
-    /// Adds what a table counted of its flows.
+    /// Adds a table's counts of flows.
     pub(crate) fn add_flows(&mut self, flows: FlowCounts) {
         self.flows_begun += flows.begun;
         self.flows_expired += flows.expired;

@@ -7,16 +7,17 @@ use crate::app::FlowValue;
 
 /// Combines the digests of flow records into 128 bits.
 ///
-/// The digest is a sum over records: it depends neither on their order nor on how they are grouped, so the digests of
-/// parts [add up](Self::combine) to that of the whole without the records being kept. It tells runs apart that differ
-/// by accident; it is not a cryptographic hash.
+/// The digest is a sum over records, so it depends neither on their order nor on their grouping.
+/// The digests of parts [add up](Self::combine) to the digest of the whole, and no one has to keep
+/// the records. It distinguishes runs that differ by accident; it is not a cryptographic hash.
 ///
 /// # Examples
 ///
 /// ```
 /// use flowloom_engine::ResultDigest;
 /// use flowloom_flow_key::FlowKey;
-/// let records = [1, 2].map(|host| ResultDigest::of_flow(&FlowKey::from_v4(host, 1, 3, 4, 6).0, &[]));
+/// let key = |host| FlowKey::from_v4(host, 1, 3, 4, 6).0;
+/// let records = [1, 2].map(|host| ResultDigest::of_flow(&key(host), &[]));
 /// let mut forwards = ResultDigest::default();
 /// let mut backwards = ResultDigest::default();
 /// records.iter().for_each(|&record| forwards.add(record));
@@ -28,11 +29,11 @@ pub struct ResultDigest {
     sum: [u64; 2],
 }
 
-/// The first digits of pi and e: any constants will do, as long as they stay.
+/// The first digits of pi and e. Any constants serve, but they must not change.
 const START: [u64; 2] = [0x243F_6A88_85A3_08D3, 0xB7E1_5162_8AED_2A6A];
 
 impl ResultDigest {
-    /// Returns the digest of one flow record, to be [added](Self::add) to that of a run.
+    /// Returns the digest of one flow record. [Add](Self::add) it to the digest of a run.
     #[must_use]
     pub fn of_flow(key: &FlowKey, values: &[FlowValue]) -> [u64; 2] {
         let mut lanes = START;
@@ -53,7 +54,7 @@ impl ResultDigest {
                 }
             }
         }
-        // Once more, so that what is summed depends on the last value in all of its bits.
+        // Mix once more, so that the sum depends on all bits of the last value.
         mixed(lanes, values.len() as u64)
     }
 

@@ -1,4 +1,5 @@
-//! What a run says about itself. Every packet taken from the source is processed or dropped for a counted reason.
+//! The report of a run. Every packet taken from the source is processed, or dropped for a counted
+//! reason.
 
 pub mod counters;
 pub mod digest;
@@ -17,58 +18,62 @@ use crate::error::Fault;
 use crate::report::counters::{InputCounters, WorkerCounters};
 use crate::report::results::FlowResults;
 
-/// One worker's part of a report.
+/// The report of one worker.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct WorkerReport {
-    /// The CPU it was pinned to.
+    /// The CPU that the worker was pinned to.
     pub cpu: Option<u32>,
-    /// Packets that were put into its ring, or that it fetched: those it processed and those it dropped.
+    /// Packets that were put into its ring, or that it fetched.
     pub sent: u64,
-    /// Packets of other workers that it processed, when their number in their shard came; see [`Order::External`](crate::Order::External).
+    /// Packets of other workers that it processed, because it reached their sequence numbers. See
+    /// [`Order::External`](crate::Order::External).
     pub taken_over: u64,
-    /// Packets of its own that other workers processed, likewise.
+    /// Packets of its own that other workers processed for the same reason.
     pub handed_over: u64,
-    /// Its counts.
+    /// The worker's counts.
     pub counters: WorkerCounters,
-    /// Its table's figures at the end; `None` of a worker that died, and where flows are shared.
+    /// The statistics of its table at the end. `None` if the worker panicked, and where flows are
+    /// shared.
     pub table: Option<TableStats>,
-    /// Its table's memory; `None` likewise.
+    /// The memory of its table. `None` in the same cases.
     pub memory: Option<MemoryReport>,
-    /// Packets that the input stage dropped because the worker's ring was full; they are in the input's counts as
-    /// [`RingFull`](DropReason::RingFull), not among those that were `sent`. 0 where there are no rings.
-    pub ring_full: u64,
-    /// How often the input stage waited at its full ring; where it drops instead, the batches of which it dropped some. 0 where there are
+    /// Packets that the input stage dropped because the worker's ring was full. The input's counts
+    /// include them as [`RingFull`](DropReason::RingFull), and `sent` does not. 0 where there are
     /// no rings.
+    pub ring_full: u64,
+    /// How often the input stage waited for its full ring; in dropping mode, the batches that lost
+    /// packets. 0 where there are no rings.
     pub full_waits: u64,
-    /// Processor time of its thread, waiting included, until its last packet was done; `None` where the system has no such clock that
-    /// we read (Windows), and of a worker that had no thread of its own.
+    /// Processor time of its thread until its last packet was completed, waiting included. `None`
+    /// where the system has no such clock (Windows), and for a worker without a thread of its own.
     pub busy: Option<Duration>,
 }
 
-/// The flows that all workers reach.
+/// The flows that all workers share.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct SharedReport {
-    /// Shards they are spread over.
+    /// Number of shards.
     pub shards: usize,
-    /// The tables' figures at the end, added up.
+    /// The sum of the tables' statistics at the end.
     pub table: TableStats,
-    /// Their memory.
+    /// The sum of the tables' memory.
     pub memory: MemoryReport,
-    /// What happened to flows; the counts of packets are the workers'.
+    /// Counts of flows. The workers have the counts of packets.
     pub counters: WorkerCounters,
 }
 
-/// How the parts of a sharded run were put together.
+/// How the parts of a sharded run were composed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ShardedReport {
-    /// Parts of the input that count.
+    /// Parts of the input that the result includes.
     pub parts: usize,
-    /// Parts that were read again, because they did not begin where the part before ended, or too early in time.
+    /// Parts that were read again, because they did not begin where the part before ended, or began
+    /// earlier in time than it ended.
     pub parts_reread: usize,
-    /// Flows that go on from one part to another.
+    /// Flows that continue from one part to the next.
     pub flows_joined: u64,
     /// Flows that were processed again in a later part, because their summaries do not compose.
     pub flows_reprocessed: u64,
@@ -79,49 +84,50 @@ pub struct ShardedReport {
 #[must_use = "what went wrong after the start is in its `fault`"]
 #[non_exhaustive]
 pub struct RunReport<F> {
-    /// What the input stage counted.
+    /// The counts of the input stage.
     pub input: InputCounters,
-    /// Each worker's part; one in the inline layout.
+    /// The report of each worker. The inline layout has one.
     pub workers: Vec<WorkerReport>,
-    /// Packets dropped as [`RingFull`](DropReason::RingFull) that no worker's ring was full for: those that found no room in the pool that
-    /// workers fetch from, and those that a policy itself decided to drop.
+    /// Packets dropped as [`RingFull`](DropReason::RingFull) that belong to no worker's ring: those
+    /// that found the pool full, and those that a policy decided to drop.
     pub unplaced: u64,
-    /// How often the input stage waited for room in the pool; where it drops instead, as at [rings](WorkerReport::full_waits). 0 where
-    /// there is no pool.
+    /// How often the input stage waited for the full pool; in dropping mode, the batches that lost
+    /// packets. 0 where there is no pool.
     pub pool_full_waits: u64,
-    /// The flows that all workers reach, where flows are shared.
+    /// The flows that all workers share, where flows are shared.
     pub shared: Option<SharedReport>,
-    /// How parts were put together, in the sharded layout.
+    /// How parts were composed, in the sharded layout.
     pub sharded: Option<ShardedReport>,
-    /// What the sink was given, if there is one: `processed - denied = taken + refused`, but for packets that were on
-    /// their way when a worker or the sink panicked.
+    /// Counts of the packets passed to the sink, if the run has one. `processed - denied = taken +
+    /// refused`, except for packets in flight when a worker or the sink panicked.
     pub sink: Option<SinkCounters>,
-    /// The CPU the input stage was pinned to.
+    /// The CPU that the input stage was pinned to.
     pub input_cpu: Option<u32>,
-    /// Processor time of the input stage's thread (in the inline layout: the only one's), waiting included; `None` as there.
+    /// Processor time of the input stage's thread (in the inline layout, of the only thread),
+    /// waiting included. `None` where the system has no such clock.
     pub input_busy: Option<Duration>,
-    /// From the first batch asked for until the last packet was done.
+    /// Time from the first request for a batch until the last packet was completed.
     pub elapsed: Duration,
     /// The records of flows, unless they went to a [sink](crate::RecordSink).
     pub flows: FlowResults<F>,
-    /// Flows that lived at the end of the run and whose idle timeout was over: they are counted as expired, and their
-    /// records say so.
+    /// Flows that were live at the end of the run and whose idle timeout was over. They count as
+    /// expired, and so do their records.
     pub timed_out_at_end: u64,
-    /// What became of the records that went to a sink.
+    /// Counts of the records that went to a sink.
     pub records: Option<RecordsReport>,
-    /// The run was asked to stop before its input had ended.
+    /// Whether the run was asked to stop before its input ended.
     pub interrupted: bool,
-    /// What ended the run early, if anything did.
+    /// What ended the run early, if it ended early.
     pub fault: Option<Fault>,
 }
 
 impl<F: FlowState> RunReport<F> {
-    /// Returns how many packets an application has seen.
+    /// Returns how many packets the applications have seen.
     pub fn processed(&self) -> u64 {
         self.workers.iter().map(|worker| worker.counters.processed).sum()
     }
 
-    /// Returns how many packets were dropped, by reason, by any stage.
+    /// Returns how many packets any stage dropped, by reason.
     pub fn dropped(&self) -> DropCounts {
         let mut dropped = self.input.dropped;
         for worker in &self.workers {
@@ -142,8 +148,8 @@ impl<F: FlowState> RunReport<F> {
         totals
     }
 
-    /// Says whether every packet is accounted for, by each worker and in total, and every one that was dropped at a full ring by whose
-    /// ring it was. Anything else is a mistake of ours.
+    /// Returns whether the counts balance: for each worker, in total, and for packets dropped at
+    /// full rings. An unbalanced report is a bug of this crate.
     pub fn is_balanced(&self) -> bool {
         let each = self
             .workers
@@ -154,7 +160,7 @@ impl<F: FlowState> RunReport<F> {
         each && are_rings_known && self.input.packets == self.processed() + self.dropped().total()
     }
 
-    /// Returns the figures of all tables that are left, added up.
+    /// Returns the sum of the statistics and of the memory of all tables.
     pub fn tables(&self) -> (TableStats, MemoryReport) {
         let shared = self.shared.iter().map(|shared| (shared.table, shared.memory));
         let own = self.workers.iter().filter_map(|worker| worker.table.zip(worker.memory));
@@ -162,8 +168,8 @@ impl<F: FlowState> RunReport<F> {
         shared.chain(own).reduce(sum).unwrap_or_default()
     }
 
-    /// Returns the digest of the per-flow results: equal for runs that found the same, whatever the seed, layout and
-    /// number of workers.
+    /// Returns the digest of the per-flow results. Runs with equal results have equal digests,
+    /// whatever the seed, layout and number of workers.
     pub fn digest(&self) -> String {
         let mut digest = self.flows.digest();
         if let Some(records) = &self.records {
@@ -172,7 +178,7 @@ impl<F: FlowState> RunReport<F> {
         digest.finish()
     }
 
-    /// Returns the number of records: those in the report, and those that went to a sink.
+    /// Returns the number of records, in the report and in a sink.
     pub fn record_count(&self) -> u64 {
         let sent = self.records.as_ref().map_or(0, |records| records.written + records.lost);
         self.flows.len() as u64 + sent

@@ -14,20 +14,21 @@ use crate::report::digest::ResultDigest;
 pub enum EndedBy {
     /// The flow had no packet for longer than the idle timeout.
     IdleTimeout,
-    /// The application began another record of the same key ([`App::next_record`](crate::App::next_record)).
+    /// The application began another record of the same key
+    /// ([`App::next_record`](crate::App::next_record)).
     Application,
     /// The input ended, or the run was stopped.
     #[default]
     EndOfInput,
 }
 
-/// What is known of one flow from one time to another.
+/// The result of one flow over a span of time.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct FlowRecord<F> {
-    /// The flow.
+    /// The key of the flow.
     pub key: FlowKey,
-    /// What the application knows of it.
+    /// The application's state of the flow.
     pub state: F,
     /// Why the record ended.
     pub ended: EndedBy,
@@ -42,19 +43,19 @@ impl<F> FlowRecord<F> {
 
 /// The records that a run has kept.
 ///
-/// Records stay where the workers put them. [`iter`](Self::iter) visits them in the order of keys, for which it sorts
-/// a few bytes of each when it is called first; [`unordered`](Self::unordered) does not sort.
+/// Records stay where the workers put them. [`iter`](Self::iter) visits them in the order of keys;
+/// its first call sorts a few bytes of each record. [`unordered`](Self::unordered) does not sort.
 #[derive(Clone)]
 pub struct FlowResults<F> {
     /// The records of each table or part.
     chunks: Vec<Vec<FlowRecord<F>>>,
-    /// Records of each chunk that do not count; empty where all do.
+    /// Marks the records of each chunk that do not count. Empty where all count.
     removed: Vec<Vec<bool>>,
     len: usize,
     order: OnceLock<Vec<Place>>,
 }
 
-/// Where a record lies.
+/// The position of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Place {
     pub(crate) chunk: u16,
@@ -68,12 +69,12 @@ impl<F> std::fmt::Debug for FlowResults<F> {
 }
 
 impl<F> FlowResults<F> {
-    /// Takes records, those of one key in the order of time.
+    /// Takes records. The records of one key are in order of time.
     pub(crate) fn new(chunks: Vec<Vec<FlowRecord<F>>>) -> Self {
         Self::without(chunks, Vec::new())
     }
 
-    /// Takes records but those that `removed` marks, in a list for each chunk.
+    /// Takes records except those that `removed` marks, in one list for each chunk.
     pub(crate) fn without(chunks: Vec<Vec<FlowRecord<F>>>, removed: Vec<Vec<bool>>) -> Self {
         let all: usize = chunks.iter().map(Vec::len).sum();
         let gone: usize = removed.iter().flatten().filter(|&&gone| gone).count();
@@ -89,7 +90,7 @@ impl<F> FlowResults<F> {
         &self.chunks[usize::from(place.chunk)][place.at as usize]
     }
 
-    /// Returns the places of all records in the order of keys, those of one key in the order of time.
+    /// Returns the positions of all records in the order of keys, then in order of time.
     fn order(&self) -> &[Place] {
         self.order.get_or_init(|| {
             let mut sorted = Vec::with_capacity(self.len);
@@ -107,19 +108,19 @@ impl<F> FlowResults<F> {
         self.len
     }
 
-    /// Returns whether there are none.
+    /// Returns whether there are no records.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Visits the records in the order of their keys, those of one key in the order of time. Sorts when it is called
-    /// first.
+    /// Iterates over the records in the order of their keys, then in order of time. The first call
+    /// sorts.
     pub fn iter(&self) -> FlowResultsIter<'_, F> {
         FlowResultsIter { results: self, places: self.order().iter() }
     }
 
-    /// Visits the records in no particular order.
+    /// Iterates over the records in no particular order.
     pub fn unordered(&self) -> impl Iterator<Item = &FlowRecord<F>> {
         self.chunks.iter().zip(0..).flat_map(move |(records, chunk)| {
             let kept = move |(_, at): &(_, u32)| self.is_kept(Place { chunk, at: *at });
@@ -127,7 +128,8 @@ impl<F> FlowResults<F> {
         })
     }
 
-    /// Takes the records out, in no particular order but that those of one key are in the order of time.
+    /// Returns the records themselves. The records of one key are in order of time; otherwise the
+    /// order is unspecified.
     pub fn into_records(self) -> impl Iterator<Item = FlowRecord<F>> {
         let mut removed = self.removed.into_iter();
         self.chunks.into_iter().flat_map(move |records| {
@@ -141,7 +143,7 @@ impl<F> FlowResults<F> {
     }
 }
 
-/// Records from which the digest is taken on a further thread.
+/// The least number of records whose digest is computed on a further thread.
 const DIGEST_PARALLEL: usize = 16 << 10;
 
 impl<F: FlowState> FlowResults<F> {
@@ -165,7 +167,7 @@ impl<F: FlowState> FlowResults<F> {
         std::thread::scope(|scope| {
             let mut threads = Vec::new();
             for chunk in 0..self.chunks.len() {
-                // Without a further thread this one does it.
+                // If no further thread starts, this thread computes the digest.
                 let is_large = self.chunks[chunk].len() >= DIGEST_PARALLEL;
                 if is_large && chunk + 1 < self.chunks.len() && threads.len() + 1 < cpus {
                     let thread = std::thread::Builder::new().spawn_scoped(scope, move || of_chunk(chunk));
@@ -187,7 +189,8 @@ impl<F: FlowState> FlowResults<F> {
     }
 }
 
-/// What decides nearly every comparison of two keys, beside the place of the record: whole keys lie far apart in memory.
+/// The bytes that decide nearly every comparison of two keys, and the record's position. Whole keys
+/// lie far apart in memory.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sorted {
     first: u64,
@@ -200,7 +203,7 @@ pub(crate) struct Sorted {
 impl Sorted {
     fn new(key: &FlowKey, place: Place) -> Self {
         let words = key.words();
-        // In IPv4 keys the words between the addresses and the ports are empty.
+        // IPv4 keys have zeros in the words between the addresses and the ports.
         let second = match key.family() {
             IpFamily::V4 => words[4],
             IpFamily::V6 => words[1],
@@ -222,7 +225,7 @@ impl Sorted {
         Place { chunk: self.chunk, at: self.at }
     }
 
-    /// Compares two keys as far as this is enough.
+    /// Compares the stored bytes of two keys. Returns `None` if they do not decide.
     fn prefix(&self, other: &Self) -> Option<Ordering> {
         let first = self.first.cmp(&other.first);
         if first != Ordering::Equal {
@@ -238,7 +241,7 @@ impl Sorted {
     }
 }
 
-/// Sorts entries by key, and those of one key by place.
+/// Sorts entries by key, then by position.
 pub(crate) fn sort<'a>(sorted: &mut [Sorted], key: impl Fn(Place) -> &'a FlowKey) {
     sorted.sort_unstable_by(|a, b| a.compare(b, &key).then_with(|| a.place().cmp(&b.place())));
 }
@@ -252,7 +255,7 @@ impl<'a, F> IntoIterator for &'a FlowResults<F> {
     }
 }
 
-/// Visits [`FlowResults`] in the order of the keys.
+/// An iterator over [`FlowResults`] in the order of keys.
 #[derive(Clone, Debug)]
 pub struct FlowResultsIter<'a, F> {
     results: &'a FlowResults<F>,

@@ -1,5 +1,5 @@
-//! Everything that a run is made of, built before anything starts, and the report when all of it has ended. What happens
-//! in between is a matter of threads or of a schedule, see `threads` and `simulate`.
+//! Builds all stages of a run before anything starts, and the report when all stages have ended.
+//! `threads` and `simulate` run the stages in between.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use flowloom_scheduler::{OrderGuarantee, WorkerId};
 use crate::app::App;
 use crate::config::{EngineConfig, Order, WhenFull};
 use crate::control::{Control, Publisher, ReaderPublisher};
-use crate::dispatch::policy::Discipline;
+use crate::dispatch::policy::PolicyRef;
 use crate::dispatch::pull::{Pool, PullDispatcher};
 use crate::dispatch::push::{PushDispatcher, PushOptions};
 use crate::dispatch::ring::{Outbox, connect};
@@ -31,7 +31,7 @@ use crate::runtime::pin::Pinning;
 use crate::runtime::shutdown::Halt;
 use crate::time::IdleTimeout;
 use crate::worker::flows::Flows;
-use crate::worker::inline::{InlineStage, Outlet};
+use crate::worker::inline::{InlineStage, SinkOutput};
 use crate::worker::private::PrivateWorker;
 use crate::worker::process::{Burst, FlowStage};
 use crate::worker::pull::PullWorker;
@@ -39,7 +39,7 @@ use crate::worker::shards::SharedFlows;
 use crate::worker::shared::{InOrder, SharedRunner, SharedWorker};
 use crate::worker::{Worker, WorkerCounted, WorkerEnd, WorkerOutput};
 
-/// What a run reads from, writes to, and is watched by.
+/// The endpoints of a run: its source, its policy, its sinks and its control.
 ///
 /// # Examples
 ///
@@ -48,7 +48,8 @@ use crate::worker::{Worker, WorkerCounted, WorkerEnd, WorkerOutput};
 /// use flowloom_engine::{Control, Endpoints};
 /// use flowloom_traffic::synth::{Generated, Mix, MixConfig};
 ///
-/// let mut source = Generated::new(Mix::new(MixConfig { flows: 4, packets: 60, ..MixConfig::default() })?);
+/// let mix = MixConfig { flows: 4, packets: 60, ..MixConfig::default() };
+/// let mut source = Generated::new(Mix::new(mix)?);
 /// let mut policy = DirectHash::new(WorkerCount::new(2)?);
 /// let control = Control::default();
 /// // Without sinks the report has the records, and accepted packets go nowhere.
@@ -60,13 +61,13 @@ use crate::worker::{Worker, WorkerCounted, WorkerEnd, WorkerOutput};
 pub struct Endpoints<'a, F> {
     /// Where packets come from.
     pub source: &'a mut (dyn PacketSource + Send),
-    /// Which worker gets a packet; not asked in the inline layout.
-    pub policy: Discipline<'a>,
-    /// Where accepted packets go, if anywhere.
+    /// The policy that decides which worker gets a packet. The inline layout does not use it.
+    pub policy: PolicyRef<'a>,
+    /// The destination of accepted packets, if there is one.
     pub packets: Option<&'a mut (dyn PacketSink + Send)>,
-    /// Where records go as flows end. Without a sink the report keeps them.
+    /// The destination of records as flows end. Without one the report keeps the records.
     pub records: Option<&'a mut (dyn RecordSink<F> + Send)>,
-    /// Progress out, and a stop request in.
+    /// Receives progress, and passes a stop request to the run.
     pub control: &'a Control,
 }
 
@@ -74,7 +75,7 @@ impl<'a, F> Endpoints<'a, F> {
     /// Returns endpoints without sinks.
     pub fn new(
         source: &'a mut (dyn PacketSource + Send),
-        policy: impl Into<Discipline<'a>>,
+        policy: impl Into<PolicyRef<'a>>,
         control: &'a Control,
     ) -> Self {
         Self { source, policy: policy.into(), packets: None, records: None, control }
@@ -99,20 +100,20 @@ impl<F> std::fmt::Debug for Endpoints<'_, F> {
     }
 }
 
-/// A thread's worth of work that has ended.
+/// A stage that has ended.
 #[derive(Debug)]
 pub(crate) struct Ended<R> {
     pub(crate) result: R,
     /// The message of a panic.
     pub(crate) panic: Option<String>,
-    /// The packet in hand at that moment.
+    /// The number of the packet in process at that moment.
     pub(crate) at: Option<u64>,
     pub(crate) pinned: bool,
-    /// Processor time of its thread, until it was done.
+    /// Processor time of its thread until it ended.
     pub(crate) cpu: Option<Duration>,
 }
 
-/// What the egress stage leaves.
+/// The results of the egress stage.
 #[derive(Debug)]
 pub(crate) struct EgressEnd {
     pub(crate) counters: SinkCounters,
@@ -127,7 +128,7 @@ pub(crate) struct Assembly<'a, A: App, T> {
     pub(crate) shared: Option<Arc<SharedFlows<A::Flow, T>>>,
 }
 
-/// Builds the tables that a run needs.
+/// Builds the flow tables of a run.
 fn build<T, E>(count: usize, table: &mut impl FnMut(usize) -> Result<T, E>) -> Result<Vec<T>, StartError>
 where
     E: std::error::Error + Send + Sync + 'static,
@@ -138,7 +139,7 @@ where
 /// Builds the stages of the inline layout.
 pub(crate) fn inline<'a, A, T, E>(
     config: &EngineConfig,
-    (parts, output): (Endpoints<'a, A::Flow>, RecordOutput<A::Flow>),
+    (parts, records): (Endpoints<'a, A::Flow>, RecordOutput<A::Flow>),
     mut table: impl FnMut(usize) -> Result<T, E>,
     mut app: impl FnMut(usize) -> A,
     halt: &Arc<Halt>,
@@ -149,18 +150,18 @@ where
     E: std::error::Error + Send + Sync + 'static,
 {
     let table = table(0).map_err(|error| StartError::Table(Box::new(error)))?;
-    let flows = Flows::new(table, config.idle_timeout, output);
+    let flows = Flows::new(table, config.idle_timeout, records);
     let gauges = parts.control.begin(1, 1);
-    let outlet = parts.packets.map(|sink| Outlet {
+    let output = parts.packets.map(|sink| SinkOutput {
         sink,
         halt: Arc::clone(halt),
         counters: SinkCounters::default(),
         failed: None,
         is_held: false,
-        is_asked: false,
+        is_called: false,
     });
     Ok(InlineStage {
-        front: Reader::new(
+        reader: Reader::new(
             config,
             parts.source,
             None,
@@ -171,14 +172,14 @@ where
         stage: FlowStage::new(app(0), flows),
         burst: Burst::new(),
         publisher: Publisher::new(parts.control, &gauges, 0),
-        outlet,
+        output,
     })
 }
 
 /// Builds the stages of the pipeline layout.
 pub(crate) fn pipeline<'a, A, T, E>(
     config: &EngineConfig,
-    (parts, output): (Endpoints<'a, A::Flow>, RecordOutput<A::Flow>),
+    (parts, records): (Endpoints<'a, A::Flow>, RecordOutput<A::Flow>),
     mut table: impl FnMut(usize) -> Result<T, E>,
     mut app: impl FnMut(usize) -> A,
     halt: &Arc<Halt>,
@@ -188,70 +189,69 @@ where
     T: FlowTable<FlowKey, A::Flow> + Send + 'a,
     E: std::error::Error + Send + Sync + 'static,
 {
-    let Endpoints { source, policy: discipline, packets: sink, control, .. } = parts;
-    let guarantee = discipline.order();
+    let Endpoints { source, policy, packets: sink, control, .. } = parts;
+    let guarantee = policy.order();
     if config.order == Order::Internal && !guarantee.keeps_flow_order() {
-        return Err(ConfigError::NoOrder { policy: discipline.name() }.into());
+        return Err(ConfigError::NoOrder { policy: policy.name() }.into());
     }
     let workers = config.layout.workers();
-    if let Some(made_for) = discipline.workers().filter(|&made_for| made_for != workers) {
-        return Err(ConfigError::PolicyWorkers { policy: discipline.name(), made_for, workers }.into());
+    if let Some(made_for) = policy.workers().filter(|&made_for| made_for != workers) {
+        return Err(ConfigError::PolicyWorkers { policy: policy.name(), made_for, workers }.into());
     }
-    let is_shared = guarantee != OrderGuarantee::Home || matches!(discipline, Discipline::Pull(_));
+    let is_shared = guarantee != OrderGuarantee::Home || matches!(policy, PolicyRef::Pull(_));
     let is_sequenced = config.is_sequenced(guarantee);
     let exact = config.order == Order::External || (config.order == Order::Internal && is_shared);
 
     let count = if is_shared { crate::worker::shards::shards(workers, is_sequenced) } else { workers };
     let mut tables = build(count, &mut table)?;
     let gauges = control.begin(1, workers);
-    let (egress, window, given_out, mut ends) = match sink {
+    let (egress, window, notices, mut ends) = match sink {
         Some(sink) => {
-            let (egress, Ends { window, given_out, workers }) =
-                reorder::connect(sink, workers, exact, halt);
-            (Some(egress), Some(window), Some(given_out), workers.into_iter().map(Some).collect())
+            let (egress, Ends { window, notices, workers }) = reorder::connect(sink, workers, exact, halt);
+            (Some(egress), Some(window), Some(notices), workers.into_iter().map(Some).collect())
         }
         None => (None, None, None, Vec::new()),
     };
     ends.resize_with(workers, || None);
-    let mut desks = ends.into_iter().enumerate().map(|(i, done_with): (usize, Option<OutcomeSender>)| {
-        WorkerOutput { publisher: Publisher::new(control, &gauges, i), done_with }
+    let mut outputs = ends.into_iter().enumerate().map(|(i, outcomes): (usize, Option<OutcomeSender>)| {
+        WorkerOutput { publisher: Publisher::new(control, &gauges, i), outcomes }
     });
     let shared = is_shared.then(|| {
         let tables = std::mem::take(&mut tables);
-        Arc::new(SharedFlows::new(tables, config.idle_timeout, &output))
+        Arc::new(SharedFlows::new(tables, config.idle_timeout, &records))
     });
     let drop_when_full = config.when_full == WhenFull::Drop;
 
-    let mut crew: Vec<Box<dyn Worker<A::Flow> + 'a>> = Vec::with_capacity(workers);
-    let dispatcher: Box<dyn Dispatcher + 'a> = match discipline {
-        Discipline::Pull(policy) => {
-            let done_up_to = shared.as_ref().map(|shared| shared.done_up_to()).unwrap_or_default();
-            let pool = Arc::new(Pool::new(policy, config.ring_slots, workers, done_up_to));
+    let mut stages: Vec<Box<dyn Worker<A::Flow> + 'a>> = Vec::with_capacity(workers);
+    let dispatcher: Box<dyn Dispatcher + 'a> = match policy {
+        PolicyRef::Pull(policy) => {
+            let processed_time = shared.as_ref().map(|shared| shared.processed_time()).unwrap_or_default();
+            let pool = Arc::new(Pool::new(policy, config.ring_slots, workers, processed_time));
             if let Some(shared) = &shared {
-                for (i, desk) in (0..workers as u16).zip(desks.by_ref()) {
-                    let clerk = SharedRunner::new(app(usize::from(i)), Arc::clone(shared), desk);
-                    let me = WorkerId::from(i);
-                    crew.push(Box::new(PullWorker::new(Arc::clone(&pool), me, clerk, Arc::clone(halt))));
+                for (i, output) in (0..workers as u16).zip(outputs.by_ref()) {
+                    let runner = SharedRunner::new(app(usize::from(i)), Arc::clone(shared), output);
+                    let id = WorkerId::from(i);
+                    stages.push(Box::new(PullWorker::new(Arc::clone(&pool), id, runner, Arc::clone(halt))));
                 }
             }
-            Box::new(PullDispatcher::new(pool, drop_when_full, given_out, Arc::clone(&gauges)))
+            Box::new(PullDispatcher::new(pool, drop_when_full, notices, Arc::clone(&gauges)))
         }
-        Discipline::Push(policy) => {
+        PolicyRef::Push(policy) => {
             let (outboxes, inboxes): (Vec<_>, Vec<_>) =
                 (0..workers).map(|_| connect(config.ring_slots)).unzip();
             let progress: Vec<_> = outboxes.iter().map(Outbox::progress).collect();
             let mut tables = tables.into_iter();
-            for (i, (inbox, desk)) in inboxes.into_iter().zip(desks.by_ref()).enumerate() {
+            for (i, (inbox, output)) in inboxes.into_iter().zip(outputs.by_ref()).enumerate() {
                 match (&shared, tables.next()) {
                     (Some(shared), _) => {
-                        let clerk = SharedRunner::new(app(i), Arc::clone(shared), desk);
+                        let runner = SharedRunner::new(app(i), Arc::clone(shared), output);
                         let in_order = is_sequenced.then(|| InOrder::new(i as u16, progress.clone()));
-                        crew.push(Box::new(SharedWorker::new(inbox, clerk, in_order)));
+                        stages.push(Box::new(SharedWorker::new(inbox, runner, in_order)));
                     }
                     (None, Some(table)) => {
-                        let flows = Flows::new(table, config.idle_timeout, output.clone());
+                        let flows = Flows::new(table, config.idle_timeout, records.clone());
                         let stage = FlowStage::new(app(i), flows);
-                        crew.push(Box::new(PrivateWorker::new(inbox, stage, desk)));
+                        stages.push(Box::new(PrivateWorker::new(inbox, stage, output)));
                     }
                     (None, None) => unreachable!("one table was built for each worker"),
                 }
@@ -260,21 +260,22 @@ where
                 drop_when_full,
                 slots: config.ring_slots,
                 shards: if is_sequenced { count } else { 0 },
-                given_out,
-                done_up_to: shared.as_ref().map(|shared| shared.done_up_to()),
+                notices,
+                processed_time: shared.as_ref().map(|shared| shared.processed_time()),
                 gauges: Arc::clone(&gauges),
             };
             Box::new(PushDispatcher::new(outboxes, policy, options))
         }
     };
     let publisher = ReaderPublisher::new(control, &gauges, 0);
-    let front = Reader::new(config, source, window, publisher, Arc::clone(halt));
+    let reader = Reader::new(config, source, window, publisher, Arc::clone(halt));
     let decoder = Decoder::new(config.decode, config.hasher.clone(), config.digest);
-    let input = InputStage::new(front, decoder, dispatcher, control);
-    Ok(Assembly { input, workers: crew, egress, shared })
+    let input = InputStage::new(reader, decoder, dispatcher, control);
+    Ok(Assembly { input, workers: stages, egress, shared })
 }
 
-/// Ends a worker; after a panic the others are told. What it counted is known also where its application panics when it is dropped.
+/// Ends a worker, and halts the other stages after a panic. The counts are read before the
+/// application is dropped, which may panic too.
 pub(crate) fn end_worker<F>(
     worker: Box<dyn Worker<F> + '_>,
     panic: Option<String>,
@@ -286,13 +287,13 @@ pub(crate) fn end_worker<F>(
     let (at, counted) = (worker.at(), worker.counted());
     let (flows, panic) = match caught(|| worker.end(panic.is_some())) {
         Ok(flows) => (flows, panic),
-        // A worker that has come so far holds up no other.
+        // The worker has ended its work, so it blocks no other.
         Err(message) => (None, panic.or(Some(message))),
     };
     Ended { result: WorkerEnd { counted, flows }, panic, at, pinned: false, cpu: None }
 }
 
-/// Ends the egress stage; after a panic of the sink the others are told.
+/// Ends the egress stage, and halts the other stages after a panic of the sink.
 pub(crate) fn end_egress(egress: Egress<'_>, panic: Option<String>, halt: &Halt) -> Ended<EgressEnd> {
     if panic.is_some() {
         halt.halt();
@@ -308,8 +309,8 @@ pub(crate) fn inline_report<A: App, T: FlowTable<FlowKey, A::Flow>>(
     cpu: Option<u32>,
     elapsed: Duration,
 ) -> RunReport<A::Flow> {
-    let InlineStage { front, stage, outlet, .. } = ended.result;
-    let Reader { arrivals, losses, interrupted, mut fault, .. } = front;
+    let InlineStage { reader, stage, output, .. } = ended.result;
+    let Reader { arrivals, losses, interrupted, mut fault, .. } = reader;
     let mut counters = stage.counters();
     let input = arrivals.finish(losses);
     let mut timed_out_at_end = 0;
@@ -337,7 +338,7 @@ pub(crate) fn inline_report<A: App, T: FlowTable<FlowKey, A::Flow>>(
         full_waits: 0,
         busy: ended.cpu,
     };
-    let (sink, failed) = outlet.map_or((None, None), |outlet| (Some(outlet.counters), outlet.failed));
+    let (sink, failed) = output.map_or((None, None), |output| (Some(output.counters), output.failed));
     fault = fault.or(failed.map(|error| Fault::Sink { error }));
     RunReport {
         input,
@@ -358,7 +359,7 @@ pub(crate) fn inline_report<A: App, T: FlowTable<FlowKey, A::Flow>>(
     }
 }
 
-/// Everything of a pipeline that has ended.
+/// All stages of a pipeline that has ended.
 pub(crate) struct Finished<'a, A: App, T> {
     pub(crate) input: Ended<InputStage<'a>>,
     pub(crate) workers: Vec<Ended<WorkerEnd<A::Flow>>>,
@@ -368,15 +369,15 @@ pub(crate) struct Finished<'a, A: App, T> {
 }
 
 impl<A: App, T: FlowTable<FlowKey, A::Flow>> Finished<'_, A, T> {
-    /// Returns the report.
+    /// Builds the report.
     pub(crate) fn report(self, pinning: &Pinning, elapsed: Duration) -> RunReport<A::Flow> {
         let Self { input, workers, egress, shared, idle_timeout } = self;
         let mut timed_out_at_end = 0;
-        let (end, handed) = input.result.finish();
+        let (end, dispatched) = input.result.finish();
         let InputEnd { counters: input_counters, interrupted, mut fault } = end;
         let mut reports = Vec::with_capacity(workers.len());
         let mut records: Vec<Vec<FlowRecord<A::Flow>>> = Vec::new();
-        let mut unsold = 0;
+        let mut not_taken = 0;
         let processed_for: Vec<Vec<u64>> =
             workers.iter().map(|worker| worker.result.counted.processed_for.clone()).collect();
         // Packets of worker `to` that worker `by` processed.
@@ -390,17 +391,17 @@ impl<A: App, T: FlowTable<FlowKey, A::Flow>> Finished<'_, A, T> {
         for (i, ended) in workers.into_iter().enumerate() {
             let WorkerEnd { counted: WorkerCounted { mut counters, fetched, refused, .. }, flows } =
                 ended.result;
-            unsold += refused;
-            let sent = handed.sent.get(i).copied().unwrap_or(fetched);
+            not_taken += refused;
+            let sent = dispatched.sent.get(i).copied().unwrap_or(fetched);
             let taken_over = by_others(i, &|other| processed(i, other));
             let handed_over = by_others(i, &|other| processed(other, i));
-            // In its ring, in its hands, or parked behind such a packet.
+            // The packets are in the ring, in the worker's buffers, or parked behind such a packet.
             let lost = sent + taken_over - handed_over - counters.done();
             counters.dropped.add(DropReason::WorkerLost, lost);
             if let Some(message) = ended.panic {
                 let packet = ended.at.map(|number| number_near(number, input_counters.packets) + 1);
                 let processed = counters.processed;
-                // One that had a packet in hand says more than one that only was to end.
+                // A fault with a packet number says more than a fault at the end.
                 if packet.is_some() || !matches!(fault, Some(Fault::WorkerPanicked { .. })) {
                     fault = Some(Fault::WorkerPanicked { worker: i, packet, processed, message });
                 }
@@ -414,7 +415,7 @@ impl<A: App, T: FlowTable<FlowKey, A::Flow>> Finished<'_, A, T> {
                 records.push(flows.records);
             }
             let FullCounts { refused: ring_full, waits: full_waits } =
-                handed.rings.get(i).copied().unwrap_or_default();
+                dispatched.rings.get(i).copied().unwrap_or_default();
             reports.push(WorkerReport {
                 cpu: pinning.workers.get(i).copied().flatten().filter(|_| ended.pinned),
                 sent,
@@ -439,7 +440,7 @@ impl<A: App, T: FlowTable<FlowKey, A::Flow>> Finished<'_, A, T> {
         });
         let sink = egress.map(|ended| {
             let EgressEnd { mut counters, failed } = ended.result;
-            counters.refused += unsold;
+            counters.refused += not_taken;
             let panicked = ended.panic.as_deref().map(SinkError::of_panic);
             let failed = failed.or(panicked).map(|error| Fault::Sink { error });
             fault = fault.take().or(failed);
@@ -452,8 +453,8 @@ impl<A: App, T: FlowTable<FlowKey, A::Flow>> Finished<'_, A, T> {
         RunReport {
             input: input_counters,
             workers: reports,
-            unplaced: handed.unplaced.refused,
-            pool_full_waits: handed.unplaced.waits,
+            unplaced: dispatched.unplaced.refused,
+            pool_full_waits: dispatched.unplaced.waits,
             shared,
             sharded: None,
             sink,
@@ -469,7 +470,8 @@ impl<A: App, T: FlowTable<FlowKey, A::Flow>> Finished<'_, A, T> {
     }
 }
 
-/// Returns what all shards leave, added up, and how many flows that live have timed out; the records go to `records`.
+/// Returns the sums over all shards, and how many live flows have timed out. Appends the records to
+/// `records`.
 fn shared_report<F, T>(
     flows: SharedFlows<F, T>,
     (idle_timeout, last_ns): (Option<IdleTimeout>, u64),
@@ -496,7 +498,8 @@ where
     (SharedReport { shards, table, memory, counters }, timed_out)
 }
 
-/// Returns a packet's number from its lower bits: the latest that the source has yielded.
+/// Returns a packet's full number from its lower bits: the latest number that the source has
+/// yielded with these bits.
 fn number_near(low: u64, packets: u64) -> u64 {
     let last = packets.saturating_sub(1);
     last.wrapping_sub(last.wrapping_sub(low) & crate::batch::packet::PacketRef::NUMBERS)

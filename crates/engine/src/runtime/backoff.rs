@@ -1,14 +1,17 @@
-//! What a thread does when its ring is full or empty: spin briefly, then give the CPU away, then sleep for a moment.
+//! What a thread does when its ring is full or empty: it spins briefly, then yields the CPU, then
+//! sleeps for a moment.
 
 use std::cell::Cell;
 use std::time::Duration;
 
-/// How often a thread gives its CPU away in a row before it sleeps.
+/// How often in a row a thread yields before it sleeps.
 const YIELDS: u32 = 256;
-/// How long it then sleeps: with more threads than CPUs, threads that only yield take turns at doing nothing.
+/// The length of a sleep. With more threads than CPUs, threads that only yield would keep the CPUs
+/// busy without work.
 const NAP: Duration = Duration::from_micros(50);
 
-/// Spins a while, then yields, then sleeps in short naps. Spinning for ever would starve the other side on a machine with few cores.
+/// Spins, then yields, then sleeps in short naps. Spinning without end would starve the other
+/// threads on a machine with few cores.
 #[derive(Debug, Default)]
 pub(crate) struct Backoff {
     backoff: crossbeam_utils::Backoff,
@@ -16,7 +19,7 @@ pub(crate) struct Backoff {
 }
 
 impl Backoff {
-    /// Waits a little, longer from call to call.
+    /// Waits, and longer with each call.
     pub(crate) fn snooze(&self) {
         if self.backoff.is_completed() {
             self.yields.set(self.yields.get().saturating_add(1));
@@ -28,7 +31,7 @@ impl Backoff {
         }
     }
 
-    /// Says that there was something to do.
+    /// Starts again with short waits. Call it after work was done.
     pub(crate) fn reset(&self) {
         self.backoff.reset();
         self.yields.set(0);

@@ -1,15 +1,14 @@
-//! The one place of the libraries that reads a clock: when a run and its threads begin and end, and to keep a pace that
-//! was asked for.
-//! Never once per packet of an unpaced run.
+//! The only place in the libraries that reads a clock: when a run and its threads begin and end,
+//! and to keep a pace. An unpaced run never reads it per packet.
 
 use std::time::{Duration, Instant};
 
-/// Returns this moment.
+/// Returns the current instant.
 pub(crate) fn now() -> Instant {
     Instant::now()
 }
 
-/// Returns the processor time of the calling thread; `None` where we know no clock of it.
+/// Returns the processor time of the calling thread, or `None` on systems without such a clock.
 #[cfg_attr(all(unix, not(miri)), expect(clippy::unnecessary_wraps, reason = "elsewhere there is none"))]
 pub(crate) fn thread_cpu() -> Option<Duration> {
     #[cfg(all(unix, not(miri)))]

@@ -1,11 +1,12 @@
-//! What stages tell each other, under every interleaving that loom finds: hand-over, sequencing, shutdown.
+//! Models the messages between stages under every interleaving that loom finds: dispatch,
+//! sequencing, shutdown.
 //!
 //! ```console
 //! $ cargo xtask loom
 //! ```
 //!
-//! The counters, sequencers and flags are the engine's own, over loom's atomics. Rings are channels of loom's: the real one has
-//! its own proofs.
+//! The counters, sequencers and flags are the engine's own, over loom's atomics. loom's channels
+//! stand for the rings, which have proofs of their own.
 
 use loom::sync::atomic::{AtomicU32, Ordering};
 use loom::sync::mpsc::{Receiver, Sender, channel};
@@ -16,11 +17,11 @@ use crate::dispatch::progress::Progress;
 use crate::dispatch::sequencer::Sequencer;
 use crate::runtime::shutdown::Halt;
 
-/// Nothing for this worker.
+/// The message that a worker gets nothing.
 const END: u32 = 0;
 
-/// A flow's state: the number of its last packet. Read and written with Relaxed, so a thread sees it only if something has
-/// ordered the two.
+/// A flow's state: the number of its last packet. Accesses are Relaxed, so a thread sees a write
+/// only if something else orders the two.
 #[derive(Default)]
 struct State {
     last: AtomicU32,
@@ -28,7 +29,7 @@ struct State {
 }
 
 impl State {
-    /// Takes in a packet; returns the one before.
+    /// Processes a packet. Returns the number of the packet before.
     fn take(&self, packet: u32) -> u32 {
         assert_eq!(self.in_work.fetch_add(1, Ordering::Relaxed), 0, "two threads have the flow");
         let before = self.last.load(Ordering::Relaxed);
@@ -38,13 +39,14 @@ impl State {
     }
 }
 
-/// Packets of a shard, 1 to 3, whose state is behind the shard's lock: a worker parks what is not next.
+/// Packets 0 to 2 of a shard, with the state behind the shard's lock: a worker parks a packet that
+/// is not next.
 #[test]
 fn packets_of_a_shard_are_processed_once_and_in_their_order_by_whichever_worker_reaches_them() {
     loom::model(|| {
         let shard = Arc::new(Mutex::new((Sequencer::default(), Vec::new())));
         let done = Arc::new(Progress::default());
-        // Packets 0 and 2 are with one worker, 1 with the other.
+        // One worker holds packets 0 and 2, the other packet 1.
         let threads: Vec<_> = [&[0, 2][..], &[1]]
             .into_iter()
             .map(|numbers| {
@@ -95,7 +97,7 @@ fn a_flow_that_moves_once_it_is_completed_takes_its_state_along() {
                 }
             })
         };
-        // The input stage moves the flow when none of its packets is in flight, else it leaves it.
+        // The input stage moves the flow only when none of its packets is in flight.
         let moves = shared.0.packets() == 1;
         to_second.send(if moves { 2 } else { END }).unwrap();
         first.join().unwrap();
@@ -133,7 +135,7 @@ fn counts_that_are_published_are_never_ahead_of_what_was_done() {
             })
         };
         let packets = progress.packets();
-        // Bytes may be a chunk ahead, never behind.
+        // The byte count may be a chunk ahead, never behind.
         assert!(progress.bytes() >= 60 * packets);
         assert!(progress.packets() >= packets);
         worker.join().unwrap();

@@ -1,4 +1,4 @@
-//! What runs the stages: threads, or a seeded schedule; how they are assembled, pinned and ended.
+//! Runs the stages, on threads or by a seeded schedule, and assembles, pins and ends them.
 
 pub(crate) mod assemble;
 pub(crate) mod backoff;

@@ -1,7 +1,8 @@
-//! Which thread runs on which CPU.
+//! Assigns CPUs to the threads of a run.
 //!
-//! The allowed CPUs are read once, before any thread is pinned: afterwards a pinned thread sees only its own, and
-//! threads it starts inherit that. `core_affinity` is used to set, never to list.
+//! The allowed CPUs are read once, before any thread is pinned: a pinned thread sees only its own
+//! CPU, and so do the threads that it starts. `core_affinity` sets the affinity, but never lists
+//! CPUs.
 
 use core_affinity::CoreId;
 use flowloom_cpu::topology::{PINNABLE_CPUS, allowed_cpus, format_cpu_list};
@@ -13,17 +14,18 @@ use crate::error::ConfigError;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Pinning {
-    /// The input thread's (in the inline layout: the only thread's; none in the sharded layout).
+    /// The CPU of the input thread; in the inline layout, of the only thread. `None` in the sharded
+    /// layout.
     pub input: Option<u32>,
-    /// Each worker's; empty in the inline layout.
+    /// The CPU of each worker. Empty in the inline layout.
     pub workers: Vec<Option<u32>>,
 }
 
-/// Returns which CPU each thread of a run gets.
+/// Returns the CPU of each thread of a run.
 ///
 /// # Errors
 ///
-/// [`ConfigError`] when a CPU is named that may not be used, or too few are named.
+/// [`ConfigError`] when the list names a CPU that the process may not use, or has too few CPUs.
 pub(crate) fn plan(config: &EngineConfig) -> Result<Pinning, ConfigError> {
     let (inputs, workers) = match config.layout {
         Layout::Inline => (1, 0),
@@ -33,7 +35,8 @@ pub(crate) fn plan(config: &EngineConfig) -> Result<Pinning, ConfigError> {
     let cores = &config.cores;
     match allowed_cpus() {
         Ok(allowed) => assign(inputs, workers, cores, &allowed),
-        // Without a list nothing is pinned by default; a caller that asks for a CPU is told why not.
+        // Without a list of CPUs no thread is pinned by default. A caller that names CPUs gets the
+        // reason.
         Err(error) if matches!(cores, Cores::List(_)) => {
             Err(ConfigError::Topology { why: error.to_string() })
         }
@@ -57,7 +60,8 @@ fn assign(inputs: usize, workers: usize, cores: &Cores, allowed: &[u32]) -> Resu
     if cpus.len() < threads && matches!(cores, Cores::List(_)) {
         return Err(ConfigError::TooFewCpus { named: cpus.len(), threads });
     }
-    // With fewer CPUs than threads two pinned threads would have to share one: leave all to the system.
+    // With fewer CPUs than threads two pinned threads would have to share one, so no thread is
+    // pinned.
     if cpus.len() < threads || *cores == Cores::Unpinned {
         return Ok(unpinned(workers));
     }
@@ -66,9 +70,10 @@ fn assign(inputs: usize, workers: usize, cores: &Cores, allowed: &[u32]) -> Resu
     Ok(Pinning { input, workers: free.take(workers).collect() })
 }
 
-/// Pins the calling thread. Says whether it is pinned now.
+/// Pins the calling thread. Returns whether it is pinned now.
 pub(crate) fn pin(cpu: Option<u32>) -> bool {
-    // `core_affinity` panics on numbers that it does not know, and says that it pinned where the system took a hint.
+    // `core_affinity` panics on large CPU numbers, and reports success where the system took only a
+    // hint.
     cpu.is_some_and(|id| id < PINNABLE_CPUS && core_affinity::set_for_current(CoreId { id: id as usize }))
 }
 
@@ -107,7 +112,7 @@ mod tests {
         let named = assign(1, 1, &Cores::List(vec![0, PINNABLE_CPUS]), &allowed);
         assert!(
             matches!(named, Err(ConfigError::Unpinnable { cpu: PINNABLE_CPUS })),
-            "who asks must hear it"
+            "a caller that names CPUs gets the reason"
         );
     }
 

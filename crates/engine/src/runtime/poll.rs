@@ -1,30 +1,30 @@
-//! A stage as something that does a little at a time and never waits: what a thread repeats, and what a schedule in
-//! virtual time picks from.
+//! The interface of a stage: it does a little work at a time and never waits. A thread polls it in
+//! a loop; a simulated schedule picks the next stage to poll.
 
 use std::time::Duration;
 
-/// What came of a little work.
+/// The result of polling a stage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Polled {
-    /// Something was done; ask again at once.
+    /// The stage did some work. Poll it again at once.
     Worked,
-    /// Nothing can be done until another stage has done something.
+    /// The stage can do nothing until another stage has done something.
     Idle,
     /// The source has nothing now, and may have something at any time.
     Starved,
-    /// Nothing is to be done for so long, by the pace that was asked for.
+    /// The requested pace leaves nothing to do for this long.
     Nap(Duration),
-    /// Nothing will ever be done again.
+    /// The stage has ended.
     Done,
 }
 
-/// Whether a stage that hands packets on may take more.
+/// Whether a dispatcher can take more packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Room {
-    /// It may.
+pub(crate) enum Capacity {
+    /// It can.
     Free,
-    /// Somebody must make room first.
+    /// Another stage must first free capacity.
     Full,
-    /// Whoever would take them is gone.
+    /// The receiver of the packets is gone.
     Gone,
 }

@@ -1,14 +1,14 @@
-//! How a stage that cannot go on ends the others.
+//! How a stage that has failed ends the other stages.
 
 use crate::sync::{AtomicBool, Ordering};
 
-/// Set once by the first stage that fails: the input stage takes nothing more.
+/// The first stage that fails sets it, and the input stage then takes no further packets.
 #[derive(Debug, Default)]
 pub(crate) struct Halt(AtomicBool);
 
 impl Halt {
     pub(crate) fn halt(&self) {
-        // Release: who sees it may take for granted that the failed stage does nothing more.
+        // Release: a thread that reads `true` sees everything that the failed stage did.
         self.0.store(true, Ordering::Release);
     }
 

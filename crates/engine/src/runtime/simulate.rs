@@ -1,9 +1,9 @@
-//! Runs the stages one step at a time on the calling thread, in an order that a seed decides: the same code as on threads,
-//! without threads. A run that goes wrong goes wrong again with the same seed.
+//! Runs the stages one step at a time on the calling thread, in an order that a seed decides. The
+//! stages are the same code as on threads. The same seed repeats a failure.
 //!
-//! A step is a poll of one stage: a batch read, decoded and dispatched, a chunk of a worker, some releases. So schedules differ in
-//! who is ahead of whom and by how much, not in how single instructions interleave; the latter is what loom and
-//! sanitizers are for.
+//! A step polls one stage: it reads, decodes and dispatches a batch, processes a chunk of a worker,
+//! or releases some packets. So schedules differ in which stage is ahead and by how much, not in
+//! the interleaving of single instructions; loom and sanitizers cover the latter.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,32 +27,31 @@ use crate::runtime::shutdown::Halt;
 use crate::worker::inline::InlineStage;
 use crate::worker::{Worker, WorkerEnd};
 
-/// A seeded run without a report.
+/// Why a seeded run has no report.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SeededError {
-    /// It could not start.
+    /// The run could not start.
     #[error(transparent)]
     Start(#[from] StartError),
-    /// Every stage waits for another, or for a source that has had nothing for very long: on threads this would hang.
-    #[error(
-        "after {steps} steps every stage waits for another or for the source: seed {seed} shows it again"
-    )]
+    /// Every stage waits for another, or for a source that has had nothing for very long. On
+    /// threads this run would hang.
+    #[error("every stage waits for another or for the source after {steps} steps: seed {seed} repeats it")]
     Stuck {
-        /// Steps done before.
+        /// Steps before that.
         steps: u64,
         /// The seed.
         seed: u64,
     },
 }
 
-/// Steps between two draws of who is quick and who is slow.
+/// Steps between two draws of the stages' speeds.
 const PHASE_STEPS: u64 = 64;
 
-/// How often in a row a source may have nothing while no stage does anything.
+/// How often in a row a source may have nothing while no stage works.
 const STARVED_MAX: u64 = 10_000;
 
-/// Draws the next stage.
+/// Draws the next stage to poll.
 struct Draw {
     state: u64,
     weights: Vec<u32>,
@@ -64,7 +63,7 @@ impl Draw {
         Self { state: seed, weights: vec![1; stages], left: 0 }
     }
 
-    /// Returns 64 bits [`SplitMix64`, Steele et al. 2014].
+    /// Returns 64 random bits [`SplitMix64`, Steele et al. 2014].
     fn bits(&mut self) -> u64 {
         self.state = self.state.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let z = (self.state ^ self.state >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -72,8 +71,8 @@ impl Draw {
         z ^ z >> 31
     }
 
-    /// Returns a stage among those that `may` go on, quick ones more often.
-    fn stage(&mut self, may: &[bool]) -> Option<usize> {
+    /// Returns one of the `ready` stages; fast stages come more often.
+    fn stage(&mut self, ready: &[bool]) -> Option<usize> {
         if self.left == 0 {
             self.left = PHASE_STEPS;
             for i in 0..self.weights.len() {
@@ -82,10 +81,10 @@ impl Draw {
         }
         self.left -= 1;
         let all: u32 =
-            self.weights.iter().zip(may).filter(|&(_, &may)| may).map(|(weight, _)| weight).sum();
+            self.weights.iter().zip(ready).filter(|&(_, &ready)| ready).map(|(weight, _)| weight).sum();
         let mut at = (self.bits() % u64::from(all.max(1))) as u32;
         for (i, &weight) in self.weights.iter().enumerate() {
-            if may[i] {
+            if ready[i] {
                 if at < weight {
                     return Some(i);
                 }
@@ -96,7 +95,7 @@ impl Draw {
     }
 }
 
-/// A stage at work, or what is left of it.
+/// A live stage, or its results.
 enum Slot<S, R> {
     Live(S),
     Ended(R),
@@ -104,7 +103,7 @@ enum Slot<S, R> {
 }
 
 impl<S, R> Slot<S, R> {
-    /// Polls the stage; when it is done, or has panicked, `end` makes of it what is left.
+    /// Polls the stage. When it is done or has panicked, `end` turns it into its results.
     fn step(
         &mut self,
         poll: impl FnOnce(&mut S) -> Polled,
@@ -131,13 +130,14 @@ impl<S, R> Slot<S, R> {
     }
 }
 
-/// Runs as [`crate::run_with`] does, on the calling thread and in an order that follows from `seed`. A pace is not kept:
-/// what would be waited for comes at once, and so do
-/// records, when the run has ended. `elapsed` is zero.
+/// Runs as [`crate::run_with`] does, on the calling thread and in an order that follows from
+/// `seed`. The run keeps no pace: all waits end at once. It passes records to the sink when all
+/// stages have ended. `elapsed` is zero in the report.
 ///
 /// # Errors
 ///
-/// [`SeededError`] when the run could not begin, or when every stage waits for another or for the source.
+/// [`SeededError`] when the run could not start, or when every stage waits for another or for the
+/// source.
 pub fn run_seeded<'a, A, T, E>(
     config: &EngineConfig,
     mut endpoints: Endpoints<'a, A::Flow>,
@@ -152,7 +152,7 @@ where
 {
     config.check().map_err(StartError::from)?;
     if matches!(config.layout, Layout::Sharded { .. }) {
-        return Err(StartError::from(ConfigError::NotCut).into());
+        return Err(StartError::from(ConfigError::NotPartitioned).into());
     }
     let control = endpoints.control;
     let sink = endpoints.records.take();
@@ -188,9 +188,9 @@ where
     let endpoints = (endpoints, RecordOutput::Keep { records_max: config.records_max });
     if config.layout == Layout::Inline {
         let mut stage = assemble::inline(config, endpoints, table, app, &halt)?;
-        if let Some(message) = poll_out(&mut stage, seed, InlineStage::poll)? {
+        if let Some(message) = poll_to_end(&mut stage, seed, InlineStage::poll)? {
             stage.settle(message);
-            if let Some(message) = poll_out(&mut stage, seed, InlineStage::poll)? {
+            if let Some(message) = poll_to_end(&mut stage, seed, InlineStage::poll)? {
                 stage.settle(message);
             }
         }
@@ -206,8 +206,8 @@ where
     Ok(finished.report(&pinning, Duration::ZERO))
 }
 
-/// Polls until there is nothing more to do; returns the message of a panic.
-fn poll_out<S>(
+/// Polls a stage until it is done. Returns the message of a panic.
+fn poll_to_end<S>(
     stage: &mut S,
     seed: u64,
     poll: impl Fn(&mut S) -> Polled,
@@ -251,7 +251,8 @@ impl<'a, F> Stages<'a, F> {
         }
     }
 
-    /// Polls the first stage, which is the input; a worker; or the last, the egress stage.
+    /// Polls one stage: the input stage is the first, then the workers, and the egress stage is the
+    /// last.
     fn step(&mut self, stage: usize, halt: &Halt) -> Polled {
         match (stage.checked_sub(1), &mut self.egress) {
             (None, _) => self.input.step(InputStage::poll, |input, panic| Ended {
@@ -274,29 +275,31 @@ impl<'a, F> Stages<'a, F> {
         let stages = 1 + self.workers.len() + usize::from(self.egress.is_some());
         let mut draw = Draw::new(seed, stages);
         let mut live = vec![true; stages];
-        // Those that may have something to do: who found nothing is asked again when another has done something.
-        let mut may = live.clone();
+        // Stages that may have work. A stage without work is polled again when another stage has
+        // worked.
+        let mut ready = live.clone();
         let (mut steps, mut starved) = (0, 0);
         while live.contains(&true) {
-            let Some(stage) = draw.stage(&may) else { return Err(SeededError::Stuck { steps, seed }) };
+            let Some(stage) = draw.stage(&ready) else { return Err(SeededError::Stuck { steps, seed }) };
             steps += 1;
             match self.step(stage, halt) {
                 Polled::Starved if starved < STARVED_MAX => {
                     if starved == 0 {
-                        // It is news: the egress stage flushes its sink.
-                        may.clone_from(&live);
+                        // The first empty answer of a source changes what others do: the egress
+                        // stage flushes its sink.
+                        ready.clone_from(&live);
                     }
                     starved += 1;
                 }
                 Polled::Starved => return Err(SeededError::Stuck { steps, seed }),
                 Polled::Worked | Polled::Nap(_) => {
                     starved = 0;
-                    may.clone_from(&live);
+                    ready.clone_from(&live);
                 }
-                Polled::Idle => may[stage] = false,
+                Polled::Idle => ready[stage] = false,
                 Polled::Done => {
                     live[stage] = false;
-                    may.clone_from(&live);
+                    ready.clone_from(&live);
                 }
             }
         }

@@ -1,4 +1,4 @@
-//! Runs the stages on threads, one each, and makes sure that whatever happens ends in a balanced report.
+//! Runs each stage on a thread of its own. Every run ends with a balanced report.
 
 use std::sync::Arc;
 use std::thread::{Builder, Scope, ScopedJoinHandle};
@@ -11,7 +11,7 @@ use flowloom_packet::PacketSource;
 use crate::app::{App, FlowState};
 use crate::config::{EngineConfig, Layout};
 use crate::control::Control;
-use crate::dispatch::policy::Discipline;
+use crate::dispatch::policy::PolicyRef;
 use crate::dispatch::stage::InputStage;
 use crate::egress::records::{self, RecordOutput, RecordSink};
 use crate::egress::reorder::Egress;
@@ -26,25 +26,28 @@ use crate::runtime::pin::{Pinning, pin, plan};
 use crate::runtime::poll::Polled;
 use crate::runtime::shutdown::Halt;
 
-/// Runs packets from `source` through the stages until the source ends, the run is stopped, or a fault ends it.
+/// Runs packets from `source` through the stages until the source ends, the run is stopped, or a
+/// fault ends it.
 ///
-/// `table` builds the flow tables, as many as [`EngineConfig::tables`] says, and `app` the application of each worker
-/// (of worker 0 in the inline layout). The policy is one for [as many workers](crate::Layout::workers) as the run has: one that says that
-/// it was made for another number is refused, one that decides for a worker that does not exist ends the run with a fault. In inline
-/// mode it is not asked, and any will do.
+/// `table` builds the flow tables, as many as [`EngineConfig::tables`] returns, and `app` the
+/// application of each worker (of worker 0 in the inline layout). The policy must be made for [as
+/// many workers](crate::Layout::workers) as the run has: the run refuses a policy that states
+/// another number, and ends with a fault if a policy picks a worker that does not exist. The inline
+/// layout does not use the policy.
 ///
 /// # Errors
 ///
-/// [`StartError`] when the run could not begin. Whatever happens later is in the report, which is balanced all the same: also a panic
-/// of the source, the policy, the application, the sink, or a flow's state, as its [`fault`](RunReport::fault).
+/// [`StartError`] when the run could not start. Every later error is in the balanced report as its
+/// [`fault`](RunReport::fault), including a panic of the source, the policy, the application, the
+/// sink, or a flow's state.
 ///
 /// # Panics
 ///
-/// Where `table` or `app` panics, before any thread is started.
+/// If `table` or `app` panics. No thread has started then.
 pub fn run<'a, A, T, E>(
     config: &EngineConfig,
     source: &'a mut (dyn PacketSource + Send),
-    policy: impl Into<Discipline<'a>>,
+    policy: impl Into<PolicyRef<'a>>,
     table: impl FnMut(usize) -> Result<T, E>,
     app: impl FnMut(usize) -> A,
     control: &'a Control,
@@ -57,15 +60,15 @@ where
     run_with(config, Endpoints::new(source, policy, control), table, app)
 }
 
-/// Runs packets as [`run`] does, with sinks for accepted packets and for records of flows.
+/// Runs packets as [`run`] does, with optional sinks for accepted packets and for records of flows.
 ///
 /// # Errors
 ///
-/// [`StartError`] when the run could not begin.
+/// [`StartError`] when the run could not start.
 ///
 /// # Panics
 ///
-/// As [`run`].
+/// Same as [`run`].
 pub fn run_with<'a, A, T, E>(
     config: &EngineConfig,
     mut endpoints: Endpoints<'a, A::Flow>,
@@ -85,7 +88,7 @@ where
         let halt = Arc::new(Halt::default());
         match config.layout {
             Layout::Inline => run_inline(config, &pinning, (endpoints, output), table, app, &halt),
-            Layout::Sharded { .. } => Err(ConfigError::NotCut.into()),
+            Layout::Sharded { .. } => Err(ConfigError::NotPartitioned.into()),
             Layout::Pipeline { .. } => {
                 let assembly = assemble::pipeline(config, (endpoints, output), table, app, &halt)?;
                 run_pipeline(config, &pinning, assembly, &halt)
@@ -96,7 +99,8 @@ where
     Ok(report)
 }
 
-/// Runs with a record thread in front of the sink, if there is one. What the report has of records then goes there too.
+/// Runs with a record thread before the sink, if there is a sink. The records that the report has
+/// kept then go to the sink too.
 pub(crate) fn with_records<F: FlowState>(
     config: &EngineConfig,
     sink: Option<&mut (dyn RecordSink<F> + Send)>,
@@ -116,7 +120,7 @@ pub(crate) fn with_records<F: FlowState>(
         let report = report.map(|mut report| {
             let kept = std::mem::replace(&mut report.flows, FlowResults::new(Vec::new()));
             if let RecordOutput::Stream(sender) = &mut last {
-                // Nothing comes after these: waiting loses none.
+                // No records follow these, so waiting loses none.
                 sender.wait_when_full();
                 kept.into_records().for_each(|record| sender.push(record));
             }
@@ -158,7 +162,7 @@ where
             let panic = repeat(|| stage.poll());
             if let Some(message) = panic {
                 stage.settle(message);
-                // The sink is finished all the same, and may panic then.
+                // The next poll finishes the sink, which may panic.
                 if let Some(message) = repeat(|| stage.poll()) {
                     stage.settle(message);
                 }
@@ -173,7 +177,8 @@ where
 
 type Handle<'scope, R> = ScopedJoinHandle<'scope, (Ended<R>, Instant)>;
 
-/// Starts a thread that polls a stage until it is done, and then makes of it what is left.
+/// Starts a thread that polls a stage until it is done, and then turns it into its results with
+/// `end`.
 fn start<'scope, S: Send + 'scope, R: Send + 'scope>(
     scope: &'scope Scope<'scope, '_>,
     name: String,
@@ -223,8 +228,9 @@ where
                     start(scope, "egress".into(), None, egress, Egress::poll, end)
                 })
                 .transpose()?;
-            // The last one: no packet is taken before the other threads run. If one does not start, the input stage is
-            // dropped, and those that run find their rings abandoned.
+            // The input thread starts last, so that it takes no packet before the other threads
+            // run. If it does not start, the input stage is dropped, and the other threads find
+            // their rings abandoned.
             let begun = clock::now();
             let input =
                 start(scope, "input".into(), pinning.input, input, InputStage::poll, |input, panic| {
@@ -254,7 +260,7 @@ where
     Ok(Finished::<A, T> { input, workers, egress, shared, idle_timeout }.report(pinning, elapsed))
 }
 
-/// Polls until there is nothing more to do; returns the message of a panic.
+/// Polls a stage until it is done. Returns the message of a panic.
 pub(crate) fn repeat(mut poll: impl FnMut() -> Polled) -> Option<String> {
     let wait = Backoff::default();
     let ended = caught(|| {

@@ -13,18 +13,18 @@ use crate::worker::flows::Span;
 #[derive(Debug)]
 pub(crate) struct PartRecords<F> {
     records: Vec<FlowRecord<F>>,
-    /// How many records, the first ones, have ended; the others live at the end of the part.
+    /// The number of ended records, which come first. The others are live at the end of the part.
     ended: usize,
-    /// The times of the records; empty where no timeout ends flows.
+    /// The times of the records. Empty where no timeout ends flows.
     spans: Vec<Span>,
-    /// The records in the order of keys, those of one key in the order of time.
+    /// The records in the order of keys, then in order of time.
     sorted: Vec<Sorted>,
-    /// Records that are part of a record in a later part, or were replaced.
+    /// Marks records that were merged into a record of a later part, or were replaced.
     removed: Vec<bool>,
 }
 
 impl<F> PartRecords<F> {
-    /// Sorts what a table has left.
+    /// Sorts the records that a table has left.
     pub(crate) fn new(records: Vec<FlowRecord<F>>, ended: usize, spans: Vec<Span>) -> Self {
         let mut sorted: Vec<Sorted> = Sorted::all(&records, 0).collect();
         sort(&mut sorted, |place| &records[place.at as usize].key);
@@ -32,7 +32,7 @@ impl<F> PartRecords<F> {
         Self { records, ended, spans, sorted, removed }
     }
 
-    /// Makes this chunk number `chunk` of the results.
+    /// Sets the chunk number of all entries.
     fn numbered(mut self, chunk: usize) -> Self {
         for entry in &mut self.sorted {
             entry.set_chunk(chunk as u16);
@@ -50,34 +50,34 @@ impl<F> PartRecords<F> {
     }
 }
 
-/// A flow that goes on across a cut and is not composed yet.
+/// A flow that continues across a cut and is not composed yet.
 #[derive(Debug)]
 pub(crate) struct Crossing {
     pub(crate) key: FlowKey,
     /// The times of its record before the cut.
     pub(crate) span: Span,
     from: Place,
-    /// Its records in the part.
+    /// Its records in the later part.
     group: Vec<Place>,
 }
 
-/// What came of joining a part.
+/// The result of joining a part.
 #[derive(Debug)]
 pub(crate) struct Joined<F> {
-    /// Flows that go on across the cut.
+    /// Flows that continue across the cut.
     pub(crate) flows: u64,
-    /// Flows whose timeout lies across the cut.
+    /// Flows whose timeout ended between the two parts.
     pub(crate) expired: u64,
-    /// Flows whose summaries do not say what both sides of the cut come to, with their states before it.
+    /// Flows whose summaries do not determine the result, with their states before the cut.
     pub(crate) unresolved: Vec<(Crossing, F)>,
 }
 
-/// What replacing the records of flows takes away.
+/// The counts of the records that a replacement removed.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Removed {
     /// Records that the flows had in the part.
     pub(crate) records: u64,
-    /// Timeouts that they had in the part.
+    /// Timeouts that had ended records of the flows in the part.
     pub(crate) timeouts: u64,
 }
 
@@ -85,7 +85,7 @@ pub(crate) struct Removed {
 #[derive(Debug)]
 pub(crate) struct Composer<F> {
     chunks: Vec<PartRecords<F>>,
-    /// The flows that live after the last part, in the order of keys.
+    /// The flows that are live after the last part, in the order of keys.
     live: Vec<Sorted>,
     idle_timeout: Option<IdleTimeout>,
 }
@@ -116,7 +116,7 @@ impl<F: FlowState> Composer<F> {
         self.chunks[usize::from(place.chunk)].removed[place.at as usize] = true;
     }
 
-    /// Returns how many of a key's records in a part were ended by the timeout.
+    /// Returns how many of a key's records in a part the timeout has ended.
     fn timeouts(&self, group: &[Place]) -> u64 {
         let Some(timeout) = self.idle_timeout else { return 0 };
         let ended = |pair: &&[Place]| timeout.is_over(self.span(pair[0]).last, self.span(pair[1]).start);
@@ -125,9 +125,9 @@ impl<F: FlowState> Composer<F> {
         group.windows(2).filter(ended).count() as u64 + u64::from(is_last_ended)
     }
 
-    /// Adds the next part, and composes the flows that go on from the parts before.
+    /// Adds the next part, and composes the flows that continue from the parts before.
     ///
-    /// Where `keeps_unresolved`, flows that cannot be composed stay apart.
+    /// If `keeps_unresolved`, flows that cannot be composed keep separate records.
     pub(crate) fn join(
         &mut self,
         part: PartRecords<F>,
@@ -224,7 +224,8 @@ impl<F: FlowState> Composer<F> {
         }
     }
 
-    /// Puts the records of flows that were processed again in the place of those that they had in the last part.
+    /// Replaces the records that some flows have in the last part by the records of the same flows
+    /// processed again.
     pub(crate) fn replace(&mut self, flows: &[Crossing], again: PartRecords<F>) -> Removed {
         let mut removed = Removed::default();
         let mut gone = Vec::with_capacity(flows.len());
@@ -248,8 +249,9 @@ impl<F: FlowState> Composer<F> {
         removed
     }
 
-    /// Shows each record in the order of keys, those of one key in the order of time: its span, and whether it lives.
-    pub(crate) fn each(&self, mut show: impl FnMut(&FlowRecord<F>, Span, bool)) {
+    /// Passes each record to `visit` in the order of keys, then in order of time, with its span and
+    /// whether it is live.
+    pub(crate) fn for_each(&self, mut visit: impl FnMut(&FlowRecord<F>, Span, bool)) {
         let lists = self.chunks.iter().map(|chunk| {
             let is_there = |entry: &&Sorted| !chunk.removed[entry.place().at as usize];
             chunk.sorted.iter().filter(is_there).copied().collect()
@@ -258,11 +260,12 @@ impl<F: FlowState> Composer<F> {
         for entry in merge_all(lists.collect(), &|place| self.key(place)) {
             let place = entry.place();
             let record = &self.chunks[usize::from(place.chunk)].records[place.at as usize];
-            show(record, self.span(place), live.next_if_eq(&place).is_some());
+            visit(record, self.span(place), live.next_if_eq(&place).is_some());
         }
     }
 
-    /// Returns the results of all parts, and how many flows that live have timed out by the end of the input.
+    /// Returns the results of all parts, and how many live flows have timed out by the end of the
+    /// input.
     pub(crate) fn finish(mut self, last_ns: u64) -> (FlowResults<F>, u64) {
         let mut timed_out = 0;
         if let Some(timeout) = self.idle_timeout {
@@ -279,7 +282,7 @@ impl<F: FlowState> Composer<F> {
     }
 }
 
-/// Merges sorted lists, each of a later chunk than those before it.
+/// Merges sorted lists. Each list holds a later chunk than the lists before it.
 fn merge_all<'a>(mut lists: Vec<Vec<Sorted>>, key: &impl Fn(Place) -> &'a FlowKey) -> Vec<Sorted> {
     while lists.len() > 1 {
         let mut merged = Vec::with_capacity(lists.len().div_ceil(2));
@@ -295,7 +298,7 @@ fn merge_all<'a>(mut lists: Vec<Vec<Sorted>>, key: &impl Fn(Place) -> &'a FlowKe
     lists.pop().unwrap_or_default()
 }
 
-/// Merges two sorted lists; of equal keys those of the first list come first.
+/// Merges two sorted lists. Of equal keys those of the first list come first.
 fn merge<'a>(first: &[Sorted], second: &[Sorted], key: &impl Fn(Place) -> &'a FlowKey) -> Vec<Sorted> {
     let mut merged = Vec::with_capacity(first.len() + second.len());
     let (mut i, mut j) = (0, 0);

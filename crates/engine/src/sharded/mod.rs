@@ -1,4 +1,5 @@
-//! The sharded layout: workers that share nothing, each on its own part of the input, composed at the end.
+//! The sharded layout: workers that share nothing process one part of the input each, and the
+//! engine composes the results.
 //!
 //! ```text
 //!  part 1 ─ inline ─┐
@@ -6,12 +7,13 @@
 //!  part N ─ inline ─┘
 //! ```
 //!
-//! The result is that of one thread over the whole input: exactly, or the layout is refused.
+//! The result equals that of one thread over the whole input, or the engine refuses the layout.
 //!
-//! * A part whose reader did not begin where the part before ended, or whose first packet is older than the latest one
-//!   before it, is read again from the true state.
-//! * A flow that both sides of a cut know is composed ([`FlowState::compose`](crate::FlowState::compose)); one whose
-//!   summaries do not suffice is processed again in the later part, from the state it had at the cut.
+//! * A part is read again from the true state if its reader did not begin where the part before
+//!   ended, or if its first packet is older than the latest packet before it.
+//! * A flow that both sides of a cut know is composed
+//!   ([`FlowState::compose`](crate::FlowState::compose)). If the summaries do not suffice, its
+//!   packets in the later part are processed again from the state at the cut.
 
 pub(crate) mod parts;
 

@@ -1,4 +1,4 @@
-//! Flows that cannot be composed from summaries: their packets in the later part are processed again.
+//! Processes the packets of flows again whose summaries cannot be composed.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use flowloom_flow_key::FlowKey;
 use flowloom_flow_table::FlowTable;
 use flowloom_packet::SourceError;
 
-use crate::app::{Again, App};
+use crate::app::{App, ReprocessedPackets};
 use crate::config::EngineConfig;
 use crate::control::{Control, ReaderPublisher};
 use crate::egress::records::RecordOutput;
@@ -14,14 +14,14 @@ use crate::error::Fault;
 use crate::ingest::decode::Decoder;
 use crate::ingest::reader::{Next, Reader};
 use crate::sharded::compose::{Crossing, PartRecords};
-use crate::sharded::parts::CutSource;
-use crate::sharded::run::{Begin, Common};
+use crate::sharded::parts::PartitionedSource;
+use crate::sharded::run::{Begin, RunContext};
 use crate::worker::flows::{FlowCounts, Flows, FlowsEnd};
 use crate::worker::process::{Burst, FlowStage};
 
-impl<C: CutSource> Common<'_, C> {
-    /// Processes the packets of some flows of a part again, from the states they had before it. `first` is the record that
-    /// the part has of a flow by itself.
+impl<C: PartitionedSource> RunContext<'_, C> {
+    /// Processes the packets of some flows in a part again, from the states before the part.
+    /// `first` returns the record that the part has of a flow by itself.
     pub(crate) fn process_again<'f, A, T>(
         &self,
         (i, begin, packets): (usize, Begin<C::Boundary>, u64),
@@ -34,7 +34,7 @@ impl<C: CutSource> Common<'_, C> {
         T: FlowTable<FlowKey, A::Flow>,
     {
         let mut part = self.cut.open_at(i, begin.boundary)?;
-        // Packets that the source withholds do not count against the limit here either.
+        // The limit does not count packets that the source withholds.
         let config = EngineConfig { packet_limit: Some(packets), ..self.config.clone() };
         let again = Control::default();
         let publisher = ReaderPublisher::new(&again, &again.begin(1, 1), 0);
@@ -48,14 +48,15 @@ impl<C: CutSource> Common<'_, C> {
             let hash = config.hasher.hash(&flow.key).table;
             if !flows.resume((flow.key, hash), flow.span, state) {
                 return Err(SourceError(
-                    "the flow table has no room for flows that are processed again".into(),
+                    "the flow table is full and cannot hold flows that are processed again".into(),
                 ));
             }
             wanted.add(hash, flow);
         }
         wanted.sort();
         let mut stage = FlowStage::new(app, flows);
-        // Sees the same packets as in the first pass, without the states, to take back what was counted there.
+        // This stage sees the same packets as the first pass, without the earlier states, so that
+        // its application can subtract what the first pass counted.
         let mut undo =
             undo.map(|(table, app)| FlowStage::new(app, Flows::new(table, config.idle_timeout, keep)));
         let (mut burst, mut undo_burst) = (Burst::new(), Burst::new());
@@ -63,7 +64,7 @@ impl<C: CutSource> Common<'_, C> {
         'packets: loop {
             let (number, range) = match reader.next() {
                 Next::Packets { first, range } => (first, range),
-                Next::Not(_) => continue,
+                Next::Pending(_) => continue,
                 Next::Over => break,
             };
             let batch = &reader.batch;
@@ -73,7 +74,7 @@ impl<C: CutSource> Common<'_, C> {
             for (number, raw) in (number..).zip(&batch.packets[range]) {
                 ahead.request(block);
                 let mut found = None;
-                // Packets without a key were counted the first time.
+                // The first pass has counted packets without a key.
                 let _ = decoder.admit((number, raw), block, batch.pass, |headers, hash, place| {
                     found = wanted.find(hash.table, &headers.key);
                     if found.is_some() {
@@ -89,13 +90,13 @@ impl<C: CutSource> Common<'_, C> {
                     undo.run(block, &mut undo_burst, &mut |_, _, _| {});
                     continue;
                 }
-                let FlowStage { hands, flows } = &mut stage;
+                let FlowStage { runner, flows } = &mut stage;
                 let (hash, flow, seen) = wanted.flow(at);
                 seen.packets += 1;
                 seen.bytes += u64::from(raw.wire_bytes);
                 if let Some(id) = flows.table.lookup(&flow.key, hash)
                     && let Some(state) = flows.table.get_mut(id)
-                    && hands.app_mut().complete(state, first(flow), *seen)
+                    && runner.app_mut().complete(state, first(flow), *seen)
                 {
                     let state = std::mem::take(state);
                     flows.table.remove(id);
@@ -107,38 +108,38 @@ impl<C: CutSource> Common<'_, C> {
             }
         }
         let mut denied_before = 0;
-        if let Some(FlowStage { hands, .. }) = undo {
-            denied_before = hands.counters.denied;
-            hands.into_app().cancel();
+        if let Some(FlowStage { runner, .. }) = undo {
+            denied_before = runner.counters.denied;
+            runner.into_app().cancel();
         }
         if let Some(Fault::Source { error, .. }) = reader.fault.take() {
             return Err(error);
         }
-        let (counts, denied) = (stage.flows.counts(), stage.hands.counters.denied);
+        let (counts, denied) = (stage.flows.counts(), stage.runner.counters.denied);
         let FlowsEnd { records, ended, spans, .. } = stage.finish();
         let records = PartRecords::new(records, ended, spans);
         Ok(Reprocessed { completed, replaced: wanted.rest(), records, counts, denied, denied_before })
     }
 }
 
-/// What came of processing flows of a part again.
+/// The result of processing flows of a part again.
 pub(crate) struct Reprocessed<F> {
-    /// Flows that were completed by what the first pass knows of them.
+    /// Flows that were completed with the records of the first pass.
     pub(crate) completed: Vec<(Crossing, F)>,
-    /// The others, whose records are those that follow.
+    /// The other flows; `records` replace their records.
     pub(crate) replaced: Vec<Crossing>,
     pub(crate) records: PartRecords<F>,
     pub(crate) counts: FlowCounts,
     /// Packets of these flows that were denied.
     pub(crate) denied: u64,
-    /// Packets of these flows that were denied the first time.
+    /// Packets of these flows that the first pass denied.
     pub(crate) denied_before: u64,
 }
 
-/// Flows that are processed again: a bit for each hash that may be theirs, then the flows by hash and key.
+/// The flows to process again: a bit set of their hashes, and the flows sorted by hash.
 struct Wanted {
     bits: Vec<u64>,
-    flows: Vec<(u64, Option<Crossing>, Again)>,
+    flows: Vec<(u64, Option<Crossing>, ReprocessedPackets)>,
     left: usize,
 }
 
@@ -156,7 +157,7 @@ impl Wanted {
     fn add(&mut self, hash: u64, flow: Crossing) {
         let (at, bit) = self.bit(hash);
         self.bits[at] |= bit;
-        self.flows.push((hash, Some(flow), Again::default()));
+        self.flows.push((hash, Some(flow), ReprocessedPackets::default()));
         self.left += 1;
     }
 
@@ -164,7 +165,7 @@ impl Wanted {
         self.flows.sort_unstable_by_key(|(hash, ..)| *hash);
     }
 
-    /// Returns where the flow of a packet is, if it is wanted still.
+    /// Returns the index of a packet's flow, if the flow is still wanted.
     #[inline]
     fn find(&self, hash: u64, key: &FlowKey) -> Option<usize> {
         let (at, bit) = self.bit(hash);
@@ -181,7 +182,7 @@ impl Wanted {
             .map(|(nth, _)| from + nth)
     }
 
-    fn flow(&mut self, at: usize) -> (u64, &Crossing, &mut Again) {
+    fn flow(&mut self, at: usize) -> (u64, &Crossing, &mut ReprocessedPackets) {
         let (hash, flow, again) = &mut self.flows[at];
         (*hash, flow.as_ref().expect("a flow that was found is there"), again)
     }

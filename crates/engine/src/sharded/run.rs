@@ -25,32 +25,32 @@ use crate::runtime::pin::{pin, plan};
 use crate::runtime::shutdown::Halt;
 use crate::runtime::threads::{repeat, with_records};
 use crate::sharded::compose::{Composer, PartRecords};
-use crate::sharded::parts::{CutSource, PartSource};
+use crate::sharded::parts::{PartSource, PartitionedSource};
 use crate::worker::flows::{Flows, FlowsEnd};
 use crate::worker::inline::InlineStage;
 use crate::worker::process::{Burst, FlowStage};
 
-/// What a sharded run leaves.
+/// The result of a sharded run.
 #[derive(Debug)]
 #[must_use = "what went wrong after the start is in the report's `fault`"]
 #[non_exhaustive]
 pub struct ShardedRun<F, R> {
-    /// The report, as of a run over the whole input.
+    /// The report, equal to that of a run over the whole input.
     pub report: RunReport<F>,
-    /// What the parts that count have read, in order.
+    /// What each part of the result has read, in order.
     pub reads: Vec<R>,
 }
 
 /// A part that was read and processed.
 struct PartRun<A: App> {
-    /// `None` after a panic while they were taken from the table.
+    /// `None` after a panic while the records were taken from the table.
     records: Option<PartRecords<A::Flow>>,
-    /// `None` once it is dropped.
+    /// `None` once the application is dropped.
     app: Option<A>,
     input: InputCounters,
-    /// The time of its first packet as the source has it.
+    /// The time of its first packet, as the source yielded it.
     first_ns: Option<u64>,
-    /// The latest time before it, as it was told.
+    /// The latest time before it, as known when it was read.
     begin_ns: u64,
     counters: WorkerCounters,
     table: Option<(TableStats, MemoryReport)>,
@@ -68,7 +68,7 @@ impl<A: App> PartRun<A> {
 
     /// Drops a run whose packets do not count, or are read again.
     fn discard(mut self) {
-        // A panic here is of an application whose counts are taken back.
+        // Ignore a panic: the counts of this application are subtracted anyway.
         let _ = caught(|| {
             if let Some(mut app) = self.app.take() {
                 app.retract();
@@ -77,10 +77,10 @@ impl<A: App> PartRun<A> {
     }
 }
 
-/// A part's run and what it read; the error where it could not be opened.
+/// A part's run and what it read, or the error of opening it.
 type Outcome<A, R> = Result<(PartRun<A>, R), SourceError>;
 
-/// The state of the input before a part, where it is not the assumed one.
+/// The true state of the input before a part that began elsewhere.
 #[derive(Clone)]
 pub(crate) struct Begin<B> {
     pub(crate) boundary: B,
@@ -88,8 +88,8 @@ pub(crate) struct Begin<B> {
     pub(crate) last_ns: u64,
 }
 
-/// What every part of a run has in common.
-pub(crate) struct Common<'a, C> {
+/// What all parts of a run share.
+pub(crate) struct RunContext<'a, C> {
     pub(crate) config: &'a EngineConfig,
     pub(crate) cut: &'a C,
     control: &'a Control,
@@ -97,24 +97,25 @@ pub(crate) struct Common<'a, C> {
     cpus: Vec<Option<u32>>,
 }
 
-/// Runs each part of `cut` on a worker of its own, and composes what they know: the report is that of one thread over
-/// the whole input.
+/// Runs each part of `cut` on a worker of its own, and composes the results. The report equals that
+/// of one thread over the whole input.
 ///
-/// There are as many workers as parts; `table` builds the flow table and `app` the application of each, and further ones
-/// where a part is read again. Each worker keeps at most [`records_max`](EngineConfig::records_max) records, and its
-/// table's limits count for it alone: only where one of these is reached may the results differ from those of another
-/// layout.
+/// There are as many workers as parts. `table` builds the flow table and `app` the application of
+/// each worker, and further ones where a part is read again. Each worker keeps at most
+/// [`records_max`](EngineConfig::records_max) records, and the limits of its table apply to it
+/// alone. Only where a worker reaches one of these limits may the results differ from those of
+/// another layout.
 ///
-/// A run that is stopped composes what each worker has seen until then.
+/// A stopped run composes what each worker has processed until then.
 ///
 /// # Errors
 ///
-/// [`StartError`] when the run could not begin: also where the application needs all packets in one sequence, or a pace
-/// is asked for.
+/// [`StartError`] when the run could not start. It does not start if the application needs all
+/// packets in one sequence, or if the configuration asks for a pace.
 ///
 /// # Panics
 ///
-/// Where `table` or `app` panics.
+/// If `table` or `app` panics.
 pub fn run_sharded<A, T, E, C>(
     config: &EngineConfig,
     cut: &C,
@@ -126,20 +127,21 @@ where
     A: App,
     T: FlowTable<FlowKey, A::Flow> + Send,
     E: std::error::Error + Send + Sync + 'static,
-    C: CutSource,
+    C: PartitionedSource,
 {
     run_sharded_with(config, cut, table, app, control, Outputs::default())
 }
 
-/// Where the results of a sharded run go beside the report.
+/// Destinations of a sharded run's results, in addition to the report.
 #[derive(Default)]
 #[non_exhaustive]
 pub struct Outputs<'s, F> {
-    /// The sink of records. It gets them when all parts have been composed: until then each part keeps its own.
+    /// The sink of records. It gets them when all parts are composed; until then each part keeps
+    /// its own records.
     pub records: Option<&'s mut (dyn RecordSink<F> + Send)>,
-    /// Called for each record before the records become results, to keep them as a [part](crate::SavedPart) of a
-    /// larger input.
-    pub part: Option<Show<'s, F>>,
+    /// Called for each record before the records become results, to keep them as a
+    /// [part](crate::SavedPart) of a larger input.
+    pub part: Option<RecordVisitor<'s, F>>,
 }
 
 impl<F> std::fmt::Debug for Outputs<'_, F> {
@@ -148,19 +150,19 @@ impl<F> std::fmt::Debug for Outputs<'_, F> {
     }
 }
 
-/// What sees a part's records before they become results: each with the ticks of its first and last packet, and whether
-/// it lives at the end.
-pub(crate) type Show<'s, F> = &'s mut dyn FnMut(&FlowRecord<F>, [u64; 2], bool);
+/// Sees a part's records before they become results, each with the ticks of its first and last
+/// packet, and whether it is live at the end.
+pub(crate) type RecordVisitor<'s, F> = &'s mut dyn FnMut(&FlowRecord<F>, [u64; 2], bool);
 
-/// Runs as [`run_sharded`] does, with outputs beside the report.
+/// Runs as [`run_sharded`] does, with destinations in addition to the report.
 ///
 /// # Errors
 ///
-/// [`StartError`] when the run could not begin.
+/// [`StartError`] when the run could not start.
 ///
 /// # Panics
 ///
-/// As [`run_sharded`].
+/// Same as [`run_sharded`].
 pub fn run_sharded_with<A, T, E, C>(
     config: &EngineConfig,
     cut: &C,
@@ -173,7 +175,7 @@ where
     A: App,
     T: FlowTable<FlowKey, A::Flow> + Send,
     E: std::error::Error + Send + Sync + 'static,
-    C: CutSource,
+    C: PartitionedSource,
 {
     config.check()?;
     if let PartSupport::Never(why) = A::PARTS {
@@ -186,19 +188,19 @@ where
     let layout = crate::Layout::Sharded { workers: parts };
     let cpus = plan(&EngineConfig { layout, ..config.clone() })?.workers;
     let mut build =
-        Build { table: |i| table(i).map_err(|e| StartError::Table(Box::new(e))), app: &mut app };
-    let common = Common { config, cut, control, gauges: control.begin(parts, parts), cpus };
+        Factory { table: |i| table(i).map_err(|e| StartError::Table(Box::new(e))), app: &mut app };
+    let context = RunContext { config, cut, control, gauges: control.begin(parts, parts), cpus };
     let all = build.each((0..parts).map(|i| (i, None)))?;
     let begun = clock::now();
-    let mut outcomes: Vec<Outcome<A, C::Read>> = common.read_all(all)?;
-    let reread = common.confirm(&mut outcomes, &mut build)?;
-    let mut composed = Composed::new(&common);
+    let mut outcomes: Vec<Outcome<A, C::Read>> = context.read_all(all)?;
+    let reread = context.confirm(&mut outcomes, &mut build)?;
+    let mut composed = Composition::new(&context);
     for (i, outcome) in outcomes.into_iter().enumerate() {
         composed.add(i, outcome, &mut build)?;
     }
-    if let Some(show) = outputs.part {
-        composed.composer.each(|record, span, is_live| {
-            show(record, [span.start.0, span.last.0], is_live);
+    if let Some(visit) = outputs.part {
+        composed.composer.for_each(|record, span, is_live| {
+            visit(record, [span.start.0, span.last.0], is_live);
         });
     }
     let ShardedRun { report, reads } = composed.finish(reread, begun.elapsed());
@@ -208,15 +210,15 @@ where
 }
 
 /// Builds tables and applications.
-struct Build<F, G> {
+struct Factory<F, G> {
     table: F,
     app: G,
 }
 
-/// A part to be read: which, from where if not from the assumed boundary, and its table and application.
+/// A part to read: its index, its true beginning if known, and its table and application.
 type Work<B, T, A> = (usize, Option<Begin<B>>, (T, A));
 
-impl<T, A, F, G> Build<F, G>
+impl<T, A, F, G> Factory<F, G>
 where
     F: FnMut(usize) -> Result<T, StartError>,
     G: FnMut(usize) -> A,
@@ -233,8 +235,8 @@ where
     }
 }
 
-impl<C: CutSource> Common<'_, C> {
-    /// Reads and processes parts, each on a thread of its own.
+impl<C: PartitionedSource> RunContext<'_, C> {
+    /// Reads and processes parts, each on its own thread.
     fn read_all<A, T>(
         &self,
         work: Vec<Work<C::Boundary, T, A>>,
@@ -252,7 +254,7 @@ impl<C: CutSource> Common<'_, C> {
                     let pinned = pin(self.cpus.get(part).copied().flatten());
                     let outcome = self.read(part, begin, parts, &halts[nth]);
                     if outcome.as_ref().map_or(true, |(run, _)| run.fault.is_some()) {
-                        // What follows a part that broke does not count.
+                        // Parts after a failed part do not count.
                         halts[nth + 1..].iter().for_each(|halt| halt.halt());
                     }
                     let busy = clock::thread_cpu();
@@ -267,11 +269,12 @@ impl<C: CutSource> Common<'_, C> {
         })
     }
 
-    /// Reads parts again until each began in the state that the one before it ended in. Returns how many were.
+    /// Reads parts again until each began in the state in which the part before ended. Returns how
+    /// many parts it read.
     fn confirm<A, T, F, G>(
         &self,
         outcomes: &mut [Outcome<A, C::Read>],
-        build: &mut Build<F, G>,
+        build: &mut Factory<F, G>,
     ) -> Result<usize, StartError>
     where
         A: App,
@@ -281,7 +284,7 @@ impl<C: CutSource> Common<'_, C> {
     {
         let mut reread = 0;
         loop {
-            // What was stopped is not confirmed, nor is what follows a part that broke.
+            // Do not confirm parts after a stop or after a failed part.
             let is_broken = |outcome: &Outcome<A, C::Read>| {
                 outcome.as_ref().map_or(true, |(run, _)| run.interrupted || run.fault.is_some())
             };
@@ -307,7 +310,8 @@ impl<C: CutSource> Common<'_, C> {
             }
             let mut again = self.cut.unconfirmed(&reads);
             for (part, run) in runs.iter().enumerate() {
-                // Times are kept from going back, below the latest one before.
+                // Times are clamped to the latest time before, so a part that was read with an
+                // earlier time may be wrong.
                 let is_right = run.begin_ns == last[part]
                     || run.first_ns.is_none_or(|first_ns| first_ns >= last[part].max(run.begin_ns));
                 if !is_right && again.iter().all(|(other, _)| *other != part) {
@@ -334,7 +338,7 @@ impl<C: CutSource> Common<'_, C> {
         }
     }
 
-    /// Reads and processes a part, from the assumed boundary unless another is given.
+    /// Reads and processes a part, from the assumed boundary unless `begin` has another.
     fn read<A, T>(
         &self,
         i: usize,
@@ -353,25 +357,25 @@ impl<C: CutSource> Common<'_, C> {
         };
         let config = self.config;
         let publisher = ReaderPublisher::new(self.control, &self.gauges, i);
-        let mut front = Reader::new(config, &mut part, None, publisher, Arc::clone(halt));
-        front.arrivals.begin_at(begin_ns);
+        let mut reader = Reader::new(config, &mut part, None, publisher, Arc::clone(halt));
+        reader.arrivals.begin_at(begin_ns);
         let keep = RecordOutput::Keep { records_max: config.records_max };
         let flows = Flows::new(table, config.idle_timeout, keep).with_spans();
         let mut stage = InlineStage {
-            front,
+            reader,
             decoder: Decoder::new(config.decode, config.hasher.clone(), config.digest),
             stage: FlowStage::new(app, flows),
             burst: Burst::new(),
             publisher: Publisher::new(self.control, &self.gauges, i),
-            outlet: None,
+            output: None,
         };
         if let Some(message) = repeat(|| stage.poll()) {
             stage.settle(message);
         }
-        let InlineStage { front, stage, .. } = stage;
-        let Reader { arrivals, losses, interrupted, mut fault, .. } = front;
+        let InlineStage { reader, stage, .. } = stage;
+        let Reader { arrivals, losses, interrupted, mut fault, .. } = reader;
         let counters = stage.counters();
-        let FlowStage { hands, flows } = stage;
+        let FlowStage { runner, flows } = stage;
         let ended = caught(|| {
             let FlowsEnd { records, ended, spans, table, memory, .. } = flows.finish();
             (PartRecords::new(records, ended, spans), (table, memory))
@@ -388,7 +392,7 @@ impl<C: CutSource> Common<'_, C> {
         let input = arrivals.finish(losses);
         let run = PartRun {
             records,
-            app: Some(hands.into_app()),
+            app: Some(runner.into_app()),
             input,
             first_ns,
             begin_ns,
@@ -403,9 +407,9 @@ impl<C: CutSource> Common<'_, C> {
     }
 }
 
-/// Parts composed one after the other.
-struct Composed<'c, 'a, A: App, C: CutSource> {
-    common: &'c Common<'a, C>,
+/// Composes the parts one after the other.
+struct Composition<'c, 'a, A: App, C: PartitionedSource> {
+    context: &'c RunContext<'a, C>,
     composer: Composer<A::Flow>,
     report: ShardedReport,
     input: InputCounters,
@@ -415,11 +419,11 @@ struct Composed<'c, 'a, A: App, C: CutSource> {
     fault: Option<Fault>,
 }
 
-impl<'c, 'a, A: App, C: CutSource> Composed<'c, 'a, A, C> {
-    fn new(common: &'c Common<'a, C>) -> Self {
+impl<'c, 'a, A: App, C: PartitionedSource> Composition<'c, 'a, A, C> {
+    fn new(context: &'c RunContext<'a, C>) -> Self {
         Self {
-            common,
-            composer: Composer::new(common.config.idle_timeout),
+            context,
+            composer: Composer::new(context.config.idle_timeout),
             report: ShardedReport::default(),
             input: InputCounters::default(),
             workers: Vec::new(),
@@ -434,7 +438,7 @@ impl<'c, 'a, A: App, C: CutSource> Composed<'c, 'a, A, C> {
         &mut self,
         i: usize,
         outcome: Outcome<A, C::Read>,
-        build: &mut Build<F, G>,
+        build: &mut Factory<F, G>,
     ) -> Result<(), StartError>
     where
         T: FlowTable<FlowKey, A::Flow> + Send,
@@ -442,7 +446,7 @@ impl<'c, 'a, A: App, C: CutSource> Composed<'c, 'a, A, C> {
         G: FnMut(usize) -> A,
     {
         let yielded = self.input.packets - self.input.dropped.withheld();
-        let left = self.common.config.packet_limit.map(|limit| limit.saturating_sub(yielded));
+        let left = self.context.config.packet_limit.map(|limit| limit.saturating_sub(yielded));
         if self.fault.is_some() || left == Some(0) {
             if let Ok((run, _)) = outcome {
                 run.discard();
@@ -452,13 +456,13 @@ impl<'c, 'a, A: App, C: CutSource> Composed<'c, 'a, A, C> {
         }
         let outcome = match (outcome, left) {
             (Ok((run, read)), Some(left)) if run.yielded() > left => {
-                // The limit lies in this part: it is read again up to there.
-                let begin = Begin { boundary: self.common.cut.begin(&read), last_ns: self.input.last_ns };
+                // The packet limit lies in this part: read the part again up to the limit.
+                let begin = Begin { boundary: self.context.cut.begin(&read), last_ns: self.input.last_ns };
                 run.discard();
-                let config = EngineConfig { packet_limit: Some(left), ..self.common.config.clone() };
-                let gauges = Arc::clone(&self.common.gauges);
-                let Common { cut, control, .. } = *self.common;
-                let limited = Common { config: &config, cut, control, gauges, cpus: Vec::new() };
+                let config = EngineConfig { packet_limit: Some(left), ..self.context.config.clone() };
+                let gauges = Arc::clone(&self.context.gauges);
+                let RunContext { cut, control, .. } = *self.context;
+                let limited = RunContext { config: &config, cut, control, gauges, cpus: Vec::new() };
                 limited.read(i, Some(begin), build.one(i)?, &Arc::default())
             }
             (outcome, _) => outcome,
@@ -487,13 +491,13 @@ impl<'c, 'a, A: App, C: CutSource> Composed<'c, 'a, A, C> {
         Ok(())
     }
 
-    /// Composes the flows of a part with those before it.
+    /// Composes the flows of a part with those of the parts before.
     fn compose<T, F, G>(
         &mut self,
         i: usize,
         records: PartRecords<A::Flow>,
         (run, read): (&mut PartRun<A>, &C::Read),
-        build: &mut Build<F, G>,
+        build: &mut Factory<F, G>,
     ) -> Result<(), StartError>
     where
         T: FlowTable<FlowKey, A::Flow>,
@@ -518,14 +522,14 @@ impl<'c, 'a, A: App, C: CutSource> Composed<'c, 'a, A, C> {
             return Ok(());
         }
         self.report.flows_reprocessed += joined.unresolved.len() as u64;
-        let begin = Begin { boundary: self.common.cut.begin(read), last_ns: self.input.last_ns };
-        // Verdicts may change, and with them what was counted.
+        let begin = Begin { boundary: self.context.cut.begin(read), last_ns: self.input.last_ns };
+        // Verdicts may change, and with them the counts.
         let has_counts = A::KEEPS_TOTALS || run.counters.denied > 0;
         let undo = if has_counts { Some(build.one(i)?) } else { None };
         let (redo, part) = (build.one(i)?, (i, begin, run.yielded()));
-        let (common, composer) = (self.common, &self.composer);
+        let (context, composer) = (self.context, &self.composer);
         let again = caught(|| {
-            common.process_again(part, (undo, redo), joined.unresolved, |flow| composer.first(flow))
+            context.process_again(part, (undo, redo), joined.unresolved, |flow| composer.first(flow))
         });
         match again {
             Ok(Ok(again)) => {
@@ -551,7 +555,7 @@ impl<'c, 'a, A: App, C: CutSource> Composed<'c, 'a, A, C> {
             None => (WorkerCounters::default(), None, false, None),
         };
         WorkerReport {
-            cpu: self.common.cpus.get(i).copied().flatten().filter(|_| pinned),
+            cpu: self.context.cpus.get(i).copied().flatten().filter(|_| pinned),
             sent: counters.done(),
             taken_over: 0,
             handed_over: 0,

@@ -1,4 +1,4 @@
-//! Parts that were processed elsewhere, or earlier: what is known of them, apart from any file format.
+//! Merges parts that were processed elsewhere or earlier, independent of any file format.
 
 use flowloom_flow_key::FlowKey;
 
@@ -10,17 +10,18 @@ use crate::sharded::compose::{Composer, PartRecords};
 use crate::time::IdleTimeout;
 use crate::worker::flows::Span;
 
-/// A record of a part, with what composing it needs.
+/// A record of a part, with the data that composing needs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PartRecord<F> {
-    /// The flow.
+    /// The key of the flow.
     pub key: FlowKey,
-    /// The [ticks](crate::time::tick_of) of its first and last packet; zeros where no timeout ends flows.
+    /// The [ticks](crate::time::tick_of) of its first and last packet. Zeros where no timeout ends
+    /// flows.
     pub ticks: [u64; 2],
-    /// Why it ended; `None` where it goes on at the end of the part.
+    /// Why the record ended, or `None` if it continues at the end of the part.
     pub ended: Option<EndedBy>,
-    /// What the application knows of it.
+    /// The application's state of the flow.
     pub state: F,
 }
 
@@ -31,15 +32,15 @@ impl<F> PartRecord<F> {
     }
 }
 
-/// What is known of a part of an input.
+/// The saved results of a part of an input.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct SavedPart<F> {
-    /// What its reader counted.
+    /// The counts of its reader.
     pub input: InputCounters,
-    /// What its workers counted.
+    /// The counts of its workers.
     pub counters: WorkerCounters,
-    /// Its records; those of one key in the order of time.
+    /// Its records. The records of one key are in order of time.
     pub records: Vec<PartRecord<F>>,
 }
 
@@ -50,22 +51,22 @@ impl<F> SavedPart<F> {
     }
 }
 
-/// Parts merged into the result of the whole.
+/// The result of merging parts.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct MergedParts<F> {
-    /// What the readers counted.
+    /// The counts of the readers.
     pub input: InputCounters,
-    /// What the workers counted.
+    /// The counts of the workers.
     pub counters: WorkerCounters,
     /// The records of flows.
     pub flows: FlowResults<F>,
-    /// Flows that go on from one part to another.
+    /// Flows that continue from one part to the next.
     pub flows_joined: u64,
 }
 
 impl<F: FlowState> MergedParts<F> {
-    /// Returns the digest of the per-flow results: that of one run over all parts.
+    /// Returns the digest of the per-flow results, which equals that of one run over all parts.
     #[must_use]
     pub fn digest(&self) -> String {
         self.flows.digest().finish()
@@ -76,23 +77,23 @@ impl<F: FlowState> MergedParts<F> {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum MergeError {
-    /// A part begins before the one before it has ended, in packet time.
+    /// A part begins before the part before it ends, in packet time.
     #[error("part {part} begins {by_ns} ns of packet time before part {before} ends", before = part - 1)]
     Overlap {
         /// The later part, counted from 1.
         part: usize,
-        /// By how much.
+        /// The overlap in nanoseconds.
         by_ns: u64,
     },
-    /// Some flows that go on across a cut can be composed only from their packets.
+    /// The summaries of some flows that continue across a cut do not suffice.
     #[error(
-        "{flows} flows that go on into part {part} need its packets to be composed exactly\n  \
+        "{flows} flows that continue into part {part} cannot be composed exactly from summaries\n  \
          process the captures in one run, which reads these packets again"
     )]
     NeedsPackets {
         /// The later part, counted from 1.
         part: usize,
-        /// How many flows.
+        /// Number of these flows.
         flows: usize,
     },
     /// The application needs all packets in one sequence.
@@ -103,11 +104,11 @@ pub enum MergeError {
     Panicked(String),
 }
 
-/// Merges parts, given in order, into the result of one run over all of them.
+/// Merges parts in order into the result of one run over all of them.
 ///
 /// # Errors
 ///
-/// [`MergeError`] where the result would not be exact.
+/// [`MergeError`] when the result would not be exact.
 pub fn merge_parts<A: App>(
     parts: Vec<SavedPart<A::Flow>>,
     idle_timeout: Option<IdleTimeout>,
@@ -140,7 +141,7 @@ pub fn merge_parts<A: App>(
     Ok(MergedParts { input, counters, flows, flows_joined })
 }
 
-/// Returns records as they are composed: those that have ended before those that live.
+/// Converts records for the composer, which expects ended records before live records.
 fn part_records<F: FlowState>(records: Vec<PartRecord<F>>, has_timeout: bool) -> PartRecords<F> {
     let (live, ended): (Vec<_>, Vec<_>) = records.into_iter().partition(|record| record.ended.is_none());
     let count = ended.len();

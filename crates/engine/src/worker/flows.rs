@@ -1,4 +1,5 @@
-//! A table of flows and what became of those that ended: what a worker holds alone, and a shard holds for all.
+//! A flow table with the records of flows that ended. A worker owns one, or a shard holds one for
+//! all workers.
 
 use flowloom_flow_key::FlowKey;
 use flowloom_flow_table::{Cursor, FlowId, FlowTable, MemoryReport, TableStats, Tick, TimeoutClass};
@@ -9,10 +10,10 @@ use crate::egress::records::RecordOutput;
 use crate::report::results::{EndedBy, FlowRecord};
 use crate::time::{IdleTimeout, tick_of};
 
-/// Wheel entries looked at per burst, so that ageing never makes a burst long.
+/// The most expiry wheel entries visited per burst, so that expiry never delays a burst for long.
 const EXPIRE_BUDGET: u32 = 32;
 
-/// What happened to flows.
+/// Counts of flow events.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct FlowCounts {
     pub(crate) begun: u64,
@@ -33,7 +34,8 @@ impl Span {
     }
 }
 
-/// When records started, where parts of an input are composed: by the slot of a live flow, and of each ended record.
+/// The first ticks of records, where parts of an input are composed: by the slot of a live flow,
+/// and for each ended record.
 #[derive(Debug, Default)]
 struct Starts {
     live: Vec<Tick>,
@@ -54,7 +56,7 @@ impl Starts {
     }
 }
 
-/// Flows that are, and records of flows that were.
+/// Live flows, and the records of ended flows.
 #[derive(Debug)]
 pub(crate) struct Flows<F, T> {
     pub(crate) table: T,
@@ -66,14 +68,14 @@ pub(crate) struct Flows<F, T> {
 #[derive(Debug)]
 struct Records<F> {
     output: RecordOutput<F>,
-    /// Those that are kept.
+    /// The records that are kept.
     ended: Vec<FlowRecord<F>>,
     starts: Option<Starts>,
     counts: FlowCounts,
 }
 
 impl<F> Records<F> {
-    /// Takes a record; `span` has its times where they are kept.
+    /// Adds a record. `span` has its times where they are kept.
     fn add(&mut self, record: FlowRecord<F>, span: Option<Span>) {
         match &mut self.output {
             RecordOutput::Stream(sender) => sender.push(record),
@@ -96,13 +98,14 @@ impl<F: FlowState, T: FlowTable<FlowKey, F>> Flows<F, T> {
         Self { table, idle_timeout, records }
     }
 
-    /// Keeps the times of records, which parts of an input need to be composed under a timeout.
+    /// Keeps the times of records, which composing parts under a timeout needs.
     pub(crate) fn with_spans(mut self) -> Self {
         self.records.starts = self.idle_timeout.map(|_| Starts::default());
         self
     }
 
-    /// Puts in a flow that an earlier part of the input has begun; says whether there was room.
+    /// Inserts a flow that an earlier part of the input has begun. Returns whether the table had
+    /// space.
     pub(crate) fn resume(&mut self, (key, hash): (FlowKey, u64), span: Span, state: F) -> bool {
         let entry = self.table.entry_with(key, hash, TimeoutClass(0), span.last, || state);
         let Ok(entry) = entry else { return false };
@@ -112,8 +115,8 @@ impl<F: FlowState, T: FlowTable<FlowKey, F>> Flows<F, T> {
         true
     }
 
-    /// Runs the application on a packet and its flow, which is begun now where a lookup has not found it. `None` when the
-    /// table refuses a new flow.
+    /// Runs the application on a packet and its flow, and inserts the flow if the lookup did not
+    /// find it. Returns `None` if the table refuses the new flow.
     #[inline(always)]
     pub(crate) fn process<A: App<Flow = F>>(
         &mut self,
@@ -123,9 +126,10 @@ impl<F: FlowState, T: FlowTable<FlowKey, F>> Flows<F, T> {
         time_ns: u64,
         packet: &PacketView<'_>,
     ) -> Option<Verdict> {
-        // Key and time are those of the packet: an application that looks at neither leaves the view unmade.
+        // `key` and `time_ns` repeat fields of the packet, so the compiler need not build the view
+        // for an application that reads neither.
         let now = tick_of(time_ns);
-        // To make room for another one of the burst.
+        // An insertion for another packet of the burst may have evicted the flow.
         let has_gone = T::MAY_EVICT && found.is_some_and(|id| self.table.get(id).is_none());
         let (flow, is_new) = match found.filter(|_| !has_gone) {
             Some(id) => (id, false),
@@ -141,8 +145,8 @@ impl<F: FlowState, T: FlowTable<FlowKey, F>> Flows<F, T> {
             (false, false) => app.next_record(packet, state),
         };
         if let Some(next) = next {
-            // This packet begins another record of the same key. Judged by the flow's own times, so the cut does not
-            // depend on workers or on when the wheel turns.
+            // This packet begins another record of the same key. The flow's own times decide, so
+            // the record does not depend on workers or on the position of the expiry wheel.
             let state = std::mem::replace(state, next);
             let ended = if was_idle { EndedBy::IdleTimeout } else { EndedBy::Application };
             self.records.counts.expired += u64::from(was_idle);
@@ -157,10 +161,11 @@ impl<F: FlowState, T: FlowTable<FlowKey, F>> Flows<F, T> {
         Some(app.on_packet(packet, state))
     }
 
-    /// Begins the flow of a key that a lookup has not found; says whether it is new.
+    /// Inserts the flow of a key that the lookup did not find. The flag is false if the flow exists
+    /// now.
     #[inline(never)]
     fn begin(&mut self, key: &FlowKey, hash: u64, now: Tick) -> Option<(FlowId, bool)> {
-        // An earlier packet of the burst may have begun the flow since the lookup.
+        // An earlier packet of the burst may have inserted the flow since the lookup.
         let entry = self.table.entry_with(*key, hash, TimeoutClass(0), now, F::default).ok()?;
         if entry.is_new {
             self.records.counts.begun += 1;
@@ -171,9 +176,9 @@ impl<F: FlowState, T: FlowTable<FlowKey, F>> Flows<F, T> {
         Some((entry.id, entry.is_new))
     }
 
-    /// Ends flows that were idle for too long, a few at a time.
+    /// Ends flows whose idle timeout is over, a few at a time.
     pub(crate) fn expire(&mut self, time_ns: u64) {
-        self.answer();
+        self.flush_if_requested();
         if self.idle_timeout.is_none() {
             return;
         }
@@ -185,11 +190,11 @@ impl<F: FlowState, T: FlowTable<FlowKey, F>> Flows<F, T> {
         });
     }
 
-    /// Sends the records of an incomplete batch, if the record thread has asked for that.
+    /// Sends the records of an incomplete batch, if the record thread has requested it.
     #[inline(always)]
-    pub(crate) fn answer(&mut self) {
+    pub(crate) fn flush_if_requested(&mut self) {
         if let RecordOutput::Stream(sender) = &mut self.records.output {
-            sender.answer();
+            sender.flush_if_requested();
         }
     }
 
@@ -197,8 +202,8 @@ impl<F: FlowState, T: FlowTable<FlowKey, F>> Flows<F, T> {
         self.records.counts
     }
 
-    /// Returns the records that are kept and those of flows that live, in the order of time for each key, and the
-    /// table's figures.
+    /// Returns the kept records and those of live flows, in order of time for each key, and the
+    /// table's statistics.
     pub(crate) fn finish(mut self) -> FlowsEnd<F> {
         let stats = self.table.stats();
         let mut memory = self.table.memory();
@@ -206,7 +211,7 @@ impl<F: FlowState, T: FlowTable<FlowKey, F>> Flows<F, T> {
             memory.pages = self.table.pages_obtained();
         }
         let Records { output, ended: mut records, mut starts, counts } = self.records;
-        // Sends what it holds.
+        // The drop sends the incomplete batch.
         drop(output);
         let ended = records.len();
         let live = self.table.len() as usize;
@@ -217,7 +222,8 @@ impl<F: FlowState, T: FlowTable<FlowKey, F>> Flows<F, T> {
             spans.reserve(live);
         }
         let mut last_seen = Vec::with_capacity(if self.idle_timeout.is_some() { live } else { 0 });
-        // The table is dropped as a whole afterwards: taking the states out one by one would only write to it.
+        // The table is dropped as a whole afterwards: removing the flows one by one would only
+        // write to it.
         let mut cursor = Cursor::default();
         while let Some((id, next)) = self.table.next_live(cursor) {
             cursor = next;
@@ -236,16 +242,16 @@ impl<F: FlowState, T: FlowTable<FlowKey, F>> Flows<F, T> {
     }
 }
 
-/// What a table of flows leaves.
+/// The results of a flow table.
 #[derive(Debug)]
 pub(crate) struct FlowsEnd<F> {
-    /// Records of ended flows, then of those that live at the end.
+    /// Records of ended flows, then of flows that are live at the end.
     pub(crate) records: Vec<FlowRecord<F>>,
-    /// How many have ended.
+    /// The number of ended records.
     pub(crate) ended: usize,
     /// The times of the records, where they are kept.
     pub(crate) spans: Vec<Span>,
-    /// When each flow that lives was seen last, where there is a timeout.
+    /// The tick of the last packet of each live flow, where there is a timeout.
     pub(crate) last_seen: Vec<Tick>,
     pub(crate) table: TableStats,
     pub(crate) memory: MemoryReport,
@@ -253,8 +259,8 @@ pub(crate) struct FlowsEnd<F> {
 }
 
 impl<F> FlowsEnd<F> {
-    /// Marks the records of flows that live and whose timeout is over at the end of the run, and returns how many
-    /// there are. The wheel has not come to them yet.
+    /// Marks the records of live flows whose timeout is over at the end of the run, which the
+    /// expiry wheel has not visited yet. Returns their number.
     pub(crate) fn time_out(&mut self, timeout: Option<IdleTimeout>, last_ns: u64) -> u64 {
         let Some(timeout) = timeout else { return 0 };
         let mut expired = 0;

@@ -1,4 +1,4 @@
-//! Inline layout: what the input stage admits is looked up and processed on the spot.
+//! The inline layout: one thread runs each packet to completion.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -17,38 +17,38 @@ use crate::runtime::poll::Polled;
 use crate::runtime::shutdown::Halt;
 use crate::worker::process::{Burst, FlowStage};
 
-/// The whole path on one thread.
+/// All stages on one thread.
 pub(crate) struct InlineStage<'a, A: App, T> {
-    pub(crate) front: Reader<'a>,
+    pub(crate) reader: Reader<'a>,
     pub(crate) decoder: Decoder,
     pub(crate) stage: FlowStage<A, T>,
     pub(crate) burst: Burst,
     pub(crate) publisher: Publisher<'a>,
-    pub(crate) outlet: Option<Outlet<'a>>,
+    pub(crate) output: Option<SinkOutput<'a>>,
 }
 
-/// The way out of the inline layout: every order there is.
-pub(crate) struct Outlet<'a> {
+/// The sink of the inline layout, where packets leave in arrival order.
+pub(crate) struct SinkOutput<'a> {
     pub(crate) sink: &'a mut (dyn PacketSink + Send),
     pub(crate) halt: Arc<Halt>,
     pub(crate) counters: SinkCounters,
     pub(crate) failed: Option<SinkError>,
-    /// It has taken packets since it was flushed.
+    /// The sink has taken packets since its last flush.
     pub(crate) is_held: bool,
-    /// The sink has been called and has not come back.
-    pub(crate) is_asked: bool,
+    /// A call of the sink has not returned yet.
+    pub(crate) is_called: bool,
 }
 
-impl Outlet<'_> {
+impl SinkOutput<'_> {
     fn release(&mut self, packet: &Released<'_>) {
-        // Refused until it is taken: also should the sink panic.
+        // Count the packet as refused until the sink has taken it, in case the sink panics.
         self.counters.refused += 1;
         if self.failed.is_some() {
             return;
         }
-        self.is_asked = true;
+        self.is_called = true;
         let taken = self.sink.take(packet);
-        self.is_asked = false;
+        self.is_called = false;
         match taken {
             Ok(()) => {
                 self.counters.refused -= 1;
@@ -59,14 +59,14 @@ impl Outlet<'_> {
         }
     }
 
-    /// Asks the sink to write out what it holds back for now, if it may hold something back.
+    /// Asks the sink to write out what it buffers, if it may buffer something.
     fn flush(&mut self) {
         if !std::mem::take(&mut self.is_held) || self.failed.is_some() {
             return;
         }
-        self.is_asked = true;
+        self.is_called = true;
         let flushed = self.sink.flush();
-        self.is_asked = false;
+        self.is_called = false;
         if let Err(error) = flushed {
             self.fail(error);
         }
@@ -77,49 +77,49 @@ impl Outlet<'_> {
         self.halt.halt();
     }
 
-    /// Asks the sink to write out what it holds back.
+    /// Asks the sink to write out what it buffers.
     fn finish(&mut self) {
         if self.failed.is_none() {
-            self.is_asked = true;
+            self.is_called = true;
             self.failed = self.sink.finish().err();
-            self.is_asked = false;
+            self.is_called = false;
         }
     }
 }
 
 impl<A: App, T: FlowTable<FlowKey, A::Flow>> InlineStage<'_, A, T> {
-    /// Takes one batch, or a part of it, to its end.
+    /// Reads one batch, or a part of one, and processes it to completion.
     pub(crate) fn poll(&mut self) -> Polled {
-        let polled = match self.front.next() {
+        let polled = match self.reader.next() {
             Next::Packets { first, range } => {
                 self.process(first, range);
                 Polled::Worked
             }
-            Next::Not(polled) => {
-                self.stage.flows.answer();
+            Next::Pending(polled) => {
+                self.stage.flows.flush_if_requested();
                 if polled == Polled::Starved
-                    && let Some(outlet) = &mut self.outlet
+                    && let Some(output) = &mut self.output
                 {
-                    outlet.flush();
+                    output.flush();
                 }
                 polled
             }
             Next::Over => {
-                if let Some(outlet) = &mut self.outlet {
-                    outlet.finish();
+                if let Some(output) = &mut self.output {
+                    output.finish();
                 }
                 Polled::Done
             }
         };
-        // First, so that what is done is never more than what was taken in.
-        self.front.publish();
-        self.publisher.publish(&self.stage.hands.counters);
+        // Publish taken packets first, so that completed packets never exceed them.
+        self.reader.publish();
+        self.publisher.publish(&self.stage.runner.counters);
         polled
     }
 
     #[inline]
     fn process(&mut self, first: u64, range: Range<usize>) {
-        let Self { front: Reader { batch, losses, .. }, decoder, stage, burst, .. } = self;
+        let Self { reader: Reader { batch, losses, .. }, decoder, stage, burst, .. } = self;
         let Some(block) = &batch.block else { return };
         let block = block.bytes();
         let mut ahead = batch.lookahead();
@@ -135,12 +135,12 @@ impl<A: App, T: FlowTable<FlowKey, A::Flow>> InlineStage<'_, A, T> {
             }
         }
         if !burst.is_empty() {
-            match &mut self.outlet {
+            match &mut self.output {
                 None => stage.run(block, burst, &mut |_, _, _| {}),
-                Some(outlet) => stage.run(block, burst, &mut |packet, place, outcome| {
+                Some(output) => stage.run(block, burst, &mut |packet, place, outcome| {
                     if outcome == Some(Verdict::Accept) {
                         let raw = &packets[(place.number - first) as usize];
-                        outlet.release(&Released {
+                        output.release(&Released {
                             bytes: packet.bytes,
                             wire_bytes: packet.wire_bytes,
                             time_ns: packet.time_ns,
@@ -153,19 +153,20 @@ impl<A: App, T: FlowTable<FlowKey, A::Flow>> InlineStage<'_, A, T> {
         }
     }
 
-    /// After a panic: what the application had seen before is known; the packet it panicked on and the rest of its burst are
-    /// lost. Names the packet, if an application had one in hand; the sink, if that was what panicked.
+    /// Settles the counts after a panic. The packet that the application panicked on and the rest
+    /// of its burst are lost. The fault names the packet if an application was processing one, or
+    /// the sink if the sink panicked.
     pub(crate) fn settle(&mut self, message: String) {
-        let counters = &mut self.stage.hands.counters;
-        let lost = self.front.arrivals.packets() - self.front.losses.dropped().total() - counters.done();
+        let counters = &mut self.stage.runner.counters;
+        let lost = self.reader.arrivals.packets() - self.reader.losses.dropped().total() - counters.done();
         counters.dropped.add(DropReason::WorkerLost, lost);
-        if let Some(outlet) = self.outlet.as_mut().filter(|outlet| outlet.is_asked) {
-            outlet.failed = Some(SinkError::of_panic(&message));
-            self.front.is_over = true;
+        if let Some(output) = self.output.as_mut().filter(|output| output.is_called) {
+            output.failed = Some(SinkError::of_panic(&message));
+            self.reader.is_over = true;
             return;
         }
-        let (at, processed) = (self.stage.hands.at(), self.stage.hands.counters.processed);
-        self.front.fail(|packets| match at {
+        let (at, processed) = (self.stage.runner.at(), self.stage.runner.counters.processed);
+        self.reader.fail(|packets| match at {
             Some(number) => {
                 Fault::WorkerPanicked { worker: 0, packet: Some(number + 1), processed, message }
             }

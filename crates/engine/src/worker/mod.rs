@@ -26,57 +26,59 @@ use crate::report::counters::WorkerCounters;
 use crate::runtime::poll::Polled;
 use crate::worker::flows::FlowsEnd;
 
-/// A worker, whatever its kind. Asked once per chunk.
+/// A worker of any kind. It is called once per chunk.
 pub(crate) trait Worker<F>: Send {
-    /// Does a little work.
+    /// Processes one chunk.
     fn poll(&mut self) -> Polled;
 
-    /// Returns the number of the packet that its application has in hand, if any.
+    /// Returns the number of the packet that its application is processing, if any.
     fn at(&self) -> Option<u64>;
 
-    /// Returns what it has counted.
+    /// Returns the worker's counts.
     fn counted(&self) -> WorkerCounted;
 
-    /// Ends it, and lets go of its application and of its ends of rings; returns its own flows, if it had some and has not panicked.
+    /// Ends the worker: drops its application and its ends of rings. Returns its own flows, if it
+    /// has some and has not panicked.
     fn end(self: Box<Self>, has_panicked: bool) -> Option<FlowsEnd<F>>;
 }
 
-/// What a worker has counted.
+/// The counts of a worker.
 #[derive(Debug)]
 pub(crate) struct WorkerCounted {
     pub(crate) counters: WorkerCounters,
-    /// Packets it has fetched, where workers fetch.
+    /// Packets that it has fetched from a pool.
     pub(crate) fetched: u64,
-    /// Packets processed for each worker, where they may be another's: its own among them.
+    /// Packets that it has processed for each worker, including itself, where packets may be
+    /// another worker's.
     pub(crate) processed_for: Vec<u64>,
-    /// Accepted packets that no egress stage was there to take.
+    /// Accepted packets that no egress stage took.
     pub(crate) refused: u64,
 }
 
-/// What a worker leaves.
+/// The results of a worker.
 #[derive(Debug)]
 pub(crate) struct WorkerEnd<F> {
     pub(crate) counted: WorkerCounted,
-    /// Its own flows, if it had some and has not panicked.
+    /// Its own flows, if it has some and has not panicked.
     pub(crate) flows: Option<FlowsEnd<F>>,
 }
 
-/// What every kind of worker has.
+/// Where a worker of any kind reports to.
 pub(crate) struct WorkerOutput<'a> {
     pub(crate) publisher: Publisher<'a>,
-    pub(crate) done_with: Option<OutcomeSender>,
+    pub(crate) outcomes: Option<OutcomeSender>,
 }
 
 impl WorkerOutput<'_> {
-    /// Tells the egress stage, if there is one, what became of a packet.
+    /// Reports the outcome of a packet to the egress stage, if there is one.
     #[inline]
-    fn tell(&mut self, descriptor: &PacketDescriptor, outcome: Outcome) {
-        if let Some(done_with) = &mut self.done_with {
-            done_with.tell(descriptor.packet, outcome);
+    fn report(&mut self, descriptor: &PacketDescriptor, outcome: Outcome) {
+        if let Some(outcomes) = &mut self.outcomes {
+            outcomes.send(descriptor.packet, outcome);
         }
     }
 
     fn refused(&self) -> u64 {
-        self.done_with.as_ref().map_or(0, |done| done.refused)
+        self.outcomes.as_ref().map_or(0, |done| done.refused)
     }
 }

@@ -1,5 +1,5 @@
-//! A worker with flows of its own: for policies that leave a flow where it is. The fastest kind: a batch of packets
-//! is looked up together.
+//! A worker with its own flows, for policies that keep a flow with its worker. It is the fastest
+//! kind, because it looks up a batch of packets together.
 
 use flowloom_flow_key::FlowKey;
 use flowloom_flow_table::FlowTable;
@@ -15,25 +15,25 @@ use crate::worker::process::FlowStage;
 pub(crate) struct PrivateWorker<'a, A: App, T> {
     inbox: Inbox,
     stage: FlowStage<A, T>,
-    basket: Received,
+    received: Received,
     keys: [FlowKey; BATCH_DESCRIPTORS],
     hashes: [u64; BATCH_DESCRIPTORS],
     taken: u64,
     taken_bytes: u64,
-    desk: WorkerOutput<'a>,
+    output: WorkerOutput<'a>,
 }
 
 impl<'a, A: App, T: FlowTable<FlowKey, A::Flow>> PrivateWorker<'a, A, T> {
-    pub(crate) fn new(inbox: Inbox, stage: FlowStage<A, T>, desk: WorkerOutput<'a>) -> Self {
+    pub(crate) fn new(inbox: Inbox, stage: FlowStage<A, T>, output: WorkerOutput<'a>) -> Self {
         Self {
             inbox,
             stage,
-            basket: Received::new(BATCH_DESCRIPTORS),
+            received: Received::new(BATCH_DESCRIPTORS),
             keys: [FlowKey::default(); BATCH_DESCRIPTORS],
             hashes: [0; BATCH_DESCRIPTORS],
             taken: 0,
             taken_bytes: 0,
-            desk,
+            output,
         }
     }
 }
@@ -44,18 +44,18 @@ where
     T: FlowTable<FlowKey, A::Flow> + Send,
 {
     fn poll(&mut self) -> Polled {
-        match self.inbox.take(&mut self.basket) {
+        match self.inbox.take(&mut self.received) {
             Polled::Worked => {}
             other => {
-                self.stage.flows.answer();
+                self.stage.flows.flush_if_requested();
                 return other;
             }
         }
-        let Self { stage, basket, keys, hashes, desk, .. } = self;
-        let (count, mut latest_ns) = (basket.len(), 0);
-        let open = basket.open::<BATCH_DESCRIPTORS>();
+        let Self { stage, received, keys, hashes, output, .. } = self;
+        let (count, mut latest_ns) = (received.len(), 0);
+        let open = received.open::<BATCH_DESCRIPTORS>();
         for i in 0..count {
-            let descriptor = basket.descriptor(i);
+            let descriptor = received.descriptor(i);
             open.request(i);
             stage.prefetch(descriptor.packet.hash);
             keys[i] = descriptor.key;
@@ -63,23 +63,23 @@ where
             self.taken_bytes += u64::from(descriptor.packet.wire);
             latest_ns = descriptor.packet.time_ns;
         }
-        let FlowStage { hands, flows } = stage;
-        hands.work(
+        let FlowStage { runner, flows } = stage;
+        runner.work(
             flows,
             (&keys[..count], &hashes[..count]),
             |i| open.view(i),
-            |i, _, outcome| desk.tell(&basket.descriptor(i), outcome),
+            |i, _, outcome| output.report(&received.descriptor(i), outcome),
         );
         flows.expire(latest_ns);
-        self.basket.clear();
+        self.received.clear();
         self.taken += count as u64;
         self.inbox.publish(self.taken, self.taken_bytes);
-        self.desk.publisher.publish(&self.stage.hands.counters);
+        self.output.publisher.publish(&self.stage.runner.counters);
         Polled::Worked
     }
 
     fn at(&self) -> Option<u64> {
-        self.stage.hands.at()
+        self.stage.runner.at()
     }
 
     fn counted(&self) -> WorkerCounted {
@@ -87,7 +87,7 @@ where
             counters: self.stage.counters(),
             fetched: 0,
             processed_for: Vec::new(),
-            refused: self.desk.refused(),
+            refused: self.output.refused(),
         }
     }
 

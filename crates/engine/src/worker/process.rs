@@ -1,4 +1,5 @@
-//! From a burst of keys to flows to the application: the same for inline layout and for workers with flows of their own.
+//! Looks up the flows of a burst of packets and runs the application on them. The inline layout and
+//! workers with their own flows share this code.
 
 use flowloom_flow_key::FlowKey;
 use flowloom_flow_table::{FlowId, FlowTable};
@@ -11,17 +12,17 @@ use crate::batch::pool::BATCH_DESCRIPTORS;
 use crate::report::counters::WorkerCounters;
 use crate::worker::flows::{Flows, FlowsEnd};
 
-/// What a burst keeps of a packet beside its key.
+/// What a burst keeps of a packet in addition to its key.
 #[derive(Clone, Copy, Debug)]
 struct Pending {
     place: PacketPlace,
-    outline: HeaderFields,
+    fields: HeaderFields,
 }
 
 impl Pending {
     const NONE: Self = Self {
         place: PacketPlace { position: 0, time_ns: 0, captured: 0, wire: 0, number: 0 },
-        outline: HeaderFields::NONE,
+        fields: HeaderFields::NONE,
     };
 }
 
@@ -45,7 +46,7 @@ impl Burst {
         }
     }
 
-    /// Adds a packet, each part of it written once and where it stays.
+    /// Adds a packet. Each field is written once, in its final place.
     #[inline(always)]
     pub(crate) fn push(&mut self, hash: u64, headers: &Headers, place: PacketPlace) {
         let at = self.len;
@@ -53,7 +54,7 @@ impl Burst {
         self.len = at + 1;
         self.keys[at] = headers.key;
         self.hashes[at] = hash;
-        self.packets[at] = Pending { place, outline: HeaderFields::of(headers) };
+        self.packets[at] = Pending { place, fields: HeaderFields::of(headers) };
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -61,16 +62,16 @@ impl Burst {
     }
 }
 
-/// The number that no packet has.
+/// The number of no packet.
 const NO_PACKET: u64 = u64::MAX;
 
-/// An application, and what it did: all of a stage but the flows.
+/// An application and its counters: a stage without the flows.
 #[derive(Debug)]
 pub(crate) struct AppRunner<A> {
     app: A,
     ids: [Option<FlowId>; BATCH_DESCRIPTORS],
     pub(crate) counters: WorkerCounters,
-    /// The packet that the application has in hand.
+    /// The number of the packet that the application is processing.
     at: u64,
 }
 
@@ -80,7 +81,7 @@ impl<A: App> AppRunner<A> {
         Self { app, ids: [None; BATCH_DESCRIPTORS], counters, at: NO_PACKET }
     }
 
-    /// Returns the application, for what it is asked beside packets.
+    /// Returns the application, for calls other than packets.
     pub(crate) fn app_mut(&mut self) -> &mut A {
         &mut self.app
     }
@@ -90,13 +91,14 @@ impl<A: App> AppRunner<A> {
         self.app
     }
 
-    /// Returns the number of the packet that the application has in hand.
+    /// Returns the number of the packet that the application is processing.
     pub(crate) fn at(&self) -> Option<u64> {
         (self.at != NO_PACKET).then_some(self.at)
     }
 
-    /// Finds the flow of each of at most [`BATCH_DESCRIPTORS`] packets, runs the application on it, and says so with the packet's place
-    /// among them. `packet` returns each with its number. The table was given their hashes ahead.
+    /// Finds the flows of at most [`BATCH_DESCRIPTORS`] packets, runs the application on each, and
+    /// passes the packet's index and outcome to `done`. `packet` returns the number and the view of
+    /// a packet. The caller has prefetched the table's lines for all hashes.
     #[inline(always)]
     pub(crate) fn work<'b, T: FlowTable<FlowKey, A::Flow>>(
         &mut self,
@@ -107,8 +109,8 @@ impl<A: App> AppRunner<A> {
     ) {
         let ids = &mut self.ids[..keys.len()];
         flows.table.lookup_batch_prefetched(keys, hashes, ids, |_, _| {});
-        // A flow that is to begin writes to a state that was not touched for long: all such lines of the burst
-        // are asked for before the first is written.
+        // A new flow writes to a state that was not touched for long. Prefetch all such lines of
+        // the burst before the first write.
         for (i, found) in ids.iter().enumerate() {
             if found.is_none() {
                 flows.table.prefetch_vacancy(&keys[i], hashes[i]);
@@ -129,22 +131,23 @@ impl<A: App> AppRunner<A> {
 /// One worker's table and application.
 #[derive(Debug)]
 pub(crate) struct FlowStage<A: App, T> {
-    pub(crate) hands: AppRunner<A>,
+    pub(crate) runner: AppRunner<A>,
     pub(crate) flows: Flows<A::Flow, T>,
 }
 
 impl<A: App, T: FlowTable<FlowKey, A::Flow>> FlowStage<A, T> {
     pub(crate) fn new(app: A, flows: Flows<A::Flow, T>) -> Self {
-        Self { hands: AppRunner::new(app), flows }
+        Self { runner: AppRunner::new(app), flows }
     }
 
-    /// Hints that a packet of this hash is about to be looked up.
+    /// Prefetches the table's lines for a hash.
     #[inline(always)]
     pub(crate) fn prefetch(&self, hash: u64) {
         self.flows.table.prefetch(hash);
     }
 
-    /// Finds the flow of each packet, runs the application on it, says so, and empties the burst.
+    /// Finds the flow of each packet, runs the application on it, passes the outcome to `done`, and
+    /// empties the burst.
     #[inline]
     pub(crate) fn run(
         &mut self,
@@ -154,13 +157,13 @@ impl<A: App, T: FlowTable<FlowKey, A::Flow>> FlowStage<A, T> {
     ) {
         let count = std::mem::take(&mut burst.len);
         let (keys, packets) = (&burst.keys[..count], &burst.packets[..count]);
-        self.hands.work(
+        self.runner.work(
             &mut self.flows,
             (keys, &burst.hashes[..count]),
             |i| {
                 let place = packets[i].place;
                 let bytes = bytes_at(block, place.position, place.captured);
-                let headers = packets[i].outline.headers(keys[i]);
+                let headers = packets[i].fields.headers(keys[i]);
                 let view = PacketView::new(bytes, headers, place.time_ns, place.wire);
                 (place.number, view)
             },
@@ -171,17 +174,19 @@ impl<A: App, T: FlowTable<FlowKey, A::Flow>> FlowStage<A, T> {
         }
     }
 
-    /// Returns the counters as they are.
+    /// Returns the current counters.
     pub(crate) fn counters(&self) -> WorkerCounters {
-        let mut counters = self.hands.counters.clone();
+        let mut counters = self.runner.counters.clone();
         counters.add_flows(self.flows.counts());
         counters
     }
 
-    /// Ends the stage: returns its table's figures and one record per flow, oldest record of a key first.
+    /// Ends the stage. Returns its table's statistics and its records, the oldest record of a key
+    /// first.
     pub(crate) fn finish(self) -> FlowsEnd<A::Flow> {
-        // The application goes first: should it panic, results that are there already would never be dropped.
-        drop(self.hands);
+        // Drop the application first: if it panicked after the results exist, they would never be
+        // dropped.
+        drop(self.runner);
         self.flows.finish()
     }
 }

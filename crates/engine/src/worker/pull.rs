@@ -14,13 +14,13 @@ use crate::runtime::shutdown::Halt;
 use crate::worker::flows::FlowsEnd;
 use crate::worker::shared::SharedRunner;
 
-/// Packets between two looks at anything else.
+/// Packets fetched before the stage checks anything else.
 const CHUNK: usize = 32;
 
 pub(crate) struct PullWorker<'a, A: App, T> {
     pool: Arc<Pool<'a>>,
-    me: WorkerId,
-    clerk: SharedRunner<'a, A, T>,
+    id: WorkerId,
+    runner: SharedRunner<'a, A, T>,
     halt: Arc<Halt>,
     fetched: u64,
 }
@@ -28,11 +28,11 @@ pub(crate) struct PullWorker<'a, A: App, T> {
 impl<'a, A: App, T: FlowTable<FlowKey, A::Flow>> PullWorker<'a, A, T> {
     pub(crate) fn new(
         pool: Arc<Pool<'a>>,
-        me: WorkerId,
-        clerk: SharedRunner<'a, A, T>,
+        id: WorkerId,
+        runner: SharedRunner<'a, A, T>,
         halt: Arc<Halt>,
     ) -> Self {
-        Self { pool, me, clerk, halt, fetched: 0 }
+        Self { pool, id, runner, halt, fetched: 0 }
     }
 }
 
@@ -47,11 +47,11 @@ where
         }
         let mut polled = Polled::Idle;
         for _ in 0..CHUNK {
-            match self.pool.fetch(self.me) {
+            match self.pool.fetch(self.id) {
                 Fetched::Packet(waiting) => {
                     self.fetched += 1;
                     let descriptor = &waiting.descriptor;
-                    self.clerk.process(descriptor, descriptor.view(waiting.block.bytes()));
+                    self.runner.process(descriptor, descriptor.view(waiting.block.bytes()));
                     polled = Polled::Worked;
                 }
                 Fetched::Nothing => break,
@@ -61,16 +61,16 @@ where
                 }
             }
         }
-        self.clerk.publish();
+        self.runner.publish();
         polled
     }
 
     fn at(&self) -> Option<u64> {
-        self.clerk.at()
+        self.runner.at()
     }
 
     fn counted(&self) -> WorkerCounted {
-        self.clerk.counted(self.fetched)
+        self.runner.counted(self.fetched)
     }
 
     fn end(self: Box<Self>, _: bool) -> Option<FlowsEnd<A::Flow>> {

@@ -1,8 +1,8 @@
-//! Flows that every worker reaches, for policies that move flows from worker to worker.
+//! Flows that all workers share, for policies that move flows from worker to worker.
 //!
-//! The flows are spread over shards by their hash, each behind a lock. While a policy keeps a flow with one worker at a
-//! time the locks are hardly ever waited for. Where it does not, and an order is asked for, the packets of a shard are
-//! **sequenced**: see [`Sequencer`].
+//! The flows are spread over shards by their hash, each behind a lock. While a policy keeps a flow
+//! with one worker at a time, a worker hardly ever waits for a lock. Where a policy does not and
+//! the run needs an order, the packets of a shard are **sequenced**: see [`Sequencer`].
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
@@ -19,16 +19,18 @@ use crate::sync::{AtomicU64, Ordering};
 use crate::time::IdleTimeout;
 use crate::worker::flows::{Flows, FlowsEnd};
 
-/// Shards for each worker: few, so that of some hundred packets many lie in the same, which is entered once for all of them. Whoever
-/// enters fetches what the one before wrote, from another CPU's cache: the lock, and the table's own words where a flow began. Who finds
-/// somebody in a shard turns to the others first.
+/// Shards for each worker. There are few, so that many of some hundred packets lie in the same
+/// shard and share one lock acquisition. A worker that locks a shard loads the lines that the
+/// previous worker wrote, from another CPU's cache: the lock, and the table's own words where a
+/// flow began. A worker that finds a shard locked processes other shards first.
 const SHARDS_PER_WORKER: usize = 2;
-/// The same where shards are sequenced: an elephant flow shares its sequence with few others.
+/// Shards for each worker where shards are sequenced, so that an elephant flow shares its sequence
+/// with few others.
 const SHARDS_IN_ORDER: usize = 64;
 /// The most shards.
 const SHARDS_MAX: usize = 1024;
 
-/// Returns into how many shards flows are spread for so many workers.
+/// Returns the number of shards for so many workers.
 pub(crate) fn shards(workers: usize, in_order: bool) -> usize {
     let each = if in_order { SHARDS_IN_ORDER } else { SHARDS_PER_WORKER };
     (workers * each).next_power_of_two().min(SHARDS_MAX)
@@ -37,19 +39,21 @@ pub(crate) fn shards(workers: usize, in_order: bool) -> usize {
 /// Returns the shard of a flow.
 #[inline]
 pub(crate) fn shard_of(hash: u64, shards: usize) -> usize {
-    // Tables take their line from the upper half of the bits and their signature from the lower; these are mixed anew, so
-    // that a shard's flows do not crowd in a part of its table.
+    // Tables take their line from the upper half of the bits and their signature from the lower
+    // half. This mixes the bits anew, so that the flows of a shard do not fill only a part of its
+    // table.
     (hash.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40) as usize & (shards - 1)
 }
 
-/// The time up to which everything is done: packets that are still to be processed are not older.
+/// The time up to which all packets are processed: packets still in flight are not older.
 ///
-/// Flows are aged by it. By the time of whichever worker is ahead, a flow would end while its next packet waits with a slower one.
+/// Flows expire by this time. By the time of the worker that is ahead, a flow would end while its
+/// next packet waits at a slower worker.
 #[derive(Debug, Default)]
 pub(crate) struct ProcessedTime(CachePadded<AtomicU64>);
 
 impl ProcessedTime {
-    /// Says that all packets before this time are done.
+    /// Publishes that all packets before this time are processed.
     pub(crate) fn publish(&self, time_ns: u64) {
         // Relaxed: the states themselves are behind locks.
         self.0.store(time_ns, Ordering::Relaxed);
@@ -60,7 +64,7 @@ impl ProcessedTime {
     }
 }
 
-/// What a shard holds behind its lock.
+/// The contents of a shard.
 #[derive(Debug)]
 pub(crate) struct Shard<F, T> {
     pub(crate) flows: Flows<F, T>,
@@ -70,16 +74,16 @@ pub(crate) struct Shard<F, T> {
 /// A shard behind its lock, on cache lines of its own.
 type LockedShard<F, T> = CachePadded<Mutex<Shard<F, T>>>;
 
-/// A shard that this thread has to itself.
+/// A shard that this thread has locked.
 pub(crate) struct Entered<'a, F, T> {
     pub(crate) shard: MutexGuard<'a, Shard<F, T>>,
-    done_up_to: &'a ProcessedTime,
+    processed_time: &'a ProcessedTime,
 }
 
 impl<F: FlowState, T: FlowTable<FlowKey, F>> Entered<'_, F, T> {
-    /// Ends flows that were idle for too long, a few at a time.
+    /// Ends flows whose idle timeout is over, a few at a time.
     pub(crate) fn expire(&mut self) {
-        self.shard.flows.expire(self.done_up_to.time_ns());
+        self.shard.flows.expire(self.processed_time.time_ns());
     }
 }
 
@@ -88,11 +92,11 @@ impl<F: FlowState, T: FlowTable<FlowKey, F>> Entered<'_, F, T> {
 pub(crate) struct SharedFlows<F, T> {
     shards: Box<[LockedShard<F, T>]>,
     output: RecordOutput<F>,
-    done_up_to: Arc<ProcessedTime>,
+    processed_time: Arc<ProcessedTime>,
 }
 
 impl<F: FlowState, T: FlowTable<FlowKey, F>> SharedFlows<F, T> {
-    /// Takes a power of two of tables.
+    /// Creates one shard for each table. The number of tables must be a power of two.
     pub(crate) fn new(tables: Vec<T>, idle_timeout: Option<IdleTimeout>, output: &RecordOutput<F>) -> Self {
         assert!(tables.len().is_power_of_two(), "shards are chosen by bits of a hash");
         let output = match output {
@@ -108,60 +112,62 @@ impl<F: FlowState, T: FlowTable<FlowKey, F>> SharedFlows<F, T> {
                 CachePadded::new(Mutex::new(Shard { flows, sequencer: Sequencer::default() }))
             })
             .collect();
-        Self { shards, output, done_up_to: Arc::default() }
+        Self { shards, output, processed_time: Arc::default() }
     }
 
-    /// Returns where the input stage says how far everything is done.
-    pub(crate) fn done_up_to(&self) -> Arc<ProcessedTime> {
-        Arc::clone(&self.done_up_to)
+    /// Returns the time up to which all packets are processed, which the input stage publishes.
+    pub(crate) fn processed_time(&self) -> Arc<ProcessedTime> {
+        Arc::clone(&self.processed_time)
     }
 
-    /// Returns how many shards there are.
+    /// Returns the number of shards.
     pub(crate) fn shards(&self) -> usize {
         self.shards.len()
     }
 
-    /// Asks for the line that says who is in a shard.
+    /// Prefetches the line with the lock of a shard.
     #[inline(always)]
     pub(crate) fn request(&self, shard: usize) {
         prefetch::read_at(&self.shards, shard);
     }
 
-    /// Enters a shard, unless somebody is in it.
+    /// Locks a shard, or returns `None` if another thread holds it.
     pub(crate) fn try_enter(&self, shard: usize) -> Option<Entered<'_, F, T>> {
         match self.shards[shard].try_lock() {
-            Ok(shard) => Some(Entered { shard, done_up_to: &self.done_up_to }),
+            Ok(shard) => Some(Entered { shard, processed_time: &self.processed_time }),
             Err(TryLockError::Poisoned(shard)) => {
-                Some(Entered { shard: shard.into_inner(), done_up_to: &self.done_up_to })
+                Some(Entered { shard: shard.into_inner(), processed_time: &self.processed_time })
             }
             Err(TryLockError::WouldBlock) => None,
         }
     }
 
-    /// Enters a shard, as soon as the thread that is in it has left.
+    /// Locks a shard, and waits for a thread that holds it.
     pub(crate) fn enter(&self, shard: usize) -> Entered<'_, F, T> {
-        // A worker that panicked left the state of one flow half changed, and the run is ending: its counts are whole.
+        // A worker that panicked may have left the state of one flow half changed. The run is
+        // ending, and the counts are consistent.
         let shard = self.shards[shard].lock().unwrap_or_else(PoisonError::into_inner);
-        Entered { shard, done_up_to: &self.done_up_to }
+        Entered { shard, processed_time: &self.processed_time }
     }
 
-    /// Sends the records of all shards, if the record thread has asked for them since the caller's `epoch`.
+    /// Sends the records of all shards, if the record thread has requested them since the caller's
+    /// `epoch`.
     #[inline]
-    pub(crate) fn answer(&self, epoch: &mut u64) {
+    pub(crate) fn flush_if_requested(&self, epoch: &mut u64) {
         let RecordOutput::Stream(sender) = &self.output else { return };
-        let asked = sender.asked();
+        let asked = sender.flush_requests();
         if std::mem::replace(epoch, asked) == asked {
             return;
         }
         for shard in 0..self.shards.len() {
-            // A thread that is in a shard answers when it has come to its end.
+            // A thread that holds a shard sends its records itself at the end.
             if let Some(mut entered) = self.try_enter(shard) {
-                entered.shard.flows.answer();
+                entered.shard.flows.flush_if_requested();
             }
         }
     }
 
-    /// Returns what each shard leaves.
+    /// Returns the results of each shard.
     pub(crate) fn finish(self) -> impl Iterator<Item = FlowsEnd<F>> {
         drop(self.output);
         self.shards.into_iter().map(|shard| {

@@ -1,4 +1,5 @@
-//! A worker whose flows are everybody's: for policies that move flows, and for those that keep no order at all.
+//! A worker over flows that all workers share, for policies that move flows, and for policies that
+//! keep no order.
 
 use std::sync::Arc;
 
@@ -16,29 +17,31 @@ use crate::worker::flows::FlowsEnd;
 use crate::worker::process::AppRunner;
 use crate::worker::shards::{Entered, Shard, SharedFlows, shard_of};
 
-/// Packets taken at a time, those of a shard dealt with together.
+/// Packets taken at a time. The worker processes those of one shard together.
 const CHUNK: usize = 255;
-/// Looks at shards that somebody is in, before the thread waits for one: that takes a call of the system on both sides and an interrupt
-/// between them. With 64 looks threads slept six times as often, visits being longer than that.
+/// Attempts to lock busy shards before the thread blocks on one. Blocking takes a system call on
+/// both sides and an interrupt between them. With 64 attempts threads slept six times as often,
+/// because most holders keep a shard for longer.
 const ROUNDS: usize = 512;
 
 pub(crate) struct SharedWorker<'a, A: App, T> {
     inbox: Inbox,
-    clerk: SharedRunner<'a, A, T>,
-    /// Process the packets of each shard in arrival order.
+    runner: SharedRunner<'a, A, T>,
+    /// The state for processing each shard in arrival order, or `None` without an order.
     in_order: Option<InOrder>,
-    basket: Received,
+    received: Received,
     taken: u64,
     taken_bytes: u64,
 }
 
-/// What a worker needs to process the packets of a shard in arrival order, also those sent to others.
+/// What a worker needs to process the packets of a shard in arrival order, including those sent to
+/// other workers.
 pub(crate) struct InOrder {
-    /// This worker.
+    /// The index of this worker.
     worker: u16,
-    /// What each worker has completed.
+    /// The progress of each worker.
     progress: Vec<Completed>,
-    /// Packets and bytes completed for each worker since that was published.
+    /// Packets and bytes completed for each worker since the last publication.
     completed: Vec<(u64, u64)>,
     /// Packets completed for each worker.
     processed_for: Vec<u64>,
@@ -74,29 +77,29 @@ impl InOrder {
     }
 }
 
-/// What deals with packets of flows that others may have too.
+/// Processes packets of flows that all workers share.
 pub(crate) struct SharedRunner<'a, A: App, T> {
-    hands: AppRunner<A>,
+    runner: AppRunner<A>,
     pub(crate) flows: Arc<SharedFlows<A::Flow, T>>,
-    desk: WorkerOutput<'a>,
+    output: WorkerOutput<'a>,
     keys: [FlowKey; BATCH_DESCRIPTORS],
     hashes: [u64; BATCH_DESCRIPTORS],
     lists: Lists,
-    /// As of the last time that it sent the records of all shards.
+    /// The record thread's request count when this worker last sent the records of all shards.
     epoch: u64,
 }
 
-/// The packets of a chunk in one list for each shard, in their order.
+/// The packets of a chunk, in one list for each shard.
 struct Lists {
-    /// The last packet of each shard's list; `NONE` for all between two chunks.
+    /// The last packet of each shard's list. All are `NONE` between two chunks.
     last: Box<[u8]>,
-    /// The packet that follows a packet in its list.
+    /// The next packet in the list of a packet's shard.
     next: [u8; CHUNK],
     /// The first packet of each list.
     first: Vec<u8>,
 }
 
-/// No packet of a chunk.
+/// The index of no packet.
 const NONE: u8 = u8::MAX;
 const _: () = assert!(CHUNK <= NONE as usize, "a place in a chunk is a byte");
 
@@ -109,7 +112,7 @@ impl Lists {
         }
     }
 
-    /// Adds packet `i` to the list of its shard; says whether it is the first there.
+    /// Adds packet `i` to the list of its shard. Returns whether it is the first of the list.
     #[inline]
     fn add(&mut self, i: usize, shard: usize) -> bool {
         let last = std::mem::replace(&mut self.last[shard], i as u8);
@@ -123,12 +126,12 @@ impl Lists {
 }
 
 impl<'a, A: App, T: FlowTable<FlowKey, A::Flow>> SharedRunner<'a, A, T> {
-    pub(crate) fn new(app: A, flows: Arc<SharedFlows<A::Flow, T>>, desk: WorkerOutput<'a>) -> Self {
+    pub(crate) fn new(app: A, flows: Arc<SharedFlows<A::Flow, T>>, output: WorkerOutput<'a>) -> Self {
         let lists = Lists::new(flows.shards());
         Self {
-            hands: AppRunner::new(app),
+            runner: AppRunner::new(app),
             flows,
-            desk,
+            output,
             keys: [FlowKey::default(); BATCH_DESCRIPTORS],
             hashes: [0; BATCH_DESCRIPTORS],
             lists,
@@ -136,36 +139,37 @@ impl<'a, A: App, T: FlowTable<FlowKey, A::Flow>> SharedRunner<'a, A, T> {
         }
     }
 
-    /// Sends records of ended flows, if the record thread has asked for them.
-    pub(crate) fn answer(&mut self) {
-        self.flows.answer(&mut self.epoch);
+    /// Sends records of ended flows, if the record thread has requested them.
+    pub(crate) fn flush_if_requested(&mut self) {
+        self.flows.flush_if_requested(&mut self.epoch);
     }
 
-    /// Returns the number of the packet that the application has in hand.
+    /// Returns the number of the packet that the application is processing.
     pub(crate) fn at(&self) -> Option<u64> {
-        self.hands.at()
+        self.runner.at()
     }
 
-    /// Runs the application on a packet, counts what came of it, and tells the egress stage.
+    /// Runs the application on a packet, counts the outcome, and reports it to the egress stage.
     pub(crate) fn process(&mut self, descriptor: &PacketDescriptor, packet: (u64, PacketView<'_>)) {
-        let Self { hands, flows, desk, .. } = self;
+        let Self { runner, flows, output, .. } = self;
         let (hash, key) = (descriptor.packet.hash, descriptor.key);
         let mut shard = flows.enter(shard_of(hash, flows.shards()));
-        hands.work(
+        runner.work(
             &mut shard.shard.flows,
             (&[key], &[hash]),
             |_| packet,
-            |_, _, outcome| desk.tell(descriptor, outcome),
+            |_, _, outcome| output.report(descriptor, outcome),
         );
         shard.expire();
     }
 
-    /// Does the same with all of a basket, the packets of a shard together: in the order of each flow, and no more.
-    fn process_all(&mut self, basket: &Received) {
+    /// Processes all received packets, those of a shard together. It keeps the order of each flow
+    /// only.
+    fn process_all(&mut self, received: &Received) {
         let shards = self.flows.shards();
-        let shard_at = |i: u8| shard_of(basket.descriptor(usize::from(i)).packet.hash, shards);
-        let open = basket.open::<CHUNK>();
-        for i in 0..basket.len() {
+        let shard_at = |i: u8| shard_of(received.descriptor(usize::from(i)).packet.hash, shards);
+        let open = received.open::<CHUNK>();
+        for i in 0..received.len() {
             open.request(i);
             let shard = shard_at(i as u8);
             if self.lists.add(i, shard) {
@@ -180,10 +184,10 @@ impl<'a, A: App, T: FlowTable<FlowKey, A::Flow>> SharedRunner<'a, A, T> {
         for _ in 0..ROUNDS {
             first.retain(|&i| match flows.try_enter(shard_at(i)) {
                 Some(mut shard) => {
-                    self.process_list(&mut shard, (basket, &open), i);
+                    self.process_list(&mut shard, (received, &open), i);
                     false
                 }
-                // Somebody is there: rather do something else meanwhile.
+                // Another thread holds the shard. Process other shards meanwhile.
                 None => true,
             });
             if first.is_empty() {
@@ -192,48 +196,49 @@ impl<'a, A: App, T: FlowTable<FlowKey, A::Flow>> SharedRunner<'a, A, T> {
             std::hint::spin_loop();
         }
         for i in first.drain(..) {
-            self.process_list(&mut flows.enter(shard_at(i)), (basket, &open), i);
+            self.process_list(&mut flows.enter(shard_at(i)), (received, &open), i);
         }
         self.lists.first = first;
     }
 
-    /// Deals with the packets of a shard.
+    /// Processes the packets of a shard's list.
     fn process_list(
         &mut self,
         shard: &mut Entered<'_, A::Flow, T>,
-        (basket, open): (&Received, &Open<'_, CHUNK>),
+        (received, open): (&Received, &Open<'_, CHUNK>),
         first: u8,
     ) {
-        let Self { hands, desk, keys, hashes, lists, .. } = self;
+        let Self { runner, output, keys, hashes, lists, .. } = self;
         let mut places = [0_u8; BATCH_DESCRIPTORS];
         let mut i = first;
         while i != NONE {
             let mut count = 0;
             while i != NONE && count < BATCH_DESCRIPTORS {
-                let descriptor = basket.descriptor(usize::from(i));
+                let descriptor = received.descriptor(usize::from(i));
                 shard.shard.flows.table.prefetch(descriptor.packet.hash);
                 (keys[count], hashes[count]) = (descriptor.key, descriptor.packet.hash);
                 places[count] = i;
                 i = lists.next[usize::from(i)];
                 count += 1;
             }
-            hands.work(
+            runner.work(
                 &mut shard.shard.flows,
                 (&keys[..count], &hashes[..count]),
                 |i| open.view(usize::from(places[i])),
-                |i, _, outcome| desk.tell(&basket.descriptor(usize::from(places[i])), outcome),
+                |i, _, outcome| output.report(&received.descriptor(usize::from(places[i])), outcome),
             );
         }
         shard.expire();
     }
 
-    /// Processes the packets of a basket in the arrival order of each shard, with those parked there whose number comes.
-    fn process_in_order(&mut self, basket: &Received, in_order: &mut InOrder) {
+    /// Processes all received packets in the arrival order of each shard, and the parked packets
+    /// that follow them.
+    fn process_in_order(&mut self, received: &Received, in_order: &mut InOrder) {
         let shards = self.flows.shards();
         let flows = Arc::clone(&self.flows);
-        let shard_at = |i: u8| shard_of(basket.descriptor(usize::from(i)).packet.hash, shards);
-        let open = basket.open::<CHUNK>();
-        for i in 0..basket.len() {
+        let shard_at = |i: u8| shard_of(received.descriptor(usize::from(i)).packet.hash, shards);
+        let open = received.open::<CHUNK>();
+        for i in 0..received.len() {
             open.request(i);
             self.lists.add(i, shard_at(i as u8));
         }
@@ -244,13 +249,13 @@ impl<'a, A: App, T: FlowTable<FlowKey, A::Flow>> SharedRunner<'a, A, T> {
             let mut entered = flows.enter(shard);
             let mut at = i;
             loop {
-                at = self.process_own_run(&mut entered, (basket, &open), at, in_order);
+                at = self.process_own_run(&mut entered, (received, &open), at, in_order);
                 if !self.process_parked_run(&mut entered, in_order) {
                     if at == NONE {
                         break;
                     }
-                    let number = basket.descriptor(usize::from(at)).packet.turn();
-                    entered.shard.sequencer.park(number, basket.parked(usize::from(at), in_order.worker));
+                    let number = received.descriptor(usize::from(at)).packet.sequence();
+                    entered.shard.sequencer.park(number, received.parked(usize::from(at), in_order.worker));
                     at = self.lists.next[usize::from(at)];
                 }
             }
@@ -260,22 +265,23 @@ impl<'a, A: App, T: FlowTable<FlowKey, A::Flow>> SharedRunner<'a, A, T> {
         in_order.publish();
     }
 
-    /// Processes packets of a shard's list from `at` on while they are next; returns the first that is not.
+    /// Processes packets of a shard's list from `at` on while they are next. Returns the first
+    /// packet that is not.
     fn process_own_run(
         &mut self,
         entered: &mut Entered<'_, A::Flow, T>,
-        (basket, open): (&Received, &Open<'_, CHUNK>),
+        (received, open): (&Received, &Open<'_, CHUNK>),
         mut at: u8,
         in_order: &mut InOrder,
     ) -> u8 {
-        let Self { hands, desk, keys, hashes, lists, .. } = self;
+        let Self { runner, output, keys, hashes, lists, .. } = self;
         let Shard { flows, sequencer } = &mut *entered.shard;
         let mut places = [0_u8; BATCH_DESCRIPTORS];
         loop {
             let mut count = 0;
             while at != NONE && count < BATCH_DESCRIPTORS {
-                let descriptor = basket.descriptor(usize::from(at));
-                if !sequencer.is_next(descriptor.packet.turn()) {
+                let descriptor = received.descriptor(usize::from(at));
+                if !sequencer.is_next(descriptor.packet.sequence()) {
                     break;
                 }
                 sequencer.advance();
@@ -288,25 +294,25 @@ impl<'a, A: App, T: FlowTable<FlowKey, A::Flow>> SharedRunner<'a, A, T> {
             if count == 0 {
                 return at;
             }
-            hands.work(
+            runner.work(
                 flows,
                 (&keys[..count], &hashes[..count]),
                 |i| open.view(usize::from(places[i])),
                 |i, view, outcome| {
                     in_order.count(in_order.worker, view.wire_bytes);
-                    desk.tell(&basket.descriptor(usize::from(places[i])), outcome);
+                    output.report(&received.descriptor(usize::from(places[i])), outcome);
                 },
             );
         }
     }
 
-    /// Processes parked packets while they are next; says whether there were any.
+    /// Processes parked packets while they are next. Returns whether there were any.
     fn process_parked_run(
         &mut self,
         entered: &mut Entered<'_, A::Flow, T>,
         in_order: &mut InOrder,
     ) -> bool {
-        let Self { hands, desk, keys, hashes, .. } = self;
+        let Self { runner, output, keys, hashes, .. } = self;
         let Shard { flows, sequencer } = &mut *entered.shard;
         let mut has_worked = false;
         loop {
@@ -321,13 +327,13 @@ impl<'a, A: App, T: FlowTable<FlowKey, A::Flow>> SharedRunner<'a, A, T> {
             if !parked.is_empty() {
                 has_worked = true;
                 let descriptor = |i: usize| parked[i].batch.descriptor(usize::from(parked[i].at));
-                hands.work(
+                runner.work(
                     flows,
                     (&keys[..parked.len()], &hashes[..parked.len()]),
                     |i| descriptor(i).view(parked[i].batch.bytes()),
                     |i, view, outcome| {
                         in_order.count(parked[i].worker, view.wire_bytes);
-                        desk.tell(&descriptor(i), outcome);
+                        output.report(&descriptor(i), outcome);
                     },
                 );
             }
@@ -340,25 +346,25 @@ impl<'a, A: App, T: FlowTable<FlowKey, A::Flow>> SharedRunner<'a, A, T> {
         }
     }
 
-    /// Publishes what is counted.
+    /// Publishes the counts.
     pub(crate) fn publish(&mut self) {
-        self.answer();
-        self.desk.publisher.publish(&self.hands.counters);
+        self.flush_if_requested();
+        self.output.publisher.publish(&self.runner.counters);
     }
 
     pub(crate) fn counted(&self, fetched: u64) -> WorkerCounted {
         WorkerCounted {
-            counters: self.hands.counters.clone(),
+            counters: self.runner.counters.clone(),
             fetched,
             processed_for: Vec::new(),
-            refused: self.desk.refused(),
+            refused: self.output.refused(),
         }
     }
 }
 
 impl<'a, A: App, T: FlowTable<FlowKey, A::Flow>> SharedWorker<'a, A, T> {
-    pub(crate) fn new(inbox: Inbox, clerk: SharedRunner<'a, A, T>, in_order: Option<InOrder>) -> Self {
-        Self { inbox, clerk, in_order, basket: Received::new(CHUNK), taken: 0, taken_bytes: 0 }
+    pub(crate) fn new(inbox: Inbox, runner: SharedRunner<'a, A, T>, in_order: Option<InOrder>) -> Self {
+        Self { inbox, runner, in_order, received: Received::new(CHUNK), taken: 0, taken_bytes: 0 }
     }
 }
 
@@ -368,32 +374,32 @@ where
     T: FlowTable<FlowKey, A::Flow> + Send,
 {
     fn poll(&mut self) -> Polled {
-        match self.inbox.take(&mut self.basket) {
+        match self.inbox.take(&mut self.received) {
             Polled::Worked => {}
             other => {
-                self.clerk.answer();
+                self.runner.flush_if_requested();
                 return other;
             }
         }
         if let Some(in_order) = &mut self.in_order {
-            self.clerk.process_in_order(&self.basket, in_order);
+            self.runner.process_in_order(&self.received, in_order);
         } else {
-            self.clerk.process_all(&self.basket);
-            self.taken += self.basket.len() as u64;
-            self.taken_bytes += self.basket.wire_bytes();
+            self.runner.process_all(&self.received);
+            self.taken += self.received.len() as u64;
+            self.taken_bytes += self.received.wire_bytes();
             self.inbox.publish(self.taken, self.taken_bytes);
         }
-        self.basket.clear();
-        self.clerk.publish();
+        self.received.clear();
+        self.runner.publish();
         Polled::Worked
     }
 
     fn at(&self) -> Option<u64> {
-        self.clerk.at()
+        self.runner.at()
     }
 
     fn counted(&self) -> WorkerCounted {
-        // After a panic the last packets were counted and not published.
+        // After a panic the last packets were counted but not published.
         let processed_for = self.in_order.as_ref().map(|in_order| {
             in_order
                 .processed_for
@@ -402,7 +408,7 @@ where
                 .map(|(all, (last, _))| all + last)
                 .collect()
         });
-        WorkerCounted { processed_for: processed_for.unwrap_or_default(), ..self.clerk.counted(0) }
+        WorkerCounted { processed_for: processed_for.unwrap_or_default(), ..self.runner.counted(0) }
     }
 
     fn end(self: Box<Self>, _: bool) -> Option<FlowsEnd<A::Flow>> {

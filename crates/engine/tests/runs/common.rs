@@ -1,4 +1,5 @@
-//! What the engine's tests share: packets in memory, an application that sees order, tables.
+//! Shared by the engine's tests: packets in memory, an application that checks the order, and
+//! tables.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,7 +16,7 @@ use flowloom_packet::{
 };
 use flowloom_traffic::synth::{Generate, Mix, MixConfig};
 
-/// Each way to lay a run out once, with a scheme by its name.
+/// Every layout once, with a scheme by name.
 pub(crate) const LAYOUTS: [(Layout, Order, &str); 6] = [
     (Layout::Inline, Order::Internal, "dh"),
     (Layout::Pipeline { workers: 1 }, Order::Internal, "dh"),
@@ -25,7 +26,7 @@ pub(crate) const LAYOUTS: [(Layout, Order, &str); 6] = [
     (Layout::Pipeline { workers: 3 }, Order::Internal, "lfb"),
 ];
 
-/// Keeps the packets of a flow in the order it saw them.
+/// Keeps the packets of a flow in the order in which it saw them.
 #[derive(Debug, Default)]
 pub(crate) struct Seen {
     pub(crate) packets: u64,
@@ -49,9 +50,9 @@ impl FlowState for Seen {
 
 #[derive(Debug, Default)]
 pub(crate) struct Recorder {
-    /// Panic at this packet of this worker.
+    /// The worker and the packet at which the application panics.
     pub(crate) panic_at: Option<u64>,
-    /// Take this long per packet.
+    /// The time that a packet takes.
     pub(crate) delay: Option<Duration>,
     pub(crate) seen: u64,
 }
@@ -61,7 +62,7 @@ impl App for Recorder {
 
     fn on_packet(&mut self, packet: &PacketView<'_>, flow: &mut Seen) -> Verdict {
         self.seen += 1;
-        assert!(self.panic_at != Some(self.seen), "told to panic");
+        assert!(self.panic_at != Some(self.seen), "injected panic");
         if let Some(delay) = self.delay {
             std::thread::sleep(delay);
         }
@@ -89,7 +90,7 @@ impl Memory {
         Self::in_blocks(config, 777)
     }
 
-    /// Returns the packets in blocks of so many.
+    /// Returns the packets in blocks of `packets` each.
     pub(crate) fn in_blocks(config: MixConfig, per_block: usize) -> Self {
         let mut mix = Mix::new(config).unwrap();
         let mut blocks = Vec::new();
@@ -122,9 +123,9 @@ impl PacketSource for Memory {
         self.asked.fetch_add(1, Ordering::Relaxed);
         batch.packets.clear();
         if self.fail_after.is_some_and(|limit| self.yielded >= limit) {
-            return Err(SourceError("told to fail".into()));
+            return Err(SourceError("injected failure".into()));
         }
-        assert!(self.panic_after.is_none_or(|limit| self.yielded < limit), "told to panic");
+        assert!(self.panic_after.is_none_or(|limit| self.yielded < limit), "injected panic");
         while let Some((block, packets)) = self.blocks.get(self.at.0) {
             let rest = &packets[self.at.1..];
             if rest.is_empty() {
@@ -160,7 +161,7 @@ pub(crate) fn table(flows: u32, timeout: Option<IdleTimeout>) -> Result<DHash<Fl
     DHash::try_new(&DHashConfig { timeouts, ..DHashConfig::for_flows(flows) })
 }
 
-/// A table that costs little to build: runs of policies that move flows have many.
+/// Returns a small table: runs of policies that move flows build many.
 pub(crate) fn small_table() -> Result<DHash<FlowKey, Seen>, BuildError> {
     table(2_000, None)
 }

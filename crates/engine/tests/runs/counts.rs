@@ -1,11 +1,11 @@
-//! What the input stage takes in: its counts against the packets themselves, passes, and pauses.
+//! Checks the counts of the input stage against the packets themselves, over passes and pauses.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use flowloom_engine::counters::WorkerCounters;
 use flowloom_engine::{
-    App, Control, Discipline, EndedBy, Endpoints, Layout, Verdict, run, run_seeded, run_with,
+    App, Control, EndedBy, Endpoints, Layout, PolicyRef, Verdict, run, run_seeded, run_with,
 };
 use flowloom_packet::reason::DropCounts;
 use flowloom_packet::{
@@ -17,7 +17,7 @@ use flowloom_scheduler::{DirectHash, Topology, WorkerCount};
 
 use crate::common::{Memory, Recorder, Seen, config, mix, small_table, table};
 
-/// Withholds every tenth packet of a batch, and says so after the batch.
+/// Withholds every tenth packet of a batch, and reports it after the batch.
 struct Withholding(Memory, u64);
 
 impl PacketSource for Withholding {
@@ -40,7 +40,7 @@ impl PacketSource for Withholding {
     }
 }
 
-/// Yields so many packets at a time, of which every other one has no key.
+/// Yields packets in batches of one size. Every other packet has no key.
 struct Odd(usize);
 
 impl PacketSource for Odd {
@@ -72,14 +72,14 @@ fn a_batch_of_none_or_of_too_many_is_the_sources_fault() {
             let fault = report.fault.as_ref().map(ToString::to_string).unwrap_or_default();
             assert!(report.is_balanced() && report.input.packets == 0, "{mode:?}");
             assert!(
-                fault.contains(&format!("a batch of {packets} packets, where 1 to 32 can be")),
+                fault.contains(&format!("a batch of {packets} packets: must be from 1 to 32")),
                 "{mode:?}: {fault}"
             );
         }
     }
 }
 
-/// Says that there are packets, and yields nothing at all.
+/// Reports packets and yields none.
 struct Nothing;
 
 impl PacketSource for Nothing {
@@ -89,17 +89,17 @@ impl PacketSource for Nothing {
 }
 
 #[test]
-fn a_batch_without_packets_is_told_as_such_and_not_by_the_block_it_lacks() {
+fn a_batch_without_packets_is_refused_for_its_size_not_for_its_missing_block() {
     let table = |_| small_table();
     let new = |_| Recorder::default();
     let mut policy = DirectHash::new(WorkerCount::new(1).unwrap());
     let report =
         run(&config(Layout::Inline), &mut Nothing, &mut policy, table, new, &Control::default()).unwrap();
     let fault = report.fault.as_ref().map(ToString::to_string).unwrap_or_default();
-    assert!(fault.contains("a batch of 0 packets, where 1 to 32 can be"), "{fault}");
+    assert!(fault.contains("a batch of 0 packets: must be from 1 to 32"), "{fault}");
 }
 
-/// Forgets to say where its packets lie.
+/// Yields packets without a block.
 struct Blockless(Memory);
 
 impl PacketSource for Blockless {
@@ -120,14 +120,14 @@ fn packets_that_lie_in_no_block_are_the_sources_fault() {
         let report = run(&config(mode), &mut source, &mut policy, table, new, &Control::default()).unwrap();
         let fault = report.fault.as_ref().map(ToString::to_string).unwrap_or_default();
         assert!(
-            fault.contains("after 0 packets: it yields packets that lie in no block"),
+            fault.contains("after 0 packets: the source yielded packets without a block"),
             "{mode:?} {fault}"
         );
         assert!(report.is_balanced() && report.input.packets == 0, "{mode:?} {:?}", report.input);
     }
 }
 
-/// Has a block for each batch, and one number for all.
+/// Yields each batch in its own block, all with the same block number.
 struct Unnumbered(Memory);
 
 impl PacketSource for Unnumbered {
@@ -147,7 +147,7 @@ fn another_block_under_the_same_number_is_the_sources_fault() {
         let table = |_| small_table();
         let report = run(&config(mode), &mut source, &mut policy, table, new, &Control::default()).unwrap();
         let fault = report.fault.as_ref().map(ToString::to_string).unwrap_or_default();
-        assert!(fault.contains("another block under the number of the one before, 7"), "{mode:?} {fault}");
+        assert!(fault.contains("another block with the number of the block before, 7"), "{mode:?} {fault}");
         assert!(report.is_balanced() && report.input.packets == 100, "{mode:?} {:?}", report.input);
     }
 }
@@ -205,7 +205,7 @@ fn the_input_stage_counts_what_there_is() {
     }
 }
 
-/// The same packets twice, as a capture that is repeated.
+/// Yields the same packets twice, as a repeated capture does.
 struct Twice(Memory, Memory, u32);
 
 impl PacketSource for Twice {
@@ -233,9 +233,9 @@ fn each_pass_over_a_capture_has_flows_of_its_own() {
         let run = |source: &mut (dyn PacketSource + Send)| {
             let topology = Topology::flat(WorkerCount::new(mode.workers()).unwrap());
             let mut policy = Scheme::named(name).unwrap().policy(&topology, 1).unwrap();
-            let discipline = Discipline::of(&mut policy);
+            let policy_ref = PolicyRef::of(&mut policy);
             let control = Control::default();
-            let parts = Endpoints::new(source, discipline, &control);
+            let parts = Endpoints::new(source, policy_ref, &control);
             let app = |_| Recorder::default();
             let report = run_seeded(&config(mode), parts, |_| small_table(), app, 1).unwrap();
             assert!(report.is_balanced() && report.fault.is_none(), "{mode:?} {name}");
@@ -251,7 +251,7 @@ fn each_pass_over_a_capture_has_flows_of_its_own() {
     assert_eq!(digests.len(), 1, "whatever the layout");
 }
 
-/// Has a block of a few packets, then nothing until those are processed, and so on.
+/// Yields a block of a few packets, then nothing until those are processed, and so on.
 struct Halting<'a> {
     inner: Memory,
     control: &'a Control,
@@ -282,12 +282,12 @@ fn what_was_taken_in_is_processed_while_the_source_has_nothing() {
     ] {
         let topology = Topology::flat(WorkerCount::new(mode.workers()).unwrap());
         let mut policy = Scheme::named(name).unwrap().policy(&topology, 1).unwrap();
-        let discipline = Discipline::of(&mut policy);
+        let policy_ref = PolicyRef::of(&mut policy);
         let control = Control::default();
         let inner = Memory::in_blocks(mix(200, 50), 5);
         let mut source =
             Halting { inner, control: &control, starved: false, begun: Instant::now(), in_time: true };
-        let parts = Endpoints::new(&mut source, discipline, &control);
+        let parts = Endpoints::new(&mut source, policy_ref, &control);
         let report = run_with(&config(mode), parts, |_| small_table(), |_| Recorder::default()).unwrap();
         assert!(report.is_balanced() && report.fault.is_none(), "{mode:?} {name}");
         assert!(source.in_time, "{mode:?} {name}: packets were held back while nothing came");
@@ -310,7 +310,7 @@ fn counts_of_workers_add_up_one_by_one() {
     assert_eq!((sum.flows_begun, sum.flows_expired, sum.records_forgotten), (14, 22, 26));
 }
 
-/// Ends a flow of two packets before its third.
+/// Ends a flow's record of two packets before its third packet.
 struct Pairs;
 
 impl App for Pairs {
@@ -354,7 +354,7 @@ fn blocks_of_one_packet_are_never_mixed_up() {
         assert!(report.is_balanced() && report.fault.is_none());
         (report.digest(), report.processed())
     };
-    // More blocks than may be announced wait for a worker that is slow.
+    // More blocks than may be announced wait for a slow worker.
     let slow = digest(Layout::Pipeline { workers: 1 }, Some(Duration::from_micros(200)));
     assert_eq!(slow, digest(Layout::Inline, None));
 }

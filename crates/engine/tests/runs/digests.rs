@@ -1,15 +1,17 @@
-//! One digest, whatever the layout, and that of an oracle: over a thousand generated traces, and over real captures where there are some.
+//! All layouts give the digest of an oracle, over a thousand generated traces, and over real
+//! captures where there are some.
 //!
-//! The oracle decodes with the engine's decoder, which has oracles of its own, and has nothing else of the engine: no hash, table, lookup,
-//! worker, and no application, whose few lines it repeats. Without `FLOWLOOM_THOROUGH` every scheme runs on every small capture and on
-//! every number of workers, and once at least on every large one; with it every trace and every capture is run with every scheme on every
-//! number of workers, which takes minutes.
+//! The oracle shares only the decoder with the engine, which has oracles of its own: no hash,
+//! table, lookup or worker. It repeats the few lines of the application. Without
+//! `FLOWLOOM_THOROUGH` every scheme runs on every small capture and on every number of workers, and
+//! at least once on every large capture. With it every scheme runs every trace and every capture on
+//! every number of workers, which takes minutes.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
 use flowloom_engine::{
-    Control, Discipline, Endpoints, EngineConfig, FlowValue, Layout, Order, ResultDigest, run_seeded,
+    Control, Endpoints, EngineConfig, FlowValue, Layout, Order, PolicyRef, ResultDigest, run_seeded,
 };
 use flowloom_flow_key::{FlowHasher, FlowKey};
 use flowloom_flow_table::segments::GrowthLimits;
@@ -24,7 +26,7 @@ use crate::common::{Memory, Recorder, Seen, config, small_table};
 
 const WORKERS: [usize; 6] = [1, 2, 3, 4, 8, 16];
 
-/// Every scheme by name, and whether its own order will do.
+/// Every scheme by name, and whether its own order suffices.
 fn schemes() -> Vec<(&'static str, Order)> {
     let topology = Topology::flat(WorkerCount::new(2).unwrap());
     let order = |scheme: &Scheme| {
@@ -34,7 +36,8 @@ fn schemes() -> Vec<(&'static str, Order)> {
     Scheme::ALL.iter().map(|scheme| (scheme.name, order(scheme))).collect()
 }
 
-/// Returns the digest that runs are to have, and how many packets have a key: a map in the order of keys, one packet after the other.
+/// Returns the expected digest, and how many packets have a key: a map in the order of keys, packet
+/// by packet.
 fn oracle(source: &mut dyn PacketSource) -> (String, u64) {
     let mut flows: BTreeMap<FlowKey, Seen> = BTreeMap::new();
     let (mut batch, mut now, mut processed) = (PacketBatch::new(), 0, 0);
@@ -75,10 +78,10 @@ fn digest<T: FlowTable<FlowKey, Seen> + Send>(
     let mode = workers.map_or(Layout::Inline, |workers| Layout::Pipeline { workers });
     let topology = Topology::flat(WorkerCount::new(mode.workers()).unwrap());
     let mut policy = Scheme::named(name).unwrap().policy(&topology, seed).unwrap();
-    let discipline = Discipline::of(&mut policy);
+    let policy_ref = PolicyRef::of(&mut policy);
     let config = EngineConfig { order, hasher: FlowHasher::with_seed(seed), ..config(mode) };
     let control = Control::default();
-    let parts = Endpoints::new(source, discipline, &control);
+    let parts = Endpoints::new(source, policy_ref, &control);
     let report = run_seeded(&config, parts, table, |_| Recorder::default(), seed).unwrap();
     assert!(report.is_balanced() && report.fault.is_none(), "{name} {mode:?}: {:?}", report.fault);
     assert_eq!(report.flows.iter().map(|flow| flow.state.out_of_order).sum::<u64>(), 0, "{name} {mode:?}");
@@ -110,7 +113,8 @@ fn a_thousand_traces_have_one_digest_each() {
                 }
             }
         } else {
-            // Two of the six; the scheme turns with another period, so all pairs come.
+            // Two of the six numbers of workers. The schemes have another period, so all pairs
+            // occur.
             let scheme = schemes[trace as usize % schemes.len()];
             check(WORKERS[trace as usize % 6], scheme);
             check(WORKERS[(trace / 6) as usize % 6], scheme);
@@ -145,20 +149,21 @@ fn real_captures_have_one_digest_each() {
     let table = std::fs::read_to_string(folder.join("expected.tsv")).unwrap();
     let schemes = schemes();
     let thorough = std::env::var_os("FLOWLOOM_THOROUGH").is_some();
-    let mut turn = 0;
+    let mut nth = 0;
     for line in table.lines().skip(1) {
         let name = line.split('\t').next().unwrap();
         let path = folder.join(name);
         let run = |workers, scheme, seed| digest(&mut open(&path), workers, scheme, seed, |_| growing());
         let expected = oracle(&mut open(&path));
         assert_eq!(run(None, schemes[0], 1), expected, "{name} inline");
-        // Every scheme on every number of workers; of a large one each scheme once, the numbers in turn.
+        // Every scheme on every number of workers; on a large capture each scheme once, on one
+        // number of workers after another.
         let is_whole = thorough || packets(&path) < 2_000;
         for (i, &scheme) in schemes.iter().enumerate() {
             let counts = if is_whole { &WORKERS[..] } else { std::slice::from_ref(&WORKERS[i % 6]) };
             for &workers in counts {
-                turn += 1;
-                let found = run(Some(workers), scheme, turn);
+                nth += 1;
+                let found = run(Some(workers), scheme, nth);
                 assert_eq!(found, expected, "{name} on {workers} workers, {scheme:?}");
             }
         }

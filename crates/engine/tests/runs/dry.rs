@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use flowloom_engine::{
-    Control, Discipline, Endpoints, EngineConfig, Fault, Layout, Order, PacketSink, Released, RunReport,
+    Control, Endpoints, EngineConfig, Fault, Layout, Order, PacketSink, PolicyRef, Released, RunReport,
     SeededError, SinkError, run_seeded, run_with,
 };
 use flowloom_packet::{Fill, PacketBatch, PacketSource, SourceError};
@@ -13,7 +13,7 @@ use flowloom_scheduler::{Topology, WorkerCount};
 
 use crate::common::{LAYOUTS, Memory, Recorder, Seen, config, mix, small_table};
 
-/// Counts what it was given up to each time that it was flushed; fails at one of these times, or panics.
+/// Counts the packets taken up to each flush. Fails or panics at one flush.
 #[derive(Default)]
 struct Flushing {
     taken: u64,
@@ -34,8 +34,8 @@ impl PacketSink for Flushing {
             flushed.push(self.taken);
             flushed.len()
         };
-        assert!(self.panic_at != Some(at), "told to panic");
-        if self.fail_at == Some(at) { Err(SinkError("told to fail".into())) } else { Ok(()) }
+        assert!(self.panic_at != Some(at), "injected panic");
+        if self.fail_at == Some(at) { Err(SinkError("injected failure".into())) } else { Ok(()) }
     }
 
     fn finish(&mut self) -> Result<(), SinkError> {
@@ -43,7 +43,7 @@ impl PacketSink for Flushing {
     }
 }
 
-/// Has nothing after each of so many batches, until the sink was flushed, and a while longer.
+/// Has nothing after each of some batches, until the sink is flushed and for some calls more.
 struct Halting {
     inner: Memory,
     batches: u64,
@@ -57,7 +57,7 @@ impl PacketSource for Halting {
     fn next_batch(&mut self, batch: &mut PacketBatch) -> Result<Fill, SourceError> {
         if self.batches == 5 {
             if self.flushed.lock().unwrap().len() as u64 <= self.dry {
-                assert!(self.begun.elapsed() < Duration::from_secs(20), "nobody flushes");
+                assert!(self.begun.elapsed() < Duration::from_secs(20), "the sink is never flushed");
                 return Ok(Fill::Starved);
             }
             self.polls += 1;
@@ -72,7 +72,7 @@ impl PacketSource for Halting {
     }
 }
 
-/// More slots than a source yields before it has nothing.
+/// More slots than the source yields before it has nothing.
 const PLENTY: usize = 256;
 
 fn run_dry(
@@ -84,12 +84,12 @@ fn run_dry(
     let config = EngineConfig { order, ring_slots, ..config(mode) };
     let topology = Topology::flat(WorkerCount::new(mode.workers()).unwrap());
     let mut policy = Scheme::named(name).unwrap().policy(&topology, 1).unwrap();
-    let discipline = Discipline::of(&mut policy);
+    let policy_ref = PolicyRef::of(&mut policy);
     let flushed = Arc::clone(&sink.flushed);
     let inner = Memory::of(mix(1_000, 100));
     let mut source = Halting { inner, batches: 0, dry: 0, polls: 0, flushed, begun: Instant::now() };
     let control = Control::default();
-    let parts = Endpoints::new(&mut source, discipline, &control).with_packets(Some(sink));
+    let parts = Endpoints::new(&mut source, policy_ref, &control).with_packets(Some(sink));
     let app = |_| Recorder::default();
     let report = match seed {
         None => run_with(&config, parts, |_| small_table(), app).unwrap(),
@@ -107,7 +107,7 @@ fn a_sink_is_flushed_once_whenever_the_input_has_nothing() {
             let (report, dry) = run_dry(layout, PLENTY, &mut sink, seed);
             assert!(report.fault.is_none() && dry >= 5, "{layout:?} {:?} {dry}", report.fault);
             let flushed = sink.flushed.lock().unwrap();
-            // With all that had come by then.
+            // The flush comes after all packets so far.
             assert_eq!(flushed.len() as u64, dry, "{layout:?} {seed:?}: {flushed:?}");
             assert!(flushed.is_sorted_by(|a, b| a < b) && flushed[0] > 0, "{layout:?}: {flushed:?}");
             assert_eq!(sink.taken, report.processed(), "{layout:?}");
@@ -116,7 +116,7 @@ fn a_sink_is_flushed_once_whenever_the_input_has_nothing() {
 }
 
 #[test]
-fn what_found_no_room_goes_on_though_nothing_comes_behind_it() {
+fn packets_that_found_the_pool_full_move_on_though_no_others_follow() {
     for layout in LAYOUTS {
         for seed in [None, Some(3), Some(4), Some(5), Some(6)] {
             let mut sink = Flushing::default();
@@ -136,7 +136,7 @@ fn a_sink_that_cannot_be_flushed_ends_a_run_whose_input_has_nothing() {
                 let (report, dry) = run_dry(layout, PLENTY, &mut sink, seed);
                 let fault = report.fault.as_ref().unwrap();
                 assert!(matches!(fault, Fault::Sink { .. }), "{layout:?}: {fault:?}");
-                assert!(fault.to_string().contains("told to"), "{fault}");
+                assert!(fault.to_string().contains("injected"), "{fault}");
                 assert!(dry < 3, "{layout:?}");
                 assert_eq!(sink.flushed.lock().unwrap().len(), 2, "{layout:?}");
             }
@@ -144,7 +144,8 @@ fn a_sink_that_cannot_be_flushed_ends_a_run_whose_input_has_nothing() {
     }
 }
 
-/// Has nothing after some batches, and never again; counts how often it is asked then, and panics before that takes for ever.
+/// Has nothing after some batches, and never again. Counts the calls after that, and panics after
+/// very many.
 struct Drying(Memory, u64);
 
 impl PacketSource for Drying {
@@ -164,9 +165,9 @@ fn a_seeded_run_does_not_wait_for_ever_for_a_source_that_has_nothing() {
         let config = EngineConfig { order, ..config(mode) };
         let topology = Topology::flat(WorkerCount::new(mode.workers()).unwrap());
         let mut policy = Scheme::named(name).unwrap().policy(&topology, 1).unwrap();
-        let discipline = Discipline::of(&mut policy);
+        let policy_ref = PolicyRef::of(&mut policy);
         let (mut source, control) = (Drying(Memory::of(mix(1_000, 100)), 0), Control::default());
-        let parts = Endpoints::new(&mut source, discipline, &control);
+        let parts = Endpoints::new(&mut source, policy_ref, &control);
         let ended = run_seeded(&config, parts, |_| small_table(), |_| Recorder::default(), 3);
         let is_stuck = matches!(ended, Err(SeededError::Stuck { seed: 3, steps }) if steps > 10_000);
         assert!(is_stuck, "{mode:?} {name}: {:?}", ended.map(|report| report.fault));

@@ -1,10 +1,10 @@
-//! What panics after the last packet leaves a balanced report too.
+//! A panic after the last packet leaves a balanced report too.
 
 use std::panic::panic_any;
 
 use flowloom_engine::{
-    App, Control, Discipline, Endpoints, EngineConfig, Fault, FlowState, FlowValue, Layout, Order,
-    PacketSink, Released, RunReport, SinkError, Verdict, run_seeded, run_with,
+    App, Control, Endpoints, EngineConfig, Fault, FlowState, FlowValue, Layout, Order, PacketSink,
+    PolicyRef, Released, RunReport, SinkError, Verdict, run_seeded, run_with,
 };
 use flowloom_flow_key::FlowKey;
 use flowloom_flow_table::{DHash, DHashConfig};
@@ -14,14 +14,14 @@ use flowloom_scheduler::{Topology, WorkerCount};
 
 use crate::common::{LAYOUTS, Memory, config, mix};
 
-/// When something panics.
+/// When a panic happens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum When {
     /// When the application is dropped.
     Drop,
     /// At a packet, and when the application is dropped.
     PacketAndDrop,
-    /// At a packet, with something that panics when it is dropped.
+    /// At a packet, with a payload that panics when it is dropped.
     PacketWithMore,
     /// Never.
     Never,
@@ -44,7 +44,7 @@ struct More;
 
 impl Drop for More {
     fn drop(&mut self) {
-        panic!("told to panic");
+        panic!("injected panic");
     }
 }
 
@@ -55,7 +55,7 @@ impl App for Ending {
         flow.0 += 1;
         self.1 += 1;
         match self.0 {
-            When::PacketAndDrop if self.1 == 100 => panic!("told to panic"),
+            When::PacketAndDrop if self.1 == 100 => panic!("injected panic"),
             When::PacketWithMore if self.1 == 100 => panic_any(More),
             _ => Verdict::Accept,
         }
@@ -64,11 +64,11 @@ impl App for Ending {
 
 impl Drop for Ending {
     fn drop(&mut self) {
-        assert!(!matches!(self.0, When::Drop | When::PacketAndDrop), "told to panic");
+        assert!(!matches!(self.0, When::Drop | When::PacketAndDrop), "injected panic");
     }
 }
 
-/// Counts how often it is asked to finish.
+/// Counts the calls of `finish`.
 #[derive(Default)]
 struct Finishing {
     taken: u64,
@@ -79,14 +79,14 @@ struct Finishing {
 
 impl PacketSink for Finishing {
     fn take(&mut self, _: &Released<'_>) -> Result<(), SinkError> {
-        assert!(self.panic_at != Some(self.taken), "told to panic");
+        assert!(self.panic_at != Some(self.taken), "injected panic");
         self.taken += 1;
         Ok(())
     }
 
     fn finish(&mut self) -> Result<(), SinkError> {
         self.finished += 1;
-        assert!(!self.panics_at_the_end, "told to panic");
+        assert!(!self.panics_at_the_end, "injected panic");
         Ok(())
     }
 }
@@ -100,9 +100,9 @@ fn go(
     let config = EngineConfig { order, ..config(mode) };
     let topology = Topology::flat(WorkerCount::new(mode.workers()).unwrap());
     let mut policy = Scheme::named(name).unwrap().policy(&topology, 1).unwrap();
-    let discipline = Discipline::of(&mut policy);
+    let policy_ref = PolicyRef::of(&mut policy);
     let (mut source, control) = (Memory::of(mix(3_000, 100)), Control::default());
-    let parts = Endpoints::new(&mut source, discipline, &control).with_packets(Some(sink));
+    let parts = Endpoints::new(&mut source, policy_ref, &control).with_packets(Some(sink));
     let table = |_| DHash::<FlowKey, Fragile>::try_new(&DHashConfig::for_flows(2_000));
     let app = |_| Ending(when, 0);
     let report = match seed {
@@ -134,7 +134,7 @@ fn an_application_that_panics_when_it_is_dropped_is_its_workers_fault() {
 }
 
 #[test]
-fn one_that_panics_at_a_packet_and_once_more_when_it_is_dropped_holds_up_nobody() {
+fn a_worker_that_panics_twice_blocks_no_other() {
     for layout in LAYOUTS {
         for when in [When::PacketAndDrop, When::PacketWithMore] {
             for seed in [None, Some(3)] {
@@ -159,7 +159,7 @@ fn a_sink_that_panics_is_the_fault_of_the_sink_in_every_layout() {
                 let report = go(layout, When::Never, &mut sink, seed);
                 let fault = report.fault.as_ref().unwrap();
                 assert!(matches!(fault, Fault::Sink { .. }), "{layout:?}: {fault:?}");
-                assert!(fault.to_string().contains("told to panic"), "{fault}");
+                assert!(fault.to_string().contains("injected panic"), "{fault}");
                 let counters = report.sink.unwrap();
                 assert_eq!(counters.taken, sink.taken, "{layout:?}");
                 assert_eq!(sink.finished, u32::from(at_the_end), "{layout:?}: once, and not after a panic");

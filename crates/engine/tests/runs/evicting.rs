@@ -1,4 +1,4 @@
-//! A table of one's own, which lets the oldest flow go when it is full.
+//! A table that evicts the oldest flow when it is full.
 
 use flowloom_engine::{Control, Layout, run};
 use flowloom_flow_key::FlowKey;

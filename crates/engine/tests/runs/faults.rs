@@ -1,8 +1,9 @@
-//! Faults by seed: whatever breaks, whenever, in whatever layout and schedule, every packet is accounted for and no stage
+//! Random faults by seed: in any layout and schedule every packet is accounted for, and no stage
 //! waits for ever.
 //!
-//! Each seed draws a layout, a policy, an order, a schedule and up to two faults, and runs the engine's own stages step by
-//! step. `FLOWLOOM_SEEDS` says how many seeds are run and `FLOWLOOM_SEED_FROM` where they begin; a failure names its seed.
+//! Each seed draws a layout, a policy, an order, a schedule and up to two faults, and runs the
+//! engine's own stages step by step. `FLOWLOOM_SEEDS` sets the number of seeds and
+//! `FLOWLOOM_SEED_FROM` the first one. A failure names its seed.
 
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -10,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Once};
 
 use flowloom_engine::{
-    App, Control, Discipline, Endpoints, EngineConfig, Fault, Layout, Order, PacketSink, Released,
+    App, Control, Endpoints, EngineConfig, Fault, Layout, Order, PacketSink, PolicyRef, Released,
     RunReport, SeededError, SinkError, StartError, Verdict, WhenFull, run_seeded,
 };
 use flowloom_flow_key::FlowKey;
@@ -28,7 +29,7 @@ use flowloom_scheduler::{
 
 use crate::common::{Memory, Recorder, Seen, config, mix};
 
-/// What breaks.
+/// The faults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Break {
     /// The application of a worker panics at its k-th packet.
@@ -42,27 +43,28 @@ enum Break {
     SourcePanics(u64),
     /// The source ends early.
     SourceEnds(u64),
-    /// The source withholds every k-th packet, as a joined fragment.
+    /// The source withholds every k-th packet, as it does for a joined fragment.
     SourceWithholds(u64),
     /// Times go back every k-th packet.
     TimeGoesBack(u64),
-    /// The tables have room for one flow each.
+    /// The tables hold one flow each.
     TableFull,
     /// A table cannot be built.
     TableFails(usize),
     /// The sink fails, or panics.
     SinkFails(u64),
     SinkPanics(u64),
-    /// A stop is asked for, once and again.
+    /// The run is asked to stop, at two moments.
     Stop(u64),
     StopTwice(u64),
     /// The policy panics at its k-th call.
     PolicyPanics(u64),
-    /// Whoever asks for bytes the k-th time panics: the front, a decoder, a worker, the egress stage.
+    /// The k-th call for a block's bytes panics, in the reader, a decoder, a worker or the egress
+    /// stage.
     BlockPanics(u64),
 }
 
-/// Draws by seed.
+/// Draws numbers from a seed.
 struct Draw(u64);
 
 impl Draw {
@@ -92,7 +94,7 @@ impl Draw {
     }
 }
 
-/// A block that cannot be read any more after so many calls.
+/// A block that cannot be read after some calls.
 struct Torn {
     block: SharedBlock,
     left: Arc<AtomicU64>,
@@ -103,7 +105,7 @@ impl AsRef<[u8]> for Torn {
         let left = self.left.fetch_sub(1, Ordering::Relaxed);
         if left == 0 {
             self.left.store(u64::MAX, Ordering::Relaxed);
-            panic!("told to panic");
+            panic!("injected panic");
         }
         self.block.bytes()
     }
@@ -120,7 +122,7 @@ fn torn(whole: &Memory, calls: u64) -> Memory {
     Memory { blocks, ..whole.clone() }
 }
 
-/// A source that breaks, and stops the run it feeds.
+/// A source that fails, and stops the run that it feeds.
 struct Breaking<'a> {
     inner: Memory,
     faults: &'a [Break],
@@ -135,9 +137,9 @@ impl PacketSource for Breaking<'_> {
         for fault in self.faults {
             match *fault {
                 Break::SourceFails(at) if self.yielded >= at => {
-                    return Err(SourceError("told to fail".into()));
+                    return Err(SourceError("injected failure".into()));
                 }
-                Break::SourcePanics(at) => assert!(self.yielded < at, "told to panic"),
+                Break::SourcePanics(at) => assert!(self.yielded < at, "injected panic"),
                 Break::SourceEnds(at) if self.yielded >= at => return Ok(Fill::End),
                 Break::Stop(at) if self.yielded >= at => self.control.stop(),
                 Break::StopTwice(at) if self.yielded >= at => {
@@ -147,7 +149,7 @@ impl PacketSource for Breaking<'_> {
                 _ => {}
             }
         }
-        // A pool without blocks, now and then.
+        // The pool has no blocks at times.
         self.batch += 1;
         if self.batch % 7 == 3 {
             return Ok(Fill::Starved);
@@ -192,7 +194,7 @@ struct PanickingPush<'a>(&'a mut dyn Placement, u64);
 
 impl Placement for PanickingPush<'_> {
     fn place(&mut self, items: &[WorkItem], load: &LoadView<'_>, decisions: &mut [Decision]) {
-        assert!(self.1 > 0, "told to panic");
+        assert!(self.1 > 0, "injected panic");
         self.1 -= 1;
         self.0.place(items, load, decisions);
     }
@@ -214,7 +216,7 @@ impl PullPolicy for PanickingPull<'_> {
     }
 
     fn next(&mut self, worker: WorkerId) -> Option<Fetched> {
-        assert!(self.1 > 0, "told to panic");
+        assert!(self.1 > 0, "injected panic");
         let fetched = self.0.next(worker);
         self.1 -= u64::from(fetched.is_some());
         fetched
@@ -243,9 +245,9 @@ struct Sink {
 impl PacketSink for Sink {
     fn take(&mut self, packet: &Released<'_>) -> Result<(), SinkError> {
         let at = self.numbers.len() as u64;
-        assert!(self.panic_at != Some(at), "told to panic");
+        assert!(self.panic_at != Some(at), "injected panic");
         if self.fail_at == Some(at) {
-            return Err(SinkError("told to fail".into()));
+            return Err(SinkError("injected failure".into()));
         }
         assert!(!packet.bytes.is_empty());
         self.numbers.push(packet.number);
@@ -290,7 +292,7 @@ const POLICIES: [&str; 14] = [
     "adaptive-racy",
 ];
 
-/// A scene that a seed has drawn.
+/// The layout, policy, order, schedule and faults of a seed.
 #[derive(Debug)]
 struct Scene {
     config: EngineConfig,
@@ -337,16 +339,16 @@ impl Scene {
             _ => None,
         });
         let (mut push, mut pull);
-        let discipline = match (&mut policy, panics) {
-            (Policy::Push(policy), None) => Discipline::Push(&mut **policy),
-            (Policy::Pull(policy), None) => Discipline::Pull(&mut **policy),
+        let policy_ref = match (&mut policy, panics) {
+            (Policy::Push(policy), None) => PolicyRef::Push(&mut **policy),
+            (Policy::Pull(policy), None) => PolicyRef::Pull(&mut **policy),
             (Policy::Push(policy), Some(at)) => {
                 push = PanickingPush(&mut **policy, at);
-                Discipline::Push(&mut push)
+                PolicyRef::Push(&mut push)
             }
             (Policy::Pull(policy), Some(at)) => {
                 pull = PanickingPull(&mut **policy, at);
-                Discipline::Pull(&mut pull)
+                PolicyRef::Pull(&mut pull)
             }
         };
         let calls = self.find(|fault| match fault {
@@ -372,7 +374,7 @@ impl Scene {
             }),
             numbers: Vec::new(),
         };
-        let parts = Endpoints::new(&mut source, discipline, &control)
+        let parts = Endpoints::new(&mut source, policy_ref, &control)
             .with_packets(self.has_sink.then_some(&mut sink as _));
         let flows = if self.faults.contains(&Break::TableFull) { 1 } else { 400 };
         let fails = self.find(|fault| match fault {
@@ -433,12 +435,12 @@ impl Scene {
         if let Some(counters) = report.sink {
             demand(counters.taken == sink.numbers.len() as u64, "the sink has taken something else")?;
             let accepted = report.processed() - report.worker_totals().denied;
-            let told = counters.taken + counters.refused;
-            demand(told <= accepted && (broke || told == accepted), "accepted packets vanish")?;
+            let passed = counters.taken + counters.refused;
+            demand(passed <= accepted && (broke || passed == accepted), "accepted packets vanish")?;
             let exact = self.config.order == Order::External;
             demand(!exact || sink.numbers.is_sorted(), "packets leave out of order")?;
         }
-        // What is certain to break is named.
+        // The report names a fault that is certain to happen.
         if let [only] = self.faults[..] {
             match (only, &report.fault) {
                 (Break::SourceFails(at), fault) if at <= self.packets => {
@@ -474,7 +476,7 @@ thread_local! {
     static EXPECTED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Keeps panics that were told to happen from filling the output.
+/// Keeps injected panics out of the output.
 fn quieten() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {

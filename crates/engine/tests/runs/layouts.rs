@@ -1,4 +1,4 @@
-//! Whole runs: whatever happens, every packet is accounted for, and the results do not depend on the layout.
+//! Whole runs: every packet is accounted for, and the results do not depend on the layout.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use flowloom_engine::{
-    App, ConfigError, Control, Cores, Discipline, EndedBy, Endpoints, EngineConfig, Fault, IdleTimeout,
-    Layout, Order, Pace, RunReport, StartError, Verdict, WhenFull, run, run_seeded, run_with,
+    App, ConfigError, Control, Cores, EndedBy, Endpoints, EngineConfig, Fault, IdleTimeout, Layout, Order,
+    Pace, PolicyRef, RunReport, StartError, Verdict, WhenFull, run, run_seeded, run_with,
 };
 use flowloom_flow_key::{FlowHasher, FlowKey};
 use flowloom_packet::{BATCH_PACKETS, DropReason, LinkType, PacketView};
@@ -58,7 +58,7 @@ const LAYOUTS: [Layout; 5] = [
 #[cfg(target_os = "linux")]
 #[test]
 fn a_report_says_on_which_cpus_its_threads_ran_and_for_how_long() {
-    // Where there is one CPU, nothing is pinned by itself.
+    // With one CPU no thread is pinned by default.
     let allowed = flowloom_cpu::topology::allowed_cpus().unwrap();
     let cpus = if allowed.len() < 2 { [None; 2] } else { [Some(allowed[0]), Some(allowed[1])] };
     let config = EngineConfig { cores: Cores::Auto, ..config(Layout::Pipeline { workers: 1 }) };
@@ -98,7 +98,7 @@ fn results_do_not_depend_on_layout_seed_or_policy() {
     }
 }
 
-/// Sees all packets of a flow, whichever worker has them.
+/// Sees all packets of a flow, in any worker.
 struct Watcher {
     flows: Arc<HashMap<FlowKey, Watched>>,
     broken: Arc<AtomicU64>,
@@ -117,7 +117,7 @@ impl App for Watcher {
 
     fn on_packet(&mut self, packet: &PacketView<'_>, _: &mut Seen) -> Verdict {
         let flow = &self.flows[&packet.headers.key];
-        // Two at once, or one after a later one.
+        // Fails on two packets at once, and on a packet after a later one.
         let races = flow.in_work.fetch_add(1, Ordering::SeqCst);
         let last = flow.last_ns.swap(packet.time_ns, Ordering::SeqCst);
         let worker = std::ptr::from_ref(self) as u64;
@@ -180,7 +180,7 @@ fn a_run_builds_as_many_tables_as_its_parameters_say() {
     ] {
         let topology = Topology::flat(WorkerCount::new(mode.workers()).unwrap());
         let Policy::Push(mut policy) = Scheme::named(name).unwrap().policy(&topology, 1).unwrap() else {
-            panic!("{name} hands packets out");
+            panic!("{name} dispatches packets");
         };
         let config = EngineConfig { order, ..config(mode) };
         assert_eq!(config.tables(policy.order()), tables, "{mode:?} {name}");
@@ -258,7 +258,7 @@ fn a_worker_that_panics_is_named_and_its_packets_are_counted() {
             );
             let fault = report.fault.as_ref().expect("a panic is a fault");
             let text = fault.to_string();
-            assert!(text.contains("told to panic"), "{text}");
+            assert!(text.contains("injected panic"), "{text}");
             match (mode, fault) {
                 (_, Fault::WorkerPanicked { worker: 0, processed, packet: Some(packet), .. }) => {
                     assert_eq!(*processed, k - 1);
@@ -274,7 +274,7 @@ fn a_worker_that_panics_is_named_and_its_packets_are_counted() {
 
 #[test]
 fn a_panic_ends_a_run_at_once_whatever_is_still_to_come() {
-    /// Panics at its tenth packet and says when.
+    /// Panics at its tenth packet and records the moment.
     struct Timed(u64, Arc<Mutex<Option<Instant>>>);
     impl App for Timed {
         type Flow = Seen;
@@ -282,7 +282,7 @@ fn a_panic_ends_a_run_at_once_whatever_is_still_to_come() {
             self.0 += 1;
             if self.0 == 10 {
                 *self.1.lock().unwrap() = Some(Instant::now());
-                panic!("told to panic");
+                panic!("injected panic");
             }
             Verdict::Accept
         }
@@ -294,7 +294,8 @@ fn a_panic_ends_a_run_at_once_whatever_is_still_to_come() {
         (Layout::Pipeline { workers: 2 }, Order::Internal, "lfb"),
         (Layout::Pipeline { workers: 3 }, Order::External, "rr"),
     ] {
-        // At this pace all packets would take twenty seconds. The least of a few: the machine has other work.
+        // At this pace all packets would take twenty seconds. Use the shortest of some runs,
+        // because the machine has other work.
         let took = (0..4).map(|_| {
             let panicked = Arc::new(Mutex::new(None));
             let config = EngineConfig { pace: Pace::PerSecond(1_000.0), order, ..config(mode) };
@@ -302,8 +303,8 @@ fn a_panic_ends_a_run_at_once_whatever_is_still_to_come() {
             let mut policy = Scheme::named(name).unwrap().policy(&topology, 1).unwrap();
             let mut source = source.clone();
             let control = Control::default();
-            let discipline = Discipline::of(&mut policy);
-            let parts = Endpoints::new(&mut source, discipline, &control);
+            let policy_ref = PolicyRef::of(&mut policy);
+            let parts = Endpoints::new(&mut source, policy_ref, &control);
             let app = |_| Timed(0, Arc::clone(&panicked));
             let report = run_with(&config, parts, |_| small_table(), app).unwrap();
             assert!(report.is_balanced());
@@ -330,7 +331,7 @@ fn a_source_that_breaks_leaves_what_came_before() {
     }
 }
 
-/// Places like the direct hash, until it panics.
+/// Places as the direct hash does, until it panics.
 struct Panicking {
     inner: DirectHash,
     batches: u64,
@@ -338,7 +339,7 @@ struct Panicking {
 
 impl Placement for Panicking {
     fn place(&mut self, items: &[WorkItem], load: &LoadView<'_>, decisions: &mut [Decision]) {
-        assert!(self.batches > 0, "told to panic");
+        assert!(self.batches > 0, "injected panic");
         self.batches -= 1;
         self.inner.place(items, load, decisions);
     }
@@ -371,7 +372,7 @@ fn a_decision_for_a_worker_that_does_not_exist_is_a_fault_of_a_balanced_run() {
     let source = Memory::of(mix(5_000, 100));
     for when_full in [WhenFull::Block, WhenFull::Drop] {
         let config = EngineConfig { when_full, ..config(Layout::Pipeline { workers: 2 }) };
-        // It does not say for how many it was made.
+        // The policy does not state a number of workers.
         let inner = DirectHash::new(WorkerCount::new(8).unwrap());
         let mut policy = Panicking { inner, batches: u64::MAX };
         let (mut source, control) = (source.clone(), Control::default());
@@ -408,10 +409,10 @@ fn a_policy_that_panics_loses_what_was_to_come_to_it_and_nothing_else() {
             assert!(matches!(report.fault, Some(Fault::InputPanicked { .. })), "{:?}", report.fault);
             assert!(report.is_balanced(), "{:?} {:?}", report.input, report.worker_totals());
             let lost = report.dropped().of(DropReason::WorkerLost);
-            // Two lots of sixteen batches for each that may be at the input.
+            // The input stage may hold two times sixteen batches.
             let most = (workers + 2) * 2 * 16 * BATCH_PACKETS;
             assert!((1..=most as u64).contains(&lost), "{lost}");
-            // A policy is asked for up to two batches at a time.
+            // The input stage asks a policy about up to two batches at a time.
             assert!(report.processed() <= (batches as usize * 2 * BATCH_PACKETS) as u64);
         }
     }
@@ -469,7 +470,7 @@ fn full_rings_lose_nothing_when_blocking_and_count_when_dropping() {
     assert_eq!(report.workers.iter().map(|worker| worker.ring_full).sum::<u64>(), dropped);
     let worker_sent: u64 = report.workers.iter().map(|worker| worker.sent).sum();
     assert_eq!(worker_sent, report.processed());
-    assert!(report.processed() >= 32, "what there was room for is processed");
+    assert!(report.processed() >= 32, "what the rings hold is processed");
 }
 
 #[test]

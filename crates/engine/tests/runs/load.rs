@@ -1,8 +1,8 @@
-//! What a policy is told of the workers' load, how often a pool was full, and a paced run that comes to its end.
+//! The load that policies see, how often a pool was full, and a paced run that ends.
 
 use flowloom_engine::{
-    Control, Discipline, Endpoints, EngineConfig, Fault, Layout, Order, Pace, RunReport, Snapshot,
-    WhenFull, run_seeded, run_with,
+    Control, Endpoints, EngineConfig, Fault, Layout, Order, Pace, PolicyRef, RunReport, Snapshot, WhenFull,
+    run_seeded, run_with,
 };
 use flowloom_packet::{DropReason, Fill, PacketBatch, PacketSource, SourceError};
 use flowloom_scheduler::registry::Policy;
@@ -14,7 +14,7 @@ use flowloom_scheduler::{
 
 use crate::common::{Memory, Recorder, Seen, config, mix, small_table};
 
-/// Places like the direct hash, and looks at the load when nothing is on its way.
+/// Places as the direct hash does, and records the load when no packet is in flight.
 struct Looking {
     inner: DirectHash,
     order: OrderGuarantee,
@@ -38,12 +38,12 @@ impl Placement for Looking {
     }
 }
 
-/// Yields a batch only when nothing is on its way.
+/// Yields a batch only when no packet is in flight.
 struct OneByOne<'a>(Memory, &'a Control, bool);
 
 impl PacketSource for OneByOne<'_> {
     fn next_batch(&mut self, batch: &mut PacketBatch) -> Result<Fill, SourceError> {
-        // A starved source is asked again, and what it yielded before is handed on meanwhile.
+        // The engine asks a starved source again, and dispatches earlier packets meanwhile.
         self.2 = !self.2;
         if self.2 || self.1.snapshot().in_flight > 0 {
             return Ok(Fill::Starved);
@@ -59,8 +59,8 @@ fn a_policy_sees_what_was_sent_and_completed_in_packets_and_bytes() {
         let mut source = OneByOne(Memory::of(mix(2_000, 100)), &control, false);
         let inner = DirectHash::new(WorkerCount::new(2).unwrap());
         let mut policy = Looking { inner, order, looks: 0 };
-        let discipline = Discipline::Push(&mut policy);
-        let parts = Endpoints::new(&mut source, discipline, &control);
+        let policy_ref = PolicyRef::Push(&mut policy);
+        let parts = Endpoints::new(&mut source, policy_ref, &control);
         let config = config(Layout::Pipeline { workers: 2 });
         let report = run_with(&config, parts, |_| small_table(), |_| Recorder::default()).unwrap();
         assert!(report.is_balanced() && report.fault.is_none(), "{:?}", report.fault);
@@ -81,8 +81,8 @@ fn go_from(
 ) -> RunReport<Seen> {
     let topology = Topology::flat(WorkerCount::new(config.layout.workers()).unwrap());
     let mut policy = Scheme::named(name).unwrap().policy(&topology, 1).unwrap();
-    let discipline = Discipline::of(&mut policy);
-    let parts = Endpoints::new(source, discipline, control);
+    let policy_ref = PolicyRef::of(&mut policy);
+    let parts = Endpoints::new(source, policy_ref, control);
     let app = |_| Recorder::default();
     match seed {
         None => run_with(config, parts, |_| small_table(), app).unwrap(),
@@ -116,11 +116,11 @@ fn what_is_dropped_at_full_rings_is_some_workers_or_the_pools() {
             panic!("{}: the rings are small, and none of 20 schedules fills one", scheme.name)
         });
         let (rings, waits) = report.workers.iter().fold((0, 0), |(rings, waits), worker| {
-            let is_told = (worker.ring_full > 0) == (worker.full_waits > 0);
-            assert!(is_told && worker.full_waits <= worker.ring_full, "{} {worker:?}", scheme.name);
+            let is_counted = (worker.ring_full > 0) == (worker.full_waits > 0);
+            assert!(is_counted && worker.full_waits <= worker.ring_full, "{} {worker:?}", scheme.name);
             (rings + worker.ring_full, waits + worker.full_waits)
         });
-        // Who hands out, has rings; else there is a pool.
+        // Schemes that place packets have rings; the others have a pool.
         let has_pool = rings == 0;
         let (all, all_waits) =
             if has_pool { (report.unplaced, report.pool_full_waits) } else { (rings, waits) };
@@ -150,12 +150,12 @@ fn a_report_that_leaves_a_packet_out_anywhere_is_not_balanced() {
         |report| report.workers[0].sent += 1,
         |report| report.workers[1].ring_full -= 1,
         |report| report.unplaced += 1,
-        // A worker's own counts agree here.
+        // Here the worker's own counts agree.
         |report| {
             report.workers[0].sent += 1;
             report.workers[0].counters.processed += 1;
         },
-        // And all but a worker's here.
+        // Here all counts but those of a worker agree.
         |report| {
             report.input.packets += 1;
             report.workers[0].counters.processed += 1;
@@ -169,7 +169,7 @@ fn a_report_that_leaves_a_packet_out_anywhere_is_not_balanced() {
     }
 }
 
-/// Looks at the snapshot whenever it is asked for packets.
+/// Records the snapshot at each call.
 struct Watching<'a>(Memory, &'a Control, Vec<Snapshot>);
 
 impl PacketSource for Watching<'_> {
@@ -180,7 +180,7 @@ impl PacketSource for Watching<'_> {
 }
 
 #[test]
-fn how_rings_and_the_pool_are_full_is_told_while_the_run_lasts() {
+fn a_snapshot_counts_full_rings_and_the_full_pool_while_the_run_lasts() {
     for (name, when_full) in
         [("dh", WhenFull::Block), ("dh", WhenFull::Drop), ("lfb", WhenFull::Block), ("lfb", WhenFull::Drop)]
     {
@@ -200,14 +200,14 @@ fn how_rings_and_the_pool_are_full_is_told_while_the_run_lasts() {
         for snapshot in &source.2 {
             assert_eq!(sum(snapshot).0, snapshot.dropped.of(DropReason::RingFull), "{name} {when_full:?}");
         }
-        let told: Vec<_> = source.2.iter().map(|snapshot| sum(snapshot).1).collect();
-        let rises = told.windows(2).filter(|pair| pair[0] < pair[1]).count();
-        assert!(told.is_sorted() && rises > 5, "{name} {when_full:?}: {told:?}");
-        assert!(*told.last().unwrap() <= sum(&control.snapshot()).1, "{name} {when_full:?}");
+        let counts: Vec<_> = source.2.iter().map(|snapshot| sum(snapshot).1).collect();
+        let rises = counts.windows(2).filter(|pair| pair[0] < pair[1]).count();
+        assert!(counts.is_sorted() && rises > 5, "{name} {when_full:?}: {counts:?}");
+        assert!(*counts.last().unwrap() <= sum(&control.snapshot()).1, "{name} {when_full:?}");
     }
 }
 
-/// Gives every third packet to nobody, and the others to the second worker.
+/// Drops every third packet, and places the others at the second worker.
 struct Third(u64);
 
 impl Placement for Third {
@@ -233,8 +233,8 @@ fn what_a_policy_drops_is_no_workers() {
         let config = EngineConfig { when_full, ring_slots: 64, ..config(Layout::Pipeline { workers: 2 }) };
         let (mut source, control) = (Memory::of(mix(2_000, 100)), Control::default());
         let mut policy = Third(0);
-        let discipline = Discipline::Push(&mut policy);
-        let parts = Endpoints::new(&mut source, discipline, &control);
+        let policy_ref = PolicyRef::Push(&mut policy);
+        let parts = Endpoints::new(&mut source, policy_ref, &control);
         let report = run_seeded(&config, parts, |_| small_table(), |_| Recorder::default(), 5).unwrap();
         assert!(report.is_balanced() && report.fault.is_none());
         assert_eq!(report.unplaced, report.input.decoded / 3);
@@ -262,12 +262,12 @@ fn a_paced_run_takes_all_and_ends() {
     }
 }
 
-/// Panics when a packet arrives, after so many.
+/// Panics at an arrival after some packets.
 struct Refusing<'a>(&'a mut dyn PullPolicy, u64);
 
 impl PullPolicy for Refusing<'_> {
     fn arrive(&mut self, token: u32, item: WorkItem) -> Option<WorkerId> {
-        assert!(self.1 > 0, "told to panic");
+        assert!(self.1 > 0, "injected panic");
         self.1 -= 1;
         self.0.arrive(token, item)
     }
@@ -297,8 +297,8 @@ fn a_pool_whose_policy_panics_at_an_arrival_counts_what_it_held() {
         let Policy::Pull(policy) = &mut policy else { panic!("workers fetch") };
         let mut policy = Refusing(&mut **policy, after);
         let (mut source, control) = (Memory::of(mix(2_000, 100)), Control::default());
-        let discipline = Discipline::Pull(&mut policy);
-        let parts = Endpoints::new(&mut source, discipline, &control);
+        let policy_ref = PolicyRef::Pull(&mut policy);
+        let parts = Endpoints::new(&mut source, policy_ref, &control);
         let config = config(Layout::Pipeline { workers: 2 });
         let report = run_with(&config, parts, |_| small_table(), |_| Recorder::default()).unwrap();
         assert!(report.is_balanced(), "{after}: {:?} {:?}", report.input, report.workers);
@@ -307,7 +307,7 @@ fn a_pool_whose_policy_panics_at_an_arrival_counts_what_it_held() {
     }
 }
 
-/// Gives out each packet twice.
+/// Returns each packet twice.
 struct Twice<'a>(&'a mut dyn PullPolicy, Option<Fetched>);
 
 impl PullPolicy for Twice<'_> {
@@ -343,8 +343,8 @@ fn a_policy_that_gives_out_what_does_not_wait_is_named_in_a_fault() {
     let Policy::Pull(policy) = &mut policy else { panic!("workers fetch") };
     let mut policy = Twice(&mut **policy, None);
     let (mut source, control) = (Memory::of(mix(2_000, 100)), Control::default());
-    let discipline = Discipline::Pull(&mut policy);
-    let parts = Endpoints::new(&mut source, discipline, &control);
+    let policy_ref = PolicyRef::Pull(&mut policy);
+    let parts = Endpoints::new(&mut source, policy_ref, &control);
     let config = config(Layout::Pipeline { workers: 2 });
     let report = run_with(&config, parts, |_| small_table(), |_| Recorder::default()).unwrap();
     assert!(report.is_balanced(), "{:?} {:?}", report.input, report.workers);

@@ -1,4 +1,5 @@
-//! Whole runs of the engine: whatever happens, every packet is accounted for, and the results do not depend on the layout.
+//! Whole runs of the engine: every packet is accounted for, and the results do not depend on the
+//! layout.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 #![expect(clippy::cast_possible_truncation, reason = "small numbers that a seed has drawn")]

@@ -1,7 +1,7 @@
-//! The packet that a fault names is the one that the application had in hand.
+//! A fault names the packet that the application was processing.
 
 use flowloom_engine::{
-    App, Control, Discipline, Endpoints, EngineConfig, Fault, Layout, Order, Verdict, run_seeded,
+    App, Control, Endpoints, EngineConfig, Fault, Layout, Order, PolicyRef, Verdict, run_seeded,
 };
 use flowloom_packet::PacketView;
 use flowloom_scheduler::registry::Scheme;
@@ -9,14 +9,14 @@ use flowloom_scheduler::{Topology, WorkerCount};
 
 use crate::common::{Memory, Seen, config, mix, small_table};
 
-/// Panics at the packet of a time.
+/// Panics at the packet with one time.
 struct At(u64);
 
 impl App for At {
     type Flow = Seen;
 
     fn on_packet(&mut self, packet: &PacketView<'_>, _: &mut Seen) -> Verdict {
-        assert!(packet.time_ns != self.0, "told to panic");
+        assert!(packet.time_ns != self.0, "injected panic");
         Verdict::Accept
     }
 }
@@ -26,7 +26,7 @@ fn a_panic_names_the_packet_that_the_application_had_in_hand() {
     let source = Memory::of(mix(2_000, 100));
     let times: Vec<u64> =
         source.blocks.iter().flat_map(|(_, packets)| packets).map(|packet| packet.time_ns).collect();
-    // One that is alone with its time.
+    // A packet whose time no other packet has.
     let at = (900..1_100).find(|&i| times.iter().filter(|&&time| time == times[i]).count() == 1).unwrap();
     for (mode, order, name) in [
         (Layout::Inline, Order::Internal, "dh"),
@@ -39,9 +39,9 @@ fn a_panic_names_the_packet_that_the_application_had_in_hand() {
             let config = EngineConfig { order, ..config(mode) };
             let topology = Topology::flat(WorkerCount::new(mode.workers()).unwrap());
             let mut policy = Scheme::named(name).unwrap().policy(&topology, 1).unwrap();
-            let discipline = Discipline::of(&mut policy);
+            let policy_ref = PolicyRef::of(&mut policy);
             let (mut source, control) = (source.clone(), Control::default());
-            let parts = Endpoints::new(&mut source, discipline, &control);
+            let parts = Endpoints::new(&mut source, policy_ref, &control);
             let report = run_seeded(&config, parts, |_| small_table(), |_| At(times[at]), seed).unwrap();
             assert!(report.is_balanced(), "{mode:?} {name} {seed}");
             match report.fault {

@@ -1,5 +1,5 @@
-//! Every policy, in every order it can be run in: one digest for any number of workers, and packets leave in the order
-//! that was promised.
+//! Every policy in every order it supports: all numbers of workers give one digest, and packets
+//! leave in the guaranteed order.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use flowloom_engine::{
-    App, ConfigError, Control, Discipline, Endpoints, EngineConfig, Fault, IdleTimeout, Layout, Order,
-    PacketSink, PlacementDigest, Released, RunReport, SinkError, StartError, Verdict, WhenFull, run_seeded,
+    App, ConfigError, Control, Endpoints, EngineConfig, Fault, IdleTimeout, Layout, Order, PacketSink,
+    PlacementDigest, PolicyRef, Released, RunReport, SinkError, StartError, Verdict, WhenFull, run_seeded,
     run_with,
 };
 use flowloom_flow_key::{FlowHasher, FlowKey};
@@ -21,11 +21,11 @@ use flowloom_traffic::synth::MixConfig;
 
 use crate::common::{Memory, Recorder, Seen, config, mix, small_table, table};
 
-/// Notes what leaves.
+/// Records the packets that leave.
 #[derive(Default)]
 struct Notes {
     numbers: Vec<u64>,
-    /// The times of each flow's packets, in the order they left.
+    /// The times of each flow's packets, in the order in which they left.
     flows: HashMap<FlowKey, Vec<u64>>,
     finished: u32,
     fail_at: Option<usize>,
@@ -35,9 +35,9 @@ struct Notes {
 impl PacketSink for Notes {
     fn take(&mut self, packet: &Released<'_>) -> Result<(), SinkError> {
         if self.fail_at == Some(self.numbers.len()) {
-            return Err(SinkError("told to fail".into()));
+            return Err(SinkError("injected failure".into()));
         }
-        assert!(self.panic_at != Some(self.numbers.len()), "told to panic");
+        assert!(self.panic_at != Some(self.numbers.len()), "injected panic");
         self.numbers.push(packet.number);
         let headers = decode(packet.link, packet.bytes, DecodeOptions::default()).unwrap();
         self.flows.entry(headers.key).or_default().push(packet.time_ns);
@@ -50,10 +50,10 @@ impl PacketSink for Notes {
     }
 }
 
-/// Denies packets by their time, so that every layout denies the same.
-struct Sieve(Recorder);
+/// Denies packets by their time, so that every layout denies the same packets.
+struct DeniesSome(Recorder);
 
-impl App for Sieve {
+impl App for DeniesSome {
     type Flow = Seen;
 
     fn on_packet(&mut self, packet: &PacketView<'_>, flow: &mut Seen) -> Verdict {
@@ -67,7 +67,7 @@ fn policy(name: &str, workers: usize) -> Policy {
     Scheme::named(name).unwrap().policy(&topology, 1).unwrap()
 }
 
-/// One run: on threads, or by a seed.
+/// Runs once: on threads, or by a seed.
 fn go(
     config: &EngineConfig,
     source: &Memory,
@@ -77,9 +77,9 @@ fn go(
 ) -> RunReport<Seen> {
     let control = Control::default();
     let mut source = source.clone();
-    let parts = Endpoints::new(&mut source, Discipline::of(policy), &control)
+    let parts = Endpoints::new(&mut source, PolicyRef::of(policy), &control)
         .with_packets(sink.map(|sink| sink as _));
-    let app = |_| Sieve(Recorder::default());
+    let app = |_| DeniesSome(Recorder::default());
     let report = match seed {
         None => run_with(config, parts, |_| small_table(), app).unwrap(),
         Some(seed) => run_seeded(config, parts, |_| small_table(), app, seed).unwrap(),
@@ -95,7 +95,7 @@ fn with(mode: Layout, order: Order) -> EngineConfig {
     EngineConfig { order, ring_slots: 64, ..config(mode) }
 }
 
-/// The results of the same on one thread.
+/// The results of the same run on one thread.
 struct Expected {
     report: RunReport<Seen>,
     notes: Notes,
@@ -215,9 +215,10 @@ fn a_policy_without_order_needs_external_order_or_none() {
     assert_eq!(policy.order(), OrderGuarantee::None);
     let control = Control::default();
     let mut again = source.clone();
-    let parts = Endpoints::new(&mut again, Discipline::of(&mut policy), &control);
+    let parts = Endpoints::new(&mut again, PolicyRef::of(&mut policy), &control);
     let config = with(Layout::Pipeline { workers: 2 }, Order::Internal);
-    let error = run_with(&config, parts, |_| small_table(), |_| Sieve(Recorder::default())).unwrap_err();
+    let error =
+        run_with(&config, parts, |_| small_table(), |_| DeniesSome(Recorder::default())).unwrap_err();
     assert!(matches!(error, StartError::Config(ConfigError::NoOrder { policy: "rr" })), "{error}");
 }
 
@@ -228,12 +229,12 @@ fn a_policy_made_for_another_number_of_workers_is_refused() {
         for (made_for, workers) in [(3, 2), (2, 3)] {
             let (mut policy, mut again, control) =
                 (policy(name, made_for), source.clone(), Control::default());
-            let parts = Endpoints::new(&mut again, Discipline::of(&mut policy), &control);
+            let parts = Endpoints::new(&mut again, PolicyRef::of(&mut policy), &control);
             let config = with(Layout::Pipeline { workers }, Order::None);
-            let error =
-                run_with(&config, parts, |_| small_table(), |_| Sieve(Recorder::default())).unwrap_err();
-            let said = format!("was made for {made_for} workers, and the run has {workers}");
-            assert!(error.to_string().contains(&said), "{name}: {error}");
+            let error = run_with(&config, parts, |_| small_table(), |_| DeniesSome(Recorder::default()))
+                .unwrap_err();
+            let expected = format!("was made for {made_for} workers, and the run has {workers}");
+            assert!(error.to_string().contains(&expected), "{name}: {error}");
             assert!(matches!(error, StartError::Config(ConfigError::PolicyWorkers { .. })), "{error:?}");
         }
     }
@@ -285,7 +286,7 @@ fn a_sink_that_panics_ends_the_run() {
         let config = with(Layout::Pipeline { workers: 2 }, Order::External);
         let report = go(&config, &source, &mut policy("dh", 2), Some(&mut notes), seed);
         let fault = report.fault.as_ref().unwrap().to_string();
-        assert!(fault.contains("told to panic"), "{fault}");
+        assert!(fault.contains("injected panic"), "{fault}");
         let sink = report.sink.unwrap();
         assert_eq!(sink.taken, 100, "{sink:?}");
         refused += sink.refused;
@@ -295,7 +296,8 @@ fn a_sink_that_panics_ends_the_run() {
 
 #[test]
 fn idle_flows_end_at_the_same_packets_when_workers_share_them() {
-    // Slow traffic, so that a short timeout ends many flows, also while packets of them wait with another worker.
+    // Slow traffic, so that a short timeout ends many flows, also while packets of them wait at
+    // another worker.
     let source = Memory::of(MixConfig { rate_pps: 500, ..mix(4_000, 150) });
     let timeout = IdleTimeout::from_ns(100_000_000);
     let run = |name: &str, mode, order, seed| {
@@ -303,9 +305,9 @@ fn idle_flows_end_at_the_same_packets_when_workers_share_them() {
         let control = Control::default();
         let mut again = source.clone();
         let mut policy = policy(name, mode.workers());
-        let parts = Endpoints::new(&mut again, Discipline::of(&mut policy), &control);
+        let parts = Endpoints::new(&mut again, PolicyRef::of(&mut policy), &control);
         let table = |_| table(2_000, Some(timeout));
-        let report = run_seeded(&config, parts, table, |_| Sieve(Recorder::default()), seed).unwrap();
+        let report = run_seeded(&config, parts, table, |_| DeniesSome(Recorder::default()), seed).unwrap();
         (report.digest(), report.worker_totals(), report.tables().0.expired)
     };
     let expected = run("dh", Layout::Inline, Order::Internal, 1);
@@ -346,15 +348,16 @@ fn policies_that_know_flows_by_a_checksum_or_a_server_give_the_same_results() {
     }
 }
 
-/// At each packet of one flow, gives the others time to get ahead: to be done when a third of its packets are.
+/// Gives other flows time to get ahead at each packet of one flow, until a third of their packets
+/// are processed.
 struct Dawdler {
     slow: FlowKey,
-    /// Packets of the others.
+    /// Packets of the other flows.
     others: u64,
-    /// Packets of the others for each one of the slow flow.
+    /// Packets of the other flows per packet of the slow flow.
     pace: u64,
     seen: Arc<[AtomicU64; 2]>,
-    /// Packets of the slow flow that were behind all of the others.
+    /// Packets of the slow flow that came after all others.
     behind: Arc<AtomicU64>,
 }
 
@@ -369,7 +372,7 @@ impl App for Dawdler {
         }
         let goal = (slow.fetch_add(1, Ordering::Relaxed) + 1) * self.pace;
         let begun = Instant::now();
-        // Some may wait for this very worker, so not for ever.
+        // Some packets may wait for this worker, so the wait has a limit.
         while others.load(Ordering::Relaxed) < goal.min(self.others)
             && begun.elapsed() < Duration::from_millis(20)
         {
@@ -385,7 +388,7 @@ fn a_slow_flow_holds_up_no_other_where_workers_fetch() {
     let source = Memory::of(mix(2_000, 50));
     let expected = expected(&source);
     let slow = expected.report.flows.iter().max_by_key(|flow| flow.state.packets).unwrap();
-    assert!((100..900).contains(&slow.state.packets), "its packets leave room in the pool");
+    assert!((100..900).contains(&slow.state.packets), "its packets leave space in the pool");
     for name in ["ph", "lfb", "flowpull"] {
         let (seen, behind): (Arc<[AtomicU64; 2]>, Arc<AtomicU64>) = Default::default();
         let others = expected.report.processed() - slow.state.packets;
@@ -395,7 +398,7 @@ fn a_slow_flow_holds_up_no_other_where_workers_fetch() {
         let control = Control::default();
         let mut again = source.clone();
         let mut policy = policy(name, 2);
-        let parts = Endpoints::new(&mut again, Discipline::of(&mut policy), &control);
+        let parts = Endpoints::new(&mut again, PolicyRef::of(&mut policy), &control);
         let app = |_| Dawdler {
             slow: slow.key,
             others,
@@ -405,7 +408,7 @@ fn a_slow_flow_holds_up_no_other_where_workers_fetch() {
         };
         let report = run_with(&config, parts, |_| small_table(), app).unwrap();
         assert_eq!(report.processed(), expected.report.processed());
-        // Were the others held up, they would end with the slow flow.
+        // If the slow flow delayed the others, they would end with it.
         let behind = behind.load(Ordering::Relaxed);
         assert!(behind > slow.state.packets / 10, "{name}: {behind} of {}", slow.state.packets);
     }

@@ -1,9 +1,9 @@
-//! Records of flows that go to a sink while a run lasts.
+//! Records of flows go to a sink during a run.
 
 use std::time::Duration;
 
 use flowloom_engine::{
-    Control, Discipline, Endpoints, EngineConfig, Fault, FlowRecord, IdleTimeout, Layout, RecordSink,
+    Control, Endpoints, EngineConfig, Fault, FlowRecord, IdleTimeout, Layout, PolicyRef, RecordSink,
     ResultDigest, RunReport, SinkError, WhenFull, run_seeded, run_with,
 };
 use flowloom_scheduler::registry::Scheme;
@@ -12,13 +12,13 @@ use flowloom_traffic::synth::MixConfig;
 
 use crate::common::{LAYOUTS, Memory, Recorder, Seen, config, mix, small_table};
 
-/// Takes note of records, slowly, until it breaks.
+/// Takes records slowly, until it fails.
 #[derive(Default)]
 struct Notes {
     packets: u64,
     records: u64,
     flushes: u64,
-    /// Fails, or panics, at this record.
+    /// Fails or panics at this record.
     breaks_at: Option<u64>,
     panics: bool,
     delay: Option<Duration>,
@@ -31,7 +31,7 @@ impl RecordSink<Seen> for Notes {
         }
         for record in records {
             if self.breaks_at == Some(self.records) {
-                assert!(!self.panics, "told to panic");
+                assert!(!self.panics, "injected panic");
                 return Err(SinkError("the disk is full".into()));
             }
             self.records += 1;
@@ -62,7 +62,7 @@ fn go(
     let mut policy = Scheme::named(name).unwrap().policy(&topology, 1).unwrap();
     let config = EngineConfig { layout, order, ..config };
     let control = Control::default();
-    let endpoints = Endpoints::new(&mut source, Discipline::of(&mut policy), &control)
+    let endpoints = Endpoints::new(&mut source, PolicyRef::of(&mut policy), &control)
         .with_records(sink.map(|sink| sink as _));
     let app = |_| Recorder::default();
     let report = match seed {

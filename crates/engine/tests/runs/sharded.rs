@@ -1,24 +1,24 @@
-//! The sharded layout: parts of an input, whatever happens in one of them.
+//! The sharded layout, with failures in any of its parts.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use flowloom_engine::{
-    App, ConfigError, Control, CutSource, EngineConfig, Fault, Layout, Pace, PartSource, PartSupport,
-    RunReport, StartError, Verdict, run_sharded,
+    App, ConfigError, Control, EngineConfig, Fault, Layout, Pace, PartSource, PartSupport,
+    PartitionedSource, RunReport, StartError, Verdict, run_sharded,
 };
 use flowloom_packet::{DropReason, Fill, PacketBatch, PacketSource, PacketView, SourceError};
 use flowloom_scheduler::{DirectHash, WorkerCount};
 
 use crate::common::{Memory, Recorder, Seen, config, mix, small_table};
 
-/// Parts of packets in memory, by the numbers of their packets.
+/// Parts of packets in memory, each a range of packet numbers.
 struct Cut {
     memory: Memory,
     ends: Vec<usize>,
     /// The part that cannot be opened.
     unopened: Option<usize>,
-    /// The part that fails, or panics, after so many packets.
+    /// The part that fails or panics after some packets.
     fails: Option<(usize, u64)>,
     panics: Option<(usize, u64)>,
 }
@@ -60,7 +60,7 @@ impl PartSource for Part {
     }
 }
 
-impl CutSource for Cut {
+impl PartitionedSource for Cut {
     type Boundary = usize;
     type Read = (usize, usize);
     type Part = Part;
@@ -76,7 +76,7 @@ impl CutSource for Cut {
 
     fn open_at(&self, part: usize, begin: usize) -> Result<Part, SourceError> {
         if self.unopened == Some(part) {
-            return Err(SourceError("told not to open".into()));
+            return Err(SourceError("injected failure to open".into()));
         }
         let of_part =
             |which: Option<(usize, u64)>| which.filter(|(at, _)| *at == part).map(|(_, after)| after);

@@ -1,11 +1,12 @@
-//! The window of numbers between the input stage and a sink: it bounds what is on its way, and costs no packet.
+//! The window of numbers between the input stage and a sink bounds the packets in flight, and costs
+//! no packet.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use flowloom_engine::{
-    Control, Discipline, Endpoints, EngineConfig, Layout, Order, PacketSink, Released, SinkError, run_with,
+    Control, Endpoints, EngineConfig, Layout, Order, PacketSink, PolicyRef, Released, SinkError, run_with,
 };
 use flowloom_packet::BATCH_PACKETS;
 use flowloom_scheduler::registry::Scheme;
@@ -13,10 +14,11 @@ use flowloom_scheduler::{Topology, WorkerCount};
 
 use crate::common::{Memory, Recorder, config, mix, small_table};
 
-/// Packets between the input stage and the sink at most.
+/// The most packets between the input stage and the sink.
 const WINDOW: u64 = 1 << 14;
 
-/// Stalls at its first packet until the input stage does: then what was asked of the source is noted.
+/// Stalls at its first packet until the input stage stalls, and records how many packets the source
+/// yielded.
 struct Stalling {
     asked: Arc<AtomicU64>,
     asked_in_stall: u64,
@@ -57,15 +59,15 @@ fn a_sink_that_stalls_holds_the_input_up_and_loses_nothing() {
         let config = EngineConfig { order, ..config(Layout::Pipeline { workers: 2 }) };
         let topology = Topology::flat(WorkerCount::new(2).unwrap());
         let mut policy = Scheme::named(name).unwrap().policy(&topology, 1).unwrap();
-        let discipline = Discipline::of(&mut policy);
+        let policy_ref = PolicyRef::of(&mut policy);
         let mut source = Memory { asked: Arc::default(), ..whole.clone() };
         let asked = Arc::clone(&source.asked);
         let mut sink = Stalling { asked, asked_in_stall: 0, numbers: Vec::new() };
         let control = Control::default();
-        let parts = Endpoints::new(&mut source, discipline, &control).with_packets(Some(&mut sink as _));
+        let parts = Endpoints::new(&mut source, policy_ref, &control).with_packets(Some(&mut sink as _));
         let report = run_with(&config, parts, |_| small_table(), |_| Recorder::default()).unwrap();
         assert!(report.is_balanced() && report.fault.is_none(), "{name}: {:?}", report.fault);
-        // All batches of the window, and one that found no room.
+        // All batches of the window, and one more that found it full.
         assert_eq!(sink.asked_in_stall, WINDOW / BATCH_PACKETS as u64 + 1, "{name} {order:?}");
         let (whole, refused) = (report.input.decoded, report.sink.unwrap().refused);
         assert_eq!((sink.numbers.len() as u64, refused), (whole, 0), "{name} {order:?}");

@@ -69,7 +69,7 @@ impl DirectTableConfig {
 /// Entries in buckets. See the [module](self).
 pub struct DirectTable<K, V> {
     bucket_count: u32,
-    /// Of the states behind the buckets'.
+    /// Links of the states behind those of the buckets.
     links: Links,
     states: States<K, V>,
     list_cap: u32,

@@ -116,7 +116,7 @@ impl Signature<Session> for Algorithm1 {
     }
 }
 
-/// CRC of xors.
+/// Algorithm 2: the CRC of xors.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Algorithm2;
 

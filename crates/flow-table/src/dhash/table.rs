@@ -237,7 +237,7 @@ impl<K: TableKey, V> DHash<K, V> {
     }
 }
 
-/// One key.
+/// Looks up one key.
 struct Find<'a, K, V> {
     table: &'a DHash<K, V>,
     key: &'a K,

@@ -23,7 +23,7 @@
 //! * Without the secret of the caller's hash an attacker cannot choose where a flow goes, and what
 //!   is not keyed is bounded: the stash has lists with a cap, and a pool.
 //!
-//! Not of any paper; the ideas of one line a bucket and a static state for each lane are those of
+//! The design comes from no paper; one line per bucket and a fixed state for each lane are ideas of
 //! [`dhash`](crate::dhash).
 
 mod batch;

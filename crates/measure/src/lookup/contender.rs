@@ -5,7 +5,7 @@ use std::hash::RandomState;
 
 use flowloom_flow_table::{BuildError, FlowTable, Tick, TimeoutClass};
 
-use super::{EXCHANGED_MAX, Flows, State, TrialError, asked_ahead, state};
+use super::{EXCHANGED_MAX, Flows, State, TrialError, prefetched, state};
 use crate::rounds::Lap;
 use crate::rows::MemoryRow;
 
@@ -19,19 +19,19 @@ pub enum Work {
     },
     /// The same, with the states of each batch prefetched some batches before.
     HitAhead {
-        /// Keys a call.
+        /// Keys per call.
         batch: usize,
         /// Batches between prefetch and lookup; a contender without prefetch runs
         /// [`Hit`](Self::Hit).
         ahead: usize,
     },
-    /// The same as `Hit`, one by one.
+    /// Looks up every flow, one by one.
     Single,
-    /// The same, each when the answer before is there.
+    /// Looks up every flow, each after the answer before.
     Dependent,
     /// Looks up every missing key, in batches.
     Miss {
-        /// Keys a call.
+        /// Keys per call.
         batch: usize,
     },
     /// Removes a flow by its key and inserts a new one, again and again.
@@ -100,18 +100,18 @@ pub trait Contender {
 
 /// Which half of the keys is in the table: churn alternates between the halves.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Tide {
-    turned: bool,
+pub struct Churn {
+    is_swapped: bool,
 }
 
-impl Tide {
+impl Churn {
     /// Returns the keys to remove, the keys to insert and their numbers, and swaps the halves.
-    pub fn turn<'a, const W: usize>(
+    pub fn swap<'a, const W: usize>(
         &mut self,
         flows: &'a Flows<W>,
     ) -> (&'a [[u64; W]], &'a [[u64; W]], &'a [u32]) {
-        self.turned = !self.turned;
-        flows.exchanged(!self.turned)
+        self.is_swapped = !self.is_swapped;
+        flows.exchanged(!self.is_swapped)
     }
 
     /// Swaps the halves flow by flow: `exchange` removes a key, inserts another one under a number,
@@ -119,13 +119,13 @@ impl Tide {
     ///
     /// Never inlined, so that the timed code has all registers, whatever the caller.
     #[inline(never)]
-    pub fn turn_each<const W: usize>(
+    pub fn exchange_each<const W: usize>(
         &mut self,
         flows: &Flows<W>,
         mut exchange: impl FnMut(&[u64; W], &[u64; W], u32) -> bool,
     ) -> u64 {
-        let (old, new, numbers) = self.turn(flows);
-        let pairs = asked_ahead(old).zip(asked_ahead(new)).zip(numbers);
+        let (old, new, numbers) = self.swap(flows);
+        let pairs = prefetched(old).zip(prefetched(new)).zip(numbers);
         pairs.map(|((old, new), &number)| u64::from(exchange(old, new, number))).sum()
     }
 }
@@ -139,7 +139,7 @@ pub struct OurTable<'a, const W: usize, T, F> {
     flows: &'a Flows<W>,
     table: T,
     build: F,
-    tide: Tide,
+    churn: Churn,
 }
 
 impl<const W: usize, T, F> std::fmt::Debug for OurTable<'_, W, T, F> {
@@ -160,7 +160,7 @@ where
     /// [`TrialError`] names the failure.
     pub fn new(name: impl Into<String>, flows: &'a Flows<W>, build: F) -> Result<Self, TrialError> {
         let table = flows.trial(&build)?;
-        Ok(Self { name: name.into(), flows, table, build, tide: Tide::default() })
+        Ok(Self { name: name.into(), flows, table, build, churn: Churn::default() })
     }
 }
 
@@ -174,22 +174,22 @@ where
     }
 
     fn run(&mut self, work: Work, lap: &mut Lap) -> Option<u64> {
-        let Self { flows, table, tide, .. } = self;
+        let Self { flows, table, churn, .. } = self;
         Some(match work {
             Work::Hit { batch } => lap.time(|| flows.hits(table, batch)),
-            Work::HitAhead { batch, ahead } => lap.time(|| flows.hits_ahead(table, batch, ahead)),
+            Work::HitAhead { batch, ahead } => lap.time(|| flows.hits_prefetched(table, batch, ahead)),
             Work::Single => lap.time(|| flows.single_hits(table)),
             Work::Dependent => lap.time(|| flows.dependent_hits(|key| flows.number_of(table, key))),
             Work::Miss { batch } => lap.time(|| flows.misses(table, batch)),
             Work::Churn => lap.time(|| {
-                tide.turn_each(flows, |old, new, number| {
+                churn.exchange_each(flows, |old, new, number| {
                     let removed = table.remove_key(old, flows.hash(old)).is_some();
                     let hash = flows.hash(new);
                     table.insert(*new, hash, state(number), TimeoutClass(0), Tick(0)).is_ok() && removed
                 })
             }),
             Work::ChurnBatch { batch } => {
-                let (old, new, numbers) = tide.turn(flows);
+                let (old, new, numbers) = churn.swap(flows);
                 lap.time(|| flows.exchange(table, old, new, numbers, batch))
             }
             Work::Build | Work::BuildBatch { .. } => {
@@ -259,7 +259,7 @@ pub struct MapContender<'a, const W: usize, M> {
     name: &'static str,
     flows: &'a Flows<W>,
     map: M,
-    tide: Tide,
+    churn: Churn,
 }
 
 impl<'a, const W: usize, M: StateMap<W>> MapContender<'a, W, M> {
@@ -267,7 +267,7 @@ impl<'a, const W: usize, M: StateMap<W>> MapContender<'a, W, M> {
     pub fn new(name: &'static str, flows: &'a Flows<W>) -> Self {
         let mut map = M::with_capacity_for(flows.keys.len());
         fill(&mut map, flows);
-        Self { name, flows, map, tide: Tide::default() }
+        Self { name, flows, map, churn: Churn::default() }
     }
 }
 
@@ -275,19 +275,19 @@ impl<'a, const W: usize, M: StateMap<W>> MapContender<'a, W, M> {
 
 #[inline(never)]
 fn fill<const W: usize>(map: &mut impl StateMap<W>, flows: &Flows<W>) {
-    for (key, number) in asked_ahead(&flows.arrivals) {
+    for (key, number) in prefetched(&flows.arrivals) {
         map.put(*key, state(*number));
     }
 }
 
 #[inline(never)]
 fn hits<const W: usize>(map: &impl StateMap<W>, flows: &Flows<W>) -> u64 {
-    asked_ahead(&flows.keys).map(|key| map.first_word(key).unwrap_or(0)).sum()
+    prefetched(&flows.keys).map(|key| map.first_word(key).unwrap_or(0)).sum()
 }
 
 #[inline(never)]
 fn misses<const W: usize>(map: &impl StateMap<W>, flows: &Flows<W>) -> u64 {
-    asked_ahead(&flows.missing).filter(|key| map.first_word(key).is_some()).count() as u64
+    prefetched(&flows.missing).filter(|key| map.first_word(key).is_some()).count() as u64
 }
 
 impl<const W: usize, M: StateMap<W>> Contender for MapContender<'_, W, M> {
@@ -296,13 +296,13 @@ impl<const W: usize, M: StateMap<W>> Contender for MapContender<'_, W, M> {
     }
 
     fn run(&mut self, work: Work, lap: &mut Lap) -> Option<u64> {
-        let Self { flows, map, tide, .. } = self;
+        let Self { flows, map, churn, .. } = self;
         Some(match work {
             Work::Hit { .. } | Work::HitAhead { .. } | Work::Single => lap.time(|| hits(map, flows)),
             Work::Dependent => lap.time(|| flows.dependent_hits(|key| map.first_word(key).unwrap_or(0))),
             Work::Miss { .. } => lap.time(|| misses(map, flows)),
             Work::Churn | Work::ChurnBatch { .. } => lap.time(|| {
-                tide.turn_each(flows, |old, new, number| {
+                churn.exchange_each(flows, |old, new, number| {
                     let removed = map.take(old);
                     map.put(*new, state(number)) && removed
                 })

@@ -10,7 +10,7 @@ use flowloom_cpu::pages::{CacheLine, HugePages, LineArray};
 use flowloom_cpu::prefetch;
 use flowloom_flow_key::FlowHash;
 
-use super::{Flows, asked_ahead};
+use super::{Flows, prefetched};
 
 /// Keys in a stage. A bound with 16 took twice the time of one with 64 on a Zen 5 at a million
 /// flows, and 128 no less than 64. Prefetching into the second level on a Zen 4, hits at a million
@@ -78,7 +78,7 @@ impl LowerBound {
         let steps = flows.keys.len().div_ceil(STEP);
         for step in 0..steps + 2 {
             let fetched = flows.keys.chunks(STEP).nth(step).unwrap_or_default();
-            for (line, key) in next_lines.iter_mut().zip(asked_ahead(fetched)) {
+            for (line, key) in next_lines.iter_mut().zip(prefetched(fetched)) {
                 *line = self.line_of(flows.hash(key));
                 prefetch::read_later_at(&self.index, *line);
             }
@@ -109,7 +109,7 @@ impl LowerBound {
         let steps = flows.missing.len().div_ceil(STEP);
         for step in 0..=steps {
             let fetched = flows.missing.chunks(STEP).nth(step).unwrap_or_default();
-            for (line, key) in next_lines.iter_mut().zip(asked_ahead(fetched)) {
+            for (line, key) in next_lines.iter_mut().zip(prefetched(fetched)) {
                 *line = self.line_of(flows.hash(key));
                 prefetch::read_later_at(&self.index, *line);
             }

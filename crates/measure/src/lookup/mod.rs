@@ -35,7 +35,7 @@ pub const KEYS_AHEAD: usize = 256;
 /// a batch that fills a page of keys, every contender that does not overlap lookups would wait for
 /// the first.
 #[inline(always)]
-pub fn asked_ahead<T>(keys: &[T]) -> impl Iterator<Item = &T> {
+pub fn prefetched<T>(keys: &[T]) -> impl Iterator<Item = &T> {
     keys.iter().inspect(|&key| prefetch::read_later(std::ptr::from_ref(key).wrapping_add(KEYS_AHEAD)))
 }
 
@@ -139,7 +139,7 @@ impl<const W: usize> Flows<W> {
     ///
     /// [`Full`] if one does not fit.
     pub fn fill(&self, table: &mut impl FlowTable<[u64; W], State>) -> Result<(), Full> {
-        for (key, number) in asked_ahead(&self.arrivals) {
+        for (key, number) in prefetched(&self.arrivals) {
             table.insert(*key, self.hash(key), state(*number), TimeoutClass(0), Tick(0))?;
         }
         Ok(())
@@ -160,7 +160,7 @@ impl<const W: usize> Flows<W> {
         for some in self.arrivals.chunks(batch) {
             keys.clear();
             numbers.clear();
-            keys.extend(asked_ahead(some).map(|&(key, _)| key));
+            keys.extend(prefetched(some).map(|&(key, _)| key));
             numbers.extend(some.iter().map(|&(_, number)| number));
             if self.put(table, &keys, &numbers, &mut buffers) != keys.len() {
                 return Err(Full { reason: FullReason::Capacity });
@@ -199,7 +199,7 @@ impl<const W: usize> Flows<W> {
         let mut buffers = self.buffers(batch);
         let mut done = 0;
         for ((old, new), numbers) in old.chunks(batch).zip(new.chunks(batch)).zip(numbers.chunks(batch)) {
-            for (hash, (key, _)) in buffers.hashes.iter_mut().zip(asked_ahead(old).zip(asked_ahead(new))) {
+            for (hash, (key, _)) in buffers.hashes.iter_mut().zip(prefetched(old).zip(prefetched(new))) {
                 *hash = self.hash(key);
             }
             let removed = table.remove_batch(old, &buffers.hashes[..old.len()], |_, _| {});
@@ -222,7 +222,12 @@ impl<const W: usize> Flows<W> {
     }
 
     /// Does the same, with each batch's states prefetched a number of batches before.
-    pub fn hits_ahead(&self, table: &impl FlowTable<[u64; W], State>, batch: usize, ahead: usize) -> u64 {
+    pub fn hits_prefetched(
+        &self,
+        table: &impl FlowTable<[u64; W], State>,
+        batch: usize,
+        ahead: usize,
+    ) -> u64 {
         let mut buffers: VecDeque<_> = (0..=ahead).map(|_| (self.buffers(batch), &[][..])).collect();
         let mut sum = 0;
         let nothing = std::iter::repeat_n(&[][..], ahead);
@@ -252,7 +257,7 @@ impl<const W: usize> Flows<W> {
     /// Never inlined, so that the secrets stay in registers.
     #[inline(never)]
     fn hash_all(&self, keys: &[[u64; W]], table: &impl FlowTable<[u64; W], State>, hashes: &mut [u64]) {
-        for (hash, key) in hashes.iter_mut().zip(asked_ahead(keys)) {
+        for (hash, key) in hashes.iter_mut().zip(prefetched(keys)) {
             *hash = self.hash(key);
             table.prefetch(*hash);
         }
@@ -260,7 +265,7 @@ impl<const W: usize> Flows<W> {
 
     /// Looks all flows up one by one, and returns the sum of their numbers.
     pub fn single_hits(&self, table: &impl FlowTable<[u64; W], State>) -> u64 {
-        asked_ahead(&self.keys).map(|key| self.number_of(table, key)).sum()
+        prefetched(&self.keys).map(|key| self.number_of(table, key)).sum()
     }
 
     /// Returns the number in the state of a key's flow, 0 if there is none.
@@ -275,7 +280,7 @@ impl<const W: usize> Flows<W> {
     #[inline(always)]
     pub fn dependent_hits(&self, mut find: impl FnMut(&[u64; W]) -> u64) -> u64 {
         let (mut sum, mut nothing) = (0, 0);
-        for key in asked_ahead(&self.keys) {
+        for key in prefetched(&self.keys) {
             let mut key = *key;
             key[0] ^= nothing;
             let number = find(&key);
@@ -336,7 +341,7 @@ pub enum TrialError {
     /// The table cannot be built.
     #[error("the table cannot be built: {0}")]
     Build(#[from] BuildError),
-    /// It does not take all flows.
+    /// The table refuses some flows.
     #[error("the table does not take all flows: {0}")]
     Full(#[from] Full),
     /// The table returned other flows than the expected ones.
@@ -350,7 +355,7 @@ pub enum TrialError {
     /// It found flows that are not there.
     #[error("the table found {found} flows that are not in it: its lookups are wrong")]
     FoundMissing {
-        /// How many.
+        /// Flows that it refuses.
         found: u64,
     },
 }
@@ -412,15 +417,15 @@ mod tests {
         let mut table = LineHash::try_new(&LineHashConfig::for_flows(1000)).unwrap();
         flows.fill_batch(&mut table, 64).unwrap();
         assert_eq!(flows.hits(&table, 32), flows.answer());
-        let mut tide = contender::Tide::default();
+        let mut churn = contender::Churn::default();
         for there in [0, 1000] {
-            let (old, new, numbers) = tide.turn(&flows);
+            let (old, new, numbers) = churn.swap(&flows);
             assert_eq!(flows.exchange(&mut table, old, new, numbers, 64), 1000);
             assert_eq!(flows.misses(&table, 32), 1000 - there);
         }
         assert_eq!(flows.single_hits(&table), flows.answer());
         for (batch, ahead) in [(1, 3), (7, 1), (32, 0), (32, 2), (1000, 2), (usize::MAX, 1)] {
-            assert_eq!(flows.hits_ahead(&table, batch, ahead), flows.answer(), "{ahead} of {batch}");
+            assert_eq!(flows.hits_prefetched(&table, batch, ahead), flows.answer(), "{ahead} of {batch}");
         }
         let mut small = LineHash::try_new(&LineHashConfig::for_flows(999)).unwrap();
         assert!(flows.fill_batch(&mut small, 64).is_err());

@@ -19,7 +19,7 @@ impl Shares {
         Self { counts }
     }
 
-    /// The same for any policy, one batch at a time.
+    /// Counts the flows of each thread with any policy, one batch at a time.
     pub(super) fn of(policy: &mut dyn Placement, threads: usize, keys: u64, seed: u64) -> Self {
         let mut counts = vec![0; threads];
         let mut state = seed;

@@ -67,7 +67,7 @@ pub(super) fn model_s(
     model_s_from(context, sessions, think, accesses, Ports::PAPER_LIKE)
 }
 
-/// The same with these source ports.
+/// Returns model S with these source ports.
 pub(super) fn model_s_from(
     context: &Context<'_>,
     sessions: u32,

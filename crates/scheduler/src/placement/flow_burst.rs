@@ -1,8 +1,8 @@
 //! Flow-burst scheduling: a flow stays on the worker that has its packets, and restarts on the
 //! least loaded worker once it has none in flight [LFB slide 5].
 //!
-//! The same contract as an event device's atomic queues: a tag in progress is pinned, an idle one
-//! is free.
+//! The contract of an event device's atomic queues: a flow with packets in progress is pinned, an
+//! idle one is free.
 
 use super::backlog::{Backlog, least_by};
 use super::flows::{FlowSlots, SLOTS_MAX, Whereabouts};

@@ -251,7 +251,8 @@ impl LoadIndex {
         self.limit = limit(least_of(&self.tables.pipelines[..self.groups], 0), self.slack);
     }
 
-    /// The same where workers or pipelines differ: by when each would be done with a packet more.
+    /// Computes the words where workers or pipelines differ, as the time until each would be done
+    /// with one more packet.
     #[cold]
     fn finish_uneven_words(&mut self) {
         let one = self.line.of(1, self.mean_bytes >> MEMORY);
@@ -292,7 +293,8 @@ impl LoadIndex {
         }
     }
 
-    /// The same once all words are written, over pipelines of `WIDTH` threads, or any if that is 0.
+    /// Places a batch once all words are written, over pipelines of `WIDTH` threads, or any if that
+    /// is 0.
     fn place_over<const WIDTH: usize>(
         &mut self,
         flows: &mut FlowSlots,

@@ -184,7 +184,7 @@ impl core::fmt::Display for SetupError {
                  without thread 0 and with thread 5 at half speed"
             ),
             Self::Parameter { name, value, least, most } => {
-                write!(f, "invalid {name} {value}: must be from {least} to {most}")
+                write!(f, "invalid value {value} for {name}: must be from {least} to {most}")
             }
             Self::FewFlows { workers, flows } => write!(
                 f,

@@ -92,7 +92,7 @@ pub struct Report {
     pub levels: Vec<LevelUse>,
     /// Cycles from a job's arrival until it was done.
     pub latency: Histogram,
-    /// Of the order, place and time of every completion: equal runs have equal ones.
+    /// Digest of the order, place and time of every completion: equal runs have equal digests.
     pub digest: u64,
 }
 

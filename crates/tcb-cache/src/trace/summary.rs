@@ -149,7 +149,7 @@ pub enum ReadError {
     },
     /// No record could be used.
     Nothing {
-        /// Why not.
+        /// The reason.
         summary: ReadSummary,
     },
 }

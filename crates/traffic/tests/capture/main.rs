@@ -19,6 +19,7 @@ mod any_parts;
 #[cfg(target_os = "linux")]
 mod cut_while_mapped;
 mod merge;
+mod packed;
 mod parts;
 mod sets;
 mod streams;
@@ -589,22 +590,6 @@ fn a_bomb_is_stopped_by_ratio_and_by_size() {
 }
 
 #[test]
-fn one_packet_repeated_is_no_bomb() {
-    let mut file = pcap(1);
-    let record = file[24..].to_vec();
-    while file.len() < 48 << 20 {
-        file.extend_from_slice(&record);
-    }
-    let packed = gzip(&file);
-    assert!(file.len() / packed.len() > 250, "{} to {}", file.len(), packed.len());
-    // The size at which a ratio would be judged lies far below the file's.
-    let limits = UnpackLimits { ratio_after_bytes: 1 << 20, ..UnpackLimits::default() };
-    let options = CaptureOptions { limits, ..CaptureOptions::default() };
-    let mut capture = Capture::read_from(Path::new("many.pcap.gz"), Cursor::new(packed), options).unwrap();
-    assert_eq!(drain(&mut capture).unwrap().len(), (file.len() - 24) / record.len());
-}
-
-#[test]
 fn what_is_no_capture_is_told_what_it_is() {
     for (bytes, needle) in [
         (&b"GIF89a and more"[..], "no magic number"),
@@ -687,53 +672,5 @@ proptest! {
         }
         file.truncate(cut.index(file.len() * 2).min(file.len()));
         read_all_ways(&file);
-    }
-}
-
-/// Returns bytes packed with xz, and with lz4.
-fn packed_otherwise(bytes: &[u8]) -> [(&'static str, Vec<u8>); 2] {
-    use std::io::Write as _;
-    let mut xz = lzma_rust2::XzWriter::new(Vec::new(), lzma_rust2::XzOptions::with_preset(1)).unwrap();
-    xz.write_all(bytes).unwrap();
-    let mut lz4 = lz4_flex::frame::FrameEncoder::with_frame_info(
-        lz4_flex::frame::FrameInfo::new().block_checksums(true).content_checksum(true),
-        Vec::new(),
-    );
-    lz4.write_all(bytes).unwrap();
-    [("xz", xz.finish().unwrap()), ("lz4", lz4.finish().unwrap())]
-}
-
-#[test]
-fn xz_and_lz4_are_unpacked() {
-    let file = pcap(5000);
-    let halves = file.split_at(file.len() / 2);
-    let joined = [packed_otherwise(halves.0), packed_otherwise(halves.1)];
-    for (at, (name, packed)) in packed_otherwise(&file).into_iter().enumerate() {
-        let read = |bytes: Vec<u8>| {
-            Capture::read_from(Path::new("packed"), Cursor::new(bytes), CaptureOptions::default())
-        };
-        let mut capture = read(packed.clone()).unwrap();
-        assert_eq!(drain(&mut capture).unwrap().len(), 5000, "{name}");
-        assert!(capture.notice().is_none(), "{name}: {:?}", capture.notice());
-        let parts = [&joined[0][at].1[..], &joined[1][at].1].concat();
-        assert_eq!(drain(&mut read(parts).unwrap()).unwrap().len(), 5000, "{name} of two streams");
-        // One that is cut in its first block has nothing to show.
-        match read(packed[..packed.len() / 2].to_vec()) {
-            Ok(mut cut) => {
-                let found = drain(&mut cut).unwrap().len();
-                assert!(found < 5000 && cut.notice().is_some(), "{name}: {found}, {:?}", cut.notice());
-            }
-            Err(error) => assert!(error.to_string().contains("does not decompress"), "{name}: {error}"),
-        }
-        for place in [packed.len() / 3, packed.len() * 2 / 3] {
-            let mut damaged = packed.clone();
-            damaged[place] ^= 0x55;
-            // It may be told at once or on the way, but is never taken for a whole file of other packets.
-            if let Ok(mut capture) = read(damaged)
-                && let Ok(packets) = drain(&mut capture)
-            {
-                assert!(packets.len() < 5000 || capture.notice().is_some(), "{name}");
-            }
-        }
     }
 }

@@ -11,7 +11,7 @@ use flowloom::cpu::features::Isa;
 use flowloom::cpu::topology::allowed_cpus;
 use flowloom::dpi;
 use flowloom::engine::{
-    App, Control, Cores, Discipline, Endpoints, EngineConfig, Layout, Order, RunReport, run_with,
+    App, Control, Cores, Endpoints, EngineConfig, Layout, Order, PolicyRef, RunReport, run_with,
 };
 use flowloom::flow_key::{FlowHasher, FlowKey};
 use flowloom::flow_table::segments::GrowthLimits;
@@ -424,7 +424,7 @@ impl Bench<'_> {
             ..EngineConfig::new(mode)
         };
         let tables = config.tables(if mode == Layout::Inline { OrderGuarantee::Home } else { guarantee });
-        let discipline = Discipline::of(&mut policy);
+        let discipline = PolicyRef::of(&mut policy);
         let parts = Endpoints::new(source, discipline, self.control);
         let report = run_with(&config, parts, |_| table::<A::Flow>(tables), |_| app()).map_err(text)?;
         if let Some(fault) = &report.fault {

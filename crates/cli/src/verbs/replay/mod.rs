@@ -19,7 +19,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use flowloom::engine::{
-    App, Control, Discipline, Endpoints, EngineConfig, Fault, FlowRecord, FlowState, RecordSink, RunReport,
+    App, Control, Endpoints, EngineConfig, Fault, FlowRecord, FlowState, PolicyRef, RecordSink, RunReport,
     ShardedRun, StartError, run_sharded_with,
 };
 use flowloom::packet::PacketSource;
@@ -198,12 +198,7 @@ fn run_app<R: Role>(
     for notice in source.notices() {
         warn_of(notice, arguments.strict, common);
     }
-    if let Some(path) = &arguments.write {
-        let left = outputs::left_behind(&source.files(), options.capture.limits);
-        if !left.is_empty() {
-            warn(&format!("{} has packets only; left behind: {}", path.display(), left.join("; ")), common);
-        }
-    }
+    outputs::warn_of_left_behind(arguments, &source.files(), options.capture.limits, common);
     // A result that cannot be printed is no reason to lose the flows, nor the other way round.
     let written = written.map_err(|error| {
         let path = arguments.flows.as_deref().unwrap_or(Path::new("--flows"));
@@ -276,7 +271,7 @@ impl Prepared<'_> {
             let defrag = arguments.defrag.then_some(config.decode);
             let mut selected = Selected::new(source, selection.cloned());
             let mut fed = feed(&mut selected, defrag);
-            let endpoints = Endpoints::new(&mut *fed, Discipline::of(policy), control)
+            let endpoints = Endpoints::new(&mut *fed, PolicyRef::of(policy), control)
                 .with_packets(outputs.sink.as_mut().map(|sink| sink as _))
                 .with_records(records.map(|sink| sink as _));
             let report = role.run(arguments.table, config, endpoints, tables)?;
@@ -349,7 +344,8 @@ fn save_part<F: FlowState>(
         app: app.to_owned(),
         idle_timeout_ns: arguments.timeout,
         active_timeout_ns: arguments.active_timeout,
-        decap: arguments.decoding.decap,
+        decoding: arguments.decoding.words(),
+        selection: arguments.live.filter.iter().map(|filter| format!("--filter {filter}")).collect(),
     };
     let inputs = arguments.inputs.iter().map(|path| path.display().to_string()).collect();
     let header = Header::new(settings, arguments.part, inputs, &report.input, &report.worker_totals());

@@ -6,11 +6,13 @@ use std::path::{Path, PathBuf};
 use flowloom::apps::CaptureSink;
 use flowloom::traffic::capture::{Annotations, FileSummary, UnpackLimits};
 
+use crate::args::Common;
 use crate::args::replay::Replay;
 use crate::exit::Failure;
 use crate::flow_file::{Destination, Opened};
 use crate::output::{OutputFile, OutputFolder, is_one_file};
 use crate::render::save::files;
+use crate::render::warn;
 
 use super::charts;
 
@@ -72,8 +74,21 @@ impl Outputs {
     }
 }
 
-/// Says what the captures have besides packets, which a file of packets does not keep.
-pub(super) fn left_behind(files: &[FileSummary], limits: UnpackLimits) -> Vec<String> {
+/// Warns of what the captures have besides packets, where packets are written: the file does not keep it.
+pub(super) fn warn_of_left_behind(
+    arguments: &Replay,
+    files: &[FileSummary],
+    limits: UnpackLimits,
+    common: &Common,
+) {
+    let Some(path) = &arguments.write else { return };
+    let left = left_behind(files, limits);
+    if !left.is_empty() {
+        warn(&format!("{} has packets only; left behind: {}", path.display(), left.join("; ")), common);
+    }
+}
+
+fn left_behind(files: &[FileSummary], limits: UnpackLimits) -> Vec<String> {
     let (mut found, mut left) = (Annotations::default(), Vec::new());
     for file in files.iter().filter(|file| file.format.contains("pcapng")) {
         if !file.path.is_file() {

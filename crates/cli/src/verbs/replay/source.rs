@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use flowloom::engine::{Control, CutSource, PartSource};
+use flowloom::engine::{Control, PartSource, PartitionedSource};
 use flowloom::packet::{DecodeOptions, DropCounts, Fill, PacketBatch, PacketSource, SourceError};
 use flowloom::traffic::capture::{
     Boundary, CaptureError, CapturePart, CaptureParts, CaptureSet, FileSummary, Input, Notice, PartRead,
@@ -223,7 +223,7 @@ impl Cut<'_> {
     }
 }
 
-impl CutSource for Cut<'_> {
+impl PartitionedSource for Cut<'_> {
     type Boundary = Boundary;
     type Read = Read;
     type Part = Part;

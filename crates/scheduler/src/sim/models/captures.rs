@@ -45,7 +45,7 @@ impl Capture {
         active: 120,
         stay_permille: 300,
     };
-    /// Neither.
+    /// A capture in which no flow dominates and flows are not many.
     pub const BALANCED: Self = Self {
         packets: 1_236_710,
         connections: 43_357,

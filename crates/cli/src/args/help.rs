@@ -1,0 +1,181 @@
+//! How help is arranged: verbs by what they are for, and the options of `replay` under headings, of which `-h` shows those
+//! of every day and `--help` all.
+
+use clap::Command;
+
+/// The verbs of each group.
+const VERBS: [(&str, &[&str]); 4] = [
+    ("Every day", &["replay", "top", "extract", "inspect", "classify", "rules", "merge", "doctor"]),
+    ("Measuring", &["bench", "compare"]),
+    ("Research", &["simulate", "reproduce", "generate"]),
+    ("The command itself", &["completions", "man", "help"]),
+];
+
+/// An option: its name, and whether `-h` shows it.
+type Shown = (&'static str, bool);
+
+/// The options of `replay` under their headings.
+const REPLAY: [(&str, &[Shown]); 7] = [
+    (
+        "Input",
+        &[
+            ("inputs", true),
+            ("iface", true),
+            ("filter", true),
+            ("from", true),
+            ("to", true),
+            ("limit", true),
+            ("decap", true),
+            ("defrag", true),
+            ("concat", false),
+            ("tag_type", false),
+            ("tunnel", false),
+            ("esp_null", false),
+            ("speed", false),
+            ("passes", false),
+            ("forever", false),
+            ("strict", false),
+            ("promiscuous", false),
+            ("snaplen", false),
+            ("kernel_buffer", false),
+            ("no_mmap", false),
+            ("unpack_max", false),
+            ("unpack_ratio_max", false),
+        ],
+    ),
+    (
+        "Flows and records",
+        &[
+            ("app", true),
+            ("timeout", true),
+            ("active_timeout", true),
+            ("flows", true),
+            ("columns", true),
+            ("fields", true),
+            ("record_filter", true),
+            ("flows_format", false),
+            ("sort", false),
+            ("patterns", false),
+            ("l7_packets", false),
+            ("flows_max", false),
+            ("table_flows", false),
+        ],
+    ),
+    (
+        "Firewall",
+        &[
+            ("rules", true),
+            ("chain", false),
+            ("family", false),
+            ("sets", false),
+            ("rules_table", false),
+            ("input", false),
+            ("output", false),
+            ("assume", false),
+            ("unmatched", false),
+            ("no_action", false),
+            ("per_packet", false),
+            ("strict_tcp", false),
+            ("watch_rules", false),
+            ("rules_memory", false),
+            ("top_rules", false),
+        ],
+    ),
+    (
+        "Output",
+        &[
+            ("format", true),
+            ("quiet", true),
+            ("color", false),
+            ("save", true),
+            ("write", true),
+            ("verify", false),
+            ("listen", false),
+            ("listen_publicly", false),
+            ("save_part", false),
+            ("part", false),
+        ],
+    ),
+    ("Threads", &[("workers", true), ("layout", false), ("cores", false), ("no_pin", false)]),
+    (
+        "Pipeline",
+        &[("scheduler", false), ("topology", false), ("order", false), ("full", false), ("ring", false)],
+    ),
+    (
+        "Research",
+        &[
+            ("table", false),
+            ("tcb_cache", false),
+            ("tcb_policy", false),
+            ("l7_rescan", false),
+            ("seed", false),
+            ("isa", false),
+            ("hugepages", false),
+        ],
+    ),
+];
+
+/// Arranges the help of the command.
+pub(crate) fn arranged(command: Command) -> Command {
+    let mut groups = String::new();
+    for (heading, verbs) in VERBS {
+        groups.push_str(&format!("{heading}:\n"));
+        for name in verbs {
+            let verb = command.get_subcommands().find(|verb| verb.get_name() == *name);
+            let about = verb.and_then(Command::get_about).map(ToString::to_string);
+            let about = about.unwrap_or_else(|| String::from("Print this, or the help of a command"));
+            groups.push_str(&format!("  {name:<12} {about}\n"));
+        }
+        groups.push('\n');
+    }
+    command
+        .help_template(format!(
+            "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{groups}{{options}}{{after-help}}"
+        ))
+        .mut_subcommand("replay", |replay| {
+            replay.mut_args(|arg| {
+                let id = arg.get_id().to_string();
+                for (heading, options) in REPLAY {
+                    if let Some((_, is_shown)) = options.iter().find(|(name, _)| *name == id) {
+                        let arg = if arg.is_positional() { arg } else { arg.help_heading(heading) };
+                        return arg.hide_short_help(!is_shown);
+                    }
+                }
+                arg
+            })
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+    use crate::args::Arguments;
+
+    #[test]
+    fn every_verb_has_a_group_and_every_option_of_replay_a_heading() {
+        let command = Arguments::command();
+        let grouped: Vec<&str> = VERBS.iter().flat_map(|(_, verbs)| verbs.iter().copied()).collect();
+        for verb in command.get_subcommands() {
+            assert!(grouped.contains(&verb.get_name()), "{} has no group", verb.get_name());
+        }
+        for name in grouped.iter().filter(|name| **name != "help") {
+            assert!(command.find_subcommand(name).is_some(), "there is no verb {name}");
+        }
+        let mut built = command;
+        built.build();
+        let replay = built.find_subcommand("replay").unwrap();
+        let options: Vec<&str> =
+            REPLAY.iter().flat_map(|(_, options)| options.iter().map(|(name, _)| *name)).collect();
+        for arg in replay.get_arguments() {
+            let id = arg.get_id().as_str();
+            assert!(matches!(id, "help" | "version") || options.contains(&id), "{id} has no heading");
+        }
+        for name in &options {
+            assert!(replay.get_arguments().any(|arg| arg.get_id() == name), "there is no option {name}");
+        }
+        let shown = REPLAY.iter().flat_map(|(_, options)| options.iter()).filter(|(_, is_shown)| *is_shown);
+        assert!(shown.count() <= 24, "the help of every day is short");
+    }
+}
