@@ -102,8 +102,8 @@ impl Destination {
         let ending =
             |path: &Path| path.extension().map(|ending| ending.to_string_lossy().to_ascii_lowercase());
         let (compression, inner) = match ending(path).as_deref() {
-            Some("gz") => (Compression::Gzip, path.file_stem().map(Path::new).unwrap_or(path)),
-            Some("zst") => (Compression::Zstd, path.file_stem().map(Path::new).unwrap_or(path)),
+            Some("gz") => (Compression::Gzip, path.file_stem().map_or(path, Path::new)),
+            Some("zst") => (Compression::Zstd, path.file_stem().map_or(path, Path::new)),
             _ => (Compression::None, path),
         };
         let of_ending = match ending(inner).as_deref() {

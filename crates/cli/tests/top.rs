@@ -114,8 +114,9 @@ fn conversations_have_an_initiator_a_duration_and_a_rate() {
         let duration = number(record, "end") - number(record, "start");
         assert_eq!(number(row, "duration_ns"), duration, "{name}");
         if duration > 0 {
-            let rate = number(row, "bytes") as f64 * 8e9 / duration as f64;
-            assert!((row["bits_per_second"].as_f64().unwrap() / rate - 1.0).abs() < 1e-9, "{name}");
+            let [bytes, duration] = [&row["bytes"], &row["duration_ns"]].map(|n| n.as_f64().unwrap());
+            let rate = row["bits_per_second"].as_f64().unwrap();
+            assert!((rate * duration / (bytes * 8e9) - 1.0).abs() < 1e-9, "{name}");
         }
     }
 }

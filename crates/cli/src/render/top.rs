@@ -44,10 +44,12 @@ pub(crate) struct TopResult {
     pub(crate) fault: Option<String>,
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
 fn name_of_key<S: Serializer>(by: &GroupBy, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(&key_name(*by))
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
 fn name_of_figure<S: Serializer>(sort: &SortBy, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(&figure_name(*sort))
 }
@@ -136,7 +138,7 @@ fn aligned(table: &[[String; 8]]) -> Vec<String> {
     let line = |row: &[String; 8]| {
         let mut line = format!("{:<width$}", row[0], width = widths[0]);
         for (cell, width) in row.iter().zip(&widths).skip(1) {
-            line.push_str(&format!("   {cell:>width$}"));
+            line.extend([String::from("   "), format!("{cell:>width$}")]);
         }
         line.trim_end().to_owned()
     };

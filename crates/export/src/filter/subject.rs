@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use flowloom_apps::accounting::fields::{FieldColumn, FieldValue};
 use flowloom_apps::accounting::{
-    AccountingRecord, DirectionBasis, EndReason, EndedBy, RecordColumn, RecordValue,
+    Accounted, AccountingRecord, DirectionBasis, EndReason, EndedBy, RecordColumn, RecordValue,
 };
 use flowloom_apps::flow_key::FlowKey;
 
@@ -149,5 +149,5 @@ impl Subject {
 /// Returns the name of an IP protocol, as records have it.
 pub(super) fn protocol_name(protocol: u8) -> Option<&'static str> {
     let (key, _) = FlowKey::from_v4(1, 2, 0, 0, protocol);
-    AccountingRecord::of(&key, &Default::default(), EndedBy::EndOfInput).protocol_name()
+    AccountingRecord::of(&key, &Accounted::default(), EndedBy::EndOfInput).protocol_name()
 }

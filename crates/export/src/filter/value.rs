@@ -77,7 +77,7 @@ fn scaled(text: &str, suffixes: &[(&str, u64)]) -> Option<u64> {
     let whole: u64 = whole.replace('_', "").parse().ok()?;
     let fraction = fraction.replace('_', "").trim_end_matches('0').to_owned();
     let part = if fraction.is_empty() { 0 } else { fraction.parse::<u128>().ok()? };
-    let ones = 10_u128.pow(fraction.len() as u32);
+    let ones = 10_u128.pow(u32::try_from(fraction.len()).ok()?);
     let scaled = part * u128::from(factor);
     if !scaled.is_multiple_of(ones) {
         return None;
