@@ -102,8 +102,8 @@ impl Destination {
         let ending =
             |path: &Path| path.extension().map(|ending| ending.to_string_lossy().to_ascii_lowercase());
         let (compression, inner) = match ending(path).as_deref() {
-            Some("gz") => (Compression::Gzip, path.file_stem().map(Path::new).unwrap_or(path)),
-            Some("zst") => (Compression::Zstd, path.file_stem().map(Path::new).unwrap_or(path)),
+            Some("gz") => (Compression::Gzip, path.file_stem().map_or(path, Path::new)),
+            Some("zst") => (Compression::Zstd, path.file_stem().map_or(path, Path::new)),
             _ => (Compression::None, path),
         };
         let of_ending = match ending(inner).as_deref() {
@@ -265,8 +265,9 @@ enum Out {
 }
 
 impl<F: FlowState> FlowWriter<F> {
-    /// Returns a writer of records to what was opened. `view` is that of an application that keeps account; only its
-    /// records have other formats than CSV and JSON lines, `columns` and fields, which are those that the view shows.
+    /// Returns a writer of records to what was opened. `view` is that of an application that keeps
+    /// account; only its records have other formats than CSV and JSON lines, `columns` and fields,
+    /// which are those that the view shows.
     pub(crate) fn new(
         opened: Opened,
         view: Option<RecordView<F>>,

@@ -1,4 +1,5 @@
-//! From a flow's state to the record that users read: its columns, its further fields, and whether `--where` wants it.
+//! From a flow's state to the record that users read: its columns, its further fields, and whether
+//! `--where` wants it.
 
 use std::str::FromStr;
 
@@ -111,7 +112,8 @@ pub(crate) struct RecordView<F> {
 }
 
 impl<F> RecordView<F> {
-    /// Returns a view of states with these accounts. `fields` are needed where fields are shown, or the filter reads them.
+    /// Returns a view of states with these accounts. `fields` are needed where fields are shown, or
+    /// the filter reads them.
     pub(crate) fn new(
         account: AccountOf<F>,
         fields: Option<FieldsOf<F>>,
@@ -135,7 +137,8 @@ impl<F> RecordView<F> {
         }
     }
 
-    /// Returns the record of a flow and the fields that are shown of it; `None` where the filter does not match.
+    /// Returns the record of a flow and the fields that are shown of it; `None` where the filter
+    /// does not match.
     pub(crate) fn of(&mut self, record: &FlowRecord<F>) -> Option<(AccountingRecord, &[FieldValue])> {
         let row = AccountingRecord::of(&record.key, (self.account)(&record.state)?, record.ended);
         self.values.clear();

@@ -64,8 +64,7 @@ fn records_are_selected_by_an_expression_and_the_others_are_counted() {
     let whole = replay(&[&trace, "--flows", &all, "--sort"]);
     assert!(whole.get("records").is_none());
     let all = lines(&all);
-    type Test = fn(&Value) -> bool;
-    let tests: [(&str, Test); 5] = [
+    let tests: [(&str, fn(&Value) -> bool); 5] = [
         ("packets > 10", |record| number(record, "packets") > 10),
         ("protocol == tcp and total_bytes >= 5k", |record| {
             number(record, "protocol") == 6

@@ -68,8 +68,8 @@ pub trait RecordWriter: Send {
     /// What the file or the collector says.
     fn write(&mut self, record: &AccountingRecord) -> io::Result<()>;
 
-    /// Writes a record with further fields, one value for each column that the writer was made with. Formats with a fixed
-    /// set of columns leave the fields out.
+    /// Writes a record with further fields, one value for each column that the writer was made
+    /// with. Formats with a fixed set of columns leave the fields out.
     ///
     /// # Errors
     ///

@@ -9,6 +9,12 @@
 //! and a footer behind it, and the next one writes over both: the file can be read at any time, also after the process
 //! was killed, and has few row groups whatever the number of flushes.
 
+#![expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_possible_wrap,
+    reason = "Parquet keeps unsigned numbers in signed ones, and no position in a file reaches 2^63"
+)]
+
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom, Write};
 use std::sync::Arc;
@@ -138,7 +144,8 @@ impl<W: ParquetFile> ParquetWriter<W> {
         Self::with_fields(out, columns, Vec::new())
     }
 
-    /// Returns a writer of these columns and further fields, for [`write_with`](RecordWriter::write_with).
+    /// Returns a writer of these columns and further fields, for
+    /// [`write_with`](RecordWriter::write_with).
     ///
     /// # Errors
     ///

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use flowloom_apps::Accounting;
-use flowloom_apps::accounting::{AccountingRecord, EndedBy, RecordColumn};
+use flowloom_apps::accounting::{Accounted, AccountingRecord, EndedBy, RecordColumn};
 use flowloom_engine::App;
 use flowloom_export::{
     CsvWriter, EveWriter, IpfixWriter, JsonWriter, Netflow9Writer, RecordWriter, TcpCollector,
@@ -48,13 +48,14 @@ impl Write for Shared {
 /// Returns the record of a TCP connection of three packets forward and two back; every third is of IPv6.
 fn record(number: u32) -> AccountingRecord {
     let port = 1024 + (number % 60_000) as u16;
+    let [.., high, low] = number.to_be_bytes();
     let tuple = if number % 3 == 2 {
-        FiveTuple::v6([number as u8; 16], [9; 16], port, 443, 6)
+        FiveTuple::v6([low; 16], [9; 16], port, 443, 6)
     } else {
-        FiveTuple::v4([10, 0, (number >> 8) as u8, number as u8], [192, 0, 2, 1], port, 443, 6)
+        FiveTuple::v4([10, 0, high, low], [192, 0, 2, 1], port, 443, 6)
     };
     let (key, forward): (FlowKey, _) = tuple.canonical();
-    let mut flow = Default::default();
+    let mut flow = Accounted::default();
     let mut app = Accounting::default();
     let start_ns = 1_700_000_000_123_456_789 + u64::from(number) * 1_000_000;
     for (at, is_forward, flags) in
@@ -262,7 +263,7 @@ mod parquet {
             count += 1;
             packets += row.get_ulong(column).unwrap();
             let expected = record(number).start_ns;
-            assert_eq!(row.get_long(start).map(|ns| ns as u64).unwrap_or(expected), expected);
+            assert_eq!(row.get_long(start).map_or(expected, i64::cast_unsigned), expected);
         }
         (count, packets, groups)
     }
@@ -302,8 +303,12 @@ mod parquet {
         }
         writer.finish().unwrap();
         let reader = SerializedFileReader::new(File::open(&path).unwrap()).unwrap();
-        let groups: Vec<i64> =
-            reader.metadata().row_groups().iter().map(|group| group.num_rows()).collect();
+        let groups: Vec<i64> = reader
+            .metadata()
+            .row_groups()
+            .iter()
+            .map(parquet::file::metadata::RowGroupMetaData::num_rows)
+            .collect();
         assert_eq!(groups, [131_072, 131_072, 37_856]);
         assert_eq!(reader.get_row_iter(None).unwrap().count(), 300_000);
     }

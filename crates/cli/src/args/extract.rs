@@ -29,7 +29,8 @@ pub(crate) struct Extract {
     #[arg(short = 'o', long, value_name = "FILE")]
     pub(crate) output: PathBuf,
 
-    /// A flow, by its Community ID or as 'tcp 10.0.0.1:40000 192.0.2.1:443' in either direction; may be given several times
+    /// A flow, by its Community ID or as 'tcp 10.0.0.1:40000 192.0.2.1:443' in either direction;
+    /// may be given several times
     #[arg(long, value_name = "FLOW", value_parser = parse::from_str::<FlowName>)]
     pub(crate) flow: Vec<FlowName>,
 

@@ -119,12 +119,12 @@ const REPLAY: [(&str, &[Shown]); 7] = [
 pub(crate) fn arranged(command: Command) -> Command {
     let mut groups = String::new();
     for (heading, verbs) in VERBS {
-        groups.push_str(&format!("{heading}:\n"));
+        groups.extend([heading, ":\n"]);
         for name in verbs {
             let verb = command.get_subcommands().find(|verb| verb.get_name() == *name);
             let about = verb.and_then(Command::get_about).map(ToString::to_string);
             let about = about.unwrap_or_else(|| String::from("Print this, or the help of a command"));
-            groups.push_str(&format!("  {name:<12} {about}\n"));
+            groups.extend([format!("  {name:<12} "), about, String::from("\n")]);
         }
         groups.push('\n');
     }

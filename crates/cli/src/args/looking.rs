@@ -12,16 +12,18 @@ use crate::record_view::Where;
 /// Captures, and what is taken of them.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Looking {
-    /// Captures: files, directories, or - for standard input; several are merged by the times of their packets
+    /// Captures: files, directories, or - for standard input; several are merged by the times of
+    /// their packets
     #[arg(required = true, value_name = "FILE")]
     pub(crate) inputs: Vec<PathBuf>,
 
-    /// Take only packets that this pcap-filter(7) expression matches: 'tcp port 443 and net 10.0.0.0/8'
+    /// Take only packets that this pcap-filter(7) expression matches: 'tcp port 443 and net
+    /// 10.0.0.0/8'
     #[arg(long, value_name = "EXPRESSION")]
     pub(crate) filter: Option<String>,
 
-    /// Take only packets from this time on: 2026-11-25T17:00:00Z (UTC), seconds since 1970, or +30 for seconds after the
-    /// first packet
+    /// Take only packets from this time on: 2026-11-25T17:00:00Z (UTC), seconds since 1970, or +30
+    /// for seconds after the first packet
     #[arg(long, value_name = "TIME", value_parser = parse::instant)]
     pub(crate) from: Option<Instant>,
 
@@ -29,7 +31,8 @@ pub(crate) struct Looking {
     #[arg(long, value_name = "TIME", value_parser = parse::instant)]
     pub(crate) to: Option<Instant>,
 
-    /// Take only records that match, as in 'protocol == tcp and bytes > 1M'; docs/looking.md has the names and the operators
+    /// Take only records that match, as in 'protocol == tcp and bytes > 1M'; docs/looking.md has
+    /// the names and the operators
     #[arg(long = "where", value_name = "EXPRESSION", value_parser = parse::from_str::<Where>)]
     pub(crate) record_filter: Option<Where>,
 
@@ -52,7 +55,8 @@ pub(crate) struct Looking {
     #[arg(long, value_name = "BYTES", default_value = "1000G", value_parser = parse::positive)]
     pub(crate) unpack_max: u64,
 
-    /// The most bytes that a compressed input may unpack to for each of its own, judged beyond 256 MiB [default: any]
+    /// The most bytes that a compressed input may unpack to for each of its own, judged beyond 256
+    /// MiB [default: any]
     #[arg(long, value_name = "N", value_parser = parse::positive)]
     pub(crate) unpack_ratio_max: Option<u64>,
 }

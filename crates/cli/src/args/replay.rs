@@ -193,13 +193,13 @@ pub(crate) struct Replay {
     #[arg(long, value_name = "NAMES", value_parser = parse::from_str::<Columns>, requires = "flows")]
     pub(crate) columns: Option<Columns>,
 
-    /// Further fields of --flows in CSV, JSON lines and Parquet, by group: sizes, gaps, splt (sizes and directions of the
-    /// first packets), handshake, tcp; with commas between, or all
+    /// Further fields of --flows in CSV, JSON lines and Parquet, by group: sizes, gaps, splt (sizes
+    /// and directions of the first packets), handshake, tcp; with commas between, or all
     #[arg(long, value_name = "GROUPS", value_parser = parse::from_str::<FieldGroups>, requires = "flows")]
     pub(crate) fields: Option<FieldGroups>,
 
-    /// Write only the records of --flows that match, as in 'protocol == tcp and bytes > 1M'; docs/looking.md has the names
-    /// and the operators
+    /// Write only the records of --flows that match, as in 'protocol == tcp and bytes > 1M';
+    /// docs/looking.md has the names and the operators
     #[arg(long = "where", value_name = "EXPRESSION", value_parser = parse::from_str::<Where>, requires = "flows")]
     pub(crate) record_filter: Option<Where>,
 

@@ -30,7 +30,8 @@ pub(crate) struct Top {
     #[arg(short = 'n', long = "count", value_name = "N", default_value_t = 10, value_parser = parse::whole::<usize>)]
     pub(crate) count: usize,
 
-    /// The most hosts, pairs, ports or conversations that are told apart; what further ones have is counted together
+    /// The most hosts, pairs, ports or conversations that are told apart; what further ones have is
+    /// counted together
     #[arg(long, value_name = "N", default_value = "4M", value_parser = parse::positive)]
     pub(crate) groups_max: u64,
 

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use flowloom::engine::{FlowState, MergedParts};
 use serde::Serialize;
 
+use super::replay::RecordFigures;
 use super::{Report, counted, grouped};
 use crate::host::Tool;
 use crate::part_file::Settings;
@@ -29,6 +30,9 @@ pub(crate) struct MergeResult {
     flows: u64,
     flows_begun: u64,
     flows_joined: u64,
+    /// What --where selected.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) records: Option<RecordFigures>,
     first_ns: u64,
     last_ns: u64,
     digest: String,
@@ -72,6 +76,7 @@ impl MergeResult {
             flows: merged.flows.len() as u64,
             flows_begun: workers.flows_begun,
             flows_joined: merged.flows_joined,
+            records: None,
             first_ns: input.first_ns,
             last_ns: input.last_ns,
             digest: merged.digest(),
@@ -100,6 +105,13 @@ impl Report for MergeResult {
             grouped(self.flows),
             grouped(self.flows_joined)
         ));
+        if let Some(records) = &self.records {
+            lines.push(format!(
+                "Records     {} written   passed over {}",
+                grouped(records.matched),
+                grouped(records.passed_over)
+            ));
+        }
         for (reason, packets) in &self.dropped {
             lines.push(format!("Dropped     {reason} {}", grouped(*packets)));
         }

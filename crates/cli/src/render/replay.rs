@@ -7,6 +7,7 @@ use serde::Serialize;
 use super::verdicts::FirewallFigures;
 use super::{Report, bytes, counted, grouped, percent, scaled, some_of};
 use crate::host::{Host, Tool};
+use crate::record_view::FilterCounts;
 
 pub(crate) use super::l7::{L7Figures, ProtocolFigures};
 
@@ -77,6 +78,12 @@ pub(crate) struct ReplayResult {
 pub(crate) struct RecordFigures {
     pub(crate) matched: u64,
     pub(crate) passed_over: u64,
+}
+
+impl From<FilterCounts> for RecordFigures {
+    fn from(FilterCounts { matched, passed_over }: FilterCounts) -> Self {
+        Self { matched, passed_over }
+    }
 }
 
 /// What simulated caches of connection state made of the run.

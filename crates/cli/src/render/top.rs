@@ -44,10 +44,12 @@ pub(crate) struct TopResult {
     pub(crate) fault: Option<String>,
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
 fn name_of_key<S: Serializer>(by: &GroupBy, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(&key_name(*by))
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
 fn name_of_figure<S: Serializer>(sort: &SortBy, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(&figure_name(*sort))
 }
@@ -128,14 +130,15 @@ impl TopResult {
     }
 }
 
-/// Returns lines in which columns stand below each other: the first to the left, the others to the right.
+/// Returns lines in which columns stand below each other: the first to the left, the others to the
+/// right.
 fn aligned(table: &[[String; 8]]) -> Vec<String> {
     let width = |column: usize| table.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
     let widths: Vec<usize> = (0..8).map(width).collect();
     let line = |row: &[String; 8]| {
         let mut line = format!("{:<width$}", row[0], width = widths[0]);
         for (cell, width) in row.iter().zip(&widths).skip(1) {
-            line.push_str(&format!("   {cell:>width$}"));
+            line.extend([String::from("   "), format!("{cell:>width$}")]);
         }
         line.trim_end().to_owned()
     };

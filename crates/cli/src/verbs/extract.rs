@@ -1,7 +1,8 @@
 //! Writes the packets of some flows to a capture, in two passes over the input.
 //!
 //! ```text
-//!  pass 1  records that match --where and --flow, and keys of packets that match --filter ──▶ wanted keys, with times
+//!  pass 1  records that match --where and --flow  ──▶ wanted keys, with times
+//!          packets that match --filter            ──▶ wanted keys
 //!  pass 2  packets of wanted keys ──▶ pcapng
 //! ```
 
@@ -44,56 +45,9 @@ pub(crate) fn run(arguments: &Extract, common: &Common) -> Result<Status, Failur
     let passes = Passes::new(arguments, &replay)?;
     let file = OutputFile::open(&arguments.output).map_err(|error| passes.cannot_write(&error))?;
 
-    let mut wanted = Wanted::default();
-    let (mut records, mut notices) = (None, Vec::new());
-    if by_record {
-        let (mut times, mut matched, mut is_over) =
-            (HashMap::<FlowKey, Vec<(u64, u64)>>::new(), 0_u64, false);
-        let looked = look(&replay, common, "extract", &mut |record| {
-            if !arguments.flow.is_empty() && !arguments.flow.iter().any(|flow| flow.is_of(record)) {
-                return;
-            }
-            matched += 1;
-            if matched > arguments.flows_max {
-                is_over = true;
-            } else {
-                times.entry(record.key).or_default().push((record.start_ns, record.end_ns));
-            }
-        })?;
-        if looked.interrupted {
-            return Ok(Status::Interrupted);
-        }
-        if let Some(fault) = looked.fault {
-            say_error(&fault, Status::Fault);
-            return Ok(Status::Fault);
-        }
-        if is_over {
-            return Err(passes.too_many());
-        }
-        (records, notices) = (Some(matched), looked.notices);
-        wanted.times = Some(times);
-    }
-    if let Some(filter) = filter {
-        let mut filtered = replay.clone();
-        filtered.live.filter = Some(filter);
-        let mut keys = HashSet::new();
-        let flows_max = arguments.flows_max;
-        let pass = passes.each(&filtered, common, |key, _, _| {
-            if let Some(key) = key
-                && (keys.len() as u64) <= flows_max
-            {
-                keys.insert(key);
-            }
-            Ok(())
-        })?;
-        if pass.interrupted {
-            return Ok(Status::Interrupted);
-        }
-        if keys.len() as u64 > flows_max {
-            return Err(passes.too_many());
-        }
-        wanted.keys = Some(keys);
-    }
+    let Some((wanted, records, mut notices)) = passes.wanted(&replay, filter, common)? else {
+        return Ok(Status::Interrupted);
+    };
 
     let mut sink = CaptureSink::new(BufWriter::with_capacity(1 << 18, file));
     let (mut written, mut bytes_captured) = (0_u64, 0_u64);
@@ -159,6 +113,10 @@ impl Wanted {
     }
 }
 
+/// The flows that are wanted, how many records matched where records were looked at, and what is to
+/// be known about the input.
+type Found = (Wanted, Option<u64>, Vec<String>);
+
 /// Reads the input again and again.
 struct Passes<'a> {
     arguments: &'a Extract,
@@ -210,6 +168,64 @@ impl<'a> Passes<'a> {
         Ok(Self { arguments, inputs, options, decode, control })
     }
 
+    /// Looks for the flows that are wanted; returns nothing where a signal ended that.
+    fn wanted(
+        &self,
+        replay: &Replay,
+        filter: Option<String>,
+        common: &Common,
+    ) -> Result<Option<Found>, Failure> {
+        let Extract { flow: flows, flows_max, .. } = self.arguments;
+        let (mut wanted, mut records, mut notices) = (Wanted::default(), None, Vec::new());
+        if replay.record_filter.is_some() || !flows.is_empty() {
+            let (mut times, mut matched) = (HashMap::<FlowKey, Vec<(u64, u64)>>::new(), 0_u64);
+            let looked = look(replay, common, "extract", &mut |record| {
+                if !flows.is_empty() && !flows.iter().any(|flow| flow.is_of(record)) {
+                    return;
+                }
+                matched += 1;
+                if matched <= *flows_max {
+                    times.entry(record.key).or_default().push((record.start_ns, record.end_ns));
+                }
+            })?;
+            if looked.interrupted {
+                return Ok(None);
+            }
+            if let Some(fault) = looked.fault {
+                return Err(Failure::Input(format!("no packets were written: {fault}")));
+            }
+            if matched > *flows_max {
+                return Err(self.too_many());
+            }
+            (records, notices) = (Some(matched), looked.notices);
+            wanted.times = Some(times);
+        }
+        if let Some(filter) = filter {
+            let mut filtered = replay.clone();
+            filtered.live.filter = Some(filter);
+            let mut keys = HashSet::new();
+            let pass = self.each(&filtered, common, |key, _, _| {
+                if let Some(key) = key
+                    && (keys.len() as u64) <= *flows_max
+                {
+                    keys.insert(key);
+                }
+                Ok(())
+            })?;
+            if pass.interrupted {
+                return Ok(None);
+            }
+            if let Some(fault) = pass.fault {
+                return Err(Failure::Input(format!("no packets were written: {fault}")));
+            }
+            if keys.len() as u64 > *flows_max {
+                return Err(self.too_many());
+            }
+            wanted.keys = Some(keys);
+        }
+        Ok(Some((wanted, records, notices)))
+    }
+
     fn cannot_write(&self, error: &dyn std::fmt::Display) -> Failure {
         Failure::Output(format!("cannot write packets to {}: {error}", self.arguments.output.display()))
     }
@@ -221,8 +237,8 @@ impl<'a> Passes<'a> {
         ))
     }
 
-    /// Gives each packet that the arguments select to `take`, with its key if it has one, and with its time as the engine
-    /// counts it, which never goes back.
+    /// Gives each packet that the arguments select to `take`, with its key if it has one, and with
+    /// its time as the engine counts it, which never goes back.
     fn each(
         &self,
         replay: &Replay,

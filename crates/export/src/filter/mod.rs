@@ -4,8 +4,9 @@
 //!  text ──lexer──▶ tokens ──parser──▶ Node: all / any / not / (subject, test) ──matches──▶ bool
 //! ```
 //!
-//! Every comparison of numbers becomes a list of ranges, every comparison of addresses a list of prefixes, so that a test is
-//! "one of the subject's values is in the list", and `!=` is its negation.
+//! Every comparison of numbers becomes a list of ranges, every comparison of addresses a list of
+//! prefixes, so that a test is "one of the subject's values is in the list", and `!=` is its
+//! negation.
 
 mod lexer;
 mod parser;
@@ -60,8 +61,9 @@ impl std::error::Error for RecordFilterError {}
 /// | `start >= 2026-11-25T17:00:00Z` | a time, or nanoseconds since 1970 |
 /// | `and`, `or`, `not`, `( )` | also `&&`, `||`, `!`; `and` binds more closely than `or` |
 ///
-/// Beside the columns there are `address` and `port`, which are those of either end, and `total_packets`, `total_bytes` and
-/// `duration`. A value that a record does not have satisfies no comparison but `!=`, which is `not ==` everywhere.
+/// Beside the columns there are `address` and `port`, which are those of either end, and
+/// `total_packets`, `total_bytes` and `duration`. A value that a record does not have satisfies no
+/// comparison but `!=`, which is `not ==` everywhere.
 ///
 /// # Examples
 ///
@@ -74,8 +76,8 @@ impl std::error::Error for RecordFilterError {}
 /// let record = AccountingRecord::of(&key, &Default::default(), EndedBy::EndOfInput);
 /// let filter: RecordFilter = "protocol == tcp and address in 10.0.0.0/8 and not port == 80".parse()?;
 /// assert!(filter.matches(&record, &[]));
-/// let error = "bytes > lots".parse::<RecordFilter>().unwrap_err();
-/// assert!(error.to_string().starts_with("column 9: 'lots' is not a number"));
+/// let error = "bytes > many".parse::<RecordFilter>().unwrap_err();
+/// assert!(error.to_string().starts_with("column 9: 'many' is not a number"));
 /// # Ok::<(), flowloom_export::RecordFilterError>(())
 /// ```
 #[derive(Clone, Debug)]
@@ -101,14 +103,15 @@ impl RecordFilter {
         Ok(Self { node, reads_fields })
     }
 
-    /// Returns whether the expression reads further fields, which [`matches`](Self::matches) then needs.
+    /// Returns whether the expression reads further fields, which [`matches`](Self::matches) then
+    /// needs.
     #[must_use]
     pub fn reads_fields(&self) -> bool {
         self.reads_fields
     }
 
-    /// Returns whether a record matches. `fields` has a value for each of the columns that the expression was read with; it
-    /// may be empty where the expression does not read them.
+    /// Returns whether a record matches. `fields` has a value for each of the columns that the
+    /// expression was read with; it may be empty where the expression does not read them.
     #[must_use]
     pub fn matches(&self, record: &AccountingRecord, fields: &[FieldValue]) -> bool {
         self.node.matches(record, fields)

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use flowloom_apps::accounting::Accounted;
 use flowloom_apps::accounting::fields::{FieldColumn, FieldValue};
 use flowloom_apps::accounting::{
-    AccountingRecord, DirectionBasis, EndReason, EndedBy, RecordColumn, RecordValue,
+    Accounted, AccountingRecord, DirectionBasis, EndReason, EndedBy, RecordColumn, RecordValue,
 };
 use flowloom_apps::flow_key::FlowKey;
 

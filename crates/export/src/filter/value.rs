@@ -59,7 +59,8 @@ pub(super) fn range(text: &str, kind: ValueKind) -> Result<(u64, u64), String> {
     number(text, kind).map(|number| (number, number))
 }
 
-/// Reads digits, with a fraction where a suffix makes the number whole again, or a hexadecimal number.
+/// Reads digits, with a fraction where a suffix makes the number whole again, or a hexadecimal
+/// number.
 fn scaled(text: &str, suffixes: &[(&str, u64)]) -> Option<u64> {
     if let Some(digits) = text.strip_prefix("0x") {
         let is_hex = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
@@ -76,7 +77,7 @@ fn scaled(text: &str, suffixes: &[(&str, u64)]) -> Option<u64> {
     let whole: u64 = whole.replace('_', "").parse().ok()?;
     let fraction = fraction.replace('_', "").trim_end_matches('0').to_owned();
     let part = if fraction.is_empty() { 0 } else { fraction.parse::<u128>().ok()? };
-    let ones = 10_u128.pow(fraction.len() as u32);
+    let ones = 10_u128.pow(u32::try_from(fraction.len()).ok()?);
     let scaled = part * u128::from(factor);
     if !scaled.is_multiple_of(ones) {
         return None;

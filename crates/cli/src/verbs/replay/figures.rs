@@ -102,9 +102,7 @@ pub(super) fn figures<F: FlowState>(run: Run<'_, F>) -> ReplayResult {
         tcb_cache: run.tcb_cache,
         firewall: run.firewall,
         l7: run.l7,
-        records: run
-            .filtered
-            .map(|FilterCounts { matched, passed_over }| RecordFigures { matched, passed_over }),
+        records: run.filtered.map(RecordFigures::from),
         notices: source.notices().iter().map(ToString::to_string).collect(),
         interrupted: report.interrupted,
         read_share: if report.interrupted { run.read_share } else { None },

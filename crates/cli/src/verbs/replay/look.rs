@@ -42,8 +42,8 @@ pub(crate) struct Looked {
     pub(crate) fault: Option<String>,
 }
 
-/// Gives the records of a run to `show`: those that the arguments' filter matches, as flows end. `verb` stands before the
-/// progress bar.
+/// Gives the records of a run to `show`: those that the arguments' filter matches, as flows end.
+/// `verb` stands before the progress bar.
 ///
 /// # Errors
 ///

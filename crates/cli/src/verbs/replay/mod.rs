@@ -94,6 +94,7 @@ pub(crate) fn run(arguments: &Replay, common: &Common) -> Result<Status, Failure
     }
 }
 
+#[expect(clippy::too_many_lines, reason = "a run from its arguments to its status, step by step")]
 fn run_app<R: Role>(
     arguments: &Replay,
     common: &Common,

@@ -29,10 +29,14 @@ impl<F: FlowState> Records<F> {
 impl<F: FlowState> RecordSink<F> for Records<F> {
     fn write(&mut self, records: &[FlowRecord<F>]) -> Result<(), SinkError> {
         if let Some(labels) = &mut self.labels {
-            records.iter().for_each(|record| labels.add(&record.state));
+            for record in records {
+                labels.add(&record.state);
+            }
         }
         if let Some(sizes) = &mut self.sizes {
-            records.iter().for_each(|record| sizes.add(&record.state));
+            for record in records {
+                sizes.add(&record.state);
+            }
         }
         self.file.as_mut().map_or(Ok(()), |file| RecordSink::write(file, records))
     }

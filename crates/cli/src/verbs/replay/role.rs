@@ -43,7 +43,8 @@ pub(super) trait Role: Sized {
         None
     }
 
-    /// Returns how the further fields are found in a flow's state, of an application that keeps them.
+    /// Returns how the further fields are found in a flow's state, of an application that keeps
+    /// them.
     fn fields() -> Option<FieldsOf<FlowOf<Self>>> {
         None
     }

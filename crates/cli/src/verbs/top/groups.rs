@@ -42,9 +42,8 @@ impl Group {
     /// Returns the group's name; that of a pair or a conversation begins with the initiator.
     pub(super) fn name(&self, totals: &Totals) -> String {
         let protocol = |number: u8| totals.protocol.map_or_else(|| number.to_string(), str::to_owned);
-        let port = |number: u8, port: u16| match has_ports(number) {
-            true => format!("{}/{port}", protocol(number)),
-            false => protocol(number),
+        let port = |number: u8, port: u16| {
+            if has_ports(number) { format!("{}/{port}", protocol(number)) } else { protocol(number) }
         };
         let family = |is_v6: bool| if is_v6 { "ipv6" } else { "ipv4" };
         match *self {
@@ -112,7 +111,8 @@ impl Totals {
         }
     }
 
-    /// Returns the packets and the bytes of both directions, those of the initiator first where the group has one.
+    /// Returns the packets and the bytes of both directions, those of the initiator first where the
+    /// group has one.
     pub(super) fn oriented(&self, group: &Group) -> ([u64; 2], [u64; 2]) {
         let is_reversed = match (group, self.initiator) {
             (Group::Pair(low, _), Some((_, initiator))) => initiator.ip() != *low,
@@ -141,7 +141,7 @@ impl Totals {
         self.flows += 1;
         self.first_ns = if is_first { record.start_ns } else { self.first_ns.min(record.start_ns) };
         self.last_ns = self.last_ns.max(record.end_ns);
-        // Records come in the order of their ends: the first one is that with the least beginning.
+        // Records come in the order in which flows end: the first one is that with the least start.
         let initiator = (record.start_ns, ends(record)[0]);
         self.initiator = Some(self.initiator.map_or(initiator, |before| before.min(initiator)));
         self.protocol = record.protocol_name();
@@ -174,8 +174,8 @@ fn ends(record: &AccountingRecord) -> [SocketAddr; 2] {
 #[derive(Debug)]
 pub(super) struct Groups {
     by: GroupBy,
-    groups_max: u64,
-    groups: HashMap<Group, Totals>,
+    count_max: u64,
+    sums: HashMap<Group, Totals>,
     /// What the records of further groups have.
     untold: Totals,
     total: Totals,
@@ -186,9 +186,9 @@ pub(super) type Sorted = Vec<(Group, Totals)>;
 
 impl Groups {
     /// Returns sums of at most so many groups.
-    pub(super) fn new(by: GroupBy, groups_max: u64) -> Self {
+    pub(super) fn new(by: GroupBy, count_max: u64) -> Self {
         let (untold, total) = (Totals::default(), Totals::default());
-        Self { by, groups_max, groups: HashMap::new(), untold, total }
+        Self { by, count_max, sums: HashMap::new(), untold, total }
     }
 
     /// Adds a record to each group that it is in.
@@ -226,15 +226,15 @@ impl Groups {
     }
 
     fn add_to(&mut self, group: Group, record: &AccountingRecord, is_reversed: bool) {
-        if self.groups.len() as u64 >= self.groups_max && !self.groups.contains_key(&group) {
+        if self.sums.len() as u64 >= self.count_max && !self.sums.contains_key(&group) {
             self.untold.add(record, is_reversed);
             return;
         }
-        self.groups.entry(group).or_default().add(record, is_reversed);
+        self.sums.entry(group).or_default().add(record, is_reversed);
     }
 
     pub(super) fn len(&self) -> usize {
-        self.groups.len()
+        self.sums.len()
     }
 
     /// Returns the sums of what belongs to groups beyond the limit.
@@ -248,7 +248,7 @@ impl Groups {
     }
 
     fn sorted(self, figure: &impl Fn(&Totals) -> u64) -> Sorted {
-        let mut groups: Sorted = self.groups.into_iter().collect();
+        let mut groups: Sorted = self.sums.into_iter().collect();
         groups.sort_unstable_by_key(|(group, totals)| (Reverse(figure(totals)), *group));
         groups
     }
@@ -258,12 +258,14 @@ impl Groups {
         let mut groups = self.sorted(&figure);
         let others = groups.split_off(count.min(groups.len()));
         let mut rest = Totals::default();
-        others.iter().for_each(|(_, totals)| rest.merge(totals));
+        for (_, totals) in &others {
+            rest.merge(totals);
+        }
         (groups, (others.len() as u64, rest))
     }
 
-    /// Returns the groups of a hierarchy, each before those in it, of which the `count` largest are shown; and how many are
-    /// not shown below a group that is, with their sums.
+    /// Returns the groups of a hierarchy, each before those in it, of which the `count` largest are
+    /// shown; and how many are not shown below a group that is, with their sums.
     pub(super) fn tree(self, count: usize, figure: impl Fn(&Totals) -> u64) -> (Sorted, (u64, Totals)) {
         let groups = self.sorted(&figure);
         let mut inner: HashMap<Group, Sorted> = HashMap::new();
@@ -287,7 +289,9 @@ impl Groups {
             let mut children = inner.remove(&group).unwrap_or_default();
             let others = children.split_off(count.min(children.len()));
             hidden += others.len() as u64;
-            others.iter().for_each(|(_, totals)| rest.merge(totals));
+            for (_, totals) in &others {
+                rest.merge(totals);
+            }
             waiting.extend(children.into_iter().rev());
         }
         (shown, (hidden, rest))
@@ -297,11 +301,11 @@ impl Groups {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use flowloom::apps::accounting::EndedBy;
+    use flowloom::apps::accounting::{Accounted, EndedBy};
 
     fn record(source: u32, destination: u32, ports: (u16, u16), figures: [u64; 4]) -> AccountingRecord {
         let (key, _) = FlowKey::from_v4(source, destination, ports.0, ports.1, 6);
-        let mut record = AccountingRecord::of(&key, &Default::default(), EndedBy::EndOfInput);
+        let mut record = AccountingRecord::of(&key, &Accounted::default(), EndedBy::EndOfInput);
         (record.source, record.destination) = (IpAddr::V4(source.into()), IpAddr::V4(destination.into()));
         (record.source_port, record.destination_port) = ports;
         [record.packets, record.reverse_packets, record.bytes, record.reverse_bytes] = figures;
@@ -326,7 +330,9 @@ mod tests {
     #[test]
     fn hosts_have_what_a_plain_sum_says() {
         let mut groups = Groups::new(GroupBy::Host, 100);
-        records().iter().for_each(|record| groups.add(record));
+        for record in &records() {
+            groups.add(record);
+        }
         let (shown, rest) = groups.largest(10, Totals::bytes);
         assert_eq!((shown.len(), rest), (4, (0, Totals::default())));
         assert!(shown.is_sorted_by_key(|(_, totals)| Reverse(totals.bytes())));
@@ -378,11 +384,15 @@ mod tests {
             [(GroupBy::Conversation, 100, 2), (GroupBy::Conversation, 3, 2), (GroupBy::Port, 2, 1)]
         {
             let mut groups = Groups::new(by, groups_max);
-            records().iter().for_each(|record| groups.add(record));
+            for record in &records() {
+                groups.add(record);
+            }
             let (total, untold) = (groups.total(), groups.untold());
             let (shown, (_, mut sum)) = groups.largest(count, Totals::packets);
             assert_eq!(shown.len(), count);
-            shown.iter().for_each(|(_, totals)| sum.merge(totals));
+            for (_, totals) in &shown {
+                sum.merge(totals);
+            }
             sum.merge(&untold);
             assert_eq!(
                 (sum.flows, sum.packets(), sum.bytes()),
@@ -396,7 +406,9 @@ mod tests {
     #[test]
     fn a_hierarchy_adds_up_at_each_level() {
         let mut groups = Groups::new(GroupBy::Hierarchy, 100);
-        records().iter().for_each(|record| groups.add(record));
+        for record in &records() {
+            groups.add(record);
+        }
         let total = groups.total();
         let (shown, (hidden, rest)) = groups.tree(2, Totals::bytes);
         let names: Vec<String> = shown.iter().map(|(group, totals)| group.name(totals)).collect();
