@@ -2,7 +2,6 @@
 
 use std::net::IpAddr;
 
-use flowloom_apps::accounting::Accounted;
 use flowloom_apps::accounting::fields::{FieldColumn, FieldValue};
 use flowloom_apps::accounting::{
     Accounted, AccountingRecord, DirectionBasis, EndReason, EndedBy, RecordColumn, RecordValue,
