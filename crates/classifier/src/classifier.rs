@@ -256,8 +256,8 @@ impl Classifier {
     }
 
     /// Looks up any number of keys of one family; 128 and more at a time are fastest. A caller
-    /// with keys of both sorts them first: [`AnyKey`] tells them apart. Allocates nothing and does not panic on
-    /// any key.
+    /// with keys of both sorts them first: [`AnyKey`] tells them apart. Allocates nothing and does
+    /// not panic on any key.
     ///
     /// # Panics
     ///

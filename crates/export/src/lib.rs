@@ -8,8 +8,8 @@
 //! | Parquet | [`ParquetWriter`] (feature `parquet`) | a file |
 //! | `conn.log` of Zeek, flow events of Suricata's EVE | [`ZeekWriter`], [`EveWriter`] | anything that is `Write` |
 //!
-//! Each is a [`RecordWriter`]: records are written as flows end, and [`flush`](RecordWriter::flush) makes what was written
-//! so far readable.
+//! Each is a [`RecordWriter`]: records are written as flows end, and [`flush`](RecordWriter::flush)
+//! makes what was written so far readable.
 //!
 //! [`RecordFilter`] selects records by an expression over their columns.
 //!

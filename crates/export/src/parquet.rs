@@ -5,9 +5,10 @@
 //!                                         └──── written again with each flush ───┘
 //! ```
 //!
-//! A reader needs the footer, and the footer comes last. So each flush writes the rows that wait as a small row group
-//! and a footer behind it, and the next one writes over both: the file can be read at any time, also after the process
-//! was killed, and has few row groups whatever the number of flushes.
+//! A reader needs the footer, and the footer comes last. So each flush writes the rows that wait as
+//! a small row group and a footer behind it, and the next one writes over both: the file can be
+//! read at any time, also after the process was killed, and has few row groups whatever the number
+//! of flushes.
 
 #![expect(
     clippy::cast_possible_truncation,
@@ -41,8 +42,9 @@ const VERSION: (&str, &str) = ("flowloom.records", "1");
 
 /// What Parquet is written to.
 pub trait ParquetFile: Write + Send {
-    /// Forgets what stands behind `position`, from which writing goes on. Returns `false` where that cannot be done, as
-    /// with a pipe: there the file can be read when it is complete, and not before.
+    /// Forgets what stands behind `position`, from which writing goes on. Returns `false` where
+    /// that cannot be done, as with a pipe: there the file can be read when it is complete, and not
+    /// before.
     ///
     /// # Errors
     ///
@@ -99,7 +101,8 @@ impl Stored {
     }
 }
 
-/// Writes records as Parquet: each column with the type that its unit has, missing values as nulls, compressed with zstd.
+/// Writes records as Parquet: each column with the type that its unit has, missing values as nulls,
+/// compressed with zstd.
 pub struct ParquetWriter<W> {
     out: W,
     columns: Vec<(&'static RecordColumn, Stored)>,
@@ -192,8 +195,8 @@ impl<W: ParquetFile> ParquetWriter<W> {
         Ok(())
     }
 
-    /// Returns the rows that wait as the bytes of a row group at the position that it will have, and what the footer says
-    /// of it.
+    /// Returns the rows that wait as the bytes of a row group at the position that it will have,
+    /// and what the footer says of it.
     fn group(&self) -> Result<(Vec<u8>, RowGroupMetaData), ParquetError> {
         let mut writer =
             SerializedFileWriter::new(Vec::new(), Arc::clone(&self.schema), Arc::clone(&self.properties))?;

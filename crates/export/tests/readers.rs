@@ -45,7 +45,8 @@ impl Write for Shared {
     }
 }
 
-/// Returns the record of a TCP connection of three packets forward and two back; every third is of IPv6.
+/// Returns the record of a TCP connection of three packets forward and two back; every third is of
+/// IPv6.
 fn record(number: u32) -> AccountingRecord {
     let port = 1024 + (number % 60_000) as u16;
     let [.., high, low] = number.to_be_bytes();
@@ -144,7 +145,8 @@ fn an_event_of_eve_names_both_sides() {
     assert_eq!((&event["tcp"]["tcp_flags"], &event["tcp"]["syn"]), (&"13".into(), &true.into()));
 }
 
-/// Returns how many data records another parser finds in datagrams or messages, and the sum of a field in them.
+/// Returns how many data records another parser finds in datagrams or messages, and the sum of a
+/// field in them.
 fn found(messages: &[Vec<u8>]) -> usize {
     let mut parser = NetflowParser::default();
     let mut records = 0;
@@ -201,7 +203,7 @@ fn datagrams_of_ipfix_fit_a_frame_and_carry_every_record() {
     });
     assert!(all.len() > 16 && all.iter().all(|datagram| datagram.len() <= 1400));
     assert_eq!(found(&all), 500);
-    // Whoever begins to listen late has the templates soon.
+    // A collector that begins to listen late gets the templates soon.
     let late = found(&all[1..]);
     assert!(late > 0 && late < 500, "{late}");
 }
@@ -220,8 +222,8 @@ fn netflow_has_a_record_for_each_direction() {
 #[test]
 fn a_collector_that_is_not_there_is_counted_and_one_that_stops_reading_is_an_error() {
     // A port that was free a moment ago.
-    let nobody = UdpSocket::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap();
-    let collector = UdpCollector::connect(nobody, UdpOptions::default()).unwrap();
+    let unused = UdpSocket::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap();
+    let collector = UdpCollector::connect(unused, UdpOptions::default()).unwrap();
     let counters = collector.counters();
     let mut writer = IpfixWriter::new(collector, 0).for_datagrams(1400);
     for number in 0..200 {

@@ -1,7 +1,7 @@
 //! From the syntax tree to a program for packets of one link type.
 //!
-//! `vlan`, `mpls` and `pppoes` move what follows them in the text: `vlan and ip` asks for IPv4 behind a VLAN tag. That is
-//! how libpcap reads a filter, whatever brackets there are.
+//! `vlan`, `mpls` and `pppoes` move what follows them in the text: `vlan and ip` asks for IPv4
+//! behind a VLAN tag. That is how libpcap reads a filter, whatever brackets there are.
 
 use flowloom_packet::LinkType;
 

@@ -56,7 +56,8 @@ impl Network {
         Ok(network)
     }
 
-    /// Sets what connection tracking does once it is there: it checks neither checksums nor windows.
+    /// Sets what connection tracking does once it is there: it checks neither checksums nor
+    /// windows.
     pub(super) fn relax_tracking(&self) -> Result<()> {
         self.set(ROUTER, "net.netfilter.nf_conntrack_checksum=0")?;
         self.set(ROUTER, "net.netfilter.nf_conntrack_tcp_be_liberal=1")

@@ -11,8 +11,8 @@
 //! Elements of the reverse direction carry the reverse number of RFC 5103. `octetDeltaCount` counts
 //! the bytes of IP packets, headers included, and `layer2OctetDeltaCount` the bytes on the wire.
 //! Times are in milliseconds, and in nanoseconds or microseconds in the format of NTP [RFC 7011
-//! §6.1.9]. ICMP has an element for type and code, and its ports are 0. A flow's zone is its `ingressVRFID`. The records
-//! of different passes of a looped capture look alike.
+//! §6.1.9]. ICMP has an element for type and code, and its ports are 0. A flow's zone is its
+//! `ingressVRFID`. The records of different passes of a looped capture look alike.
 
 use std::io::{self, Write};
 use std::net::IpAddr;

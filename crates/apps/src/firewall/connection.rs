@@ -11,8 +11,8 @@
 //! whose first packet it drops: [`Connection::settle`] takes the verdict on a packet. The states of
 //! TCP are those of [`TcpTracker`].
 //!
-//! Unlike the kernel, the tracker does not compare sequence numbers, a connection times out with its
-//! flow alone, and no helper makes a connection RELATED.
+//! Unlike the kernel, the tracker does not compare sequence numbers, a connection times out with
+//! its flow alone, and no helper makes a connection RELATED.
 
 use flowloom_classifier::policy::{ConnectionState, Fragment, Packet};
 use flowloom_flow_key::Direction;
@@ -103,8 +103,8 @@ impl Connection {
         Some(if self.is_answered { ConnectionState::Established } else { ConnectionState::New })
     }
 
-    /// Says whether the packet that [`take`](Self::take) took last was accepted. A connection of which no packet was
-    /// accepted is forgotten.
+    /// Says whether the packet that [`take`](Self::take) took last was accepted. A connection of
+    /// which no packet was accepted is forgotten.
     pub fn settle(&mut self, is_accepted: bool) {
         if is_accepted {
             self.is_confirmed |= self.opener.is_some();

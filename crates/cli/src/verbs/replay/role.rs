@@ -204,7 +204,7 @@ impl Role for DetailedRole {
     }
 
     fn fields() -> Option<FieldsOf<Detailed<AllFields>>> {
-        Some(|flow, out| flow.fields().values(flow.record().way(), out))
+        Some(|flow, out| flow.fields().values(flow.record().source_direction(), out))
     }
 }
 
