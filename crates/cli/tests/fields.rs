@@ -4,6 +4,9 @@ use serde_json::Value;
 
 use crate::support::{Folder, flowloom, number, replay};
 
+/// Says whether a record is to match.
+type Test = fn(&Value) -> bool;
+
 fn lines(path: &str) -> Vec<Value> {
     let text = std::fs::read_to_string(path).unwrap();
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
@@ -64,7 +67,7 @@ fn records_are_selected_by_an_expression_and_the_others_are_counted() {
     let whole = replay(&[&trace, "--flows", &all, "--sort"]);
     assert!(whole.get("records").is_none());
     let all = lines(&all);
-    let tests: [(&str, fn(&Value) -> bool); 5] = [
+    let tests: [(&str, Test); 5] = [
         ("packets > 10", |record| number(record, "packets") > 10),
         ("protocol == tcp and total_bytes >= 5k", |record| {
             number(record, "protocol") == 6
