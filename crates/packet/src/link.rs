@@ -1,7 +1,5 @@
 //! Link types by their numbers in capture files.
 
-use crate::decode::table;
-
 /// The link type of a capture's interface: `LINKTYPE_…`, with the number in the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct LinkType(pub u16);
@@ -208,28 +206,6 @@ static OTHERS: &[(u16, &str)] = &[
     (288, "USB 2.0"),
     (289, "ATSC ALP"),
 ];
-
-impl LinkType {
-    /// Returns whether packets of this link type are decoded: whether the
-    /// [table](crate::decode::table::LINKS) has it.
-    pub fn is_supported(self) -> bool {
-        table::of_link(self).is_some()
-    }
-
-    /// The link types that are decoded, in ascending order.
-    pub fn supported() -> impl Iterator<Item = Self> {
-        let mut links: Vec<Self> = table::LINKS
-            .iter()
-            .flat_map(|entry| match entry.announced {
-                table::Announced::Links(links) => links,
-                _ => &[],
-            })
-            .map(|&number| Self(number))
-            .collect();
-        links.sort_unstable();
-        links.into_iter()
-    }
-}
 
 fn name_of_others(number: u16) -> &'static str {
     match number {

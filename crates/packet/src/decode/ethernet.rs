@@ -1,8 +1,8 @@
 //! Ethernet II and 802.3 with LLC/SNAP, and the headers that an Ethertype announces.
 
-use super::explain::Unknown;
 use super::layers::{Decoded, Layers};
 use super::table;
+use super::trace::Unknown;
 use crate::reason::DropReason;
 
 const HEADER_BYTES: usize = 14;

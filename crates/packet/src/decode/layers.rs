@@ -1,9 +1,9 @@
 //! The state that all layers share: the bytes, the zone so far, and the nesting depth.
 
-use super::DecodeOptions;
-use super::explain::{Trace, Unknown};
+use super::options::DecodeOptions;
 use super::table;
-use super::vlan::Zone;
+use super::trace::{Trace, Unknown};
+use super::zone::Zone;
 use crate::link::LinkType;
 use crate::reason::DropReason;
 use crate::view::Headers;

@@ -36,75 +36,31 @@ mod l2tp;
 mod layers;
 mod mirrored;
 mod mpls;
+mod options;
 mod ppp;
 mod recorded;
 mod rings;
 mod security;
 mod service_chain;
 pub mod table;
+mod trace;
 mod transport;
 mod tunnel;
 mod vlan;
 mod wide_area;
 mod wrapped;
+mod zone;
 
 pub use custom::{CustomEncapsulations, CustomError};
-pub use explain::{Explanation, Unknown, explain};
+pub use explain::{Explanation, explain};
+pub use options::DecodeOptions;
+pub use trace::Unknown;
 
 use crate::link::LinkType;
 use crate::reason::DropReason;
 use crate::view::Headers;
 
 use layers::Layers;
-
-/// What the decoder does with tunnels, and what it knows in addition to its tables.
-///
-/// # Examples
-///
-/// ```
-/// use flowloom_packet::DecodeOptions;
-/// let options = DecodeOptions::new().with_decap(true);
-/// assert!(options.decap && options != DecodeOptions::default());
-/// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct DecodeOptions {
-    /// Follow tunnels to the innermost IP header instead of stopping at the outermost.
-    pub decap: bool,
-    /// Read ESP as unencrypted if its trailer fits. The payload must then be plain.
-    pub esp_null: bool,
-    /// Tag types and tunnel ports in addition to those of the tables.
-    pub custom: Option<&'static CustomEncapsulations>,
-}
-
-impl DecodeOptions {
-    /// Returns the default options, which do not follow tunnels.
-    #[must_use]
-    pub const fn new() -> Self {
-        Self { decap: false, esp_null: false, custom: None }
-    }
-
-    /// Sets [`esp_null`](Self::esp_null).
-    #[must_use]
-    pub const fn with_esp_null(mut self, esp_null: bool) -> Self {
-        self.esp_null = esp_null;
-        self
-    }
-
-    /// Sets further tag types and tunnel ports.
-    #[must_use]
-    pub const fn with_custom(mut self, custom: &'static CustomEncapsulations) -> Self {
-        self.custom = Some(custom);
-        self
-    }
-
-    /// Sets [`decap`](Self::decap).
-    #[must_use]
-    pub const fn with_decap(mut self, decap: bool) -> Self {
-        self.decap = decap;
-        self
-    }
-}
 
 /// Decodes a packet. Returns its headers and flow key, or the reason why it has no key.
 ///

@@ -1,8 +1,8 @@
 //! A stack of MPLS labels. No field tells what is under it, except the first four bits.
 
-use super::explain::Unknown;
 use super::layers::{Decoded, Layers};
 use super::table::PSEUDOWIRE;
+use super::trace::Unknown;
 use crate::reason::DropReason;
 
 const LABEL_BYTES: usize = 4;

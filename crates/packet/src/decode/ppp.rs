@@ -1,8 +1,8 @@
 //! The point-to-point protocol: bare, in HDLC framing, and over Ethernet.
 
-use super::explain::Unknown;
 use super::layers::{Decoded, Layers};
 use super::table::MULTILINK;
+use super::trace::Unknown;
 use crate::reason::DropReason;
 
 const PPPOE_BYTES: usize = 6;

@@ -233,6 +233,28 @@ static UDP_LOW_BYTES: [bool; 256] = {
     low_bytes
 };
 
+impl LinkType {
+    /// Returns whether packets of this link type are decoded: whether the
+    /// [table](crate::decode::LINKS) has it.
+    pub fn is_supported(self) -> bool {
+        of_link(self).is_some()
+    }
+
+    /// The link types that are decoded, in ascending order.
+    pub fn supported() -> impl Iterator<Item = Self> {
+        let mut links: Vec<Self> = LINKS
+            .iter()
+            .flat_map(|entry| match entry.announced {
+                Announced::Links(links) => links,
+                _ => &[],
+            })
+            .map(|&number| Self(number))
+            .collect();
+        links.sort_unstable();
+        links.into_iter()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
