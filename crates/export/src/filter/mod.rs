@@ -74,7 +74,7 @@ impl std::error::Error for RecordFilterError {}
 ///
 /// let (key, _) = FlowKey::from_v4(0x0A00_0001, 0xC000_0201, 40_000, 443, 6);
 /// let record = AccountingRecord::of(&key, &Default::default(), EndedBy::EndOfInput);
-/// let filter: RecordFilter = "protocol == tcp and address in 10.0.0.0/8 and not port == 80".parse()?;
+/// let filter: RecordFilter = "protocol == tcp and address in 10.0.0.0/8".parse()?;
 /// assert!(filter.matches(&record, &[]));
 /// let error = "bytes > many".parse::<RecordFilter>().unwrap_err();
 /// assert!(error.to_string().starts_with("column 9: 'many' is not a number"));
