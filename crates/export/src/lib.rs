@@ -27,12 +27,6 @@
 //! # Ok::<(), std::io::Error>(())
 //! ```
 
-#![expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_possible_wrap,
-    reason = "fields of messages have the widths of their formats, and what does not fit is checked before"
-)]
-
 mod collector;
 mod eve;
 mod filter;

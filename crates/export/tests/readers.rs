@@ -1,7 +1,6 @@
 //! Every format is read back by a parser that is not ours.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-#![expect(clippy::cast_possible_truncation, reason = "small numbers")]
 
 use std::io::Write;
 use std::net::{TcpListener, UdpSocket};
@@ -309,7 +308,7 @@ mod parquet {
             .metadata()
             .row_groups()
             .iter()
-            .map(parquet::file::metadata::RowGroupMetaData::num_rows)
+            .map(::parquet::file::metadata::RowGroupMetaData::num_rows)
             .collect();
         assert_eq!(groups, [131_072, 131_072, 37_856]);
         assert_eq!(reader.get_row_iter(None).unwrap().count(), 300_000);

@@ -75,6 +75,7 @@ fn kind(flags: u8) -> Option<usize> {
 }
 
 /// Returns the step of a packet of the opener, or of the other end.
+#[expect(clippy::match_same_arms, reason = "row by row the table of the kernel")]
 fn step(is_reply: bool, kind: usize, state: State) -> Step {
     use State::{
         Close, CloseWait, Established, FinWait, LastAck, None, SynReceived, SynSent, SynSentBoth, TimeWait,
