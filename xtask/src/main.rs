@@ -6,6 +6,7 @@ mod ci;
 mod cuts;
 mod emulate;
 mod figures;
+mod kernel;
 mod live;
 mod loom;
 mod mutants;
@@ -31,6 +32,7 @@ const USAGE: &str = "usage: cargo xtask <verb>
   bench    measure the figures of docs/performance.md: bench replay|sharded [--help]
   peers    compare flow tables, classifier, caches, L7 filter with rivals: peers flow-table [--help]
   figures  write the tables of docs/performance from docs/performance/data
+  kernel   compare the kernel's netfilter with classify (as root): kernel [--files N] [--packets N]
   live     send packets through a veth pair to replay --iface and count them (as root)
   soak     run the engine for a billion packets, counters exact and memory flat: soak [--packets N]
   sanitize thread|address
@@ -63,6 +65,7 @@ fn run(arguments: &[String]) -> Result<ExitCode> {
         "figures" => figures::run(&root),
         "live" => live::run(&root),
         "loom" => loom::run(&root),
+        "kernel" => kernel::run(&root, rest),
         "cuts" => cuts::run(&root, rest),
         "soak" => soak::run(&root, rest),
         "mutants" => mutants::run(&root, rest),
@@ -106,6 +109,7 @@ mod tests {
             "",
             "tidy ",
             "ci ",
+            "kernel ",
             "live ",
             "loom ",
             "cuts ",

@@ -62,7 +62,8 @@ pub struct Findings {
     pub undecided: u32,
 }
 
-/// Steps for cutting one rule's box, at least, where so many are left; it gets no more than a [`SHARE`] of all above that.
+/// Steps for cutting one rule's box, at least, where so many are left; it gets no more than a
+/// [`SHARE`] of all above that.
 const STEPS_FOR_ONE: u64 = 1 << 16;
 
 /// One rule gets one part of so many: an intricate one leaves something for the others.
@@ -104,14 +105,16 @@ enum Fate {
     Undecided,
 }
 
-/// Looks for rules that never win, within so many steps; a step compares two rules or two boxes, or looks for rules with the
-/// same prefixes.
+/// Looks for rules that never win, within so many steps; a step compares two rules or two boxes, or
+/// looks for rules with the same prefixes.
 ///
-/// Three looks, the cheap ones at all rules first: duplicates are found by a hash, without steps. A rule that takes all packets of
-/// another has prefixes no longer than the other's, so single shadows are found with a look for each pair of lengths that there is,
-/// and where many rules have both prefixes in common, by blocks of ports in the same way; so is an earlier rule at one of two corners
-/// of a box, and where there is none the rule wins. From the boxes of the others, which are few, is cut away what earlier rules
-/// match, until nothing is left, or a piece that no earlier rule meets.
+/// Three looks, the cheap ones at all rules first: duplicates are found by a hash, without steps. A
+/// rule that takes all packets of another has prefixes no longer than the other's, so single
+/// shadows are found with a look for each pair of lengths that there is, and where many rules have
+/// both prefixes in common, by blocks of ports in the same way; so is an earlier rule at one of two
+/// corners of a box, and where there is none the rule wins. From the boxes of the others, which are
+/// few, is cut away what earlier rules match, until nothing is left, or a piece that no earlier
+/// rule meets.
 ///
 /// # Examples
 ///
@@ -134,8 +137,8 @@ pub fn check_watched(rules: &RuleSet, steps_max: u64, watch: impl FnMut(u32)) ->
     check_with(rules, steps_max, false, watch)
 }
 
-/// As [`check_watched`]. Where packets without ports match no rule that asks for ports, port ranges alone do not cover a rule
-/// that asks for none.
+/// As [`check_watched`]. Where packets without ports match no rule that asks for ports, port ranges
+/// alone do not cover a rule that asks for none.
 pub(crate) fn check_with(
     rules: &RuleSet,
     steps_max: u64,
@@ -272,8 +275,9 @@ fn remains<K: Key>(
         .collect();
     // What takes most goes first: it leaves fewer pieces to those behind it.
     cutters.sort_by_cached_key(|cutter| core::cmp::Reverse(common::<K>(&whole, cutter)));
-    // A box with holes is judged by its hull: then it may be reached where we say so, and is never called unreachable wrongly.
-    // Each piece with the first cutter that it has not met. The youngest goes on, so that few wait and a survivor is found soon.
+    // A box with holes is judged by its hull: then it may be reached where we say so, and is never
+    // called unreachable wrongly. Each piece with the first cutter that it has not met. The
+    // youngest goes on, so that few wait and a survivor is found soon.
     let mut pieces = Vec::from([(whole, 0)]);
     let mut kept = Vec::new();
     while let Some((piece, from)) = pieces.pop() {
@@ -305,7 +309,8 @@ fn common<K: Key>(a: &K::Spans, b: &K::Spans) -> u64 {
     widths.product::<f64>().to_bits()
 }
 
-/// Appends what is left of a box without another that it meets: slabs on both sides of each dimension.
+/// Appends what is left of a box without another that it meets: slabs on both sides of each
+/// dimension.
 fn subtract<K: Key>(mut piece: K::Spans, cutter: &K::Spans, kept: &mut Vec<K::Spans>) {
     for d in 0..K::DIMENSIONS {
         let (span, cut) = (piece.as_ref()[d], cutter.as_ref()[d]);
@@ -361,7 +366,8 @@ mod tests {
         let mut decided = Vec::new();
         let findings = check_watched(&set, 1 << 20, |count| decided.push(count));
         assert_eq!((findings.undecided, decided), (0, (1..=7).collect::<Vec<u32>>()));
-        // Two halves that do not meet, and what they cover together: more steps decide more, the last rule last.
+        // Two halves that do not meet, and what they cover together: more steps decide more, the
+        // last rule last.
         let three = RuleSet::new([0, 1, 4].map(|at| set.rules()[at]).to_vec()).unwrap();
         let undecided: Vec<u32> = (0..40).map(|steps| check(&three, steps).undecided).collect();
         assert!(undecided.is_sorted_by(|a, b| a >= b) && undecided[0] == 2, "{undecided:?}");
@@ -433,7 +439,8 @@ mod tests {
         Rule { addresses, source_ports, destination_ports, protocol, ..Rule::ANY }
     }
 
-    /// Says for each rule whether some packet is its own, by trying all packets that such rules tell apart.
+    /// Says for each rule whether some packet is its own, by trying all packets that such rules
+    /// tell apart.
     fn winners<K: Key>(rules: &RuleSet, wins: &mut [bool]) {
         for packet in 0..1_u32 << 10 {
             let field = |place: u32| u128::from(packet >> (2 * place) & 3);

@@ -58,8 +58,9 @@ impl Default for ClassifierBuilder {
 }
 
 impl ClassifierBuilder {
-    /// Returns a builder that plans by trying, for the best instruction set there is: within 1 GiB a family, and within 12 million
-    /// steps and 4,000 more for each rule, which is some ten microseconds a rule.
+    /// Returns a builder that plans by trying, for the best instruction set there is: within 1 GiB
+    /// a family, and within 12 million steps and 4,000 more for each rule, which is some ten
+    /// microseconds a rule.
     pub fn new() -> Self {
         Self { algorithm: Algorithm::Auto, limits: Limits::default(), huge: HugePages::Try, isa: None }
     }
@@ -80,9 +81,10 @@ impl ClassifierBuilder {
 
     /// Sets the most steps that all tries may take together; a step is some nanoseconds.
     ///
-    /// Where no plan was tried to its end, the classifier searches the rules one after the other if the memory allows it, which
-    /// takes no steps: rules that are meant to make building slow make lookups slow instead. [`FamilyStats::worst`] says how slow
-    /// they can be, for whoever would rather refuse them.
+    /// Where no plan was tried to its end, the classifier searches the rules one after the other if
+    /// the memory allows it, which takes no steps: rules that are meant to make building slow make
+    /// lookups slow instead. [`FamilyStats::worst`] says how slow they can be, so that a
+    /// caller can refuse them.
     #[must_use]
     pub fn steps_max(mut self, steps: u64) -> Self {
         self.limits.steps_max = Some(steps);
@@ -107,7 +109,8 @@ impl ClassifierBuilder {
     ///
     /// # Errors
     ///
-    /// [`BuildError`] where no form of the rules keeps within the limits, or the processor lacks the instruction set.
+    /// [`BuildError`] where no form of the rules keeps within the limits, or the processor lacks
+    /// the instruction set.
     ///
     /// # Examples
     ///
@@ -136,8 +139,8 @@ impl ClassifierBuilder {
         Ok(Classifier { backend, isa, rules: rules.len(), v4, v6 })
     }
 
-    /// Returns the rules that never win, ascending, as far as the steps for building find them. Where a match may leave a packet to
-    /// the rules behind it, none is looked for.
+    /// Returns the rules that never win, ascending, as far as the steps for building find them.
+    /// Where a match may leave a packet to the rules behind it, none is looked for.
     fn dead(&self, rules: &RuleSet) -> Vec<u32> {
         if rules.rules().iter().any(|rule| rule.is_conditional) {
             return Vec::new();
@@ -146,7 +149,8 @@ impl ClassifierBuilder {
         found.oddities.iter().map(|oddity| oddity.rule().0).collect()
     }
 
-    /// Returns a family's part without the dead rules, where they are many and leaving them out makes lookups cheaper.
+    /// Returns a family's part without the dead rules, where they are many and leaving them out
+    /// makes lookups cheaper.
     fn without_dead<K: Key>(&self, half: Half<K>, rules: &RuleSet, dead: &[u32]) -> Half<K> {
         let all = rules.flatten::<K>();
         let live: Vec<Flat<K>> =
@@ -251,8 +255,9 @@ impl Classifier {
         found[0]
     }
 
-    /// Looks up any number of keys of one family; 128 and more at a time are fastest. Whoever has both sorts them first: [`AnyKey`]
-    /// tells them apart. Allocates nothing and does not panic on any key.
+    /// Looks up any number of keys of one family; 128 and more at a time are fastest. A caller
+    /// with keys of both sorts them first: [`AnyKey`] tells them apart. Allocates nothing and does
+    /// not panic on any key.
     ///
     /// # Panics
     ///
@@ -267,10 +272,11 @@ impl Classifier {
         classify_counting(K::program(self), key)
     }
 
-    /// Returns the rules that match a key, in order: at least all of them through the first one that is not
-    /// [conditional](crate::Rule::is_conditional).
+    /// Returns the rules that match a key, in order: at least all of them through the first one
+    /// that is not [conditional](crate::Rule::is_conditional).
     ///
-    /// Walks the trees once, and compares leaf blocks as far as the iterator is asked. Allocates nothing.
+    /// Walks the trees once, and compares leaf blocks as far as the iterator is asked. Allocates
+    /// nothing.
     pub fn candidates<K: ClassifierKey>(&self, key: &K) -> Candidates<'_, K> {
         Candidates::new(K::program(self), *key)
     }
@@ -285,14 +291,16 @@ impl Classifier {
         self.backend
     }
 
-    /// Returns the classifier as bytes, which [`Classifier::from_image`] reads: the same on every machine.
+    /// Returns the classifier as bytes, which [`Classifier::from_image`] reads: the same on every
+    /// machine.
     pub fn to_image(&self) -> Vec<u8> {
         let (v4, v6) = (&self.v4, &self.v6);
         image::write((&v4.tuned.program, v4.rules), (&v6.tuned.program, v6.rules), self.rules)
     }
 
-    /// Reads a classifier from bytes that [`Classifier::to_image`] made, for the best instruction set there is. Any bytes may be
-    /// given: they are checked in time and memory in proportion to their length, and what is accepted is safe to look up in.
+    /// Reads a classifier from bytes that [`Classifier::to_image`] made, for the best instruction
+    /// set there is. Any bytes may be given: they are checked in time and memory in proportion to
+    /// their length, and what is accepted is safe to look up in.
     ///
     /// # Errors
     ///

@@ -29,7 +29,7 @@ pub enum BuildError {
         /// Bytes that such bases can address.
         limit_bytes: u64,
     },
-    /// The allocator has no room.
+    /// The allocator has no memory.
     OutOfMemory {
         /// Bytes that could not be had.
         bytes: u64,

@@ -11,7 +11,8 @@ use crate::rule_set::{Flat, RuleSet};
 pub struct Traffic {
     /// Headers of each thousand that have random fields instead of a rule's.
     pub random_permille: u16,
-    /// Distinct headers, drawn with a probability of 1 over their rank; `None` draws a new header for each packet.
+    /// Distinct headers, drawn with a probability of 1 over their rank; `None` draws a new header
+    /// for each packet.
     pub zipf_flows: Option<u32>,
 }
 
@@ -26,8 +27,9 @@ impl Traffic {
 
 /// Returns that many headers, the same for a seed on every machine.
 ///
-/// A header inside a rule has in each dimension its lowest value (once in eight), its highest (once in eight), or any.
-/// Another rule may match the header first. A set without rules of this family gives random headers.
+/// A header inside a rule has in each dimension its lowest value (once in eight), its highest (once
+/// in eight), or any. Another rule may match the header first. A set without rules of this family
+/// gives random headers.
 ///
 /// # Examples
 ///

@@ -1,7 +1,9 @@
-//! HiCuts as a baseline [FLOWNP §2.2, §3.2]: cuts whose number adapts, lists searched at the leaves.
+//! HiCuts as a baseline [FLOWNP §2.2, §3.2]: cuts whose number adapts, lists searched at the
+//! leaves.
 //!
-//! The word model, with which the paper's counts are compared: two words for each node on the path, six for each rule that is looked at
-//! in the leaf. Memory: a word for each child pointer, a word for each node and each rule id of a leaf, 24 bytes for each rule.
+//! The word model, with which the paper's counts are compared: two words for each node on the path,
+//! six for each rule that is looked at in the leaf. Memory: a word for each child pointer, a word
+//! for each node and each rule id of a leaf, 24 bytes for each rule.
 
 use alloc::vec::Vec;
 
@@ -190,7 +192,8 @@ impl Builder<'_> {
             below.start[dimension] |= (u64::from(value) << shift) as u32;
             let span = below.span(dimension);
             let mut child = Vec::new();
-            // Children are equal when the same rules lie in them, each in the whole child along the cut.
+            // Children are equal when the same rules lie in them, each in the whole child along the
+            // cut.
             let mut is_whole = true;
             for &rule in list {
                 let of_rule = self.rules[rule as usize].spans[dimension];
@@ -241,7 +244,8 @@ impl Builder<'_> {
                 best = Some((found, (d, width)));
             }
         }
-        // A cut that leaves some child with all rules and all others alike would go on for ever only if nothing were left to cut.
+        // A cut that leaves some child with all rules and all others alike would go on for ever
+        // only if nothing were left to cut.
         Ok(best.map(|(_, choice)| choice))
     }
 

@@ -7,11 +7,12 @@
 //! 96   v4 trees (root u64, least u64), words u64, padding to 64, rows 8 × u32 · then v6 alike
 //! ```
 //!
-//! All numbers are little-endian. Every array begins at a multiple of its element, rows at a multiple of 64 from the head, so that a mapped
-//! file can be looked at in place. Reading copies: what is looked up is checked memory of our own, which nobody else writes.
+//! All numbers are little-endian. Every array begins at a multiple of its element, rows at a
+//! multiple of 64 from the head, so that a mapped file can be looked at in place. Reading copies:
+//! what is looked up is checked memory of our own, which nothing else writes.
 //!
-//! The check sum finds accidents; against intent every word is followed and bounded before a lookup may use it. Rules that hostile
-//! bytes name can be wrong, but are never above the number of rules.
+//! The check sum finds accidents; against intent every word is followed and bounded before a lookup
+//! may use it. Rules that hostile bytes name can be wrong, but are never above the number of rules.
 
 use alloc::vec::Vec;
 use core::fmt;

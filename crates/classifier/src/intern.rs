@@ -1,4 +1,5 @@
-//! Equal things stored once. Contents are compared, so a collision of hashes costs time and nothing else.
+//! Equal things stored once. Contents are compared, so a collision of hashes costs time and nothing
+//! else.
 
 use alloc::vec;
 use alloc::vec::Vec;

@@ -65,7 +65,8 @@ pub trait Key: sealed::Sealed + Copy + Eq + Default + fmt::Debug + Send + Sync +
         }
     }
 
-    /// Returns how many bits a dimension has: 32 for a part of an address, 16 for a port, 8 for the protocol.
+    /// Returns how many bits a dimension has: 32 for a part of an address, 16 for a port, 8 for the
+    /// protocol.
     #[inline]
     fn bits(dimension: usize) -> u32 {
         let addresses = 2 * Self::ADDRESS_DIMENSIONS;
@@ -95,15 +96,16 @@ pub trait Key: sealed::Sealed + Copy + Eq + Default + fmt::Debug + Send + Sync +
     fn tuple(&self) -> FiveTuple;
 }
 
-/// Packs ports and protocol: source port in bits 31..16, destination port below, protocol in bits 39..32.
+/// Packs ports and protocol: source port in bits 31..16, destination port below, protocol in bits
+/// 39..32.
 const fn rest(ports: (u16, u16), protocol: u8) -> u64 {
     (protocol as u64) << 32 | (ports.0 as u64) << 16 | ports.1 as u64
 }
 
 /// The fields of an IPv4 packet.
 ///
-/// Protocols without ports, and fragments that do not hold the transport header, carry zero ports: a rule that asks
-/// for any port matches them, a rule that asks for port 0 or a range from 0 too.
+/// Protocols without ports, and fragments that do not hold the transport header, carry zero ports:
+/// a rule that asks for any port matches them, a rule that asks for port 0 or a range from 0 too.
 ///
 /// # Examples
 ///
@@ -232,8 +234,9 @@ pub enum AnyKey {
 }
 
 impl From<&FiveTuple> for AnyKey {
-    /// Protocols without ports, such as ICMP, which carries an identifier there, have none in the key. A tuple of two families cannot come from a
-    /// packet; its IPv4 side is taken as an IPv4-mapped address.
+    /// Protocols without ports, such as ICMP, which carries an identifier there, have none in the
+    /// key. A tuple of two families cannot come from a packet; its IPv4 side is taken as an
+    /// IPv4-mapped address.
     fn from(tuple: &FiveTuple) -> Self {
         use core::net::IpAddr;
         let ports = if crate::policy::has_ports(tuple.protocol) {

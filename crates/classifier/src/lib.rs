@@ -8,7 +8,8 @@
 //! use flowloom_classifier::load::{LoadLimits, classbench};
 //! use flowloom_classifier::{ClassifierBuilder, FiveTuple, RuleSet};
 //!
-//! let text = "@10.0.0.0/8 0.0.0.0/0 0 : 65535 443 : 443 0x06/0xff\n@0.0.0.0/0 0.0.0.0/0 0 : 65535 0 : 65535 0x00/0x00\n";
+//! let text = "@10.0.0.0/8 0.0.0.0/0 0 : 65535 443 : 443 0x06/0xff\n\
+//!             @0.0.0.0/0 0.0.0.0/0 0 : 65535 0 : 65535 0x00/0x00\n";
 //! let rules = RuleSet::new(classbench::parse(text, LoadLimits::default())?)?;
 //! let classifier = ClassifierBuilder::new().build(&rules)?;
 //! let found = classifier.classify(&FiveTuple::v4([10, 1, 2, 3], [192, 0, 2, 1], 40_000, 443, 6));
@@ -18,8 +19,8 @@
 //!
 //! # Features
 //!
-//! * `std` (default): run-time detection of instruction sets, huge pages, live sets, the TOML loader. Without it the crate
-//!   is `no_std` with `alloc`.
+//! * `std` (default): run-time detection of instruction sets, huge pages, live sets, the TOML
+//!   loader. Without it the crate is `no_std` with `alloc`.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![cfg_attr(not(any(feature = "std", test)), no_std)]
 #![expect(

@@ -98,7 +98,8 @@ impl<const BITS: u32> Prefix<BITS> {
     /// Every address.
     pub const ANY: Self = Self { value: 0, length: 0 };
 
-    /// Returns the prefix of that length; `address` is a number, of which the low `BITS` count, and its host bits are cleared.
+    /// Returns the prefix of that length; `address` is a number, of which the low `BITS` count, and
+    /// its host bits are cleared.
     ///
     /// # Errors
     ///
@@ -294,7 +295,8 @@ impl ProtocolMatch {
         self.mask & other.mask == self.mask && (other.value ^ self.value) & self.mask == 0
     }
 
-    /// Returns the least interval that holds all matching protocols. It is exact where the mask is a prefix.
+    /// Returns the least interval that holds all matching protocols. It is exact where the mask is
+    /// a prefix.
     pub const fn span(self) -> Span {
         Span { low: self.value as u32, high: (self.value | !self.mask) as u32 }
     }
@@ -357,11 +359,12 @@ impl fmt::Display for Action {
     }
 }
 
-/// The last column of a ClassBench rule as its file gives it. It is kept and reported, and takes no part in matching but
-/// where that is asked for: [`crate::RuleSet::first_match_with_flags`].
+/// The last column of a ClassBench rule as its file gives it. It is kept and reported, and takes no
+/// part in matching but where that is asked for: [`crate::RuleSet::first_match_with_flags`].
 ///
-/// Published sets use its upper byte: for the flags of TCP (`0x1000/0x1000` is ACK, `0x0200/0x1200` SYN without ACK), and in
-/// rules on ICMP for the type (`0x0800/0xff00` is an echo request), the code below it.
+/// Published sets use its upper byte: for the flags of TCP (`0x1000/0x1000` is ACK, `0x0200/0x1200`
+/// SYN without ACK), and in rules on ICMP for the type (`0x0800/0xff00` is an echo request), the
+/// code below it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct FlagsColumn {
     /// Bits to agree with.
@@ -371,8 +374,8 @@ pub struct FlagsColumn {
 }
 
 impl FlagsColumn {
-    /// Returns whether a packet matches: `word` is its TCP flags in the upper byte, or its ICMP type and code; a packet that has
-    /// neither matches where no bit counts.
+    /// Returns whether a packet matches: `word` is its TCP flags in the upper byte, or its ICMP
+    /// type and code; a packet that has neither matches where no bit counts.
     pub const fn contains(self, word: Option<u16>) -> bool {
         match word {
             Some(word) => (word ^ self.value) & self.mask == 0,
@@ -414,8 +417,9 @@ pub struct Rule {
     pub flags: Option<FlagsColumn>,
     /// What to do with its packets, where the rule's file says so; it takes no part in matching.
     pub action: Option<Action>,
-    /// A match is only a candidate, because the rule asks for more than its five fields: a classifier keeps the rules behind it
-    /// even where it covers them, and [`crate::Classifier::candidates`] goes on to them.
+    /// A match is only a candidate, because the rule asks for more than its five fields: a
+    /// classifier keeps the rules behind it even where it covers them, and
+    /// [`crate::Classifier::candidates`] goes on to them.
     pub is_conditional: bool,
 }
 
@@ -443,8 +447,8 @@ impl Rule {
         Self { addresses: Addresses::V6 { source, destination }, ..Self::ANY }
     }
 
-    /// Returns the bounds of both addresses in a key's family, and the lengths of the prefixes; `None` where the rule
-    /// is of the other family.
+    /// Returns the bounds of both addresses in a key's family, and the lengths of the prefixes;
+    /// `None` where the rule is of the other family.
     pub(crate) fn address_bounds<K: Key>(&self) -> Option<[(u128, u128, u32); 2]> {
         match (self.addresses, K::IS_V6) {
             (Addresses::Any, _) => Some([(0, u128::MAX >> (128 - K::ADDRESS_BITS), 0); 2]),
@@ -458,8 +462,8 @@ impl Rule {
         }
     }
 
-    /// Returns the rule's box in the dimensions of a key, `None` where the rule is of the other family. Of a protocol mask that
-    /// is no prefix the box is too large.
+    /// Returns the rule's box in the dimensions of a key, `None` where the rule is of the other
+    /// family. Of a protocol mask that is no prefix the box is too large.
     pub fn spans<K: Key>(&self) -> Option<K::Spans> {
         let bounds = self.address_bounds::<K>()?;
         let mut spans = K::Spans::default();

@@ -6,7 +6,8 @@ use core::fmt;
 use crate::key::{Key, Match, Span};
 use crate::rule::{ProtocolMatch, Rule, RuleId};
 
-/// The most rules that a set holds: ids stay below 2²⁴, so that they fit beside other things in a word.
+/// The most rules that a set holds: ids stay below 2²⁴, so that they fit beside other things in a
+/// word.
 pub const RULES_MAX: usize = (1 << 24) - 1;
 
 /// A set that would have too many rules.
@@ -96,7 +97,8 @@ impl RuleSet {
         self
     }
 
-    /// Returns the set without flags columns; of a set whose rules ask for nothing else, `asks` picks the conditional ones.
+    /// Returns the set without flags columns; of a set whose rules ask for nothing else, `asks`
+    /// picks the conditional ones.
     pub(crate) fn without_flags(mut self, asks: impl Fn(&Rule) -> bool) -> Self {
         for rule in self.rules.iter_mut().filter(|rule| rule.flags.is_some()) {
             rule.flags = None;
@@ -130,13 +132,16 @@ impl RuleSet {
         self.rules.is_empty()
     }
 
-    /// Returns the first rule that matches, by asking one after the other. Every classifier is held to this.
+    /// Returns the first rule that matches, by asking one after the other. Every classifier is held
+    /// to this.
     pub fn first_match<K: Key>(&self, key: &K) -> Match {
         self.all_matches(key).next().map_or(Match::NONE, Match::from)
     }
 
-    /// Returns the first rule that matches a key and whose [`FlagsColumn`](crate::rule::FlagsColumn) agrees with the packet's
-    /// `flags`. `found` is what a lookup of the key said: rules before it are not asked again, those behind it one after the other.
+    /// Returns the first rule that matches a key and whose
+    /// [`FlagsColumn`](crate::rule::FlagsColumn) agrees with the packet's `flags`. `found` is what
+    /// a lookup of the key said: rules before it are not asked again, those behind it one after the
+    /// other.
     pub fn first_match_with_flags<K: Key>(&self, found: Match, key: &K, flags: Option<u16>) -> Match {
         let Some(first) = found.rule() else { return Match::NONE };
         (first.0..)

@@ -1,8 +1,10 @@
 //! Rule sets that look like real ones, of any size.
 //!
-//! A [`Profile`] holds what was counted in sets of its kind: which lengths of prefixes come together, how often ports are any, one,
-//! a class or a range, which ports and protocols are named, how many distinct addresses there are, and how they crowd in a few
-//! networks. Rules are drawn from that, none twice, and ordered so that the more special ones go first, as operators write them.
+//! A [`Profile`] holds what was counted in sets of its kind: which lengths of prefixes come
+//! together, how often ports are any, one, a class or a range, which ports and protocols are named,
+//! how many distinct addresses there are, and how they crowd in a few networks. Rules are drawn
+//! from that, none twice, and ordered so that the more special ones go first, as operators write
+//! them.
 
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
@@ -311,8 +313,8 @@ fn draw<T: Copy>(table: Weighted<T>, random: &mut Random) -> T {
     table[0].0
 }
 
-/// Returns a set of a profile, the same for a seed on every machine. With `v6` each address bit becomes three below
-/// `2001:db8::/32`, and lengths grow alike.
+/// Returns a set of a profile, the same for a seed on every machine. With `v6` each address bit
+/// becomes three below `2001:db8::/32`, and lengths grow alike.
 ///
 /// A size that the profile's variety does not reach gives as many rules as it does.
 ///

@@ -196,7 +196,8 @@ fn every_length_of_a_batch_is_answered_in_several_trees() {
     }
 }
 
-/// Leaves say their least rule in thirteen bits: ids that need more are said without their low bits.
+/// Leaves say their least rule in thirteen bits: ids that need more are said without their low
+/// bits.
 #[test]
 fn rules_with_ids_beyond_thirteen_bits_are_not_passed_by() {
     for profile in [Profile::Acl, Profile::Firewall, Profile::PacketFilter] {

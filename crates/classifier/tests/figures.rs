@@ -1,6 +1,8 @@
-//! What is drawn from a seed, and built to the letter of a paper, is the same on every machine: figures of the first that did it.
+//! What is drawn from a seed, and built to the letter of a paper, is the same on every machine:
+//! figures of the first that did it.
 //!
-//! They change when a profile, a generator or one of the papers' algorithms does, and a change that was not meant shows here.
+//! They change when a profile, a generator or one of the papers' algorithms does, and a change that
+//! was not meant shows here.
 #![expect(clippy::unwrap_used, reason = "sets are small")]
 
 use flowloom_classifier::aggrecuts::{AggreCuts, Limits, PointerForms, Sharing, Stride};
@@ -88,7 +90,8 @@ fn aggrecuts_builds_the_same_trees() {
                 ],
             ));
             assert_eq!(tree.bytes(), 4 * tree.words().len() + 4, "a word more is the root's");
-            // 2ʷ pointers of four bytes for each node; what is not stored again is what the other forms save.
+            // 2ʷ pointers of four bytes for each node; what is not stored again is what the other
+            // forms save.
             assert_eq!(forms.plain_bytes, shape.nodes * (4 << stride.bits()));
             assert!(forms.abs_bytes < forms.plain_bytes && forms.habs_bytes < forms.plain_bytes);
         }

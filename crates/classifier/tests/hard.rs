@@ -21,7 +21,8 @@ fn rule(addresses: Rule, from: (u16, u16), to: (u16, u16)) -> Rule {
     }
 }
 
-/// A staircase: each rule reaches further in one field and less far in the other, so that none is dead.
+/// A staircase: each rule reaches further in one field and less far in the other, so that none is
+/// dead.
 fn staircase(count: u16) -> RuleSet {
     let step = u16::MAX / count;
     let rules = (0..count).map(|i| rule(Rule::ANY, (0, i * step), (0, u16::MAX - i * step)));

@@ -1,4 +1,5 @@
-//! A classifier written and read, and what hostile bytes do: an error, or a classifier that is safe to ask.
+//! A classifier written and read, and what hostile bytes do: an error, or a classifier that is safe
+//! to ask.
 #![expect(clippy::unwrap_used, reason = "a failure to build or read fails the test")]
 
 use std::sync::OnceLock;

@@ -98,7 +98,8 @@ fn lookups_go_on_while_rules_change() {
     let live = Live::new(&set, ClassifierBuilder::new()).unwrap();
     let keys: Vec<KeyV4> = headers(&set, Traffic::HITS, 300, 1);
     let (stop, batches) = (AtomicBool::new(false), AtomicU64::new(0));
-    // All packets match one of two rules that are never away at the same time: a lookup that found none saw half a change.
+    // All packets match one of two rules that are never away at the same time: a lookup that found
+    // none saw half a change.
     let mut guard = live.insert(Rule { priority: 9, value: 77, ..Rule::ANY }).unwrap();
     std::thread::scope(|scope| {
         let reading = scope.spawn(|| {

@@ -88,12 +88,14 @@ proptest! {
 
 #[test]
 fn a_small_tree_is_written_word_for_word() {
-    // One rule on the first byte of the source, 10.0.0.0/8, and nothing else: one node, two sub-arrays and the rest.
+    // One rule on the first byte of the source, 10.0.0.0/8, and nothing else: one node, two
+    // sub-arrays and the rest.
     let rules =
         RuleSet::new(vec![Rule::v4(PrefixV4::new(0x0a00_0000, 8).unwrap(), PrefixV4::ANY)]).unwrap();
     let tree = AggreCuts::build(&rules, Stride::Eight, Sharing::Siblings, Limits::default()).unwrap();
     let none = 0xdfff_ffff;
-    // d2c 00, b2c 00; sub-array 0 (values 0 to 31) holds value 10, sub-array 1 differs from it, all others equal it.
+    // d2c 00, b2c 00; sub-array 0 (values 0 to 31) holds value 10, sub-array 1 differs from it, all
+    // others equal it.
     assert_eq!(tree.root().0, 0b00_00_0000_0011_0000_0000_0000_0000_0000);
     let mut words = vec![none; 64];
     words[10] = 0xd000_0000;

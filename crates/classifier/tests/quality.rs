@@ -1,4 +1,5 @@
-//! Trees of drawn sets stay small, are read in few steps and built in few: what a cut chosen badly, or one too many, makes worse.
+//! Trees of drawn sets stay small, are read in few steps and built in few: what a cut chosen badly,
+//! or one too many, makes worse.
 
 use flowloom_classifier::flowcuts::plan::{Plan, Split};
 use flowloom_classifier::headers::{Traffic, headers};
@@ -16,8 +17,8 @@ const ALGORITHMS: [Algorithm; 4] = [
     plan(Split::Lengths { source: 15, destination: 15 }, 8, 32.0),
 ];
 
-/// What each algorithm took when this was written: for a header four cycles a node and ten a block, in hundredths; bytes; steps of
-/// the build.
+/// What each algorithm took when this was written: for a header four cycles a node and ten a block,
+/// in hundredths; bytes; steps of the build.
 const TAKEN: [(Profile, [[u64; 3]; 4]); 3] = [
     (
         Profile::Acl,

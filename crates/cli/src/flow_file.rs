@@ -3,12 +3,12 @@
 use std::io::{self, BufWriter, Write};
 use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
 use std::sync::Arc;
 
 use clap::ValueEnum;
 use flate2::write::GzEncoder;
-use flowloom::apps::accounting::{Accounted, AccountingRecord, RecordColumn};
+use flowloom::apps::accounting::RecordColumn;
+use flowloom::apps::accounting::fields::FieldColumn;
 use flowloom::engine::{FlowRecord, FlowState, FlowValue, RecordSink, SinkError};
 use flowloom::flow_key::FlowKey;
 use flowloom_export::{
@@ -19,6 +19,7 @@ use flowloom_export::{
 use flowloom_export::{ParquetFile, ParquetWriter};
 
 use crate::output::OutputFile;
+use crate::record_view::{Columns, FieldGroups, FilterCounts, RecordView};
 
 /// The columns that records of applications without accounting begin with.
 const KEY_COLUMNS: [&str; 7] =
@@ -101,8 +102,8 @@ impl Destination {
         let ending =
             |path: &Path| path.extension().map(|ending| ending.to_string_lossy().to_ascii_lowercase());
         let (compression, inner) = match ending(path).as_deref() {
-            Some("gz") => (Compression::Gzip, path.file_stem().map(Path::new).unwrap_or(path)),
-            Some("zst") => (Compression::Zstd, path.file_stem().map(Path::new).unwrap_or(path)),
+            Some("gz") => (Compression::Gzip, path.file_stem().map_or(path, Path::new)),
+            Some("zst") => (Compression::Zstd, path.file_stem().map_or(path, Path::new)),
             _ => (Compression::None, path),
         };
         let of_ending = match ending(inner).as_deref() {
@@ -244,15 +245,13 @@ impl ParquetFile for OutputFile {
     }
 }
 
-/// Returns how the accounting record is found in a flow's state, of an application that keeps one.
-pub(crate) type AccountOf<F> = fn(&F) -> Option<&Accounted>;
-
 /// Writes the records of an application.
 pub(crate) struct FlowWriter<F> {
     out: Out,
     /// Of an application that keeps account.
-    account: Option<AccountOf<F>>,
+    view: Option<RecordView<F>>,
     columns: Vec<&'static RecordColumn>,
+    fields: Vec<FieldColumn>,
     values: Vec<FlowValue>,
     counters: Option<Arc<UdpCounters>>,
 }
@@ -266,11 +265,23 @@ enum Out {
 }
 
 impl<F: FlowState> FlowWriter<F> {
-    /// Returns a writer of records to what was opened. `account` is that of an application that keeps account; only its
-    /// records have other formats than CSV and JSON lines, and `columns`.
-    pub(crate) fn new(opened: Opened, account: Option<AccountOf<F>>, Columns(columns): Columns) -> Self {
+    /// Returns a writer of records to what was opened. `view` is that of an application that keeps
+    /// account; only its records have other formats than CSV and JSON lines, `columns` and fields,
+    /// which are those that the view shows.
+    pub(crate) fn new(
+        opened: Opened,
+        view: Option<RecordView<F>>,
+        Columns(columns): Columns,
+        groups: &FieldGroups,
+    ) -> Self {
         let counters = opened.counters.clone();
-        Self { out: Out::Waiting(Some(opened)), account, columns, values: Vec::new(), counters }
+        let out = Out::Waiting(Some(opened));
+        Self { out, view, columns, fields: groups.columns(), values: Vec::new(), counters }
+    }
+
+    /// Returns how many records `--where` took and passed over, if it was given.
+    pub(crate) fn filter_counts(&self) -> Option<FilterCounts> {
+        self.view.as_ref().and_then(RecordView::counts)
     }
 
     /// Returns how many datagrams to a collector the system has refused.
@@ -284,7 +295,7 @@ impl<F: FlowState> FlowWriter<F> {
         let out: Box<dyn Write + Send> = match out {
             #[cfg(feature = "parquet")]
             Raw::File(file, _) if format == Format::Parquet => {
-                let writer = ParquetWriter::new(file, self.columns.clone())?;
+                let writer = ParquetWriter::with_fields(file, self.columns.clone(), self.fields.clone())?;
                 self.out = Out::Records(Box::new(writer));
                 return Ok(());
             }
@@ -298,15 +309,16 @@ impl<F: FlowState> FlowWriter<F> {
             }
             Raw::Other(out) => out,
         };
-        self.out = match (format, self.account) {
+        let (columns, fields) = (self.columns.clone(), self.fields.clone());
+        self.out = match (format, &self.view) {
             (Format::Csv, None) => {
                 let mut out = csv::Writer::from_writer(out);
                 out.write_record(KEY_COLUMNS.iter().chain(F::COLUMNS))?;
                 Out::Csv(Box::new(out))
             }
             (_, None) => Out::JsonLines(out),
-            (Format::Csv, _) => Out::Records(Box::new(CsvWriter::new(out, self.columns.clone()))),
-            (Format::Jsonl, _) => Out::Records(Box::new(JsonWriter::new(out, self.columns.clone()))),
+            (Format::Csv, _) => Out::Records(Box::new(CsvWriter::new(out, columns).with_fields(fields))),
+            (Format::Jsonl, _) => Out::Records(Box::new(JsonWriter::new(out, columns).with_fields(fields))),
             (Format::Ipfix, _) => Out::Records(Box::new(IpfixWriter::new(out, 0))),
             (Format::Netflow9, _) => Out::Records(Box::new(Netflow9Writer::new(out))),
             (Format::Zeek, _) => Out::Records(Box::new(ZeekWriter::new(out))),
@@ -345,20 +357,15 @@ impl<F: FlowState> FlowWriter<F> {
     }
 
     fn write_one(&mut self, record: &FlowRecord<F>) -> io::Result<()> {
-        let account = self.account.and_then(|account| account(&record.state));
-        match (&mut self.out, account) {
-            (Out::Records(out), Some(flow)) => {
-                out.write(&AccountingRecord::of(&record.key, flow, record.ended))
-            }
-            (out, _) => {
-                self.values.clear();
-                record.state.values(&mut self.values);
-                match out {
-                    Out::Csv(out) => csv(out, &record.key, &self.values),
-                    Out::JsonLines(out) => json(out, &record.key, (F::COLUMNS, &self.values)),
-                    Out::Records(_) | Out::Waiting(_) => Ok(()),
-                }
-            }
+        if let (Some(view), Out::Records(out)) = (&mut self.view, &mut self.out) {
+            return view.of(record).map_or(Ok(()), |(row, fields)| out.write_with(&row, fields));
+        }
+        self.values.clear();
+        record.state.values(&mut self.values);
+        match &mut self.out {
+            Out::Csv(out) => csv(out, &record.key, &self.values),
+            Out::JsonLines(out) => json(out, &record.key, (F::COLUMNS, &self.values)),
+            Out::Records(_) | Out::Waiting(_) => Ok(()),
         }
     }
 }
@@ -412,34 +419,6 @@ fn json(out: &mut impl Write, key: &FlowKey, (columns, values): (&[&str], &[Flow
     out.write_all(b"\n")
 }
 
-/// Columns of accounting records.
-#[derive(Clone, Debug)]
-pub(crate) struct Columns(pub(crate) Vec<&'static RecordColumn>);
-
-impl Default for Columns {
-    fn default() -> Self {
-        Self(RecordColumn::defaults().collect())
-    }
-}
-
-impl FromStr for Columns {
-    type Err = String;
-
-    /// Reads a list of names, or `all`.
-    fn from_str(text: &str) -> Result<Self, String> {
-        if text == "all" {
-            return Ok(Self(RecordColumn::ALL.iter().collect()));
-        }
-        let named = |name: &str| {
-            RecordColumn::named(name.trim()).ok_or_else(|| {
-                let names: Vec<&str> = RecordColumn::ALL.iter().map(|column| column.name).collect();
-                format!("unknown column '{}'\n  there are {}, and `all`", name.trim(), names.join(", "))
-            })
-        };
-        text.split(',').map(named).collect::<Result<_, _>>().map(Self)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -473,13 +452,5 @@ mod tests {
         let named = Destination::of(Path::new("flows.txt"), Some(Format::Eve)).unwrap();
         assert_eq!(named.format, Format::Eve);
         assert!(Destination::of(Path::new("ipfix://a:1"), Some(Format::Csv)).is_err());
-    }
-
-    #[test]
-    fn columns_are_named() {
-        let columns = |text: &str| text.parse::<Columns>().map(|columns| columns.0.len());
-        assert_eq!(columns("source, end_reason"), Ok(2));
-        assert!(columns("all").unwrap() >= Columns::default().0.len());
-        assert!(columns("source,low").unwrap_err().contains("unknown column 'low'"));
     }
 }

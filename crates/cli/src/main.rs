@@ -23,6 +23,7 @@ mod pace;
 mod part_file;
 mod profile;
 mod progress;
+mod record_view;
 mod render;
 mod rule_file;
 mod signals;
@@ -56,6 +57,8 @@ fn run() -> Result<Status, Failure> {
     let Some(arguments) = Arguments::read()? else { return Ok(Status::Ok) };
     match &arguments.verb {
         Verb::Replay(verb) => verbs::replay::run(verb, &arguments.common),
+        Verb::Top(verb) => verbs::top::run(verb, &arguments.common),
+        Verb::Extract(verb) => verbs::extract::run(verb, &arguments.common),
         Verb::Inspect(verb) => verbs::inspect::run(verb, &arguments.common),
         Verb::Classify(verb) => verbs::classify::run(verb, &arguments.common),
         Verb::Rules(verb) => verbs::rules::run(verb, &arguments.common),

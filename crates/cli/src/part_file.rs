@@ -65,7 +65,10 @@ pub(crate) struct Settings {
     pub(crate) app: String,
     pub(crate) idle_timeout_ns: Option<u64>,
     pub(crate) active_timeout_ns: Option<u64>,
-    pub(crate) decap: bool,
+    /// Options of the decoder, as they are typed.
+    pub(crate) decoding: Vec<String>,
+    /// Which packets were taken, as it is typed.
+    pub(crate) selection: Vec<String>,
 }
 
 /// What a part file says beside its records.
@@ -323,8 +326,13 @@ mod tests {
     fn part() -> Vec<u8> {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("part");
-        let settings =
-            Settings { app: "null".into(), idle_timeout_ns: None, active_timeout_ns: None, decap: false };
+        let settings = Settings {
+            app: "null".into(),
+            idle_timeout_ns: None,
+            active_timeout_ns: None,
+            decoding: Vec::new(),
+            selection: Vec::new(),
+        };
         let counters = (InputCounters::default(), WorkerCounters::default());
         let header = Header::new(settings, None, vec!["a.pcap".into()], &counters.0, &counters.1);
         let mut records = Records::default();

@@ -218,11 +218,11 @@ fn an_input_is_never_written_over() {
     let (all, new) = (folder.path("captures"), folder.path("new"));
     for arguments in [
         &[&capture, "--write", &capture][..],
-        &[&capture, "--flows", &capture],
+        &[&capture, "--flows-format", "csv", "--flows", &capture],
         &[&capture, "--write", &link],
         &[&capture, "--write", &hard],
         &[&all, "--write", &capture],
-        &[&capture, "--rules", &rules, "--flows", &rules],
+        &[&capture, "--rules", &rules, "--flows-format", "csv", "--flows", &rules],
     ] {
         let line = [&["replay"], arguments].concat();
         flowloom(line).ends(2).says(&["would overwrite an input", "name another file", "[exit 2]"]);
@@ -509,8 +509,11 @@ fn what_cannot_be_opened_for_writing_is_told_before_the_run() {
         let outcome =
             json_of(&path, &["--speed", "10", option, &nowhere]).ends(5).says(&[&said, "[exit 5]"]);
         assert_eq!(outcome.text(), "");
-        flowloom(["replay", &path, option, "-"]).ends(2).says(&["needs a file"]);
     }
+    flowloom(["replay", &path, "--write", "-"]).ends(2).says(&["needs a file"]);
+    let records = flowloom(["replay", &path, "--limit", "10", "--flows", "-"]).ends(0);
+    assert!(records.text().starts_with("source,destination,"), "{}", records.text());
+    records.says(&["Packets     10"]);
 }
 
 #[test]
@@ -536,7 +539,9 @@ fn a_run_that_is_refused_leaves_files_as_they_were() {
     assert_eq!(std::fs::read_to_string(&old).unwrap().lines().count(), 6);
     assert!(std::fs::read(&new).unwrap().starts_with(&[0x0A, 0x0D, 0x0D, 0x0A]));
     let twice = format!("{}/./new.pcapng", folder.path(""));
-    flowloom(["replay", &path, "--flows", &twice, "--write", &new]).ends(2).says(&["are one file"]);
+    flowloom(["replay", &path, "--flows-format", "csv", "--flows", &twice, "--write", &new])
+        .ends(2)
+        .says(&["are one file"]);
 }
 
 #[test]
@@ -657,6 +662,6 @@ fn an_interface_needs_libpcap_and_can_be_read_once() {
     }
     flowloom(["replay", "--iface", "lo", "--verify"]).ends(2).says(&["--verify reads the input twice"]);
     flowloom(["replay", "--iface", "lo", "t.pcap"]).ends(2).says(&["cannot be used with"]);
-    flowloom(["replay", "t.pcap", "--filter", "tcp"]).ends(2).says(&["--iface"]);
+    flowloom(["replay", "t.pcap", "--promiscuous"]).ends(2).says(&["--iface"]);
     flowloom(["replay"]).ends(2);
 }

@@ -159,7 +159,7 @@ fn mistakes_of_usage_are_found_before_anything_runs() {
             &["made: the classifier needs", "raise the limit"],
         ),
         (&["--active-timeout", "5"], 2, &["--active-timeout is for --app accounting"]),
-        (&["--flows", "x.ipfix"], 2, &["--flows to IPFIX is for --app accounting"]),
+        (&["--app", "null", "--flows", "x.ipfix"], 2, &["--flows x.ipfix is for --app accounting"]),
         (&["--listen", "0.0.0.0:0"], 2, &["--listen-publicly"]),
         (&["--listen-publicly"], 2, &["--listen"]),
         (&["--rules", &rules, "--workers", "2", "--scheduler", "rr"], 2, &["keeps no order"]),

@@ -95,6 +95,17 @@ fn parts_that_are_kept_merge_to_the_result_of_the_whole() {
         assert!(number(&merged, "flows_joined") > 0);
         let lines = std::fs::read_to_string(&flows).unwrap().lines().count() as u64;
         assert_eq!(lines, 1 + number(&whole, "flows"));
+        let filtered = ["merge", &b, &a, "--format", "json", "--flows", &flows, "--where", "packets > 3"];
+        if how[1] == "accounting" {
+            let records = &flowloom(filtered).ends(0).json()["records"];
+            let lines = std::fs::read_to_string(&flows).unwrap().lines().count() as u64;
+            assert_eq!(lines, 1 + number(records, "matched"));
+            let sum = number(records, "matched") + number(records, "passed_over");
+            assert_eq!(sum, number(&whole, "flows"));
+            assert!(number(records, "passed_over") > 0);
+        } else {
+            flowloom(filtered).ends(2).says(&["--where is for parts of --app accounting"]);
+        }
         flowloom(["merge", &a]).ends(3).says(&["1 of 2 parts are missing: 2", "--incomplete"]);
         flowloom(["merge", &a, "--incomplete"]).ends(0);
         flowloom(["merge", &a, &a, &b]).ends(3).says(&["parts overlap", "both part 1/2"]);

@@ -151,6 +151,8 @@ fn schemas_are_closed_described_and_of_known_words() {
         "bench-1.json",
         "compare-1.json",
         "doctor-1.json",
+        "top-1.json",
+        "extract-1.json",
     ] {
         let schema = Schema::read(name);
         assert_eq!(schema.0["$schema"], "https://json-schema.org/draft/2020-12/schema");
@@ -212,6 +214,7 @@ fn replay_documents_conform() {
         b"default_action = 'none'\n[[rule]]\nprotocol = 'tcp'\n[[rule]]\nprotocol = 'udp'\n",
     );
     let written = folder.path("written.pcapng");
+    let flows = folder.path("flows.csv");
     let schema = Schema::read("replay-1.json");
     for arguments in [
         &[trace.as_str()][..],
@@ -223,6 +226,7 @@ fn replay_documents_conform() {
         &[&trace, "--tcb-cache", "8k", "--tcb-policy", "flowlru", "--workers", "2", "--no-pin"],
         &[&trace, "--rules", &rules, "--top-rules", "1", "--strict-tcp", "--listen", "127.0.0.1:0"],
         &[&trace, "--app", "accounting", "--timeout", "1", "--active-timeout", "2"],
+        &[&trace, "--flows", &flows, "--fields", "all", "--where", "bytes > 1k"],
         &[&trace, "--app", "l7", "--workers", "2", "--no-pin"],
         &[&trace, &mixed],
         &[&cut],

@@ -13,7 +13,8 @@ const TCP_PATIENCE: Duration = Duration::from_secs(5);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct UdpOptions {
-    /// Bytes a second at most: a collector has a buffer of a few hundred KiB, and says nothing when it overflows.
+    /// Bytes a second at most: a collector has a buffer of a few hundred KiB, and says nothing when
+    /// it overflows.
     pub bytes_per_second: u64,
 }
 
@@ -44,8 +45,8 @@ impl UdpCounters {
 
 /// Sends each [`write`](Write::write) as a datagram.
 ///
-/// Datagrams that the system refuses, for example since nobody listens, are counted and do not end the run: UDP promises
-/// nothing, and collectors are restarted.
+/// Datagrams that the system refuses, for example because no collector listens, are counted and do
+/// not end the run: UDP promises nothing, and collectors are restarted.
 #[derive(Debug)]
 pub struct UdpCollector {
     socket: UdpSocket,
@@ -97,7 +98,8 @@ impl Write for UdpCollector {
     }
 }
 
-/// Sends messages over a TCP connection. A collector that takes nothing for five seconds is an error.
+/// Sends messages over a TCP connection. A collector that takes nothing for five seconds is an
+/// error.
 #[derive(Debug)]
 pub struct TcpCollector {
     stream: TcpStream,

@@ -8,7 +8,8 @@ use serde_json::{Value, json};
 
 use crate::RecordWriter;
 
-/// Writes records as events of type `flow`, one JSON object a line, with the names of Suricata's EVE log.
+/// Writes records as events of type `flow`, one JSON object a line, with the names of Suricata's
+/// EVE log.
 ///
 /// Bytes are those of IP packets. `flow_id` is drawn from the flow's key and the record's start.
 #[derive(Debug)]

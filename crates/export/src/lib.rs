@@ -8,8 +8,10 @@
 //! | Parquet | [`ParquetWriter`] (feature `parquet`) | a file |
 //! | `conn.log` of Zeek, flow events of Suricata's EVE | [`ZeekWriter`], [`EveWriter`] | anything that is `Write` |
 //!
-//! Each is a [`RecordWriter`]: records are written as flows end, and [`flush`](RecordWriter::flush) makes what was written
-//! so far readable.
+//! Each is a [`RecordWriter`]: records are written as flows end, and [`flush`](RecordWriter::flush)
+//! makes what was written so far readable.
+//!
+//! [`RecordFilter`] selects records by an expression over their columns.
 //!
 //! # Examples
 //!
@@ -25,8 +27,15 @@
 //! # Ok::<(), std::io::Error>(())
 //! ```
 
+#![expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_possible_wrap,
+    reason = "fields of messages have the widths of their formats, and what does not fit is checked before"
+)]
+
 mod collector;
 mod eve;
+mod filter;
 mod json;
 mod netflow9;
 #[cfg(feature = "parquet")]
@@ -37,9 +46,11 @@ mod zeek;
 use std::io::{self, Write};
 
 use flowloom_apps::accounting::AccountingRecord;
+use flowloom_apps::accounting::fields::FieldValue;
 
 pub use collector::{TcpCollector, UdpCollector, UdpCounters, UdpOptions};
 pub use eve::EveWriter;
+pub use filter::{RecordFilter, RecordFilterError};
 pub use flowloom_apps::accounting::ipfix::IpfixWriter;
 pub use json::JsonWriter;
 pub use netflow9::Netflow9Writer;
@@ -56,6 +67,17 @@ pub trait RecordWriter: Send {
     ///
     /// What the file or the collector says.
     fn write(&mut self, record: &AccountingRecord) -> io::Result<()>;
+
+    /// Writes a record with further fields, one value for each column that the writer was made
+    /// with. Formats with a fixed set of columns leave the fields out.
+    ///
+    /// # Errors
+    ///
+    /// What the file or the collector says.
+    fn write_with(&mut self, record: &AccountingRecord, fields: &[FieldValue]) -> io::Result<()> {
+        let _ = fields;
+        self.write(record)
+    }
 
     /// Makes all records so far readable.
     ///

@@ -6,6 +6,11 @@
 //!  set 256 / 257   records
 //! ```
 
+#![expect(
+    clippy::cast_possible_truncation,
+    reason = "fields of the packet have 16 and 32 bits: lengths stay below a packet's, times wrap as RFC 3954 has them"
+)]
+
 use std::io::{self, Write};
 use std::net::IpAddr;
 

@@ -5,14 +5,22 @@
 //!                                         └──── written again with each flush ───┘
 //! ```
 //!
-//! A reader needs the footer, and the footer comes last. So each flush writes the rows that wait as a small row group
-//! and a footer behind it, and the next one writes over both: the file can be read at any time, also after the process
-//! was killed, and has few row groups whatever the number of flushes.
+//! A reader needs the footer, and the footer comes last. So each flush writes the rows that wait as
+//! a small row group and a footer behind it, and the next one writes over both: the file can be
+//! read at any time, also after the process was killed, and has few row groups whatever the number
+//! of flushes.
+
+#![expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_possible_wrap,
+    reason = "Parquet keeps unsigned numbers in signed ones, and no position in a file reaches 2^63"
+)]
 
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom, Write};
 use std::sync::Arc;
 
+use flowloom_apps::accounting::fields::{FieldColumn, FieldValue};
 use flowloom_apps::accounting::{AccountingRecord, RecordColumn, RecordValue};
 use parquet::basic::{Compression, LogicalType, Repetition, TimeUnit, Type as Physical, ZstdLevel};
 use parquet::data_type::{ByteArray, ByteArrayType, Int32Type, Int64Type};
@@ -34,8 +42,9 @@ const VERSION: (&str, &str) = ("flowloom.records", "1");
 
 /// What Parquet is written to.
 pub trait ParquetFile: Write + Send {
-    /// Forgets what stands behind `position`, from which writing goes on. Returns `false` where that cannot be done, as
-    /// with a pipe: there the file can be read when it is complete, and not before.
+    /// Forgets what stands behind `position`, from which writing goes on. Returns `false` where
+    /// that cannot be done, as with a pipe: there the file can be read when it is complete, and not
+    /// before.
     ///
     /// # Errors
     ///
@@ -68,8 +77,8 @@ enum Stored {
 }
 
 impl Stored {
-    fn of(column: &RecordColumn) -> Self {
-        match column.unit {
+    fn of(unit: &str) -> Self {
+        match unit {
             "ns since 1970" => Self::Time,
             "packets" | "bytes" | "ns" => Self::Wide,
             "number" | "bits" => Self::Narrow,
@@ -92,14 +101,18 @@ impl Stored {
     }
 }
 
-/// Writes records as Parquet: each column with the type that its unit has, missing values as nulls, compressed with zstd.
+/// Writes records as Parquet: each column with the type that its unit has, missing values as nulls,
+/// compressed with zstd.
 pub struct ParquetWriter<W> {
     out: W,
     columns: Vec<(&'static RecordColumn, Stored)>,
+    fields: Vec<(FieldColumn, Stored)>,
     schema: Arc<Type>,
     properties: Arc<WriterProperties>,
     /// Rows that are in no full group.
     rows: Vec<AccountingRecord>,
+    /// Their further fields, row by row.
+    values: Vec<FieldValue>,
     groups: Vec<RowGroupMetaData>,
     /// Where the rows that wait will stand.
     position: u64,
@@ -131,10 +144,27 @@ impl<W: ParquetFile> ParquetWriter<W> {
     ///
     /// Where two columns have one name.
     pub fn new(out: W, columns: Vec<&'static RecordColumn>) -> io::Result<Self> {
-        let columns: Vec<_> = columns.into_iter().map(|column| (column, Stored::of(column))).collect();
-        let fields = columns.iter().map(|(column, stored)| stored.column(column.name).map(Arc::new));
-        let fields = fields.collect::<Result<Vec<_>, _>>().map_err(other)?;
-        let schema = Type::group_type_builder("flow").with_fields(fields).build().map_err(other)?;
+        Self::with_fields(out, columns, Vec::new())
+    }
+
+    /// Returns a writer of these columns and further fields, for
+    /// [`write_with`](RecordWriter::write_with).
+    ///
+    /// # Errors
+    ///
+    /// Where two columns have one name.
+    pub fn with_fields(
+        out: W,
+        columns: Vec<&'static RecordColumn>,
+        fields: Vec<FieldColumn>,
+    ) -> io::Result<Self> {
+        let columns: Vec<_> = columns.into_iter().map(|column| (column, Stored::of(column.unit))).collect();
+        let fields: Vec<_> = fields.into_iter().map(|column| (column, Stored::of(column.unit))).collect();
+        let names = columns.iter().map(|(column, stored)| (column.name, stored));
+        let names = names.chain(fields.iter().map(|(column, stored)| (column.name, stored)));
+        let types = names.map(|(name, stored)| stored.column(name).map(Arc::new));
+        let types = types.collect::<Result<Vec<_>, _>>().map_err(other)?;
+        let schema = Type::group_type_builder("flow").with_fields(types).build().map_err(other)?;
         let level = ZstdLevel::try_new(1).map_err(other)?;
         let properties = WriterProperties::builder()
             .set_compression(Compression::ZSTD(level))
@@ -144,9 +174,11 @@ impl<W: ParquetFile> ParquetWriter<W> {
         Ok(Self {
             out,
             columns,
+            fields,
             schema: Arc::new(schema),
             properties: Arc::new(properties),
             rows: Vec::new(),
+            values: Vec::new(),
             groups: Vec::new(),
             position: MAGIC.len() as u64,
             is_begun: false,
@@ -163,14 +195,18 @@ impl<W: ParquetFile> ParquetWriter<W> {
         Ok(())
     }
 
-    /// Returns the rows that wait as the bytes of a row group at the position that it will have, and what the footer says
-    /// of it.
+    /// Returns the rows that wait as the bytes of a row group at the position that it will have,
+    /// and what the footer says of it.
     fn group(&self) -> Result<(Vec<u8>, RowGroupMetaData), ParquetError> {
         let mut writer =
             SerializedFileWriter::new(Vec::new(), Arc::clone(&self.schema), Arc::clone(&self.properties))?;
         let mut group = writer.next_row_group()?;
         for (column, stored) in &self.columns {
-            write_column(&mut group, column, *stored, &self.rows)?;
+            write_column(&mut group, *stored, self.rows.iter().map(|row| Cell::of(column.value(row))))?;
+        }
+        for (at, (_, stored)) in self.fields.iter().enumerate() {
+            let values = self.values.iter().skip(at).step_by(self.fields.len());
+            write_column(&mut group, *stored, values.map(Cell::of_field))?;
         }
         let group = group.close()?;
         let end = writer.bytes_written();
@@ -216,13 +252,20 @@ impl<W: ParquetFile> ParquetWriter<W> {
         self.position += bytes.len() as u64;
         self.groups.push(group);
         self.rows.clear();
+        self.values.clear();
         Ok(())
     }
 }
 
 impl<W: ParquetFile> RecordWriter for ParquetWriter<W> {
     fn write(&mut self, record: &AccountingRecord) -> io::Result<()> {
+        self.write_with(record, &[])
+    }
+
+    fn write_with(&mut self, record: &AccountingRecord, fields: &[FieldValue]) -> io::Result<()> {
         self.rows.push(*record);
+        let missing = std::iter::repeat(&FieldValue::None);
+        self.values.extend(fields.iter().chain(missing).take(self.fields.len()).cloned());
         self.is_stale = true;
         if self.rows.len() == GROUP_ROWS { self.close_group() } else { Ok(()) }
     }
@@ -254,41 +297,64 @@ impl<W: ParquetFile> RecordWriter for ParquetWriter<W> {
     }
 }
 
+/// A value as it is stored.
+enum Cell {
+    Number(u64),
+    Text(ByteArray),
+    None,
+}
+
+impl Cell {
+    fn of(value: RecordValue) -> Self {
+        match value {
+            RecordValue::Number(number) | RecordValue::Bits(number) => Self::Number(number),
+            RecordValue::None => Self::None,
+            text => Self::Text(ByteArray::from(text.to_string().into_bytes())),
+        }
+    }
+
+    fn of_field(value: &FieldValue) -> Self {
+        match value {
+            FieldValue::Number(number) => Self::Number(*number),
+            FieldValue::None => Self::None,
+            text => Self::Text(ByteArray::from(text.to_string().into_bytes())),
+        }
+    }
+
+    fn number(&self) -> Option<u64> {
+        match self {
+            Self::Number(number) => Some(*number),
+            Self::Text(_) | Self::None => None,
+        }
+    }
+}
+
 fn write_column<W: Write + Send>(
     group: &mut SerializedRowGroupWriter<'_, W>,
-    column: &RecordColumn,
     stored: Stored,
-    rows: &[AccountingRecord],
+    cells: impl Iterator<Item = Cell>,
 ) -> Result<(), ParquetError> {
     let Some(mut writer) = group.next_column()? else {
         return Err(ParquetError::General(String::from("the schema has fewer columns")));
     };
-    let mut levels = Vec::with_capacity(rows.len());
-    let values = rows.iter().map(|row| column.value(row));
-    let mut present = Vec::with_capacity(rows.len());
-    for value in values {
-        let is_there = value != RecordValue::None;
-        levels.push(i16::from(is_there));
-        if is_there {
-            present.push(value);
-        }
-    }
-    let number = |value: &RecordValue| match *value {
-        RecordValue::Number(number) | RecordValue::Bits(number) => number,
-        _ => 0,
-    };
+    let cells: Vec<Cell> = cells.collect();
+    let levels: Vec<i16> = cells.iter().map(|cell| i16::from(!matches!(cell, Cell::None))).collect();
     match stored {
         Stored::Text => {
-            let texts: Vec<ByteArray> =
-                present.iter().map(|value| ByteArray::from(value.to_string().into_bytes())).collect();
+            let texts = cells.into_iter().filter_map(|cell| match cell {
+                Cell::Text(text) => Some(text),
+                Cell::Number(number) => Some(ByteArray::from(number.to_string().into_bytes())),
+                Cell::None => None,
+            });
+            let texts: Vec<ByteArray> = texts.collect();
             writer.typed::<ByteArrayType>().write_batch(&texts, Some(&levels), None)?;
         }
         Stored::Time | Stored::Wide => {
-            let numbers: Vec<i64> = present.iter().map(|value| number(value) as i64).collect();
+            let numbers: Vec<i64> = cells.iter().filter_map(Cell::number).map(|n| n as i64).collect();
             writer.typed::<Int64Type>().write_batch(&numbers, Some(&levels), None)?;
         }
         Stored::Narrow => {
-            let numbers: Vec<i32> = present.iter().map(|value| number(value) as i32).collect();
+            let numbers: Vec<i32> = cells.iter().filter_map(Cell::number).map(|n| n as i32).collect();
             writer.typed::<Int32Type>().write_batch(&numbers, Some(&levels), None)?;
         }
     }

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
+use flowloom_apps::accounting::fields::{FieldColumn, FieldValue};
 use flowloom_apps::accounting::{AccountingRecord, RecordColumn};
 
 use crate::RecordWriter;
@@ -11,6 +12,7 @@ use crate::RecordWriter;
 pub struct CsvWriter<W: Write> {
     out: csv::Writer<W>,
     columns: Vec<&'static RecordColumn>,
+    fields: Vec<FieldColumn>,
     is_begun: bool,
     value: String,
 }
@@ -24,12 +26,21 @@ impl<W: Write> std::fmt::Debug for CsvWriter<W> {
 impl<W: Write> CsvWriter<W> {
     /// Returns a writer of these columns.
     pub fn new(out: W, columns: Vec<&'static RecordColumn>) -> Self {
-        Self { out: csv::Writer::from_writer(out), columns, is_begun: false, value: String::new() }
+        let out = csv::Writer::from_writer(out);
+        Self { out, columns, fields: Vec::new(), is_begun: false, value: String::new() }
+    }
+
+    /// Adds further fields behind the columns, for [`write_with`](RecordWriter::write_with).
+    #[must_use]
+    pub fn with_fields(mut self, fields: Vec<FieldColumn>) -> Self {
+        self.fields = fields;
+        self
     }
 
     fn begin(&mut self) -> io::Result<()> {
         if !std::mem::replace(&mut self.is_begun, true) {
-            self.out.write_record(self.columns.iter().map(|column| column.name))?;
+            let names = self.columns.iter().map(|column| column.name);
+            self.out.write_record(names.chain(self.fields.iter().map(|column| column.name)))?;
         }
         Ok(())
     }
@@ -37,11 +48,22 @@ impl<W: Write> CsvWriter<W> {
 
 impl<W: Write + Send> RecordWriter for CsvWriter<W> {
     fn write(&mut self, record: &AccountingRecord) -> io::Result<()> {
+        self.write_with(record, &[])
+    }
+
+    fn write_with(&mut self, record: &AccountingRecord, fields: &[FieldValue]) -> io::Result<()> {
         self.begin()?;
         for column in &self.columns {
             self.value.clear();
             // Writing to a string cannot fail.
             let _ = write!(self.value, "{}", column.value(record));
+            self.out.write_field(&self.value)?;
+        }
+        for at in 0..self.fields.len() {
+            self.value.clear();
+            if let Some(value) = fields.get(at) {
+                let _ = write!(self.value, "{value}");
+            }
             self.out.write_field(&self.value)?;
         }
         Ok(self.out.write_record(None::<&[u8]>)?)

@@ -40,8 +40,8 @@ const FIELDS: [(&str, &str); 21] = [
 
 /// Writes records as a `conn.log` of Zeek, with tabs between fields.
 ///
-/// What accounting does not know is unset (`-`): service, payload bytes, history, and which hosts are local.
-/// `conn_state` follows from the flags of both sides, not from sequence numbers.
+/// What accounting does not know is unset (`-`): service, payload bytes, history, and which hosts
+/// are local. `conn_state` follows from the flags of both sides, not from sequence numbers.
 #[derive(Debug)]
 pub struct ZeekWriter<W> {
     out: W,

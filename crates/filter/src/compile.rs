@@ -1,7 +1,7 @@
 //! From the syntax tree to a program for packets of one link type.
 //!
-//! `vlan`, `mpls` and `pppoes` move what follows them in the text: `vlan and ip` asks for IPv4 behind a VLAN tag. That is
-//! how libpcap reads a filter, whatever brackets there are.
+//! `vlan`, `mpls` and `pppoes` move what follows them in the text: `vlan and ip` asks for IPv4
+//! behind a VLAN tag. That is how libpcap reads a filter, whatever brackets there are.
 
 use flowloom_packet::LinkType;
 
@@ -131,21 +131,14 @@ impl Compiler {
             (Next::Ppp { at }, IP6) => equals(Base::Packet(at), 2, 0x57),
             (Next::Version, IP) => version(4),
             (Next::Version, IP6) => version(6),
-            (Next::Family, IP) => self.family(&[2]),
-            (Next::Family, IP6) => self.family(&[10, 24, 28, 30]),
+            (Next::Family, IP) => family(&[2]),
+            (Next::Family, IP6) => family(&[10, 24, 28, 30]),
             (Next::Mpls { label_at }, IP | IP6) => {
                 let bottom = masked(Base::Packet(label_at + 2), 1, 1, 1);
                 and(bottom, version(if ether_type == IP { 4 } else { 6 }))
             }
             _ => Node::Constant(false),
         }
-    }
-
-    /// Asks for an address family, in the byte order of either kind of host.
-    fn family(&self, families: &[u32]) -> Node {
-        let each = families.iter().flat_map(|family| [*family, family.swap_bytes()]);
-        let ask = |value| equals(Base::Packet(0), 4, value);
-        each.map(ask).reduce(or).unwrap_or(Node::Constant(false))
     }
 
     fn ip_protocol(&self, number: u32) -> Node {
@@ -221,9 +214,10 @@ impl Compiler {
             Kind::Mac { way, address } => {
                 self.needs_ethernet(at, "a MAC address")?;
                 let one = |offset| {
-                    let [a, b, c, d, e, f] = address;
-                    let high = equals(Base::Packet(offset), 2, u32::from(u16::from_be_bytes([a, b])));
-                    and(equals(Base::Packet(offset + 2), 4, u32::from_be_bytes([c, d, e, f])), high)
+                    let ([high, low], rest) = ([address[0], address[1]], &address[2..]);
+                    let rest = rest.iter().fold(0, |number, &byte| number << 8 | u32::from(byte));
+                    let high = equals(Base::Packet(offset), 2, u32::from(u16::from_be_bytes([high, low])));
+                    and(equals(Base::Packet(offset + 2), 4, rest), high)
                 };
                 by_way(way, one(6), one(0))
             }
@@ -404,4 +398,11 @@ fn by_way(way: Way, source: Node, destination: Node) -> Node {
         Way::Either => or(source, destination),
         Way::Both => and(source, destination),
     }
+}
+
+/// Asks for an address family, in the byte order of either kind of host.
+fn family(families: &[u32]) -> Node {
+    let each = families.iter().flat_map(|family| [*family, family.swap_bytes()]);
+    let ask = |value| equals(Base::Packet(0), 4, value);
+    each.map(ask).reduce(or).unwrap_or(Node::Constant(false))
 }

@@ -14,7 +14,8 @@ pub(crate) enum Token {
     },
     /// A number in C's notation.
     Number(u32),
-    /// An IPv4 address or the beginning of one, as in `10.1`: its value as far as it goes, and its bytes.
+    /// An IPv4 address or the beginning of one, as in `10.1`: its value as far as it goes, and its
+    /// bytes.
     V4 {
         address: u32,
         bytes: u8,

@@ -1,9 +1,11 @@
-//! Packet filters in the language of pcap-filter(7), as tcpdump and Wireshark's capture filters have them.
+//! Packet filters in the language of pcap-filter(7), as tcpdump and Wireshark's capture filters
+//! have them.
 //!
-//! A filter is compiled for each link type that it meets, and gives the answers of libpcap: `host 10.0.0.1` asks for
-//! IPv4, ARP and RARP, `port 80` for TCP, UDP and SCTP that is not a later fragment, and a packet that ends before a
-//! field that is asked for is rejected. Host names are not looked up. `protochain`, `gateway`, the fields of 802.11 and
-//! ATM, and `ip broadcast` are not supported; the error names the place.
+//! A filter is compiled for each link type that it meets, and gives the answers of libpcap: `host
+//! 10.0.0.1` asks for IPv4, ARP and RARP, `port 80` for TCP, UDP and SCTP that is not a later
+//! fragment, and a packet that ends before a field that is asked for is rejected. Host names are
+//! not looked up. `protochain`, `gateway`, the fields of 802.11 and ATM, and `ip broadcast` are not
+//! supported; the error names the place.
 //!
 //! # Examples
 //!
@@ -36,6 +38,7 @@ struct Readme;
 mod compile;
 mod lexer;
 mod names;
+mod parser;
 mod program;
 mod syntax;
 
@@ -83,23 +86,22 @@ impl PacketFilter {
     ///
     /// [`FilterError`] with the place of what cannot be read.
     pub fn parse(text: &str) -> Result<Self, FilterError> {
-        Ok(Self { expr: syntax::parse(text)?, programs: Vec::new() })
+        Ok(Self { expr: parser::parse(text)?, programs: Vec::new() })
     }
 
-    /// Returns whether the filter accepts a packet of `wire_bytes` bytes, of which `bytes` were captured.
+    /// Returns whether the filter accepts a packet of `wire_bytes` bytes, of which `bytes` were
+    /// captured.
     ///
     /// # Errors
     ///
     /// [`FilterError`] where the filter has no meaning for packets of this link type.
     pub fn matches(&mut self, link: LinkType, bytes: &[u8], wire_bytes: u32) -> Result<bool, FilterError> {
         let Some(expr) = &self.expr else { return Ok(true) };
-        let at = match self.programs.iter().position(|(known, _)| *known == link) {
-            Some(at) => at,
-            None => {
-                self.programs.push((link, compile::compile(expr, link)));
-                self.programs.len() - 1
-            }
-        };
+        let known = self.programs.iter().position(|(known, _)| *known == link);
+        let at = known.unwrap_or_else(|| {
+            self.programs.push((link, compile::compile(expr, link)));
+            self.programs.len() - 1
+        });
         match &self.programs[at].1 {
             Ok(program) => Ok(program.run(&Packet { bytes, wire_bytes }).unwrap_or(false)),
             Err(error) => Err(error.clone()),

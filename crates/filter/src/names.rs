@@ -1,6 +1,7 @@
 //! Names that stand for numbers.
 
-/// Names of offsets and values in arithmetic, as in `tcp[tcpflags] & tcp-syn != 0` (pcap-filter(7), "Primitives").
+/// Names of offsets and values in arithmetic, as in `tcp[tcpflags] & tcp-syn != 0` (pcap-filter(7),
+/// "Primitives").
 const CONSTANTS: [(&str, u32); 47] = [
     ("icmptype", 0),
     ("icmpcode", 1),

@@ -61,8 +61,8 @@ impl Packet<'_> {
 }
 
 impl Node {
-    /// Returns the answer; `None` where the packet ends before what is asked for, which rejects it whatever the rest of
-    /// the filter says [McCanne and Jacobson, USENIX 1993].
+    /// Returns the answer; `None` where the packet ends before what is asked for, which rejects it
+    /// whatever the rest of the filter says (`McCanne` and Jacobson, USENIX 1993).
     pub(crate) fn run(&self, packet: &Packet<'_>) -> Option<bool> {
         match self {
             Self::Constant(value) => Some(*value),

@@ -170,7 +170,7 @@ fn errors_name_the_place_and_what_to_do() {
     assert!(PacketFilter::parse(&deep).unwrap_err().to_string().contains("nested too deeply"));
     let deep = "not ".repeat(5000) + "tcp";
     assert!(PacketFilter::parse(&deep).unwrap_err().to_string().contains("nested too deeply"));
-    let long = ["tcp"; 9000].join(" or ");
+    let long = vec!["tcp"; 9000].join(" or ");
     assert!(PacketFilter::parse(&long).unwrap().matches(LinkType::RAW, &[0x45; 60], 60).is_ok());
     let mut ethernet = PacketFilter::parse("ether host 00:11:22:33:44:55").unwrap();
     let error = ethernet.matches(LinkType::RAW, &[0x45; 60], 60).unwrap_err();

@@ -61,8 +61,8 @@ const FAMILY_V6: u64 = 6 << 16;
 ///
 /// The *zone* separates flows that share a five-tuple: VLAN ids, a tunnel id, a tenant. The *pass*
 /// separates the rounds of a looped capture, so that a second round makes new flows instead of
-/// finding the old ones; it is zero everywhere else. The *message* separates the messages of ICMP, which has no ports;
-/// it is zero for other protocols.
+/// finding the old ones; it is zero everywhere else. The *message* separates the messages of ICMP,
+/// which has no ports; it is zero for other protocols.
 ///
 /// Equality and order compare six words; the order is total and stable but not the numeric order of
 /// addresses for IPv6 against IPv4.
@@ -142,8 +142,8 @@ impl FlowKey {
         self
     }
 
-    /// Returns the same key for an ICMP message of this kind (0: no ICMP message). The decoder chooses the number: see
-    /// `flowloom_packet::icmp`.
+    /// Returns the same key for an ICMP message of this kind (0: no ICMP message). The decoder
+    /// chooses the number: see `flowloom_packet::icmp`.
     #[inline]
     #[must_use]
     pub fn with_message(mut self, message: u16) -> Self {

@@ -3,7 +3,7 @@
 use std::fmt::{self, Write};
 use std::net::IpAddr;
 
-use super::fields::{self, FieldColumn};
+use super::fields::{FieldColumn, FieldGroup};
 use super::{AccountingRecord, CommunityId};
 
 /// One value of a record.
@@ -329,19 +329,22 @@ pub fn reference() -> String {
         }
     }
     page.push_str(FIELDS);
-    for FieldColumn { name, unit, description } in fields::all_columns() {
-        let _ = writeln!(page, "| `{name}` | {unit} | {description} |");
+    for group in FieldGroup::ALL {
+        for FieldColumn { name, unit, description } in group.columns() {
+            let _ = writeln!(page, "| `{name}` | `{}` | {unit} | {description} |", group.name());
+        }
     }
     page
 }
 
 const FIELDS: &str = "
-## Further fields, of the library
+## Further fields, by group
 
-Types of `flowloom_apps::accounting::fields`, for `DetailedAccounting`. They are those of one record.
+`--fields` takes groups with commas between, or `all`; `--where` reads the columns of all groups. The library has them as
+types of `flowloom_apps::accounting::fields`. They are those of one record.
 
-| Column | Unit | What it says |
-| --- | --- | --- |
+| Column | Group | Unit | What it says |
+| --- | --- | --- | --- |
 ";
 
 const INTRODUCTION: &str = "\

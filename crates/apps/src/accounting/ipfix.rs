@@ -10,9 +10,9 @@
 //! The source of a record is the initiator of its connection, where `biflowDirection` is 1.
 //! Elements of the reverse direction carry the reverse number of RFC 5103. `octetDeltaCount` counts
 //! the bytes of IP packets, headers included, and `layer2OctetDeltaCount` the bytes on the wire.
-//! Times are in nanoseconds or microseconds, in the format of NTP [RFC 7011 §6.1.9]. ICMP has an
-//! element for type and code, and its ports are 0. A flow's zone is its `ingressVRFID`. The records
-//! of different passes of a looped capture look alike.
+//! Times are in milliseconds, and in nanoseconds or microseconds in the format of NTP [RFC 7011
+//! §6.1.9]. ICMP has an element for type and code, and its ports are 0. A flow's zone is its
+//! `ingressVRFID`. The records of different passes of a looped capture look alike.
 
 use std::io::{self, Write};
 use std::net::IpAddr;
@@ -48,6 +48,8 @@ mod element {
     pub(super) const VLAN_ID: u16 = 58;
     pub(super) const FLOW_END_REASON: u16 = 136;
     pub(super) const ICMP_TYPE_CODE_IPV6: u16 = 139;
+    pub(super) const FLOW_START_MILLISECONDS: u16 = 152;
+    pub(super) const FLOW_END_MILLISECONDS: u16 = 153;
     pub(super) const FLOW_START_MICROSECONDS: u16 = 154;
     pub(super) const FLOW_END_MICROSECONDS: u16 = 155;
     pub(super) const FLOW_START_NANOSECONDS: u16 = 156;
@@ -95,17 +97,17 @@ impl TimePrecision {
 }
 
 /// Elements of a record.
-const ELEMENTS: u16 = 22;
+const ELEMENTS: u16 = 24;
 
 /// Returns the template of a family, and the elements of its records in order: number, bytes, and
 /// whether it is a reverse element.
 fn template(family: IpFamily, precision: TimePrecision) -> (u16, [(u16, u16, bool); ELEMENTS as usize]) {
     use element::{
         BIFLOW_DIRECTION, DESTINATION_IPV4_ADDRESS, DESTINATION_IPV6_ADDRESS, DESTINATION_TRANSPORT_PORT,
-        DOT1Q_CUSTOMER_VLAN_ID, DOT1Q_VLAN_ID, FLOW_END_REASON, ICMP_TYPE_CODE_IPV4, ICMP_TYPE_CODE_IPV6,
-        INGRESS_VRF_ID, LAYER2_OCTET_DELTA_COUNT, OCTET_DELTA_COUNT, PACKET_DELTA_COUNT,
-        PROTOCOL_IDENTIFIER, SOURCE_IPV4_ADDRESS, SOURCE_IPV6_ADDRESS, SOURCE_TRANSPORT_PORT,
-        TCP_CONTROL_BITS, VLAN_ID,
+        DOT1Q_CUSTOMER_VLAN_ID, DOT1Q_VLAN_ID, FLOW_END_MILLISECONDS, FLOW_END_REASON,
+        FLOW_START_MILLISECONDS, ICMP_TYPE_CODE_IPV4, ICMP_TYPE_CODE_IPV6, INGRESS_VRF_ID,
+        LAYER2_OCTET_DELTA_COUNT, OCTET_DELTA_COUNT, PACKET_DELTA_COUNT, PROTOCOL_IDENTIFIER,
+        SOURCE_IPV4_ADDRESS, SOURCE_IPV6_ADDRESS, SOURCE_TRANSPORT_PORT, TCP_CONTROL_BITS, VLAN_ID,
     };
     let (id, source, destination, bytes, icmp) = match family {
         IpFamily::V4 => (256, SOURCE_IPV4_ADDRESS, DESTINATION_IPV4_ADDRESS, 4, ICMP_TYPE_CODE_IPV4),
@@ -118,6 +120,8 @@ fn template(family: IpFamily, precision: TimePrecision) -> (u16, [(u16, u16, boo
         (SOURCE_TRANSPORT_PORT, 2, false),
         (DESTINATION_TRANSPORT_PORT, 2, false),
         (PROTOCOL_IDENTIFIER, 1, false),
+        (FLOW_START_MILLISECONDS, 8, false),
+        (FLOW_END_MILLISECONDS, 8, false),
         (start, 8, false),
         (end, 8, false),
         (PACKET_DELTA_COUNT, 8, false),
@@ -254,6 +258,10 @@ impl<W: Write> IpfixWriter<W> {
         self.put(&[record.protocol]);
         let seconds = u32::try_from(record.end_ns / 1_000_000_000).unwrap_or(u32::MAX);
         self.export_seconds = self.export_seconds.max(seconds);
+        // Many collectors know no finer times.
+        for time_ns in [record.start_ns, record.end_ns] {
+            self.put(&(time_ns / 1_000_000).to_be_bytes());
+        }
         for time_ns in [record.start_ns, record.end_ns] {
             self.put(&self.precision.ntp(time_ns).to_be_bytes());
         }

@@ -7,11 +7,17 @@
 //!  a packet that opens nothing, in a closed flow      ─▶ INVALID
 //! ```
 //!
-//! Unlike the kernel, the tracker does not compare sequence numbers, it forgets a closed connection
-//! only by its flow's timeout, and no helper makes a connection RELATED.
+//! A connection whose opening packet is denied is forgotten, as the kernel forgets a connection
+//! whose first packet it drops: [`Connection::settle`] takes the verdict on a packet. The states of
+//! TCP are those of [`TcpTracker`].
+//!
+//! Unlike the kernel, the tracker does not compare sequence numbers, a connection times out with
+//! its flow alone, and no helper makes a connection RELATED.
 
 use flowloom_classifier::policy::{ConnectionState, Fragment, Packet};
 use flowloom_flow_key::Direction;
+
+use super::tcp_tracker::{Outcome, TcpTracker};
 
 /// The facts of a flow from which the states of its packets follow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -20,12 +26,10 @@ pub struct Connection {
     opener: Option<Direction>,
     /// The other endpoint has sent a packet.
     is_answered: bool,
+    /// A packet of it has been accepted.
+    is_confirmed: bool,
+    tcp: TcpTracker,
 }
-
-const FIN: u8 = 1;
-const SYN: u8 = 2;
-const RST: u8 = 4;
-const ACK: u8 = 16;
 
 /// How a packet relates to connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,7 +38,9 @@ enum Role {
     Opens,
     /// It belongs to an open connection only.
     Follows,
-    /// It belongs to no connection.
+    /// TCP: the tracker decides by these flags.
+    Tcp(u8),
+    /// It belongs to no connection, whatever is open.
     Invalid,
     /// It is not tracked.
     Untracked,
@@ -48,12 +54,7 @@ fn role(packet: &Packet<'_>) -> Role {
         return Role::Unknown;
     }
     match (packet.tuple.protocol, packet.tcp_flags, packet.icmp) {
-        (6, Some(flags), _) => match flags & (SYN | ACK | FIN | RST) {
-            // The kernel picks up connections in the middle too (nf_conntrack_tcp_loose).
-            SYN | ACK => Role::Opens,
-            flags if [SYN | ACK, FIN | ACK, RST, RST | ACK].contains(&flags) => Role::Follows,
-            _ => Role::Invalid,
-        },
+        (6, Some(flags), _) => Role::Tcp(flags),
         (1, _, Some((8 | 13 | 15 | 17, _))) | (58, _, Some((128, _))) => Role::Opens,
         (1, _, Some((0 | 14 | 16 | 18, _))) | (58, _, Some((129, _))) => Role::Follows,
         // An error message is about another flow. A packet that is cut short has no known type.
@@ -63,6 +64,8 @@ fn role(packet: &Packet<'_>) -> Role {
         // Neighbour discovery and multicast listener messages.
         (58, _, Some((130..=137 | 143, _))) => Role::Untracked,
         (1 | 58, _, Some(_)) => Role::Invalid,
+        // INIT and HEARTBEAT open an association, other chunks follow.
+        (132, ..) if packet.sctp_chunk.is_some_and(|chunk| !matches!(chunk, 1 | 4)) => Role::Follows,
         _ => Role::Opens,
     }
 }
@@ -72,15 +75,42 @@ impl Connection {
     /// `None` if the flow does not determine it: an ICMP error is about another flow, and a later
     /// fragment belongs to a packet of another flow.
     pub fn take(&mut self, packet: &Packet<'_>, direction: Direction) -> Option<ConnectionState> {
-        let role = role(packet);
-        match (role, self.opener) {
-            (Role::Unknown, _) => return None,
-            (Role::Untracked, _) => return Some(ConnectionState::Untracked),
-            (Role::Invalid, _) | (Role::Follows, None) => return Some(ConnectionState::Invalid),
-            (Role::Opens, None) => self.opener = Some(direction),
-            (_, Some(opener)) => self.is_answered |= direction != opener,
+        let is_reply = self.opener.is_some_and(|opener| opener != direction);
+        match role(packet) {
+            Role::Unknown => return None,
+            Role::Untracked => return Some(ConnectionState::Untracked),
+            Role::Invalid => return Some(ConnectionState::Invalid),
+            Role::Follows if self.opener.is_none() => return Some(ConnectionState::Invalid),
+            Role::Opens | Role::Follows => {}
+            Role::Tcp(flags) => match self.tcp.take(flags, is_reply, self.is_answered) {
+                Outcome::Belongs => {}
+                Outcome::Invalid => return Some(ConnectionState::Invalid),
+                Outcome::Ends => {
+                    *self = Self::default();
+                    let state = if is_reply { ConnectionState::Established } else { ConnectionState::New };
+                    return Some(state);
+                }
+                Outcome::Reopens => {
+                    *self = Self::default();
+                    self.tcp.take(flags, false, false);
+                    self.opener = Some(direction);
+                    return Some(ConnectionState::New);
+                }
+            },
         }
+        self.opener.get_or_insert(direction);
+        self.is_answered |= is_reply;
         Some(if self.is_answered { ConnectionState::Established } else { ConnectionState::New })
+    }
+
+    /// Says whether the packet that [`take`](Self::take) took last was accepted. A connection of
+    /// which no packet was accepted is forgotten.
+    pub fn settle(&mut self, is_accepted: bool) {
+        if is_accepted {
+            self.is_confirmed |= self.opener.is_some();
+        } else if !self.is_confirmed {
+            *self = Self::default();
+        }
     }
 
     /// Returns whether a packet has opened the connection.
@@ -95,6 +125,11 @@ mod tests {
     use flowloom_flow_key::FiveTuple;
 
     use super::*;
+
+    const FIN: u8 = 1;
+    const SYN: u8 = 2;
+    const RST: u8 = 4;
+    const ACK: u8 = 16;
 
     const FORTH: Direction = Direction::LowToHigh;
     const BACK: Direction = Direction::HighToLow;
@@ -139,5 +174,36 @@ mod tests {
         assert_eq!(echo.take(&icmp(8), FORTH), Some(ConnectionState::New));
         assert_eq!(echo.take(&icmp(0), BACK), Some(ConnectionState::Established));
         assert_eq!(echo.take(&icmp(3), FORTH), None, "an error is about another flow");
+    }
+
+    #[test]
+    fn a_denied_packet_opens_nothing() {
+        use ConnectionState::{Established, Invalid, New};
+        let mut connection = Connection::default();
+        let mut take = |flags, direction, is_accepted| {
+            let state = connection.take(&tcp(flags), direction);
+            connection.settle(is_accepted);
+            state
+        };
+        assert_eq!(take(SYN, FORTH, false), Some(New));
+        assert_eq!(take(SYN | ACK, BACK, true), Some(Invalid), "the SYN did not pass");
+        assert_eq!(take(SYN, FORTH, true), Some(New));
+        assert_eq!(take(SYN | ACK, BACK, false), Some(Established));
+        assert_eq!(take(ACK, FORTH, true), Some(Established), "known from the SYN on");
+    }
+
+    #[test]
+    fn associations_of_sctp_begin_with_init() {
+        use ConnectionState::{Established, Invalid, New};
+        let chunk = |chunk| {
+            let mut packet = Packet::new(FiveTuple::v4([1; 4], [2; 4], 9, 80, 132));
+            packet.sctp_chunk = chunk;
+            packet
+        };
+        let mut connection = Connection::default();
+        assert_eq!(connection.take(&chunk(Some(0)), FORTH), Some(Invalid), "data");
+        assert_eq!(connection.take(&chunk(Some(1)), FORTH), Some(New));
+        assert_eq!(connection.take(&chunk(Some(2)), BACK), Some(Established));
+        assert_eq!(Connection::default().take(&chunk(None), FORTH), Some(New), "not known");
     }
 }

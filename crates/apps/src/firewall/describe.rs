@@ -7,7 +7,8 @@ use flowloom_packet::PacketView;
 /// Returns the fields of a packet that rules match on, except interfaces and the connection's
 /// state.
 ///
-/// TCP flags and the ICMP type are unknown if the captured bytes end before them.
+/// TCP flags and the ICMP type are unknown if the captured bytes end before them. The sender's MAC
+/// address is known of Ethernet frames whose IP header follows the Ethernet header and VLAN tags.
 #[must_use]
 pub fn describe(view: &PacketView<'_>) -> Packet<'static> {
     let headers = &view.headers;
@@ -31,6 +32,7 @@ pub fn describe(view: &PacketView<'_>) -> Packet<'static> {
         match headers.key.protocol() {
             6 => packet.tcp_flags = transport(13),
             1 | 58 => packet.icmp = transport(0).zip(transport(1)),
+            132 => packet.sctp_chunk = transport(12),
             _ => {}
         }
     }
@@ -42,7 +44,27 @@ pub fn describe(view: &PacketView<'_>) -> Packet<'static> {
     packet.length = Some(view.ip_bytes());
     // The zone of stacked tags or of a tunnel is no single VLAN ID.
     packet.vlan = u16::try_from(headers.key.zone()).ok().filter(|&vlan| vlan < 4096);
+    packet.source_mac = source_mac(view);
     packet
+}
+
+/// Returns the sender's MAC address of a frame whose Ethertypes lead to its IP header.
+fn source_mac(view: &PacketView<'_>) -> Option<[u8; 6]> {
+    const ETHERNET_BYTES: usize = 14;
+    const TAG_BYTES: usize = 4;
+    let network = view.headers.network_offset as usize;
+    let mut offset = ETHERNET_BYTES;
+    while offset < network && matches!(ether_type(view, offset)?, 0x8100 | 0x88a8 | 0x9100) {
+        offset += TAG_BYTES;
+    }
+    let is_ip = offset == network && matches!(ether_type(view, offset)?, 0x0800 | 0x86dd);
+    is_ip.then(|| view.bytes.get(6..12)?.try_into().ok())?
+}
+
+/// Returns the Ethertype that ends before an offset.
+fn ether_type(view: &PacketView<'_>, offset: usize) -> Option<u16> {
+    let bytes = view.bytes.get(offset.checked_sub(2)?..offset)?;
+    Some(u16::from_be_bytes([bytes[0], bytes[1]]))
 }
 
 /// Returns whether a fragment header before the transport header has the "more fragments" flag.
@@ -118,5 +140,23 @@ mod tests {
         assert_eq!((first.fragment, first.dscp, first.has_ports), (Fragment::First, Some(46), true));
         packet[51] = 0;
         assert_eq!(of(&packet).fragment, Fragment::Whole);
+    }
+
+    #[test]
+    fn the_sender_is_known_of_ethernet_alone() {
+        let ip = v4(17, [0, 0], &[0, 9, 0, 80, 0, 8, 0, 0]);
+        let plain = [&[1; 6][..], &[2; 6], &[8, 0], &ip].concat();
+        let tagged = [&[1; 6][..], &[2; 6], &[0x81, 0, 0, 5, 8, 0], &ip].concat();
+        let cooked = [&[0; 14][..], &[8, 0], &ip].concat();
+        for (link, bytes, mac) in [
+            (LinkType::ETHERNET, &plain, Some([2; 6])),
+            (LinkType::ETHERNET, &tagged, Some([2; 6])),
+            (LinkType::LINUX_SLL, &cooked, None),
+            (LinkType::RAW, &ip, None),
+        ] {
+            let headers = decode(link, bytes, DecodeOptions::default()).unwrap();
+            let view = PacketView::new(bytes, headers, 0, u32::try_from(bytes.len()).unwrap());
+            assert_eq!(describe(&view).source_mac, mac);
+        }
     }
 }

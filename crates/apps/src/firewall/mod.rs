@@ -37,6 +37,7 @@ mod flow;
 mod live_rules;
 mod rules;
 mod tally;
+mod tcp_tracker;
 
 use std::sync::Arc;
 
@@ -121,6 +122,9 @@ impl Firewall {
             described.state = flow.connection.take(&described, packet.headers.direction);
         }
         let found = self.tally.rules().judge_packet(described);
+        if self.tally.rules().asks_state() {
+            flow.connection.settle(found.verdict == Verdict::Accept);
+        }
         flow.number = found.number;
         flow.generation = self.tally.generation();
         if flow.way.is_none() {

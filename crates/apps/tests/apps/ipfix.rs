@@ -37,6 +37,8 @@ fn expected(key: &FlowKey, record: &Accounted, ended: EndedBy) -> (u16, Vec<Vec<
         port(from.1),
         port(to.1),
         vec![key.protocol()],
+        (record.times_ns().0 / 1_000_000).to_be_bytes().to_vec(),
+        (record.times_ns().1 / 1_000_000).to_be_bytes().to_vec(),
         ntp(record.times_ns().0),
         ntp(record.times_ns().1),
     ];
@@ -101,16 +103,16 @@ fn read(mut bytes: &[u8], export_seconds: u32) -> Vec<(u16, Vec<Vec<u8>>)> {
                         let named = |at: usize, name: &str| {
                             assert!(fields(i)[at].contains(name), "{:?}", fields(i));
                         };
-                        named(8, "(OctetDeltaCount)");
-                        named(9, "Layer2octetDeltaCount");
-                        named(11, "ReversePacketDeltaCount");
-                        named(12, "ReverseOctetDeltaCount");
-                        named(5, "FlowStartNanoseconds");
-                        named(15, "IcmpTypeCode");
-                        named(16, "VlanId");
-                        named(18, "Dot1qCustomerVlanId");
-                        named(20, "FlowEndReason");
-                        named(21, "BiflowDirection");
+                        named(10, "(OctetDeltaCount)");
+                        named(11, "Layer2octetDeltaCount");
+                        named(13, "ReversePacketDeltaCount");
+                        named(14, "ReverseOctetDeltaCount");
+                        named(7, "FlowStartNanoseconds");
+                        named(17, "IcmpTypeCode");
+                        named(18, "VlanId");
+                        named(20, "Dot1qCustomerVlanId");
+                        named(22, "FlowEndReason");
+                        named(23, "BiflowDirection");
                     }
                 }
                 FlowSetBody::Data(data) => {

@@ -1,4 +1,5 @@
-//! Cutting until one rule covers what is left [FLOWNP §3.2], and packing the pointers [FLOWNP §3.3].
+//! Cutting until one rule covers what is left [FLOWNP §3.2], and packing the pointers
+//! [FLOWNP §3.3].
 
 use alloc::vec::Vec;
 
@@ -101,7 +102,8 @@ impl Builder {
         Ok(())
     }
 
-    /// Returns the word of a list's tree, and its height in cuts. The list ends with the first box that covers all that is left.
+    /// Returns the word of a list's tree, and its height in cuts. The list ends with the first box
+    /// that covers all that is left.
     fn node(&mut self, list: &[RuleBox], mut left: Left) -> Result<(Word, u32), BuildError> {
         self.spend(list.len() + 1)?;
         let Some(first) = list.first() else { return Ok((Word::leaf(None), 0)) };
@@ -128,7 +130,8 @@ impl Builder {
         Ok((word, height))
     }
 
-    /// Returns the cut with the least sum of children's rules; of equal ones that with the least largest child.
+    /// Returns the cut with the least sum of children's rules; of equal ones that with the least
+    /// largest child.
     fn choose(&mut self, list: &[RuleBox], left: Left) -> Result<(usize, Runs), BuildError> {
         let mut best: Option<(usize, Runs)> = None;
         for d in (0..5).filter(|&d| left[d] > 0) {
@@ -182,7 +185,8 @@ impl Builder {
         Ok((word, height))
     }
 
-    /// Writes the pointer array, each sub-array that differs from the one before, and returns the node's word.
+    /// Writes the pointer array, each sub-array that differs from the one before, and returns the
+    /// node's word.
     fn pack(&mut self, d: usize, left: Left, first: &[u32], words: &[u32]) -> Result<Word, BuildError> {
         let (w, block) = (self.stride.bits(), self.stride.block_words());
         let mut array = Vec::with_capacity(1 << w);

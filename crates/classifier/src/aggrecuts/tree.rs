@@ -15,7 +15,8 @@ use crate::rule_set::RuleSet;
 /// Words that a lookup read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Accesses(
-    /// Words of the pointer arrays. The root's word is not among them: it is a constant of the program.
+    /// Words of the pointer arrays. The root's word is not among them: it is a constant of the
+    /// program.
     pub u32,
 );
 
@@ -52,8 +53,8 @@ impl PointerForms {
         self.habs_bytes += 4 * habs_words as u64;
     }
 
-    /// Returns the words that a lookup of so many cuts reads with plain strings of differences: the string and the pointer
-    /// for each cut. With plain arrays it is one word for each.
+    /// Returns the words that a lookup of so many cuts reads with plain strings of differences: the
+    /// string and the pointer for each cut. With plain arrays it is one word for each.
     pub const fn abs_words(stride: Stride, depth: u32) -> u32 {
         depth * (1_u32 << stride.bits()).div_ceil(32) + depth
     }
@@ -96,7 +97,8 @@ impl AggreCuts {
     ///
     /// # Errors
     ///
-    /// [`BuildError`] where a limit is reached, or twenty bits are too few for a base: never a tree that is wrong.
+    /// [`BuildError`] where a limit is reached, or twenty bits are too few for a base: never a tree
+    /// that is wrong.
     pub fn build(
         rules: &RuleSet,
         stride: Stride,
@@ -108,7 +110,8 @@ impl AggreCuts {
         Ok(Self { stride, root, words: builder.words, shape: builder.shape, forms: builder.forms })
     }
 
-    /// Returns the first rule that matches, and the words read. This is the paper's lookup, step by step.
+    /// Returns the first rule that matches, and the words read. This is the paper's lookup, step by
+    /// step.
     pub fn classify(&self, key: &KeyV4) -> (Match, Accesses) {
         walk::step_by_step(self, key)
     }
@@ -158,7 +161,8 @@ impl AggreCuts {
         4 * self.words.len() + 4
     }
 
-    /// Returns a header on one of the longest paths for each of so many draws: what the paper measures throughput with.
+    /// Returns a header on one of the longest paths for each of so many draws: what the paper
+    /// measures throughput with.
     ///
     /// The headers are the deepest of those given, again and again.
     pub fn deepest_of(&self, keys: &[KeyV4], count: usize) -> Vec<KeyV4> {

@@ -35,7 +35,8 @@ pub(super) fn step_by_step(tree: &AggreCuts, key: &KeyV4) -> (Match, Accesses) {
                 if was_halved { byte & 15 } else { byte >> 4 }
             }
         };
-        // 1) the upper v bits, 2) the lower u bits, 3) the bits 0…m of HABS added up, 4) the pointer.
+        // 1) the upper v bits, 2) the lower u bits, 3) the bits 0…m of HABS added up, 4) the
+        // pointer.
         let m = n >> u;
         let j = n & ((1 << u) - 1);
         let i = (0..=m).filter(|bit| habs >> bit & 1 == 1).count() as u32 - 1;
@@ -48,7 +49,8 @@ pub(super) fn step_by_step(tree: &AggreCuts, key: &KeyV4) -> (Match, Accesses) {
 /// Packets in flight.
 const FLIGHT: usize = 32;
 
-/// What the upper four bits of a word say, for a packet laid out as thirteen bytes: which byte to cut. Leaves are 13.
+/// What the upper four bits of a word say, for a packet laid out as thirteen bytes: which byte to
+/// cut. Leaves are 13.
 const BYTE_OF_CODE: [u8; 16] = [0, 1, 2, 3, 4, 5, 6, 7, 14, 14, 8, 9, 12, 13, 10, 11];
 /// The code of a leaf.
 const LEAF: u32 = 0b1101;

@@ -5,8 +5,8 @@
 //!  d2c   | b2c   | HABS  | CPA base
 //! ```
 //!
-//! The paper gives no word for a leaf. Unlike the paper, which leaves the codes unused, (d2c, b2c) = (11, 01) marks ours, with the
-//! rule in the 28 bits below.
+//! The paper gives no word for a leaf. Unlike the paper, which leaves the codes unused, (d2c, b2c)
+//! = (11, 01) marks ours, with the rule in the 28 bits below.
 
 /// A dimension to cut and a byte of it: what d2c and b2c say together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -36,7 +36,8 @@ impl Cut {
         }
     }
 
-    /// Returns the dimension in the order of [`crate::KeyV4`], and the lowest bit of the byte there.
+    /// Returns the dimension in the order of [`crate::KeyV4`], and the lowest bit of the byte
+    /// there.
     pub const fn place(self) -> (usize, u32) {
         match self {
             Self::Source(byte) => (0, 24 - 8 * byte as u32),

@@ -1,4 +1,5 @@
-//! Earlier rules whose boxes may meet a rule's: those whose prefix holds its prefix or lies in it, by one of the two addresses.
+//! Earlier rules whose boxes may meet a rule's: those whose prefix holds its prefix or lies in it,
+//! by one of the two addresses.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -40,7 +41,8 @@ impl<K: Key> Neighbours<K> {
         }
     }
 
-    /// Returns the rules that meet `rule` in one of the addresses, the one where they are fewer, rising.
+    /// Returns the rules that meet `rule` in one of the addresses, the one where they are fewer,
+    /// rising.
     pub(super) fn near(&self, rule: &Rule, steps: &mut Steps) -> Result<Vec<u32>, OutOfSteps> {
         let Some(bounds) = rule.address_bounds::<K>() else { return Ok(Vec::new()) };
         let [source, destination] = [0, 1].map(|side| self.sides[side].meeting::<K>(bounds[side]));

@@ -1,5 +1,6 @@
-//! Rules by their two prefixes: whatever takes packets from a rule is found with a look for each pair of lengths, and where rules
-//! have both in common, with a look for each pair of lengths of their [ports' blocks](super::ports).
+//! Rules by their two prefixes: whatever takes packets from a rule is found with a look for each
+//! pair of lengths, and where rules have both in common, with a look for each pair of lengths of
+//! their [ports' blocks](super::ports).
 
 use alloc::vec::Vec;
 use core::marker::PhantomData;
@@ -76,7 +77,8 @@ impl<K: Key> Pairs<K> {
         Ok(first)
     }
 
-    /// Returns whether earlier rules match both the lowest and the highest packet of a rule's; true of a rule of the other family.
+    /// Returns whether earlier rules match both the lowest and the highest packet of a rule's; true
+    /// of a rule of the other family.
     pub(super) fn meets_corners(
         &self,
         rules: &RuleSet,

@@ -1,8 +1,9 @@
 //! Rules that have both prefixes in common, found by their ports where they are many.
 //!
-//! A range of ports lies in a block: the ports that begin with the bits which its ends have in common. Whatever takes all packets of
-//! a rule, or a packet, has blocks that hold the rule's or the packet's: a look for each pair of lengths that there is finds it, as
-//! with prefixes. Ranges over the middle are in the block of all ports, but of such ranges few win.
+//! A range of ports lies in a block: the ports that begin with the bits which its ends have in
+//! common. Whatever takes all packets of a rule, or a packet, has blocks that hold the rule's or
+//! the packet's: a look for each pair of lengths that there is finds it, as with prefixes. Ranges
+//! over the middle are in the block of all ports, but of such ranges few win.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -55,7 +56,8 @@ impl ByPorts {
         }
     }
 
-    /// Calls `look` with lists of rules, until it is true; every rule that matches all of these ports is in one of them.
+    /// Calls `look` with lists of rules, until it is true; every rule that matches all of these
+    /// ports is in one of them.
     pub(super) fn any(
         &self,
         ports: [PortRange; 2],

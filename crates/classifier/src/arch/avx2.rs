@@ -60,11 +60,12 @@ impl Lanes for Avx2Lanes {
 ///
 /// # Safety
 ///
-/// The processor has AVX2 and BMI1, and the block is one of a program of this family, whose rows are given.
+/// The processor has AVX2 and BMI1, and the block is one of a program of this family, whose rows
+/// are given.
 #[inline(always)]
 unsafe fn scan<K: Key>(rows: &[[u32; 8]], block: usize, key: &K) -> u32 {
-    // SAFETY: the caller's promise: all rows of the block lie inside `rows`. The place of the first of eight bits that is set, or
-    // of none, is below eight under the mask.
+    // SAFETY: the caller's promise: all rows of the block lie inside `rows`. The place of the first
+    // of eight bits that is set, or of none, is below eight under the mask.
     unsafe {
         let equal = _mm256_cmpeq_epi32(differences(rows, block, key), _mm256_setzero_si256());
         let hits = _mm256_movemask_ps(_mm256_castsi256_ps(equal)).cast_unsigned();
@@ -83,8 +84,9 @@ unsafe fn scan<K: Key>(rows: &[[u32; 8]], block: usize, key: &K) -> u32 {
 #[inline(always)]
 pub(super) unsafe fn differences<K: Key>(rows: &[[u32; 8]], block: usize, key: &K) -> __m256i {
     let n = K::ADDRESS_DIMENSIONS;
-    // SAFETY: the caller's promise; rows are numbered below `BLOCK_ROWS` = 2 n + 4. A key is its words and nothing else, and
-    // the four bytes from `byte` on lie in them: in a word's half, or, for the protocol, from its second byte on.
+    // SAFETY: the caller's promise; rows are numbered below `BLOCK_ROWS` = 2 n + 4. A key is its
+    // words and nothing else, and the four bytes from `byte` on lie in them: in a word's half, or,
+    // for the protocol, from its second byte on.
     unsafe {
         let block = rows.as_ptr().add(block * Program::<K>::BLOCK_ROWS).cast::<__m256i>();
         let set = |value: u32| _mm256_set1_epi32(value.cast_signed());
@@ -96,7 +98,8 @@ pub(super) unsafe fn differences<K: Key>(rows: &[[u32; 8]], block: usize, key: &
         let low_byte = set(0xff);
         let above = _mm256_srli_epi32::<8>(lengths);
         let hosts = [_mm256_and_si256(lengths, low_byte), _mm256_and_si256(above, low_byte)];
-        // The protocol lies behind the ports: read two bytes early it stands where the lengths have it.
+        // The protocol lies behind the ports: read two bytes early it stands where the lengths have
+        // it.
         let protocol = bytes(8 * K::WORDS - 6);
         let protocol = _mm256_and_si256(_mm256_xor_si256(lengths, protocol), above);
         let ports = bytes(8 * K::WORDS - 8);
@@ -115,7 +118,8 @@ pub(super) unsafe fn differences<K: Key>(rows: &[[u32; 8]], block: usize, key: &
 
 /// Shifts each lane right by a count of its own; counts above 31 leave zero.
 ///
-/// The instruction itself: of the intrinsic the compiler knows only what it means, and tests the counts once more.
+/// The instruction itself: of the intrinsic the compiler knows only what it means, and tests the
+/// counts once more.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn shifted(lanes: __m256i, counts: __m256i) -> __m256i {

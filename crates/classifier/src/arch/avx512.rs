@@ -62,8 +62,8 @@ impl Lanes for Avx512Lanes {
     ) -> usize {
         let mut looking = 0;
         for start in (0..count).step_by(8 * GROUPS) {
-            // SAFETY: `self` proves the features; `start` is a multiple of 32 below `count`, and as many leaves were put first
-            // at most. The rest is the caller's promise.
+            // SAFETY: `self` proves the features; `start` is a multiple of 32 below `count`, and as
+            // many leaves were put first at most. The rest is the caller's promise.
             unsafe {
                 looking = if count - start >= 8 * GROUPS {
                     walk::<K, true>(program, root, flight, start..count, looking)
@@ -77,7 +77,8 @@ impl Lanes for Avx512Lanes {
 
     #[inline(always)]
     unsafe fn block<K: Key>(self, rows: &[[u32; 8]], block: usize, key: &K) -> u32 {
-        // SAFETY: `self` proves AVX-512, which implies AVX2; all rows of the block are inside `rows`, by the caller's promise.
+        // SAFETY: `self` proves AVX-512, which implies AVX2; all rows of the block are inside
+        // `rows`, by the caller's promise.
         unsafe {
             let differs = avx2::differences(rows, block, key);
             let rules = rows.get_unchecked((block + 1) * Program::<K>::BLOCK_ROWS - 1);
@@ -92,7 +93,8 @@ impl Lanes for Avx512Lanes {
     #[inline(always)]
     fn sift<K: Key>(self, sift: Sift<'_, K>) {
         if K::WORDS == 2 {
-            // SAFETY: `self` proves the features; a key is two words, and there are masks and bytes for all keys.
+            // SAFETY: `self` proves the features; a key is two words, and there are masks and bytes
+            // for all keys.
             unsafe { sift_pairs(sift) }
         } else {
             sift.plainly();
@@ -114,12 +116,14 @@ fn admitting<const SHIFT: u32>([low, high]: Halves, words: __m512i) -> __m512i {
 ///
 /// # Safety
 ///
-/// The processor has what [`Avx512Popcount`] proves; a key is two words; there are masks and bytes for all keys.
+/// The processor has what [`Avx512Popcount`] proves; a key is two words; there are masks and bytes
+/// for all keys.
 #[inline(always)]
 unsafe fn sift_pairs<K: Key>(sift: Sift<'_, K>) {
     let Sift { tables, keys, masks, some } = sift;
-    // SAFETY: the features are the caller's promise; tables have sixteen words; masks keep loads and stores inside keys and masks,
-    // of which there is one for each key, and there is a byte for each eight.
+    // SAFETY: the features are the caller's promise; tables have sixteen words; masks keep loads
+    // and stores inside keys and masks, of which there is one for each key, and there is a byte for
+    // each eight.
     unsafe {
         let even = _mm512_setr_epi64(0, 2, 4, 6, 8, 10, 12, 14);
         let odd = _mm512_setr_epi64(1, 3, 5, 7, 9, 11, 13, 15);
@@ -161,7 +165,8 @@ unsafe fn sift_pairs<K: Key>(sift: Sift<'_, K>) {
 ///
 /// # Safety
 ///
-/// The processor has what [`Avx512Popcount`] proves; there are as many matches as keys, [`FLIGHT`] at most; a key is two words.
+/// The processor has what [`Avx512Popcount`] proves; there are as many matches as keys, [`FLIGHT`]
+/// at most; a key is two words.
 #[inline(always)]
 unsafe fn enter_pairs<K: Key>(
     program: &Program<K>,
@@ -171,8 +176,9 @@ unsafe fn enter_pairs<K: Key>(
     flight: &mut Flight,
 ) -> usize {
     let mut count = 0;
-    // SAFETY: the features are the caller's promise. Masks keep loads inside keys and matches. At most as many packets were put
-    // into the flight as there were keys, a multiple of eight below `FLIGHT`, and arrays have room for eight more.
+    // SAFETY: the features are the caller's promise. Masks keep loads inside keys and matches. At
+    // most as many packets were put into the flight as there were keys, a multiple of eight below
+    // `FLIGHT`, and arrays have room for eight more.
     unsafe {
         let least = _mm256_set1_epi32(least.cast_signed());
         let shift = _mm_cvtsi32_si128(program.least_shift().cast_signed());
@@ -208,13 +214,14 @@ unsafe fn enter_pairs<K: Key>(
     count
 }
 
-/// Walks four groups of eight packets to their leaves, and puts those that are worth looking through behind the first `looking`.
-/// Returns how many there are then.
+/// Walks four groups of eight packets to their leaves, and puts those that are worth looking
+/// through behind the first `looking`. Returns how many there are then.
 ///
 /// # Safety
 ///
-/// The processor has what [`Avx512Popcount`] proves. The range begins at a multiple of 32 and ends at [`FLIGHT`] or before;
-/// `looking` is not above its beginning; it has as many packets as the groups where it is said to be `FULL`. `root` is a root of this program.
+/// The processor has what [`Avx512Popcount`] proves. The range begins at a multiple of 32 and ends
+/// at [`FLIGHT`] or before; `looking` is not above its beginning; it has as many packets as the
+/// groups where it is said to be `FULL`. `root` is a root of this program.
 #[inline(always)]
 unsafe fn walk<K: Key, const FULL: bool>(
     program: &Program<K>,
@@ -225,9 +232,10 @@ unsafe fn walk<K: Key, const FULL: bool>(
 ) -> usize {
     let words = program.words().as_ptr();
     let start = packets.start;
-    // SAFETY: the features are the caller's promise. Loads are of what `enter` wrote for packets of the range. Stores
-    // begin at or before the group that was loaded, and all groups are loaded before any is stored. A gather reads the child of a
-    // node for each lane that is not at a leaf: `Program::new` holds all of these inside the words.
+    // SAFETY: the features are the caller's promise. Loads are of what `enter` wrote for packets of
+    // the range. Stores begin at or before the group that was loaded, and all groups are loaded
+    // before any is stored. A gather reads the child of a node for each lane that is not at a leaf:
+    // `Program::new` holds all of these inside the words.
     unsafe {
         let there: [u8; GROUPS] = if FULL {
             [0xff; GROUPS]

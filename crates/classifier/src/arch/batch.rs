@@ -62,20 +62,22 @@ impl<K: Key> Kernel for ClassifyBatch<'_, K> {
         let mut flight = Flight::EMPTY;
         for (keys, out) in self.keys.chunks(FLIGHT).zip(self.out.chunks_mut(FLIGHT)) {
             for (tree, root) in self.program.trees().iter().zip(self.program.roots()) {
-                // SAFETY: a chunk has at most `FLIGHT` keys, and as many places for matches; the root is one of this program.
+                // SAFETY: a chunk has at most `FLIGHT` keys, and as many places for matches; the
+                // root is one of this program.
                 let mut looking = unsafe {
                     let count = lanes.enter(self.program, keys, out, tree.least, &mut flight);
                     lanes.descend(self.program, root, &mut flight, count)
                 };
-                // Block by block for all packets that still look: how long one packet's leaf is cannot be guessed, how many
-                // packets are left can.
+                // Block by block for all packets that still look: how long one packet's leaf is
+                // cannot be guessed, how many packets are left can.
                 let [mut at, mut later] = flight.at.each_mut();
                 while looking > 0 {
                     let mut left = 0;
                     for position in 0..looking {
-                        // SAFETY: `descend` writes leaves with blocks at the first `looking` places, each with the place of one of
-                        // these keys. `Program::new` holds all blocks of a leaf inside the rows, and what is written for
-                        // later has blocks that are left of these; `left` is not above `position`.
+                        // SAFETY: `descend` writes leaves with blocks at the first `looking`
+                        // places, each with the place of one of these keys. `Program::new` holds
+                        // all blocks of a leaf inside the rows, and what is written for later has
+                        // blocks that are left of these; `left` is not above `position`.
                         unsafe {
                             let leaf = Looking(at.get(position));
                             let place = leaf.place();

@@ -1,8 +1,9 @@
-//! Walking a [`Program`] with many packets at once; the unsafe room of this crate.
+//! Walking a [`Program`] with many packets at once; the module of this crate with unsafe code.
 //!
-//! A [`Kernel`] is a loop written once over [`Lanes`], the few operations that differ between instruction sets.
-//! [`Backend::run`] enters one function compiled for the instruction set and runs the whole kernel in it. A `Lanes` value
-//! holds the token that proves its features, and a `Program` has been checked: that is why its operations are safe to call.
+//! A [`Kernel`] is a loop written once over [`Lanes`], the few operations that differ between
+//! instruction sets. [`Backend::run`] enters one function compiled for the instruction set and runs
+//! the whole kernel in it. A `Lanes` value holds the token that proves its features, and a
+//! `Program` has been checked: that is why its operations are safe to call.
 #![expect(unsafe_code, reason = "the operations have promises that their callers keep")]
 
 #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
@@ -37,8 +38,8 @@ use program::{LEAF_BLOCKS, Root};
 /// Packets in flight.
 const FLIGHT: usize = 128;
 
-/// Something of each packet in flight. What was not written is not initialised: writing zeros first would cost more than a small
-/// batch does.
+/// Something of each packet in flight. What was not written is not initialised: writing zeros first
+/// would cost more than a small batch does.
 #[repr(C, align(64))]
 #[derive(Clone, Copy, Debug)]
 struct Column([MaybeUninit<u64>; FLIGHT + 8]);
@@ -74,7 +75,8 @@ impl Column {
     }
 }
 
-/// The packets of one flight that entered a tree. A back end may write a group of eight beyond the last one.
+/// The packets of one flight that entered a tree. A back end may write a group of eight beyond the
+/// last one.
 #[derive(Debug)]
 struct Flight {
     /// Their keys' words, word by word.
@@ -83,8 +85,9 @@ struct Flight {
     place: Column,
     /// The best match of each so far, as leaves say their least rule.
     limit: Column,
-    /// First the word of the program that each stands at, in the end a [`Looking`] for each leaf that is worth looking through.
-    /// Blocks are compared from one column to the other and back: loads then need not wait for stores whose place is not known.
+    /// First the word of the program that each stands at, in the end a [`Looking`] for each leaf
+    /// that is worth looking through. Blocks are compared from one column to the other and back:
+    /// loads then need not wait for stores whose place is not known.
     at: [Column; 2],
 }
 
@@ -157,8 +160,9 @@ trait Lanes: Copy {
         flight: &mut Flight,
     ) -> usize;
 
-    /// Walks the first `count` packets from a root to their leaves. Returns how many of these are worth looking through, having
-    /// put a [`Looking`] of each first; and hints that they will be read.
+    /// Walks the first `count` packets from a root to their leaves. Returns how many of these are
+    /// worth looking through, having put a [`Looking`] of each first; and hints that they will be
+    /// read.
     ///
     /// # Safety
     ///
@@ -185,7 +189,8 @@ trait Lanes: Copy {
     }
 }
 
-/// A loop over packets. `run` must be `#[inline(always)]`, or it is compiled for the wrong processor.
+/// A loop over packets. `run` must be `#[inline(always)]`, or it is compiled for the wrong
+/// processor.
 trait Kernel {
     type Output;
 
@@ -205,7 +210,8 @@ pub(crate) enum Backend {
 impl Backend {
     /// Returns the back end of an instruction set, `None` if this processor does not have it.
     ///
-    /// AVX-512 without its population count is served by AVX2, SSE4.2 and Neon by what the compiler makes of the scalar one.
+    /// AVX-512 without its population count is served by AVX2, SSE4.2 and Neon by what the compiler
+    /// makes of the scalar one.
     pub(crate) fn new(isa: Isa) -> Option<Self> {
         match isa {
             Isa::Scalar => Some(Self::Scalar(scalar::Scalar)),

@@ -7,24 +7,27 @@
 //!       0              1     blocks, ≥ 1     first block
 //! ```
 //!
-//! A node cuts `u + 4` bits of a word of the key, from bit `shift` on, into 16 sub-arrays of 2ᵘ children each. Bit m of HABS says
-//! that sub-array m differs from the one before; equal ones are stored once [FLOWNP §3.3]. Unlike the paper, the string has
-//! sixteen bits and bit 0 stays clear, so that the population count is the number of the sub-array at once.
+//! A node cuts `u + 4` bits of a word of the key, from bit `shift` on, into 16 sub-arrays of 2ᵘ
+//! children each. Bit m of HABS says that sub-array m differs from the one before; equal ones are
+//! stored once [FLOWNP §3.3]. Unlike the paper, the string has sixteen bits and bit 0 stays clear,
+//! so that the population count is the number of the sub-array at once.
 //!
-//! A leaf without blocks has no rules. The upper bits of a leaf are its least rule's id without so many low bits that the greatest
-//! id fits: a packet whose match is better has nothing to look for there. [`Program::new`] writes them, whatever they were before.
+//! A leaf without blocks has no rules. The upper bits of a leaf are its least rule's id without so
+//! many low bits that the greatest id fits: a packet whose match is better has nothing to look for
+//! there. [`Program::new`] writes them, whatever they were before.
 //!
 //! A block is eight rules, a row for each thing to compare:
 //!
 //! ```text
 //! v4   source | destination | lengths | ports low | ports high | rule
 //! v6   four rows of each address, then the same
-//!      lengths: bits 7‥0 host bits of the source, 15‥8 of the destination, 23‥16 protocol, 31‥24 its mask
+//!      lengths: bits 7‥0 host bits of the source, 15‥8 of the destination, 23‥16 protocol,
+//!               31‥24 its mask
 //!      ports: the source's in the upper half
 //! ```
 //!
-//! Lanes without a rule come last and have the rule `u32::MAX`: such a lane can match (a key of zeros), and then means
-//! "no match", which is right because nothing follows it.
+//! Lanes without a rule come last and have the rule `u32::MAX`: such a lane can match (a key of
+//! zeros), and then means "no match", which is right because nothing follows it.
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -41,7 +44,8 @@ pub(crate) const LEAF: u64 = 1 << 50;
 pub(crate) const LEAF_TOP: u32 = 51;
 /// The bits of a leaf that say its blocks.
 pub(crate) const LEAF_BLOCKS: u64 = 0x3_ffff << 32;
-/// The bits of a node that are clear: of the string the one that would count as a sub-array before the first, and two that say nothing.
+/// The bits of a node that are clear: of the string the one that would count as a sub-array before
+/// the first, and two that say nothing.
 const NODE_CLEAR: u64 = 1 << 32 | 3 << 48;
 /// The most bits that a node cuts.
 const WIDTH_MAX: u32 = 16;
@@ -73,7 +77,8 @@ pub(crate) fn plain(word: u64) -> u64 {
     if word & LEAF != 0 { word & ((1 << LEAF_TOP) - 1) } else { word }
 }
 
-/// Returns which word of the program a node sends a key to; `field` is the key's word that the node names.
+/// Returns which word of the program a node sends a key to; `field` is the key's word that the node
+/// names.
 #[inline(always)]
 pub(crate) fn child_index(node: u64, field: u64) -> usize {
     let cut = field >> (node >> 58);
@@ -89,7 +94,8 @@ pub(crate) fn children(node: u64) -> (usize, usize) {
     (node as u32 as usize, stored << ((node >> 51) & 15))
 }
 
-/// Returns whether so many from the first on end where `end` is or before; their sum may be no address on a machine of 32 bits.
+/// Returns whether so many from the first on end where `end` is or before; their sum may be no
+/// address on a machine of 32 bits.
 fn is_within(first: usize, count: usize, end: usize) -> bool {
     first <= end && count <= end - first
 }
@@ -97,7 +103,8 @@ fn is_within(first: usize, count: usize, end: usize) -> bool {
 /// Arrays of so many bytes lie in a near cache, where a hint costs more than it gains.
 const NEAR_BYTES: usize = 256 << 10;
 
-/// Trees of a program, at most: plans split rules into four, linear search of the largest set takes nine.
+/// Trees of a program, at most: plans split rules into four, linear search of the largest set takes
+/// nine.
 pub(crate) const TREES_MAX: usize = 12;
 
 /// A tree of a program.
@@ -133,7 +140,7 @@ pub enum FaultyProgram {
     Rows,
     /// More trees than any plan makes.
     Trees,
-    /// The allocator has no room.
+    /// The allocator has no memory.
     OutOfMemory {
         /// Bytes that could not be had.
         bytes: u64,
@@ -180,8 +187,9 @@ impl<K: Key> Program<K> {
 
     /// Checks the arrays, and copies them to lines of their own.
     ///
-    /// The check proves that every child of every node lies before the node itself, hence inside the array and on no circle,
-    /// that every leaf's blocks exist, and that no node cuts beyond its key; and it finds the worst case. O(words · log words).
+    /// The check proves that every child of every node lies before the node itself, hence inside
+    /// the array and on no circle, that every leaf's blocks exist, and that no node cuts beyond its
+    /// key; and it finds the worst case. O(words · log words).
     pub(crate) fn new(
         words: &[u64],
         rows: &[[u32; 8]],
@@ -449,7 +457,8 @@ mod tests {
             node | 1 << 32,
             node | 1 << 48,
             node | 1 << 49,
-            // Sixteen children that end at 2³², and a block that does: with addresses of 32 bits the sum is 0.
+            // Sixteen children that end at 2³², and a block that does: with addresses of 32 bits
+            // the sum is 0.
             node_word(1, 0, 4, 0xfffe, u32::MAX - 15),
             leaf_word(u32::MAX, 1),
         ] {

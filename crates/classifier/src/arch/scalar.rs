@@ -97,9 +97,9 @@ pub(super) unsafe fn descend<K: Key>(
         let mut still = 0;
         for position in 0..left {
             let packet = usize::from(walking[position]);
-            // SAFETY: the check of a program (`Program::new`) holds every child of every node, and of every root, below
-            // the length; `at` holds such a node, by the caller's promise or because it was read from the program. All columns
-            // were written for this packet.
+            // SAFETY: the check of a program (`Program::new`) holds every child of every node, and
+            // of every root, below the length; `at` holds such a node, by the caller's promise or
+            // because it was read from the program. All columns were written for this packet.
             let next = unsafe {
                 let node = at.get(packet);
                 let field = flight.words[(node >> 55) as usize & 7].get(packet);
@@ -154,7 +154,8 @@ pub(crate) fn scan_block<K: Key>(rows: &[[u32; 8]], key: &K) -> u32 {
     }
 }
 
-/// Returns which rules of a block match, the first in the lowest bit. A lane without a rule may be among them.
+/// Returns which rules of a block match, the first in the lowest bit. A lane without a rule may be
+/// among them.
 #[inline]
 pub(crate) fn match_lanes<K: Key>(rows: &[[u32; 8]], key: &K) -> u8 {
     let n = K::ADDRESS_DIMENSIONS;

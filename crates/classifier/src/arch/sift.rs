@@ -1,4 +1,5 @@
-//! Which of sixty-four rules may match a packet: for each nibble of its key that is looked at, a table of sixteen words.
+//! Which of sixty-four rules may match a packet: for each nibble of its key that is looked at, a
+//! table of sixteen words.
 
 use super::{Backend, Kernel, Lanes};
 use crate::key::Key;
@@ -14,8 +15,9 @@ pub(crate) type Tables = [[u64; 16]; NIBBLES];
 
 /// Returns the nibbles: the dimension of each, and its lowest bit there.
 ///
-/// Of addresses sixteen bits: of IPv4 the first, of IPv6 the third and fourth byte, since the first two are nearly the same for
-/// all. Of the destination port the low twelve bits; of the protocol the four that tell ICMP, TCP, UDP, ESP and SCTP apart.
+/// Of addresses sixteen bits: of IPv4 the first, of IPv6 the third and fourth byte, since the first
+/// two are nearly the same for all. Of the destination port the low twelve bits; of the protocol
+/// the four that tell ICMP, TCP, UDP, ESP and SCTP apart.
 pub(crate) const fn nibbles<K: Key>() -> [(usize, u32); NIBBLES] {
     let n = K::ADDRESS_DIMENSIONS;
     let low = if n == 1 { 16 } else { 0 };

@@ -57,7 +57,8 @@ impl Cell {
         Self { known }
     }
 
-    /// Returns whether a rule matches every packet of the cell, so that no rule behind it wins there.
+    /// Returns whether a rule matches every packet of the cell, so that no rule behind it wins
+    /// there.
     pub(super) fn is_covered_by<K: Key>(&self, rule: &Flat<K>) -> bool {
         !rule.is_conditional
             && (0..K::DIMENSIONS).all(|d| self.known[d].is_within(rule.span(d)))
@@ -81,9 +82,9 @@ impl Cell {
         })
     }
 
-    /// Takes what all rules of a list agree on as known. A packet that does not agree matches none of them, so it may go
-    /// anywhere, since leaves compare whole rules. A dimension in which every rule matches everything is forgotten: cells that
-    /// differ there only have one tree.
+    /// Takes what all rules of a list agree on as known. A packet that does not agree matches none
+    /// of them, so it may go anywhere, since leaves compare whole rules. A dimension in which every
+    /// rule matches everything is forgotten: cells that differ there only have one tree.
     pub(super) fn assume<K: Key>(&mut self, rules: &[Flat<K>], list: &[u32]) {
         for d in 0..K::DIMENSIONS {
             let known = &mut self.known[d];

@@ -14,7 +14,8 @@ use crate::rule_set::Flat;
 pub enum Split {
     /// One tree.
     Whole,
-    /// Four at most: rules whose source prefix is, or is not, longer than so many bits, and the same of the destination's.
+    /// Four at most: rules whose source prefix is, or is not, longer than so many bits, and the
+    /// same of the destination's.
     Lengths {
         /// Source bits.
         source: u8,
@@ -35,8 +36,9 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Returns the lists of rules, one for each tree, none empty. A list of fewer rules than a leaf holds goes to the list of the
-    /// rules that are shortest in both, or the largest one: a tree costs every packet, however small it is.
+    /// Returns the lists of rules, one for each tree, none empty. A list of fewer rules than a leaf
+    /// holds goes to the list of the rules that are shortest in both, or the largest one: a tree
+    /// costs every packet, however small it is.
     pub(super) fn lists<K: Key>(&self, rules: &[Flat<K>]) -> Vec<Vec<u32>> {
         let Split::Lengths { source, destination } = self.split else {
             let all: Vec<u32> = (0..rules.len() as u32).collect();
@@ -83,10 +85,11 @@ impl Plan {
 
 /// Returns what a packet of the sample costs on average, in units of about a processor cycle.
 ///
-/// The figures are those of one kind of machine, fitted to generated sets of all profiles, several seeds and sizes, with plans
-/// drawn at random; only their proportions matter. A node is a handful of instructions and a load, a block three lines and a
-/// compare; both grow dearer as the arrays outgrow a cache. Packets walk in groups that wait for their last one, and are
-/// compared in rounds that do: both have a part of the worst case.
+/// The figures are those of one kind of machine, fitted to generated sets of all profiles, several
+/// seeds and sizes, with plans drawn at random; only their proportions matter. A node is a handful
+/// of instructions and a load, a block three lines and a compare; both grow dearer as the arrays
+/// outgrow a cache. Packets walk in groups that wait for their last one, and are compared in rounds
+/// that do: both have a part of the worst case.
 pub(super) fn cost<K: Key>(program: &Program<K>, sample: &[K]) -> f64 {
     let (mut trees, mut nodes, mut blocks) = (0_u64, 0_u64, 0_u64);
     for key in sample {

@@ -25,7 +25,8 @@ pub(crate) struct Allowance {
 pub(crate) struct Shape {
     /// Rules that a leaf may hold.
     pub(crate) leaf_rules: usize,
-    /// Entries in the leaves of a tree for each of its rules, at most, before equal leaves are stored once.
+    /// Entries in the leaves of a tree for each of its rules, at most, before equal leaves are
+    /// stored once.
     pub(crate) growth_max: f64,
 }
 
@@ -103,12 +104,13 @@ impl<'a, K: Key> Forest<'a, K> {
         Ok(())
     }
 
-    /// Returns the word of the tree for these rules and packets. `growth` is how many entries each rule of the list may become
-    /// in all leaves below: what a cut copies, its children cannot.
+    /// Returns the word of the tree for these rules and packets. `growth` is how many entries each
+    /// rule of the list may become in all leaves below: what a cut copies, its children cannot.
     fn node(&mut self, list: &[u32], mut cell: Cell, growth: f64, depth: u32) -> Result<u64, BuildError> {
         self.spend(list.len() as u64 + 1)?;
         cell.assume(self.rules, list);
-        // What all rules agree on may leave the first of them covering the cell: no rule behind it ever wins here.
+        // What all rules agree on may leave the first of them covering the cell: no rule behind it
+        // ever wins here.
         let covering = list.iter().position(|&rule| cell.is_covered_by(&self.rules[rule as usize]));
         let list = covering.map_or(list, |first| &list[..=first]);
         if list.len() <= self.shape.leaf_rules || depth == DEPTH_MAX {

@@ -16,9 +16,11 @@ use crate::rule_set::Flat;
 /// Limits of a build with all its tries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Limits {
-    /// Bytes of the classifier's arrays, at most. Arrays of a try that is given up stay below it too.
+    /// Bytes of the classifier's arrays, at most. Arrays of a try that is given up stay below it
+    /// too.
     pub(crate) memory_bytes_max: usize,
-    /// Steps over all tries; a step is a rule looked at, some nanoseconds. `None` is 12 million and 4,000 a rule.
+    /// Steps over all tries; a step is a rule looked at, some nanoseconds. `None` is 12 million and
+    /// 4,000 a rule.
     pub(crate) steps_max: Option<u64>,
 }
 
@@ -124,8 +126,8 @@ struct Trial<'a, K: Key> {
 }
 
 impl<K: Key> Trial<'_, K> {
-    /// First how to split, then how to cut. A plan that takes many times the steps of the best one so far is seldom better, and
-    /// never by much: it is given up.
+    /// First how to split, then how to cut. A plan that takes many times the steps of the best one
+    /// so far is seldom better, and never by much: it is given up.
     fn run(&mut self) {
         let bits = K::ADDRESS_BITS as u8;
         let lengths = |source: u8, destination: u8| Split::Lengths { source, destination };
@@ -184,8 +186,9 @@ impl<K: Key> Trial<'_, K> {
         }
     }
 
-    /// Tries plans that copy rules many times, where the best one so far searches long lists: ranges that overlap in two fields
-    /// part only after both are cut, and until then every cut copies them.
+    /// Tries plans that copy rules many times, where the best one so far searches long lists:
+    /// ranges that overlap in two fields part only after both are cut, and until then every cut
+    /// copies them.
     fn unfold(&mut self) {
         for (leaf_rules, growth_max) in [(16, 256.0), (16, 2048.0), (16, 16_384.0)] {
             let is_dear = self.best.as_ref().is_none_or(|(_, _, program)| searches_long_lists(program));

@@ -42,7 +42,8 @@ impl Window {
         }
     }
 
-    /// Returns the values that packets of a span can have in the bits: from the first to the second, round the end.
+    /// Returns the values that packets of a span can have in the bits: from the first to the
+    /// second, round the end.
     #[inline(always)]
     pub(super) fn project(self, bounds: Span, span: Span) -> (usize, usize) {
         let low = span.low.max(bounds.low) >> self.shift;
@@ -103,7 +104,7 @@ impl Edge {
     }
 }
 
-/// Room for the edges of a window, used again and again.
+/// Memory for the edges of a window, used again and again.
 #[derive(Debug, Default)]
 pub(super) struct Scratch {
     edges: Vec<Edge>,
@@ -125,7 +126,8 @@ pub(super) struct Weighing {
 /// Rules looked at to compare windows; of a longer list every n-th.
 const SAMPLE: usize = 512;
 
-/// Returns the best window for a list, `None` where none makes progress within the growth allowed; and the steps taken.
+/// Returns the best window for a list, `None` where none makes progress within the growth allowed;
+/// and the steps taken.
 pub(super) fn choose<K: Key>(
     rules: &[Flat<K>],
     list: &[u32],
@@ -296,7 +298,8 @@ pub(super) fn divide<K: Key>(
         }
         *run = (ends.len() as u32).saturating_sub(1);
     }
-    // The runs from one value to another. Ends may be impossible values, which belong to a run that the rule need not meet.
+    // The runs from one value to another. Ends may be impossible values, which belong to a run that
+    // the rule need not meet.
     let stretch = |from: u32, to: u32| {
         let (mut first, mut last) = (of_value[from as usize] as usize, of_value[to as usize] as usize + 1);
         while first < last && ends[first].1 < from {

@@ -1,18 +1,19 @@
 //! A rule set that changes while packets are classified.
 //!
 //! ```text
-//!  writer: insert, remove ──▶ Live ──▶ version + 1 ──▶ Reader, one a thread: looks at the version, once a batch
+//!  writer: insert, remove ──▶ Live ──▶ version + 1 ──▶ Reader, one a thread, reads it once a batch
 //!
 //!  snapshot = base (FlowCuts over all rules of the last rebuild)
 //!           + dead rules of the base, each with the rules that may take its place
-//!           + pending rules: in a sieve of 64 to a word; many of them, once settled, in a small tree
+//!           + pending rules: in a sieve of 64 to a word, or once settled in a small tree
 //! ```
 //!
-//! A change is published by itself within microseconds: it makes a new snapshot that shares the base. [`Live::settle`] makes
-//! pending changes cheap for lookups: well under a millisecond for some tens of them, and half a second for a thousand rules that
-//! were removed from twenty thousand; [`Live::rebuild`] makes them part of the base, on whichever thread calls it, while lookups and
-//! changes go on. The crate starts no threads and takes no locks in a lookup, but for the moment
-//! in which a reader takes a new snapshot.
+//! A change is published by itself within microseconds: it makes a new snapshot that shares the
+//! base. [`Live::settle`] makes pending changes cheap for lookups: well under a millisecond for
+//! some tens of them, and half a second for a thousand rules that were removed from twenty
+//! thousand; [`Live::rebuild`] makes them part of the base, on whichever thread calls it, while
+//! lookups and changes go on. The crate starts no threads and takes no locks in a lookup, but for
+//! the moment in which a reader takes a new snapshot.
 
 mod reader;
 mod said;
@@ -54,8 +55,9 @@ impl LiveId {
         Self(NonZeroU32::MIN.saturating_add(number))
     }
 
-    /// Returns the id of this [number](Self::number), to name a rule from outside the program; `None` for `u32::MAX`, which no
-    /// rule has. Whether there is such a rule shows where the id is used.
+    /// Returns the id of this [number](Self::number), to name a rule from outside the program;
+    /// `None` for `u32::MAX`, which no rule has. Whether there is such a rule shows where the id is
+    /// used.
     ///
     /// # Examples
     ///
@@ -68,7 +70,8 @@ impl LiveId {
         if number == u32::MAX { None } else { Some(Self::of(number)) }
     }
 
-    /// Returns the number of the rule among all that were ever added to its set, counted from 0: to show, to keep, to send.
+    /// Returns the number of the rule among all that were ever added to its set, counted from 0: to
+    /// show, to keep, to send.
     pub const fn number(self) -> u32 {
         self.0.get() - 1
     }
@@ -102,7 +105,8 @@ impl LiveMatch {
         NonZeroU32::new(self.id).map(|id| (LiveId(id), self.value))
     }
 
-    /// Says that the rule of this number wins; of number `u32::MAX`, that none does, which has value zero.
+    /// Says that the rule of this number wins; of number `u32::MAX`, that none does, which has
+    /// value zero.
     const fn of(number: u32, value: u32) -> Self {
         Self { id: number.wrapping_add(1), value }
     }
@@ -127,7 +131,8 @@ pub enum LiveError {
     TooManyPending,
     /// No more rules fit.
     TooManyRules,
-    /// All numbers that a [`LiveId`] can have were given out, also to rules that are gone: make another set of [`Live::rules`].
+    /// All numbers that a [`LiveId`] can have were given out, also to rules that are gone: make
+    /// another set of [`Live::rules`].
     NumbersUsedUp,
     /// The classifier of the changes cannot be built.
     Build(BuildError),
@@ -179,7 +184,8 @@ struct State {
 
 /// A rule set that changes while packets are classified.
 ///
-/// It is shared, by reference or in an [`Arc`]: a thread makes a [`Reader`] of its own from it, and changes need no `mut`.
+/// It is shared, by reference or in an [`Arc`]: a thread makes a [`Reader`] of its own from it, and
+/// changes need no `mut`.
 ///
 /// # Examples
 ///
@@ -201,8 +207,8 @@ pub struct Live {
     builder: ClassifierBuilder,
     state: Mutex<State>,
     current: Mutex<Arc<Snapshot>>,
-    /// Former ones that some reader may still look up in. Kept, so that no reader is the last to hold one: giving back a large
-    /// classifier's memory takes longer than a packet may.
+    /// Former ones that some reader may still look up in. Kept, so that no reader is the last to
+    /// hold one: giving back a large classifier's memory takes longer than a packet may.
     retired: Mutex<Vec<Arc<Snapshot>>>,
     version: AtomicU64,
 }
@@ -213,7 +219,8 @@ impl fmt::Debug for Live {
     }
 }
 
-/// A copy shares the classifier of the last rebuild, and goes its own way from there. It takes time in proportion to the rules.
+/// A copy shares the classifier of the last rebuild, and goes its own way from there. It takes time
+/// in proportion to the rules.
 impl Clone for Live {
     fn clone(&self) -> Self {
         let state = locked(&self.state);
@@ -227,13 +234,15 @@ impl Clone for Live {
     }
 }
 
-/// A panic of ours under a lock leaves a state that was whole: changes are made in one piece at the end.
+/// A panic of ours under a lock leaves a state that was whole: changes are made in one piece at the
+/// end.
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Live {
-    /// Builds a set that begins with these rules; the [numbers](LiveId::number) of their ids are their places in the set.
+    /// Builds a set that begins with these rules; the [numbers](LiveId::number) of their ids are
+    /// their places in the set.
     ///
     /// # Errors
     ///
@@ -261,11 +270,11 @@ impl Live {
         Reader::new(self)
     }
 
-    /// Returns how often readers were given something new: once for each rule that came or went, and once each time that the set was
-    /// settled or rebuilt.
+    /// Returns how often readers were given something new: once for each rule that came or went,
+    /// and once each time that the set was settled or rebuilt.
     ///
-    /// Whoever keeps what a lookup said, for a flow say, keeps the version with it that there was *before* the lookup: as long as it is
-    /// still the same, the lookup would say the same again.
+    /// A cache of lookups, such as the verdict of a flow, keeps with each result the version read
+    /// *before* the lookup. While the version stays the same, the lookup would give the same.
     ///
     /// # Examples
     ///
@@ -329,8 +338,9 @@ impl Live {
 
     /// Adds a rule behind those of its priority. Lookups that begin after the call see it.
     ///
-    /// Each 64 rules that wait cost every lookup as much again as two or three lookups in a set where none waits, until they
-    /// are [settled](Live::settle): 4,096 of them a hundred times as much.
+    /// Each 64 rules that wait cost every lookup as much again as two or three lookups in a set
+    /// where none waits, until they are [settled](Live::settle): 4,096 of them a hundred times as
+    /// much.
     ///
     /// # Errors
     ///
@@ -359,14 +369,16 @@ impl Live {
 
     /// Removes a rule. Lookups that begin after the call do not see it.
     ///
-    /// Packets that it would have won are compared with the rules behind it one by one, and once that is
-    /// [settled](Live::settle) with those that meet it, up to one that covers it. Where these are many, as behind a wide rule
-    /// at the head of a large set, such packets stay slow (a thousand rules take as long as some five hundred lookups), and whoever
-    /// sends them knows it: then [rebuild](Live::rebuild) soon.
+    /// Packets that it would have won are compared with the rules behind it one by one, and once
+    /// that is [settled](Live::settle) with those that meet it, up to one that covers it. Where
+    /// these are many, as behind a wide rule at the head of a large set, such packets stay slow (a
+    /// thousand rules take as long as some five hundred lookups), which a sender can exploit:
+    /// then [rebuild](Live::rebuild) soon.
     ///
     /// # Errors
     ///
-    /// [`LiveError`] where there is no such rule, or too much waits already; then nothing has changed.
+    /// [`LiveError`] where there is no such rule, or too much waits already; then nothing has
+    /// changed.
     pub fn remove(&self, id: LiveId) -> Result<Rule, LiveError> {
         let mut state = locked(&self.state);
         let &order = state.orders.get(&id.number()).ok_or(LiveError::NoSuchRule)?;
@@ -374,7 +386,8 @@ impl Live {
         let next = if let Some(place) = state.pending.iter().position(|entry| entry.order == order) {
             state.pending.remove(place);
             if place < state.settled {
-                // Out of the small tree: its rules go back to the sieve until they are settled again.
+                // Out of the small tree: its rules go back to the sieve until they are settled
+                // again.
                 state.settled = 0;
                 snapshot.with_pending(None, Sieve::of(&state.pending))
             } else {
@@ -392,8 +405,9 @@ impl Live {
         Ok(rule)
     }
 
-    /// Makes what waits cheap for lookups: pending rules go into a small tree where there are many, and for each dead rule those that may take its place
-    /// are looked up once. Takes time in proportion to what waits, and to the rules for each dead one: call it when changes pause.
+    /// Makes what waits cheap for lookups: pending rules go into a small tree where there are many,
+    /// and for each dead rule those that may take its place are looked up once. Takes time in
+    /// proportion to what waits, and to the rules for each dead one: call it when changes pause.
     ///
     /// # Errors
     ///
@@ -414,11 +428,12 @@ impl Live {
         Ok(())
     }
 
-    /// Builds a new base of all rules beside the old one, and swaps it in; changes made meanwhile wait on top of it. Lookups and
-    /// changes go on, but for the moments in which rules are copied out and the new base is put in.
+    /// Builds a new base of all rules beside the old one, and swaps it in; changes made meanwhile
+    /// wait on top of it. Lookups and changes go on, but for the moments in which rules are copied
+    /// out and the new base is put in.
     ///
-    /// The memory of the old base is given back by the first change, or [`settle`](Live::settle), after the last reader has gone on to the
-    /// new one, never by a reader.
+    /// The memory of the old base is given back by the first change, or [`settle`](Live::settle),
+    /// after the last reader has gone on to the new one, never by a reader.
     ///
     /// # Errors
     ///

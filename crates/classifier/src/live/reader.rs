@@ -10,7 +10,8 @@ use super::{Live, LiveMatch};
 use crate::classifier::ClassifierKey;
 use crate::key::AnyKey;
 
-/// A thread's view of a [`Live`] set: at the start of each batch it takes the newest rules, and keeps them to the batch's end.
+/// A thread's view of a [`Live`] set: at the start of each batch it takes the newest rules, and
+/// keeps them to the batch's end.
 #[derive(Debug)]
 pub struct Reader<'a> {
     live: &'a Live,

@@ -1,5 +1,5 @@
-//! What lookups say of each rule, in as little memory as will do: a table of a hundred thousand entries of eight bytes would
-//! push the classifier out of the cache.
+//! What lookups say of each rule, in as little memory as will do: a table of a hundred thousand
+//! entries of eight bytes would push the classifier out of the cache.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -10,7 +10,8 @@ use crate::key::Match;
 /// What is said of rules by rank. Tables have one entry more, for packets that no rule matches.
 #[derive(Debug)]
 enum Form {
-    /// Of rules that were added in the order they match in: the rank, and the value that goes with it.
+    /// Of rules that were added in the order they match in: the rank, and the value that goes with
+    /// it.
     InOrder(Values),
     Each(Box<[LiveMatch]>),
 }

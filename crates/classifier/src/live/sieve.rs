@@ -1,14 +1,17 @@
-//! Pending rules, sixty-four to a word: a few loads say of most packets that none of them can match.
+//! Pending rules, sixty-four to a word: a few loads say of most packets that none of them can
+//! match.
 //!
 //! ```text
-//!  of 12 nibbles of a packet's key each has a table of 16 words; bit i of a word: rule i admits this value
+//!  each of 12 nibbles of a packet's key has a table of 16 words;
+//!  bit i of a word: rule i admits this value
 //!
 //!   4 of the source   4 of the destination   3 of the port   1 of the protocol
 //!    │   │   │   │       │   │   │   │         │   │   │            │
-//!    └───┴───┴───┴───────┴───┴─ and ─┴─────────┴───┴───┴────────────┘ ──▶ rules that may match; compared in full
+//!    └───┴───┴───┴───────┴───┴─ and ─┴─────────┴───┴───┴────────────┘ ──▶ rules that may match
 //! ```
 //!
-//! The idea of looking up each field by itself and joining sets of rules as bits is Lakshman and Stiliadis' (1998).
+//! The idea of looking up each field by itself and joining sets of rules as bits is Lakshman and
+//! Stiliadis' (1998).
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -181,8 +184,8 @@ impl Sieve {
         self.0.len()
     }
 
-    /// Tells for each key that some rule matches the first that does, word by word: the key's place, the rule's order, and what
-    /// lookups say. A key is told once a word at most.
+    /// Tells for each key that some rule matches the first that does, word by word: the key's
+    /// place, the rule's order, and what lookups say. A key is told once a word at most.
     #[inline]
     pub(super) fn each_first<K: Key>(
         &self,

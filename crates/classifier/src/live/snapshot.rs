@@ -81,7 +81,8 @@ pub(super) struct Snapshot {
 /// Keys of one step.
 pub(super) const CHUNK: usize = 256;
 
-/// What a lookup writes on its way, kept by the reader: to clear it for each batch would cost as much as to sift the keys.
+/// What a lookup writes on its way, kept by the reader: to clear it for each batch would cost as
+/// much as to sift the keys.
 #[derive(Debug)]
 pub(super) struct Scratch {
     ranks: [Match; CHUNK],
@@ -176,7 +177,8 @@ impl Snapshot {
         let Scratch { ranks, settled: found, orders, sifted } = scratch;
         // Orders of the base's rules are looked at only for packets that hit a pending rule.
         let base = |i: usize| ranks[i].rule().map_or(Order::MAX, |rule| self.base.orders[rule.index()]);
-        // A key that may be told of more than once keeps the order of the rule that is first so far.
+        // A key that may be told of more than once keeps the order of the rule that is first so
+        // far.
         let once = self.settled.is_none() && self.fresh.words() <= 1;
         if !once {
             orders.fill(Order::MAX);
@@ -207,7 +209,8 @@ impl Snapshot {
         let rules = self.base.rules.rules();
         let fits = |&rank: &u32| !self.is_dead(rank) && rules[rank as usize].matches(key);
         let found = match self.substitutes.get(&dead) {
-            // The list ends with a rule that covers the dead one; if that is dead too, the search goes on behind it.
+            // The list ends with a rule that covers the dead one; if that is dead too, the search
+            // goes on behind it.
             Some(list) => list.iter().copied().find(|rank| fits(rank)).or_else(|| {
                 let last = list.last().copied().filter(|&last| self.is_dead(last))?;
                 (last + 1..rules.len() as u32).find(|rank| fits(rank))

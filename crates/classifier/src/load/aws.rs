@@ -1,9 +1,11 @@
-//! Security groups and network access lists of AWS, as `aws ec2 describe-security-groups` and `describe-network-acls` print them.
+//! Security groups and network access lists of AWS, as `aws ec2 describe-security-groups` and
+//! `describe-network-acls` print them.
 //!
-//! A security group permits, and what it does not permit is denied; it keeps connections, so that replies need no rule. A
-//! reference to the members of another group, or to a prefix list, is a condition that [may hold](crate::policy::Truth::Maybe):
-//! the text does not say which addresses they have. A network list is asked in the order of its rules' numbers, and denies
-//! what none of them matches.
+//! A security group permits, and what it does not permit is denied; it keeps connections, so that
+//! replies need no rule. A reference to the members of another group, or to a prefix list, is a
+//! condition that [may hold](crate::policy::Truth::Maybe): the text does not say which addresses
+//! they have. A network list is asked in the order of its rules' numbers, and denies what none of
+//! them matches.
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -22,8 +24,8 @@ use crate::rule::{Action, decimal};
 /// Fields may be added in any version: a literal ends with `..Options::default()`.
 #[derive(Clone, Copy, Debug)]
 pub struct Options<'a> {
-    /// `ingress` or `egress`, or an id and one of these with a colon between them: `sg-1:egress`. A direction alone takes the
-    /// one group or list of the document.
+    /// `ingress` or `egress`, or an id and one of these with a colon between them: `sg-1:egress`. A
+    /// direction alone takes the one group or list of the document.
     pub chain: &'a str,
     /// What is taken at most.
     pub limits: LoadLimits,
@@ -47,14 +49,16 @@ pub fn is_aws(text: &str) -> bool {
 ///
 /// # Errors
 ///
-/// [`LoadErrors`]: everything that is wrong with the document, or that it has several groups and none was named.
+/// [`LoadErrors`]: everything that is wrong with the document, or that it has several groups and
+/// none was named.
 ///
 /// # Examples
 ///
 /// ```
 /// use flowloom_classifier::load::aws::{self, Options};
 /// let text = r#"{"SecurityGroups": [{"GroupId": "sg-1", "IpPermissions": [
-///   {"IpProtocol": "tcp", "FromPort": 443, "ToPort": 443, "IpRanges": [{"CidrIp": "10.0.0.0/8"}]}]}]}"#;
+///   {"IpProtocol": "tcp", "FromPort": 443, "ToPort": 443,
+///    "IpRanges": [{"CidrIp": "10.0.0.0/8"}]}]}]}"#;
 /// assert_eq!(aws::load(text, &Options::default())?.len(), 2);
 /// # Ok::<(), flowloom_classifier::load::LoadErrors>(())
 /// ```

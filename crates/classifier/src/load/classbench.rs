@@ -1,11 +1,13 @@
 //! ClassBench filter files, in the dialects that are about.
 //!
 //! ```text
-//! @10.0.0.0/8 <blank> 192.0.2.7/32 <blank> 0 : 65535 <blank> 80 : 80 <blank> 0x06/0xFF [<blank> 0x0000/0x0200]
+//! @10.0.0.0/8 <blank> 192.0.2.7/32 <blank> 0 : 65535 <blank> 80 : 80 <blank> 0x06/0xFF
+//! [<blank> 0x0000/0x0200]
 //! ```
 //!
-//! Blanks are spaces or tabs, also at the end; the sign at the head, the flags and blanks around colons may be missing. Addresses
-//! are four decimals or IPv6; bits below the prefix are cleared. Empty lines and lines that begin with `#` are passed over.
+//! Blanks are spaces or tabs, also at the end; the sign at the head, the flags and blanks around
+//! colons may be missing. Addresses are four decimals or IPv6; bits below the prefix are cleared.
+//! Empty lines and lines that begin with `#` are passed over.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -27,7 +29,8 @@ use crate::rule::{Addresses, FlagsColumn, PortRange, Prefix, ProtocolMatch, Rule
 ///
 /// ```
 /// use flowloom_classifier::load::{LoadLimits, classbench};
-/// let rules = classbench::parse("@10.0.0.0/8\t0.0.0.0/0\t0 : 65535\t80 : 80\t0x06/0xFF\n", LoadLimits::default())?;
+/// let text = "@10.0.0.0/8\t0.0.0.0/0\t0 : 65535\t80 : 80\t0x06/0xFF\n";
+/// let rules = classbench::parse(text, LoadLimits::default())?;
 /// assert_eq!(rules[0].to_string(), "10.0.0.0/8 0.0.0.0/0 0 : 65535 80 : 80 0x06/0xff");
 /// let error = classbench::parse("@10.0.0.0/40\t", LoadLimits::default()).unwrap_err();
 /// assert_eq!((error.line, error.column), (1, 11));
@@ -108,7 +111,8 @@ pub fn load(text: &str, limits: LoadLimits) -> Result<Policy, LoadErrors> {
         .map_err(|error| LoadError::new(1, "", 0, LoadErrorKind::Form(alloc::format!("{error}"))).into())
 }
 
-/// Writes rules as a file that [`parse`] reads; a rule for any address of both families becomes one of IPv4.
+/// Writes rules as a file that [`parse`] reads; a rule for any address of both families becomes one
+/// of IPv4.
 pub fn write(rules: &[Rule]) -> String {
     let mut text = String::new();
     for rule in rules {

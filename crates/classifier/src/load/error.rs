@@ -102,7 +102,8 @@ impl fmt::Display for LoadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { line, column, kind, text, text_column } = self;
         write!(f, "{line}:{column}: {kind}")?;
-        // What is wrong with the whole text shows no line of it, and an empty line has nothing to show.
+        // What is wrong with the whole text shows no line of it, and an empty line has nothing to
+        // show.
         if text.is_empty() {
             return Ok(());
         }

@@ -42,7 +42,8 @@ pub struct LoadOptions {
 }
 
 impl Form {
-    /// Returns the form that a text seems to have: by the ending of its file's name, then by its first words.
+    /// Returns the form that a text seems to have: by the ending of its file's name, then by its
+    /// first words.
     #[must_use]
     pub fn of(name: &str, text: &str) -> Self {
         let ending = name.rsplit_once('.').map_or("", |(_, ending)| ending);

@@ -1,4 +1,5 @@
-//! What `ipset save` writes: named sets of addresses, networks and ports, to which rules of iptables refer.
+//! What `ipset save` writes: named sets of addresses, networks and ports, to which rules of
+//! iptables refer.
 
 use alloc::collections::BTreeMap;
 use alloc::format;
@@ -64,7 +65,8 @@ const PRODUCT_MAX: usize = 1 << 16;
 ///
 /// ```
 /// use flowloom_classifier::load::{LoadLimits, ipset};
-/// let text = "create bad hash:net family inet hashsize 1024 maxelem 65536\nadd bad 203.0.113.0/24\n";
+/// let text = "create bad hash:net family inet hashsize 1024 maxelem 65536\n\
+///             add bad 203.0.113.0/24\n";
 /// let sets = ipset::parse(text, LoadLimits::default())?;
 /// assert!(sets.test("bad", &[ipset::Side::Source], false).is_some());
 /// assert!(sets.test("good", &[ipset::Side::Source], false).is_none());
@@ -197,8 +199,8 @@ impl Sets {
         Ok(())
     }
 
-    /// Returns the conditions of packets that are in a set, or not in it; `None` where there is no such set, or it cannot be
-    /// compared with these sides.
+    /// Returns the conditions of packets that are in a set, or not in it; `None` where there is no
+    /// such set, or it cannot be compared with these sides.
     #[must_use]
     pub fn test(&self, name: &str, sides: &[Side], not: bool) -> Option<Conditions> {
         self.test_at(name, sides, not, 0)

@@ -11,8 +11,8 @@
 //! | [`ipset`] | sets that rules of iptables refer to |
 //! | [`trace`] | headers |
 //!
-//! Loaders are iterative and bounded: a line, a file and a list have limits, and what is wrong is said with its line, its
-//! column and what would be right.
+//! Loaders are iterative and bounded: a line, a file and a list have limits, and what is wrong is
+//! said with its line, its column and what would be right.
 
 #[cfg(feature = "std")]
 pub mod aws;
@@ -78,7 +78,8 @@ pub struct Located {
     pub line: usize,
 }
 
-/// Reads a protocol as rules name it: `tcp` and some others, a number, a value under a mask such as `0x06/0x0f`, or `any`.
+/// Reads a protocol as rules name it: `tcp` and some others, a number, a value under a mask such as
+/// `0x06/0x0f`, or `any`.
 pub fn protocol(word: &str) -> Option<ProtocolMatch> {
     let number = |text: &str| match text.strip_prefix("0x") {
         Some(digits) => u8::from_str_radix(digits, 16).ok().filter(|_| !digits.starts_with('+')),

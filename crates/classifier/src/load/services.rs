@@ -1,7 +1,7 @@
 //! Names of ports that rules use.
 
 /// Names and ports, most of TCP and UDP alike.
-const SERVICES: [(&str, u16); 64] = [
+const SERVICES: [(&str, u16); 96] = [
     ("ftp-data", 20),
     ("ftp", 21),
     ("ssh", 22),
@@ -66,6 +66,38 @@ const SERVICES: [(&str, u16); 64] = [
     ("ipsec-nat-t", 4500),
     ("sip", 5060),
     ("mdns", 5353),
+    ("kpasswd", 464),
+    ("login", 513),
+    ("shell", 514),
+    ("printer", 515),
+    ("route", 520),
+    ("ipp", 631),
+    ("ldp", 646),
+    ("domain-s", 853),
+    ("rsync", 873),
+    ("socks", 1080),
+    ("ms-sql-s", 1433),
+    ("ms-sql-m", 1434),
+    ("l2tp", 1701),
+    ("l2f", 1701),
+    ("pptp", 1723),
+    ("radius-acct", 1813),
+    ("nfs", 2049),
+    ("svn", 3690),
+    ("munin", 4949),
+    ("xmpp-client", 5222),
+    ("xmpp-server", 5269),
+    ("postgresql", 5432),
+    ("nrpe", 5666),
+    ("amqp", 5672),
+    ("x11", 6000),
+    ("ircd", 6667),
+    ("http-alt", 8080),
+    ("webcache", 8080),
+    ("puppet", 8140),
+    ("git", 9418),
+    ("zabbix-agent", 10050),
+    ("zabbix-trapper", 10051),
 ];
 
 /// Returns the port of a name.

@@ -1,7 +1,8 @@
-//! ClassBench header traces: source, destination, ports, protocol as decimals, then columns that are passed over.
+//! ClassBench header traces: source, destination, ports, protocol as decimals, then columns that
+//! are passed over.
 //!
-//! Some tools write flags and the number of a rule behind the five fields; that number counts from zero or one, or stems from another
-//! set, so it is never believed.
+//! Some tools write flags and the number of a rule behind the five fields; that number counts from
+//! zero or one, or stems from another set, so it is never believed.
 
 use alloc::vec::Vec;
 

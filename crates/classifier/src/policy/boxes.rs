@@ -6,7 +6,8 @@ use super::conditions::{Conditions, Families};
 use super::ranges::Ranges;
 use crate::rule::{Addresses, PortRange, Prefix, ProtocolMatch, Rule};
 
-/// Boxes that the product of several lists may take. A list alone may take more: it is indexed whatever its length.
+/// Boxes that the product of several lists may take. A list alone may take more: it is indexed
+/// whatever its length.
 const PRODUCT_MAX: usize = 4096;
 
 /// Fields of an index: addresses, protocol, ports.
@@ -17,7 +18,8 @@ const FIELDS: usize = 5;
 pub(super) struct Boxes {
     /// Every packet that meets the conditions lies in one of them.
     pub(super) rules: Vec<Rule>,
-    /// They hold packets that do not meet the conditions on indexed fields, which have to be asked again.
+    /// They hold packets that do not meet the conditions on indexed fields, which have to be asked
+    /// again.
     pub(super) are_larger: bool,
 }
 

@@ -3,12 +3,18 @@
 use alloc::vec::Vec;
 
 use super::entries::{Outcome, Policy};
+use super::overlap::OverlapIndex;
 use super::region::{Names, Region, TooMuch, Variables, regions, without};
 
 /// A policy as regions.
 #[derive(Debug)]
 pub(super) struct Cutting {
     pub(super) entries: Vec<Part>,
+    index: OverlapIndex,
+    /// Entries that skip others, ascending.
+    skips: Vec<usize>,
+    /// Entries that take too many regions to express, ascending.
+    pub(super) without_regions: Vec<usize>,
     steps: u64,
 }
 
@@ -18,6 +24,13 @@ pub(super) struct Part {
     /// Packets that meet its conditions; `None` where that takes too many pieces.
     pub(super) regions: Option<Vec<Region>>,
     pub(super) outcome: Outcome,
+}
+
+impl Part {
+    /// Returns the regions; none where they are too many to express.
+    fn regions(&self) -> &[Region] {
+        self.regions.as_deref().unwrap_or_default()
+    }
 }
 
 /// What is left of an entry.
@@ -36,14 +49,25 @@ pub(super) enum Left {
 impl Cutting {
     pub(super) fn new(policy: &Policy, names: &Names, variables: &mut Variables, steps: u64) -> Self {
         variables.restart();
-        let entries = policy
+        let entries: Vec<Part> = policy
             .entries()
             .map(|entry| Part {
                 regions: regions(&entry.conditions, names, variables).ok(),
                 outcome: entry.outcome,
             })
             .collect();
-        Self { entries, steps }
+        let index = OverlapIndex::new(entries.iter().map(Part::regions));
+        let is_skip = |part: &Part| matches!(part.outcome, Outcome::Skip { .. });
+        let skips = (0..entries.len()).filter(|&entry| is_skip(&entries[entry])).collect();
+        let without_regions =
+            (0..entries.len()).filter(|&entry| entries[entry].regions.is_none()).collect();
+        Self { entries, index, skips, without_regions, steps }
+    }
+
+    /// Returns the entries whose regions may meet some regions, ascending. An entry whose regions
+    /// are too many to express is not among them.
+    pub(super) fn near(&self, regions: &[Region]) -> Vec<usize> {
+        self.index.near(regions)
     }
 
     /// Spends steps; `false` where too few are left.
@@ -53,10 +77,12 @@ impl Cutting {
         left.is_some()
     }
 
-    /// Returns the regions of packets that an entry takes where it is reached: not those that a skip before it passes over it.
+    /// Returns the regions of packets that an entry takes where it is reached: not those that a
+    /// skip before it passes over it.
     fn taken(&self, index: usize) -> Result<Vec<Region>, TooMuch> {
         let mut taken = self.entries[index].regions.clone().ok_or(TooMuch)?;
-        for part in &self.entries[..index] {
+        for &skip in self.skips.iter().take_while(|&&skip| skip < index) {
+            let part = &self.entries[skip];
             if let Outcome::Skip { to } = part.outcome
                 && to as usize > index
             {
@@ -92,8 +118,8 @@ impl Cutting {
             return Left::TakenByAll(0);
         }
         let mut near: Vec<usize> = Vec::new();
-        for (index, regions) in taken.iter().enumerate() {
-            let Some(regions) = regions else { continue };
+        for index in self.index.near(&own) {
+            let Some(Some(regions)) = taken.get(index) else { continue };
             if !self.spend(own.len() * regions.len()) {
                 return Left::Undecided;
             }

@@ -100,7 +100,8 @@ impl Witness {
 
     fn of(region: &Region, names: &Names, variables: &Variables) -> Self {
         let low = |field: usize| region.intervals[field].0;
-        // An address in the middle of nowhere says less than a host's: the first one that is not the network's.
+        // An address in the middle of nowhere says less than a host's: the first one that is not
+        // the network's.
         let host = |field: usize| {
             let (low, high) = region.intervals[field];
             if low < high { low + 1 } else { low }
@@ -271,8 +272,9 @@ struct Way {
 }
 
 impl Policy {
-    /// Compares every packet's verdict with that of another policy, within so many steps. Conditions that no packet shows
-    /// are taken to hold and not to hold; those with the same text in both policies hold together.
+    /// Compares every packet's verdict with that of another policy, within so many steps.
+    /// Conditions that no packet shows are taken to hold and not to hold; those with the same text
+    /// in both policies hold together.
     ///
     /// # Examples
     ///

@@ -68,7 +68,8 @@ pub struct Note {
 /// ```
 /// use flowloom_classifier::policy::{Assume, Packet, PolicyMatcher};
 /// use flowloom_classifier::{ClassifierBuilder, FiveTuple, load::iptables};
-/// let text = "*filter\n:INPUT DROP [0:0]\n-A INPUT -p tcp -m tcp --syn --dport 22 -j ACCEPT\nCOMMIT\n";
+/// let text = "*filter\n:INPUT DROP [0:0]\n\
+///             -A INPUT -p tcp -m tcp --syn --dport 22 -j ACCEPT\nCOMMIT\n";
 /// let policy = iptables::load(text, &iptables::Options::default())?;
 /// let matcher = PolicyMatcher::build(policy, ClassifierBuilder::new())?;
 /// let mut packet = Packet::new(FiveTuple::v4([10, 0, 0, 1], [192, 0, 2, 1], 1024, 22, 6));
@@ -82,7 +83,8 @@ pub struct Policy {
     set: RuleSet,
     /// The entry of each rule of the set; empty for a plain list, in which each rule is an entry.
     entry_of: Vec<u32>,
-    /// Whether a rule's boxes hold packets that do not meet its conditions on indexed fields, by entry.
+    /// Whether a rule's boxes hold packets that do not meet its conditions on indexed fields, by
+    /// entry.
     is_larger: Vec<bool>,
     entries: Vec<Entry>,
     sources: Vec<Source>,
@@ -90,7 +92,8 @@ pub struct Policy {
 }
 
 impl Policy {
-    /// Returns the policy of a plain list of rules, in which addresses, ports, protocol and the flags column say all.
+    /// Returns the policy of a plain list of rules, in which addresses, ports, protocol and the
+    /// flags column say all.
     ///
     /// # Errors
     ///
@@ -107,7 +110,8 @@ impl Policy {
         Ok(Self { set: RuleSet::new(rules)?, sources, ..Self::default() })
     }
 
-    /// Returns the policy of entries. Each names its place among `sources`; what no packet can match takes no room.
+    /// Returns the policy of entries. Each names its place among `sources`; what no packet can
+    /// match takes no memory.
     ///
     /// # Errors
     ///
@@ -150,7 +154,8 @@ impl Policy {
         Ok(Self { set: RuleSet::new(rules)?, entry_of, is_larger, entries, sources, notes })
     }
 
-    /// Returns the boxes that a classifier is built of: one or several for each entry, in the same order.
+    /// Returns the boxes that a classifier is built of: one or several for each entry, in the same
+    /// order.
     #[must_use]
     pub fn set(&self) -> &RuleSet {
         &self.set
@@ -180,7 +185,8 @@ impl Policy {
         self.len() == 0
     }
 
-    /// Returns the rules of the file, in the order in which they are met first; a rule's number is its index and one.
+    /// Returns the rules of the file, in the order in which they are met first; a rule's number is
+    /// its index and one.
     #[must_use]
     pub fn sources(&self) -> &[Source] {
         &self.sources
@@ -242,7 +248,8 @@ impl Policy {
         Outcome::Decide { action: rule.action, value: rule.value }
     }
 
-    /// Returns whether a packet that lies in the box of a rule of the set meets everything else that the rule asks.
+    /// Returns whether a packet that lies in the box of a rule of the set meets everything else
+    /// that the rule asks.
     pub(super) fn holds(&self, id: RuleId, packet: &Packet<'_>) -> Truth {
         let rule = &self.set.rules()[id.index()];
         let Some(entry) = self.entries.get(self.entry_of(id)) else {
@@ -306,7 +313,8 @@ fn names_ports(rule: &Rule) -> bool {
     rule.source_ports != PortRange::ANY || rule.destination_ports != PortRange::ANY
 }
 
-/// Returns whether the box of a rule that asks for ports holds packets that have none, whose key has zeros there.
+/// Returns whether the box of a rule that asks for ports holds packets that have none, whose key
+/// has zeros there.
 fn needs_ports(rule: &Rule) -> bool {
     names_ports(rule) && rule.source_ports.low() == 0 && rule.destination_ports.low() == 0
 }
@@ -359,7 +367,8 @@ pub(crate) fn conditions_of(rule: &Rule) -> Conditions {
 
 /// Returns which entries an earlier one may pass over.
 fn skippable(entries: &[Entry]) -> Vec<bool> {
-    /// Pairs of entries that are compared; beyond, an entry between the ends of a skip counts as passed over.
+    /// Pairs of entries that are compared; beyond, an entry between the ends of a skip counts as
+    /// passed over.
     const PAIRS_MAX: usize = 1 << 22;
     let mut can_be = alloc::vec![false; entries.len()];
     let mut pairs = 0_usize;

@@ -23,7 +23,8 @@ pub struct Possible {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PossibleOutcome {
-    /// Entries that decide, in order: those that may, and at most one at the end that does if none of them did.
+    /// Entries that decide, in order: those that may, and at most one at the end that does if none
+    /// of them did.
     pub deciders: Vec<Possible>,
     /// Rules of the set that match and pass on, as RETURN does, in order.
     pub passed: Vec<Possible>,
@@ -32,7 +33,8 @@ pub struct PossibleOutcome {
 }
 
 impl PossibleOutcome {
-    /// Returns the rule of the set that decides whatever is not known; `None` where that bears on the answer, or none does.
+    /// Returns the rule of the set that decides whatever is not known; `None` where that bears on
+    /// the answer, or none does.
     #[must_use]
     pub fn decided(&self) -> Option<RuleId> {
         match self.deciders[..] {

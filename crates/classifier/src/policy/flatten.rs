@@ -1,7 +1,7 @@
 //! Chains that jump to chains, as one list of entries.
 //!
-//! A jump becomes the rules of the chain it leads to, each with the conditions of the jump; a RETURN becomes an entry that
-//! passes over the rest of its chain.
+//! A jump becomes the rules of the chain it leads to, each with the conditions of the jump; a
+//! RETURN becomes an entry that passes over the rest of its chain.
 
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -140,7 +140,8 @@ struct Flattening<'a> {
     chains: &'a [Chain],
     entries: &'a mut Vec<Entry>,
     sources: &'a mut Vec<Source>,
-    /// Index of the source of each rule of each chain, once it was met; the policy is behind the rules.
+    /// Index of the source of each rule of each chain, once it was met; the policy is behind the
+    /// rules.
     met: Vec<Vec<Option<u32>>>,
     names: Vec<Arc<str>>,
     entries_max: usize,

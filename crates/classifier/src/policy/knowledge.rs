@@ -71,7 +71,8 @@ pub struct Undecidable {
 }
 
 impl Policy {
-    /// Returns the rules that may match, given what is known of packets: each condition of each rule of the file once.
+    /// Returns the rules that may match, given what is known of packets: each condition of each
+    /// rule of the file once.
     #[must_use]
     pub fn undecidable(&self, known: Knowledge) -> Vec<Undecidable> {
         let mut found: Vec<Undecidable> = Vec::new();
@@ -108,10 +109,11 @@ impl Policy {
         self.asks(&|field| field == Field::State)
     }
 
-    /// Returns whether a rule asks for what differs among the packets of one flow: flags, state, lengths, or fragments.
+    /// Returns whether a rule asks for what differs among the packets of one flow: flags, state,
+    /// lengths, MAC addresses, or fragments.
     #[must_use]
     pub fn asks_per_packet(&self) -> bool {
-        self.asks(&|field| matches!(field, Field::Headers | Field::State | Field::Frame))
+        self.asks(&|field| matches!(field, Field::Headers | Field::State | Field::Frame | Field::Mac))
             || self.entries().any(|entry| {
                 entry.conditions.tests.iter().any(|test| matches!(test.kind, TestKind::Fragment(_)))
             })

@@ -63,7 +63,8 @@ impl PolicyMatcher {
         &self.classifier
     }
 
-    /// Returns the rule of the set that decides a packet: the box of the first entry that matches. Allocates nothing.
+    /// Returns the rule of the set that decides a packet: the box of the first entry that matches.
+    /// Allocates nothing.
     #[must_use]
     pub fn find(&self, packet: &Packet<'_>, assume: Assume) -> Option<RuleId> {
         match key_of(packet) {
@@ -72,8 +73,9 @@ impl PolicyMatcher {
         }
     }
 
-    /// Returns what decides a packet whose key has been looked up, in a batch of others. `found` is what
-    /// [`Classifier::classify_batch`] said of its key; where that rule asks nothing else, it is the answer.
+    /// Returns what decides a packet whose key has been looked up, in a batch of others. `found` is
+    /// what [`Classifier::classify_batch`] said of its key; where that rule asks nothing else, it
+    /// is the answer.
     #[inline]
     #[must_use]
     pub fn decide<K: ClassifierKey>(
@@ -99,7 +101,8 @@ impl PolicyMatcher {
 }
 
 impl Policy {
-    /// Returns the rule of the set that decides a packet, by asking one after the other. Every matcher is held to this.
+    /// Returns the rule of the set that decides a packet, by asking one after the other. Every
+    /// matcher is held to this.
     #[must_use]
     pub fn first_match(&self, packet: &Packet<'_>, assume: Assume) -> Option<RuleId> {
         match key_of(packet) {
@@ -110,7 +113,8 @@ impl Policy {
 }
 
 impl Policy {
-    /// Returns the first box of every entry that matches a packet, or may, in order, whatever entries before it do.
+    /// Returns the first box of every entry that matches a packet, or may, in order, whatever
+    /// entries before it do.
     #[must_use]
     pub fn all_matches(&self, packet: &Packet<'_>) -> Vec<Possible> {
         let possible = |candidates: &mut dyn Iterator<Item = RuleId>| {

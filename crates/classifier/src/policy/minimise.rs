@@ -29,8 +29,9 @@ pub struct Minimised {
 }
 
 impl Policy {
-    /// Returns the policy without rules that no packet reaches, and rules whose packets the rules behind them decide alike,
-    /// within so many steps. No verdict changes, whatever rules that may match do.
+    /// Returns the policy without rules that no packet reaches, and rules whose packets the rules
+    /// behind them decide alike, within so many steps. No verdict changes, whatever rules that may
+    /// match do.
     ///
     /// # Errors
     ///
@@ -40,8 +41,11 @@ impl Policy {
     ///
     /// ```
     /// use flowloom_classifier::load::{LoadLimits, toml};
-    /// let rule = |source: &str, action: &str| format!("[[rule]]\nsource = '{source}'\naction = '{action}'\n");
-    /// let text = [rule("10.1.0.0/16", "deny"), rule("10.1.2.0/24", "accept"), rule("10.0.0.0/8", "deny")].concat();
+    /// let rule = |source: &str, action: &str| {
+    ///     format!("[[rule]]\nsource = '{source}'\naction = '{action}'\n")
+    /// };
+    /// let [first, second] = [rule("10.1.0.0/16", "deny"), rule("10.1.2.0/24", "accept")];
+    /// let text = first + &second + &rule("10.0.0.0/8", "deny");
     /// let policy = toml::load(&text, LoadLimits::default())?;
     /// let smaller = policy.minimised(1 << 20)?;
     /// assert_eq!((smaller.policy.len(), smaller.left_out.len()), (1, 2));
@@ -107,8 +111,15 @@ impl Policy {
         }
         // Of a firewall's targets, DROP and REJECT both deny, and differ for the sender.
         let has_targets = !self.sources()[entries[index].source as usize].chain.is_empty();
-        let behind = cutting.entries[index + 1..].iter().zip(&keep[index + 1..]);
-        for (part, _) in behind.filter(|(_, kept)| **kept) {
+        // What is not expressed as regions may meet every packet.
+        let too_much =
+            cutting.without_regions.iter().copied().filter(|&entry| entry > index && keep[entry]).min();
+        let behind = cutting.near(&pieces).into_iter().filter(|&entry| entry > index && keep[entry]);
+        for entry in behind {
+            if too_much.is_some_and(|other| other < entry) {
+                return Err(TooMuch);
+            }
+            let part = &cutting.entries[entry];
             let Some(regions) = &part.regions else { return Err(TooMuch) };
             *steps = steps.checked_sub((pieces.len() * regions.len()) as u64).ok_or(TooMuch)?;
             if !regions.iter().any(|region| pieces.iter().any(|piece| piece.meets(region))) {
@@ -158,14 +169,15 @@ impl Policy {
             }
             kept.push(entry);
         }
-        let mut left_out: Vec<(usize, LeftOut)> = Vec::new();
-        for (entry, why) in entries.iter().zip(why) {
-            let source = entry.source as usize;
-            if is_used[source].is_none() && left_out.iter().all(|&(other, _)| other != source) {
-                left_out.push((source, *why));
-            }
-        }
+        let mut left_out: Vec<(usize, LeftOut)> = entries
+            .iter()
+            .zip(why)
+            .map(|(entry, why)| (entry.source as usize, *why))
+            .filter(|&(source, _)| is_used[source].is_none())
+            .collect();
+        // Of a rule with several entries, the first one says why.
         left_out.sort_by_key(|&(source, _)| source);
+        left_out.dedup_by_key(|(source, _)| *source);
         let policy = Self::new(kept, sources, self.notes().to_vec())?;
         Ok(Minimised { policy, left_out, undecided })
     }

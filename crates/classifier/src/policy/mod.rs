@@ -6,8 +6,9 @@
 //!                                            └── tests on other fields ◀── candidates ───┘
 //! ```
 //!
-//! Addresses, ports and the protocol are indexed; a condition on anything else is a [`Test`], which is asked of those
-//! packets only that an index hands over as candidates. The first entry in the order of the file that matches decides.
+//! Addresses, ports and the protocol are indexed; a condition on anything else is a [`Test`], which
+//! is asked of those packets only that an index hands over as candidates. The first entry in the
+//! order of the file that matches decides.
 
 mod boxes;
 mod check;
@@ -20,6 +21,7 @@ mod flatten;
 mod knowledge;
 mod matcher;
 mod minimise;
+mod overlap;
 mod packet;
 mod ranges;
 mod region;
@@ -41,4 +43,4 @@ pub(crate) use conditions::protocol_name;
 #[cfg(feature = "std")]
 pub(crate) use entries::conditions_of;
 pub(crate) use ranges::address_text;
-pub(crate) use test::{FLAG_NAMES, bits_of, flags_text};
+pub(crate) use test::{FLAG_NAMES, bits_of, flags_text, mac_text};

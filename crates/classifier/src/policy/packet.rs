@@ -103,6 +103,8 @@ pub struct Packet<'a> {
     pub tcp_flags: Option<u8>,
     /// Type and code of ICMP.
     pub icmp: Option<(u8, u8)>,
+    /// Type of the first chunk of SCTP, by which associations are tracked.
+    pub sctp_chunk: Option<u8>,
     /// State of its connection.
     pub state: Option<ConnectionState>,
     /// Interface it came in by; empty where there is none.
@@ -137,6 +139,7 @@ impl Packet<'_> {
             fragment: Fragment::Whole,
             tcp_flags: None,
             icmp: None,
+            sctp_chunk: None,
             state: None,
             input: None,
             output: None,

@@ -126,7 +126,8 @@ impl Ranges {
         Some((self.0.first()?.0, self.0.last()?.1))
     }
 
-    /// Returns the least set of prefixes with the same numbers, each its lowest number and its length out of `bits`.
+    /// Returns the least set of prefixes with the same numbers, each its lowest number and its
+    /// length out of `bits`.
     ///
     /// # Panics
     ///
@@ -156,12 +157,14 @@ impl Ranges {
         prefixes
     }
 
-    /// Returns the numbers whose bits under `mask` are those of `value`; `None` where that takes more than `ranges_max` ranges.
+    /// Returns the numbers whose bits under `mask` are those of `value`; `None` where that takes
+    /// more than `ranges_max` ranges.
     #[must_use]
     pub fn under_mask(value: u128, mask: u128, bits: u32, ranges_max: usize) -> Option<Self> {
         let all = u128::MAX >> (128 - bits);
         let (mask, value) = (mask & all, value & mask & all);
-        // The free bits at the bottom make one range; each free bit above doubles the number of ranges.
+        // The free bits at the bottom make one range; each free bit above doubles the number of
+        // ranges.
         let low_free = if mask == 0 { bits } else { mask.trailing_zeros() };
         let span = if low_free >= 128 { u128::MAX } else { (1_u128 << low_free) - 1 };
         let free: Vec<u32> = (low_free..bits).filter(|bit| mask >> bit & 1 == 0).collect();

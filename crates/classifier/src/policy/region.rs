@@ -1,7 +1,8 @@
 //! Sets of packets as products of sets, one for each field: what analysis cuts.
 //!
-//! A condition on a header that a packet may not have is a condition on the protocol and the fragment too, so that a packet
-//! without that header lies outside. What no packet shows is a variable of its own, which may be true or false.
+//! A condition on a header that a packet may not have is a condition on the protocol and the
+//! fragment too, so that a packet without that header lies outside. What no packet shows is a
+//! variable of its own, which may be true or false.
 
 use alloc::collections::BTreeMap;
 use alloc::string::String;
@@ -171,7 +172,8 @@ impl Region {
     }
 }
 
-/// Names of interfaces that conditions tell apart: every name, a name for every beginning, and one that is none of them.
+/// Names of interfaces that conditions tell apart: every name, a name for every beginning, and one
+/// that is none of them.
 #[derive(Debug, Default)]
 pub(super) struct Names {
     names: Vec<String>,
@@ -242,7 +244,8 @@ impl Variables {
         self.counts.clear();
     }
 
-    /// Returns the variable of a text. The same text in two rules is two variables: a limit counts for each rule by itself.
+    /// Returns the variable of a text. The same text in two rules is two variables: a limit counts
+    /// for each rule by itself.
     fn of(&mut self, text: String) -> u32 {
         let count = self.counts.entry(text.clone()).or_default();
         *count += 1;
@@ -420,7 +423,8 @@ fn asked(
             }
             Ok(parts)
         }
-        // An address under a mask with many holes is a variable: equal masks are told apart from each other for nothing.
+        // An address under a mask with many holes is a variable: equal masks are told apart from
+        // each other for nothing.
         TestKind::Address { .. } | TestKind::Unknowable(_) => {
             let kind = Test::from(test.kind.clone());
             let variable = variables.of(alloc::format!("{kind}"));

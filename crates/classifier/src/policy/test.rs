@@ -1,5 +1,6 @@
 //! Conditions on fields that are not indexed: each is asked of a packet whose five-tuple matches.
 
+use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
@@ -142,8 +143,8 @@ pub enum TestKind {
 
 /// A condition that holds, or does not hold.
 ///
-/// A condition on a header that a packet does not have never holds, negated or not: a datagram of UDP has neither the flag SYN
-/// nor the flags "not SYN".
+/// A condition on a header that a packet does not have never holds, negated or not: a datagram of
+/// UDP has neither the flag SYN nor the flags "not SYN".
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Test {
     /// It must not hold.
@@ -264,6 +265,13 @@ pub(crate) fn flags_text(flags: u8) -> String {
     if set.is_empty() { String::from("NONE") } else { set.join(",") }
 }
 
+/// Returns a MAC address as iptables writes it.
+pub(crate) fn mac_text(address: u64) -> String {
+    let bytes = address.to_be_bytes();
+    let text: Vec<String> = bytes[2..].iter().map(|byte| format!("{byte:02x}")).collect();
+    text.join(":")
+}
+
 impl fmt::Display for Test {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.is_negated {
@@ -322,7 +330,12 @@ impl fmt::Display for Test {
             TestKind::Vlan(set) => f.write_str("vlan ").and_then(|()| ranges(f, set)),
             TestKind::Dscp(set) => f.write_str("dscp ").and_then(|()| ranges(f, set)),
             TestKind::Length(set) => f.write_str("length ").and_then(|()| ranges(f, set)),
-            TestKind::SourceMac { value, mask } => write!(f, "mac {value:012x}/{mask:012x}"),
+            TestKind::SourceMac { value, mask } if *mask == (1 << 48) - 1 => {
+                write!(f, "mac {}", mac_text(*value))
+            }
+            TestKind::SourceMac { value, mask } => {
+                write!(f, "mac {}/{}", mac_text(*value), mac_text(*mask))
+            }
             TestKind::Address { is_destination, value, mask } => {
                 let side = if *is_destination { "destination" } else { "source" };
                 write!(f, "{side} {value:x} under {mask:x}")

@@ -61,7 +61,8 @@ pub(super) fn blocks<'a>(policy: &Policy, entries: &'a [Entry]) -> Result<Vec<Bl
                             "it passes over rules that others pass over in part; reorder them",
                         ));
                     }
-                    // A stretch whose first entry does not reach its end has a chain within a chain.
+                    // A stretch whose first entry does not reach its end has a chain within a
+                    // chain.
                     if matches!(entry.outcome, Outcome::Skip { to: own } if own as usize != to) {
                         return Err(unwritable(
                             "it passes over rules that others pass over in part; reorder them",
@@ -79,7 +80,8 @@ pub(super) fn blocks<'a>(policy: &Policy, entries: &'a [Entry]) -> Result<Vec<Bl
     Ok(blocks)
 }
 
-/// Returns how far the entries of a stretch lead, those included that begin inside and lead further.
+/// Returns how far the entries of a stretch lead, those included that begin inside and lead
+/// further.
 fn reach(entries: &[Entry], from: usize, to: usize) -> usize {
     let mut end = to;
     let mut at = from;

@@ -9,8 +9,9 @@ use crate::policy::{Conditions, Entry, Outcome, Policy, TestKind};
 /// Entries that an expansion makes, at most.
 const ENTRIES_MAX: usize = 1 << 20;
 
-/// Returns the entries of a policy, alternatives written out: a condition that one of several holds becomes an entry for each,
-/// and a condition that none holds becomes entries before, which pass over the rule.
+/// Returns the entries of a policy, alternatives written out: a condition that one of several holds
+/// becomes an entry for each, and a condition that none holds becomes entries before, which pass
+/// over the rule.
 pub(super) fn expanded(policy: &Policy) -> Result<Vec<Entry>, Unwritable> {
     let entries: Vec<Entry> = policy.entries().collect();
     // Each entry becomes a group; skips within a group lead behind it.

@@ -10,18 +10,20 @@ use super::Unwritable;
 use super::blocks::{Block, Step, blocks};
 use super::expand::expanded;
 use crate::policy::{Conditions, ConnectionState, Families, Policy, Ranges, Test, TestKind};
-use crate::policy::{WITH_PORTS, address_text, flags_text};
+use crate::policy::{WITH_PORTS, address_text, flags_text, mac_text};
 use crate::rule::Action;
 
 /// Lines that one rule becomes, at most.
 const LINES_MAX: usize = 1 << 16;
 
-/// Returns the filter table of a family, whose chain INPUT decides as the policy does. Packets that no rule decides are accepted,
-/// as they are without a firewall, unless the last rule says otherwise.
+/// Returns the filter table of a family, whose chain INPUT decides as the policy does. Packets that
+/// no rule decides are accepted, as they are without a firewall, unless the last rule says
+/// otherwise.
 ///
 /// # Errors
 ///
-/// [`Unwritable`] where a rule asks what iptables cannot be asked, has no action, or becomes too many lines.
+/// [`Unwritable`] where a rule asks what iptables cannot be asked, has no action, or becomes too
+/// many lines.
 ///
 /// # Examples
 ///
@@ -214,6 +216,9 @@ fn ask(test: &Test, is_v6: bool) -> Result<String, String> {
             let names: Vec<&str> =
                 ConnectionState::ALL.iter().filter(|s| states & s.bit() != 0).map(|s| s.name()).collect();
             format!("-m conntrack {not}--ctstate {}", names.join(","))
+        }
+        TestKind::SourceMac { value, mask } if *mask == (1 << 48) - 1 => {
+            format!("-m mac {not}--mac-source {}", mac_text(*value))
         }
         TestKind::Input(names) => format!("{not}-i {}", interface(names)?),
         TestKind::Output(names) => format!("{not}-o {}", interface(names)?),

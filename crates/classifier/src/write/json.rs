@@ -1,4 +1,5 @@
-//! Policies as JSON, for other programs: each entry with what it asks in words, and its boxes' fields where it is plain.
+//! Policies as JSON, for other programs: each entry with what it asks in words, and its boxes'
+//! fields where it is plain.
 
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -13,7 +14,8 @@ use crate::policy::{Outcome, Policy, Ranges, address_text};
 ///
 /// ```
 /// use flowloom_classifier::load::{LoadLimits, toml};
-/// let policy = toml::load("[[rule]]\nsource = '10.0.0.0/8'\naction = 'deny'\n", LoadLimits::default())?;
+/// let text = "[[rule]]\nsource = '10.0.0.0/8'\naction = 'deny'\n";
+/// let policy = toml::load(text, LoadLimits::default())?;
 /// let text = flowloom_classifier::write::json::write(&policy);
 /// assert!(text.contains("\"source\": [\n        \"10.0.0.0-10.255.255.255\""), "{text}");
 /// # Ok::<(), flowloom_classifier::load::LoadErrors>(())

@@ -8,11 +8,12 @@ use core::fmt::Write as _;
 use super::Unwritable;
 use super::blocks::{Block, Step, blocks};
 use super::expand::expanded;
-use crate::policy::address_text;
 use crate::policy::{Conditions, ConnectionState, Families, Policy, Ranges, Test, TestKind};
+use crate::policy::{address_text, mac_text};
 use crate::rule::Action;
 
-/// Returns a script that makes the table `inet flowloom`, whose chain `input` decides as the policy does.
+/// Returns a script that makes the table `inet flowloom`, whose chain `input` decides as the policy
+/// does.
 ///
 /// # Errors
 ///
@@ -170,6 +171,9 @@ fn ask(test: &Test, families: Families) -> Result<String, String> {
                 format!("\"{}{}\"", pattern.name, if pattern.is_prefix { "*" } else { "" })
             };
             format!("{key} {not}{}", braces(&names.iter().map(name).collect::<Vec<_>>()))
+        }
+        TestKind::SourceMac { value, mask } if *mask == (1 << 48) - 1 => {
+            format!("ether saddr {not}{}", mac_text(*value))
         }
         TestKind::Vlan(set) => format!("vlan id {not}{}", numbers(set)),
         TestKind::Dscp(set) if families != Families::BOTH => format!("{family} dscp {not}{}", numbers(set)),

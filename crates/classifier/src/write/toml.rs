@@ -12,7 +12,7 @@ use super::expand::expanded;
 use crate::policy::{
     Conditions, ConnectionState, Entry, Families, Outcome, Policy, Ranges, Test, TestKind,
 };
-use crate::policy::{address_text, flags_text, protocol_name};
+use crate::policy::{address_text, flags_text, mac_text, protocol_name};
 use crate::rule::RuleId;
 
 /// Returns the text of a policy, which [`crate::load::toml::load`] reads.
@@ -26,7 +26,8 @@ use crate::rule::RuleId;
 /// ```
 /// use flowloom_classifier::load::{LoadLimits, iptables, toml};
 /// use flowloom_classifier::write;
-/// let text = "*filter\n:INPUT DROP [0:0]\n-A INPUT -p tcp -m tcp --syn --dport 22 -i eth+ -j ACCEPT\nCOMMIT\n";
+/// let text = "*filter\n:INPUT DROP [0:0]\n\
+///             -A INPUT -p tcp -m tcp --syn --dport 22 -i eth+ -j ACCEPT\nCOMMIT\n";
 /// let policy = iptables::load(text, &iptables::Options::default())?;
 /// let written = write::toml::write(&policy)?;
 /// assert!(written.contains("tcp_flags = \"SYN/FIN,SYN,RST,ACK\""), "{written}");
@@ -51,7 +52,8 @@ pub fn write(policy: &Policy) -> Result<String, Unwritable> {
         for (name, value) in fields(&entry.conditions) {
             line(format_args!("{name} = {value}"));
         }
-        // Of a plain list, priorities are the file's; rules are written in the order of matching all the same.
+        // Of a plain list, priorities are the file's; rules are written in the order of matching
+        // all the same.
         if policy.is_plain()
             && let Some(rule) = policy.set().get(RuleId(index as u32)).filter(|rule| rule.priority != 0)
         {
@@ -81,8 +83,9 @@ fn key(test: &Test) -> Option<&'static str> {
     }
 }
 
-/// Returns entries that ask at most one test of each field, and decide as these do. A second test becomes two entries before the rule:
-/// one that leads to it where the test holds, and one that passes over it where it does not.
+/// Returns entries that ask at most one test of each field, and decide as these do. A second test
+/// becomes two entries before the rule: one that leads to it where the test holds, and one that
+/// passes over it where it does not.
 fn one_test_a_field(entries: &[Entry]) -> Vec<Entry> {
     let mut groups: Vec<Vec<Entry>> = Vec::with_capacity(entries.len());
     for entry in entries {
@@ -247,11 +250,7 @@ fn field(test: &Test) -> Option<(&'static str, String)> {
         TestKind::Dscp(ranges) => ("dscp", set(ranges)),
         TestKind::Length(ranges) => ("length", set(ranges)),
         TestKind::EitherPort(ranges) => ("either_port", set(ranges)),
-        TestKind::SourceMac { value, .. } => {
-            let bytes = value.to_be_bytes();
-            let text: Vec<String> = bytes[2..].iter().map(|byte| format!("{byte:02x}")).collect();
-            ("source_mac", quoted(&negated(test, text.join(":"))))
-        }
+        TestKind::SourceMac { value, .. } => ("source_mac", quoted(&negated(test, mac_text(*value)))),
         _ => return None,
     })
 }

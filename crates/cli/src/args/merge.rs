@@ -3,6 +3,9 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use flowloom_export::RecordFilter;
+
+use super::parse;
 
 /// Arguments of `merge`.
 #[derive(Clone, Debug, Args)]
@@ -27,4 +30,9 @@ pub(crate) struct Merge {
     /// and names without an ending
     #[arg(long, value_name = "FILE")]
     pub(crate) flows: Option<PathBuf>,
+
+    /// Write only the records of --flows that match, of parts of --app accounting; docs/looking.md
+    /// has the names and the operators
+    #[arg(long = "where", value_name = "EXPRESSION", value_parser = parse::from_str::<RecordFilter>, requires = "flows")]
+    pub(crate) record_filter: Option<RecordFilter>,
 }

@@ -4,11 +4,13 @@ pub(crate) mod bench;
 pub(crate) mod classify;
 pub(crate) mod compare;
 pub(crate) mod decoding;
+pub(crate) mod extract;
 pub(crate) mod firewall;
 pub(crate) mod generate;
 pub(crate) mod help;
 pub(crate) mod inspect;
 pub(crate) mod live;
+pub(crate) mod looking;
 pub(crate) mod merge;
 pub(crate) mod parse;
 pub(crate) mod replay;
@@ -18,6 +20,7 @@ pub(crate) mod save;
 pub(crate) mod scheduler;
 pub(crate) mod shell;
 pub(crate) mod simulate;
+pub(crate) mod top;
 
 use std::ffi::OsString;
 use std::io::{self, IsTerminal, Write};
@@ -37,6 +40,7 @@ Examples:
   flowloom inspect edge.pcapng.zst              what is in this capture
   flowloom replay edge.pcapng.zst               run the engine over it
   flowloom replay edge.pcap --save run          with report.html: pictures, figures and the data
+  flowloom top edge.pcap --by conversation      the largest conversations
   flowloom replay - --format json < edge.pcap   from a pipe, for a program to read
   flowloom simulate schedule --model many       schedulers on a machine of many threads
   flowloom bench table --flows 64k,1M           which flow table, at which size
@@ -135,6 +139,10 @@ pub(crate) enum Verb {
     Replay(Box<replay::Replay>),
     /// Combine what several runs know of their parts of an input
     Merge(merge::Merge),
+    /// Say which hosts, pairs, ports, protocols or conversations have the most traffic
+    Top(Box<top::Top>),
+    /// Write the packets of some flows to a capture
+    Extract(Box<extract::Extract>),
     /// Say what is in a capture
     Inspect(inspect::Inspect),
     /// Say which rules packets hit

@@ -1,15 +1,16 @@
 //! `flowloom replay`.
 
+use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::builder::ArgPredicate;
-use clap::{ArgGroup, Args, ValueEnum};
+use clap::{ArgGroup, Args, Command, FromArgMatches, ValueEnum};
 use flowloom::engine::Pace;
 use flowloom::tcb_cache::Policy;
 
-use crate::flow_file::Columns;
 use crate::part_file::PartNumber;
+use crate::record_view::{Columns, FieldGroups, Where};
 
 use super::decoding::DecodingOptions;
 use super::firewall::FirewallOptions;
@@ -192,6 +193,16 @@ pub(crate) struct Replay {
     #[arg(long, value_name = "NAMES", value_parser = parse::from_str::<Columns>, requires = "flows")]
     pub(crate) columns: Option<Columns>,
 
+    /// Further fields of --flows in CSV, JSON lines and Parquet, by group: sizes, gaps, splt (sizes
+    /// and directions of the first packets), handshake, tcp; with commas between, or all
+    #[arg(long, value_name = "GROUPS", value_parser = parse::from_str::<FieldGroups>, requires = "flows")]
+    pub(crate) fields: Option<FieldGroups>,
+
+    /// Write only the records of --flows that match, as in 'protocol == tcp and bytes > 1M';
+    /// docs/looking.md has the names and the operators
+    #[arg(long = "where", value_name = "EXPRESSION", value_parser = parse::from_str::<Where>, requires = "flows")]
+    pub(crate) record_filter: Option<Where>,
+
     /// Write the records of --flows in the order of their keys, when the run has ended: all of them are kept until then
     #[arg(long, requires = "flows")]
     pub(crate) sort: bool,
@@ -264,6 +275,19 @@ pub(crate) struct Replay {
 
     #[command(flatten)]
     pub(crate) firewall: FirewallOptions,
+}
+
+impl Replay {
+    /// Returns the arguments of a run over these inputs that asks for nothing else but records.
+    pub(crate) fn over(inputs: &[PathBuf]) -> Self {
+        let command = Self::augment_args(Command::new("replay").no_binary_name(true));
+        let options = ["--app=accounting", "--"].map(OsString::from);
+        let words = options.into_iter().chain(inputs.iter().map(OsString::from));
+        let matches = command.try_get_matches_from(words);
+        matches
+            .and_then(|matches| Self::from_arg_matches(&matches))
+            .expect("the defaults are valid, and there is an input: the verbs require one")
+    }
 }
 
 /// Layout on threads.

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use flowloom::engine::{FlowState, MergedParts};
 use serde::Serialize;
 
+use super::replay::RecordFigures;
 use super::{Report, counted, grouped};
 use crate::host::Tool;
 use crate::part_file::Settings;
@@ -17,7 +18,8 @@ pub(crate) struct MergeResult {
     app: String,
     idle_timeout_ns: Option<u64>,
     active_timeout_ns: Option<u64>,
-    decap: bool,
+    decoding: Vec<String>,
+    selection: Vec<String>,
     parts: Vec<PartFigures>,
     packets: u64,
     bytes_on_wire: u64,
@@ -28,6 +30,9 @@ pub(crate) struct MergeResult {
     flows: u64,
     flows_begun: u64,
     flows_joined: u64,
+    /// What --where selected.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) records: Option<RecordFigures>,
     first_ns: u64,
     last_ns: u64,
     digest: String,
@@ -59,7 +64,8 @@ impl MergeResult {
             app: settings.app.clone(),
             idle_timeout_ns: settings.idle_timeout_ns,
             active_timeout_ns: settings.active_timeout_ns,
-            decap: settings.decap,
+            decoding: settings.decoding.clone(),
+            selection: settings.selection.clone(),
             parts,
             packets: input.packets,
             bytes_on_wire: input.bytes_on_wire,
@@ -70,6 +76,7 @@ impl MergeResult {
             flows: merged.flows.len() as u64,
             flows_begun: workers.flows_begun,
             flows_joined: merged.flows_joined,
+            records: None,
             first_ns: input.first_ns,
             last_ns: input.last_ns,
             digest: merged.digest(),
@@ -98,6 +105,13 @@ impl Report for MergeResult {
             grouped(self.flows),
             grouped(self.flows_joined)
         ));
+        if let Some(records) = &self.records {
+            lines.push(format!(
+                "Records     {} written   passed over {}",
+                grouped(records.matched),
+                grouped(records.passed_over)
+            ));
+        }
         for (reason, packets) in &self.dropped {
             lines.push(format!("Dropped     {reason} {}", grouped(*packets)));
         }

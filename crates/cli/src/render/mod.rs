@@ -6,6 +6,7 @@ pub(crate) mod compare;
 pub(crate) mod compare_rules;
 pub(crate) mod doctor;
 pub(crate) mod encapsulations;
+pub(crate) mod extract;
 pub(crate) mod generate;
 pub(crate) mod inspect;
 pub(crate) mod l7;
@@ -15,6 +16,7 @@ pub(crate) mod reproduce;
 pub(crate) mod rules;
 pub(crate) mod save;
 pub(crate) mod simulate;
+pub(crate) mod top;
 pub(crate) mod verdicts;
 
 use std::io::Write;

@@ -7,6 +7,7 @@ use serde::Serialize;
 use super::verdicts::FirewallFigures;
 use super::{Report, bytes, counted, grouped, percent, scaled, some_of};
 use crate::host::{Host, Tool};
+use crate::record_view::FilterCounts;
 
 pub(crate) use super::l7::{L7Figures, ProtocolFigures};
 
@@ -58,6 +59,9 @@ pub(crate) struct ReplayResult {
     pub(crate) firewall: Option<FirewallFigures>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) l7: Option<L7Figures>,
+    /// What --where selected.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) records: Option<RecordFigures>,
     pub(crate) notices: Vec<String>,
     pub(crate) interrupted: bool,
     /// Share of the input that was read, of an interrupted run over inputs of known size.
@@ -67,6 +71,19 @@ pub(crate) struct ReplayResult {
     pub(crate) fault: Option<String>,
     pub(crate) balanced: bool,
     pub(crate) complete: bool,
+}
+
+/// Records that a filter has looked at.
+#[derive(Debug, Serialize)]
+pub(crate) struct RecordFigures {
+    pub(crate) matched: u64,
+    pub(crate) passed_over: u64,
+}
+
+impl From<FilterCounts> for RecordFigures {
+    fn from(FilterCounts { matched, passed_over }: FilterCounts) -> Self {
+        Self { matched, passed_over }
+    }
 }
 
 /// What simulated caches of connection state made of the run.
@@ -306,6 +323,10 @@ impl ReplayResult {
         }
         if self.denied > 0 {
             flows.push(format!("packets denied {}", grouped(self.denied)));
+        }
+        if let Some(records) = &self.records {
+            flows.push(format!("records written {}", grouped(records.matched)));
+            flows.push(format!("passed over {}", grouped(records.passed_over)));
         }
         lines.push(flows.join("   "));
         let table = &self.table;

@@ -10,7 +10,7 @@ use flowloom::apps::firewall::{Connection, Enforcement, describe};
 use flowloom::classifier::load::{LoadLimits, trace};
 use flowloom::classifier::policy::{ConnectionState, Knowledge, Packet, PolicyMatcher};
 use flowloom::classifier::{
-    Algorithm, AnyKey, ClassifierBuilder, ClassifierKey, Key, KeyV4, KeyV6, Match, RuleId,
+    Action, Algorithm, AnyKey, ClassifierBuilder, ClassifierKey, Key, KeyV4, KeyV6, Match, RuleId,
 };
 use flowloom::engine::Control;
 use flowloom::flow_key::FlowKey;
@@ -54,8 +54,13 @@ pub(crate) fn run(arguments: &Classify, common: &Common) -> Result<Status, Failu
     }
     file.warn_of_notes(common);
     // What is behind the five numbers of a header trace differs from tool to tool.
-    let known =
-        Knowledge { headers: !is_trace, state: !is_trace, frame: !is_trace, ..Knowledge::default() };
+    let known = Knowledge {
+        headers: !is_trace,
+        state: !is_trace,
+        frame: !is_trace,
+        mac: !is_trace,
+        ..Knowledge::default()
+    };
     let enforcement = file.enforcement(&arguments.enforce, known)?;
     let begun = std::time::Instant::now();
     let algorithm = match arguments.algorithm {
@@ -203,6 +208,8 @@ struct Tally<'a> {
     fragments: u64,
     looked_up: u64,
     unmatched: u64,
+    /// No rule denies the packet that was looked up last.
+    last_accepted: bool,
     /// By the number of a rule of the file, less one.
     hits: Vec<u64>,
     cpu_ns: u64,
@@ -249,6 +256,7 @@ impl<'a> Tally<'a> {
             fragments: 0,
             looked_up: 0,
             unmatched: 0,
+            last_accepted: true,
             hits: vec![0; file.policy.sources().len()],
             cpu_ns: 0,
             wrong: 0,
@@ -259,8 +267,8 @@ impl<'a> Tally<'a> {
     /// Takes a decoded packet.
     fn take(&mut self, view: &PacketView<'_>) {
         let mut packet = describe(view);
+        let key = view.headers.key;
         if let Some(connections) = &mut self.connections {
-            let key = view.headers.key;
             let direction = view.headers.direction;
             packet.state = if connections.len() < CONNECTIONS_MAX || connections.contains_key(&key) {
                 related(connections, view, &packet)
@@ -270,6 +278,14 @@ impl<'a> Tally<'a> {
             };
         }
         self.push(packet.key(), packet);
+        if self.connections.is_some() {
+            // The state of the next packet depends on whether this one passes.
+            self.flush();
+            let is_accepted = self.last_accepted;
+            if let Some(connection) = self.connections.as_mut().and_then(|all| all.get_mut(&key)) {
+                connection.settle(is_accepted);
+            }
+        }
     }
 
     fn push(&mut self, key: AnyKey, mut packet: Packet<'a>) {
@@ -310,6 +326,8 @@ impl<'a> Tally<'a> {
                 Some(rule) => self.hits[self.file.policy.source_index(rule)] += 1,
                 None => self.unmatched += 1,
             }
+            let rule = found.rule().and_then(|id| self.file.set().get(id));
+            self.last_accepted = rule.is_none_or(|rule| rule.action != Some(Action::Deny));
             if self.verify {
                 let expected =
                     self.file.policy.first_match(packet, assume).map_or(Match::NONE, Match::from);

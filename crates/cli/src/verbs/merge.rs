@@ -9,9 +9,11 @@ use flowloom::engine::{App, IdleTimeout, MergedParts, RecordSink, merge_parts};
 use crate::args::Common;
 use crate::args::merge::Merge;
 use crate::exit::{Failure, Status};
-use crate::flow_file::{AccountOf, Columns, Destination, FlowWriter, Format};
+use crate::flow_file::{Destination, FlowWriter, Format};
 use crate::part_file::{self, PartFile, PartNumber, Settings};
+use crate::record_view::{AccountOf, Columns, FieldGroups, RecordView, Where};
 use crate::render::merge::{MergeResult, PartFigures};
+use crate::render::replay::RecordFigures;
 use crate::render::{counted, print};
 
 /// Runs the verb.
@@ -110,6 +112,12 @@ fn merge<A: App<Flow: SaveState>>(
             )));
         }
     }
+    if arguments.record_filter.is_some() && account.is_none() {
+        return Err(Failure::Usage(format!(
+            "--where is for parts of --app accounting, these are of {}\n  leave it away",
+            settings.app
+        )));
+    }
     let mut figures = Vec::with_capacity(parts.len());
     let mut saved = Vec::with_capacity(parts.len());
     for (path, part) in parts {
@@ -132,9 +140,10 @@ fn merge<A: App<Flow: SaveState>>(
     let merged = merge_parts(saved, idle, app).map_err(|error| {
         Failure::Input(format!("{} cannot be merged: {error}", counted(figures.len() as u64, "part")))
     })?;
-    let result = MergeResult::new(settings, figures, &merged);
+    let mut result = MergeResult::new(settings, figures, &merged);
     if let Some(path) = &arguments.flows {
-        write_flows(path, &merged, account).map_err(|error| {
+        let filter = arguments.record_filter.clone().map(Where);
+        result.records = write_flows(path, &merged, account, filter).map_err(|error| {
             Failure::Output(format!("cannot write flows to {}: {error}", path.display()))
         })?;
     }
@@ -142,17 +151,22 @@ fn merge<A: App<Flow: SaveState>>(
     Ok(Status::Ok)
 }
 
+/// Writes the records that match, and returns how many did, where there is a filter.
 fn write_flows<F: SaveState>(
     path: &std::path::Path,
     merged: &MergedParts<F>,
     account: Option<AccountOf<F>>,
-) -> std::io::Result<()> {
+    filter: Option<Where>,
+) -> std::io::Result<Option<RecordFigures>> {
     let opened = Destination::of(path, None).map_err(std::io::Error::other)?.open()?;
-    let mut writer = FlowWriter::new(opened, account, Columns::default());
+    let groups = FieldGroups::default();
+    let view = account.map(|account| RecordView::new(account, None, filter, &groups));
+    let mut writer = FlowWriter::new(opened, view, Columns::default(), &groups);
     for record in &merged.flows {
         writer.write(std::slice::from_ref(record)).map_err(std::io::Error::other)?;
     }
-    writer.finish()
+    writer.finish()?;
+    Ok(writer.filter_counts().map(RecordFigures::from))
 }
 
 /// Returns the accounting record that an accounting record is.

@@ -53,8 +53,8 @@ impl<const N: usize> Fields for FirstPackets<N> {
     fn columns(out: &mut Vec<FieldColumn>) {
         out.push(FieldColumn::new(
             "first_sizes",
-            "bytes",
-            "The sizes of the first IP packets, in their order: positive from the source, negative from the destination.",
+            "text",
+            "The bytes of the first IP packets, in their order: positive from the source, negative from the destination.",
         ));
     }
 

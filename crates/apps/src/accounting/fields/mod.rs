@@ -9,9 +9,10 @@
 //! | [`TcpTrouble`] | retransmissions, out-of-order segments and closed windows, by direction |
 //!
 //! A pair of fields is itself fields, so any of them combine: `(PacketSizes, (PacketGaps,
-//! Handshake))`.
+//! Handshake))`. [`AllFields`] combines all of them, and [`FieldGroup`] names their groups.
 
 mod first_packets;
+mod group;
 mod handshake;
 mod moments;
 mod packet_gaps;
@@ -27,6 +28,7 @@ use flowloom_packet::PacketView;
 use super::{Accounted, Accounting};
 
 pub use first_packets::FirstPackets;
+pub use group::{AllFields, FieldGroup, all_columns};
 pub use handshake::Handshake;
 pub use packet_gaps::PacketGaps;
 pub use packet_sizes::PacketSizes;
@@ -47,6 +49,12 @@ pub struct FieldColumn {
 impl FieldColumn {
     const fn new(name: &'static str, unit: &'static str, description: &'static str) -> Self {
         Self { name, unit, description }
+    }
+
+    /// Returns whether its values are numbers; else they are text.
+    #[must_use]
+    pub fn is_number(&self) -> bool {
+        matches!(self.unit, "bytes" | "ns" | "packets")
     }
 }
 
@@ -120,18 +128,6 @@ impl<A: Fields, B: Fields> Fields for (A, B) {
         self.0.values(way, out);
         self.1.values(way, out);
     }
-}
-
-/// Returns the columns of all fields of this module.
-#[must_use]
-pub fn all_columns() -> Vec<FieldColumn> {
-    let mut columns = Vec::new();
-    PacketSizes::columns(&mut columns);
-    PacketGaps::columns(&mut columns);
-    <FirstPackets>::columns(&mut columns);
-    Handshake::columns(&mut columns);
-    TcpTrouble::columns(&mut columns);
-    columns
 }
 
 /// A record with further fields.

@@ -1,15 +1,16 @@
 //! Access lists of Cisco IOS and ASA: numbered and named, standard and extended, for IPv4 and IPv6.
 //!
 //! ```text
-//! ip access-list extended EDGE                                   IOS: addresses under wildcard masks
+//! ip access-list extended EDGE                                IOS: addresses under wildcard masks
 //!  10 permit tcp 10.0.0.0 0.255.255.255 any eq www 443
 //!  permit tcp any any established
 //! access-list 101 deny udp any host 192.0.2.1 range 135 139
-//! access-list OUT extended permit tcp 10.0.0.0 255.0.0.0 any     ASA: addresses under network masks
+//! access-list OUT extended permit tcp 10.0.0.0 255.0.0.0 any  ASA: addresses under network masks
 //! ```
 //!
-//! What no entry matches is denied: that is the list's last rule, at the line that begins it. An entry that asks for ports
-//! or flags matches no later fragment; Cisco's devices let `permit` entries match them by their addresses alone.
+//! What no entry matches is denied: that is the list's last rule, at the line that begins it. An
+//! entry that asks for ports or flags matches no later fragment; Cisco's devices let `permit`
+//! entries match them by their addresses alone.
 
 mod entry;
 
@@ -53,17 +54,20 @@ struct Objects {
     ports: BTreeMap<String, Vec<(u128, u128)>>,
 }
 
-/// Reads an access list as a policy. `list` names it; it may be missing where the text has one list alone.
+/// Reads an access list as a policy. `list` names it; it may be missing where the text has one list
+/// alone.
 ///
 /// # Errors
 ///
-/// [`LoadErrors`]: every entry of the list that is not read, or that there are several lists and none was named.
+/// [`LoadErrors`]: every entry of the list that is not read, or that there are several lists and
+/// none was named.
 ///
 /// # Examples
 ///
 /// ```
 /// use flowloom_classifier::load::{LoadLimits, cisco};
-/// let text = "ip access-list extended EDGE\n permit tcp 10.0.0.1 0.255.255.0 any eq 443\n deny ip any any\n";
+/// let text = "ip access-list extended EDGE\n permit tcp 10.0.0.1 0.255.255.0 any eq 443\n\
+///             \x20deny ip any any\n";
 /// let policy = cisco::load(text, None, LoadLimits::default())?;
 /// assert_eq!(policy.len(), 3);
 /// # Ok::<(), flowloom_classifier::load::LoadErrors>(())

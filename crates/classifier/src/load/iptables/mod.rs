@@ -1,4 +1,5 @@
-//! What `iptables-save` and `ip6tables-save` write: a chain of a table, with all chains that it leads to.
+//! What `iptables-save` and `ip6tables-save` write: a chain of a table, with all chains that it
+//! leads to.
 //!
 //! | line | read as |
 //! | --- | --- |
@@ -8,9 +9,10 @@
 //! | `-j chain`, `-g chain`, `-j RETURN` | the rules of the chain in place, under the conditions of the jump |
 //! | `-j LOG`, a rule without target | passed over and listed: it decides nothing |
 //!
-//! Matches on what no packet shows, such as `limit`, `recent` and `owner`, and matches that are not known, become conditions
-//! that [may hold](crate::policy::Truth::Maybe). A table that no COMMIT ends is an error: `iptables-restore` loads nothing of it,
-//! and a file that is being written, or was cut short, ends so.
+//! Matches on what no packet shows, such as `limit`, `recent` and `owner`, and matches that are not
+//! known, become conditions that [may hold](crate::policy::Truth::Maybe). A table that no COMMIT
+//! ends is an error: `iptables-restore` loads nothing of it, and a file that is being written, or
+//! was cut short, ends so.
 
 mod names;
 mod rule;
@@ -83,13 +85,15 @@ struct Table<'a> {
 ///
 /// # Errors
 ///
-/// [`LoadErrors`]: everything that is wrong with the lines of the table, as far as the chain leads there.
+/// [`LoadErrors`]: everything that is wrong with the lines of the table, as far as the chain leads
+/// there.
 ///
 /// # Examples
 ///
 /// ```
 /// use flowloom_classifier::load::iptables::{self, Options};
-/// let text = "*filter\n:INPUT DROP [0:0]\n:web - [0:0]\n-A INPUT -p tcp -m tcp --dport 80 -j web\n\
+/// let text = "*filter\n:INPUT DROP [0:0]\n:web - [0:0]\n\
+///             -A INPUT -p tcp -m tcp --dport 80 -j web\n\
 ///             -A web -s 203.0.113.0/24 -j DROP\n-A web -j ACCEPT\nCOMMIT\n";
 /// let policy = iptables::load(text, &Options::default())?;
 /// let lines: Vec<usize> = policy.sources().iter().map(|source| source.line).collect();
@@ -149,7 +153,8 @@ pub fn load(text: &str, options: &Options<'_>) -> Result<Policy, LoadErrors> {
     Policy::new(entries, sources, notes).map_err(|error| at_line(text, 1, error.to_string()).into())
 }
 
-/// Returns the chains of a table, in the order of the text; of several tables of the name, those of the last.
+/// Returns the chains of a table, in the order of the text; of several tables of the name, those of
+/// the last.
 #[must_use]
 pub fn chains<'a>(text: &'a str, table: &str) -> Vec<&'a str> {
     let mut is_in = false;
@@ -296,7 +301,8 @@ fn tables<'a>(text: &'a str, options: &Options<'_>) -> (Vec<Table<'a>>, Vec<Load
 }
 
 impl Table<'_> {
-    /// Returns whether the rules are of IPv6: something in them is. What says nothing was written by `iptables-save`.
+    /// Returns whether the rules are of IPv6: something in them is. What says nothing was written
+    /// by `iptables-save`.
     fn seems_v6(&self) -> bool {
         self.chains.iter().flat_map(|chain| &chain.rules).any(|rule| {
             let icmp = crate::policy::Ranges::exact(58);
@@ -311,7 +317,8 @@ impl Table<'_> {
         })
     }
 
-    /// Reads a line of the table. Errors of a rule are kept with its chain; what comes back is wrong with the whole table.
+    /// Reads a line of the table. Errors of a rule are kept with its chain; what comes back is
+    /// wrong with the whole table.
     fn line(
         &mut self,
         cursor: &mut Cursor<'_>,

@@ -81,7 +81,8 @@ const ICMPV6: [(&str, u8, Option<u8>); 29] = [
     ("mld-listener-report", 131, None),
 ];
 
-/// Reads an ICMP type: a name, a type, or a type and a code. The type is in the upper byte of what comes back.
+/// Reads an ICMP type: a name, a type, or a type and a code. The type is in the upper byte of what
+/// comes back.
 pub(crate) fn icmp(text: &str, is_v6: bool) -> Option<Ranges> {
     let of = |kind: u8, code: Option<u8>| {
         let kind = u128::from(kind) << 8;

@@ -7,6 +7,7 @@ use alloc::vec::Vec;
 use core::net::IpAddr;
 
 use super::super::ipset::{Sets, Side};
+use super::super::services::service;
 use super::super::{LoadError, LoadErrorKind, protocol};
 use super::names;
 use super::words::Word;
@@ -567,11 +568,15 @@ impl<'a> Reader<'a> {
             // An end of a range may be missing: then it is that of all ports.
             let (low, high) = part.split_once(':').unwrap_or((part, part));
             let number = |text: &str, missing: u16| {
-                if text.is_empty() && part.contains(':') { Some(missing) } else { decimal(text) }
+                if text.is_empty() && part.contains(':') {
+                    Some(missing)
+                } else {
+                    decimal(text).or_else(|| service(text))
+                }
             };
             let ends: Option<(u16, u16)> = number(low, 0).zip(number(high, 0xffff));
-            let (low, high) =
-                ends.ok_or_else(|| self.expected(at, "a port from 0 to 65535, or a range such as 1:1023"))?;
+            let what = "a port from 0 to 65535, the name of one such as ssh, or a range such as 1:1023";
+            let (low, high) = ends.ok_or_else(|| self.expected(at, what))?;
             if low > high {
                 let error = crate::rule::RuleError::ReversedRange { low, high };
                 return Err(self.error(at, LoadErrorKind::Rule(error)));

@@ -269,7 +269,7 @@ fn what_cannot_be_read_is_an_error_with_its_place() {
         ("-p +6 -j DROP", 13),
         ("-p tcp --dport +80 -j DROP", 25),
         ("-p tcp --dport 9:5 -j DROP", 25),
-        ("-p tcp --dport http -j DROP", 25),
+        ("-p tcp --dport warp -j DROP", 25),
         ("--dport 80 -j DROP", 10),
         ("-s 10.0.0.1 -p icmp --sport 80 -j DROP", 30),
         ("-p tcp -m multiport --dports 1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16 -j DROP", 75),
@@ -284,4 +284,31 @@ fn what_cannot_be_read_is_an_error_with_its_place() {
         let error = &errors.errors[0];
         assert_eq!((error.line, error.column), (3, column), "{text}: {error}");
     }
+}
+
+#[test]
+fn ports_have_names_and_ranges_of_names() {
+    let policy = of_rule("-p tcp -m multiport --dports ssh,http:kerberos,8443 -j ACCEPT").unwrap();
+    let deciders = [22, 80, 88, 8443, 23, 89].map(|port| line(&policy, &tcp([1; 4], port)));
+    assert_eq!(deciders, [3, 3, 3, 3, 2, 2]);
+    let errors = of_rule("-p tcp -m tcp --dport warp -j ACCEPT").unwrap_err().to_string();
+    assert!(errors.contains("the name of one such as ssh"), "{errors}");
+}
+
+#[test]
+fn the_senders_mac_address_is_asked_read_and_written() {
+    let mac = [2, 0, 0, 0, 0, 9];
+    let policy = of_rule("-m mac ! --mac-source 02:00:00:00:00:09 -j ACCEPT").unwrap();
+    let from = |source_mac| Packet { source_mac, ..tcp([1; 4], 1) };
+    assert_eq!(line(&policy, &from(Some(mac))), 2);
+    assert_eq!(line(&policy, &from(Some([1; 6]))), 3);
+    assert_eq!(line(&policy, &from(None)), 2, "no Ethernet, no match");
+    let nft = crate::write::nft::write(&policy).unwrap();
+    assert!(nft.contains("ether saddr != 02:00:00:00:00:09 accept"), "{nft}");
+    let again = crate::load::nft::load(&nft, &crate::load::nft::Options::default()).unwrap();
+    let accepts = |source_mac| {
+        let found = again.first_match(&from(source_mac), Assume::NoMatch);
+        found.and_then(|id| again.set().get(id)).unwrap().action == Some(Action::Accept)
+    };
+    assert_eq!([Some(mac), Some([1; 6]), None].map(accepts), [false, true, false]);
 }

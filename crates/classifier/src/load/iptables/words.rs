@@ -27,7 +27,8 @@ impl Word {
     }
 }
 
-/// Divides a line from a byte on. Quotes hold blanks together; a backslash inside them takes the next character as it is.
+/// Divides a line from a byte on. Quotes hold blanks together; a backslash inside them takes the
+/// next character as it is.
 pub(super) fn words(number: usize, line: &str, from: usize) -> Result<Vec<Word>, LoadError> {
     let mut words: Vec<Word> = Vec::new();
     let mut chars = line[from..].char_indices().map(|(at, c)| (at + from, c)).peekable();

@@ -48,7 +48,7 @@ pub(super) enum Value {
 /// How it is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Op {
-    /// Nothing was said: one of the values, or one of the bits.
+    /// No operator: one of the values, or one of the bits.
     In,
     Equal,
     NotEqual,

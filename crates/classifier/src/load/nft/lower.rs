@@ -77,8 +77,8 @@ pub(super) fn concat(table: &Table, parts: &[Expr], element: &Value) -> Result<C
     Ok(all)
 }
 
-/// Returns that a packet is no later fragment, where expressions read its transport header: it has none then, and no comparison
-/// holds, negated or not.
+/// Returns that a packet is no later fragment, where expressions read its transport header: it has
+/// none then, and no comparison holds, negated or not.
 fn has_headers(parts: &[Expr]) -> Conditions {
     let mut all = Conditions::default();
     let reads = |part: &Expr| matches!(part, Expr::Payload(header, _) if header == "th" || transport(header).is_some());
@@ -201,10 +201,16 @@ fn single(table: &Table, expr: &Expr, op: Op, value: &Value) -> Result<Condition
                 for one in values(table, value)? {
                     let Value::Word(word) = one else { return unknowable(conditions) };
                     let value = mac(word).ok_or_else(|| format!("{what}: a MAC address is expected"))?;
-                    let kind = TestKind::SourceMac { value, mask: (1 << 48) - 1 };
-                    any.push(Conditions { tests: Vec::from([Test::from(kind)]), ..Conditions::default() });
+                    any.push(TestKind::SourceMac { value, mask: (1 << 48) - 1 });
                 }
-                conditions.ask(Test::new(TestKind::AnyOf(any), not));
+                let kind = if let [one] = &any[..] {
+                    one.clone()
+                } else {
+                    let of =
+                        |kind| Conditions { tests: Vec::from([Test::from(kind)]), ..Conditions::default() };
+                    TestKind::AnyOf(any.into_iter().map(of).collect())
+                };
+                conditions.ask(Test::new(kind, not));
             }
             ("ether", "type") => return family(table, value, not, conditions),
             ("vlan", "id") => conditions.ask(TestKind::Vlan(numbers(4095, &number)?)),

@@ -1,8 +1,10 @@
-//! Rulesets of nftables: what `nft list ruleset` prints, with `-j` or without, and scripts for `nft -f`.
+//! Rulesets of nftables: what `nft list ruleset` prints, with `-j` or without, and scripts for
+//! `nft -f`.
 //!
-//! Read are tables of IP, sets, maps and maps of verdicts, intervals, concatenations, chains with jumps and gotos, policies
-//! and priorities: a packet that one base chain accepts goes on to the next one of the same hook. Comparisons with what no
-//! packet shows, such as `limit rate`, `meta mark` and `fib`, become conditions that [may hold](crate::policy::Truth::Maybe).
+//! Read are tables of IP, sets, maps and maps of verdicts, intervals, concatenations, chains with
+//! jumps and gotos, policies and priorities: a packet that one base chain accepts goes on to the
+//! next one of the same hook. Comparisons with what no packet shows, such as `limit rate`,
+//! `meta mark` and `fib`, become conditions that [may hold](crate::policy::Truth::Maybe).
 
 mod ast;
 mod json;
@@ -55,8 +57,10 @@ impl Default for Options<'_> {
 ///
 /// ```
 /// use flowloom_classifier::load::nft::{self, Options};
-/// let text = "table inet filter {\n chain input {\n  type filter hook input priority filter; policy drop;\n\
-///             \x20 tcp dport { 22, 80-81 } accept\n  meta l4proto vmap { icmp : accept, udp : drop }\n }\n}\n";
+/// let text = "table inet filter {\n chain input {\n\
+///             type filter hook input priority filter; policy drop;\n\
+///             tcp dport { 22, 80-81 } accept\n\
+///             meta l4proto vmap { icmp : accept, udp : drop }\n }\n}\n";
 /// let policy = nft::load(text, &Options::default())?;
 /// let lines: Vec<usize> = policy.sources().iter().map(|source| source.line).collect();
 /// assert_eq!(lines, [4, 5, 5, 3]);
@@ -111,7 +115,8 @@ pub fn load(text: &str, options: &Options<'_>) -> Result<Policy, LoadErrors> {
     Policy::new(entries, sources, notes).map_err(|error| at_line(text, 1, error.to_string()).into())
 }
 
-/// Returns the chains of all tables, each with its table's family and name, and whether packets enter it by a hook.
+/// Returns the chains of all tables, each with its table's family and name, and whether packets
+/// enter it by a hook.
 #[must_use]
 pub fn chains(text: &str) -> Vec<String> {
     let limits = LoadLimits::default();
@@ -191,7 +196,8 @@ fn entered(tables: &[Table], options: &Options<'_>) -> Vec<(usize, usize, i64)> 
 
 type AtChain<T> = Vec<(usize, T)>;
 
-/// Returns the chains of a table as rules with conditions, what is wrong with them, and what they pass over.
+/// Returns the chains of a table as rules with conditions, what is wrong with them, and what they
+/// pass over.
 fn lowered(text: &str, table: &Table) -> (Chains, AtChain<LoadError>, AtChain<Note>) {
     let (mut errors, mut notes) = (Vec::new(), Vec::new());
     let mut chains = Vec::with_capacity(table.chains.len());

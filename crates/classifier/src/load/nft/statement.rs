@@ -63,7 +63,8 @@ const STARTS: [&str; 20] = [
 const DEPTH_MAX: usize = 16;
 
 impl Parser<'_> {
-    /// Reads a rule up to the end of its line. What is wrong with it is kept, and the next line is read.
+    /// Reads a rule up to the end of its line. What is wrong with it is kept, and the next line is
+    /// read.
     pub(super) fn rule(&mut self) -> Result<Option<Rule>, LoadError> {
         let (line, at) = (self.line(), self.at());
         self.rules += 1;

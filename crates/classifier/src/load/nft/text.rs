@@ -138,7 +138,8 @@ impl<'a> Parser<'a> {
                     }
                     self.skip_line();
                 }
-                // Before a table is read again it is declared and deleted, so that none of its rules is left.
+                // Before a table is read again it is declared and deleted, so that none of its
+                // rules is left.
                 "delete" | "destroy" => {
                     if self.take_word("table") {
                         let (family, name) = self.table_name()?;
@@ -166,7 +167,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Reads a table's family, where it is said, and its name.
+    /// Reads a table's family, where the script names it, and its name.
     pub(super) fn table_name(&mut self) -> Result<(String, String), LoadError> {
         let first = self.word("the name of a table")?;
         if matches!(first.as_str(), "ip" | "ip6" | "inet" | "arp" | "bridge" | "netdev")

@@ -104,7 +104,8 @@ impl Place<'_> {
 /// What is wrong with a list that holds nothing.
 const EMPTY: &str = "a value in this list: an empty one would match nothing";
 
-/// Returns the rule of an entry; `index` is its place in the file, `start` the byte that spans count from.
+/// Returns the rule of an entry; `index` is its place in the file, `start` the byte that spans
+/// count from.
 #[expect(clippy::too_many_lines, reason = "one call for each field of a rule")]
 pub(super) fn rule(
     text: &str,

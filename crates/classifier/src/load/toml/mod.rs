@@ -1,25 +1,32 @@
 //! Flowloom's own form of rules.
 //!
 //! ```toml
-//! rules = 2                          # how many rules the file has: a file that was cut short is an error
-//! default_action = "none"            # for rules without an action of their own: "accept", "deny", or "none"
+//! # How many rules the file has: a file that was cut short is an error.
+//! rules = 2
+//! # For rules without an action of their own: "accept", "deny", or "none".
+//! default_action = "none"
 //!
 //! [[rule]]
-//! source = "10.0.0.0/8"              # or "2001:db8::/32", "192.0.2.1-192.0.2.9", "!10.1.0.0/16", a list of these, or "any"
+//! # Or "2001:db8::/32", "192.0.2.1-192.0.2.9", "!10.1.0.0/16", a list of these, or "any".
+//! source = "10.0.0.0/8"
 //! destination = "192.0.2.7"
 //! source_ports = "1024-65535"        # or a number, or a list
 //! destination_ports = [80, 443]
-//! protocol = "tcp"                   # or a number, or "0x06/0x0f" for a value under a mask, or a list
+//! # Or a number, or "0x06/0x0f" for a value under a mask, or a list.
+//! protocol = "tcp"
 //! priority = 10                      # higher goes first; 0 where it is missing
 //! value = 1                          # the caller's own
-//! action = "deny"                    # or "accept"; "skip" with skip = N passes over the next N rules
+//! # Or "accept"; "skip" with skip = N passes over the next N rules.
+//! action = "deny"
 //! ```
 //!
-//! A rule may ask for more: `family`, `tcp_flags = "SYN/SYN,ACK,RST,FIN"`, `icmp_type`, `icmpv6_type`, `fragment`, `state`,
-//! `in_interface`, `out_interface`, `vlan`, `dscp`, `length`, `source_mac`, `flags` (the column of ClassBench), and `may_match`
-//! for a condition that no packet shows. A mark `!` before the value negates these.
+//! A rule may ask for more: `family`, `tcp_flags = "SYN/SYN,ACK,RST,FIN"`, `icmp_type`,
+//! `icmpv6_type`, `fragment`, `state`, `in_interface`, `out_interface`, `vlan`, `dscp`, `length`,
+//! `source_mac`, `flags` (the column of ClassBench), and `may_match` for a condition that no packet
+//! shows. A mark `!` before the value negates these.
 //!
-//! A rule without an action, in a file without `default_action`, is an error: it would accept whatever it matches, as the loader's user prefers.
+//! A rule without an action, in a file without `default_action`, is an error: it would accept
+//! whatever it matches, as the loader's user prefers.
 
 mod fields;
 
@@ -67,8 +74,8 @@ struct Read {
     place: usize,
 }
 
-/// Reads all rules of a text, in its order, where each is a box of the five fields. A rule without a value gets its
-/// place in the file.
+/// Reads all rules of a text, in its order, where each is a box of the five fields. A rule without
+/// a value gets its place in the file.
 ///
 /// # Errors
 ///
@@ -78,7 +85,8 @@ struct Read {
 ///
 /// ```
 /// use flowloom_classifier::load::{LoadLimits, toml};
-/// let text = "[[rule]]\nsource = '10.0.0.0/8'\ndestination_ports = 443\nprotocol = 'tcp'\naction = 'deny'\n";
+/// let text = "[[rule]]\nsource = '10.0.0.0/8'\ndestination_ports = 443\nprotocol = 'tcp'\n\
+///             action = 'deny'\n";
 /// let rules = toml::parse(text, LoadLimits::default())?;
 /// assert_eq!(rules[0].to_string(), "10.0.0.0/8 0.0.0.0/0 0 : 65535 443 : 443 0x06/0xff");
 /// # Ok::<(), flowloom_classifier::load::LoadError>(())
@@ -104,14 +112,15 @@ pub fn parse(text: &str, limits: LoadLimits) -> Result<Vec<Rule>, LoadError> {
 ///
 /// # Errors
 ///
-/// [`LoadErrors`] where the text is no TOML, a field is not right, a rule has no action, rules are missing, or a limit is
-/// passed.
+/// [`LoadErrors`] where the text is no TOML, a field is not right, a rule has no action, rules are
+/// missing, or a limit is passed.
 ///
 /// # Examples
 ///
 /// ```
 /// use flowloom_classifier::load::{LoadLimits, toml};
-/// let text = "[[rule]]\nsource = ['10.0.0.0/8', '192.168.0.0/16']\ndestination_ports = [80, 443]\naction = 'accept'\n";
+/// let text = "[[rule]]\nsource = ['10.0.0.0/8', '192.168.0.0/16']\n\
+///             destination_ports = [80, 443]\naction = 'accept'\n";
 /// let policy = toml::load(text, LoadLimits::default())?;
 /// assert_eq!((policy.len(), policy.set().len()), (1, 4));
 /// let error = toml::load("[[rule]]\nsource = '10.0.0.0/8'\n", LoadLimits::default()).unwrap_err();
@@ -179,7 +188,8 @@ fn read(text: &str, limits: LoadLimits) -> Result<Vec<Read>, LoadErrors> {
     }
 }
 
-/// Reads a file whose rules are tables of their own, one after the other: the memory is that of the rules, not of the text's tree.
+/// Reads a file whose rules are tables of their own, one after the other: the memory is that of the
+/// rules, not of the text's tree.
 fn in_parts(text: &str, limits: LoadLimits) -> Result<Vec<Read>, LoadErrors> {
     let mut errors = Vec::new();
     let mut rules = Vec::new();

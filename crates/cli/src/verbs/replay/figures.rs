@@ -8,9 +8,10 @@ use flowloom::engine::{EngineConfig, FlowState, Layout, Order, RunReport, WhenFu
 use super::source::Source;
 use crate::args::replay::Replay;
 use crate::host::{Host, Tool};
+use crate::record_view::FilterCounts;
 use crate::render::replay::{
-    InputFigures, L7Figures, ReplayResult, RunFigures, ShardedFigures, TableFigures, TcbCacheFigures,
-    VerifyFigures, WorkerFigures, WrittenFigures,
+    InputFigures, L7Figures, RecordFigures, ReplayResult, RunFigures, ShardedFigures, TableFigures,
+    TcbCacheFigures, VerifyFigures, WorkerFigures, WrittenFigures,
 };
 use crate::render::verdicts::FirewallFigures;
 
@@ -29,6 +30,7 @@ pub(super) struct Run<'a, F> {
     pub(super) tcb_cache: Option<TcbCacheFigures>,
     pub(super) firewall: Option<FirewallFigures>,
     pub(super) l7: Option<L7Figures>,
+    pub(super) filtered: Option<FilterCounts>,
     pub(super) read_share: Option<f64>,
 }
 
@@ -100,6 +102,7 @@ pub(super) fn figures<F: FlowState>(run: Run<'_, F>) -> ReplayResult {
         tcb_cache: run.tcb_cache,
         firewall: run.firewall,
         l7: run.l7,
+        records: run.filtered.map(RecordFigures::from),
         notices: source.notices().iter().map(ToString::to_string).collect(),
         interrupted: report.interrupted,
         read_share: if report.interrupted { run.read_share } else { None },

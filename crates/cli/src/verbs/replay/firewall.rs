@@ -53,7 +53,8 @@ impl Loader {
 
     /// Returns what enforcing the rules needs besides packets. The flow table gives states, decoded packets their fields.
     fn enforcement(&self, file: &RuleFile) -> Result<Enforcement, Failure> {
-        let known = Knowledge { headers: true, state: true, frame: true, ..Knowledge::default() };
+        let known =
+            Knowledge { headers: true, state: true, frame: true, mac: true, ..Knowledge::default() };
         file.enforcement(&self.enforce, known)
     }
 }

@@ -5,6 +5,7 @@ mod figures;
 mod firewall;
 mod l7;
 mod layout;
+mod look;
 mod outputs;
 mod probe;
 mod records;
@@ -34,10 +35,15 @@ use crate::output::OutputFile;
 use crate::pace::Pace;
 use crate::part_file::{self, Header, Settings};
 use crate::progress::{Progress, label};
+use crate::record_view::RecordView;
 use crate::render::replay::{ReplayResult, VerifyFigures};
 use crate::render::save::save;
 use crate::render::{counted, print, print_aside, say, say_error, warn, warn_of};
 use crate::{attend, verify};
+
+pub(crate) use look::look;
+pub(crate) use select::{Selected, Selection};
+pub(crate) use setup::set_options;
 
 use figures::{Run, figures};
 use firewall::Rules;
@@ -45,11 +51,10 @@ use layout::Planned;
 use outputs::Outputs;
 use probe::Probe;
 use records::{Records, Sizes};
-use role::{AccountingRole, Beside, FlowOf, L7Role, NullRole, Role, TrackerRole};
-use select::{Selected, Selection};
+use role::{AccountingRole, Beside, DetailedRole, FlowOf, L7Role, NullRole, Role, TrackerRole};
 use setup::{
-    Tables, check_application, check_verifiable, engine_config, keeps_flow_order, policy, scheduler,
-    set_options, warn_outside_pipeline,
+    Tables, check_application, check_verifiable, engine_config, keeps_flow_order, policy, reads_fields,
+    scheduler, warn_outside_pipeline,
 };
 use source::{Cut, Source, feed};
 
@@ -75,6 +80,9 @@ pub(crate) fn run(arguments: &Replay, common: &Common) -> Result<Status, Failure
             run_app(arguments, common, Some(probe), None, &Beside(TrackerRole, probe))
         }
         (AppName::TcpTracker, None) => run_app(arguments, common, None, None, &TrackerRole),
+        (AppName::Accounting, _) if reads_fields(arguments) => {
+            run_app(arguments, common, None, None, &DetailedRole(arguments.active_timeout))
+        }
         (AppName::Accounting, _) => {
             run_app(arguments, common, None, None, &AccountingRole(arguments.active_timeout))
         }
@@ -86,6 +94,7 @@ pub(crate) fn run(arguments: &Replay, common: &Common) -> Result<Status, Failure
     }
 }
 
+#[expect(clippy::too_many_lines, reason = "a run from its arguments to its status, step by step")]
 fn run_app<R: Role>(
     arguments: &Replay,
     common: &Common,
@@ -124,7 +133,7 @@ fn run_app<R: Role>(
     let keeps_records = arguments.verify || arguments.sort;
     let run =
         Prepared { arguments, config: &config, tables, control: &control, selection: selection.as_ref() };
-    let sink = (!keeps_records).then_some(&mut records);
+    let sink = (!keeps_records).then_some(&mut records as _);
     let ran = run.run(role, &mut source, &mut policy, (&mut outputs, kept.as_mut(), sink));
     let read_share = match source.progress().total_bytes() {
         0 => None,
@@ -158,6 +167,7 @@ fn run_app<R: Role>(
     // Taken now: the oracle runs an application, and a probe, of its own.
     let tcb_cache = probe.map(Probe::figures);
     let firewall = rules.map(|rules| rules.figures(arguments.firewall.top_rules, reloads.get()));
+    let filtered = records.file.as_ref().and_then(FlowWriter::filter_counts);
     let Records { labels, sizes, .. } = records;
     let l7 = role.l7().zip(labels).map(|(plan, labels)| labels.figures(plan));
     let verified = if arguments.verify {
@@ -183,6 +193,7 @@ fn run_app<R: Role>(
         tcb_cache,
         firewall,
         l7,
+        filtered,
         read_share,
     });
     for notice in source.notices() {
@@ -253,7 +264,7 @@ impl Prepared<'_> {
         (outputs, mut kept, records): (
             &mut Outputs,
             Option<&mut part_file::Records>,
-            Option<&mut Records<FlowOf<R>>>,
+            Option<&mut (dyn RecordSink<FlowOf<R>> + Send)>,
         ),
     ) -> Result<(RunReport<FlowOf<R>>, u64), StartError> {
         let Self { arguments, config, tables, control, selection } = *self;
@@ -263,7 +274,7 @@ impl Prepared<'_> {
             let mut fed = feed(&mut selected, defrag);
             let endpoints = Endpoints::new(&mut *fed, PolicyRef::of(policy), control)
                 .with_packets(outputs.sink.as_mut().map(|sink| sink as _))
-                .with_records(records.map(|records| records as _));
+                .with_records(records.map(|sink| sink as _));
             let report = role.run(arguments.table, config, endpoints, tables)?;
             drop(fed);
             return Ok((report, selected.passed_over));
@@ -276,7 +287,7 @@ impl Prepared<'_> {
         };
         let mut beside = flowloom::engine::Outputs::default();
         beside.part = keeps.then_some(&mut keep as _);
-        beside.records = records.map(|records| records as _);
+        beside.records = records.map(|sink| sink as _);
         let (table, app) = (|_| tables.linehash::<FlowOf<R>>(), |_| role.app());
         let cut = Cut { parts, selection: selection.cloned() };
         let run = run_sharded_with(config, &cut, table, app, control, beside);
@@ -334,7 +345,8 @@ fn save_part<F: FlowState>(
         app: app.to_owned(),
         idle_timeout_ns: arguments.timeout,
         active_timeout_ns: arguments.active_timeout,
-        decap: arguments.decoding.decap,
+        decoding: arguments.decoding.words(),
+        selection: arguments.live.filter.iter().map(|filter| format!("--filter {filter}")).collect(),
     };
     let inputs = arguments.inputs.iter().map(|path| path.display().to_string()).collect();
     let header = Header::new(settings, arguments.part, inputs, &report.input, &report.worker_totals());
@@ -345,7 +357,10 @@ fn save_part<F: FlowState>(
 /// Returns what the run does with records.
 fn records_of<R: Role>(role: &R, arguments: &Replay, outputs: &mut Outputs) -> Records<FlowOf<R>> {
     let columns = arguments.columns.clone().unwrap_or_default();
-    let file = outputs.flows.take().map(|opened| FlowWriter::new(opened, R::account(), columns));
+    let groups = arguments.fields.clone().unwrap_or_default();
+    let view = R::account()
+        .map(|account| RecordView::new(account, R::fields(), arguments.record_filter.clone(), &groups));
+    let file = outputs.flows.take().map(|opened| FlowWriter::new(opened, view, columns, &groups));
     let sizes = arguments.save.save.is_some().then(Sizes::default);
     Records { file, labels: role.l7().map(|_| l7::Labels::default()), sizes }
 }

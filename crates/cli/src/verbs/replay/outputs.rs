@@ -17,6 +17,7 @@ use crate::render::warn;
 use super::charts;
 
 /// The files and the folder of a run.
+#[derive(Default)]
 pub(super) struct Outputs {
     /// Where flows go.
     pub(super) flows: Option<Opened>,

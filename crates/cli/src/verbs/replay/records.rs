@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use flowloom::apps::accounting::AccountingRecord;
 use flowloom::engine::{FlowRecord, FlowState, FlowValue, RecordSink, SinkError};
 
 use super::l7::Labels;
 use crate::flow_file::FlowWriter;
+use crate::record_view::RecordView;
 
 /// The sink of a run's records.
 pub(super) struct Records<F> {
@@ -27,16 +29,40 @@ impl<F: FlowState> Records<F> {
 impl<F: FlowState> RecordSink<F> for Records<F> {
     fn write(&mut self, records: &[FlowRecord<F>]) -> Result<(), SinkError> {
         if let Some(labels) = &mut self.labels {
-            records.iter().for_each(|record| labels.add(&record.state));
+            for record in records {
+                labels.add(&record.state);
+            }
         }
         if let Some(sizes) = &mut self.sizes {
-            records.iter().for_each(|record| sizes.add(&record.state));
+            for record in records {
+                sizes.add(&record.state);
+            }
         }
         self.file.as_mut().map_or(Ok(()), |file| RecordSink::write(file, records))
     }
 
     fn flush(&mut self) -> Result<(), SinkError> {
         self.file.as_mut().map_or(Ok(()), RecordSink::flush)
+    }
+}
+
+/// Gives each record that a view has of a flow to a function.
+pub(super) struct Shown<'a, F> {
+    pub(super) view: RecordView<F>,
+    pub(super) show: Show<'a>,
+}
+
+/// Takes a record.
+pub(crate) type Show<'a> = &'a mut (dyn FnMut(&AccountingRecord) + Send);
+
+impl<F: FlowState> RecordSink<F> for Shown<'_, F> {
+    fn write(&mut self, records: &[FlowRecord<F>]) -> Result<(), SinkError> {
+        for record in records {
+            if let Some((row, _)) = self.view.of(record) {
+                (self.show)(&row);
+            }
+        }
+        Ok(())
     }
 }
 

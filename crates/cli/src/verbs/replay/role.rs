@@ -1,6 +1,7 @@
 //! What differs from application to application in a run.
 
 use flowloom::apps::accounting::Accounted;
+use flowloom::apps::accounting::fields::{AllFields, Detailed, DetailedAccounting, Fields as _};
 use flowloom::apps::{
     Accounting, CacheProbe, L7Filter, L7Plan, NoState, Null, SaveState, TcpFlow, TcpTracker,
 };
@@ -9,8 +10,8 @@ use flowloom::engine::{App, Endpoints, EngineConfig, RunReport, StartError, run_
 use super::probe::Probe;
 use super::setup::Tables;
 use crate::args::replay::TableName;
-use crate::flow_file::AccountOf;
 use crate::part_file::SaveWith;
+use crate::record_view::{AccountOf, FieldsOf};
 use crate::verify::Sums;
 
 /// An application of `replay`.
@@ -39,6 +40,12 @@ pub(super) trait Role: Sized {
 
     /// Returns how the accounting record is found in a flow's state, of an application that keeps one.
     fn account() -> Option<AccountOf<FlowOf<Self>>> {
+        None
+    }
+
+    /// Returns how the further fields are found in a flow's state, of an application that keeps
+    /// them.
+    fn fields() -> Option<FieldsOf<FlowOf<Self>>> {
         None
     }
 
@@ -177,6 +184,27 @@ impl Role for AccountingRole {
 
     fn save_with() -> Option<SaveWith<Accounted>> {
         Some(Accounted::save)
+    }
+}
+
+/// Accounting with all further fields.
+pub(super) struct DetailedRole(pub(super) Option<u64>);
+
+impl Role for DetailedRole {
+    type App = DetailedAccounting<AllFields>;
+    const NAME: &'static str = AccountingRole::NAME;
+    const SUMS: Sums = AccountingRole::SUMS;
+
+    fn app(&self) -> Self::App {
+        DetailedAccounting::new(Accounting::new(self.0))
+    }
+
+    fn account() -> Option<AccountOf<Detailed<AllFields>>> {
+        Some(|flow| Some(flow.record()))
+    }
+
+    fn fields() -> Option<FieldsOf<Detailed<AllFields>>> {
+        Some(|flow, out| flow.fields().values(flow.record().source_direction(), out))
     }
 }
 

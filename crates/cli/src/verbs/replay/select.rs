@@ -13,7 +13,7 @@ const BATCHES_MAX: u32 = 256;
 
 /// What is asked of packets.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Selection {
+pub(crate) struct Selection {
     filter: Option<PacketFilter>,
     /// Times in nanoseconds since 1970; the second one is excluded.
     from_ns: Option<u64>,
@@ -22,7 +22,7 @@ pub(super) struct Selection {
 
 impl Selection {
     /// Returns what the arguments ask for; nothing where all packets are wanted. `paths` are those of the captures.
-    pub(super) fn of(arguments: &Replay, paths: &[&std::path::Path]) -> Result<Option<Self>, Failure> {
+    pub(crate) fn of(arguments: &Replay, paths: &[&std::path::Path]) -> Result<Option<Self>, Failure> {
         if arguments.live.iface.is_some() {
             if arguments.from.is_some() || arguments.to.is_some() {
                 return Err(Failure::Usage(String::from(
@@ -93,15 +93,15 @@ fn first_of(paths: &[&std::path::Path]) -> Option<u64> {
 }
 
 /// A source, of which the packets that are wanted are taken.
-pub(super) struct Selected<S> {
-    pub(super) source: S,
+pub(crate) struct Selected<S> {
+    pub(crate) source: S,
     selection: Option<Selection>,
     /// Packets that were passed over.
-    pub(super) passed_over: u64,
+    pub(crate) passed_over: u64,
 }
 
 impl<S> Selected<S> {
-    pub(super) fn new(source: S, selection: Option<Selection>) -> Self {
+    pub(crate) fn new(source: S, selection: Option<Selection>) -> Self {
         Self { source, selection, passed_over: 0 }
     }
 }

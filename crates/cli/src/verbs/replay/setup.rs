@@ -23,6 +23,7 @@ use crate::args::scheduler::SchedulerName;
 use crate::exit::Failure;
 use crate::flow_file::{Destination, Format};
 use crate::flow_table::{SegmentOptions, growing_linehash};
+use crate::record_view::Where;
 use crate::render::{counted, some_of, warn};
 use crate::topology;
 
@@ -35,7 +36,7 @@ const FLOWS_UNKNOWN: u64 = 64 << 10;
 /// The guess stays within these bounds; the table grows when there are more.
 const FLOWS_GUESS: std::ops::RangeInclusive<u64> = 1 << 10..=1 << 20;
 
-pub(super) fn set_options(arguments: &Replay) -> SetOptions {
+pub(crate) fn set_options(arguments: &Replay) -> SetOptions {
     let limits = UnpackLimits {
         bytes_max: arguments.unpack_max,
         ratio_max: arguments.unpack_ratio_max,
@@ -139,6 +140,12 @@ pub(super) fn keeps_flow_order(config: &EngineConfig, policy: OrderGuarantee) ->
         || policy.keeps_flow_order()
 }
 
+/// Returns whether a run needs the further fields of records.
+pub(super) fn reads_fields(arguments: &Replay) -> bool {
+    let filter = arguments.record_filter.as_ref();
+    arguments.fields.is_some() || filter.is_some_and(|Where(filter)| filter.reads_fields())
+}
+
 /// Refuses options of an application that was not asked for.
 pub(super) fn check_application(arguments: &Replay) -> Result<(), Failure> {
     if arguments.active_timeout.is_some() && arguments.app != AppName::Accounting {
@@ -173,10 +180,26 @@ pub(super) fn check_application(arguments: &Replay) -> Result<(), Failure> {
                 path.display()
             )));
         }
+        if arguments.fields.is_some() && !matches!(format, Format::Csv | Format::Jsonl | Format::Parquet) {
+            return Err(Failure::Usage(format!(
+                "--fields is for CSV, JSON lines and Parquet, and --flows {} has a fixed set of columns\n  \
+                 use .csv, .jsonl or .parquet",
+                path.display()
+            )));
+        }
     }
-    if arguments.columns.is_some() && arguments.app != AppName::Accounting {
+    let of_records = [
+        ("--columns", arguments.columns.is_some()),
+        ("--fields", arguments.fields.is_some()),
+        ("--where", arguments.record_filter.is_some()),
+    ];
+    let asked = of_records.into_iter().find(|(_, is_asked)| *is_asked);
+    if let (Some((option, _)), true) = (asked, arguments.app != AppName::Accounting) {
+        return Err(Failure::Usage(format!("{option} is for --app accounting\n  add --app accounting")));
+    }
+    if arguments.save_part.is_some() && reads_fields(arguments) {
         return Err(Failure::Usage(String::from(
-            "--columns is for --app accounting\n  add --app accounting",
+            "--save-part keeps no further fields, and --fields or --where asks for some\n  leave one of them away",
         )));
     }
     Ok(())

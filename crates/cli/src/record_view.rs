@@ -1,0 +1,198 @@
+//! From a flow's state to the record that users read: its columns, its further fields, and whether
+//! `--where` wants it.
+
+use std::str::FromStr;
+
+use flowloom::apps::accounting::fields::{FieldColumn, FieldGroup, FieldValue, all_columns};
+use flowloom::apps::accounting::{Accounted, AccountingRecord, RecordColumn};
+use flowloom::engine::FlowRecord;
+use flowloom_export::RecordFilter;
+
+/// Returns how the accounting record is found in a flow's state, of an application that keeps one.
+pub(crate) type AccountOf<F> = fn(&F) -> Option<&Accounted>;
+
+/// Appends the values of all further fields of a flow's state, of an application that keeps them.
+pub(crate) type FieldsOf<F> = fn(&F, &mut Vec<FieldValue>);
+
+/// Columns of accounting records.
+#[derive(Clone, Debug)]
+pub(crate) struct Columns(pub(crate) Vec<&'static RecordColumn>);
+
+impl Default for Columns {
+    fn default() -> Self {
+        Self(RecordColumn::defaults().collect())
+    }
+}
+
+impl FromStr for Columns {
+    type Err = String;
+
+    /// Reads a list of names, or `all`.
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == "all" {
+            return Ok(Self(RecordColumn::ALL.iter().collect()));
+        }
+        let named = |name: &str| {
+            RecordColumn::named(name.trim()).ok_or_else(|| {
+                let names: Vec<&str> = RecordColumn::ALL.iter().map(|column| column.name).collect();
+                format!("unknown column '{}'\n  there are {}, and `all`", name.trim(), names.join(", "))
+            })
+        };
+        text.split(',').map(named).collect::<Result<_, _>>().map(Self)
+    }
+}
+
+/// Groups of further fields, in the order of their columns.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct FieldGroups(Vec<FieldGroup>);
+
+impl FromStr for FieldGroups {
+    type Err = String;
+
+    /// Reads a list of names, or `all`.
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == "all" {
+            return Ok(Self(FieldGroup::ALL.to_vec()));
+        }
+        let named = |name: &str| {
+            FieldGroup::named(name.trim()).ok_or_else(|| {
+                let names = FieldGroup::ALL.map(FieldGroup::name).join(", ");
+                format!("unknown group of fields '{}'\n  there are {names}, and `all`", name.trim())
+            })
+        };
+        let asked: Vec<FieldGroup> = text.split(',').map(named).collect::<Result<_, _>>()?;
+        Ok(Self(FieldGroup::ALL.into_iter().filter(|group| asked.contains(group)).collect()))
+    }
+}
+
+impl FieldGroups {
+    /// Returns the columns of the groups.
+    pub(crate) fn columns(&self) -> Vec<FieldColumn> {
+        self.0.iter().flat_map(|group| group.columns()).collect()
+    }
+
+    /// Returns where the groups' values stand among those of all fields.
+    fn indexes(&self) -> Vec<usize> {
+        let groups =
+            FieldGroup::ALL.into_iter().flat_map(|group| group.columns().into_iter().map(move |_| group));
+        groups.enumerate().filter(|(_, group)| self.0.contains(group)).map(|(index, _)| index).collect()
+    }
+}
+
+/// An expression that selects records, over their columns and all further fields.
+#[derive(Clone, Debug)]
+pub(crate) struct Where(pub(crate) RecordFilter);
+
+impl FromStr for Where {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        RecordFilter::parse(text, &all_columns()).map(Self).map_err(|error| error.to_string())
+    }
+}
+
+/// How many records a filter has looked at.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct FilterCounts {
+    pub(crate) matched: u64,
+    pub(crate) passed_over: u64,
+}
+
+/// Makes records of the states of flows.
+#[derive(Debug)]
+pub(crate) struct RecordView<F> {
+    account: AccountOf<F>,
+    fields: Option<FieldsOf<F>>,
+    filter: Option<RecordFilter>,
+    shown: Vec<usize>,
+    /// All fields of the record at hand, and those that are shown.
+    values: Vec<FieldValue>,
+    row: Vec<FieldValue>,
+    counts: FilterCounts,
+}
+
+impl<F> RecordView<F> {
+    /// Returns a view of states with these accounts. `fields` are needed where fields are shown, or
+    /// the filter reads them.
+    pub(crate) fn new(
+        account: AccountOf<F>,
+        fields: Option<FieldsOf<F>>,
+        filter: Option<Where>,
+        shown: &FieldGroups,
+    ) -> Self {
+        let filter = filter.map(|Where(filter)| filter);
+        debug_assert!(
+            fields.is_some()
+                || (shown.0.is_empty() && !filter.as_ref().is_some_and(RecordFilter::reads_fields)),
+            "an application without fields shows none"
+        );
+        Self {
+            account,
+            fields,
+            filter,
+            shown: shown.indexes(),
+            values: Vec::new(),
+            row: Vec::new(),
+            counts: FilterCounts::default(),
+        }
+    }
+
+    /// Returns the record of a flow and the fields that are shown of it; `None` where the filter
+    /// does not match.
+    pub(crate) fn of(&mut self, record: &FlowRecord<F>) -> Option<(AccountingRecord, &[FieldValue])> {
+        let row = AccountingRecord::of(&record.key, (self.account)(&record.state)?, record.ended);
+        self.values.clear();
+        let reads_fields = self.filter.as_ref().is_some_and(RecordFilter::reads_fields);
+        if let (Some(fields), true) = (self.fields, reads_fields || !self.shown.is_empty()) {
+            fields(&record.state, &mut self.values);
+        }
+        if self.filter.as_ref().is_some_and(|filter| !filter.matches(&row, &self.values)) {
+            self.counts.passed_over += 1;
+            return None;
+        }
+        self.counts.matched += 1;
+        self.row.clear();
+        self.row.extend(self.shown.iter().filter_map(|&index| self.values.get(index)).cloned());
+        Some((row, &self.row))
+    }
+
+    /// Returns the counts of the filter, if there is one.
+    pub(crate) fn counts(&self) -> Option<FilterCounts> {
+        self.filter.as_ref().map(|_| self.counts)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_are_named() {
+        let columns = |text: &str| text.parse::<Columns>().map(|columns| columns.0.len());
+        assert_eq!(columns("source, end_reason"), Ok(2));
+        assert!(columns("all").unwrap() >= Columns::default().0.len());
+        assert!(columns("source,low").unwrap_err().contains("unknown column 'low'"));
+    }
+
+    #[test]
+    fn groups_of_fields_stand_in_one_order() {
+        let groups = |text: &str| text.parse::<FieldGroups>().unwrap();
+        let names = |groups: &FieldGroups| -> Vec<&str> {
+            groups.columns().iter().map(|column| column.name).collect()
+        };
+        assert_eq!(names(&groups("handshake,splt")), names(&groups("splt, handshake,splt")));
+        assert_eq!(
+            names(&groups("splt,handshake")),
+            ["first_sizes", "handshake_rtt", "handshake_answer", "handshake_ack"]
+        );
+        assert_eq!(groups("all").columns(), all_columns());
+        assert_eq!(groups("all").indexes().len(), all_columns().len());
+        let all = all_columns();
+        for group in ["sizes", "gaps,tcp", "splt,handshake"] {
+            let groups = groups(group);
+            let found: Vec<FieldColumn> = groups.indexes().into_iter().map(|index| all[index]).collect();
+            assert_eq!(found, groups.columns(), "{group}");
+        }
+        assert!("sizes,rtt".parse::<FieldGroups>().unwrap_err().contains("unknown group of fields 'rtt'"));
+    }
+}

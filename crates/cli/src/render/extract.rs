@@ -1,0 +1,68 @@
+//! The result of `extract`.
+
+use serde::Serialize;
+
+use super::{Report, bytes, counted, some_of};
+use crate::host::Tool;
+
+/// The document of `extract`; `docs/schema/extract-1.json` describes it.
+#[derive(Debug, Serialize)]
+pub(crate) struct ExtractResult {
+    pub(crate) schema: &'static str,
+    pub(crate) tool: Tool,
+    pub(crate) inputs: Vec<String>,
+    pub(crate) output: String,
+    /// Records that matched --where and --flow, where one of these was given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) records: Option<u64>,
+    /// Keys of the packets that were written.
+    pub(crate) flows: u64,
+    pub(crate) packets_read: u64,
+    pub(crate) packets: u64,
+    pub(crate) bytes_captured: u64,
+    pub(crate) notices: Vec<String>,
+    pub(crate) interrupted: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) fault: Option<String>,
+}
+
+impl Report for ExtractResult {
+    fn lines(&self) -> Vec<String> {
+        let mut lines = vec![
+            format!("{}   extract", self.tool),
+            format!("{}   {}", some_of(&self.inputs, ", "), counted(self.packets_read, "packet")),
+        ];
+        if let Some(records) = self.records {
+            lines.push(format!("Matched     {}", counted(records, "record")));
+        }
+        lines.push(String::new());
+        let verdict = format!(
+            "{} of {} ({}) written to {}",
+            counted(self.packets, "packet"),
+            counted(self.flows, "flow"),
+            bytes(self.bytes_captured),
+            self.output
+        );
+        lines.push(match (&self.fault, self.interrupted) {
+            (Some(fault), _) => format!("stopped on a fault: {fault}; {verdict}"),
+            (None, true) => format!("interrupted: {verdict}"),
+            (None, false) => verdict,
+        });
+        lines
+    }
+
+    fn rows(&self) -> Vec<Vec<String>> {
+        let head =
+            ["output", "records", "flows", "packets_read", "packets", "bytes_captured", "interrupted"];
+        let row = vec![
+            self.output.clone(),
+            self.records.map_or(String::new(), |records| records.to_string()),
+            self.flows.to_string(),
+            self.packets_read.to_string(),
+            self.packets.to_string(),
+            self.bytes_captured.to_string(),
+            self.interrupted.to_string(),
+        ];
+        vec![head.map(str::to_owned).to_vec(), row]
+    }
+}

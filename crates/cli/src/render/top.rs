@@ -1,0 +1,248 @@
+//! The result of `top`.
+
+use std::collections::BTreeMap;
+
+use clap::ValueEnum as _;
+use serde::{Serialize, Serializer};
+
+use super::{Report, bytes, counted, grouped, percent, scaled, some_of};
+use crate::args::top::{GroupBy, SortBy};
+use crate::host::Tool;
+
+/// The document of `top`; `docs/schema/top-1.json` describes it.
+#[derive(Debug, Serialize)]
+pub(crate) struct TopResult {
+    pub(crate) schema: &'static str,
+    pub(crate) tool: Tool,
+    pub(crate) inputs: Vec<String>,
+    #[serde(serialize_with = "name_of_key")]
+    pub(crate) by: GroupBy,
+    #[serde(serialize_with = "name_of_figure")]
+    pub(crate) sort: SortBy,
+    pub(crate) packets: u64,
+    pub(crate) packets_passed_over: u64,
+    pub(crate) dropped: BTreeMap<&'static str, u64>,
+    /// Records that were summed up.
+    pub(crate) records: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) records_passed_over: Option<u64>,
+    pub(crate) record_packets: u64,
+    pub(crate) record_bytes: u64,
+    pub(crate) first_ns: u64,
+    pub(crate) last_ns: u64,
+    /// Groups that were told apart.
+    pub(crate) groups: u64,
+    pub(crate) groups_max: u64,
+    pub(crate) rows: Vec<RowFigures>,
+    /// Groups that are not among the rows.
+    pub(crate) rest: RestFigures,
+    /// What belongs to groups beyond the limit.
+    pub(crate) untold: RestFigures,
+    pub(crate) notices: Vec<String>,
+    pub(crate) interrupted: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) fault: Option<String>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn name_of_key<S: Serializer>(by: &GroupBy, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(&key_name(*by))
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn name_of_figure<S: Serializer>(sort: &SortBy, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(&figure_name(*sort))
+}
+
+fn key_name(by: GroupBy) -> String {
+    by.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
+}
+
+fn figure_name(sort: SortBy) -> String {
+    sort.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
+}
+
+/// A group.
+#[derive(Debug, Serialize)]
+pub(crate) struct RowFigures {
+    pub(crate) name: String,
+    /// How deep it lies in the hierarchy.
+    #[serde(skip)]
+    pub(crate) depth: usize,
+    pub(crate) flows: u64,
+    pub(crate) packets: u64,
+    pub(crate) bytes: u64,
+    /// From the host, the initiator or the source.
+    pub(crate) packets_sent: u64,
+    pub(crate) packets_received: u64,
+    pub(crate) bytes_sent: u64,
+    pub(crate) bytes_received: u64,
+    pub(crate) first_ns: u64,
+    pub(crate) last_ns: u64,
+    pub(crate) duration_ns: u64,
+    /// None where the first packet is the last.
+    pub(crate) bits_per_second: Option<f64>,
+}
+
+/// Several groups together.
+#[derive(Debug, Serialize)]
+pub(crate) struct RestFigures {
+    /// How many; 0 where they were not told apart.
+    pub(crate) groups: u64,
+    pub(crate) flows: u64,
+    pub(crate) packets: u64,
+    pub(crate) bytes: u64,
+}
+
+impl TopResult {
+    fn table(&self) -> Vec<[String; 8]> {
+        let share = |bytes: u64| percent(bytes, self.record_bytes);
+        let head = [&key_name(self.by), "flows", "packets", "bytes", "share", "sent", "duration", "rate"];
+        let mut table = vec![head.map(str::to_owned)];
+        for row in &self.rows {
+            let last = row.name.rsplit('/').next().unwrap_or_default();
+            let name =
+                if row.depth > 0 { format!("{}{last}", "  ".repeat(row.depth)) } else { row.name.clone() };
+            table.push([
+                name,
+                grouped(row.flows),
+                grouped(row.packets),
+                bytes(row.bytes),
+                share(row.bytes),
+                percent(row.bytes_sent, row.bytes),
+                format!("{:.3} s", row.duration_ns as f64 / 1e9),
+                row.bits_per_second.map_or(String::from("-"), |rate| format!("{}bit/s", scaled(rate))),
+            ]);
+        }
+        let mut others = |name: String, rest: &RestFigures| {
+            let (flows, packets) = (grouped(rest.flows), grouped(rest.packets));
+            let rest = [name, flows, packets, bytes(rest.bytes), share(rest.bytes)];
+            let [name, flows, packets, sum, share] = rest;
+            table.push([name, flows, packets, sum, share, String::new(), String::new(), String::new()]);
+        };
+        if self.rest.groups > 0 {
+            others(format!("({} more)", grouped(self.rest.groups)), &self.rest);
+        }
+        if self.untold.flows > 0 {
+            others(String::from("(not told apart)"), &self.untold);
+        }
+        table
+    }
+}
+
+/// Returns lines in which columns stand below each other: the first to the left, the others to the
+/// right.
+fn aligned(table: &[[String; 8]]) -> Vec<String> {
+    let width = |column: usize| table.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..8).map(width).collect();
+    let line = |row: &[String; 8]| {
+        let mut line = format!("{:<width$}", row[0], width = widths[0]);
+        for (cell, width) in row.iter().zip(&widths).skip(1) {
+            line.extend([String::from("   "), format!("{cell:>width$}")]);
+        }
+        line.trim_end().to_owned()
+    };
+    table.iter().map(line).collect()
+}
+
+impl Report for TopResult {
+    fn lines(&self) -> Vec<String> {
+        let (by, sort) = (key_name(self.by), figure_name(self.sort));
+        let mut lines = vec![
+            format!("{}   top by {by}, sorted by {sort}", self.tool),
+            format!(
+                "{}   {}   {}   {}",
+                some_of(&self.inputs, ", "),
+                counted(self.packets, "packet"),
+                counted(self.records, "flow"),
+                bytes(self.record_bytes)
+            ),
+        ];
+        if self.packets_passed_over > 0 {
+            lines.push(format!("Selected    passed over {}", counted(self.packets_passed_over, "packet")));
+        }
+        if let Some(passed_over) = self.records_passed_over {
+            lines.push(format!("Flows       passed over {} by --where", grouped(passed_over)));
+        }
+        for (reason, packets) in &self.dropped {
+            lines.push(format!("Dropped     {reason} {}", grouped(*packets)));
+        }
+        lines.push(String::new());
+        lines.extend(aligned(&self.table()));
+        if self.untold.flows > 0 {
+            lines.push(format!(
+                "Noted       only the first {} were told apart: --groups-max allows more",
+                grouped(self.groups_max)
+            ));
+        }
+        lines.push(String::new());
+        let shown = self.rows.len() as u64;
+        let verdict = format!("{} of {} shown", grouped(shown), grouped(self.groups));
+        lines.push(match (&self.fault, self.interrupted) {
+            (Some(fault), _) => format!("stopped on a fault: {fault}"),
+            (None, true) => format!("interrupted: {verdict}"),
+            (None, false) => verdict,
+        });
+        lines
+    }
+
+    fn rows(&self) -> Vec<Vec<String>> {
+        let head = [
+            "name",
+            "flows",
+            "packets",
+            "bytes",
+            "packets_sent",
+            "packets_received",
+            "bytes_sent",
+            "bytes_received",
+            "first_ns",
+            "last_ns",
+            "duration_ns",
+            "bits_per_second",
+        ];
+        let mut rows = vec![head.map(str::to_owned).to_vec()];
+        for row in &self.rows {
+            let numbers = [
+                row.flows,
+                row.packets,
+                row.bytes,
+                row.packets_sent,
+                row.packets_received,
+                row.bytes_sent,
+                row.bytes_received,
+                row.first_ns,
+                row.last_ns,
+                row.duration_ns,
+            ];
+            let mut cells = vec![row.name.clone()];
+            cells.extend(numbers.map(|number| number.to_string()));
+            cells.push(row.bits_per_second.map_or(String::new(), |rate| rate.to_string()));
+            rows.push(cells);
+        }
+        for (name, rest) in [("(rest)", &self.rest), ("(not told apart)", &self.untold)] {
+            if rest.flows > 0 {
+                let mut cells = vec![name.to_owned()];
+                cells.extend([rest.flows, rest.packets, rest.bytes].map(|number| number.to_string()));
+                cells.resize(head.len(), String::new());
+                rows.push(cells);
+            }
+        }
+        rows
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_stand_below_each_other() {
+        let row = |name: &str, number: &str| {
+            let mut row: [String; 8] = Default::default();
+            (row[0], row[1]) = (name.to_owned(), number.to_owned());
+            row
+        };
+        assert_eq!(aligned(&[row("host", "flows"), row("::1", "7")]), ["host   flows", "::1        7"]);
+    }
+}

@@ -1,0 +1,286 @@
+//! Writes the packets of some flows to a capture, in two passes over the input.
+//!
+//! ```text
+//!  pass 1  records that match --where and --flow  ──▶ wanted keys, with times
+//!          packets that match --filter            ──▶ wanted keys
+//!  pass 2  packets of wanted keys ──▶ pcapng
+//! ```
+
+use std::collections::{HashMap, HashSet};
+use std::io::BufWriter;
+use std::sync::Arc;
+
+use flowloom::apps::CaptureSink;
+use flowloom::engine::{Control, PacketSink as _, Released};
+use flowloom::flow_key::FlowKey;
+use flowloom::packet::{DecodeOptions, Fill, PacketBatch, PacketSource as _, RawPacket, decode};
+use flowloom::traffic::capture::{CaptureSet, Input, Notice, SetOptions};
+
+use crate::args::Common;
+use crate::args::extract::Extract;
+use crate::args::replay::{LayoutName, Replay};
+use crate::exit::{Failure, Status, check_decodable};
+use crate::host::Tool;
+use crate::output::{OutputFile, is_one_file};
+use crate::progress::{Progress, label};
+use crate::render::extract::ExtractResult;
+use crate::render::{print, say_error, warn_of};
+use crate::signals::stop_on_signals;
+
+use super::replay::{Selected, Selection, look, set_options};
+
+/// Runs the verb.
+pub(crate) fn run(arguments: &Extract, common: &Common) -> Result<Status, Failure> {
+    let looking = &arguments.looking;
+    let by_record = looking.record_filter.is_some() || !arguments.flow.is_empty();
+    if !by_record && looking.filter.is_none() {
+        return Err(Failure::Usage(String::from(
+            "extract takes the packets of some flows\n  name them with --where, --flow or --filter",
+        )));
+    }
+    let mut replay = looking.replay();
+    replay.layout = Some(LayoutName::Inline);
+    // Records are those of all packets of a flow: the filter chooses flows, not packets.
+    let filter = replay.live.filter.take();
+    let passes = Passes::new(arguments, &replay)?;
+    let file = OutputFile::open(&arguments.output).map_err(|error| passes.cannot_write(&error))?;
+
+    let Some((wanted, records, mut notices)) = passes.wanted(&replay, filter, common)? else {
+        return Ok(Status::Interrupted);
+    };
+
+    let mut sink = CaptureSink::new(BufWriter::with_capacity(1 << 18, file));
+    let (mut written, mut bytes_captured) = (0_u64, 0_u64);
+    let mut found = HashSet::new();
+    let pass = passes.each(&replay, common, |key, (raw, bytes), time_ns| {
+        let Some(key) = key.filter(|key| wanted.has(key, time_ns)) else { return Ok(()) };
+        let packet = Released::new(bytes, raw.wire_bytes, raw.time_ns, raw.link);
+        sink.take(&packet).map_err(|error| passes.cannot_write(&error))?;
+        found.insert(key);
+        written += 1;
+        bytes_captured += u64::from(raw.captured_bytes);
+        Ok(())
+    })?;
+    sink.finish().map_err(|error| passes.cannot_write(&error))?;
+    if !by_record {
+        for notice in &pass.notices {
+            warn_of(notice, looking.strict, common);
+        }
+        notices = pass.notices.iter().map(ToString::to_string).collect();
+    }
+    let result = ExtractResult {
+        schema: "flowloom/extract/1",
+        tool: Tool::THIS,
+        inputs: looking.inputs.iter().map(|path| path.display().to_string()).collect(),
+        output: arguments.output.display().to_string(),
+        records,
+        flows: found.len() as u64,
+        packets_read: pass.packets,
+        packets: written,
+        bytes_captured,
+        notices,
+        interrupted: pass.interrupted,
+        fault: pass.fault,
+    };
+    print(&result, common)?;
+    if let Some(fault) = &result.fault {
+        say_error(fault, Status::Fault);
+        return Ok(Status::Fault);
+    }
+    if result.interrupted {
+        return Ok(Status::Interrupted);
+    }
+    let is_partial = pass.notices.iter().any(Notice::is_partial_input);
+    Ok(if looking.strict && is_partial { Status::PartialInput } else { Status::Ok })
+}
+
+/// The flows whose packets are written.
+#[derive(Debug, Default)]
+struct Wanted {
+    /// Of records that match, by their keys: the times of their first and last packets.
+    times: Option<HashMap<FlowKey, Vec<(u64, u64)>>>,
+    /// Of packets that match.
+    keys: Option<HashSet<FlowKey>>,
+}
+
+impl Wanted {
+    fn has(&self, key: &FlowKey, time_ns: u64) -> bool {
+        let is_in = |times: &Vec<(u64, u64)>| {
+            times.iter().any(|&(first, last)| first <= time_ns && time_ns <= last)
+        };
+        self.times.as_ref().is_none_or(|times| times.get(key).is_some_and(is_in))
+            && self.keys.as_ref().is_none_or(|keys| keys.contains(key))
+    }
+}
+
+/// The flows that are wanted, how many records matched where records were looked at, and what is to
+/// be known about the input.
+type Found = (Wanted, Option<u64>, Vec<String>);
+
+/// Reads the input again and again.
+struct Passes<'a> {
+    arguments: &'a Extract,
+    inputs: Vec<Input>,
+    options: SetOptions,
+    decode: DecodeOptions,
+    control: Arc<Control>,
+}
+
+/// How a pass ended.
+struct Pass {
+    packets: u64,
+    notices: Vec<Notice>,
+    interrupted: bool,
+    fault: Option<String>,
+}
+
+impl<'a> Passes<'a> {
+    /// Checks that the input can be read twice, and is not written to.
+    fn new(arguments: &'a Extract, replay: &Replay) -> Result<Self, Failure> {
+        let paths = &arguments.looking.inputs;
+        let inputs: Vec<Input> = paths.iter().map(|path| Input::from_argument(path)).collect();
+        let read_once = inputs.iter().any(|input| match input {
+            Input::Stdin => true,
+            Input::Path(path) => std::fs::metadata(path).is_ok_and(|m| !m.is_file() && !m.is_dir()),
+        });
+        if read_once {
+            return Err(Failure::Usage(String::from(
+                "extract reads the input twice, a pipe can be read only once\n  save it to a file first",
+            )));
+        }
+        if arguments.output.as_os_str() == "-" {
+            return Err(Failure::Usage(String::from(
+                "--output needs a file: standard output has the report",
+            )));
+        }
+        let options = set_options(replay);
+        let set = CaptureSet::open(&inputs, options)?;
+        if set.paths().any(|path| is_one_file(path, &arguments.output)) {
+            return Err(Failure::Usage(format!(
+                "--output {} would overwrite an input of this run\n  name another file",
+                arguments.output.display()
+            )));
+        }
+        let decode = arguments.looking.decoding.options()?;
+        let control = Arc::new(Control::default());
+        // Once for all passes: each registration would take a signal for the second one.
+        stop_on_signals(&control);
+        Ok(Self { arguments, inputs, options, decode, control })
+    }
+
+    /// Looks for the flows that are wanted; returns nothing where a signal ended that.
+    fn wanted(
+        &self,
+        replay: &Replay,
+        filter: Option<String>,
+        common: &Common,
+    ) -> Result<Option<Found>, Failure> {
+        let Extract { flow: flows, flows_max, .. } = self.arguments;
+        let (mut wanted, mut records, mut notices) = (Wanted::default(), None, Vec::new());
+        if replay.record_filter.is_some() || !flows.is_empty() {
+            let (mut times, mut matched) = (HashMap::<FlowKey, Vec<(u64, u64)>>::new(), 0_u64);
+            let looked = look(replay, common, "extract", &mut |record| {
+                if !flows.is_empty() && !flows.iter().any(|flow| flow.is_of(record)) {
+                    return;
+                }
+                matched += 1;
+                if matched <= *flows_max {
+                    times.entry(record.key).or_default().push((record.start_ns, record.end_ns));
+                }
+            })?;
+            if looked.interrupted {
+                return Ok(None);
+            }
+            if let Some(fault) = looked.fault {
+                return Err(Failure::Input(format!("no packets were written: {fault}")));
+            }
+            if matched > *flows_max {
+                return Err(self.too_many());
+            }
+            (records, notices) = (Some(matched), looked.notices);
+            wanted.times = Some(times);
+        }
+        if let Some(filter) = filter {
+            let mut filtered = replay.clone();
+            filtered.live.filter = Some(filter);
+            let mut keys = HashSet::new();
+            let pass = self.each(&filtered, common, |key, _, _| {
+                if let Some(key) = key
+                    && (keys.len() as u64) <= *flows_max
+                {
+                    keys.insert(key);
+                }
+                Ok(())
+            })?;
+            if pass.interrupted {
+                return Ok(None);
+            }
+            if let Some(fault) = pass.fault {
+                return Err(Failure::Input(format!("no packets were written: {fault}")));
+            }
+            if keys.len() as u64 > *flows_max {
+                return Err(self.too_many());
+            }
+            wanted.keys = Some(keys);
+        }
+        Ok(Some((wanted, records, notices)))
+    }
+
+    fn cannot_write(&self, error: &dyn std::fmt::Display) -> Failure {
+        Failure::Output(format!("cannot write packets to {}: {error}", self.arguments.output.display()))
+    }
+
+    fn too_many(&self) -> Failure {
+        let flows_max = self.arguments.flows_max;
+        Failure::Usage(format!(
+            "more than {flows_max} flows match\n  narrow --where or --filter down, or use a larger --flows-max"
+        ))
+    }
+
+    /// Gives each packet that the arguments select to `take`, with its key if it has one, and with
+    /// its time as the engine counts it, which never goes back.
+    fn each(
+        &self,
+        replay: &Replay,
+        common: &Common,
+        mut take: impl FnMut(Option<FlowKey>, (&RawPacket, &[u8]), u64) -> Result<(), Failure>,
+    ) -> Result<Pass, Failure> {
+        let mut source = CaptureSet::open(&self.inputs, self.options)?;
+        let control = Arc::clone(&self.control);
+        source.stop_when({
+            let control = Arc::clone(&control);
+            move || control.is_stopped()
+        });
+        let selection = Selection::of(replay, &source.paths().collect::<Vec<_>>())?;
+        let title = format!("extract  {}", label(&replay.inputs));
+        let progress = Progress::start(title, source.progress(), Arc::clone(&control), common.quiet > 0);
+        let mut source = Selected::new(source, selection);
+        let mut batch = PacketBatch::new();
+        let mut pass = Pass { packets: 0, notices: Vec::new(), interrupted: false, fault: None };
+        let mut last_ns = 0;
+        while !control.is_stopped() {
+            match source.next_batch(&mut batch) {
+                Ok(Fill::Packets) => {}
+                Ok(Fill::Starved) => continue,
+                Ok(Fill::End) => break,
+                Err(error) => {
+                    check_decodable(pass.packets, &error)?;
+                    pass.fault = Some(error.to_string());
+                    break;
+                }
+            }
+            let Some(block) = &batch.block else { continue };
+            for raw in &batch.packets {
+                pass.packets += 1;
+                last_ns = raw.time_ns.max(last_ns);
+                let bytes = raw.bytes_in(block.bytes());
+                let key = decode(raw.link, bytes, self.decode).ok().map(|headers| headers.key);
+                take(key, (raw, bytes), last_ns)?;
+            }
+        }
+        drop(progress);
+        pass.interrupted = control.is_stopped();
+        pass.notices = source.source.notices().to_vec();
+        Ok(pass)
+    }
+}

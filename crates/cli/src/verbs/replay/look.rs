@@ -1,0 +1,122 @@
+//! Runs accounting over captures for those who look at the records, without an output of its own.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use flowloom::engine::{App, Control, Fault};
+use flowloom::traffic::capture::{Input, Notice};
+
+use super::layout::{self, Planned};
+use super::outputs::Outputs;
+use super::records::{Show, Shown};
+use super::role::{AccountingRole, DetailedRole, Role};
+use super::select::Selection;
+use super::setup::{Tables, engine_config, policy, reads_fields, set_options};
+use super::source::Source;
+use super::{Prepared, check_apart};
+use crate::args::Common;
+use crate::args::replay::Replay;
+use crate::exit::{Failure, check_decodable};
+use crate::host::isa_named;
+use crate::progress::{Progress, label};
+use crate::record_view::{FieldGroups, FilterCounts, RecordView};
+use crate::render::warn_of;
+use crate::signals::stop_on_signals;
+
+/// What a run found beside its records.
+#[derive(Debug, Default)]
+pub(crate) struct Looked {
+    pub(crate) packets: u64,
+    /// Packets that --filter, --from and --to left out.
+    pub(crate) passed_over: u64,
+    /// Packets that belong to no record, by reason.
+    pub(crate) dropped: BTreeMap<&'static str, u64>,
+    /// What --where did, if it was given.
+    pub(crate) filtered: Option<FilterCounts>,
+    pub(crate) first_ns: u64,
+    pub(crate) last_ns: u64,
+    pub(crate) notices: Vec<String>,
+    /// Part of an input could not be used.
+    pub(crate) is_partial: bool,
+    pub(crate) interrupted: bool,
+    pub(crate) fault: Option<String>,
+}
+
+/// Gives the records of a run to `show`: those that the arguments' filter matches, as flows end.
+/// `verb` stands before the progress bar.
+///
+/// # Errors
+///
+/// [`Failure`] for arguments that do not go together, and for what cannot be read.
+pub(crate) fn look(
+    arguments: &Replay,
+    common: &Common,
+    verb: &str,
+    show: Show<'_>,
+) -> Result<Looked, Failure> {
+    if cfg!(test) {
+        // Unit tests do not run it; without this line they would compile the engine once more.
+        return Ok(Looked::default());
+    }
+    if reads_fields(arguments) {
+        look_as(&DetailedRole(arguments.active_timeout), arguments, common, (verb, show))
+    } else {
+        look_as(&AccountingRole(arguments.active_timeout), arguments, common, (verb, show))
+    }
+}
+
+fn look_as<R: Role>(
+    role: &R,
+    arguments: &Replay,
+    common: &Common,
+    (verb, show): (&str, Show<'_>),
+) -> Result<Looked, Failure> {
+    let inputs: Vec<Input> = arguments.inputs.iter().map(|path| Input::from_argument(path)).collect();
+    let options = set_options(arguments);
+    let Planned { layout, mut source, .. } = layout::plan(arguments, &inputs, options, R::App::PARTS)?;
+    let config = engine_config(arguments, layout)?;
+    let mut policy = policy(arguments, &config)?;
+    let selection = Selection::of(arguments, &source.paths())?;
+    let isa = isa_named(&arguments.isa)?;
+    let tables = Tables::plan(arguments, &config, policy.order(), &source, options, isa)?;
+    let control = Arc::new(Control::default());
+    source.stop_with(&control);
+    stop_on_signals(&control);
+    let title = format!("{verb}  {}", label(&arguments.inputs));
+    let progress = Progress::start(title, source.progress(), Arc::clone(&control), common.quiet > 0);
+    let account = R::account().expect("both roles keep account");
+    let filter = arguments.record_filter.clone();
+    let mut shown =
+        Shown { view: RecordView::new(account, R::fields(), filter, &FieldGroups::default()), show };
+    let run =
+        Prepared { arguments, config: &config, tables, control: &control, selection: selection.as_ref() };
+    let mut outputs = Outputs::default();
+    let ran = run.run(role, &mut source, &mut policy, (&mut outputs, None, Some(&mut shown)));
+    drop(progress);
+    let (report, passed_over) = ran?;
+    if let Some(Fault::Source { packets, error }) = &report.fault {
+        check_decodable(*packets, error)?;
+    }
+    let is_parts = matches!(source, Source::Parts(..));
+    if report.fault.is_none() && (is_parts || arguments.limit.is_some()) {
+        source.check_decodable()?;
+    }
+    if is_parts {
+        check_apart(&source)?;
+    }
+    for notice in source.notices() {
+        warn_of(notice, arguments.strict, common);
+    }
+    Ok(Looked {
+        packets: report.input.packets,
+        passed_over,
+        dropped: report.dropped().nonzero().map(|(reason, packets)| (reason.name(), packets)).collect(),
+        filtered: shown.view.counts(),
+        first_ns: report.input.first_ns,
+        last_ns: report.input.last_ns,
+        notices: source.notices().iter().map(ToString::to_string).collect(),
+        is_partial: source.notices().iter().any(Notice::is_partial_input),
+        interrupted: report.interrupted,
+        fault: report.fault.as_ref().map(ToString::to_string),
+    })
+}

@@ -1,0 +1,93 @@
+//! Sums up records by hosts, pairs, ports, protocols or conversations, and shows the largest.
+
+mod groups;
+
+use crate::args::Common;
+use crate::args::replay::LayoutName;
+use crate::args::top::{GroupBy, Top};
+use crate::exit::{Failure, Status};
+use crate::host::Tool;
+use crate::render::top::{RestFigures, RowFigures, TopResult};
+use crate::render::{print, say_error};
+
+use super::replay::look;
+
+use groups::{Group, Groups, Totals};
+
+/// Runs the verb.
+pub(crate) fn run(arguments: &Top, common: &Common) -> Result<Status, Failure> {
+    let mut replay = arguments.looking.replay();
+    replay.workers = arguments.workers;
+    replay.layout = if arguments.workers.is_none() { Some(LayoutName::Inline) } else { None };
+    let mut groups = Groups::new(arguments.by, arguments.groups_max);
+    let looked = look(&replay, common, "top", &mut |record| groups.add(record))?;
+    let order = |totals: &Totals| totals.figure(arguments.sort);
+    let count = if arguments.count == 0 { usize::MAX } else { arguments.count };
+    let (told, untold, total) = (groups.len() as u64, groups.untold(), groups.total());
+    let (shown, rest) = if arguments.by == GroupBy::Hierarchy {
+        groups.tree(count, order)
+    } else {
+        groups.largest(count, order)
+    };
+    let figures = |groups: u64, totals: &Totals| RestFigures {
+        groups,
+        flows: totals.flows,
+        packets: totals.packets(),
+        bytes: totals.bytes(),
+    };
+    let result = TopResult {
+        schema: "flowloom/top/1",
+        tool: Tool::THIS,
+        inputs: arguments.looking.inputs.iter().map(|path| path.display().to_string()).collect(),
+        by: arguments.by,
+        sort: arguments.sort,
+        packets: looked.packets,
+        packets_passed_over: looked.passed_over,
+        dropped: looked.dropped,
+        records: total.flows,
+        records_passed_over: looked.filtered.map(|counts| counts.passed_over),
+        record_packets: total.packets(),
+        record_bytes: total.bytes(),
+        first_ns: looked.first_ns,
+        last_ns: looked.last_ns,
+        groups: told,
+        groups_max: arguments.groups_max,
+        rows: shown.iter().map(|(group, totals)| row(*group, totals)).collect(),
+        rest: figures(rest.0, &rest.1),
+        untold: figures(0, &untold),
+        notices: looked.notices,
+        interrupted: looked.interrupted,
+        fault: looked.fault,
+    };
+    print(&result, common)?;
+    if let Some(fault) = &result.fault {
+        say_error(fault, Status::Fault);
+        return Ok(Status::Fault);
+    }
+    if result.interrupted {
+        return Ok(Status::Interrupted);
+    }
+    Ok(if arguments.looking.strict && looked.is_partial { Status::PartialInput } else { Status::Ok })
+}
+
+fn row(group: Group, totals: &Totals) -> RowFigures {
+    let oriented = totals.oriented(&group);
+    let duration_ns = totals.last_ns.saturating_sub(totals.first_ns);
+    let bits_per_second =
+        (duration_ns > 0).then(|| totals.bytes() as f64 * 8.0 / (duration_ns as f64 / 1e9));
+    RowFigures {
+        name: group.name(totals),
+        depth: group.depth(),
+        flows: totals.flows,
+        packets: totals.packets(),
+        bytes: totals.bytes(),
+        packets_sent: oriented.0[0],
+        packets_received: oriented.0[1],
+        bytes_sent: oriented.1[0],
+        bytes_received: oriented.1[1],
+        first_ns: totals.first_ns,
+        last_ns: totals.last_ns,
+        duration_ns,
+        bits_per_second,
+    }
+}

@@ -1,0 +1,421 @@
+//! Sums of records, by what they have in common, in bounded memory.
+
+use std::cmp::Reverse;
+use std::collections::HashMap;
+use std::net::{IpAddr, SocketAddr};
+
+use flowloom::apps::accounting::AccountingRecord;
+use flowloom::flow_key::FlowKey;
+
+use crate::args::top::{GroupBy, SortBy};
+
+/// What the records of a group have in common.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) enum Group {
+    Host(IpAddr),
+    /// The lower address first.
+    Pair(IpAddr, IpAddr),
+    /// Protocol and port.
+    Port(u8, u16),
+    Protocol(u8),
+    /// The words of a key.
+    Conversation([u64; 6]),
+    /// Whether it is IPv6, the protocol in it, the port in that.
+    Layer(bool, Option<u8>, Option<u16>),
+}
+
+/// Returns whether a protocol has ports.
+fn has_ports(protocol: u8) -> bool {
+    // TCP, UDP, DCCP, SCTP, UDP-Lite.
+    matches!(protocol, 6 | 17 | 33 | 132 | 136)
+}
+
+impl Group {
+    /// Returns how deep a group lies in the hierarchy.
+    pub(super) fn depth(&self) -> usize {
+        match self {
+            Self::Layer(_, protocol, port) => usize::from(protocol.is_some()) + usize::from(port.is_some()),
+            _ => 0,
+        }
+    }
+
+    /// Returns the group's name; that of a pair or a conversation begins with the initiator.
+    pub(super) fn name(&self, totals: &Totals) -> String {
+        let protocol = |number: u8| totals.protocol.map_or_else(|| number.to_string(), str::to_owned);
+        let port = |number: u8, port: u16| {
+            if has_ports(number) { format!("{}/{port}", protocol(number)) } else { protocol(number) }
+        };
+        let family = |is_v6: bool| if is_v6 { "ipv6" } else { "ipv4" };
+        match *self {
+            Self::Host(address) => address.to_string(),
+            Self::Pair(low, high) => {
+                let is_low = totals.initiator.is_none_or(|(_, initiator)| initiator.ip() == low);
+                let (one, other) = if is_low { (low, high) } else { (high, low) };
+                format!("{one} > {other}")
+            }
+            Self::Port(number, of) => port(number, of),
+            Self::Protocol(number) => protocol(number),
+            Self::Conversation(words) => {
+                let key = FlowKey::from_words(words);
+                let ends = [
+                    SocketAddr::new(key.low_address(), key.low_port()),
+                    SocketAddr::new(key.high_address(), key.high_port()),
+                ];
+                let is_low = totals.initiator.is_none_or(|(_, initiator)| initiator == ends[0]);
+                let [one, other] = if is_low { ends } else { [ends[1], ends[0]] };
+                let vlan = totals.vlan.map_or(String::new(), |vlan| format!(" vlan {vlan}"));
+                if has_ports(key.protocol()) {
+                    format!("{} {one} > {other}{vlan}", protocol(key.protocol()))
+                } else {
+                    format!("{} {} > {}{vlan}", protocol(key.protocol()), one.ip(), other.ip())
+                }
+            }
+            Self::Layer(is_v6, None, _) => family(is_v6).to_owned(),
+            Self::Layer(is_v6, Some(number), None) => format!("{}/{}", family(is_v6), protocol(number)),
+            Self::Layer(is_v6, Some(number), Some(port)) => {
+                format!("{}/{}/{port}", family(is_v6), protocol(number))
+            }
+        }
+    }
+}
+
+/// The sums of a group.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Totals {
+    pub(super) flows: u64,
+    /// Of each direction: from the host or the lower end, from the source, and back.
+    packets: [u64; 2],
+    bytes: [u64; 2],
+    pub(super) first_ns: u64,
+    pub(super) last_ns: u64,
+    /// The source of the first record, and when that began.
+    initiator: Option<(u64, SocketAddr)>,
+    protocol: Option<&'static str>,
+    vlan: Option<u16>,
+}
+
+impl Totals {
+    pub(super) fn packets(&self) -> u64 {
+        self.packets[0].saturating_add(self.packets[1])
+    }
+
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes[0].saturating_add(self.bytes[1])
+    }
+
+    pub(super) fn figure(&self, sort: SortBy) -> u64 {
+        match sort {
+            SortBy::Bytes => self.bytes(),
+            SortBy::Packets => self.packets(),
+            SortBy::Flows => self.flows,
+        }
+    }
+
+    /// Returns the packets and the bytes of both directions, those of the initiator first where the
+    /// group has one.
+    pub(super) fn oriented(&self, group: &Group) -> ([u64; 2], [u64; 2]) {
+        let is_reversed = match (group, self.initiator) {
+            (Group::Pair(low, _), Some((_, initiator))) => initiator.ip() != *low,
+            (Group::Conversation(words), Some((_, initiator))) => {
+                let key = FlowKey::from_words(*words);
+                initiator != SocketAddr::new(key.low_address(), key.low_port())
+            }
+            _ => false,
+        };
+        let oriented = |[there, back]: [u64; 2]| if is_reversed { [back, there] } else { [there, back] };
+        (oriented(self.packets), oriented(self.bytes))
+    }
+
+    fn add(&mut self, record: &AccountingRecord, is_reversed: bool) {
+        let (mut packets, mut bytes) =
+            ([record.packets, record.reverse_packets], [record.bytes, record.reverse_bytes]);
+        if is_reversed {
+            packets.reverse();
+            bytes.reverse();
+        }
+        for way in 0..2 {
+            self.packets[way] = self.packets[way].saturating_add(packets[way]);
+            self.bytes[way] = self.bytes[way].saturating_add(bytes[way]);
+        }
+        let is_first = self.flows == 0;
+        self.flows += 1;
+        self.first_ns = if is_first { record.start_ns } else { self.first_ns.min(record.start_ns) };
+        self.last_ns = self.last_ns.max(record.end_ns);
+        // Records come in the order in which flows end: the first one is that with the least start.
+        let initiator = (record.start_ns, ends(record)[0]);
+        self.initiator = Some(self.initiator.map_or(initiator, |before| before.min(initiator)));
+        self.protocol = record.protocol_name();
+        self.vlan = record.vlans[0];
+    }
+
+    fn merge(&mut self, other: &Self) {
+        for way in 0..2 {
+            self.packets[way] = self.packets[way].saturating_add(other.packets[way]);
+            self.bytes[way] = self.bytes[way].saturating_add(other.bytes[way]);
+        }
+        self.flows += other.flows;
+    }
+}
+
+/// Returns source and destination, as the key has them: of ICMP the ports are an identifier.
+fn ends(record: &AccountingRecord) -> [SocketAddr; 2] {
+    let key = &record.key;
+    let low = SocketAddr::new(key.low_address(), key.low_port());
+    let high = SocketAddr::new(key.high_address(), key.high_port());
+    let is_low = if key.low_address() == key.high_address() {
+        record.source_port == key.low_port()
+    } else {
+        record.source == key.low_address()
+    };
+    if is_low { [low, high] } else { [high, low] }
+}
+
+/// The sums of all groups.
+#[derive(Debug)]
+pub(super) struct Groups {
+    by: GroupBy,
+    count_max: u64,
+    sums: HashMap<Group, Totals>,
+    /// What the records of further groups have.
+    untold: Totals,
+    total: Totals,
+}
+
+/// Groups with their sums, the largest first.
+pub(super) type Sorted = Vec<(Group, Totals)>;
+
+impl Groups {
+    /// Returns sums of at most so many groups.
+    pub(super) fn new(by: GroupBy, count_max: u64) -> Self {
+        let (untold, total) = (Totals::default(), Totals::default());
+        Self { by, count_max, sums: HashMap::new(), untold, total }
+    }
+
+    /// Adds a record to each group that it is in.
+    pub(super) fn add(&mut self, record: &AccountingRecord) {
+        self.total.add(record, false);
+        let (source, destination, protocol) = (record.source, record.destination, record.protocol);
+        match self.by {
+            GroupBy::Host => {
+                self.add_to(Group::Host(source), record, false);
+                if destination != source {
+                    self.add_to(Group::Host(destination), record, true);
+                }
+            }
+            GroupBy::Pair => {
+                let (low, high) = (source.min(destination), source.max(destination));
+                self.add_to(Group::Pair(low, high), record, source != low);
+            }
+            GroupBy::Port => self.add_to(Group::Port(protocol, record.destination_port), record, false),
+            GroupBy::Protocol => self.add_to(Group::Protocol(protocol), record, false),
+            GroupBy::Conversation => {
+                let low = SocketAddr::new(record.key.low_address(), record.key.low_port());
+                let is_reversed = ends(record)[0] != low;
+                self.add_to(Group::Conversation(*record.key.words()), record, is_reversed);
+            }
+            GroupBy::Hierarchy => {
+                let is_v6 = source.is_ipv6();
+                self.add_to(Group::Layer(is_v6, None, None), record, false);
+                self.add_to(Group::Layer(is_v6, Some(protocol), None), record, false);
+                if has_ports(protocol) {
+                    let port = Some(record.destination_port);
+                    self.add_to(Group::Layer(is_v6, Some(protocol), port), record, false);
+                }
+            }
+        }
+    }
+
+    fn add_to(&mut self, group: Group, record: &AccountingRecord, is_reversed: bool) {
+        if self.sums.len() as u64 >= self.count_max && !self.sums.contains_key(&group) {
+            self.untold.add(record, is_reversed);
+            return;
+        }
+        self.sums.entry(group).or_default().add(record, is_reversed);
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.sums.len()
+    }
+
+    /// Returns the sums of what belongs to groups beyond the limit.
+    pub(super) fn untold(&self) -> Totals {
+        self.untold
+    }
+
+    /// Returns the sums of all records.
+    pub(super) fn total(&self) -> Totals {
+        self.total
+    }
+
+    fn sorted(self, figure: &impl Fn(&Totals) -> u64) -> Sorted {
+        let mut groups: Sorted = self.sums.into_iter().collect();
+        groups.sort_unstable_by_key(|(group, totals)| (Reverse(figure(totals)), *group));
+        groups
+    }
+
+    /// Returns the `count` largest groups, and how many others there are with their sums.
+    pub(super) fn largest(self, count: usize, figure: impl Fn(&Totals) -> u64) -> (Sorted, (u64, Totals)) {
+        let mut groups = self.sorted(&figure);
+        let others = groups.split_off(count.min(groups.len()));
+        let mut rest = Totals::default();
+        for (_, totals) in &others {
+            rest.merge(totals);
+        }
+        (groups, (others.len() as u64, rest))
+    }
+
+    /// Returns the groups of a hierarchy, each before those in it, of which the `count` largest are
+    /// shown; and how many are not shown below a group that is, with their sums.
+    pub(super) fn tree(self, count: usize, figure: impl Fn(&Totals) -> u64) -> (Sorted, (u64, Totals)) {
+        let groups = self.sorted(&figure);
+        let mut inner: HashMap<Group, Sorted> = HashMap::new();
+        let mut roots = Sorted::new();
+        for (group, totals) in groups {
+            let parent = match group {
+                Group::Layer(is_v6, Some(protocol), Some(_)) => Group::Layer(is_v6, Some(protocol), None),
+                Group::Layer(is_v6, Some(_), None) => Group::Layer(is_v6, None, None),
+                _ => {
+                    roots.push((group, totals));
+                    continue;
+                }
+            };
+            inner.entry(parent).or_default().push((group, totals));
+        }
+        let (mut shown, mut hidden, mut rest) = (Sorted::new(), 0, Totals::default());
+        // A stack, the next group last.
+        let mut waiting: Sorted = roots.into_iter().rev().collect();
+        while let Some((group, totals)) = waiting.pop() {
+            shown.push((group, totals));
+            let mut children = inner.remove(&group).unwrap_or_default();
+            let others = children.split_off(count.min(children.len()));
+            hidden += others.len() as u64;
+            for (_, totals) in &others {
+                rest.merge(totals);
+            }
+            waiting.extend(children.into_iter().rev());
+        }
+        (shown, (hidden, rest))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use flowloom::apps::accounting::{Accounted, EndedBy};
+
+    fn record(source: u32, destination: u32, ports: (u16, u16), figures: [u64; 4]) -> AccountingRecord {
+        let (key, _) = FlowKey::from_v4(source, destination, ports.0, ports.1, 6);
+        let mut record = AccountingRecord::of(&key, &Accounted::default(), EndedBy::EndOfInput);
+        (record.source, record.destination) = (IpAddr::V4(source.into()), IpAddr::V4(destination.into()));
+        (record.source_port, record.destination_port) = ports;
+        [record.packets, record.reverse_packets, record.bytes, record.reverse_bytes] = figures;
+        record
+    }
+
+    /// Records of four hosts, whose figures are all different.
+    fn records() -> Vec<AccountingRecord> {
+        let mut records = Vec::new();
+        for (i, (source, destination)) in
+            [(1, 2), (2, 1), (3, 1), (4, 2), (1, 4), (2, 2), (4, 3)].into_iter().enumerate()
+        {
+            let i = i as u64;
+            let figures = [i + 1, 2 * i + 1, 100 * i + 7, 1000 * i + 3];
+            let mut record = record(source, destination, (1000 + i as u16, 80 + (i % 3) as u16), figures);
+            (record.start_ns, record.end_ns) = (100 - i, 200 + i);
+            records.push(record);
+        }
+        records
+    }
+
+    #[test]
+    fn hosts_have_what_a_plain_sum_says() {
+        let mut groups = Groups::new(GroupBy::Host, 100);
+        for record in &records() {
+            groups.add(record);
+        }
+        let (shown, rest) = groups.largest(10, Totals::bytes);
+        assert_eq!((shown.len(), rest), (4, (0, Totals::default())));
+        assert!(shown.is_sorted_by_key(|(_, totals)| Reverse(totals.bytes())));
+        for (group, totals) in shown {
+            let Group::Host(host) = group else { panic!("{group:?}") };
+            let mut sums = [0; 5];
+            for record in records() {
+                if record.source == host {
+                    sums[1] += record.packets;
+                    sums[2] += record.reverse_packets;
+                    sums[3] += record.bytes;
+                    sums[4] += record.reverse_bytes;
+                } else if record.destination == host {
+                    sums[1] += record.reverse_packets;
+                    sums[2] += record.packets;
+                    sums[3] += record.reverse_bytes;
+                    sums[4] += record.bytes;
+                }
+                sums[0] += u64::from(record.source == host || record.destination == host);
+            }
+            let (packets, bytes) = totals.oriented(&group);
+            assert_eq!([totals.flows, packets[0], packets[1], bytes[0], bytes[1]], sums, "{host}");
+        }
+    }
+
+    #[test]
+    fn a_pair_and_a_conversation_begin_with_the_initiator_of_the_first_record() {
+        let mut pairs = Groups::new(GroupBy::Pair, 100);
+        let (early, late) = (record(2, 1, (9, 80), [1, 2, 10, 20]), record(1, 2, (7, 80), [4, 8, 40, 80]));
+        let mut late = late;
+        late.start_ns = 5;
+        pairs.add(&late);
+        pairs.add(&early);
+        let (shown, _) = pairs.largest(10, Totals::bytes);
+        let (group, totals) = &shown[0];
+        assert_eq!(group.name(totals), "0.0.0.2 > 0.0.0.1");
+        assert_eq!(totals.oriented(group), ([1 + 8, 2 + 4], [10 + 80, 20 + 40]));
+        let mut conversations = Groups::new(GroupBy::Conversation, 100);
+        conversations.add(&early);
+        let (shown, _) = conversations.largest(10, Totals::bytes);
+        let (group, totals) = &shown[0];
+        assert_eq!(group.name(totals), "tcp 0.0.0.2:9 > 0.0.0.1:80");
+        assert_eq!(totals.oriented(group), ([1, 2], [10, 20]));
+    }
+
+    #[test]
+    fn what_is_not_shown_or_not_told_apart_is_summed_up() {
+        for (by, groups_max, count) in
+            [(GroupBy::Conversation, 100, 2), (GroupBy::Conversation, 3, 2), (GroupBy::Port, 2, 1)]
+        {
+            let mut groups = Groups::new(by, groups_max);
+            for record in &records() {
+                groups.add(record);
+            }
+            let (total, untold) = (groups.total(), groups.untold());
+            let (shown, (_, mut sum)) = groups.largest(count, Totals::packets);
+            assert_eq!(shown.len(), count);
+            for (_, totals) in &shown {
+                sum.merge(totals);
+            }
+            sum.merge(&untold);
+            assert_eq!(
+                (sum.flows, sum.packets(), sum.bytes()),
+                (7, total.packets(), total.bytes()),
+                "{by:?}"
+            );
+            assert_eq!(untold.flows > 0, groups_max < 7 && by == GroupBy::Conversation || groups_max == 2);
+        }
+    }
+
+    #[test]
+    fn a_hierarchy_adds_up_at_each_level() {
+        let mut groups = Groups::new(GroupBy::Hierarchy, 100);
+        for record in &records() {
+            groups.add(record);
+        }
+        let total = groups.total();
+        let (shown, (hidden, rest)) = groups.tree(2, Totals::bytes);
+        let names: Vec<String> = shown.iter().map(|(group, totals)| group.name(totals)).collect();
+        assert_eq!(names[..2], ["ipv4", "ipv4/tcp"]);
+        assert_eq!((shown.len(), hidden), (4, 1), "two of three ports");
+        assert!(shown[..2].iter().all(|(_, totals)| totals.bytes() == total.bytes()));
+        let ports: u64 = shown[2..].iter().map(|(_, totals)| totals.bytes()).sum();
+        assert_eq!(ports + rest.bytes(), total.bytes());
+    }
+}

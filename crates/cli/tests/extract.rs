@@ -1,0 +1,129 @@
+//! `flowloom extract`: the packets of some flows.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use crate::schema::Schema;
+use crate::support::{Folder, flowloom, flowloom_fed, number, replay};
+
+fn extract(arguments: &[&str]) -> Value {
+    let document = flowloom([&["extract", "--format", "json"], arguments].concat()).ends(0).silent().json();
+    Schema::read("extract-1.json").accepts(&document);
+    document
+}
+
+/// Returns the records of a capture, in the order of their keys.
+fn records(folder: &Folder, trace: &str, options: &[&str]) -> Vec<Value> {
+    let path = folder.path("records.jsonl");
+    replay(&[&[trace, "--sort", "--columns", "all", "--flows", &path], options].concat());
+    let text = std::fs::read_to_string(&path).unwrap();
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+#[test]
+fn the_records_of_what_is_extracted_are_those_that_match() {
+    let folder = Folder::new();
+    let trace = folder.trace("t.pcap", &[]);
+    let out = folder.path("out.pcapng");
+    for expression in ["total_bytes > 5k", "protocol != tcp", "packets > 3 and size_max > 200", "bytes < 0"]
+    {
+        let document = extract(&[&trace, "-o", &out, "--where", expression]);
+        let expected = records(&folder, &trace, &["--where", expression]);
+        let found = records(&folder, &out, &[]);
+        assert!(found == expected, "{expression}");
+        let count = expected.len() as u64;
+        assert_eq!((number(&document, "records"), number(&document, "flows")), (count, count));
+        let packets = |field: &str| found.iter().map(|record| number(record, field)).sum::<u64>();
+        assert_eq!(number(&document, "packets"), packets("packets") + packets("reverse_packets"));
+    }
+}
+
+#[test]
+fn a_filter_takes_all_packets_of_a_flow_of_which_it_matches_one() {
+    let folder = Folder::new();
+    let trace = folder.trace("t.pcap", &[]);
+    let out = folder.path("out.pcapng");
+    let all = records(&folder, &trace, &[]);
+    // A packet of one direction.
+    let port = number(all.iter().find(|record| record["protocol"] == 6).unwrap(), "source_port");
+    let filter = format!("tcp src port {port}");
+    extract(&[&trace, "-o", &out, "--filter", &filter]);
+    let has = |record: &&Value| {
+        let is_source = number(record, "source_port") == port && number(record, "packets") > 0;
+        let is_answer = number(record, "destination_port") == port && number(record, "reverse_packets") > 0;
+        record["protocol"] == 6 && (is_source || is_answer)
+    };
+    let expected: Vec<&Value> = all.iter().filter(has).collect();
+    assert!(records(&folder, &out, &[]).iter().collect::<Vec<_>>() == expected, "{filter}");
+    // Both conditions.
+    let document = extract(&[&trace, "-o", &out, "--filter", &filter, "--where", "protocol == udp"]);
+    assert_eq!(number(&document, "packets"), 0);
+    assert!(records(&folder, &out, &[]).is_empty(), "a file without packets can be read");
+}
+
+#[test]
+fn flows_are_named_by_community_id_or_ends() {
+    let folder = Folder::new();
+    let trace = folder.trace("t.pcap", &[]);
+    let out = folder.path("out.pcapng");
+    let all = records(&folder, &trace, &[]);
+    let some: Vec<&Value> =
+        all.iter().filter(|record| record["protocol"] == 6 && record["vlan"].is_null()).take(2).collect();
+    let id = some[0]["community_id"].as_str().unwrap();
+    let text = |field: &str| match some[1][field].as_str().unwrap() {
+        v6 if v6.contains(':') => format!("[{v6}]"),
+        v4 => v4.to_owned(),
+    };
+    let ends = format!(
+        "tcp {}:{} {}:{}",
+        text("destination"),
+        some[1]["destination_port"],
+        text("source"),
+        some[1]["source_port"]
+    );
+    extract(&[&trace, "-o", &out, "--flow", id, "--flow", &ends]);
+    let found = records(&folder, &out, &[]);
+    let ids = |records: &[&Value]| -> BTreeSet<String> {
+        records.iter().map(|record| record["community_id"].to_string()).collect()
+    };
+    assert_eq!(ids(&found.iter().collect::<Vec<_>>()), ids(&some));
+}
+
+#[test]
+fn with_a_timeout_only_the_packets_of_records_that_match_are_written() {
+    let folder = Folder::new();
+    let trace = folder.trace("t.pcap", &["--flows", "30", "--packets", "3000", "--rate", "1k"]);
+    let out = folder.path("out.pcapng");
+    let options = ["--timeout", "0.2", "--where", "packets + 0 > 1"];
+    flowloom([&["extract", &trace, "-o", &out][..], &options].concat()).ends(2).says(&["column 9"]);
+    let document = extract(&[&trace, "-o", &out, "--timeout", "0.2", "--where", "packets >= 2"]);
+    let expected = records(&folder, &trace, &["--timeout", "0.2", "--where", "packets >= 2"]);
+    assert_eq!(number(&document, "records"), expected.len() as u64);
+    let packets = |field: &str| expected.iter().map(|record| number(record, field)).sum::<u64>();
+    assert_eq!(number(&document, "packets"), packets("packets") + packets("reverse_packets"));
+    assert!(number(&document, "packets") < number(&document, "packets_read"));
+}
+
+#[test]
+fn what_cannot_be_extracted_is_refused() {
+    let folder = Folder::new();
+    let trace = folder.trace("t.pcap", &[]);
+    let out = folder.path("out.pcapng");
+    flowloom(["extract", &trace, "-o", &out]).ends(2).says(&["--where, --flow or --filter"]);
+    flowloom(["extract", &trace, "-o", &trace, "--where", "bytes > 1"])
+        .ends(2)
+        .says(&["would overwrite an input"]);
+    flowloom(["extract", &trace, "-o", "-", "--where", "bytes > 1"])
+        .ends(2)
+        .says(&["--output needs a file"]);
+    flowloom(["extract", &trace, "-o", &out, "--flow", "tcp 1"]).ends(2).says(&["is not a flow"]);
+    flowloom(["extract", &trace, "-o", &out, "--where", "bytes > 1", "--flows-max", "3"])
+        .ends(2)
+        .says(&["more than 3 flows match", "--flows-max"]);
+    assert!(!std::path::Path::new(&out).exists(), "a run that is refused writes nothing");
+    let bytes = std::fs::read(&trace).unwrap();
+    flowloom_fed(["extract", "-", "-o", &out, "--where", "bytes > 1"], &bytes)
+        .ends(2)
+        .says(&["reads the input twice"]);
+}

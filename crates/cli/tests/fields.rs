@@ -1,0 +1,139 @@
+//! `replay --fields` and `--where`: further columns of records, and records that match.
+
+use serde_json::Value;
+
+use crate::support::{Folder, flowloom, number, replay};
+
+/// Says whether a record is to match.
+type Test = fn(&Value) -> bool;
+
+fn lines(path: &str) -> Vec<Value> {
+    let text = std::fs::read_to_string(path).unwrap();
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+#[test]
+fn further_fields_are_written_in_every_layout_and_agree_with_the_record() {
+    let folder = Folder::new();
+    let trace = folder.trace("t.pcap", &["--flows", "300", "--packets", "5000", "--rate", "5k"]);
+    let mut files = Vec::new();
+    for (i, layout) in
+        [&[][..], &["--workers", "3"], &["--workers", "2", "--scheduler", "hrw"]].iter().enumerate()
+    {
+        let flows = folder.path(&format!("{i}.jsonl"));
+        let base = [trace.as_str(), "--sort", "--fields", "all", "--verify", "--flows", &flows];
+        let document = replay(&[&base[..], layout].concat());
+        assert_eq!(document["verify"]["agrees"], true, "{layout:?}");
+        files.push(std::fs::read_to_string(&flows).unwrap());
+        for record in lines(&flows) {
+            let (packets, bytes) = (number(&record, "packets"), number(&record, "ip_bytes"));
+            assert_eq!(number(&record, "size_mean"), bytes / packets, "{record}");
+            let sizes = record["first_sizes"].as_str().unwrap();
+            let total = packets + number(&record, "reverse_packets");
+            assert_eq!(sizes.split(' ').count() as u64, total.min(20), "{record}");
+            let forward: u64 = sizes.split(' ').filter_map(|size| size.parse::<u64>().ok()).sum();
+            assert!(total > 20 || forward == bytes, "{record}");
+            assert!(record["retransmissions"].is_u64() && record.get("gap_max").is_some(), "{record}");
+        }
+    }
+    assert!(files.windows(2).all(|pair| pair[0] == pair[1]), "the same records in every layout");
+}
+
+#[test]
+fn groups_of_fields_stand_behind_the_columns() {
+    let folder = Folder::new();
+    let trace = folder.write("t.pcap", &crate::bytes::pcap(20));
+    let flows = folder.path("flows.csv");
+    replay(&[&trace, "--flows", &flows, "--columns", "source,packets", "--fields", "handshake,splt"]);
+    let text = std::fs::read_to_string(&flows).unwrap();
+    let mut lines = text.lines();
+    assert_eq!(
+        lines.next().unwrap(),
+        "source,packets,first_sizes,handshake_rtt,handshake_answer,handshake_ack"
+    );
+    assert!(lines.all(|line| line.ends_with(",,,") && line.split(',').count() == 6), "{text}");
+    let parquet = folder.path("flows.parquet");
+    replay(&[&trace, "--flows", &parquet, "--fields", "sizes,splt"]);
+    let bytes = std::fs::read(&parquet).unwrap();
+    let has = |name: &[u8]| bytes.windows(name.len()).any(|window| window == name);
+    assert!(bytes.ends_with(b"PAR1") && has(b"size_mean") && has(b"first_sizes") && !has(b"handshake_rtt"));
+}
+
+#[test]
+fn records_are_selected_by_an_expression_and_the_others_are_counted() {
+    let folder = Folder::new();
+    let trace = folder.trace("t.pcap", &[]);
+    let all = folder.path("all.jsonl");
+    let whole = replay(&[&trace, "--flows", &all, "--sort"]);
+    assert!(whole.get("records").is_none());
+    let all = lines(&all);
+    let tests: [(&str, Test); 5] = [
+        ("packets > 10", |record| number(record, "packets") > 10),
+        ("protocol == tcp and total_bytes >= 5k", |record| {
+            number(record, "protocol") == 6
+                && number(record, "bytes") + number(record, "reverse_bytes") >= 5000
+        }),
+        ("not (protocol_name in (tcp, udp)) or destination_port == 443", |record| {
+            !["tcp", "udp"].contains(&record["protocol_name"].as_str().unwrap_or_default())
+                || number(record, "destination_port") == 443
+        }),
+        ("vlan != 7", |record| record["vlan"] != 7),
+        ("bytes < 0", |_| false),
+    ];
+    for (expression, test) in tests {
+        let expected: Vec<&Value> = all.iter().filter(|record| test(record)).collect();
+        for layout in [&[][..], &["--workers", "2"], &["--sort"]] {
+            let flows = folder.path("some.jsonl");
+            let base = [trace.as_str(), "--flows", &flows, "--where", expression];
+            let document = replay(&[&base[..], layout].concat());
+            let mut found = lines(&flows);
+            assert_eq!(number(&document["records"], "matched"), found.len() as u64, "{expression}");
+            let sum = found.len() as u64 + number(&document["records"], "passed_over");
+            assert_eq!((sum, number(&document, "flows")), (all.len() as u64, all.len() as u64));
+            let order = |record: &Value| record.to_string();
+            found.sort_by_key(order);
+            let mut expected: Vec<Value> = expected.iter().map(|&record| record.clone()).collect();
+            expected.sort_by_key(order);
+            assert!(found == expected, "{expression} {layout:?}");
+        }
+    }
+}
+
+#[test]
+fn an_expression_may_read_fields_that_are_not_written() {
+    let folder = Folder::new();
+    let trace = folder.trace("t.pcap", &[]);
+    let (all, some) = (folder.path("all.jsonl"), folder.path("some.jsonl"));
+    replay(&[&trace, "--flows", &all, "--fields", "sizes"]);
+    let expected = lines(&all).iter().filter(|record| number(record, "size_max") > 1000).count();
+    replay(&[&trace, "--flows", &some, "--where", "size_max > 1k"]);
+    let found = lines(&some);
+    assert_eq!(found.len(), expected);
+    assert!(found.iter().all(|record| record.get("size_max").is_none()));
+}
+
+#[test]
+fn what_does_not_go_together_is_refused() {
+    let folder = Folder::new();
+    let trace = folder.trace("t.pcap", &[]);
+    let flows = folder.path("f.csv");
+    let refused = |arguments: &[&str], parts: &[&str]| {
+        flowloom([&["replay", &trace][..], arguments].concat()).ends(2).says(parts);
+    };
+    let ipfix = folder.path("f.ipfix");
+    refused(&["--flows", &ipfix, "--fields", "tcp"], &["--fields is for CSV", "f.ipfix", ".parquet"]);
+    refused(&["--flows", &flows, "--fields", "rtt"], &["unknown group of fields 'rtt'", "handshake"]);
+    refused(&["--flows", &flows, "--where", "byts > 1"], &["column 1", "unknown name 'byts'"]);
+    refused(&["--flows", &flows, "--where", "bytes > 1 and"], &["column 14", "expected a comparison"]);
+    refused(
+        &["--flows", &flows, "--app", "tcp-tracker", "--where", "bytes > 1"],
+        &["--where is for --app accounting"],
+    );
+    refused(&["--flows", &flows, "--app", "l7", "--fields", "tcp"], &["--fields is for --app accounting"]);
+    let part = folder.path("p.part");
+    refused(
+        &["--flows", &flows, "--fields", "tcp", "--save-part", &part],
+        &["--save-part keeps no further fields"],
+    );
+    refused(&["--where", "bytes > 1"], &["--flows"]);
+}

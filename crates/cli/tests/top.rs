@@ -1,0 +1,172 @@
+//! `flowloom top`: sums of records, against those of the records themselves.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use crate::schema::Schema;
+use crate::support::{Folder, flowloom, number, replay};
+
+fn records(folder: &Folder, trace: &str) -> Vec<Value> {
+    let path = folder.path("records.jsonl");
+    replay(&[trace, "--flows", &path]);
+    let text = std::fs::read_to_string(&path).unwrap();
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+fn top(arguments: &[&str]) -> Value {
+    let document = flowloom([&["top", "--format", "json"], arguments].concat()).ends(0).silent().json();
+    Schema::read("top-1.json").accepts(&document);
+    document
+}
+
+/// Flows, packets and bytes by a name that each record has.
+fn sums(records: &[Value], names: impl Fn(&Value) -> Vec<String>) -> BTreeMap<String, [u64; 3]> {
+    let mut sums = BTreeMap::<String, [u64; 3]>::new();
+    for record in records {
+        for name in names(record) {
+            let sum = sums.entry(name).or_default();
+            sum[0] += 1;
+            sum[1] += number(record, "packets") + number(record, "reverse_packets");
+            sum[2] += number(record, "bytes") + number(record, "reverse_bytes");
+        }
+    }
+    sums
+}
+
+fn text(record: &Value, field: &str) -> String {
+    record[field].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn rows_are_the_sums_of_the_records() {
+    let folder = Folder::new();
+    let trace = folder.trace("t.pcap", &[]);
+    let records = records(&folder, &trace);
+    let ports = |record: &Value| match number(record, "protocol") {
+        6 | 17 => format!("{}/{}", text(record, "protocol_name"), number(record, "destination_port")),
+        _ => text(record, "protocol_name"),
+    };
+    let family = |record: &Value| if text(record, "source").contains(':') { "ipv6" } else { "ipv4" };
+    let hosts = sums(&records, |record| vec![text(record, "source"), text(record, "destination")]);
+    let by_port = sums(&records, |record| vec![ports(record)]);
+    let protocols = sums(&records, |record| vec![text(record, "protocol_name")]);
+    let layers = sums(&records, |record| {
+        let family = family(record).to_owned();
+        let protocol = format!("{family}/{}", text(record, "protocol_name"));
+        let port = format!("{family}/{}", ports(record));
+        let mut names = vec![family, protocol, port];
+        names.dedup();
+        names
+    });
+    for (by, expected) in
+        [("host", &hosts), ("port", &by_port), ("protocol", &protocols), ("hierarchy", &layers)]
+    {
+        let mut documents = Vec::new();
+        for workers in [&[][..], &["--workers", "2"]] {
+            let document = top(&[&[trace.as_str(), "--by", by, "-n", "0"], workers].concat());
+            let rows = document["rows"].as_array().unwrap();
+            let found: BTreeMap<String, [u64; 3]> = rows
+                .iter()
+                .map(|row| {
+                    (text(row, "name"), ["flows", "packets", "bytes"].map(|field| number(row, field)))
+                })
+                .collect();
+            assert!(found == *expected, "{by}: {found:#?}\n{expected:#?}");
+            assert_eq!(number(&document, "records"), records.len() as u64);
+            documents.push(document["rows"].clone());
+        }
+        assert!(documents[0] == documents[1], "{by}: the same in both layouts");
+    }
+}
+
+#[test]
+fn conversations_have_an_initiator_a_duration_and_a_rate() {
+    let folder = Folder::new();
+    let trace = folder.trace("t.pcap", &["--flows", "50", "--packets", "2000", "--rate", "1k"]);
+    let records = records(&folder, &trace);
+    let document = top(&[&trace, "--by", "conversation", "-n", "0", "--sort", "packets"]);
+    let rows = document["rows"].as_array().unwrap();
+    assert_eq!(rows.len(), records.len(), "without timeouts a flow is one record");
+    let packets: Vec<u64> = rows.iter().map(|row| number(row, "packets")).collect();
+    assert!(packets.is_sorted_by(|one, other| one >= other));
+    for row in rows {
+        let name = text(row, "name");
+        let is_it = |record: &&Value| {
+            let words: Vec<&str> = name.split(' ').collect();
+            let end = |address: &str, port: &str| {
+                let address = match text(record, address) {
+                    v6 if v6.contains(':') => format!("[{v6}]"),
+                    v4 => v4,
+                };
+                format!("{address}:{}", number(record, port))
+            };
+            words[0] == text(record, "protocol_name")
+                && words[1] == end("source", "source_port")
+                && words[3] == end("destination", "destination_port")
+        };
+        let Some(record) = records.iter().find(is_it) else {
+            assert!(!name.starts_with("tcp") && !name.starts_with("udp"), "{name} is no record");
+            continue;
+        };
+        assert_eq!(number(row, "packets_sent"), number(record, "packets"), "{name}");
+        assert_eq!(number(row, "bytes_received"), number(record, "reverse_bytes"), "{name}");
+        let duration = number(record, "end") - number(record, "start");
+        assert_eq!(number(row, "duration_ns"), duration, "{name}");
+        if duration > 0 {
+            let [bytes, duration] = [&row["bytes"], &row["duration_ns"]].map(|n| n.as_f64().unwrap());
+            let rate = row["bits_per_second"].as_f64().unwrap();
+            assert!((rate * duration / (bytes * 8e9) - 1.0).abs() < 1e-9, "{name}");
+        }
+    }
+}
+
+#[test]
+fn what_is_not_shown_is_counted() {
+    let folder = Folder::new();
+    let trace = folder.trace("t.pcap", &[]);
+    for options in [&["-n", "3"][..], &["-n", "3", "--groups-max", "20"]] {
+        let document = top(&[&[trace.as_str(), "--by", "conversation"], options].concat());
+        let rows = document["rows"].as_array().unwrap();
+        assert_eq!(rows.len(), 3);
+        for (field, whole) in
+            [("flows", "records"), ("packets", "record_packets"), ("bytes", "record_bytes")]
+        {
+            let shown: u64 = rows.iter().map(|row| number(row, field)).sum();
+            let others = number(&document["rest"], field) + number(&document["untold"], field);
+            assert_eq!(shown + others, number(&document, whole), "{options:?} {field}");
+        }
+        assert_eq!(number(&document["untold"], "flows") > 0, options.len() > 2);
+    }
+    let said = ["(not told apart)", "only the first 20 were told apart", "(17 more)"];
+    flowloom(["top", &trace, "--by", "conversation", "-n", "3", "--groups-max", "20"]).ends(0).shows(&said);
+    let csv = flowloom(["top", &trace, "--format", "csv", "-n", "2"]).ends(0);
+    assert!(csv.text().starts_with("name,flows,packets,bytes,packets_sent,"), "{}", csv.text());
+    assert_eq!(csv.text().lines().count(), 4, "{}", csv.text());
+}
+
+#[test]
+fn records_and_packets_are_selected() {
+    let folder = Folder::new();
+    let trace = folder.trace("t.pcap", &[]);
+    let all = top(&[&trace, "--by", "protocol"]);
+    let tcp = top(&[&trace, "--by", "protocol", "--where", "protocol == tcp"]);
+    let row = |document: &Value| {
+        let rows = document["rows"].as_array().unwrap();
+        rows.iter().find(|row| row["name"] == "tcp").unwrap().clone()
+    };
+    assert_eq!((tcp["rows"].as_array().unwrap().len(), row(&tcp)), (1, row(&all)));
+    let sum = number(&tcp, "records") + number(&tcp, "records_passed_over");
+    assert_eq!(sum, number(&all, "records"));
+    // As with tcpdump, `tcp` asks for packets without a VLAN tag.
+    let filtered = top(&[&trace, "--by", "protocol", "--filter", "tcp"]);
+    let untagged = top(&[&trace, "--by", "protocol", "--where", "protocol == tcp and not vlan >= 0"]);
+    assert_eq!(row(&filtered), row(&untagged));
+    assert!(number(&filtered, "packets_passed_over") > 0);
+    // The filter of records reads further fields, which another application keeps.
+    let small = top(&[&trace, "--where", "size_max <= 100", "-n", "0"]);
+    let large = top(&[&trace, "--where", "not size_max <= 100", "-n", "0"]);
+    assert_eq!(number(&small, "records") + number(&large, "records"), number(&all, "records"));
+    flowloom(["top", &trace, "--where", "bytes >"]).ends(2).says(&["column 8", "expected a value"]);
+    flowloom(["top", &folder.path("none.pcap")]).ends(3);
+}

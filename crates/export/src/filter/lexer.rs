@@ -1,0 +1,138 @@
+//! From text to tokens.
+
+use super::RecordFilterError;
+
+/// A comparison.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Comparison {
+    Equal,
+    Unequal,
+    Less,
+    LessOrEqual,
+    Greater,
+    GreaterOrEqual,
+    /// One of the bits is set.
+    HasBits,
+    /// One of several.
+    In,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Open,
+    Close,
+    Comma,
+    And,
+    Or,
+    Not,
+    Compare(Comparison),
+    /// A name or a value without quotes.
+    Word(String),
+    /// What stood in quotes.
+    Quoted(String),
+}
+
+/// A token, and the byte at which it begins.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Token {
+    pub(super) at: usize,
+    pub(super) kind: Kind,
+}
+
+fn is_word(c: char) -> bool {
+    c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | ':' | '/' | '+' | '-')
+}
+
+/// Returns the tokens of a text.
+pub(super) fn tokens(text: &str) -> Result<Vec<Token>, RecordFilterError> {
+    // Longer operators stand before their beginnings.
+    let operators = [
+        ("==", Kind::Compare(Comparison::Equal)),
+        ("!=", Kind::Compare(Comparison::Unequal)),
+        ("<=", Kind::Compare(Comparison::LessOrEqual)),
+        (">=", Kind::Compare(Comparison::GreaterOrEqual)),
+        ("&&", Kind::And),
+        ("||", Kind::Or),
+        ("<", Kind::Compare(Comparison::Less)),
+        (">", Kind::Compare(Comparison::Greater)),
+        ("&", Kind::Compare(Comparison::HasBits)),
+        ("!", Kind::Not),
+        ("(", Kind::Open),
+        (")", Kind::Close),
+        (",", Kind::Comma),
+    ];
+    let mut tokens = Vec::new();
+    let mut at = 0;
+    while let Some(first) = text[at..].chars().next() {
+        let rest = &text[at..];
+        if first.is_whitespace() {
+            at += first.len_utf8();
+            continue;
+        }
+        let (kind, bytes) = if let Some((operator, kind)) =
+            operators.iter().find(|(operator, _)| rest.starts_with(operator))
+        {
+            (kind.clone(), operator.len())
+        } else if matches!(first, '"' | '\'') {
+            let Some(end) = rest[1..].find(first) else {
+                return Err(RecordFilterError::new(at, format!("the quote {first} is not closed")));
+            };
+            (Kind::Quoted(rest[1..=end].to_owned()), end + 2)
+        } else if is_word(first) {
+            let end = rest.find(|c| !is_word(c)).unwrap_or(rest.len());
+            (of_word(&rest[..end]), end)
+        } else if first == '=' {
+            let what = "'=' compares nothing\n  write ==; a value that has '=' in it stands in quotes";
+            return Err(RecordFilterError::new(at, what));
+        } else {
+            let what =
+                format!("unexpected '{}'\n  a value that has it stands in quotes", first.escape_debug());
+            return Err(RecordFilterError::new(at, what));
+        };
+        tokens.push(Token { at, kind });
+        at += bytes;
+    }
+    Ok(tokens)
+}
+
+fn of_word(word: &str) -> Kind {
+    match word {
+        "and" => Kind::And,
+        "or" => Kind::Or,
+        "not" => Kind::Not,
+        "in" => Kind::Compare(Comparison::In),
+        word => Kind::Word(word.to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn operators_words_and_quotes_are_told_apart() {
+        let kinds = |text: &str| -> Vec<Kind> {
+            tokens(text).unwrap().into_iter().map(|token| token.kind).collect()
+        };
+        let word = |word: &str| Kind::Word(word.to_owned());
+        assert_eq!(
+            kinds("a<=1M&&!(b in ::1/128)"),
+            [
+                word("a"),
+                Kind::Compare(Comparison::LessOrEqual),
+                word("1M"),
+                Kind::And,
+                Kind::Not,
+                Kind::Open,
+                word("b"),
+                Kind::Compare(Comparison::In),
+                word("::1/128"),
+                Kind::Close
+            ]
+        );
+        assert_eq!(kinds("'1:+/=' \"\""), [Kind::Quoted("1:+/=".into()), Kind::Quoted(String::new())]);
+        assert_eq!(tokens("a = 1").unwrap_err().at, 2);
+        assert_eq!(tokens("a == 'é").unwrap_err().at, 5);
+        assert_eq!(tokens("a == é").unwrap_err().at, 5);
+    }
+}

@@ -1,0 +1,201 @@
+//! Expressions that select records.
+//!
+//! ```text
+//!  text ──lexer──▶ tokens ──parser──▶ Node: all / any / not / (subject, test) ──matches──▶ bool
+//! ```
+//!
+//! Every comparison of numbers becomes a list of ranges, every comparison of addresses a list of
+//! prefixes, so that a test is "one of the subject's values is in the list", and `!=` is its
+//! negation.
+
+mod lexer;
+mod parser;
+mod subject;
+mod value;
+
+use std::fmt;
+use std::net::IpAddr;
+use std::str::FromStr;
+
+use flowloom_apps::accounting::AccountingRecord;
+use flowloom_apps::accounting::fields::{FieldColumn, FieldValue};
+
+use subject::Subject;
+
+/// The most bytes of an expression.
+const BYTES_MAX: usize = 1 << 16;
+/// The most parentheses and negations around a comparison.
+const DEPTH_MAX: usize = 64;
+
+/// An expression that cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RecordFilterError {
+    /// Where in the text, in bytes from 0.
+    pub at: usize,
+    what: String,
+}
+
+impl RecordFilterError {
+    fn new(at: usize, what: impl Into<String>) -> Self {
+        Self { at, what: what.into() }
+    }
+}
+
+impl fmt::Display for RecordFilterError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "column {}: {}", self.at + 1, self.what)
+    }
+}
+
+impl std::error::Error for RecordFilterError {}
+
+/// An expression over the columns of records, such as `protocol == tcp and bytes > 1M`.
+///
+/// | form | what |
+/// | --- | --- |
+/// | `bytes > 1M`, `duration >= 1.5s` | `==`, `!=`, `<`, `<=`, `>`, `>=`; k, M, G, T and Ki, Mi, Gi; ns, us, ms, s, m, h |
+/// | `destination_port in (80, 8000-8999)` | one of these numbers or ranges |
+/// | `source in 10.0.0.0/8` | an address in a prefix, or in one of several |
+/// | `protocol == tcp`, `end_reason in (fin, reset)` | words; text with other characters stands in quotes |
+/// | `tcp_flags & 0x12` | one of these bits is set |
+/// | `start >= 2026-11-25T17:00:00Z` | a time, or nanoseconds since 1970 |
+/// | `and`, `or`, `not`, `( )` | also `&&`, `||`, `!`; `and` binds more closely than `or` |
+///
+/// Beside the columns there are `address` and `port`, which are those of either end, and
+/// `total_packets`, `total_bytes` and `duration`. A value that a record does not have satisfies no
+/// comparison but `!=`, which is `not ==` everywhere.
+///
+/// # Examples
+///
+/// ```
+/// use flowloom_apps::accounting::{AccountingRecord, EndedBy};
+/// use flowloom_apps::flow_key::FlowKey;
+/// use flowloom_export::RecordFilter;
+///
+/// let (key, _) = FlowKey::from_v4(0x0A00_0001, 0xC000_0201, 40_000, 443, 6);
+/// let record = AccountingRecord::of(&key, &Default::default(), EndedBy::EndOfInput);
+/// let filter: RecordFilter = "protocol == tcp and address in 10.0.0.0/8".parse()?;
+/// assert!(filter.matches(&record, &[]));
+/// let error = "bytes > many".parse::<RecordFilter>().unwrap_err();
+/// assert!(error.to_string().starts_with("column 9: 'many' is not a number"));
+/// # Ok::<(), flowloom_export::RecordFilterError>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct RecordFilter {
+    node: Node,
+    reads_fields: bool,
+}
+
+impl RecordFilter {
+    /// Reads an expression over the columns of records and these further fields.
+    ///
+    /// # Errors
+    ///
+    /// What cannot be read, and where it stands.
+    pub fn parse(text: &str, fields: &[FieldColumn]) -> Result<Self, RecordFilterError> {
+        if text.len() > BYTES_MAX {
+            let what = format!("the expression has {} bytes, the limit is {BYTES_MAX}", text.len());
+            return Err(RecordFilterError::new(BYTES_MAX, what));
+        }
+        let tokens = lexer::tokens(text)?;
+        let node = parser::Parser::new(text, tokens, fields).whole()?;
+        let reads_fields = node.reads_fields();
+        Ok(Self { node, reads_fields })
+    }
+
+    /// Returns whether the expression reads further fields, which [`matches`](Self::matches) then
+    /// needs.
+    #[must_use]
+    pub fn reads_fields(&self) -> bool {
+        self.reads_fields
+    }
+
+    /// Returns whether a record matches. `fields` has a value for each of the columns that the
+    /// expression was read with; it may be empty where the expression does not read them.
+    #[must_use]
+    pub fn matches(&self, record: &AccountingRecord, fields: &[FieldValue]) -> bool {
+        self.node.matches(record, fields)
+    }
+}
+
+impl FromStr for RecordFilter {
+    type Err = RecordFilterError;
+
+    /// Reads an expression over the columns of records, without further fields.
+    fn from_str(text: &str) -> Result<Self, RecordFilterError> {
+        Self::parse(text, &[])
+    }
+}
+
+/// A part of an expression.
+#[derive(Clone, Debug)]
+enum Node {
+    All(Vec<Node>),
+    Any(Vec<Node>),
+    Not(Box<Node>),
+    Is(Subject, Test),
+}
+
+/// What is asked of a value.
+#[derive(Clone, Debug)]
+enum Test {
+    /// The number is in one of the ranges, both ends included.
+    Ranges(Vec<(u64, u64)>),
+    /// One of the bits is set.
+    Bits(u64),
+    /// The address is in one of the prefixes.
+    Prefixes(Vec<Prefix>),
+    /// The text is one of these.
+    Texts(Vec<String>),
+}
+
+impl Node {
+    fn matches(&self, record: &AccountingRecord, fields: &[FieldValue]) -> bool {
+        match self {
+            Self::All(nodes) => nodes.iter().all(|node| node.matches(record, fields)),
+            Self::Any(nodes) => nodes.iter().any(|node| node.matches(record, fields)),
+            Self::Not(node) => !node.matches(record, fields),
+            Self::Is(subject, Test::Ranges(ranges)) => {
+                let is_in = |number| ranges.iter().any(|&(first, last)| first <= number && number <= last);
+                subject.numbers(record, fields).into_iter().flatten().any(is_in)
+            }
+            Self::Is(subject, Test::Bits(mask)) => {
+                subject.numbers(record, fields).into_iter().flatten().any(|number| number & mask != 0)
+            }
+            Self::Is(subject, Test::Prefixes(prefixes)) => {
+                let addresses = subject.addresses(record);
+                let is_in = |address| prefixes.iter().any(|prefix| prefix.holds(address));
+                addresses.into_iter().flatten().any(is_in)
+            }
+            Self::Is(subject, Test::Texts(texts)) => {
+                subject.is_text(record, fields, |value| texts.iter().any(|text| text == value))
+            }
+        }
+    }
+
+    fn reads_fields(&self) -> bool {
+        match self {
+            Self::All(nodes) | Self::Any(nodes) => nodes.iter().any(Self::reads_fields),
+            Self::Not(node) => node.reads_fields(),
+            Self::Is(subject, _) => matches!(subject, Subject::Field(_)),
+        }
+    }
+}
+
+/// Addresses that agree in their first bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Prefix {
+    address: IpAddr,
+    bits: u8,
+}
+
+impl Prefix {
+    fn holds(&self, address: IpAddr) -> bool {
+        let differs = match (self.address, address) {
+            (IpAddr::V4(own), IpAddr::V4(other)) => u128::from(own.to_bits() ^ other.to_bits()) << 96,
+            (IpAddr::V6(own), IpAddr::V6(other)) => own.to_bits() ^ other.to_bits(),
+            _ => return false,
+        };
+        differs.leading_zeros() >= u32::from(self.bits)
+    }
+}

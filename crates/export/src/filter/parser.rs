@@ -1,0 +1,239 @@
+//! From tokens to an expression.
+
+use flowloom_apps::accounting::RecordColumn;
+use flowloom_apps::accounting::fields::FieldColumn;
+
+use super::lexer::{Comparison, Kind, Token};
+use super::subject::{DERIVED, Subject, ValueKind};
+use super::{DEPTH_MAX, Node, RecordFilterError, Test, value};
+
+pub(super) struct Parser<'a> {
+    tokens: std::iter::Peekable<std::vec::IntoIter<Token>>,
+    /// Where the text ends.
+    end: usize,
+    fields: &'a [FieldColumn],
+    depth: usize,
+}
+
+impl<'a> Parser<'a> {
+    pub(super) fn new(text: &str, tokens: Vec<Token>, fields: &'a [FieldColumn]) -> Self {
+        Self { tokens: tokens.into_iter().peekable(), end: text.len(), fields, depth: 0 }
+    }
+
+    /// Reads all tokens.
+    pub(super) fn whole(mut self) -> Result<Node, RecordFilterError> {
+        let node = self.any()?;
+        match self.tokens.next() {
+            None => Ok(node),
+            Some(Token { at, kind: Kind::Close }) => {
+                Err(RecordFilterError::new(at, "')' closes nothing\n  take it away, or open it before"))
+            }
+            Some(Token { at, .. }) => {
+                Err(RecordFilterError::new(at, "expected 'and', 'or' or the end of the expression"))
+            }
+        }
+    }
+
+    fn takes(&mut self, kind: &Kind) -> bool {
+        self.tokens.next_if(|token| token.kind == *kind).is_some()
+    }
+
+    fn at(&mut self) -> usize {
+        self.tokens.peek().map_or(self.end, |token| token.at)
+    }
+
+    fn any(&mut self) -> Result<Node, RecordFilterError> {
+        let mut nodes = vec![self.all()?];
+        while self.takes(&Kind::Or) {
+            nodes.push(self.all()?);
+        }
+        Ok(if nodes.len() == 1 { nodes.swap_remove(0) } else { Node::Any(nodes) })
+    }
+
+    fn all(&mut self) -> Result<Node, RecordFilterError> {
+        let mut nodes = vec![self.one()?];
+        while self.takes(&Kind::And) {
+            nodes.push(self.one()?);
+        }
+        Ok(if nodes.len() == 1 { nodes.swap_remove(0) } else { Node::All(nodes) })
+    }
+
+    fn one(&mut self) -> Result<Node, RecordFilterError> {
+        let at = self.at();
+        let is_not = self.takes(&Kind::Not);
+        let is_open = !is_not && self.takes(&Kind::Open);
+        if !is_not && !is_open {
+            return self.comparison();
+        }
+        self.depth += 1;
+        if self.depth > DEPTH_MAX {
+            let what = format!("more than {DEPTH_MAX} parentheses and negations within each other");
+            return Err(RecordFilterError::new(at, what));
+        }
+        let node = if is_not { Node::Not(Box::new(self.one()?)) } else { self.any()? };
+        if is_open && !self.takes(&Kind::Close) {
+            return Err(RecordFilterError::new(at, "'(' is not closed"));
+        }
+        self.depth -= 1;
+        Ok(node)
+    }
+
+    fn comparison(&mut self) -> Result<Node, RecordFilterError> {
+        let at = self.at();
+        let expected = "expected a comparison, such as bytes > 1M";
+        let Some(Token { kind: Kind::Word(name), .. }) = self.tokens.next() else {
+            return Err(RecordFilterError::new(at, expected));
+        };
+        let (subject, kind) = Subject::named(&name, self.fields)
+            .ok_or_else(|| RecordFilterError::new(at, unknown(&name, self.fields)))?;
+        let place = self.at();
+        let Some(Token { kind: Kind::Compare(comparison), .. }) = self.tokens.next() else {
+            let what = format!("expected a comparison of {name}: ==, !=, <, <=, >, >=, &, or in");
+            return Err(RecordFilterError::new(place, what));
+        };
+        let is_bits = comparison == Comparison::HasBits;
+        let is_order =
+            !is_bits && !matches!(comparison, Comparison::Equal | Comparison::Unequal | Comparison::In);
+        let allowed = match kind {
+            ValueKind::Address | ValueKind::Text => !is_bits && !is_order,
+            ValueKind::Bits => !is_order,
+            _ => !is_bits,
+        };
+        if !allowed {
+            let (what, operators) = match kind {
+                ValueKind::Address => ("an address", "==, != and in"),
+                ValueKind::Text => ("text", "==, != and in"),
+                ValueKind::Bits => ("a set of bits", "&, ==, != and in"),
+                _ => ("a number", "==, !=, <, <=, >, >= and in"),
+            };
+            let what = format!("{name} is {what}, which has {operators}");
+            return Err(RecordFilterError::new(place, what));
+        }
+        let values =
+            if comparison == Comparison::In { self.list(&name)? } else { vec![self.value(&name)?] };
+        let test = match kind {
+            ValueKind::Address => {
+                let many = comparison == Comparison::In;
+                Test::Prefixes(each(values, |text| value::prefix(text, many))?)
+            }
+            ValueKind::Text => Test::Texts(each(values, |text| word(&subject, &name, text))?),
+            _ if comparison == Comparison::In => {
+                Test::Ranges(each(values, |text| value::range(text, kind))?)
+            }
+            _ => {
+                let numbers = each(values, |text| value::number(text, kind))?;
+                compare(comparison, numbers.first().copied().unwrap_or_default())
+            }
+        };
+        let node = Node::Is(subject, test);
+        Ok(if comparison == Comparison::Unequal { Node::Not(Box::new(node)) } else { node })
+    }
+
+    fn value(&mut self, name: &str) -> Result<(usize, String), RecordFilterError> {
+        let at = self.at();
+        match self.tokens.next() {
+            Some(Token { kind: Kind::Word(text) | Kind::Quoted(text), .. }) => Ok((at, text)),
+            _ => Err(RecordFilterError::new(at, format!("expected a value of {name}"))),
+        }
+    }
+
+    /// Reads a value, or several in parentheses.
+    fn list(&mut self, name: &str) -> Result<Vec<(usize, String)>, RecordFilterError> {
+        if !self.takes(&Kind::Open) {
+            return Ok(vec![self.value(name)?]);
+        }
+        let mut values = vec![self.value(name)?];
+        while self.takes(&Kind::Comma) {
+            values.push(self.value(name)?);
+        }
+        let at = self.at();
+        if self.takes(&Kind::Close) {
+            return Ok(values);
+        }
+        Err(RecordFilterError::new(at, "expected ',' or ')' in a list of values"))
+    }
+}
+
+fn each<T>(
+    values: Vec<(usize, String)>,
+    read: impl Fn(&str) -> Result<T, String>,
+) -> Result<Vec<T>, RecordFilterError> {
+    let read = |(at, text): (usize, String)| read(&text).map_err(|what| RecordFilterError::new(at, what));
+    values.into_iter().map(read).collect()
+}
+
+/// Returns the test of a comparison with one number.
+fn compare(comparison: Comparison, number: u64) -> Test {
+    let range = match comparison {
+        Comparison::HasBits => return Test::Bits(number),
+        Comparison::Less => number.checked_sub(1).map(|last| (0, last)),
+        Comparison::LessOrEqual => Some((0, number)),
+        Comparison::Greater => number.checked_add(1).map(|first| (first, u64::MAX)),
+        Comparison::GreaterOrEqual => Some((number, u64::MAX)),
+        Comparison::Equal | Comparison::Unequal | Comparison::In => Some((number, number)),
+    };
+    Test::Ranges(range.into_iter().collect())
+}
+
+/// Reads one of the subject's words.
+fn word(subject: &Subject, name: &str, text: &str) -> Result<String, String> {
+    match subject.words() {
+        Some(words) if !words.contains(&text) => {
+            Err(format!("'{text}' is not a word of {name}\n  there are {}", words.join(", ")))
+        }
+        _ => Ok(text.to_owned()),
+    }
+}
+
+fn unknown(name: &str, fields: &[FieldColumn]) -> String {
+    let columns = RecordColumn::ALL.iter().map(|column| column.name);
+    let derived = DERIVED.into_iter().map(|(name, ..)| name);
+    let names: Vec<&str> = columns.chain(derived).chain(fields.iter().map(|field| field.name)).collect();
+    format!("unknown name '{name}'\n  there are {}", names.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::RecordFilter;
+
+    #[test]
+    fn errors_say_where() {
+        for (text, at, what) in [
+            ("", 0, "expected a comparison"),
+            ("bytes", 5, "expected a comparison of bytes"),
+            ("bytes >", 7, "expected a value of bytes"),
+            ("byts > 1", 0, "unknown name 'byts'"),
+            ("bytes > 1 packets > 2", 10, "expected 'and'"),
+            ("(bytes > 1", 0, "'(' is not closed"),
+            ("bytes > 1)", 9, "closes nothing"),
+            ("source > 10.0.0.1", 7, "source is an address"),
+            ("end_reason == finn", 14, "'finn' is not a word of end_reason"),
+            ("end_reason < fin", 11, "end_reason is text"),
+            ("bytes & 1", 6, "bytes is a number"),
+            ("tcp_flags < 1", 10, "tcp_flags is a set of bits"),
+            ("source == 10.0.0.0/8", 10, "is a prefix"),
+            ("protocol == tpc", 12, "'tpc' is not a protocol"),
+            ("port in (80, )", 13, "expected a value of port"),
+            ("port in (80", 11, "expected ',' or ')'"),
+            ("bytes = 1", 6, "write =="),
+            ("\"bytes\" > 1", 0, "expected a comparison"),
+            ("handshake_rtt > 1ms", 0, "unknown name 'handshake_rtt'"),
+            ("not", 3, "expected a comparison"),
+        ] {
+            let error = text.parse::<RecordFilter>().unwrap_err();
+            assert_eq!(error.at, at, "{text}: {error}");
+            assert!(error.to_string().contains(what), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn depth_and_length_are_bounded() {
+        let nested = |depth: usize| format!("{}bytes > 1{}", "(".repeat(depth), ")".repeat(depth));
+        assert!(nested(64).parse::<RecordFilter>().is_ok());
+        assert!(nested(65).parse::<RecordFilter>().unwrap_err().to_string().contains("more than 64"));
+        assert!(format!("{}bytes > 1", "not ".repeat(65)).parse::<RecordFilter>().is_err());
+        let flat = |count: usize| vec!["bytes > 1"; count].join(" or ");
+        assert!(flat(4000).parse::<RecordFilter>().is_ok());
+        assert!(flat(40_000).parse::<RecordFilter>().unwrap_err().to_string().contains("the limit is"));
+    }
+}

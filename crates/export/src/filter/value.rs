@@ -1,0 +1,201 @@
+//! The values that comparisons compare with.
+
+use std::net::IpAddr;
+use std::time::UNIX_EPOCH;
+
+use super::Prefix;
+use super::subject::{ValueKind, protocol_name};
+
+/// Factors of numbers, by their suffixes.
+const FACTORS: [(&str, u64); 7] = [
+    ("Ki", 1 << 10),
+    ("Mi", 1 << 20),
+    ("Gi", 1 << 30),
+    ("k", 1_000),
+    ("M", 1_000_000),
+    ("G", 1_000_000_000),
+    ("T", 1_000_000_000_000),
+];
+
+/// Nanoseconds of the units of durations. A unit that ends in another stands before it.
+const UNITS: [(&str, u64); 6] = [
+    ("ns", 1),
+    ("us", 1_000),
+    ("ms", 1_000_000),
+    ("s", 1_000_000_000),
+    ("m", 60_000_000_000),
+    ("h", 3_600_000_000_000),
+];
+
+/// Reads a number of a subject of this kind.
+pub(super) fn number(text: &str, kind: ValueKind) -> Result<u64, String> {
+    match kind {
+        ValueKind::Duration => scaled(text, &UNITS).ok_or_else(|| {
+            format!("'{text}' is not a duration: a number with ns, us, ms, s, m or h, as in 1.5s")
+        }),
+        ValueKind::Time => scaled(text, &[]).or_else(|| time(text)).ok_or_else(|| {
+            format!("'{text}' is not a time: 2026-11-25T17:00:00Z (UTC), or nanoseconds since 1970")
+        }),
+        ValueKind::Protocol => scaled(text, &[]).or_else(|| protocol(text)).ok_or_else(|| {
+            format!("'{text}' is not a protocol: a number, or a name such as tcp, udp, icmp, ipv6-icmp")
+        }),
+        _ => scaled(text, &FACTORS).ok_or_else(|| {
+            format!("'{text}' is not a number: digits, optionally with k, M, G, T, Ki, Mi or Gi behind")
+        }),
+    }
+}
+
+/// Reads a range of numbers, both ends included, or a number.
+pub(super) fn range(text: &str, kind: ValueKind) -> Result<(u64, u64), String> {
+    if kind != ValueKind::Time
+        && let Some((first, last)) = text.split_once('-')
+        && let (Ok(first), Ok(last)) = (number(first, kind), number(last, kind))
+    {
+        if first > last {
+            return Err(format!("the range '{text}' ends before it begins"));
+        }
+        return Ok((first, last));
+    }
+    number(text, kind).map(|number| (number, number))
+}
+
+/// Reads digits, with a fraction where a suffix makes the number whole again, or a hexadecimal
+/// number.
+fn scaled(text: &str, suffixes: &[(&str, u64)]) -> Option<u64> {
+    if let Some(digits) = text.strip_prefix("0x") {
+        let is_hex = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
+        return is_hex.then(|| u64::from_str_radix(digits, 16).ok()).flatten();
+    }
+    let with_suffix =
+        suffixes.iter().find_map(|&(suffix, factor)| Some((text.strip_suffix(suffix)?, factor)));
+    let (digits, factor) = with_suffix.unwrap_or((text, 1));
+    let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
+    let are_digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'_');
+    if whole.is_empty() || !are_digits(whole) || !are_digits(fraction) || fraction.len() > 18 {
+        return None;
+    }
+    let whole: u64 = whole.replace('_', "").parse().ok()?;
+    let fraction = fraction.replace('_', "").trim_end_matches('0').to_owned();
+    let part = if fraction.is_empty() { 0 } else { fraction.parse::<u128>().ok()? };
+    let ones = 10_u128.pow(u32::try_from(fraction.len()).ok()?);
+    let scaled = part * u128::from(factor);
+    if !scaled.is_multiple_of(ones) {
+        return None;
+    }
+    whole.checked_mul(factor)?.checked_add(u64::try_from(scaled / ones).ok()?)
+}
+
+fn time(text: &str) -> Option<u64> {
+    let time = humantime::parse_rfc3339_weak(text).ok()?;
+    u64::try_from(time.duration_since(UNIX_EPOCH).ok()?.as_nanos()).ok()
+}
+
+fn protocol(text: &str) -> Option<u64> {
+    let name = match text {
+        "icmp6" | "icmpv6" => "ipv6-icmp",
+        name => name,
+    };
+    (0..=u8::MAX).find(|&protocol| protocol_name(protocol) == Some(name)).map(u64::from)
+}
+
+/// Reads an address, or with `many` a prefix.
+pub(super) fn prefix(text: &str, many: bool) -> Result<Prefix, String> {
+    let (address, bits) = match text.split_once('/') {
+        Some((address, bits)) => (address, Some(bits)),
+        None => (text, None),
+    };
+    let wrong = || {
+        format!("'{text}' is not an address{}", if many { " or a prefix, as in 10.0.0.0/8" } else { "" })
+    };
+    let address: IpAddr = address.parse().map_err(|_| wrong())?;
+    let (width, own) = match address {
+        IpAddr::V4(address) => (32, u128::from(address.to_bits()) << 96),
+        IpAddr::V6(address) => (128, address.to_bits()),
+    };
+    let Some(bits) = bits else { return Ok(Prefix { address, bits: width }) };
+    if !many {
+        return Err(format!("'{text}' is a prefix\n  write in {text}"));
+    }
+    let is_short = !bits.is_empty() && bits.len() <= 3 && bits.bytes().all(|byte| byte.is_ascii_digit());
+    let bits = bits.parse::<u8>().ok().filter(|&bits| is_short && bits <= width);
+    let bits = bits.ok_or_else(|| format!("'{text}': a prefix of it has 0 to {width} bits"))?;
+    if own.checked_shl(bits.into()).unwrap_or(0) != 0 {
+        return Err(format!(
+            "'{text}' has bits behind its prefix\n  clear them, or use /{width} for one address"
+        ));
+    }
+    Ok(Prefix { address, bits })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_have_suffixes_and_exact_fractions() {
+        let of = |text: &str| number(text, ValueKind::Number).ok();
+        for (text, value) in [
+            ("0", 0),
+            ("1_000", 1_000),
+            ("1M", 1_000_000),
+            ("1.5k", 1_500),
+            ("0x1f", 31),
+            ("2Ki", 2_048),
+            ("0.5Mi", 1 << 19),
+            ("18446744073709551615", u64::MAX),
+            ("3T", 3_000_000_000_000),
+        ] {
+            assert_eq!(of(text), Some(value), "{text}");
+        }
+        for text in [
+            "",
+            "k",
+            "-1",
+            "+1",
+            "1.5",
+            "1.0001k",
+            "0x",
+            "0x+1",
+            "18446744073709551616",
+            "99999999999G",
+            "1K",
+            ".",
+        ] {
+            assert_eq!(of(text), None, "{text}");
+        }
+        let duration = |text: &str| number(text, ValueKind::Duration).ok();
+        assert_eq!(
+            (duration("1.5s"), duration("250"), duration("2m")),
+            (Some(1_500_000_000), Some(250), Some(120_000_000_000))
+        );
+        assert_eq!(
+            (duration("3ms"), duration("1h"), duration("0.1ns")),
+            (Some(3_000_000), Some(3_600_000_000_000), None)
+        );
+        assert_eq!(number("1970-01-01T00:00:01Z", ValueKind::Time), Ok(1_000_000_000));
+        assert_eq!(number("tcp", ValueKind::Protocol), Ok(6));
+        assert_eq!(number("icmp6", ValueKind::Protocol), Ok(58));
+    }
+
+    #[test]
+    fn ranges_have_both_ends() {
+        assert_eq!(range("8000-8999", ValueKind::Number), Ok((8000, 8999)));
+        assert_eq!(range("1k-2k", ValueKind::Number), Ok((1000, 2000)));
+        assert!(range("2-1", ValueKind::Number).unwrap_err().contains("ends before it begins"));
+        assert!(range("1-", ValueKind::Number).is_err());
+    }
+
+    #[test]
+    fn prefixes_hold_their_addresses() {
+        let holds = |text: &str, address: &str| prefix(text, true).unwrap().holds(address.parse().unwrap());
+        assert!(holds("10.0.0.0/8", "10.255.0.1") && !holds("10.0.0.0/8", "11.0.0.0"));
+        assert!(holds("0.0.0.0/0", "255.255.255.255") && !holds("0.0.0.0/0", "::"));
+        assert!(holds("10.0.0.1", "10.0.0.1") && !holds("10.0.0.1", "10.0.0.0"));
+        assert!(holds("2001:db8::/32", "2001:db8::7") && !holds("2001:db8::/32", "2001:db9::"));
+        assert!(holds("::1", "::1") && !holds("::1", "::2"));
+        for text in ["10.0.0.1/8", "10.0.0.0/33", "10.0.0.0/", "10.0.0.0/+8", "10/8", "::/129", "x"] {
+            assert!(prefix(text, true).is_err(), "{text}");
+        }
+        assert!(prefix("10.0.0.0/8", false).unwrap_err().contains("write in 10.0.0.0/8"));
+    }
+}

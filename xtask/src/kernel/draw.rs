@@ -1,0 +1,39 @@
+//! Seeded random choices.
+
+/// A SplitMix64 generator.
+#[derive(Clone, Debug)]
+pub(super) struct Draw(u64);
+
+impl Draw {
+    pub(super) fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut word = self.0;
+        word = (word ^ word >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        word = (word ^ word >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        word ^ word >> 31
+    }
+
+    /// Returns a number below `end`, which is not 0.
+    pub(super) fn below(&mut self, end: usize) -> usize {
+        (self.next() % end as u64) as usize
+    }
+
+    /// Returns true in so many of a hundred cases.
+    pub(super) fn percent(&mut self, share: usize) -> bool {
+        self.below(100) < share
+    }
+
+    /// Returns one of several.
+    pub(super) fn pick<T: Copy>(&mut self, list: &[T]) -> T {
+        list[self.below(list.len())]
+    }
+
+    /// Returns `text` in so many of a hundred cases, else nothing.
+    pub(super) fn text(&mut self, share: usize, text: &'static str) -> &'static str {
+        if self.percent(share) { text } else { "" }
+    }
+}

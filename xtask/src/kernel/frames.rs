@@ -1,0 +1,369 @@
+//! Random frames: connections packet by packet, and single packets of every kind.
+
+use super::draw::Draw;
+use super::hosts::{Family, PORTS};
+
+const FIN: u8 = 1;
+const SYN: u8 = 2;
+const RST: u8 = 4;
+const PSH: u8 = 8;
+const ACK: u8 = 16;
+
+const ICMP: u8 = 1;
+const TCP: u8 = 6;
+const UDP: u8 = 17;
+const DCCP: u8 = 33;
+const ICMPV6: u8 = 58;
+const SCTP: u8 = 132;
+const UDPLITE: u8 = 136;
+
+/// Connections that send packets in turn.
+const CONNECTIONS: usize = 24;
+
+/// One connection, and what it has sent.
+#[derive(Clone, Debug)]
+struct Connection {
+    family: Family,
+    protocol: u8,
+    hosts: [Vec<u8>; 2],
+    ports: [u16; 2],
+    sent: usize,
+    sequence: [u32; 2],
+}
+
+/// Makes the frames of a capture.
+#[derive(Debug)]
+pub(super) struct Frames<'a> {
+    draw: &'a mut Draw,
+    families: &'static [Family],
+    /// The kernel tracks connections: it reassembles fragments, so none are sent.
+    is_tracked: bool,
+    /// nf_tables of Linux 6.18 takes other bytes of a later fragment for its ports and flags, so
+    /// none are sent to it.
+    is_nf_tables: bool,
+    connections: Vec<Connection>,
+}
+
+impl<'a> Frames<'a> {
+    pub(super) fn new(
+        draw: &'a mut Draw,
+        families: &'static [Family],
+        is_tracked: bool,
+        is_nf_tables: bool,
+    ) -> Self {
+        Self { draw, families, is_tracked, is_nf_tables, connections: Vec::new() }
+    }
+
+    /// Returns the next frame.
+    pub(super) fn frame(&mut self) -> Vec<u8> {
+        let index = self.draw.below(CONNECTIONS);
+        if index >= self.connections.len() {
+            let connection = self.connection();
+            self.connections.push(connection);
+        }
+        let index = index.min(self.connections.len() - 1);
+        if self.connections[index].sent > 12 {
+            self.connections[index] = self.connection();
+        }
+        if self.draw.percent(6) {
+            return self.icmp_error(index);
+        }
+        let mut connection = self.connections[index].clone();
+        let (is_reply, transport) = self.transport(&mut connection);
+        connection.sent += 1;
+        let [from, to] = &connection.hosts;
+        let (from, to) = if is_reply { (to, from) } else { (from, to) };
+        let frame = self.network(connection.family, from, to, connection.protocol, transport);
+        self.connections[index] = connection;
+        frame
+    }
+
+    fn connection(&mut self) -> Connection {
+        let family = self.draw.pick(self.families);
+        let icmp = if family == Family::V4 { ICMP } else { ICMPV6 };
+        let protocol =
+            self.draw.pick(&[TCP, TCP, TCP, TCP, UDP, UDP, UDP, SCTP, UDPLITE, DCCP, icmp, icmp, 47]);
+        // A host that sends to itself has no direction that addresses tell.
+        let from = family.host(self.draw);
+        let to = std::iter::repeat_with(|| family.host(self.draw)).find(|host| *host != from);
+        let hosts = [from.clone(), to.unwrap_or(from)];
+        let from = if self.draw.percent(50) {
+            20_000 + self.draw.below(30_000) as u16
+        } else {
+            self.draw.pick(&PORTS)
+        };
+        let mut ports = [from, self.draw.pick(&PORTS)];
+        // Kernels from 6.17 on track DCCP by addresses alone, so two hosts use one pair of ports.
+        if protocol == DCCP && self.is_tracked {
+            ports = [5000, 5000];
+        }
+        Connection { family, protocol, hosts, ports, sent: 0, sequence: [1000, 5000] }
+    }
+
+    /// Returns whether the packet goes back, and its transport header with a payload.
+    fn transport(&mut self, connection: &mut Connection) -> (bool, Vec<u8>) {
+        let is_odd = connection.sent % 2 == 1;
+        let payload = self.draw.below(40);
+        let is_reply = match connection.protocol {
+            TCP | SCTP | ICMP | ICMPV6 => is_odd,
+            _ => self.draw.percent(40),
+        };
+        let [mut from, mut to] = connection.ports;
+        if is_reply {
+            (from, to) = (to, from);
+        }
+        let mut bytes = Vec::new();
+        if !matches!(connection.protocol, ICMP | ICMPV6 | 47) {
+            bytes.extend(from.to_be_bytes());
+            bytes.extend(to.to_be_bytes());
+        }
+        match connection.protocol {
+            TCP => {
+                let mut flags = match connection.sent {
+                    0 => SYN,
+                    1 => SYN | ACK,
+                    2..8 => ACK | self.draw.pick(&[0, PSH]),
+                    8 | 9 => FIN | ACK,
+                    _ => ACK,
+                };
+                if self.draw.percent(6) {
+                    flags = self.draw.pick(&[0, RST, RST | ACK, SYN, SYN | FIN, ACK, 0x3f, FIN]);
+                }
+                let side = usize::from(is_reply);
+                let length = if flags & SYN != 0 { 0 } else { payload };
+                bytes.extend(connection.sequence[side].to_be_bytes());
+                let acknowledged = if flags & ACK == 0 { 0 } else { connection.sequence[1 - side] };
+                bytes.extend(acknowledged.to_be_bytes());
+                bytes.extend([0x50, flags, 0xff, 0xff, 0, 0, 0, 0]);
+                bytes.resize(20 + length, b'x');
+                let step = length as u32 + u32::from(flags & SYN != 0) + u32::from(flags & FIN != 0);
+                connection.sequence[side] = connection.sequence[side].wrapping_add(step);
+            }
+            UDP | UDPLITE => {
+                bytes.extend((8 + payload as u16).to_be_bytes());
+                // UDP-Lite does without a checksum nowhere.
+                bytes.extend([0xff, 0xff]);
+                bytes.resize(8 + payload, b'x');
+            }
+            DCCP => {
+                // The data offset in words, and a type: data.
+                bytes.extend([3, 0, 0, 0, 2 << 1, 0, 0, connection.sent as u8]);
+                bytes.resize(12 + payload, b'x');
+            }
+            SCTP => bytes.extend(sctp(connection.sent, is_reply)),
+            47 => bytes.extend([0, 0, 8, 0, 1, 2, 3, 4]),
+            // Echo requests and their replies; a pair of hosts has one identifier.
+            protocol => {
+                let is_v6 = protocol == ICMPV6;
+                let kind = match (is_v6, is_reply) {
+                    (false, false) => 8,
+                    (false, true) => 0,
+                    (true, false) => 128,
+                    (true, true) => 129,
+                };
+                let kind = if self.is_tracked || self.draw.percent(70) {
+                    kind
+                } else if is_v6 {
+                    self.draw.pick(&[1, 2, 3, 4, 130, 135, 143])
+                } else {
+                    self.draw.pick(&[3, 4, 5, 11, 12, 13, 14])
+                };
+                let code = if kind == 3 { self.draw.below(5) as u8 } else { 0 };
+                bytes.extend([kind, code, 0, 0, 0, 1, 0, connection.sent as u8]);
+                bytes.resize(8 + payload, b'x');
+            }
+        }
+        (is_reply, bytes)
+    }
+
+    /// Returns an ICMP error about a connection, sent by a third host to the connection's first.
+    fn icmp_error(&mut self, index: usize) -> Vec<u8> {
+        let connection = self.connections[index].clone();
+        let mut inner = connection.clone();
+        inner.sent = 0;
+        let (is_reply, transport) = self.transport(&mut inner);
+        let [from, to] = &connection.hosts;
+        let (from, to) = if is_reply { (to, from) } else { (from, to) };
+        let quoted = packet(connection.family, from, to, connection.protocol, &[], &transport, 0, None);
+        let is_v6 = connection.family == Family::V6;
+        let (protocol, kind) = if is_v6 {
+            (ICMPV6, self.draw.pick(&[1, 2, 3, 4]))
+        } else {
+            (ICMP, self.draw.pick(&[3, 11, 12]))
+        };
+        let code = if kind == 3 { self.draw.below(2) as u8 } else { 0 };
+        let mut bytes = vec![kind, code, 0, 0, 0, 0, 0, 0];
+        bytes.extend(quoted);
+        let router = connection.family.host(self.draw);
+        let body = packet(connection.family, &router, from, protocol, &[], &bytes, 0, None);
+        ethernet(connection.family, body)
+    }
+
+    /// Puts IP and Ethernet headers before a transport header.
+    fn network(
+        &mut self,
+        family: Family,
+        from: &[u8],
+        to: &[u8],
+        protocol: u8,
+        mut transport: Vec<u8>,
+    ) -> Vec<u8> {
+        let service = self.draw.pick(&[0, 0, 0, 0xb8, 0x28]);
+        let mut fragment = None;
+        if !self.is_tracked && self.draw.percent(12) {
+            let is_later = self.draw.percent(50) && !self.is_nf_tables;
+            if is_later {
+                transport = vec![b'y'; 24];
+            } else {
+                transport.truncate(transport.len() / 8 * 8);
+                if transport.len() < 24 {
+                    transport.resize(24, b'y');
+                }
+            }
+            fragment = Some(if is_later { (100, self.draw.percent(50)) } else { (0, true) });
+        }
+        let options: &[u8] = if !self.draw.percent(10) {
+            &[]
+        } else if family == Family::V4 {
+            // No operation, four times.
+            &[1, 1, 1, 1]
+        } else {
+            // A kind of extension header, then its bytes: padding.
+            self.draw.pick(&[
+                &[0, 0, 1, 4, 0, 0, 0, 0],
+                &[60, 0, 1, 4, 0, 0, 0, 0],
+                &[43, 0, 0, 0, 0, 0, 0, 0],
+            ])
+        };
+        ethernet(family, packet(family, from, to, protocol, options, &transport, service, fragment))
+    }
+}
+
+/// Returns the chunk that SCTP sends at a step, behind the ports.
+fn sctp(step: usize, is_reply: bool) -> Vec<u8> {
+    let (tag, chunk) = match (step, is_reply) {
+        (0, _) => (0_u32, 1),
+        (1, _) => (1, 2),
+        (2, _) => (1, 10),
+        (3, _) => (1, 11),
+        _ => (1, 0),
+    };
+    let mut bytes = tag.to_be_bytes().to_vec();
+    // The checksum, then type, flags and length of the chunk, then the tag of the sender.
+    bytes.extend([0, 0, 0, 0, chunk, 3, 0, 20, 0, 0, 0, 1]);
+    bytes.extend([0; 12]);
+    bytes
+}
+
+fn ethernet(family: Family, body: Vec<u8>) -> Vec<u8> {
+    let mut frame = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2];
+    frame.extend(if family == Family::V4 { [0x08, 0x00] } else { [0x86, 0xdd] });
+    frame.extend(body);
+    frame
+}
+
+/// Returns an IP packet. `options` are those of IPv4, or the kind and bytes of an extension header.
+/// `fragment` has an offset in units of 8 bytes, and whether more fragments follow.
+#[expect(clippy::too_many_arguments, reason = "one argument for each part of a packet")]
+fn packet(
+    family: Family,
+    from: &[u8],
+    to: &[u8],
+    protocol: u8,
+    options: &[u8],
+    transport: &[u8],
+    service: u8,
+    fragment: Option<(u16, bool)>,
+) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    if family == Family::V4 {
+        let header = 20 + options.len();
+        let total = (header + transport.len()) as u16;
+        bytes.extend([0x40 | (header / 4) as u8, service]);
+        bytes.extend(total.to_be_bytes());
+        bytes.extend([0, 7]);
+        let (offset, more) = fragment.unwrap_or((0, false));
+        bytes.extend((offset | u16::from(more) << 13).to_be_bytes());
+        bytes.extend([64, protocol, 0, 0]);
+        bytes.extend(from);
+        bytes.extend(to);
+        bytes.extend(options);
+        let sum = checksum(&bytes);
+        bytes[10..12].copy_from_slice(&sum.to_be_bytes());
+    } else {
+        let mut extensions = Vec::new();
+        let mut next = protocol;
+        if let Some((offset, more)) = fragment {
+            extensions.extend([protocol, 0]);
+            extensions.extend((offset << 3 | u16::from(more)).to_be_bytes());
+            extensions.extend([0, 0, 0, 7]);
+            next = 44;
+        }
+        if let Some((&kind, rest)) = options.split_first() {
+            let mut header = vec![next];
+            header.extend(rest);
+            header.extend(extensions);
+            extensions = header;
+            next = kind;
+        }
+        bytes.extend([0x60 | service >> 4, service << 4, 0, 0]);
+        bytes.extend(((extensions.len() + transport.len()) as u16).to_be_bytes());
+        bytes.extend([next, 64]);
+        bytes.extend(from);
+        bytes.extend(to);
+        bytes.extend(extensions);
+    }
+    bytes.extend(transport);
+    bytes
+}
+
+fn checksum(bytes: &[u8]) -> u16 {
+    let mut sum: u32 = bytes.chunks(2).map(|pair| u32::from(pair[0]) << 8 | u32::from(pair[1])).sum();
+    while sum > 0xffff {
+        sum = (sum & 0xffff) + (sum >> 16);
+    }
+    !(sum as u16)
+}
+
+/// Returns a capture of frames, as pcap files hold it.
+pub(super) fn capture(frames: &[Vec<u8>]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for word in [0xa1b2_c3d4_u32, 0x0004_0002, 0, 0, 65_535, 1] {
+        bytes.extend(word.to_le_bytes());
+    }
+    for (index, frame) in (0_u32..).zip(frames) {
+        let length = frame.len() as u32;
+        for word in [1_700_000_000, index, length, length] {
+            bytes.extend(word.to_le_bytes());
+        }
+        bytes.extend(frame);
+    }
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frames_of_a_seed_are_the_same_and_headers_sum_up() {
+        let make = || {
+            let mut draw = Draw::new(7);
+            let mut frames = Frames::new(&mut draw, &[Family::V4, Family::V6], false, false);
+            (0..500).map(|_| frames.frame()).collect::<Vec<_>>()
+        };
+        let frames = make();
+        assert_eq!(frames, make());
+        for frame in &frames {
+            if frame[12..14] == [8, 0] {
+                let header = usize::from(frame[14] & 15) * 4;
+                assert_eq!(checksum(&frame[14..14 + header]), 0);
+                assert_eq!(usize::from(frame[16]) << 8 | usize::from(frame[17]), frame.len() - 14);
+            } else {
+                assert_eq!(usize::from(frame[18]) << 8 | usize::from(frame[19]), frame.len() - 54);
+            }
+        }
+        let has = |protocol: u8| frames.iter().any(|frame| frame[12] == 8 && frame[23] == protocol);
+        assert!([1, 6, 17, 33, 132, 136].into_iter().all(has));
+    }
+}

@@ -1,0 +1,318 @@
+//! `cargo xtask kernel`: random firewalls and packets, decided by the kernel and by `classify`.
+//!
+//! Each file is loaded into a network namespace by `iptables-restore` (legacy or nf_tables),
+//! `ip6tables-restore` or `nft -f`. Drawn frames go through its FORWARD chain. The counter of each
+//! rule that decides must be what `classify` counts for that rule. A verb stands for the test
+//! because it needs root, namespaces and the tools of netfilter.
+
+mod counters;
+mod draw;
+mod frames;
+mod hosts;
+mod iptables_file;
+mod network;
+mod nft_file;
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Stdio};
+
+use anyhow::{Context, Result, bail, ensure};
+use serde_json::Value;
+
+use crate::bench::build_in;
+use crate::{is_help, show};
+use counters::Counters;
+use draw::Draw;
+use frames::Frames;
+use hosts::Family;
+use iptables_file::Features;
+use network::Network;
+
+const USAGE: &str = "usage: cargo xtask kernel [--files N] [--packets N] [--seed N]
+
+  Loads random firewalls into the kernel, sends random packets through them, and compares the
+  counters of rules with those of `flowloom classify`. Needs root, ip, iptables and nft.
+  By default 5 files of 200 packets each; at length: --files 200 --packets 5000";
+
+/// What loads a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Loader {
+    Legacy(Family),
+    Tables(Family),
+    Nft,
+}
+
+/// Loaders, one file after the other.
+const LOADERS: [Loader; 5] = [
+    Loader::Legacy(Family::V4),
+    Loader::Tables(Family::V4),
+    Loader::Legacy(Family::V6),
+    Loader::Tables(Family::V6),
+    Loader::Nft,
+];
+
+impl Loader {
+    /// Returns the name of a program of iptables with this loader's back end and family.
+    fn program(self, what: &str) -> String {
+        match self {
+            Self::Legacy(Family::V4) => format!("iptables-legacy{what}"),
+            Self::Legacy(Family::V6) => format!("ip6tables-legacy{what}"),
+            Self::Tables(Family::V4) => format!("iptables-nft{what}"),
+            Self::Tables(Family::V6) => format!("ip6tables-nft{what}"),
+            Self::Nft => String::from("nft"),
+        }
+    }
+
+    fn families(self) -> &'static [Family] {
+        match self {
+            Self::Legacy(Family::V4) | Self::Tables(Family::V4) => &[Family::V4],
+            Self::Legacy(Family::V6) | Self::Tables(Family::V6) => &[Family::V6],
+            Self::Nft => &[Family::V4, Family::V6],
+        }
+    }
+}
+
+/// What a run compares.
+#[derive(Debug)]
+struct Plan {
+    files: u64,
+    packets: usize,
+    seed: u64,
+}
+
+fn plan(arguments: &[String]) -> Result<Plan> {
+    let mut plan = Plan { files: 5, packets: 200, seed: 1 };
+    let mut words = arguments.iter();
+    while let Some(option) = words.next() {
+        let value = words.next().with_context(|| format!("{option} needs a number\n{USAGE}"))?;
+        let number: u64 =
+            value.parse().ok().with_context(|| format!("{option} {value}: not a number\n{USAGE}"))?;
+        match option.as_str() {
+            "--files" => plan.files = number,
+            "--packets" => plan.packets = usize::try_from(number)?,
+            "--seed" => plan.seed = number,
+            _ => bail!("unknown option '{option}'\n{USAGE}"),
+        }
+    }
+    // The drawn limits match up to 10,000 packets at once.
+    ensure!(
+        (1..=10_000).contains(&plan.packets) && plan.files > 0,
+        "--packets is from 1 to 10000, --files at least 1"
+    );
+    Ok(plan)
+}
+
+/// Compares the kernel with `classify`.
+pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<ExitCode> {
+    if is_help(arguments) {
+        return Ok(show(USAGE, arguments));
+    }
+    let plan = plan(arguments)?;
+    if let Some(reason) = missing() {
+        println!("kernel: not run: {reason}");
+        return Ok(ExitCode::SUCCESS);
+    }
+    let flowloom = build_in(root, "dev", &["-p", "flowloom-cli", "--bin", "flowloom"])?;
+    let send =
+        build_in(root, "dev", &["-p", "flowloom-traffic", "--example", "send", "--features", "live"])?;
+    let folder = flowloom.with_file_name("kernel");
+    std::fs::create_dir_all(&folder)?;
+    let bench = Bench { flowloom, send, folder };
+    let (mut rules, mut packets, mut different) = (0, 0, Vec::new());
+    for file in 0..plan.files {
+        let loader = LOADERS[(file % LOADERS.len() as u64) as usize];
+        let outcome = bench
+            .compare(loader, plan.seed.wrapping_mul(1_000_003).wrapping_add(file), plan.packets)
+            .with_context(|| format!("file {file}, {loader:?}; kept in {}", bench.folder.display()))?;
+        rules += outcome.rules;
+        packets += outcome.packets;
+        if !outcome.differences.is_empty() {
+            println!("kernel: file {file} ({loader:?}) differs:\n{}", outcome.differences.join("\n"));
+            for name in ["rules", "trace.pcap"] {
+                std::fs::copy(bench.folder.join(name), bench.folder.join(format!("{file}-{name}")))?;
+            }
+            different.push(file);
+        }
+    }
+    println!(
+        "kernel: {} files, {rules} counters, {packets} packets: {} files differ",
+        plan.files,
+        different.len()
+    );
+    Ok(ExitCode::from(u8::from(!different.is_empty())))
+}
+
+/// Returns why the comparison cannot run here.
+fn missing() -> Option<String> {
+    for program in
+        ["ip", "taskset", "iptables-legacy", "ip6tables-legacy", "iptables-nft", "ip6tables-nft", "nft"]
+    {
+        let status = Command::new(program).arg("-V").stdout(Stdio::null()).stderr(Stdio::null()).status();
+        if status.is_err() {
+            return Some(format!("{program} is not installed"));
+        }
+    }
+    let network = match Network::new() {
+        Ok(network) => network,
+        Err(error) => return Some(format!("no network namespaces: {error:#}")),
+    };
+    for program in ["iptables-legacy-save", "ip6tables-legacy-save", "iptables-nft-save"] {
+        if let Err(error) = network.router(&[program], None) {
+            return Some(format!("{error:#}"));
+        }
+    }
+    None
+}
+
+/// The programs, and a folder for their files.
+#[derive(Debug)]
+struct Bench {
+    flowloom: PathBuf,
+    send: PathBuf,
+    folder: PathBuf,
+}
+
+/// What one file came to.
+#[derive(Debug)]
+struct Outcome {
+    rules: usize,
+    packets: u64,
+    differences: Vec<String>,
+}
+
+impl Bench {
+    fn compare(&self, loader: Loader, seed: u64, count: usize) -> Result<Outcome> {
+        let mut draw = Draw::new(seed);
+        let features = Features::draw(&mut draw);
+        let text = match loader {
+            Loader::Legacy(family) | Loader::Tables(family) => {
+                iptables_file::text(&mut draw, family, features)
+            }
+            Loader::Nft => nft_file::text(&mut draw, features.state),
+        };
+        let mut frames =
+            Frames::new(&mut draw, loader.families(), features.state, !matches!(loader, Loader::Legacy(_)));
+        let frames: Vec<Vec<u8>> = (0..count).map(|_| frames.frame()).collect();
+        let (rules, trace) = (self.folder.join("rules"), self.folder.join("trace.pcap"));
+        std::fs::write(&rules, &text)?;
+        std::fs::write(&trace, frames::capture(&frames))?;
+        let kernel = self.kernel(loader, features.state, &text, &trace, count)?;
+        let classified = self.classify(loader, &rules, &trace)?;
+        let count = |counters: &Counters, line| counters.get(&line).copied().unwrap_or_default();
+        let lines: Vec<&str> = text.lines().collect();
+        let differences =
+            kernel.keys().filter(|&&line| count(&kernel, line) != count(&classified, line)).map(|&line| {
+                let text = lines.get(line as usize - 1).map_or("", |line| line.trim());
+                let (kernel, here) = (count(&kernel, line), count(&classified, line));
+                format!("  line {line}: kernel {kernel}, classify {here}: {text}")
+            });
+        Ok(Outcome {
+            rules: kernel.len(),
+            packets: frames.len() as u64,
+            differences: differences.collect(),
+        })
+    }
+
+    /// Returns what the kernel counts.
+    fn kernel(
+        &self,
+        loader: Loader,
+        is_tracked: bool,
+        text: &str,
+        trace: &Path,
+        count: usize,
+    ) -> Result<Counters> {
+        let network = Network::new()?;
+        if loader == Loader::Nft {
+            network.router(&["nft", "-f", "-"], Some(text))?;
+        } else {
+            network.router(&[&loader.program("-restore")], Some(text))?;
+        }
+        if is_tracked {
+            network.relax_tracking()?;
+        }
+        let sent = network.send(&self.send, trace)?;
+        ensure!(sent.trim() == format!("sent {count} refused 0"), "the sender said: {sent}");
+        let dump = if loader == Loader::Nft {
+            network.router(&["nft", "list", "ruleset"], None)?
+        } else {
+            network.router(&[&loader.program("-save"), "-c", "-t", "filter"], None)?
+        };
+        Ok(if loader == Loader::Nft {
+            counters::of_nft(text, &dump)
+        } else {
+            counters::of_iptables(text, &dump)
+        })
+    }
+
+    /// Returns what `classify` counts.
+    fn classify(&self, loader: Loader, rules: &Path, trace: &Path) -> Result<Counters> {
+        let (chain, family) = match loader {
+            Loader::Nft => ("forward", None),
+            Loader::Legacy(family) | Loader::Tables(family) => ("FORWARD", Some(family)),
+        };
+        let mut command = Command::new(&self.flowloom);
+        command.arg("classify").arg(trace).arg("--rules").arg(rules);
+        command.args(["--chain", chain, "--in", "in0", "--out", "out0", "--assume", "match"]);
+        command.args(["--top", "1000000", "--format", "json", "-q"]);
+        if let Some(family) = family {
+            command.args(["--family", if family == Family::V4 { "ipv4" } else { "ipv6" }]);
+        }
+        let output = command.output()?;
+        ensure!(
+            output.status.success(),
+            "{command:?} failed: {}",
+            String::from_utf8_lossy(&output.stderr).trim()
+        );
+        let document: Value = serde_json::from_slice(&output.stdout)?;
+        ensure!(document["undecoded"] == 0, "frames are not decoded: {document:#}");
+        let mut counters = Counters::new();
+        for hits in document["top"].as_array().into_iter().flatten() {
+            let line = hits["rule"]["line"].as_u64().context("a rule has a line")?;
+            *counters.entry(line).or_default() += hits["packets"].as_u64().unwrap_or_default();
+        }
+        Ok(counters)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_have_bounds() {
+        let plan_of = |text: &str| plan(&text.split_whitespace().map(str::to_owned).collect::<Vec<_>>());
+        let plan = plan_of("--files 7 --packets 9 --seed 3").unwrap();
+        assert_eq!((plan.files, plan.packets, plan.seed), (7, 9, 3));
+        for wrong in ["--files", "--files 0", "--packets 0", "--packets 10001", "--seed x", "--rules 3"] {
+            assert!(plan_of(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn files_of_a_seed_are_the_same_and_use_what_the_field_uses() {
+        let make = |seed| {
+            let mut draw = Draw::new(seed);
+            let features = Features::draw(&mut draw);
+            iptables_file::text(&mut draw, Family::V4, features)
+        };
+        assert_eq!(make(5), make(5));
+        let all: String = (0..60).map(make).collect();
+        for construct in [
+            "-i in0",
+            "--ctstate",
+            "-o out0",
+            "-A chain-0",
+            "--icmp-type",
+            "LOG",
+            "--syn",
+            "-m limit",
+            "RETURN",
+            " ! ",
+            "recent",
+            " -f",
+        ] {
+            assert!(all.contains(construct), "{construct}");
+        }
+    }
+}

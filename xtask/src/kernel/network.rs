@@ -1,0 +1,120 @@
+//! Two network namespaces: a sender, and a router whose firewall is under test.
+//!
+//! ```text
+//!  sender: snd0 ══ veth ══ in0 :router: FORWARD ──▶ out0 ══ veth ══ snd1, where all packets end
+//! ```
+//!
+//! Nothing in the router answers, so its connection tracking sees the sent frames alone.
+
+use std::io::Write as _;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, ensure};
+
+use super::hosts::{RECEIVER_MAC, SENDER_MAC};
+
+const SENDER: &str = "flowloom-sender";
+const ROUTER: &str = "flowloom-router";
+
+/// The namespaces, which are removed on drop.
+#[derive(Debug)]
+pub(super) struct Network;
+
+impl Network {
+    pub(super) fn new() -> Result<Self> {
+        delete();
+        let network = Self;
+        let make = |words: &str| run(Command::new("ip").args(words.split_whitespace()), None);
+        make(&format!("netns add {SENDER}"))?;
+        make(&format!("netns add {ROUTER}"))?;
+        make(&format!("-n {ROUTER} link add in0 type veth peer name snd0 netns {SENDER}"))?;
+        make(&format!("-n {ROUTER} link add out0 type veth peer name snd1 netns {SENDER}"))?;
+        // Nothing answers behind out0, so it needs no neighbours' addresses.
+        make(&format!("-n {ROUTER} link set out0 arp off"))?;
+        make(&format!("-n {ROUTER} link set in0 address {RECEIVER_MAC}"))?;
+        make(&format!("-n {SENDER} link set snd0 address {SENDER_MAC}"))?;
+        // The sender's own IPv6 would announce itself; the router's cannot be forwarded.
+        network.set(SENDER, "net.ipv6.conf.all.disable_ipv6=1")?;
+        for setting in [
+            "net.ipv4.ip_forward=1",
+            "net.ipv4.conf.all.rp_filter=0",
+            "net.ipv4.conf.default.rp_filter=0",
+            "net.ipv4.conf.in0.rp_filter=0",
+            "net.ipv6.conf.all.forwarding=1",
+        ] {
+            network.set(ROUTER, setting)?;
+        }
+        for interface in ["snd0", "snd1"] {
+            make(&format!("-n {SENDER} link set {interface} up"))?;
+        }
+        for interface in ["lo", "in0", "out0"] {
+            make(&format!("-n {ROUTER} link set {interface} up"))?;
+        }
+        make(&format!("-n {ROUTER} route add default dev out0"))?;
+        make(&format!("-n {ROUTER} -6 route add default dev out0"))?;
+        Ok(network)
+    }
+
+    /// Sets what connection tracking does once it is there: it checks neither checksums nor
+    /// windows.
+    pub(super) fn relax_tracking(&self) -> Result<()> {
+        self.set(ROUTER, "net.netfilter.nf_conntrack_checksum=0")?;
+        self.set(ROUTER, "net.netfilter.nf_conntrack_tcp_be_liberal=1")
+    }
+
+    #[expect(clippy::unused_self, reason = "the namespaces must exist")]
+    fn set(&self, network: &str, setting: &str) -> Result<()> {
+        run(inside(network, Path::new("sysctl")).args(["-q", "-w", setting]), None).map(drop)
+    }
+
+    /// Runs a program in the router, and returns what it prints.
+    #[expect(clippy::unused_self, reason = "the namespaces must exist")]
+    pub(super) fn router(&self, words: &[&str], input: Option<&str>) -> Result<String> {
+        run(inside(ROUTER, Path::new(words[0])).args(&words[1..]), input)
+    }
+
+    /// Sends the frames of a capture once, all on one processor so that they keep their order.
+    #[expect(clippy::unused_self, reason = "the namespaces must exist")]
+    pub(super) fn send(&self, program: &Path, capture: &Path) -> Result<String> {
+        let mut command = inside(SENDER, Path::new("taskset"));
+        run(command.args(["-c", "0"]).arg(program).arg("snd0").arg(capture).arg("1"), None)
+    }
+}
+
+impl Drop for Network {
+    fn drop(&mut self) {
+        delete();
+    }
+}
+
+fn delete() {
+    for name in [SENDER, ROUTER] {
+        let _ = Command::new("ip").args(["netns", "delete", name]).stderr(Stdio::null()).status();
+    }
+}
+
+fn inside(network: &str, program: &Path) -> Command {
+    let mut command = Command::new("ip");
+    command.args(["netns", "exec", network]).arg(program);
+    command
+}
+
+fn run(command: &mut Command, input: Option<&str>) -> Result<String> {
+    let mut child = command
+        .stdin(if input.is_some() { Stdio::piped() } else { Stdio::null() })
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .with_context(|| format!("{command:?} cannot be run"))?;
+    if let (Some(text), Some(mut pipe)) = (input, child.stdin.take()) {
+        pipe.write_all(text.as_bytes())?;
+    }
+    let output = child.wait_with_output()?;
+    ensure!(
+        output.status.success(),
+        "{command:?} failed: {}",
+        String::from_utf8_lossy(&output.stderr).trim()
+    );
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
