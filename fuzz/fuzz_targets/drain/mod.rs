@@ -34,7 +34,7 @@ type Found = (u64, u64, Option<Notice>);
 pub fn drain(bytes: Vec<u8>) {
     // A record has sixteen bytes at least, so there cannot be more packets than bytes, unpacked
     // ones counted.
-    let limits = UnpackLimits { bytes_max: 4 << 20, ratio_max: 100, ratio_after_bytes: 1 << 20 };
+    let limits = UnpackLimits { bytes_max: 4 << 20, ratio_max: Some(100), ratio_after_bytes: 1 << 20 };
     let packets_max = bytes.len() as u64 + limits.bytes_max;
     let options = CaptureOptions { map: false, limits };
     let step = 1 + bytes.first().map_or(0, |&byte| usize::from(byte));

@@ -103,7 +103,7 @@ impl Connection {
         Some(if self.is_answered { ConnectionState::Established } else { ConnectionState::New })
     }
 
-    /// Says whether the packet that [`take`](Self::take) took last was accepted. A connection of
+    /// Takes the verdict on the packet of the last [`take`](Self::take). A connection of
     /// which no packet was accepted is forgotten.
     pub fn settle(&mut self, is_accepted: bool) {
         if is_accepted {
