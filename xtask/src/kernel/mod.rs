@@ -5,6 +5,9 @@
 //! rule that decides must be what `classify` counts for that rule. A verb stands for the test
 //! because it needs root, namespaces and the tools of netfilter.
 
+#![expect(clippy::cast_possible_truncation, reason = "numbers are drawn within the widths of their fields")]
+#![expect(clippy::doc_markdown, reason = "the tools of netfilter have underscores in their names")]
+
 mod counters;
 mod draw;
 mod frames;
