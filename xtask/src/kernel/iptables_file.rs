@@ -11,6 +11,7 @@ use super::hosts::{Family, PORTS};
 
 /// Which constructs a file uses.
 #[derive(Clone, Copy, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "what a file has, each by itself")]
 pub(super) struct Features {
     input: bool,
     /// Rules ask for states, so that the kernel tracks connections and reassembles fragments.
@@ -186,7 +187,7 @@ fn protocol(draw: &mut Draw, family: Family, features: Features, text: &mut Stri
     } else if draw.percent(50) {
         let not = not(draw);
         let option = draw.pick(&["--dports", "--dports", "--sports", "--ports"]);
-        let ports: Vec<String> = (0..1 + draw.below(4)).map(|_| port_range(draw)).collect();
+        let ports: Vec<String> = (0..=draw.below(4)).map(|_| port_range(draw)).collect();
         let _ = write!(text, " -m multiport{not} {option} {}", ports.join(","));
     }
     if name == "tcp" && features.flags && draw.percent(50) {

@@ -6,6 +6,7 @@
 //! because it needs root, namespaces and the tools of netfilter.
 
 #![expect(clippy::cast_possible_truncation, reason = "numbers are drawn within the widths of their fields")]
+#![expect(clippy::print_stdout, reason = "the result of the verb")]
 #![expect(clippy::doc_markdown, reason = "the tools of netfilter have underscores in their names")]
 
 mod counters;
