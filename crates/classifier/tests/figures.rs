@@ -1,4 +1,4 @@
-//! What is drawn from a seed, and built to the letter of a paper, is the same on every machine:
+//! What is drawn from a seed, and built as published of a paper, is the same on every machine:
 //! figures of the first that did it.
 //!
 //! They change when a profile, a generator or one of the papers' algorithms does, and a change that

@@ -184,7 +184,7 @@ fn many_settled_changes_stand_where_their_priority_puts_them() {
     };
     let set = RuleSet::new((0..300).map(|low| at(low, 0, 1000 + low)).collect()).unwrap();
     let live = Live::new(&set, ClassifierBuilder::new()).unwrap();
-    // More than a sieve takes: above, beside and below the rules that were there.
+    // More than a prefilter takes: above, beside and below the rules that were there.
     for low in 0..300 {
         live.insert(at(low, [1, 0, -1][low as usize % 3], 2000 + low)).unwrap();
     }
@@ -204,7 +204,7 @@ fn many_settled_changes_stand_where_their_priority_puts_them() {
 }
 
 #[test]
-fn a_rule_is_shown_to_programmers_under_the_number_that_it_has_for_everybody() {
+fn a_rule_is_shown_to_programmers_under_the_number_of_the_rule_set() {
     let id = LiveId::from_number(7).unwrap();
     assert_eq!(format!("{id} {id:?}"), "7 LiveId(7)");
     let live = Live::new(&RuleSet::default(), ClassifierBuilder::new()).unwrap();

@@ -1,4 +1,4 @@
-//! AggreCuts to the letter [FLOWNP §3].
+//! AggreCuts as published [FLOWNP §3].
 //!
 //! Every node cuts a fixed number w of bits, 8 or 4, and cutting goes on until a single rule covers
 //! what is left, so that a lookup reads at most 104/w words and never searches a list. Pointer

@@ -178,7 +178,7 @@ unsafe fn enter_pairs<K: Key>(
     let mut count = 0;
     // SAFETY: the features are the caller's promise. Masks keep loads inside keys and matches. At
     // most as many packets were put into the flight as there were keys, a multiple of eight below
-    // `FLIGHT`, and arrays have room for eight more.
+    // `FLIGHT`, and arrays hold eight more.
     unsafe {
         let least = _mm256_set1_epi32(least.cast_signed());
         let shift = _mm_cvtsi32_si128(program.least_shift().cast_signed());

@@ -241,11 +241,11 @@ fn score<K: Key>(
     }
     let growth = entries as f64 / sampled;
     let expected = expected.max(weighing.leaf_rules as f64 / 2.0);
-    let room = (growth + cells as f64 / (8.0 * list.len() as f64)).max(1.0);
+    let slack = (growth + cells as f64 / (8.0 * list.len() as f64)).max(1.0);
     // Copies are dear where few are left for the way to the leaves.
     let way = list.len() as f64 / weighing.leaf_rules as f64;
     let left = weighing.growth_max * weighing.growth_max;
-    let price = if left * left < way { room * room * room } else { room };
+    let price = if left * left < way { slack * slack * slack } else { slack };
     Some(Score { cost: expected * expected * expected * price, growth })
 }
 

@@ -5,7 +5,7 @@
 //!
 //!  snapshot = base (FlowCuts over all rules of the last rebuild)
 //!           + dead rules of the base, each with the rules that may take its place
-//!           + pending rules: in a sieve of 64 to a word, or once settled in a small tree
+//!           + pending rules: in a prefilter of 64 to a word, or once settled in a small tree
 //! ```
 //!
 //! A change is published by itself within microseconds: it makes a new snapshot that shares the
@@ -15,9 +15,9 @@
 //! lookups and changes go on. The crate starts no threads and takes no locks in a lookup, but for
 //! the moment in which a reader takes a new snapshot.
 
+mod prefilter;
 mod reader;
 mod said;
-mod sieve;
 mod snapshot;
 
 use alloc::collections::BTreeMap;
@@ -28,8 +28,8 @@ use core::num::NonZeroU32;
 use core::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use prefilter::Prefilter;
 pub use reader::Reader;
-use sieve::Sieve;
 use snapshot::{Base, Entry, Pending, Snapshot};
 
 use crate::classifier::{Algorithm, ClassifierBuilder};
@@ -41,7 +41,7 @@ use crate::rule_set::{RULES_MAX, RuleSet};
 /// Changes that wait for a rebuild, at most.
 pub const PENDING_MAX: usize = 4096;
 
-/// Up to so many pending rules a sieve is cheaper than a tree.
+/// Up to so many pending rules a prefilter is cheaper than a tree.
 const SIEVE_RULES: usize = 128;
 
 /// A rule of a [`Live`] set, for as long as it is there.
@@ -386,10 +386,10 @@ impl Live {
         let next = if let Some(place) = state.pending.iter().position(|entry| entry.order == order) {
             state.pending.remove(place);
             if place < state.settled {
-                // Out of the small tree: its rules go back to the sieve until they are settled
+                // Out of the small tree: its rules go back to the prefilter until they are settled
                 // again.
                 state.settled = 0;
-                snapshot.with_pending(None, Sieve::of(&state.pending))
+                snapshot.with_pending(None, Prefilter::of(&state.pending))
             } else {
                 snapshot.with_pending(snapshot.settled(), snapshot.fresh().without(order))
             }
@@ -417,14 +417,14 @@ impl Live {
         let snapshot = self.snapshot();
         if state.pending.len() <= SIEVE_RULES {
             state.settled = 0;
-            let sieve = Sieve::of(&state.pending);
-            self.publish(snapshot.with_substitutes().with_pending(None, sieve));
+            let prefilter = Prefilter::of(&state.pending);
+            self.publish(snapshot.with_substitutes().with_pending(None, prefilter));
             return Ok(());
         }
         let plan = Plan { split: Split::Whole, leaf_rules: 8, growth_max: 8.0 };
         let tree = Pending::build_some(&state.pending, self.builder.algorithm(Algorithm::FlowCuts(plan)))?;
         state.settled = state.pending.len();
-        self.publish(snapshot.with_substitutes().with_pending(tree, Sieve::default()));
+        self.publish(snapshot.with_substitutes().with_pending(tree, Prefilter::default()));
         Ok(())
     }
 
@@ -451,7 +451,7 @@ impl Live {
             .filter(|(order, _)| !base.has(**order))
             .map(|(&order, &rule)| Entry { order, rule })
             .collect();
-        let fresh = Sieve::of(&pending);
+        let fresh = Prefilter::of(&pending);
         let mut next = Snapshot::new(base).with_pending(None, fresh);
         for entry in &entries {
             if !state.rules.contains_key(&entry.order) {

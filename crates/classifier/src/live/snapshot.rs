@@ -5,8 +5,8 @@ use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
 
+use super::prefilter::{Prefilter, Sifted};
 use super::said::Said;
-use super::sieve::{Sieve, Sifted};
 use super::{LiveMatch, Order};
 use crate::classifier::{Classifier, ClassifierBuilder, ClassifierKey};
 use crate::error::BuildError;
@@ -75,7 +75,7 @@ pub(super) struct Snapshot {
     /// For a dead rule, the ranks of those behind it that meet it, up to one that covers it.
     substitutes: Arc<BTreeMap<u32, Vec<u32>>>,
     settled: Option<Arc<Pending>>,
-    fresh: Sieve,
+    fresh: Prefilter,
 }
 
 /// Keys of one step.
@@ -101,7 +101,14 @@ impl Default for Scratch {
 impl Snapshot {
     pub(super) fn new(base: Arc<Base>) -> Self {
         let substitutes = Arc::new(BTreeMap::new());
-        Self { base, dead: Vec::new(), dead_count: 0, substitutes, settled: None, fresh: Sieve::default() }
+        Self {
+            base,
+            dead: Vec::new(),
+            dead_count: 0,
+            substitutes,
+            settled: None,
+            fresh: Prefilter::default(),
+        }
     }
 
     /// Returns the pending rules that are in a tree.
@@ -110,12 +117,12 @@ impl Snapshot {
     }
 
     /// Returns the pending rules that are in no tree.
-    pub(super) fn fresh(&self) -> &Sieve {
+    pub(super) fn fresh(&self) -> &Prefilter {
         &self.fresh
     }
 
     /// Returns the snapshot with other pending rules: those in a tree, and those in none.
-    pub(super) fn with_pending(&self, settled: Option<Arc<Pending>>, fresh: Sieve) -> Self {
+    pub(super) fn with_pending(&self, settled: Option<Arc<Pending>>, fresh: Prefilter) -> Self {
         Self { settled, fresh, ..self.clone() }
     }
 

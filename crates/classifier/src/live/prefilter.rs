@@ -136,9 +136,9 @@ impl Default for Sifted {
 
 /// Pending rules. A copy shares all words but the one that is changed.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Sieve(Vec<Arc<Word>>);
+pub(super) struct Prefilter(Vec<Arc<Word>>);
 
-impl Sieve {
+impl Prefilter {
     /// Returns the rules in any order.
     pub(super) fn of(entries: &[Entry]) -> Self {
         let word = |entries: &[Entry]| {
@@ -151,7 +151,7 @@ impl Sieve {
         Self(entries.chunks(RULES).map(word).collect())
     }
 
-    /// Returns the sieve with a rule more.
+    /// Returns the prefilter with a rule more.
     pub(super) fn with(&self, entry: Entry) -> Self {
         let mut words = self.0.clone();
         match words.last_mut().filter(|word| word.entries.len() < RULES) {
@@ -161,7 +161,7 @@ impl Sieve {
         Self(words)
     }
 
-    /// Returns the sieve without a rule; its word is made anew.
+    /// Returns the prefilter without a rule; its word is made anew.
     pub(super) fn without(&self, order: Order) -> Self {
         let mut words = self.0.clone();
         for at in 0..words.len() {
