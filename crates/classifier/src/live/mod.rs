@@ -42,7 +42,7 @@ use crate::rule_set::{RULES_MAX, RuleSet};
 pub const PENDING_MAX: usize = 4096;
 
 /// Up to so many pending rules a prefilter is cheaper than a tree.
-const SIEVE_RULES: usize = 128;
+const PREFILTER_RULES: usize = 128;
 
 /// A rule of a [`Live`] set, for as long as it is there.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -415,7 +415,7 @@ impl Live {
     pub fn settle(&self) -> Result<(), LiveError> {
         let mut state = locked(&self.state);
         let snapshot = self.snapshot();
-        if state.pending.len() <= SIEVE_RULES {
+        if state.pending.len() <= PREFILTER_RULES {
             state.settled = 0;
             let prefilter = Prefilter::of(&state.pending);
             self.publish(snapshot.with_substitutes().with_pending(None, prefilter));
