@@ -171,7 +171,7 @@ mod tests {
         let columns = |text: &str| text.parse::<Columns>().map(|columns| columns.0.len());
         assert_eq!(columns("source, end_reason"), Ok(2));
         assert!(columns("all").unwrap() >= Columns::default().0.len());
-        assert!(columns("source,low").unwrap_err().contains("unknown column 'low'"));
+        assert!(columns("source,lowest").unwrap_err().contains("unknown column 'lowest'"));
     }
 
     #[test]
