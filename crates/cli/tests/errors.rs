@@ -409,7 +409,7 @@ fn arguments_that_cannot_be_met_are_refused_with_the_reason() {
         ),
         (&["--workers", "0"], &["invalid number of workers 0", "from 1 to"]),
         (&["--workers", "100000"], &["invalid number of workers 100000"]),
-        (&["--workers", "1", "--ring", "100"], &["ring of 100 slots", "power of two"]),
+        (&["--workers", "1", "--ring", "100"], &["invalid ring size 100", "power of two"]),
         (&["--verify", "--full", "drop"], &["--verify needs every packet", "--full block"]),
         (&["--verify", "--loop"], &["--verify with --loop needs a --limit"]),
         (&["--isa", "mmx"], &["no instruction set 'mmx'", "available: auto, scalar"]),

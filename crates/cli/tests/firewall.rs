@@ -162,7 +162,11 @@ fn mistakes_of_usage_are_found_before_anything_runs() {
         (&["--app", "null", "--flows", "x.ipfix"], 2, &["--flows x.ipfix is for --app accounting"]),
         (&["--listen", "0.0.0.0:0"], 2, &["--listen-publicly"]),
         (&["--listen-publicly"], 2, &["--listen"]),
-        (&["--rules", &rules, "--workers", "2", "--scheduler", "rr"], 2, &["keeps no order"]),
+        (
+            &["--rules", &rules, "--workers", "2", "--scheduler", "rr"],
+            2,
+            &["does not keep the packets of a flow in order"],
+        ),
     ] {
         let outcome = flowloom([&["replay", trace.as_str()], options].concat()).ends(status).says(parts);
         assert_eq!(outcome.text(), "", "{options:?}");

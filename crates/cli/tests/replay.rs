@@ -226,7 +226,7 @@ fn every_scheduler_gives_equal_results_in_the_order_it_can_keep() {
                 &trace,
             ])
         };
-        with("internal").ends(2).says(&[name, "keeps no order", "--order external"]);
+        with("internal").ends(2).says(&[name, "does not keep the packets of a flow in order", "external"]);
         with("external").ends(0);
     }
     let document = replay(&["--workers", "3", "--scheduler", "rr", "--order", "none", &trace]);
