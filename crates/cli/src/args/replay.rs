@@ -87,7 +87,7 @@ pub(crate) struct Replay {
     #[arg(long, conflicts_with = "cores")]
     pub(crate) no_pin: bool,
 
-    /// What the workers do with packets [default: accounting with --flows, firewall with --rules, else tcp-tracker]
+    /// What the workers do with packets; with --flows accounting, with --rules firewall
     #[arg(long, value_enum, default_value_t = AppName::TcpTracker, default_value_ifs([("rules", ArgPredicate::IsPresent, "firewall"), ("flows", ArgPredicate::IsPresent, "accounting")]))]
     pub(crate) app: AppName,
 

@@ -180,9 +180,14 @@ pub(super) fn check_application(arguments: &Replay) -> Result<(), Failure> {
                 path.display()
             )));
         }
-        if arguments.fields.is_some() && !matches!(format, Format::Csv | Format::Jsonl | Format::Parquet) {
+        let options =
+            [("--fields", arguments.fields.is_some()), ("--columns", arguments.columns.is_some())];
+        let asked = options.into_iter().find(|(_, is_asked)| *is_asked);
+        if let Some((option, _)) = asked
+            && !matches!(format, Format::Csv | Format::Jsonl | Format::Parquet)
+        {
             return Err(Failure::Usage(format!(
-                "--fields is for CSV, JSON lines and Parquet, and --flows {} has a fixed set of columns\n  \
+                "{option} is for CSV, JSON lines and Parquet, and --flows {} has a fixed set of columns\n  \
                  use .csv, .jsonl or .parquet",
                 path.display()
             )));
