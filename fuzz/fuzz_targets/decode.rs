@@ -48,8 +48,7 @@ fuzz_target!(|data: &[u8]| {
     // payload.
     let Some((&[which, choice, depth], mut rest)) = data.split_first_chunk() else { return };
     let link = LINKS[usize::from(which) % LINKS.len()];
-    let mut options =
-        DecodeOptions::new().with_decap(choice & 1 == 1).with_esp_null(choice & 2 == 2);
+    let mut options = DecodeOptions::new().with_decap(choice & 1 == 1).with_esp_null(choice & 2 == 2);
     if choice & 4 == 4 {
         options = options.with_custom(&CUSTOM);
     }
