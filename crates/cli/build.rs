@@ -3,7 +3,8 @@
 use std::process::Command;
 
 fn main() {
-    // A path that does not exist would make this run at every build: in a worktree `.git` is a file.
+    // A path that does not exist would make this run at every build: in a worktree `.git` is a
+    // file.
     for path in ["../../.git/HEAD", "../../.git/refs/heads"] {
         if std::path::Path::new(path).exists() {
             println!("cargo:rerun-if-changed={path}");

@@ -117,8 +117,8 @@ fn said(error: &ConfigError, advice: &str) -> String {
     format!("{}\n  {advice}", text.lines().next().unwrap_or(&text))
 }
 
-/// Passes a source's error, which came after `packets`, on as a failure where it means that the input is nothing for
-/// us; anything else is a fault of the run, to be reported with its result.
+/// Passes a source's error, which came after `packets`, on as a failure where it means that the
+/// input is nothing for us; anything else is a fault of the run, to be reported with its result.
 pub(crate) fn check_decodable(packets: u64, error: &SourceError) -> Result<(), Failure> {
     match error.0.downcast_ref() {
         Some(error @ CaptureError::NothingDecodable { .. }) => Err(Failure::Input(error.to_string())),

@@ -71,7 +71,8 @@ pub(crate) struct Destination {
 }
 
 impl Destination {
-    /// Reads a destination: a path, `-`, or a collector as `ipfix://HOST:PORT`, `ipfix+tcp://` or `netflow9://`.
+    /// Reads a destination: a path, `-`, or a collector as `ipfix://HOST:PORT`, `ipfix+tcp://` or
+    /// `netflow9://`.
     ///
     /// # Errors
     ///
@@ -189,7 +190,8 @@ enum Raw {
     Other(Box<dyn Write + Send>),
 }
 
-/// A file of which each flush ends a member (gzip) or a frame (zstd), so that what was flushed can always be read.
+/// A file of which each flush ends a member (gzip) or a frame (zstd), so that what was flushed can
+/// always be read.
 enum Packed {
     Plain(BufWriter<OutputFile>),
     Gzip(Option<GzEncoder<OutputFile>>),

@@ -1,4 +1,5 @@
-//! The growing flow table that commands run the engine with: one function, so that the engine is compiled for one type.
+//! The growing flow table that commands run the engine with: one function, so that the engine is
+//! compiled for one type.
 
 use flowloom::cpu::features::Isa;
 use flowloom::cpu::pages::HugePages;
@@ -24,8 +25,8 @@ pub(crate) fn growing_linehash<V: Send + 'static>(
 ) -> Result<impl FlowTable<FlowKey, V> + Send + use<V>, BuildError> {
     let SegmentOptions { timeouts, isa, huge_pages, memory_limit_bytes, prefault } = options;
     Growing::try_new(limits, move |flows| {
-        let room = LineHashConfig { isa: Some(isa), ..LineHashConfig::for_flows(flows) };
-        let config = LineHashConfig { timeouts, huge_pages, memory_limit_bytes, ..room };
+        let usual = LineHashConfig { isa: Some(isa), ..LineHashConfig::for_flows(flows) };
+        let config = LineHashConfig { timeouts, huge_pages, memory_limit_bytes, ..usual };
         let mut table = LineHash::<FlowKey, V>::try_new(&config)?;
         if prefault {
             table.prefault();

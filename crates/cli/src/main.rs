@@ -43,7 +43,7 @@ fn main() -> ExitCode {
     signals::outlive_cut_captures();
     match run() {
         Ok(status) => status.into(),
-        // Whoever reads our output has had enough: that is a normal end.
+        // The reader of our output has closed it: that is a normal end.
         Err(Failure::BrokenPipe) => Status::Ok.into(),
         Err(failure) => {
             let status = failure.status();

@@ -1,5 +1,5 @@
-//! Files and folders that results go to: opened before a run, so that what cannot be written is known before it has lasted an
-//! hour, and left as they were where there is no run.
+//! Files and folders that results go to: opened before a run, so that what cannot be written is
+//! known before it has lasted an hour, and left as they were where there is no run.
 
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, Write};
@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 
 use crate::exit::Failure;
 
-/// A file that is to be written. What stood in it goes when writing begins; one that was not there goes where writing never
-/// begins.
+/// A file that is to be written. What stood in it goes when writing begins; one that was not there
+/// goes where writing never begins.
 #[derive(Debug)]
 pub(crate) struct OutputFile {
     file: File,
@@ -40,8 +40,8 @@ impl OutputFile {
         is_one(self.file.metadata(), other.file.metadata())
     }
 
-    /// Takes away what stands behind `position`, from which writing goes on; says whether that can be done, as it cannot
-    /// with devices and pipes.
+    /// Takes away what stands behind `position`, from which writing goes on; says whether that can
+    /// be done, as it cannot with devices and pipes.
     #[cfg(feature = "parquet")]
     pub(crate) fn truncate_to(&mut self, position: u64) -> io::Result<bool> {
         use std::io::Seek as _;

@@ -1,4 +1,5 @@
-//! How many packets were taken in by when: read from relaxed counters by a thread of its own, which the run does not notice.
+//! How many packets were taken in by when: read from relaxed counters by a thread of its own, which
+//! the run does not notice.
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -9,7 +10,8 @@ use flowloom::engine::Control;
 
 /// What is looked at first; a long run is looked at more rarely.
 const FIRST_INTERVAL: Duration = Duration::from_millis(2);
-/// Looks that are kept: with twice as many each second one goes, and the time between looks doubles.
+/// Looks that are kept: with twice as many each second one goes, and the time between looks
+/// doubles.
 const LOOKS: usize = 240;
 
 /// Seconds since the beginning, and packets until then.

@@ -5,7 +5,8 @@
 //!  4 bytes   length of the header
 //!  …         the header, JSON: application, settings, counts, inputs
 //!  8 bytes   number of records
-//!  …         records: key (48), first and last tick (16), why it ended (1; 0: it lives at the end), the application's state
+//!  …         records: key (48), first and last tick (16), why it ended (1; 0: it has not),
+//!            the application's state
 //!  32 bytes  SHA-256 of everything before
 //! ```
 //!

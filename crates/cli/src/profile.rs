@@ -1,4 +1,5 @@
-//! What a capture is like: sizes, layers, flows, concurrency, skew. Gathered packet by packet for `inspect`.
+//! What a capture is like: sizes, layers, flows, concurrency, skew. Gathered packet by packet for
+//! `inspect`.
 
 use std::collections::{BTreeMap, HashMap};
 

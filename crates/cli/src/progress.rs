@@ -1,5 +1,5 @@
-//! The progress bar: on a terminal's stderr, drawn by a thread of its own from relaxed counters, and out of the way of what else is
-//! said there.
+//! The progress bar: on a terminal's stderr, drawn by a thread of its own from relaxed counters,
+//! and out of the way of what else is said there.
 
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
@@ -21,8 +21,9 @@ const INTERVAL: Duration = Duration::from_millis(200);
 /// The bar that is drawn now, if one is.
 static SHOWN: Mutex<Option<ProgressBar>> = Mutex::new(None);
 
-/// Lets something write to stderr with no bar there. A bar counts the lines that it has drawn, and clears as many before it is drawn
-/// again: the last lines of what somebody else wrote, if it had not been taken away before.
+/// Lets something write to stderr with no bar there. A bar counts the lines that it has drawn, and
+/// clears as many before it is drawn again: the last lines of what another process wrote, if it had
+/// not been taken away before.
 pub(crate) fn without_bar<T>(write: impl FnOnce() -> T) -> T {
     let shown = SHOWN.lock().unwrap_or_else(PoisonError::into_inner).clone();
     match shown {

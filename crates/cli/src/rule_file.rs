@@ -15,7 +15,8 @@ use crate::exit::Failure;
 use crate::render::{counted, some_of, warn};
 use crate::unpacked::{plain_name, unpack};
 
-/// Behind an error in the first line of what has no other form: it may be something else altogether.
+/// Behind an error in the first line of what has no other form: it may be something else
+/// altogether.
 const FORMS: &str = "\n  a rule file is a ClassBench filter file, TOML, access lists of Cisco, or what iptables-save or\n  nft list ruleset writes";
 
 /// Returns the first line that says something, and its number from one.
@@ -78,7 +79,8 @@ impl RuleFile {
         warn(&format!("{count} of the rules decide nothing and are passed over{}", lines.concat()), common);
     }
 
-    /// Returns what enforcing the rules needs besides packets, or the rules that cannot be decided with it.
+    /// Returns what enforcing the rules needs besides packets, or the rules that cannot be decided
+    /// with it.
     pub(crate) fn enforcement(
         &self,
         options: &EnforceOptions,
@@ -149,7 +151,8 @@ fn load_options(options: &FileOptions, table: Option<&String>) -> Result<LoadOpt
     Ok(asked)
 }
 
-/// Reads a text file, plain or packed, of at most so many bytes; `hint` says what it should be, where it is no text.
+/// Reads a text file, plain or packed, of at most so many bytes; `hint` says what it should be,
+/// where it is no text.
 pub(crate) fn read_text(path: &Path, bytes_max: usize, hint: &str) -> Result<String, Failure> {
     let unreadable =
         |error: &dyn std::fmt::Display| Failure::Input(format!("cannot read {}: {error}", path.display()));

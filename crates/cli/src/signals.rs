@@ -43,7 +43,8 @@ pub(crate) fn attend_to_signals(
     });
 }
 
-/// Returns the signals that end a run. A hang-up is none of them where whoever started us has it ignored, as `nohup` does.
+/// Returns the signals that end a run. A hang-up is none of them where the parent process has it
+/// ignored, as `nohup` does.
 fn ends() -> Vec<i32> {
     let mut signals = vec![SIGINT, SIGTERM];
     if !is_ignored(SIGHUP) {
@@ -60,7 +61,8 @@ fn is_ignored(signal: i32) -> bool {
     bits.is_some_and(|bits| bits >> (signal - 1) & 1 == 1)
 }
 
-/// Lets a file that grows past the limit of its size be an error of writing, which has its status, and not the end of the process.
+/// Lets a file that grows past the limit of its size be an error of writing, which has its status,
+/// and not the end of the process.
 pub(crate) fn outlive_full_files() {
     // Where it cannot be registered the signal keeps its meaning.
     let _ = signal_hook::flag::register(SIGXFSZ, Arc::default());

@@ -35,7 +35,8 @@ impl<R: Read> Read for Limited<R> {
     }
 }
 
-/// Opens a path, or standard input for `-`; what says nothing is waited for until the run is stopped, and ends then.
+/// Opens a path, or standard input for `-`; what says nothing is waited for until the run is
+/// stopped, and ends then.
 pub(crate) fn open(path: &Path, bytes_max: u64, control: &Arc<Control>) -> io::Result<Unpacked> {
     let control = Arc::clone(control);
     let stopped = move || control.is_stopped();

@@ -1,7 +1,7 @@
 //! The oracle behind `--verify`: one thread, the standard library's map, packet after packet.
 //!
-//! It shares the readers and the decoder with the engine (their oracles are elsewhere) and nothing of what it checks:
-//! hash, table, placement, rings, workers, ageing.
+//! It shares the readers and the decoder with the engine (their oracles are elsewhere) and nothing
+//! of what it checks: hash, table, placement, rings, workers, ageing.
 
 use std::collections::HashMap;
 
@@ -38,7 +38,8 @@ pub(crate) fn oracle<A: App>(
     let mut batch = PacketBatch::new();
     let mut left = repeat.packets;
     let mut now = 0;
-    // A run that was interrupted is still compared, as far as it went; only a further signal ends the comparison.
+    // A run that was interrupted is still compared, as far as it went; only a further signal ends
+    // the comparison.
     let stopped_before = control.is_stopped();
     while left > 0 {
         if control.is_stopped() && !stopped_before {
@@ -88,11 +89,12 @@ fn finish<F>(results: &mut Records<F>, key: FlowKey, flow: F) {
     results.entry(key).or_default().push(flow);
 }
 
-/// Sums over the records of a flow that come out the same in whatever order its packets were seen: each of the columns named together.
+/// Sums over the records of a flow that come out the same in whatever order its packets were seen:
+/// each of the columns named together.
 pub(crate) type Sums = &'static [&'static [&'static str]];
 
-/// Compares what does not depend on the order of a flow's packets: which flows there are, and sums over the records of each. The error
-/// names the first flow that differs, and how.
+/// Compares what does not depend on the order of a flow's packets: which flows there are, and sums
+/// over the records of each. The error names the first flow that differs, and how.
 pub(crate) fn compare_sums<F: FlowState>(
     records: &FlowResults<F>,
     oracle: &Records<F>,
@@ -137,7 +139,8 @@ pub(crate) fn count<F>(oracle: &Records<F>) -> u64 {
     oracle.values().map(|records| records.len() as u64).sum()
 }
 
-/// Compares the engine's records with the oracle's. The error names the first flow that differs, and how.
+/// Compares the engine's records with the oracle's. The error names the first flow that differs,
+/// and how.
 pub(crate) fn compare<F: FlowState>(records: &FlowResults<F>, oracle: &Records<F>) -> Result<(), String> {
     let mut before = (None, 0);
     for record in records {

@@ -19,9 +19,11 @@ fn tables_are_compared_with_the_first_one_and_the_floor() {
     let has = |work: &str, rival: &str| {
         ratios.iter().any(|row| row["work"].as_str().unwrap().starts_with(work) && row["rival"] == rival)
     };
-    assert!(has("hit, batch 256: linehash", "std") && has("miss", "floor") && has("build", "chained"));
+    assert!(
+        has("hit, batch 256: linehash", "std") && has("miss", "lower bound") && has("build", "chained")
+    );
     assert!(has("hit, single, each after the other: linehash", "std"));
-    assert!(!has("hit, single", "floor"), "the floor has no single lookups");
+    assert!(!has("hit, single", "lower bound"), "the lower bound has no single lookups");
 }
 
 #[test]

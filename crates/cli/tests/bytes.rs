@@ -25,7 +25,8 @@ pub(crate) fn pcap_record(second: u32, captured: u32, wire: u32, data: &[u8]) ->
 /// An Ethernet frame of a UDP packet between two hosts; the flow is chosen by the source port.
 pub(crate) fn udp_frame(port: u16) -> Vec<u8> {
     let mut frame = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0];
-    // Version and length, class, total length, identification, flags, lifetime, UDP, checksum, addresses.
+    // Version and length, class, total length, identification, flags, lifetime, UDP, checksum,
+    // addresses.
     frame.extend([0x45, 0, 0, 32, 0, 0, 0, 0, 64, 17, 0, 0, 192, 0, 2, 1, 192, 0, 2, 2]);
     frame.extend(port.to_be_bytes());
     frame.extend([0, 53, 0, 12, 0, 0, 1, 2, 3, 4]);

@@ -31,7 +31,8 @@ fn a_file_of_rules_or_headers_that_is_no_text_is_told_what_it_should_be() {
 fn headers_hit_the_rules_that_they_should() {
     let folder = Folder::new();
     let rules = folder.write("r", RULES.as_bytes());
-    // 10.0.0.1 > 1.2.3.4:80 tcp, twice; 10.1.0.1 likewise; 8.8.8.8 > 192.0.2.1:53 udp; 1.1.1.1 > 2.2.2.2.
+    // 10.0.0.1 > 1.2.3.4:80 tcp, twice; 10.1.0.1 likewise; 8.8.8.8 > 192.0.2.1:53 udp; 1.1.1.1 >
+    // 2.2.2.2.
     let trace = folder.write(
         "t",
         b"167772161 16909060 1 80 6\n167772161 16909060 1 80 6\n167837697 16909060 1 80 6\n\

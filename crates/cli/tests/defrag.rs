@@ -1,4 +1,5 @@
-//! `replay --defrag`: fragments become datagrams, in every layout, and every one of them is accounted for.
+//! `replay --defrag`: fragments become datagrams, in every layout, and every one of them is
+//! accounted for.
 
 use crate::bytes::{pcap_header, pcap_record};
 use crate::support::{Folder, number, real_captures, replay};
@@ -87,7 +88,8 @@ fn what_is_held_when_a_run_ends_at_its_limit_is_counted() {
 #[test]
 fn real_fragments_are_joined_alike_in_every_layout() {
     let Some(folder) = real_captures() else { return };
-    // Datagrams as tshark joins them; the development mix has attacks, which the traffic crate's test explains.
+    // Datagrams as tshark joins them; the development mix has attacks, which the traffic crate's
+    // test explains.
     for (name, joined) in [
         ("nasty/erspan.pcap", 16),
         ("nasty/gtp1_frag.pcap", 36),

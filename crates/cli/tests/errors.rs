@@ -145,7 +145,8 @@ fn a_file_without_permission_cannot_be_read() {
     flowloom(["replay", &path]).ends(3).says(&["cannot read", "t.pcap", "ermission denied", "[exit 3]"]);
 }
 
-/// A capture whose good part is used: 0 with a warning, and 4 with `--strict`, the same result beside both.
+/// A capture whose good part is used: 0 with a warning, and 4 with `--strict`, the same result
+/// beside both.
 fn used_in_part(path: &str, packets: u64, parts: &[&str]) {
     for layout in [&[][..], &["--workers", "2"], &["--no-mmap"]] {
         let lax = json_of(path, layout).ends(0).says(&["warning: ", "--strict"]).says(parts);

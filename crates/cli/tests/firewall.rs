@@ -55,7 +55,7 @@ fn every_packet_and_flow_is_accepted_or_denied_and_the_oracle_agrees() {
             assert_eq!(sum("packets"), number(&document, "processed"), "{how:?}");
             assert_eq!(hits(&document, "denied", "packets"), number(&document, "denied"), "{how:?}");
             let workers = document["workers"].as_array().unwrap();
-            // Shared flows are nobody's, and not counted by worker.
+            // Workers share these flows: they are not counted by worker.
             let begun: Option<u64> = workers.iter().map(|worker| worker["flows"].as_u64()).sum();
             assert!(begun.is_none_or(|begun| begun == sum("flows")), "{how:?} {layout:?}");
             let listed = document["firewall"]["top"].as_array().unwrap();
@@ -291,7 +291,7 @@ fn rules_are_loaded_again_while_packets_flow() {
         running.send("-HUP");
         running.says("rules loaded again", 1);
         more(packets() + 1000);
-        folder.write("rules.toml", b"[[rule]]\nsource = 'nobody'\n");
+        folder.write("rules.toml", b"[[rule]]\nsource = 'unknown'\n");
         running.send("-HUP");
         // The end of the message: its beginning may be read before it is there.
         let said = running.says("rules.toml:2:10", 1);

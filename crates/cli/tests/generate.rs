@@ -92,7 +92,8 @@ fn the_examples_of_the_help_can_be_made() {
     let help = flowloom(["generate", "trace", "--help"]).ends(0);
     let mut made = 0;
     for line in help.text().lines().filter_map(|line| line.trim().strip_prefix("flowloom ")) {
-        // What stands behind the command says what it is for; a trace of the paper has a file of a gigabyte.
+        // What stands behind the command says what it is for; a trace of the paper has a file of a
+        // gigabyte.
         let command: Vec<&str> = line.split("  ").next().unwrap_or_default().split_whitespace().collect();
         if command.contains(&"--paper-file") {
             continue;

@@ -154,7 +154,7 @@ fn an_interrupted_run_still_writes_its_flows_and_verifies() {
 }
 
 #[test]
-fn a_named_pipe_is_waited_for_from_before_somebody_writes() {
+fn a_named_pipe_is_waited_for_from_before_a_writer_opens_it() {
     let folder = Folder::new();
     let path = folder.path("fifo");
     assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
@@ -245,7 +245,7 @@ fn a_run_that_waits_for_a_silent_pipe_ends_with_its_result() {
 
 #[test]
 fn what_came_through_a_pipe_is_dealt_with_while_it_is_silent() {
-    // More than lots of whole batches.
+    // More than some whole batches.
     let packets = pcap(1_234);
     for layout in
         [&[][..], &["--workers", "1"], &["--workers", "2"], &["--workers", "2", "--scheduler", "lfb"]]
@@ -270,7 +270,7 @@ fn what_came_through_a_pipe_is_dealt_with_while_it_is_silent() {
 }
 
 #[test]
-fn what_comes_before_a_named_pipe_that_nobody_writes_to_is_dealt_with() {
+fn what_comes_before_a_named_pipe_without_a_writer_is_dealt_with() {
     let folder = Folder::new();
     let (file, path) = (folder.write("t.pcap", &pcap(1_234)), folder.path("fifo"));
     assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
@@ -378,7 +378,8 @@ fn what_a_run_has_written_is_in_its_file_while_its_pipe_is_silent() {
     }
 }
 
-/// Interrupts a run that has had so long to read these bytes from a pipe that stays open; returns the packets of its result.
+/// Interrupts a run that has had so long to read these bytes from a pipe that stays open; returns
+/// the packets of its result.
 fn interrupted_at_a_silent_pipe(bytes: &[u8], layout: &[&str], wait: Duration) -> u64 {
     let mut command = command([&["replay", "-", "--format", "json"], layout].concat());
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());

@@ -8,7 +8,8 @@ use crate::support::{Folder, Outcome, check_balance, command, number};
 /// What a run may hold besides its flow tables and records.
 const ALLOWED_BYTES: u64 = 200 << 20;
 
-/// Returns the anonymous memory of a process: what is not backed by a file, so not the mapped capture.
+/// Returns the anonymous memory of a process: what is not backed by a file, so not the mapped
+/// capture.
 fn anonymous_bytes(process: u32) -> Option<u64> {
     let status = std::fs::read_to_string(format!("/proc/{process}/status")).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:"))?;

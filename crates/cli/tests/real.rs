@@ -4,7 +4,8 @@ use std::path::Path;
 
 use crate::support::{Folder, number, real_captures, replay};
 
-/// Captures on which we and the tool that counted keys differ, for reasons that the packet crate's test explains.
+/// Captures on which we and the tool that counted keys differ, for reasons that the packet crate's
+/// test explains.
 const EXPLAINED: [&str; 2] = ["dev_mix_ether.pcap.zst", "nasty/mpls_6in6_broken_gz.pcap.gz"];
 
 /// A line of the table of expected figures.
@@ -62,7 +63,8 @@ fn real_captures_have_the_figures_that_other_tools_count() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
-/// TCP and UDP flows where `tshark -q -z conv,tcp -z conv,udp` (4.0, without reassembly) counts as many conversations.
+/// TCP and UDP flows where `tshark -q -z conv,tcp -z conv,udp` (4.0, without reassembly) counts as
+/// many conversations.
 const CONVERSATIONS: [(&str, &[&str], [usize; 2]); 12] = [
     ("gnutella_p2p_truncated4.pcap", &[], [137, 613]),
     ("many_flows_echo_gz.pcap.gz", &[], [500, 0]),

@@ -7,7 +7,8 @@ use serde_json::Value;
 use crate::bytes::{enhanced, pcap, pcapng_header, udp_frame};
 use crate::support::{Folder, flowloom};
 
-/// Keywords that [`Schema::check`] understands; a schema with another one would be checked only in part.
+/// Keywords that [`Schema::check`] understands; a schema with another one would be checked only in
+/// part.
 const KEYWORDS: [&str; 16] = [
     "$schema",
     "$id",
@@ -115,14 +116,14 @@ fn is_of(value: &Value, name: &str) -> bool {
 /// Visits a schema and all schemas in it.
 fn visit(schema: &Value, place: &str, visitor: &mut impl FnMut(&Value, &str)) {
     visitor(schema, place);
-    for room in ["properties", "$defs"] {
-        for (name, inner) in schema[room].as_object().into_iter().flatten() {
+    for part in ["properties", "$defs"] {
+        for (name, inner) in schema[part].as_object().into_iter().flatten() {
             visit(inner, &format!("{place}.{name}"), visitor);
         }
     }
-    for room in ["items", "additionalProperties"] {
-        if schema[room].is_object() {
-            visit(&schema[room], &format!("{place}.{room}"), visitor);
+    for part in ["items", "additionalProperties"] {
+        if schema[part].is_object() {
+            visit(&schema[part], &format!("{place}.{part}"), visitor);
         }
     }
 }

@@ -130,7 +130,7 @@ fn decisions_are_timed_against_each_other_and_a_floor() {
         .iter()
         .map(|row| row["variant"].as_str().unwrap())
         .collect();
-    assert_eq!(names, ["flowpin", "dh", "hrw-flat", "hrw", "floor"]);
+    assert_eq!(names, ["flowpin", "dh", "hrw-flat", "hrw", "lower bound"]);
     flowloom([&bench[..], &["--scheduler", "ph"]].concat())
         .ends(2)
         .says(&["no push scheduler", "hrw3-tree"]);

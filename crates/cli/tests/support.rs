@@ -112,7 +112,8 @@ pub(crate) fn flowloom_fed<S: AsRef<OsStr>>(
     Outcome::of(&command, output)
 }
 
-/// Runs `replay` with these arguments, and returns its document after the checks that hold for each.
+/// Runs `replay` with these arguments, and returns its document after the checks that hold for
+/// each.
 #[track_caller]
 pub(crate) fn replay(arguments: &[&str]) -> Value {
     let outcome = flowloom([&["replay", "--format", "json", "--no-pin"], arguments].concat()).ends(0);

@@ -1,12 +1,12 @@
 //! Comment lines fit into 100 columns; rustfmt leaves comments alone.
 
-use super::{Finding, Tree, is_rewritten};
+use super::{Finding, Tree};
 
 const COLUMNS_MAX: usize = 100;
 
 /// Looks at every line of Rust that holds nothing but a comment.
 pub(super) fn check(tree: &Tree, findings: &mut Vec<Finding>) {
-    for file in tree.rust().filter(|file| is_rewritten(&file.path)) {
+    for file in tree.rust() {
         for (number, line) in (1..).zip(file.text.lines()) {
             let columns = line.chars().count();
             if columns > COLUMNS_MAX && is_comment(line) {

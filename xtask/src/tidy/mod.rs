@@ -30,14 +30,6 @@ use anyhow::{Context, Result};
 
 use crate::source::{self, SourceFile};
 
-/// Folders whose words and comments are not checked yet.
-const NOT_YET: [&str; 1] = ["crates/cli/"];
-
-/// Returns whether the rules on words and comments hold for a file: not yet in some folders.
-fn is_rewritten(path: &str) -> bool {
-    !NOT_YET.iter().any(|folder| path.starts_with(folder))
-}
-
 /// A broken rule: where, what, why it is one, and what to do.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Finding {

@@ -43,7 +43,8 @@ pub(crate) struct Classify {
     #[arg(long)]
     pub(crate) verify: bool,
 
-    /// Leave the last column of ClassBench rules out of matching, as header traces, which have no flags, always do
+    /// Leave the last column of ClassBench rules out of matching, as header traces, which have no
+    /// flags, always do
     #[arg(long)]
     pub(crate) ignore_flags: bool,
 

@@ -8,8 +8,9 @@ use crate::args::parse;
 
 /// Compare two saved results of `flowloom bench`: what became slower.
 ///
-/// Rows are matched by variant, work and size. A change is shown only where the intervals of the two medians leave no doubt: two
-/// runs are not interleaved, and machines differ from themselves between two minutes.
+/// Rows are matched by variant, work and size. A change is shown only where the intervals of the
+/// two medians leave no doubt: two runs are not interleaved, and machines differ from themselves
+/// between two minutes.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
 Examples:

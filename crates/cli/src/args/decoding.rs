@@ -13,7 +13,8 @@ pub(crate) struct DecodingOptions {
     #[arg(long)]
     pub(crate) decap: bool,
 
-    /// An Ethertype that announces a VLAN tag, besides those known, as in 0x9901; may be given several times
+    /// An Ethertype that announces a VLAN tag, besides those known, as in 0x9901; may be given
+    /// several times
     #[arg(long, value_name = "TYPE", value_parser = ether_type)]
     pub(crate) tag_type: Vec<u16>,
 

@@ -12,7 +12,8 @@ use super::rules::{EnforceOptions, FileOptions};
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Firewall")]
 pub(crate) struct FirewallOptions {
-    /// Judge packets by rules: a ClassBench filter file, TOML, or what iptables-save writes, plain or packed; implies --app firewall
+    /// Judge packets by rules: a ClassBench filter file, TOML, or what iptables-save writes, plain
+    /// or packed; implies --app firewall
     #[arg(long, value_name = "RULES")]
     pub(crate) rules: Option<PathBuf>,
 
@@ -42,7 +43,8 @@ pub(crate) struct FirewallOptions {
     #[arg(long, requires = "rules", conflicts_with = "per_packet")]
     pub(crate) strict_tcp: bool,
 
-    /// Load the rules again when their file has changed (SIGHUP asks for it too); a bad file leaves the old ones
+    /// Load the rules again when their file has changed (SIGHUP asks for it too); a bad file leaves
+    /// the old ones
     #[arg(long, requires = "rules", conflicts_with = "verify")]
     pub(crate) watch_rules: bool,
 

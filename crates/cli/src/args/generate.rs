@@ -18,7 +18,8 @@ pub(crate) enum Generate {
     Rules(RuleProfile),
     /// Headers for a rule set, as a trace of five numbers a line
     Headers(Headers),
-    /// A web server's log, or the accesses to connection state behind it, of many sessions at a time
+    /// A web server's log, or the accesses to connection state behind it, of many sessions at a
+    /// time
     Weblog(Weblog),
 }
 
@@ -33,7 +34,8 @@ Examples:
 Logs (.log, .tsv) know seconds only, as servers write them; traces (.csv, .oracleGeneral) have an access a line or
 record. .gz or .zst behind the name packs.")]
 pub(crate) struct Weblog {
-    /// Where to write: .log for the common log format, .tsv, .csv, .oracleGeneral; - for a common log on standard output
+    /// Where to write: .log for the common log format, .tsv, .csv, .oracleGeneral; - for a common
+    /// log on standard output
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: PathBuf,
 
@@ -146,7 +148,8 @@ Examples:
   flowloom generate trace --paper-file 3 -o file-3.pcap      1,048,576 sessions of 20 packets
   flowloom generate trace --flows 30k --packets 300k --syn-flood 20k -o flood.pcap     a flood among the traffic")]
 pub(crate) struct Trace {
-    /// Where to write: .pcapng for blocks, classic pcap otherwise; .zst or .gz behind it packs; - for standard output
+    /// Where to write: .pcapng for blocks, classic pcap otherwise; .zst or .gz behind it packs; -
+    /// for standard output
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: PathBuf,
 
@@ -194,7 +197,8 @@ pub(crate) struct Trace {
     #[arg(long, value_name = "PPS", default_value = "100k", value_parser = parse::positive)]
     pub(crate) rate: u64,
 
-    /// One of the paper's traces instead: sessions of 20 packets, every two of a session as far apart as can be
+    /// One of the paper's traces instead: sessions of 20 packets, every two of a session as far
+    /// apart as can be
     #[arg(long, value_name = "N", value_parser = parse::within(1..=3_u8), conflicts_with_all = ["sessions", "sample"], conflicts_with_all = OF_MIXTURES)]
     pub(crate) paper_file: Option<u8>,
 

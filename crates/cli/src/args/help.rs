@@ -1,5 +1,5 @@
-//! How help is arranged: verbs by what they are for, and the options of `replay` under headings, of which `-h` shows those
-//! of every day and `--help` all.
+//! How help is arranged: verbs by what they are for, and the options of `replay` under headings, of
+//! which `-h` shows those of every day and `--help` all.
 
 use clap::Command;
 

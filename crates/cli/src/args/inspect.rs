@@ -14,8 +14,8 @@ pub(crate) struct Inspect {
     #[arg(required = true, value_name = "FILE")]
     pub(crate) inputs: Vec<PathBuf>,
 
-    /// List why packets have no flow key, which encapsulations were followed and which were not, and which numbers are
-    /// unknown, with the first packets of each
+    /// List why packets have no flow key, which encapsulations were followed and which were not,
+    /// and which numbers are unknown, with the first packets of each
     #[arg(long)]
     pub(crate) why: bool,
 
@@ -38,7 +38,8 @@ pub(crate) struct Inspect {
     #[arg(long, value_name = "BYTES", default_value = "1000G", value_parser = parse::positive)]
     pub(crate) unpack_max: u64,
 
-    /// The most bytes that a compressed input may unpack to for each of its own, judged beyond 256 MiB [default: any]
+    /// The most bytes that a compressed input may unpack to for each of its own, judged beyond 256
+    /// MiB [default: any]
     #[arg(long, value_name = "N", value_parser = parse::positive)]
     pub(crate) unpack_ratio_max: Option<u64>,
 

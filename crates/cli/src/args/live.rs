@@ -12,7 +12,8 @@ pub(crate) struct Live {
           conflicts_with_all = ["inputs", "passes", "forever", "speed", "strict"])]
     pub(crate) iface: Option<String>,
 
-    /// Take only packets that this pcap-filter(7) expression matches, from files too: 'tcp port 443 and net 10.0.0.0/8'
+    /// Take only packets that this pcap-filter(7) expression matches, from files too: 'tcp port 443
+    /// and net 10.0.0.0/8'
     #[arg(long, value_name = "EXPRESSION")]
     pub(crate) filter: Option<String>,
 
@@ -32,7 +33,8 @@ pub(crate) struct Live {
 impl Live {
     /// Returns an option that was given and means nothing without an interface.
     ///
-    /// Clap would not say so: it takes an option's need for one that conflicts with a file as met by the file.
+    /// Clap would not say so: it takes an option's need for one that conflicts with a file as met
+    /// by the file.
     pub(crate) fn idle_option(&self) -> Option<&'static str> {
         let given = [
             (self.promiscuous, "--promiscuous"),

@@ -26,8 +26,8 @@ pub(crate) struct Merge {
     #[arg(long)]
     pub(crate) incomplete: bool,
 
-    /// Write one record per flow; JSON lines for .jsonl and .json, IPFIX for .ipfix (of --app accounting), CSV for .csv
-    /// and names without an ending
+    /// Write one record per flow; JSON lines for .jsonl and .json, IPFIX for .ipfix (of --app
+    /// accounting), CSV for .csv and names without an ending
     #[arg(long, value_name = "FILE")]
     pub(crate) flows: Option<PathBuf>,
 

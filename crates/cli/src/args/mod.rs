@@ -59,8 +59,8 @@ pub(crate) struct Arguments {
 }
 
 impl Arguments {
-    /// Reads the command line; returns nothing where it asked for help or the version, which are printed. Where it is wrong, says so
-    /// and ends the process.
+    /// Reads the command line; returns nothing where it asked for help or the version, which are
+    /// printed. Where it is wrong, says so and ends the process.
     pub(crate) fn read() -> Result<Option<Self>, Failure> {
         let words: Vec<OsString> = std::env::args_os().collect();
         let command = with_negative_numbers(help::arranged(Self::command())).color(color_choice(&words));
@@ -123,7 +123,8 @@ fn color_choice(words: &[OsString]) -> ColorChoice {
     choice
 }
 
-/// Lets options take negative numbers, so that each says itself what is wrong with one, instead of taking it for an option.
+/// Lets options take negative numbers, so that each says itself what is wrong with one, instead of
+/// taking it for an option.
 fn with_negative_numbers(command: Command) -> Command {
     command
         .mut_args(|arg| {
@@ -254,7 +255,7 @@ mod tests {
     #[test]
     fn every_option_says_itself_what_it_takes() {
         // What the standard library says of text that is no number or address.
-        let of_nobody = ["invalid", "cannot parse", "number too", "malformed"];
+        let of_the_library = ["invalid", "cannot parse", "number too", "malformed"];
         let mut refused = 0;
         each_option(
             &with_negative_numbers(Arguments::command()),
@@ -273,7 +274,7 @@ mod tests {
                     let said = error.to_string();
                     let reason = said.lines().next().and_then(|line| line.rsplit_once(">': ")).unwrap().1;
                     assert!(
-                        of_nobody.iter().all(|words| !reason.contains(words)),
+                        of_the_library.iter().all(|words| !reason.contains(words)),
                         "{verbs:?} {given}: {said}"
                     );
                 }

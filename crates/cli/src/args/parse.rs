@@ -141,7 +141,8 @@ pub(crate) enum Instant {
     After(u64),
 }
 
-/// Reads a time: seconds since 1970, a date and time of day in UTC, or with a plus seconds after the first packet.
+/// Reads a time: seconds since 1970, a date and time of day in UTC, or with a plus seconds after
+/// the first packet.
 pub(crate) fn instant(text: &str) -> Result<Instant, String> {
     let wrong = || {
         format!(

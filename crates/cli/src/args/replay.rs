@@ -60,18 +60,21 @@ Signals:
 #[command(group(ArgGroup::new("packets_from").required(true)))]
 #[expect(clippy::struct_excessive_bools, reason = "switches of a command line")]
 pub(crate) struct Replay {
-    /// Captures: files, directories, or - for standard input; several are merged by the times of their packets
+    /// Captures: files, directories, or - for standard input; several are merged by the times of
+    /// their packets
     #[arg(value_name = "FILE", group = "packets_from")]
     pub(crate) inputs: Vec<PathBuf>,
 
-    /// Read several captures one after the other, as they are named (directories by first timestamp), not by time
+    /// Read several captures one after the other, as they are named (directories by first
+    /// timestamp), not by time
     #[arg(long)]
     pub(crate) concat: bool,
 
     #[command(flatten)]
     pub(crate) live: Live,
 
-    /// How threads share the work [default: inline; with --workers sharded, or pipeline where that cannot be]
+    /// How threads share the work [default: inline; with --workers sharded, or pipeline where that
+    /// cannot be]
     #[arg(long, value_enum)]
     pub(crate) layout: Option<LayoutName>,
 
@@ -79,7 +82,8 @@ pub(crate) struct Replay {
     #[arg(long, value_name = "N", value_parser = parse::whole::<usize>)]
     pub(crate) workers: Option<usize>,
 
-    /// CPUs of the threads: in pipeline mode the first for the input, the others for workers; a list such as 0,2-5, or auto
+    /// CPUs of the threads: in pipeline mode the first for the input, the others for workers; a
+    /// list such as 0,2-5, or auto
     #[arg(long, default_value = "auto", value_name = "LIST")]
     pub(crate) cores: String,
 
@@ -95,7 +99,8 @@ pub(crate) struct Replay {
     #[arg(long, value_enum, default_value_t = TableName::Linehash)]
     pub(crate) table: TableName,
 
-    /// Flows to build the table for; it grows when there are more [default: from a look at the capture]
+    /// Flows to build the table for; it grows when there are more [default: from a look at the
+    /// capture]
     #[arg(long, value_name = "N", value_parser = parse::positive)]
     pub(crate) table_flows: Option<u64>,
 
@@ -103,31 +108,33 @@ pub(crate) struct Replay {
     #[arg(long, value_name = "N", default_value = "64M", value_parser = parse::positive)]
     pub(crate) flows_max: u64,
 
-    /// Flows idle for longer, in packet time and to about two milliseconds, end; a later packet begins them again [default:
-    /// never]
+    /// Flows idle for longer, in packet time and to about two milliseconds, end; a later packet
+    /// begins them again [default: never]
     #[arg(long, value_name = "SECONDS", value_parser = parse::seconds)]
     pub(crate) timeout: Option<u64>,
 
-    /// With --app accounting: a packet that comes so long after a record's first, in packet time, begins another
+    /// With --app accounting: a packet that comes so long after a record's first, in packet time,
+    /// begins another
     #[arg(long, value_name = "SECONDS", value_parser = parse::seconds)]
     pub(crate) active_timeout: Option<u64>,
 
-    /// Which worker of the pipeline gets a packet; flows keep their worker with dh, hrw, hrw3, rss, fixed, crc, dst and
-    /// hrw3-2009, else all workers share the flows [default: dh]
+    /// Which worker of the pipeline gets a packet; flows keep their worker with dh, hrw, hrw3, rss,
+    /// fixed, crc, dst and hrw3-2009, else all workers share the flows [default: dh]
     #[arg(long, value_enum)]
     pub(crate) scheduler: Option<SchedulerName>,
 
-    /// Sockets, cores, pipelines, threads of the pipeline's workers, as in 2x4x2, or `host` for this machine's: what hrw3,
-    /// hrw3-2009 and adaptive descend [default: flat]
+    /// Sockets, cores, pipelines, threads of the pipeline's workers, as in 2x4x2, or `host` for
+    /// this machine's: what hrw3, hrw3-2009 and adaptive descend [default: flat]
     #[arg(long, value_name = "TREE")]
     pub(crate) topology: Option<String>,
 
-    /// Order of packets in the pipeline: none, of each flow by its scheduler, or of all, whatever the scheduler [default:
-    /// internal]
+    /// Order of packets in the pipeline: none, of each flow by its scheduler, or of all, whatever
+    /// the scheduler [default: internal]
     #[arg(long, value_enum)]
     pub(crate) order: Option<OrderName>,
 
-    /// When a worker's ring in the pipeline is full: wait for it, or drop the packet and count it [default: block]
+    /// When a worker's ring in the pipeline is full: wait for it, or drop the packet and count it
+    /// [default: block]
     #[arg(long, value_enum)]
     pub(crate) full: Option<FullName>,
 
@@ -138,7 +145,8 @@ pub(crate) struct Replay {
     #[command(flatten)]
     pub(crate) decoding: DecodingOptions,
 
-    /// Join IP fragments into datagrams, each of which counts as one packet; what cannot be joined is dropped and counted
+    /// Join IP fragments into datagrams, each of which counts as one packet; what cannot be joined
+    /// is dropped and counted
     #[arg(long)]
     pub(crate) defrag: bool,
 
@@ -154,8 +162,8 @@ pub(crate) struct Replay {
     #[arg(long = "loop", conflicts_with = "passes")]
     pub(crate) forever: bool,
 
-    /// Take only packets from this time on: 2026-11-25T17:00:00Z (UTC), seconds since 1970, or +30 for seconds after the
-    /// first packet
+    /// Take only packets from this time on: 2026-11-25T17:00:00Z (UTC), seconds since 1970, or +30
+    /// for seconds after the first packet
     #[arg(long, value_name = "TIME", value_parser = parse::instant)]
     pub(crate) from: Option<Instant>,
 
@@ -170,8 +178,8 @@ pub(crate) struct Replay {
     #[command(flatten)]
     pub(crate) save: Save,
 
-    /// Keep what is known of the flows as a part, for `flowloom merge` to combine with others (of --app null, tcp-tracker
-    /// and accounting)
+    /// Keep what is known of the flows as a part, for `flowloom merge` to combine with others (of
+    /// --app null, tcp-tracker and accounting)
     #[arg(long, value_name = "FILE")]
     pub(crate) save_part: Option<PathBuf>,
 
@@ -179,9 +187,9 @@ pub(crate) struct Replay {
     #[arg(long, value_name = "K/N", requires = "save_part", value_parser = parse::from_str::<PartNumber>)]
     pub(crate) part: Option<PartNumber>,
 
-    /// Write a record of each flow when it ends: to a file (.csv, .jsonl, .ipfix, .nf9, .parquet, .log for Zeek's conn.log,
-    /// .eve; .gz and .zst compress), to - for standard output, or to a collector, as ipfix://HOST:PORT,
-    /// ipfix+tcp://HOST:PORT or netflow9://HOST:PORT
+    /// Write a record of each flow when it ends: to a file (.csv, .jsonl, .ipfix, .nf9, .parquet,
+    /// .log for Zeek's conn.log, .eve; .gz and .zst compress), to - for standard output, or to a
+    /// collector, as ipfix://HOST:PORT, ipfix+tcp://HOST:PORT or netflow9://HOST:PORT
     #[arg(long, value_name = "TO")]
     pub(crate) flows: Option<PathBuf>,
 
@@ -203,17 +211,19 @@ pub(crate) struct Replay {
     #[arg(long = "where", value_name = "EXPRESSION", value_parser = parse::from_str::<Where>, requires = "flows")]
     pub(crate) record_filter: Option<Where>,
 
-    /// Write the records of --flows in the order of their keys, when the run has ended: all of them are kept until then
+    /// Write the records of --flows in the order of their keys, when the run has ended: all of them
+    /// are kept until then
     #[arg(long, requires = "flows")]
     pub(crate) sort: bool,
 
-    /// Write the packets that the application accepts to a pcapng file, in the order that --order promises; one whose time
-    /// goes back in the input gets the latest time before it. Without --order external, a packet may stand before earlier
-    /// ones of other flows
+    /// Write the packets that the application accepts to a pcapng file, in the order that --order
+    /// promises; one whose time goes back in the input gets the latest time before it. Without
+    /// --order external, a packet may stand before earlier ones of other flows
     #[arg(long, value_name = "FILE")]
     pub(crate) write: Option<PathBuf>,
 
-    /// Compare with a single-threaded oracle, but for what depends on order where none is kept; exit 1 at the first difference
+    /// Compare with a single-threaded oracle, but for what depends on order where none is kept;
+    /// exit 1 at the first difference
     #[arg(long)]
     pub(crate) verify: bool,
 
@@ -225,7 +235,8 @@ pub(crate) struct Replay {
     #[arg(long, value_name = "POLICY", default_value = "spec", requires = "tcb_cache", value_parser = parse::from_str::<Policy>)]
     pub(crate) tcb_policy: Policy,
 
-    /// Patterns for --app l7: a .pat file of l7-filter, a file of flowloom's form, or a folder of either [default: builtin]
+    /// Patterns for --app l7: a .pat file of l7-filter, a file of flowloom's form, or a folder of
+    /// either [default: builtin]
     #[arg(long, value_name = "PATH")]
     pub(crate) patterns: Vec<PathBuf>,
 
@@ -233,7 +244,8 @@ pub(crate) struct Replay {
     #[arg(long, value_name = "N", value_parser = parse::within(1..=1000_u32))]
     pub(crate) l7_packets: Option<u32>,
 
-    /// Let --app l7 search everything again for each pattern at each packet, as the original does; same results
+    /// Let --app l7 search everything again for each pattern at each packet, as the original does;
+    /// same results
     #[arg(long)]
     pub(crate) l7_rescan: bool,
 
@@ -261,11 +273,13 @@ pub(crate) struct Replay {
     #[arg(long, value_name = "BYTES", default_value = "1000G", value_parser = parse::positive)]
     pub(crate) unpack_max: u64,
 
-    /// The most bytes that a compressed input may unpack to for each of its own, judged beyond 256 MiB [default: any]
+    /// The most bytes that a compressed input may unpack to for each of its own, judged beyond 256
+    /// MiB [default: any]
     #[arg(long, value_name = "N", value_parser = parse::positive)]
     pub(crate) unpack_ratio_max: Option<u64>,
 
-    /// Serve statistics on this loopback address while the run lasts, as Prometheus reads them; port 0 picks one
+    /// Serve statistics on this loopback address while the run lasts, as Prometheus reads them;
+    /// port 0 picks one
     #[arg(long, value_name = "ADDRESS:PORT", value_parser = parse::socket)]
     pub(crate) listen: Option<SocketAddr>,
 
@@ -295,7 +309,8 @@ impl Replay {
 pub(crate) enum LayoutName {
     /// One thread does everything
     Inline,
-    /// Each worker reads a part of the input, and flows are composed at the end: the quickest on files
+    /// Each worker reads a part of the input, and flows are composed at the end: the quickest on
+    /// files
     Sharded,
     /// One thread reads, and a ring leads to each worker: for schedulers, orders and live input
     Pipeline,
@@ -310,7 +325,8 @@ pub(crate) enum AppName {
     TcpTracker,
     /// Verdicts of --rules, kept per flow
     Firewall,
-    /// Records with a beginning, an end and the reason for it, cut by --timeout and --active-timeout
+    /// Records with a beginning, an end and the reason for it, cut by --timeout and
+    /// --active-timeout
     Accounting,
     /// The protocol's name, by patterns over the first bytes of each direction
     L7,

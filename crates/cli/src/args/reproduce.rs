@@ -8,8 +8,8 @@ use super::parse;
 
 /// Run tables and figures of the papers again, with a verdict on each.
 ///
-/// Two results are kept apart: the verdict on the paper (agrees, differs, cannot run), and a check of our own values
-/// against our own bands. Only the second one decides the exit status.
+/// Two results are kept apart: the verdict on the paper (agrees, differs, cannot run), and a check
+/// of our own values against our own bands. Only the second one decides the exit status.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -27,7 +27,7 @@ pub(crate) struct Reproduce {
     #[arg(long, value_enum, default_value_t = ScaleName::Quick, value_name = "SCALE")]
     pub(crate) scale: ScaleName,
 
-    /// Seed of everything that draws lots
+    /// Seed of everything random
     #[arg(long, default_value_t = 1, value_name = "N", value_parser = parse::whole::<u64>)]
     pub(crate) seed: u64,
 

@@ -22,19 +22,22 @@ pub(crate) enum Rules {
     Explain(Explain),
     /// Write a rule set in another form
     Convert(Convert),
-    /// Leave out rules that change nothing: those that no packet reaches, and those that the rules behind them repeat
+    /// Leave out rules that change nothing: those that no packet reaches, and those that the rules
+    /// behind them repeat
     Minimise(Minimise),
-    /// List packets that two rule sets decide differently, one for each pair of rules; exit with 1 if there are any
+    /// List packets that two rule sets decide differently, one for each pair of rules; exit with 1
+    /// if there are any
     Diff(Diff),
-    /// Say whether two rule sets decide every packet alike; exit with 1 and show a packet if they do not
+    /// Say whether two rule sets decide every packet alike; exit with 1 and show a packet if they
+    /// do not
     Equivalent(Diff),
 }
 
 /// Where rules come from.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct RuleOptions {
-    /// Rules: what iptables-save writes, TOML, or a ClassBench filter file, plain or packed with gzip or zstd; - for standard
-    /// input
+    /// Rules: what iptables-save writes, TOML, or a ClassBench filter file, plain or packed with
+    /// gzip or zstd; - for standard input
     #[arg(value_name = "RULES")]
     pub(crate) rules: PathBuf,
 
@@ -80,7 +83,8 @@ pub(crate) struct EnforceOptions {
     #[arg(long = "out", value_name = "NAME", requires = "rules")]
     pub(crate) output: Option<String>,
 
-    /// What to take of rules that cannot be decided, such as those with a limit; without it they are refused
+    /// What to take of rules that cannot be decided, such as those with a limit; without it they
+    /// are refused
     #[arg(long, value_enum, value_name = "OUTCOME", requires = "rules")]
     pub(crate) assume: Option<AssumeName>,
 }
@@ -117,7 +121,8 @@ pub(crate) struct Check {
     #[arg(long)]
     pub(crate) strict: bool,
 
-    /// Comparisons of two rules and looks for rules at most; what is left then is undecided, but for duplicates
+    /// Comparisons of two rules and looks for rules at most; what is left then is undecided, but
+    /// for duplicates
     #[arg(long, default_value = "2G", value_name = "N", value_parser = parse::positive)]
     pub(crate) steps_max: u64,
 }
@@ -234,7 +239,8 @@ pub(crate) struct Minimise {
     #[command(flatten)]
     pub(crate) options: RuleOptions,
 
-    /// Where to write the rules that are left, as TOML; - is standard output; without it they are counted alone
+    /// Where to write the rules that are left, as TOML; - is standard output; without it they are
+    /// counted alone
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
 
@@ -281,7 +287,8 @@ pub(crate) struct Diff {
 /// Forms that can be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum TargetForm {
-    /// A ClassBench filter file; values, priorities and actions are lost, rules of both address families become IPv4's
+    /// A ClassBench filter file; values, priorities and actions are lost, rules of both address
+    /// families become IPv4's
     Classbench,
     /// TOML, which says everything
     Toml,

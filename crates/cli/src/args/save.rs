@@ -10,7 +10,8 @@ use crate::output::OutputFolder;
 /// The folder of a result.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Save {
-    /// Write report.html with pictures, result.json, and CSV and SVG of each picture into this folder
+    /// Write report.html with pictures, result.json, and CSV and SVG of each picture into this
+    /// folder
     #[arg(long, value_name = "FOLDER", help_heading = "Output")]
     pub(crate) save: Option<PathBuf>,
 }

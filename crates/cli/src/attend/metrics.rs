@@ -8,7 +8,8 @@ use flowloom::packet::DropReason;
 
 use super::reload::ReloadCounts;
 
-/// Rules that have series of their own: the first ones. A page is read every few seconds, and kept for weeks.
+/// Rules that have series of their own: the first ones. A page is read every few seconds, and kept
+/// for weeks.
 const RULES_MAX: usize = 1000;
 
 /// What is counted of verdicts: its name, its help, and where it is.
@@ -20,8 +21,9 @@ const FIGURES: [Figure; 3] = [
 
 type Figure = (&'static str, &'static str, fn(&Hits) -> u64);
 
-/// Returns the page of this moment. Series are the same from the first page to the last, but where rules are replaced: a reason that
-/// has not occurred is zero, and so are the `workers` of a run that has not begun.
+/// Returns the page of this moment. Series are the same from the first page to the last, but where
+/// rules are replaced: a reason that has not occurred is zero, and so are the `workers` of a run
+/// that has not begun.
 pub(super) fn page(
     mut now: Snapshot,
     workers: usize,

@@ -1,5 +1,5 @@
-//! What goes on beside a run: statistics asked for and served, rules loaded again. Each on a thread that may wait for a file or a
-//! reader without the packets noticing.
+//! What goes on beside a run: statistics asked for and served, rules loaded again. Each on a thread
+//! that may wait for a file or a reader without the packets noticing.
 //!
 //! ```text
 //!  signals ──▶ report    SIGUSR1: a line on stderr
@@ -28,7 +28,8 @@ pub(crate) use server::bind;
 
 use statistics::Statistics;
 
-/// Starts everything that a run of so many workers wants beside it, and returns the counts of reloads.
+/// Starts everything that a run of so many workers wants beside it, and returns the counts of
+/// reloads.
 ///
 /// The threads end with the process: what they wait for may never come.
 ///
@@ -75,7 +76,7 @@ pub(crate) fn start(
     Ok(counts)
 }
 
-/// Requests that are alike count once while nobody has come to them.
+/// Requests that are alike count once until one of them is served.
 fn request() -> (Sender<()>, Receiver<()>) {
     bounded(1)
 }

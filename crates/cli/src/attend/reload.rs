@@ -12,8 +12,8 @@ use crate::render::say;
 /// How often a watched file is looked at.
 const INTERVAL: Duration = Duration::from_millis(200);
 
-/// How long a file that is written in place has to stay as it is: its writer may pause, and half a file may be well formed.
-/// A file that was put in place by renaming is whole at once.
+/// How long a file that is written in place has to stay as it is: its writer may pause, and half a
+/// file may be well formed. A file that was put in place by renaming is whole at once.
 const SETTLED: Duration = Duration::from_secs(2);
 
 /// How often rules were loaded again.
@@ -67,8 +67,8 @@ impl Stamp {
 }
 
 impl Reload {
-    /// Loads the rules whenever `asked`, or when the file has changed and then stayed as it is for a while: a writer may not be
-    /// done. Returns when nobody can ask any more.
+    /// Loads the rules whenever `asked`, or when the file has changed and then stayed as it is for
+    /// a while: a writer may not be done. Returns when all senders are gone.
     pub(super) fn run(mut self, asked: &Receiver<()>, counts: &ReloadCounts) {
         // What the file is since it was seen to have changed, and since when it is that.
         let mut settling: Option<(Stamp, Instant)> = None;

@@ -1,4 +1,5 @@
-//! One page over HTTP, to a few readers at a time. Whoever asks gets a bounded request, a bounded time, and the connection closed.
+//! One page over HTTP, to a few readers at a time. A client gets a bounded request, a bounded
+//! time, and the connection closed.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -8,7 +9,8 @@ use crate::exit::Failure;
 
 /// The longest request.
 const REQUEST_BYTES_MAX: usize = 4096;
-/// The most that is read and thrown away behind a request that was too long, so that the answer arrives.
+/// The most that is read and thrown away behind a request that was too long, so that the answer
+/// arrives.
 const REST_BYTES_MAX: usize = 64 << 10;
 /// How long an exchange may take, from the first byte to the last.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -19,7 +21,7 @@ const READERS: usize = 8;
 pub(crate) fn bind(address: SocketAddr, publicly: bool) -> Result<TcpListener, Failure> {
     if !address.ip().is_loopback() && !publicly {
         return Err(Failure::Usage(format!(
-            "--listen {address} can be reached by other hosts, and whoever asks is answered\n  \
+            "--listen {address} can be reached by other hosts, and every request is answered\n  \
              take 127.0.0.1 or [::1], or say --listen-publicly"
         )));
     }
@@ -121,7 +123,8 @@ fn answer(
     stream.shutdown(Shutdown::Write)
 }
 
-/// Reads what is left of a request: closed with unread bytes, a connection would be reset, and the answer lost.
+/// Reads what is left of a request: closed with unread bytes, a connection would be reset, and the
+/// answer lost.
 fn discard(stream: &mut TcpStream, deadline: Instant) -> std::io::Result<()> {
     let mut rest = [0; 4096];
     let mut total = 0;
@@ -191,13 +194,13 @@ mod tests {
     }
 
     #[test]
-    fn whoever_drips_is_cut_off_and_the_next_is_served() {
+    fn a_client_that_drips_is_cut_off_and_the_next_is_served() {
         let address = server();
         let busy: Vec<TcpStream> = (1..READERS).map(|_| TcpStream::connect(address).unwrap()).collect();
         std::thread::sleep(Duration::from_millis(50));
         let begun = Instant::now();
         assert!(ask(address, b"GET /metrics HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 200"));
-        assert!(begun.elapsed() < PATIENCE / 2, "nobody waits for those who are silent");
+        assert!(begun.elapsed() < PATIENCE / 2, "silent clients delay no other");
         let mut slow = TcpStream::connect(address).unwrap();
         let begun = Instant::now();
         // Bytes keep coming: the time of the whole exchange counts, not that between two bytes.

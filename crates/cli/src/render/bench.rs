@@ -29,7 +29,8 @@ impl BenchResult {
         print_and_save(self, self.title, folder, || self.charts(), common)
     }
 
-    /// Returns a picture for each work: every variant's median at each size; and one of latencies where there are some.
+    /// Returns a picture for each work: every variant's median at each size; and one of latencies
+    /// where there are some.
     fn charts(&self) -> Vec<Named> {
         let mut works: Vec<(&str, &str)> = Vec::new();
         for row in &self.report.results {

@@ -48,7 +48,7 @@ impl Check {
         self
     }
 
-    /// Adds advice where there is something to mend.
+    /// Adds advice where something can be improved.
     pub(crate) fn advice_if(self, state: State, advice: &'static str) -> Self {
         if matches!(state, State::Fair | State::Bad) { self.advice(advice) } else { self }
     }

@@ -14,7 +14,8 @@ pub(crate) struct L7Figures {
     pub(crate) patterns: u64,
     /// Bytes of the scanner's tables.
     pub(crate) table_bytes: u64,
-    /// Flows that a pattern matched, that none did in the packets looked at, and that ended before either.
+    /// Flows that a pattern matched, that none did in the packets looked at, and that ended before
+    /// either.
     pub(crate) matched: u64,
     pub(crate) no_match: u64,
     pub(crate) no_match_yet: u64,

@@ -74,9 +74,9 @@ fn csv(rows: &[Vec<String>]) -> Result<String, Failure> {
     String::from_utf8(bytes).map_err(|error| failed(&error))
 }
 
-/// Returns text without what would steer a terminal: a file has whatever name someone gave it. What stands for bytes that are no
-/// text stands for such characters too; tabs stay, and line feeds before lines that are indented, so that no name begins a line as
-/// we do.
+/// Returns text without what would steer a terminal: a file has whatever name someone gave it. What
+/// stands for bytes that are no text stands for such characters too; tabs stay, and line feeds
+/// before lines that are indented, so that no name begins a line as we do.
 pub(crate) fn harmless(text: &str) -> String {
     let mut rest = text.chars();
     let mut harmless = String::with_capacity(text.len());
@@ -110,8 +110,8 @@ fn people(lines: &[String], common: &Common) -> String {
     text
 }
 
-/// Prints lines on stderr. Where they cannot go, on a full disk or to a reader that has left, the work goes on without them: the
-/// result and the exit status are what counts.
+/// Prints lines on stderr. Where they cannot go, on a full disk or to a reader that has left, the
+/// work goes on without them: the result and the exit status are what counts.
 pub(crate) fn say(text: &str) {
     let _ = without_bar(|| writeln!(std::io::stderr(), "{}", harmless(text)));
 }
@@ -128,7 +128,8 @@ pub(crate) fn warn(text: &str, common: &Common) {
     }
 }
 
-/// Says what is to be known about an input. Under `strict` part of an input that cannot be used is an error.
+/// Says what is to be known about an input. Under `strict` part of an input that cannot be used is
+/// an error.
 pub(crate) fn warn_of(notice: &Notice, strict: bool, common: &Common) {
     let text = notice.to_string();
     match (notice.is_partial_input(), strict) {

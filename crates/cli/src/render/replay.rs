@@ -160,7 +160,7 @@ pub(crate) struct WorkerFigures {
     pub(crate) sent: u64,
     pub(crate) processed: u64,
     pub(crate) dropped: u64,
-    /// Flows it began; nobody's where flows are shared.
+    /// Flows it began; absent where workers share flows.
     pub(crate) flows: Option<u64>,
     /// Packets dropped because its ring was full; not among those that were sent.
     pub(crate) ring_full: u64,
@@ -431,7 +431,7 @@ impl ReplayResult {
     }
 }
 
-/// Says how many packets were dropped because there was no room, if any.
+/// Says how many packets were dropped because a table or ring was full, if any.
 fn dropped_there(packets: u64) -> String {
     if packets > 0 { format!(", {} dropped", grouped(packets)) } else { String::new() }
 }

@@ -24,7 +24,8 @@ pub(crate) struct RuleLine {
 }
 
 impl fmt::Display for RuleLine {
-    /// Writes `#5 accept 10.0.0.0/8 …`, and `#5 (line 12) …` where the fifth rule is not in the fifth line.
+    /// Writes `#5 accept 10.0.0.0/8 …`, and `#5 (line 12) …` where the fifth rule is not in the
+    /// fifth line.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { number, line, rule, action, chain } = self;
         write!(f, "#{number} ")?;

@@ -39,7 +39,8 @@ pub(crate) fn files(folder: &Path, pictures: &[&str]) -> impl Iterator<Item = Pa
     pictures.chain(others).map(|name| folder.join(name))
 }
 
-/// Writes `report.html`, `result.json`, `result.csv`, and per picture its CSV and SVG; says where on stderr.
+/// Writes `report.html`, `result.json`, `result.csv`, and per picture its CSV and SVG; says where
+/// on stderr.
 ///
 /// A picture without a point has neither file, and the page says why.
 ///

@@ -56,7 +56,8 @@ pub(crate) fn run(arguments: &Compare, common: &Common) -> Result<Status, Failur
     Ok(if result.failed > 0 { Status::CheckFailed } else { Status::Ok })
 }
 
-/// Returns in what the inputs of two results differ, if they do. One of a result that does not say is taken to be the same.
+/// Returns in what the inputs of two results differ, if they do. One of a result that does not say
+/// is taken to be the same.
 fn differences(base: Option<&Value>, new: Option<&Value>) -> Option<String> {
     let (base, new) = (base?.as_object()?, new?.as_object()?);
     let names: BTreeSet<&String> = base.keys().chain(new.keys()).collect();
@@ -85,7 +86,8 @@ fn read(path: &Path) -> Result<Report, Failure> {
     if bytes.len() as u64 > RESULT_BYTES_MAX {
         return Err(failed(&format!("more than {RESULT_BYTES_MAX} bytes")));
     }
-    // The schema first: it says more of a document of another kind than the first field that is missing.
+    // The schema first: it says more of a document of another kind than the first field that is
+    // missing.
     let document: Value = serde_json::from_slice(&bytes).map_err(|error| failed(&error))?;
     match document.get("schema").and_then(Value::as_str) {
         Some(SCHEMA) => serde_json::from_value(document).map_err(|error| failed(&error)),

@@ -16,7 +16,8 @@ use crate::render::{counted, print};
 const NOISE_FAIR: f64 = 1.1;
 /// What a line takes to another CPU and back, above which the two are taken to share no cache.
 const FAR_NS: f64 = 200.0;
-/// How many times as long a CPU takes while another works, above which the two are taken for threads of one core: twice is usual.
+/// How many times as long a CPU takes while another works, above which the two are taken for
+/// threads of one core: twice is usual.
 const SLOWED_MAX: f64 = 1.4;
 /// Shares of time that a virtual machine's host gave to others: worth a word, and too much.
 const STOLEN: [f64; 2] = [0.01, 0.05];
@@ -70,7 +71,8 @@ fn processor(topology: &Topology, host: &Host) -> Check {
     Check::new("Processor", state, format!("{}, {}, caches {sizes}", host.cpu, host.isa))
 }
 
-/// A thread that shares its core with another is slowed by what that does. `slowed`: how many times as long a core takes while another works.
+/// A thread that shares its core with another is slowed by what that does. `slowed`: how many times
+/// as long a core takes while another works.
 fn cores(topology: &Topology, slowed: Option<f64>) -> Check {
     let ids: Vec<u32> = topology.cpus.iter().map(|cpu| cpu.id).collect();
     let (cpus, cores) = (ids.len(), topology.one_per_core().len());

@@ -11,8 +11,8 @@ use crate::args::save::Save;
 
 /// Compare ways to classify.
 ///
-/// Every header is looked up once a round. The answers of all variants must be equal before a time is taken. The first
-/// variant named is the one that the others are compared with.
+/// Every header is looked up once a round. The answers of all variants must be equal before a time
+/// is taken. The first variant named is the one that the others are compared with.
 #[derive(Debug, Args)]
 pub(crate) struct Classify {
     /// Rules, as `classify` reads them [default: generated]

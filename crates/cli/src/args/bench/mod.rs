@@ -16,12 +16,15 @@ pub(crate) enum Bench {
     Classify(classify::Classify),
     /// The packet path: stages, scaling over workers, latency
     ///
-    /// Stages are timed by the processor time of one thread, scaling by the wall. Latency is open loop: every packet is due at a time that
-    /// does not move, and its latency counts from there, so a pause is charged to all that were due in it.
+    /// Stages are timed by the processor time of one thread, scaling by the wall. Latency is open
+    /// loop: every packet is due at a time that does not move, and its latency counts from there,
+    /// so a pause is charged to all that were due in it.
     ///
-    /// Threads that work together depend on how far apart their CPUs are, and the host of a virtual machine moves these. So a cache line is
-    /// timed between them, to the furthest and back, before the first round of scaling and after each. Where rounds are near and far, at
-    /// least half as far again, either kind has rows of its own; rounds in which it changed have none, and are counted.
+    /// Threads that work together depend on how far apart their CPUs are, and the host of a virtual
+    /// machine moves these. So a cache line is timed between them, to the furthest and back, before
+    /// the first round of scaling and after each. Where rounds are near and far, at least half as
+    /// far again, either kind has rows of its own; rounds in which it changed have none, and are
+    /// counted.
     Pipeline(pipeline::Pipeline),
     /// What a scheduler's decision costs
     Schedule(schedule::Schedule),

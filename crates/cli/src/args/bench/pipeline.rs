@@ -9,7 +9,8 @@ use crate::args::rules::FileOptions;
 use crate::args::save::Save;
 use crate::args::scheduler::SchedulerName;
 
-/// Measures the packet path: what each stage costs, how it scales over workers, how late packets are.
+/// Measures the packet path: what each stage costs, how it scales over workers, how late packets
+/// are.
 #[derive(Debug, Args)]
 pub(crate) struct Pipeline {
     /// Capture to work on; .zst is unpacked first [default: a generated one]
@@ -31,7 +32,8 @@ pub(crate) struct Pipeline {
     #[arg(long, value_enum, default_value_t)]
     pub(crate) scheduler: SchedulerName,
 
-    /// Numbers of workers [default: 1, 2, 4 and so on, as far as there are CPUs beside the input's, at least 1 and 2]
+    /// Numbers of workers [default: 1, 2, 4 and so on, as far as there are CPUs beside the input's,
+    /// at least 1 and 2]
     #[arg(long, value_delimiter = ',', value_name = "N,…", value_parser = parse::whole::<usize>)]
     pub(crate) workers: Vec<usize>,
 

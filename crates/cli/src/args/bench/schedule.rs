@@ -7,11 +7,13 @@ use crate::args::save::Save;
 
 /// Compare what decisions cost.
 ///
-/// Packets of skewed flows are placed batch by batch, with counters as the engine keeps them; a packet is completed 256 packets
-/// after it was placed. `floor` is that bookkeeping without a decision, and is in every other row.
+/// Packets of skewed flows are placed batch by batch, with counters as the engine keeps them; a
+/// packet is completed 256 packets after it was placed. `lower bound` is that bookkeeping without a
+/// decision, and is in every other row.
 #[derive(Debug, Args)]
 pub(crate) struct Schedule {
-    /// Policies, the first against the others; `hrw-flat` and `hrw3-tree` compute each time what hrw and hrw3 remember
+    /// Policies, the first against the others; `hrw-flat` and `hrw3-tree` compute each time what
+    /// hrw and hrw3 remember
     #[arg(
         long = "scheduler",
         value_delimiter = ',',

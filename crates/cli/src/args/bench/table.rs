@@ -7,8 +7,9 @@ use crate::args::save::Save;
 
 /// Compare flow tables.
 ///
-/// Every flow is looked up once a round in shuffled order, its state included. The answers of all tables must be equal
-/// before a time is taken. The first table named is the one that the others are compared with.
+/// Every flow is looked up once a round in shuffled order, its state included. The answers of all
+/// tables must be equal before a time is taken. The first table named is the one that the others
+/// are compared with.
 #[derive(Debug, Args)]
 pub(crate) struct Table {
     /// Tables, the first against the others

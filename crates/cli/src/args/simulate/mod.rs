@@ -10,7 +10,8 @@ use clap::Subcommand;
 /// What to run in virtual time.
 #[derive(Clone, Debug, Subcommand)]
 pub(crate) enum Simulate {
-    /// Schedulers on a machine of many threads: throughput, order, races, latency, use of each level
+    /// Schedulers on a machine of many threads: throughput, order, races, latency, use of each
+    /// level
     Schedule(Box<schedule::Schedule>),
     /// What keeping order costs: queues per flow against threads in turn
     Ordering(Box<ordering::Ordering>),

@@ -8,9 +8,9 @@ use crate::args::save::Save;
 
 /// Compare two ways to keep a flow's order, in virtual time.
 ///
-/// Internal order gives each thread a queue and a flow to one of them; what it costs is drops, for the queues are uneven.
-/// External order gives packets to threads in turn and puts them in order at the exit; what it costs is waiting, for the
-/// flow's lock and for the packets before.
+/// Internal order gives each thread a queue and a flow to one of them; what it costs is drops, for
+/// the queues are uneven. External order gives packets to threads in turn and puts them in order at
+/// the exit; what it costs is waiting, for the flow's lock and for the packets before.
 #[derive(Clone, Debug, Args)]
 #[command(group(ArgGroup::new("traffic_from").required(true)))]
 #[command(after_help = "\

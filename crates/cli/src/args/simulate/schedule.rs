@@ -8,7 +8,8 @@ use crate::args::save::Save;
 
 /// Run schedulers on a machine in virtual time.
 ///
-/// The policies are those of the engine; the machine is a model, so its figures rank schedulers and predict no throughput.
+/// The policies are those of the engine; the machine is a model, so its figures rank schedulers and
+/// predict no throughput.
 #[derive(Clone, Debug, Args)]
 // Not required: a list of schedulers needs no traffic.
 #[command(group(ArgGroup::new("traffic_from")))]
@@ -35,12 +36,13 @@ pub(crate) struct Schedule {
     #[arg(long, value_enum, default_value_t = MachineName::Xeon)]
     pub(crate) machine: MachineName,
 
-    /// Sockets, cores, pipelines, threads, as in 8x2x4; ,-0 takes thread 0 out, ,5=50 halves thread 5; `host` for this
-    /// machine [default: 8, of niagara 8x2x4,-0]
+    /// Sockets, cores, pipelines, threads, as in 8x2x4; ,-0 takes thread 0 out, ,5=50 halves thread
+    /// 5; `host` for this machine [default: 8, of niagara 8x2x4,-0]
     #[arg(long, value_name = "TREE")]
     pub(crate) topology: Option<String>,
 
-    /// Packets arrive by chance at this percentage of what the machine can do [default: as fast as they are taken]
+    /// Packets arrive by chance at this percentage of what the machine can do [default: as fast as
+    /// they are taken]
     #[arg(long, value_name = "PERCENT", value_parser = parse::within(1..=1000_u32))]
     pub(crate) load: Option<u32>,
 

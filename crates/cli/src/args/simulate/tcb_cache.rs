@@ -11,8 +11,9 @@ use crate::args::parse;
 
 /// Arguments of `simulate tcb-cache`.
 ///
-/// Comma lists are swept: every policy with every size, number of banks and ways, index function and treatment of
-/// sessions that end. Points run in parallel; results do not depend on the number of threads.
+/// Comma lists are swept: every policy with every size, number of banks and ways, index function
+/// and treatment of sessions that end. Points run in parallel; results do not depend on the number
+/// of threads.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -33,8 +34,8 @@ Policies:
   min opt                                     with the future known: whole cache, banks")]
 #[command(group(ArgGroup::new("accesses_from").required(true)))]
 pub(crate) struct TcbCache {
-    /// A log (common, combined, TSV, W3C extended, Boston University), a trace (CSV, oracleGeneral, VSCSI) or a capture,
-    /// plain or packed with gzip or zstd; - for standard input
+    /// A log (common, combined, TSV, W3C extended, Boston University), a trace (CSV, oracleGeneral,
+    /// VSCSI) or a capture, plain or packed with gzip or zstd; - for standard input
     #[arg(value_name = "TRACE", group = "accesses_from")]
     pub(crate) trace: Option<PathBuf>,
 
@@ -65,7 +66,8 @@ pub(crate) struct TcbCache {
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "4", value_parser = parse::whole::<u32>)]
     pub(crate) ways: Vec<u32>,
 
-    /// Index functions: mod, xor, pmod, pdisp, crc, h3-N, h3-N-full [default: h3-16; h3-64 for oracleGeneral and VSCSI]
+    /// Index functions: mod, xor, pmod, pdisp, crc, h3-N, h3-N-full [default: h3-16; h3-64 for
+    /// oracleGeneral and VSCSI]
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = parse::from_str::<IndexFunction>)]
     pub(crate) hash: Vec<IndexFunction>,
 
@@ -81,11 +83,13 @@ pub(crate) struct TcbCache {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = parse::within(1..=10_000_u32))]
     pub(crate) draws: u32,
 
-    /// First accesses that fill the caches and are not counted: a share, or a number [default: 25% with --overlap, else 0]
+    /// First accesses that fill the caches and are not counted: a share, or a number [default: 25%
+    /// with --overlap, else 0]
     #[arg(long, value_name = "PART", value_parser = warm)]
     pub(crate) warm: Option<Warm>,
 
-    /// Lay so many sessions over each other, drawn from the log or the model, instead of the log's own order
+    /// Lay so many sessions over each other, drawn from the log or the model, instead of the log's
+    /// own order
     #[arg(long, value_name = "SESSIONS", value_parser = parse::within(1..=u32::MAX), help_heading = "Workload")]
     pub(crate) overlap: Option<u32>,
 
@@ -120,7 +124,7 @@ pub(crate) struct TcbCache {
     #[arg(long, value_name = "BYTES", default_value = "64G", value_parser = parse::bytes, help_heading = "Workload")]
     pub(crate) unpack_max: u64,
 
-    /// Seed of everything that draws lots
+    /// Seed of everything random
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = parse::whole::<u64>)]
     pub(crate) seed: u64,
 

@@ -21,7 +21,7 @@ pub(crate) struct TrafficOptions {
     #[arg(long, value_name = "N", value_parser = parse::positive)]
     pub(crate) packets: Option<u64>,
 
-    /// Seed of models, hashes and everything drawn by lot
+    /// Seed of models, hashes and everything random
     #[arg(long, default_value_t = 1, value_name = "N", value_parser = parse::whole::<u64>)]
     pub(crate) seed: u64,
 
@@ -29,7 +29,8 @@ pub(crate) struct TrafficOptions {
     #[arg(long, default_value_t = 500, value_name = "CYCLES", value_parser = parse::whole::<u32>, conflicts_with = "model")]
     pub(crate) packet_cycles: u32,
 
-    /// Cycles of work for each byte of a packet of a capture; 11 is a fast matcher's measured speed, 58 a slow one's
+    /// Cycles of work for each byte of a packet of a capture; 11 is a fast matcher's measured
+    /// speed, 58 a slow one's
     #[arg(long, default_value_t = 11, value_name = "CYCLES", value_parser = parse::whole::<u32>, conflicts_with = "model")]
     pub(crate) byte_cycles: u32,
 

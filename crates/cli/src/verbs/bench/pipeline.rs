@@ -134,7 +134,8 @@ fn app_name(app: PathApp) -> &'static str {
     }
 }
 
-/// Returns the firewall's rules: those of a file, or generated ones; `None` for another application.
+/// Returns the firewall's rules: those of a file, or generated ones; `None` for another
+/// application.
 fn rules(arguments: &Pipeline) -> Result<Option<RuleSet>, Failure> {
     if arguments.app != PathApp::Firewall {
         return match &arguments.rules {
@@ -254,7 +255,8 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// How long each layout takes on the wall, near and far apart; returns the most packets a second of each.
+    /// How long each layout takes on the wall, near and far apart; returns the most packets a
+    /// second of each.
     fn scaling<A: App>(
         &self,
         app: &impl Fn() -> A,
@@ -323,7 +325,8 @@ impl Bench<'_> {
         }));
     }
 
-    /// Returns the CPUs that the layouts' threads are pinned to; none where nothing is to be pinned.
+    /// Returns the CPUs that the layouts' threads are pinned to; none where nothing is to be
+    /// pinned.
     fn cpus_in_use(&self) -> Vec<u32> {
         let most = self.workers.iter().max().copied().unwrap_or(0);
         match allowed_cpus() {
@@ -378,7 +381,8 @@ impl Bench<'_> {
         Looped::open(self.file.path(), u64::MAX).map_err(Failure::from)
     }
 
-    /// Runs rounds, and something before each; `None` when there are none because of an interruption.
+    /// Runs rounds, and something before each; `None` when there are none because of an
+    /// interruption.
     fn rounds(
         &self,
         rounds: Rounds<'_, Answer>,
@@ -424,8 +428,8 @@ impl Bench<'_> {
             ..EngineConfig::new(mode)
         };
         let tables = config.tables(if mode == Layout::Inline { OrderGuarantee::Home } else { guarantee });
-        let discipline = PolicyRef::of(&mut policy);
-        let parts = Endpoints::new(source, discipline, self.control);
+        let policy = PolicyRef::of(&mut policy);
+        let parts = Endpoints::new(source, policy, self.control);
         let report = run_with(&config, parts, |_| table::<A::Flow>(tables), |_| app()).map_err(text)?;
         if let Some(fault) = &report.fault {
             return Err(fault.to_string());

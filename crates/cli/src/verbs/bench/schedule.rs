@@ -67,10 +67,10 @@ pub(crate) fn run(arguments: &Schedule, common: &Common) -> Result<Status, Failu
             let items = &items;
             rounds = rounds.variant(name, move || dispatcher.place_all(&mut *policy, items, batch));
         }
-        let mut floor = Floor { next: 0, workers: topology.workers().get() };
+        let mut lower_bound = LowerBound { next: 0, workers: topology.workers().get() };
         let mut dispatcher = Dispatcher::new(workers);
         let outcome = rounds
-            .variant("floor", || dispatcher.place_all(&mut floor, &items, batch))
+            .variant("lower bound", || dispatcher.place_all(&mut lower_bound, &items, batch))
             .run_while(|| !control.is_stopped());
         let outcome = match outcome {
             Ok(outcome) => outcome,
@@ -187,12 +187,12 @@ impl Dispatcher {
 }
 
 /// Decides nothing: the cost of everything else.
-struct Floor {
+struct LowerBound {
     next: u16,
     workers: u16,
 }
 
-impl Placement for Floor {
+impl Placement for LowerBound {
     fn place(&mut self, items: &[WorkItem], _load: &LoadView<'_>, decisions: &mut [Decision]) {
         self.next = (self.next + 1) % self.workers;
         decisions[..items.len()].fill(Decision::To(WorkerId::from(self.next)));
@@ -203,6 +203,6 @@ impl Placement for Floor {
     }
 
     fn name(&self) -> &'static str {
-        "floor"
+        "lower bound"
     }
 }

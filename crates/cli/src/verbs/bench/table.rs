@@ -26,8 +26,8 @@ use crate::host::isa_named;
 use crate::render::bench::BenchResult;
 use crate::signals::stop_on_signals;
 
-/// Name of the two-line and one-line floors in rows.
-const FLOOR: &str = "floor";
+/// Name of the two-line and one-line lower bounds in rows.
+const LOWER_BOUND: &str = "lower bound";
 
 /// Runs the verb.
 pub(crate) fn run(arguments: &Table, common: &Common) -> Result<Status, Failure> {
@@ -81,13 +81,13 @@ struct Run<'a> {
 impl Run<'_> {
     /// Compares at one number of flows.
     fn at<const W: usize>(&self, count: u32, report: &mut Report) -> Result<(), Failure> {
-        self.check_room::<W>(count)?;
+        self.check_memory::<W>(count)?;
         let flows = Flows::<W>::new(count, self.arguments.seed);
         let mut contenders = Vec::new();
         for &name in self.tables {
             contenders.push(RefCell::new(self.contender(name, &flows)?));
         }
-        contenders.push(RefCell::new(Box::new(LowerBoundContender::new(FLOOR, &flows, 1.0))));
+        contenders.push(RefCell::new(Box::new(LowerBoundContender::new(LOWER_BOUND, &flows, 1.0))));
         report.memory.extend(contenders.iter().filter_map(|contender| contender.borrow().memory()));
         let batch = usize::try_from(self.arguments.batch).unwrap_or(usize::MAX);
         for &work in &self.arguments.work {
@@ -115,8 +115,9 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Refuses so many flows that keys, tables and floor would not fit the memory that is free: all are there at once, and touched.
-    fn check_room<const W: usize>(&self, count: u32) -> Result<(), Failure> {
+    /// Refuses so many flows that keys, tables and lower bound would not fit the free memory: all
+    /// are there at once, and touched.
+    fn check_memory<const W: usize>(&self, count: u32) -> Result<(), Failure> {
         let table_bytes = |name: &TableName| match name {
             TableName::Linehash => LineHashConfig::for_flows(count).bytes_needed::<[u64; W], State>(),
             TableName::Dhash => DHashConfig::for_flows(count).bytes_needed::<[u64; W], State>(),
@@ -134,8 +135,9 @@ impl Run<'_> {
         } else {
             0
         };
-        let floor = LowerBoundContender::<W>::bytes_needed(count);
-        let needed = Flows::<W>::bytes_needed(count) + tables.iter().sum::<u64>() + beside + flood + floor;
+        let lower_bound = LowerBoundContender::<W>::bytes_needed(count);
+        let needed =
+            Flows::<W>::bytes_needed(count) + tables.iter().sum::<u64>() + beside + flood + lower_bound;
         match memory::available_bytes() {
             Some(available) if needed > available => Err(Failure::Usage(format!(
                 "--flows {count}: keys and tables take some {needed} bytes, and {available} are free\n  \
@@ -145,7 +147,8 @@ impl Run<'_> {
         }
     }
 
-    /// Times all contenders that can do a work; `None` after an interruption before the first round.
+    /// Times all contenders that can do a work; `None` after an interruption before the first
+    /// round.
     fn rounds(
         &self,
         contenders: &[RefCell<Box<dyn Contender + '_>>],
@@ -166,7 +169,8 @@ impl Run<'_> {
         outcome.map(Some).map_err(|error| Failure::Experiment(error.to_string()))
     }
 
-    /// Compares flows of one CRC with random ones, in the table to use and in one that hashes with a CRC.
+    /// Compares flows of one CRC with random ones, in the table to use and in one that hashes with
+    /// a CRC.
     fn flood<const W: usize>(&self, count: u32, batch: usize, report: &mut Report) -> Result<(), Failure> {
         let (random, flooded) =
             (Flows::<W>::new(count, self.arguments.seed), flood::one_crc(count, self.arguments.seed));
@@ -182,16 +186,17 @@ impl Run<'_> {
             report.complete &= outcome.complete;
             add_rows(report, &outcome.samples, "flood, hit", count.into(), count.into());
         }
-        // A list without a cap costs the square of its length: a few thousand flows are enough to see it.
+        // A list without a cap costs the square of its length: a few thousand flows are enough to
+        // see it.
         let few = count.min(4096);
         let mut random = Flows::<W>::new(few, self.arguments.seed);
         let mut flooded = flood::one_crc(few, self.arguments.seed);
         random.hash_with(flood::crc_hash);
         flooded.hash_with(flood::crc_hash);
         let paper = |count: u32| {
-            let room =
+            let usual =
                 DHashConfig { pool: Some(count), list_cap: u32::MAX, ..DHashConfig::for_flows(count) };
-            ReferenceDHash::<[u64; W], State>::try_new(&room)
+            ReferenceDHash::<[u64; W], State>::try_new(&usual)
         };
         let contenders: [RefCell<Box<dyn Contender + '_>>; 2] = [
             RefCell::new(Box::new(
@@ -248,7 +253,8 @@ impl Run<'_> {
     }
 }
 
-/// Returns what the standard library's map takes: places are a power of two, seven of eight used, with a byte of their own each.
+/// Returns what the standard library's map takes: places are a power of two, seven of eight used,
+/// with a byte of their own each.
 fn std_map_bytes<const W: usize>(count: u32) -> u64 {
     let places = (u64::from(count) * 8).div_ceil(7).next_power_of_two();
     places * (size_of::<([u64; W], State)>() as u64 + 1)
@@ -273,7 +279,8 @@ where
     }
 }
 
-/// Adds the times of all, and the ratios of all to the first; of the first and the others to the floor where there is one.
+/// Adds the times of all, and the ratios of all to the first; of the first and the others to the
+/// lower bound where there is one.
 fn add_rows(report: &mut Report, samples: &[Samples], work: &str, size: u64, items: u64) {
     report.results.extend(samples.iter().map(|samples| ResultRow::new(work, size, items, samples)));
     let Some((first, others)) = samples.split_first() else { return };

@@ -19,7 +19,7 @@ use crate::exit::{Failure, Status, stdout_failure};
 use crate::render::generate::WeblogResult;
 use crate::render::print;
 use crate::unpacked::plain_name;
-use crate::verbs::simulate::tcb_cache::source::check_room;
+use crate::verbs::simulate::tcb_cache::source::check_memory;
 
 /// The first second of generated logs, 1 August 1995.
 const BEGIN_MS: u64 = 807_235_200_000;
@@ -90,7 +90,7 @@ pub(super) fn run(arguments: &Weblog, common: &Common) -> Result<Status, Failure
         ports: arguments.ports,
         seed: arguments.seed,
     };
-    check_room(arguments.accesses)?;
+    check_memory(arguments.accesses)?;
     let config = SurgeConfig { think_factor: arguments.think, ..SurgeConfig::default() };
     let mut source = Surge::new(config, arguments.seed);
     let (made, records, keys, span_ms) = if is_log {
@@ -204,7 +204,8 @@ fn records(out: &mut impl Write, form: Form, made: &Made) -> io::Result<()> {
     Ok(())
 }
 
-/// Seconds since 1970 as logs write them; generated logs begin in 1995 and last for less than a year.
+/// Seconds since 1970 as logs write them; generated logs begin in 1995 and last for less than a
+/// year.
 struct LogTime(u64);
 
 impl std::fmt::Display for LogTime {

@@ -65,13 +65,15 @@ fn ends(result: &ReplayResult) -> Chart {
         .with(bars("packets", ends.iter().map(|&(_, packets)| packets)))
 }
 
-/// The rate between looks that are some time apart; `None` of a run that was over before there were some.
+/// The rate between looks that are some time apart; `None` of a run that was over before there were
+/// some.
 fn pace(looks: &[Look]) -> Option<Chart> {
     let begun = looks.iter().rposition(|look| look.1 == 0)?;
     let ended = looks.partition_point(|look| look.1 < looks[looks.len() - 1].1);
     let looks = looks.get(begun..=ended)?;
     let start = looks.first()?.0;
-    // Counts come a batch at a time: too short a time between two of them shows that, and nothing else.
+    // Counts come a batch at a time: too short a time between two of them shows that, and nothing
+    // else.
     let step = looks.len().div_ceil(RATES_MAX);
     let apart: Vec<Look> = looks.iter().step_by(step).copied().collect();
     let rate = |pair: &[Look]| {
@@ -99,8 +101,8 @@ fn workers(result: &ReplayResult) -> Chart {
     .with(bars("dropped", workers.iter().map(|worker| worker.dropped)))
 }
 
-/// Which share of flows has so many packets or more, and which share of packets those flows have. `sizes` says how many
-/// flows there are of each size.
+/// Which share of flows has so many packets or more, and which share of packets those flows have.
+/// `sizes` says how many flows there are of each size.
 fn flow_sizes(sizes: &BTreeMap<u64, u64>) -> Chart {
     let all: u64 = sizes.values().sum();
     let packets: u64 = sizes.iter().map(|(size, flows)| size * flows).sum();

@@ -41,7 +41,8 @@ struct Loader {
 }
 
 impl Loader {
-    /// Reads the file, and builds its classifier. The error names the line, or the budget that was passed.
+    /// Reads the file, and builds its classifier. The error names the line, or the budget that was
+    /// passed.
     fn load(&self) -> Result<(FirewallRules, RuleFile), Failure> {
         let file = rule_file::read(&self.file)?;
         let enforcement = self.enforcement(&file)?;
@@ -51,7 +52,8 @@ impl Loader {
         Ok((rules, file))
     }
 
-    /// Returns what enforcing the rules needs besides packets. The flow table gives states, decoded packets their fields.
+    /// Returns what enforcing the rules needs besides packets. The flow table gives states, decoded
+    /// packets their fields.
     fn enforcement(&self, file: &RuleFile) -> Result<Enforcement, Failure> {
         let known =
             Knowledge { headers: true, state: true, frame: true, mac: true, ..Knowledge::default() };
@@ -118,8 +120,8 @@ impl Rules {
         }
     }
 
-    /// Returns how the rules are loaded again; `None` where they cannot be: read from a pipe, or checked by an oracle, which knows
-    /// only the first ones.
+    /// Returns how the rules are loaded again; `None` where they cannot be: read from a pipe, or
+    /// checked by an oracle, which knows only the first ones.
     pub(super) fn reload(&self, arguments: &Replay, quiet: bool) -> Option<Reload> {
         let path = self.loader.file.rules.clone();
         if path.as_os_str() == "-" || arguments.verify {

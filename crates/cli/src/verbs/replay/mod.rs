@@ -61,7 +61,8 @@ use source::{Cut, Source, feed};
 /// Runs the verb.
 pub(crate) fn run(arguments: &Replay, common: &Common) -> Result<Status, Failure> {
     if cfg!(test) {
-        // Unit tests do not run it; without this line they would compile the engine once more for every application.
+        // Unit tests do not run it; without this line they would compile the engine once more for
+        // every application.
         return Ok(Status::Ok);
     }
     let rules = Rules::of(arguments, common)?;
@@ -218,7 +219,8 @@ fn run_app<R: Role>(
         Destination::of(path, arguments.flows_format).is_ok_and(|flows| flows.is_standard_output())
     });
     let printed = if on_standard_output { print_aside(&result, common) } else { print(&result, common) };
-    // Who closes the pipe early has seen enough of the result, and is told how the run ended all the same.
+    // Who closes the pipe early has seen enough of the result, and is told how the run ended all
+    // the same.
     if !matches!(printed, Err(Failure::BrokenPipe)) {
         printed?;
     }
@@ -254,8 +256,8 @@ struct Prepared<'a> {
 }
 
 impl Prepared<'_> {
-    /// Runs in the layout of the source; the records of a part go to `kept`. Returns also how many packets the selection
-    /// passed over.
+    /// Runs in the layout of the source; the records of a part go to `kept`. Returns also how many
+    /// packets the selection passed over.
     fn run<R: Role>(
         &self,
         role: &R,
@@ -299,8 +301,8 @@ impl Prepared<'_> {
     }
 }
 
-/// Compares the results with those of plain maps over the same input, or without order what does not depend on it; `None` if that was
-/// interrupted.
+/// Compares the results with those of plain maps over the same input, or without order what does
+/// not depend on it; `None` if that was interrupted.
 fn oracle_says<R: Role>(
     role: &R,
     report: &RunReport<FlowOf<R>>,
@@ -373,7 +375,8 @@ fn write_sorted<F: FlowState>(report: &RunReport<F>, records: &mut Records<F>) -
     Ok(())
 }
 
-/// Opens the socket that statistics are read from, and says where: the port may have been left to the system.
+/// Opens the socket that statistics are read from, and says where: the port may have been left to
+/// the system.
 fn listener(arguments: &Replay, common: &Common) -> Result<Option<TcpListener>, Failure> {
     let Some(address) = arguments.listen else { return Ok(None) };
     let listener = attend::bind(address, arguments.listen_publicly)?;

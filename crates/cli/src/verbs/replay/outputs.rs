@@ -34,7 +34,8 @@ impl Outputs {
     ///
     /// # Errors
     ///
-    /// [`Failure`] for what cannot be written, is an input of the run, or is one file for two things.
+    /// [`Failure`] for what cannot be written, is an input of the run, or is one file for two
+    /// things.
     pub(super) fn open(arguments: &Replay, captures: &[&Path]) -> Result<Self, Failure> {
         check_inputs(arguments, captures)?;
         let open = |option: &str, what: &str, path: Option<&Path>| {
@@ -74,7 +75,8 @@ impl Outputs {
     }
 }
 
-/// Warns of what the captures have besides packets, where packets are written: the file does not keep it.
+/// Warns of what the captures have besides packets, where packets are written: the file does not
+/// keep it.
 pub(super) fn warn_of_left_behind(
     arguments: &Replay,
     files: &[FileSummary],

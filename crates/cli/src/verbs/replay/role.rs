@@ -28,7 +28,8 @@ pub(super) trait Role: Sized {
     /// Returns the application of one worker.
     fn app(&self) -> Self::App;
 
-    /// Returns the application that the oracle runs: where there is a plainer way to the same results, that.
+    /// Returns the application that the oracle runs: where there is a plainer way to the same
+    /// results, that.
     fn oracle(&self) -> Self::App {
         self.app()
     }
@@ -38,7 +39,8 @@ pub(super) trait Role: Sized {
         None
     }
 
-    /// Returns how the accounting record is found in a flow's state, of an application that keeps one.
+    /// Returns how the accounting record is found in a flow's state, of an application that keeps
+    /// one.
     fn account() -> Option<AccountOf<FlowOf<Self>>> {
         None
     }
@@ -49,13 +51,15 @@ pub(super) trait Role: Sized {
         None
     }
 
-    /// Returns how a flow's state is kept in a part file, of an application whose parts can be merged later.
+    /// Returns how a flow's state is kept in a part file, of an application whose parts can be
+    /// merged later.
     fn save_with() -> Option<SaveWith<FlowOf<Self>>> {
         None
     }
 
-    /// Runs the application in the inline or the pipeline layout. The papers' tables are for the applications of
-    /// comparisons: the engine is compiled for each pair of a table and an application.
+    /// Runs the application in the inline or the pipeline layout. The papers' tables are for the
+    /// applications of comparisons: the engine is compiled for each pair of a table and an
+    /// application.
     fn run<'a>(
         &self,
         table: TableName,

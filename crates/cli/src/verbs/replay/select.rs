@@ -21,7 +21,8 @@ pub(crate) struct Selection {
 }
 
 impl Selection {
-    /// Returns what the arguments ask for; nothing where all packets are wanted. `paths` are those of the captures.
+    /// Returns what the arguments ask for; nothing where all packets are wanted. `paths` are those
+    /// of the captures.
     pub(crate) fn of(arguments: &Replay, paths: &[&std::path::Path]) -> Result<Option<Self>, Failure> {
         if arguments.live.iface.is_some() {
             if arguments.from.is_some() || arguments.to.is_some() {

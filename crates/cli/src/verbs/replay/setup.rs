@@ -251,8 +251,8 @@ fn guess_flows(source: &Source, options: SetOptions, decode_options: DecodeOptio
         }
         let share = total as f64 / capture.taken_bytes().max(1) as f64;
         let passes = f64::from(options.passes.min(64));
-        // New flows become rarer as a capture goes on: half of the straight line is closer than all of it, and a
-        // table that is too small grows.
+        // New flows become rarer as a capture goes on: half of the straight line is closer than all
+        // of it, and a table that is too small grows.
         Some((keys.len() as f64 * share * passes / 2.0) as u64)
     };
     guess().unwrap_or(FLOWS_UNKNOWN).clamp(*FLOWS_GUESS.start(), *FLOWS_GUESS.end())
@@ -304,10 +304,12 @@ impl Tables {
         let guess = || guess_flows(source, options, config.decode);
         let mut flows = arguments.table_flows.unwrap_or_else(guess);
         if let (Layout::Sharded { workers }, None) = (config.layout, arguments.table_flows) {
-            // A part has a share of the packets and, as flows go on across parts, more than a share of the flows.
+            // A part has a share of the packets and, as flows go on across parts, more than a share
+            // of the flows.
             flows = flows.max(1) / (workers as u64).isqrt().max(1) * workers as u64;
         }
-        // Many small tables do not get equal shares: four standard deviations more hold nearly always.
+        // Many small tables do not get equal shares: four standard deviations more hold nearly
+        // always.
         let share = |flows: u64| {
             let equal = flows.div_ceil(tables);
             let more = if tables > config.layout.workers() as u64 { 4 * equal.isqrt() + 4 } else { 0 };
@@ -339,20 +341,20 @@ impl Tables {
     pub(super) fn dhash<V: Send + 'static>(self) -> Built<impl FlowTable<FlowKey, V> + Send + use<V>> {
         let Self { timeouts, isa, huge_pages, memory_limit_bytes, .. } = self;
         Growing::try_new(self.limits, move |flows| {
-            let room = DHashConfig { isa: Some(isa), ..DHashConfig::for_flows(flows) };
-            DHash::<FlowKey, V>::try_new(&DHashConfig { timeouts, huge_pages, memory_limit_bytes, ..room })
+            let usual = DHashConfig { isa: Some(isa), ..DHashConfig::for_flows(flows) };
+            DHash::<FlowKey, V>::try_new(&DHashConfig { timeouts, huge_pages, memory_limit_bytes, ..usual })
         })
     }
 
     pub(super) fn sighash<V: Send + 'static>(self) -> Built<impl FlowTable<FlowKey, V> + Send + use<V>> {
         let Self { timeouts, huge_pages, memory_limit_bytes, .. } = self;
         Growing::try_new(self.limits, move |flows| {
-            let room = SigHashConfig::for_flows(flows);
+            let usual = SigHashConfig::for_flows(flows);
             SigHash::<FlowKey, V>::try_new(&SigHashConfig {
                 timeouts,
                 huge_pages,
                 memory_limit_bytes,
-                ..room
+                ..usual
             })
         })
     }

@@ -96,7 +96,8 @@ impl Source {
         }
     }
 
-    /// Returns how many bytes captures have on disk; `None` where an input is a pipe or an interface.
+    /// Returns how many bytes captures have on disk; `None` where an input is a pipe or an
+    /// interface.
     pub(super) fn bytes_on_disk(&self) -> Option<u64> {
         match self {
             Self::Captures(set) => set.bytes_on_disk(),
@@ -126,7 +127,8 @@ impl Source {
         }
     }
 
-    /// Returns the counters that a progress bar reads; nothing is known of what an interface will bring.
+    /// Returns the counters that a progress bar reads; nothing is known of what an interface will
+    /// bring.
     pub(super) fn progress(&self) -> Arc<SetProgress> {
         match self {
             Self::Captures(set) => set.progress(),

@@ -23,13 +23,15 @@ pub(super) struct Offer {
     pub(super) traffic: Traffic,
 }
 
-/// Bytes of a packet of a model at the most: a job, once more where the other order is simulated, and what a scheduler notes.
+/// Bytes of a packet of a model at the most: a job, once more where the other order is simulated,
+/// and what a scheduler notes.
 const MODEL_BYTES: u64 = 64;
-/// Bytes of a packet of a capture at the most: as many, while a list grows by being copied, and a flow of its own.
+/// Bytes of a packet of a capture at the most: as many, while a list grows by being copied, and a
+/// flow of its own.
 const CAPTURE_BYTES: u64 = 256;
 
 /// Refuses packets that do not fit the memory that is free.
-fn check_room(packets: u64, each_bytes: u64, available: Option<u64>) -> Result<(), Failure> {
+fn check_memory(packets: u64, each_bytes: u64, available: Option<u64>) -> Result<(), Failure> {
     let needed = packets * each_bytes;
     match available {
         Some(available) if needed > available => Err(Failure::Usage(format!(
@@ -62,7 +64,7 @@ pub(super) fn offer(options: &TrafficOptions, common: &Common) -> Result<Offer, 
     };
     let packets = options.packets.unwrap_or_else(|| u64::from(model.packets()));
     let packets = u32::try_from(packets).unwrap_or(u32::MAX);
-    check_room(u64::from(packets).min(JOBS_MAX as u64), MODEL_BYTES, memory::available_bytes())?;
+    check_memory(u64::from(packets).min(JOBS_MAX as u64), MODEL_BYTES, memory::available_bytes())?;
     let traffic =
         model.generate(packets, options.seed).map_err(|error| Failure::Usage(error.to_string()))?;
     Ok(Offer { name: format!("model {}", model.name()), traffic })
@@ -87,7 +89,7 @@ fn from_captures(options: &TrafficOptions, common: &Common) -> Result<Offer, Fai
                 return Err(Failure::Input(error.to_string()));
             }
         }
-        check_room((traffic.jobs.len() + batch.packets.len()) as u64, CAPTURE_BYTES, available)?;
+        check_memory((traffic.jobs.len() + batch.packets.len()) as u64, CAPTURE_BYTES, available)?;
         let Some(block) = &batch.block else { continue };
         for raw in &batch.packets {
             let bytes = raw.bytes_in(block.bytes());
@@ -129,9 +131,9 @@ mod tests {
 
     #[test]
     fn packets_that_do_not_fit_are_refused_with_the_option_to_lower() {
-        assert!(check_room(1000, MODEL_BYTES, Some(64_000)).is_ok());
-        assert!(check_room(u64::from(u32::MAX), MODEL_BYTES, None).is_ok(), "the system does not tell");
-        let Err(Failure::Usage(said)) = check_room(1001, MODEL_BYTES, Some(64_000)) else {
+        assert!(check_memory(1000, MODEL_BYTES, Some(64_000)).is_ok());
+        assert!(check_memory(u64::from(u32::MAX), MODEL_BYTES, None).is_ok(), "the system does not tell");
+        let Err(Failure::Usage(said)) = check_memory(1001, MODEL_BYTES, Some(64_000)) else {
             panic!("a packet too many")
         };
         assert_eq!(

@@ -15,7 +15,8 @@ pub(super) struct Point {
     pub(super) spec: CacheSpec,
 }
 
-/// Returns every combination that was asked for, each once. `foreign`: keys are no addresses and ports.
+/// Returns every combination that was asked for, each once. `foreign`: keys are no addresses and
+/// ports.
 pub(super) fn points(arguments: &TcbCache, foreign: bool) -> Result<Vec<Point>, Failure> {
     let usage = |error: &dyn std::fmt::Display| Failure::Usage(error.to_string());
     let own =

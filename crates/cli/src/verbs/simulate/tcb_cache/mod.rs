@@ -28,7 +28,8 @@ pub(crate) fn run(arguments: &TcbCache, common: &Common) -> Result<Status, Failu
     let begun = Instant::now();
     let control = Arc::new(Control::default());
     stop_on_signals(&control);
-    // Shapes are checked before a long trace is read; which index function is the default depends on the trace.
+    // Shapes are checked before a long trace is read; which index function is the default depends
+    // on the trace.
     grid::points(arguments, false)?;
     let picture = arguments.svg.as_deref().map(Picture::open).transpose()?;
     let loaded = source::load(arguments, &control)?;

@@ -17,7 +17,8 @@ use crate::unpacked::{open, plain_name};
 
 use super::capture;
 
-/// Bytes that a record takes at most while it is read: two copies of a log's entry, and its request.
+/// Bytes that a record takes at most while it is read: two copies of a log's entry, and its
+/// request.
 const RECORD_BYTES_PEAK: u64 = 96;
 
 /// A loaded trace.
@@ -35,7 +36,8 @@ pub(super) struct Loaded {
 /// Why nothing was loaded.
 #[derive(Debug)]
 pub(super) enum Unloaded {
-    /// What came before the input ended is too little to be used; where the run was stopped, it ended for that.
+    /// What came before the input ended is too little to be used; where the run was stopped, it
+    /// ended for that.
     TooLittle(Failure),
     /// Anything else.
     Failed(Failure),
@@ -93,9 +95,9 @@ fn load_whole(arguments: &TcbCache, control: &Arc<Control>) -> Result<Loaded, Un
             .ok_or_else(|| Unloaded::TooLittle(unknown_format(path)))?,
     };
     // What is read is kept, and grows by being copied: no more than fits.
-    let room = memory::available_bytes().unwrap_or(u64::MAX) / RECORD_BYTES_PEAK;
+    let fits = memory::available_bytes().unwrap_or(u64::MAX) / RECORD_BYTES_PEAK;
     let limits =
-        ReadLimits { records_max: usize::try_from(arguments.limit.min(room)).unwrap_or(usize::MAX) };
+        ReadLimits { records_max: usize::try_from(arguments.limit.min(fits)).unwrap_or(usize::MAX) };
     let read_failed = |error: ReadError| match error {
         ReadError::Io { error: ref inner, .. } => failed(io::Error::new(inner.kind(), error.to_string())),
         error => Unloaded::TooLittle(Failure::Input(format!(
@@ -162,7 +164,7 @@ fn no_overlap(arguments: &TcbCache, what: &str) -> Result<(), Failure> {
 }
 
 /// Refuses workloads that do not fit memory.
-pub(crate) fn check_room(accesses: u64) -> Result<(), Failure> {
+pub(crate) fn check_memory(accesses: u64) -> Result<(), Failure> {
     let needed = accesses.saturating_mul(Overlap::BYTES_PER_ACCESS);
     match memory::available_bytes() {
         Some(available) if needed > available => Err(Failure::Usage(format!(
@@ -184,7 +186,7 @@ fn overlapped(
         ports: arguments.ports,
         seed: arguments.seed,
     };
-    check_room(arguments.accesses)?;
+    check_memory(arguments.accesses)?;
     let workload = overlap.make(source).map_err(|error| Failure::Usage(error.to_string()))?;
     figures.overlap = Some(overlap.sessions.into());
     figures.packets = Some(overlap.packets.to_string());

@@ -58,7 +58,8 @@ enum Job {
 pub(super) struct Sweep {
     /// A point each; those that an interrupt kept from being finished are missing.
     pub(super) points: Vec<Option<Finished>>,
-    /// Distinct keys, and those that occur first in the measured part; missing where an interrupt came before.
+    /// Distinct keys, and those that occur first in the measured part; missing where an interrupt
+    /// came before.
     pub(super) keys: Option<(usize, usize)>,
 }
 
