@@ -295,6 +295,7 @@ fn ports_have_names_and_ranges_of_names() {
     assert!(errors.contains("the name of one such as ssh"), "{errors}");
 }
 
+#[cfg(feature = "std")]
 #[test]
 fn the_senders_mac_address_is_asked_read_and_written() {
     let mac = [2, 0, 0, 0, 0, 9];
