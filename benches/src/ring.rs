@@ -3,7 +3,7 @@
 //! | what travels | in the ring | beside it |
 //! | --- | --- | --- |
 //! | [`descriptors`] | a descriptor of 40 bytes a packet | nothing |
-//! | [`batches`] | sixteen bytes for up to 64 packets, as in the engine: a batch, and which of its descriptors are meant | descriptors of 112 bytes, written past the caches |
+//! | [`descriptor_batches`] | sixteen bytes for up to 64 packets, as in the engine: a batch, and which of its descriptors are meant | descriptors of 112 bytes, written past the caches |
 //!
 //! The ring, its slots and the waiting are those between the engine's input stage and a worker,
 //! without work on the items. The time that a side waits for the other counts, since a spinning

@@ -235,7 +235,7 @@ static UDP_LOW_BYTES: [bool; 256] = {
 
 impl LinkType {
     /// Returns whether packets of this link type are decoded: whether the
-    /// [table](crate::decode::LINKS) has it.
+    /// table of link types has it.
     pub fn is_supported(self) -> bool {
         of_link(self).is_some()
     }
