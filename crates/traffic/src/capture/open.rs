@@ -509,6 +509,8 @@ fn look_ahead(reader: &mut impl Read, format: Format, prefix: &mut Vec<u8>) -> O
             Ok(0) => return None,
             Ok(bytes) => prefix.extend_from_slice(&piece[..bytes]),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            // A silent pipe: what has arrived decides.
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return None,
             Err(error) => return Some(error),
         }
     }
