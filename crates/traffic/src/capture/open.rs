@@ -20,7 +20,7 @@ use super::stop::Stop;
 use super::stream::{Reading, Stream, StreamEnd, StreamFill};
 use super::unpack::{Counting, LimitBroken, UnpackLimits, unpack};
 use super::walk::{Joints, Walk, WalkState};
-use super::{pcap, pcapng, variant};
+use super::{pcap, pcapng};
 
 /// How captures are opened.
 ///
@@ -139,9 +139,6 @@ impl Capture {
         }
         if let (true, Some(format)) = (options.map, Format::of(&prefix)) {
             read_header(&mut file, format, &mut prefix).map_err(io)?;
-            if let Some(error) = look_ahead(&mut file, format, &mut prefix) {
-                return Err(io(error));
-            }
             // If the file system cannot map, the file is read as a stream.
             if let Ok(mapping) = file.try_clone().and_then(|file| Mapping::new(file, &prefix)) {
                 return Self::mapped(path, mapping).map(Ok);
@@ -260,8 +257,6 @@ impl Capture {
         let format = recognise(path, &prefix, packing)?;
         read_header(&mut inner, format, &mut prefix)
             .map_err(|source| CaptureError::Io { path: path.to_path_buf(), source })?;
-        let error = look_ahead(&mut inner, format, &mut prefix);
-        let inner = Deferred { error, inner };
         let (walk, start) =
             Walk::begin(format, &prefix).map_err(|why| not_a_capture(path, &prefix, why))?;
         let stream = Stream::new(prefix, start, inner, reading);
@@ -495,36 +490,4 @@ fn read_up_to(reader: &mut impl Read, count: usize) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::with_capacity(count.min(64 << 10));
     reader.take(count as u64).read_to_end(&mut bytes)?;
     Ok(bytes)
-}
-
-/// Reads the records from which the kind of a classic capture follows, as far as they are there.
-/// Returns the error that ended the reading, if one did.
-fn look_ahead(reader: &mut impl Read, format: Format, prefix: &mut Vec<u8>) -> Option<io::Error> {
-    let Format::Pcap { .. } = format else { return None };
-    let mut piece = [0; 4 << 10];
-    let needed = pcap::FILE_HEADER_BYTES + variant::LOOK_BYTES;
-    while prefix.len() < needed {
-        let most = piece.len().min(needed - prefix.len());
-        match reader.read(&mut piece[..most]) {
-            Ok(0) => return None,
-            Ok(bytes) => prefix.extend_from_slice(&piece[..bytes]),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            // A silent pipe: what has arrived decides.
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return None,
-            Err(error) => return Some(error),
-        }
-    }
-    None
-}
-
-/// A reader that returns an error of an earlier read first.
-struct Deferred<R> {
-    error: Option<io::Error>,
-    inner: R,
-}
-
-impl<R: Read> Read for Deferred<R> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.error.take().map_or_else(|| self.inner.read(buffer), Err)
-    }
 }

@@ -29,6 +29,8 @@ pub(super) struct PcapWalk {
     /// Link types so far.
     links: Links,
     state: PcapState,
+    /// Whether the records confirmed the header length of the magic number.
+    is_asked: bool,
 }
 
 impl PcapWalk {
@@ -62,15 +64,23 @@ impl PcapWalk {
             ns_per_unit: if nanoseconds { 1 } else { 1000 },
             snaplen: header.snaplen,
         };
-        let records = bytes.get(FILE_HEADER_BYTES..).unwrap_or_default();
-        let extra_bytes = variant::extra_bytes(&state, state.extra_bytes, records);
-        Ok((Self { links, state: PcapState { extra_bytes, ..state } }, FILE_HEADER_BYTES))
+        let mut walk = Self { links, state, is_asked: false };
+        walk.ask(bytes.get(FILE_HEADER_BYTES..).unwrap_or_default());
+        Ok((walk, FILE_HEADER_BYTES))
     }
 
     /// Continues from the state of another walk, which has recorded the link type of the next
     /// records.
     pub(super) fn resume(state: PcapState) -> Self {
-        Self { links: Links::default(), state }
+        Self { links: Links::default(), state, is_asked: true }
+    }
+
+    /// Derives the header length from the first records, once two of them may be there.
+    fn ask(&mut self, records: &[u8]) {
+        if let Some(extra_bytes) = variant::extra_bytes(&self.state, self.state.extra_bytes, records) {
+            self.is_asked = true;
+            self.state.extra_bytes = extra_bytes;
+        }
     }
 
     pub(super) fn state(&self) -> PcapState {
@@ -89,6 +99,7 @@ impl PcapWalk {
         // Only the first capture of a file is checked: parts of a file do not begin with the
         // others.
         walk.state.extra_bytes = if modified { MODIFIED_EXTRA_BYTES } else { 0 };
+        walk.is_asked = true;
         *self = walk;
         Ok(start)
     }
@@ -101,8 +112,13 @@ impl PcapWalk {
         out: &mut Vec<RawPacket>,
     ) -> (usize, Stop) {
         let mut at = from;
+        if !self.is_asked {
+            self.ask(&bytes[from..]);
+        }
         loop {
             at = self.usual_records(bytes, at, ahead, out);
+            // After a valid record no other length is possible.
+            self.is_asked |= at > from;
             if out.len() == BATCH_PACKETS {
                 return (at, Stop::Full);
             }

@@ -17,9 +17,6 @@ use super::pcap_state::{PcapState, RecordHeader};
 
 /// The most records that are checked.
 const RECORDS_MAX: usize = 16;
-/// Bytes of records that are looked at: the same however the file is read, so that every reader
-/// decides alike.
-pub(super) const LOOK_BYTES: usize = 16 << 10;
 /// Records that must follow each other for a length that the magic number does not announce.
 const RECORDS_MIN: usize = 2;
 /// The most seconds between two consecutive records; captures of rare packets have days.
@@ -34,20 +31,19 @@ struct Chain {
 }
 
 /// Returns the number of bytes between a record's header and its packet, for a file whose records
-/// begin `rest`. The `announced` number stays unless it fails within the first [`LOOK_BYTES`] and
-/// another one does not.
-pub(super) fn extra_bytes(state: &PcapState, announced: usize, rest: &[u8]) -> usize {
-    let rest = &rest[..rest.len().min(LOOK_BYTES)];
+/// begin `rest`. Returns `None` if too few of them are there. The `announced` number stays unless
+/// it fails and another one does not.
+pub(super) fn extra_bytes(state: &PcapState, announced: usize, rest: &[u8]) -> Option<usize> {
     let usual = chain(state, announced, rest, is_possible);
     if !usual.is_broken {
-        return announced;
+        return (usual.records >= RECORDS_MIN).then_some(announced);
     }
     let others: &[usize] = if announced == 0 { &[4, 8] } else { &[12] };
     let fits = |&extra: &usize| {
         let other = chain(state, extra, rest, is_plausible);
         !other.is_broken && other.records >= RECORDS_MIN && other.records > usual.records
     };
-    others.iter().copied().find(fits).unwrap_or(announced)
+    Some(others.iter().copied().find(fits).unwrap_or(announced))
 }
 
 fn chain(
@@ -133,6 +129,17 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn a_stream_that_begins_with_a_few_bytes_is_recognised_later() {
+        let bytes = file(false, false, 4, 9);
+        let (mut walk, start) = PcapWalk::begin(&bytes[..32], false, false, false).unwrap();
+        let mut packets = Vec::new();
+        let (at, _) = walk.step(&bytes[..32], start, &mut Ahead::from(0), &mut packets);
+        assert_eq!((at, packets.len()), (start, 0));
+        let (end, _) = walk.step(&bytes, at, &mut Ahead::from(0), &mut packets);
+        assert_eq!((end, packets.len()), (bytes.len(), 9));
     }
 
     #[test]
