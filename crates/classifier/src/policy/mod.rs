@@ -26,6 +26,7 @@ mod packet;
 mod ranges;
 mod region;
 mod test;
+mod witness_search;
 
 pub use conditions::{Conditions, Families};
 pub use difference::{CompareDefaults, Comparison, Difference, Witness};
