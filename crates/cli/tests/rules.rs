@@ -99,25 +99,39 @@ fn states_come_from_the_flow_table_and_from_classify_alike() {
     let rules = folder.write("saved", text.as_bytes());
     let mut back = frame(6, 0, &tcp(22, 1024, 0x12), 1);
     back[26..34].copy_from_slice(&[192, 0, 2, 1, 10, 0, 0, 1]);
-    // An ICMP error about the connection, from a router on the way.
-    let mut quoted = vec![3, 1, 0, 0, 0, 0, 0, 0];
-    quoted.extend(&frame(6, 0, &tcp(1024, 22, 2), 1)[14..42]);
+    // ICMP errors from a router on the way: about the connection, about another one, and about the
+    // connection but sent to a host that is no end of it.
+    let error = |about: u16, to: [u8; 4]| {
+        let mut quoted = vec![3, 1, 0, 0, 0, 0, 0, 0];
+        quoted.extend(&frame(6, 0, &tcp(about, 22, 2), 1)[14..42]);
+        let mut error = frame(1, 0, &quoted, 9);
+        error[30..34].copy_from_slice(&to);
+        error
+    };
     let frames = [
         frame(6, 0, &tcp(1024, 22, 2), 1),
         back,
         frame(6, 0, &tcp(1024, 22, 0x10), 1),
         frame(6, 0, &tcp(1025, 22, 0x12), 2),
         frame(6, 0, &tcp(1026, 80, 2), 3),
-        frame(1, 0, &quoted, 9),
+        error(1024, [10, 0, 0, 1]),
+        error(1027, [10, 0, 0, 1]),
+        error(1024, [192, 0, 2, 1]),
+        // It quotes nothing.
+        frame(1, 0, &[3, 1, 0, 0, 0, 0, 0, 0], 9),
     ];
     let trace = folder.write("t.pcap", &capture(&frames));
-    assert_eq!(hits(&rules, &trace, &[]), [(2, 1), (3, 3), (4, 1), (5, 1)]);
-    let document = replay(&[&trace, "--rules", &rules, "--verify"]);
-    let top = document["firewall"]["top"].as_array().unwrap();
-    let of = |number: u64| {
-        top.iter().find(|rule| rule["number"] == number).map_or(0, |rule| self::number(rule, "packets"))
-    };
-    assert_eq!([of(1), of(2), of(3)], [2, 1, 1], "{top:?}");
+    assert_eq!(hits(&rules, &trace, &[]), [(2, 1), (3, 3), (4, 4), (5, 1)]);
+    for layout in
+        [&[][..], &["--workers", "1"], &["--workers", "3"], &["--workers", "3", "--scheduler", "flowpin"]]
+    {
+        let document = replay(&[&[trace.as_str(), "--rules", &rules, "--verify"], layout].concat());
+        let top = document["firewall"]["top"].as_array().unwrap();
+        let of = |number: u64| {
+            top.iter().find(|rule| rule["number"] == number).map_or(0, |rule| self::number(rule, "packets"))
+        };
+        assert_eq!([of(1), of(2), of(3)], [3, 4, 1], "{layout:?} {top:?}");
+    }
 }
 
 #[test]

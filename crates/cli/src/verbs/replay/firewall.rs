@@ -109,6 +109,11 @@ impl Rules {
         Arc::clone(&self.live)
     }
 
+    /// Returns whether the first rules ask for the state of connections.
+    pub(super) fn ask_state(&self) -> bool {
+        self.policy.asks_state()
+    }
+
     /// Returns the application's role.
     pub(super) fn role(&self) -> FirewallRole {
         let (policy, enforcement) = (self.policy.clone(), self.enforcement.clone());
