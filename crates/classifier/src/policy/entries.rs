@@ -309,13 +309,13 @@ impl From<RuleSet> for Policy {
 }
 
 /// Returns whether a rule asks for ports.
-fn names_ports(rule: &Rule) -> bool {
+pub(crate) fn names_ports(rule: &Rule) -> bool {
     rule.source_ports != PortRange::ANY || rule.destination_ports != PortRange::ANY
 }
 
 /// Returns whether the box of a rule that asks for ports holds packets that have none, whose key
 /// has zeros there.
-fn needs_ports(rule: &Rule) -> bool {
+pub(crate) fn needs_ports(rule: &Rule) -> bool {
     names_ports(rule) && rule.source_ports.low() == 0 && rule.destination_ports.low() == 0
 }
 
