@@ -8,6 +8,7 @@
 //! | `aws` | a security group or a network list of AWS, as JSON |
 //! | [`cisco`] | an access list of Cisco IOS or ASA |
 //! | `nft` | a ruleset of nftables, as text or as JSON |
+//! | `kubernetes` | network policies of Kubernetes, as YAML or JSON |
 //! | [`ipset`] | sets that rules of iptables refer to |
 //! | [`trace`] | headers |
 //!
@@ -25,11 +26,15 @@ mod form;
 pub mod ipset;
 pub mod iptables;
 #[cfg(feature = "std")]
+pub mod kubernetes;
+#[cfg(feature = "std")]
 pub mod nft;
 mod services;
 #[cfg(feature = "std")]
 pub mod toml;
 pub mod trace;
+#[cfg(feature = "std")]
+mod yaml;
 
 use crate::rule::{ProtocolMatch, Rule, decimal};
 
@@ -122,4 +127,10 @@ fn line_of(text: &str, place: usize) -> (usize, usize, &str) {
     let start = text[..place].rfind('\n').map_or(0, |end| end + 1);
     let line = text[..start].matches('\n').count() + 1;
     (line, start, text[start..].lines().next().unwrap_or(""))
+}
+
+/// Returns a line by its number, from one; empty where the text has fewer.
+#[cfg(feature = "std")]
+fn line_at(text: &str, number: usize) -> &str {
+    text.lines().nth(number.saturating_sub(1)).unwrap_or("")
 }
