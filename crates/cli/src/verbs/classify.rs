@@ -22,6 +22,7 @@ use crate::args::Common;
 use crate::args::classify::{AlgorithmName, Classify};
 use crate::args::rules::RuleOptions;
 use crate::exit::{Failure, Status, check_decodable};
+use crate::interface;
 use crate::progress::{Progress, label};
 use crate::render::classify::{ClassifyResult, RuleHits};
 use crate::render::rules::FamilyResult;
@@ -61,7 +62,9 @@ pub(crate) fn run(arguments: &Classify, common: &Common) -> Result<Status, Failu
         mac: !is_trace,
         ..Knowledge::default()
     };
-    let enforcement = file.enforcement(&arguments.enforce, known)?;
+    let interface = || interface::of_captures(&arguments.inputs);
+    let enforcement = file.enforcement(&arguments.enforce, known, &interface)?;
+    rule_file::warn_of_interface(&arguments.enforce, &enforcement, common);
     let begun = std::time::Instant::now();
     let algorithm = match arguments.algorithm {
         AlgorithmName::Auto => Algorithm::Auto,
