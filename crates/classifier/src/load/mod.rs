@@ -95,7 +95,7 @@ pub fn protocol(word: &str) -> Option<ProtocolMatch> {
         "icmp" => 1,
         "igmp" => 2,
         "ggp" => 3,
-        "ipencap" => 4,
+        "ipencap" | "ipv4" => 4,
         "st" => 5,
         "tcp" => 6,
         "egp" => 8,
