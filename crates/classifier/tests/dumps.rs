@@ -72,6 +72,7 @@ fn check(case: &Case) {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a packet for each line that is looked at")]
 fn firewalls_of_hosts_decide_as_in_the_kernel() {
     let ufw = Case { file: "ufw.iptables", ..NEW };
     let match_all = Assume::Match;
@@ -200,6 +201,7 @@ fn firewalls_of_hosts_decide_as_in_the_kernel() {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a packet for each line that is looked at")]
 fn firewalls_of_routers_and_of_containers_decide_as_in_the_kernel() {
     let forward = Case { chain: "FORWARD", output: "docker0", ..NEW };
     let docker = Case { file: "docker.iptables", ..forward };

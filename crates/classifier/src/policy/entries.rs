@@ -122,7 +122,10 @@ impl Policy {
     /// If an entry names no source, or passes over entries backwards.
     pub fn new(entries: Vec<Entry>, sources: Vec<Source>, notes: Vec<Note>) -> Result<Self, TooManyRules> {
         let can_be_skipped = skippable(&entries);
-        let (mut rules, mut entry_of, mut is_larger) = (Vec::new(), Vec::new(), Vec::new());
+        // Most entries are one box.
+        let mut rules = Vec::with_capacity(entries.len());
+        let mut entry_of = Vec::with_capacity(entries.len());
+        let mut is_larger = Vec::with_capacity(entries.len());
         for (index, entry) in entries.iter().enumerate() {
             assert!((entry.source as usize) < sources.len(), "an entry has a source");
             let (action, value) = match entry.outcome {
