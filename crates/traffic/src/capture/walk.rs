@@ -140,7 +140,7 @@ impl Walk {
         let mut from = from;
         let (next, stop) = loop {
             match &mut self.kind {
-                Kind::Pcap(walk) => match walk.step(bytes, from, &mut self.ahead, out) {
+                Kind::Pcap(walk) => match walk.step(bytes, from, last, &mut self.ahead, out) {
                     (at, Stop::Joined) => match walk.join(&bytes[at..]) {
                         Ok(header_bytes) => {
                             from = at + header_bytes;
