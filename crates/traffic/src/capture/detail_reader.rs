@@ -1,6 +1,6 @@
 //! Reads captures a second time, beside a run, for what their packets have besides bytes.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use flowloom_packet::{Fill, PacketBatch};
@@ -33,7 +33,8 @@ const CAPTURES_MAX: usize = 256;
 /// writer.write_with_options(0, 6, 60, &[2; 60], &[1, 0, 3, 0, b'w', b'h', b'y', 0])?;
 /// writer.finish()?;
 ///
-/// let mut reader = DetailReader::open(&[path], CaptureOptions::default(), SetOrder::Concat)?.unwrap();
+/// let options = CaptureOptions::default();
+/// let mut reader = DetailReader::open(&[path], options, SetOrder::Concat)?.unwrap();
 /// let details = reader.find(6, 60, &[2; 60])?.unwrap();
 /// assert_eq!((details.interface, &details.options[4..7]), (Some(0), &b"why"[..]));
 /// assert!(reader.interfaces()[0].options.ends_with(b"eth0"));
@@ -50,7 +51,7 @@ pub struct DetailReader {
     next_path: usize,
     interfaces: Vec<InterfaceDetails>,
     /// The index of each interface.
-    known: HashMap<InterfaceDetails, usize>,
+    known: BTreeMap<InterfaceDetails, usize>,
     section_options: Vec<u8>,
     blocks: Vec<DetailBlock>,
     scratch: Vec<u8>,
@@ -157,7 +158,7 @@ impl DetailReader {
             cursors,
             next_path: 0,
             interfaces: Vec::new(),
-            known: HashMap::new(),
+            known: BTreeMap::new(),
             section_options: Vec::new(),
             blocks: Vec::new(),
             scratch: Vec::new(),
@@ -237,7 +238,7 @@ impl DetailReader {
             .and_then(|begin| block.get(begin..)?.get(..length as usize))
             .unwrap_or_default();
         *options_left += append_options(OptionsOf::Packet, options, context.big_endian, scratch);
-        let interface = context.interface.and_then(|number| interfaces.get(number as usize)).copied();
+        let interface = context.interface.and_then(|number| interfaces.get(number)).copied();
         PacketDetails { interface, options: &self.scratch }
     }
 

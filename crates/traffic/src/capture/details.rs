@@ -21,7 +21,7 @@ const PACKET_NUMBERS: [u16; 4] = [2, 4, 5, 6];
 const CUSTOM: [u16; 4] = [2988, 2989, 19372, 19373];
 
 /// An interface as its capture describes it.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub struct InterfaceDetails {
     /// Link type of its packets.
@@ -47,7 +47,7 @@ pub struct DetailBlock {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct PacketContext {
     /// The number of the interface in the capture. `None` for one that was not declared.
-    pub(super) interface: Option<u32>,
+    pub(super) interface: Option<usize>,
     /// Where its options begin in the block of the batch, and their length.
     pub(super) options: (u64, u32),
     pub(super) big_endian: bool,
@@ -107,14 +107,14 @@ impl Details {
             self.options_left += 1;
             return;
         }
-        let number = (self.interfaces.len() - self.first) as u32;
+        let number = u32::try_from(self.interfaces.len() - self.first).unwrap_or(u32::MAX);
         self.interfaces.push(InterfaceDetails { link, options, number });
     }
 
     /// Notes a packet of an interface of the section, whose options begin at `position`.
     pub(super) fn packet(&mut self, interface: Option<u32>, options: (u64, u32), big_endian: bool) {
         let number = interface.map(|number| self.first + number as usize);
-        let interface = number.filter(|number| *number < self.interfaces.len()).map(|number| number as u32);
+        let interface = number.filter(|number| *number < self.interfaces.len());
         self.packets.push(PacketContext { interface, options, big_endian });
     }
 
