@@ -77,7 +77,7 @@ fn described(interface: &InterfaceDetails) -> Interface {
     }
 }
 
-fn of_link(link: LinkType) -> Interface {
+fn plain(link: LinkType) -> Interface {
     Interface { link, snaplen_bytes: 0, ..Interface::default() }
 }
 
@@ -144,7 +144,7 @@ impl<W: Write> CaptureSink<W> {
             details.interfaces.extend(0..interfaces.len());
         }
         if interfaces.is_empty() {
-            interfaces.push(of_link(link));
+            interfaces.push(plain(link));
             self.links.push((link, 0));
         }
         self.state = State::Pcapng(PcapngWriter::with_section(inner, &section, interfaces)?);
@@ -183,16 +183,14 @@ impl<W: Write> CaptureSink<W> {
         }
         let (interface, options) = found.unwrap_or_default();
         let known = interface.and_then(|index| self.details.as_ref()?.interfaces.get(index).copied());
-        let interface = match known {
-            Some(interface) => interface,
-            None => match self.links.iter().find(|(known, _)| *known == link) {
-                Some((_, interface)) => *interface,
-                None => {
-                    let interface = writer.add_interface(of_link(link))?;
-                    self.links.push((link, interface));
-                    interface
-                }
-            },
+        let of_link =
+            || self.links.iter().find(|(known, _)| *known == link).map(|(_, interface)| *interface);
+        let interface = if let Some(interface) = known.or_else(of_link) {
+            interface
+        } else {
+            let interface = writer.add_interface(plain(link))?;
+            self.links.push((link, interface));
+            interface
         };
         writer.write_with_options(interface, time_ns, wire_bytes, bytes, &options)
     }
