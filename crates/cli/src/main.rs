@@ -13,7 +13,7 @@ compile_error!(
 );
 
 mod args;
-mod attend;
+mod background;
 mod exit;
 mod flow_file;
 mod flow_table;
