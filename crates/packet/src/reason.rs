@@ -2,7 +2,7 @@
 
 macro_rules! reasons {
     ($($(#[$doc:meta])* $variant:ident = $name:literal;)*) => {
-        /// Why a packet was not processed: it was lost, or it is not tracked because it has no flow.
+        /// Why a packet was not processed. It was lost, or it has no flow and is not tracked.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
         #[repr(u8)]
         #[non_exhaustive]

@@ -1,5 +1,5 @@
-//! Services beside a run: statistics on request and over HTTP, rules loaded again. Each has a thread
-//! of its own, because it waits for files and clients.
+//! Services beside a run: statistics on request and over HTTP, rules loaded again. Each has its own
+//! thread, because it waits for files and clients.
 //!
 //! ```text
 //!  signals ──▶ report    SIGUSR1: a line on stderr

@@ -281,7 +281,7 @@ mod tests {
         for mut stream in silent {
             assert!(matches!(stream.read(&mut [0]), Ok(0) | Err(_)), "it was closed");
         }
-        // More than the server keeps: the oldest make room.
+        // More than the server keeps: the oldest connections end.
         let _many: Vec<TcpStream> =
             (0..CONNECTIONS_MAX + 50).map(|_| TcpStream::connect(address).unwrap()).collect();
         assert!(ask(address, b"GET /metrics HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 200"));
