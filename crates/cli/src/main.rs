@@ -13,7 +13,7 @@ compile_error!(
 );
 
 mod args;
-mod attend;
+mod background;
 mod exit;
 mod flow_file;
 mod flow_table;
@@ -21,6 +21,7 @@ mod host;
 mod interface;
 mod output;
 mod pace;
+mod packed_file;
 mod part_file;
 mod profile;
 mod progress;

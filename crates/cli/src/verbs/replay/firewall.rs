@@ -14,7 +14,7 @@ use crate::args::Common;
 use crate::args::firewall::FirewallOptions as Options;
 use crate::args::replay::{AppName, Replay};
 use crate::args::rules::{EnforceOptions, RuleOptions};
-use crate::attend::{Reload, Stamp};
+use crate::background::{Reload, Stamp};
 use crate::exit::Failure;
 use crate::interface;
 use crate::render::verdicts::{FirewallFigures, HitFigures, RuleFigures};
