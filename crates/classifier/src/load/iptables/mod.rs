@@ -16,6 +16,7 @@
 
 mod names;
 mod rule;
+mod targets;
 mod words;
 
 use alloc::collections::BTreeMap;
@@ -34,7 +35,7 @@ use rule::{Does, Reader};
 pub use names::tcp_flags;
 pub(crate) use names::{dscp_class, icmp, mac};
 #[cfg(feature = "std")]
-pub(crate) use rule::is_passing;
+pub(crate) use targets::is_passing;
 
 /// What to read of a file.
 ///

@@ -10,6 +10,7 @@ use super::super::ipset::{Sets, Side};
 use super::super::services::service;
 use super::super::{LoadError, LoadErrorKind, protocol};
 use super::names;
+use super::targets;
 use super::words::Word;
 use crate::policy::{Conditions, ConnectionState, InterfacePattern, Ranges, Test, TestKind, WITH_PORTS};
 use crate::rule::{Action, ProtocolMatch, decimal};
@@ -39,67 +40,6 @@ pub(super) struct Rule {
 
 /// Ranges in a list of ports, at most: what the kernel takes too.
 const PORTS_MAX: usize = 15;
-
-/// Targets whose verdict is another program's, or depends on the state of the target.
-type Asking = (&'static str, &'static [(Option<&'static str>, Action, u32)]);
-const ASKING: [Asking; 6] = [
-    ("NFQUEUE", &[(Some("NFQUEUE accepts"), Action::Accept, 3), (None, Action::Deny, 0)]),
-    ("QUEUE", &[(Some("QUEUE accepts"), Action::Accept, 3), (None, Action::Deny, 0)]),
-    ("SYNPROXY", &[(Some("SYNPROXY takes the packet"), Action::Deny, 0)]),
-    ("CLUSTERIP", &[(Some("CLUSTERIP: the packet is for another node"), Action::Deny, 0)]),
-    ("RTPENGINE", &[(Some("RTPENGINE takes the packet"), Action::Deny, 0)]),
-    ("JOOL", &[(Some("JOOL translates the packet"), Action::Accept, 3)]),
-];
-
-/// Targets that let the packet go on to the next rule.
-const PASSING: [&str; 41] = [
-    "DNPT",
-    "SNPT",
-    "LOGMARK",
-    "SYSRQ",
-    "IMQ",
-    "PROTO",
-    "TIMEOUT",
-    "FLOWOFFLOAD",
-    "IPV4OPTSSTRIP",
-    "VLANPRIORITY",
-    "NFULNL",
-    "LSCAN",
-    "LOG",
-    "ULOG",
-    "NFLOG",
-    "MARK",
-    "CONNMARK",
-    "CONNSECMARK",
-    "SECMARK",
-    "CLASSIFY",
-    "DSCP",
-    "TOS",
-    "TTL",
-    "HL",
-    "TCPMSS",
-    "TCPOPTSTRIP",
-    "ECN",
-    "CHECKSUM",
-    "CT",
-    "NOTRACK",
-    "TRACE",
-    "TEE",
-    "SET",
-    "RATEEST",
-    "LED",
-    "IDLETIMER",
-    "AUDIT",
-    "HMARK",
-    "ACCOUNT",
-    "IPMARK",
-    "STRIP",
-];
-
-/// Returns whether a target lets the packet go on to the next rule.
-pub(crate) fn is_passing(name: &str) -> bool {
-    PASSING.contains(&name)
-}
 
 /// Matches whose options are read; their names do nothing by themselves.
 const READ: [&str; 18] = [
@@ -474,26 +414,7 @@ impl<'a> Reader<'a> {
         }
         self.target_at = word.at;
         self.module = None;
-        let name = word.text.as_str();
-        self.does = Some(match name {
-            _ if is_goto => Does::Goto(word.text.clone()),
-            "ACCEPT" => Does::Decide(Action::Accept, 1),
-            "DROP" | "TARPIT" | "STEAL" | "DELUDE" | "CHAOS" | "ECHO" | "MIRROR" => {
-                Does::Decide(Action::Deny, 0)
-            }
-            "REJECT" => Does::Decide(Action::Deny, 2),
-            // They end the walk through their table, and the packet goes on.
-            "DNAT" | "SNAT" | "MASQUERADE" | "REDIRECT" | "NETMAP" | "SAME" | "BALANCE" | "TPROXY"
-            | "DNETMAP" | "FULLCONENAT" => Does::Decide(Action::Accept, 3),
-            "RETURN" => Does::Return,
-            name if PASSING.contains(&name) => {
-                Does::Passes(format!("target {name} decides nothing: the packet goes on"))
-            }
-            name => match ASKING.iter().find(|(other, _)| *other == name) {
-                Some((_, asks)) => Does::Asks(asks),
-                None => Does::Jump(word.text.clone()),
-            },
-        });
+        self.does = Some(if is_goto { Does::Goto(word.text.clone()) } else { targets::of(&word.text) });
         Ok(())
     }
 

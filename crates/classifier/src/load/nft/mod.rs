@@ -7,6 +7,7 @@
 //! `meta mark` and `fib`, become conditions that [may hold](crate::policy::Truth::Maybe).
 
 mod ast;
+mod elements;
 mod json;
 mod lower;
 mod statement;

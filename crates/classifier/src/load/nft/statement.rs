@@ -68,7 +68,7 @@ const STARTS: [&str; 21] = [
 ];
 
 /// Braces and parentheses inside each other, at most.
-const DEPTH_MAX: usize = 16;
+pub(super) const DEPTH_MAX: usize = 16;
 
 impl Parser<'_> {
     /// Reads a rule up to the end of its line. What is wrong with it is kept, and the next line is
@@ -465,7 +465,7 @@ impl Parser<'_> {
         Ok(first)
     }
 
-    fn single(&mut self, depth: usize) -> Result<Value, LoadError> {
+    pub(super) fn single(&mut self, depth: usize) -> Result<Value, LoadError> {
         let mut parts = Vec::from([self.atom(depth)?]);
         while self.take_sign(".") {
             parts.push(self.atom(depth)?);
@@ -476,7 +476,7 @@ impl Parser<'_> {
         })
     }
 
-    fn atom(&mut self, depth: usize) -> Result<Value, LoadError> {
+    pub(super) fn atom(&mut self, depth: usize) -> Result<Value, LoadError> {
         if depth > DEPTH_MAX {
             return Err(self.expected("fewer braces inside each other"));
         }
@@ -514,124 +514,4 @@ impl Parser<'_> {
         }
         Ok(Value::Word(word))
     }
-
-    /// Reads elements in braces, each with what a map has for it.
-    pub(super) fn set_elements(
-        &mut self,
-        depth: usize,
-    ) -> Result<Vec<(Value, Option<Verdict>)>, LoadError> {
-        if depth > DEPTH_MAX {
-            return Err(self.expected("fewer braces inside each other"));
-        }
-        let mut elements: Vec<(Value, Option<Verdict>)> = Vec::new();
-        if self.is_sign("$") {
-            return match self.atom(depth)? {
-                Value::Set(elements) => Ok(elements),
-                one => Ok(Vec::from([(one, None)])),
-            };
-        }
-        self.need_sign("{")?;
-        loop {
-            while matches!(self.peek(), Some(Kind::Newline)) {
-                self.next += 1;
-            }
-            if self.take_sign("}") {
-                return Ok(elements);
-            }
-            self.elements += 1;
-            if self.elements > self.limits.rules_max {
-                return Err(super::error(
-                    self.text,
-                    self.at(),
-                    LoadErrorKind::TooMuch { what: "elements", limit: self.limits.rules_max },
-                ));
-            }
-            let at = self.at();
-            let mut key = self.single(depth + 1)?;
-            let mut verdict = None;
-            // A colon that touches what is before it: `icmp: accept`, `icmp:accept`.
-            if let Value::Word(word) = &key
-                && let Some((name, rest)) =
-                    word.rsplit_once(':').filter(|(name, _)| !name.contains(':') && !name.is_empty())
-            {
-                let (name, rest) = (name.to_owned(), rest.to_owned());
-                if rest.is_empty() {
-                    verdict = Some(self.verdict()?);
-                    key = Value::Word(name);
-                } else if let Some(found) = plain_verdict(&rest) {
-                    verdict = Some(found);
-                    key = Value::Word(name);
-                } else if matches!(rest.as_str(), "jump" | "goto") {
-                    let chain = self.word("the name of a chain")?;
-                    verdict =
-                        Some(if rest == "jump" { Verdict::Jump(chain) } else { Verdict::Goto(chain) });
-                    key = Value::Word(name);
-                }
-            }
-            while self.newline_or_attribute() {}
-            if self.take_sign(":") {
-                while matches!(self.peek(), Some(Kind::Newline)) {
-                    self.next += 1;
-                }
-                verdict = Some(self.verdict()?);
-            }
-            while self.newline_or_attribute() {}
-            match key {
-                // A variable that is a set: its elements.
-                Value::Set(inner) if verdict.is_none() => elements.extend(inner),
-                key => elements.push((key, verdict)),
-            }
-            if !self.take_sign(",") && !self.is_sign("}") {
-                return Err(super::error(
-                    self.text,
-                    self.at().max(at),
-                    LoadErrorKind::Expected("a comma or the end of the set"),
-                ));
-            }
-        }
-    }
-
-    /// Passes what an element has beside its key, such as a timeout.
-    fn newline_or_attribute(&mut self) -> bool {
-        match self.peek() {
-            Some(Kind::Newline) => {
-                self.next += 1;
-                true
-            }
-            Some(Kind::Word(word)) => match word.as_str() {
-                "timeout" | "expires" | "comment" | "packets" | "bytes" => {
-                    self.next += 2;
-                    true
-                }
-                "counter" => {
-                    self.next += 1;
-                    true
-                }
-                _ => false,
-            },
-            _ => false,
-        }
-    }
-
-    fn verdict(&mut self) -> Result<Verdict, LoadError> {
-        let at = self.at();
-        let word = self.word("a verdict")?;
-        match word.as_str() {
-            "jump" => Ok(Verdict::Jump(self.word("the name of a chain")?)),
-            "goto" => Ok(Verdict::Goto(self.word("the name of a chain")?)),
-            word => plain_verdict(word).ok_or_else(|| {
-                self.refuse(at, format!("unsupported map value '{word}'; maps of verdicts alone are read"))
-            }),
-        }
-    }
-}
-
-fn plain_verdict(word: &str) -> Option<Verdict> {
-    Some(match word {
-        "accept" => Verdict::Accept,
-        "drop" => Verdict::Drop,
-        "return" => Verdict::Return,
-        "continue" => Verdict::Continue,
-        _ => return None,
-    })
 }
