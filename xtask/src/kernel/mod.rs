@@ -2,8 +2,9 @@
 //!
 //! Each file is loaded into a network namespace by `iptables-restore` (legacy or nf_tables),
 //! `ip6tables-restore` or `nft -f`. Drawn frames go through its FORWARD chain. The counter of each
-//! rule that decides must be what `classify` counts for that rule. A verb stands for the test
-//! because it needs root, namespaces and the tools of netfilter.
+//! rule that decides must be what `classify` counts for that rule, and `replay` must count as
+//! `classify` does. A verb stands for the test because it needs root, namespaces and the tools of
+//! netfilter.
 
 #![expect(clippy::cast_possible_truncation, reason = "numbers are drawn within the widths of their fields")]
 #![expect(clippy::print_stdout, reason = "the result of the verb")]
@@ -35,7 +36,7 @@ use network::Network;
 const USAGE: &str = "usage: cargo xtask kernel [--files N] [--packets N] [--seed N]
 
   Loads random firewalls into the kernel, sends random packets through them, and compares the
-  counters of rules with those of `flowloom classify`. Needs root, ip, iptables and nft.
+  counters of rules with those of `flowloom classify` and `flowloom replay`. Needs root, ip, iptables and nft.
   By default 5 files of 200 packets each; at length: --files 200 --packets 5000";
 
 /// What loads a file.
@@ -201,15 +202,17 @@ impl Bench {
         std::fs::write(&rules, &text)?;
         std::fs::write(&trace, frames::capture(&frames))?;
         let kernel = self.kernel(loader, features.state, &text, &trace, count)?;
-        let classified = self.classify(loader, &rules, &trace)?;
+        let (classified, lines_of) = self.classify(loader, &rules, &trace)?;
+        let replayed = self.replay(loader, &rules, &trace, &lines_of)?;
         let count = |counters: &Counters, line| counters.get(&line).copied().unwrap_or_default();
         let lines: Vec<&str> = text.lines().collect();
-        let differences =
-            kernel.keys().filter(|&&line| count(&kernel, line) != count(&classified, line)).map(|&line| {
-                let text = lines.get(line as usize - 1).map_or("", |line| line.trim());
-                let (kernel, here) = (count(&kernel, line), count(&classified, line));
-                format!("  line {line}: kernel {kernel}, classify {here}: {text}")
-            });
+        let differences = kernel.keys().filter_map(|&line| {
+            let text = lines.get(line as usize - 1).map_or("", |line| line.trim());
+            let [kernel, here, run] =
+                [&kernel, &classified, &replayed].map(|counters| count(counters, line));
+            (kernel != here || here != run)
+                .then(|| format!("  line {line}: kernel {kernel}, classify {here}, replay {run}: {text}"))
+        });
         Ok(Outcome {
             rules: kernel.len(),
             packets: frames.len() as u64,
@@ -249,16 +252,50 @@ impl Bench {
         })
     }
 
-    /// Returns what `classify` counts.
-    fn classify(&self, loader: Loader, rules: &Path, trace: &Path) -> Result<Counters> {
+    /// Returns what `classify` counts, and the line of each rule by its number.
+    fn classify(&self, loader: Loader, rules: &Path, trace: &Path) -> Result<(Counters, Counters)> {
+        let more = ["--rules".as_ref(), rules.as_os_str(), "--top".as_ref(), "1000000".as_ref()];
+        let document = self.json("classify", loader, trace, &more)?;
+        ensure!(document["undecoded"] == 0, "frames are not decoded: {document:#}");
+        let (mut counters, mut lines) = (Counters::new(), Counters::new());
+        for hits in document["top"].as_array().into_iter().flatten() {
+            let rule = &hits["rule"];
+            let line = rule["line"].as_u64().context("a rule has a line")?;
+            lines.insert(rule["number"].as_u64().context("a rule has a number")?, line);
+            *counters.entry(line).or_default() += hits["packets"].as_u64().unwrap_or_default();
+        }
+        Ok((counters, lines))
+    }
+
+    /// Returns what `replay` counts where it judges every packet by itself, as a filter does.
+    fn replay(&self, loader: Loader, rules: &Path, trace: &Path, lines: &Counters) -> Result<Counters> {
+        let more = [
+            "--rules".as_ref(),
+            rules.as_os_str(),
+            "--top-rules".as_ref(),
+            "1000000".as_ref(),
+            "--per-packet".as_ref(),
+        ];
+        let document = self.json("replay", loader, trace, &more)?;
+        let mut counters = Counters::new();
+        for rule in document["firewall"]["top"].as_array().into_iter().flatten() {
+            let number = rule["number"].as_u64().context("a rule has a number")?;
+            let line = lines.get(&number).copied().unwrap_or_default();
+            *counters.entry(line).or_default() += rule["packets"].as_u64().unwrap_or_default();
+        }
+        Ok(counters)
+    }
+
+    /// Runs a verb of the command and returns its report.
+    fn json(&self, verb: &str, loader: Loader, trace: &Path, more: &[&std::ffi::OsStr]) -> Result<Value> {
         let (chain, family) = match loader {
             Loader::Nft => ("forward", None),
             Loader::Legacy(family) | Loader::Tables(family) => ("FORWARD", Some(family)),
         };
         let mut command = Command::new(&self.flowloom);
-        command.arg("classify").arg(trace).arg("--rules").arg(rules);
+        command.arg(verb).arg(trace).args(more);
         command.args(["--chain", chain, "--in", "in0", "--out", "out0", "--assume", "match"]);
-        command.args(["--top", "1000000", "--format", "json", "-q"]);
+        command.args(["--format", "json", "-q"]);
         if let Some(family) = family {
             command.args(["--family", if family == Family::V4 { "ipv4" } else { "ipv6" }]);
         }
@@ -268,14 +305,7 @@ impl Bench {
             "{command:?} failed: {}",
             String::from_utf8_lossy(&output.stderr).trim()
         );
-        let document: Value = serde_json::from_slice(&output.stdout)?;
-        ensure!(document["undecoded"] == 0, "frames are not decoded: {document:#}");
-        let mut counters = Counters::new();
-        for hits in document["top"].as_array().into_iter().flatten() {
-            let line = hits["rule"]["line"].as_u64().context("a rule has a line")?;
-            *counters.entry(line).or_default() += hits["packets"].as_u64().unwrap_or_default();
-        }
-        Ok(counters)
+        Ok(serde_json::from_slice(&output.stdout)?)
     }
 }
 

@@ -24,9 +24,9 @@
 //! hosts are one flow, which no rule with ports matches. `strict_tcp` does not apply to them.
 //!
 //! **ICMP errors** are flows of their own, and their state is unknown, unless the packets were
-//! decoded with [`errors_by_flow`](flowloom_packet::DecodeOptions::errors_by_flow). Then an error is
-//! a packet of the flow that it is about, rules match its own addresses and type, and its state is
-//! RELATED or INVALID.
+//! decoded with [`errors_by_flow`](flowloom_packet::DecodeOptions::errors_by_flow). Then an error
+//! is a packet of the flow that it is about, rules match its own addresses and type, and its state
+//! is RELATED or INVALID.
 //!
 //! **What a rule does** is its [`flowloom_classifier::Action`] if its file has one, and otherwise
 //! follows from [`Defaults`].

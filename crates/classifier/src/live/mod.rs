@@ -13,8 +13,8 @@
 //! some tens of them, and half a second for a thousand rules that were removed from twenty
 //! thousand; [`Live::rebuild`] makes them part of the base, on whichever thread calls it, while
 //! lookups and changes go on. A rule may ask for more than its box, by [tests](Live::insert_with);
-//! [`Reader::find`] decides packets by them. The crate starts no threads and takes no locks in a lookup, but for
-//! the moment in which a reader takes a new snapshot.
+//! [`Reader::find`] decides packets by them. The crate starts no threads and takes no locks in a
+//! lookup, but for the moment in which a reader takes a new snapshot.
 
 mod prefilter;
 mod reader;
@@ -369,8 +369,8 @@ impl Live {
     }
 
     /// Adds a rule that asks for more than its box: all `tests` have to hold too. [`Reader::find`]
-    /// asks them. Lookups of keys alone, such as [`Reader::classify_key`], cannot, and take the rule
-    /// for one without tests.
+    /// asks them. Lookups of keys alone, such as [`Reader::classify_key`], cannot, and take the
+    /// rule for one without tests.
     ///
     /// # Errors
     ///
@@ -388,7 +388,9 @@ impl Live {
     /// let others = live.insert(Rule { action: Some(Action::Deny), ..Rule::ANY })?;
     /// let mut reader = live.reader();
     /// let mut packet = Packet::new(FiveTuple::v4([10, 0, 0, 1], [192, 0, 2, 1], 1024, 22, 6));
-    /// let mut find = |packet: &Packet| reader.find(packet, Assume::NoMatch).rule().map(|(id, _)| id);
+    /// let mut find = |packet: &Packet| {
+    ///     reader.find(packet, Assume::NoMatch).rule().map(|(id, _)| id)
+    /// };
     /// packet.state = Some(ConnectionState::Established);
     /// assert_eq!(find(&packet), Some(replies));
     /// packet.state = Some(ConnectionState::New);

@@ -1,7 +1,7 @@
 //! YAML documents as trees that know their lines.
 //!
-//! A tree is bounded: in its depth, in its nodes, and in the nodes that aliases repeat. JSON is YAML
-//! too.
+//! A tree is bounded: in its depth, in its nodes, and in the nodes that aliases repeat. JSON is
+//! YAML too.
 
 use alloc::collections::BTreeMap;
 use alloc::format;

@@ -11,8 +11,8 @@ use crate::view::Headers;
 /// Bytes of an error's header, before the quoted packet.
 const ERROR_BYTES: usize = 8;
 
-/// Gives an ICMP error the key of the flow that it is about, and the direction towards the sender of
-/// the quoted packet. All other headers, and an error whose quoted packet has no key, stay as they
+/// Gives an ICMP error the key of the flow that it is about, and the direction towards the sender
+/// of the quoted packet. All other headers, and an error whose quoted packet has no key, stay as they
 /// are.
 #[cold]
 pub(super) fn key_by_flow(bytes: &[u8], headers: &mut Headers) {

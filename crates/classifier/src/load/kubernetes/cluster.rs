@@ -64,8 +64,7 @@ impl Cluster {
         let metadata =
             object.get("metadata").ok_or_else(|| Wrong::new(object.line, "a pod without metadata"))?;
         let (spec, status) = (object.get("spec"), object.get("status"));
-        // A pod of the host's network has no address of its own, and one that has ended has none any
-        // more.
+        // A pod of the host's network has no address of its own, and a pod that has ended has none.
         let is_host = spec.and_then(|spec| spec.text_of("hostNetwork")) == Some("true");
         let has_ended =
             matches!(status.and_then(|status| status.text_of("phase")), Some("Succeeded" | "Failed"));

@@ -1,8 +1,8 @@
 //! Network policies of Kubernetes, as YAML or JSON.
 //!
 //! A policy names pods by labels. The addresses of pods come from an address map: what
-//! `kubectl get namespaces,pods -A -o yaml` writes, or the short form of [`cluster`]. Both may stand
-//! in the text of the policies too.
+//! `kubectl get namespaces,pods -A -o yaml` writes, or its short form. Both may stand in the text of
+//! the policies too.
 //!
 //! ```text
 //!  chain cluster ─▶ egress  (rules of the sender's policies, then deny what they isolate)
@@ -124,7 +124,8 @@ impl Wrong {
 /// - {namespace: shop, labels: {app: web}, ips: [10.1.0.5]}
 /// - {namespace: shop, labels: {app: db}, ips: [10.1.0.9]}
 /// ";
-/// let policy = kubernetes::load(text, &Options { addresses: Some(addresses), ..Options::default() })?;
+/// let options = Options { addresses: Some(addresses), ..Options::default() };
+/// let policy = kubernetes::load(text, &options)?;
 /// let line = |source: [u8; 4], port| {
 ///     let packet = Packet::new(FiveTuple::v4(source, [10, 1, 0, 9], 40_000, port, 6));
 ///     policy.first_match(&packet, Assume::NoMatch).and_then(|id| policy.source(id)).unwrap().line
