@@ -12,8 +12,8 @@ use crate::view::Headers;
 const ERROR_BYTES: usize = 8;
 
 /// Gives an ICMP error the key of the flow that it is about, and the direction towards the sender
-/// of the quoted packet. All other headers, and an error whose quoted packet has no key, stay as they
-/// are.
+/// of the quoted packet. All other headers, and an error whose quoted packet has no key, stay as
+/// they are.
 #[cold]
 pub(super) fn key_by_flow(bytes: &[u8], headers: &mut Headers) {
     let Some(quoted) = quoted_packet(bytes, headers) else { return };

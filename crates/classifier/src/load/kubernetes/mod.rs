@@ -1,8 +1,8 @@
 //! Network policies of Kubernetes, as YAML or JSON.
 //!
 //! A policy names pods by labels. The addresses of pods come from an address map: what
-//! `kubectl get namespaces,pods -A -o yaml` writes, or its short form. Both may stand in the text of
-//! the policies too.
+//! `kubectl get namespaces,pods -A -o yaml` writes, or its short form. Both may stand in the text
+//! of the policies too.
 //!
 //! ```text
 //!  chain cluster ─▶ egress  (rules of the sender's policies, then deny what they isolate)
