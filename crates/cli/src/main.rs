@@ -18,6 +18,7 @@ mod exit;
 mod flow_file;
 mod flow_table;
 mod host;
+mod interface;
 mod output;
 mod pace;
 mod packed_file;

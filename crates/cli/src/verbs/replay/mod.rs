@@ -110,7 +110,9 @@ fn run_app<R: Role>(
         check_verifiable(arguments, &inputs)?;
     }
     let Planned { layout, mut source, why } = layout::plan(arguments, &inputs, options, R::App::PARTS)?;
-    let config = engine_config(arguments, layout)?;
+    let mut config = engine_config(arguments, layout)?;
+    // Rules that ask for states take an ICMP error with the flow that it is about.
+    config.decode = config.decode.with_errors_by_flow(rules.is_some_and(Rules::ask_state));
     warn_outside_pipeline(arguments, &config, common);
     let mut policy = policy(arguments, &config)?;
     let order = policy.order();
