@@ -193,6 +193,8 @@ mod tests {
             let found: Vec<FieldColumn> = groups.indexes().into_iter().map(|index| all[index]).collect();
             assert_eq!(found, groups.columns(), "{group}");
         }
-        assert!("sizes,rtt".parse::<FieldGroups>().unwrap_err().contains("unknown group of fields 'rtt'"));
+        assert!(
+            "sizes,jitter".parse::<FieldGroups>().unwrap_err().contains("unknown group of fields 'jitter'")
+        );
     }
 }

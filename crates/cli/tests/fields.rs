@@ -122,7 +122,7 @@ fn what_does_not_go_together_is_refused() {
     };
     let ipfix = folder.path("f.ipfix");
     refused(&["--flows", &ipfix, "--fields", "tcp"], &["--fields is for CSV", "f.ipfix", ".parquet"]);
-    refused(&["--flows", &flows, "--fields", "rtt"], &["unknown group of fields 'rtt'", "handshake"]);
+    refused(&["--flows", &flows, "--fields", "jitter"], &["unknown group of fields 'jitter'", "handshake"]);
     refused(&["--flows", &flows, "--where", "byts > 1"], &["column 1", "unknown name 'byts'"]);
     refused(&["--flows", &flows, "--where", "bytes > 1 and"], &["column 14", "expected a comparison"]);
     refused(

@@ -330,8 +330,11 @@ pub fn reference() -> String {
     }
     page.push_str(FIELDS);
     for group in FieldGroup::ALL {
-        for FieldColumn { name, unit, description } in group.columns() {
-            let _ = writeln!(page, "| `{name}` | `{}` | {unit} | {description} |", group.name());
+        for FieldColumn { name, unit, ipfix, description } in group.columns() {
+            let element =
+                ipfix.map_or_else(|| String::from("–"), |(number, name)| format!("`{name}` ({number})"));
+            let _ =
+                writeln!(page, "| `{name}` | `{}` | {unit} | {element} | {description} |", group.name());
         }
     }
     page
@@ -341,10 +344,20 @@ const FIELDS: &str = "
 ## Further fields, by group
 
 `--fields` takes groups with commas between, or `all`; `--where` reads the columns of all groups. The library has them as
-types of `flowloom_apps::accounting::fields`. They are those of one record.
+types of `flowloom_apps::accounting::fields`. They are those of one record. Only the groups that are asked for cost time.
 
-| Column | Group | Unit | What it says |
-| --- | --- | --- | --- |
+* Columns without an IPFIX element are not written as IPFIX: IANA has registered none for them. NetFlow v9 has none of them.
+* The text of `tls`, `dns`, `http`, `quic` and `ssh` is what hosts have sent: printable ASCII of at most 255 bytes, in which
+  `\\xNN` stands for another byte and `\\\\` for a backslash. Names of DNS are in its presentation format: `\\DDD` for a byte,
+  `\\.` for a dot in a label.
+* Fields of TCP are read from the first bytes of each direction, at most 4096, in the order of their sequence numbers. If the
+  first bytes were not captured, as in the records behind an active timeout, the fields are empty. Handshakes behind another
+  protocol (STARTTLS, a proxy), DTLS, the encrypted ClientHello of QUIC, and HTTP/2 are not read.
+* In EVE the fields are objects of the flow event with the names that Suricata gives them; in Zeek's `conn.log` they name the
+  `service`.
+
+| Column | Group | Unit | IPFIX | What it says |
+| --- | --- | --- | --- | --- |
 ";
 
 const INTRODUCTION: &str = "\
