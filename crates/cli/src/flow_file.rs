@@ -47,6 +47,37 @@ pub(crate) enum Format {
     Eve,
 }
 
+impl Format {
+    /// Returns whether records in this format have a place for a further field.
+    pub(crate) fn takes(self, column: &FieldColumn) -> bool {
+        match self {
+            Self::Csv | Self::Jsonl | Self::Parquet => true,
+            Self::Ipfix => column.ipfix.is_some(),
+            Self::Netflow9 => false,
+            Self::Zeek => ZeekWriter::takes(column),
+            Self::Eve => EveWriter::takes(column),
+        }
+    }
+
+    /// Returns whether `--columns` selects the columns of this format.
+    pub(crate) fn has_columns(self) -> bool {
+        matches!(self, Self::Csv | Self::Jsonl | Self::Parquet)
+    }
+
+    /// Returns the name of the format in messages.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Csv => "CSV",
+            Self::Jsonl => "JSON lines",
+            Self::Ipfix => "IPFIX",
+            Self::Netflow9 => "NetFlow v9",
+            Self::Parquet => "Parquet",
+            Self::Zeek => "Zeek's conn.log",
+            Self::Eve => "EVE",
+        }
+    }
+}
+
 /// How a file is compressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Compression {
@@ -304,7 +335,10 @@ impl<F: FlowState> FlowWriter<F> {
             Raw::File(file, compression) => Box::new(Packed::new(file, compression)?),
             Raw::Udp(udp) => {
                 self.out = Out::Records(match format {
-                    Format::Ipfix => Box::new(IpfixWriter::new(udp, 0).for_datagrams(DATAGRAM_BYTES)),
+                    Format::Ipfix => {
+                        let writer = IpfixWriter::new(udp, 0).with_fields(&self.fields);
+                        Box::new(writer.for_datagrams(DATAGRAM_BYTES))
+                    }
                     _ => Box::new(Netflow9Writer::new(udp)),
                 });
                 return Ok(());
@@ -321,10 +355,10 @@ impl<F: FlowState> FlowWriter<F> {
             (_, None) => Out::JsonLines(out),
             (Format::Csv, _) => Out::Records(Box::new(CsvWriter::new(out, columns).with_fields(fields))),
             (Format::Jsonl, _) => Out::Records(Box::new(JsonWriter::new(out, columns).with_fields(fields))),
-            (Format::Ipfix, _) => Out::Records(Box::new(IpfixWriter::new(out, 0))),
+            (Format::Ipfix, _) => Out::Records(Box::new(IpfixWriter::new(out, 0).with_fields(&fields))),
             (Format::Netflow9, _) => Out::Records(Box::new(Netflow9Writer::new(out))),
-            (Format::Zeek, _) => Out::Records(Box::new(ZeekWriter::new(out))),
-            (Format::Eve, _) => Out::Records(Box::new(EveWriter::new(out))),
+            (Format::Zeek, _) => Out::Records(Box::new(ZeekWriter::new(out).with_fields(fields))),
+            (Format::Eve, _) => Out::Records(Box::new(EveWriter::new(out).with_fields(fields))),
             (Format::Parquet, _) => {
                 return Err(io::Error::new(
                     io::ErrorKind::InvalidInput,

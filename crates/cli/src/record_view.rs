@@ -3,7 +3,7 @@
 
 use std::str::FromStr;
 
-use flowloom::apps::accounting::fields::{FieldColumn, FieldGroup, FieldValue, all_columns};
+use flowloom::apps::accounting::fields::{FieldColumn, FieldGroup, FieldSet, FieldValue, all_columns};
 use flowloom::apps::accounting::{Accounted, AccountingRecord, RecordColumn};
 use flowloom::engine::FlowRecord;
 use flowloom_export::RecordFilter;
@@ -44,7 +44,11 @@ impl FromStr for Columns {
 
 /// Groups of further fields, in the order of their columns.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct FieldGroups(Vec<FieldGroup>);
+pub(crate) struct FieldGroups {
+    groups: Vec<FieldGroup>,
+    /// Groups were not named one by one, so that a format may leave some out.
+    is_all: bool,
+}
 
 impl FromStr for FieldGroups {
     type Err = String;
@@ -52,7 +56,7 @@ impl FromStr for FieldGroups {
     /// Reads a list of names, or `all`.
     fn from_str(text: &str) -> Result<Self, String> {
         if text == "all" {
-            return Ok(Self(FieldGroup::ALL.to_vec()));
+            return Ok(Self { groups: FieldGroup::ALL.to_vec(), is_all: true });
         }
         let named = |name: &str| {
             FieldGroup::named(name.trim()).ok_or_else(|| {
@@ -61,21 +65,45 @@ impl FromStr for FieldGroups {
             })
         };
         let asked: Vec<FieldGroup> = text.split(',').map(named).collect::<Result<_, _>>()?;
-        Ok(Self(FieldGroup::ALL.into_iter().filter(|group| asked.contains(group)).collect()))
+        let groups = FieldGroup::ALL.into_iter().filter(|group| asked.contains(group)).collect();
+        Ok(Self { groups, is_all: false })
     }
 }
 
 impl FieldGroups {
     /// Returns the columns of the groups.
     pub(crate) fn columns(&self) -> Vec<FieldColumn> {
-        self.0.iter().flat_map(|group| group.columns()).collect()
+        self.groups.iter().flat_map(|group| group.columns()).collect()
+    }
+
+    /// Returns the groups.
+    pub(crate) fn groups(&self) -> &[FieldGroup] {
+        &self.groups
+    }
+
+    /// Returns whether `all` was asked for.
+    pub(crate) fn is_all(&self) -> bool {
+        self.is_all
+    }
+
+    /// Returns the groups that a run keeps: these, and those that a filter reads.
+    pub(crate) fn with_those_of(&self, filter: Option<&Where>) -> FieldSet {
+        let read = filter.map(|Where(filter)| filter.field_indexes()).unwrap_or_default();
+        let groups =
+            FieldGroup::ALL.into_iter().flat_map(|group| group.columns().into_iter().map(move |_| group));
+        let read = groups.enumerate().filter(|(index, _)| read.contains(index)).map(|(_, group)| group);
+        self.groups.iter().copied().chain(read).collect()
     }
 
     /// Returns where the groups' values stand among those of all fields.
     fn indexes(&self) -> Vec<usize> {
         let groups =
             FieldGroup::ALL.into_iter().flat_map(|group| group.columns().into_iter().map(move |_| group));
-        groups.enumerate().filter(|(_, group)| self.0.contains(group)).map(|(index, _)| index).collect()
+        groups
+            .enumerate()
+            .filter(|(_, group)| self.groups.contains(group))
+            .map(|(index, _)| index)
+            .collect()
     }
 }
 
@@ -123,7 +151,7 @@ impl<F> RecordView<F> {
         let filter = filter.map(|Where(filter)| filter);
         debug_assert!(
             fields.is_some()
-                || (shown.0.is_empty() && !filter.as_ref().is_some_and(RecordFilter::reads_fields)),
+                || (shown.groups.is_empty() && !filter.as_ref().is_some_and(RecordFilter::reads_fields)),
             "an application without fields shows none"
         );
         Self {

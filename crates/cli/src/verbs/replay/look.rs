@@ -59,7 +59,7 @@ pub(crate) fn look(
         return Ok(Looked::default());
     }
     if reads_fields(arguments) {
-        look_as(&DetailedRole(arguments.active_timeout), arguments, common, (verb, show))
+        look_as(&DetailedRole::of(arguments), arguments, common, (verb, show))
     } else {
         look_as(&AccountingRole(arguments.active_timeout), arguments, common, (verb, show))
     }

@@ -54,7 +54,7 @@ use records::{Records, Sizes};
 use role::{AccountingRole, Beside, DetailedRole, FlowOf, L7Role, NullRole, Role, TrackerRole};
 use setup::{
     Tables, check_application, check_verifiable, engine_config, keeps_flow_order, policy, reads_fields,
-    scheduler, warn_outside_pipeline,
+    scheduler, warn_of_left_fields, warn_outside_pipeline,
 };
 use source::{Cut, Source, feed};
 
@@ -82,7 +82,7 @@ pub(crate) fn run(arguments: &Replay, common: &Common) -> Result<Status, Failure
         }
         (AppName::TcpTracker, None) => run_app(arguments, common, None, None, &TrackerRole),
         (AppName::Accounting, _) if reads_fields(arguments) => {
-            run_app(arguments, common, None, None, &DetailedRole(arguments.active_timeout))
+            run_app(arguments, common, None, None, &DetailedRole::of(arguments))
         }
         (AppName::Accounting, _) => {
             run_app(arguments, common, None, None, &AccountingRole(arguments.active_timeout))
@@ -112,6 +112,7 @@ fn run_app<R: Role>(
     let Planned { layout, mut source, why } = layout::plan(arguments, &inputs, options, R::App::PARTS)?;
     let config = engine_config(arguments, layout)?;
     warn_outside_pipeline(arguments, &config, common);
+    warn_of_left_fields(arguments, common);
     let mut policy = policy(arguments, &config)?;
     let order = policy.order();
     let selection = Selection::of(arguments, &source.paths())?;

@@ -1,7 +1,7 @@
 //! What differs from application to application in a run.
 
 use flowloom::apps::accounting::Accounted;
-use flowloom::apps::accounting::fields::{AllFields, Detailed, DetailedAccounting, Fields as _};
+use flowloom::apps::accounting::fields::{AllFields, Detailed, DetailedAccounting, FieldSet, Fields as _};
 use flowloom::apps::{
     Accounting, CacheProbe, L7Filter, L7Plan, NoState, Null, SaveState, TcpFlow, TcpTracker,
 };
@@ -9,7 +9,7 @@ use flowloom::engine::{App, Endpoints, EngineConfig, RunReport, StartError, run_
 
 use super::probe::Probe;
 use super::setup::Tables;
-use crate::args::replay::TableName;
+use crate::args::replay::{Replay, TableName};
 use crate::part_file::SaveWith;
 use crate::record_view::{AccountOf, FieldsOf};
 use crate::verify::Sums;
@@ -191,8 +191,20 @@ impl Role for AccountingRole {
     }
 }
 
-/// Accounting with all further fields.
-pub(super) struct DetailedRole(pub(super) Option<u64>);
+/// Accounting with further fields, of which it keeps those of some groups.
+pub(super) struct DetailedRole {
+    pub(super) active_ns: Option<u64>,
+    pub(super) groups: FieldSet,
+}
+
+impl DetailedRole {
+    /// Returns the role with the groups that the arguments ask for and that their filter reads.
+    pub(super) fn of(arguments: &Replay) -> Self {
+        let groups = arguments.fields.clone().unwrap_or_default();
+        let groups = groups.with_those_of(arguments.record_filter.as_ref());
+        Self { active_ns: arguments.active_timeout, groups }
+    }
+}
 
 impl Role for DetailedRole {
     type App = DetailedAccounting<AllFields>;
@@ -200,7 +212,7 @@ impl Role for DetailedRole {
     const SUMS: Sums = AccountingRole::SUMS;
 
     fn app(&self) -> Self::App {
-        DetailedAccounting::new(Accounting::new(self.0))
+        DetailedAccounting::new(Accounting::new(self.active_ns)).with_groups(self.groups)
     }
 
     fn account() -> Option<AccountOf<Detailed<AllFields>>> {
