@@ -20,6 +20,7 @@ mod flow_table;
 mod host;
 mod output;
 mod pace;
+mod packed_file;
 mod part_file;
 mod profile;
 mod progress;

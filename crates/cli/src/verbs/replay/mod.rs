@@ -122,6 +122,7 @@ fn run_app<R: Role>(
     let listener = listener(arguments, common)?;
     let control = Arc::new(Control::default());
     source.stop_with(&control);
+    outputs.keep_details(arguments, &source.paths(), options, &config, &control)?;
     let reload = rules.and_then(|rules| rules.reload(arguments, common.quiet > 1));
     let reloads =
         attend::start(&control, config.layout.workers(), rules.map(Rules::live), reload, listener)?;
@@ -133,9 +134,11 @@ fn run_app<R: Role>(
     let mut records = records_of(role, arguments, &mut outputs);
     // Only these need all records at once.
     let keeps_records = arguments.verify || arguments.sort;
+    // The sharded layout has all records before it hands them on.
+    let streams = !keeps_records && (records.has_use() || !matches!(source, Source::Parts(..)));
     let run =
         Prepared { arguments, config: &config, tables, control: &control, selection: selection.as_ref() };
-    let sink = (!keeps_records).then_some(&mut records as _);
+    let sink = streams.then_some(&mut records as _);
     let ran = run.run(role, &mut source, &mut policy, (&mut outputs, kept.as_mut(), sink));
     let read_share = match source.progress().total_bytes() {
         0 => None,
@@ -201,7 +204,7 @@ fn run_app<R: Role>(
     for notice in source.notices() {
         warn_of(notice, arguments.strict, common);
     }
-    outputs::warn_of_left_behind(arguments, &source.files(), options.capture.limits, common);
+    outputs.warn_of_left_behind(arguments, &source.files(), options.capture.limits, common);
     // A result that cannot be printed is no reason to lose the flows, nor the other way round.
     let written = written.map_err(|error| {
         let path = arguments.flows.as_deref().unwrap_or(Path::new("--flows"));
