@@ -28,6 +28,7 @@ mod record_view;
 mod render;
 mod rule_file;
 mod signals;
+mod state_columns;
 mod topology;
 mod unpacked;
 mod verbs;

@@ -8,37 +8,65 @@ use flowloom::apps::accounting::{Accounted, AccountingRecord, RecordColumn};
 use flowloom::engine::FlowRecord;
 use flowloom_export::RecordFilter;
 
+use crate::state_columns::StateColumns;
+
 /// Returns how the accounting record is found in a flow's state, of an application that keeps one.
 pub(crate) type AccountOf<F> = fn(&F) -> Option<&Accounted>;
+
+/// Returns the protocol that a flow was named, of an application that names them.
+pub(crate) type LabelOf<F> = fn(&F) -> Option<&'static str>;
 
 /// Appends the values of all further fields of a flow's state, of an application that keeps them.
 pub(crate) type FieldsOf<F> = fn(&F, &mut Vec<FieldValue>);
 
-/// Columns of accounting records.
-#[derive(Clone, Debug)]
-pub(crate) struct Columns(pub(crate) Vec<&'static RecordColumn>);
-
-impl Default for Columns {
-    fn default() -> Self {
-        Self(RecordColumn::defaults().collect())
-    }
-}
+/// Names of columns, as they are given: which there are depends on the application.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Columns(Vec<String>);
 
 impl FromStr for Columns {
     type Err = String;
 
     /// Reads a list of names, or `all`.
     fn from_str(text: &str) -> Result<Self, String> {
-        if text == "all" {
-            return Ok(Self(RecordColumn::ALL.iter().collect()));
+        Ok(Self(text.split(',').map(|name| name.trim().to_owned()).collect()))
+    }
+}
+
+/// The columns that a run writes.
+#[derive(Clone, Debug)]
+pub(crate) enum WrittenColumns {
+    /// Of accounting records.
+    Records(Vec<&'static RecordColumn>),
+    /// Of records of other applications.
+    States(StateColumns),
+}
+
+impl WrittenColumns {
+    /// Returns the columns with these names, or the default ones. `state` has the columns of the
+    /// application's states, of an application that keeps no account.
+    ///
+    /// # Errors
+    ///
+    /// The name that there is not, and those that there are.
+    pub(crate) fn of(columns: Option<&Columns>, state: Option<&[&str]>) -> Result<Self, String> {
+        let names = match (columns, state) {
+            (None, None) => return Ok(Self::Records(RecordColumn::defaults().collect())),
+            (None, Some(state)) => return Ok(Self::States(StateColumns::defaults(state))),
+            (Some(Columns(names)), Some(state)) => {
+                return StateColumns::named(names, state).map(Self::States);
+            }
+            (Some(Columns(names)), None) => names,
+        };
+        if *names == ["all"] {
+            return Ok(Self::Records(RecordColumn::ALL.iter().collect()));
         }
-        let named = |name: &str| {
-            RecordColumn::named(name.trim()).ok_or_else(|| {
+        let named = |name: &String| {
+            RecordColumn::named(name).ok_or_else(|| {
                 let names: Vec<&str> = RecordColumn::ALL.iter().map(|column| column.name).collect();
-                format!("unknown column '{}'\n  there are {}, and `all`", name.trim(), names.join(", "))
+                format!("unknown column '{name}'\n  there are {}, and `all`", names.join(", "))
             })
         };
-        text.split(',').map(named).collect::<Result<_, _>>().map(Self)
+        names.iter().map(named).collect::<Result<_, _>>().map(Self::Records)
     }
 }
 
@@ -196,9 +224,12 @@ mod tests {
 
     #[test]
     fn columns_are_named() {
-        let columns = |text: &str| text.parse::<Columns>().map(|columns| columns.0.len());
+        let columns = |text: &str| match WrittenColumns::of(Some(&text.parse().unwrap()), None)? {
+            WrittenColumns::Records(columns) => Ok(columns.len()),
+            WrittenColumns::States(_) => Err(String::from("columns of states")),
+        };
         assert_eq!(columns("source, end_reason"), Ok(2));
-        assert!(columns("all").unwrap() >= Columns::default().0.len());
+        assert_eq!(columns("all"), Ok(RecordColumn::ALL.len()));
         assert!(columns("source,lowest").unwrap_err().contains("unknown column 'lowest'"));
     }
 

@@ -38,9 +38,9 @@ fn tshark(path: &Path, options: &[&str], columns: &[&str]) -> Option<Vec<Vec<Str
     let mut command = Command::new("tshark");
     command.arg("-n").arg("-r").arg(path).args(options).args(["-T", "fields", "-E", "separator=/t"]);
     command.args(["-E", "occurrence=a", "-E", "aggregator=,"]);
-    columns.iter().for_each(|column| {
+    for column in columns {
         command.args(["-e", column]);
-    });
+    }
     let out = command.output().ok()?;
     let text = String::from_utf8_lossy(&out.stdout).into_owned();
     let row = |line: &str| line.split('\t').map(str::to_owned).collect();
@@ -145,7 +145,9 @@ fn records_have_packets_bytes_and_times_of_wiresharks_conversations() {
             let mut pairs = ["packets", "bytes"]
                 .map(|name| [number(record, name), number(record, &format!("reverse_{name}"))]);
             if is_reversed {
-                pairs.iter_mut().for_each(|pair| pair.reverse());
+                for pair in &mut pairs {
+                    pair.reverse();
+                }
             }
             let [packets, bytes] = pairs;
             let [first_ns, last_ns] = [number(record, "start"), number(record, "end")];
@@ -198,7 +200,7 @@ fn ja4(row: &[String]) -> Option<String> {
     };
     let hash = |list: String| {
         let digest = Sha256::digest(list.as_bytes());
-        let hex: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+        let hex = digest.iter().fold(String::new(), |hex, byte| format!("{hex}{byte:02x}"));
         if list.is_empty() { "0".repeat(12) } else { hex[..12].to_owned() }
     };
     let sni = if extensions.contains(&0) { 'd' } else { 'i' };

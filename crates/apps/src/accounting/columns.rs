@@ -337,6 +337,7 @@ pub fn reference() -> String {
                 writeln!(page, "| `{name}` | `{}` | {unit} | {element} | {description} |", group.name());
         }
     }
+    page.push_str(OTHERS);
     page
 }
 
@@ -358,6 +359,19 @@ types of `flowloom_apps::accounting::fields`. They are those of one record. Only
 
 | Column | Group | Unit | IPFIX | What it says |
 | --- | --- | --- | --- | --- |
+";
+
+const OTHERS: &str = "
+## Records of other applications
+
+`--app null`, `tcp-tracker`, `firewall` and `l7` write CSV and JSON lines. Their records begin with `source`, `destination`,
+`source_port`, `destination_port` and `protocol`, with the meanings above, and go on with what the application keeps; what it
+keeps by direction is `x` from the source and `reverse_x` from the destination. An application that does not know the source
+(`null`; `l7` and `firewall` where they have seen none) shows the lower endpoint as the source.
+
+`--columns` selects columns of these too. On request there are `low_address`, `low_port`, `high_address`, `high_port`, `zone`,
+`pass` and `icmp_identifier`, and the application's own columns by the ends of the key: `x_low_to_high`, `x_high_to_low`, and
+which end is the source (`source_end`, `first_sender`).
 ";
 
 const INTRODUCTION: &str = "\

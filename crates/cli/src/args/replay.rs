@@ -197,8 +197,8 @@ pub(crate) struct Replay {
     #[arg(long, value_enum, value_name = "FORMAT", requires = "flows")]
     pub(crate) flows_format: Option<crate::flow_file::Format>,
 
-    /// Columns of --flows in CSV, JSON lines and Parquet: names with commas between, or all; the
-    /// columns of other formats are fixed
+    /// Columns of --flows in CSV, JSON lines and Parquet: names with commas between, or all
+    /// (docs/records.md has them); the columns of other formats are fixed
     #[arg(long, value_name = "NAMES", value_parser = parse::from_str::<Columns>, requires = "flows")]
     pub(crate) columns: Option<Columns>,
 

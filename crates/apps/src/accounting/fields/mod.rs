@@ -19,7 +19,8 @@
 //! [`FieldSet`] selects groups when the program runs.
 //!
 //! The fields from [`Tls`] on read what flows carry, with the readers of [`application`]: of each
-//! direction its first bytes, at most 4 KiB.
+//! direction its first bytes, at most 4 KiB, beside which as many may wait for bytes before them. A
+//! direction that is decided keeps its values only.
 
 pub mod application;
 mod dns;
@@ -233,11 +234,26 @@ impl<F: Fields> FlowState for Detailed<F> {
 /// let app = |_worker: usize| DetailedAccounting::<Fields>::new(Accounting::new(None));
 /// # let _ = app(0);
 /// ```
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Debug)]
 pub struct DetailedAccounting<F> {
     accounting: Accounting,
     asked: FieldSet,
     fields: std::marker::PhantomData<fn() -> F>,
+}
+
+// Derived, these would ask the same of the fields, which the application does not hold.
+impl<F> Clone for DetailedAccounting<F> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<F> Copy for DetailedAccounting<F> {}
+
+impl<F> Default for DetailedAccounting<F> {
+    fn default() -> Self {
+        Self::new(Accounting::default())
+    }
 }
 
 impl<F> DetailedAccounting<F> {

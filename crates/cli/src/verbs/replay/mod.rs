@@ -18,6 +18,7 @@ use std::net::TcpListener;
 use std::path::Path;
 use std::sync::Arc;
 
+use flowloom::apps::SourceDirection;
 use flowloom::engine::{
     App, Control, Endpoints, EngineConfig, Fault, FlowRecord, FlowState, PolicyRef, RecordSink, RunReport,
     ShardedRun, StartError, run_sharded_with,
@@ -35,7 +36,7 @@ use crate::output::OutputFile;
 use crate::pace::Pace;
 use crate::part_file::{self, Header, Settings};
 use crate::progress::{Progress, label};
-use crate::record_view::RecordView;
+use crate::record_view::{RecordView, WrittenColumns};
 use crate::render::replay::{ReplayResult, VerifyFigures};
 use crate::render::save::save;
 use crate::render::{counted, print, print_aside, say, say_error, warn, warn_of};
@@ -103,6 +104,9 @@ fn run_app<R: Role>(
     rules: Option<&Rules>,
     role: &R,
 ) -> Result<Status, Failure> {
+    let state = R::account().is_none().then_some(FlowOf::<R>::COLUMNS);
+    let columns = WrittenColumns::of(arguments.columns.as_ref(), state)
+        .map_err(|why| Failure::Usage(format!("--columns: {why}")))?;
     let inputs: Vec<Input> = arguments.inputs.iter().map(|path| Input::from_argument(path)).collect();
     let options = set_options(arguments);
     let isa = isa_named(&arguments.isa)?;
@@ -131,7 +135,7 @@ fn run_app<R: Role>(
     let progress = Progress::start(label, source.progress(), Arc::clone(&control), common.quiet > 0);
     let pace = arguments.save.save.is_some().then(|| Pace::start(Arc::clone(&control))).flatten();
     let mut kept = arguments.save_part.as_ref().map(|_| part_file::Records::default());
-    let mut records = records_of(role, arguments, &mut outputs);
+    let mut records = records_of(role, arguments, columns, &mut outputs);
     // Only these need all records at once.
     let keeps_records = arguments.verify || arguments.sort;
     // The sharded layout has all records before it hands them on.
@@ -361,8 +365,12 @@ fn save_part<F: FlowState>(
 }
 
 /// Returns what the run does with records.
-fn records_of<R: Role>(role: &R, arguments: &Replay, outputs: &mut Outputs) -> Records<FlowOf<R>> {
-    let columns = arguments.columns.clone().unwrap_or_default();
+fn records_of<R: Role>(
+    role: &R,
+    arguments: &Replay,
+    columns: WrittenColumns,
+    outputs: &mut Outputs,
+) -> Records<FlowOf<R>> {
     let groups = arguments.fields.clone().unwrap_or_default();
     let view = R::account()
         .map(|account| RecordView::new(account, R::fields(), arguments.record_filter.clone(), &groups));
@@ -372,7 +380,10 @@ fn records_of<R: Role>(role: &R, arguments: &Replay, outputs: &mut Outputs) -> R
 }
 
 /// Hands the records that a report has to where they go, in the order of keys.
-fn write_sorted<F: FlowState>(report: &RunReport<F>, records: &mut Records<F>) -> Result<(), String> {
+fn write_sorted<F: FlowState + SourceDirection>(
+    report: &RunReport<F>,
+    records: &mut Records<F>,
+) -> Result<(), String> {
     for record in &report.flows {
         records.write(std::slice::from_ref(record)).map_err(|error| error.to_string())?;
     }

@@ -1,9 +1,10 @@
 //! What differs from application to application in a run.
 
-use flowloom::apps::accounting::Accounted;
 use flowloom::apps::accounting::fields::{AllFields, Detailed, DetailedAccounting, FieldSet, Fields as _};
+use flowloom::apps::accounting::{Accounted, Labelled, LabelledAccounting};
 use flowloom::apps::{
-    Accounting, CacheProbe, L7Filter, L7Plan, NoState, Null, SaveState, TcpFlow, TcpTracker,
+    Accounting, CacheProbe, L7Filter, L7Plan, NoState, Null, SaveState, SourceDirection, TcpFlow,
+    TcpTracker,
 };
 use flowloom::engine::{App, Endpoints, EngineConfig, RunReport, StartError, run_with};
 
@@ -11,13 +12,13 @@ use super::probe::Probe;
 use super::setup::Tables;
 use crate::args::replay::{Replay, TableName};
 use crate::part_file::SaveWith;
-use crate::record_view::{AccountOf, FieldsOf};
+use crate::record_view::{AccountOf, FieldsOf, LabelOf};
 use crate::verify::Sums;
 
 /// An application of `replay`.
 pub(super) trait Role: Sized {
     /// What each worker runs.
-    type App: App;
+    type App: App<Flow: SourceDirection>;
 
     /// The application's name, as it is given and reported.
     const NAME: &'static str;
@@ -48,6 +49,12 @@ pub(super) trait Role: Sized {
     /// Returns how the further fields are found in a flow's state, of an application that keeps
     /// them.
     fn fields() -> Option<FieldsOf<FlowOf<Self>>> {
+        None
+    }
+
+    /// Returns how the protocol's name is found in a flow's state, of an application that names it
+    /// beside an account.
+    fn label() -> Option<LabelOf<FlowOf<Self>>> {
         None
     }
 
@@ -221,6 +228,34 @@ impl Role for DetailedRole {
 
     fn fields() -> Option<FieldsOf<Detailed<AllFields>>> {
         Some(|flow, out| flow.fields().values(flow.record().source_direction(), out))
+    }
+}
+
+/// Accounting with further fields, beside which the L7 filter names protocols.
+pub(super) struct LabelledRole<'a>(pub(super) DetailedRole, pub(super) &'a L7Plan);
+
+impl Role for LabelledRole<'_> {
+    type App = LabelledAccounting<AllFields>;
+    const NAME: &'static str = AccountingRole::NAME;
+    const SUMS: Sums = AccountingRole::SUMS;
+
+    fn app(&self) -> Self::App {
+        LabelledAccounting::new(self.0.app(), self.1)
+    }
+
+    fn account() -> Option<AccountOf<Labelled<AllFields>>> {
+        Some(|flow| Some(flow.detailed().record()))
+    }
+
+    fn fields() -> Option<FieldsOf<Labelled<AllFields>>> {
+        Some(|flow, out| {
+            let flow = flow.detailed();
+            flow.fields().values(flow.record().source_direction(), out);
+        })
+    }
+
+    fn label() -> Option<LabelOf<Labelled<AllFields>>> {
+        Some(Labelled::protocol)
     }
 }
 

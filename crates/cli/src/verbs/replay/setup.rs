@@ -193,11 +193,8 @@ pub(super) fn check_application(arguments: &Replay) -> Result<(), Failure> {
             check_fields(groups, format)?;
         }
     }
-    let of_records = [
-        ("--columns", arguments.columns.is_some()),
-        ("--fields", arguments.fields.is_some()),
-        ("--where", arguments.record_filter.is_some()),
-    ];
+    let of_records =
+        [("--fields", arguments.fields.is_some()), ("--where", arguments.record_filter.is_some())];
     let asked = of_records.into_iter().find(|(_, is_asked)| *is_asked);
     if let (Some((option, _)), true) = (asked, arguments.app != AppName::Accounting) {
         return Err(Failure::Usage(format!("{option} is for --app accounting\n  add --app accounting")));
