@@ -14,6 +14,7 @@ compile_error!(
 
 mod args;
 mod attend;
+mod capture_index;
 mod exit;
 mod flow_file;
 mod flow_table;
