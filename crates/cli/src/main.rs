@@ -13,7 +13,7 @@ compile_error!(
 );
 
 mod args;
-mod attend;
+mod background;
 mod capture_index;
 mod exit;
 mod flow_file;

@@ -40,7 +40,7 @@ use crate::record_view::{RecordView, WrittenColumns};
 use crate::render::replay::{ReplayResult, VerifyFigures};
 use crate::render::save::save;
 use crate::render::{counted, print, print_aside, say, say_error, warn, warn_of};
-use crate::{attend, verify};
+use crate::{background, verify};
 
 pub(crate) use look::look;
 pub(crate) use select::{Selected, Selection};
@@ -129,7 +129,7 @@ fn run_app<R: Role>(
     outputs.keep_details(arguments, &source.paths(), options, &config, &control)?;
     let reload = rules.and_then(|rules| rules.reload(arguments, common.quiet > 1));
     let reloads =
-        attend::start(&control, config.layout.workers(), rules.map(Rules::live), reload, listener)?;
+        background::start(&control, config.layout.workers(), rules.map(Rules::live), reload, listener)?;
     let input = arguments.live.iface.clone().unwrap_or_else(|| label(&arguments.inputs));
     let label = format!("replay  {input}");
     let progress = Progress::start(label, source.progress(), Arc::clone(&control), common.quiet > 0);
@@ -394,7 +394,7 @@ fn write_sorted<F: FlowState + SourceDirection>(
 /// the system.
 fn listener(arguments: &Replay, common: &Common) -> Result<Option<TcpListener>, Failure> {
     let Some(address) = arguments.listen else { return Ok(None) };
-    let listener = attend::bind(address, arguments.listen_publicly)?;
+    let listener = background::bind(address, arguments.listen_publicly)?;
     let address = listener.local_addr().unwrap_or(address);
     if common.quiet < 2 {
         say(&format!("statistics at http://{address}/metrics"));
