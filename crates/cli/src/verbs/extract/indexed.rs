@@ -1,4 +1,4 @@
-//! Extraction with an index, which reads only the parts of a capture that have packets of the flows.
+//! Extraction with an index: reads only the parts of a capture that have packets of the flows.
 
 use std::collections::{BTreeSet, HashSet};
 use std::io::{BufWriter, Write as _};

@@ -148,8 +148,8 @@ impl Collecting {
         let before = bytes.len();
         self.order.push(segment, self.window.as_mut(), |piece| match piece {
             Piece::Data(data) if !has_gap => {
-                let room = BYTES_MAX - bytes.len();
-                bytes.extend_from_slice(&data[..data.len().min(room)]);
+                let space = BYTES_MAX - bytes.len();
+                bytes.extend_from_slice(&data[..data.len().min(space)]);
             }
             Piece::Data(_) => {}
             Piece::Gap(_) => has_gap = true,

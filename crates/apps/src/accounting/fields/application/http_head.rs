@@ -30,8 +30,8 @@ pub struct HttpRequest {
 
 /// Reads the first request or the first status line of a direction.
 ///
-/// The result is there when the status code is known, or of a request both headers, or the headers
-/// have ended. Lines may end with LF alone.
+/// The result is there when the status code is known, or of a request both headers are, or its
+/// headers have ended. Lines may end with LF alone.
 ///
 /// # Examples
 ///
@@ -39,9 +39,9 @@ pub struct HttpRequest {
 /// use flowloom_apps::accounting::fields::application::Reading;
 /// use flowloom_apps::accounting::fields::application::http_head::{self, HttpHead};
 /// let bytes = b"GET /a HTTP/1.1\r\nHost: example.org\r\n\r\n";
-/// let Reading::Found(HttpHead::Request(request)) = http_head::read(bytes, false) else { panic!() };
-/// assert_eq!((&*request.method, &*request.target), ("GET", "/a"));
-/// assert_eq!(request.host.as_deref(), Some("example.org"));
+/// let Reading::Found(HttpHead::Request(head)) = http_head::read(bytes, false) else { panic!() };
+/// assert_eq!((&*head.method, &*head.target), ("GET", "/a"));
+/// assert_eq!(head.host.as_deref(), Some("example.org"));
 /// assert_eq!(http_head::read(b"HTTP/1.1 404 N", false), Reading::Found(HttpHead::Response(404)));
 /// ```
 #[must_use]

@@ -5,9 +5,9 @@ use std::fmt::Write as _;
 /// The most bytes of a value, escapes included.
 pub const TEXT_BYTES_MAX: usize = 255;
 
-/// Returns bytes as printable ASCII of at most [`TEXT_BYTES_MAX`] bytes. A byte outside of `0x20` to
-/// `0x7E` becomes `\xNN`, and a backslash is doubled, so that no two inputs of the same text exist
-/// but for what the limit cuts off. An escape is never cut in two.
+/// Returns bytes as printable ASCII of at most [`TEXT_BYTES_MAX`] bytes. A byte outside of `0x20`
+/// to `0x7E` becomes `\xNN`, and a backslash is doubled, so that different bytes have different
+/// texts but for what the limit cuts off. An escape is never cut in two.
 ///
 /// # Examples
 ///
