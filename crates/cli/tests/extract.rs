@@ -153,6 +153,9 @@ fn an_index_of_another_capture_or_of_other_options_is_refused() {
         &["--where looks at every packet"],
     );
     refused(2, &[&trace, "-o", &out, "--index", &index], &["--flow", "--make-index"]);
+    refused(2, &[&trace, "-o", &out, "--index", &index, "--make-index"], &["--output", "--flow"]);
+    let flow_only = ["--flow", flow[3], "--index", &index, "--make-index"];
+    refused(2, &[&[&*trace], &flow_only[..]].concat(), &["--flow", "--output"]);
     refused(2, &[&[&*trace, &*other], &flow[..]].concat(), &["--index is for one capture"]);
     refused(2, &[&trace, "--make-index", "--index", &trace], &["is the input of this run"]);
     let damaged = std::fs::read(&index).unwrap();

@@ -6,10 +6,12 @@ use super::{
 };
 
 /// All fields of this module, in the order of [`FieldGroup::ALL`].
-pub type AllFields = (
-    (PacketSizes, (PacketGaps, (FirstPackets, (Handshake, TcpTrouble)))),
-    (PayloadRtt, (Tls, (Dns, (Http, (Quic, Ssh))))),
-);
+pub type AllFields =
+    ((PacketSizes, (PacketGaps, (FirstPackets, (Handshake, TcpTrouble)))), (PayloadRtt, ApplicationFields));
+
+/// The fields of what flows carry, which are the last ones of [`AllFields`]. A flow with these
+/// takes some 300 bytes, and one with all fields about a KiB.
+pub type ApplicationFields = (Tls, (Dns, (Http, (Quic, Ssh))));
 
 /// A group of further fields.
 ///
@@ -82,6 +84,12 @@ impl FieldGroup {
         }
     }
 
+    /// Returns whether the group is one of [`ApplicationFields`].
+    #[must_use]
+    pub const fn is_application(self) -> bool {
+        matches!(self, Self::Tls | Self::Dns | Self::Http | Self::Quic | Self::Ssh)
+    }
+
     /// Returns a group by name.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
@@ -120,6 +128,15 @@ mod tests {
     use flowloom_flow_key::Direction;
 
     use super::*;
+
+    #[test]
+    fn flows_take_the_space_that_the_documentation_says() {
+        use crate::accounting::fields::Detailed;
+        let application = size_of::<Detailed<ApplicationFields>>();
+        assert!((200..=350).contains(&application), "{application}");
+        let all = size_of::<Detailed<AllFields>>();
+        assert!((800..=1200).contains(&all), "{all}");
+    }
 
     #[test]
     fn groups_have_the_columns_and_the_values_of_all_fields_in_their_order() {

@@ -49,7 +49,7 @@ use super::{Accounted, Accounting};
 pub use dns::Dns;
 pub use field_set::FieldSet;
 pub use first_packets::FirstPackets;
-pub use group::{AllFields, FieldGroup, all_columns};
+pub use group::{AllFields, ApplicationFields, FieldGroup, all_columns};
 pub use handshake::Handshake;
 pub use http::Http;
 pub use packet_gaps::PacketGaps;

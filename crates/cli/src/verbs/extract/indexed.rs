@@ -48,6 +48,13 @@ pub(super) fn run(arguments: &Extract, path: &Path, common: &Common) -> Result<S
             "--index finds the flows that --flow names\n  name some, or ask for the index alone with --make-index",
         )));
     }
+    if arguments.flow.is_empty() != arguments.output.is_none() {
+        return Err(Failure::Usage(String::from(if arguments.flow.is_empty() {
+            "--output takes the packets of the flows that --flow names\n  name some, or leave --output away"
+        } else {
+            "--flow names flows whose packets are written\n  name a file with --output, or leave --flow away"
+        })));
+    }
     let [capture] = &looking.inputs[..] else {
         return Err(Failure::Usage(String::from("--index is for one capture\n  name one file")));
     };

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use flowloom::apps::accounting::fields::AllFields;
 use flowloom::engine::{App, Control, Fault};
 use flowloom::traffic::capture::{Input, Notice};
 
@@ -62,7 +63,7 @@ pub(crate) fn look(
     if let Some(plan) = super::l7::plan(arguments)? {
         look_as(&LabelledRole(DetailedRole::of(arguments), &plan), arguments, common, (verb, show))
     } else if reads_fields(arguments) {
-        look_as(&DetailedRole::of(arguments), arguments, common, (verb, show))
+        look_as(&DetailedRole::<AllFields>::of(arguments), arguments, common, (verb, show))
     } else {
         look_as(&AccountingRole(arguments.active_timeout), arguments, common, (verb, show))
     }

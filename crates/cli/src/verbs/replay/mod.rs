@@ -19,6 +19,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use flowloom::apps::SourceDirection;
+use flowloom::apps::accounting::fields::{AllFields, ApplicationFields, FieldGroup};
 use flowloom::engine::{
     App, Control, Endpoints, EngineConfig, Fault, FlowRecord, FlowState, PolicyRef, RecordSink, RunReport,
     ShardedRun, StartError, run_sharded_with,
@@ -54,8 +55,8 @@ use probe::Probe;
 use records::{Records, Sizes};
 use role::{AccountingRole, Beside, DetailedRole, FlowOf, L7Role, NullRole, Role, TrackerRole};
 use setup::{
-    Tables, check_application, check_verifiable, engine_config, keeps_flow_order, policy, reads_fields,
-    scheduler, warn_of_left_fields, warn_outside_pipeline,
+    Tables, check_application, check_verifiable, engine_config, field_groups, keeps_flow_order, policy,
+    reads_fields, scheduler, warn_of_left_fields, warn_outside_pipeline,
 };
 use source::{Cut, Source, feed};
 
@@ -83,7 +84,14 @@ pub(crate) fn run(arguments: &Replay, common: &Common) -> Result<Status, Failure
         }
         (AppName::TcpTracker, None) => run_app(arguments, common, None, None, &TrackerRole),
         (AppName::Accounting, _) if reads_fields(arguments) => {
-            run_app(arguments, common, None, None, &DetailedRole::of(arguments))
+            let groups = field_groups(arguments);
+            // Flows with fewer fields take less memory.
+            let is_application = |group: FieldGroup| group.is_application() || !groups.contains(group);
+            if FieldGroup::ALL.into_iter().all(is_application) {
+                let role = DetailedRole::<ApplicationFields>::of(arguments);
+                return run_app(arguments, common, None, None, &role);
+            }
+            run_app(arguments, common, None, None, &DetailedRole::<AllFields>::of(arguments))
         }
         (AppName::Accounting, _) => {
             run_app(arguments, common, None, None, &AccountingRole(arguments.active_timeout))

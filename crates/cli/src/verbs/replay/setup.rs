@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use flowloom::apps::accounting::fields::FieldGroup;
+use flowloom::apps::accounting::fields::{FieldGroup, FieldSet};
 use flowloom::cpu::features::Isa;
 use flowloom::cpu::memory;
 use flowloom::cpu::pages::HugePages;
@@ -145,6 +145,13 @@ pub(super) fn keeps_flow_order(config: &EngineConfig, policy: OrderGuarantee) ->
 pub(super) fn reads_fields(arguments: &Replay) -> bool {
     let filter = arguments.record_filter.as_ref();
     arguments.fields.is_some() || filter.is_some_and(|Where(filter)| filter.reads_fields())
+}
+
+/// Returns the groups of fields that a run keeps: those that it writes and those that its filter
+/// reads.
+pub(super) fn field_groups(arguments: &Replay) -> FieldSet {
+    let groups = arguments.fields.clone().unwrap_or_default();
+    groups.with_those_of(arguments.record_filter.as_ref())
 }
 
 /// Refuses options of an application that was not asked for.

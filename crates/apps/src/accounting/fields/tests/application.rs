@@ -187,6 +187,27 @@ proptest! {
     }
 
     #[test]
+    fn damaged_messages_are_read_alike_from_each_prefix_that_decides(
+        stream in 0..STREAMS.len(),
+        damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..4),
+        cut in any::<prop::sample::Index>(),
+    ) {
+        let mut bytes = STREAMS[stream].to_vec();
+        for (at, byte) in damage {
+            let at = at.index(bytes.len());
+            bytes[at] = byte;
+        }
+        let prefix = &bytes[..cut.index(bytes.len())];
+        let (early, whole) = (tls_hello::read(prefix, false), tls_hello::read(&bytes, false));
+        prop_assert!(early == Reading::More || early == whole, "{early:?}, then {whole:?}");
+        let (early, whole) = (http_head::read(prefix, false), http_head::read(&bytes, false));
+        prop_assert!(early == Reading::More || early == whole, "{early:?}, then {whole:?}");
+        let (early, whole) = (ssh_banner::read(prefix, false), ssh_banner::read(&bytes, false));
+        prop_assert!(early == Reading::More || early == whole, "{early:?}, then {whole:?}");
+        let _ = (tls_hello::read(prefix, true), http_head::read(prefix, true));
+    }
+
+    #[test]
     fn readers_take_any_bytes(bytes in prop::collection::vec(any::<u8>(), 0..600), is_all: bool) {
         let _ = (tls_hello::read(&bytes, is_all), http_head::read(&bytes, is_all));
         let _ = (ssh_banner::read(&bytes, is_all), quic_version::read(&bytes));
