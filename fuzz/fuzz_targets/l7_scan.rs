@@ -48,8 +48,8 @@ fuzz_target!(|input: Input| {
         let outcome = scanner.scan(transport, &mut state, piece);
         let expected = rescanner.first(transport, &all);
         match outcome {
-            Outcome::Matched(id) => {
-                assert_eq!(Some(id), expected);
+            Outcome::Matched(found) => {
+                assert_eq!(Some(found), expected);
                 return;
             }
             Outcome::Open => assert!(!closed),

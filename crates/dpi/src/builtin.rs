@@ -31,7 +31,7 @@ const FILES: [&str; 5] = [
 /// let mut patterns = vec![Pattern::new("acme", r"^ACME/[0-9]").on(Transports::TCP)];
 /// patterns.extend(builtin());
 /// let scanner = Scanner::new(&patterns)?;
-/// let found = scanner.scan_whole(Transport::Tcp, b"ACME/7 hello").map(|id| scanner.name(id));
+/// let found = scanner.scan_whole(Transport::Tcp, b"ACME/7 hello").map(|found| scanner.name(found.pattern));
 /// assert_eq!(found, Some("acme"));
 /// # Ok::<(), flowloom_dpi::BuildError>(())
 /// ```

@@ -78,7 +78,7 @@ const UDP: &[(&str, &[u8])] = &[
 ];
 
 fn name(scanner: &Scanner, transport: Transport, payload: &[u8]) -> Option<String> {
-    scanner.scan_whole(transport, payload).map(|id| scanner.name(id).to_owned())
+    scanner.scan_whole(transport, payload).map(|found| scanner.name(found.pattern).to_owned())
 }
 
 #[test]

@@ -1,9 +1,11 @@
 //! The scanner gives the original's answers, for any cuts of the payload and any expressions.
 
+use flowloom_dpi::condition::{Checksum, Condition, Number, Size};
+use flowloom_dpi::load::parse_own;
 use flowloom_dpi::reference::Rescanner;
 use flowloom_dpi::{
-    Budget, BuildError, Dialect, GROUPS_MAX, Outcome, PATTERNS_MAX, Pattern, PatternId, REGEX_BYTES_MAX,
-    ScanState, Scanner, Transport, builtin,
+    Budget, BuildError, Dialect, GROUPS_MAX, Match, Outcome, PATTERNS_MAX, Pattern, PatternId,
+    REGEX_BYTES_MAX, Role, ScanState, Scanner, Transport, builtin,
 };
 use proptest::prelude::*;
 
@@ -20,9 +22,9 @@ fn compare(scanner: &Scanner, rescanner: &Rescanner, transport: Transport, paylo
         let outcome = scanner.scan(transport, &mut state, &payload[from..to]);
         let expected = rescanner.first(transport, &payload[..to]);
         match outcome {
-            Outcome::Matched(id) => {
+            Outcome::Matched(found) => {
                 assert!(!closed, "what is closed stays closed");
-                assert_eq!(Some(id), expected, "{} up to {to}", payload.escape_ascii());
+                assert_eq!(Some(found), expected, "{} up to {to}", payload.escape_ascii());
                 return;
             }
             Outcome::Open => assert!(!closed, "what is closed stays closed"),
@@ -31,6 +33,10 @@ fn compare(scanner: &Scanner, rescanner: &Rescanner, transport: Transport, paylo
         assert_eq!(None, expected, "{} up to {to}", payload.escape_ascii());
         from = to;
     }
+}
+
+fn named(found: Option<Match>) -> Option<PatternId> {
+    found.map(|found| found.pattern)
 }
 
 /// Expressions over few letters, so that they match often and overlap.
@@ -66,6 +72,31 @@ fn expression() -> impl Strategy<Value = String> {
     })
 }
 
+/// Conditions that hold, fail, and wait for bytes, over payloads of few letters.
+fn condition() -> impl Strategy<Value = Condition> {
+    let number = prop_oneof![
+        Just(Number::Big { bytes: 1 }),
+        Just(Number::Big { bytes: 2 }),
+        Just(Number::Little { bytes: 3 }),
+        Just(Number::Ber),
+    ];
+    let size = (number, 0..8_u16, 1..3_u16, -97..8_i16).prop_map(|(number, at, times, plus)| Size {
+        number,
+        at,
+        times,
+        plus,
+    });
+    prop_oneof![
+        size.clone().prop_map(Condition::Length),
+        (0..6_u16, size).prop_map(|(from, size)| Condition::Records { from, size }),
+        (0..6_u16, 2..6_u16).prop_map(|(from, bytes)| Condition::Checksum {
+            kind: Checksum::Sum,
+            from,
+            bytes
+        }),
+    ]
+}
+
 fn payload() -> impl Strategy<Value = Vec<u8>> {
     prop::collection::vec(
         prop_oneof![8 => Just(b'a'), 8 => Just(b'b'), 8 => Just(b'c'), 3 => Just(0_u8), 2 => Just(b'\r'), 2 => Just(b'\n'), 1 => any::<u8>()],
@@ -79,10 +110,11 @@ proptest! {
     #[test]
     fn any_expressions_and_any_cuts_give_the_answers_of_rescanning(
         expressions in prop::collection::vec((expression(), any::<bool>()), 1..6),
+        conditions in prop::collection::vec((0..6_usize, condition()), 0..5),
         payload in payload(),
         cuts in prop::collection::vec(any::<usize>(), 0..6),
     ) {
-        let patterns: Vec<Pattern> = expressions
+        let mut patterns: Vec<Pattern> = expressions
             .iter()
             .enumerate()
             .map(|(i, (regex, zeros))| {
@@ -93,6 +125,10 @@ proptest! {
                 pattern
             })
             .collect();
+        for (at, condition) in conditions {
+            let at = at % patterns.len();
+            patterns[at].expressions[0].conditions.push(condition);
+        }
         match Scanner::new(&patterns) {
             Ok(scanner) => {
                 let rescanner = Rescanner::new(&patterns).unwrap();
@@ -102,7 +138,8 @@ proptest! {
             }
             Err(error) => {
                 prop_assert!(matches!(error, BuildError::MatchesNothing { .. }), "{error}");
-                let nothing = Rescanner::new(&patterns).unwrap().first(Transport::Tcp, b"");
+                let bare: Vec<Pattern> = patterns.into_iter().map(Pattern::without_conditions).collect();
+                let nothing = Rescanner::new(&bare).unwrap().first(Transport::Tcp, b"");
                 prop_assert!(nothing.is_some());
             }
         }
@@ -125,7 +162,7 @@ proptest! {
         // Nothing is known before the end: the pattern matches once all bytes are there.
         let mut state = ScanState::default();
         let found = payload.iter().find_map(|&byte| match scanner.scan(Transport::Tcp, &mut state, &[byte]) {
-            Outcome::Matched(id) => Some(id),
+            Outcome::Matched(found) => Some(found.pattern),
             Outcome::Open | Outcome::Closed => None,
         });
         prop_assert!(found.is_some());
@@ -241,7 +278,7 @@ fn small_budgets_make_more_groups_and_the_same_answers() {
 fn the_same_patterns_make_the_same_tables() {
     let mut patterns = builtin();
     patterns.push(Pattern::new("anywhere", r"\bneedle\b"));
-    let budget = Budget { group_bytes_max: 512 << 10, ..Budget::default() };
+    let budget = Budget { group_bytes_max: 2 << 20, ..Budget::default() };
     let make = || format!("{:?}", Scanner::with_budget(&patterns, budget).unwrap());
     assert!(make() == make());
 }
@@ -285,12 +322,13 @@ fn patterns_that_cannot_be_built_are_named() {
 fn priority_is_the_order_of_the_list_not_of_the_bytes() {
     let patterns = [Pattern::new("late", "^abcd"), Pattern::new("early", "^a")];
     let scanner = Scanner::new(&patterns).unwrap();
-    let scan = |bytes: &[u8]| scanner.scan_whole(Transport::Tcp, bytes);
+    let scan = |bytes: &[u8]| named(scanner.scan_whole(Transport::Tcp, bytes));
     assert_eq!(scan(b"abcd"), Some(PatternId(0)));
     assert_eq!(scan(b"abc"), Some(PatternId(1)));
     // In two packets the second pattern matches first, and the flow is decided.
     let mut state = ScanState::default();
-    assert_eq!(scanner.scan(Transport::Tcp, &mut state, b"ab"), Outcome::Matched(PatternId(1)));
+    let outcome = scanner.scan(Transport::Tcp, &mut state, b"ab");
+    assert!(matches!(outcome, Outcome::Matched(found) if found.pattern == PatternId(1)));
 }
 
 #[test]
@@ -298,13 +336,13 @@ fn zeros_inside_a_literal_are_passed_over_wherever_it_stands() {
     let mut pattern = Pattern::new("digits", "12345");
     pattern.dialect = Dialect::L7Filter;
     let scanner = Scanner::new(&[pattern]).unwrap();
-    assert_eq!(scanner.scan_whole(Transport::Udp, b"some 12\x0034\x005"), Some(PatternId(0)));
+    assert_eq!(named(scanner.scan_whole(Transport::Udp, b"some 12\x0034\x005")), Some(PatternId(0)));
 }
 
 #[test]
 fn an_assertion_alone_matches_a_byte_and_not_nothing() {
     let scanner = Scanner::new(&[Pattern::new("edge", r"\b")]).unwrap();
-    assert_eq!(scanner.scan_whole(Transport::Tcp, b"-a"), Some(PatternId(0)));
+    assert_eq!(named(scanner.scan_whole(Transport::Tcp, b"-a")), Some(PatternId(0)));
     assert_eq!(scanner.scan_whole(Transport::Tcp, b"--"), None);
 }
 
@@ -378,4 +416,57 @@ fn what_is_built_in_vain_takes_steps_as_well() {
     let build = |steps_max| Scanner::with_budget(&one, Budget { steps_max, ..Budget::default() });
     assert_eq!(build(10_000).unwrap_err(), BuildError::TooManySteps { steps_max: 10_000 });
     assert!(matches!(build(u64::MAX).unwrap_err(), BuildError::PatternTooLarge { .. }));
+}
+
+#[test]
+fn a_pattern_whose_condition_fails_leaves_the_payload_to_the_next() {
+    let text = "[long]\nregex = ^a\nlength = u8@1\n[short]\nregex = ^a.b\n[end]\nregex = ^c$\nlength = u8@0\n\
+                [any]\nregex = ^c\n";
+    let patterns = parse_own(text).unwrap();
+    let scanner = Scanner::new(&patterns).unwrap();
+    let whole = |bytes: &[u8]| named(scanner.scan_whole(Transport::Udp, bytes)).map(PatternId::index);
+    assert_eq!(whole(b"a\x03b"), Some(0));
+    assert_eq!(whole(b"a\x04b"), Some(1));
+    assert_eq!(whole(b"a\x04c"), None);
+    assert_eq!(whole(b"c"), Some(3), "an end that matches may ask for more, too");
+    // A stream waits until its first record is complete, however it is cut.
+    let mut state = ScanState::default();
+    assert_eq!(scanner.scan(Transport::Tcp, &mut state, b"a"), Outcome::Open);
+    assert_eq!(scanner.scan(Transport::Tcp, &mut state, b"\x05cc"), Outcome::Open);
+    let outcome = scanner.scan(Transport::Tcp, &mut state, b"c");
+    assert!(matches!(outcome, Outcome::Matched(found) if found.pattern == PatternId(0)));
+}
+
+#[test]
+fn the_sender_decides_where_it_is_known() {
+    let patterns = parse_own("[ask]\nclient = ^a\n[tell]\nserver = ^a\n").unwrap();
+    let scanner = Scanner::new(&patterns).unwrap();
+    let rescanner = Rescanner::new(&patterns).unwrap();
+    for (sender, expected) in [(None, 0), (Some(Role::Client), 0), (Some(Role::Server), 1)] {
+        let found = scanner.scan_datagram(b"ab", 2, sender);
+        assert_eq!(named(found), Some(PatternId(expected)));
+        assert_eq!(found, rescanner.first_from(sender, Transport::Udp, b"ab", 2));
+    }
+}
+
+#[test]
+fn a_cut_datagram_is_judged_by_its_length_on_the_wire() {
+    let patterns = parse_own("[it]\nregex = ^a\nlength = u8@1\n").unwrap();
+    let scanner = Scanner::new(&patterns).unwrap();
+    assert!(scanner.scan_datagram(b"a\x09b", 9, None).is_some());
+    assert!(scanner.scan_datagram(b"a\x09b", 3, None).is_none());
+}
+
+#[test]
+fn conditions_of_a_stream_read_its_first_bytes_only() {
+    let build = |text: &str| Scanner::new(&parse_own(text).unwrap());
+    assert!(build("[it]\nregex = ^a\nlength = u16be@18\n").is_ok());
+    assert_eq!(
+        build("[it]\nregex = ^a\nlength = u16be@19\n").unwrap_err(),
+        BuildError::FarField { name: String::from("it"), bytes: 21, bytes_max: 20 }
+    );
+    assert!(build("[it]\ntransport = udp\nregex = ^a\nlength = u16be@19\n").is_ok());
+    let mut nothing = Pattern::new("it", "^a");
+    nothing.expressions.clear();
+    assert!(matches!(Scanner::new(&[nothing]), Err(BuildError::NoExpression { name }) if name == "it"));
 }
