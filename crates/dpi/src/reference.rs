@@ -74,7 +74,7 @@ impl Rescanner {
         let payload = match transport {
             Transport::Tcp => Payload {
                 bytes: &buffer[..buffer.len().min(HEAD_BYTES)],
-                total_bytes: buffer.len() as u64,
+                total_bytes: wire_bytes as u64,
                 stream: true,
             },
             Transport::Udp => Payload { bytes: buffer, total_bytes: wire_bytes as u64, stream: false },

@@ -43,9 +43,10 @@ impl ScanState {
         self.bytes = self.bytes.saturating_add(u32::try_from(bytes.len()).unwrap_or(u32::MAX));
     }
 
-    fn payload(&self) -> Payload<'_> {
+    fn payload(&self, missing_bytes: u32) -> Payload<'_> {
         let bytes = &self.head[..HEAD_BYTES.min(self.bytes as usize)];
-        Payload { bytes, total_bytes: self.bytes.into(), stream: true }
+        let total_bytes = u64::from(self.bytes) + u64::from(missing_bytes);
+        Payload { bytes, total_bytes, stream: true }
     }
 }
 
@@ -177,7 +178,8 @@ impl Scanner {
     }
 
     /// Scans the bytes of a stream that follow those that `state` has seen. Either end may have sent
-    /// them.
+    /// them. Conditions are those of a stream: a datagram is for
+    /// [`scan_datagram`](Self::scan_datagram).
     ///
     /// The answer concerns all bytes so far and takes the end of `bytes` for the end of the input,
     /// as a search of the whole would. Once a pattern has matched, the stream is decided: results
@@ -191,7 +193,7 @@ impl Scanner {
     pub fn scan(&self, transport: Transport, state: &mut ScanState, bytes: &[u8]) -> Outcome {
         let mut found = Found::default();
         self.feed(transport, state, &mut found, bytes);
-        self.outcome(transport, state, found, None)
+        self.outcome(transport, state, found, None, 0)
     }
 
     /// Scans one of several pieces that arrive together; [`outcome`](Self::outcome) returns the
@@ -211,7 +213,8 @@ impl Scanner {
     }
 
     /// Returns the result if the input ends here, after the pieces that left `found` and that
-    /// `sender` has sent.
+    /// `sender` has sent. The capture has cut `missing_bytes` after them, which count for the sizes
+    /// of records.
     ///
     /// # Panics
     ///
@@ -223,6 +226,7 @@ impl Scanner {
         state: &ScanState,
         found: Found,
         sender: Option<Role>,
+        missing_bytes: u32,
     ) -> Outcome {
         let mut best = found.0;
         let mut open = false;
@@ -235,7 +239,7 @@ impl Scanner {
         }
         if asks {
             let candidates = tables.iter().zip(&state.groups).map(|(table, &at)| table.candidates(at));
-            let (checked, waits) = self.check(candidates, best, &state.payload(), sender);
+            let (checked, waits) = self.check(candidates, best, &state.payload(missing_bytes), sender);
             best = checked;
             open |= waits;
         }

@@ -132,7 +132,10 @@ impl L7Filter {
                         return;
                     };
                     let segment = Segment { sequence: u32::from_be_bytes(*sequence), syn, payload };
-                    self.segment(segment, sender, side)
+                    let missing = headers
+                        .payload_bytes
+                        .saturating_sub(u32::try_from(payload.len()).unwrap_or(u32::MAX));
+                    self.segment(segment, missing, sender, side)
                 }
             };
             if let Some(found) = found {
@@ -173,7 +176,14 @@ impl L7Filter {
         }
     }
 
-    fn segment(&mut self, segment: Segment<'_>, sender: Option<Role>, side: &mut Side) -> Option<Match> {
+    /// Processes a segment of which the capture has cut the last `missing` bytes.
+    fn segment(
+        &mut self,
+        segment: Segment<'_>,
+        missing: u32,
+        sender: Option<Role>,
+        side: &mut Side,
+    ) -> Option<Match> {
         let shared = &*self.shared;
         let bytes_max = shared.options.bytes_max;
         if side.over {
@@ -222,7 +232,7 @@ impl L7Filter {
             });
             let found = (taken > 0).then(|| {
                 self.totals.scanned_bytes += buffer.len() as u64;
-                rescanner.first_from(sender, Transport::Tcp, buffer, buffer.len())
+                rescanner.first_from(sender, Transport::Tcp, buffer, buffer.len() + missing as usize)
             });
             let found = found.flatten();
             found.map_or(Outcome::Open, Outcome::Matched)
@@ -240,7 +250,7 @@ impl L7Filter {
                 Outcome::Open
             } else {
                 self.totals.scanned_bytes += taken as u64;
-                scanner.outcome(Transport::Tcp, scan, found, sender)
+                scanner.outcome(Transport::Tcp, scan, found, sender, missing)
             }
         };
         if let Some(windows) = windows
