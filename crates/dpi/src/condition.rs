@@ -76,6 +76,8 @@ pub enum Condition {
         /// The bytes of the range.
         bytes: u16,
     },
+    /// One of the flow's ports is usual for the pattern.
+    UsualPort,
 }
 
 /// What is known of a payload.
@@ -103,8 +105,9 @@ use Verdict::{Fails, Holds, Unknown};
 impl Condition {
     /// Returns whether it holds. Of a datagram that the capture has cut, a condition holds unless
     /// the captured bytes contradict it.
-    pub(crate) fn check(&self, payload: &Payload<'_>) -> Verdict {
+    pub(crate) fn check(&self, payload: &Payload<'_>, usual_port: bool) -> Verdict {
         let verdict = match *self {
+            Self::UsualPort => return if usual_port { Holds } else { Fails },
             Self::Length(size) => length(size, payload),
             Self::Records { from, size } => records(usize::from(from), size, payload),
             Self::Checksum { kind, from, bytes } => {
@@ -125,6 +128,7 @@ impl Condition {
             Self::Length(size) => size.end(),
             Self::Records { from, size } => usize::from(from) + size.end(),
             Self::Checksum { from, bytes, .. } => usize::from(from) + usize::from(bytes),
+            Self::UsualPort => 0,
         }
     }
 
@@ -137,6 +141,7 @@ impl Condition {
             },
             Self::Checksum { kind: Checksum::Sum, .. } => 8,
             Self::Checksum { .. } => 16,
+            Self::UsualPort => 0,
         }
     }
 }
@@ -271,14 +276,22 @@ mod tests {
     fn a_length_is_that_of_the_datagram_or_within_the_stream() {
         let length = Condition::Length(U16_AT_2);
         let bytes = [1, 0, 0, 6, 9, 9];
-        assert_eq!(length.check(&datagram(&bytes, 6)), Holds);
-        assert_eq!(length.check(&datagram(&bytes, 7)), Fails);
-        assert_eq!(length.check(&datagram(&bytes[..3], 3)), Fails, "the field is not in the datagram");
-        assert_eq!(length.check(&datagram(&bytes[..3], 6)), Holds, "the capture has cut the datagram");
-        assert_eq!(length.check(&stream(&bytes[..3], 3)), Unknown);
-        assert_eq!(length.check(&stream(&bytes[..5], 5)), Unknown);
-        assert_eq!(length.check(&stream(&bytes, 6)), Holds);
-        assert_eq!(length.check(&stream(&bytes, 700)), Holds);
+        assert_eq!(length.check(&datagram(&bytes, 6), false), Holds);
+        assert_eq!(length.check(&datagram(&bytes, 7), false), Fails);
+        assert_eq!(
+            length.check(&datagram(&bytes[..3], 3), false),
+            Fails,
+            "the field is not in the datagram"
+        );
+        assert_eq!(
+            length.check(&datagram(&bytes[..3], 6), false),
+            Holds,
+            "the capture has cut the datagram"
+        );
+        assert_eq!(length.check(&stream(&bytes[..3], 3), false), Unknown);
+        assert_eq!(length.check(&stream(&bytes[..5], 5), false), Unknown);
+        assert_eq!(length.check(&stream(&bytes, 6), false), Holds);
+        assert_eq!(length.check(&stream(&bytes, 700), false), Holds);
     }
 
     #[test]
@@ -300,15 +313,19 @@ mod tests {
     fn records_end_where_the_datagram_ends() {
         let size = Size { number: Number::Big { bytes: 1 }, at: 1, times: 1, plus: 0 };
         let records = Condition::Records { from: 2, size };
-        assert_eq!(records.check(&datagram(&[7, 7, 1, 3, 9, 2, 2], 7)), Holds);
-        assert_eq!(records.check(&datagram(&[7, 7, 1, 3, 9, 2, 3], 7)), Fails);
-        assert_eq!(records.check(&datagram(&[7, 7, 1, 3, 9, 2, 0], 7)), Fails, "no step is over nothing");
-        assert_eq!(records.check(&datagram(&[7, 7, 1, 3, 9, 2], 6)), Fails);
-        assert_eq!(records.check(&datagram(&[7, 7], 2)), Holds);
-        assert_eq!(records.check(&datagram(&[7], 1)), Fails);
-        assert_eq!(records.check(&datagram(&[7, 7, 1, 3], 9)), Holds, "as far as it was captured");
-        assert_eq!(records.check(&stream(&[7, 7, 1, 3], 4)), Unknown);
-        assert_eq!(records.check(&stream(&[7, 7, 1, 3, 0], 5)), Holds);
+        assert_eq!(records.check(&datagram(&[7, 7, 1, 3, 9, 2, 2], 7), false), Holds);
+        assert_eq!(records.check(&datagram(&[7, 7, 1, 3, 9, 2, 3], 7), false), Fails);
+        assert_eq!(
+            records.check(&datagram(&[7, 7, 1, 3, 9, 2, 0], 7), false),
+            Fails,
+            "no step is over nothing"
+        );
+        assert_eq!(records.check(&datagram(&[7, 7, 1, 3, 9, 2], 6), false), Fails);
+        assert_eq!(records.check(&datagram(&[7, 7], 2), false), Holds);
+        assert_eq!(records.check(&datagram(&[7], 1), false), Fails);
+        assert_eq!(records.check(&datagram(&[7, 7, 1, 3], 9), false), Holds, "as far as it was captured");
+        assert_eq!(records.check(&stream(&[7, 7, 1, 3], 4), false), Unknown);
+        assert_eq!(records.check(&stream(&[7, 7, 1, 3, 0], 5), false), Holds);
     }
 
     #[test]

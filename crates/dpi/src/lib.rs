@@ -59,7 +59,7 @@ mod table;
 pub use builtin::builtin;
 pub use compile::{Budget, GROUPS_MAX, PATTERNS_MAX, REGEX_BYTES_MAX};
 pub use error::BuildError;
-pub use pattern::{Dialect, Expression, Match, Pattern, PatternId, Role, Transport, Transports};
+pub use pattern::{Dialect, Expression, Match, Origin, Pattern, PatternId, Role, Transport, Transports};
 pub use scanner::{Found, Outcome, ScanState, Scanner, Size};
 pub use signature::EXPRESSIONS_MAX;
 

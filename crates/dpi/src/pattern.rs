@@ -77,6 +77,35 @@ pub enum Role {
     Server,
 }
 
+/// What is known of where a payload comes from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Origin {
+    /// The end that has sent it; `None` if it may be either.
+    pub sender: Option<Role>,
+    /// Both ports of the flow, if they are known.
+    pub ports: Option<[u16; 2]>,
+}
+
+impl Origin {
+    /// Nothing is known.
+    pub const UNKNOWN: Self = Self { sender: None, ports: None };
+
+    /// Returns the origin with the end that has sent the payload.
+    #[must_use]
+    pub const fn from(mut self, sender: Option<Role>) -> Self {
+        self.sender = sender;
+        self
+    }
+
+    /// Returns the origin with the ports of the flow.
+    #[must_use]
+    pub const fn between(mut self, ports: [u16; 2]) -> Self {
+        self.ports = Some(ports);
+        self
+    }
+}
+
 /// One regular expression of a pattern, and what else must hold where it matches.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]

@@ -11,7 +11,7 @@ use regex_automata::{Input, meta};
 use crate::compile;
 use crate::condition::{HEAD_BYTES, Payload, Verdict};
 use crate::error::BuildError;
-use crate::pattern::{Dialect, Match, Pattern, Role, Transport, Transports};
+use crate::pattern::{Dialect, Match, Origin, Pattern, Transport, Transports};
 use crate::signature::{Rule, signatures};
 
 /// All expressions, one by one.
@@ -58,15 +58,15 @@ impl Rescanner {
     /// ```
     #[must_use]
     pub fn first(&self, transport: Transport, buffer: &[u8]) -> Option<Match> {
-        self.first_from(None, transport, buffer, buffer.len())
+        self.first_from(&Origin::UNKNOWN, transport, buffer, buffer.len())
     }
 
-    /// Returns the first pattern that matches what `sender` has sent: a buffer that the capture may
-    /// have cut from `wire_bytes`.
+    /// Returns the first pattern that matches a buffer of known origin, which the capture may have
+    /// cut from `wire_bytes`.
     #[must_use]
     pub fn first_from(
         &self,
-        sender: Option<Role>,
+        origin: &Origin,
         transport: Transport,
         buffer: &[u8],
         wire_bytes: usize,
@@ -88,7 +88,7 @@ impl Rescanner {
             transports.has(transport) && regex.is_match(Input::new(text))
         };
         let first = self.list.iter().find(|(transports, dialect, regex, rule)| {
-            rule.check(&payload, sender) == Verdict::Holds && matches(*transports, *dialect, regex)
+            rule.check(&payload, origin) == Verdict::Holds && matches(*transports, *dialect, regex)
         });
         first.map(|(.., rule)| rule.found)
     }

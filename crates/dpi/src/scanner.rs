@@ -3,7 +3,7 @@
 use crate::compile::{self, Budget, Checked, GROUPS_MAX, PATTERNS_MAX, Spent};
 use crate::condition::{HEAD_BYTES, Payload, Verdict};
 use crate::error::BuildError;
-use crate::pattern::{Match, Pattern, PatternId, Role, Transport};
+use crate::pattern::{Match, Origin, Pattern, PatternId, Transport};
 use crate::signature::{Rule, signatures};
 use crate::table::{NONE, START, Table};
 
@@ -193,7 +193,7 @@ impl Scanner {
     pub fn scan(&self, transport: Transport, state: &mut ScanState, bytes: &[u8]) -> Outcome {
         let mut found = Found::default();
         self.feed(transport, state, &mut found, bytes);
-        self.outcome(transport, state, found, None, 0)
+        self.outcome(transport, state, found, &Origin::UNKNOWN, 0)
     }
 
     /// Scans one of several pieces that arrive together; [`outcome`](Self::outcome) returns the
@@ -212,8 +212,8 @@ impl Scanner {
         }
     }
 
-    /// Returns the result if the input ends here, after the pieces that left `found` and that
-    /// `sender` has sent. The capture has cut `missing_bytes` after them, which count for the sizes
+    /// Returns the result if the input ends here, after the pieces that left `found`, of a known
+    /// origin. The capture has cut `missing_bytes` after them, which count for the sizes
     /// of records.
     ///
     /// # Panics
@@ -225,7 +225,7 @@ impl Scanner {
         transport: Transport,
         state: &ScanState,
         found: Found,
-        sender: Option<Role>,
+        origin: &Origin,
         missing_bytes: u32,
     ) -> Outcome {
         let mut best = found.0;
@@ -239,7 +239,7 @@ impl Scanner {
         }
         if asks {
             let candidates = tables.iter().zip(&state.groups).map(|(table, &at)| table.candidates(at));
-            let (checked, waits) = self.check(candidates, best, &state.payload(missing_bytes), sender);
+            let (checked, waits) = self.check(candidates, best, &state.payload(missing_bytes), origin);
             best = checked;
             open |= waits;
         }
@@ -258,12 +258,12 @@ impl Scanner {
         candidates: impl Iterator<Item = &'a [u16]>,
         best: u16,
         payload: &Payload<'_>,
-        sender: Option<Role>,
+        origin: &Origin,
     ) -> (u16, bool) {
         let (mut best, mut waits) = (best, false);
         for list in candidates {
             for &id in list.iter().take_while(|&&id| id < best) {
-                match self.rules[usize::from(id)].check(payload, sender) {
+                match self.rules[usize::from(id)].check(payload, origin) {
                     Verdict::Holds => {
                         best = id;
                         break;
@@ -286,15 +286,14 @@ impl Scanner {
             Transport::Tcp => Payload { bytes: head, total_bytes, stream: true },
             Transport::Udp => Payload { bytes, total_bytes, stream: false },
         };
-        self.whole(transport, bytes, &payload, None)
+        self.whole(transport, bytes, &payload, &Origin::UNKNOWN)
     }
 
-    /// Scans a datagram that `sender` has sent, and that the capture may have cut from
-    /// `wire_bytes`.
+    /// Scans a datagram of a known origin, which the capture may have cut from `wire_bytes`.
     #[inline]
-    pub fn scan_datagram(&self, bytes: &[u8], wire_bytes: usize, sender: Option<Role>) -> Option<Match> {
+    pub fn scan_datagram(&self, bytes: &[u8], wire_bytes: usize, origin: &Origin) -> Option<Match> {
         let payload = Payload { bytes, total_bytes: wire_bytes as u64, stream: false };
-        self.whole(Transport::Udp, bytes, &payload, sender)
+        self.whole(Transport::Udp, bytes, &payload, origin)
     }
 
     #[inline]
@@ -303,7 +302,7 @@ impl Scanner {
         transport: Transport,
         bytes: &[u8],
         payload: &Payload<'_>,
-        sender: Option<Role>,
+        origin: &Origin,
     ) -> Option<Match> {
         let mut best = NONE;
         for table in &self.groups[transport as usize] {
@@ -312,7 +311,7 @@ impl Scanner {
                 best = best.min(table.at_end(at));
                 let candidates = table.candidates(at);
                 if !candidates.is_empty() {
-                    best = self.check([candidates].into_iter(), best, payload, sender).0;
+                    best = self.check([candidates].into_iter(), best, payload, origin).0;
                 }
             }
         }

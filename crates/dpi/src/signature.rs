@@ -3,7 +3,7 @@
 use crate::compile::syntax_of;
 use crate::condition::{Condition, HEAD_BYTES, Payload, Verdict};
 use crate::error::BuildError;
-use crate::pattern::{Dialect, Match, Pattern, PatternId, Role, Transports, joined};
+use crate::pattern::{Dialect, Match, Origin, Pattern, PatternId, Role, Transports, joined};
 use crate::strength;
 
 /// The most expressions of a set.
@@ -25,6 +25,8 @@ pub(crate) struct Rule {
     pub(crate) found: Match,
     sender: Option<Role>,
     conditions: Box<[Condition]>,
+    /// The usual ports of the pattern.
+    ports: Box<[u16]>,
 }
 
 impl Rule {
@@ -34,15 +36,17 @@ impl Rule {
     }
 
     /// Returns whether all holds that is asked for beside the expression.
-    pub(crate) fn check(&self, payload: &Payload<'_>, sender: Option<Role>) -> Verdict {
-        if let (Some(expected), Some(sender)) = (self.sender, sender)
+    pub(crate) fn check(&self, payload: &Payload<'_>, origin: &Origin) -> Verdict {
+        if let (Some(expected), Some(sender)) = (self.sender, origin.sender)
             && expected != sender
         {
             return Verdict::Fails;
         }
+        let usual_port =
+            || origin.ports.is_some_and(|ports| ports.iter().any(|port| self.ports.contains(port)));
         let mut all = Verdict::Holds;
         for condition in &self.conditions {
-            match condition.check(payload) {
+            match condition.check(payload, usual_port()) {
                 Verdict::Holds => {}
                 Verdict::Fails => return Verdict::Fails,
                 Verdict::Unknown => all = Verdict::Unknown,
@@ -88,6 +92,7 @@ fn of_pattern(id: PatternId, pattern: &Pattern, out: &mut Vec<Signature>) -> Res
             found: Match { pattern: id, weak },
             sender: expression.sender,
             conditions: expression.conditions.clone().into_boxed_slice(),
+            ports: pattern.ports.clone().into_boxed_slice(),
         };
         match kinds.iter_mut().find(|(known, _)| *known == rule) {
             Some((_, list)) => list.push(&expression.regex),

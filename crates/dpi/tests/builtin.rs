@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use flowloom_dpi::reference::Rescanner;
-use flowloom_dpi::{Outcome, ScanState, Scanner, Transport, builtin};
+use flowloom_dpi::{Origin, Outcome, ScanState, Scanner, Transport, builtin};
 
 /// First bytes of one side, written by hand from the specifications, with the expected label.
 const TCP: &[(&str, &[u8])] = &[
@@ -100,7 +100,7 @@ fn protocols_are_named_by_the_first_bytes_of_their_specification() {
     for &(transport, expected, payload, size) in CUT {
         let at = |size: usize| {
             let found = match transport {
-                Transport::Udp => scanner.scan_datagram(payload, size, None),
+                Transport::Udp => scanner.scan_datagram(payload, size, &Origin::UNKNOWN),
                 Transport::Tcp => {
                     let mut stream = payload.to_vec();
                     stream.resize(size, 0);

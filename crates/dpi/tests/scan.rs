@@ -4,7 +4,7 @@ use flowloom_dpi::condition::{Checksum, Condition, Number, Size};
 use flowloom_dpi::load::parse_own;
 use flowloom_dpi::reference::Rescanner;
 use flowloom_dpi::{
-    Budget, BuildError, Dialect, GROUPS_MAX, Match, Outcome, PATTERNS_MAX, Pattern, PatternId,
+    Budget, BuildError, Dialect, GROUPS_MAX, Match, Origin, Outcome, PATTERNS_MAX, Pattern, PatternId,
     REGEX_BYTES_MAX, Role, ScanState, Scanner, Transport, builtin,
 };
 use proptest::prelude::*;
@@ -452,18 +452,29 @@ fn the_sender_decides_where_it_is_known() {
     let scanner = Scanner::new(&patterns).unwrap();
     let rescanner = Rescanner::new(&patterns).unwrap();
     for (sender, expected) in [(None, 0), (Some(Role::Client), 0), (Some(Role::Server), 1)] {
-        let found = scanner.scan_datagram(b"ab", 2, sender);
+        let origin = &Origin::UNKNOWN.from(sender);
+        let found = scanner.scan_datagram(b"ab", 2, origin);
         assert_eq!(named(found), Some(PatternId(expected)));
-        assert_eq!(found, rescanner.first_from(sender, Transport::Udp, b"ab", 2));
+        assert_eq!(found, rescanner.first_from(origin, Transport::Udp, b"ab", 2));
     }
+}
+
+#[test]
+fn a_usual_port_may_be_asked_for() {
+    let patterns = parse_own("[it]\nports = 53\nport = usual\nregex = ^a\n[else]\nregex = ^a\n").unwrap();
+    let scanner = Scanner::new(&patterns).unwrap();
+    let at = |origin| named(scanner.scan_datagram(b"ab", 2, &origin)).map(PatternId::index);
+    assert_eq!(at(Origin::UNKNOWN.between([40_000, 53])), Some(0));
+    assert_eq!(at(Origin::UNKNOWN.between([40_000, 80])), Some(1));
+    assert_eq!(at(Origin::UNKNOWN), Some(1));
 }
 
 #[test]
 fn a_cut_datagram_is_judged_by_its_length_on_the_wire() {
     let patterns = parse_own("[it]\nregex = ^a\nlength = u8@1\n").unwrap();
     let scanner = Scanner::new(&patterns).unwrap();
-    assert!(scanner.scan_datagram(b"a\x09b", 9, None).is_some());
-    assert!(scanner.scan_datagram(b"a\x09b", 3, None).is_none());
+    assert!(scanner.scan_datagram(b"a\x09b", 9, &Origin::UNKNOWN).is_some());
+    assert!(scanner.scan_datagram(b"a\x09b", 3, &Origin::UNKNOWN).is_none());
 }
 
 #[test]

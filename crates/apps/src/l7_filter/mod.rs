@@ -27,7 +27,7 @@ mod plan;
 mod pool;
 
 use flowloom_dpi::stream::{Piece, Segment, Sequencer, Window};
-use flowloom_dpi::{Found, Match, Outcome, Role, Transport};
+use flowloom_dpi::{Found, Match, Origin, Outcome, Role, Transport};
 use flowloom_engine::{App, Composed, FlowState, ReprocessedPackets, Verdict};
 use flowloom_packet::PacketView;
 
@@ -123,8 +123,10 @@ impl L7Filter {
             // Only a handshake tells the ends apart: a capture may begin with an answer.
             let sender = (flow.asker.basis() >= DirectionBasis::SynAck)
                 .then_some(if headers.direction == client { Role::Client } else { Role::Server });
+            let tuple = headers.tuple();
+            let origin = &Origin::UNKNOWN.from(sender).between([tuple.source_port, tuple.destination_port]);
             let found = match transport {
-                Transport::Udp => self.datagram(packet, sender, side),
+                Transport::Udp => self.datagram(packet, origin, side),
                 Transport::Tcp => {
                     let at = headers.transport_offset as usize + 4;
                     let Some(sequence) = packet.bytes.get(at..).and_then(|bytes| bytes.first_chunk())
@@ -135,7 +137,7 @@ impl L7Filter {
                     let missing = headers
                         .payload_bytes
                         .saturating_sub(u32::try_from(payload.len()).unwrap_or(u32::MAX));
-                    self.segment(segment, missing, sender, side)
+                    self.segment(segment, missing, origin, side)
                 }
             };
             if let Some(found) = found {
@@ -158,12 +160,7 @@ impl L7Filter {
         }
     }
 
-    fn datagram(
-        &mut self,
-        packet: &PacketView<'_>,
-        sender: Option<Role>,
-        side: &mut Side,
-    ) -> Option<Match> {
+    fn datagram(&mut self, packet: &PacketView<'_>, origin: &Origin, side: &mut Side) -> Option<Match> {
         let shared = &self.shared;
         let payload = packet.payload();
         let bytes = &payload[..payload.len().min(shared.options.bytes_max)];
@@ -171,8 +168,8 @@ impl L7Filter {
         self.totals.scanned_bytes += bytes.len() as u64;
         let wire_bytes = datagram_bytes(packet);
         match &shared.rescanner {
-            Some(rescanner) => rescanner.first_from(sender, Transport::Udp, bytes, wire_bytes),
-            None => shared.scanner.scan_datagram(bytes, wire_bytes, sender),
+            Some(rescanner) => rescanner.first_from(origin, Transport::Udp, bytes, wire_bytes),
+            None => shared.scanner.scan_datagram(bytes, wire_bytes, origin),
         }
     }
 
@@ -181,7 +178,7 @@ impl L7Filter {
         &mut self,
         segment: Segment<'_>,
         missing: u32,
-        sender: Option<Role>,
+        origin: &Origin,
         side: &mut Side,
     ) -> Option<Match> {
         let shared = &*self.shared;
@@ -232,7 +229,7 @@ impl L7Filter {
             });
             let found = (taken > 0).then(|| {
                 self.totals.scanned_bytes += buffer.len() as u64;
-                rescanner.first_from(sender, Transport::Tcp, buffer, buffer.len() + missing as usize)
+                rescanner.first_from(origin, Transport::Tcp, buffer, buffer.len() + missing as usize)
             });
             let found = found.flatten();
             found.map_or(Outcome::Open, Outcome::Matched)
@@ -250,7 +247,7 @@ impl L7Filter {
                 Outcome::Open
             } else {
                 self.totals.scanned_bytes += taken as u64;
-                scanner.outcome(Transport::Tcp, scan, found, sender, missing)
+                scanner.outcome(Transport::Tcp, scan, found, origin, missing)
             }
         };
         if let Some(windows) = windows

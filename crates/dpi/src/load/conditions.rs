@@ -16,6 +16,11 @@ pub(super) fn parse(key: &str, value: &str) -> Result<Condition, String> {
             };
             Ok(Condition::Records { from, size: size(words)? })
         }
+        "port" if words == ["usual"] => Ok(Condition::UsualPort),
+        "port" => Err(format!(
+            "'{}' is not understood: write 'port = usual', and the ports after 'ports ='",
+            words.join(" ")
+        )),
         _ => checksum(&words),
     }
 }

@@ -17,13 +17,14 @@
 //! | `length` | the size that the datagram must have, or that makes a stream's first record complete |
 //! | `records` | the size of each of the records that fill the datagram |
 //! | `checksum` | a checksum that must be right |
+//! | `port` | `usual` if a port of the flow must be one of `ports` |
 //! | `transport` | `tcp`, `udp` or both (the default) |
 //! | `ports` | the usual ports, which make a weak match surer |
 //! | `answer` | names of other patterns that answer this one in kind |
 //! | `strict` | `yes` if an answer that is not in kind contradicts the label |
 //! | `tshark`, `spec` | for readers and for comparisons |
 //!
-//! A condition (`length`, `records`, `checksum`) that follows an expression concerns that one, and a
+//! A condition (`length`, `records`, `checksum`, `port`) that follows an expression concerns that one, and a
 //! condition before the first expression concerns all. An expression extends to the end of its
 //! line, without the spaces before it.
 //!
@@ -144,7 +145,7 @@ impl Section {
                 };
                 pattern.expressions.push(Expression { sender, ..Expression::new(regex) });
             }
-            "length" | "records" | "checksum" => {
+            "length" | "records" | "checksum" | "port" => {
                 let condition = conditions::parse(key, value).map_err(at)?;
                 let list =
                     pattern.expressions.last_mut().map_or(&mut self.common, |last| &mut last.conditions);
@@ -189,7 +190,7 @@ impl Section {
             "spec" => value.trim().clone_into(&mut pattern.spec),
             _ => {
                 return Err(at(format!(
-                    "'{key}' is no key: regex, client, server, length, records, checksum, transport, ports, answer, \
+                    "'{key}' is no key: regex, client, server, length, records, checksum, port, transport, ports, answer, \
                      strict, tshark, spec"
                 )));
             }
@@ -201,6 +202,15 @@ impl Section {
         let Self { mut pattern, begun, common } = self;
         if pattern.expressions.is_empty() {
             return Err(ParseError::at(begun, format!("{} has no regex", pattern.name)));
+        }
+        let mut conditions =
+            common.iter().chain(pattern.expressions.iter().flat_map(|expression| &expression.conditions));
+        if pattern.ports.is_empty() && conditions.any(|condition| *condition == Condition::UsualPort) {
+            let name = &pattern.name;
+            return Err(ParseError::at(
+                begun,
+                format!("{name} asks for a usual port: name some with 'ports ='"),
+            ));
         }
         if pattern.transports == (Transports { tcp: false, udp: false }) {
             pattern.transports = Transports::BOTH;
@@ -277,6 +287,8 @@ mod tests {
             ("[a]\nwhat", 2),
             ("[a]\nregex = a\n[b]\nspec = c\n", 3),
             ("[a]\nregex = a\nlength = u17be@2\n", 3),
+            ("[a]\nregex = a\nport = 80\n", 3),
+            ("[a]\nregex = a\nport = usual\n", 1),
             ("[a]\nregex = a\nports = 0\n", 3),
             ("[a]\nregex = a\nports = 65536\n", 3),
             ("[a]\nregex = a\nstrict = maybe\n", 3),
