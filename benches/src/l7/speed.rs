@@ -83,7 +83,7 @@ fn ours_streams(scanner: &Scanner, payloads: &Payloads, out: &mut [u32]) {
         for &at in pieces_of(payloads, first) {
             scanner.feed(Transport::Tcp, &mut state, &mut found, slice(&payloads.bytes, at));
         }
-        *out = match scanner.outcome(Transport::Tcp, &state, found, &Origin::UNKNOWN, 0) {
+        *out = match scanner.outcome(Transport::Tcp, &state, found, Origin::UNKNOWN, 0) {
             flowloom::dpi::Outcome::Matched(found) => id_of(Some(found)),
             _ => u32::MAX,
         };

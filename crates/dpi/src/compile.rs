@@ -37,7 +37,7 @@ const STEP_BYTES: usize = 4;
 /// ```
 /// use flowloom_dpi::{Budget, Scanner, builtin};
 ///
-/// let small = Budget { group_bytes_max: 1 << 20, ..Budget::default() };
+/// let small = Budget { group_bytes_max: 4 << 20, ..Budget::default() };
 /// assert!(Scanner::with_budget(&builtin(), small).is_ok());
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

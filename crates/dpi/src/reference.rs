@@ -58,7 +58,7 @@ impl Rescanner {
     /// ```
     #[must_use]
     pub fn first(&self, transport: Transport, buffer: &[u8]) -> Option<Match> {
-        self.first_from(&Origin::UNKNOWN, transport, buffer, buffer.len())
+        self.first_from(Origin::UNKNOWN, transport, buffer, buffer.len())
     }
 
     /// Returns the first pattern that matches a buffer of known origin, which the capture may have
@@ -66,7 +66,7 @@ impl Rescanner {
     #[must_use]
     pub fn first_from(
         &self,
-        origin: &Origin,
+        origin: Origin,
         transport: Transport,
         buffer: &[u8],
         wire_bytes: usize,

@@ -193,7 +193,7 @@ impl Scanner {
     pub fn scan(&self, transport: Transport, state: &mut ScanState, bytes: &[u8]) -> Outcome {
         let mut found = Found::default();
         self.feed(transport, state, &mut found, bytes);
-        self.outcome(transport, state, found, &Origin::UNKNOWN, 0)
+        self.outcome(transport, state, found, Origin::UNKNOWN, 0)
     }
 
     /// Scans one of several pieces that arrive together; [`outcome`](Self::outcome) returns the
@@ -225,7 +225,7 @@ impl Scanner {
         transport: Transport,
         state: &ScanState,
         found: Found,
-        origin: &Origin,
+        origin: Origin,
         missing_bytes: u32,
     ) -> Outcome {
         let mut best = found.0;
@@ -258,7 +258,7 @@ impl Scanner {
         candidates: impl Iterator<Item = &'a [u16]>,
         best: u16,
         payload: &Payload<'_>,
-        origin: &Origin,
+        origin: Origin,
     ) -> (u16, bool) {
         let (mut best, mut waits) = (best, false);
         for list in candidates {
@@ -286,12 +286,12 @@ impl Scanner {
             Transport::Tcp => Payload { bytes: head, total_bytes, stream: true },
             Transport::Udp => Payload { bytes, total_bytes, stream: false },
         };
-        self.whole(transport, bytes, &payload, &Origin::UNKNOWN)
+        self.whole(transport, bytes, &payload, Origin::UNKNOWN)
     }
 
     /// Scans a datagram of a known origin, which the capture may have cut from `wire_bytes`.
     #[inline]
-    pub fn scan_datagram(&self, bytes: &[u8], wire_bytes: usize, origin: &Origin) -> Option<Match> {
+    pub fn scan_datagram(&self, bytes: &[u8], wire_bytes: usize, origin: Origin) -> Option<Match> {
         let payload = Payload { bytes, total_bytes: wire_bytes as u64, stream: false };
         self.whole(Transport::Udp, bytes, &payload, origin)
     }
@@ -302,7 +302,7 @@ impl Scanner {
         transport: Transport,
         bytes: &[u8],
         payload: &Payload<'_>,
-        origin: &Origin,
+        origin: Origin,
     ) -> Option<Match> {
         let mut best = NONE;
         for table in &self.groups[transport as usize] {

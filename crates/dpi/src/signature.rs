@@ -36,7 +36,7 @@ impl Rule {
     }
 
     /// Returns whether all holds that is asked for beside the expression.
-    pub(crate) fn check(&self, payload: &Payload<'_>, origin: &Origin) -> Verdict {
+    pub(crate) fn check(&self, payload: &Payload<'_>, origin: Origin) -> Verdict {
         if let (Some(expected), Some(sender)) = (self.sender, origin.sender)
             && expected != sender
         {

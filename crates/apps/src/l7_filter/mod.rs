@@ -124,7 +124,7 @@ impl L7Filter {
             let sender = (flow.asker.basis() >= DirectionBasis::SynAck)
                 .then_some(if headers.direction == client { Role::Client } else { Role::Server });
             let tuple = headers.tuple();
-            let origin = &Origin::UNKNOWN.from(sender).between([tuple.source_port, tuple.destination_port]);
+            let origin = Origin::UNKNOWN.from(sender).between([tuple.source_port, tuple.destination_port]);
             let found = match transport {
                 Transport::Udp => self.datagram(packet, origin, side),
                 Transport::Tcp => {
@@ -160,7 +160,7 @@ impl L7Filter {
         }
     }
 
-    fn datagram(&mut self, packet: &PacketView<'_>, origin: &Origin, side: &mut Side) -> Option<Match> {
+    fn datagram(&mut self, packet: &PacketView<'_>, origin: Origin, side: &mut Side) -> Option<Match> {
         let shared = &self.shared;
         let payload = packet.payload();
         let bytes = &payload[..payload.len().min(shared.options.bytes_max)];
@@ -178,7 +178,7 @@ impl L7Filter {
         &mut self,
         segment: Segment<'_>,
         missing: u32,
-        origin: &Origin,
+        origin: Origin,
         side: &mut Side,
     ) -> Option<Match> {
         let shared = &*self.shared;
