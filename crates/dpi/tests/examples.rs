@@ -1,7 +1,7 @@
 //! An example of each protocol of the younger files of built-in patterns, written by hand from its
 //! specification, and what is nearly one.
 
-use flowloom_dpi::{Origin, Scanner, Transport, builtin};
+use flowloom_dpi::{Found, Origin, Outcome, ScanState, Scanner, Transport, builtin};
 
 const T: Transport = Transport::Tcp;
 const U: Transport = Transport::Udp;
@@ -113,7 +113,6 @@ const NETWORKS: &[Example] = &[
     (U, "sap", b"\x20\0\x12\x34\xc0\xa8\0\x01application/sdp\0v=0\r\n", 0),
     (U, "pfcp", b"\x20\x01\0\x0c\0\0\x01\0\0\x60\0\x04\xe0\0\0\0", 16),
     (U, "iax2", b"\x80\x01\0\0\0\0\0\x03\0\0\x06\x01\x0b\x02\0\x02", 0),
-    (T, "skinny", b"\x04\0\0\0\0\0\0\0\0\0\0\0", 12),
     (U, "megaco", b"MEGACO/1 [10.0.0.1]:2944 Transaction=1{", 0),
     (T, "msrp", b"MSRP a786hjs2 SEND\r\n", 0),
     (U, "zrtp", b"\x10\0\x12\x34ZRTP\0\0\0\x01", 0),
@@ -171,6 +170,21 @@ fn each_example_has_its_label() {
         }
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[test]
+fn skinny_is_looked_for_at_its_port() {
+    let scanner = Scanner::new(&builtin()).unwrap();
+    let keep_alive = b"\x04\0\0\0\0\0\0\0\0\0\0\0";
+    let at = |port| {
+        let (mut state, mut found) = (ScanState::default(), Found::default());
+        scanner.feed(T, &mut state, &mut found, keep_alive);
+        match scanner.outcome(T, &state, found, Origin::UNKNOWN.between([40_000, port]), 0) {
+            Outcome::Matched(found) => Some(scanner.name(found.pattern)),
+            _ => None,
+        }
+    };
+    assert_eq!((at(2000), at(988)), (Some("skinny"), None));
 }
 
 #[test]
