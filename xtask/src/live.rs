@@ -98,12 +98,14 @@ pub(crate) fn run(root: &Path) -> Result<ExitCode> {
         let document = bench.replay(options, stopped)?;
         let count = |field: &str| document[field].as_u64().unwrap_or_default();
         let dropped = document["dropped"].as_object().cloned().unwrap_or_default();
-        let lost: u64 = dropped.values().filter_map(Value::as_u64).sum();
+        let not_tracked = document["not_tracked"].as_object().cloned().unwrap_or_default();
+        let lost: u64 = dropped.values().chain(not_tracked.values()).filter_map(Value::as_u64).sum();
         eprintln!(
-            "{name}: sent {}, seen {} = processed {} + dropped {lost} {}",
+            "{name}: sent {}, seen {} = processed {} + not tracked or dropped {lost} {} {}",
             PACKETS * TIMES,
             count("packets"),
             count("processed"),
+            document["not_tracked"],
             document["dropped"]
         );
         ensure!(document["balanced"] == true, "the report is not balanced: {document:#}");

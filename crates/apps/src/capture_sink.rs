@@ -4,9 +4,14 @@ use std::io::{self, Write};
 
 use flowloom_engine::{PacketSink, Released, SinkError};
 use flowloom_packet::LinkType;
-use flowloom_traffic::write::{Interface, PcapngWriter};
+use flowloom_traffic::capture::{Annotations, DetailReader, InterfaceDetails};
+use flowloom_traffic::write::{Interface, PcapOptions, PcapWriter, PcapngWriter};
 
-/// Writes packets to a pcapng file with times in nanoseconds. Each link type has an interface.
+/// Writes packets to a capture file with times in nanoseconds.
+///
+/// In a pcapng file each link type has an interface. With [`with_details`](Self::with_details) the
+/// file also has the interfaces, comments, flags, names and secrets of the captures that the
+/// packets come from.
 ///
 /// # Examples
 ///
@@ -25,76 +30,228 @@ use flowloom_traffic::write::{Interface, PcapngWriter};
 #[derive(Debug)]
 pub struct CaptureSink<W> {
     state: State<W>,
-    links: Vec<LinkType>,
+    /// The interface of each link type that the captures do not describe.
+    links: Vec<(LinkType, usize)>,
+    details: Option<Details>,
+    /// Why the details could not be read further.
+    failed: Option<String>,
 }
 
 #[derive(Debug)]
 enum State<W> {
     /// Nothing was written yet, because the first link type is not known.
-    Empty(W),
-    Open(PcapngWriter<W>),
+    Empty(W, Form),
+    Pcapng(PcapngWriter<W>),
+    Pcap(PcapWriter<W>, LinkType),
     /// Finished, or failed.
     Closed,
 }
 
+#[derive(Clone, Copy, Debug)]
+enum Form {
+    Pcap,
+    Pcapng,
+}
+
+/// What the captures say besides packets.
+struct Details {
+    reader: DetailReader,
+    /// For each interface of the reader, its index in the file.
+    interfaces: Vec<usize>,
+    is_stopped: Box<dyn Fn() -> bool + Send>,
+}
+
+impl std::fmt::Debug for Details {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Details").field("reader", &self.reader).finish_non_exhaustive()
+    }
+}
+
+fn described(interface: &InterfaceDetails) -> Interface {
+    Interface {
+        link: interface.link,
+        // The packets are written as they are, also where they are longer than was promised.
+        snaplen_bytes: 0,
+        options: interface.options.clone(),
+        ..Interface::default()
+    }
+}
+
+fn plain(link: LinkType) -> Interface {
+    Interface { link, snaplen_bytes: 0, ..Interface::default() }
+}
+
 impl<W: Write> CaptureSink<W> {
-    /// Returns a sink that writes to `inner`. Pass a buffered writer: the sink writes three times
-    /// per packet.
+    /// Returns a sink that writes a pcapng file to `inner`. Pass a buffered writer: the sink writes
+    /// three times per packet.
     pub fn new(inner: W) -> Self {
-        Self { state: State::Empty(inner), links: Vec::new() }
+        Self::of(inner, Form::Pcapng)
     }
 
-    /// Returns the writer, and the interface index of a link type.
-    fn open(&mut self, link: LinkType) -> io::Result<(&mut PcapngWriter<W>, usize)> {
-        let interface = Interface { link, snaplen_bytes: 0, name: None };
-        let known = self.links.iter().position(|known| *known == link);
-        if let State::Empty(_) = self.state
-            && let State::Empty(inner) = std::mem::replace(&mut self.state, State::Closed)
-        {
-            self.state = State::Open(PcapngWriter::new(inner, vec![interface])?);
-            self.links.push(link);
-            return self.open(link);
+    /// Returns a sink that writes a classic pcap file to `inner`. All packets must have one link
+    /// type. Pass a buffered writer.
+    pub fn pcap(inner: W) -> Self {
+        Self::of(inner, Form::Pcap)
+    }
+
+    fn of(inner: W, form: Form) -> Self {
+        Self { state: State::Empty(inner, form), links: Vec::new(), details: None, failed: None }
+    }
+
+    /// Adds to a pcapng file what the captures of `reader` say besides packets. The packets must
+    /// come in the order of their arrival.
+    ///
+    /// At the end the sink reads the rest of the captures for names and secrets, unless
+    /// `is_stopped`.
+    #[must_use]
+    pub fn with_details(
+        mut self,
+        reader: DetailReader,
+        is_stopped: impl Fn() -> bool + Send + 'static,
+    ) -> Self {
+        let interfaces = Vec::new();
+        self.details = Some(Details { reader, interfaces, is_stopped: Box::new(is_stopped) });
+        self
+    }
+
+    /// Returns what the captures have that the file does not: the counts, how many packets were not
+    /// found again, and why reading failed if it did. `None` without
+    /// [`with_details`](Self::with_details).
+    pub fn left_behind(&self) -> Option<(Annotations, u64, Option<&str>)> {
+        let (annotations, not_found) = self.details.as_ref()?.reader.left_behind();
+        Some((annotations, not_found, self.failed.as_deref()))
+    }
+
+    /// Writes the header of the file, if it is not written.
+    fn begin(&mut self, link: LinkType) -> io::Result<()> {
+        let State::Empty(..) = &self.state else { return Ok(()) };
+        let State::Empty(inner, form) = std::mem::replace(&mut self.state, State::Closed) else {
+            return Ok(());
+        };
+        if let Form::Pcap = form {
+            // A snaplen of 0 would mean an empty packet to some readers.
+            let options = PcapOptions { link, snaplen_bytes: u32::MAX >> 1, ..PcapOptions::default() };
+            self.state = State::Pcap(PcapWriter::new(inner, options)?, link);
+            return Ok(());
         }
-        let State::Open(writer) = &mut self.state else {
-            return Err(io::Error::other("the file is finished"));
+        let (mut section, mut interfaces) = (Vec::new(), Vec::new());
+        if let Some(details) = &mut self.details {
+            if let Err(error) = details.reader.begin() {
+                self.failed.get_or_insert(error.to_string());
+            }
+            section.extend_from_slice(details.reader.section_options());
+            interfaces.extend(details.reader.interfaces().iter().map(described));
+            details.interfaces.extend(0..interfaces.len());
+        }
+        if interfaces.is_empty() {
+            interfaces.push(plain(link));
+            self.links.push((link, 0));
+        }
+        self.state = State::Pcapng(PcapngWriter::with_section(inner, &section, interfaces)?);
+        Ok(())
+    }
+
+    fn write(&mut self, packet: &Released<'_>) -> io::Result<()> {
+        self.begin(packet.link)?;
+        let (link, time_ns, wire_bytes, bytes) =
+            (packet.link, packet.time_ns, packet.wire_bytes, packet.bytes);
+        let writer = match &mut self.state {
+            State::Pcapng(writer) => writer,
+            State::Pcap(writer, first) if *first == link => {
+                return writer.write(time_ns, wire_bytes, bytes);
+            }
+            State::Pcap(_, first) => {
+                return Err(io::Error::new(
+                    io::ErrorKind::InvalidInput,
+                    format!(
+                        "packet {} has link type {}, the packets before have {}, and a pcap file has one link type; pcapng has any number",
+                        packet.number + 1,
+                        link.0,
+                        first.0
+                    ),
+                ));
+            }
+            State::Empty(..) | State::Closed => return Err(io::Error::other("the file is finished")),
         };
-        let index = if let Some(index) = known {
-            index
+        let mut found = None;
+        if let Some(details) = self.details.as_mut().filter(|_| self.failed.is_none()) {
+            match details.reader.find(time_ns, wire_bytes, bytes) {
+                Ok(packet) => found = packet.map(|packet| (packet.interface, packet.options.to_vec())),
+                Err(error) => self.failed = Some(error.to_string()),
+            }
+            details.write_news(writer)?;
+        }
+        let (interface, options) = found.unwrap_or_default();
+        let known = interface.and_then(|index| self.details.as_ref()?.interfaces.get(index).copied());
+        let of_link =
+            || self.links.iter().find(|(known, _)| *known == link).map(|(_, interface)| *interface);
+        let interface = if let Some(interface) = known.or_else(of_link) {
+            interface
         } else {
-            self.links.push(link);
-            writer.add_interface(interface)?
+            let interface = writer.add_interface(plain(link))?;
+            self.links.push((link, interface));
+            interface
         };
-        Ok((writer, index))
+        writer.write_with_options(interface, time_ns, wire_bytes, bytes, &options)
+    }
+
+    fn end(&mut self) -> io::Result<()> {
+        // A file without packets gets an Ethernet interface, so that readers accept it.
+        self.begin(LinkType::ETHERNET)?;
+        if let (State::Pcapng(writer), Some(details)) = (&mut self.state, &mut self.details) {
+            if self.failed.is_none()
+                && let Err(error) = details.reader.finish(&*details.is_stopped)
+            {
+                self.failed = Some(error.to_string());
+            }
+            details.write_news(writer)?;
+        }
+        match std::mem::replace(&mut self.state, State::Closed) {
+            State::Pcapng(writer) => writer.finish().map(|_| ()),
+            State::Pcap(writer, _) => writer.finish().map(|_| ()),
+            State::Empty(..) | State::Closed => Ok(()),
+        }
+    }
+}
+
+impl Details {
+    /// Writes the interfaces and blocks that the reader has come past.
+    fn write_news<W: Write>(&mut self, writer: &mut PcapngWriter<W>) -> io::Result<()> {
+        let known = self.interfaces.len();
+        for interface in &self.reader.interfaces()[known..] {
+            self.interfaces.push(writer.add_interface(described(interface))?);
+        }
+        for block in self.reader.take_blocks() {
+            writer.write_block(block.kind, &block.body)?;
+        }
+        Ok(())
     }
 }
 
 impl<W: Write> PacketSink for CaptureSink<W> {
     fn take(&mut self, packet: &Released<'_>) -> Result<(), SinkError> {
-        let written = self.open(packet.link).and_then(|(writer, index)| {
-            writer.write(index, packet.time_ns, packet.wire_bytes, packet.bytes)
-        });
-        written.map_err(|error| SinkError(Box::new(error)))
+        self.write(packet).map_err(|error| SinkError(Box::new(error)))
     }
 
     /// Writes out buffered packets, so that a reader of the file sees all packets taken so far. The
     /// file stays empty before the first packet.
     fn flush(&mut self) -> Result<(), SinkError> {
-        match &mut self.state {
-            State::Open(writer) => writer.flush().map_err(|error| SinkError(Box::new(error))),
-            State::Empty(_) | State::Closed => Ok(()),
-        }
+        let flushed = match &mut self.state {
+            State::Pcapng(writer) => writer.flush(),
+            State::Pcap(writer, _) => writer.flush(),
+            State::Empty(..) | State::Closed => Ok(()),
+        };
+        flushed.map_err(|error| SinkError(Box::new(error)))
     }
 
     /// Writes out buffered packets. A file without packets gets an Ethernet interface, so that
     /// readers accept it.
     fn finish(&mut self) -> Result<(), SinkError> {
-        let finished = self.open(self.links.first().copied().unwrap_or(LinkType::ETHERNET)).map(|_| ());
-        let state = std::mem::replace(&mut self.state, State::Closed);
-        let finished = finished.and_then(|()| match state {
-            State::Open(writer) => writer.finish().map(|_| ()),
-            State::Empty(_) | State::Closed => Ok(()),
-        });
-        finished.map_err(|error| SinkError(Box::new(error)))
+        let ended = self.end();
+        if ended.is_err() {
+            self.state = State::Closed;
+        }
+        ended.map_err(|error| SinkError(Box::new(error)))
     }
 }
 

@@ -1,12 +1,11 @@
 //! Where records of flows go, and in which format: files, standard output, collectors.
 
-use std::io::{self, BufWriter, Write};
+use std::io::{self, Write};
 use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::ValueEnum;
-use flate2::write::GzEncoder;
 use flowloom::apps::accounting::RecordColumn;
 use flowloom::apps::accounting::fields::FieldColumn;
 use flowloom::engine::{FlowRecord, FlowState, FlowValue, RecordSink, SinkError};
@@ -19,6 +18,7 @@ use flowloom_export::{
 use flowloom_export::{ParquetFile, ParquetWriter};
 
 use crate::output::OutputFile;
+use crate::packed_file::{Compression, PackedFile, is_closed};
 use crate::record_view::{Columns, FieldGroups, FilterCounts, RecordView};
 
 /// The columns that records of applications without accounting begin with.
@@ -45,14 +45,6 @@ pub(crate) enum Format {
     Zeek,
     /// Flow events of Suricata's EVE log
     Eve,
-}
-
-/// How a file is compressed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Compression {
-    None,
-    Gzip,
-    Zstd,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -102,11 +94,7 @@ impl Destination {
         }
         let ending =
             |path: &Path| path.extension().map(|ending| ending.to_string_lossy().to_ascii_lowercase());
-        let (compression, inner) = match ending(path).as_deref() {
-            Some("gz") => (Compression::Gzip, path.file_stem().map_or(path, Path::new)),
-            Some("zst") => (Compression::Zstd, path.file_stem().map_or(path, Path::new)),
-            _ => (Compression::None, path),
-        };
+        let (compression, inner) = Compression::of(path);
         let of_ending = match ending(inner).as_deref() {
             None | Some("csv") => Some(Format::Csv),
             Some("jsonl" | "json" | "ndjson") => Some(Format::Jsonl),
@@ -190,56 +178,6 @@ enum Raw {
     Other(Box<dyn Write + Send>),
 }
 
-/// A file of which each flush ends a member (gzip) or a frame (zstd), so that what was flushed can
-/// always be read.
-enum Packed {
-    Plain(BufWriter<OutputFile>),
-    Gzip(Option<GzEncoder<OutputFile>>),
-    Zstd(Option<zstd::Encoder<'static, OutputFile>>),
-}
-
-impl Packed {
-    fn new(file: OutputFile, compression: Compression) -> io::Result<Self> {
-        Ok(match compression {
-            Compression::None => Self::Plain(BufWriter::with_capacity(1 << 16, file)),
-            Compression::Gzip => Self::Gzip(Some(GzEncoder::new(file, flate2::Compression::fast()))),
-            Compression::Zstd => Self::Zstd(Some(zstd::Encoder::new(file, 3)?)),
-        })
-    }
-}
-
-fn is_closed() -> io::Error {
-    io::Error::other("the file was closed after an error")
-}
-
-impl Write for Packed {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        match self {
-            Self::Plain(out) => out.write(bytes),
-            Self::Gzip(out) => out.as_mut().ok_or_else(is_closed)?.write(bytes),
-            Self::Zstd(out) => out.as_mut().ok_or_else(is_closed)?.write(bytes),
-        }
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        match self {
-            Self::Plain(out) => out.flush(),
-            Self::Gzip(out) => {
-                let mut file = out.take().ok_or_else(is_closed)?.finish()?;
-                file.flush()?;
-                *out = Some(GzEncoder::new(file, flate2::Compression::fast()));
-                Ok(())
-            }
-            Self::Zstd(out) => {
-                let mut file = out.take().ok_or_else(is_closed)?.finish()?;
-                file.flush()?;
-                *out = Some(zstd::Encoder::new(file, 3)?);
-                Ok(())
-            }
-        }
-    }
-}
-
 #[cfg(feature = "parquet")]
 impl ParquetFile for OutputFile {
     fn rewind(&mut self, position: u64) -> io::Result<bool> {
@@ -301,7 +239,7 @@ impl<F: FlowState> FlowWriter<F> {
                 self.out = Out::Records(Box::new(writer));
                 return Ok(());
             }
-            Raw::File(file, compression) => Box::new(Packed::new(file, compression)?),
+            Raw::File(file, compression) => Box::new(PackedFile::new(file, compression)?),
             Raw::Udp(udp) => {
                 self.out = Out::Records(match format {
                     Format::Ipfix => Box::new(IpfixWriter::new(udp, 0).for_datagrams(DATAGRAM_BYTES)),

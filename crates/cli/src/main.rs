@@ -13,13 +13,14 @@ compile_error!(
 );
 
 mod args;
-mod attend;
+mod background;
 mod exit;
 mod flow_file;
 mod flow_table;
 mod host;
 mod output;
 mod pace;
+mod packed_file;
 mod part_file;
 mod profile;
 mod progress;

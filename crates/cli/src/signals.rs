@@ -21,13 +21,13 @@ pub(crate) enum Request {
 /// Stops the run at the first signal, and the process at the second.
 pub(crate) fn stop_on_signals(control: &Arc<Control>) {
     let control_too = Arc::clone(control);
-    attend(control, &ends(), move |_| stop(&control_too));
+    handle(control, &ends(), move |_| stop(&control_too));
 }
 
 /// Does the same, and hands on what else signals ask for; SIGHUP stops unless it is `reloads`.
 ///
 /// `hand_on` is called on the thread that a second interrupt needs: it must not wait for anything.
-pub(crate) fn attend_to_signals(
+pub(crate) fn handle_signals(
     control: &Arc<Control>,
     reloads: bool,
     hand_on: impl FnMut(Request) + Send + 'static,
@@ -36,7 +36,7 @@ pub(crate) fn attend_to_signals(
     let control_too = Arc::clone(control);
     let mut signals = if reloads { vec![SIGINT, SIGTERM, SIGHUP] } else { ends() };
     signals.push(SIGUSR1);
-    attend(control, &signals, move |signal| match signal {
+    handle(control, &signals, move |signal| match signal {
         SIGUSR1 => hand_on(Request::Report),
         SIGHUP if reloads => hand_on(Request::Reload),
         _ => stop(&control_too),
@@ -82,7 +82,7 @@ fn stop(control: &Control) {
     control.stop();
 }
 
-fn attend(control: &Arc<Control>, signals: &[i32], mut other: impl FnMut(i32) + Send + 'static) {
+fn handle(control: &Arc<Control>, signals: &[i32], mut other: impl FnMut(i32) + Send + 'static) {
     // What cannot be registered keeps its meaning: the signal ends the process.
     let Ok(mut signals) = Signals::new(signals) else { return };
     let control = Arc::clone(control);

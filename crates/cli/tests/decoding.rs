@@ -84,7 +84,7 @@ fn what_is_not_followed_has_a_name_and_can_be_added() {
 }
 
 #[test]
-fn what_write_leaves_behind_is_said() {
+fn write_keeps_what_pcapng_files_say_or_says_what_it_leaves_behind() {
     let folder = Folder::new();
     let section = [&0x1A2B_3C4D_u32.to_le_bytes()[..], &[1, 0, 0, 0], &[0xFF; 8]].concat();
     let interface = [&[1, 0, 0, 0, 0, 0, 0, 0, 2, 0, 4, 0][..], b"eth0", &[0, 0, 0, 0]].concat();
@@ -100,7 +100,23 @@ fn what_write_leaves_behind_is_said() {
     let blocks = [(0x0A0D_0D0A, &section), (1, &interface), (6, &packet)];
     let file: Vec<u8> = blocks.iter().flat_map(|(kind, body)| crate::bytes::block(*kind, body)).collect();
     let (path, out) = (folder.write("named.pcapng", &file), folder.path("w.pcapng"));
-    let said = ["left behind: 1 interface name, 1 comment, 1 packet with flags"];
-    flowloom(["replay", &path, "--write", &out]).ends(0).says(&said);
-    flowloom(["replay", &out, "--write", &folder.path("x.pcapng")]).ends(0).silent();
+    let names = "1 interface name, 1 comment, 1 packet with flags";
+    let replay = |arguments: &[&str]| flowloom(["replay", &path, "--write", &out].iter().chain(arguments));
+    replay(&[]).ends(0).silent();
+    let has = |bytes: &[u8], part: &[u8]| bytes.windows(part.len()).any(|window| window == part);
+    let written = std::fs::read(&out).unwrap();
+    assert!(has(&written, b"eth0") && has(&written, b"why?") && has(&written, &[2, 0, 4, 0, 1, 0, 0, 0]));
+    replay(&["--layout", "pipeline", "--order", "external"]).ends(0).silent();
+    assert_eq!(std::fs::read(&out).unwrap(), written);
+    // Packets in no order, and a format without names.
+    replay(&["--layout", "pipeline"]).ends(0).says(&["does not keep", names]);
+    let classic = folder.path("w.pcap");
+    flowloom(["replay", &path, "--write", &classic]).ends(0).says(&["does not keep", names]);
+    assert_eq!(std::fs::read(&classic).unwrap()[..4], 0xA1B2_3C4D_u32.to_le_bytes());
+    for (packed, magic) in [("w.pcap.gz", &[0x1F, 0x8B][..]), ("w.pcapng.zst", &[0x28, 0xB5, 0x2F, 0xFD])] {
+        let packed = folder.path(packed);
+        flowloom(["replay", &path, "--write", &packed]).ends(0);
+        assert!(std::fs::read(&packed).unwrap().starts_with(magic));
+        flowloom(["inspect", &packed]).ends(0).shows(&["1 packet"]);
+    }
 }

@@ -57,8 +57,8 @@ fn fragments_of_a_flow_are_its_packets_again() {
         }
         assert_eq!(number(&joined, "packets"), 801);
         assert_eq!((number(&joined, "flows"), number(&joined, "processed")), (10, 200));
-        assert_eq!(number(&joined["dropped"], "reassembled"), 600);
-        assert_eq!(number(&joined["dropped"], "fragment_incomplete"), 1);
+        assert_eq!(number(&joined["not_tracked"], "reassembled"), 600);
+        assert_eq!(number(&joined["not_tracked"], "fragment_incomplete"), 1);
         assert_eq!(number(&joined["inputs"][0], "packets"), 801);
     }
 }
@@ -79,7 +79,7 @@ fn what_is_held_when_a_run_ends_at_its_limit_is_counted() {
             let base = [path.as_str(), "--defrag", "--limit", &limit_text];
             let document = replay(&[&base[..], layout].concat());
             assert_eq!(number(&document, "processed"), limit, "{layout:?}");
-            assert_eq!(number(&document["dropped"], "fragment_incomplete"), 1, "{limit} {layout:?}");
+            assert_eq!(number(&document["not_tracked"], "fragment_incomplete"), 1, "{limit} {layout:?}");
             assert_eq!(number(&document, "packets"), limit + 1, "{layout:?}");
         }
     }
@@ -105,7 +105,7 @@ fn real_fragments_are_joined_alike_in_every_layout() {
             let inline = run(&[]);
             assert_eq!(inline["verify"]["agrees"], true, "{name} {decap:?}");
             assert_eq!(number(&inline, "packets"), packets, "{name} {decap:?}");
-            let dropped = inline["dropped"].as_object().unwrap();
+            let dropped = inline["not_tracked"].as_object().unwrap();
             let fragments: u64 = dropped
                 .iter()
                 .filter(|(reason, _)| *reason == "reassembled" || reason.starts_with("fragment_"))
@@ -114,7 +114,9 @@ fn real_fragments_are_joined_alike_in_every_layout() {
             assert!(fragments > joined, "{name} {decap:?}: {dropped:?}");
             for workers in ["1", "2", "4"] {
                 let document = run(&["--workers", workers]);
-                for field in ["digest", "packets", "decoded", "flows", "dropped", "bytes_on_wire"] {
+                for field in
+                    ["digest", "packets", "decoded", "flows", "not_tracked", "dropped", "bytes_on_wire"]
+                {
                     assert_eq!(document[field], inline[field], "{field} of {name} {decap:?}");
                 }
             }

@@ -344,7 +344,7 @@ fn packets_of_an_undecodable_interface_among_others_are_counted_by_name() {
     for layout in [&[][..], &["--workers", "2"]] {
         let document = json_of(&path, &[&["--strict"], layout].concat()).ends(0).json();
         check_balance(&document);
-        assert_eq!(document["dropped"]["unsupported"], 5);
+        assert_eq!(document["not_tracked"]["unsupported"], 5);
         assert_eq!(document["unsupported_links"]["190 (CAN)"], 5);
         assert_eq!(number(&document, "decoded"), 5);
     }
@@ -632,7 +632,7 @@ fn a_pcapng_without_a_section_or_with_unknown_blocks_is_handled() {
     let document = json_of(&path, &[]).ends(0).json();
     check_balance(&document);
     assert_eq!(number(&document, "packets"), 2);
-    assert_eq!(document["dropped"]["unsupported"], 1);
+    assert_eq!(document["not_tracked"]["unsupported"], 1);
 }
 
 #[test]

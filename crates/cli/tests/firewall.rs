@@ -414,7 +414,12 @@ fn statistics_are_served_while_a_run_lasts_and_a_slow_reader_does_not_hold_it_up
     let dropped: u64 = page
         .lines()
         .filter_map(|line| {
-            line.strip_prefix("flowloom_dropped_total{")?.rsplit_once(' ')?.1.parse::<u64>().ok()
+            line.strip_prefix("flowloom_dropped_total{")
+                .or_else(|| line.strip_prefix("flowloom_not_tracked_total{"))?
+                .rsplit_once(' ')?
+                .1
+                .parse::<u64>()
+                .ok()
         })
         .sum();
     let processed = metric(&page, "flowloom_processed_total");
@@ -423,7 +428,7 @@ fn statistics_are_served_while_a_run_lasts_and_a_slow_reader_does_not_hold_it_up
     let each =
         |worker: u8| metric(&page, &format!("flowloom_worker_processed_total{{worker=\"{worker}\"}}"));
     assert_eq!(each(0) + each(1), processed);
-    assert_eq!(metric(&page, "flowloom_dropped_total{reason=\"table_full\"}"), 0);
+    assert_eq!(metric(&page, "flowloom_not_tracked_total{reason=\"table_full\"}"), 0);
     assert!(!page.contains("rule_reloads"), "there are no rules");
     assert!(get(&address, "/").starts_with("HTTP/1.1 404 "));
     let port = address.split("127.0.0.1:").nth(1).unwrap().split('/').next().unwrap().to_owned();

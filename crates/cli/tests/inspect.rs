@@ -34,7 +34,7 @@ fn counts_are_those_of_replay() {
                     assert_eq!(inspected[field], replayed[field], "{field} of {name} with {rest:?}");
                 }
                 // Every packet without a key is not tracked; nothing was lost.
-                assert_eq!(inspected["not_tracked"], replayed["dropped"], "{name} with {rest:?}");
+                assert_eq!(inspected["not_tracked"], replayed["not_tracked"], "{name} with {rest:?}");
             }
         }
     }

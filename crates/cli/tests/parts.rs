@@ -10,6 +10,7 @@ fn found(document: &serde_json::Value) -> Vec<serde_json::Value> {
         "processed",
         "flows",
         "flows_begun",
+        "not_tracked",
         "dropped",
         "first_ns",
         "last_ns",
@@ -89,7 +90,7 @@ fn parts_that_are_kept_merge_to_the_result_of_the_whole() {
         }
         let flows = folder.path("flows.csv");
         let merged = flowloom(["merge", &b, &a, "--format", "json", "--flows", &flows]).ends(0).json();
-        for name in ["digest", "packets", "processed", "flows", "flows_begun", "dropped"] {
+        for name in ["digest", "packets", "processed", "flows", "flows_begun", "not_tracked", "dropped"] {
             assert_eq!(merged[name], whole[name], "{name} {how:?}");
         }
         assert!(number(&merged, "flows_joined") > 0);

@@ -117,7 +117,9 @@ fn every_layout_agrees_on_real_captures() {
             assert_eq!(inline["verify"]["agrees"], true, "{} {decap:?}", file.name);
             for workers in ["1", "2", "4"] {
                 let document = run(&["--workers", workers]);
-                for field in ["digest", "packets", "decoded", "flows", "dropped", "bytes_on_wire"] {
+                for field in
+                    ["digest", "packets", "decoded", "flows", "not_tracked", "dropped", "bytes_on_wire"]
+                {
                     assert_eq!(document[field], inline[field], "{field} of {} {decap:?}", file.name);
                 }
             }

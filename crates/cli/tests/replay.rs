@@ -5,7 +5,7 @@ use std::time::Instant;
 use serde_json::Value;
 
 use crate::bytes;
-use crate::support::{Folder, check_balance, dropped, flowloom, flowloom_fed, number, replay};
+use crate::support::{Folder, check_balance, flowloom, flowloom_fed, no_result, number, replay};
 
 #[test]
 fn json_has_the_figures_a_program_needs() {
@@ -86,7 +86,7 @@ fn jsonl_is_one_line_and_csv_a_header_and_a_row() {
         let document = lines.json();
         let expected = match &document[field] {
             Value::String(text) => text.clone(),
-            Value::Null => document["dropped"][field].as_u64().unwrap_or(0).to_string(),
+            Value::Null => document["not_tracked"][field].as_u64().unwrap_or(0).to_string(),
             value => value.to_string(),
         };
         assert_eq!(rows[0][at], expected, "{field}");
@@ -180,8 +180,16 @@ fn the_digest_depends_on_the_packets_alone() {
     ];
     for way in ways {
         let document = replay(way);
-        for field in ["digest", "packets", "bytes_on_wire", "bytes_captured", "decoded", "flows", "dropped"]
-        {
+        for field in [
+            "digest",
+            "packets",
+            "bytes_on_wire",
+            "bytes_captured",
+            "decoded",
+            "flows",
+            "not_tracked",
+            "dropped",
+        ] {
             assert_eq!(document[field], expected[field], "{field} with {way:?}");
         }
     }
@@ -357,7 +365,7 @@ fn passes_multiply_packets_and_flows() {
             for field in ["packets", "bytes_on_wire", "bytes_captured", "decoded", "flows"] {
                 assert_eq!(number(&document, field), passes * number(&once, field), "{field} {layout:?}");
             }
-            assert_eq!(dropped(&document), passes * dropped(&once));
+            assert_eq!(no_result(&document), passes * no_result(&once));
         }
     }
 }
@@ -517,13 +525,13 @@ fn several_files_and_directories_are_one_input() {
 }
 
 #[test]
-fn flows_beyond_the_maximum_are_dropped_and_counted() {
+fn flows_beyond_the_maximum_are_not_tracked_and_counted() {
     let folder = Folder::new();
     let trace = folder.write("t.pcap", &bytes::pcap(2000));
     for layout in [&[][..], &["--workers", "2"]] {
         let document = replay(&[&[trace.as_str(), "--flows-max", "64"], layout].concat());
         assert_eq!(number(&document, "packets"), 2000);
-        let refused = document["dropped"]["table_full"].as_u64().unwrap();
+        let refused = document["not_tracked"]["table_full"].as_u64().unwrap();
         assert!(refused > 1000, "{layout:?}: {refused}");
         assert_eq!(number(&document, "flows"), 2000 - refused);
     }

@@ -127,7 +127,7 @@ pub(crate) fn replay(arguments: &[&str]) -> Value {
 pub(crate) fn check_balance(document: &Value) {
     assert_eq!(document["schema"], "flowloom/replay/1");
     let packets = number(document, "packets");
-    assert_eq!(packets, number(document, "processed") + dropped(document), "{document:#}");
+    assert_eq!(packets, number(document, "processed") + no_result(document), "{document:#}");
     assert_eq!(document["balanced"], true, "{document:#}");
     let workers = document["workers"].as_array().unwrap();
     let processed: u64 = workers.iter().map(|worker| number(worker, "processed")).sum();
@@ -140,10 +140,12 @@ pub(crate) fn number(document: &Value, field: &str) -> u64 {
     document[field].as_u64().unwrap_or_else(|| panic!("no number {field} in {document:#}"))
 }
 
-/// Returns how many packets a document says were dropped, over all reasons.
-#[track_caller]
-pub(crate) fn dropped(document: &Value) -> u64 {
-    document["dropped"].as_object().unwrap().values().map(|packets| packets.as_u64().unwrap()).sum()
+/// Returns how many packets a document says are not tracked or were dropped, over all reasons.
+pub(crate) fn no_result(document: &Value) -> u64 {
+    let sum = |name: &str| -> u64 {
+        document[name].as_object().unwrap().values().map(|packets| packets.as_u64().unwrap()).sum()
+    };
+    sum("not_tracked") + sum("dropped")
 }
 
 /// A folder for one test.

@@ -10,7 +10,7 @@ use flowloom_scheduler::placement::modulo::crc_of;
 use crate::batch::packet::{PacketDescriptor, SEQUENCE_NUMBERS};
 use crate::error::ConfigError;
 use crate::ingest::pace::Pace;
-use crate::shard::shard_count;
+use crate::shard_count::shard_count;
 use crate::time::IdleTimeout;
 
 /// The most bytes of all rings together. A ring is allocated as a whole.

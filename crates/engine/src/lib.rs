@@ -114,7 +114,7 @@ pub mod error;
 mod ingest;
 pub mod report;
 mod runtime;
-mod shard;
+mod shard_count;
 mod sharded;
 mod sync;
 pub mod time;

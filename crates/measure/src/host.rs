@@ -4,8 +4,8 @@ use std::hint::black_box;
 
 use serde::{Deserialize, Serialize};
 
-use crate::between::line_round_trips_ns;
 use crate::clock::wall_ns;
+use crate::cpu_distance::line_round_trips_ns;
 use crate::stats::Summary;
 
 /// The noise above which [`Host::is_quiet`] returns `false`.

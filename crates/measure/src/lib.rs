@@ -24,10 +24,10 @@ compile_error!(
      Linux, macOS and the BSDs"
 );
 
-pub mod between;
 pub mod change;
 pub mod chart;
 pub mod clock;
+pub mod cpu_distance;
 pub mod distances;
 pub mod host;
 pub mod lookup;

@@ -8,8 +8,8 @@
 use std::hint::black_box;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use crate::between::{OTHERS, may_run_on, pin};
 use crate::clock::thread_cpu_ns;
+use crate::cpu_distance::{OTHERS, may_run_on, pin};
 use crate::stats::Summary;
 
 /// Steps of a round; some tenth of a millisecond.

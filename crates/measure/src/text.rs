@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::between::shown;
+use crate::cpu_distance::shown;
 use crate::distances::{Distances, Kind};
 use crate::host::{Host, NOISE_MAX};
 use crate::rows::{LatencyRow, MemoryRow, PerItem, RatioRow, ResultRow};

@@ -2,7 +2,7 @@
 
 macro_rules! reasons {
     ($($(#[$doc:meta])* $variant:ident = $name:literal;)*) => {
-        /// Why a packet was dropped instead of processed.
+        /// Why a packet was not processed. It was lost, or it has no flow and is not tracked.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
         #[repr(u8)]
         #[non_exhaustive]
@@ -111,6 +111,12 @@ impl DropReason {
 }
 
 impl DropReason {
+    /// Returns whether the packet was lost: on the way to the program, or inside it. Other packets
+    /// were seen, and are not tracked because they have no flow.
+    pub fn is_loss(self) -> bool {
+        matches!(self, Self::RingFull | Self::WorkerLost | Self::InterfaceFull | Self::InterfaceDropped)
+    }
+
     /// Returns whether only a source gives this reason, for packets that it took in and did not
     /// yield.
     pub fn is_withheld(self) -> bool {

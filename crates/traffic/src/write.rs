@@ -138,6 +138,15 @@ impl<W: Write> PcapWriter<W> {
         self.inner.write_all(kept)
     }
 
+    /// Flushes the inner writer, so that a reader of the file sees whole packets.
+    ///
+    /// # Errors
+    ///
+    /// The errors of flushing.
+    pub fn flush(&mut self) -> io::Result<()> {
+        self.inner.flush()
+    }
+
     /// Flushes and returns the inner writer.
     ///
     /// # Errors
@@ -160,12 +169,15 @@ pub struct Interface {
     pub snaplen_bytes: u32,
     /// Its name, if it has one.
     pub name: Option<String>,
+    /// Its further options, encoded little-endian, such as a description. The writer sets the
+    /// resolution of time stamps itself.
+    pub options: Vec<u8>,
 }
 
 impl Default for Interface {
     /// Ethernet, 262,144 bytes, without a name.
     fn default() -> Self {
-        Self { link: LinkType::ETHERNET, snaplen_bytes: 262_144, name: None }
+        Self { link: LinkType::ETHERNET, snaplen_bytes: 262_144, name: None, options: Vec::new() }
     }
 }
 
@@ -195,6 +207,16 @@ impl<W: Write> PcapngWriter<W> {
     /// The errors of `inner`; `InvalidInput` without an interface, or if a name is longer than
     /// 65,535 bytes.
     pub fn new(inner: W, interfaces: Vec<Interface>) -> io::Result<Self> {
+        Self::with_section(inner, &[], interfaces)
+    }
+
+    /// Works as [`new`](Self::new) does, with options of the section, encoded little-endian, such
+    /// as a comment.
+    ///
+    /// # Errors
+    ///
+    /// Same as [`new`](Self::new).
+    pub fn with_section(inner: W, options: &[u8], interfaces: Vec<Interface>) -> io::Result<Self> {
         if interfaces.is_empty() {
             return Err(invalid("a pcapng file of packets needs at least one interface".to_owned()));
         }
@@ -205,6 +227,10 @@ impl<W: Write> PcapngWriter<W> {
         body.extend_from_slice(&0_u16.to_le_bytes());
         // The section's length is unknown before its end, which all ones express.
         body.extend_from_slice(&u64::MAX.to_le_bytes());
+        if !options.is_empty() {
+            body.extend_from_slice(options);
+            option(&mut body, 0, &[])?;
+        }
         writer.block(0x0A0D_0D0A, &body)?;
         for index in 0..writer.interfaces.len() {
             writer.describe(index)?;
@@ -234,6 +260,7 @@ impl<W: Write> PcapngWriter<W> {
         if let Some(name) = &interface.name {
             option(&mut body, 2, name.as_bytes())?;
         }
+        body.extend_from_slice(&interface.options);
         // if_tsresol: ten to the power of minus nine.
         option(&mut body, 9, &[9])?;
         option(&mut body, 0, &[])?;
@@ -252,6 +279,22 @@ impl<W: Write> PcapngWriter<W> {
         wire_bytes: u32,
         bytes: &[u8],
     ) -> io::Result<()> {
+        self.write_with_options(interface_index, time_ns, wire_bytes, bytes, &[])
+    }
+
+    /// Appends a packet with options, encoded little-endian, such as a comment or its direction.
+    ///
+    /// # Errors
+    ///
+    /// Same as [`write`](Self::write).
+    pub fn write_with_options(
+        &mut self,
+        interface_index: usize,
+        time_ns: u64,
+        wire_bytes: u32,
+        bytes: &[u8],
+        options: &[u8],
+    ) -> io::Result<()> {
         let Some(interface) = self.interfaces.get(interface_index) else {
             let count = self.interfaces.len();
             return Err(invalid(format!("interface {interface_index} of a file with {count} interfaces")));
@@ -260,7 +303,9 @@ impl<W: Write> PcapngWriter<W> {
         let kept = cut(bytes, snaplen.min(BLOCK_BYTES_MAX));
         let mut header = [0; 28];
         let padding = kept.len().next_multiple_of(4) - kept.len();
-        let total = (header.len() + kept.len() + padding + 4) as u32;
+        // An empty option ends the options.
+        let options_bytes = if options.is_empty() { 0 } else { options.len() + 4 };
+        let total = (header.len() + kept.len() + padding + options_bytes + 4) as u32;
         let order = ByteOrder::Little;
         put_u32(&mut header, 0, 6, order);
         put_u32(&mut header, 4, total, order);
@@ -272,8 +317,26 @@ impl<W: Write> PcapngWriter<W> {
         self.inner.write_all(&header)?;
         self.inner.write_all(kept)?;
         let mut tail = [0; 8];
+        if !options.is_empty() {
+            self.inner.write_all(&tail[..padding])?;
+            self.inner.write_all(options)?;
+            tail[4..].copy_from_slice(&total.to_le_bytes());
+            return self.inner.write_all(&tail);
+        }
         tail[4..].copy_from_slice(&total.to_le_bytes());
         self.inner.write_all(&tail[4 - padding..])
+    }
+
+    /// Appends a block of another kind, whose body has a multiple of four bytes: names, secrets.
+    ///
+    /// # Errors
+    ///
+    /// The errors of the inner writer; `InvalidInput` for a body of another length.
+    pub fn write_block(&mut self, kind: u32, body: &[u8]) -> io::Result<()> {
+        if !body.len().is_multiple_of(4) || body.len() > BLOCK_BYTES_MAX as usize {
+            return Err(invalid(format!("a block of {} bytes", body.len())));
+        }
+        self.block(kind, body)
     }
 
     /// Flushes the inner writer, so that a reader of the file sees whole packets.
@@ -415,7 +478,7 @@ mod tests {
     fn pcapng_files_read_back_with_their_interfaces() {
         let interfaces = [
             Interface { name: Some("uplink".to_owned()), ..Interface::default() },
-            Interface { link: LinkType::RAW, snaplen_bytes: 4, name: None },
+            Interface { link: LinkType::RAW, snaplen_bytes: 4, ..Interface::default() },
         ];
         let mut writer = PcapngWriter::new(Vec::new(), interfaces[..1].to_vec()).unwrap();
         assert!(writer.write(1, 0, 0, &[]).is_err(), "it is not there yet");

@@ -42,6 +42,12 @@ const RESET: u16 = 1 << 12;
 const DEPENDS: u16 = 1 << 13;
 /// Another initial sequence number has replaced an earlier one.
 const RENUMBERED: u16 = 1 << 14;
+/// The first segment is an RST. Its numbers stand in `initial`, which are not known otherwise.
+const BEGAN_RESET: u16 = 1 << 15;
+
+/// Marks in `scale` the side of the RST that comes first, and whether it acknowledges.
+const BEGAN_SIDE: u8 = 1;
+const BEGAN_ACK: u8 = 2;
 
 /// The sequence numbers of a TCP segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -149,7 +155,7 @@ impl Connection {
     }
 
     pub(super) fn is_reset(&self) -> bool {
-        self.facts & RESET != 0
+        self.facts & (RESET | BEGAN_RESET) != 0
     }
 
     pub(super) fn is_finished(&self) -> bool {
@@ -179,6 +185,9 @@ impl Connection {
     /// Returns the first state of the connection's next record.
     pub(super) fn carried(mut self) -> Self {
         self.facts &= !(DEPENDS | RENUMBERED);
+        if self.facts & BEGAN_RESET != 0 {
+            self.facts = self.facts & !BEGAN_RESET | RESET;
+        }
         self
     }
 
@@ -278,10 +287,29 @@ impl Connection {
     /// Processes an RST, which closes the connection unless it lies outside the window.
     pub(super) fn reset(&mut self, side: usize, flags: u16, segment: Option<Segment>) {
         let judgement = self.is_acceptable(side, flags, segment);
+        if let (0, Some(segment), true) = (self.facts, segment, judgement.depends) {
+            // The packets before decide. Keep what they need for that.
+            self.facts = BEGAN_RESET;
+            self.initial[side] = segment.sequence;
+            self.initial[1 - side] = segment.acknowledgement;
+            self.scale[side] = BEGAN_SIDE | if flags & ACK != 0 { BEGAN_ACK } else { 0 };
+            return;
+        }
         self.note(judgement);
         if judgement.holds {
             self.facts |= RESET;
         }
+    }
+
+    /// Processes the RST that is the first segment of `later`, if it is.
+    fn reset_with(&mut self, later: &Self) {
+        if later.facts & BEGAN_RESET == 0 {
+            return;
+        }
+        let side = usize::from(later.scale[0] & BEGAN_SIDE == 0);
+        let flags = if later.scale[side] & BEGAN_ACK != 0 { ACK } else { 0 };
+        let segment = Segment::opening(later.initial[side], later.initial[1 - side]);
+        self.reset(side, flags, Some(segment));
     }
 
     /// Returns the window shift of a side, if both SYNs have the option.
@@ -333,6 +361,7 @@ impl Connection {
 
     /// Adds the state of the packets directly after these.
     pub(super) fn add(&mut self, later: &Self) {
+        self.reset_with(later);
         for side in 0..2 {
             if later.has(SENT, side) {
                 self.end[side] = later.end[side];
@@ -341,7 +370,7 @@ impl Connection {
                 (self.acknowledged[side], self.window[side]) =
                     (later.acknowledged[side], later.window[side]);
             }
-            if !self.has(NUMBERED, side) {
+            if !self.has(NUMBERED, side) && later.has(NUMBERED, side) {
                 self.initial[side] = later.initial[side];
             }
             if later.has(OPENED, side) {
@@ -349,7 +378,7 @@ impl Connection {
                 self.clear(SCALES, side);
             }
         }
-        self.facts |= later.facts;
+        self.facts |= later.facts & !BEGAN_RESET;
     }
 
     pub(super) fn save(&self, out: &mut Vec<u8>) {
@@ -369,7 +398,7 @@ impl Connection {
         let half = |at: usize| u16::from_le_bytes([bytes[at], bytes[at + 1]]);
         let scale = [bytes[28], bytes[29]];
         let facts = half(30);
-        let is_known = scale.iter().all(|&shift| shift <= SCALE_MAX) && facts < RENUMBERED << 1;
+        let is_known = scale.iter().all(|&shift| shift <= SCALE_MAX);
         is_known.then(|| Self {
             end: [word(0), word(4)],
             acknowledged: [word(8), word(12)],

@@ -146,8 +146,21 @@ fn usual_connections_compose_without_their_packets() {
     for cut in 1..talk.len() {
         let (first, second) = talk.split_at(cut);
         let (_, answer) = composed(&mut Accounting::new(None), records(None, first), records(None, second));
-        // What the peer acknowledged before the cut decides whether the RST lies in its window.
-        let expected = if cut == 8 { Composed::NeedsPackets } else { Composed::Joined };
-        assert_eq!(answer, expected, "cut at {cut}");
+        assert_eq!(answer, Composed::Joined, "cut at {cut}");
+    }
+}
+
+#[test]
+fn a_reset_behind_the_cut_is_judged_by_what_came_before() {
+    use super::segments::{back, there};
+    let talk = [there(SYN, 99, 0), back(SYN | ACK, 499, 100), there(ACK, 100, 500), back(ACK, 500, 100)];
+    for (sequence, is_closed) in [(100, true), (5_000_000, false)] {
+        let (records, answer) = composed(
+            &mut Accounting::new(None),
+            records(None, &talk),
+            records(None, &[there(RST, sequence, 0), back(ACK, 500, 100)]),
+        );
+        assert_eq!(answer, Composed::Joined);
+        assert_eq!(records[0].closed().is_some(), is_closed, "{sequence}");
     }
 }

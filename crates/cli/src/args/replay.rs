@@ -216,9 +216,12 @@ pub(crate) struct Replay {
     #[arg(long, requires = "flows")]
     pub(crate) sort: bool,
 
-    /// Write the packets that the application accepts to a pcapng file, in the order that --order
+    /// Write the packets that the application accepts to a file: pcap if its name ends in .pcap or
+    /// .cap, else pcapng, packed with .gz or .zst behind it. Packets come in the order that --order
     /// promises; one whose time goes back in the input gets the latest time before it. Without
-    /// --order external, a packet may stand before earlier ones of other flows
+    /// --order external, a packet may stand before earlier ones of other flows. In order, a pcapng
+    /// file keeps interfaces, comments, flags, names and secrets of the captures; a warning says
+    /// what is not kept
     #[arg(long, value_name = "FILE")]
     pub(crate) write: Option<PathBuf>,
 

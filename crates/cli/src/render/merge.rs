@@ -1,10 +1,9 @@
 //! The result of `merge`.
 
-use std::collections::BTreeMap;
-
 use flowloom::engine::{FlowState, MergedParts};
 use serde::Serialize;
 
+use super::reasons::NoResult;
 use super::replay::RecordFigures;
 use super::{Report, counted, grouped};
 use crate::host::Tool;
@@ -26,7 +25,8 @@ pub(crate) struct MergeResult {
     bytes_captured: u64,
     decoded: u64,
     processed: u64,
-    dropped: BTreeMap<&'static str, u64>,
+    #[serde(flatten)]
+    no_result: NoResult,
     flows: u64,
     flows_begun: u64,
     flows_joined: u64,
@@ -72,7 +72,7 @@ impl MergeResult {
             bytes_captured: input.bytes_captured,
             decoded: input.decoded,
             processed: workers.processed,
-            dropped: dropped.nonzero().map(|(reason, packets)| (reason.name(), packets)).collect(),
+            no_result: NoResult::new(&dropped),
             flows: merged.flows.len() as u64,
             flows_begun: workers.flows_begun,
             flows_joined: merged.flows_joined,
@@ -92,13 +92,12 @@ impl Report for MergeResult {
             lines.push(format!("{}{number}   {}", part.path, counted(part.packets, "packet")));
         }
         lines.push(String::new());
-        let dropped: u64 = self.dropped.values().sum();
         lines.push(format!(
-            "Packets     {}   decoded {}   processed {}   dropped {}",
+            "Packets     {}   decoded {}   processed {}   {}",
             grouped(self.packets),
             grouped(self.decoded),
             grouped(self.processed),
-            grouped(dropped)
+            self.no_result.totals()
         ));
         lines.push(format!(
             "Flows       {}   joined across parts {}",
@@ -112,9 +111,7 @@ impl Report for MergeResult {
                 grouped(records.passed_over)
             ));
         }
-        for (reason, packets) in &self.dropped {
-            lines.push(format!("Dropped     {reason} {}", grouped(*packets)));
-        }
+        lines.extend(self.no_result.lines());
         lines.push(format!("Digest      {}", self.digest));
         lines.push(String::new());
         lines.push(format!(

@@ -11,6 +11,7 @@ pub(crate) mod generate;
 pub(crate) mod inspect;
 pub(crate) mod l7;
 pub(crate) mod merge;
+pub(crate) mod reasons;
 pub(crate) mod replay;
 pub(crate) mod reproduce;
 pub(crate) mod rules;

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use super::reasons::NoResult;
 use super::verdicts::FirewallFigures;
 use super::{Report, bytes, counted, grouped, percent, scaled, some_of};
 use crate::host::{Host, Tool};
@@ -36,7 +37,8 @@ pub(crate) struct ReplayResult {
     pub(crate) packets_per_second: f64,
     pub(crate) first_ns: u64,
     pub(crate) last_ns: u64,
-    pub(crate) dropped: BTreeMap<&'static str, u64>,
+    #[serde(flatten)]
+    pub(crate) no_result: NoResult,
     pub(crate) unsupported_links: BTreeMap<String, u64>,
     pub(crate) time_backwards: u64,
     /// How far back the furthest of them lay.
@@ -300,14 +302,13 @@ impl ReplayResult {
     }
 
     fn count_lines(&self, lines: &mut Vec<String>) {
-        let dropped: u64 = self.dropped.values().sum();
         lines.push(format!(
-            "Packets     {}   decoded {} ({})   processed {}   dropped {}",
+            "Packets     {}   decoded {} ({})   processed {}   {}",
             grouped(self.packets),
             grouped(self.decoded),
             percent(self.decoded, self.packets),
             grouped(self.processed),
-            grouped(dropped)
+            self.no_result.totals()
         ));
         lines.push(format!(
             "Bytes       {} captured   {} on the wire",
@@ -374,9 +375,7 @@ impl ReplayResult {
     }
 
     fn drop_lines(&self, lines: &mut Vec<String>) {
-        for (reason, packets) in &self.dropped {
-            lines.push(format!("Dropped     {reason} {}", grouped(*packets)));
-        }
+        lines.extend(self.no_result.lines());
         for (link, packets) in &self.unsupported_links {
             lines.push(format!("            link type {link}: {}", grouped(*packets)));
         }
@@ -523,7 +522,8 @@ impl Report for ReplayResult {
         // The columns are the same for every run, whether a reason occurred or not.
         for reason in flowloom::packet::DropReason::ALL {
             head.push(reason.name());
-            row.push(self.dropped.get(reason.name()).copied().unwrap_or(0).to_string());
+            let packets = self.no_result.iter().find(|(name, _)| *name == reason.name());
+            row.push(packets.map_or(0, |(_, packets)| packets).to_string());
         }
         // One column of all workers, as their number is not that of every run.
         let of_workers = |figure: fn(&WorkerFigures) -> u64| {

@@ -1,10 +1,9 @@
 //! The result of `top`.
 
-use std::collections::BTreeMap;
-
 use clap::ValueEnum as _;
 use serde::{Serialize, Serializer};
 
+use super::reasons::NoResult;
 use super::{Report, bytes, counted, grouped, percent, scaled, some_of};
 use crate::args::top::{GroupBy, SortBy};
 use crate::host::Tool;
@@ -21,7 +20,8 @@ pub(crate) struct TopResult {
     pub(crate) sort: SortBy,
     pub(crate) packets: u64,
     pub(crate) packets_passed_over: u64,
-    pub(crate) dropped: BTreeMap<&'static str, u64>,
+    #[serde(flatten)]
+    pub(crate) no_result: NoResult,
     /// Records that were summed up.
     pub(crate) records: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -164,9 +164,7 @@ impl Report for TopResult {
         if let Some(passed_over) = self.records_passed_over {
             lines.push(format!("Flows       passed over {} by --where", grouped(passed_over)));
         }
-        for (reason, packets) in &self.dropped {
-            lines.push(format!("Dropped     {reason} {}", grouped(*packets)));
-        }
+        lines.extend(self.no_result.lines());
         lines.push(String::new());
         lines.extend(aligned(&self.table()));
         if self.untold.flows > 0 {

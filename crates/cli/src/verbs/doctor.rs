@@ -3,7 +3,7 @@
 use flowloom::cpu::features::Isa;
 use flowloom::cpu::topology::{CacheSizes, Topology, format_cpu_list};
 use flowloom_measure::Host;
-use flowloom_measure::between::shown;
+use flowloom_measure::cpu_distance::shown;
 use flowloom_measure::host::NOISE_MAX;
 use flowloom_measure::sharing::most_slowed;
 

@@ -43,7 +43,7 @@ pub(crate) fn run(arguments: &Top, common: &Common) -> Result<Status, Failure> {
         sort: arguments.sort,
         packets: looked.packets,
         packets_passed_over: looked.passed_over,
-        dropped: looked.dropped,
+        no_result: looked.no_result,
         records: total.flows,
         records_passed_over: looked.filtered.map(|counts| counts.passed_over),
         record_packets: total.packets(),

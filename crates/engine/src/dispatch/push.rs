@@ -14,7 +14,7 @@ use crate::egress::reorder::EgressNotices;
 use crate::ingest::decode::Losses;
 use crate::report::counters::FullCounts;
 use crate::runtime::poll::Capacity;
-use crate::shard::shard_of;
+use crate::shard_count::shard_of;
 use crate::worker::shards::ProcessedTime;
 
 /// Dispatches packets to the rings of workers.

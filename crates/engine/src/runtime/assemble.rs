@@ -202,7 +202,7 @@ where
     let is_sequenced = config.is_sequenced(guarantee);
     let exact = config.order == Order::External || (config.order == Order::Internal && is_shared);
 
-    let count = if is_shared { crate::shard::shard_count(workers, is_sequenced) } else { workers };
+    let count = if is_shared { crate::shard_count::shard_count(workers, is_sequenced) } else { workers };
     let mut tables = build(count, &mut table)?;
     let gauges = control.begin(1, workers);
     let (egress, window, notices, mut ends) = match sink {

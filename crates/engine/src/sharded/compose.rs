@@ -143,7 +143,7 @@ impl<F: FlowState> Composer<F> {
         }
         let earlier = std::mem::take(&mut self.live);
         let sorted = std::mem::take(&mut self.chunks[chunk].sorted);
-        let mut live = Vec::with_capacity(earlier.len().max(sorted.len()));
+        let mut live = Vec::with_capacity(earlier.len() + sorted.len());
         let mut before = earlier.iter().peekable();
         let groups = sorted.chunk_by(|a, b| a.compare(b, |place| self.key(place)) == Ordering::Equal);
         let mut both: Vec<(Sorted, &[Sorted])> = Vec::new();

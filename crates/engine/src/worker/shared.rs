@@ -13,7 +13,7 @@ use crate::batch::packet::PacketDescriptor;
 use crate::batch::pool::{BATCH_DESCRIPTORS, Open, Parked, Received};
 use crate::dispatch::ring::{Completed, Inbox};
 use crate::runtime::poll::Polled;
-use crate::shard::shard_of;
+use crate::shard_count::shard_of;
 use crate::worker::flows::FlowsEnd;
 use crate::worker::process::AppRunner;
 use crate::worker::shards::{Entered, Shard, SharedFlows};

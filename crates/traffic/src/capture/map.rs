@@ -189,4 +189,24 @@ impl Mapping {
         }
         self.mapped.map.advise_range(memmap2::Advice::PopulateRead, range.start, end - range.start)
     }
+    /// Unmaps the pages of `range`. A later read maps them again. The thread that has walked the
+    /// range does so, because one thread would take long for the whole file.
+    #[cfg(target_os = "linux")]
+    pub(super) fn release(&self, range: Range<usize>) {
+        let end = range.end.min(self.mapped.map.len());
+        if range.start >= end {
+            return;
+        }
+        // SAFETY: the mapping is of a file and read-only, so a later read finds the file's bytes
+        // again, as the first one did. Nothing written is lost.
+        let advised = unsafe {
+            self.mapped.map.unchecked_advise_range(
+                memmap2::UncheckedAdvice::DontNeed,
+                range.start,
+                end - range.start,
+            )
+        };
+        // Without the advice the pages stay until the mapping ends.
+        let _ = advised;
+    }
 }

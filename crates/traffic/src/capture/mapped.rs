@@ -22,6 +22,13 @@ const TRUSTED_BYTES: usize = 256 << 10;
 #[cfg(target_os = "linux")]
 const READ_AHEAD_FROM_BYTES: usize = 8 << 20;
 
+/// A walk that unmaps what it has read does so in steps of this size: whole pages, of any size.
+#[cfg(target_os = "linux")]
+const RELEASE_BYTES: usize = 32 << 20;
+/// Smaller steps at the end: whole pages of the usual size.
+#[cfg(target_os = "linux")]
+const PAGE_BYTES: usize = 64 << 10;
+
 /// The result of [`Mapped::fill`].
 #[derive(Debug)]
 pub(super) enum MappedFill {
@@ -57,6 +64,9 @@ pub(super) struct Mapped {
     trusted_to: usize,
     touched: usize,
     is_numbered: bool,
+    /// The offset up to which the pages were unmapped, if the walk unmaps them.
+    #[cfg(target_os = "linux")]
+    released: Option<usize>,
     #[cfg(target_os = "linux")]
     is_begun: bool,
     #[cfg(target_os = "linux")]
@@ -80,9 +90,31 @@ impl Mapped {
             touched: start.min(end),
             is_numbered: false,
             #[cfg(target_os = "linux")]
+            released: None,
+            #[cfg(target_os = "linux")]
             is_begun: false,
             #[cfg(target_os = "linux")]
             read_ahead: None,
+        }
+    }
+
+    /// Unmaps pages behind the walk, which is one of several through the file.
+    pub(super) fn releasing(mut self) -> Self {
+        #[cfg(target_os = "linux")]
+        {
+            self.released = Some(self.at.next_multiple_of(PAGE_BYTES));
+        }
+        self
+    }
+
+    /// Unmaps the pages before the walk, if there are `bytes` of them.
+    #[cfg(target_os = "linux")]
+    fn release(&mut self, bytes: usize) {
+        let Some(released) = &mut self.released else { return };
+        let end = self.at / PAGE_BYTES * PAGE_BYTES;
+        if end.saturating_sub(*released) >= bytes {
+            self.mapping.release(*released..end);
+            *released = end;
         }
     }
 
@@ -102,7 +134,11 @@ impl Mapped {
             self.ask_length();
         }
         #[cfg(target_os = "linux")]
-        self.read_ahead();
+        {
+            self.read_ahead();
+            // The batches before this one have been processed.
+            self.release(RELEASE_BYTES);
+        }
         loop {
             let bytes = &self.mapping.block().bytes()[..self.end];
             touch_ahead(bytes, self.at, &mut self.touched);
@@ -124,6 +160,8 @@ impl Mapped {
                 }
             }
             if batch.packets.is_empty() {
+                #[cfg(target_os = "linux")]
+                self.release(PAGE_BYTES);
                 return match (stop, self.loss) {
                     (_, Some(Loss::Unreadable)) => {
                         let why = format!("the storage does not deliver byte {} of the file", self.end);

@@ -18,6 +18,8 @@
 //!            ├─ stop     why a walk stopped
 //!            ├─ pcap     classic records
 //!            └─ pcapng   blocks, sections, interfaces
+//!    └─ detail_reader  the same captures again, for names, comments and flags of packets
+//!        └─ details    what a walk notes besides packets
 //!    └─ merge    several files by time, one packet at a time or in long runs
 //!    └─ parts    the same set in parts, for several threads
 //!        ├─ plan     the files and the beginnings of the parts
@@ -35,6 +37,8 @@ mod boundary;
 mod bus_error;
 mod confirm;
 mod copies;
+mod detail_reader;
+mod details;
 pub mod error;
 mod feed;
 mod feed_thread;
@@ -71,6 +75,8 @@ mod walk;
 
 pub use annotations::Annotations;
 pub use confirm::SetSummary;
+pub use detail_reader::{DetailReader, PacketDetails};
+pub use details::{DetailBlock, InterfaceDetails};
 pub use error::CaptureError;
 pub use format::Format;
 pub use gzip::GzipReader;

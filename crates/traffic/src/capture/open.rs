@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use flowloom_packet::{Fill, LinkType, PacketBatch, PacketSource, SourceError};
 
 use super::background;
+use super::details::Details;
 use super::error::CaptureError;
 use super::format::{Format, Packing, SNIFF_BYTES};
 use super::map::Mapping;
@@ -198,13 +199,16 @@ impl Capture {
             }
             None => Walk::begin(format, head).map_err(|why| not_a_capture(path, head, why))?,
         };
+        let is_range = limit.is_some() || start > head.len();
         let limit = limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
+        let mapped = Mapped::new(mapping, start, limit);
+        let mapped = if is_range { mapped.releasing() } else { mapped };
         Ok(Self {
             path: path.to_path_buf(),
             format,
             packing: None,
             walk,
-            body: Body::Mapped(Mapped::new(mapping, start, limit)),
+            body: Body::Mapped(mapped),
             taken_bytes: Arc::default(),
             notice: None,
             left_off: None,
@@ -272,6 +276,16 @@ impl Capture {
         })
     }
 
+    /// Notes from now on what a pcapng capture says besides its packets.
+    pub(super) fn note_details(&mut self) {
+        self.walk.note_details();
+    }
+
+    /// Returns what was noted, for a pcapng capture.
+    pub(super) fn details(&mut self) -> Option<&mut Details> {
+        self.walk.details()
+    }
+
     /// Replaces the contents of `batch` by the next packets. A new block gets the next block
     /// number.
     ///
@@ -281,6 +295,9 @@ impl Capture {
     pub fn next_batch(&mut self, batch: &mut PacketBatch) -> Result<Fill, CaptureError> {
         batch.packets.clear();
         batch.ahead = 0..0;
+        if let Some(details) = self.walk.details() {
+            details.packets.clear();
+        }
         match &mut self.body {
             Body::Done => {
                 batch.block = None;

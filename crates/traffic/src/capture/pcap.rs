@@ -10,7 +10,7 @@ use super::format::Format;
 use super::links::Links;
 use super::pcap_state::{Lengths, PcapState, RECORD_HEADER_BYTES, RecordHeader};
 use super::stop::{Stop, other_format};
-use super::variant;
+use super::variant::{self, Answer};
 
 /// Bytes of the file header.
 pub(super) const FILE_HEADER_BYTES: usize = 24;
@@ -65,7 +65,7 @@ impl PcapWalk {
             snaplen: header.snaplen,
         };
         let mut walk = Self { links, state, is_asked: false };
-        walk.ask(bytes.get(FILE_HEADER_BYTES..).unwrap_or_default());
+        walk.ask(bytes.get(FILE_HEADER_BYTES..).unwrap_or_default(), false);
         Ok((walk, FILE_HEADER_BYTES))
     }
 
@@ -75,11 +75,16 @@ impl PcapWalk {
         Self { links: Links::default(), state, is_asked: true }
     }
 
-    /// Derives the header length from the first records, once two of them may be there.
-    fn ask(&mut self, records: &[u8]) {
-        if let Some(extra_bytes) = variant::extra_bytes(&self.state, self.state.extra_bytes, records) {
-            self.is_asked = true;
-            self.state.extra_bytes = extra_bytes;
+    /// Derives the header length from the first records. Returns how many bytes of them that needs
+    /// if they are not there. `last` is set if nothing follows `records`.
+    fn ask(&mut self, records: &[u8], last: bool) -> Option<usize> {
+        match variant::extra_bytes(&self.state, self.state.extra_bytes, records, last) {
+            Answer::Extra(extra_bytes) => {
+                self.is_asked = true;
+                self.state.extra_bytes = extra_bytes;
+                None
+            }
+            Answer::Need(bytes) => Some(bytes),
         }
     }
 
@@ -108,17 +113,18 @@ impl PcapWalk {
         &mut self,
         bytes: &[u8],
         from: usize,
+        last: bool,
         ahead: &mut Ahead,
         out: &mut Vec<RawPacket>,
     ) -> (usize, Stop) {
         let mut at = from;
-        if !self.is_asked {
-            self.ask(&bytes[from..]);
+        if !self.is_asked
+            && let Some(need) = self.ask(&bytes[from..], last)
+        {
+            return (from, Stop::More { need });
         }
         loop {
             at = self.usual_records(bytes, at, ahead, out);
-            // After a valid record no other length is possible.
-            self.is_asked |= at > from;
             if out.len() == BATCH_PACKETS {
                 return (at, Stop::Full);
             }
@@ -299,7 +305,7 @@ mod tests {
                 let (bytes, start) = capture(big_endian, modified, version, lengths);
                 let begin = || PcapWalk::begin(&bytes, big_endian, false, modified).unwrap().0;
                 let mut packets = Vec::new();
-                let step = begin().step(&bytes, start, &mut Ahead::from(0), &mut packets);
+                let step = begin().step(&bytes, start, true, &mut Ahead::from(0), &mut packets);
                 assert_eq!(step, (bytes.len(), Stop::More { need: begin().header_bytes() }));
                 let expected = RawPacket {
                     position: bytes.len() as u64 - 3,
@@ -311,7 +317,7 @@ mod tests {
                 assert_eq!(packets, [expected], "{version:?}");
                 packets.clear();
                 let cut = &bytes[..bytes.len() - 1];
-                let step = begin().step(cut, start, &mut Ahead::from(0), &mut packets);
+                let step = begin().step(cut, start, true, &mut Ahead::from(0), &mut packets);
                 assert_eq!((step, packets.len()), ((start, Stop::More { need: bytes.len() - start }), 0));
             }
         }

@@ -14,6 +14,7 @@ use pcap_parser::pcapng::{
 
 use super::RECORD_BYTES_MAX;
 use super::ahead::Ahead;
+use super::details::Details;
 use super::format::Format;
 use super::links::Links;
 use super::stop::{Stop, other_format};
@@ -210,6 +211,8 @@ pub(super) struct PcapngWalk {
     lying_lengths: u64,
     sections: u64,
     interfaces_seen: u64,
+    /// What the capture says besides its packets, if that was asked for.
+    details: Option<Box<Details>>,
 }
 
 impl PcapngWalk {
@@ -233,7 +236,17 @@ impl PcapngWalk {
             lying_lengths: 0,
             sections: 0,
             interfaces_seen: 0,
+            details: None,
         }
+    }
+
+    /// Notes from now on what the capture says besides its packets.
+    pub(super) fn note_details(&mut self) {
+        self.details = Some(Box::default());
+    }
+
+    pub(super) fn details(&mut self) -> Option<&mut Details> {
+        self.details.as_deref_mut()
     }
 
     pub(super) fn state(&self) -> PcapngState {
@@ -375,6 +388,10 @@ impl PcapngWalk {
                     (_, true) => first >> 16,
                     (_, false) => first & 0xFFFF,
                 };
+                if self.details.is_some() {
+                    let begin = 20 + (captured as usize).saturating_add(3) / 4 * 4;
+                    self.note_packet(Some(interface), at + 8, begin, body.len());
+                }
                 let interface = self.interfaces.get(interface as usize).copied();
                 let (link, clock) = match interface {
                     Some(interface) => (interface.link, interface.clock),
@@ -395,6 +412,9 @@ impl PcapngWalk {
                     None => (self.undeclared().0, 0),
                 };
                 let captured = if snaplen == 0 { wire } else { wire.min(snaplen) };
+                if self.details.is_some() {
+                    self.note_packet(Some(0), at + 8, body.len(), body.len());
+                }
                 self.effects.needs_time |= !self.effects.has_time;
                 self.packet(at + 12, captured, body.len() - 4, wire, self.last_time_ns, link, out);
             }
@@ -406,11 +426,30 @@ impl PcapngWalk {
                 self.interfaces.clear();
                 self.effects.has_section = true;
                 self.sections += 1;
+                if let Some(details) = &mut self.details {
+                    details.section(body, self.big_endian);
+                }
             }
             INTERFACE_DESCRIPTION => self.interface(block)?,
-            _ => {} // Names, statistics, secrets, comments: nothing that the engine needs.
+            // Names, statistics, secrets: nothing that the engine needs.
+            _ => {
+                if let Some(details) = &mut self.details {
+                    details.block(kind, body, self.big_endian);
+                }
+            }
         }
         Ok(())
+    }
+
+    /// Notes a packet of a block whose body begins at offset `at`, and whose options go from
+    /// `begin` to `end` of the body.
+    #[cold]
+    fn note_packet(&mut self, interface: Option<u32>, at: usize, begin: usize, end: usize) {
+        let begin = begin.min(end);
+        let options = ((at + begin) as u64, u32::try_from(end - begin).unwrap_or(0));
+        if let Some(details) = &mut self.details {
+            details.packet(interface, options, self.big_endian);
+        }
     }
 
     #[inline]
@@ -466,6 +505,9 @@ impl PcapngWalk {
         });
         self.interfaces_seen += 1;
         self.links.add(link);
+        if let Some(details) = &mut self.details {
+            details.interface(&block[8..block.len() - 4], link, self.big_endian);
+        }
         Ok(())
     }
 }

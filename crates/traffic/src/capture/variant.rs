@@ -12,62 +12,88 @@
 //! | `a1b2cd34` | 8 | the modified variant (`modpcap`) |
 //! | | 12 | `SuSE` 6.3 (`suse6_3pcap`) |
 
-use super::RECORD_BYTES_MAX;
-use super::pcap_state::{PcapState, RecordHeader};
+//!
+//! The shortest beginning of the file that decides does so, whatever else is there: a pipe that
+//! delivers single bytes is read as the whole file is.
 
-/// The most records that are checked.
-const RECORDS_MAX: usize = 16;
-/// Records that must follow each other for a length that the magic number does not announce.
-const RECORDS_MIN: usize = 2;
+use super::RECORD_BYTES_MAX;
+use super::pcap_state::{PcapState, RECORD_HEADER_BYTES, RecordHeader};
+
+/// The headers that must follow each other for the length that the magic number announces.
+const ANNOUNCED_HEADERS: usize = 2;
+/// The headers that must follow each other for another length.
+const OTHER_HEADERS: usize = 3;
+/// At the end of the file, this many whole records suffice for another length.
+const OTHER_RECORDS: usize = 2;
+/// The most bytes of records that are looked at.
+const LOOK_AHEAD_BYTES_MAX: usize = RECORD_BYTES_MAX;
 /// The most seconds between two consecutive records; captures of rare packets have days.
 const SECONDS_APART_MAX: u32 = 400 * 86_400;
 
 /// How far the records of a file lead with one header length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Chain {
-    records: usize,
-    /// A header was not plausible.
-    is_broken: bool,
+enum Chain {
+    /// All headers are plausible.
+    Whole,
+    /// A header is not plausible.
+    Broken,
+    /// The next header ends after `need` bytes, which are not there.
+    Short { records: usize, need: usize },
 }
 
-/// Returns the number of bytes between a record's header and its packet, for a file whose records
-/// begin `rest`. Returns `None` if too few of them are there. The `announced` number stays unless
-/// it fails and another one does not.
-pub(super) fn extra_bytes(state: &PcapState, announced: usize, rest: &[u8]) -> Option<usize> {
-    let usual = chain(state, announced, rest, is_possible);
-    if !usual.is_broken {
-        return (usual.records >= RECORDS_MIN).then_some(announced);
+/// What the records tell about the length of their headers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Answer {
+    /// This many bytes lie between a record's header and its packet.
+    Extra(usize),
+    /// So many bytes of records are needed to tell.
+    Need(usize),
+}
+
+/// Derives the number of bytes between a record's header and its packet, for a file whose records
+/// begin `rest`. The `announced` number stays unless it fails and another one does not.
+///
+/// `last` is set if nothing follows `rest`.
+pub(super) fn extra_bytes(state: &PcapState, announced: usize, rest: &[u8], last: bool) -> Answer {
+    match chain(state, announced, rest, ANNOUNCED_HEADERS, is_possible) {
+        Chain::Broken => {}
+        Chain::Short { need, .. } if !last && need <= LOOK_AHEAD_BYTES_MAX => return Answer::Need(need),
+        Chain::Whole | Chain::Short { .. } => return Answer::Extra(announced),
     }
     let others: &[usize] = if announced == 0 { &[4, 8] } else { &[12] };
-    let fits = |&extra: &usize| {
-        let other = chain(state, extra, rest, is_plausible);
-        !other.is_broken && other.records >= RECORDS_MIN && other.records > usual.records
-    };
-    Some(others.iter().copied().find(fits).unwrap_or(announced))
+    for &extra in others {
+        match chain(state, extra, rest, OTHER_HEADERS, is_plausible) {
+            Chain::Short { need, .. } if need > LOOK_AHEAD_BYTES_MAX => {}
+            Chain::Short { need, .. } if !last => return Answer::Need(need),
+            Chain::Whole | Chain::Short { records: OTHER_RECORDS.., .. } => return Answer::Extra(extra),
+            Chain::Short { .. } | Chain::Broken => {}
+        }
+    }
+    Answer::Extra(announced)
 }
 
 fn chain(
     state: &PcapState,
     extra: usize,
     rest: &[u8],
+    headers: usize,
     passes: fn(&PcapState, RecordHeader, Option<RecordHeader>) -> bool,
 ) -> Chain {
-    let (mut at, mut records) = (0, 0);
+    let mut at = 0;
     let mut before: Option<RecordHeader> = None;
-    while records < RECORDS_MAX
-        && let Some(header) = rest.get(at..).and_then(|rest| state.header(rest))
-    {
+    for nth in 0..headers {
+        let Some(header) = rest.get(at..).and_then(|rest| state.header(rest)) else {
+            // The last record may be incomplete.
+            let records = if at <= rest.len() { nth } else { nth.saturating_sub(1) };
+            return Chain::Short { records, need: at + RECORD_HEADER_BYTES };
+        };
         if !passes(state, header, before) {
-            return Chain { records, is_broken: true };
+            return Chain::Broken;
         }
-        at += 16 + extra + header.captured as usize;
-        if at > rest.len() {
-            break;
-        }
-        records += 1;
+        at += RECORD_HEADER_BYTES + extra + header.captured as usize;
         before = Some(header);
     }
-    Chain { records, is_broken: false }
+    Chain::Whole
 }
 
 /// Returns whether a header may be of the announced kind: real files have odd lengths and times.
@@ -110,7 +136,7 @@ mod tests {
     fn read(bytes: &[u8], big_endian: bool, modified: bool) -> Vec<RawPacket> {
         let (mut walk, start) = PcapWalk::begin(bytes, big_endian, false, modified).unwrap();
         let mut packets = Vec::new();
-        let (end, _) = walk.step(bytes, start, &mut Ahead::from(0), &mut packets);
+        let (end, _) = walk.step(bytes, start, true, &mut Ahead::from(0), &mut packets);
         assert_eq!(end, bytes.len());
         packets
     }
@@ -132,14 +158,29 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_that_begins_with_a_few_bytes_is_recognised_later() {
-        let bytes = file(false, false, 4, 9);
-        let (mut walk, start) = PcapWalk::begin(&bytes[..32], false, false, false).unwrap();
-        let mut packets = Vec::new();
-        let (at, _) = walk.step(&bytes[..32], start, &mut Ahead::from(0), &mut packets);
-        assert_eq!((at, packets.len()), (start, 0));
-        let (end, _) = walk.step(&bytes, at, &mut Ahead::from(0), &mut packets);
-        assert_eq!((end, packets.len()), (bytes.len(), 9));
+    fn a_stream_is_recognised_wherever_its_first_piece_ends() {
+        for (modified, extra) in [(false, 0), (false, 4), (false, 8), (true, 8), (true, 12)] {
+            let bytes = file(false, modified, extra, 9);
+            for first in 24..bytes.len() {
+                let (mut walk, start) = PcapWalk::begin(&bytes[..first], false, false, modified).unwrap();
+                let mut packets = Vec::new();
+                let mut ahead = Ahead::from(0);
+                let (at, _) = walk.step(&bytes[..first], start, false, &mut ahead, &mut packets);
+                let (end, _) = walk.step(&bytes, at, true, &mut ahead, &mut packets);
+                assert_eq!((end, packets.len()), (bytes.len(), 9), "{extra} bytes, cut at {first}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_need_for_more_bytes_is_bounded() {
+        let mut bytes = file(false, false, 0, 1);
+        let most = u32::try_from(super::RECORD_BYTES_MAX).unwrap();
+        bytes[24 + 8..24 + 12].copy_from_slice(&most.to_le_bytes());
+        let (mut walk, start) = PcapWalk::begin(&bytes, false, false, false).unwrap();
+        let step = walk.step(&bytes, start, false, &mut Ahead::from(0), &mut Vec::new());
+        let need = super::RECORD_HEADER_BYTES + super::RECORD_BYTES_MAX;
+        assert_eq!(step, (start, super::super::stop::Stop::More { need }));
     }
 
     #[test]
@@ -149,7 +190,7 @@ mod tests {
         bytes[second + 8..second + 12].fill(0xEE);
         let (mut walk, start) = PcapWalk::begin(&bytes, false, false, false).unwrap();
         let mut packets = Vec::new();
-        let (at, _) = walk.step(&bytes, start, &mut Ahead::from(0), &mut packets);
+        let (at, _) = walk.step(&bytes, start, true, &mut Ahead::from(0), &mut packets);
         assert_eq!((at, packets.len()), (second, 1));
     }
 }

@@ -14,6 +14,7 @@ use std::path::Path;
 use flowloom_packet::{BATCH_PACKETS, RawPacket};
 
 use super::ahead::Ahead;
+use super::details::Details;
 use super::format::Format;
 use super::notice::Notice;
 use super::pcap::PcapWalk;
@@ -140,7 +141,7 @@ impl Walk {
         let mut from = from;
         let (next, stop) = loop {
             match &mut self.kind {
-                Kind::Pcap(walk) => match walk.step(bytes, from, &mut self.ahead, out) {
+                Kind::Pcap(walk) => match walk.step(bytes, from, last, &mut self.ahead, out) {
                     (at, Stop::Joined) => match walk.join(&bytes[at..]) {
                         Ok(header_bytes) => {
                             from = at + header_bytes;
@@ -287,6 +288,21 @@ impl Walk {
         self.packets -= (packets.len() - first) as u64;
         packets.truncate(first);
         Some(start)
+    }
+
+    /// Notes from now on what a pcapng capture says besides its packets.
+    pub(super) fn note_details(&mut self) {
+        if let Kind::Pcapng(walk) = &mut self.kind {
+            walk.note_details();
+        }
+    }
+
+    /// Returns what was noted, for a pcapng capture.
+    pub(super) fn details(&mut self) -> Option<&mut Details> {
+        match &mut self.kind {
+            Kind::Pcap(_) => None,
+            Kind::Pcapng(walk) => walk.details(),
+        }
     }
 
     /// Returns the least bytes of a record.

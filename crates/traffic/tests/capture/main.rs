@@ -19,9 +19,11 @@ use sets::notices_of;
 mod any_parts;
 #[cfg(target_os = "linux")]
 mod cut_while_mapped;
+mod details;
 mod merge;
 mod packed;
 mod parts;
+mod patched;
 mod sets;
 mod streams;
 

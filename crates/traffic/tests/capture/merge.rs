@@ -310,7 +310,8 @@ fn a_pipe_takes_part_by_its_next_packet() {
     assert_eq!(take(&mut set), (vec![], Fill::Starved), "its first packet has not come");
     let mut pipe = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
     let bytes = capture(1, &[2, 4]);
-    let second = bytes.len() - 43;
+    // The second header confirms that headers have the usual length.
+    let second = bytes.len() - 43 + 16;
     pipe.write_all(&bytes[..second]).unwrap();
     assert_eq!(take(&mut set), (vec![1, 2], Fill::Starved));
     pipe.write_all(&bytes[second..]).unwrap();

@@ -19,7 +19,7 @@ use flowloom::flow_table::{BuildError, FlowTable, LineHashConfig, Timeouts};
 use flowloom::packet::PacketSource;
 use flowloom::scheduler::registry::Policy;
 use flowloom::scheduler::{OrderGuarantee, Topology, WorkerCount};
-use flowloom_measure::between::furthest_round_trip_ns;
+use flowloom_measure::cpu_distance::furthest_round_trip_ns;
 use flowloom_measure::distances::{Distances, Sorted};
 use flowloom_measure::path::hand::hand_loop;
 use flowloom_measure::path::input::CaptureFile;

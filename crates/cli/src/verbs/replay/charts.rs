@@ -52,11 +52,10 @@ fn bars(name: &str, heights: impl Iterator<Item = u64>) -> Series {
 /// Packets by what became of them, the commonest first.
 fn ends(result: &ReplayResult) -> Chart {
     let mut ends = vec![("processed", result.processed)];
-    let mut dropped: Vec<(&str, u64)> =
-        result.dropped.iter().map(|(&reason, &packets)| (reason, packets)).collect();
-    dropped.sort_by_key(|&(_, packets)| std::cmp::Reverse(packets));
-    let rest: u64 = dropped.iter().skip(BARS_MAX).map(|&(_, packets)| packets).sum();
-    ends.extend(dropped.into_iter().take(BARS_MAX));
+    let mut others: Vec<(&str, u64)> = result.no_result.iter().collect();
+    others.sort_by_key(|&(_, packets)| std::cmp::Reverse(packets));
+    let rest: u64 = others.iter().skip(BARS_MAX).map(|&(_, packets)| packets).sum();
+    ends.extend(others.into_iter().take(BARS_MAX));
     if rest > 0 {
         ends.push(("other reasons", rest));
     }

@@ -1,7 +1,5 @@
 //! From a report to the document that is printed.
 
-use std::collections::BTreeMap;
-
 use flowloom::cpu::features::Isa;
 use flowloom::engine::{EngineConfig, FlowState, Layout, Order, RunReport, WhenFull, WorkerReport};
 
@@ -9,6 +7,7 @@ use super::source::Source;
 use crate::args::replay::Replay;
 use crate::host::{Host, Tool};
 use crate::record_view::FilterCounts;
+use crate::render::reasons::NoResult;
 use crate::render::replay::{
     InputFigures, L7Figures, RecordFigures, ReplayResult, RunFigures, ShardedFigures, TableFigures,
     TcbCacheFigures, VerifyFigures, WorkerFigures, WrittenFigures,
@@ -40,8 +39,6 @@ pub(super) fn figures<F: FlowState>(run: Run<'_, F>) -> ReplayResult {
     let input = &report.input;
     let totals = report.worker_totals();
     let seconds = report.elapsed.as_secs_f64();
-    let dropped: BTreeMap<&'static str, u64> =
-        report.dropped().nonzero().map(|(reason, packets)| (reason.name(), packets)).collect();
     let mut files = source.files();
     // A run that stopped in its first pass may have read more than it used.
     let unused = files.iter().map(|file| file.packets).sum::<u64>().saturating_sub(input.packets);
@@ -78,7 +75,7 @@ pub(super) fn figures<F: FlowState>(run: Run<'_, F>) -> ReplayResult {
         packets_per_second: if seconds > 0.0 { input.packets as f64 / seconds } else { 0.0 },
         first_ns: input.first_ns,
         last_ns: input.last_ns,
-        dropped,
+        no_result: NoResult::new(&report.dropped()),
         unsupported_links: input
             .unsupported_links
             .iter()

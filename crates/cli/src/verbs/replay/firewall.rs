@@ -13,7 +13,7 @@ use crate::args::Common;
 use crate::args::firewall::FirewallOptions as Options;
 use crate::args::replay::{AppName, Replay};
 use crate::args::rules::{EnforceOptions, RuleOptions};
-use crate::attend::{Reload, Stamp};
+use crate::background::{Reload, Stamp};
 use crate::exit::Failure;
 use crate::render::verdicts::{FirewallFigures, HitFigures, RuleFigures};
 use crate::rule_file::{self, RuleFile};

@@ -1,6 +1,5 @@
 //! Runs accounting over captures for those who look at the records, without an output of its own.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use flowloom::engine::{App, Control, Fault};
@@ -20,6 +19,7 @@ use crate::exit::{Failure, check_decodable};
 use crate::host::isa_named;
 use crate::progress::{Progress, label};
 use crate::record_view::{FieldGroups, FilterCounts, RecordView};
+use crate::render::reasons::NoResult;
 use crate::render::warn_of;
 use crate::signals::stop_on_signals;
 
@@ -30,7 +30,7 @@ pub(crate) struct Looked {
     /// Packets that --filter, --from and --to left out.
     pub(crate) passed_over: u64,
     /// Packets that belong to no record, by reason.
-    pub(crate) dropped: BTreeMap<&'static str, u64>,
+    pub(crate) no_result: NoResult,
     /// What --where did, if it was given.
     pub(crate) filtered: Option<FilterCounts>,
     pub(crate) first_ns: u64,
@@ -110,7 +110,7 @@ fn look_as<R: Role>(
     Ok(Looked {
         packets: report.input.packets,
         passed_over,
-        dropped: report.dropped().nonzero().map(|(reason, packets)| (reason.name(), packets)).collect(),
+        no_result: NoResult::new(&report.dropped()),
         filtered: shown.view.counts(),
         first_ns: report.input.first_ns,
         last_ns: report.input.last_ns,

@@ -39,7 +39,7 @@ use crate::record_view::RecordView;
 use crate::render::replay::{ReplayResult, VerifyFigures};
 use crate::render::save::save;
 use crate::render::{counted, print, print_aside, say, say_error, warn, warn_of};
-use crate::{attend, verify};
+use crate::{background, verify};
 
 pub(crate) use look::look;
 pub(crate) use select::{Selected, Selection};
@@ -121,9 +121,10 @@ fn run_app<R: Role>(
     let listener = listener(arguments, common)?;
     let control = Arc::new(Control::default());
     source.stop_with(&control);
+    outputs.keep_details(arguments, &source.paths(), options, &config, &control)?;
     let reload = rules.and_then(|rules| rules.reload(arguments, common.quiet > 1));
     let reloads =
-        attend::start(&control, config.layout.workers(), rules.map(Rules::live), reload, listener)?;
+        background::start(&control, config.layout.workers(), rules.map(Rules::live), reload, listener)?;
     let input = arguments.live.iface.clone().unwrap_or_else(|| label(&arguments.inputs));
     let label = format!("replay  {input}");
     let progress = Progress::start(label, source.progress(), Arc::clone(&control), common.quiet > 0);
@@ -132,9 +133,11 @@ fn run_app<R: Role>(
     let mut records = records_of(role, arguments, &mut outputs);
     // Only these need all records at once.
     let keeps_records = arguments.verify || arguments.sort;
+    // The sharded layout has all records before it hands them on.
+    let streams = !keeps_records && (records.has_use() || !matches!(source, Source::Parts(..)));
     let run =
         Prepared { arguments, config: &config, tables, control: &control, selection: selection.as_ref() };
-    let sink = (!keeps_records).then_some(&mut records as _);
+    let sink = streams.then_some(&mut records as _);
     let ran = run.run(role, &mut source, &mut policy, (&mut outputs, kept.as_mut(), sink));
     let read_share = match source.progress().total_bytes() {
         0 => None,
@@ -200,7 +203,7 @@ fn run_app<R: Role>(
     for notice in source.notices() {
         warn_of(notice, arguments.strict, common);
     }
-    outputs::warn_of_left_behind(arguments, &source.files(), options.capture.limits, common);
+    outputs.warn_of_left_behind(arguments, &source.files(), options.capture.limits, common);
     // A result that cannot be printed is no reason to lose the flows, nor the other way round.
     let written = written.map_err(|error| {
         let path = arguments.flows.as_deref().unwrap_or(Path::new("--flows"));
@@ -379,7 +382,7 @@ fn write_sorted<F: FlowState>(report: &RunReport<F>, records: &mut Records<F>) -
 /// the system.
 fn listener(arguments: &Replay, common: &Common) -> Result<Option<TcpListener>, Failure> {
     let Some(address) = arguments.listen else { return Ok(None) };
-    let listener = attend::bind(address, arguments.listen_publicly)?;
+    let listener = background::bind(address, arguments.listen_publicly)?;
     let address = listener.local_addr().unwrap_or(address);
     if common.quiet < 2 {
         say(&format!("statistics at http://{address}/metrics"));

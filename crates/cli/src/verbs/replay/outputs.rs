@@ -1,16 +1,18 @@
 //! What a run writes beside its result: opened before it begins.
 
-use std::io::BufWriter;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use flowloom::apps::CaptureSink;
-use flowloom::traffic::capture::{Annotations, FileSummary, UnpackLimits};
+use flowloom::engine::{Control, EngineConfig, Layout, Order};
+use flowloom::traffic::capture::{Annotations, DetailReader, FileSummary, SetOptions, UnpackLimits};
 
 use crate::args::Common;
 use crate::args::replay::Replay;
 use crate::exit::Failure;
 use crate::flow_file::{Destination, Opened};
 use crate::output::{OutputFile, OutputFolder, is_one_file};
+use crate::packed_file::{Compression, PackedFile};
 use crate::render::save::files;
 use crate::render::warn;
 
@@ -22,7 +24,7 @@ pub(super) struct Outputs {
     /// Where flows go.
     pub(super) flows: Option<Opened>,
     /// Where accepted packets go.
-    pub(super) sink: Option<CaptureSink<BufWriter<OutputFile>>>,
+    pub(super) sink: Option<CaptureSink<PackedFile>>,
     /// Where the part is kept.
     pub(super) part: Option<OutputFile>,
     /// Where the result is kept.
@@ -70,24 +72,83 @@ impl Outputs {
         let part = open("--save-part", "the part", arguments.save_part.as_deref())?;
         let saved = arguments.save.open()?;
         check_saved(arguments)?;
-        let sink = packets.map(|file| CaptureSink::new(BufWriter::with_capacity(1 << 18, file)));
+        let sink = match (packets, &arguments.write) {
+            (Some(file), Some(path)) => Some(capture_sink(file, path)?),
+            _ => None,
+        };
         Ok(Self { flows, sink, part, _saved: saved })
+    }
+
+    /// Keeps names, comments, flags and secrets of the captures in the file of packets, where
+    /// packets come in the order of the captures and these can be read a second time.
+    pub(super) fn keep_details(
+        &mut self,
+        arguments: &Replay,
+        captures: &[&Path],
+        options: SetOptions,
+        config: &EngineConfig,
+        control: &Arc<Control>,
+    ) -> Result<(), Failure> {
+        let is_in_order = config.layout == Layout::Inline || config.order == Order::External;
+        let is_pcapng = arguments.write.as_deref().is_some_and(|path| !is_pcap(path));
+        if !is_pcapng || !is_in_order || arguments.defrag || options.passes > 1 || captures.is_empty() {
+            return Ok(());
+        }
+        let paths: Vec<PathBuf> = captures.iter().map(|path| path.to_path_buf()).collect();
+        let Some(reader) = DetailReader::open(&paths, options.capture, options.order)? else {
+            return Ok(());
+        };
+        let (control, is_limited) = (Arc::clone(control), arguments.limit.is_some());
+        self.sink = self
+            .sink
+            .take()
+            .map(|sink| sink.with_details(reader, move || is_limited || control.is_stopped()));
+        Ok(())
+    }
+
+    /// Warns of what the captures have besides packets and the file of packets does not keep.
+    pub(super) fn warn_of_left_behind(
+        &self,
+        arguments: &Replay,
+        files: &[FileSummary],
+        limits: UnpackLimits,
+        common: &Common,
+    ) {
+        let Some(path) = &arguments.write else { return };
+        let left = match self.sink.as_ref().and_then(CaptureSink::left_behind) {
+            Some((annotations, not_found, failed)) => {
+                let mut left = Vec::new();
+                if !annotations.is_empty() {
+                    left.push(annotations.to_string());
+                }
+                if not_found > 0 {
+                    left.push(format!("what {not_found} packets have besides their bytes"));
+                }
+                left.extend(failed.map(|error| format!("what could not be read again: {error}")));
+                left
+            }
+            None => left_behind(files, limits),
+        };
+        if !left.is_empty() {
+            warn(&format!("{} does not keep: {}", path.display(), left.join("; ")), common);
+        }
     }
 }
 
-/// Warns of what the captures have besides packets, where packets are written: the file does not
-/// keep it.
-pub(super) fn warn_of_left_behind(
-    arguments: &Replay,
-    files: &[FileSummary],
-    limits: UnpackLimits,
-    common: &Common,
-) {
-    let Some(path) = &arguments.write else { return };
-    let left = left_behind(files, limits);
-    if !left.is_empty() {
-        warn(&format!("{} has packets only; left behind: {}", path.display(), left.join("; ")), common);
-    }
+/// Returns whether the ending of a name asks for a classic pcap file.
+fn is_pcap(path: &Path) -> bool {
+    let (_, inner) = Compression::of(path);
+    Path::new(inner)
+        .extension()
+        .is_some_and(|ending| ending.eq_ignore_ascii_case("pcap") || ending.eq_ignore_ascii_case("cap"))
+}
+
+/// Returns the sink of packets for a file, in the format that its name asks for.
+fn capture_sink(file: OutputFile, path: &Path) -> Result<CaptureSink<PackedFile>, Failure> {
+    let (compression, _) = Compression::of(path);
+    let file = PackedFile::new(file, compression)
+        .map_err(|error| Failure::Output(format!("cannot write packets to {}: {error}", path.display())))?;
+    Ok(if is_pcap(path) { CaptureSink::pcap(file) } else { CaptureSink::new(file) })
 }
 
 fn left_behind(files: &[FileSummary], limits: UnpackLimits) -> Vec<String> {

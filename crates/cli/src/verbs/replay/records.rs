@@ -20,6 +20,11 @@ pub(super) struct Records<F> {
 }
 
 impl<F: FlowState> Records<F> {
+    /// Returns whether anything is made of the records.
+    pub(super) fn has_use(&self) -> bool {
+        self.file.is_some() || self.labels.is_some() || self.sizes.is_some()
+    }
+
     /// Writes what stands behind the last record.
     pub(super) fn finish(&mut self) -> std::io::Result<()> {
         self.file.as_mut().map_or(Ok(()), FlowWriter::finish)

@@ -38,8 +38,12 @@ pub(super) fn page(
     page.one("processed_total", "counter", "Packets that an application has seen.", now.processed);
     page.one("denied_total", "counter", "Packets that it refused.", now.denied);
     page.one("in_flight", "gauge", "Packets taken and not yet done.", now.in_flight);
-    page.head("dropped_total", "counter", "Packets dropped, by reason.");
-    for reason in DropReason::ALL {
+    page.head("not_tracked_total", "counter", "Packets that no flow tracks, by reason.");
+    for reason in DropReason::ALL.iter().filter(|reason| !reason.is_loss()) {
+        page.value("not_tracked_total", "reason", reason.name(), now.dropped.of(*reason));
+    }
+    page.head("dropped_total", "counter", "Packets lost, by reason.");
+    for reason in DropReason::ALL.iter().filter(|reason| reason.is_loss()) {
         page.value("dropped_total", "reason", reason.name(), now.dropped.of(*reason));
     }
     page.head("worker_processed_total", "counter", "Packets that a worker's application has seen.");
@@ -192,8 +196,8 @@ mod tests {
         assert_eq!(names.len(), declared.len());
         for line in [
             "flowloom_packets_total 5",
-            "flowloom_dropped_total{reason=\"not_ip\"} 1",
-            "flowloom_dropped_total{reason=\"table_full\"} 0",
+            "flowloom_not_tracked_total{reason=\"not_ip\"} 1",
+            "flowloom_dropped_total{reason=\"ring_full\"} 0",
             "flowloom_worker_processed_total{worker=\"0\"} 3",
             "flowloom_worker_denied_total{worker=\"1\"} 0",
             "flowloom_worker_processed_total{worker=\"2\"} 0",

@@ -1,5 +1,5 @@
-//! What goes on beside a run: statistics asked for and served, rules loaded again. Each on a thread
-//! that may wait for a file or a reader without the packets noticing.
+//! Services beside a run: statistics on request and over HTTP, rules loaded again. Each has its own
+//! thread, because it waits for files and clients.
 //!
 //! ```text
 //!  signals ──▶ report    SIGUSR1: a line on stderr
@@ -21,7 +21,7 @@ use flowloom::engine::Control;
 
 use crate::exit::Failure;
 use crate::render::say;
-use crate::signals::{Request, attend_to_signals};
+use crate::signals::{Request, handle_signals};
 
 pub(crate) use reload::{Reload, ReloadCounts, Stamp};
 pub(crate) use server::bind;
@@ -68,7 +68,7 @@ pub(crate) fn start(
             move || metrics::page(control.snapshot(), workers, rules.as_deref(), reloaded.as_deref());
         spawn("metrics", move || server::serve(&listener, &page))?;
     }
-    attend_to_signals(control, again, move |asked| match (asked, &reloader) {
+    handle_signals(control, again, move |asked| match (asked, &reloader) {
         (Request::Report, _) => ask(&report),
         (Request::Reload, Some(reloader)) => ask(reloader),
         (Request::Reload, None) => {}

@@ -30,13 +30,16 @@ impl Statistics {
 }
 
 fn line(now: &Snapshot, rate: f64) -> String {
+    let not_tracked =
+        now.dropped.nonzero().filter(|(reason, _)| !reason.is_loss()).map(|(_, packets)| packets).sum();
     format!(
-        "packets {} ({}packets/s)   processed {}   denied {}   dropped {}   in flight {}",
+        "packets {} ({}packets/s)   processed {}   denied {}   not tracked {}   dropped {}   in flight {}",
         grouped(now.packets),
         scaled(rate),
         grouped(now.processed),
         grouped(now.denied),
-        grouped(now.dropped.total()),
+        grouped(not_tracked),
+        grouped(now.dropped.total() - not_tracked),
         grouped(now.in_flight)
     )
 }
@@ -51,7 +54,7 @@ mod tests {
         (now.packets, now.processed, now.denied, now.in_flight) = (12_345, 12_000, 7, 345);
         assert_eq!(
             line(&now, 1500.0),
-            "packets 12 345 (1.50 kpackets/s)   processed 12 000   denied 7   dropped 0   in flight 345"
+            "packets 12 345 (1.50 kpackets/s)   processed 12 000   denied 7   not tracked 0   dropped 0   in flight 345"
         );
         let mut statistics = Statistics::new(Arc::default());
         assert!(statistics.line().starts_with("packets 0 (0.0 packets/s)"));

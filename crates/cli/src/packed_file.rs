@@ -1,0 +1,79 @@
+//! Files that are written packed where their names end so.
+
+use std::io::{self, BufWriter, Write};
+use std::path::Path;
+
+use flate2::write::GzEncoder;
+
+use crate::output::OutputFile;
+
+/// How a file is packed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Compression {
+    None,
+    Gzip,
+    Zstd,
+}
+
+impl Compression {
+    /// Returns what the ending of a name asks for, and the name without that ending.
+    pub(crate) fn of(path: &Path) -> (Self, &Path) {
+        let packing = match path.extension() {
+            Some(ending) if ending.eq_ignore_ascii_case("gz") => Self::Gzip,
+            Some(ending) if ending.eq_ignore_ascii_case("zst") => Self::Zstd,
+            _ => return (Self::None, path),
+        };
+        (packing, path.file_stem().map_or(path, Path::new))
+    }
+}
+
+/// A file of which each flush ends a member (gzip) or a frame (zstd), so that what was flushed can
+/// always be read.
+pub(crate) enum PackedFile {
+    Plain(BufWriter<OutputFile>),
+    Gzip(Option<GzEncoder<OutputFile>>),
+    Zstd(Option<zstd::Encoder<'static, OutputFile>>),
+}
+
+impl PackedFile {
+    pub(crate) fn new(file: OutputFile, compression: Compression) -> io::Result<Self> {
+        Ok(match compression {
+            Compression::None => Self::Plain(BufWriter::with_capacity(1 << 18, file)),
+            Compression::Gzip => Self::Gzip(Some(GzEncoder::new(file, flate2::Compression::fast()))),
+            Compression::Zstd => Self::Zstd(Some(zstd::Encoder::new(file, 3)?)),
+        })
+    }
+}
+
+/// The error of writing after an error.
+pub(crate) fn is_closed() -> io::Error {
+    io::Error::other("the file was closed after an error")
+}
+
+impl Write for PackedFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Plain(out) => out.write(bytes),
+            Self::Gzip(out) => out.as_mut().ok_or_else(is_closed)?.write(bytes),
+            Self::Zstd(out) => out.as_mut().ok_or_else(is_closed)?.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Self::Plain(out) => out.flush(),
+            Self::Gzip(out) => {
+                let mut file = out.take().ok_or_else(is_closed)?.finish()?;
+                file.flush()?;
+                *out = Some(GzEncoder::new(file, flate2::Compression::fast()));
+                Ok(())
+            }
+            Self::Zstd(out) => {
+                let mut file = out.take().ok_or_else(is_closed)?.finish()?;
+                file.flush()?;
+                *out = Some(zstd::Encoder::new(file, 3)?);
+                Ok(())
+            }
+        }
+    }
+}

@@ -1,0 +1,52 @@
+//! Packets without a result: lost ones, and ones that no flow tracks.
+
+use std::collections::BTreeMap;
+
+use flowloom::packet::reason::DropCounts;
+use serde::Serialize;
+
+use super::grouped;
+
+/// Packets by reason; reasons without packets are left out.
+pub(crate) type ByReason = BTreeMap<&'static str, u64>;
+
+/// Packets without a result.
+#[derive(Clone, Debug, Default, Serialize)]
+pub(crate) struct NoResult {
+    /// Packets that no flow tracks.
+    pub(crate) not_tracked: ByReason,
+    /// Packets that were lost.
+    pub(crate) dropped: ByReason,
+}
+
+impl NoResult {
+    /// Returns the counts of a run.
+    pub(crate) fn new(counts: &DropCounts) -> Self {
+        let mut all = Self::default();
+        for (reason, packets) in counts.nonzero() {
+            let of = if reason.is_loss() { &mut all.dropped } else { &mut all.not_tracked };
+            of.insert(reason.name(), packets);
+        }
+        all
+    }
+
+    /// Returns how many packets are not tracked and how many were lost, as a line of counts ends.
+    pub(crate) fn totals(&self) -> String {
+        let total = |of: &ByReason| grouped(of.values().sum());
+        format!("not tracked {}   dropped {}", total(&self.not_tracked), total(&self.dropped))
+    }
+
+    /// Returns a line for each reason.
+    pub(crate) fn lines(&self) -> impl Iterator<Item = String> {
+        let line = |label: &'static str, of: &ByReason| -> Vec<String> {
+            of.iter().map(|(reason, packets)| format!("{label} {reason} {}", grouped(*packets))).collect()
+        };
+        let dropped = line("Dropped    ", &self.dropped);
+        line("Not tracked", &self.not_tracked).into_iter().chain(dropped)
+    }
+
+    /// Returns all reasons with their packets.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        self.not_tracked.iter().chain(&self.dropped).map(|(reason, packets)| (*reason, *packets))
+    }
+}
