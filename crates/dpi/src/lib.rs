@@ -6,8 +6,10 @@
 //! it reads each byte once, and gives the same answers ([`reference::Rescanner`] works like the
 //! original, for comparison).
 //!
-//! - [`builtin`] returns our own patterns, written from the specifications, for more than ninety
+//! - [`builtin`] returns our own patterns, written from the specifications, for more than 200
 //!   protocols; [`load`] reads files of ours and of l7-filter's form.
+//! - A pattern may ask for more than its expressions: a length field, a checksum, the end that
+//!   sends, a usual port ([`condition`]). Where that fails, the next pattern has its chance.
 //! - [`stream`] puts the data of TCP segments in sequence within a bounded window, so that the
 //!   scanner sees what the application saw.
 //!
