@@ -105,6 +105,33 @@ fn top_sums_records_up_by_the_protocol_that_they_are_named() {
 }
 
 #[test]
+fn the_report_and_the_flow_file_tell_how_sure_a_label_is() {
+    let folder = Folder::new();
+    let file = capture(&[
+        (1, 4000, 9, 80, 6, b"GET / HTTP/1.1\r\n\r\n"),
+        (9, 80, 1, 4000, 6, b"HTTP/1.1 200 OK\r\n\r\n"),
+        (1, 4001, 9, 80, 6, b"GET / HTTP/1.1\r\n\r\n"),
+        (1, 4002, 9, 8080, 6, b"\x03\0\0\x13\x0e\xe0\0\0\0\0\0\x01\0\x08\0\x03\0\0\0"),
+        (9, 8080, 1, 4002, 6, b"what?\r\n"),
+    ]);
+    let path = &folder.write("talk.pcap", &file);
+    let flows = folder.path("flows.csv");
+    let document = replay(&[path, "--app", "l7", "--flows", &flows]);
+    let list = document["l7"]["protocols"].as_array().unwrap();
+    let counts = |name: &str| {
+        let row = list.iter().find(|row| row["name"] == name).unwrap();
+        ["guess", "one_side", "both_sides"].map(|kind| number(row, kind))
+    };
+    assert_eq!((counts("http"), counts("rdp")), ([0, 1, 1], [1, 0, 0]));
+    let text = std::fs::read_to_string(&flows).unwrap();
+    for words in ["http,matched,both sides,2,", "http,matched,one side,1,", "rdp,matched,guess,2,"] {
+        assert!(text.contains(words), "{words} in {text}");
+    }
+    let outcome = flowloom(["replay", path, "--app", "l7"]);
+    outcome.ends(0).says(&["both sides 1, one side 1", "guess 1"]);
+}
+
+#[test]
 fn patterns_that_cannot_be_read_are_told_with_their_line() {
     let folder = Folder::new();
     let path = folder.write("bad.patterns", b"[a]\nregexp = b\n");

@@ -139,13 +139,16 @@ fn assert_same<A: App>(whole: &RunReport<A::Flow>, parts: &RunReport<A::Flow>) {
 }
 
 /// Payloads: beginnings of protocols, and data of none.
-const PAYLOADS: [&[u8]; 6] = [
+const PAYLOADS: [&[u8]; 9] = [
     b"",
     b"",
     b"GET / HTTP/1.1\r\nHost: example.org\r\n\r\n",
     b"SSH-2.0-OpenSSH_9.6\r\n",
     b"\x16\x03\x01\x00\xc8\x01\x00\x00\xc4\x03\x03",
     b"neither of them",
+    b"HTTP/1.1 400 Bad Request\r\n\r\n",
+    b"\x03\0\0\x13\x0e\xe0\0\0\0\0\0\x01\0\x08\0\x03\0\0\0",
+    b"\x03\0\0\x13\x0e\xd0\0\0\x12\x34\0\x02\x09\x08\0\x02\0\0\0",
 ];
 
 /// One packet between a few hosts.
