@@ -24,7 +24,7 @@ fuzz_target!(|data: &[u8]| {
         }
     };
     let budget = Budget { group_bytes_max: 256 << 10, bytes_max: 1 << 20, steps_max: 1_000_000 };
-    if patterns.len() > 8 || patterns.iter().any(|pattern| pattern.regex.len() > 256) {
+    if patterns.len() > 8 || patterns.iter().any(|pattern| pattern.regex().len() > 256) {
         return;
     }
     let Ok(scanner) = Scanner::with_budget(&patterns, budget) else { return };

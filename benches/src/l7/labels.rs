@@ -6,13 +6,18 @@
 //!   number in the file, and belong to the flow that our decoder gives them.
 //! - A flow's words are those that tshark's `frame.protocols` has behind the last `tcp` or `udp`,
 //!   of all its packets. Words that none of our patterns for that transport names do not count.
+//! - A label that tshark gives for the port alone is no evidence: packets that it calls malformed
+//!   do not count, nor do `http` and `tls` in packets where it reads no request, response, header
+//!   or record.
 //! - The counts are of flows with such a label and at least one data packet; a flow without payload
 //!   has nothing to name.
 //! - A flow **agrees** when one of the words of our label is among the flow's; it **agrees in the
 //!   first** when the first of the flow's words is one of our label's. No label is no agreement.
 //!
-//! tshark runs with its defaults: it also guesses by ports, and dissects damaged packets; a label
-//! that it gives for a port alone counts against us here.
+//! - A flow is **named by both** when we label it as well; a label of ours that does not agree is
+//!   **wrong** then. Both are also counted by the confidence of our label.
+//!
+//! tshark runs with its defaults, so other labels that it gives for a port alone count against us.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt::Write as _;
@@ -20,7 +25,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
-use flowloom::apps::{L7Flow, L7Options, L7Plan};
+use flowloom::apps::{Confidence, L7Flow, L7Options, L7Plan};
 use flowloom::dpi::{Pattern, Transport, builtin};
 use flowloom::engine::App as _;
 use flowloom::flow_key::FlowKey;
@@ -37,10 +42,21 @@ pub struct Labels {
     pub agree: u64,
     /// Of these, those with our label's word as tshark's first.
     pub agree_in_the_first: u64,
+    /// Agreement of the flows that both name, by the confidence of our label, the least sure first.
+    pub by_confidence: [Agreement; 3],
     /// Flows that we label and tshark gives no label that we know.
     pub labelled_only_by_us: BTreeMap<String, u64>,
     /// Disagreements: transport, tshark's first word, our label.
     pub confusion: Vec<Confusion>,
+}
+
+/// How flows compare that both name.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct Agreement {
+    /// Flows with our label among tshark's words.
+    pub agree: u64,
+    /// Flows with another.
+    pub wrong: u64,
 }
 
 /// One way to disagree.
@@ -182,7 +198,13 @@ fn judge(
     let of_ours = patterns.iter().find(|pattern| Some(pattern.name.as_str()) == ours);
     let has = |word: &str| of_ours.is_some_and(|pattern| pattern.tshark.iter().any(|known| known == word));
     labels.agree_in_the_first += u64::from(has(first));
-    if words.iter().any(|word| has(word)) {
+    let agrees = words.iter().any(|word| has(word));
+    if let Some(confidence) = flow.ours.confidence() {
+        let agreement = &mut labels.by_confidence[confidence as usize];
+        agreement.agree += u64::from(agrees);
+        agreement.wrong += u64::from(!agrees);
+    }
+    if agrees {
         labels.agree += 1;
     } else {
         let transport = if transport == Transport::Tcp { "tcp" } else { "udp" };
@@ -210,7 +232,9 @@ fn tshark(path: &Path) -> Result<Vec<(usize, String)>> {
         unpacked.path().clone_into(&mut file);
     }
     let output = Command::new("tshark")
-        .args(["-n", "-T", "fields", "-e", "frame.number", "-e", "frame.protocols", "-r"])
+        .args(["-n", "-T", "fields", "-e", "frame.number", "-e", "frame.protocols"])
+        .args(EVIDENCE.iter().flat_map(|(_, field)| ["-e", field]))
+        .arg("-r")
         .arg(&file)
         .stderr(Stdio::null())
         .output()?;
@@ -219,27 +243,70 @@ fn tshark(path: &Path) -> Result<Vec<(usize, String)>> {
         bail!("tshark cannot read {}", path.display());
     }
     let text = String::from_utf8_lossy(&output.stdout);
-    Ok(text
-        .lines()
-        .filter_map(|line| line.split_once('\t'))
-        .filter_map(|(number, protocols)| Some((number.parse().ok()?, protocols.to_owned())))
-        .collect())
+    Ok(text.lines().filter_map(with_evidence).collect())
+}
+
+/// Protocols that tshark also names for the port alone, and fields that it reads where it does not.
+const EVIDENCE: [(&str, &str); 6] = [
+    ("http", "http.request.method"),
+    ("http", "http.response.code"),
+    ("http", "http.request_number"),
+    ("tls", "tls.record.content_type"),
+    ("tls", "tls.record.opaque_type"),
+    ("tls", "tls.handshake.type"),
+];
+
+/// Returns the number of a packet and the protocols for which there is evidence.
+fn with_evidence(line: &str) -> Option<(usize, String)> {
+    let mut columns = line.split('\t');
+    let (number, protocols) = (columns.next()?.parse().ok()?, columns.next()?);
+    if protocols.contains("_ws.malformed") {
+        return Some((number, String::new()));
+    }
+    let read: Vec<&str> = EVIDENCE
+        .iter()
+        .zip(columns)
+        .filter(|(_, value)| !value.is_empty())
+        .map(|((word, _), _)| *word)
+        .collect();
+    let kept = protocols
+        .split(':')
+        .filter(|word| read.contains(word) || EVIDENCE.iter().all(|(known, _)| known != word));
+    Some((number, kept.collect::<Vec<_>>().join(":")))
 }
 
 impl Labels {
+    #[expect(clippy::cast_precision_loss, reason = "a share for people")]
+    fn both_to_text(&self) -> String {
+        let line = |name: &str, both: Agreement| {
+            let flows = both.agree + both.wrong;
+            let share = 100.0 * both.wrong as f64 / flows.max(1) as f64;
+            format!("named by both, {name:<14} {flows:>22}  wrong {} ({share:.2} %)\n", both.wrong)
+        };
+        let all = self.by_confidence.iter().fold(Agreement::default(), |all, one| Agreement {
+            agree: all.agree + one.agree,
+            wrong: all.wrong + one.wrong,
+        });
+        let kinds = Confidence::ALL.iter().zip(self.by_confidence);
+        let rows = kinds.map(|(confidence, both)| line(confidence.name(), both));
+        line("all", all) + &rows.collect::<String>()
+    }
+
     /// Returns the table for people.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "a share for people")]
     pub fn to_text(&self) -> String {
         let share = |part: u64| 100.0 * part as f64 / self.counted.max(1) as f64;
         let mut text = format!(
-            "flows that tshark labels with a protocol we name   {}\nagree                                               {}  ({:.2} %)\nagree in the first word                             {}  ({:.2} %)\n\nconfusion: transport, tshark's word, our label, flows\n",
+            "flows that tshark labels with a protocol we name   {}\nagree                                               {}  ({:.2} %)\nagree in the first word                             {}  ({:.2} %)\n",
             self.counted,
             self.agree,
             share(self.agree),
             self.agree_in_the_first,
             share(self.agree_in_the_first)
         );
+        text += &self.both_to_text();
+        text += "\nconfusion: transport, tshark's word, our label, flows\n";
         for row in &self.confusion {
             // Writing to a string does not fail.
             let _ =
@@ -256,6 +323,15 @@ impl Labels {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_label_for_the_port_alone_is_no_evidence() {
+        let kept = |line| with_evidence(line).map(|(_, protocols)| protocols);
+        assert_eq!(kept("7\teth:ip:tcp:http\t\t\t\t\t\t").as_deref(), Some("eth:ip:tcp"));
+        assert_eq!(kept("7\teth:ip:tcp:http\tGET\t\t\t\t\t").as_deref(), Some("eth:ip:tcp:http"));
+        assert_eq!(kept("7\teth:ip:udp:dns:_ws.malformed\t\t\t\t\t\t").as_deref(), Some(""));
+        assert_eq!(kept("7\teth:ip:udp:dns\t\t\t\t\t\t").as_deref(), Some("eth:ip:udp:dns"));
+    }
 
     #[test]
     fn words_are_those_behind_the_last_transport() {

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 
 use anyhow::{Result, bail};
 use flowloom::dpi::reference::Rescanner;
-use flowloom::dpi::{Found, Pattern, ScanState, Scanner, Transport, builtin};
+use flowloom::dpi::{Found, Origin, Pattern, ScanState, Scanner, Transport, builtin};
 use flowloom_measure::rows::{RatioRow, ResultRow};
 use flowloom_measure::{Rounds, Samples};
 
@@ -67,8 +67,8 @@ fn for_vectorscan(regex: &str) -> String {
 /// The answers of one way of scanning, to be compared; no pattern is `u32::MAX`.
 type Answers = Vec<u32>;
 
-fn id_of(id: Option<flowloom::dpi::PatternId>) -> u32 {
-    id.map_or(u32::MAX, |id| u32::from(id.0))
+fn id_of(found: Option<flowloom::dpi::Match>) -> u32 {
+    found.map_or(u32::MAX, |found| u32::from(found.pattern.0))
 }
 
 fn ours_whole(scanner: &Scanner, transport: Transport, bytes: &[u8], bounds: &[[u64; 2]], out: &mut [u32]) {
@@ -83,8 +83,8 @@ fn ours_streams(scanner: &Scanner, payloads: &Payloads, out: &mut [u32]) {
         for &at in pieces_of(payloads, first) {
             scanner.feed(Transport::Tcp, &mut state, &mut found, slice(&payloads.bytes, at));
         }
-        *out = match scanner.outcome(Transport::Tcp, &state, found) {
-            flowloom::dpi::Outcome::Matched(id) => u32::from(id.0),
+        *out = match scanner.outcome(Transport::Tcp, &state, found, Origin::UNKNOWN, 0) {
+            flowloom::dpi::Outcome::Matched(found) => id_of(Some(found)),
             _ => u32::MAX,
         };
     }
@@ -104,7 +104,7 @@ fn checksum(answers: &[u32]) -> u64 {
 fn both_know(patterns: Vec<Pattern>, missing: &mut Vec<String>) -> Vec<Pattern> {
     let (mut kept, mut left) = (Vec::new(), Vec::new());
     for pattern in patterns {
-        if Vectorscan::new(&[(0, for_vectorscan(&pattern.regex))], true).is_ok() {
+        if Vectorscan::new(&[(0, for_vectorscan(&pattern.regex()))], true).is_ok() {
             kept.push(pattern);
         } else {
             left.push(pattern.name);
@@ -121,7 +121,7 @@ fn rival(patterns: &[Pattern], transport: Transport, streaming: bool) -> Result<
     let list: Vec<(u32, String)> = (0..)
         .zip(patterns)
         .filter(|(_, pattern)| pattern.transports.has(transport))
-        .map(|(id, pattern)| (id, for_vectorscan(&pattern.regex)))
+        .map(|(id, pattern)| (id, for_vectorscan(&pattern.regex())))
         .collect();
     Vectorscan::new(&list, streaming)
         .map_err(|bad| anyhow::anyhow!("vectorscan cannot compile pattern {bad}"))
@@ -143,6 +143,8 @@ pub fn run(options: &Options, report: &mut JudgedReport) -> Result<Vec<String>> 
     let mut with_floating = builtin();
     with_floating.extend(FLOATING.iter().map(|(name, regex)| Pattern::new(name, regex)));
     for (set, patterns) in [("builtin", builtin()), ("builtin and 12 floating", with_floating)] {
+        // Vectorscan has no conditions, so both scan for the expressions alone.
+        let patterns: Vec<Pattern> = patterns.into_iter().map(Pattern::without_conditions).collect();
         #[cfg(has_vectorscan)]
         let patterns = both_know(patterns, &mut missing);
         let scanner = Scanner::new(&patterns)?;

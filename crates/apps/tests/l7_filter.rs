@@ -1,8 +1,9 @@
 //! The L7 filter over hand-made packets: states, order, overlaps and limits, with the incremental
 //! scan and the paper's scan.
 
-use flowloom_apps::{L7Filter, L7Flow, L7Options, L7Plan, L7State};
+use flowloom_apps::{Confidence, L7Filter, L7Flow, L7Options, L7Plan, L7State};
 use flowloom_dpi::builtin;
+use flowloom_dpi::load::parse_own;
 use flowloom_engine::{App as _, FlowState as _, FlowValue, Verdict};
 use flowloom_flow_key::FlowKey;
 use flowloom_packet::{Headers, PacketView};
@@ -73,8 +74,85 @@ fn a_connection_is_undecided_then_named_then_left_alone() {
     assert_eq!(run(&plan, TCP, &packets[..2]).state(), L7State::NoMatchYet);
     let flow = run(&plan, TCP, &packets);
     assert_eq!((flow.state(), flow.protocol()), (L7State::Matched, Some("http")));
-    assert_eq!((flow.inspected_packets(), flow.inspected_bytes()), (2, 16), "what comes later passes by");
+    assert_eq!((flow.inspected_packets(), flow.inspected_bytes()), (3, 33));
+    assert_eq!((flow.confidence(), flow.is_decided()), (Some(Confidence::BothSides), true));
+    let mut more = packets.to_vec();
+    more.push(data(false, 517, b"SSH-2.0-x\r\n"));
+    let later = run(&plan, TCP, &more);
+    assert_eq!(later.inspected_bytes(), 33, "what comes later passes by");
     assert_eq!(values(&flow).len(), L7Flow::COLUMNS.len());
+}
+
+/// The label of a connection in which the client speaks first, and the server answers.
+fn label(question: &[u8], answer: &[u8]) -> (Option<&'static str>, Option<Confidence>) {
+    let packets = [
+        Packet { from_client: true, sequence: 99, flags: SYN, payload: Vec::new() },
+        Packet { from_client: false, sequence: 499, flags: SYN | ACK, payload: Vec::new() },
+        data(true, 100, question),
+        data(false, 500, answer),
+    ];
+    let flows = [false, true].map(|rescan| {
+        let options = L7Options { rescan, ..L7Options::default() };
+        run(&plan(options), TCP, &packets)
+    });
+    assert_eq!(values(&flows[0]), values(&flows[1]), "both ways of scanning agree");
+    (flows[0].protocol(), flows[0].confidence())
+}
+
+const CLIENT_HELLO: &[u8] =
+    b"\x16\x03\x01\x00\x2f\x01\x00\x00\x2b\x03\x03aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\0\0\x02\x13\x01\x01\0";
+const RDP_REQUEST: &[u8] = b"\x03\0\0\x13\x0e\xe0\0\0\0\0\0\x01\0\x08\0\x03\0\0\0";
+const BAD_REQUEST: &[u8] = b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n";
+
+#[test]
+fn an_answer_that_contradicts_the_question_wins() {
+    let one = Some(Confidence::OneSide);
+    let smb = b"\0\0\0\x08\xffSMB\x72\0\0\0";
+    let http = b"GET / HTTP/1.1\r\n\r\n";
+    for (question, answer, expected) in [
+        (RDP_REQUEST, BAD_REQUEST, "http"),
+        (CLIENT_HELLO, BAD_REQUEST, "http"),
+        (smb, &b"SSH-2.0-OpenSSH_9.6\r\n"[..], "ssh"),
+        (http, b"SSH-2.0-OpenSSH_9.6\r\n", "ssh"),
+    ] {
+        assert_eq!(label(question, answer), (Some(expected), one), "{}", question.escape_ascii());
+    }
+}
+
+#[test]
+fn an_answer_that_no_pattern_knows_makes_a_strict_protocol_a_guess() {
+    for (question, name) in [(RDP_REQUEST, "rdp"), (CLIENT_HELLO, "tls")] {
+        assert_eq!(label(question, b""), (Some(name), Some(Confidence::OneSide)), "no answer yet");
+        assert_eq!(label(question, b"what?\r\n"), (Some(name), Some(Confidence::Guess)));
+    }
+}
+
+#[test]
+fn an_answer_in_kind_makes_a_label_sure() {
+    let both = Some(Confidence::BothSides);
+    let confirm = b"\x03\0\0\x13\x0e\xd0\0\0\x12\x34\0\x02\x09\x08\0\x02\0\0\0";
+    let plain_confirm = b"\x03\0\0\x0b\x06\xd0\0\0\x12\x34\0";
+    assert_eq!(label(RDP_REQUEST, confirm), (Some("rdp"), both));
+    assert_eq!(label(RDP_REQUEST, plain_confirm), (Some("rdp"), both));
+    assert_eq!(label(CLIENT_HELLO, b"\x15\x03\x03\0\x02\x02\x28"), (Some("tls"), both));
+}
+
+#[test]
+fn a_weak_match_is_a_guess_unless_the_port_is_usual() {
+    let patterns = parse_own("[it]\nports = 80\nregex = ^ab\n[else]\nports = 81\nregex = ^cd\n").unwrap();
+    let plan = L7Plan::new(&patterns, L7Options::default()).unwrap();
+    let confidence = |payload: &[u8]| run(&plan, UDP, &[data(true, 0, payload)]).confidence();
+    assert_eq!(confidence(b"abc"), Some(Confidence::OneSide));
+    assert_eq!(confidence(b"cde"), Some(Confidence::Guess));
+    let both = run(&plan, UDP, &[data(true, 0, b"cde"), data(false, 0, b"cdf")]);
+    assert_eq!(both.confidence(), Some(Confidence::BothSides));
+}
+
+#[test]
+fn an_answer_must_be_among_the_patterns() {
+    let patterns = parse_own("[it]\nregex = ^a\nanswer = other\n").unwrap();
+    let error = L7Plan::new(&patterns, L7Options::default()).unwrap_err();
+    assert!(error.to_string().starts_with("'answer = other' of the pattern it"), "{error}");
 }
 
 #[test]

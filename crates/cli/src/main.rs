@@ -14,6 +14,7 @@ compile_error!(
 
 mod args;
 mod background;
+mod capture_index;
 mod exit;
 mod flow_file;
 mod flow_table;
@@ -29,6 +30,7 @@ mod record_view;
 mod render;
 mod rule_file;
 mod signals;
+mod state_columns;
 mod topology;
 mod unpacked;
 mod verbs;

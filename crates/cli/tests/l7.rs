@@ -71,6 +71,67 @@ fn flows_are_named_alike_in_every_mode_and_by_patterns_of_ones_own() {
 }
 
 #[test]
+fn top_sums_records_up_by_the_protocol_that_they_are_named() {
+    let folder = Folder::new();
+    let file = capture(&[
+        (1, 4000, 9, 80, 6, b"GET / HTTP/1.1\r\n"),
+        (2, 4001, 9, 80, 6, b"GET /longer HTTP/1.1\r\n"),
+        (1, 4002, 9, 5060, 17, b"SIP/2.0 200 OK\r\n"),
+        (1, 4003, 9, 9999, 17, b"mine, says the payload"),
+    ]);
+    let path = &folder.write("talk.pcap", &file);
+    let top = |more: &[&str]| {
+        let line = [&["top", path, "--format", "json", "--by", "l7", "--sort", "flows"][..], more].concat();
+        let document = flowloom(line).ends(0).json();
+        crate::schema::Schema::read("top-1.json").accepts(&document);
+        let rows = document["rows"].as_array().unwrap();
+        rows.iter()
+            .map(|row| (row["name"].as_str().unwrap().to_owned(), number(row, "flows")))
+            .collect::<Vec<_>>()
+    };
+    let named = |rows: &[(&str, u64)]| {
+        rows.iter().map(|(name, flows)| ((*name).to_owned(), *flows)).collect::<Vec<_>>()
+    };
+    let all = named(&[("http", 2), ("sip", 1), ("unidentified", 1)]);
+    for more in [&[][..], &["--workers", "2"]] {
+        let mut rows = top(more);
+        rows.sort();
+        assert_eq!(rows, all, "{more:?}");
+    }
+    assert_eq!(top(&["--where", "http_host != x and destination_port == 5060"]), named(&[("sip", 1)]));
+    let patterns = folder.write("mine.pat", b"mine\n^mine.+payload\n");
+    assert_eq!(top(&["--patterns", &patterns])[0].0, "unidentified");
+    flowloom(["top", path, "--patterns", &patterns]).ends(2).says(&["add --by l7"]);
+}
+
+#[test]
+fn the_report_and_the_flow_file_tell_how_sure_a_label_is() {
+    let folder = Folder::new();
+    let file = capture(&[
+        (1, 4000, 9, 80, 6, b"GET / HTTP/1.1\r\n\r\n"),
+        (9, 80, 1, 4000, 6, b"HTTP/1.1 200 OK\r\n\r\n"),
+        (1, 4001, 9, 80, 6, b"GET / HTTP/1.1\r\n\r\n"),
+        (1, 4002, 9, 8080, 6, b"\x03\0\0\x13\x0e\xe0\0\0\0\0\0\x01\0\x08\0\x03\0\0\0"),
+        (9, 8080, 1, 4002, 6, b"what?\r\n"),
+    ]);
+    let path = &folder.write("talk.pcap", &file);
+    let flows = folder.path("flows.csv");
+    let document = replay(&[path, "--app", "l7", "--flows", &flows]);
+    let list = document["l7"]["protocols"].as_array().unwrap();
+    let counts = |name: &str| {
+        let row = list.iter().find(|row| row["name"] == name).unwrap();
+        ["guess", "one_side", "both_sides"].map(|kind| number(row, kind))
+    };
+    assert_eq!((counts("http"), counts("rdp")), ([0, 1, 1], [1, 0, 0]));
+    let text = std::fs::read_to_string(&flows).unwrap();
+    for words in ["http,matched,both sides,2,", "http,matched,one side,1,", "rdp,matched,guess,2,"] {
+        assert!(text.contains(words), "{words} in {text}");
+    }
+    let outcome = flowloom(["replay", path, "--app", "l7"]);
+    outcome.ends(0).says(&["both sides 1, one side 1", "guess 1"]);
+}
+
+#[test]
 fn patterns_that_cannot_be_read_are_told_with_their_line() {
     let folder = Folder::new();
     let path = folder.write("bad.patterns", b"[a]\nregexp = b\n");

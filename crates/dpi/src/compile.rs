@@ -7,7 +7,8 @@ use regex_automata::{Input, MatchKind, meta};
 
 use crate::determinize::{Shape, Subsets};
 use crate::error::BuildError;
-use crate::pattern::{Dialect, Pattern};
+use crate::pattern::Dialect;
+use crate::signature::Signature;
 use crate::table::Table;
 
 /// The most patterns of a set.
@@ -19,7 +20,7 @@ const NFA_BYTES_MAX: usize = 4 << 20;
 /// A group has at most this many patterns.
 const GROUP_PATTERNS_MAX: usize = 512;
 /// The most groups that patterns of one transport may need.
-pub const GROUPS_MAX: usize = 16;
+pub const GROUPS_MAX: usize = 8;
 /// Bytes that a group's budget counts per transition. The finished table takes half of that.
 const TRANSITION_BYTES: usize = 4;
 /// Limit for building beside the table, in budgets of the group.
@@ -36,7 +37,7 @@ const STEP_BYTES: usize = 4;
 /// ```
 /// use flowloom_dpi::{Budget, Scanner, builtin};
 ///
-/// let small = Budget { group_bytes_max: 256 << 10, ..Budget::default() };
+/// let small = Budget { group_bytes_max: 4 << 20, ..Budget::default() };
 /// assert!(Scanner::with_budget(&builtin(), small).is_ok());
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,7 +56,7 @@ pub struct Budget {
 
 impl Default for Budget {
     fn default() -> Self {
-        Self { group_bytes_max: 8 << 20, bytes_max: 64 << 20, steps_max: 100_000_000 }
+        Self { group_bytes_max: 16 << 20, bytes_max: 64 << 20, steps_max: 100_000_000 }
     }
 }
 
@@ -88,21 +89,21 @@ impl Spent {
     }
 }
 
-/// A pattern that was found to be an expression.
+/// A signature whose expression is valid.
 pub(crate) struct Checked<'a> {
     pub(crate) id: u16,
-    pub(crate) pattern: &'a Pattern,
+    pub(crate) signature: &'a Signature,
     pub(crate) anchored: bool,
 }
 
 impl Checked<'_> {
     pub(crate) fn skips_zero(&self) -> bool {
-        self.pattern.dialect == Dialect::L7Filter
+        self.signature.dialect == Dialect::L7Filter
     }
 }
 
 /// How the expressions of a dialect are read.
-fn syntax_of(dialect: Dialect) -> syntax::Config {
+pub(crate) fn syntax_of(dialect: Dialect) -> syntax::Config {
     syntax::Config::new()
         .unicode(false)
         .utf8(false)
@@ -112,9 +113,9 @@ fn syntax_of(dialect: Dialect) -> syntax::Config {
 }
 
 /// Compiles one expression for a search of whole buffers, without the tables.
-pub(crate) fn whole(pattern: &Pattern) -> Result<meta::Regex, BuildError> {
+pub(crate) fn whole(signature: &Signature) -> Result<meta::Regex, BuildError> {
     meta::Regex::builder()
-        .syntax(syntax_of(pattern.dialect))
+        .syntax(syntax_of(signature.dialect))
         .configure(
             meta::Config::new()
                 .utf8_empty(false)
@@ -122,28 +123,28 @@ pub(crate) fn whole(pattern: &Pattern) -> Result<meta::Regex, BuildError> {
                 .dfa(false)
                 .onepass(false),
         )
-        .build(&pattern.regex)
-        .map_err(|error| BuildError::Syntax { name: pattern.name.clone(), message: flat(&error) })
+        .build(&signature.regex)
+        .map_err(|error| BuildError::Syntax { name: signature.name.clone(), message: flat(&error) })
 }
 
 /// Looks at one expression.
 pub(crate) fn check<'a>(
     id: u16,
-    pattern: &'a Pattern,
+    signature: &'a Signature,
     spent: &mut Spent,
 ) -> Result<Checked<'a>, BuildError> {
-    let name = || pattern.name.clone();
-    if pattern.regex.len() > REGEX_BYTES_MAX {
+    let name = || signature.name.clone();
+    if signature.regex.len() > REGEX_BYTES_MAX {
         return Err(BuildError::LongRegex {
             name: name(),
-            bytes: pattern.regex.len(),
+            bytes: signature.regex.len(),
             bytes_max: REGEX_BYTES_MAX,
         });
     }
     let nfa = thompson::Compiler::new()
-        .syntax(syntax_of(pattern.dialect))
+        .syntax(syntax_of(signature.dialect))
         .configure(thompson_config())
-        .build(&pattern.regex)
+        .build(&signature.regex)
         .map_err(|error| BuildError::Syntax { name: name(), message: flat(&error) })?;
     spent.made(nfa.memory_usage())?;
     if nfa.look_set_any().contains_word_unicode() {
@@ -152,10 +153,10 @@ pub(crate) fn check<'a>(
             message: String::from("Unicode is not known here"),
         });
     }
-    if nfa.has_empty() && whole(pattern)?.is_match(Input::new(&[])) {
+    if nfa.has_empty() && whole(signature)?.is_match(Input::new(&[])) {
         return Err(BuildError::MatchesNothing { name: name() });
     }
-    Ok(Checked { id, pattern, anchored: nfa.is_always_start_anchored() })
+    Ok(Checked { id, signature, anchored: nfa.is_always_start_anchored() })
 }
 
 fn thompson_config() -> thompson::Config {
@@ -195,7 +196,7 @@ pub(crate) fn tables(
         return Ok(());
     }
     if list.len() == 1 {
-        return Err(BuildError::PatternTooLarge { name: first.pattern.name.clone(), group_bytes_max });
+        return Err(BuildError::PatternTooLarge { name: first.signature.name.clone(), group_bytes_max });
     }
     let (low, high) = list.split_at(list.len() / 2);
     tables(low, spent, out)?;
@@ -205,10 +206,10 @@ pub(crate) fn tables(
 /// Builds one table, if it fits.
 fn table(list: &[Checked<'_>], spent: &mut Spent) -> Result<Option<Table>, BuildError> {
     let (anchored, skip_zero) = (list[0].anchored, list[0].skips_zero());
-    let syntax = syntax_of(list[0].pattern.dialect);
+    let syntax = syntax_of(list[0].signature.dialect);
     let mut hirs = Vec::with_capacity(list.len());
     for checked in list {
-        let Ok(hir) = syntax::parse_with(&checked.pattern.regex, &syntax) else { return Ok(None) };
+        let Ok(hir) = syntax::parse_with(&checked.signature.regex, &syntax) else { return Ok(None) };
         hirs.push(hir);
     }
     let nfa_bytes_max = 2 * NFA_BYTES_MAX;
@@ -227,7 +228,9 @@ fn table(list: &[Checked<'_>], spent: &mut Spent) -> Result<Option<Table>, Build
         states_max: spent.budget.group_bytes_max / row_bytes,
         bytes_max: spent.budget.group_bytes_max.saturating_mul(WORK),
     };
-    let Ok(found) = Subsets::new(&nfa, &ids, shape, &mut spent.steps_left) else {
+    let conditional: Vec<bool> =
+        list.iter().map(|checked| checked.signature.rule.is_conditional()).collect();
+    let Ok(found) = Subsets::new(&nfa, &ids, &conditional, shape, &mut spent.steps_left) else {
         return spent.check().map(|()| None);
     };
     // The literal finder does not know that bytes of zero inside a literal are skipped.

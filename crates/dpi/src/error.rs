@@ -15,6 +15,27 @@ pub enum BuildError {
         /// How many there may be.
         patterns_max: usize,
     },
+    /// More expressions than can be numbered.
+    TooManyExpressions {
+        /// The number of expressions.
+        expressions: usize,
+        /// How many there may be.
+        expressions_max: usize,
+    },
+    /// A pattern has no expression.
+    NoExpression {
+        /// The pattern's name.
+        name: String,
+    },
+    /// A condition of a pattern for TCP reads bytes that a stream does not keep.
+    FarField {
+        /// The pattern's name.
+        name: String,
+        /// Bytes at the beginning of the stream that the condition needs.
+        bytes: usize,
+        /// Bytes that are kept.
+        bytes_max: usize,
+    },
     /// An expression is longer than the limit.
     LongRegex {
         /// The pattern's name.
@@ -78,6 +99,17 @@ impl fmt::Display for BuildError {
             Self::TooManyPatterns { patterns, patterns_max } => {
                 write!(f, "{patterns} patterns are more than {patterns_max}\n  leave some out")
             }
+            Self::TooManyExpressions { expressions, expressions_max } => {
+                write!(f, "{expressions} expressions are more than {expressions_max}\n  leave some out")
+            }
+            Self::NoExpression { name } => {
+                write!(f, "the pattern {name} has no expression\n  add one, or leave the pattern out")
+            }
+            Self::FarField { name, bytes, bytes_max } => write!(
+                f,
+                "a condition of {name} needs the first {bytes} bytes of a TCP stream, more than the {bytes_max} that are \
+                 kept\n  read a field that ends before, or look for the pattern on udp only"
+            ),
             Self::LongRegex { name, bytes, bytes_max } => {
                 write!(f, "the expression of {name} has {bytes} bytes, more than {bytes_max}\n  shorten it")
             }

@@ -6,8 +6,10 @@
 //! it reads each byte once, and gives the same answers ([`reference::Rescanner`] works like the
 //! original, for comparison).
 //!
-//! - [`builtin`] returns our own patterns, written from the specifications, for more than ninety
+//! - [`builtin`] returns our own patterns, written from the specifications, for more than 200
 //!   protocols; [`load`] reads files of ours and of l7-filter's form.
+//! - A pattern may ask for more than its expressions: a length field, a checksum, the end that
+//!   sends, a usual port ([`condition`]). Where that fails, the next pattern has its chance.
 //! - [`stream`] puts the data of TCP segments in sequence within a bounded window, so that the
 //!   scanner sees what the application saw.
 //!
@@ -33,8 +35,8 @@
 //! for segment in segments {
 //!     order.push(segment, Some(&mut window), |piece| {
 //!         let Piece::Data(bytes) = piece else { return };
-//!         if let Outcome::Matched(id) = scanner.scan(Transport::Tcp, &mut state, bytes) {
-//!             label.get_or_insert_with(|| scanner.name(id).to_owned());
+//!         if let Outcome::Matched(found) = scanner.scan(Transport::Tcp, &mut state, bytes) {
+//!             label.get_or_insert_with(|| scanner.name(found.pattern).to_owned());
 //!         }
 //!     });
 //! }
@@ -44,20 +46,24 @@
 
 mod builtin;
 mod compile;
+pub mod condition;
 mod determinize;
 mod error;
 pub mod load;
 mod pattern;
 pub mod reference;
 mod scanner;
+mod signature;
 pub mod stream;
+mod strength;
 mod table;
 
 pub use builtin::builtin;
 pub use compile::{Budget, GROUPS_MAX, PATTERNS_MAX, REGEX_BYTES_MAX};
 pub use error::BuildError;
-pub use pattern::{Dialect, Pattern, PatternId, Transport, Transports};
+pub use pattern::{Dialect, Expression, Match, Origin, Pattern, PatternId, Role, Transport, Transports};
 pub use scanner::{Found, Outcome, ScanState, Scanner, Size};
+pub use signature::EXPRESSIONS_MAX;
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

@@ -9,12 +9,14 @@ use std::borrow::Cow;
 use regex_automata::{Input, meta};
 
 use crate::compile;
+use crate::condition::{HEAD_BYTES, Payload, Verdict};
 use crate::error::BuildError;
-use crate::pattern::{Dialect, Pattern, PatternId, Transport, Transports};
+use crate::pattern::{Dialect, Match, Origin, Pattern, Transport, Transports};
+use crate::signature::{Rule, signatures};
 
 /// All expressions, one by one.
 pub struct Rescanner {
-    list: Vec<(Transports, Dialect, meta::Regex)>,
+    list: Vec<(Transports, Dialect, meta::Regex, Rule)>,
 }
 
 impl std::fmt::Debug for Rescanner {
@@ -24,20 +26,24 @@ impl std::fmt::Debug for Rescanner {
 }
 
 impl Rescanner {
-    /// Compiles each pattern for itself.
+    /// Compiles each expression for itself.
     ///
     /// # Errors
     ///
     /// [`BuildError`] for the first that is no expression.
     pub fn new(patterns: &[Pattern]) -> Result<Self, BuildError> {
-        let list = patterns
-            .iter()
-            .map(|pattern| Ok((pattern.transports, pattern.dialect, compile::whole(pattern)?)))
+        let list = signatures(patterns)?
+            .into_iter()
+            .map(|signature| {
+                let regex = compile::whole(&signature)?;
+                Ok((signature.transports, signature.dialect, regex, signature.rule))
+            })
             .collect::<Result<_, BuildError>>()?;
         Ok(Self { list })
     }
 
-    /// Returns the first pattern that matches the buffer.
+    /// Returns the first pattern that matches the buffer: the beginning of a stream, or a whole
+    /// datagram. Either end may have sent it.
     ///
     /// # Examples
     ///
@@ -46,21 +52,45 @@ impl Rescanner {
     ///
     /// let patterns = [Pattern::new("long", "^ab+$"), Pattern::new("short", "^a")];
     /// let rescanner = Rescanner::new(&patterns)?;
-    /// assert_eq!(rescanner.first(Transport::Tcp, b"abbb").map(|id| id.index()), Some(0));
-    /// assert_eq!(rescanner.first(Transport::Tcp, b"abc").map(|id| id.index()), Some(1));
+    /// assert_eq!(rescanner.first(Transport::Tcp, b"abbb").map(|found| found.pattern.index()), Some(0));
+    /// assert_eq!(rescanner.first(Transport::Tcp, b"abc").map(|found| found.pattern.index()), Some(1));
     /// # Ok::<(), flowloom_dpi::BuildError>(())
     /// ```
     #[must_use]
-    pub fn first(&self, transport: Transport, buffer: &[u8]) -> Option<PatternId> {
+    pub fn first(&self, transport: Transport, buffer: &[u8]) -> Option<Match> {
+        self.first_from(Origin::UNKNOWN, transport, buffer, buffer.len())
+    }
+
+    /// Returns the first pattern that matches a buffer of known origin, which the capture may have
+    /// cut from `wire_bytes`.
+    #[must_use]
+    pub fn first_from(
+        &self,
+        origin: Origin,
+        transport: Transport,
+        buffer: &[u8],
+        wire_bytes: usize,
+    ) -> Option<Match> {
+        let payload = match transport {
+            Transport::Tcp => Payload {
+                bytes: &buffer[..buffer.len().min(HEAD_BYTES)],
+                total_bytes: wire_bytes as u64,
+                stream: true,
+            },
+            Transport::Udp => Payload { bytes: buffer, total_bytes: wire_bytes as u64, stream: false },
+        };
         let mut stripped = None;
-        let at = self.list.iter().position(|(transports, dialect, regex)| {
+        let mut matches = |transports: Transports, dialect, regex: &meta::Regex| {
             let text: &[u8] = match dialect {
                 Dialect::Bytes => buffer,
                 Dialect::L7Filter => stripped.get_or_insert_with(|| without_zeros(buffer)),
             };
             transports.has(transport) && regex.is_match(Input::new(text))
+        };
+        let first = self.list.iter().find(|(transports, dialect, regex, rule)| {
+            rule.check(&payload, origin) == Verdict::Holds && matches(*transports, *dialect, regex)
         });
-        at.and_then(|at| u16::try_from(at).ok()).map(PatternId)
+        first.map(|(.., rule)| rule.found)
     }
 }
 

@@ -1,26 +1,53 @@
 //! The scanner: built once, shared by all workers, and a few bytes of state for each stream.
 
 use crate::compile::{self, Budget, Checked, GROUPS_MAX, PATTERNS_MAX, Spent};
+use crate::condition::{HEAD_BYTES, Payload, Verdict};
 use crate::error::BuildError;
-use crate::pattern::{Pattern, PatternId, Transport};
-use crate::table::{DEAD, NONE, START, Table};
+use crate::pattern::{Match, Origin, Pattern, PatternId, Transport};
+use crate::signature::{Rule, signatures};
+use crate::table::{NONE, START, Table};
 
-/// The scan state of a stream: one automaton state per group.
+/// The scan state of a stream: one automaton state per group, the first bytes, and how many bytes
+/// there are.
 ///
 /// The default is the state of an empty stream. A state belongs to the scanner and the transport
 /// that created it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ScanState([u16; GROUPS_MAX]);
+pub struct ScanState {
+    groups: [u16; GROUPS_MAX],
+    head: [u8; HEAD_BYTES],
+    bytes: u32,
+}
 
 impl Default for ScanState {
     fn default() -> Self {
-        Self([START; GROUPS_MAX])
+        Self { groups: [START; GROUPS_MAX], head: [0; HEAD_BYTES], bytes: 0 }
     }
 }
 
 impl ScanState {
-    /// The state of a stream that no pattern can match any more.
-    pub const OVER: Self = Self([DEAD; GROUPS_MAX]);
+    /// Returns the bytes of the stream so far; the count saturates.
+    #[must_use]
+    pub fn bytes(&self) -> u32 {
+        self.bytes
+    }
+
+    /// Counts bytes of the stream, and keeps the first ones, without scanning them.
+    #[inline]
+    pub fn count(&mut self, bytes: &[u8]) {
+        let known = self.bytes as usize;
+        if known < HEAD_BYTES {
+            let more = bytes.len().min(HEAD_BYTES - known);
+            self.head[known..known + more].copy_from_slice(&bytes[..more]);
+        }
+        self.bytes = self.bytes.saturating_add(u32::try_from(bytes.len()).unwrap_or(u32::MAX));
+    }
+
+    fn payload(&self, missing_bytes: u32) -> Payload<'_> {
+        let bytes = &self.head[..HEAD_BYTES.min(self.bytes as usize)];
+        let total_bytes = u64::from(self.bytes) + u64::from(missing_bytes);
+        Payload { bytes, total_bytes, stream: true }
+    }
 }
 
 /// The result of the pieces of one packet so far.
@@ -37,7 +64,7 @@ impl Default for Found {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// This pattern matches, and none of higher priority does.
-    Matched(PatternId),
+    Matched(Match),
     /// None matches yet.
     Open,
     /// None matches, and none can, whatever follows.
@@ -58,13 +85,14 @@ pub enum Outcome {
 /// // A request cut in the middle of its first word.
 /// assert_eq!(scanner.scan(Transport::Tcp, &mut state, b"SSH-2."), Outcome::Open);
 /// let outcome = scanner.scan(Transport::Tcp, &mut state, b"0-client\r\n");
-/// let Outcome::Matched(id) = outcome else { panic!() };
-/// assert_eq!(scanner.name(id), "ssh");
+/// let Outcome::Matched(found) = outcome else { panic!() };
+/// assert_eq!(scanner.name(found.pattern), "ssh");
 /// # Ok::<(), flowloom_dpi::BuildError>(())
 /// ```
 #[derive(Clone)]
 pub struct Scanner {
     names: Vec<Box<str>>,
+    rules: Vec<Rule>,
     groups: [Vec<Table>; 2],
 }
 
@@ -116,9 +144,10 @@ impl Scanner {
             });
         }
         let mut spent = Spent::nothing_of(budget);
+        let signatures = signatures(patterns)?;
         let checked: Vec<Checked<'_>> = (0..)
-            .zip(patterns)
-            .map(|(id, pattern)| compile::check(id, pattern, &mut spent))
+            .zip(&signatures)
+            .map(|(id, signature)| compile::check(id, signature, &mut spent))
             .collect::<Result<_, _>>()?;
         let mut groups = [Vec::new(), Vec::new()];
         for transport in Transport::ALL {
@@ -127,7 +156,7 @@ impl Scanner {
             rest.extend(
                 checked
                     .iter()
-                    .filter(|checked| checked.pattern.transports.has(transport))
+                    .filter(|checked| checked.signature.transports.has(transport))
                     .map(|checked| Checked { ..*checked }),
             );
             while let Some(first) = rest.first() {
@@ -144,10 +173,13 @@ impl Scanner {
             tables.sort_by_key(|table| table.first);
         }
         let names = patterns.iter().map(|pattern| pattern.name.clone().into_boxed_str()).collect();
-        Ok(Self { names, groups })
+        let rules = signatures.into_iter().map(|signature| signature.rule).collect();
+        Ok(Self { names, rules, groups })
     }
 
-    /// Scans the bytes of a stream that follow those that `state` has seen.
+    /// Scans the bytes of a stream that follow those that `state` has seen. Either end may have sent
+    /// them. Conditions are those of a stream: a datagram is for
+    /// [`scan_datagram`](Self::scan_datagram).
     ///
     /// The answer concerns all bytes so far and takes the end of `bytes` for the end of the input,
     /// as a search of the whole would. Once a pattern has matched, the stream is decided: results
@@ -161,7 +193,7 @@ impl Scanner {
     pub fn scan(&self, transport: Transport, state: &mut ScanState, bytes: &[u8]) -> Outcome {
         let mut found = Found::default();
         self.feed(transport, state, &mut found, bytes);
-        self.outcome(transport, state, found)
+        self.outcome(transport, state, found, Origin::UNKNOWN, 0)
     }
 
     /// Scans one of several pieces that arrive together; [`outcome`](Self::outcome) returns the
@@ -172,44 +204,118 @@ impl Scanner {
     /// As [`scan`](Self::scan).
     #[inline]
     pub fn feed(&self, transport: Transport, state: &mut ScanState, found: &mut Found, bytes: &[u8]) {
-        for (table, at) in self.groups[transport as usize].iter().zip(&mut state.0) {
+        state.count(bytes);
+        for (table, at) in self.groups[transport as usize].iter().zip(&mut state.groups) {
             if table.first < found.0 {
                 *at = table.scan(*at, bytes, &mut found.0);
             }
         }
     }
 
-    /// Returns the result if the input ends here, after the pieces that left `found`.
+    /// Returns the result if the input ends here, after the pieces that left `found`, of a known
+    /// origin. The capture has cut `missing_bytes` after them, which count for the sizes
+    /// of records.
     ///
     /// # Panics
     ///
     /// As [`scan`](Self::scan).
     #[inline]
-    pub fn outcome(&self, transport: Transport, state: &ScanState, found: Found) -> Outcome {
+    pub fn outcome(
+        &self,
+        transport: Transport,
+        state: &ScanState,
+        found: Found,
+        origin: Origin,
+        missing_bytes: u32,
+    ) -> Outcome {
         let mut best = found.0;
         let mut open = false;
-        for (table, &at) in self.groups[transport as usize].iter().zip(&state.0) {
+        let mut asks = false;
+        let tables = &self.groups[transport as usize];
+        for (table, &at) in tables.iter().zip(&state.groups) {
             best = best.min(table.at_end(at));
-            open |= at != DEAD;
+            asks |= !table.candidates(at).is_empty();
+            open |= !table.is_over(at);
         }
-        match best {
-            NONE if open => Outcome::Open,
-            NONE => Outcome::Closed,
-            id => Outcome::Matched(PatternId(id)),
+        if asks {
+            let candidates = tables.iter().zip(&state.groups).map(|(table, &at)| table.candidates(at));
+            let (checked, waits) = self.check(candidates, best, &state.payload(missing_bytes), origin);
+            best = checked;
+            open |= waits;
+        }
+        match self.rules.get(usize::from(best)) {
+            Some(rule) => Outcome::Matched(rule.found),
+            None if open => Outcome::Open,
+            None => Outcome::Closed,
         }
     }
 
-    /// Scans a datagram, which has no earlier bytes.
+    /// Returns the best pattern once conditions are checked, and whether any condition of a better
+    /// one waits for bytes.
+    #[cold]
+    fn check<'a>(
+        &self,
+        candidates: impl Iterator<Item = &'a [u16]>,
+        best: u16,
+        payload: &Payload<'_>,
+        origin: Origin,
+    ) -> (u16, bool) {
+        let (mut best, mut waits) = (best, false);
+        for list in candidates {
+            for &id in list.iter().take_while(|&&id| id < best) {
+                match self.rules[usize::from(id)].check(payload, origin) {
+                    Verdict::Holds => {
+                        best = id;
+                        break;
+                    }
+                    Verdict::Fails => {}
+                    Verdict::Unknown => waits = true,
+                }
+            }
+        }
+        (best, waits)
+    }
+
+    /// Scans a buffer as the beginning of a stream, or as a datagram, which has no earlier bytes.
+    /// Either end may have sent it.
     #[inline]
-    pub fn scan_whole(&self, transport: Transport, bytes: &[u8]) -> Option<PatternId> {
+    pub fn scan_whole(&self, transport: Transport, bytes: &[u8]) -> Option<Match> {
+        let head = &bytes[..bytes.len().min(HEAD_BYTES)];
+        let total_bytes = bytes.len() as u64;
+        let payload = match transport {
+            Transport::Tcp => Payload { bytes: head, total_bytes, stream: true },
+            Transport::Udp => Payload { bytes, total_bytes, stream: false },
+        };
+        self.whole(transport, bytes, &payload, Origin::UNKNOWN)
+    }
+
+    /// Scans a datagram of a known origin, which the capture may have cut from `wire_bytes`.
+    #[inline]
+    pub fn scan_datagram(&self, bytes: &[u8], wire_bytes: usize, origin: Origin) -> Option<Match> {
+        let payload = Payload { bytes, total_bytes: wire_bytes as u64, stream: false };
+        self.whole(Transport::Udp, bytes, &payload, origin)
+    }
+
+    #[inline]
+    fn whole(
+        &self,
+        transport: Transport,
+        bytes: &[u8],
+        payload: &Payload<'_>,
+        origin: Origin,
+    ) -> Option<Match> {
         let mut best = NONE;
         for table in &self.groups[transport as usize] {
             if table.first < best {
                 let at = table.scan(START, bytes, &mut best);
                 best = best.min(table.at_end(at));
+                let candidates = table.candidates(at);
+                if !candidates.is_empty() {
+                    best = self.check([candidates].into_iter(), best, payload, origin).0;
+                }
             }
         }
-        (best != NONE).then_some(PatternId(best))
+        self.rules.get(usize::from(best)).map(|rule| rule.found)
     }
 
     /// Returns a pattern's name.

@@ -11,6 +11,10 @@
 //! States from which nothing can match are merged into the dead one, and states after which no
 //! better match can follow into one per pattern: a group stops as soon as further bytes cannot
 //! change the answer.
+//!
+//! A pattern with conditions is a *candidate* once its expression has matched. The state after the
+//! last byte tells all candidates, so that none of them costs anything per byte. Where further
+//! bytes cannot change them, the group stops in a settled state of that set.
 
 use std::collections::HashMap;
 
@@ -44,6 +48,10 @@ pub(crate) struct Table {
     label: Box<[u16]>,
     /// The best pattern matched if the input ends in a state.
     at_end: Box<[u16]>,
+    /// The number in `sets` of the candidates if the input ends in a state.
+    candidates: Box<[u16]>,
+    /// Sets of candidates, in rising order; the first set is empty.
+    sets: Box<[Box<[u16]>]>,
     /// The best pattern of the group.
     pub(crate) first: u16,
     /// How to leave the start state quickly, for unanchored groups.
@@ -74,7 +82,7 @@ impl Table {
         anchored: bool,
         leap: Option<Prefilter>,
     ) -> Result<Self, TooManyStates> {
-        let mut table = rows(found, &reachable(found))?;
+        let mut table = rows(found, &changing(found))?;
         table.first = first;
         // The finder does not know the byte before the place to which it skips.
         if !anchored && found.forgets {
@@ -95,7 +103,8 @@ impl Table {
 
     /// Returns the bytes it takes.
     pub(crate) fn bytes(&self) -> usize {
-        2 * (self.next.len() + self.label.len() + self.at_end.len()) + 256
+        let sets: usize = self.sets.iter().map(|set| set.len()).sum();
+        2 * (self.next.len() + self.label.len() + self.at_end.len() + self.candidates.len() + sets) + 256
     }
 
     /// Returns the number of states.
@@ -108,8 +117,8 @@ impl Table {
     #[inline]
     pub(crate) fn scan(&self, state: u16, bytes: &[u8], best: &mut u16) -> u16 {
         let mut state = state;
-        if state == DEAD {
-            return DEAD;
+        if self.is_over(state) {
+            return state;
         }
         if let Some(leap) = &self.leap {
             return self.scan_leaping(leap, state, bytes, best);
@@ -125,7 +134,7 @@ impl Table {
                 }
                 *best = (*best).min(self.label[usize::from(state)]);
                 if state != START && state <= self.settled {
-                    return DEAD;
+                    return self.stop(state);
                 }
             }
         }
@@ -136,6 +145,23 @@ impl Table {
     #[inline]
     pub(crate) fn at_end(&self, state: u16) -> u16 {
         self.at_end[usize::from(state)]
+    }
+
+    /// Returns the candidates if the input ends here, in rising order.
+    #[inline]
+    pub(crate) fn candidates(&self, state: u16) -> &[u16] {
+        &self.sets[usize::from(self.candidates[usize::from(state)])]
+    }
+
+    /// Returns whether further bytes change nothing.
+    #[inline]
+    pub(crate) fn is_over(&self, state: u16) -> bool {
+        state != START && state <= self.settled
+    }
+
+    /// Returns the state that a settled one leaves behind: itself if it has candidates.
+    fn stop(&self, state: u16) -> u16 {
+        if self.candidates[usize::from(state)] == 0 { DEAD } else { state }
     }
 
     #[inline(always)]
@@ -164,7 +190,7 @@ impl Table {
                 }
                 *best = (*best).min(self.label[usize::from(state)]);
                 if state <= self.settled {
-                    return DEAD;
+                    return self.stop(state);
                 }
             }
         }
@@ -196,7 +222,7 @@ impl Table {
                 }
                 *best = (*best).min(self.label[usize::from(state)]);
                 if state <= self.settled {
-                    return DEAD;
+                    return self.stop(state);
                 }
             }
         }
@@ -204,32 +230,35 @@ impl Table {
     }
 }
 
-/// Returns for each state the best pattern that may match after it was entered, or when the input
-/// ends in it.
-fn reachable(found: &Subsets) -> Vec<u16> {
-    let mut reach = found.at_end.clone();
+/// Returns for each state whether what has matched may change after it was entered: by further
+/// bytes, or when the input ends in it.
+fn changing(found: &Subsets) -> Vec<bool> {
+    let mut changing: Vec<bool> = (0..found.states())
+        .map(|state| {
+            found.at_end[state] != NONE || found.candidates_at_end[state] != found.candidates[state]
+        })
+        .collect();
     loop {
-        let mut changed = false;
-        for state in (0..found.states()).rev() {
-            let mut best = reach[state];
-            for step in found.steps(state) {
+        let mut more = false;
+        for state in (0..found.states()).rev().filter(|&state| !changing[state]).collect::<Vec<_>>() {
+            changing[state] = found.steps(state).iter().any(|step| {
                 let next = step.to as usize;
-                best = best.min(reach[next]).min(found.label[next]);
-            }
-            changed |= best < reach[state];
-            reach[state] = best;
+                changing[next]
+                    || found.label[next] != NONE
+                    || found.candidates[next] != found.candidates[state]
+            });
+            more |= changing[state];
         }
-        if !changed {
-            return reach;
+        if !more {
+            return changing;
         }
     }
 }
 
 /// Numbers the states by their actions, and writes their rows.
-fn rows(found: &Subsets, reach: &[u16]) -> Result<Table, TooManyStates> {
+fn rows(found: &Subsets, changing: &[bool]) -> Result<Table, TooManyStates> {
     const UNSEEN: u16 = NONE;
-    let dead = |state: usize| found.label[state] == NONE && reach[state] == NONE;
-    let settled = |state: usize| found.label[state] != NONE && reach[state] >= found.label[state];
+    let matched = |state: usize| found.label[state] != NONE || found.candidates[state] != 0;
     let mut number = vec![UNSEEN; found.states()];
     let mut from = vec![0_usize, usize::MAX]; // Which found state each number stands for.
     number[0] = START;
@@ -237,23 +266,24 @@ fn rows(found: &Subsets, reach: &[u16]) -> Result<Table, TooManyStates> {
         states.push(state);
         u16::try_from(states.len() - 1).ok().filter(|&n| usize::from(n) < STATES_MAX).ok_or(TooManyStates)
     };
-    let mut by_label: HashMap<u16, u16> = HashMap::new();
-    for state in (1..found.states()).filter(|&state| settled(state)) {
-        number[state] = if let Some(&known) = by_label.get(&found.label[state]) {
+    let mut by_match: HashMap<(u16, u16), u16> = HashMap::new();
+    for state in (1..found.states()).filter(|&state| matched(state) && !changing[state]) {
+        let key = (found.label[state], found.candidates[state]);
+        number[state] = if let Some(&known) = by_match.get(&key) {
             known
         } else {
             let fresh = place(&mut from, state)?;
-            by_label.insert(found.label[state], fresh);
+            by_match.insert(key, fresh);
             fresh
         };
     }
     let settled_last = from.len() - 1;
-    for state in (1..found.states()).filter(|&state| found.label[state] != NONE && !settled(state)) {
+    for state in (1..found.states()).filter(|&state| found.label[state] != NONE && changing[state]) {
         number[state] = place(&mut from, state)?;
     }
     let special_last = from.len() - 1;
     for (state, number) in number.iter_mut().enumerate().skip(1) {
-        if dead(state) {
+        if !matched(state) && !changing[state] {
             *number = DEAD;
         } else if *number == UNSEEN {
             *number = place(&mut from, state)?;
@@ -264,8 +294,10 @@ fn rows(found: &Subsets, reach: &[u16]) -> Result<Table, TooManyStates> {
     let width = class_count.next_power_of_two();
     let mut next = vec![DEAD; from.len() * width];
     let mut at_end = vec![NONE; from.len()];
+    let mut candidates = vec![0; from.len()];
     for (row, &state) in live() {
         at_end[row] = found.at_end[state];
+        candidates[row] = found.candidates_at_end[state];
         let mut begin = 0;
         for step in found.steps(state) {
             for &class in &classes[begin..=usize::from(step.last)] {
@@ -287,6 +319,8 @@ fn rows(found: &Subsets, reach: &[u16]) -> Result<Table, TooManyStates> {
         special: last(special_last)?,
         label,
         at_end: at_end.into_boxed_slice(),
+        candidates: candidates.into_boxed_slice(),
+        sets: found.sets.iter().map(|set| set.iter().copied().collect()).collect(),
         first: NONE,
         leap: None,
         leaves: None,
@@ -338,7 +372,14 @@ mod tests {
         let anchored = list[0].starts_with('^');
         let ids: Vec<u16> = (0..).take(list.len()).collect();
         let shape = Shape { anchored, skip_zero: false, states_max: usize::MAX, bytes_max: 1 << 30 };
-        let found = Subsets::new(&NFA::new_many(list).unwrap(), &ids, shape, &mut 1_000_000).unwrap();
+        let found = Subsets::new(
+            &NFA::new_many(list).unwrap(),
+            &ids,
+            &vec![false; list.len()],
+            shape,
+            &mut 1_000_000,
+        )
+        .unwrap();
         Table::new(&found, 0, anchored, leap)
     }
 
@@ -369,9 +410,10 @@ mod tests {
         let held = size_of_val(&*table.classes)
             + size_of_val(&*table.next)
             + size_of_val(&*table.label)
-            + size_of_val(&*table.at_end);
+            + size_of_val(&*table.at_end)
+            + size_of_val(&*table.candidates);
         assert_eq!(table.bytes(), held);
-        assert_eq!(table.bytes(), 256 + 2 * (6 * 8 + 5 + 6));
+        assert_eq!(table.bytes(), 256 + 2 * (6 * 8 + 5 + 6 + 6));
     }
 
     #[test]

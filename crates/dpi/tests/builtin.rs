@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use flowloom_dpi::reference::Rescanner;
-use flowloom_dpi::{Outcome, ScanState, Scanner, Transport, builtin};
+use flowloom_dpi::{Origin, Outcome, ScanState, Scanner, Transport, builtin};
 
 /// First bytes of one side, written by hand from the specifications, with the expected label.
 const TCP: &[(&str, &[u8])] = &[
@@ -33,14 +33,8 @@ const TCP: &[(&str, &[u8])] = &[
     ("bittorrent", b"\x13BitTorrent protocol\0\0\0\0"),
     ("dns-tcp", b"\0\x1d\x12\x34\x01\0\0\x01\0\0\0\0\0\0\x07example\x03com\0\0\x01\0\x01"),
     ("ldap", b"\x30\x0c\x02\x01\x01\x60\x07\x02\x01\x03\x04\0\x80\0"),
-    ("bgp", b"\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\0\x1d\x01\x04"),
-    ("diameter", b"\x01\0\0\x98\x80\0\x01\x01\0\0\0\0"),
-    ("smb", b"\0\0\0\x85\xffSMB\x72\0\0\0\0"),
-    ("smb", b"\0\0\0\xe4\xfeSMB\x40\0\0\0"),
-    ("mysql", b"\x4a\0\0\0\x0a8.0.36\0\x08\0\0\0"),
-    ("postgresql", b"\0\0\0\x29\0\x03\0\0user\0anna\0"),
+    ("bgp", b"\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\0\x13\x04"),
     ("postgresql", b"\0\0\0\x08\x04\xd2\x16\x2f"),
-    ("mongodb", b"\x3a\0\0\0\x01\0\0\0\0\0\0\0\xd4\x07\0\0\0\0\0\0"),
     ("redis", b"*1\r\n$4\r\nPING\r\n"),
     ("memcached", b"set key 0 60 5\r\nvalue\r\n"),
     ("amqp", b"AMQP\0\0\x09\x01"),
@@ -61,34 +55,84 @@ const UDP: &[(&str, &[u8])] = &[
     ("mdns", b"\0\0\0\0\0\x01\0\0\0\0\0\0\x05_http\x04_tcp\x05local\0\0\x0c\0\x01"),
     ("netbios-ns", b"\x12\x34\x01\x10\0\x01\0\0\0\0\0\0\x20EKEGEEELCACACACACACACACACACACACA\0\0\x20\0\x01"),
     ("ssdp", b"M-SEARCH * HTTP/1.1\r\nHOST: 239.255.255.250:1900\r\n"),
-    ("snmp", b"\x30\x29\x02\x01\x01\x04\x06public\xa0\x1c"),
-    ("kerberos", b"\x6a\x81\xb0\x30\x81\xad\xa1\x03\x02\x01\x05\xa2\x03\x02\x01\x0a"),
     ("stun", b"\0\x01\0\0\x21\x12\xa4\x42abcdefghijkl"),
     ("quic", b"\xc3\0\0\0\x01\x08abcdefgh\0\0\x44\x9e"),
-    ("dtls", b"\x16\xfe\xfd\0\0\0\0\0\0\0\0\0\x9a\x01\0\0\x8e"),
     ("syslog", b"<34>1 2026-01-02T03:04:05Z host app - - - text"),
     ("tftp", b"\0\x01boot.img\0octet\0"),
     ("bittorrent-dht", b"d1:ad2:id20:abcdefghij0123456789e1:q4:ping1:t2:aa1:y1:qe"),
     ("sip", b"SIP/2.0 200 OK\r\n"),
     ("coap", b"\x40\x01\x12\x34\xb4test"),
     ("bacnet", b"\x81\x0b\0\x0c\x01\x20\xff\xff\0\xff\x10\x08"),
-    ("slp", b"\x02\x01\0\0\x31\x20\0\0\0\0\x12\x34\0\x02en"),
     ("sunrpc", b"\x12\x34\x56\x78\0\0\0\0\0\0\0\x02\0\x01\x86\xa0\0\0\0\x02\0\0\0\0"),
-    ("radius", b"\x01\x05\0\x38abcdefghijklmnop\x01\x06anna\x02\x12abcdefghijklmnop"),
+    ("radius", b"\x01\x05\0\x2cabcdefghijklmnop\x01\x06anna\x02\x12abcdefghijklmnop"),
+];
+
+/// The same, cut: with the length of the datagram, or of the first record of the stream.
+const CUT: &[(Transport, &str, &[u8], usize)] = &[
+    (Transport::Tcp, "diameter", b"\x01\0\0\x98\x80\0\x01\x01\0\0\0\0", 152),
+    (Transport::Tcp, "smb", b"\0\0\0\x85\xffSMB\x72\0\0\0\0", 137),
+    (Transport::Tcp, "smb", b"\0\0\0\xe4\xfeSMB\x40\0\0\0", 232),
+    (Transport::Tcp, "mysql", b"\x4a\0\0\0\x0a8.0.36\0\x08\0\0\0", 78),
+    (Transport::Tcp, "postgresql", b"\0\0\0\x29\0\x03\0\0user\0anna\0", 41),
+    (Transport::Tcp, "mongodb", b"\x3a\0\0\0\x01\0\0\0\0\0\0\0\xd4\x07\0\0\0\0\0\0", 58),
+    (Transport::Udp, "snmp", b"\x30\x29\x02\x01\x01\x04\x06public\xa0\x1c", 43),
+    (Transport::Udp, "kerberos", b"\x6a\x81\xb0\x30\x81\xad\xa1\x03\x02\x01\x05\xa2\x03\x02\x01\x0a", 179),
+    (Transport::Udp, "slp", b"\x02\x01\0\0\x31\x20\0\0\0\0\x12\x34\0\x02en", 49),
+    (Transport::Udp, "dtls", b"\x16\xfe\xfd\0\0\0\0\0\0\0\0\0\x9a\x01\0\0\x8e", 167),
 ];
 
 fn name(scanner: &Scanner, transport: Transport, payload: &[u8]) -> Option<String> {
-    scanner.scan_whole(transport, payload).map(|id| scanner.name(id).to_owned())
+    scanner.scan_whole(transport, payload).map(|found| scanner.name(found.pattern).to_owned())
 }
 
 #[test]
 fn protocols_are_named_by_the_first_bytes_of_their_specification() {
     let scanner = Scanner::new(&builtin()).unwrap();
+    let mut wrong = Vec::new();
     for (transport, list) in [(Transport::Tcp, TCP), (Transport::Udp, UDP)] {
         for &(expected, payload) in list {
             let found = name(&scanner, transport, payload);
-            assert_eq!(found.as_deref(), Some(expected), "{}", payload.escape_ascii());
+            if found.as_deref() != Some(expected) {
+                wrong.push(format!("{expected}, not {found:?}: {}", payload.escape_ascii()));
+            }
         }
+    }
+    for &(transport, expected, payload, size) in CUT {
+        let at = |size: usize| {
+            let found = match transport {
+                Transport::Udp => scanner.scan_datagram(payload, size, Origin::UNKNOWN),
+                Transport::Tcp => {
+                    let mut stream = payload.to_vec();
+                    stream.resize(size, 0);
+                    scanner.scan_whole(transport, &stream)
+                }
+            };
+            found.map(|found| scanner.name(found.pattern))
+        };
+        if at(size) != Some(expected) || at(size - 1) == Some(expected) {
+            wrong.push(format!("{expected}, not {:?}: {}", at(size), payload.escape_ascii()));
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[test]
+fn a_datagram_longer_than_it_says_has_another_label_or_none() {
+    let scanner = Scanner::new(&builtin()).unwrap();
+    let tell_their_length = ["stun", "bacnet", "slp", "radius", "tftp"];
+    let mut checked = 0;
+    for &(label, payload) in UDP.iter().filter(|(label, _)| tell_their_length.contains(label)) {
+        for more in [1, 2, 40] {
+            let mut longer = payload.to_vec();
+            longer.resize(payload.len() + more, b'x');
+            assert_ne!(name(&scanner, Transport::Udp, &longer).as_deref(), Some(label));
+            checked += 1;
+        }
+    }
+    assert_eq!(checked, 12);
+    for &(transport, label, payload, size) in CUT.iter().filter(|cut| cut.0 == Transport::Udp) {
+        let found = scanner.scan_datagram(payload, size + 1, Origin::UNKNOWN);
+        assert_ne!(found.map(|found| scanner.name(found.pattern)), Some(label), "{transport:?}");
     }
 }
 
@@ -116,10 +160,9 @@ fn every_pattern_has_a_specification_and_a_name_of_its_own() {
     let patterns = builtin();
     let names: HashSet<&str> = patterns.iter().map(|pattern| pattern.name.as_str()).collect();
     assert_eq!(names.len(), patterns.len());
-    assert!(names.len() >= 90, "{}", names.len());
+    assert!(names.len() >= 200, "{}", names.len());
     for pattern in &patterns {
         assert!(!pattern.spec.is_empty(), "{} names no specification", pattern.name);
-        assert!(!pattern.tshark.is_empty(), "{} names no word of tshark", pattern.name);
     }
 }
 

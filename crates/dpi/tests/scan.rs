@@ -1,14 +1,16 @@
 //! The scanner gives the original's answers, for any cuts of the payload and any expressions.
 
+use flowloom_dpi::condition::{Checksum, Condition, Number, Size};
+use flowloom_dpi::load::parse_own;
 use flowloom_dpi::reference::Rescanner;
 use flowloom_dpi::{
-    Budget, BuildError, Dialect, GROUPS_MAX, Outcome, PATTERNS_MAX, Pattern, PatternId, REGEX_BYTES_MAX,
-    ScanState, Scanner, Transport, builtin,
+    Budget, BuildError, Dialect, GROUPS_MAX, Match, Origin, Outcome, PATTERNS_MAX, Pattern, PatternId,
+    REGEX_BYTES_MAX, Role, ScanState, Scanner, Transport, builtin,
 };
 use proptest::prelude::*;
 
 /// Scans `payload` in pieces and rescans it after each, until a pattern matches; both must agree
-/// each time.
+/// each time. Of a datagram each piece is one.
 fn compare(scanner: &Scanner, rescanner: &Rescanner, transport: Transport, payload: &[u8], cuts: &[usize]) {
     let mut state = ScanState::default();
     let mut from = 0;
@@ -16,13 +18,22 @@ fn compare(scanner: &Scanner, rescanner: &Rescanner, transport: Transport, paylo
     ends.push(payload.len());
     ends.sort_unstable();
     let mut closed = false;
+    if transport == Transport::Udp {
+        // A datagram comes whole.
+        for to in ends {
+            let found = scanner.scan_whole(transport, &payload[..to]);
+            let expected = rescanner.first(transport, &payload[..to]);
+            assert_eq!(found, expected, "{} up to {to}", payload.escape_ascii());
+        }
+        return;
+    }
     for to in ends {
         let outcome = scanner.scan(transport, &mut state, &payload[from..to]);
         let expected = rescanner.first(transport, &payload[..to]);
         match outcome {
-            Outcome::Matched(id) => {
+            Outcome::Matched(found) => {
                 assert!(!closed, "what is closed stays closed");
-                assert_eq!(Some(id), expected, "{} up to {to}", payload.escape_ascii());
+                assert_eq!(Some(found), expected, "{} up to {to}", payload.escape_ascii());
                 return;
             }
             Outcome::Open => assert!(!closed, "what is closed stays closed"),
@@ -31,6 +42,10 @@ fn compare(scanner: &Scanner, rescanner: &Rescanner, transport: Transport, paylo
         assert_eq!(None, expected, "{} up to {to}", payload.escape_ascii());
         from = to;
     }
+}
+
+fn named(found: Option<Match>) -> Option<PatternId> {
+    found.map(|found| found.pattern)
 }
 
 /// Expressions over few letters, so that they match often and overlap.
@@ -66,6 +81,31 @@ fn expression() -> impl Strategy<Value = String> {
     })
 }
 
+/// Conditions that hold, fail, and wait for bytes, over payloads of few letters.
+fn condition() -> impl Strategy<Value = Condition> {
+    let number = prop_oneof![
+        Just(Number::Big { bytes: 1 }),
+        Just(Number::Big { bytes: 2 }),
+        Just(Number::Little { bytes: 3 }),
+        Just(Number::Ber),
+    ];
+    let size = (number, 0..8_u16, 1..3_u16, -97..8_i16).prop_map(|(number, at, times, plus)| Size {
+        number,
+        at,
+        times,
+        plus,
+    });
+    prop_oneof![
+        size.clone().prop_map(Condition::Length),
+        (0..6_u16, size).prop_map(|(from, size)| Condition::Records { from, size }),
+        (0..6_u16, 2..6_u16).prop_map(|(from, bytes)| Condition::Checksum {
+            kind: Checksum::Sum,
+            from,
+            bytes
+        }),
+    ]
+}
+
 fn payload() -> impl Strategy<Value = Vec<u8>> {
     prop::collection::vec(
         prop_oneof![8 => Just(b'a'), 8 => Just(b'b'), 8 => Just(b'c'), 3 => Just(0_u8), 2 => Just(b'\r'), 2 => Just(b'\n'), 1 => any::<u8>()],
@@ -79,10 +119,11 @@ proptest! {
     #[test]
     fn any_expressions_and_any_cuts_give_the_answers_of_rescanning(
         expressions in prop::collection::vec((expression(), any::<bool>()), 1..6),
+        conditions in prop::collection::vec((0..6_usize, condition()), 0..5),
         payload in payload(),
         cuts in prop::collection::vec(any::<usize>(), 0..6),
     ) {
-        let patterns: Vec<Pattern> = expressions
+        let mut patterns: Vec<Pattern> = expressions
             .iter()
             .enumerate()
             .map(|(i, (regex, zeros))| {
@@ -93,6 +134,10 @@ proptest! {
                 pattern
             })
             .collect();
+        for (at, condition) in conditions {
+            let at = at % patterns.len();
+            patterns[at].expressions[0].conditions.push(condition);
+        }
         match Scanner::new(&patterns) {
             Ok(scanner) => {
                 let rescanner = Rescanner::new(&patterns).unwrap();
@@ -102,7 +147,8 @@ proptest! {
             }
             Err(error) => {
                 prop_assert!(matches!(error, BuildError::MatchesNothing { .. }), "{error}");
-                let nothing = Rescanner::new(&patterns).unwrap().first(Transport::Tcp, b"");
+                let bare: Vec<Pattern> = patterns.into_iter().map(Pattern::without_conditions).collect();
+                let nothing = Rescanner::new(&bare).unwrap().first(Transport::Tcp, b"");
                 prop_assert!(nothing.is_some());
             }
         }
@@ -125,7 +171,7 @@ proptest! {
         // Nothing is known before the end: the pattern matches once all bytes are there.
         let mut state = ScanState::default();
         let found = payload.iter().find_map(|&byte| match scanner.scan(Transport::Tcp, &mut state, &[byte]) {
-            Outcome::Matched(id) => Some(id),
+            Outcome::Matched(found) => Some(found.pattern),
             Outcome::Open | Outcome::Closed => None,
         });
         prop_assert!(found.is_some());
@@ -228,7 +274,7 @@ fn small_budgets_make_more_groups_and_the_same_answers() {
     let patterns = builtin();
     let usual = Scanner::new(&patterns).unwrap();
     let small =
-        Scanner::with_budget(&patterns, Budget { group_bytes_max: 1 << 20, ..Budget::default() }).unwrap();
+        Scanner::with_budget(&patterns, Budget { group_bytes_max: 4 << 20, ..Budget::default() }).unwrap();
     assert!(small.size().groups[0] > usual.size().groups[0]);
     for payload in OPENINGS {
         for transport in Transport::ALL {
@@ -241,7 +287,7 @@ fn small_budgets_make_more_groups_and_the_same_answers() {
 fn the_same_patterns_make_the_same_tables() {
     let mut patterns = builtin();
     patterns.push(Pattern::new("anywhere", r"\bneedle\b"));
-    let budget = Budget { group_bytes_max: 512 << 10, ..Budget::default() };
+    let budget = Budget { group_bytes_max: 4 << 20, ..Budget::default() };
     let make = || format!("{:?}", Scanner::with_budget(&patterns, budget).unwrap());
     assert!(make() == make());
 }
@@ -285,12 +331,13 @@ fn patterns_that_cannot_be_built_are_named() {
 fn priority_is_the_order_of_the_list_not_of_the_bytes() {
     let patterns = [Pattern::new("late", "^abcd"), Pattern::new("early", "^a")];
     let scanner = Scanner::new(&patterns).unwrap();
-    let scan = |bytes: &[u8]| scanner.scan_whole(Transport::Tcp, bytes);
+    let scan = |bytes: &[u8]| named(scanner.scan_whole(Transport::Tcp, bytes));
     assert_eq!(scan(b"abcd"), Some(PatternId(0)));
     assert_eq!(scan(b"abc"), Some(PatternId(1)));
     // In two packets the second pattern matches first, and the flow is decided.
     let mut state = ScanState::default();
-    assert_eq!(scanner.scan(Transport::Tcp, &mut state, b"ab"), Outcome::Matched(PatternId(1)));
+    let outcome = scanner.scan(Transport::Tcp, &mut state, b"ab");
+    assert!(matches!(outcome, Outcome::Matched(found) if found.pattern == PatternId(1)));
 }
 
 #[test]
@@ -298,13 +345,13 @@ fn zeros_inside_a_literal_are_passed_over_wherever_it_stands() {
     let mut pattern = Pattern::new("digits", "12345");
     pattern.dialect = Dialect::L7Filter;
     let scanner = Scanner::new(&[pattern]).unwrap();
-    assert_eq!(scanner.scan_whole(Transport::Udp, b"some 12\x0034\x005"), Some(PatternId(0)));
+    assert_eq!(named(scanner.scan_whole(Transport::Udp, b"some 12\x0034\x005")), Some(PatternId(0)));
 }
 
 #[test]
 fn an_assertion_alone_matches_a_byte_and_not_nothing() {
     let scanner = Scanner::new(&[Pattern::new("edge", r"\b")]).unwrap();
-    assert_eq!(scanner.scan_whole(Transport::Tcp, b"-a"), Some(PatternId(0)));
+    assert_eq!(named(scanner.scan_whole(Transport::Tcp, b"-a")), Some(PatternId(0)));
     assert_eq!(scanner.scan_whole(Transport::Tcp, b"--"), None);
 }
 
@@ -378,4 +425,68 @@ fn what_is_built_in_vain_takes_steps_as_well() {
     let build = |steps_max| Scanner::with_budget(&one, Budget { steps_max, ..Budget::default() });
     assert_eq!(build(10_000).unwrap_err(), BuildError::TooManySteps { steps_max: 10_000 });
     assert!(matches!(build(u64::MAX).unwrap_err(), BuildError::PatternTooLarge { .. }));
+}
+
+#[test]
+fn a_pattern_whose_condition_fails_leaves_the_payload_to_the_next() {
+    let text = "[long]\nregex = ^a\nlength = u8@1\n[short]\nregex = ^a.b\n[end]\nregex = ^c$\nlength = u8@0\n\
+                [any]\nregex = ^c\n";
+    let patterns = parse_own(text).unwrap();
+    let scanner = Scanner::new(&patterns).unwrap();
+    let whole = |bytes: &[u8]| named(scanner.scan_whole(Transport::Udp, bytes)).map(PatternId::index);
+    assert_eq!(whole(b"a\x03b"), Some(0));
+    assert_eq!(whole(b"a\x04b"), Some(1));
+    assert_eq!(whole(b"a\x04c"), None);
+    assert_eq!(whole(b"c"), Some(3), "an end that matches may ask for more, too");
+    // A stream waits until its first record is complete, however it is cut.
+    let mut state = ScanState::default();
+    assert_eq!(scanner.scan(Transport::Tcp, &mut state, b"a"), Outcome::Open);
+    assert_eq!(scanner.scan(Transport::Tcp, &mut state, b"\x05cc"), Outcome::Open);
+    let outcome = scanner.scan(Transport::Tcp, &mut state, b"c");
+    assert!(matches!(outcome, Outcome::Matched(found) if found.pattern == PatternId(0)));
+}
+
+#[test]
+fn the_sender_decides_where_it_is_known() {
+    let patterns = parse_own("[ask]\nclient = ^a\n[tell]\nserver = ^a\n").unwrap();
+    let scanner = Scanner::new(&patterns).unwrap();
+    let rescanner = Rescanner::new(&patterns).unwrap();
+    for (sender, expected) in [(None, 0), (Some(Role::Client), 0), (Some(Role::Server), 1)] {
+        let origin = Origin::UNKNOWN.from(sender);
+        let found = scanner.scan_datagram(b"ab", 2, origin);
+        assert_eq!(named(found), Some(PatternId(expected)));
+        assert_eq!(found, rescanner.first_from(origin, Transport::Udp, b"ab", 2));
+    }
+}
+
+#[test]
+fn a_usual_port_may_be_asked_for() {
+    let patterns = parse_own("[it]\nports = 53\nport = usual\nregex = ^a\n[else]\nregex = ^a\n").unwrap();
+    let scanner = Scanner::new(&patterns).unwrap();
+    let at = |origin| named(scanner.scan_datagram(b"ab", 2, origin)).map(PatternId::index);
+    assert_eq!(at(Origin::UNKNOWN.between([40_000, 53])), Some(0));
+    assert_eq!(at(Origin::UNKNOWN.between([40_000, 80])), Some(1));
+    assert_eq!(at(Origin::UNKNOWN), Some(1));
+}
+
+#[test]
+fn a_cut_datagram_is_judged_by_its_length_on_the_wire() {
+    let patterns = parse_own("[it]\nregex = ^a\nlength = u8@1\n").unwrap();
+    let scanner = Scanner::new(&patterns).unwrap();
+    assert!(scanner.scan_datagram(b"a\x09b", 9, Origin::UNKNOWN).is_some());
+    assert!(scanner.scan_datagram(b"a\x09b", 3, Origin::UNKNOWN).is_none());
+}
+
+#[test]
+fn conditions_of_a_stream_read_its_first_bytes_only() {
+    let build = |text: &str| Scanner::new(&parse_own(text).unwrap());
+    assert!(build("[it]\nregex = ^a\nlength = u16be@18\n").is_ok());
+    assert_eq!(
+        build("[it]\nregex = ^a\nlength = u16be@19\n").unwrap_err(),
+        BuildError::FarField { name: String::from("it"), bytes: 21, bytes_max: 20 }
+    );
+    assert!(build("[it]\ntransport = udp\nregex = ^a\nlength = u16be@19\n").is_ok());
+    let mut nothing = Pattern::new("it", "^a");
+    nothing.expressions.clear();
+    assert!(matches!(Scanner::new(&[nothing]), Err(BuildError::NoExpression { name }) if name == "it"));
 }

@@ -5,6 +5,7 @@ use flowloom_dpi::stream::Sequencer;
 use flowloom_engine::{Composed, FlowState, FlowValue};
 use flowloom_flow_key::Direction;
 
+use super::label::{Confidence, Evidence, Seen};
 use super::names::Name;
 use super::pool::Lease;
 use crate::accounting::direction::Initiator;
@@ -16,7 +17,7 @@ pub enum L7State {
     /// More packets are needed.
     #[default]
     NoMatchYet,
-    /// A pattern has matched.
+    /// A pattern has matched. The label may change while more of the first packets come.
     Matched,
     /// No pattern has matched, and no more packets are scanned.
     NoMatch,
@@ -34,27 +35,32 @@ impl L7State {
     }
 }
 
-/// One direction of a TCP connection. For datagrams the first entry counts the scanned bytes of
-/// both directions.
+/// One direction of a flow. Of datagrams only the scanned bytes are counted and the match is kept.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub(super) struct Side {
     pub(super) order: Sequencer,
     pub(super) scan: ScanState,
-    /// Bytes put in sequence while the flow was undecided.
-    pub(super) taken: u32,
     pub(super) window: Option<Lease>,
     pub(super) buffer: Option<Lease>,
     /// No pattern can match any more, whatever follows.
     pub(super) closed: bool,
     /// The direction takes no more data, because there is a gap or enough was scanned.
     pub(super) over: bool,
+    /// The pattern that has matched. No more data of the direction is scanned then.
+    pub(super) found: Evidence,
 }
 
 impl Side {
     pub(super) fn end(&mut self) {
         self.over = true;
         self.closed = true;
+    }
+
+    /// Returns what the direction says about the flow's label.
+    pub(super) fn seen(&self) -> Seen {
+        let found = self.found.get();
+        Seen { found, unknown: found.is_none() && self.scan.bytes() > 0 && !self.over }
     }
 }
 
@@ -68,8 +74,13 @@ pub struct L7Flow {
     pub(super) packets: u64,
     pub(super) bytes: u64,
     pub(super) inspected: u32,
-    pub(super) state: L7State,
+    /// No more packets are scanned.
+    pub(super) decided: bool,
+    pub(super) confidence: Confidence,
     pub(super) initiator: Initiator,
+    /// The initiator as it was known when the first data came. The label depends on it, so it stays
+    /// as it is.
+    pub(super) asker: Initiator,
     pub(super) sides: [Side; 2],
     pub(super) protocol: Option<Name>,
 }
@@ -83,13 +94,30 @@ impl L7Flow {
     /// Returns how far the flow is identified.
     #[must_use]
     pub fn state(&self) -> L7State {
-        self.state
+        match (self.protocol, self.decided) {
+            (Some(_), _) => L7State::Matched,
+            (None, true) => L7State::NoMatch,
+            (None, false) => L7State::NoMatchYet,
+        }
     }
 
     /// Returns the protocol's name if a pattern has matched.
     #[must_use]
     pub fn protocol(&self) -> Option<&'static str> {
-        self.protocol.filter(|_| self.state == L7State::Matched).copied()
+        self.protocol.copied()
+    }
+
+    /// Returns how sure the protocol's name is, if there is one.
+    #[must_use]
+    pub fn confidence(&self) -> Option<Confidence> {
+        self.protocol.map(|_| self.confidence)
+    }
+
+    /// Returns whether the label is final: both directions have matched, or all packets that may be
+    /// scanned were.
+    #[must_use]
+    pub fn is_decided(&self) -> bool {
+        self.decided
     }
 
     /// Returns the direction of packets from the flow's source, determined as in accounting
@@ -108,7 +136,7 @@ impl L7Flow {
     /// Returns the bytes that were put in sequence and scanned, each counted once.
     #[must_use]
     pub fn inspected_bytes(&self) -> u64 {
-        self.sides.iter().map(|side| u64::from(side.taken)).sum::<u64>()
+        self.sides.iter().map(|side| u64::from(side.scan.bytes())).sum::<u64>()
     }
 
     /// Returns the retransmitted bytes and the missing bytes of both directions, while the flow was
@@ -122,7 +150,7 @@ impl L7Flow {
 
     /// Returns whether packets have changed nothing but the counts.
     fn is_untouched(&self) -> bool {
-        self.state == L7State::NoMatchYet && self.inspected == 0 && self.sides == <[Side; 2]>::default()
+        !self.decided && self.inspected == 0 && self.sides == <[Side; 2]>::default()
     }
 }
 
@@ -130,6 +158,7 @@ impl FlowState for L7Flow {
     const COLUMNS: &'static [&'static str] = &[
         "l7_protocol",
         "l7_state",
+        "l7_confidence",
         "packets",
         "bytes",
         "inspected_packets",
@@ -143,7 +172,8 @@ impl FlowState for L7Flow {
         let (overlap, gap) = self.overlap_and_gap_bytes();
         out.extend([
             FlowValue::Word(self.protocol().unwrap_or("-")),
-            FlowValue::Word(self.state.name()),
+            FlowValue::Word(self.state().name()),
+            FlowValue::Word(self.confidence().map_or("-", Confidence::name)),
             FlowValue::Count(self.packets),
             FlowValue::Count(self.bytes),
             FlowValue::Count(u64::from(self.inspected)),
@@ -158,14 +188,20 @@ impl FlowState for L7Flow {
         ]);
     }
 
-    /// A decided name stays. An unfinished scan needs the packets.
+    /// A final label stays. An unfinished scan needs the packets, and so does a label that depends
+    /// on an end as the initiator which an earlier part knows better.
     fn compose(&mut self, later: &mut Self) -> Composed {
         let (packets, bytes) = (self.packets + later.packets, self.bytes + later.bytes);
         let mut initiator = self.initiator;
         initiator.improve(later.initiator);
         if self.is_untouched() {
+            let mut asker = self.initiator;
+            asker.improve(later.asker);
+            if later.inspected > 0 && asker != later.asker {
+                return Composed::NeedsPackets;
+            }
             *self = std::mem::take(later);
-        } else if self.state == L7State::NoMatchYet && !later.is_untouched() {
+        } else if !self.decided && !later.is_untouched() {
             return Composed::NeedsPackets;
         }
         (self.packets, self.bytes, self.initiator) = (packets, bytes, initiator);

@@ -1,8 +1,11 @@
 //! Identifies the protocol of a connection by the first bytes of its payload [HRWTREE §2.1, §3.1].
 //!
 //! A connection is `NO_MATCH_YET` until a pattern matches, and `MATCHED` from then on. It is
-//! `NO_MATCH` when its first data packets (8, both directions together) match no pattern. Packets
-//! of a decided connection are not scanned.
+//! `NO_MATCH` when its first data packets (8, both directions together) match no pattern. Unlike the
+//! paper's, the scan goes on in the other direction after a match: [`Confidence`] tells whether both
+//! agree, and an answer that contradicts the question changes the label. The label is final once
+//! both directions match, or after the first data packets. Packets of a decided connection are not
+//! scanned.
 //!
 //! Unlike the paper's scan, this one is incremental: a few bytes of automaton state per direction
 //! stand for the scanned bytes, so no byte is scanned twice. [`L7Options::rescan`] selects the
@@ -18,21 +21,23 @@
 //!   lost ([`L7Totals::lost`]), results depend neither on the workers nor on the mode.
 
 mod flow;
+mod label;
 mod names;
 mod plan;
 mod pool;
 
 use flowloom_dpi::stream::{Piece, Segment, Sequencer, Window};
-use flowloom_dpi::{Found, Outcome, Transport};
+use flowloom_dpi::{Found, Match, Origin, Outcome, Role, Transport};
 use flowloom_engine::{App, Composed, FlowState, ReprocessedPackets, Verdict};
 use flowloom_packet::PacketView;
 
 pub use flow::{L7Flow, L7State};
+pub use label::Confidence;
 pub use plan::{L7Error, L7Options, L7Plan, L7Totals};
 
-use crate::accounting::direction::Initiator;
+use crate::accounting::direction::{DirectionBasis, Initiator};
 use flow::Side;
-use names::Name;
+use label::{Evidence, judge};
 use plan::{Loans, Shared};
 use std::sync::Arc;
 
@@ -55,7 +60,7 @@ impl App for L7Filter {
         }
         flow.packets += 1;
         flow.bytes += u64::from(packet.wire_bytes);
-        if flow.state == L7State::NoMatchYet {
+        if !flow.decided {
             self.look(packet, flow);
         }
         Verdict::Accept
@@ -74,7 +79,7 @@ impl App for L7Filter {
     /// Of a decided flow only packets and bytes are counted.
     fn complete(&mut self, flow: &mut L7Flow, first: &L7Flow, again: ReprocessedPackets) -> bool {
         let rest = first.packets.saturating_sub(again.packets);
-        if flow.state == L7State::NoMatchYet && rest > 0 {
+        if !flow.decided && rest > 0 {
             return false;
         }
         flow.packets += rest;
@@ -98,7 +103,7 @@ impl L7Filter {
         let headers = &packet.headers;
         let Some(transport) = Transport::of_ip_protocol(headers.key.protocol()) else {
             // The patterns are about TCP and UDP.
-            flow.state = L7State::NoMatch;
+            flow.decided = true;
             return;
         };
         if headers.later_fragment {
@@ -109,43 +114,73 @@ impl L7Filter {
         if payload.is_empty() && !syn {
             return;
         }
-        let found = match transport {
-            Transport::Udp => self.datagram(payload, flow),
-            Transport::Tcp => {
-                let at = headers.transport_offset as usize + 4;
-                let Some(sequence) = packet.bytes.get(at..).and_then(|bytes| bytes.first_chunk()) else {
-                    return;
-                };
-                let segment = Segment { sequence: u32::from_be_bytes(*sequence), syn, payload };
-                self.segment(segment, &mut flow.sides[headers.direction.index()])
-            }
-        };
-        flow.inspected += u32::from(!payload.is_empty());
-        if found.is_some() {
-            flow.state = L7State::Matched;
-            flow.protocol = found;
-        } else if flow.inspected >= self.shared.options.packets_max {
-            flow.state = L7State::NoMatch;
+        if flow.inspected == 0 {
+            flow.asker = flow.initiator;
         }
-        if flow.state != L7State::NoMatchYet {
+        let client = flow.asker.source_direction();
+        let side = &mut flow.sides[headers.direction.index()];
+        if !side.found.is_some() {
+            // Only a handshake tells the ends apart: a capture may begin with an answer.
+            let sender = (flow.asker.basis() >= DirectionBasis::SynAck)
+                .then_some(if headers.direction == client { Role::Client } else { Role::Server });
+            let tuple = headers.tuple();
+            let origin = Origin::UNKNOWN.from(sender).between([tuple.source_port, tuple.destination_port]);
+            let found = match transport {
+                Transport::Udp => self.datagram(packet, origin, side),
+                Transport::Tcp => {
+                    let at = headers.transport_offset as usize + 4;
+                    let Some(sequence) = packet.bytes.get(at..).and_then(|bytes| bytes.first_chunk())
+                    else {
+                        return;
+                    };
+                    let segment = Segment { sequence: u32::from_be_bytes(*sequence), syn, payload };
+                    let missing = headers
+                        .payload_bytes
+                        .saturating_sub(u32::try_from(payload.len()).unwrap_or(u32::MAX));
+                    self.segment(segment, missing, origin, side)
+                }
+            };
+            if let Some(found) = found {
+                side.found = Evidence::new(found);
+                give_back(&self.shared, side);
+            }
+        }
+        flow.inspected += u32::from(!payload.is_empty());
+        let found = flow.sides.each_ref().map(|side| side.found.is_some());
+        if found != [false; 2]
+            && let Some((pattern, confidence)) =
+                judge(&self.shared, headers.tuple(), client, flow.sides.each_ref().map(Side::seen))
+        {
+            flow.protocol = Some(self.shared.protocol(pattern).name);
+            flow.confidence = confidence;
+        }
+        if found == [true; 2] || flow.inspected >= self.shared.options.packets_max {
+            flow.decided = true;
             flow.sides.iter_mut().for_each(|side| give_back(&self.shared, side));
         }
     }
 
-    fn datagram(&mut self, payload: &[u8], flow: &mut L7Flow) -> Option<Name> {
+    fn datagram(&mut self, packet: &PacketView<'_>, origin: Origin, side: &mut Side) -> Option<Match> {
         let shared = &self.shared;
+        let payload = packet.payload();
         let bytes = &payload[..payload.len().min(shared.options.bytes_max)];
-        let taken = &mut flow.sides[0].taken;
-        *taken = taken.saturating_add(u32::try_from(bytes.len()).unwrap_or(u32::MAX));
+        side.scan.count(bytes);
         self.totals.scanned_bytes += bytes.len() as u64;
-        let found = match &shared.rescanner {
-            Some(rescanner) => rescanner.first(Transport::Udp, bytes),
-            None => shared.scanner.scan_whole(Transport::Udp, bytes),
-        };
-        found.map(|id| shared.names[id.index()])
+        let wire_bytes = datagram_bytes(packet);
+        match &shared.rescanner {
+            Some(rescanner) => rescanner.first_from(origin, Transport::Udp, bytes, wire_bytes),
+            None => shared.scanner.scan_datagram(bytes, wire_bytes, origin),
+        }
     }
 
-    fn segment(&mut self, segment: Segment<'_>, side: &mut Side) -> Option<Name> {
+    /// Processes a segment of which the capture has cut the last `missing` bytes.
+    fn segment(
+        &mut self,
+        segment: Segment<'_>,
+        missing: u32,
+        origin: Origin,
+        side: &mut Side,
+    ) -> Option<Match> {
         let shared = &*self.shared;
         let bytes_max = shared.options.bytes_max;
         if side.over {
@@ -174,7 +209,7 @@ impl L7Filter {
             let window_bytes = shared.options.window_bytes;
             window = windows.get(&mut side.window, || Window::new(window_bytes), Window::clear);
         }
-        let budget = bytes_max - side.taken as usize;
+        let budget = bytes_max.saturating_sub(side.scan.bytes() as usize);
         let mut taken = 0;
         let mut gap = false;
         let outcome = if let (Some(rescanner), Some(buffers)) = (&shared.rescanner, &mut buffers) {
@@ -187,12 +222,14 @@ impl L7Filter {
                 side.end();
                 return None;
             };
+            let scan = &mut side.scan;
             in_order(&mut side.order, segment, window, budget, &mut taken, &mut gap, |bytes| {
                 buffer.extend_from_slice(bytes);
+                scan.count(bytes);
             });
             let found = (taken > 0).then(|| {
                 self.totals.scanned_bytes += buffer.len() as u64;
-                rescanner.first(Transport::Tcp, buffer)
+                rescanner.first_from(origin, Transport::Tcp, buffer, buffer.len() + missing as usize)
             });
             let found = found.flatten();
             found.map_or(Outcome::Open, Outcome::Matched)
@@ -200,7 +237,9 @@ impl L7Filter {
             let mut found = Found::default();
             let (scanner, scan, closed) = (&shared.scanner, &mut side.scan, side.closed);
             in_order(&mut side.order, segment, window, budget, &mut taken, &mut gap, |bytes| {
-                if !closed {
+                if closed {
+                    scan.count(bytes);
+                } else {
                     scanner.feed(Transport::Tcp, scan, &mut found, bytes);
                 }
             });
@@ -208,10 +247,9 @@ impl L7Filter {
                 Outcome::Open
             } else {
                 self.totals.scanned_bytes += taken as u64;
-                scanner.outcome(Transport::Tcp, scan, found)
+                scanner.outcome(Transport::Tcp, scan, found, origin, missing)
             }
         };
-        side.taken += u32::try_from(taken).unwrap_or(u32::MAX);
         if let Some(windows) = windows
             && windows.is_empty_now(side.window, |window| window.held() == 0)
         {
@@ -219,11 +257,11 @@ impl L7Filter {
         }
         drop(loans);
         match outcome {
-            Outcome::Matched(id) => return Some(shared.names[id.index()]),
+            Outcome::Matched(found) => return Some(found),
             Outcome::Closed => side.closed = true,
             Outcome::Open => {}
         }
-        if gap || side.taken as usize >= bytes_max {
+        if gap || side.scan.bytes() as usize >= bytes_max {
             side.end();
             give_back(shared, side);
         }
@@ -253,6 +291,17 @@ fn in_order(
         Piece::Data(_) => {}
         Piece::Gap(_) => *gap = true,
     });
+}
+
+/// Returns the length of a datagram by its own header, since of a fragmented one the packet has a
+/// part only; without a usable header, the length of the packet's payload.
+fn datagram_bytes(packet: &PacketView<'_>) -> usize {
+    let headers = &packet.headers;
+    let at = headers.transport_offset as usize + 4;
+    let field = packet.bytes.get(at..).and_then(|bytes| bytes.first_chunk());
+    field
+        .and_then(|&field| u16::from_be_bytes(field).checked_sub(8))
+        .map_or(headers.payload_bytes as usize, usize::from)
 }
 
 /// Returns the leases of a direction to the pools.

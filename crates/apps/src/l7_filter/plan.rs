@@ -1,11 +1,12 @@
 //! What all workers share: the scanner, the names, the limits, and the totals.
 
+use std::collections::HashSet;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use flowloom_dpi::reference::Rescanner;
 use flowloom_dpi::stream::Window;
-use flowloom_dpi::{Budget, BuildError, Pattern, Scanner};
+use flowloom_dpi::{Budget, BuildError, Pattern, PatternId, Scanner};
 
 use super::L7Filter;
 use super::names::{NAMES_MAX, Name, intern};
@@ -57,6 +58,13 @@ pub enum L7Error {
         /// The most names.
         names_max: usize,
     },
+    /// A pattern says that another one answers it, which is not in the set.
+    UnknownAnswer {
+        /// The pattern's name.
+        name: String,
+        /// The other's name.
+        answer: String,
+    },
 }
 
 impl From<BuildError> for L7Error {
@@ -73,6 +81,11 @@ impl fmt::Display for L7Error {
                 f,
                 "this program has loaded {names_max} different names of patterns, and keeps each until it ends\n  start it anew"
             ),
+            Self::UnknownAnswer { name, answer } => write!(
+                f,
+                "'answer = {answer}' of the pattern {name} names a pattern that is not loaded\n  load its file as well, or \
+                 leave the name out"
+            ),
         }
     }
 }
@@ -81,7 +94,7 @@ impl std::error::Error for L7Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::Build(error) => Some(error),
-            Self::TooManyNames { .. } => None,
+            Self::TooManyNames { .. } | Self::UnknownAnswer { .. } => None,
         }
     }
 }
@@ -106,11 +119,21 @@ pub(super) struct Loans {
     pub(super) buffers: Pool<Vec<u8>>,
 }
 
+/// What a label needs to know of a pattern.
+#[derive(Debug)]
+pub(super) struct Protocol {
+    pub(super) name: Name,
+    pub(super) ports: Box<[u16]>,
+    pub(super) strict: bool,
+    /// The names of the patterns that answer it in kind, besides its own.
+    answers: Box<[Name]>,
+}
+
 #[derive(Debug)]
 pub(super) struct Shared {
     pub(super) scanner: Scanner,
     pub(super) rescanner: Option<Rescanner>,
-    pub(super) names: Vec<Name>,
+    protocols: Vec<Protocol>,
     pub(super) options: L7Options,
     totals: Mutex<L7Totals>,
     loans: Mutex<Loans>,
@@ -122,11 +145,44 @@ impl Shared {
         self.loans.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Returns what a label needs to know of a pattern.
+    pub(super) fn protocol(&self, id: PatternId) -> &Protocol {
+        &self.protocols[id.index()]
+    }
+
+    /// Returns whether one pattern answers another in kind.
+    pub(super) fn is_in_kind(&self, asked: PatternId, answered: PatternId) -> bool {
+        let (asked, answered) = (self.protocol(asked), self.protocol(answered));
+        let is = |name: &Name| std::ptr::eq(*name, answered.name);
+        is(&asked.name) || asked.answers.iter().any(is)
+    }
+
     pub(super) fn add(&self, more: L7Totals) {
         let mut totals = self.totals.lock().unwrap_or_else(PoisonError::into_inner);
         totals.scanned_bytes += more.scanned_bytes;
         totals.lost += more.lost;
     }
+}
+
+fn protocols(patterns: &[Pattern]) -> Result<Vec<Protocol>, L7Error> {
+    let known = |name: &str| intern(name).ok_or(L7Error::TooManyNames { names_max: NAMES_MAX });
+    let names: HashSet<&str> = patterns.iter().map(|pattern| pattern.name.as_str()).collect();
+    let of = |pattern: &Pattern| {
+        let answers = pattern.answers.iter().map(|answer| {
+            if !names.contains(answer.as_str()) {
+                let (name, answer) = (pattern.name.clone(), answer.clone());
+                return Err(L7Error::UnknownAnswer { name, answer });
+            }
+            known(answer)
+        });
+        Ok(Protocol {
+            name: known(&pattern.name)?,
+            ports: pattern.ports.clone().into_boxed_slice(),
+            strict: pattern.strict,
+            answers: answers.collect::<Result<_, _>>()?,
+        })
+    };
+    patterns.iter().map(of).collect()
 }
 
 /// The patterns and limits of a run. Build it once and create each worker's application from it.
@@ -153,13 +209,19 @@ impl L7Plan {
     pub fn new(patterns: &[Pattern], options: L7Options) -> Result<Self, L7Error> {
         let scanner = Scanner::with_budget(patterns, options.budget)?;
         let rescanner = if options.rescan { Some(Rescanner::new(patterns)?) } else { None };
-        let names = patterns.iter().map(|pattern| intern(&pattern.name)).collect::<Option<_>>();
-        let names = names.ok_or(L7Error::TooManyNames { names_max: NAMES_MAX })?;
+        let protocols = protocols(patterns)?;
         let loans = Mutex::new(Loans {
             windows: Pool::new(options.windows_max),
             buffers: Pool::new(if options.rescan { options.buffers_max } else { 0 }),
         });
-        Ok(Self(Arc::new(Shared { scanner, rescanner, names, options, totals: Mutex::default(), loans })))
+        Ok(Self(Arc::new(Shared {
+            scanner,
+            rescanner,
+            protocols,
+            options,
+            totals: Mutex::default(),
+            loans,
+        })))
     }
 
     /// Returns an application for one worker.

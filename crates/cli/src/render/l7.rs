@@ -38,8 +38,21 @@ pub(crate) struct L7Figures {
 pub(crate) struct ProtocolFigures {
     pub(crate) name: &'static str,
     pub(crate) flows: u64,
+    /// Of these, flows by the confidence of their label.
+    pub(crate) guess: u64,
+    pub(crate) one_side: u64,
+    pub(crate) both_sides: u64,
     pub(crate) packets: u64,
     pub(crate) bytes_on_wire: u64,
+}
+
+impl ProtocolFigures {
+    /// Returns how sure the labels are, without the kinds that no flow has.
+    fn confidence(&self) -> String {
+        let kinds = [("both sides", self.both_sides), ("one side", self.one_side), ("guess", self.guess)];
+        let kinds = kinds.iter().filter(|(_, flows)| *flows > 0);
+        kinds.map(|(name, flows)| format!("{name} {}", grouped(*flows))).collect::<Vec<_>>().join(", ")
+    }
 }
 
 impl L7Figures {
@@ -72,13 +85,14 @@ impl L7Figures {
         }
         for protocol in self.protocols.iter().take(LINES_MAX) {
             lines.push(format!(
-                "            {:<16} {:>10} {:<5}   {:>12} {:<7}   {}",
+                "            {:<16} {:>10} {:<5}   {:>12} {:<7}   {:<9}   {}",
                 protocol.name,
                 grouped(protocol.flows),
                 of_many(protocol.flows, "flow"),
                 grouped(protocol.packets),
                 of_many(protocol.packets, "packet"),
-                bytes(protocol.bytes_on_wire)
+                bytes(protocol.bytes_on_wire),
+                protocol.confidence()
             ));
         }
         if self.protocols.len() > LINES_MAX {

@@ -70,7 +70,7 @@ pub(super) struct Draft<'a> {
     seen: Vec<u32>,
     round: u32,
     stack: Vec<u32>,
-    /// The nodes that wait for a byte, or for an assertion about the next one.
+    /// The nodes that wait for a byte, or for an assertion about the next one, and candidates.
     list: Vec<u32>,
     /// The best pattern that has matched.
     label: u16,
@@ -119,7 +119,7 @@ impl<'a> Draft<'a> {
                 continue;
             }
             match self.nodes.get(at) {
-                Node::Bytes { .. } => self.list.push(at),
+                Node::Bytes { .. } | Node::Candidate { .. } => self.list.push(at),
                 Node::Split { begin, end } => self.stack.extend_from_slice(self.nodes.splits(begin, end)),
                 Node::Match(id) => self.label = self.label.min(id),
                 Node::Look { look, to } => match ahead {

@@ -17,6 +17,9 @@ pub(super) enum Node {
     Look { look: Look, to: u32 },
     /// The pattern has matched.
     Match(u16),
+    /// The expression of a pattern with conditions has matched. Any byte keeps that known: this one
+    /// of `ranges`.
+    Candidate { id: u16, range: usize },
 }
 
 /// Bytes, and where they lead.
@@ -40,11 +43,12 @@ pub(super) struct Nodes {
 }
 
 impl Nodes {
-    /// Takes them from an automaton of the patterns `ids`, in rising order.
-    pub(super) fn new(nfa: &NFA, ids: &[u16]) -> Self {
+    /// Takes them from an automaton of the patterns `ids`, in rising order, of which those in
+    /// `conditional` have conditions.
+    pub(super) fn new(nfa: &NFA, ids: &[u16], conditional: &[bool]) -> Self {
         let mut nodes = Self::default();
         for state in nfa.states() {
-            let node = nodes.node(state, ids);
+            let node = nodes.node(state, ids, conditional);
             nodes.asks |=
                 matches!(node, Node::Look { look, .. } if look != Look::Start && look != Look::End);
             nodes.list.push(node);
@@ -66,7 +70,7 @@ impl Nodes {
         nodes
     }
 
-    fn node(&mut self, state: &State, ids: &[u16]) -> Node {
+    fn node(&mut self, state: &State, ids: &[u16], conditional: &[bool]) -> Node {
         match state {
             State::ByteRange { trans } => self.bytes([(trans.start, trans.end, trans.next)]),
             State::Sparse(sparse) => {
@@ -80,7 +84,10 @@ impl Nodes {
             State::Capture { next, .. } => self.split([*next]),
             State::Fail => self.split([]),
             State::Look { look, next } => Node::Look { look: *look, to: next.as_u32() },
-            State::Match { pattern_id } => Node::Match(ids[pattern_id.as_usize()]),
+            State::Match { pattern_id } => {
+                let id = ids[pattern_id.as_usize()];
+                if conditional[pattern_id.as_usize()] { self.candidate(id) } else { Node::Match(id) }
+            }
         }
     }
 
@@ -97,12 +104,19 @@ impl Nodes {
         Node::Split { begin, end: self.splits.len() }
     }
 
+    fn candidate(&mut self, id: u16) -> Node {
+        // The automaton's own numbers have 31 bits.
+        let to = u32::try_from(self.list.len()).unwrap_or(u32::MAX);
+        self.ranges.push(Range { first: 0, last: u8::MAX, to });
+        Node::Candidate { id, range: self.ranges.len() - 1 }
+    }
+
     fn leads_to(&self, at: u32, out: &mut Vec<u32>) {
         match self.get(at) {
             Node::Bytes { begin, end } => out.extend(self.ranges[begin..end].iter().map(|range| range.to)),
             Node::Split { begin, end } => out.extend(self.splits(begin, end)),
             Node::Look { to, .. } => out.push(to),
-            Node::Match(_) => {}
+            Node::Match(_) | Node::Candidate { .. } => {}
         }
     }
 
@@ -122,6 +136,7 @@ impl Nodes {
     pub(super) fn ranges(&self, at: u32) -> &[Range] {
         match self.get(at) {
             Node::Bytes { begin, end } => &self.ranges[begin..end],
+            Node::Candidate { range, .. } => &self.ranges[range..=range],
             _ => &[],
         }
     }
@@ -134,6 +149,18 @@ impl Nodes {
     /// Returns whether any assertion depends on more than the beginning and end of the input.
     pub(super) fn asks(&self) -> bool {
         self.asks
+    }
+
+    /// Returns the patterns with conditions whose expressions have matched, of these nodes, in rising
+    /// order.
+    pub(super) fn candidates(&self, list: &[u32]) -> Vec<u16> {
+        let of = |&at: &u32| match self.get(at) {
+            Node::Candidate { id, .. } => Some(id),
+            _ => None,
+        };
+        let mut ids: Vec<u16> = list.iter().filter_map(of).collect();
+        ids.sort_unstable();
+        ids
     }
 
     /// Returns whether there are assertions among these.

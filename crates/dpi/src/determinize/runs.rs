@@ -102,7 +102,7 @@ mod tests {
     }
     #[test]
     fn targets_are_counted_before_they_are_made() {
-        let nodes = Nodes::new(&NFA::new_many(&["^[a-m]", "^[h-z]"]).unwrap(), &[0, 1]);
+        let nodes = Nodes::new(&NFA::new_many(&["^[a-m]", "^[h-z]"]).unwrap(), &[0, 1], &[false; 2]);
         let list: Vec<u32> = (0..).take(nodes.count()).filter(|&at| !nodes.ranges(at).is_empty()).collect();
         let mut runs = Runs::new();
         // The bytes of the first pattern only, of both, and of the second only: four runs in all.

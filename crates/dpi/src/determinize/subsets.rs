@@ -47,20 +47,28 @@ pub(crate) struct Subsets {
     pub(crate) label: Vec<u16>,
     /// The best pattern that matches if the input ends in a state.
     pub(crate) at_end: Vec<u16>,
+    /// The set of patterns with conditions whose expressions have matched on entering a state.
+    pub(crate) candidates: Vec<u16>,
+    /// The same if the input ends in a state.
+    pub(crate) candidates_at_end: Vec<u16>,
+    /// The sets, by number; the first is empty.
+    pub(crate) sets: Vec<Rc<[u16]>>,
     /// Whether the start state is the same whatever the byte before.
     pub(crate) forgets: bool,
 }
 
 impl Subsets {
-    /// Builds one automaton of the patterns `ids`, in ascending order, within the steps that are
-    /// left; sets them to zero if they do not suffice.
+    /// Builds one automaton of the patterns `ids`, in ascending order, of which those in
+    /// `conditional` have conditions, within the steps that are left; sets them to zero if they do
+    /// not suffice.
     pub(crate) fn new(
         nfa: &NFA,
         ids: &[u16],
+        conditional: &[bool],
         shape: Shape,
         steps_left: &mut u64,
     ) -> Result<Self, TooLarge> {
-        let nodes = Nodes::new(nfa, ids);
+        let nodes = Nodes::new(nfa, ids, conditional);
         let start = if shape.anchored { nfa.start_anchored() } else { nfa.start_unanchored() };
         let mut draft = Draft::new(&nodes);
         let mut begin = |behind| {
@@ -80,16 +88,22 @@ impl Subsets {
             from: Vec::new(),
             steps: Vec::new(),
             steps_left,
+            sets: Sets::new(shape.bytes_max),
         };
         let mut at = search.order.number(&first)?;
         while let Some(subset) = search.order.list.get(at as usize).cloned() {
             found.label.push(draft::label(&subset));
-            found.at_end.push(search.at_end(&subset));
+            let candidates = search.sets.number(nodes.candidates(draft::nodes(&subset)))?;
+            found.candidates.push(candidates);
+            let (at_end, candidates) = search.at_end(&subset, candidates)?;
+            found.at_end.push(at_end);
+            found.candidates_at_end.push(candidates);
             search.step(at, &subset)?;
             found.steps.extend_from_slice(&search.steps);
             found.ends.push(found.steps.len());
             at += 1;
         }
+        found.sets = search.sets.list;
         Ok(found)
     }
 
@@ -115,12 +129,48 @@ struct Search<'a> {
     /// The steps of the present subset.
     steps: Vec<Step>,
     steps_left: &'a mut u64,
+    sets: Sets,
+}
+
+/// Sets of patterns, each numbered once.
+#[derive(Debug)]
+struct Sets {
+    numbers: HashMap<Rc<[u16]>, u16>,
+    list: Vec<Rc<[u16]>>,
+    bytes_left: usize,
+}
+
+impl Sets {
+    fn new(bytes_max: usize) -> Self {
+        let empty: Rc<[u16]> = Rc::from([]);
+        Self { numbers: HashMap::from([(Rc::clone(&empty), 0)]), list: vec![empty], bytes_left: bytes_max }
+    }
+
+    fn number(&mut self, set: Vec<u16>) -> Result<u16, TooLarge> {
+        if let Some(&known) = self.numbers.get(&set[..]) {
+            return Ok(known);
+        }
+        let bytes = SUBSET_BYTES + size_of_val(&set[..]);
+        self.bytes_left = self.bytes_left.checked_sub(bytes).ok_or(TooLarge)?;
+        let fresh = u16::try_from(self.list.len()).map_err(|_| TooLarge)?;
+        let set: Rc<[u16]> = Rc::from(set);
+        self.list.push(Rc::clone(&set));
+        self.numbers.insert(set, fresh);
+        Ok(fresh)
+    }
 }
 
 impl Search<'_> {
-    /// Returns the best pattern that matches if the input ends in a subset.
-    fn at_end(&mut self, subset: &[u32]) -> u16 {
-        if self.nodes.waits(draft::nodes(subset)) { self.draft.resume(subset, Kind::None).0 } else { NONE }
+    /// Returns the best pattern that matches if the input ends in a subset, and the candidates then,
+    /// which are `candidates` if the end makes no difference.
+    fn at_end(&mut self, subset: &[u32], candidates: u16) -> Result<(u16, u16), TooLarge> {
+        if !self.nodes.waits(draft::nodes(subset)) {
+            return Ok((NONE, candidates));
+        }
+        let (label, list) = self.draft.resume(subset, Kind::None);
+        let mut candidates = self.nodes.candidates(list);
+        candidates.retain(|&id| id < label);
+        Ok((label, self.sets.number(candidates)?))
     }
 
     /// Finds the steps of the subset with number `at`.
@@ -151,7 +201,7 @@ impl Search<'_> {
     /// Finds the steps from the nodes `from`, over the bytes of one kind if any assertion needs it;
     /// `label` has matched.
     fn step_from(&mut self, at: u32, label: u16, ahead: Option<Kind>) -> Result<(), TooLarge> {
-        let Self { nodes, shape, order, draft, runs, from, steps, steps_left } = self;
+        let Self { nodes, shape, order, draft, runs, from, steps, steps_left, .. } = self;
         runs.fill(nodes, from, shape.skip_zero, order.remaining() / size_of::<u32>())?;
         spend(steps_left, (from.len() + runs.targets()) as u64)?;
         let mut before: Option<(&[u32], Kind, u32)> = None;
@@ -237,7 +287,7 @@ mod tests {
 
     fn make(list: &[&str], shape: Shape) -> Result<Subsets, TooLarge> {
         let ids: Vec<u16> = (0..).take(list.len()).collect();
-        Subsets::new(&NFA::new_many(list).unwrap(), &ids, shape, &mut 1_000_000)
+        Subsets::new(&NFA::new_many(list).unwrap(), &ids, &vec![false; list.len()], shape, &mut 1_000_000)
     }
 
     #[test]
@@ -306,7 +356,7 @@ mod tests {
     fn steps_are_as_many_as_nodes_that_are_looked_at() {
         let taken = |regex: &str| {
             let mut left = 1_000_000;
-            Subsets::new(&NFA::new(regex).unwrap(), &[0], SHAPE, &mut left).unwrap();
+            Subsets::new(&NFA::new(regex).unwrap(), &[0], &[false], SHAPE, &mut left).unwrap();
             1_000_000 - left
         };
         // Its start and the assertion, at the beginning and elsewhere, and the letter; then the

@@ -9,7 +9,7 @@
 
 use super::ParseError;
 use super::own::check_name;
-use crate::pattern::{Dialect, Pattern, Transports};
+use crate::pattern::{Dialect, Pattern};
 
 /// Names that match everything in the original: unmatched flows, and flows that were not scanned.
 const CATCH_ALL: [&str; 2] = ["unknown", "unset"];
@@ -71,14 +71,7 @@ pub fn parse(text: &str) -> Result<Option<Pattern>, ParseError> {
         return Ok(None);
     }
     let regex = translate(expression).map_err(|what| ParseError::at(number, what))?;
-    Ok(Some(Pattern {
-        name: name.to_owned(),
-        transports: Transports::BOTH,
-        regex,
-        dialect: Dialect::L7Filter,
-        tshark: Vec::new(),
-        spec: String::new(),
-    }))
+    Ok(Some(Pattern { dialect: Dialect::L7Filter, ..Pattern::new(name, &regex) }))
 }
 
 /// The last item written, so that a repetition after it is read as POSIX would.
@@ -348,7 +341,7 @@ mod tests {
     fn words_for_user_space_are_taken_and_flags_passed_over() {
         let text = "# c\n\nproto\r\n^kernel\n# more\nuserspace pattern=^user\nuserspace flags=REG_EXTENDED|REG_NOSUB\n";
         let pattern = parse(text).unwrap().unwrap();
-        assert_eq!((pattern.name.as_str(), pattern.regex.as_str()), ("proto", "^user"));
+        assert_eq!((pattern.name.as_str(), pattern.regex().as_str()), ("proto", "^user"));
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Patterns from files: our own form, and that of l7-filter.
 
+mod conditions;
 mod l7;
 mod own;
 

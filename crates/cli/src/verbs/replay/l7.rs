@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use flowloom::apps::{L7Options, L7Plan, L7State};
+use flowloom::apps::{Confidence, L7Options, L7Plan, L7State};
 use flowloom::dpi::{self, load::LoadError};
 use flowloom::engine::{FlowState, FlowValue};
 
@@ -81,9 +81,22 @@ impl Labels {
         self.gap_bytes += count("gap_bytes");
         if state == L7State::Matched.name() {
             let name = word("l7_protocol");
-            let new = ProtocolFigures { name, flows: 0, packets: 0, bytes_on_wire: 0 };
+            let new = ProtocolFigures {
+                name,
+                flows: 0,
+                guess: 0,
+                one_side: 0,
+                both_sides: 0,
+                packets: 0,
+                bytes_on_wire: 0,
+            };
+            let confidence = word("l7_confidence");
+            let is = |of: Confidence| u64::from(confidence == of.name());
             let protocol = self.protocols.entry(name).or_insert(new);
             protocol.flows += 1;
+            protocol.guess += is(Confidence::Guess);
+            protocol.one_side += is(Confidence::OneSide);
+            protocol.both_sides += is(Confidence::BothSides);
             protocol.packets += count("packets");
             protocol.bytes_on_wire += count("bytes");
         }

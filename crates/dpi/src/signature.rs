@@ -1,0 +1,111 @@
+//! What the automata look for: the expressions of a pattern that ask for the same.
+
+use crate::compile::syntax_of;
+use crate::condition::{Condition, HEAD_BYTES, Payload, Verdict};
+use crate::error::BuildError;
+use crate::pattern::{Dialect, Match, Origin, Pattern, PatternId, Role, Transports, joined};
+use crate::strength;
+
+/// The most expressions of a set.
+pub const EXPRESSIONS_MAX: usize = 1 << 14;
+
+/// Expressions of one pattern that have the same conditions, sender and strength, as one.
+#[derive(Clone, Debug)]
+pub(crate) struct Signature {
+    pub(crate) name: String,
+    pub(crate) regex: String,
+    pub(crate) dialect: Dialect,
+    pub(crate) transports: Transports,
+    pub(crate) rule: Rule,
+}
+
+/// What remains of a signature once its automaton has matched.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Rule {
+    pub(crate) found: Match,
+    sender: Option<Role>,
+    conditions: Box<[Condition]>,
+    /// The usual ports of the pattern.
+    ports: Box<[u16]>,
+}
+
+impl Rule {
+    /// Returns whether a match of the automaton is one only if more holds.
+    pub(crate) fn is_conditional(&self) -> bool {
+        self.sender.is_some() || !self.conditions.is_empty()
+    }
+
+    /// Returns whether all holds that is asked for beside the expression.
+    pub(crate) fn check(&self, payload: &Payload<'_>, origin: Origin) -> Verdict {
+        if let (Some(expected), Some(sender)) = (self.sender, origin.sender)
+            && expected != sender
+        {
+            return Verdict::Fails;
+        }
+        let usual_port =
+            || origin.ports.is_some_and(|ports| ports.iter().any(|port| self.ports.contains(port)));
+        let mut all = Verdict::Holds;
+        for condition in &self.conditions {
+            match condition.check(payload, usual_port()) {
+                Verdict::Holds => {}
+                Verdict::Fails => return Verdict::Fails,
+                Verdict::Unknown => all = Verdict::Unknown,
+            }
+        }
+        all
+    }
+}
+
+/// Returns the signatures of patterns, in the order of priority: a pattern's strong expressions
+/// come before its weak ones.
+pub(crate) fn signatures(patterns: &[Pattern]) -> Result<Vec<Signature>, BuildError> {
+    let expressions: usize = patterns.iter().map(|pattern| pattern.expressions.len()).sum();
+    if expressions > EXPRESSIONS_MAX {
+        return Err(BuildError::TooManyExpressions { expressions, expressions_max: EXPRESSIONS_MAX });
+    }
+    let mut all = Vec::new();
+    for (id, pattern) in (0..).zip(patterns) {
+        of_pattern(PatternId(id), pattern, &mut all)?;
+    }
+    Ok(all)
+}
+
+fn of_pattern(id: PatternId, pattern: &Pattern, out: &mut Vec<Signature>) -> Result<(), BuildError> {
+    if pattern.expressions.is_empty() {
+        return Err(BuildError::NoExpression { name: pattern.name.clone() });
+    }
+    let mut kinds: Vec<(Rule, Vec<&str>)> = Vec::new();
+    for expression in &pattern.expressions {
+        for condition in &expression.conditions {
+            let bytes = condition.head_bytes();
+            if pattern.transports.tcp && bytes > HEAD_BYTES {
+                return Err(BuildError::FarField {
+                    name: pattern.name.clone(),
+                    bytes,
+                    bytes_max: HEAD_BYTES,
+                });
+            }
+        }
+        let more_bits = expression.conditions.iter().map(Condition::bits).sum();
+        let weak = strength::is_weak(&expression.regex, &syntax_of(pattern.dialect), more_bits);
+        let rule = Rule {
+            found: Match { pattern: id, weak },
+            sender: expression.sender,
+            conditions: expression.conditions.clone().into_boxed_slice(),
+            ports: pattern.ports.clone().into_boxed_slice(),
+        };
+        match kinds.iter_mut().find(|(known, _)| *known == rule) {
+            Some((_, list)) => list.push(&expression.regex),
+            None => kinds.push((rule, vec![&expression.regex])),
+        }
+    }
+    kinds.sort_by_key(|(rule, _)| rule.found.weak);
+    out.extend(kinds.into_iter().map(|(rule, list)| Signature {
+        name: pattern.name.clone(),
+        regex: joined(list.into_iter()),
+        dialect: pattern.dialect,
+        transports: pattern.transports,
+        rule,
+    }));
+    Ok(())
+}
