@@ -256,13 +256,13 @@ fn streams(
     ours_streams(scanner, payloads, &mut ours);
     same(work, &ours, &expected)?;
     let _ = (job.patterns, &missing);
-    #[cfg_attr(not(has_vectorscan), expect(unused_mut, reason = "without the rival there is one variant"))]
     let alone = checksum(&ours);
     let whole: Answers = payloads
         .streams
         .iter()
         .map(|&at| id_of(full.rescanner.first(Transport::Tcp, slice(&payloads.bytes, at))))
         .collect();
+    #[cfg_attr(not(has_vectorscan), expect(unused_mut, reason = "without the rival there is one variant"))]
     let mut rounds = Rounds::new(options.rounds).variant_with_lap("flowloom", move |lap| {
         lap.time(|| ours_streams(&full.scanner, payloads, &mut ours));
         if ours == whole { alone } else { !alone }
