@@ -20,7 +20,7 @@ fuzz_target!(|data: &[u8]| {
     let Some((&which, rest)) = data.split_first() else { return };
     let Ok(text) = std::str::from_utf8(rest) else { return };
     let limits = LoadLimits { rules_max: 1000, bytes_max: 1 << 16 };
-    let rules = match which % 10 {
+    let rules = match which % 11 {
         0 => classbench::parse(text, limits),
         1 => toml::parse(text, limits),
         2 => {
@@ -36,8 +36,9 @@ fuzz_target!(|data: &[u8]| {
             }
             return;
         }
-        form @ 4..=7 => {
-            let form = [Form::Nft, Form::Cisco, Form::Aws, Form::Toml][usize::from(form) - 4];
+        form @ 4..=8 => {
+            let forms = [Form::Nft, Form::Cisco, Form::Aws, Form::Toml, Form::Kubernetes];
+            let form = forms[usize::from(form) - 4];
             let chain = (form == Form::Nft).then(|| String::from("c"));
             match load(text, form, &LoadOptions { limits, chain, ..LoadOptions::default() }) {
                 // The written text is parsed again.

@@ -2,7 +2,8 @@
 
 use flowloom_flow_key::Direction;
 
-use crate::accounting::Accounted;
+use crate::accounting::fields::Detailed;
+use crate::accounting::{Accounted, Labelled};
 use crate::firewall::FirewallFlow;
 use crate::{L7Flow, NoState, Probed, TcpFlow};
 
@@ -28,6 +29,18 @@ impl SourceDirection for TcpFlow {
 impl SourceDirection for Accounted {
     fn source_direction(&self) -> Option<Direction> {
         Some(self.source_direction())
+    }
+}
+
+impl<F> SourceDirection for Detailed<F> {
+    fn source_direction(&self) -> Option<Direction> {
+        Some(self.record().source_direction())
+    }
+}
+
+impl<F> SourceDirection for Labelled<F> {
+    fn source_direction(&self) -> Option<Direction> {
+        Some(self.detailed().record().source_direction())
     }
 }
 

@@ -64,7 +64,8 @@ pub use error::BuildError;
 pub use image::ImageError;
 pub use key::{AnyKey, Key, KeyV4, KeyV6, Match};
 pub use rule::{
-    Action, Addresses, PortRange, Prefix, PrefixV4, PrefixV6, ProtocolMatch, Rule, RuleError, RuleId,
+    Action, Addresses, FlagsColumn, PortRange, Prefix, PrefixV4, PrefixV6, ProtocolMatch, Rule, RuleError,
+    RuleId,
 };
 pub use rule_set::RuleSet;
 

@@ -1,6 +1,11 @@
 //! Sets whose rules overlap so that cutting one field parts nothing.
 
-use flowloom_classifier::{ClassifierBuilder, KeyV4, PortRange, PrefixV4, ProtocolMatch, Rule, RuleSet};
+use flowloom_classifier::policy::{Assume, Packet, Policy};
+use flowloom_classifier::synth::{Profile, rules};
+use flowloom_classifier::{
+    Action, Addresses, ClassifierBuilder, FiveTuple, KeyV4, PortRange, PrefixV4, ProtocolMatch, Rule,
+    RuleSet,
+};
 
 /// Shuffles a list, the same way every time.
 fn shuffled<T>(mut list: Vec<T>) -> Vec<T> {
@@ -65,4 +70,36 @@ fn a_staircase_of_ranges_is_not_searched_linearly() {
 #[test]
 fn nested_ranges_are_not_searched_linearly() {
     check(&nested(4096), 24);
+}
+
+#[test]
+#[expect(clippy::cast_possible_truncation, reason = "parts of a spread number, and IPv4 addresses")]
+fn ten_thousand_rules_are_minimised_with_none_left_undecided() {
+    let generated = rules(Profile::Firewall, 10_000, 7, false).expect("a set that is right");
+    let action = |index: usize| if index.is_multiple_of(3) { Action::Deny } else { Action::Accept };
+    let decide = |(index, rule): (usize, &Rule)| Rule { action: Some(action(index)), ..*rule };
+    let deciding = generated.rules().iter().enumerate().map(decide).collect();
+    let set = RuleSet::new(deciding).expect("a set that is right");
+    let policies = [Policy::from(generated), Policy::from(set), Policy::from(staircase(4000))];
+    for policy in policies {
+        let smaller = policy.minimised(100_000_000).expect("fewer rules");
+        assert_eq!(smaller.undecided, 0);
+        for i in 0..3000_u32 {
+            let spread = i.wrapping_mul(0x9e37_79b9);
+            let ports = ((spread >> 3) as u16, (spread >> 11) as u16);
+            // The addresses are those of some rule, so that few packets match no rule.
+            let rule = policy.set().rules()[spread as usize % policy.set().len()];
+            let [source, destination] = match rule.addresses {
+                Addresses::V4 { source, destination } => [source.low() as u32, destination.high() as u32],
+                _ => [spread, !spread],
+            };
+            let tuple = FiveTuple::v4(source.to_be_bytes(), destination.to_be_bytes(), ports.0, ports.1, 6);
+            let packet = Packet::new(tuple);
+            let action = |policy: &Policy| {
+                let found = policy.first_match(&packet, Assume::NoMatch);
+                found.map(|id| policy.set().rules()[id.index()].action)
+            };
+            assert_eq!(action(&policy), action(&smaller.policy), "{tuple}");
+        }
+    }
 }

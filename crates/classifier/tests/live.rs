@@ -5,9 +5,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use flowloom_classifier::headers::{Traffic, headers};
 use flowloom_classifier::live::{Live, LiveError, LiveId, LiveMatch, PENDING_MAX};
+use flowloom_classifier::policy::{
+    Assume, Conditions, ConnectionState, Families, Fragment, Packet, Ranges, Test, TestKind, Truth,
+};
 use flowloom_classifier::synth::{self, Profile};
 use flowloom_classifier::{
-    BuildError, ClassifierBuilder, KeyV4, KeyV6, PortRange, PrefixV4, Rule, RuleSet,
+    AnyKey, BuildError, ClassifierBuilder, FiveTuple, FlagsColumn, KeyV4, KeyV6, PortRange, PrefixV4, Rule,
+    RuleSet,
 };
 use proptest::prelude::*;
 
@@ -90,6 +94,101 @@ proptest! {
             check(&live, &keys)?;
         }
     }
+}
+
+/// A rule with up to two tests, and now and then a flags column.
+fn asking() -> impl Strategy<Value = (Rule, Vec<Test>)> {
+    let test = prop_oneof![
+        (1_u8..32).prop_map(|states| Test::from(TestKind::State(states))),
+        (0_u8..4, 0_u8..4)
+            .prop_map(|(mask, value)| Test::from(TestKind::TcpFlags { mask, value: value & mask })),
+        Just(Test::from(TestKind::Unknowable(String::from("limit")))),
+    ];
+    let flags =
+        prop::option::of((0_u16..4).prop_map(|bits| FlagsColumn { value: bits << 8, mask: 0x0300 }));
+    (rule(), prop::collection::vec(test, 0..3), flags)
+        .prop_map(|(rule, tests, flags)| (Rule { flags, ..rule }, tests))
+}
+
+/// Compares whole packets with asking one rule after the other.
+fn check_packets(live: &Live) -> Result<(), TestCaseError> {
+    let rules = live.rules();
+    let mut reader = live.reader();
+    for number in 0..64_u8 {
+        let (low, port) = ((number & 7) << 4, u16::from(number >> 3 & 3));
+        let tuple = FiveTuple::v4([10, 0, 0, low], [0, 0, 0, 1], 2, port, 6);
+        let fragment = if number % 5 == 0 { Fragment::Later } else { Fragment::Whole };
+        let mut packet = Packet::new(tuple).with_fragment(fragment);
+        packet.tcp_flags = (number % 7 != 0).then_some(number >> 2 & 3);
+        packet.state = (number % 3 != 0).then_some(ConnectionState::ALL[usize::from(number % 5)]);
+        let policy = |id: LiveId, rule: &Rule| {
+            let mut conditions = Conditions { families: Families::V4, ..Conditions::default() };
+            conditions.tests = live.tests(id);
+            conditions.tests.extend(rule.flags.map(|column| Test::from(TestKind::Column(column))));
+            conditions.ask_port(
+                true,
+                &Ranges::of([(
+                    u128::from(rule.destination_ports.low()),
+                    u128::from(rule.destination_ports.high()),
+                )]),
+            );
+            conditions.matches(&packet)
+        };
+        for assume in [Assume::NoMatch, Assume::Match] {
+            let takes =
+                |truth: Truth| truth == Truth::Yes || truth == Truth::Maybe && assume == Assume::Match;
+            let AnyKey::V4(key) = packet.key() else { unreachable!("the packet is of IPv4") };
+            let expected = rules
+                .iter()
+                .find(|(id, rule)| rule.matches(&key) && takes(policy(*id, rule)))
+                .map(|(id, rule)| (*id, rule.value));
+            prop_assert_eq!(reader.find(&packet, assume).rule(), expected, "{:?}", packet);
+        }
+    }
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn rules_with_tests_decide_as_asked_one_by_one_through_any_changes(
+        first in prop::collection::vec(rule(), 0..20),
+        inserted in prop::collection::vec((asking(), 0_u8..8, any::<prop::sample::Index>()), 1..60),
+    ) {
+        let live = Live::new(&RuleSet::new(first).unwrap(), ClassifierBuilder::new()).unwrap();
+        for ((rule, tests), then, index) in inserted {
+            let id = live.insert_with(rule, tests.clone()).unwrap();
+            prop_assert_eq!(live.tests(id), tests);
+            match then {
+                0 => live.settle().unwrap(),
+                1 => live.rebuild().unwrap(),
+                2..5 => {
+                    let rules = live.rules();
+                    let (id, _) = rules[index.index(rules.len())];
+                    live.remove(id).unwrap();
+                    prop_assert!(live.tests(id).is_empty());
+                }
+                _ => {}
+            }
+            check_packets(&live)?;
+        }
+    }
+}
+
+#[test]
+fn tests_hold_in_the_small_tree_of_pending_rules_too() {
+    let live = Live::new(&RuleSet::default(), ClassifierBuilder::new()).unwrap();
+    for bits in 0..300_u16 {
+        let tests = vec![TestKind::TcpFlags { mask: 3, value: (bits % 4) as u8 }.into()];
+        let source = PrefixV4::new(0x0a00_0000 | u128::from(bits % 8) << 4, 28).unwrap();
+        live.insert_with(Rule { value: u32::from(bits), ..Rule::v4(source, PrefixV4::ANY) }, tests)
+            .unwrap();
+    }
+    live.settle().unwrap();
+    check_packets(&live).unwrap();
+    live.rebuild().unwrap();
+    check_packets(&live).unwrap();
 }
 
 #[test]

@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::ValueEnum;
+use flowloom::apps::SourceDirection;
 use flowloom::apps::accounting::RecordColumn;
 use flowloom::apps::accounting::fields::FieldColumn;
 use flowloom::engine::{FlowRecord, FlowState, FlowValue, RecordSink, SinkError};
-use flowloom::flow_key::FlowKey;
 use flowloom_export::{
     CsvWriter, EveWriter, IpfixWriter, JsonWriter, Netflow9Writer, RecordWriter, TcpCollector,
     UdpCollector, UdpCounters, UdpOptions, ZeekWriter,
@@ -19,11 +19,8 @@ use flowloom_export::{ParquetFile, ParquetWriter};
 
 use crate::output::OutputFile;
 use crate::packed_file::{Compression, PackedFile, is_closed};
-use crate::record_view::{Columns, FieldGroups, FilterCounts, RecordView};
-
-/// The columns that records of applications without accounting begin with.
-const KEY_COLUMNS: [&str; 7] =
-    ["low_address", "low_port", "high_address", "high_port", "protocol", "zone", "pass"];
+use crate::record_view::{FieldGroups, FilterCounts, RecordView, WrittenColumns};
+use crate::state_columns::StateColumns;
 
 /// Bytes of a message that fits a datagram, which fits a frame of Ethernet.
 const DATAGRAM_BYTES: usize = 1400;
@@ -45,6 +42,37 @@ pub(crate) enum Format {
     Zeek,
     /// Flow events of Suricata's EVE log
     Eve,
+}
+
+impl Format {
+    /// Returns whether records in this format have a place for a further field.
+    pub(crate) fn takes(self, column: &FieldColumn) -> bool {
+        match self {
+            Self::Csv | Self::Jsonl | Self::Parquet => true,
+            Self::Ipfix => column.ipfix.is_some(),
+            Self::Netflow9 => false,
+            Self::Zeek => ZeekWriter::takes(column),
+            Self::Eve => EveWriter::takes(column),
+        }
+    }
+
+    /// Returns whether `--columns` selects the columns of this format.
+    pub(crate) fn has_columns(self) -> bool {
+        matches!(self, Self::Csv | Self::Jsonl | Self::Parquet)
+    }
+
+    /// Returns the name of the format in messages.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Csv => "CSV",
+            Self::Jsonl => "JSON lines",
+            Self::Ipfix => "IPFIX",
+            Self::Netflow9 => "NetFlow v9",
+            Self::Parquet => "Parquet",
+            Self::Zeek => "Zeek's conn.log",
+            Self::Eve => "EVE",
+        }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -191,6 +219,8 @@ pub(crate) struct FlowWriter<F> {
     /// Of an application that keeps account.
     view: Option<RecordView<F>>,
     columns: Vec<&'static RecordColumn>,
+    /// Of an application that keeps none.
+    state_columns: StateColumns,
     fields: Vec<FieldColumn>,
     values: Vec<FlowValue>,
     counters: Option<Arc<UdpCounters>>,
@@ -204,19 +234,24 @@ enum Out {
     JsonLines(Box<dyn Write + Send>),
 }
 
-impl<F: FlowState> FlowWriter<F> {
+impl<F: FlowState + SourceDirection> FlowWriter<F> {
     /// Returns a writer of records to what was opened. `view` is that of an application that keeps
-    /// account; only its records have other formats than CSV and JSON lines, `columns` and fields,
-    /// which are those that the view shows.
+    /// account; only its records have other formats than CSV and JSON lines, and fields, which are
+    /// those that the view shows.
     pub(crate) fn new(
         opened: Opened,
         view: Option<RecordView<F>>,
-        Columns(columns): Columns,
+        columns: WrittenColumns,
         groups: &FieldGroups,
     ) -> Self {
         let counters = opened.counters.clone();
         let out = Out::Waiting(Some(opened));
-        Self { out, view, columns, fields: groups.columns(), values: Vec::new(), counters }
+        let (columns, state_columns) = match columns {
+            WrittenColumns::Records(columns) => (columns, StateColumns::defaults(&[])),
+            WrittenColumns::States(columns) => (Vec::new(), columns),
+        };
+        let fields = groups.columns();
+        Self { out, view, columns, state_columns, fields, values: Vec::new(), counters }
     }
 
     /// Returns how many records `--where` took and passed over, if it was given.
@@ -242,7 +277,10 @@ impl<F: FlowState> FlowWriter<F> {
             Raw::File(file, compression) => Box::new(PackedFile::new(file, compression)?),
             Raw::Udp(udp) => {
                 self.out = Out::Records(match format {
-                    Format::Ipfix => Box::new(IpfixWriter::new(udp, 0).for_datagrams(DATAGRAM_BYTES)),
+                    Format::Ipfix => {
+                        let writer = IpfixWriter::new(udp, 0).with_fields(&self.fields);
+                        Box::new(writer.for_datagrams(DATAGRAM_BYTES))
+                    }
                     _ => Box::new(Netflow9Writer::new(udp)),
                 });
                 return Ok(());
@@ -253,16 +291,16 @@ impl<F: FlowState> FlowWriter<F> {
         self.out = match (format, &self.view) {
             (Format::Csv, None) => {
                 let mut out = csv::Writer::from_writer(out);
-                out.write_record(KEY_COLUMNS.iter().chain(F::COLUMNS))?;
+                out.write_record(self.state_columns.names())?;
                 Out::Csv(Box::new(out))
             }
             (_, None) => Out::JsonLines(out),
             (Format::Csv, _) => Out::Records(Box::new(CsvWriter::new(out, columns).with_fields(fields))),
             (Format::Jsonl, _) => Out::Records(Box::new(JsonWriter::new(out, columns).with_fields(fields))),
-            (Format::Ipfix, _) => Out::Records(Box::new(IpfixWriter::new(out, 0))),
+            (Format::Ipfix, _) => Out::Records(Box::new(IpfixWriter::new(out, 0).with_fields(&fields))),
             (Format::Netflow9, _) => Out::Records(Box::new(Netflow9Writer::new(out))),
-            (Format::Zeek, _) => Out::Records(Box::new(ZeekWriter::new(out))),
-            (Format::Eve, _) => Out::Records(Box::new(EveWriter::new(out))),
+            (Format::Zeek, _) => Out::Records(Box::new(ZeekWriter::new(out).with_fields(fields))),
+            (Format::Eve, _) => Out::Records(Box::new(EveWriter::new(out).with_fields(fields))),
             (Format::Parquet, _) => {
                 return Err(io::Error::new(
                     io::ErrorKind::InvalidInput,
@@ -302,15 +340,21 @@ impl<F: FlowState> FlowWriter<F> {
         }
         self.values.clear();
         record.state.values(&mut self.values);
+        let values = self.state_columns.values(record, &self.values);
         match &mut self.out {
-            Out::Csv(out) => csv(out, &record.key, &self.values),
-            Out::JsonLines(out) => json(out, &record.key, (F::COLUMNS, &self.values)),
+            Out::Csv(out) => Ok(out.write_record(values.map(|value| value.text()))?),
+            Out::JsonLines(out) => {
+                let names = self.state_columns.names().map(str::to_owned);
+                let line: serde_json::Map<_, _> = names.zip(values.map(|value| value.json())).collect();
+                serde_json::to_writer(&mut *out, &line)?;
+                out.write_all(b"\n")
+            }
             Out::Records(_) | Out::Waiting(_) => Ok(()),
         }
     }
 }
 
-impl<F: FlowState> RecordSink<F> for FlowWriter<F> {
+impl<F: FlowState + SourceDirection> RecordSink<F> for FlowWriter<F> {
     fn write(&mut self, records: &[FlowRecord<F>]) -> Result<(), SinkError> {
         self.begin().map_err(|error| SinkError(Box::new(error)))?;
         for record in records {
@@ -322,41 +366,6 @@ impl<F: FlowState> RecordSink<F> for FlowWriter<F> {
     fn flush(&mut self) -> Result<(), SinkError> {
         Self::flush(self).map_err(|error| SinkError(Box::new(error)))
     }
-}
-
-fn csv(out: &mut csv::Writer<impl Write>, key: &FlowKey, values: &[FlowValue]) -> io::Result<()> {
-    let key = [
-        key.low_address().to_string(),
-        key.low_port().to_string(),
-        key.high_address().to_string(),
-        key.high_port().to_string(),
-        key.protocol().to_string(),
-        key.zone().to_string(),
-        key.pass().to_string(),
-    ];
-    let values = values.iter().map(FlowValue::to_string);
-    Ok(out.write_record(key.into_iter().chain(values))?)
-}
-
-fn json(out: &mut impl Write, key: &FlowKey, (columns, values): (&[&str], &[FlowValue])) -> io::Result<()> {
-    let mut record = serde_json::Map::new();
-    record.insert("low_address".into(), key.low_address().to_string().into());
-    record.insert("low_port".into(), key.low_port().into());
-    record.insert("high_address".into(), key.high_address().to_string().into());
-    record.insert("high_port".into(), key.high_port().into());
-    record.insert("protocol".into(), key.protocol().into());
-    record.insert("zone".into(), key.zone().into());
-    record.insert("pass".into(), key.pass().into());
-    for (column, value) in columns.iter().zip(values) {
-        let value = match *value {
-            FlowValue::Count(number) | FlowValue::TimeNs(number) | FlowValue::Bits(number) => number.into(),
-            FlowValue::Word(word) => word.into(),
-            other => other.to_string().into(),
-        };
-        record.insert((*column).into(), value);
-    }
-    serde_json::to_writer(&mut *out, &record)?;
-    out.write_all(b"\n")
 }
 
 #[cfg(test)]

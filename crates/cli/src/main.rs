@@ -14,10 +14,12 @@ compile_error!(
 
 mod args;
 mod background;
+mod capture_index;
 mod exit;
 mod flow_file;
 mod flow_table;
 mod host;
+mod interface;
 mod output;
 mod pace;
 mod packed_file;
@@ -28,6 +30,7 @@ mod record_view;
 mod render;
 mod rule_file;
 mod signals;
+mod state_columns;
 mod topology;
 mod unpacked;
 mod verbs;

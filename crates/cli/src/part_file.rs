@@ -86,6 +86,8 @@ pub(crate) struct Header {
     dropped: Vec<(String, u64)>,
     time_backwards: u64,
     time_backwards_ns_max: u64,
+    time_outliers: u64,
+    time_steps: u64,
     captured_over_wire: u64,
     unsupported_links: Vec<(u16, u64)>,
     pub(crate) first_ns: u64,
@@ -132,6 +134,8 @@ impl Header {
             dropped: named(&input.dropped),
             time_backwards: input.time_backwards,
             time_backwards_ns_max: input.time_backwards_ns_max,
+            time_outliers: input.time_outliers,
+            time_steps: input.time_steps,
             captured_over_wire: input.captured_over_wire,
             unsupported_links: input.unsupported_links.iter().map(|(link, n)| (link.0, *n)).collect(),
             first_ns: input.first_ns,
@@ -154,6 +158,8 @@ impl Header {
         input.dropped = counted(&self.dropped)?;
         input.time_backwards = self.time_backwards;
         input.time_backwards_ns_max = self.time_backwards_ns_max;
+        input.time_outliers = self.time_outliers;
+        input.time_steps = self.time_steps;
         input.captured_over_wire = self.captured_over_wire;
         input.unsupported_links =
             self.unsupported_links.iter().map(|&(link, n)| (LinkType(link), n)).collect();

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use flowloom::flow_key::{FlowKey, IpFamily};
+use flowloom::packet::clock::{ClockCounts, PacketClock};
 use flowloom::packet::reason::DropCounts;
 use flowloom::packet::{DropReason, Headers, LinkType, RawPacket};
 
@@ -54,7 +55,7 @@ pub(crate) struct Profiler {
     bytes_on_wire: u64,
     bytes_captured: u64,
     cut_packets: u64,
-    time_backwards: u64,
+    clock: PacketClock,
     first_ns: u64,
     last_ns: u64,
     sizes: Vec<u64>,
@@ -74,7 +75,7 @@ pub(crate) struct Profile {
     pub(crate) bytes_on_wire: u64,
     pub(crate) bytes_captured: u64,
     pub(crate) cut_packets: u64,
-    pub(crate) time_backwards: u64,
+    pub(crate) clock: ClockCounts,
     pub(crate) first_ns: u64,
     pub(crate) last_ns: u64,
     pub(crate) size_p50: u64,
@@ -118,7 +119,7 @@ impl Profiler {
             bytes_on_wire: 0,
             bytes_captured: 0,
             cut_packets: 0,
-            time_backwards: 0,
+            clock: PacketClock::default(),
             first_ns: u64::MAX,
             last_ns: 0,
             sizes: vec![0; SIZE_MAX + 1],
@@ -132,14 +133,18 @@ impl Profiler {
         }
     }
 
+    /// Looks at the times of the next packets before they are added.
+    pub(crate) fn begin(&mut self, packets: &[RawPacket]) {
+        self.clock.begin(packets);
+    }
+
     /// Takes in a packet and what the decoder made of it.
     pub(crate) fn add(&mut self, raw: &RawPacket, bytes: &[u8], decoded: Result<&Headers, DropReason>) {
         self.packets += 1;
         self.bytes_on_wire += u64::from(raw.wire_bytes);
         self.bytes_captured += u64::from(raw.captured_bytes);
         self.cut_packets += u64::from(raw.captured_bytes < raw.wire_bytes);
-        self.time_backwards += u64::from(raw.time_ns < self.last_ns);
-        let time_ns = raw.time_ns.max(self.last_ns);
+        let time_ns = self.clock.tick(raw.time_ns);
         self.last_ns = time_ns;
         self.first_ns = self.first_ns.min(time_ns);
         self.sizes[(raw.wire_bytes as usize).min(SIZE_MAX)] += 1;
@@ -222,7 +227,7 @@ impl Profiler {
             bytes_on_wire: self.bytes_on_wire,
             bytes_captured: self.bytes_captured,
             cut_packets: self.cut_packets,
-            time_backwards: self.time_backwards,
+            clock: self.clock.counts(),
             first_ns: if self.packets == 0 { 0 } else { self.first_ns },
             last_ns: self.last_ns,
             size_p50: quantile(&self.sizes, self.packets, 0.5),

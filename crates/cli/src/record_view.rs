@@ -3,48 +3,80 @@
 
 use std::str::FromStr;
 
-use flowloom::apps::accounting::fields::{FieldColumn, FieldGroup, FieldValue, all_columns};
+use flowloom::apps::accounting::fields::{FieldColumn, FieldGroup, FieldSet, FieldValue, all_columns};
 use flowloom::apps::accounting::{Accounted, AccountingRecord, RecordColumn};
 use flowloom::engine::FlowRecord;
 use flowloom_export::RecordFilter;
 
+use crate::state_columns::StateColumns;
+
 /// Returns how the accounting record is found in a flow's state, of an application that keeps one.
 pub(crate) type AccountOf<F> = fn(&F) -> Option<&Accounted>;
+
+/// Returns the protocol that a flow was named, of an application that names them.
+pub(crate) type LabelOf<F> = fn(&F) -> Option<&'static str>;
 
 /// Appends the values of all further fields of a flow's state, of an application that keeps them.
 pub(crate) type FieldsOf<F> = fn(&F, &mut Vec<FieldValue>);
 
-/// Columns of accounting records.
-#[derive(Clone, Debug)]
-pub(crate) struct Columns(pub(crate) Vec<&'static RecordColumn>);
-
-impl Default for Columns {
-    fn default() -> Self {
-        Self(RecordColumn::defaults().collect())
-    }
-}
+/// Names of columns, as they are given: which there are depends on the application.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Columns(Vec<String>);
 
 impl FromStr for Columns {
     type Err = String;
 
     /// Reads a list of names, or `all`.
     fn from_str(text: &str) -> Result<Self, String> {
-        if text == "all" {
-            return Ok(Self(RecordColumn::ALL.iter().collect()));
+        Ok(Self(text.split(',').map(|name| name.trim().to_owned()).collect()))
+    }
+}
+
+/// The columns that a run writes.
+#[derive(Clone, Debug)]
+pub(crate) enum WrittenColumns {
+    /// Of accounting records.
+    Records(Vec<&'static RecordColumn>),
+    /// Of records of other applications.
+    States(StateColumns),
+}
+
+impl WrittenColumns {
+    /// Returns the columns with these names, or the default ones. `state` has the columns of the
+    /// application's states, of an application that keeps no account.
+    ///
+    /// # Errors
+    ///
+    /// The name that there is not, and those that there are.
+    pub(crate) fn of(columns: Option<&Columns>, state: Option<&[&str]>) -> Result<Self, String> {
+        let names = match (columns, state) {
+            (None, None) => return Ok(Self::Records(RecordColumn::defaults().collect())),
+            (None, Some(state)) => return Ok(Self::States(StateColumns::defaults(state))),
+            (Some(Columns(names)), Some(state)) => {
+                return StateColumns::named(names, state).map(Self::States);
+            }
+            (Some(Columns(names)), None) => names,
+        };
+        if *names == ["all"] {
+            return Ok(Self::Records(RecordColumn::ALL.iter().collect()));
         }
-        let named = |name: &str| {
-            RecordColumn::named(name.trim()).ok_or_else(|| {
+        let named = |name: &String| {
+            RecordColumn::named(name).ok_or_else(|| {
                 let names: Vec<&str> = RecordColumn::ALL.iter().map(|column| column.name).collect();
-                format!("unknown column '{}'\n  there are {}, and `all`", name.trim(), names.join(", "))
+                format!("unknown column '{name}'\n  there are {}, and `all`", names.join(", "))
             })
         };
-        text.split(',').map(named).collect::<Result<_, _>>().map(Self)
+        names.iter().map(named).collect::<Result<_, _>>().map(Self::Records)
     }
 }
 
 /// Groups of further fields, in the order of their columns.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct FieldGroups(Vec<FieldGroup>);
+pub(crate) struct FieldGroups {
+    groups: Vec<FieldGroup>,
+    /// Groups were not named one by one, so that a format may leave some out.
+    is_all: bool,
+}
 
 impl FromStr for FieldGroups {
     type Err = String;
@@ -52,7 +84,7 @@ impl FromStr for FieldGroups {
     /// Reads a list of names, or `all`.
     fn from_str(text: &str) -> Result<Self, String> {
         if text == "all" {
-            return Ok(Self(FieldGroup::ALL.to_vec()));
+            return Ok(Self { groups: FieldGroup::ALL.to_vec(), is_all: true });
         }
         let named = |name: &str| {
             FieldGroup::named(name.trim()).ok_or_else(|| {
@@ -61,21 +93,45 @@ impl FromStr for FieldGroups {
             })
         };
         let asked: Vec<FieldGroup> = text.split(',').map(named).collect::<Result<_, _>>()?;
-        Ok(Self(FieldGroup::ALL.into_iter().filter(|group| asked.contains(group)).collect()))
+        let groups = FieldGroup::ALL.into_iter().filter(|group| asked.contains(group)).collect();
+        Ok(Self { groups, is_all: false })
     }
 }
 
 impl FieldGroups {
     /// Returns the columns of the groups.
     pub(crate) fn columns(&self) -> Vec<FieldColumn> {
-        self.0.iter().flat_map(|group| group.columns()).collect()
+        self.groups.iter().flat_map(|group| group.columns()).collect()
+    }
+
+    /// Returns the groups.
+    pub(crate) fn groups(&self) -> &[FieldGroup] {
+        &self.groups
+    }
+
+    /// Returns whether `all` was asked for.
+    pub(crate) fn is_all(&self) -> bool {
+        self.is_all
+    }
+
+    /// Returns the groups that a run keeps: these, and those that a filter reads.
+    pub(crate) fn with_those_of(&self, filter: Option<&Where>) -> FieldSet {
+        let read = filter.map(|Where(filter)| filter.field_indexes()).unwrap_or_default();
+        let groups =
+            FieldGroup::ALL.into_iter().flat_map(|group| group.columns().into_iter().map(move |_| group));
+        let read = groups.enumerate().filter(|(index, _)| read.contains(index)).map(|(_, group)| group);
+        self.groups.iter().copied().chain(read).collect()
     }
 
     /// Returns where the groups' values stand among those of all fields.
     fn indexes(&self) -> Vec<usize> {
         let groups =
             FieldGroup::ALL.into_iter().flat_map(|group| group.columns().into_iter().map(move |_| group));
-        groups.enumerate().filter(|(_, group)| self.0.contains(group)).map(|(index, _)| index).collect()
+        groups
+            .enumerate()
+            .filter(|(_, group)| self.groups.contains(group))
+            .map(|(index, _)| index)
+            .collect()
     }
 }
 
@@ -123,7 +179,7 @@ impl<F> RecordView<F> {
         let filter = filter.map(|Where(filter)| filter);
         debug_assert!(
             fields.is_some()
-                || (shown.0.is_empty() && !filter.as_ref().is_some_and(RecordFilter::reads_fields)),
+                || (shown.groups.is_empty() && !filter.as_ref().is_some_and(RecordFilter::reads_fields)),
             "an application without fields shows none"
         );
         Self {
@@ -168,9 +224,12 @@ mod tests {
 
     #[test]
     fn columns_are_named() {
-        let columns = |text: &str| text.parse::<Columns>().map(|columns| columns.0.len());
+        let columns = |text: &str| match WrittenColumns::of(Some(&text.parse().unwrap()), None)? {
+            WrittenColumns::Records(columns) => Ok(columns.len()),
+            WrittenColumns::States(_) => Err(String::from("columns of states")),
+        };
         assert_eq!(columns("source, end_reason"), Ok(2));
-        assert!(columns("all").unwrap() >= Columns::default().0.len());
+        assert_eq!(columns("all"), Ok(RecordColumn::ALL.len()));
         assert!(columns("source,lowest").unwrap_err().contains("unknown column 'lowest'"));
     }
 
@@ -193,6 +252,8 @@ mod tests {
             let found: Vec<FieldColumn> = groups.indexes().into_iter().map(|index| all[index]).collect();
             assert_eq!(found, groups.columns(), "{group}");
         }
-        assert!("sizes,rtt".parse::<FieldGroups>().unwrap_err().contains("unknown group of fields 'rtt'"));
+        assert!(
+            "sizes,jitter".parse::<FieldGroups>().unwrap_err().contains("unknown group of fields 'jitter'")
+        );
     }
 }

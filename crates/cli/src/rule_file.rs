@@ -17,7 +17,7 @@ use crate::unpacked::{plain_name, unpack};
 
 /// Behind an error in the first line of what has no other form: it may be something else
 /// altogether.
-const FORMS: &str = "\n  a rule file is a ClassBench filter file, TOML, access lists of Cisco, or what iptables-save or\n  nft list ruleset writes";
+const FORMS: &str = "\n  a rule file is a ClassBench filter file, TOML, access lists of Cisco, network policies of\n  Kubernetes, or what iptables-save or nft list ruleset writes";
 
 /// Returns the first line that says something, and its number from one.
 fn first_line(text: &str) -> Option<(usize, &str)> {
@@ -80,11 +80,13 @@ impl RuleFile {
     }
 
     /// Returns what enforcing the rules needs besides packets, or the rules that cannot be decided
-    /// with it.
+    /// with it. `interface` returns the name of the interface that the packets were captured on; it
+    /// is asked where a rule needs it and no option says it.
     pub(crate) fn enforcement(
         &self,
         options: &EnforceOptions,
         known: Knowledge,
+        interface: &dyn Fn() -> Option<String>,
     ) -> Result<Enforcement, Failure> {
         /// Rules that an error lists.
         const LISTED: usize = 10;
@@ -96,7 +98,21 @@ impl RuleFile {
         let input = options.input.clone().or_else(|| none(["OUTPUT", "POSTROUTING"]));
         let output = options.output.clone().or_else(|| none(["INPUT", "PREROUTING"]));
         let known = Knowledge { input: input.is_some(), output: output.is_some(), ..known };
-        let missing = self.policy.undecidable(known);
+        let mut missing = self.policy.undecidable(known);
+        // A capture is taken where packets come in, but of chains that packets enter without an
+        // interface, where they leave.
+        let mut captured = |side: &mut Option<String>, field: Field| {
+            if side.is_none() && missing.iter().any(|one| one.field == field) {
+                *side = interface();
+                missing.retain(|one| one.field != field || side.is_none());
+            }
+        };
+        let (mut input, mut output) = (input, output);
+        if input.as_deref() == Some("") {
+            captured(&mut output, Field::Output);
+        } else {
+            captured(&mut input, Field::Input);
+        }
         if let Some(assume) = options.assume {
             return Ok(Enforcement { input, output, assume: assume.assume() });
         }
@@ -132,6 +148,20 @@ impl RuleFile {
     }
 }
 
+/// Says which interface the packets were taken to come in or leave by, where no option named it.
+pub(crate) fn warn_of_interface(options: &EnforceOptions, found: &Enforcement, common: &Common) {
+    let sides = [
+        (&options.input, &found.input, "come in", "--in"),
+        (&options.output, &found.output, "leave", "--out"),
+    ];
+    for (asked, found, does, option) in sides {
+        if let (None, Some(name)) = (asked, found.as_deref().filter(|name| !name.is_empty())) {
+            let text = format!("packets {does} by {name}, as the capture says; {option} names another");
+            warn(&text, common);
+        }
+    }
+}
+
 /// Returns the options for a loader.
 fn load_options(options: &FileOptions, table: Option<&String>) -> Result<LoadOptions, Failure> {
     let mut asked = LoadOptions {
@@ -147,6 +177,9 @@ fn load_options(options: &FileOptions, table: Option<&String>) -> Result<LoadOpt
         let text = read_text(path, asked.limits.bytes_max, "")?;
         asked.sets = ipset::parse(&text, asked.limits)
             .map_err(|errors| Failure::Input(errors.in_file(&path.display().to_string())))?;
+    }
+    if let Some(path) = &options.addresses {
+        asked.addresses = Some(read_text(path, asked.limits.bytes_max, "")?);
     }
     Ok(asked)
 }
@@ -210,6 +243,13 @@ pub(crate) fn read(options: &RuleOptions) -> Result<RuleFile, Failure> {
             }
         }
     }
+    if form != Form::Kubernetes && asked.addresses.is_some() {
+        return Err(Failure::Usage(format!(
+            "--addresses: {} is read as {}, which has addresses of its own\n  leave --addresses out",
+            path.display(),
+            form.title()
+        )));
+    }
     let policy = load::load(&text, form, &asked).map_err(|errors| {
         let is_guess = form == Form::ClassBench
             && first_line(&text)
@@ -218,10 +258,13 @@ pub(crate) fn read(options: &RuleOptions) -> Result<RuleFile, Failure> {
         Failure::Input(format!("{}{hint}", errors.in_file(&path.display().to_string())))
     })?;
     let chain = form.has_chains().then(|| {
-        asked
-            .chain
-            .clone()
-            .unwrap_or_else(|| String::from(if form == Form::Nft { "input" } else { "INPUT" }))
+        asked.chain.clone().unwrap_or_else(|| {
+            String::from(match form {
+                Form::Nft => "input",
+                Form::Kubernetes => "cluster",
+                _ => "INPUT",
+            })
+        })
     });
     if policy.is_empty() {
         let hint = match (&chain, form) {
@@ -235,6 +278,7 @@ pub(crate) fn read(options: &RuleOptions) -> Result<RuleFile, Failure> {
                     some_of(&cisco::lists(&text), ", ")
                 )
             }
+            (Some(_), Form::Kubernetes) => String::from("\n  no object is a NetworkPolicy"),
             (Some(chain), _) => no_chain(chain, asked.table.as_deref().unwrap_or("filter"), &text),
             (None, _) => String::new(),
         };

@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use flowloom::engine::time::tick_of;
 use flowloom::engine::{App, Control, FlowResults, FlowState, FlowValue, IdleTimeout};
 use flowloom::flow_key::FlowKey;
+use flowloom::packet::clock::PacketClock;
 use flowloom::packet::{DecodeOptions, Fill, PacketBatch, PacketSource, PacketView, SourceError, decode};
 
 use crate::render::counted;
@@ -37,7 +38,7 @@ pub(crate) fn oracle<A: App>(
     let mut results = Records::new();
     let mut batch = PacketBatch::new();
     let mut left = repeat.packets;
-    let mut now = 0;
+    let mut clock = PacketClock::default();
     // A run that was interrupted is still compared, as far as it went; only a further signal ends
     // the comparison.
     let stopped_before = control.is_stopped();
@@ -51,12 +52,13 @@ pub(crate) fn oracle<A: App>(
             Fill::End => break,
         }
         let Some(block) = &batch.block else { continue };
+        clock.begin(&batch.packets[..batch.packets.len().min(usize::try_from(left).unwrap_or(usize::MAX))]);
         for raw in &batch.packets {
             if left == 0 {
                 break;
             }
             left -= 1;
-            now = raw.time_ns.max(now);
+            let now = clock.tick(raw.time_ns);
             let bytes = raw.bytes_in(block.bytes());
             let Ok(mut headers) = decode(raw.link, bytes, repeat.decode) else { continue };
             let key = headers.key.with_pass(batch.pass);

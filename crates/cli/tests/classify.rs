@@ -373,8 +373,7 @@ fn mistakes_are_shown_in_their_place() {
         .ends(3)
         .says(&["saved:3:13:", "saved:4:13: unsupported target 'NOSUCH'"]);
     let elsewhere = folder.write("elsewhere", b"permit all\n");
-    let forms =
-        "a rule file is a ClassBench filter file, TOML, access lists of Cisco, or what iptables-save or";
+    let forms = "a rule file is a ClassBench filter file, TOML, access lists of Cisco, network policies of";
     flowloom(["rules", "check", &elsewhere]).ends(3).says(&["elsewhere:1:1: expected", forms]);
     let nft = folder.write("nft", b"table inet filter {\n chain forward {\n }\n}\n");
     flowloom(["rules", "check", &nft]).ends(3).says(&["has no rules in chain or hook input", "forward"]);

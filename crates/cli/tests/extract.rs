@@ -106,6 +106,70 @@ fn with_a_timeout_only_the_packets_of_records_that_match_are_written() {
 }
 
 #[test]
+fn an_index_finds_the_same_packets_and_reads_less() {
+    let folder = Folder::new();
+    let trace = folder.trace("t.pcap", &["--flows", "4000", "--packets", "60k"]);
+    let (index, plain, found) = (folder.path("t.idx"), folder.path("a.pcapng"), folder.path("b.pcapng"));
+    let all = records(&folder, &trace, &[]);
+    let mut parts_read = 0;
+    for record in all.iter().filter(|record| number(record, "packets") > 1).step_by(500) {
+        let id = record["community_id"].as_str().unwrap();
+        let expected = extract(&[&trace, "-o", &plain, "--flow", id]);
+        let document = extract(&[&trace, "-o", &found, "--flow", id, "--index", &index]);
+        for field in ["packets", "flows", "bytes_captured"] {
+            assert_eq!(document[field], expected[field], "{field} {record}");
+        }
+        assert_eq!(std::fs::read(&found).unwrap(), std::fs::read(&plain).unwrap(), "{record}");
+        let figures = &document["index"];
+        assert_eq!(figures["made"], parts_read == 0, "the first run makes it");
+        assert!(number(figures, "parts") > 3, "{figures}");
+        assert!(number(&document, "packets_read") <= number(&expected, "packets_read"));
+        parts_read += number(figures, "parts_read");
+    }
+    let none = extract(&[&trace, "-o", &found, "--flow", "tcp 1.2.3.4:5 6.7.8.9:10", "--index", &index]);
+    assert_eq!((number(&none, "packets"), number(&none["index"], "parts_read")), (0, 0));
+}
+
+#[test]
+fn an_index_of_another_capture_or_of_other_options_is_refused() {
+    let folder = Folder::new();
+    let trace = folder.trace("t.pcap", &[]);
+    let other = folder.trace("o.pcap", &["--flows", "300", "--packets", "5000", "--seed", "9"]);
+    let (index, out) = (folder.path("t.idx"), folder.path("o.pcapng"));
+    flowloom(["extract", &trace, "--index", &index, "--make-index"]).ends(0);
+    let flow = ["-o", &out, "--flow", "tcp 1.2.3.4:5 6.7.8.9:10", "--index", &index];
+    let refused = |status: i32, arguments: &[&str], parts: &[&str]| {
+        flowloom([&["extract"][..], arguments].concat()).ends(status).says(parts);
+    };
+    refused(3, &[&[&*other], &flow[..]].concat(), &["does not belong to the capture", "--make-index"]);
+    refused(
+        3,
+        &[&[&*trace, "--decap"], &flow[..]].concat(),
+        &["other decoding options: none, now --decap"],
+    );
+    refused(
+        2,
+        &[&[&*trace, "--where", "bytes > 1"], &flow[..]].concat(),
+        &["--where looks at every packet"],
+    );
+    refused(2, &[&trace, "-o", &out, "--index", &index], &["--flow", "--make-index"]);
+    refused(2, &[&trace, "-o", &out, "--index", &index, "--make-index"], &["--output", "--flow"]);
+    let flow_only = ["--flow", flow[3], "--index", &index, "--make-index"];
+    refused(2, &[&[&*trace], &flow_only[..]].concat(), &["--flow", "--output"]);
+    refused(2, &[&[&*trace, &*other], &flow[..]].concat(), &["--index is for one capture"]);
+    refused(2, &[&trace, "--make-index", "--index", &trace], &["is the input of this run"]);
+    let damaged = std::fs::read(&index).unwrap();
+    std::fs::write(&index, &damaged[..damaged.len() - 1]).unwrap();
+    refused(3, &[&[&*trace], &flow[..]].concat(), &["cannot use the index", "cut or damaged"]);
+    std::fs::write(&index, b"not one").unwrap();
+    refused(3, &[&[&*trace], &flow[..]].concat(), &["it is not an index of flowloom"]);
+    flowloom(["extract", &trace, "--index", &index, "--make-index"]).ends(0);
+    let changed = std::fs::read(&trace).unwrap();
+    std::fs::write(&trace, changed).unwrap();
+    refused(3, &[&[&*trace], &flow[..]].concat(), &["was changed after the index was made"]);
+}
+
+#[test]
 fn what_cannot_be_extracted_is_refused() {
     let folder = Folder::new();
     let trace = folder.trace("t.pcap", &[]);

@@ -121,8 +121,12 @@ fn what_does_not_go_together_is_refused() {
         flowloom([&["replay", &trace][..], arguments].concat()).ends(2).says(parts);
     };
     let ipfix = folder.path("f.ipfix");
-    refused(&["--flows", &ipfix, "--fields", "tcp"], &["--fields is for CSV", "f.ipfix", ".parquet"]);
-    refused(&["--flows", &flows, "--fields", "rtt"], &["unknown group of fields 'rtt'", "handshake"]);
+    refused(&["--flows", &ipfix, "--fields", "tcp"], &["--fields tcp: IPFIX has no place", "sizes, http"]);
+    let [eve, nf9] = ["f.eve", "f.nf9"].map(|name| folder.path(name));
+    refused(&["--flows", &eve, "--fields", "tls,sizes"], &["--fields sizes: EVE has no place", "tls, dns"]);
+    refused(&["--flows", &nf9, "--fields", "all"], &["NetFlow v9 has no place", "none of them"]);
+    refused(&["--flows", &ipfix, "--columns", "source"], &["--columns", "IPFIX", "fixed", ".jsonl"]);
+    refused(&["--flows", &flows, "--fields", "jitter"], &["unknown group of fields 'jitter'", "handshake"]);
     refused(&["--flows", &flows, "--where", "byts > 1"], &["column 1", "unknown name 'byts'"]);
     refused(&["--flows", &flows, "--where", "bytes > 1 and"], &["column 14", "expected a comparison"]);
     refused(
@@ -136,4 +140,74 @@ fn what_does_not_go_together_is_refused() {
         &["--save-part keeps no further fields"],
     );
     refused(&["--where", "bytes > 1"], &["--flows"]);
+}
+
+/// Returns a capture of an HTTP request and its answer, over TCP with a handshake.
+fn http_capture() -> Vec<u8> {
+    let talk: [(bool, u8, u32, u32, &[u8]); 6] = [
+        (true, 2, 99, 0, b""),
+        (false, 18, 499, 100, b""),
+        (true, 16, 100, 500, b""),
+        (true, 24, 100, 500, b"GET /a HTTP/1.1\r\nHost: exam"),
+        (true, 24, 127, 500, b"ple.org\r\nUser-Agent: t\x1b[1m\r\n\r\n"),
+        (false, 24, 500, 157, b"HTTP/1.1 404 Not Found\r\n\r\n"),
+    ];
+    let mut file = [0xA1B2_C3D4_u32, 0x0004_0002, 0, 0, 65_535, 1].map(u32::to_le_bytes).concat();
+    for (at, (is_forward, flags, sequence, acknowledgement, payload)) in (0..).zip(talk) {
+        let mut packet = vec![0_u8; 12];
+        let ip_bytes = u16::try_from(40 + payload.len()).unwrap().to_be_bytes();
+        packet.extend([8, 0, 0x45, 0, ip_bytes[0], ip_bytes[1], 0, 0, 0, 0, 64, 6, 0, 0]);
+        let ends = [[10, 0, 0, 9], [10, 0, 0, 1]];
+        let ports = [[156, 64], [0, 80]];
+        let (from, to) = if is_forward { (0, 1) } else { (1, 0) };
+        packet.extend([ends[from], ends[to]].concat());
+        packet.extend([ports[from], ports[to]].concat());
+        packet.extend([sequence, acknowledgement].map(u32::to_be_bytes).concat());
+        packet.extend([0x50, flags, 255, 255, 0, 0, 0, 0]);
+        packet.extend(payload);
+        let bytes = u32::try_from(packet.len()).unwrap();
+        file.extend([1_700_000_000, at, bytes, bytes].map(u32::to_le_bytes).concat());
+        file.extend(packet);
+    }
+    file
+}
+
+#[test]
+fn fields_of_application_protocols_are_in_every_format_that_has_a_place() {
+    let folder = Folder::new();
+    let trace = folder.write("http.pcap", &http_capture());
+    let flows = folder.path("f.jsonl");
+    for layout in [&[][..], &["--workers", "2"], &["--workers", "2", "--scheduler", "hrw"]] {
+        replay(
+            &[&[&*trace, "--flows", &flows, "--fields", "http,tls,rtt", "--verify"][..], layout].concat(),
+        );
+        let record = &lines(&flows)[0];
+        assert_eq!(record["http_host"], "example.org");
+        assert_eq!(record["http_user_agent"], "t\\x1b[1m");
+        assert_eq!((&record["http_status"], &record["tls_sni"]), (&404.into(), &Value::Null));
+        assert_eq!((&record["rtt_min"], &record["reverse_rtt_min"]), (&2000.into(), &Value::Null));
+    }
+    let eve = folder.path("f.eve");
+    replay(&[&trace, "--flows", &eve, "--fields", "all"]);
+    assert_eq!(lines(&eve)[0]["http"]["hostname"], "example.org");
+    let zeek = folder.path("conn.log");
+    replay(&[&trace, "--flows", &zeek, "--fields", "http"]);
+    let log = std::fs::read_to_string(&zeek).unwrap();
+    assert_eq!(log.lines().last().unwrap().split('\t').nth(7), Some("http"));
+    let ipfix = folder.path("f.ipfix");
+    replay(&[&trace, "--flows", &ipfix, "--fields", "http"]);
+    let bytes = std::fs::read(&ipfix).unwrap();
+    assert!(bytes.windows(12).any(|window| window == b"\x0Bexample.org"), "text after its length");
+    let selected = replay(&[&trace, "--flows", &flows, "--where", "http_host == example.org"]);
+    assert_eq!(number(&selected["records"], "matched"), 1);
+    assert!(lines(&flows)[0].get("http_host").is_none(), "the field was read and not asked for");
+}
+
+#[test]
+fn fields_that_a_format_has_no_place_for_are_named() {
+    let folder = Folder::new();
+    let trace = folder.write("http.pcap", &http_capture());
+    let ipfix = folder.path("f.ipfix");
+    let ran = flowloom(["replay", &trace, "--flows", &ipfix, "--fields", "sizes"]).ends(0);
+    ran.says(&["IPFIX has no place for size_mean", "left out"]);
 }

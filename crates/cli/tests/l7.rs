@@ -71,6 +71,40 @@ fn flows_are_named_alike_in_every_mode_and_by_patterns_of_ones_own() {
 }
 
 #[test]
+fn top_sums_records_up_by_the_protocol_that_they_are_named() {
+    let folder = Folder::new();
+    let file = capture(&[
+        (1, 4000, 9, 80, 6, b"GET / HTTP/1.1\r\n"),
+        (2, 4001, 9, 80, 6, b"GET /longer HTTP/1.1\r\n"),
+        (1, 4002, 9, 5060, 17, b"SIP/2.0 200 OK\r\n"),
+        (1, 4003, 9, 9999, 17, b"mine, says the payload"),
+    ]);
+    let path = &folder.write("talk.pcap", &file);
+    let top = |more: &[&str]| {
+        let line = [&["top", path, "--format", "json", "--by", "l7", "--sort", "flows"][..], more].concat();
+        let document = flowloom(line).ends(0).json();
+        crate::schema::Schema::read("top-1.json").accepts(&document);
+        let rows = document["rows"].as_array().unwrap();
+        rows.iter()
+            .map(|row| (row["name"].as_str().unwrap().to_owned(), number(row, "flows")))
+            .collect::<Vec<_>>()
+    };
+    let named = |rows: &[(&str, u64)]| {
+        rows.iter().map(|(name, flows)| ((*name).to_owned(), *flows)).collect::<Vec<_>>()
+    };
+    let all = named(&[("http", 2), ("sip", 1), ("unidentified", 1)]);
+    for more in [&[][..], &["--workers", "2"]] {
+        let mut rows = top(more);
+        rows.sort();
+        assert_eq!(rows, all, "{more:?}");
+    }
+    assert_eq!(top(&["--where", "http_host != x and destination_port == 5060"]), named(&[("sip", 1)]));
+    let patterns = folder.write("mine.pat", b"mine\n^mine.+payload\n");
+    assert_eq!(top(&["--patterns", &patterns])[0].0, "unidentified");
+    flowloom(["top", path, "--patterns", &patterns]).ends(2).says(&["add --by l7"]);
+}
+
+#[test]
 fn the_report_and_the_flow_file_tell_how_sure_a_label_is() {
     let folder = Folder::new();
     let file = capture(&[

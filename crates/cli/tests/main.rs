@@ -32,3 +32,4 @@ mod support;
 mod tcb_cache;
 mod top;
 mod truncation;
+mod wireshark;

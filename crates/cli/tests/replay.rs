@@ -456,13 +456,13 @@ fn flow_records_are_one_per_flow_and_add_up() {
             if name.contains("csv") { csv_records(&text) } else { json_records(&text) };
         assert_eq!(records.len() as u64, number(&document, "flows"), "{name}");
         let sum = |field: &str| -> u64 { records.iter().map(|record| number(record, field)).sum() };
-        let packets = sum("packets_low_to_high") + sum("packets_high_to_low");
+        let packets = sum("packets") + sum("reverse_packets");
         assert_eq!(packets, number(&document, "processed"), "{name}");
-        let bytes = sum("bytes_low_to_high") + sum("bytes_high_to_low");
+        let bytes = sum("bytes") + sum("reverse_bytes");
         assert!(bytes > 0 && bytes <= number(&document, "bytes_on_wire"), "{name}");
         for record in &records {
             assert!(number(record, "first_ns") <= number(record, "last_ns"), "{record}");
-            assert!(record["low_address"].is_string() && record["high_address"].is_string(), "{record}");
+            assert!(record["source"].is_string() && record["destination"].is_string(), "{record}");
         }
         all_sums.push((packets, bytes));
     }
@@ -472,6 +472,43 @@ fn flow_records_are_one_per_flow_and_add_up() {
     };
     assert!(same("inline.csv", "two.csv"), "the order of the records does not depend on the layout");
     assert!(same("inline.jsonl", "two.jsonl"));
+}
+
+#[test]
+fn records_of_every_application_begin_with_source_and_destination() {
+    let folder = Folder::new();
+    let trace = folder.trace("t.pcap", &[]);
+    let begin = "source,destination,source_port,destination_port,protocol";
+    let accounting = folder.path("accounting.csv");
+    replay(&[&trace, "--sort", "--flows", &accounting]);
+    let ends = |path: &str| -> Vec<String> {
+        let text = std::fs::read_to_string(path).unwrap();
+        let row = |line: &str| line.split(',').take(5).collect::<Vec<_>>().join(",");
+        text.lines().map(row).collect()
+    };
+    let expected = ends(&accounting);
+    assert_eq!(expected[0], begin);
+    for (app, has_source) in [("tcp-tracker", true), ("l7", true), ("null", false)] {
+        let flows = folder.path(&format!("{app}.csv"));
+        replay(&[&trace, "--app", app, "--sort", "--flows", &flows]);
+        let found = ends(&flows);
+        assert_eq!((&*found[0], found.len()), (begin, expected.len()), "{app}");
+        assert!(!has_source || found == expected, "{app}");
+    }
+    let some = folder.path("some.jsonl");
+    let columns = ["--columns", "low_address,packets,packets_low_to_high,source_end"];
+    replay(&[&[&*trace, "--app", "tcp-tracker", "--flows", &some][..], &columns].concat());
+    for record in json_records(&std::fs::read_to_string(&some).unwrap()) {
+        assert_eq!(record.as_object().unwrap().len(), 4, "{record}");
+        assert!(
+            record["source_end"] != "low" || record["packets"] == record["packets_low_to_high"],
+            "{record}"
+        );
+    }
+    let wrong = ["replay", &trace, "--app", "null", "--flows", &some, "--columns", "packets"];
+    flowloom(wrong).ends(2).says(&["--columns: unknown column 'packets'", "destination_port"]);
+    let kept = std::fs::read_to_string(&some).unwrap();
+    assert!(!kept.is_empty(), "a run that is refused leaves the file as it was");
 }
 
 fn json_records(text: &str) -> Vec<Value> {

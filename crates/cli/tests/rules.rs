@@ -99,25 +99,39 @@ fn states_come_from_the_flow_table_and_from_classify_alike() {
     let rules = folder.write("saved", text.as_bytes());
     let mut back = frame(6, 0, &tcp(22, 1024, 0x12), 1);
     back[26..34].copy_from_slice(&[192, 0, 2, 1, 10, 0, 0, 1]);
-    // An ICMP error about the connection, from a router on the way.
-    let mut quoted = vec![3, 1, 0, 0, 0, 0, 0, 0];
-    quoted.extend(&frame(6, 0, &tcp(1024, 22, 2), 1)[14..42]);
+    // ICMP errors from a router on the way: about the connection, about another one, and about the
+    // connection but sent to a host that is no end of it.
+    let error = |about: u16, to: [u8; 4]| {
+        let mut quoted = vec![3, 1, 0, 0, 0, 0, 0, 0];
+        quoted.extend(&frame(6, 0, &tcp(about, 22, 2), 1)[14..42]);
+        let mut error = frame(1, 0, &quoted, 9);
+        error[30..34].copy_from_slice(&to);
+        error
+    };
     let frames = [
         frame(6, 0, &tcp(1024, 22, 2), 1),
         back,
         frame(6, 0, &tcp(1024, 22, 0x10), 1),
         frame(6, 0, &tcp(1025, 22, 0x12), 2),
         frame(6, 0, &tcp(1026, 80, 2), 3),
-        frame(1, 0, &quoted, 9),
+        error(1024, [10, 0, 0, 1]),
+        error(1027, [10, 0, 0, 1]),
+        error(1024, [192, 0, 2, 1]),
+        // It quotes nothing.
+        frame(1, 0, &[3, 1, 0, 0, 0, 0, 0, 0], 9),
     ];
     let trace = folder.write("t.pcap", &capture(&frames));
-    assert_eq!(hits(&rules, &trace, &[]), [(2, 1), (3, 3), (4, 1), (5, 1)]);
-    let document = replay(&[&trace, "--rules", &rules, "--verify"]);
-    let top = document["firewall"]["top"].as_array().unwrap();
-    let of = |number: u64| {
-        top.iter().find(|rule| rule["number"] == number).map_or(0, |rule| self::number(rule, "packets"))
-    };
-    assert_eq!([of(1), of(2), of(3)], [2, 1, 1], "{top:?}");
+    assert_eq!(hits(&rules, &trace, &[]), [(2, 1), (3, 3), (4, 4), (5, 1)]);
+    for layout in
+        [&[][..], &["--workers", "1"], &["--workers", "3"], &["--workers", "3", "--scheduler", "flowpin"]]
+    {
+        let document = replay(&[&[trace.as_str(), "--rules", &rules, "--verify"], layout].concat());
+        let top = document["firewall"]["top"].as_array().unwrap();
+        let of = |number: u64| {
+            top.iter().find(|rule| rule["number"] == number).map_or(0, |rule| self::number(rule, "packets"))
+        };
+        assert_eq!([of(1), of(2), of(3)], [3, 4, 1], "{layout:?} {top:?}");
+    }
 }
 
 #[test]
@@ -214,4 +228,74 @@ fn rules_are_minimised_and_compared_whatever_their_form() {
     flowloom(["rules", "check", &rules, "--strict"])
         .ends(1)
         .shows(&["shadowed  #2 (line 4)", "by  #1 (line 3)"]);
+}
+
+/// The same packets as pcapng, from interfaces of these names.
+fn pcapng(frames: &[Vec<u8>], names: &[&str]) -> Vec<u8> {
+    let block = |kind: u32, body: &[u8]| {
+        let length = u32::try_from(body.len().next_multiple_of(4) + 12).unwrap().to_le_bytes();
+        let mut block = [&kind.to_le_bytes()[..], &length, body].concat();
+        block.resize(block.len().next_multiple_of(4), 0);
+        block.extend(length);
+        block
+    };
+    let mut bytes =
+        block(0x0a0d_0d0a, &[0x4d, 0x3c, 0x2b, 0x1a, 1, 0, 0, 0, 255, 255, 255, 255, 255, 255, 255, 255]);
+    for name in names {
+        let length = u8::try_from(name.len()).unwrap();
+        let mut body = [&[1, 0, 0, 0, 0, 0, 4, 0, 2, 0, length, 0][..], name.as_bytes()].concat();
+        body.resize(body.len().next_multiple_of(4), 0);
+        body.extend([0; 4]);
+        bytes.extend(block(1, &body));
+    }
+    for frame in frames {
+        let length = u32::try_from(frame.len()).unwrap().to_le_bytes();
+        bytes.extend(block(6, &[&[0; 12][..], &length, &length, frame].concat()));
+    }
+    bytes
+}
+
+#[test]
+fn the_interface_of_a_capture_is_the_one_that_its_packets_come_in_by() {
+    let folder = Folder::new();
+    let text = "*filter\n:INPUT DROP [0:0]\n:OUTPUT ACCEPT [0:0]\n-A INPUT -i wan+ -p tcp -j ACCEPT\n\
+                -A INPUT -i lo -j ACCEPT\n-A OUTPUT -o lan0 -j DROP\n-A OUTPUT -o wan0 -j ACCEPT\nCOMMIT\n";
+    let rules = folder.write("saved", text.as_bytes());
+    let frames = [frame(6, 0, &tcp(1, 2, 2), 1), frame(17, 0, &[0, 1, 0, 2, 0, 8, 0, 0], 2)];
+    let one = folder.write("one.pcapng", &pcapng(&frames, &["wan0"]));
+    assert_eq!(hits(&rules, &one, &[]), [(2, 1), (4, 1)]);
+    assert_eq!(hits(&rules, &one, &["--in", "lo"]), [(5, 2)]);
+    assert_eq!(hits(&rules, &one, &["--chain", "OUTPUT"]), [(7, 2)]);
+    flowloom(["classify", &one, "-r", &rules])
+        .ends(0)
+        .says(&["packets come in by wan0, as the capture says"]);
+    let document = replay(&[&one, "--rules", &rules, "--verify"]);
+    assert_eq!(number(&document["firewall"]["accepted"], "packets"), 1);
+    // Packets of two interfaces have no interface in common.
+    let two = folder.write("two.pcapng", &pcapng(&frames, &["wan0", "wan1"]));
+    flowloom(["classify", &two, "-r", &rules]).ends(2).says(&["line 4: in wan+", "--in NAME"]);
+}
+
+#[test]
+fn network_policies_are_decided_by_the_addresses_of_pods() {
+    let folder = Folder::new();
+    let policy = "apiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\nmetadata: {name: db}\nspec:\n  podSelector:\n    \
+                  matchLabels: {app: db}\n  ingress:\n  - from:\n    - podSelector: {matchLabels: {app: web}}\n    ports:\n    - port: 5432\n";
+    let map = "pods:\n- {labels: {app: web}, ips: [10.1.0.5]}\n- {labels: {app: db}, ips: [10.1.0.9]}\n";
+    let (policy, map) =
+        (folder.write("db.yaml", policy.as_bytes()), folder.write("map.yaml", map.as_bytes()));
+    let ask = |source: &str, port: &str| {
+        decides(&folder, &policy, &[source, &format!("10.1.0.9:{port}"), "tcp", "--addresses", &map])
+    };
+    assert_eq!(ask("10.1.0.5:9", "5432"), (String::from("accept"), 9));
+    assert_eq!(ask("10.1.0.5:9", "80"), (String::from("deny"), 5));
+    let open = ["10.1.0.9:1", "10.1.0.5:80", "tcp", "--addresses", &map];
+    assert_eq!(decides(&folder, &policy, &open).0, "accept");
+    flowloom(["rules", "check", &policy]).ends(3).says(&["--addresses FILE"]);
+    let toml = folder.write("same.toml", b"");
+    flowloom(["rules", "convert", &policy, "--addresses", &map, "-o", &toml]).ends(0);
+    flowloom(["rules", "equivalent", &policy, &toml, "--addresses", &map]).ends(0);
+    flowloom(["rules", "check", &toml, "--addresses", &map])
+        .ends(2)
+        .says(&["--addresses", "leave --addresses out"]);
 }

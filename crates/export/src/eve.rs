@@ -3,35 +3,102 @@
 use std::io::{self, Write};
 use std::time::{Duration, UNIX_EPOCH};
 
+use flowloom_apps::accounting::fields::{FieldColumn, FieldValue};
 use flowloom_apps::accounting::{AccountingRecord, EndReason};
 use serde_json::{Value, json};
 
 use crate::RecordWriter;
+use crate::service::Service;
 
 /// Writes records as events of type `flow`, one JSON object a line, with the names of Suricata's
 /// EVE log.
 ///
 /// Bytes are those of IP packets. `flow_id` is drawn from the flow's key and the record's start.
+/// Fields of application protocols become the objects `tls`, `dns`, `http`, `quic` and `ssh` of the
+/// flow event, and `app_proto`.
 #[derive(Debug)]
 pub struct EveWriter<W> {
     out: W,
+    fields: Vec<FieldColumn>,
 }
+
+/// Further fields, and where Suricata has them: the object, an object in it, and the key.
+const PLACES: [(&str, &str, Option<&str>, &str); 15] = [
+    ("tls_sni", "tls", None, "sni"),
+    ("tls_alpn", "tls", None, "client_alpns"),
+    ("tls_ja4", "tls", None, "ja4"),
+    ("tls_version", "tls", None, "version"),
+    ("dns_query", "dns", None, "rrname"),
+    ("dns_query_type", "dns", None, "rrtype"),
+    ("dns_response_code", "dns", None, "rcode"),
+    ("http_method", "http", None, "http_method"),
+    ("http_host", "http", None, "hostname"),
+    ("http_target", "http", None, "url"),
+    ("http_user_agent", "http", None, "http_user_agent"),
+    ("http_status", "http", None, "status"),
+    ("quic_version", "quic", None, "version"),
+    ("ssh_client", "ssh", Some("client"), "software_version"),
+    ("ssh_server", "ssh", Some("server"), "software_version"),
+];
 
 impl<W: Write> EveWriter<W> {
     /// Returns a writer.
     pub fn new(out: W) -> Self {
-        Self { out }
+        Self { out, fields: Vec::new() }
+    }
+
+    /// Adds those of these further fields that [have a place](Self::takes), for
+    /// [`write_with`](RecordWriter::write_with).
+    #[must_use]
+    pub fn with_fields(self, fields: Vec<FieldColumn>) -> Self {
+        Self { fields, ..self }
+    }
+}
+
+impl EveWriter<()> {
+    /// Returns whether EVE has a place for a further field.
+    #[must_use]
+    pub fn takes(column: &FieldColumn) -> bool {
+        PLACES.iter().any(|(name, ..)| *name == column.name)
     }
 }
 
 impl<W: Write + Send> RecordWriter for EveWriter<W> {
     fn write(&mut self, record: &AccountingRecord) -> io::Result<()> {
-        serde_json::to_writer(&mut self.out, &event(record))?;
+        self.write_with(record, &[])
+    }
+
+    fn write_with(&mut self, record: &AccountingRecord, fields: &[FieldValue]) -> io::Result<()> {
+        let mut event = event(record);
+        if let Some(service) = Service::of(&self.fields, fields) {
+            event["app_proto"] = service.suricata.into();
+        }
+        for (column, value) in self.fields.iter().zip(fields) {
+            add(&mut event, column, value);
+        }
+        serde_json::to_writer(&mut self.out, &event)?;
         self.out.write_all(b"\n")
     }
 
     fn flush(&mut self) -> io::Result<()> {
         self.out.flush()
+    }
+}
+
+/// Adds a further field to an event, if it has a value and a place.
+fn add(event: &mut Value, column: &FieldColumn, value: &FieldValue) {
+    let Some((name, object, inner, key)) = PLACES.iter().find(|(name, ..)| *name == column.name) else {
+        return;
+    };
+    let value: Value = match value {
+        FieldValue::Text(text) if *name == "tls_alpn" => text.split(',').collect(),
+        FieldValue::Text(text) => text.as_str().into(),
+        FieldValue::Number(number) => (*number).into(),
+        _ => return,
+    };
+    match inner {
+        Some(inner) => event[object][inner][key] = value,
+        None => event[object][key] = value,
     }
 }
 

@@ -34,6 +34,7 @@ mod json;
 mod netflow9;
 #[cfg(feature = "parquet")]
 mod parquet;
+mod service;
 mod table;
 mod zeek;
 
@@ -93,6 +94,10 @@ pub trait RecordWriter: Send {
 impl<W: Write + Send> RecordWriter for IpfixWriter<W> {
     fn write(&mut self, record: &AccountingRecord) -> io::Result<()> {
         IpfixWriter::write(self, record)
+    }
+
+    fn write_with(&mut self, record: &AccountingRecord, fields: &[FieldValue]) -> io::Result<()> {
+        IpfixWriter::write_with(self, record, fields)
     }
 
     fn flush(&mut self) -> io::Result<()> {

@@ -4,8 +4,10 @@ use std::fmt::Write as _;
 use std::io::{self, Write};
 
 use flowloom_apps::accounting::AccountingRecord;
+use flowloom_apps::accounting::fields::{FieldColumn, FieldValue};
 
 use crate::RecordWriter;
+use crate::service::Service;
 
 const TCP: u8 = 6;
 const FIN: u16 = 1;
@@ -40,19 +42,27 @@ const FIELDS: [(&str, &str); 21] = [
 
 /// Writes records as a `conn.log` of Zeek, with tabs between fields.
 ///
-/// What accounting does not know is unset (`-`): service, payload bytes, history, and which hosts
-/// are local. `conn_state` follows from the flags of both sides, not from sequence numbers.
+/// What accounting does not know is unset (`-`): payload bytes, history, which hosts are local, and
+/// the service unless [further fields](Self::with_fields) show it. `conn_state` follows from the
+/// flags of both sides, not from sequence numbers.
 #[derive(Debug)]
 pub struct ZeekWriter<W> {
     out: W,
     line: String,
+    fields: Vec<FieldColumn>,
     is_begun: bool,
 }
 
 impl<W: Write> ZeekWriter<W> {
     /// Returns a writer.
     pub fn new(out: W) -> Self {
-        Self { out, line: String::new(), is_begun: false }
+        Self { out, line: String::new(), fields: Vec::new(), is_begun: false }
+    }
+
+    /// Sets the service by these further fields, for [`write_with`](RecordWriter::write_with).
+    #[must_use]
+    pub fn with_fields(self, fields: Vec<FieldColumn>) -> Self {
+        Self { fields, ..self }
     }
 
     fn begin(&mut self) -> io::Result<()> {
@@ -70,10 +80,23 @@ impl<W: Write> ZeekWriter<W> {
     }
 }
 
+impl ZeekWriter<()> {
+    /// Returns whether a service follows from a further field.
+    #[must_use]
+    pub fn takes(column: &FieldColumn) -> bool {
+        Service::is_shown_by(column)
+    }
+}
+
 impl<W: Write + Send> RecordWriter for ZeekWriter<W> {
     fn write(&mut self, record: &AccountingRecord) -> io::Result<()> {
+        self.write_with(record, &[])
+    }
+
+    fn write_with(&mut self, record: &AccountingRecord, fields: &[FieldValue]) -> io::Result<()> {
         self.begin()?;
         self.line.clear();
+        let service = Service::of(&self.fields, fields).map_or("-", |service| service.zeek);
         // ICMP has its type and code where others have ports.
         let [orig_port, resp_port] = match record.icmp {
             Some(message) => message.map(u16::from),
@@ -89,7 +112,7 @@ impl<W: Write + Send> RecordWriter for ZeekWriter<W> {
         // Writing to a string cannot fail.
         let _ = writeln!(
             self.line,
-            "{}\t{}\t{}\t{orig_port}\t{}\t{resp_port}\t{protocol}\t-\t{}\t-\t-\t{}\t-\t-\t0\t-\t{}\t{}\t{}\t{}\t(empty)",
+            "{}\t{}\t{}\t{orig_port}\t{}\t{resp_port}\t{protocol}\t{service}\t{}\t-\t-\t{}\t-\t-\t0\t-\t{}\t{}\t{}\t{}\t(empty)",
             seconds(record.start_ns),
             uid(record),
             record.source,

@@ -12,8 +12,9 @@
 //! ```
 //!
 //! The clock never goes back: after a step back it continues from its last time, by the differences
-//! of the time stamps. A packet's record keeps the packet's own time; only flow expiry uses the
-//! clock.
+//! of the time stamps.
+
+use crate::source::RawPacket;
 
 /// The time steps that [`PacketClock`] accepts.
 ///
@@ -29,11 +30,12 @@ pub struct ClockLimits {
 }
 
 impl Default for ClockLimits {
-    /// A day forward, a minute back, and three packets.
+    /// 400 days forward, a minute back, and three packets. Captures of rare packets have gaps of
+    /// months; a wrong stamp is mostly off by decades.
     fn default() -> Self {
         const NS_PER_SECOND: u64 = 1_000_000_000;
         Self {
-            forward_max_ns: 86_400 * NS_PER_SECOND,
+            forward_max_ns: 400 * 86_400 * NS_PER_SECOND,
             backward_max_ns: 60 * NS_PER_SECOND,
             agreeing_packets: 3,
         }
@@ -82,7 +84,7 @@ struct Candidate {
 /// assert_eq!(clock.tick(1_700_000_001 * SECOND), 1_700_000_001 * SECOND);
 /// assert_eq!(clock.counts().outliers_ahead, 1);
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PacketClock {
     limits: ClockLimits,
     now_ns: u64,
@@ -112,6 +114,39 @@ impl PacketClock {
                 steps_back: 0,
             },
         }
+    }
+
+    /// Sets a new clock by the first packets of the input, of which the first may have a wrong
+    /// stamp: the second one counts if the third one agrees with it. Fewer than three packets, and
+    /// further ones, have no effect.
+    pub fn begin(&mut self, packets: &[RawPacket]) {
+        let [first, second, third, ..] = packets else { return };
+        let (first, second, third) = (first.time_ns, second.time_ns, third.time_ns);
+        let is_near = |one: u64, other: u64| one.abs_diff(other) <= self.limits.forward_max_ns;
+        if !self.begun && !is_near(first, second) && is_near(second, third) {
+            self.begun = true;
+            self.now_ns = second;
+        }
+    }
+
+    /// Returns a clock in the same state, with counts of zero.
+    #[must_use]
+    pub fn continued(&self) -> Self {
+        Self { counts: ClockCounts::default(), ..self.clone() }
+    }
+
+    /// Returns whether a packet has set the clock.
+    #[must_use]
+    pub const fn is_begun(&self) -> bool {
+        self.begun
+    }
+
+    /// Returns whether a new clock that the stamp `first_ns` sets would go on as this clock does.
+    #[must_use]
+    pub fn continues_as_new(&self, first_ns: u64) -> bool {
+        let is_usual = self.offset_ns == 0 && self.candidate.is_none();
+        let ahead_ns = first_ns.checked_sub(self.now_ns);
+        !self.begun || (is_usual && ahead_ns.is_some_and(|ahead_ns| ahead_ns <= self.limits.forward_max_ns))
     }
 
     /// Processes a packet's time stamp. Returns the time by which flows expire, which is never
@@ -230,7 +265,7 @@ mod tests {
 
     #[test]
     fn packets_in_a_row_that_agree_move_it_forward() {
-        let later = NOW + 30 * 86_400;
+        let later = NOW + 500 * 86_400;
         let (times, counts) = answers(&[NOW, later, later + 1, later + 2, later + 3]);
         assert_eq!(times, [NOW, NOW, NOW, later + 2, later + 3]);
         assert_eq!((counts.steps_forward, counts.outliers_ahead), (1, 2));
@@ -246,6 +281,31 @@ mod tests {
             "by the differences of the stamps"
         );
         assert_eq!((counts.steps_back, counts.outliers_behind), (1, 2));
+    }
+
+    #[test]
+    fn a_clock_begins_with_the_time_on_which_the_first_packets_agree() {
+        let packet = |second: u64| RawPacket {
+            position: 0,
+            captured_bytes: 60,
+            wire_bytes: 60,
+            time_ns: second * SECOND,
+            link: crate::LinkType::ETHERNET,
+        };
+        for (stamps, begin) in [
+            ([YEAR_2106, NOW, NOW + 1], NOW),
+            ([0, NOW, NOW + 1], NOW),
+            ([NOW, NOW + 1, NOW + 2], NOW),
+            ([NOW, YEAR_2106, NOW + 2], NOW),
+            ([NOW, 0, YEAR_2106], NOW),
+        ] {
+            let mut clock = PacketClock::default();
+            clock.begin(&stamps.map(packet));
+            assert_eq!(clock.tick(stamps[0] * SECOND), begin * SECOND, "{stamps:?}");
+            let before = clock.clone();
+            clock.begin(&[YEAR_2106; 3].map(packet));
+            assert_eq!(clock, before, "it has begun");
+        }
     }
 
     #[test]

@@ -15,6 +15,9 @@ pub struct Headers {
     pub tcp_flags: u16,
     /// Whether the packet is a fragment other than the first. Its key has no ports.
     pub later_fragment: bool,
+    /// Whether the packet is an ICMP error whose key is that of the flow that it is about. See
+    /// [`DecodeOptions::errors_by_flow`](crate::DecodeOptions::errors_by_flow).
+    pub is_error_of_flow: bool,
     /// Offset of the IP header that gave the key.
     pub network_offset: u32,
     /// Offset of the transport header (after options and extension headers).
@@ -50,6 +53,7 @@ impl Headers {
             direction,
             tcp_flags: 0,
             later_fragment: false,
+            is_error_of_flow: false,
             network_offset: 0,
             transport_offset: 0,
             payload_offset: 0,
@@ -57,7 +61,8 @@ impl Headers {
         }
     }
 
-    /// Returns the five-tuple as on the wire.
+    /// Returns the five-tuple as on the wire. That of an
+    /// [error about a flow](Self::is_error_of_flow) is the flow's, in the direction of the error.
     pub fn tuple(&self) -> FiveTuple {
         self.key.tuple(self.direction)
     }

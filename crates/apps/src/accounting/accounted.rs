@@ -128,8 +128,8 @@ impl Accounted {
         };
     }
 
-    /// The columns of the record, followed by those of further fields.
-    pub(super) const COLUMNS_AND_FIELDS: &'static [&'static str] = &[
+    /// The columns of the record, followed by that of further fields and by the protocol's name.
+    pub(super) const COLUMNS_FIELDS_AND_LABEL: &'static [&'static str] = &[
         "start_ns",
         "end_ns",
         "packets_low_to_high",
@@ -145,7 +145,15 @@ impl Accounted {
         "closed",
         "icmp_type_code",
         "fields_digest",
+        "l7_protocol",
     ];
+
+    /// The columns of the record, followed by that of further fields.
+    pub(super) const COLUMNS_AND_FIELDS: &'static [&'static str] =
+        match Self::COLUMNS_FIELDS_AND_LABEL.split_last() {
+            Some((_, columns)) => columns,
+            None => &[],
+        };
 
     fn is_empty(&self) -> bool {
         self.seen == [0, 0]

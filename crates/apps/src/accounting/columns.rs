@@ -330,10 +330,14 @@ pub fn reference() -> String {
     }
     page.push_str(FIELDS);
     for group in FieldGroup::ALL {
-        for FieldColumn { name, unit, description } in group.columns() {
-            let _ = writeln!(page, "| `{name}` | `{}` | {unit} | {description} |", group.name());
+        for FieldColumn { name, unit, ipfix, description } in group.columns() {
+            let element =
+                ipfix.map_or_else(|| String::from("–"), |(number, name)| format!("`{name}` ({number})"));
+            let _ =
+                writeln!(page, "| `{name}` | `{}` | {unit} | {element} | {description} |", group.name());
         }
     }
+    page.push_str(OTHERS);
     page
 }
 
@@ -341,10 +345,33 @@ const FIELDS: &str = "
 ## Further fields, by group
 
 `--fields` takes groups with commas between, or `all`; `--where` reads the columns of all groups. The library has them as
-types of `flowloom_apps::accounting::fields`. They are those of one record.
+types of `flowloom_apps::accounting::fields`. They are those of one record. Only the groups that are asked for cost time.
 
-| Column | Group | Unit | What it says |
-| --- | --- | --- | --- |
+* Columns without an IPFIX element are not written as IPFIX: IANA has registered none for them. NetFlow v9 has none of them.
+* The text of `tls`, `dns`, `http`, `quic` and `ssh` is what hosts have sent: printable ASCII of at most 255 bytes, in which
+  `\\xNN` stands for another byte and `\\\\` for a backslash. Names of DNS are in its presentation format: `\\DDD` for a byte,
+  `\\.` for a dot in a label.
+* Fields of TCP are read from the first bytes of each direction, at most 4096, in the order of their sequence numbers. If the
+  first bytes were not captured, as in the records behind an active timeout, the fields are empty. Handshakes behind another
+  protocol (STARTTLS, a proxy), DTLS, the encrypted ClientHello of QUIC, and HTTP/2 are not read.
+* In EVE the fields are objects of the flow event with the names that Suricata gives them; in Zeek's `conn.log` they name the
+  `service`.
+
+| Column | Group | Unit | IPFIX | What it says |
+| --- | --- | --- | --- | --- |
+";
+
+const OTHERS: &str = "
+## Records of other applications
+
+`--app null`, `tcp-tracker`, `firewall` and `l7` write CSV and JSON lines. Their records begin with `source`, `destination`,
+`source_port`, `destination_port` and `protocol`, with the meanings above, and go on with what the application keeps; what it
+keeps by direction is `x` from the source and `reverse_x` from the destination. An application that does not know the source
+(`null`; `l7` and `firewall` where they have seen none) shows the lower endpoint as the source.
+
+`--columns` selects columns of these too. On request there are `low_address`, `low_port`, `high_address`, `high_port`, `zone`,
+`pass` and `icmp_identifier`, and the application's own columns by the ends of the key: `x_low_to_high`, `x_high_to_low`, and
+which end is the source (`source_end`, `first_sender`).
 ";
 
 const INTRODUCTION: &str = "\

@@ -77,6 +77,14 @@ impl CommunityId {
     }
 }
 
+impl CommunityId {
+    /// Returns the digest that the text shows in base64.
+    #[must_use]
+    pub fn digest(&self) -> &[u8; 20] {
+        &self.digest
+    }
+}
+
 impl AccountingRecord {
     /// Returns the Community ID of the record's flow.
     #[must_use]

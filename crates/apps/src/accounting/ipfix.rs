@@ -20,12 +20,16 @@ use std::net::IpAddr;
 use flowloom_flow_key::IpFamily;
 
 use super::AccountingRecord;
+use super::fields::application::text::TEXT_BYTES_MAX;
+use super::fields::{FieldColumn, FieldValue};
 
 /// The size at which a message is closed: small enough for any reader, and large enough that
 /// headers do not matter.
 const MESSAGE_BYTES_MAX: usize = 16 << 10;
 /// The smallest limit of a message: its header, the templates and one record fit.
 const MESSAGE_BYTES_MIN: usize = 512;
+/// The smallest limit where records have text: four texts of 255 bytes fit.
+const MESSAGE_BYTES_MIN_WITH_TEXT: usize = 1280;
 const MESSAGE_HEADER_BYTES: usize = 16;
 const SET_HEADER_BYTES: usize = 4;
 const TEMPLATE_SET: u16 = 2;
@@ -96,8 +100,32 @@ impl TimePrecision {
     }
 }
 
-/// Elements of a record.
+/// Elements of a record without further fields.
 const ELEMENTS: u16 = 24;
+/// The length of an element in a template whose records have lengths of their own [RFC 7011 §7].
+const VARIABLE_LENGTH: u16 = u16::MAX;
+
+/// A further field that has an element.
+#[derive(Clone, Copy, Debug)]
+struct FieldElement {
+    /// Where its value stands among the values of a record.
+    index: usize,
+    number: u16,
+    bytes: u16,
+    is_reverse: bool,
+}
+
+impl FieldElement {
+    fn of((index, column): (usize, &FieldColumn)) -> Option<Self> {
+        let (number, name) = column.ipfix?;
+        let bytes = match column.unit {
+            "text" => VARIABLE_LENGTH,
+            "number" => 2,
+            _ => 8,
+        };
+        Some(Self { index, number, bytes, is_reverse: name.starts_with("reverse") })
+    }
+}
 
 /// Returns the template of a family, and the elements of its records in order: number, bytes, and
 /// whether it is a reverse element.
@@ -177,6 +205,7 @@ pub struct IpfixWriter<W> {
     records: u32,
     export_seconds: u32,
     precision: TimePrecision,
+    fields: Vec<FieldElement>,
     message_bytes_max: usize,
     /// Messages from one with templates to the next; `None` if only the first has them.
     templates_every: Option<u32>,
@@ -201,6 +230,7 @@ impl<W: Write> IpfixWriter<W> {
             records: 0,
             export_seconds: u32::try_from(export_ns / 1_000_000_000).unwrap_or(u32::MAX),
             precision,
+            fields: Vec::new(),
             message_bytes_max: MESSAGE_BYTES_MAX,
             templates_every: None,
             messages: 0,
@@ -209,21 +239,40 @@ impl<W: Write> IpfixWriter<W> {
         writer
     }
 
-    /// Limits messages to `message_bytes_max` bytes, for datagrams, and repeats the templates in
-    /// every sixteenth message: a collector may start at any time, and datagrams may be lost.
+    /// Limits messages to `message_bytes_max` bytes, for datagrams: at least 512, and 1280 with
+    /// fields of text. Repeats the templates in every sixteenth message: a collector may start at
+    /// any time, and datagrams may be lost.
     #[must_use]
     pub fn for_datagrams(self, message_bytes_max: usize) -> Self {
         let message_bytes_max = message_bytes_max.clamp(MESSAGE_BYTES_MIN, MESSAGE_BYTES_MAX);
         Self { message_bytes_max, templates_every: Some(16), ..self }
     }
 
+    /// Adds those of these further fields to the records that have an element
+    /// ([`FieldColumn::ipfix`]), for [`write_with`](Self::write_with).
+    ///
+    /// # Panics
+    ///
+    /// If a record has been written: the templates come before it.
+    #[must_use]
+    pub fn with_fields(mut self, fields: &[FieldColumn]) -> Self {
+        assert!(self.written == 0 && self.records == 0, "fields are part of the templates");
+        self.fields = fields.iter().enumerate().filter_map(FieldElement::of).collect();
+        self.set = None;
+        self.begin();
+        self
+    }
+
     fn put_templates(&mut self) {
         self.open_set(TEMPLATE_SET);
+        let fields: Vec<_> =
+            self.fields.iter().map(|field| (field.number, field.bytes, field.is_reverse)).collect();
+        let count = ELEMENTS + u16::try_from(fields.len()).expect("there are some hundred columns at most");
         for family in [IpFamily::V4, IpFamily::V6] {
             let (id, elements) = template(family, self.precision);
             self.put(&id.to_be_bytes());
-            self.put(&ELEMENTS.to_be_bytes());
-            for (number, bytes, is_reverse) in elements {
+            self.put(&count.to_be_bytes());
+            for (number, bytes, is_reverse) in elements.into_iter().chain(fields.iter().copied()) {
                 self.put(&(number | if is_reverse { 1 << 15 } else { 0 }).to_be_bytes());
                 self.put(&bytes.to_be_bytes());
                 if is_reverse {
@@ -239,9 +288,27 @@ impl<W: Write> IpfixWriter<W> {
     ///
     /// The error of `out`, when a full message is written.
     pub fn write(&mut self, record: &AccountingRecord) -> io::Result<()> {
+        self.write_with(record, &[])
+    }
+
+    /// Adds a record with further fields, one value for each column of
+    /// [`with_fields`](Self::with_fields). A value that is missing is 0 or an empty string.
+    ///
+    /// # Errors
+    ///
+    /// The error of `out`, when a full message is written.
+    pub fn write_with(&mut self, record: &AccountingRecord, values: &[FieldValue]) -> io::Result<()> {
         let (id, elements) = template(record.family(), self.precision);
         let bytes: usize = elements.iter().map(|(_, bytes, _)| usize::from(*bytes)).sum();
-        if self.message.len() + SET_HEADER_BYTES + bytes > self.message_bytes_max {
+        let texts = self.fields.iter().map(|field| match (field.bytes, values.get(field.index)) {
+            (VARIABLE_LENGTH, Some(FieldValue::Text(text))) => 3 + text_of(text).len(),
+            (VARIABLE_LENGTH, _) => 1,
+            (bytes, _) => usize::from(bytes),
+        });
+        let bytes = bytes + texts.sum::<usize>();
+        let has_text = self.fields.iter().any(|field| field.bytes == VARIABLE_LENGTH);
+        let least = if has_text { MESSAGE_BYTES_MIN_WITH_TEXT } else { MESSAGE_BYTES_MIN };
+        if self.message.len() + SET_HEADER_BYTES + bytes > self.message_bytes_max.max(least) {
             self.flush_message()?;
         }
         if self.set.is_none_or(|(_, open)| open != id) {
@@ -286,6 +353,10 @@ impl<W: Write> IpfixWriter<W> {
         }
         self.put(&record.key.zone().to_be_bytes());
         self.put(&[record.end_reason.ipfix(), record.direction.ipfix()]);
+        for at in 0..self.fields.len() {
+            let FieldElement { index, bytes, .. } = self.fields[at];
+            self.put_field(bytes, values.get(index).unwrap_or(&FieldValue::None));
+        }
         self.records += 1;
         Ok(())
     }
@@ -308,6 +379,23 @@ impl<W: Write> IpfixWriter<W> {
     pub fn finish(mut self) -> io::Result<W> {
         self.flush()?;
         Ok(self.out)
+    }
+
+    fn put_field(&mut self, bytes: u16, value: &FieldValue) {
+        let number = if let FieldValue::Number(number) = value { *number } else { 0 };
+        match (bytes, value) {
+            (VARIABLE_LENGTH, FieldValue::Text(text)) => {
+                let text = text_of(text).as_bytes();
+                match u8::try_from(text.len()) {
+                    Ok(length) if length < u8::MAX => self.put(&[length]),
+                    _ => self.put(&[u8::MAX, 0, u8::MAX]),
+                }
+                self.put(text);
+            }
+            (VARIABLE_LENGTH, _) => self.put(&[0]),
+            (2, _) => self.put(&u16::try_from(number).unwrap_or(u16::MAX).to_be_bytes()),
+            _ => self.put(&number.to_be_bytes()),
+        }
     }
 
     fn put(&mut self, bytes: &[u8]) {
@@ -361,6 +449,12 @@ impl<W: Write> IpfixWriter<W> {
         self.begin();
         Ok(())
     }
+}
+
+/// Returns the text, of which an element takes 255 bytes at most.
+fn text_of(text: &str) -> &str {
+    let end = (0..=text.len().min(TEXT_BYTES_MAX)).rfind(|&end| text.is_char_boundary(end));
+    &text[..end.unwrap_or(0)]
 }
 
 #[cfg(test)]

@@ -33,6 +33,7 @@ fn sent() -> impl Strategy<Value = Sent> {
             acknowledgement,
             window,
             payload_bytes: hundreds * 100,
+            content: &[],
             scale,
             time_ns: gap,
         },

@@ -33,6 +33,7 @@ pub(crate) mod direction;
 mod end;
 pub mod fields;
 pub mod ipfix;
+mod labelled;
 #[cfg(test)]
 mod laws;
 mod record;
@@ -50,6 +51,7 @@ pub use community_id::CommunityId;
 pub use direction::DirectionBasis;
 pub use end::EndReason;
 pub use flowloom_engine::EndedBy;
+pub use labelled::{Labelled, LabelledAccounting};
 pub use record::AccountingRecord;
 
 /// Accounts for packets and bytes in records that end by timeouts and by TCP's own signs.

@@ -14,6 +14,8 @@ pub(super) struct Sent {
     pub(super) acknowledgement: u32,
     pub(super) window: u16,
     pub(super) payload_bytes: u16,
+    /// The data, instead of `payload_bytes` bytes of no meaning.
+    pub(super) content: &'static [u8],
     pub(super) scale: Option<u8>,
     pub(super) time_ns: u64,
 }
@@ -27,6 +29,7 @@ pub(super) fn there(flags: u16, sequence: u32, acknowledgement: u32) -> Sent {
         acknowledgement,
         window: 8192,
         payload_bytes: 0,
+        content: &[],
         scale: None,
         time_ns: 0,
     }
@@ -66,6 +69,7 @@ impl Sent {
         segment[14..16].copy_from_slice(&self.window.to_be_bytes());
         segment.extend_from_slice(options);
         segment.resize(segment.len() + usize::from(self.payload_bytes), 7);
+        segment.extend_from_slice(self.content);
         let mut packet = vec![0x60, 0, 0, 0];
         packet.extend(u16::try_from(segment.len()).unwrap().to_be_bytes());
         packet.extend([6, 64]);

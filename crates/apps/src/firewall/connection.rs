@@ -11,11 +11,16 @@
 //! whose first packet it drops: [`Connection::settle`] takes the verdict on a packet. The states of
 //! TCP are those of [`TcpTracker`].
 //!
-//! Unlike the kernel, the tracker does not compare sequence numbers, a connection times out with
-//! its flow alone, and no helper makes a connection RELATED.
+//! RELATED is an ICMP error about a known connection, sent to the host whose packet it quotes, and
+//! nothing else: the kernel's helpers for FTP and the like have no counterpart here. An error about
+//! anything else is INVALID. See [`Connection::take_view`].
+//!
+//! Unlike the kernel, the tracker does not compare sequence numbers or checksums, and a connection
+//! times out with its flow alone.
 
 use flowloom_classifier::policy::{ConnectionState, Fragment, Packet};
 use flowloom_flow_key::Direction;
+use flowloom_packet::PacketView;
 
 use super::tcp_tracker::{Outcome, TcpTracker};
 
@@ -49,6 +54,15 @@ enum Role {
     Unknown,
 }
 
+/// Returns whether a packet is an ICMP error message.
+fn is_error(packet: &Packet<'_>) -> bool {
+    packet.fragment != Fragment::Later
+        && matches!(
+            (packet.tuple.protocol, packet.icmp),
+            (1, Some((3 | 4 | 5 | 11 | 12, _))) | (58, Some((1..=127, _)))
+        )
+}
+
 fn role(packet: &Packet<'_>) -> Role {
     if packet.fragment == Fragment::Later {
         return Role::Unknown;
@@ -58,9 +72,8 @@ fn role(packet: &Packet<'_>) -> Role {
         (1, _, Some((8 | 13 | 15 | 17, _))) | (58, _, Some((128, _))) => Role::Opens,
         (1, _, Some((0 | 14 | 16 | 18, _))) | (58, _, Some((129, _))) => Role::Follows,
         // An error message is about another flow. A packet that is cut short has no known type.
-        (1, _, Some((3 | 4 | 5 | 11 | 12, _)) | None)
-        | (58, _, Some((1..=127, _)) | None)
-        | (6, None, _) => Role::Unknown,
+        _ if is_error(packet) => Role::Unknown,
+        (1 | 58, _, None) | (6, None, _) => Role::Unknown,
         // Neighbour discovery and multicast listener messages.
         (58, _, Some((130..=137 | 143, _))) => Role::Untracked,
         (1 | 58, _, Some(_)) => Role::Invalid,
@@ -101,6 +114,24 @@ impl Connection {
         self.opener.get_or_insert(direction);
         self.is_answered |= is_reply;
         Some(if self.is_answered { ConnectionState::Established } else { ConnectionState::New })
+    }
+
+    /// As [`take`](Self::take), of a packet that was decoded with
+    /// [`errors_by_flow`](flowloom_packet::DecodeOptions::errors_by_flow), so that an ICMP error
+    /// comes with the connection that it is about. `packet` describes the view.
+    pub fn take_view(&mut self, view: &PacketView<'_>, packet: &Packet<'_>) -> Option<ConnectionState> {
+        let headers = &view.headers;
+        if headers.is_error_of_flow {
+            // The error goes to the host that sent the quoted packet, or it is not related.
+            let is_related = self.is_confirmed && headers.tuple().destination == packet.tuple.destination;
+            return Some(if is_related { ConnectionState::Related } else { ConnectionState::Invalid });
+        }
+        let is_whole = view.payload().len() == headers.payload_bytes as usize;
+        if is_error(packet) && is_whole {
+            // An error that quotes no packet.
+            return Some(ConnectionState::Invalid);
+        }
+        self.take(packet, headers.direction)
     }
 
     /// Takes the verdict on the packet of the last [`take`](Self::take). A connection of

@@ -1,8 +1,8 @@
 //! Converts a decoded packet to the packet that a policy matches.
 
 use flowloom_classifier::policy::{Fragment, Packet};
-use flowloom_flow_key::IpFamily;
-use flowloom_packet::PacketView;
+use flowloom_flow_key::{FiveTuple, IpFamily};
+use flowloom_packet::{PacketView, icmp};
 
 /// Returns the fields of a packet that rules match on, except interfaces and the connection's
 /// state.
@@ -26,10 +26,11 @@ pub fn describe(view: &PacketView<'_>) -> Packet<'static> {
             _ => Fragment::Whole,
         }
     };
-    let mut packet = Packet::new(headers.tuple()).with_fragment(fragment);
+    let tuple = if headers.is_error_of_flow { tuple_of_error(view) } else { headers.tuple() };
+    let mut packet = Packet::new(tuple).with_fragment(fragment);
     let transport = |offset: usize| byte(headers.transport_offset, offset);
     if fragment != Fragment::Later {
-        match headers.key.protocol() {
+        match tuple.protocol {
             6 => packet.tcp_flags = transport(13),
             1 | 58 => packet.icmp = transport(0).zip(transport(1)),
             132 => packet.sctp_chunk = transport(12),
@@ -46,6 +47,23 @@ pub fn describe(view: &PacketView<'_>) -> Packet<'static> {
     packet.vlan = u16::try_from(headers.key.zone()).ok().filter(|&vlan| vlan < 4096);
     packet.source_mac = source_mac(view);
     packet
+}
+
+/// Returns the addresses of an ICMP error, whose key is that of the flow that it is about.
+fn tuple_of_error(view: &PacketView<'_>) -> FiveTuple {
+    let network = view.bytes.get(view.headers.network_offset as usize..).unwrap_or_default();
+    match view.headers.key.family() {
+        IpFamily::V4 => {
+            let address =
+                |at: usize| network.get(at..at + 4).and_then(|a| a.try_into().ok()).unwrap_or([0; 4]);
+            FiveTuple::v4(address(12), address(16), 0, 0, icmp::ICMP)
+        }
+        IpFamily::V6 => {
+            let address =
+                |at: usize| network.get(at..at + 16).and_then(|a| a.try_into().ok()).unwrap_or([0; 16]);
+            FiveTuple::v6(address(8), address(24), 0, 0, icmp::ICMPV6)
+        }
+    }
 }
 
 /// Returns the sender's MAC address of a frame whose Ethertypes lead to its IP header.

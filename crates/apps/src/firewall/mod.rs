@@ -21,9 +21,12 @@
 //! Replies then need rules. States come from the flow table: see [`Connection`].
 //!
 //! **Fragments** other than the first have no ports. All such fragments of one protocol between two
-//! hosts are one flow, which no rule with ports matches. `strict_tcp` does not apply to them. An
-//! **ICMP** error message is a flow of its own. The firewall does not relate it to the packet that
-//! it reports, so its state is unknown.
+//! hosts are one flow, which no rule with ports matches. `strict_tcp` does not apply to them.
+//!
+//! **ICMP errors** are flows of their own, and their state is unknown, unless the packets were
+//! decoded with [`errors_by_flow`](flowloom_packet::DecodeOptions::errors_by_flow). Then an error is
+//! a packet of the flow that it is about, rules match its own addresses and type, and its state is
+//! RELATED or INVALID.
 //!
 //! **What a rule does** is its [`flowloom_classifier::Action`] if its file has one, and otherwise
 //! follows from [`Defaults`].
@@ -119,10 +122,10 @@ impl Firewall {
     fn packet(&mut self, packet: &PacketView<'_>, flow: &mut FirewallFlow) -> Judgement {
         let mut described = describe(packet);
         if self.tally.rules().asks_state() {
-            described.state = flow.connection.take(&described, packet.headers.direction);
+            described.state = flow.connection.take_view(packet, &described);
         }
         let found = self.tally.rules().judge_packet(described);
-        if self.tally.rules().asks_state() {
+        if self.tally.rules().asks_state() && !packet.headers.is_error_of_flow {
             flow.connection.settle(found.verdict == Verdict::Accept);
         }
         flow.number = found.number;

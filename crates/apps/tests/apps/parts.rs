@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use flowloom_apps::accounting::LabelledAccounting;
+use flowloom_apps::accounting::fields::{AllFields, DetailedAccounting};
 use flowloom_apps::firewall::{Defaults, Firewall, FirewallOptions, FirewallRules, LiveRules};
 use flowloom_apps::{Accounting, L7Options, L7Plan, Null, TcpTracker};
 use flowloom_classifier::{Action, ClassifierBuilder, PortRange, Rule, RuleSet};
@@ -307,6 +309,29 @@ fn protocols_are_named_as_in_the_whole_also_where_a_scan_is_cut() {
             let whole = go(&memory, Layout::Inline, idle_ns, || plan.app());
             let parts = go_on_parts(&cuts, idle_ns, None, || plan.app());
             assert_same::<flowloom_apps::L7Filter>(&whole, &parts);
+            Ok(())
+        })
+        .unwrap();
+}
+
+#[test]
+fn records_with_fields_and_labels_are_those_of_the_whole_wherever_it_is_cut() {
+    let plan = L7Plan::new(&builtin(), L7Options::default()).unwrap();
+    let mut runner = proptest::test_runner::TestRunner::new(ProptestConfig::with_cases(48));
+    let timeout = || prop::option::of(10..2_000_u64);
+    let cases = (vec(sent(), 1..120), vec(any::<usize>(), 1..5), timeout(), timeout());
+    runner
+        .run(&cases, |(packets, cuts, idle_ms, active_ms)| {
+            let memory = memory(&packets);
+            let cuts = Cuts::new(&memory, &cuts, None);
+            let [idle_ns, active_ns] = [idle_ms, active_ms].map(|ms| ms.map(|ms| ms * 1_000_000));
+            let detailed = DetailedAccounting::<AllFields>::new(Accounting::new(active_ns));
+            let whole = go(&memory, Layout::Inline, idle_ns, || detailed);
+            let parts = go_on_parts(&cuts, idle_ns, None, || detailed);
+            assert_same::<DetailedAccounting<AllFields>>(&whole, &parts);
+            let app = || LabelledAccounting::new(detailed, &plan);
+            let whole = go(&memory, Layout::Inline, idle_ns, app);
+            assert_same::<LabelledAccounting<AllFields>>(&whole, &go_on_parts(&cuts, idle_ns, None, app));
             Ok(())
         })
         .unwrap();

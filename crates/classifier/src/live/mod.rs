@@ -12,7 +12,8 @@
 //! base. [`Live::settle`] makes pending changes cheap for lookups: well under a millisecond for
 //! some tens of them, and half a second for a thousand rules that were removed from twenty
 //! thousand; [`Live::rebuild`] makes them part of the base, on whichever thread calls it, while
-//! lookups and changes go on. The crate starts no threads and takes no locks in a lookup, but for
+//! lookups and changes go on. A rule may ask for more than its box, by [tests](Live::insert_with);
+//! [`Reader::find`] decides packets by them. The crate starts no threads and takes no locks in a lookup, but for
 //! the moment in which a reader takes a new snapshot.
 
 mod prefilter;
@@ -30,11 +31,12 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use prefilter::Prefilter;
 pub use reader::Reader;
-use snapshot::{Base, Entry, Pending, Snapshot};
+use snapshot::{Base, Entry, Pending, Snapshot, Tests};
 
 use crate::classifier::{Algorithm, ClassifierBuilder};
 use crate::error::BuildError;
 use crate::flowcuts::plan::{Plan, Split};
+use crate::policy::Test;
 use crate::rule::Rule;
 use crate::rule_set::{RULES_MAX, RuleSet};
 
@@ -175,11 +177,20 @@ fn order_of(priority: i32, id: u32) -> Order {
 #[derive(Clone)]
 struct State {
     rules: BTreeMap<Order, Rule>,
+    /// What rules ask beyond their boxes, of those that ask something.
+    tests: BTreeMap<Order, Arc<[Test]>>,
     orders: BTreeMap<u32, Order>,
     next: u32,
     pending: Vec<Entry>,
     /// Of the pending rules, so many are in the small tree.
     settled: usize,
+}
+
+impl State {
+    /// Returns a rule with what it asks.
+    fn entry(&self, order: Order, rule: Rule) -> Entry {
+        Entry { order, rule, tests: self.tests.get(&order).cloned() }
+    }
 }
 
 /// A rule set that changes while packets are classified.
@@ -250,11 +261,12 @@ impl Live {
     pub fn new(rules: &RuleSet, builder: ClassifierBuilder) -> Result<Self, BuildError> {
         let entries: Vec<Entry> = (0_u32..)
             .zip(rules.rules())
-            .map(|(id, &rule)| Entry { order: order_of(rule.priority, id), rule })
+            .map(|(id, &rule)| Entry { order: order_of(rule.priority, id), rule, tests: None })
             .collect();
         let base = Arc::new(Base::build(&entries, builder)?);
         let state = State {
             rules: entries.iter().map(|entry| (entry.order, entry.rule)).collect(),
+            tests: BTreeMap::new(),
             orders: entries.iter().map(|entry| (entry.order as u32, entry.order)).collect(),
             next: entries.len() as u32,
             pending: Vec::new(),
@@ -336,6 +348,13 @@ impl Live {
         state.rules.get(state.orders.get(&id.number())?).copied()
     }
 
+    /// Returns what a rule asks beyond its box; nothing where there is no rule of this id.
+    pub fn tests(&self, id: LiveId) -> Vec<Test> {
+        let state = locked(&self.state);
+        let tests = state.orders.get(&id.number()).and_then(|order| state.tests.get(order));
+        tests.map(|tests| tests.to_vec()).unwrap_or_default()
+    }
+
     /// Adds a rule behind those of its priority. Lookups that begin after the call see it.
     ///
     /// Each 64 rules that wait cost every lookup as much again as two or three lookups in a set
@@ -346,6 +365,41 @@ impl Live {
     ///
     /// [`LiveError`] where too much waits already, or no more fits; then nothing has changed.
     pub fn insert(&self, rule: Rule) -> Result<LiveId, LiveError> {
+        self.insert_asking(rule, None)
+    }
+
+    /// Adds a rule that asks for more than its box: all `tests` have to hold too. [`Reader::find`]
+    /// asks them. Lookups of keys alone, such as [`Reader::classify_key`], cannot, and take the rule
+    /// for one without tests.
+    ///
+    /// # Errors
+    ///
+    /// As [`insert`](Self::insert).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use flowloom_classifier::live::Live;
+    /// use flowloom_classifier::policy::{Assume, ConnectionState, Packet, TestKind};
+    /// use flowloom_classifier::{Action, ClassifierBuilder, FiveTuple, Rule, RuleSet};
+    /// let live = Live::new(&RuleSet::default(), ClassifierBuilder::new())?;
+    /// let known = TestKind::State(ConnectionState::Established.bit());
+    /// let replies = live.insert_with(Rule::ANY, vec![known.into()])?;
+    /// let others = live.insert(Rule { action: Some(Action::Deny), ..Rule::ANY })?;
+    /// let mut reader = live.reader();
+    /// let mut packet = Packet::new(FiveTuple::v4([10, 0, 0, 1], [192, 0, 2, 1], 1024, 22, 6));
+    /// let mut find = |packet: &Packet| reader.find(packet, Assume::NoMatch).rule().map(|(id, _)| id);
+    /// packet.state = Some(ConnectionState::Established);
+    /// assert_eq!(find(&packet), Some(replies));
+    /// packet.state = Some(ConnectionState::New);
+    /// assert_eq!(find(&packet), Some(others));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn insert_with(&self, rule: Rule, tests: Vec<Test>) -> Result<LiveId, LiveError> {
+        self.insert_asking(rule, (!tests.is_empty()).then(|| Arc::from(tests)))
+    }
+
+    fn insert_asking(&self, rule: Rule, tests: Tests) -> Result<LiveId, LiveError> {
         let mut state = locked(&self.state);
         let snapshot = self.snapshot();
         if state.pending.len() + snapshot.dead_count() >= PENDING_MAX {
@@ -358,12 +412,14 @@ impl Live {
             return Err(LiveError::NumbersUsedUp);
         }
         let id = state.next;
-        let entry = Entry { order: order_of(rule.priority, id), rule };
-        self.publish(snapshot.with_pending(snapshot.settled(), snapshot.fresh().with(entry)));
+        let order = order_of(rule.priority, id);
+        state.tests.extend(tests.as_ref().map(|tests| (order, Arc::clone(tests))));
+        let entry = Entry { order, rule, tests };
+        self.publish(snapshot.with_pending(snapshot.settled(), snapshot.fresh().with(entry.clone())));
         state.pending.push(entry);
         state.next += 1;
-        state.rules.insert(entry.order, rule);
-        state.orders.insert(id, entry.order);
+        state.rules.insert(order, rule);
+        state.orders.insert(id, order);
         Ok(LiveId::of(id))
     }
 
@@ -400,6 +456,7 @@ impl Live {
             snapshot.with_dead(order)
         };
         let rule = state.rules.remove(&order).ok_or(LiveError::NoSuchRule)?;
+        state.tests.remove(&order);
         state.orders.remove(&id.number());
         self.publish(next);
         Ok(rule)
@@ -441,7 +498,7 @@ impl Live {
     pub fn rebuild(&self) -> Result<(), LiveError> {
         let entries: Vec<Entry> = {
             let state = locked(&self.state);
-            state.rules.iter().map(|(&order, &rule)| Entry { order, rule }).collect()
+            state.rules.iter().map(|(&order, &rule)| state.entry(order, rule)).collect()
         };
         let base = Arc::new(Base::build(&entries, self.builder)?);
         let mut state = locked(&self.state);
@@ -449,7 +506,7 @@ impl Live {
             .rules
             .iter()
             .filter(|(order, _)| !base.has(**order))
-            .map(|(&order, &rule)| Entry { order, rule })
+            .map(|(&order, &rule)| state.entry(order, rule))
             .collect();
         let fresh = Prefilter::of(&pending);
         let mut next = Snapshot::new(base).with_pending(None, fresh);

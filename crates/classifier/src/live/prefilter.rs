@@ -143,8 +143,8 @@ impl Prefilter {
     pub(super) fn of(entries: &[Entry]) -> Self {
         let word = |entries: &[Entry]| {
             let mut word = Word::new();
-            for &entry in entries {
-                word.push(entry);
+            for entry in entries {
+                word.push(entry.clone());
             }
             Arc::new(word)
         };
@@ -168,7 +168,7 @@ impl Prefilter {
             let entries = &words[at].entries;
             if entries.iter().any(|entry| entry.order == order) {
                 let left: Vec<Entry> =
-                    entries.iter().filter(|entry| entry.order != order).copied().collect();
+                    entries.iter().filter(|entry| entry.order != order).cloned().collect();
                 match Self::of(&left).0.pop() {
                     Some(word) => words[at] = word,
                     None => drop(words.remove(at)),
@@ -177,6 +177,11 @@ impl Prefilter {
             }
         }
         Self(words)
+    }
+
+    /// Returns all rules, in any order.
+    pub(super) fn entries(&self) -> impl Iterator<Item = &Entry> {
+        self.0.iter().flat_map(|word| word.entries.iter())
     }
 
     /// Returns how often a key may be told of at most.
@@ -205,7 +210,7 @@ impl Prefilter {
                     let i = GROUP * group + left.trailing_zeros() as usize;
                     left &= left - 1;
                     if let Some(entry) = word.first(&keys[i], masks[i]) {
-                        tell(i, entry.order, LiveMatch::of(entry.order as u32, entry.rule.value));
+                        tell(i, entry.order, entry.said());
                     }
                 }
             }

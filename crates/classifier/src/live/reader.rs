@@ -9,6 +9,7 @@ use super::snapshot::{Scratch, Snapshot};
 use super::{Live, LiveMatch};
 use crate::classifier::ClassifierKey;
 use crate::key::AnyKey;
+use crate::policy::{Assume, Packet};
 
 /// A thread's view of a [`Live`] set: at the start of each batch it takes the newest rules, and
 /// keeps them to the batch's end.
@@ -46,6 +47,17 @@ impl<'a> Reader<'a> {
         assert_eq!(keys.len(), matches.len(), "a batch has a place for the match of each key");
         self.refresh();
         self.snapshot.classify(keys, matches, &mut self.scratch);
+    }
+
+    /// Returns the first rule that matches a packet whole: its box, its flags column and its tests.
+    /// A rule that asks for ports matches no packet without ports. `assume` decides rules that may
+    /// match.
+    pub fn find(&mut self, packet: &Packet<'_>, assume: Assume) -> LiveMatch {
+        self.refresh();
+        match packet.key() {
+            AnyKey::V4(key) => self.snapshot.find(&key, packet, assume),
+            AnyKey::V6(key) => self.snapshot.find(&key, packet, assume),
+        }
     }
 
     /// Looks one packet up. A batch is several times as fast a packet.

@@ -11,14 +11,47 @@ use super::{LiveMatch, Order};
 use crate::classifier::{Classifier, ClassifierBuilder, ClassifierKey};
 use crate::error::BuildError;
 use crate::key::{Key, KeyV4, KeyV6, Match};
-use crate::rule::Rule;
+use crate::policy::{Assume, Packet, Test, TestKind, Truth, names_ports, needs_ports};
+use crate::rule::{Rule, RuleId};
 use crate::rule_set::RuleSet;
 
 /// A rule and where it stands.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Entry {
     pub(super) order: Order,
     pub(super) rule: Rule,
+    /// What it asks beyond its box and its flags column.
+    pub(super) tests: Tests,
+}
+
+impl Entry {
+    /// Returns what lookups say of it.
+    pub(super) fn said(&self) -> LiveMatch {
+        LiveMatch::of(self.order as u32, self.rule.value)
+    }
+}
+
+/// Tests of a rule; `None` of a rule that asks nothing more.
+pub(super) type Tests = Option<Arc<[Test]>>;
+
+/// Returns whether a packet in the box of a rule meets the rest of what the rule asks.
+pub(super) fn holds(rule: &Rule, tests: &Tests, packet: &Packet<'_>) -> Truth {
+    if !packet.has_ports && names_ports(rule) {
+        return Truth::No;
+    }
+    let column = rule.flags.filter(|column| column.mask != 0);
+    let mut truth = column.map_or(Truth::Yes, |column| Test::from(TestKind::Column(column)).holds(packet));
+    for test in tests.iter().flat_map(|tests| tests.iter()) {
+        truth = truth.and(test.holds(packet));
+    }
+    truth
+}
+
+/// Returns whether a packet in the box of an entry may not match it.
+fn is_conditional(entry: &Entry) -> bool {
+    let rule = &entry.rule;
+    let asks_flags = rule.flags.is_some_and(|column| column.mask != 0);
+    rule.is_conditional || entry.tests.is_some() || asks_flags || needs_ports(rule)
 }
 
 /// Rules in a classifier, with the order of each.
@@ -27,6 +60,8 @@ pub(super) struct Base {
     pub(super) classifier: Classifier,
     pub(super) rules: RuleSet,
     orders: Vec<Order>,
+    /// The tests of each rule; empty where no rule has any.
+    tests: Vec<Tests>,
     said: Said,
 }
 
@@ -35,12 +70,44 @@ impl Base {
     pub(super) fn build(entries: &[Entry], builder: ClassifierBuilder) -> Result<Self, BuildError> {
         let mut sorted = entries.to_vec();
         sorted.sort_unstable_by_key(|entry| entry.order);
-        let rules = RuleSet::new(sorted.iter().map(|entry| entry.rule).collect()).map_err(|error| {
+        let boxed = |entry: &Entry| Rule { is_conditional: is_conditional(entry), ..entry.rule };
+        let rules = RuleSet::new(sorted.iter().map(boxed).collect()).map_err(|error| {
             BuildError::Memory { needed_bytes: error.rules as u64, limit_bytes: error.rules_max as u64 }
         })?;
         let orders = sorted.iter().map(|entry| entry.order).collect();
         let said = Said::of(sorted.iter().map(|entry| (entry.order as u32, entry.rule.value)));
-        Ok(Self { classifier: builder.build(&rules)?, rules, orders, said })
+        let has_tests = sorted.iter().any(|entry| entry.tests.is_some());
+        let tests =
+            if has_tests { sorted.into_iter().map(|entry| entry.tests).collect() } else { Vec::new() };
+        Ok(Self { classifier: builder.build(&rules)?, rules, orders, tests, said })
+    }
+
+    /// Returns the first rule that matches a packet whole; `is_out` names rules that do not count.
+    fn find<K: ClassifierKey>(
+        &self,
+        key: &K,
+        packet: &Packet<'_>,
+        assume: Assume,
+        is_out: impl Fn(u32) -> bool,
+    ) -> Option<u32> {
+        let rules = self.rules.rules();
+        let matches = |rank: u32| {
+            let rule = &rules[rank as usize];
+            let tests = self.tests.get(rank as usize).unwrap_or(&None);
+            !is_out(rank) && (!rule.is_conditional || assume.takes(holds(rule, tests, packet)))
+        };
+        let mut behind = None;
+        for RuleId(rank) in self.classifier.candidates(key) {
+            if matches(rank) {
+                return Some(rank);
+            }
+            if !rules[rank as usize].is_conditional {
+                // The classifier may lack the rules behind one that takes all packets of its box.
+                behind = Some(rank + 1);
+                break;
+            }
+        }
+        (behind?..rules.len() as u32).find(|&rank| rules[rank as usize].matches(key) && matches(rank))
     }
 
     pub(super) fn has(&self, order: Order) -> bool {
@@ -176,6 +243,29 @@ impl Snapshot {
             self.base.said.tell(ranks, out);
             self.overlay(keys, out, scratch);
         }
+    }
+
+    /// Returns the first rule that matches a packet whole.
+    pub(super) fn find<K: ClassifierKey>(&self, key: &K, packet: &Packet<'_>, assume: Assume) -> LiveMatch {
+        let base = self.base.find(key, packet, assume, |rank| self.is_dead(rank));
+        let mut first = base.map(|rank| (self.base.orders[rank as usize], self.base.said.one(Match(rank))));
+        if let Some(settled) = &self.settled
+            && let Some(rank) = settled.find(key, packet, assume, |_| false)
+        {
+            let found = (settled.orders[rank as usize], settled.said.one(Match(rank)));
+            if first.is_none_or(|(order, _)| found.0 < order) {
+                first = Some(found);
+            }
+        }
+        for entry in self.fresh.entries() {
+            if first.is_none_or(|(order, _)| entry.order < order)
+                && entry.rule.matches(key)
+                && assume.takes(holds(&entry.rule, &entry.tests, packet))
+            {
+                first = Some((entry.order, entry.said()));
+            }
+        }
+        first.map_or(LiveMatch::default(), |(_, found)| found)
     }
 
     /// Puts pending rules before those of the base that they win against.

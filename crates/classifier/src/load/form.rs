@@ -2,7 +2,8 @@
 
 use super::ipset::Sets;
 use super::{
-    LoadError, LoadErrorKind, LoadErrors, LoadLimits, aws, cisco, classbench, iptables, nft, toml,
+    LoadError, LoadErrorKind, LoadErrors, LoadLimits, aws, cisco, classbench, iptables, kubernetes, nft,
+    toml,
 };
 use crate::policy::{Families, Policy};
 
@@ -22,6 +23,8 @@ pub enum Form {
     Cisco,
     /// Security groups or network access lists of AWS, as JSON.
     Aws,
+    /// Network policies of Kubernetes, as YAML or JSON.
+    Kubernetes,
 }
 
 /// What to read of a text.
@@ -37,6 +40,8 @@ pub struct LoadOptions {
     pub families: Option<Families>,
     /// Sets that rules refer to.
     pub sets: Sets,
+    /// The address map of network policies, as [`kubernetes`] reads it.
+    pub addresses: Option<String>,
     /// What is taken at most.
     pub limits: LoadLimits,
 }
@@ -55,6 +60,9 @@ impl Form {
         }
         if aws::is_aws(text) {
             return Self::Aws;
+        }
+        if kubernetes::is_kubernetes(text) {
+            return Self::Kubernetes;
         }
         match first_line(text) {
             Some((_, line)) if line.starts_with('*') => Self::Iptables,
@@ -75,6 +83,7 @@ impl Form {
             Self::Nft => "nft",
             Self::Cisco => "cisco",
             Self::Aws => "aws",
+            Self::Kubernetes => "kubernetes",
         }
     }
 
@@ -88,13 +97,14 @@ impl Form {
             Self::Nft => "a ruleset of nftables",
             Self::Cisco => "access lists of Cisco",
             Self::Aws => "security groups of AWS",
+            Self::Kubernetes => "network policies of Kubernetes",
         }
     }
 
     /// Returns whether rules stand in chains.
     #[must_use]
     pub const fn has_chains(self) -> bool {
-        matches!(self, Self::Iptables | Self::Nft | Self::Cisco | Self::Aws)
+        matches!(self, Self::Iptables | Self::Nft | Self::Cisco | Self::Aws | Self::Kubernetes)
     }
 }
 
@@ -160,6 +170,11 @@ pub fn load(text: &str, form: Form, options: &LoadOptions) -> Result<Policy, Loa
             let chain = options.chain.as_deref().unwrap_or("ingress");
             aws::load(text, &aws::Options { chain, limits: options.limits })
         }
+        Form::Kubernetes => {
+            let addresses = options.addresses.as_deref();
+            let chain = options.chain.as_deref().unwrap_or("cluster");
+            kubernetes::load(text, &kubernetes::Options { chain, addresses, limits: options.limits })
+        }
     }
 }
 
@@ -185,6 +200,7 @@ mod tests {
         );
         assert_eq!(Form::of("a", "{\"SecurityGroups\": []}"), Form::Aws);
         assert_eq!(Form::of("a", "{\"nftables\": []}"), Form::Nft);
+        assert_eq!(Form::of("a", "---\nkind: NetworkPolicy\napiVersion: v1\n"), Form::Kubernetes);
         let listed = load("-P INPUT DROP\n", Form::ClassBench, &LoadOptions::default()).unwrap_err();
         assert!(listed.to_string().contains("iptables-save writes"), "{listed}");
     }

@@ -8,6 +8,7 @@
 //! | `aws` | a security group or a network list of AWS, as JSON |
 //! | [`cisco`] | an access list of Cisco IOS or ASA |
 //! | `nft` | a ruleset of nftables, as text or as JSON |
+//! | `kubernetes` | network policies of Kubernetes, as YAML or JSON |
 //! | [`ipset`] | sets that rules of iptables refer to |
 //! | [`trace`] | headers |
 //!
@@ -25,11 +26,15 @@ mod form;
 pub mod ipset;
 pub mod iptables;
 #[cfg(feature = "std")]
+pub mod kubernetes;
+#[cfg(feature = "std")]
 pub mod nft;
 mod services;
 #[cfg(feature = "std")]
 pub mod toml;
 pub mod trace;
+#[cfg(feature = "std")]
+mod yaml;
 
 use crate::rule::{ProtocolMatch, Rule, decimal};
 
@@ -89,21 +94,58 @@ pub fn protocol(word: &str) -> Option<ProtocolMatch> {
         "any" | "all" => return Some(ProtocolMatch::ANY),
         "icmp" => 1,
         "igmp" => 2,
-        "ipencap" => 4,
+        "ggp" => 3,
+        "ipencap" | "ipv4" => 4,
+        "st" => 5,
         "tcp" => 6,
+        "egp" => 8,
+        "igp" => 9,
+        "pup" => 12,
         "udp" => 17,
+        "hmp" => 20,
+        "xns-idp" => 22,
+        "rdp" => 27,
+        "iso-tp4" => 29,
         "dccp" => 33,
+        "xtp" => 36,
+        "ddp" => 37,
+        "idpr-cmtp" => 38,
         "ipv6" => 41,
-        "ipv6-icmp" | "icmpv6" => 58,
+        "ipv6-route" => 43,
+        "ipv6-frag" => 44,
+        "idrp" => 45,
+        "rsvp" => 46,
         "gre" => 47,
-        "esp" => 50,
-        "ah" => 51,
-        "ospf" => 89,
+        "esp" | "ipsec-esp" => 50,
+        "ah" | "ipsec-ah" => 51,
+        "skip" => 57,
+        "ipv6-icmp" | "icmpv6" => 58,
+        "ipv6-nonxt" => 59,
+        "ipv6-opts" => 60,
+        "rspf" => 73,
+        "vmtp" => 81,
+        "eigrp" => 88,
+        "ospf" | "ospfigp" => 89,
+        "ax.25" => 93,
+        "ipip" => 94,
+        "etherip" => 97,
+        "encap" => 98,
         "pim" => 103,
-        "vrrp" => 112,
+        "ipcomp" => 108,
+        "vrrp" | "carp" => 112,
         "l2tp" => 115,
+        "isis" => 124,
         "sctp" => 132,
+        "fc" => 133,
+        "mh" | "mobility-header" | "ipv6-mh" => 135,
         "udplite" => 136,
+        "mpls-in-ip" => 137,
+        "manet" => 138,
+        "hip" => 139,
+        "shim6" => 140,
+        "wesp" => 141,
+        "rohc" => 142,
+        "ethernet" => 143,
         _ => {
             return match word.split_once('/') {
                 Some((value, mask)) => Some(ProtocolMatch::new(number(value)?, number(mask)?)),
@@ -122,4 +164,10 @@ fn line_of(text: &str, place: usize) -> (usize, usize, &str) {
     let start = text[..place].rfind('\n').map_or(0, |end| end + 1);
     let line = text[..start].matches('\n').count() + 1;
     (line, start, text[start..].lines().next().unwrap_or(""))
+}
+
+/// Returns a line by its number, from one; empty where the text has fewer.
+#[cfg(feature = "std")]
+fn line_at(text: &str, number: usize) -> &str {
+    text.lines().nth(number.saturating_sub(1)).unwrap_or("")
 }

@@ -54,7 +54,7 @@ impl Policy {
                 continue;
             }
             let fates = || entries.iter().map(|&entry| &left[entry]);
-            if fates().any(|left| matches!(left, Left::Reached(_))) || entries.is_empty() {
+            if fates().any(|left| matches!(left, Left::Reached)) || entries.is_empty() {
                 continue;
             }
             if fates().any(|left| matches!(left, Left::Undecided)) {

@@ -5,6 +5,7 @@ use alloc::vec::Vec;
 use super::entries::{Outcome, Policy};
 use super::overlap::OverlapIndex;
 use super::region::{Names, Region, TooMuch, Variables, regions, without};
+use super::witness_search::{Fate, Layer, first_not_covered};
 
 /// A policy as regions.
 #[derive(Debug)]
@@ -15,6 +16,8 @@ pub(super) struct Cutting {
     skips: Vec<usize>,
     /// Entries that take too many regions to express, ascending.
     pub(super) without_regions: Vec<usize>,
+    /// What each entry takes from those behind it, where it is reached.
+    taken: Vec<Option<Vec<Region>>>,
     steps: u64,
 }
 
@@ -28,7 +31,7 @@ pub(super) struct Part {
 
 impl Part {
     /// Returns the regions; none where they are too many to express.
-    fn regions(&self) -> &[Region] {
+    pub(super) fn regions(&self) -> &[Region] {
         self.regions.as_deref().unwrap_or_default()
     }
 }
@@ -36,8 +39,8 @@ impl Part {
 /// What is left of an entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Left {
-    /// Packets that reach it.
-    Reached(Vec<Region>),
+    /// Some packet reaches it.
+    Reached,
     /// No packet reaches it: one entry takes all it asks for.
     TakenBy(usize),
     /// No packet reaches it: so many entries take all it asks for together.
@@ -61,7 +64,7 @@ impl Cutting {
         let skips = (0..entries.len()).filter(|&entry| is_skip(&entries[entry])).collect();
         let without_regions =
             (0..entries.len()).filter(|&entry| entries[entry].regions.is_none()).collect();
-        Self { entries, index, skips, without_regions, steps }
+        Self { entries, index, skips, without_regions, taken: Vec::new(), steps }
     }
 
     /// Returns the entries whose regions may meet some regions, ascending. An entry whose regions
@@ -70,16 +73,9 @@ impl Cutting {
         self.index.near(regions)
     }
 
-    /// Spends steps; `false` where too few are left.
-    fn spend(&mut self, steps: usize) -> bool {
-        let left = self.steps.checked_sub(steps as u64);
-        self.steps = left.unwrap_or(0);
-        left.is_some()
-    }
-
-    /// Returns the regions of packets that an entry takes where it is reached: not those that a
-    /// skip before it passes over it.
-    fn taken(&self, index: usize) -> Result<Vec<Region>, TooMuch> {
+    /// Returns the regions of packets that an entry takes where it is reached: all it asks for, but
+    /// those that pass over it by a skip.
+    fn without_skipped(&self, index: usize) -> Result<Vec<Region>, TooMuch> {
         let mut taken = self.entries[index].regions.clone().ok_or(TooMuch)?;
         for &skip in self.skips.iter().take_while(|&&skip| skip < index) {
             let part = &self.entries[skip];
@@ -94,61 +90,67 @@ impl Cutting {
 
     /// Returns what is left of each entry. `watch` is told how many were looked at.
     pub(super) fn left(&mut self, mut watch: impl FnMut(u32)) -> Vec<Left> {
-        // What each entry takes where it is reached.
-        let mut taken: Vec<Option<Vec<Region>>> = Vec::with_capacity(self.entries.len());
+        self.taken = Vec::with_capacity(self.entries.len());
         let mut all = Vec::with_capacity(self.entries.len());
         for index in 0..self.entries.len() {
-            let own = self.taken(index).ok();
+            let own = self.without_skipped(index).ok();
             let left = match &own {
-                Some(own) => self.left_of(own.clone(), &taken),
+                Some(own) => {
+                    let mut steps = self.steps;
+                    let left = self.left_of(own, &mut steps);
+                    self.steps = steps;
+                    left
+                }
                 None => Left::Undecided,
             };
             // What is never reached takes nothing from those behind it.
             let takes = matches!(self.entries[index].outcome, Outcome::Decide { .. })
-                && matches!(left, Left::Reached(_) | Left::Undecided);
-            taken.push(own.filter(|_| takes));
+                && matches!(left, Left::Reached | Left::Undecided);
+            self.taken.push(own.filter(|_| takes));
             all.push(left);
             watch(index as u32 + 1);
         }
         all
     }
 
-    fn left_of(&mut self, own: Vec<Region>, taken: &[Option<Vec<Region>>]) -> Left {
+    /// Returns the regions that an entry takes from those behind it, once [`Self::left`] has looked
+    /// at it.
+    pub(super) fn taken(&self, index: usize) -> &[Region] {
+        self.taken.get(index).and_then(Option::as_deref).unwrap_or_default()
+    }
+
+    fn left_of(&self, own: &[Region], steps: &mut u64) -> Left {
         if own.is_empty() {
             return Left::TakenByAll(0);
         }
         let mut near: Vec<usize> = Vec::new();
-        for index in self.index.near(&own) {
-            let Some(Some(regions)) = taken.get(index) else { continue };
-            if !self.spend(own.len() * regions.len()) {
+        let mut layers = Vec::new();
+        for index in self.index.near(own) {
+            let before = layers.len();
+            let regions = self.taken(index);
+            let Some(left) = steps.checked_sub((own.len() * regions.len()) as u64) else {
+                *steps = 0;
                 return Left::Undecided;
-            }
-            if regions.iter().any(|region| own.iter().any(|piece| piece.meets(region))) {
-                near.push(index);
-            }
-        }
-        for &index in &near {
-            let regions = taken[index].as_deref().unwrap_or_default();
-            let covers = |piece: &Region| regions.iter().any(|region| region.covers(piece));
-            if own.iter().all(covers) {
-                return Left::TakenBy(index);
-            }
-        }
-        let mut pieces = own;
-        for &index in &near {
-            let regions = taken[index].as_deref().unwrap_or_default();
-            if !self.spend(pieces.len() * regions.len()) {
-                return Left::Undecided;
-            }
-            pieces = match without(pieces, regions) {
-                Ok(pieces) => pieces,
-                Err(TooMuch) => return Left::Undecided,
             };
-            if pieces.is_empty() {
-                return Left::TakenByAll(near.len() as u32);
+            *steps = left;
+            let meeting = regions.iter().filter(|region| own.iter().any(|piece| piece.meets(region)));
+            layers.extend(meeting.map(|region| Layer { region, fate: Fate::Covered }));
+            if layers.len() > before {
+                near.push(index);
+                let covers = |piece: &Region| layers[before..].iter().any(|l| l.region.covers(piece));
+                if own.iter().all(covers) {
+                    return Left::TakenBy(index);
+                }
             }
         }
-        Left::Reached(pieces)
+        for piece in own {
+            match first_not_covered(piece.clone(), layers.clone(), Fate::Free, steps) {
+                Ok(None) => {}
+                Ok(Some(_)) => return Left::Reached,
+                Err(TooMuch) => return Left::Undecided,
+            }
+        }
+        Left::TakenByAll(near.len() as u32)
     }
 
     /// Returns whether two entries ask for the same packets, as far as single regions tell.

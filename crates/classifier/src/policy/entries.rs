@@ -122,7 +122,10 @@ impl Policy {
     /// If an entry names no source, or passes over entries backwards.
     pub fn new(entries: Vec<Entry>, sources: Vec<Source>, notes: Vec<Note>) -> Result<Self, TooManyRules> {
         let can_be_skipped = skippable(&entries);
-        let (mut rules, mut entry_of, mut is_larger) = (Vec::new(), Vec::new(), Vec::new());
+        // Most entries are one box.
+        let mut rules = Vec::with_capacity(entries.len());
+        let mut entry_of = Vec::with_capacity(entries.len());
+        let mut is_larger = Vec::with_capacity(entries.len());
         for (index, entry) in entries.iter().enumerate() {
             assert!((entry.source as usize) < sources.len(), "an entry has a source");
             let (action, value) = match entry.outcome {
@@ -309,13 +312,13 @@ impl From<RuleSet> for Policy {
 }
 
 /// Returns whether a rule asks for ports.
-fn names_ports(rule: &Rule) -> bool {
+pub(crate) fn names_ports(rule: &Rule) -> bool {
     rule.source_ports != PortRange::ANY || rule.destination_ports != PortRange::ANY
 }
 
 /// Returns whether the box of a rule that asks for ports holds packets that have none, whose key
 /// has zeros there.
-fn needs_ports(rule: &Rule) -> bool {
+pub(crate) fn needs_ports(rule: &Rule) -> bool {
     names_ports(rule) && rule.source_ports.low() == 0 && rule.destination_ports.low() == 0
 }
 

@@ -22,7 +22,8 @@ pub enum Assume {
 }
 
 impl Assume {
-    fn takes(self, truth: Truth) -> bool {
+    /// Returns whether a rule counts as matching.
+    pub(crate) fn takes(self, truth: Truth) -> bool {
         match truth {
             Truth::Yes => true,
             Truth::Maybe => self == Self::Match,

@@ -1,10 +1,12 @@
 //! A policy without rules that change nothing.
 
 use alloc::vec::Vec;
+use core::cmp::Ordering;
 
 use super::cutting::{Cutting, Left};
 use super::entries::{Entry, Outcome, Policy};
-use super::region::{Names, Region, TooMuch, Variables, without};
+use super::region::{Names, TooMuch, Variables};
+use super::witness_search::{Fate, Layer, first_not_covered};
 use crate::rule_set::TooManyRules;
 
 /// Why a rule was left out.
@@ -64,15 +66,8 @@ impl Policy {
                 match &left[index] {
                     Left::TakenBy(_) | Left::TakenByAll(_) => keep[index] = false,
                     Left::Undecided => undecided += 1,
-                    Left::Reached(pieces) => {
-                        match self.is_redundant(
-                            &entries,
-                            &cutting,
-                            &keep,
-                            index,
-                            pieces.clone(),
-                            &mut steps,
-                        ) {
+                    Left::Reached => {
+                        match self.is_redundant(&entries, &cutting, &keep, index, &mut steps) {
                             Ok(false) => {}
                             Ok(true) => {
                                 keep[index] = false;
@@ -89,14 +84,13 @@ impl Policy {
         self.without_entries(&entries, &keep, &why, undecided)
     }
 
-    /// Returns whether the entries behind one decide all its packets as it does.
+    /// Returns whether the entries behind one decide all packets that reach it as it does.
     fn is_redundant(
         &self,
         entries: &[Entry],
         cutting: &Cutting,
         keep: &[bool],
         index: usize,
-        mut pieces: Vec<Region>,
         steps: &mut u64,
     ) -> Result<bool, TooMuch> {
         let Outcome::Decide { action: Some(action), value } = entries[index].outcome else {
@@ -111,33 +105,43 @@ impl Policy {
         }
         // Of a firewall's targets, DROP and REJECT both deny, and differ for the sender.
         let has_targets = !self.sources()[entries[index].source as usize].chain.is_empty();
+        let fate = |entry: usize| match cutting.entries[entry].outcome {
+            _ if entry < index => Fate::Covered,
+            Outcome::Decide { action: Some(other_action), value: other_value }
+                if other_action == action && (!has_targets || other_value == value) =>
+            {
+                Fate::Covered
+            }
+            Outcome::Decide { .. } | Outcome::Skip { .. } => Fate::Free,
+        };
         // What is not expressed as regions may meet every packet.
-        let too_much =
+        let unknown =
             cutting.without_regions.iter().copied().filter(|&entry| entry > index && keep[entry]).min();
-        let behind = cutting.near(&pieces).into_iter().filter(|&entry| entry > index && keep[entry]);
-        for entry in behind {
-            if too_much.is_some_and(|other| other < entry) {
-                return Err(TooMuch);
+        let (end, last) = unknown.map_or((entries.len(), Fate::Free), |entry| (entry, Fate::Unknown));
+        let own = cutting.taken(index);
+        let mut layers = Vec::new();
+        for entry in cutting.near(own) {
+            if entry >= end {
+                break;
             }
-            let part = &cutting.entries[entry];
-            let Some(regions) = &part.regions else { return Err(TooMuch) };
-            *steps = steps.checked_sub((pieces.len() * regions.len()) as u64).ok_or(TooMuch)?;
-            if !regions.iter().any(|region| pieces.iter().any(|piece| piece.meets(region))) {
-                continue;
-            }
-            match part.outcome {
-                Outcome::Decide { action: Some(other_action), value: other_value }
-                    if other_action == action && (!has_targets || other_value == value) =>
-                {
-                    pieces = without(pieces, regions)?;
-                    if pieces.is_empty() {
-                        return Ok(true);
-                    }
-                }
-                Outcome::Decide { .. } | Outcome::Skip { .. } => return Ok(false),
+            let regions = match entry.cmp(&index) {
+                Ordering::Less => cutting.taken(entry),
+                Ordering::Greater if keep[entry] => cutting.entries[entry].regions(),
+                _ => continue,
+            };
+            *steps = steps.checked_sub((own.len() * regions.len()) as u64).ok_or(TooMuch)?;
+            let fate = fate(entry);
+            let meeting = regions.iter().filter(|region| own.iter().any(|piece| piece.meets(region)));
+            layers.extend(meeting.map(|region| Layer { region, fate }));
+        }
+        for piece in own {
+            match first_not_covered(piece.clone(), layers.clone(), last, steps)? {
+                None | Some(Fate::Covered) => {}
+                Some(Fate::Free) => return Ok(false),
+                Some(Fate::Unknown) => return Err(TooMuch),
             }
         }
-        Ok(false)
+        Ok(true)
     }
 
     fn without_entries(

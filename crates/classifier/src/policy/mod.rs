@@ -26,6 +26,7 @@ mod packet;
 mod ranges;
 mod region;
 mod test;
+mod witness_search;
 
 pub use conditions::{Conditions, Families};
 pub use difference::{CompareDefaults, Comparison, Difference, Witness};
@@ -41,6 +42,6 @@ pub use test::{InterfacePattern, Test, TestKind, Truth};
 
 pub(crate) use conditions::protocol_name;
 #[cfg(feature = "std")]
-pub(crate) use entries::conditions_of;
+pub(crate) use entries::{conditions_of, names_ports, needs_ports};
 pub(crate) use ranges::address_text;
 pub(crate) use test::{FLAG_NAMES, bits_of, flags_text, mac_text};

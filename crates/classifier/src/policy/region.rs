@@ -51,6 +51,20 @@ pub(super) struct Region {
     pub(super) variables: Vec<(u32, bool)>,
 }
 
+/// How much of a region lies in another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Overlap {
+    /// No packet.
+    None,
+    /// Some packets.
+    Part {
+        /// Pieces that are left when the other region is cut out.
+        pieces: u32,
+    },
+    /// Every packet.
+    Whole,
+}
+
 /// More pieces than analysis takes, or something that it does not express.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TooMuch;
@@ -121,9 +135,42 @@ impl Region {
             && self.variables.iter().all(|variable| other.variables.contains(variable))
     }
 
+    /// Returns how much of it lies in another region.
+    pub(super) fn overlap(&self, other: &Self) -> Overlap {
+        if self.is_v6 != other.is_v6 {
+            return Overlap::None;
+        }
+        let mut pieces = 0;
+        for (mine, theirs) in self.intervals.iter().zip(&other.intervals) {
+            if mine.1 < theirs.0 || theirs.1 < mine.0 {
+                return Overlap::None;
+            }
+            pieces += u32::from(mine.0 < theirs.0) + u32::from(theirs.1 < mine.1);
+        }
+        for (mine, theirs) in self.sets.iter().zip(&other.sets) {
+            if mine & theirs == 0 {
+                return Overlap::None;
+            }
+            pieces += u32::from(mine & !theirs != 0);
+        }
+        let flags = || self.flags.iter().zip(&other.flags);
+        if flags().all(|(mine, theirs)| mine & theirs == 0) {
+            return Overlap::None;
+        }
+        pieces += u32::from(flags().any(|(mine, theirs)| mine & !theirs != 0));
+        for &(variable, value) in &other.variables {
+            match self.variables.iter().find(|&&(known, _)| known == variable) {
+                Some(&(_, known)) if known != value => return Overlap::None,
+                Some(_) => {}
+                None => pieces += 1,
+            }
+        }
+        if pieces == 0 { Overlap::Whole } else { Overlap::Part { pieces } }
+    }
+
     /// Appends what is left of it without another.
     pub(super) fn subtract(mut self, other: &Self, left: &mut Vec<Self>) {
-        if self.intersection(other).is_none() {
+        if self.overlap(other) == Overlap::None {
             left.push(self);
             return;
         }

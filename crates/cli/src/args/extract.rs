@@ -15,6 +15,7 @@ Examples:
   flowloom extract edge.pcap -o big.pcapng --where 'total_bytes > 10M'
   flowloom extract edge.pcap -o one.pcapng --flow '1:LQU9qZlK+B5F3KDmev6m5PMibrg='
   flowloom extract edge.pcap -o one.pcapng --flow 'tcp 10.0.0.1:40000 192.0.2.1:443'
+  flowloom extract edge.pcap -o one.pcapng --flow 'tcp 10.0.0.1:40000 192.0.2.1:443' --index edge.idx
   flowloom extract edge.pcap -o dns.pcapng --filter 'udp port 53 and host 192.0.2.53'
 
 Flows:
@@ -26,8 +27,18 @@ pub(crate) struct Extract {
     pub(crate) looking: Looking,
 
     /// The pcapng file to write
-    #[arg(short = 'o', long, value_name = "FILE")]
-    pub(crate) output: PathBuf,
+    #[arg(short = 'o', long, value_name = "FILE", required_unless_present = "make_index")]
+    pub(crate) output: Option<PathBuf>,
+
+    /// Find the flows of --flow with this index, and read only the parts of the capture that have
+    /// packets of them; an index that is not there is made. It is for one capture that is not
+    /// compressed, and is refused where that has changed
+    #[arg(long, value_name = "FILE")]
+    pub(crate) index: Option<PathBuf>,
+
+    /// Make the index anew; without --output nothing else is done
+    #[arg(long, requires = "index")]
+    pub(crate) make_index: bool,
 
     /// A flow, by its Community ID or as 'tcp 10.0.0.1:40000 192.0.2.1:443' in either direction;
     /// may be given several times

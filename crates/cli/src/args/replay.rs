@@ -198,11 +198,14 @@ pub(crate) struct Replay {
     pub(crate) flows_format: Option<crate::flow_file::Format>,
 
     /// Columns of --flows in CSV, JSON lines and Parquet: names with commas between, or all
+    /// (docs/records.md has them); the columns of other formats are fixed
     #[arg(long, value_name = "NAMES", value_parser = parse::from_str::<Columns>, requires = "flows")]
     pub(crate) columns: Option<Columns>,
 
-    /// Further fields of --flows in CSV, JSON lines and Parquet, by group: sizes, gaps, splt (sizes
-    /// and directions of the first packets), handshake, tcp; with commas between, or all
+    /// Further fields of --flows, by group: sizes, gaps, splt (sizes and directions of the first
+    /// packets), handshake, tcp, rtt, tls (server name, ALPN, JA4), dns, http, quic, ssh; with
+    /// commas between, or all. CSV, JSON lines and Parquet take all; IPFIX those of sizes and http
+    /// that IANA has elements for; EVE tls, dns, http, quic and ssh; Zeek names the service by them
     #[arg(long, value_name = "GROUPS", value_parser = parse::from_str::<FieldGroups>, requires = "flows")]
     pub(crate) fields: Option<FieldGroups>,
 

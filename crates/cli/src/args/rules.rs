@@ -63,6 +63,11 @@ pub(crate) struct FileOptions {
     /// Sets that rules of iptables refer to: what ipset save writes
     #[arg(long, value_name = "FILE", requires = "rules")]
     pub(crate) sets: Option<PathBuf>,
+
+    /// Addresses of the pods that network policies of Kubernetes name: what kubectl get
+    /// namespaces,pods -A -o yaml writes, or a list of pods
+    #[arg(long, value_name = "FILE", requires = "rules")]
+    pub(crate) addresses: Option<PathBuf>,
 }
 
 /// Address families.
@@ -75,11 +80,13 @@ pub(crate) enum FamilyName {
 /// What is not in packets, and what to do where it is not known.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct EnforceOptions {
-    /// Interface that the packets come in by, for rules that name one
+    /// Interface that the packets come in by, for rules that name one [default: what the capture
+    /// names, where it names one for all packets]
     #[arg(long = "in", value_name = "NAME", requires = "rules")]
     pub(crate) input: Option<String>,
 
-    /// Interface that the packets leave by, for rules that name one
+    /// Interface that the packets leave by, for rules that name one [default: in chains OUTPUT and
+    /// POSTROUTING what the capture names]
     #[arg(long = "out", value_name = "NAME", requires = "rules")]
     pub(crate) output: Option<String>,
 

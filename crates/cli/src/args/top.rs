@@ -1,5 +1,7 @@
 //! `flowloom top`.
 
+use std::path::PathBuf;
+
 use clap::{Args, ValueEnum};
 
 use super::looking::Looking;
@@ -13,6 +15,7 @@ Examples:
   flowloom top edge.pcap --by conversation -n 20                who opened what, for how long, at which rate
   flowloom top edge.pcap --by port --sort flows --where 'protocol == udp'
   flowloom top edge.pcap --by hierarchy                         bytes by IP version, protocol and port
+  flowloom top edge.pcap --by l7                                bytes by application protocol
   flowloom top edge.pcap --by pair --format csv > pairs.csv")]
 pub(crate) struct Top {
     #[command(flatten)]
@@ -35,6 +38,11 @@ pub(crate) struct Top {
     #[arg(long, value_name = "N", default_value = "4M", value_parser = parse::positive)]
     pub(crate) groups_max: u64,
 
+    /// Patterns for --by l7: a .pat file of l7-filter, a file of flowloom's form, or a folder of
+    /// either; may be given several times [default: builtin]
+    #[arg(long, value_name = "PATH")]
+    pub(crate) patterns: Vec<PathBuf>,
+
     /// Worker threads, each on a part of the input [default: one thread]
     #[arg(long, value_name = "N", value_parser = parse::whole::<usize>)]
     pub(crate) workers: Option<usize>,
@@ -55,6 +63,8 @@ pub(crate) enum GroupBy {
     Conversation,
     /// IP version, protocol in it, port of the destination in that
     Hierarchy,
+    /// Application protocol, by patterns over the first bytes of each direction
+    L7,
 }
 
 /// A figure to sort by.

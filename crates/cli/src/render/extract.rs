@@ -20,10 +20,25 @@ pub(crate) struct ExtractResult {
     pub(crate) packets_read: u64,
     pub(crate) packets: u64,
     pub(crate) bytes_captured: u64,
+    /// With --index.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) index: Option<IndexFigures>,
     pub(crate) notices: Vec<String>,
     pub(crate) interrupted: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) fault: Option<String>,
+}
+
+/// What an index was used for.
+#[derive(Debug, Serialize)]
+pub(crate) struct IndexFigures {
+    pub(crate) path: String,
+    /// It was made in this run.
+    pub(crate) made: bool,
+    /// Parts of the capture.
+    pub(crate) parts: u64,
+    /// Those that were read for the packets.
+    pub(crate) parts_read: u64,
 }
 
 impl Report for ExtractResult {
@@ -34,6 +49,13 @@ impl Report for ExtractResult {
         ];
         if let Some(records) = self.records {
             lines.push(format!("Matched     {}", counted(records, "record")));
+        }
+        if let Some(IndexFigures { path, made, parts, parts_read }) = &self.index {
+            let made = if *made { ", made in this run" } else { "" };
+            lines.push(format!(
+                "Index       {path}{made}: {parts_read} of {} read",
+                counted(*parts, "part")
+            ));
         }
         lines.push(String::new());
         let verdict = format!(

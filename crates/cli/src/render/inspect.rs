@@ -27,6 +27,8 @@ pub(crate) struct InspectResult {
     unsupported_links: BTreeMap<String, u64>,
     cut_packets: u64,
     time_backwards: u64,
+    time_outliers: u64,
+    time_steps: u64,
     size_p50: u64,
     size_p95: u64,
     peak_packets_per_second: u64,
@@ -150,7 +152,9 @@ impl InspectResult {
                 .map(|(link, &packets)| (link.to_string(), packets))
                 .collect(),
             cut_packets: profile.cut_packets,
-            time_backwards: profile.time_backwards,
+            time_backwards: profile.clock.late,
+            time_outliers: profile.clock.outliers_ahead + profile.clock.outliers_behind,
+            time_steps: profile.clock.steps_forward + profile.clock.steps_back,
             size_p50: profile.size_p50,
             size_p95: profile.size_p95,
             peak_packets_per_second: profile.peak_packets_per_second,
@@ -240,10 +244,11 @@ impl InspectResult {
             share(layers.in_vlan)
         ));
         lines.push(format!(
-            "            later fragments {}   bad IPv4 header checksum {}   time backwards {}   not tracked {}{}",
+            "            later fragments {}   bad IPv4 header checksum {}   time backwards {}   times far off {}   not tracked {}{}",
             grouped(layers.later_fragments),
             grouped(layers.bad_ipv4_checksum),
             grouped(self.time_backwards),
+            grouped(self.time_outliers),
             grouped(self.packets - self.decoded),
             if self.why.is_empty() && self.decoded < self.packets { "  (--why to list reasons)" } else { "" }
         ));

@@ -43,6 +43,8 @@ pub(crate) struct ReplayResult {
     pub(crate) time_backwards: u64,
     /// How far back the furthest of them lay.
     pub(crate) time_backwards_ns_max: u64,
+    pub(crate) time_outliers: u64,
+    pub(crate) time_steps: u64,
     pub(crate) captured_over_wire: u64,
     pub(crate) lying_lengths: u64,
     pub(crate) digest: String,
@@ -385,6 +387,8 @@ impl ReplayResult {
         );
         for (what, packets) in [
             (back.as_str(), self.time_backwards),
+            ("time stamps far off, which do not move the time of the run", self.time_outliers),
+            ("steps of the clock on which packets agree", self.time_steps),
             ("captured length above the length on the wire", self.captured_over_wire),
             ("captured length above the record's (cut to fit)", self.lying_lengths),
             ("records of ended flows not kept", self.records_forgotten),
@@ -393,7 +397,7 @@ impl ReplayResult {
                 lines.push(format!("Noted       {what}: {}", grouped(packets)));
             }
         }
-        if self.time_backwards > 0 && self.inputs.len() > 1 {
+        if self.time_backwards + self.time_steps > 0 && self.inputs.len() > 1 {
             lines.push(String::from(
                 "            captures are read one after the other: merge those that overlap in time (mergecap)",
             ));

@@ -8,13 +8,13 @@ use std::sync::Arc;
 
 use flowloom::apps::firewall::{Connection, Enforcement, describe};
 use flowloom::classifier::load::{LoadLimits, trace};
-use flowloom::classifier::policy::{ConnectionState, Knowledge, Packet, PolicyMatcher};
+use flowloom::classifier::policy::{Knowledge, Packet, PolicyMatcher};
 use flowloom::classifier::{
     Action, Algorithm, AnyKey, ClassifierBuilder, ClassifierKey, Key, KeyV4, KeyV6, Match, RuleId,
 };
 use flowloom::engine::Control;
 use flowloom::flow_key::FlowKey;
-use flowloom::packet::{DecodeOptions, Fill, LinkType, PacketBatch, PacketSource, PacketView, decode};
+use flowloom::packet::{Fill, PacketBatch, PacketSource, PacketView, decode};
 use flowloom::traffic::capture::{CaptureError, CaptureSet, Input, SetOptions};
 use flowloom_measure::clock::thread_cpu_ns;
 
@@ -22,6 +22,7 @@ use crate::args::Common;
 use crate::args::classify::{AlgorithmName, Classify};
 use crate::args::rules::RuleOptions;
 use crate::exit::{Failure, Status, check_decodable};
+use crate::interface;
 use crate::progress::{Progress, label};
 use crate::render::classify::{ClassifyResult, RuleHits};
 use crate::render::rules::FamilyResult;
@@ -61,7 +62,9 @@ pub(crate) fn run(arguments: &Classify, common: &Common) -> Result<Status, Failu
         mac: !is_trace,
         ..Knowledge::default()
     };
-    let enforcement = file.enforcement(&arguments.enforce, known)?;
+    let interface = || interface::of_captures(&arguments.inputs);
+    let enforcement = file.enforcement(&arguments.enforce, known, &interface)?;
+    rule_file::warn_of_interface(&arguments.enforce, &enforcement, common);
     let begun = std::time::Instant::now();
     let algorithm = match arguments.algorithm {
         AlgorithmName::Auto => Algorithm::Auto,
@@ -142,7 +145,7 @@ fn captures(arguments: &Classify, common: &Common, tally: &mut Tally<'_>) -> Res
     });
     let title = format!("classify  {}", label(&arguments.inputs));
     let progress = Progress::start(title, source.progress(), Arc::clone(&control), common.quiet > 0);
-    let options = arguments.decoding.options()?;
+    let options = arguments.decoding.options()?.with_errors_by_flow(tally.connections.is_some());
     let mut batch = PacketBatch::new();
     let limit = arguments.limit.unwrap_or(u64::MAX);
     let mut end = End::default();
@@ -269,10 +272,12 @@ impl<'a> Tally<'a> {
         let mut packet = describe(view);
         let key = view.headers.key;
         if let Some(connections) = &mut self.connections {
-            let direction = view.headers.direction;
-            packet.state = if connections.len() < CONNECTIONS_MAX || connections.contains_key(&key) {
-                related(connections, view, &packet)
-                    .or_else(|| connections.entry(key).or_default().take(&packet, direction))
+            let is_known = connections.contains_key(&key);
+            packet.state = if view.headers.is_error_of_flow && !is_known {
+                // An error opens no connection.
+                Connection::default().take_view(view, &packet)
+            } else if is_known || connections.len() < CONNECTIONS_MAX {
+                connections.entry(key).or_default().take_view(view, &packet)
             } else {
                 None
             };
@@ -282,7 +287,8 @@ impl<'a> Tally<'a> {
             // The state of the next packet depends on whether this one passes.
             self.flush();
             let is_accepted = self.last_accepted;
-            if let Some(connection) = self.connections.as_mut().and_then(|all| all.get_mut(&key)) {
+            let connection = self.connections.as_mut().and_then(|all| all.get_mut(&key));
+            if let Some(connection) = connection.filter(|_| !view.headers.is_error_of_flow) {
                 connection.settle(is_accepted);
             }
         }
@@ -394,23 +400,4 @@ impl<'a> Tally<'a> {
             fault: end.fault.clone(),
         }
     }
-}
-
-/// Returns `RELATED` for an ICMP error about a connection that is known; `None` for anything else.
-fn related(
-    connections: &HashMap<FlowKey, Connection>,
-    view: &PacketView<'_>,
-    packet: &Packet<'_>,
-) -> Option<ConnectionState> {
-    let link = match (packet.tuple.protocol, packet.icmp?) {
-        (1, (3 | 4 | 5 | 11 | 12, _)) => LinkType::IPV4,
-        (58, (1..=4, _)) => LinkType::IPV6,
-        _ => return None,
-    };
-    let quoted = view.bytes.get(view.headers.transport_offset as usize + 8..)?;
-    // Errors quote at least eight bytes behind the IP header, which hold the ports.
-    let headers = decode(link, quoted, DecodeOptions::default()).ok()?;
-    let key = headers.key.with_zone(view.headers.key.zone());
-    let is_known = connections.get(&key).is_some_and(Connection::is_open);
-    Some(if is_known { ConnectionState::Related } else { ConnectionState::Invalid })
 }

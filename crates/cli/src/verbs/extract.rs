@@ -6,8 +6,11 @@
 //!  pass 2  packets of wanted keys ──▶ pcapng
 //! ```
 
+mod indexed;
+
 use std::collections::{HashMap, HashSet};
 use std::io::BufWriter;
+use std::path::Path;
 use std::sync::Arc;
 
 use flowloom::apps::CaptureSink;
@@ -32,6 +35,9 @@ use super::replay::{Selected, Selection, look, set_options};
 /// Runs the verb.
 pub(crate) fn run(arguments: &Extract, common: &Common) -> Result<Status, Failure> {
     let looking = &arguments.looking;
+    if let Some(index) = &arguments.index {
+        return indexed::run(arguments, index, common);
+    }
     let by_record = looking.record_filter.is_some() || !arguments.flow.is_empty();
     if !by_record && looking.filter.is_none() {
         return Err(Failure::Usage(String::from(
@@ -43,7 +49,7 @@ pub(crate) fn run(arguments: &Extract, common: &Common) -> Result<Status, Failur
     // Records are those of all packets of a flow: the filter chooses flows, not packets.
     let filter = replay.live.filter.take();
     let passes = Passes::new(arguments, &replay)?;
-    let file = OutputFile::open(&arguments.output).map_err(|error| passes.cannot_write(&error))?;
+    let file = OutputFile::open(passes.output).map_err(|error| passes.cannot_write(&error))?;
 
     let Some((wanted, records, mut notices)) = passes.wanted(&replay, filter, common)? else {
         return Ok(Status::Interrupted);
@@ -72,12 +78,13 @@ pub(crate) fn run(arguments: &Extract, common: &Common) -> Result<Status, Failur
         schema: "flowloom/extract/1",
         tool: Tool::THIS,
         inputs: looking.inputs.iter().map(|path| path.display().to_string()).collect(),
-        output: arguments.output.display().to_string(),
+        output: passes.output.display().to_string(),
         records,
         flows: found.len() as u64,
         packets_read: pass.packets,
         packets: written,
         bytes_captured,
+        index: None,
         notices,
         interrupted: pass.interrupted,
         fault: pass.fault,
@@ -120,6 +127,8 @@ type Found = (Wanted, Option<u64>, Vec<String>);
 /// Reads the input again and again.
 struct Passes<'a> {
     arguments: &'a Extract,
+    /// Where packets are written.
+    output: &'a Path,
     inputs: Vec<Input>,
     options: SetOptions,
     decode: DecodeOptions,
@@ -148,24 +157,29 @@ impl<'a> Passes<'a> {
                 "extract reads the input twice, a pipe can be read only once\n  save it to a file first",
             )));
         }
-        if arguments.output.as_os_str() == "-" {
+        let Some(output) = arguments.output.as_deref() else {
+            return Err(Failure::Usage(String::from(
+                "extract writes packets\n  name a file with --output",
+            )));
+        };
+        if output.as_os_str() == "-" {
             return Err(Failure::Usage(String::from(
                 "--output needs a file: standard output has the report",
             )));
         }
         let options = set_options(replay);
         let set = CaptureSet::open(&inputs, options)?;
-        if set.paths().any(|path| is_one_file(path, &arguments.output)) {
+        if set.paths().any(|path| is_one_file(path, output)) {
             return Err(Failure::Usage(format!(
                 "--output {} would overwrite an input of this run\n  name another file",
-                arguments.output.display()
+                output.display()
             )));
         }
         let decode = arguments.looking.decoding.options()?;
         let control = Arc::new(Control::default());
         // Once for all passes: each registration would take a signal for the second one.
         stop_on_signals(&control);
-        Ok(Self { arguments, inputs, options, decode, control })
+        Ok(Self { arguments, output, inputs, options, decode, control })
     }
 
     /// Looks for the flows that are wanted; returns nothing where a signal ended that.
@@ -179,7 +193,7 @@ impl<'a> Passes<'a> {
         let (mut wanted, mut records, mut notices) = (Wanted::default(), None, Vec::new());
         if replay.record_filter.is_some() || !flows.is_empty() {
             let (mut times, mut matched) = (HashMap::<FlowKey, Vec<(u64, u64)>>::new(), 0_u64);
-            let looked = look(replay, common, "extract", &mut |record| {
+            let looked = look(replay, common, "extract", &mut |record, _| {
                 if !flows.is_empty() && !flows.iter().any(|flow| flow.is_of(record)) {
                     return;
                 }
@@ -227,7 +241,7 @@ impl<'a> Passes<'a> {
     }
 
     fn cannot_write(&self, error: &dyn std::fmt::Display) -> Failure {
-        Failure::Output(format!("cannot write packets to {}: {error}", self.arguments.output.display()))
+        Failure::Output(format!("cannot write packets to {}: {error}", self.output.display()))
     }
 
     fn too_many(&self) -> Failure {

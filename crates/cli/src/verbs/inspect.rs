@@ -57,7 +57,9 @@ pub(crate) fn run(arguments: &Inspect, common: &Common) -> Result<Status, Failur
             }
         }
         let Some(block) = &batch.block else { continue };
-        for raw in batch.packets.iter().take(usize::try_from(left).unwrap_or(usize::MAX)) {
+        let packets = batch.packets.len().min(usize::try_from(left).unwrap_or(usize::MAX));
+        profiler.begin(&batch.packets[..packets]);
+        for raw in &batch.packets[..packets] {
             left -= 1;
             let bytes = raw.bytes_in(block.bytes());
             let decoded = decode(raw.link, bytes, options);

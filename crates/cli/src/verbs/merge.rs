@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use flowloom::apps::accounting::Accounted;
-use flowloom::apps::{Accounting, Null, SaveState, TcpTracker};
+use flowloom::apps::{Accounting, Null, SaveState, SourceDirection, TcpTracker};
 use flowloom::engine::{App, IdleTimeout, MergedParts, RecordSink, merge_parts};
 
 use crate::args::Common;
@@ -11,7 +11,7 @@ use crate::args::merge::Merge;
 use crate::exit::{Failure, Status};
 use crate::flow_file::{Destination, FlowWriter, Format};
 use crate::part_file::{self, PartFile, PartNumber, Settings};
-use crate::record_view::{AccountOf, Columns, FieldGroups, RecordView, Where};
+use crate::record_view::{AccountOf, FieldGroups, RecordView, Where, WrittenColumns};
 use crate::render::merge::{MergeResult, PartFigures};
 use crate::render::replay::RecordFigures;
 use crate::render::{counted, print};
@@ -95,7 +95,7 @@ fn in_order(parts: &mut [(PathBuf, PartFile)], incomplete: bool) -> Result<(), F
     Ok(())
 }
 
-fn merge<A: App<Flow: SaveState>>(
+fn merge<A: App<Flow: SaveState + SourceDirection>>(
     arguments: &Merge,
     common: &Common,
     parts: Vec<(PathBuf, PartFile)>,
@@ -152,7 +152,7 @@ fn merge<A: App<Flow: SaveState>>(
 }
 
 /// Writes the records that match, and returns how many did, where there is a filter.
-fn write_flows<F: SaveState>(
+fn write_flows<F: SaveState + SourceDirection>(
     path: &std::path::Path,
     merged: &MergedParts<F>,
     account: Option<AccountOf<F>>,
@@ -160,8 +160,10 @@ fn write_flows<F: SaveState>(
 ) -> std::io::Result<Option<RecordFigures>> {
     let opened = Destination::of(path, None).map_err(std::io::Error::other)?.open()?;
     let groups = FieldGroups::default();
+    let state = account.is_none().then_some(F::COLUMNS);
+    let columns = WrittenColumns::of(None, state).map_err(std::io::Error::other)?;
     let view = account.map(|account| RecordView::new(account, None, filter, &groups));
-    let mut writer = FlowWriter::new(opened, view, Columns::default(), &groups);
+    let mut writer = FlowWriter::new(opened, view, columns, &groups);
     for record in &merged.flows {
         writer.write(std::slice::from_ref(record)).map_err(std::io::Error::other)?;
     }

@@ -3,7 +3,7 @@
 mod groups;
 
 use crate::args::Common;
-use crate::args::replay::LayoutName;
+use crate::args::replay::{AppName, LayoutName};
 use crate::args::top::{GroupBy, Top};
 use crate::exit::{Failure, Status};
 use crate::host::Tool;
@@ -18,9 +18,15 @@ use groups::{Group, Groups, Totals};
 pub(crate) fn run(arguments: &Top, common: &Common) -> Result<Status, Failure> {
     let mut replay = arguments.looking.replay();
     replay.workers = arguments.workers;
+    if arguments.by == GroupBy::L7 {
+        replay.app = AppName::L7;
+        replay.patterns.clone_from(&arguments.patterns);
+    } else if !arguments.patterns.is_empty() {
+        return Err(Failure::Usage(String::from("--patterns is for --by l7\n  add --by l7")));
+    }
     replay.layout = if arguments.workers.is_none() { Some(LayoutName::Inline) } else { None };
     let mut groups = Groups::new(arguments.by, arguments.groups_max);
-    let looked = look(&replay, common, "top", &mut |record| groups.add(record))?;
+    let looked = look(&replay, common, "top", &mut |record, label| groups.add(record, label))?;
     let order = |totals: &Totals| totals.figure(arguments.sort);
     let count = if arguments.count == 0 { usize::MAX } else { arguments.count };
     let (told, untold, total) = (groups.len() as u64, groups.untold(), groups.total());

@@ -41,6 +41,7 @@ pub(crate) struct HeaderFields {
     direction: Direction,
     tcp_flags: u16,
     later_fragment: bool,
+    is_error_of_flow: bool,
 }
 
 impl HeaderFields {
@@ -53,6 +54,7 @@ impl HeaderFields {
         direction: Direction::LowToHigh,
         tcp_flags: 0,
         later_fragment: false,
+        is_error_of_flow: false,
     };
 
     /// Copies field by field. A copy of the whole struct would wait until the decoder's single-byte
@@ -67,6 +69,7 @@ impl HeaderFields {
             direction: headers.direction,
             tcp_flags: headers.tcp_flags,
             later_fragment: headers.later_fragment,
+            is_error_of_flow: headers.is_error_of_flow,
         }
     }
 
@@ -76,6 +79,7 @@ impl HeaderFields {
         let mut headers = Headers::new(key, self.direction);
         headers.tcp_flags = self.tcp_flags;
         headers.later_fragment = self.later_fragment;
+        headers.is_error_of_flow = self.is_error_of_flow;
         headers.network_offset = self.network_offset;
         headers.transport_offset = self.transport_offset;
         headers.payload_offset = self.payload_offset;
@@ -106,7 +110,9 @@ impl PacketDescriptor {
         let PacketRef { hash, time_ns, place, tag, captured, wire } = packet;
         let key = headers.key.words();
         let fields = HeaderFields::of(headers);
-        let rest = u64::from(fields.tcp_flags) << 16 | u64::from(fields.later_fragment) << 8;
+        let rest = u64::from(fields.tcp_flags) << 16
+            | u64::from(fields.is_error_of_flow) << 9
+            | u64::from(fields.later_fragment) << 8;
         [
             hash,
             time_ns,
@@ -141,6 +147,7 @@ impl PacketDescriptor {
                 direction,
                 tcp_flags: (rest >> 16) as u16,
                 later_fragment: rest >> 8 & 1 != 0,
+                is_error_of_flow: rest >> 9 & 1 != 0,
             },
         }
     }
@@ -292,6 +299,7 @@ mod tests {
                 let mut headers = Headers::new(key.with_zone(u32::MAX).with_pass(3), direction);
                 headers.tcp_flags = 0x1A5;
                 headers.later_fragment = later_fragment;
+                headers.is_error_of_flow = !later_fragment;
                 headers.network_offset = 1;
                 headers.transport_offset = u32::MAX - 2;
                 headers.payload_offset = u32::MAX - 3;

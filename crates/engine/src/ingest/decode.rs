@@ -2,11 +2,12 @@
 //!
 //! | type | used by | because |
 //! | --- | --- | --- |
-//! | [`Arrivals`] | one thread | packets are numbered and times clamped in the order of the source |
+//! | [`Arrivals`] | one thread | packets are numbered and times judged in the order of the source |
 //! | [`Decoder`] | shared by all threads | a packet's key and hash depend on no other packet |
 //! | [`Losses`] | one thread | as [`Arrivals`]; a run may have two, whose counts are added up |
 
 use flowloom_flow_key::{FlowHash, FlowHasher, FlowKey};
+use flowloom_packet::clock::PacketClock;
 use flowloom_packet::reason::DropCounts;
 use flowloom_packet::{DecodeOptions, DropReason, Headers, LinkType, RawPacket, decode};
 
@@ -14,55 +15,59 @@ use crate::batch::packet::PacketPlace;
 use crate::config::PlacementDigest;
 use crate::report::counters::{InputCounters, LINKS_MAX};
 
-/// Numbers and counts packets, and clamps their times so that they never go back.
+/// Numbers and counts packets, and sets their times by a clock that never goes back and that no
+/// single stamp moves far.
 #[derive(Debug, Default)]
 pub(crate) struct Arrivals {
     counters: InputCounters,
-    begun: bool,
+    clock: PacketClock,
+    /// The stamp of the first packet.
+    first_stamp: Option<u64>,
     /// Packets that the source has yielded: all but those that it withheld.
     yielded: u64,
 }
 
 impl Arrivals {
-    /// Counts the next packets and clamps their times. Returns the number of the first.
+    /// Counts the next packets and sets their times. Returns the number of the first.
     #[inline]
     pub(crate) fn count(&mut self, packets: &mut [RawPacket]) -> u64 {
         let number = self.yielded;
         self.yielded += packets.len() as u64;
         let counters = &mut self.counters;
-        if let (false, Some(first)) = (self.begun, packets.first()) {
-            // Times never go back, so the first time is the earliest.
-            counters.first_ns = first.time_ns;
-            self.begun = true;
+        let begins = self.first_stamp.is_none() && !packets.is_empty();
+        if begins {
+            self.first_stamp = packets.first().map(|first| first.time_ns);
+            self.clock.begin(packets);
         }
         counters.packets += packets.len() as u64;
-        let mut last_ns = counters.last_ns;
-        for raw in packets {
+        for raw in &mut *packets {
             counters.bytes_on_wire += u64::from(raw.wire_bytes);
             counters.bytes_captured += u64::from(raw.captured_bytes);
             counters.captured_over_wire += u64::from(raw.captured_bytes > raw.wire_bytes);
-            if raw.time_ns < last_ns {
-                counters.time_backwards += 1;
-                let back_ns = last_ns - raw.time_ns;
-                counters.time_backwards_ns_max = counters.time_backwards_ns_max.max(back_ns);
-                raw.time_ns = last_ns;
-            } else {
-                last_ns = raw.time_ns;
-            }
+            raw.time_ns = self.clock.tick(raw.time_ns);
         }
-        counters.last_ns = last_ns;
+        if begins {
+            // Times never go back, so the first time is the earliest.
+            counters.first_ns = packets[0].time_ns;
+        }
+        counters.last_ns = self.clock.now_ns();
         number
     }
 
-    /// Starts with the latest time of the packets before.
-    pub(crate) fn begin_at(&mut self, last_ns: u64) {
-        self.counters.last_ns = last_ns;
+    /// Starts in the state in which the packets before have left the clock.
+    pub(crate) fn begin_at(&mut self, clock: &PacketClock) {
+        self.clock = clock.continued();
+        self.counters.last_ns = self.clock.now_ns();
     }
 
-    /// Returns the time of the first packet as the source yielded it, or `None` before the first
-    /// packet.
-    pub(crate) fn first_ns(&self) -> Option<u64> {
-        self.begun.then_some(self.counters.first_ns)
+    /// Returns the stamp of the first packet, or `None` before the first packet.
+    pub(crate) fn first_stamp(&self) -> Option<u64> {
+        self.first_stamp
+    }
+
+    /// Returns the state of the clock.
+    pub(crate) fn clock(&self) -> PacketClock {
+        self.clock.continued()
     }
 
     /// Counts packets that the source took in and will not yield.
@@ -83,7 +88,17 @@ impl Arrivals {
     pub(crate) fn finish(self, losses: Losses) -> InputCounters {
         let decoded = self.counters.packets - losses.refused;
         let Losses { dropped, unsupported_links, .. } = losses;
-        InputCounters { decoded, dropped, unsupported_links, ..self.counters }
+        let clock = self.clock.counts();
+        InputCounters {
+            decoded,
+            dropped,
+            unsupported_links,
+            time_backwards: clock.late,
+            time_backwards_ns_max: clock.late_ns_max,
+            time_outliers: clock.outliers_ahead + clock.outliers_behind,
+            time_steps: clock.steps_forward + clock.steps_back,
+            ..self.counters
+        }
     }
 }
 

@@ -53,11 +53,16 @@ pub struct InputCounters {
     pub decoded: u64,
     /// Packets dropped before they reached a worker.
     pub dropped: DropCounts,
-    /// Packets whose time stamp is before that of an earlier packet. Their time was clamped.
+    /// Packets whose time stamp is up to a minute before that of an earlier packet. They have the
+    /// earlier packet's time.
     pub time_backwards: u64,
-    /// The largest step back in time, in nanoseconds. It distinguishes microseconds of disorder
-    /// from a wrong clock.
+    /// The largest of these steps back, in nanoseconds.
     pub time_backwards_ns_max: u64,
+    /// Packets whose time stamp is further off. They have the time of the packets around them.
+    pub time_outliers: u64,
+    /// Steps to a time further off on which several packets in a row agree. After a step back, the
+    /// time goes on by the differences of the stamps.
+    pub time_steps: u64,
     /// Packets that state more captured bytes than bytes on the wire.
     pub captured_over_wire: u64,
     /// Packets of link types that are not decoded, by type. The list has at most 64 types.
@@ -84,6 +89,8 @@ impl InputCounters {
         self.dropped.merge(&later.dropped);
         self.time_backwards += later.time_backwards;
         self.time_backwards_ns_max = self.time_backwards_ns_max.max(later.time_backwards_ns_max);
+        self.time_outliers += later.time_outliers;
+        self.time_steps += later.time_steps;
         self.captured_over_wire += later.captured_over_wire;
         for (link, packets) in later.unsupported_links {
             let links = &mut self.unsupported_links;

@@ -40,7 +40,7 @@ impl<C: PartitionedSource> RunContext<'_, C> {
         let again = Control::default();
         let publisher = ReaderPublisher::new(&again, &again.begin(1, 1), 0);
         let mut reader = Reader::new(&config, &mut part, None, publisher, Arc::default());
-        reader.arrivals.begin_at(begin.last_ns);
+        reader.arrivals.begin_at(&begin.clock);
         let decoder = Decoder::new(config.decode, config.hasher.clone(), config.digest);
         let keep = RecordOutput::Keep { records_max: config.records_max };
         let mut flows = Flows::new(table, config.idle_timeout, keep.clone()).with_spans();

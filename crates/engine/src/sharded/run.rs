@@ -7,6 +7,7 @@ use std::time::Duration;
 use flowloom_flow_key::FlowKey;
 use flowloom_flow_table::{FlowTable, MemoryReport, TableStats};
 use flowloom_packet::SourceError;
+use flowloom_packet::clock::PacketClock;
 
 use crate::app::{App, PartSupport};
 use crate::config::EngineConfig;
@@ -48,10 +49,12 @@ struct PartRun<A: App> {
     /// `None` once the application is dropped.
     app: Option<A>,
     input: InputCounters,
-    /// The time of its first packet, as the source yielded it.
-    first_ns: Option<u64>,
-    /// The latest time before it, as known when it was read.
-    begin_ns: u64,
+    /// The stamp of its first packet.
+    first_stamp: Option<u64>,
+    /// The clock before its first packet, as known when it was read.
+    begin: PacketClock,
+    /// The clock behind its last packet.
+    end: PacketClock,
     counters: WorkerCounters,
     table: Option<(TableStats, MemoryReport)>,
     interrupted: bool,
@@ -84,8 +87,8 @@ type Outcome<A, R> = Result<(PartRun<A>, R), SourceError>;
 #[derive(Clone)]
 pub(crate) struct Begin<B> {
     pub(crate) boundary: B,
-    /// The latest time before it.
-    pub(crate) last_ns: u64,
+    /// The state of the clock.
+    pub(crate) clock: PacketClock,
 }
 
 /// What all parts of a run share.
@@ -292,28 +295,31 @@ impl<C: PartitionedSource> RunContext<'_, C> {
             if outcomes[whole..].iter().flatten().any(|(run, _)| run.interrupted) {
                 return Ok(reread);
             }
-            let mut last_ns = 0;
-            let mut last = Vec::with_capacity(outcomes.len());
+            let mut clock = PacketClock::default();
+            let mut clocks = Vec::with_capacity(outcomes.len());
             let (mut reads, mut runs) = (Vec::new(), Vec::new());
             for outcome in outcomes.iter_mut().take(whole + 1) {
-                last.push(last_ns);
+                clocks.push(clock.clone());
                 if outcome.is_err() {
                     break;
                 }
                 let taken = std::mem::replace(outcome, Err(SourceError("it is looked at".into())));
                 let Ok((run, read)) = taken else { break };
                 if run.input.packets > 0 {
-                    last_ns = last_ns.max(run.input.last_ns);
+                    clock = run.end.clone();
                 }
                 reads.push(read);
                 runs.push(run);
             }
             let mut again = self.cut.unconfirmed(&reads);
             for (part, run) in runs.iter().enumerate() {
-                // Times are clamped to the latest time before, so a part that was read with an
-                // earlier time may be wrong.
-                let is_right = run.begin_ns == last[part]
-                    || run.first_ns.is_none_or(|first_ns| first_ns >= last[part].max(run.begin_ns));
+                // A clock that went on from another state may have set other times.
+                let is_new = !run.begin.is_begun();
+                let is_right = run.begin == clocks[part]
+                    || run.first_stamp.is_none_or(|stamp| {
+                        let is_usual = stamp == run.input.first_ns && clocks[part].continues_as_new(stamp);
+                        is_new && (is_usual || !clocks[part].is_begun())
+                    });
                 if !is_right && again.iter().all(|(other, _)| *other != part) {
                     again.push((part, self.cut.begin(&reads[part])));
                 }
@@ -326,7 +332,7 @@ impl<C: PartitionedSource> RunContext<'_, C> {
             }
             reread += again.len();
             let begins = again.into_iter().map(|(part, boundary)| {
-                (part, Some(Begin { boundary, last_ns: last.get(part).copied().unwrap_or(0) }))
+                (part, Some(Begin { boundary, clock: clocks.get(part).cloned().unwrap_or_default() }))
             });
             let work = build.each(begins)?;
             let parts: Vec<usize> = work.iter().map(|(part, ..)| *part).collect();
@@ -350,7 +356,7 @@ impl<C: PartitionedSource> RunContext<'_, C> {
         A: App,
         T: FlowTable<FlowKey, A::Flow>,
     {
-        let begin_ns = begin.as_ref().map_or(0, |begin| begin.last_ns);
+        let clock = begin.as_ref().map_or_else(PacketClock::default, |begin| begin.clock.clone());
         let mut part = match begin {
             None => self.cut.open(i)?,
             Some(Begin { boundary, .. }) => self.cut.open_at(i, boundary)?,
@@ -358,7 +364,7 @@ impl<C: PartitionedSource> RunContext<'_, C> {
         let config = self.config;
         let publisher = ReaderPublisher::new(self.control, &self.gauges, i);
         let mut reader = Reader::new(config, &mut part, None, publisher, Arc::clone(halt));
-        reader.arrivals.begin_at(begin_ns);
+        reader.arrivals.begin_at(&clock);
         let keep = RecordOutput::Keep { records_max: config.records_max };
         let flows = Flows::new(table, config.idle_timeout, keep).with_spans();
         let mut stage = InlineStage {
@@ -388,14 +394,15 @@ impl<C: PartitionedSource> RunContext<'_, C> {
                 (None, None)
             }
         };
-        let first_ns = arrivals.first_ns();
+        let (first_stamp, end) = (arrivals.first_stamp(), arrivals.clock());
         let input = arrivals.finish(losses);
         let run = PartRun {
             records,
             app: Some(runner.into_app()),
             input,
-            first_ns,
-            begin_ns,
+            first_stamp,
+            begin: clock,
+            end,
             counters,
             table,
             interrupted,
@@ -413,6 +420,8 @@ struct Composition<'c, 'a, A: App, C: PartitionedSource> {
     composer: Composer<A::Flow>,
     report: ShardedReport,
     input: InputCounters,
+    /// The clock behind the last packet.
+    clock: PacketClock,
     workers: Vec<WorkerReport>,
     reads: Vec<C::Read>,
     interrupted: bool,
@@ -426,6 +435,7 @@ impl<'c, 'a, A: App, C: PartitionedSource> Composition<'c, 'a, A, C> {
             composer: Composer::new(context.config.idle_timeout),
             report: ShardedReport::default(),
             input: InputCounters::default(),
+            clock: PacketClock::default(),
             workers: Vec::new(),
             reads: Vec::new(),
             interrupted: false,
@@ -457,7 +467,7 @@ impl<'c, 'a, A: App, C: PartitionedSource> Composition<'c, 'a, A, C> {
         let outcome = match (outcome, left) {
             (Ok((run, read)), Some(left)) if run.yielded() > left => {
                 // The packet limit lies in this part: read the part again up to the limit.
-                let begin = Begin { boundary: self.context.cut.begin(&read), last_ns: self.input.last_ns };
+                let begin = Begin { boundary: self.context.cut.begin(&read), clock: self.clock.clone() };
                 run.discard();
                 let config = EngineConfig { packet_limit: Some(left), ..self.context.config.clone() };
                 let gauges = Arc::clone(&self.context.gauges);
@@ -484,6 +494,9 @@ impl<'c, 'a, A: App, C: PartitionedSource> Composition<'c, 'a, A, C> {
             let processed = run.counters.processed;
             let fault = Fault::WorkerPanicked { worker: i, packet: None, processed, message };
             self.fault.get_or_insert(fault);
+        }
+        if run.input.packets > 0 {
+            self.clock = run.end.clone();
         }
         self.input.append(std::mem::take(&mut run.input));
         self.workers.push(self.worker(i, Some(run)));
@@ -522,7 +535,7 @@ impl<'c, 'a, A: App, C: PartitionedSource> Composition<'c, 'a, A, C> {
             return Ok(());
         }
         self.report.flows_reprocessed += joined.unresolved.len() as u64;
-        let begin = Begin { boundary: self.context.cut.begin(read), last_ns: self.input.last_ns };
+        let begin = Begin { boundary: self.context.cut.begin(read), clock: self.clock.clone() };
         // Verdicts may change, and with them the counts.
         let has_counts = A::KEEPS_TOTALS || run.counters.denied > 0;
         let undo = if has_counts { Some(build.one(i)?) } else { None };

@@ -1,6 +1,7 @@
 //! Merges parts that were processed elsewhere or earlier, independent of any file format.
 
 use flowloom_flow_key::FlowKey;
+use flowloom_packet::clock::ClockLimits;
 
 use crate::app::{App, FlowState, PartSupport};
 use crate::report::counters::{InputCounters, WorkerCounters};
@@ -85,6 +86,16 @@ pub enum MergeError {
         /// The overlap in nanoseconds.
         by_ns: u64,
     },
+    /// The time stamps around a cut are so far off that the time of a part depends on the packets
+    /// before it.
+    #[error(
+        "the times of part {part} depend on the parts before: time stamps are off by more than a year, or go \
+         back\n  process the captures in one run"
+    )]
+    Clock {
+        /// The later part, counted from 1.
+        part: usize,
+    },
     /// The summaries of some flows that continue across a cut do not suffice.
     #[error(
         "{flows} flows that continue into part {part} cannot be composed exactly from summaries\n  \
@@ -123,6 +134,12 @@ pub fn merge_parts<A: App>(
     for (part, SavedPart { input: of_part, counters: mut counted, records }) in (1..).zip(parts) {
         if input.packets > 0 && of_part.packets > 0 && of_part.first_ns < input.last_ns {
             return Err(MergeError::Overlap { part, by_ns: input.last_ns - of_part.first_ns });
+        }
+        // The clock of a part alone must go on as that of one run would.
+        let is_far = of_part.first_ns.saturating_sub(input.last_ns) > ClockLimits::default().forward_max_ns;
+        let is_odd = |input: &InputCounters| input.time_outliers + input.time_steps > 0;
+        if input.packets > 0 && of_part.packets > 0 && (is_far || is_odd(&input) || is_odd(&of_part)) {
+            return Err(MergeError::Clock { part });
         }
         let records = part_records(records, idle_timeout.is_some());
         let joined = caught(|| composer.join(records, false, |flow, later| app.compose(flow, later)))

@@ -16,6 +16,7 @@ use flowloom_engine::{
 use flowloom_flow_key::{FlowHasher, FlowKey};
 use flowloom_flow_table::segments::GrowthLimits;
 use flowloom_flow_table::{BuildError, DHash, DHashConfig, FlowTable, Growing};
+use flowloom_packet::clock::PacketClock;
 use flowloom_packet::{DecodeOptions, Fill, PacketBatch, PacketSource, decode};
 use flowloom_scheduler::registry::Scheme;
 use flowloom_scheduler::{Topology, WorkerCount};
@@ -40,11 +41,12 @@ fn schemes() -> Vec<(&'static str, Order)> {
 /// by packet.
 fn oracle(source: &mut dyn PacketSource) -> (String, u64) {
     let mut flows: BTreeMap<FlowKey, Seen> = BTreeMap::new();
-    let (mut batch, mut now, mut processed) = (PacketBatch::new(), 0, 0);
+    let (mut batch, mut clock, mut processed) = (PacketBatch::new(), PacketClock::default(), 0);
     while source.next_batch(&mut batch).unwrap() == Fill::Packets {
         let block = batch.block.as_ref().unwrap();
+        clock.begin(&batch.packets);
         for raw in &batch.packets {
-            now = raw.time_ns.max(now);
+            let now = clock.tick(raw.time_ns);
             let bytes = raw.bytes_in(block.bytes());
             let Ok(headers) = decode(raw.link, bytes, DecodeOptions::default()) else { continue };
             processed += 1;

@@ -498,14 +498,24 @@ fn a_full_table_refuses_new_flows_and_keeps_the_others() {
 #[test]
 fn times_that_go_back_are_clamped_and_counted() {
     let mut source = Memory::of(mix(1_000, 50));
-    source.blocks[0].1[10].time_ns = 0;
-    source.blocks[0].1[20].time_ns = 5;
+    let packets = &mut source.blocks[0].1;
+    let latest_ns = packets[9].time_ns;
+    packets[10].time_ns = latest_ns - 7;
+    packets[20].time_ns -= 50_000_000_000;
     // Equal times do not go back.
-    source.blocks[0].1[30].time_ns = source.blocks[0].1[29].time_ns;
-    let report = go(&config(Layout::Inline), &mut source);
-    let latest_ns = source.blocks[0].1[19].time_ns;
-    assert_eq!((report.input.time_backwards, report.input.time_backwards_ns_max), (2, latest_ns - 5));
-    assert_eq!(report.flows.iter().map(|flow| flow.state.out_of_order).sum::<u64>(), 0);
+    packets[30].time_ns = packets[29].time_ns;
+    // Far off.
+    packets[40].time_ns = 5;
+    packets[50].time_ns = 4_294_967_295_000_000_000;
+    let back_ns = packets[19].time_ns - packets[20].time_ns;
+    let last_ns = packets.last().unwrap().time_ns;
+    for layout in [Layout::Inline, Layout::Pipeline { workers: 2 }] {
+        let report = go(&config(layout), &mut source.clone());
+        assert_eq!((report.input.time_backwards, report.input.time_backwards_ns_max), (2, back_ns));
+        assert_eq!((report.input.time_outliers, report.input.time_steps), (2, 0));
+        assert!(report.input.last_ns >= last_ns && report.input.last_ns < last_ns * 2);
+        assert_eq!(report.flows.iter().map(|flow| flow.state.out_of_order).sum::<u64>(), 0);
+    }
 }
 
 #[test]

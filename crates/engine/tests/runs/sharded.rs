@@ -7,8 +7,9 @@ use flowloom_engine::{
     App, ConfigError, Control, EngineConfig, Fault, Layout, Pace, PartSource, PartSupport,
     PartitionedSource, RunReport, StartError, Verdict, run_sharded,
 };
-use flowloom_packet::{DropReason, Fill, PacketBatch, PacketSource, PacketView, SourceError};
+use flowloom_packet::{DropReason, Fill, PacketBatch, PacketSource, PacketView, RawPacket, SourceError};
 use flowloom_scheduler::{DirectHash, WorkerCount};
+use proptest::prelude::*;
 
 use crate::common::{Memory, Recorder, Seen, config, mix, small_table};
 
@@ -128,6 +129,37 @@ fn a_state_that_does_not_compose_comes_out_as_one_thread_has_it() {
     assert_eq!(report.input, whole.input);
     let sharded = report.sharded.unwrap();
     assert!(sharded.flows_joined == 0 && sharded.flows_reprocessed > 50, "{sharded:?}");
+}
+
+proptest! {
+    #[test]
+    fn wrong_time_stamps_do_the_same_in_one_thread_and_in_parts(
+        wrong in prop::collection::vec((0..600_usize, 1..6_usize, 0..5_usize), 0..8),
+        cuts in prop::collection::vec(3..600_usize, 0..4),
+    ) {
+        const YEAR_NS: u64 = 365 * 86_400 * 1_000_000_000;
+        let mut memory = Memory::of(mix(600, 40));
+        let mut packets: Vec<&mut RawPacket> =
+            memory.blocks.iter_mut().flat_map(|(_, packets)| packets).collect();
+        for (at, run, kind) in wrong {
+            for packet in packets.iter_mut().skip(at).take(run) {
+                let time_ns = packet.time_ns;
+                packet.time_ns = match kind {
+                    0 => 5,
+                    1 => time_ns.saturating_add(80 * YEAR_NS),
+                    2 => time_ns.saturating_add(YEAR_NS),
+                    3 => time_ns.saturating_sub(YEAR_NS),
+                    _ => time_ns.saturating_sub(1_000_000_000),
+                };
+            }
+        }
+        let mut cuts = cuts;
+        cuts.sort_unstable();
+        let whole = inline(&memory, None);
+        let parts = go(&Cut::new(memory, &cuts), |_| Recorder::default(), &Control::default());
+        prop_assert_eq!(parts.digest(), whole.digest());
+        prop_assert_eq!(parts.input, whole.input);
+    }
 }
 
 #[test]

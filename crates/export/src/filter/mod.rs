@@ -99,8 +99,9 @@ impl RecordFilter {
         }
         let tokens = lexer::tokens(text)?;
         let node = parser::Parser::new(text, tokens, fields).whole()?;
-        let reads_fields = node.reads_fields();
-        Ok(Self { node, reads_fields })
+        let mut indexes = Vec::new();
+        node.collect_fields(&mut indexes);
+        Ok(Self { node, reads_fields: !indexes.is_empty() })
     }
 
     /// Returns whether the expression reads further fields, which [`matches`](Self::matches) then
@@ -108,6 +109,16 @@ impl RecordFilter {
     #[must_use]
     pub fn reads_fields(&self) -> bool {
         self.reads_fields
+    }
+
+    /// Returns the indexes of the further fields that the expression reads, in ascending order.
+    #[must_use]
+    pub fn field_indexes(&self) -> Vec<usize> {
+        let mut indexes = Vec::new();
+        self.node.collect_fields(&mut indexes);
+        indexes.sort_unstable();
+        indexes.dedup();
+        indexes
     }
 
     /// Returns whether a record matches. `fields` has a value for each of the columns that the
@@ -173,11 +184,12 @@ impl Node {
         }
     }
 
-    fn reads_fields(&self) -> bool {
+    fn collect_fields(&self, out: &mut Vec<usize>) {
         match self {
-            Self::All(nodes) | Self::Any(nodes) => nodes.iter().any(Self::reads_fields),
-            Self::Not(node) => node.reads_fields(),
-            Self::Is(subject, _) => matches!(subject, Subject::Field(_)),
+            Self::All(nodes) | Self::Any(nodes) => nodes.iter().for_each(|node| node.collect_fields(out)),
+            Self::Not(node) => node.collect_fields(out),
+            Self::Is(Subject::Field(index), _) => out.push(*index),
+            Self::Is(..) => {}
         }
     }
 }

@@ -151,6 +151,7 @@ fn headers(
         direction,
         tcp_flags: transport.tcp_flags,
         later_fragment: false,
+        is_error_of_flow: false,
         network_offset,
         transport_offset,
         payload_offset: (transport_offset + transport.bytes).min(bytes.len() as u32),

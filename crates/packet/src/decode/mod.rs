@@ -38,6 +38,7 @@ mod mirrored;
 mod mpls;
 mod options;
 mod ppp;
+mod quoted;
 mod recorded;
 mod rings;
 mod security;
@@ -96,5 +97,9 @@ pub fn decode(link: LinkType, bytes: &[u8], options: DecodeOptions) -> Result<He
 /// Same as [`decode`].
 #[inline(never)]
 pub fn decode_layered(link: LinkType, bytes: &[u8], options: DecodeOptions) -> Result<Headers, DropReason> {
-    Layers::new(bytes, options, None).link(link, 0)
+    let mut headers = Layers::new(bytes, options, None).link(link, 0)?;
+    if options.errors_by_flow {
+        quoted::key_by_flow(bytes, &mut headers);
+    }
+    Ok(headers)
 }

@@ -18,6 +18,9 @@ pub struct DecodeOptions {
     pub decap: bool,
     /// Read ESP as unencrypted if its trailer fits. The payload must then be plain.
     pub esp_null: bool,
+    /// Give an ICMP error the key of the flow that the error is about, if it quotes a packet with a
+    /// key. It then meets its flow in the flow table, whatever host sent it.
+    pub errors_by_flow: bool,
     /// Tag types and tunnel ports in addition to those of the tables.
     pub custom: Option<&'static CustomEncapsulations>,
 }
@@ -26,13 +29,20 @@ impl DecodeOptions {
     /// Returns the default options, which do not follow tunnels.
     #[must_use]
     pub const fn new() -> Self {
-        Self { decap: false, esp_null: false, custom: None }
+        Self { decap: false, esp_null: false, errors_by_flow: false, custom: None }
     }
 
     /// Sets [`esp_null`](Self::esp_null).
     #[must_use]
     pub const fn with_esp_null(mut self, esp_null: bool) -> Self {
         self.esp_null = esp_null;
+        self
+    }
+
+    /// Sets [`errors_by_flow`](Self::errors_by_flow).
+    #[must_use]
+    pub const fn with_errors_by_flow(mut self, errors_by_flow: bool) -> Self {
+        self.errors_by_flow = errors_by_flow;
         self
     }
 

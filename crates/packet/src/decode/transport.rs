@@ -78,6 +78,7 @@ impl Layers<'_> {
             direction,
             tcp_flags: transport.tcp_flags,
             later_fragment: network.later_fragment,
+            is_error_of_flow: false,
             network_offset: clamp(network.at),
             transport_offset: clamp(network.transport_at),
             payload_offset: clamp(payload_at),

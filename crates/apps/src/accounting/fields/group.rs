@@ -1,9 +1,17 @@
 //! Groups of further fields, by the names that users give them.
 
-use super::{FieldColumn, Fields, FirstPackets, Handshake, PacketGaps, PacketSizes, TcpTrouble};
+use super::{
+    Dns, FieldColumn, Fields, FirstPackets, Handshake, Http, PacketGaps, PacketSizes, PayloadRtt, Quic,
+    Ssh, TcpTrouble, Tls,
+};
 
 /// All fields of this module, in the order of [`FieldGroup::ALL`].
-pub type AllFields = (PacketSizes, (PacketGaps, (FirstPackets, (Handshake, TcpTrouble))));
+pub type AllFields =
+    ((PacketSizes, (PacketGaps, (FirstPackets, (Handshake, TcpTrouble)))), (PayloadRtt, ApplicationFields));
+
+/// The fields of what flows carry, which are the last ones of [`AllFields`]. A flow with these
+/// takes some 300 bytes, and one with all fields about a KiB.
+pub type ApplicationFields = (Tls, (Dns, (Http, (Quic, Ssh))));
 
 /// A group of further fields.
 ///
@@ -28,11 +36,35 @@ pub enum FieldGroup {
     Handshake,
     /// [`TcpTrouble`].
     Tcp,
+    /// [`PayloadRtt`].
+    Rtt,
+    /// [`Tls`].
+    Tls,
+    /// [`Dns`].
+    Dns,
+    /// [`Http`].
+    Http,
+    /// [`Quic`].
+    Quic,
+    /// [`Ssh`].
+    Ssh,
 }
 
 impl FieldGroup {
     /// All groups, in the order of the columns of [`AllFields`].
-    pub const ALL: [Self; 5] = [Self::Sizes, Self::Gaps, Self::Splt, Self::Handshake, Self::Tcp];
+    pub const ALL: [Self; 11] = [
+        Self::Sizes,
+        Self::Gaps,
+        Self::Splt,
+        Self::Handshake,
+        Self::Tcp,
+        Self::Rtt,
+        Self::Tls,
+        Self::Dns,
+        Self::Http,
+        Self::Quic,
+        Self::Ssh,
+    ];
 
     /// Returns the name of the group on command lines.
     #[must_use]
@@ -43,7 +75,19 @@ impl FieldGroup {
             Self::Splt => "splt",
             Self::Handshake => "handshake",
             Self::Tcp => "tcp",
+            Self::Rtt => "rtt",
+            Self::Tls => "tls",
+            Self::Dns => "dns",
+            Self::Http => "http",
+            Self::Quic => "quic",
+            Self::Ssh => "ssh",
         }
+    }
+
+    /// Returns whether the group is one of [`ApplicationFields`].
+    #[must_use]
+    pub const fn is_application(self) -> bool {
+        matches!(self, Self::Tls | Self::Dns | Self::Http | Self::Quic | Self::Ssh)
     }
 
     /// Returns a group by name.
@@ -62,6 +106,12 @@ impl FieldGroup {
             Self::Splt => <FirstPackets>::columns(&mut columns),
             Self::Handshake => Handshake::columns(&mut columns),
             Self::Tcp => TcpTrouble::columns(&mut columns),
+            Self::Rtt => PayloadRtt::columns(&mut columns),
+            Self::Tls => Tls::columns(&mut columns),
+            Self::Dns => Dns::columns(&mut columns),
+            Self::Http => Http::columns(&mut columns),
+            Self::Quic => Quic::columns(&mut columns),
+            Self::Ssh => Ssh::columns(&mut columns),
         }
         columns
     }
@@ -78,6 +128,15 @@ mod tests {
     use flowloom_flow_key::Direction;
 
     use super::*;
+
+    #[test]
+    fn flows_take_the_space_that_the_documentation_says() {
+        use crate::accounting::fields::Detailed;
+        let application = size_of::<Detailed<ApplicationFields>>();
+        assert!((200..=350).contains(&application), "{application}");
+        let all = size_of::<Detailed<AllFields>>();
+        assert!((800..=1200).contains(&all), "{all}");
+    }
 
     #[test]
     fn groups_have_the_columns_and_the_values_of_all_fields_in_their_order() {

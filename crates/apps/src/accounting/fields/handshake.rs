@@ -3,7 +3,7 @@
 use flowloom_flow_key::Direction;
 use flowloom_packet::PacketView;
 
-use super::{FieldColumn, FieldValue, Fields};
+use super::{FieldColumn, FieldGroup, FieldValue, Fields};
 use crate::accounting::connection::{ACK, FIN, RST, SYN};
 
 const TCP: u8 = 6;
@@ -54,6 +54,8 @@ impl Handshake {
 }
 
 impl Fields for Handshake {
+    const GROUP: Option<FieldGroup> = Some(FieldGroup::Handshake);
+
     #[inline(always)]
     fn on_packet(&mut self, packet: &PacketView<'_>) {
         let headers = &packet.headers;

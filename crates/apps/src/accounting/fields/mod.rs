@@ -7,17 +7,36 @@
 //! | [`FirstPackets`] | sizes and directions of the first packets |
 //! | [`Handshake`] | round-trip times of the handshake of TCP |
 //! | [`TcpTrouble`] | retransmissions, out-of-order segments and closed windows, by direction |
+//! | [`PayloadRtt`] | times from data of TCP to its acknowledgement, by direction |
+//! | [`Tls`] | server name, ALPN and fingerprint of the client, version of the server |
+//! | [`Dns`] | first question, and its response code |
+//! | [`Http`] | first request and first status code of HTTP/1 |
+//! | [`Quic`] | version |
+//! | [`Ssh`] | software of both ends |
 //!
 //! A pair of fields is itself fields, so any of them combine: `(PacketSizes, (PacketGaps,
-//! Handshake))`. [`AllFields`] combines all of them, and [`FieldGroup`] names their groups.
+//! Handshake))`. [`AllFields`] combines all of them, [`FieldGroup`] names their groups, and a
+//! [`FieldSet`] selects groups when the program runs.
+//!
+//! The fields from [`Tls`] on read what flows carry, with the readers of [`application`]: of each
+//! direction its first bytes, at most 4 KiB, beside which as many may wait for bytes before them. A
+//! direction that is decided keeps its values only.
 
+pub mod application;
+mod dns;
+mod field_set;
 mod first_packets;
 mod group;
 mod handshake;
+mod http;
 mod moments;
 mod packet_gaps;
 mod packet_sizes;
+mod payload_rtt;
+mod quic;
+mod ssh;
 mod tcp_trouble;
+mod tls;
 
 use std::fmt;
 
@@ -27,12 +46,19 @@ use flowloom_packet::PacketView;
 
 use super::{Accounted, Accounting};
 
+pub use dns::Dns;
+pub use field_set::FieldSet;
 pub use first_packets::FirstPackets;
-pub use group::{AllFields, FieldGroup, all_columns};
+pub use group::{AllFields, ApplicationFields, FieldGroup, all_columns};
 pub use handshake::Handshake;
+pub use http::Http;
 pub use packet_gaps::PacketGaps;
 pub use packet_sizes::PacketSizes;
+pub use payload_rtt::PayloadRtt;
+pub use quic::Quic;
+pub use ssh::Ssh;
 pub use tcp_trouble::TcpTrouble;
+pub use tls::Tls;
 
 /// A column of further fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,19 +68,26 @@ pub struct FieldColumn {
     pub name: &'static str,
     /// The unit.
     pub unit: &'static str,
+    /// The number and the name of the IPFIX element that holds the value, if IANA has one. An
+    /// element whose name begins with `reverse` has the enterprise number 29305.
+    pub ipfix: Option<(u16, &'static str)>,
     /// What the value means, in one sentence.
     pub description: &'static str,
 }
 
 impl FieldColumn {
     const fn new(name: &'static str, unit: &'static str, description: &'static str) -> Self {
-        Self { name, unit, description }
+        Self { name, unit, ipfix: None, description }
+    }
+
+    const fn with_ipfix(self, number: u16, name: &'static str) -> Self {
+        Self { ipfix: Some((number, name)), ..self }
     }
 
     /// Returns whether its values are numbers; else they are text.
     #[must_use]
     pub fn is_number(&self) -> bool {
-        matches!(self.unit, "bytes" | "ns" | "packets")
+        matches!(self.unit, "bytes" | "ns" | "packets" | "number")
     }
 }
 
@@ -86,8 +119,26 @@ impl From<Option<u64>> for FieldValue {
     }
 }
 
+impl From<Option<String>> for FieldValue {
+    fn from(text: Option<String>) -> Self {
+        text.map_or(Self::None, Self::Text)
+    }
+}
+
 /// What accounting keeps of a record in addition to its sums.
 pub trait Fields: Clone + fmt::Debug + Default + PartialEq + Send + Sync + 'static {
+    /// The group of the fields, if they are one of this crate's groups.
+    const GROUP: Option<FieldGroup> = None;
+
+    /// Adds a packet of the record, if `asked` has the [group](Self::GROUP) of the fields. Fields
+    /// without a group are always asked for.
+    #[inline(always)]
+    fn on_packet_of(&mut self, packet: &PacketView<'_>, asked: FieldSet) {
+        if Self::GROUP.is_none_or(|group| asked.contains(group)) {
+            self.on_packet(packet);
+        }
+    }
+
     /// Adds a packet of the record.
     fn on_packet(&mut self, packet: &PacketView<'_>);
 
@@ -108,6 +159,12 @@ impl<A: Fields, B: Fields> Fields for (A, B) {
     fn on_packet(&mut self, packet: &PacketView<'_>) {
         self.0.on_packet(packet);
         self.1.on_packet(packet);
+    }
+
+    #[inline(always)]
+    fn on_packet_of(&mut self, packet: &PacketView<'_>, asked: FieldSet) {
+        self.0.on_packet_of(packet, asked);
+        self.1.on_packet_of(packet, asked);
     }
 
     fn compose(&mut self, later: &Self) -> bool {
@@ -177,17 +234,40 @@ impl<F: Fields> FlowState for Detailed<F> {
 /// let app = |_worker: usize| DetailedAccounting::<Fields>::new(Accounting::new(None));
 /// # let _ = app(0);
 /// ```
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Debug)]
 pub struct DetailedAccounting<F> {
     accounting: Accounting,
+    asked: FieldSet,
     fields: std::marker::PhantomData<fn() -> F>,
+}
+
+// Derived, these would ask the same of the fields, which the application does not hold.
+impl<F> Clone for DetailedAccounting<F> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<F> Copy for DetailedAccounting<F> {}
+
+impl<F> Default for DetailedAccounting<F> {
+    fn default() -> Self {
+        Self::new(Accounting::default())
+    }
 }
 
 impl<F> DetailedAccounting<F> {
     /// Returns the application that adds fields to `accounting`.
     #[must_use]
     pub fn new(accounting: Accounting) -> Self {
-        Self { accounting, fields: std::marker::PhantomData }
+        Self { accounting, asked: FieldSet::ALL, fields: std::marker::PhantomData }
+    }
+
+    /// Keeps only the fields of these groups. The others cost nothing per packet, and stay as they
+    /// are of a record without packets.
+    #[must_use]
+    pub fn with_groups(self, asked: FieldSet) -> Self {
+        Self { asked, ..self }
     }
 }
 
@@ -196,7 +276,7 @@ impl<F: Fields> App for DetailedAccounting<F> {
 
     #[inline(always)]
     fn on_packet(&mut self, packet: &PacketView<'_>, flow: &mut Detailed<F>) -> Verdict {
-        flow.fields.on_packet(packet);
+        flow.fields.on_packet_of(packet, self.asked);
         self.accounting.on_packet(packet, &mut flow.record)
     }
 

@@ -5,7 +5,7 @@ use flowloom_packet::PacketView;
 
 use super::moments::Moments;
 use super::packet_sizes::show;
-use super::{FieldColumn, FieldValue, Fields};
+use super::{FieldColumn, FieldGroup, FieldValue, Fields};
 
 /// Minimum, mean, maximum and deviation of the time between two packets of one direction.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -16,6 +16,8 @@ pub struct PacketGaps {
 }
 
 impl Fields for PacketGaps {
+    const GROUP: Option<FieldGroup> = Some(FieldGroup::Gaps);
+
     #[inline(always)]
     fn on_packet(&mut self, packet: &PacketView<'_>) {
         let way = packet.headers.direction.index();

@@ -4,7 +4,7 @@ use flowloom_flow_key::Direction;
 use flowloom_packet::PacketView;
 
 use super::moments::Moments;
-use super::{FieldColumn, FieldValue, Fields};
+use super::{FieldColumn, FieldGroup, FieldValue, Fields};
 
 /// Minimum, mean, maximum and deviation of the size of IP packets, by direction.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -23,6 +23,8 @@ pub(super) fn show(moments: &[Moments; 2], way: Direction, out: &mut Vec<FieldVa
 }
 
 impl Fields for PacketSizes {
+    const GROUP: Option<FieldGroup> = Some(FieldGroup::Sizes);
+
     #[inline(always)]
     fn on_packet(&mut self, packet: &PacketView<'_>) {
         self.sizes[packet.headers.direction.index()].add(u64::from(packet.ip_bytes()));
@@ -38,13 +40,16 @@ impl Fields for PacketSizes {
     fn columns(out: &mut Vec<FieldColumn>) {
         let column = |name, description| FieldColumn::new(name, "bytes", description);
         out.extend([
-            column("size_min", "The size of the smallest IP packet from the source."),
+            column("size_min", "The size of the smallest IP packet from the source.")
+                .with_ipfix(25, "minimumIpTotalLength"),
             column("size_mean", "The mean size of these, rounded down."),
-            column("size_max", "The size of the largest of these."),
+            column("size_max", "The size of the largest of these.").with_ipfix(26, "maximumIpTotalLength"),
             column("size_deviation", "The standard deviation of these sizes, rounded down."),
-            column("reverse_size_min", "The size of the smallest IP packet from the destination."),
+            column("reverse_size_min", "The size of the smallest IP packet from the destination.")
+                .with_ipfix(25, "reverseMinimumIpTotalLength"),
             column("reverse_size_mean", "The mean size of these, rounded down."),
-            column("reverse_size_max", "The size of the largest of these."),
+            column("reverse_size_max", "The size of the largest of these.")
+                .with_ipfix(26, "reverseMaximumIpTotalLength"),
             column("reverse_size_deviation", "The standard deviation of these sizes, rounded down."),
         ]);
     }

@@ -3,7 +3,7 @@
 use flowloom_flow_key::Direction;
 use flowloom_packet::PacketView;
 
-use super::{FieldColumn, FieldValue, Fields};
+use super::{FieldColumn, FieldGroup, FieldValue, Fields};
 use crate::accounting::connection::{FIN, RST, SYN, Segment};
 
 const TCP: u8 = 6;
@@ -63,6 +63,8 @@ impl Side {
 }
 
 impl Fields for TcpTrouble {
+    const GROUP: Option<FieldGroup> = Some(FieldGroup::Tcp);
+
     #[inline(always)]
     fn on_packet(&mut self, packet: &PacketView<'_>) {
         let headers = &packet.headers;

@@ -26,13 +26,15 @@ use alloc::vec::Vec;
 use super::cursor::Cursor;
 use super::ipset::Sets;
 use super::{LoadError, LoadErrorKind, LoadErrors, LoadLimits};
-use crate::policy::{Chain, ChainRule, Chains, Families, Note, Policy, Target};
+use crate::policy::{Chain, ChainRule, Chains, Families, Note, Policy, Target, TestKind};
 use crate::rule::Action;
 
 use rule::{Does, Reader};
 
 pub use names::tcp_flags;
 pub(crate) use names::{dscp_class, icmp, mac};
+#[cfg(feature = "std")]
+pub(crate) use rule::is_passing;
 
 /// What to read of a file.
 ///
@@ -370,6 +372,22 @@ impl Table<'_> {
             Err(error) => self.errors.entry(chain).or_default().push(error),
             Ok(rule) => {
                 let target = match rule.does {
+                    Does::Asks(all) => {
+                        for &(text, action, value) in all {
+                            let mut conditions = rule.conditions.clone();
+                            if let Some(text) = text {
+                                conditions.ask(TestKind::Unknowable(String::from(text)));
+                            }
+                            let target = Target::Decide { action, value };
+                            self.chains[chain].rules.push(ChainRule {
+                                number,
+                                conditions,
+                                target,
+                                line: number,
+                            });
+                        }
+                        return Ok(());
+                    }
                     Does::Decide(action, value) => Target::Decide { action, value },
                     Does::Jump(name) => Target::Jump(name),
                     Does::Goto(name) => Target::Goto(name),

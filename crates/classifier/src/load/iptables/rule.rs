@@ -22,6 +22,8 @@ pub(super) enum Does {
     Jump(String),
     Goto(String),
     Return,
+    /// What follows depends on what no packet shows: each of these decides if its text holds.
+    Asks(&'static [(Option<&'static str>, Action, u32)]),
     /// Decides nothing: a target such as LOG, or none.
     Passes(String),
 }
@@ -38,8 +40,31 @@ pub(super) struct Rule {
 /// Ranges in a list of ports, at most: what the kernel takes too.
 const PORTS_MAX: usize = 15;
 
+/// Targets whose verdict is another program's, or depends on the state of the target.
+type Asking = (&'static str, &'static [(Option<&'static str>, Action, u32)]);
+const ASKING: [Asking; 6] = [
+    ("NFQUEUE", &[(Some("NFQUEUE accepts"), Action::Accept, 3), (None, Action::Deny, 0)]),
+    ("QUEUE", &[(Some("QUEUE accepts"), Action::Accept, 3), (None, Action::Deny, 0)]),
+    ("SYNPROXY", &[(Some("SYNPROXY takes the packet"), Action::Deny, 0)]),
+    ("CLUSTERIP", &[(Some("CLUSTERIP: the packet is for another node"), Action::Deny, 0)]),
+    ("RTPENGINE", &[(Some("RTPENGINE takes the packet"), Action::Deny, 0)]),
+    ("JOOL", &[(Some("JOOL translates the packet"), Action::Accept, 3)]),
+];
+
 /// Targets that let the packet go on to the next rule.
-const PASSING: [&str; 29] = [
+const PASSING: [&str; 41] = [
+    "DNPT",
+    "SNPT",
+    "LOGMARK",
+    "SYSRQ",
+    "IMQ",
+    "PROTO",
+    "TIMEOUT",
+    "FLOWOFFLOAD",
+    "IPV4OPTSSTRIP",
+    "VLANPRIORITY",
+    "NFULNL",
+    "LSCAN",
     "LOG",
     "ULOG",
     "NFLOG",
@@ -70,6 +95,11 @@ const PASSING: [&str; 29] = [
     "IPMARK",
     "STRIP",
 ];
+
+/// Returns whether a target lets the packet go on to the next rule.
+pub(crate) fn is_passing(name: &str) -> bool {
+    PASSING.contains(&name)
+}
 
 /// Matches whose options are read; their names do nothing by themselves.
 const READ: [&str; 18] = [
@@ -221,6 +251,8 @@ impl<'a> Reader<'a> {
                 let word = self.negatable(option, &mut not, "an address")?;
                 self.address(word, true, not)?;
             }
+            // Matches of IPsec policies and of applications have an option of this name.
+            "--proto" if self.module.is_some() => self.other_option(option, not, start)?,
             "-p" | "--protocol" | "--proto" => {
                 self.once("-p", start)?;
                 let word = self.negatable(option, &mut not, "a protocol")?;
@@ -446,17 +478,21 @@ impl<'a> Reader<'a> {
         self.does = Some(match name {
             _ if is_goto => Does::Goto(word.text.clone()),
             "ACCEPT" => Does::Decide(Action::Accept, 1),
-            "DROP" | "TARPIT" | "STEAL" => Does::Decide(Action::Deny, 0),
+            "DROP" | "TARPIT" | "STEAL" | "DELUDE" | "CHAOS" | "ECHO" | "MIRROR" => {
+                Does::Decide(Action::Deny, 0)
+            }
             "REJECT" => Does::Decide(Action::Deny, 2),
             // They end the walk through their table, and the packet goes on.
-            "DNAT" | "SNAT" | "MASQUERADE" | "REDIRECT" | "NETMAP" | "SAME" | "BALANCE" | "TPROXY" => {
-                Does::Decide(Action::Accept, 3)
-            }
+            "DNAT" | "SNAT" | "MASQUERADE" | "REDIRECT" | "NETMAP" | "SAME" | "BALANCE" | "TPROXY"
+            | "DNETMAP" | "FULLCONENAT" => Does::Decide(Action::Accept, 3),
             "RETURN" => Does::Return,
             name if PASSING.contains(&name) => {
                 Does::Passes(format!("target {name} decides nothing: the packet goes on"))
             }
-            _ => Does::Jump(word.text.clone()),
+            name => match ASKING.iter().find(|(other, _)| *other == name) {
+                Some((_, asks)) => Does::Asks(asks),
+                None => Does::Jump(word.text.clone()),
+            },
         });
         Ok(())
     }

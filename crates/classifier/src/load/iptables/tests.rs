@@ -313,3 +313,38 @@ fn the_senders_mac_address_is_asked_read_and_written() {
     };
     assert_eq!([Some(mac), Some([1; 6]), None].map(accepts), [false, true, false]);
 }
+
+#[test]
+fn an_option_of_a_match_is_no_option_of_the_rule() {
+    let text = |rule: &str| {
+        let saved = format!("*filter\n:INPUT DROP [0:0]\n-A INPUT {rule}\nCOMMIT\n");
+        let policy = load(&saved, &Options::default()).unwrap_or_else(|errors| panic!("{rule}: {errors}"));
+        let all: Vec<String> = policy.entries().map(|entry| entry.conditions.to_string()).collect();
+        all[..all.len() - 1].join("; ")
+    };
+    assert_eq!(
+        text("-p tcp -m policy --dir in --pol ipsec --proto esp --mode tunnel -j ACCEPT"),
+        "tcp any IPv4 > any [policy --dir in --pol ipsec --proto esp --mode tunnel]"
+    );
+    assert_eq!(text("-m ndpi --proto http -j DROP"), "all any IPv4 > any [ndpi --proto http]");
+    assert_eq!(text("--proto esp -j DROP"), "esp any IPv4 > any");
+    for (rule, protocol) in [("-p ipcomp", "108"), ("-p mobility-header", "135"), ("-p isis", "124")] {
+        assert_eq!(text(&format!("{rule} -j DROP")), format!("{protocol} any IPv4 > any"));
+    }
+}
+
+#[test]
+fn a_target_that_another_program_decides_may_do_either() {
+    let saved = "*filter\n:FORWARD ACCEPT [0:0]\n-A FORWARD -p tcp -j NFQUEUE --queue-num 0 --queue-bypass\n\
+                 -A FORWARD -j SYNPROXY --sack-perm --timestamp --wscale 7 --mss 1460\n\
+                 -A FORWARD -j FLOWOFFLOAD --hw\n-A FORWARD -j FULLCONENAT\nCOMMIT\n";
+    let policy = load(saved, &Options { chain: "FORWARD", ..Options::default() }).unwrap();
+    let of = |assume: Assume, protocol: u8| {
+        let packet = Packet::new(FiveTuple::v4([10, 0, 0, 1], [192, 0, 2, 1], 9, 80, protocol));
+        let found = policy.first_match(&packet, assume).unwrap();
+        (policy.source(found).unwrap().line, policy.set().get(found).unwrap().action.unwrap())
+    };
+    assert_eq!(of(Assume::Match, 6), (3, Action::Accept));
+    assert_eq!(of(Assume::NoMatch, 6), (3, Action::Deny));
+    assert_eq!((of(Assume::Match, 17), of(Assume::NoMatch, 17)), ((4, Action::Deny), (6, Action::Accept)));
+}

@@ -4,6 +4,7 @@ use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
 
+use super::super::iptables::is_passing;
 use crate::policy::Families;
 use crate::rule::Action;
 
@@ -82,8 +83,10 @@ pub(super) enum Statement {
     Passes(String),
     /// May let the packet go on to the rest of the rule, or not.
     Unknowable(String),
-    /// Decides, and nothing says how.
-    Refused(String),
+    /// Another program decides: it accepts, or the packet is dropped.
+    Queue,
+    /// May take the packet away.
+    MayTake(String),
 }
 
 /// A rule.
@@ -155,6 +158,31 @@ impl Table {
         });
         &mut self.chains[at]
     }
+}
+
+/// Returns the statement of what stems from iptables and has no other words in nftables: a match in
+/// small letters, or a target in capitals.
+pub(super) fn from_iptables(name: &str) -> Result<Statement, String> {
+    Ok(match name {
+        "comment" => Statement::Passes("comment".into()),
+        "ACCEPT" => Statement::Verdict(Verdict::Accept),
+        "DROP" => Statement::Verdict(Verdict::Drop),
+        "REJECT" => Statement::Verdict(Verdict::Reject),
+        "MASQUERADE" | "SNAT" | "DNAT" | "REDIRECT" | "NETMAP" | "TPROXY" => {
+            Statement::Verdict(Verdict::Translate)
+        }
+        "NFQUEUE" => Statement::Queue,
+        "SYNPROXY" => Statement::MayTake("SYNPROXY takes the packet".into()),
+        name if is_passing(name) => Statement::Passes(name.into()),
+        name if name.starts_with(|c: char| c.is_ascii_lowercase()) => {
+            Statement::Unknowable(alloc::format!("xt {name}"))
+        }
+        name => {
+            return Err(alloc::format!(
+                "unsupported target 'xt {name}': it stems from iptables; use what iptables-save writes"
+            ));
+        }
+    })
 }
 
 /// Returns the number of a priority's name.

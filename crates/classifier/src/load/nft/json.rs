@@ -7,7 +7,9 @@ use alloc::vec::Vec;
 use serde_json::Value as Json;
 
 use super::super::{LoadError, LoadErrorKind, LoadLimits};
-use super::ast::{Chain, Expr, Hook, Op, Rule, Set, Statement, Table, Value, Verdict, priority};
+use super::ast::{
+    Chain, Expr, Hook, Op, Rule, Set, Statement, Table, Value, Verdict, from_iptables, priority,
+};
 use crate::rule::Action;
 
 /// Reads all tables of a text.
@@ -169,7 +171,11 @@ fn statement(json: &Json) -> Result<Statement, String> {
                 ">=" => Op::GreaterOrEqual,
                 _ => Op::In,
             };
-            Statement::Match(expr(left)?, op, value(right)?)
+            match value(right) {
+                Ok(right) => Statement::Match(expr(left)?, op, right),
+                // Such as another field: no packet shows whether the two are equal.
+                Err(_) => Statement::Unknowable(format!("match {body}")),
+            }
         }
         "vmap" => {
             let (key, data) =
@@ -177,22 +183,31 @@ fn statement(json: &Json) -> Result<Statement, String> {
             Statement::Vmap(expr(key)?, value(data)?)
         }
         "counter" | "log" | "mangle" | "notrack" | "ct helper" | "ct timeout" | "ct expectation"
-        | "flow" | "dup" | "fwd" => Statement::Passes(kind.into()),
+        | "ct event" | "flow" | "dup" | "fwd" | "reset" | "secmark" | "last" => {
+            Statement::Passes(kind.into())
+        }
         "set" | "map" => {
             let text = body.to_string();
-            if text.contains("\"limit\"") || text.contains("\"quota\"") {
+            if ["\"limit\"", "\"quota\"", "\"ct count\""].iter().any(|word| text.contains(word)) {
                 Statement::Unknowable(format!("{kind} {text}"))
             } else {
                 Statement::Passes(kind.into())
             }
         }
-        "queue" => Statement::Refused("queue hands the decision to a program; leave the rule out".into()),
+        "queue" => Statement::Queue,
+        "synproxy" => Statement::MayTake("synproxy takes the packet".into()),
         "xt" => {
-            return Err(
-                "unsupported statement 'xt': it stems from iptables; use what iptables-save writes".into(),
-            );
+            let Some(name) = body.get("name").and_then(Json::as_str) else {
+                return Err(
+                    "unsupported statement 'xt': it stems from iptables; use what iptables-save writes"
+                        .into(),
+                );
+            };
+            from_iptables(name)?
         }
-        "limit" | "quota" | "ct count" | "meter" => Statement::Unknowable(format!("{kind} {body}")),
+        "limit" | "quota" | "ct count" | "meter" | "tproxy" => {
+            Statement::Unknowable(format!("{kind} {body}"))
+        }
         other => {
             return Err(format!("unsupported statement '{other}'; leave the rule out or say it otherwise"));
         }

@@ -169,6 +169,13 @@ fn single(table: &Table, expr: &Expr, op: Op, value: &Value) -> Result<Condition
                 let read = |word: &str| dscp_class(word).map(u128::from).or_else(|| number(word));
                 conditions.ask(TestKind::Dscp(numbers(63, &read)?));
             }
+            // The family says the version.
+            ("ip" | "ip6", "version") => {
+                let version = if header == "ip6" { 6 } else { 4 };
+                if !numbers(15, &number)?.contains(version) {
+                    conditions.families = Families { v4: false, v6: false };
+                }
+            }
             ("ip", "length") => conditions.ask(TestKind::Length(numbers(65_535, &number)?)),
             ("tcp" | "udp" | "udplite" | "sctp" | "dccp" | "th", "sport" | "dport") => {
                 conditions.ask_port(field == "dport", &numbers(65_535, &port)?);

@@ -247,7 +247,19 @@ fn lowered_rule(table: &Table, rule: &ast::Rule) -> Result<(Vec<ChainRule>, Opti
             }
             Statement::Unknowable(text) => conditions.ask(TestKind::Unknowable(text.clone())),
             Statement::Passes(text) => passed = Some(text.clone()),
-            Statement::Refused(text) => return Err(text.clone()),
+            Statement::Queue => {
+                decides = true;
+                let mut accepted = conditions.clone();
+                accepted.ask(TestKind::Unknowable(String::from("queue accepts")));
+                push(accepted, &Verdict::Translate);
+                push(conditions.clone(), &Verdict::Drop);
+            }
+            Statement::MayTake(text) => {
+                decides = true;
+                let mut taken = conditions.clone();
+                taken.ask(TestKind::Unknowable(text.clone()));
+                push(taken, &Verdict::Drop);
+            }
             Statement::Vmap(expr, value) => {
                 decides = true;
                 for (element, verdict) in lower::map(table, expr, value)? {

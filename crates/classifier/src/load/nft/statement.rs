@@ -5,12 +5,15 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::super::{LoadError, LoadErrorKind};
-use super::ast::{Expr, Op, Rule, Statement, Value, Verdict};
+use super::ast::{Expr, Op, Rule, Statement, Value, Verdict, from_iptables};
 use super::text::Parser;
 use super::tokens::Kind;
 
 /// Keys of `meta` that may stand without that word.
-const META: [&str; 16] = [
+const META: [&str; 19] = [
+    "iifgroup",
+    "oifgroup",
+    "cgroup",
     "iif",
     "iifname",
     "iiftype",
@@ -30,13 +33,18 @@ const META: [&str; 16] = [
 ];
 
 /// Headers whose fields are compared.
-const HEADERS: [&str; 22] = [
+const HEADERS: [&str; 32] = [
     "ip", "ip6", "tcp", "udp", "udplite", "sctp", "dccp", "th", "icmp", "icmpv6", "igmp", "ether", "vlan",
-    "arp", "ah", "esp", "comp", "frag", "rt", "hbh", "dst", "exthdr",
+    "arp", "ah", "esp", "comp", "frag", "rt", "rt0", "rt2", "rt4", "srh", "mh", "hbh", "dst", "exthdr",
+    "gre", "gretap", "vxlan", "geneve", "tunnel",
 ];
 
+/// Headers of tunnels, whose fields may be those of the headers inside.
+const TUNNELS: [&str; 4] = ["gre", "gretap", "vxlan", "geneve"];
+
 /// Words that begin a statement: whatever is not known ends before them.
-const STARTS: [&str; 20] = [
+const STARTS: [&str; 21] = [
+    "vmap",
     "accept",
     "drop",
     "reject",
@@ -90,8 +98,12 @@ impl Parser<'_> {
         Ok(Some(Rule { statements, line, number: self.rules, at }))
     }
 
+    #[expect(clippy::too_many_lines, reason = "one arm for each statement of nftables")]
     fn statement(&mut self) -> Result<Statement, LoadError> {
         let at = self.at();
+        if self.is_sign("@") {
+            return self.raw();
+        }
         let Some(Kind::Word(word)) = self.peek() else {
             return Err(self.expected("a statement such as tcp dport 22, or a verdict"));
         };
@@ -104,7 +116,11 @@ impl Parser<'_> {
             word,
             "fib" | "socket" | "osf" | "numgen" | "jhash" | "symhash" | "ipsec" | "tproxy" | "meter"
         ) {
-            return Ok(Statement::Unknowable(self.unknown()));
+            return self.unknown_or_map();
+        }
+        if let Some(name) = word.strip_prefix("xt_") {
+            self.next += 1;
+            return from_iptables(name).map_err(|message| self.refuse(at, message));
         }
         self.next += 1;
         Ok(match word {
@@ -126,8 +142,26 @@ impl Parser<'_> {
             }
             "queue" => {
                 self.unknown();
-                Statement::Refused("queue hands the decision to a program; leave the rule out".into())
+                Statement::Queue
             }
+            "synproxy" => {
+                self.unknown();
+                Statement::MayTake("synproxy takes the packet".into())
+            }
+            "xt" => {
+                if !self.take_word("match") && !self.take_word("target") {
+                    return Err(self.expected("match or target"));
+                }
+                let name = self.word("the name of a part of iptables")?;
+                from_iptables(&name).map_err(|message| self.refuse(at, message))?
+            }
+            "last" => {
+                if self.take_word("used") {
+                    self.word("a time, or never")?;
+                }
+                Statement::Passes("last".into())
+            }
+            "reset" | "secmark" => Statement::Passes(format!("{word} {}", self.unknown())),
             "counter" => {
                 while self.take_word("packets") || self.take_word("bytes") || self.take_word("name") {
                     self.word("a number")?;
@@ -162,7 +196,10 @@ impl Parser<'_> {
             {
                 let text = self.unknown();
                 // An element with a limit matches while the limit holds.
-                if text.contains("limit") || text.contains("quota") || text.contains("over") {
+                if ["limit", "quota", "over", "count"]
+                    .iter()
+                    .any(|word| text.split(' ').any(|w| w == *word))
+                {
                     Statement::Unknowable(format!("{word} {text}"))
                 } else {
                     Statement::Passes(format!("{word} {text}"))
@@ -178,6 +215,27 @@ impl Parser<'_> {
                 ));
             }
         })
+    }
+
+    /// Reads bytes of a packet by their place: `@th,16,16 53`.
+    fn raw(&mut self) -> Result<Statement, LoadError> {
+        self.next += 1;
+        let mut text = format!("@{}", self.word("ll, nh, th or ih")?);
+        for _ in 0..2 {
+            self.need_sign(",")?;
+            text = format!("{text},{}", self.word("a number of bits")?);
+        }
+        self.compared(Expr::Other(text))
+    }
+
+    /// Reads an expression that no packet shows, with what it is compared with, or its map.
+    fn unknown_or_map(&mut self) -> Result<Statement, LoadError> {
+        let text = self.unknown();
+        if self.take_word("vmap") {
+            let map = self.value(0)?;
+            return Ok(Statement::Vmap(Expr::Other(text), map));
+        }
+        Ok(Statement::Unknowable(text))
     }
 
     /// Passes what is not known, up to the next statement that is; returns its text.
@@ -230,29 +288,57 @@ impl Parser<'_> {
                 if word == "tcp" && field == "option" {
                     return Ok(Expr::Other(format!("tcp option {}", self.unknown_field())));
                 }
-                if field == "option" {
-                    field = format!("option {}", self.unknown_field());
+                if field == "option" || word == "sctp" && field == "chunk" {
+                    field = format!("{field} {}", self.unknown_field());
+                }
+                if TUNNELS.contains(&word) && HEADERS.contains(&field.as_str()) {
+                    field = format!("{field} {}", self.word("a field of a header")?);
                 }
                 Ok(Expr::Payload(word.into(), field))
             }
         }
     }
 
-    /// Passes the words of a field that is not known.
+    /// Passes the name of an option or a chunk, and of its field where one is named.
     fn unknown_field(&mut self) -> String {
+        /// Fields of options and chunks.
+        const FIELDS: [&str; 23] = [
+            "size",
+            "left",
+            "right",
+            "count",
+            "length",
+            "kind",
+            "tsval",
+            "tsecr",
+            "type",
+            "ptr",
+            "value",
+            "addr",
+            "subtype",
+            "flags",
+            "init-tag",
+            "a-rwnd",
+            "num-outbound-streams",
+            "num-inbound-streams",
+            "initial-tsn",
+            "tsn",
+            "stream",
+            "ssn",
+            "ppid",
+        ];
         let mut words = Vec::new();
         while let Some(Kind::Word(word)) = self.peek() {
-            words.push(word.clone());
-            self.next += 1;
-            if words.len() == 2 {
+            if words.len() == 2 || words.len() == 1 && !FIELDS.contains(&word.as_str()) {
                 break;
             }
+            words.push(word.clone());
+            self.next += 1;
         }
         words.join(" ")
     }
 
     fn comparison(&mut self) -> Result<Statement, LoadError> {
-        let start = self.next;
         let mut expr = self.expr()?;
         if self.is_sign(".") {
             let mut parts = Vec::from([expr]);
@@ -261,6 +347,12 @@ impl Parser<'_> {
             }
             expr = Expr::Concat(parts);
         }
+        self.compared(expr)
+    }
+
+    /// Reads what follows an expression: what it is compared with, or written with.
+    fn compared(&mut self, mut expr: Expr) -> Result<Statement, LoadError> {
+        let start = self.next;
         if self.take_word("set") {
             // Writing a field changes the packet, or its mark, and decides nothing.
             let text = self.unknown();
@@ -269,7 +361,7 @@ impl Parser<'_> {
         if matches!(&expr, Expr::Ct(key) if key == "count") {
             return Ok(Statement::Unknowable(format!("ct count {}", self.unknown())));
         }
-        if self.take_sign("&") {
+        if self.take_sign("&") || self.take_word("and") {
             let mask = self.flags(0)?;
             expr = Expr::Masked(Box::new(expr), Box::new(mask));
         }
@@ -282,6 +374,12 @@ impl Parser<'_> {
         }
         if self.take_word("missing") {
             return Ok(Statement::Match(expr, Op::NotEqual, Value::Any));
+        }
+        // None of these bits.
+        if self.take_sign("!") {
+            let mask = self.flags(0)?;
+            let expr = Expr::Masked(Box::new(expr), Box::new(mask));
+            return Ok(Statement::Match(expr, Op::Equal, Value::Word("0".into())));
         }
         let op = match self.peek() {
             Some(Kind::Sign("==")) => Op::Equal,

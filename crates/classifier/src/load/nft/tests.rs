@@ -1,5 +1,5 @@
 use super::*;
-use crate::policy::{Assume, Fragment, Packet};
+use crate::policy::{Assume, Entry, Fragment, Outcome, Packet};
 use flowloom_flow_key::FiveTuple;
 
 fn chain(rules: &str) -> String {
@@ -158,7 +158,6 @@ fn what_cannot_be_read_is_named_with_its_place() {
         ("ip saddr @missing drop", "no set 'missing'"),
         ("ip saddr ::1 drop", "of ip is expected"),
         ("frobnicate 7 drop", "unsupported statement 'frobnicate'"),
-        ("tcp dport 22 queue num 1", "hands the decision to a program"),
         ("jump nowhere", "no chain 'nowhere'"),
         ("tcp dport", "value"),
     ] {
@@ -175,5 +174,95 @@ fn what_cannot_be_read_is_named_with_its_place() {
         if let Ok(policy) = load(cut, &Options::default()) {
             assert!(policy.is_empty(), "a file that is cut has no rules: {cut}");
         }
+    }
+}
+
+/// Returns the texts of the entries of a rule in the chain input, with what each does.
+fn entries(policy: &Policy) -> Vec<String> {
+    let text = |entry: Entry| match entry.outcome {
+        Outcome::Decide { action: Some(action), .. } => format!("{action} {}", entry.conditions),
+        _ => format!("pass {}", entry.conditions),
+    };
+    let mut all: Vec<String> = policy.entries().map(text).collect();
+    // The policy of the chain.
+    all.pop();
+    all
+}
+
+#[test]
+fn what_no_packet_shows_may_match_and_keeps_its_verdict() {
+    for (rule, expected) in [
+        ("tcp option sack-perm exists accept", &["accept all any > any [tcp option sack-perm]"][..]),
+        ("tcp option maxseg size 1-500 drop", &["deny all any > any [tcp option maxseg size]"]),
+        ("ip option rr exists drop", &["deny all any IPv4 > any [ip option rr]"]),
+        ("sctp chunk init exists accept", &["accept sctp any > any [sctp chunk init]"]),
+        ("@th,16,16 53 accept", &["accept all any > any [@th,16,16]"]),
+        ("vxlan ip saddr 10.0.0.1 drop", &["deny all any > any [vxlan ip saddr]"]),
+        ("tcp flags ! syn drop", &["deny tcp any > any flags NONE of SYN"]),
+        ("meta mark and 0xff == 1 accept", &["accept all any > any [meta mark under a mask]"]),
+        ("last used never accept", &["accept all any > any"]),
+        (
+            "numgen random mod 2 vmap { 0 : accept, 1 : drop }",
+            &["accept all any > any [numgen random mod 2]", "deny all any > any [numgen random mod 2]"],
+        ),
+        (
+            "udp dport 53 queue num 0 bypass",
+            &["accept udp any > any dport 53 [queue accepts]", "deny udp any > any dport 53"],
+        ),
+        ("synproxy mss 1460 wscale 7", &["deny all any > any [synproxy takes the packet]"]),
+        (
+            "add @s { ip saddr ct count over 5 } drop",
+            &["deny all any > any [add @s { ip saddr ct count over 5 }]"],
+        ),
+        // What nft cannot say of a rule of iptables.
+        (
+            "meta l4proto tcp # xt_recent counter packets 1 bytes 2 drop",
+            &["deny tcp any > any [xt recent]"],
+        ),
+        ("xt match \"addrtype\" counter xt target \"MASQUERADE\"", &["accept all any > any [xt addrtype]"]),
+    ] {
+        let policy = load(&chain(&format!("\t\t{rule}")), &Options::default()).unwrap();
+        assert_eq!(entries(&policy), expected, "{rule}");
+    }
+    let unknown = load(&chain("\t\ttcp dport 1 xt target \"HMARK2\""), &Options::default()).unwrap_err();
+    assert!(unknown.to_string().contains("iptables-save"), "{unknown}");
+}
+
+#[test]
+fn statements_of_json_decide_or_may_match() {
+    for (statements, expected) in [
+        (r#"{"queue": {"num": 0}}"#, &["accept all any > any [queue accepts]", "deny all any > any"][..]),
+        (
+            r#"{"xt": {"type": "match", "name": "recent"}}, {"drop": null}"#,
+            &["deny all any > any [xt recent]"],
+        ),
+        (r#"{"synproxy": {"mss": 1460}}"#, &["deny all any > any [synproxy takes the packet]"]),
+        (
+            r#"{"last": {"used": 5}}, {"secmark": "x"}, {"reset": {"tcp option": {"name": "sack-perm"}}}, {"accept": null}"#,
+            &["accept all any > any"],
+        ),
+        (
+            r#"{"match": {"op": "==", "left": {"meta": {"key": "mark"}}, "right": {"ct": {"key": "mark"}}}}, {"drop": null}"#,
+            &[r#"deny all any > any [match {""#],
+        ),
+        (
+            r#"{"vmap": {"key": {"numgen": {"mode": "inc", "mod": 2}}, "data": {"set": [[0, {"accept": null}], [1, {"drop": null}]]}}}"#,
+            &[r#"accept all any > any [numgen {""#, r#"deny all any > any [numgen {""#],
+        ),
+        (
+            r#"{"set": {"op": "add", "elem": {"payload": {"protocol": "ip", "field": "saddr"}}, "set": "@s", "stmt": [{"ct count": {"val": 5}}]}}, {"drop": null}"#,
+            &["deny all any > any [set {"],
+        ),
+    ] {
+        let text = format!(
+            r#"{{"nftables": [{{"table": {{"family": "inet", "name": "t"}}}},
+            {{"chain": {{"family": "inet", "table": "t", "name": "input", "type": "filter", "hook": "input", "prio": 0, "policy": "accept"}}}},
+            {{"rule": {{"family": "inet", "table": "t", "chain": "input", "expr": [{statements}]}}}}]}}"#
+        );
+        let policy = load(&text, &Options::default()).unwrap();
+        let found = entries(&policy);
+        // Of what is shown as JSON, the beginning.
+        let alike = found.iter().zip(expected).all(|(found, expected)| found.starts_with(expected));
+        assert!(found.len() == expected.len() && alike, "{statements}: {found:?}");
     }
 }

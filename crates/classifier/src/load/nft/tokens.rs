@@ -59,6 +59,10 @@ pub(super) fn tokens(text: &str) -> Result<Vec<Token>, LoadError> {
         } else if c.is_whitespace() {
             at += c.len_utf8();
             continue;
+        } else if rest.starts_with("# xt_") {
+            // Where nft has no words for a part of iptables, it shows a comment in its place.
+            at += 2;
+            continue;
         } else if c == '#' {
             at += rest.find('\n').unwrap_or(rest.len());
             continue;

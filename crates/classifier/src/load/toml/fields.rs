@@ -222,7 +222,7 @@ pub(super) fn rule(
         }
         Some(conditions)
     };
-    Ok(Read { rule, conditions, skip, has_action, line, place })
+    Ok(Read { rule, conditions: conditions.map(alloc::sync::Arc::new), skip, has_action, line, place })
 }
 
 /// Writes conditions into a rule where one box says them all.

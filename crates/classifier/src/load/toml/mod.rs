@@ -65,8 +65,8 @@ enum Default {
 /// A rule as it is read.
 struct Read {
     rule: Rule,
-    /// Its conditions, where a box does not say them.
-    conditions: Option<Conditions>,
+    /// Its conditions, where a box does not say them. Behind a pointer: most rules have none.
+    conditions: Option<Arc<Conditions>>,
     skip: Option<u32>,
     has_action: bool,
     line: usize,
@@ -134,7 +134,10 @@ pub fn load(text: &str, limits: LoadLimits) -> Result<Policy, LoadErrors> {
     };
     if read.iter().all(|read| read.conditions.is_none() && read.skip.is_none()) {
         let located = read.into_iter().map(|read| Located { rule: read.rule, line: read.line });
-        return Policy::plain(located.collect()).map_err(too_many);
+        let mut located: Vec<Located> = located.collect();
+        // It lies in the memory of what was read, which is larger.
+        located.shrink_to_fit();
+        return Policy::plain(located).map_err(too_many);
     }
     // Entries stand in the order of matching, sources in that of the file.
     let sources =
@@ -153,7 +156,8 @@ pub fn load(text: &str, limits: LoadLimits) -> Result<Policy, LoadErrors> {
     let mut entries = Vec::with_capacity(count);
     for (place, index) in order.into_iter().enumerate() {
         let one = &mut read[index];
-        let conditions = one.conditions.take().unwrap_or_else(|| crate::policy::conditions_of(&one.rule));
+        let of_rule = || Arc::new(crate::policy::conditions_of(&one.rule));
+        let conditions = one.conditions.take().unwrap_or_else(of_rule);
         let outcome = match one.skip {
             Some(skip) => {
                 let to = (place + 1).saturating_add(skip as usize);
@@ -165,8 +169,10 @@ pub fn load(text: &str, limits: LoadLimits) -> Result<Policy, LoadErrors> {
             }
             None => Outcome::Decide { action: one.rule.action, value: one.rule.value },
         };
-        entries.push(Entry { conditions: Arc::new(conditions), outcome, source: index as u32 });
+        entries.push(Entry { conditions, outcome, source: index as u32 });
     }
+    // Boxes take as much memory again.
+    drop(read);
     Policy::new(entries, sources, Vec::new()).map_err(too_many)
 }
 
@@ -192,7 +198,6 @@ fn read(text: &str, limits: LoadLimits) -> Result<Vec<Read>, LoadErrors> {
 /// rules, not of the text's tree.
 fn in_parts(text: &str, limits: LoadLimits) -> Result<Vec<Read>, LoadErrors> {
     let mut errors = Vec::new();
-    let mut rules = Vec::new();
     let mut starts = Vec::new();
     let mut place = 0;
     for line in text.split_inclusive('\n') {
@@ -202,6 +207,7 @@ fn in_parts(text: &str, limits: LoadLimits) -> Result<Vec<Read>, LoadErrors> {
         }
         place += line.len();
     }
+    let mut rules = Vec::with_capacity(starts.len().min(limits.rules_max));
     let head_end = starts.first().copied().unwrap_or(text.len());
     let head: Head = parse_part(text, 0, head_end).map_err(LoadErrors::from)?;
     let default = default_action(text, head.default_action.as_ref())?;

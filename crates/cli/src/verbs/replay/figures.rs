@@ -83,6 +83,8 @@ pub(super) fn figures<F: FlowState>(run: Run<'_, F>) -> ReplayResult {
             .collect(),
         time_backwards: input.time_backwards,
         time_backwards_ns_max: input.time_backwards_ns_max,
+        time_outliers: input.time_outliers,
+        time_steps: input.time_steps,
         captured_over_wire: input.captured_over_wire,
         lying_lengths: files.iter().map(|file| file.lying_lengths).sum(),
         digest: report.digest(),

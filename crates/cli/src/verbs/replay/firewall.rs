@@ -1,6 +1,7 @@
 //! A run with rules: from a file to verdicts, and from what workers counted to figures.
 
-use std::sync::Arc;
+use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
 
 use flowloom::apps::Firewall;
 use flowloom::apps::firewall::{Defaults, Enforcement, FirewallOptions, FirewallRules, Hits, LiveRules};
@@ -15,6 +16,7 @@ use crate::args::replay::{AppName, Replay};
 use crate::args::rules::{EnforceOptions, RuleOptions};
 use crate::background::{Reload, Stamp};
 use crate::exit::Failure;
+use crate::interface;
 use crate::render::verdicts::{FirewallFigures, HitFigures, RuleFigures};
 use crate::rule_file::{self, RuleFile};
 use crate::verify::Sums;
@@ -38,6 +40,9 @@ struct Loader {
     enforce: EnforceOptions,
     defaults: Defaults,
     memory_bytes_max: usize,
+    captures: Vec<PathBuf>,
+    /// The interface that the packets are captured on, once a rule has needed it.
+    interface: OnceLock<Option<String>>,
 }
 
 impl Loader {
@@ -57,7 +62,8 @@ impl Loader {
     fn enforcement(&self, file: &RuleFile) -> Result<Enforcement, Failure> {
         let known =
             Knowledge { headers: true, state: true, frame: true, mac: true, ..Knowledge::default() };
-        file.enforcement(&self.enforce, known)
+        let interface = || self.interface.get_or_init(|| interface::of_captures(&self.captures)).clone();
+        file.enforcement(&self.enforce, known, &interface)
     }
 }
 
@@ -93,11 +99,17 @@ impl Rules {
             enforce: options.enforce.clone(),
             defaults: defaults(options),
             memory_bytes_max: usize::try_from(options.rules_memory).unwrap_or(usize::MAX),
+            captures: arguments.inputs.clone(),
+            interface: match &arguments.live.iface {
+                Some(name) => OnceLock::from(Some(name.clone())),
+                None => OnceLock::new(),
+            },
         };
         let stamp = Stamp::of(path);
         let (rules, file) = loader.load()?;
         file.warn_of_notes(common);
         let enforcement = loader.enforcement(&file)?;
+        rule_file::warn_of_interface(&loader.enforce, &enforcement, common);
         let (form, policy) = (file.form.name(), file.policy);
         let judging = FirewallOptions { per_packet: options.per_packet, strict_tcp: options.strict_tcp };
         let live = Arc::new(LiveRules::new(rules));
@@ -107,6 +119,11 @@ impl Rules {
     /// Returns the rules that workers judge by, and what they count.
     pub(super) fn live(&self) -> Arc<LiveRules> {
         Arc::clone(&self.live)
+    }
+
+    /// Returns whether the first rules ask for the state of connections.
+    pub(super) fn ask_state(&self) -> bool {
+        self.policy.asks_state()
     }
 
     /// Returns the application's role.

@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
+use flowloom::apps::accounting::fields::AllFields;
 use flowloom::engine::{App, Control, Fault};
 use flowloom::traffic::capture::{Input, Notice};
 
 use super::layout::{self, Planned};
 use super::outputs::Outputs;
 use super::records::{Show, Shown};
-use super::role::{AccountingRole, DetailedRole, Role};
+use super::role::{AccountingRole, DetailedRole, LabelledRole, Role};
 use super::select::Selection;
 use super::setup::{Tables, engine_config, policy, reads_fields, set_options};
 use super::source::Source;
@@ -43,6 +44,7 @@ pub(crate) struct Looked {
 }
 
 /// Gives the records of a run to `show`: those that the arguments' filter matches, as flows end.
+/// With `--app l7` also the protocols that they are named.
 /// `verb` stands before the progress bar.
 ///
 /// # Errors
@@ -58,8 +60,10 @@ pub(crate) fn look(
         // Unit tests do not run it; without this line they would compile the engine once more.
         return Ok(Looked::default());
     }
-    if reads_fields(arguments) {
-        look_as(&DetailedRole(arguments.active_timeout), arguments, common, (verb, show))
+    if let Some(plan) = super::l7::plan(arguments)? {
+        look_as(&LabelledRole(DetailedRole::of(arguments), &plan), arguments, common, (verb, show))
+    } else if reads_fields(arguments) {
+        look_as(&DetailedRole::<AllFields>::of(arguments), arguments, common, (verb, show))
     } else {
         look_as(&AccountingRole(arguments.active_timeout), arguments, common, (verb, show))
     }
@@ -84,10 +88,13 @@ fn look_as<R: Role>(
     stop_on_signals(&control);
     let title = format!("{verb}  {}", label(&arguments.inputs));
     let progress = Progress::start(title, source.progress(), Arc::clone(&control), common.quiet > 0);
-    let account = R::account().expect("both roles keep account");
+    let account = R::account().expect("each of the roles keeps account");
     let filter = arguments.record_filter.clone();
-    let mut shown =
-        Shown { view: RecordView::new(account, R::fields(), filter, &FieldGroups::default()), show };
+    let mut shown = Shown {
+        view: RecordView::new(account, R::fields(), filter, &FieldGroups::default()),
+        label: R::label(),
+        show,
+    };
     let run =
         Prepared { arguments, config: &config, tables, control: &control, selection: selection.as_ref() };
     let mut outputs = Outputs::default();

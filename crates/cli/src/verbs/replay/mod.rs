@@ -18,6 +18,8 @@ use std::net::TcpListener;
 use std::path::Path;
 use std::sync::Arc;
 
+use flowloom::apps::SourceDirection;
+use flowloom::apps::accounting::fields::{AllFields, ApplicationFields, FieldGroup};
 use flowloom::engine::{
     App, Control, Endpoints, EngineConfig, Fault, FlowRecord, FlowState, PolicyRef, RecordSink, RunReport,
     ShardedRun, StartError, run_sharded_with,
@@ -35,7 +37,7 @@ use crate::output::OutputFile;
 use crate::pace::Pace;
 use crate::part_file::{self, Header, Settings};
 use crate::progress::{Progress, label};
-use crate::record_view::RecordView;
+use crate::record_view::{RecordView, WrittenColumns};
 use crate::render::replay::{ReplayResult, VerifyFigures};
 use crate::render::save::save;
 use crate::render::{counted, print, print_aside, say, say_error, warn, warn_of};
@@ -53,8 +55,8 @@ use probe::Probe;
 use records::{Records, Sizes};
 use role::{AccountingRole, Beside, DetailedRole, FlowOf, L7Role, NullRole, Role, TrackerRole};
 use setup::{
-    Tables, check_application, check_verifiable, engine_config, keeps_flow_order, policy, reads_fields,
-    scheduler, warn_outside_pipeline,
+    Tables, check_application, check_verifiable, engine_config, field_groups, keeps_flow_order, policy,
+    reads_fields, scheduler, warn_of_left_fields, warn_outside_pipeline,
 };
 use source::{Cut, Source, feed};
 
@@ -82,7 +84,14 @@ pub(crate) fn run(arguments: &Replay, common: &Common) -> Result<Status, Failure
         }
         (AppName::TcpTracker, None) => run_app(arguments, common, None, None, &TrackerRole),
         (AppName::Accounting, _) if reads_fields(arguments) => {
-            run_app(arguments, common, None, None, &DetailedRole(arguments.active_timeout))
+            let groups = field_groups(arguments);
+            // Flows with fewer fields take less memory.
+            let is_application = |group: FieldGroup| group.is_application() || !groups.contains(group);
+            if FieldGroup::ALL.into_iter().all(is_application) {
+                let role = DetailedRole::<ApplicationFields>::of(arguments);
+                return run_app(arguments, common, None, None, &role);
+            }
+            run_app(arguments, common, None, None, &DetailedRole::<AllFields>::of(arguments))
         }
         (AppName::Accounting, _) => {
             run_app(arguments, common, None, None, &AccountingRole(arguments.active_timeout))
@@ -103,6 +112,9 @@ fn run_app<R: Role>(
     rules: Option<&Rules>,
     role: &R,
 ) -> Result<Status, Failure> {
+    let state = R::account().is_none().then_some(FlowOf::<R>::COLUMNS);
+    let columns = WrittenColumns::of(arguments.columns.as_ref(), state)
+        .map_err(|why| Failure::Usage(format!("--columns: {why}")))?;
     let inputs: Vec<Input> = arguments.inputs.iter().map(|path| Input::from_argument(path)).collect();
     let options = set_options(arguments);
     let isa = isa_named(&arguments.isa)?;
@@ -110,8 +122,11 @@ fn run_app<R: Role>(
         check_verifiable(arguments, &inputs)?;
     }
     let Planned { layout, mut source, why } = layout::plan(arguments, &inputs, options, R::App::PARTS)?;
-    let config = engine_config(arguments, layout)?;
+    let mut config = engine_config(arguments, layout)?;
+    // Rules that ask for states take an ICMP error with the flow that it is about.
+    config.decode = config.decode.with_errors_by_flow(rules.is_some_and(Rules::ask_state));
     warn_outside_pipeline(arguments, &config, common);
+    warn_of_left_fields(arguments, common);
     let mut policy = policy(arguments, &config)?;
     let order = policy.order();
     let selection = Selection::of(arguments, &source.paths())?;
@@ -130,7 +145,7 @@ fn run_app<R: Role>(
     let progress = Progress::start(label, source.progress(), Arc::clone(&control), common.quiet > 0);
     let pace = arguments.save.save.is_some().then(|| Pace::start(Arc::clone(&control))).flatten();
     let mut kept = arguments.save_part.as_ref().map(|_| part_file::Records::default());
-    let mut records = records_of(role, arguments, &mut outputs);
+    let mut records = records_of(role, arguments, columns, &mut outputs);
     // Only these need all records at once.
     let keeps_records = arguments.verify || arguments.sort;
     // The sharded layout has all records before it hands them on.
@@ -360,8 +375,12 @@ fn save_part<F: FlowState>(
 }
 
 /// Returns what the run does with records.
-fn records_of<R: Role>(role: &R, arguments: &Replay, outputs: &mut Outputs) -> Records<FlowOf<R>> {
-    let columns = arguments.columns.clone().unwrap_or_default();
+fn records_of<R: Role>(
+    role: &R,
+    arguments: &Replay,
+    columns: WrittenColumns,
+    outputs: &mut Outputs,
+) -> Records<FlowOf<R>> {
     let groups = arguments.fields.clone().unwrap_or_default();
     let view = R::account()
         .map(|account| RecordView::new(account, R::fields(), arguments.record_filter.clone(), &groups));
@@ -371,7 +390,10 @@ fn records_of<R: Role>(role: &R, arguments: &Replay, outputs: &mut Outputs) -> R
 }
 
 /// Hands the records that a report has to where they go, in the order of keys.
-fn write_sorted<F: FlowState>(report: &RunReport<F>, records: &mut Records<F>) -> Result<(), String> {
+fn write_sorted<F: FlowState + SourceDirection>(
+    report: &RunReport<F>,
+    records: &mut Records<F>,
+) -> Result<(), String> {
     for record in &report.flows {
         records.write(std::slice::from_ref(record)).map_err(|error| error.to_string())?;
     }

@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use flowloom::apps::SourceDirection;
 use flowloom::apps::accounting::AccountingRecord;
 use flowloom::engine::{FlowRecord, FlowState, FlowValue, RecordSink, SinkError};
 
 use super::l7::Labels;
 use crate::flow_file::FlowWriter;
-use crate::record_view::RecordView;
+use crate::record_view::{LabelOf, RecordView};
 
 /// The sink of a run's records.
 pub(super) struct Records<F> {
@@ -19,7 +20,7 @@ pub(super) struct Records<F> {
     pub(super) sizes: Option<Sizes>,
 }
 
-impl<F: FlowState> Records<F> {
+impl<F: FlowState + SourceDirection> Records<F> {
     /// Returns whether anything is made of the records.
     pub(super) fn has_use(&self) -> bool {
         self.file.is_some() || self.labels.is_some() || self.sizes.is_some()
@@ -31,7 +32,7 @@ impl<F: FlowState> Records<F> {
     }
 }
 
-impl<F: FlowState> RecordSink<F> for Records<F> {
+impl<F: FlowState + SourceDirection> RecordSink<F> for Records<F> {
     fn write(&mut self, records: &[FlowRecord<F>]) -> Result<(), SinkError> {
         if let Some(labels) = &mut self.labels {
             for record in records {
@@ -54,17 +55,19 @@ impl<F: FlowState> RecordSink<F> for Records<F> {
 /// Gives each record that a view has of a flow to a function.
 pub(super) struct Shown<'a, F> {
     pub(super) view: RecordView<F>,
+    /// Of an application that names protocols.
+    pub(super) label: Option<LabelOf<F>>,
     pub(super) show: Show<'a>,
 }
 
-/// Takes a record.
-pub(crate) type Show<'a> = &'a mut (dyn FnMut(&AccountingRecord) + Send);
+/// Takes a record, and the protocol that it was named.
+pub(crate) type Show<'a> = &'a mut (dyn FnMut(&AccountingRecord, Option<&'static str>) + Send);
 
 impl<F: FlowState> RecordSink<F> for Shown<'_, F> {
     fn write(&mut self, records: &[FlowRecord<F>]) -> Result<(), SinkError> {
         for record in records {
             if let Some((row, _)) = self.view.of(record) {
-                (self.show)(&row);
+                (self.show)(&row, self.label.and_then(|label| label(&record.state)));
             }
         }
         Ok(())

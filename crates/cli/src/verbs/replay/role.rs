@@ -1,23 +1,28 @@
 //! What differs from application to application in a run.
 
-use flowloom::apps::accounting::Accounted;
-use flowloom::apps::accounting::fields::{AllFields, Detailed, DetailedAccounting, Fields as _};
+use std::marker::PhantomData;
+
+use flowloom::apps::accounting::fields::{
+    AllFields, ApplicationFields, Detailed, DetailedAccounting, FieldSet, FieldValue, Fields,
+};
+use flowloom::apps::accounting::{Accounted, Labelled, LabelledAccounting};
 use flowloom::apps::{
-    Accounting, CacheProbe, L7Filter, L7Plan, NoState, Null, SaveState, TcpFlow, TcpTracker,
+    Accounting, CacheProbe, L7Filter, L7Plan, NoState, Null, SaveState, SourceDirection, TcpFlow,
+    TcpTracker,
 };
 use flowloom::engine::{App, Endpoints, EngineConfig, RunReport, StartError, run_with};
 
 use super::probe::Probe;
-use super::setup::Tables;
-use crate::args::replay::TableName;
+use super::setup::{Tables, field_groups};
+use crate::args::replay::{Replay, TableName};
 use crate::part_file::SaveWith;
-use crate::record_view::{AccountOf, FieldsOf};
+use crate::record_view::{AccountOf, FieldsOf, LabelOf};
 use crate::verify::Sums;
 
 /// An application of `replay`.
 pub(super) trait Role: Sized {
     /// What each worker runs.
-    type App: App;
+    type App: App<Flow: SourceDirection>;
 
     /// The application's name, as it is given and reported.
     const NAME: &'static str;
@@ -48,6 +53,12 @@ pub(super) trait Role: Sized {
     /// Returns how the further fields are found in a flow's state, of an application that keeps
     /// them.
     fn fields() -> Option<FieldsOf<FlowOf<Self>>> {
+        None
+    }
+
+    /// Returns how the protocol's name is found in a flow's state, of an application that names it
+    /// beside an account.
+    fn label() -> Option<LabelOf<FlowOf<Self>>> {
         None
     }
 
@@ -191,24 +202,80 @@ impl Role for AccountingRole {
     }
 }
 
-/// Accounting with all further fields.
-pub(super) struct DetailedRole(pub(super) Option<u64>);
+/// Accounting with further fields, of which it keeps those of some groups.
+pub(super) struct DetailedRole<F> {
+    active_ns: Option<u64>,
+    groups: FieldSet,
+    fields: PhantomData<fn() -> F>,
+}
 
-impl Role for DetailedRole {
-    type App = DetailedAccounting<AllFields>;
+/// Fields that are the last ones of all fields.
+pub(super) trait LastFields: Fields {
+    /// The columns of all fields before these.
+    const BEFORE: usize;
+}
+
+impl LastFields for AllFields {
+    const BEFORE: usize = 0;
+}
+
+impl LastFields for ApplicationFields {
+    const BEFORE: usize = 34;
+}
+
+impl<F> DetailedRole<F> {
+    /// Returns the role with the groups that the arguments ask for and that their filter reads.
+    pub(super) fn of(arguments: &Replay) -> Self {
+        Self { active_ns: arguments.active_timeout, groups: field_groups(arguments), fields: PhantomData }
+    }
+}
+
+impl<F: LastFields> Role for DetailedRole<F> {
+    type App = DetailedAccounting<F>;
     const NAME: &'static str = AccountingRole::NAME;
     const SUMS: Sums = AccountingRole::SUMS;
 
     fn app(&self) -> Self::App {
-        DetailedAccounting::new(Accounting::new(self.0))
+        DetailedAccounting::new(Accounting::new(self.active_ns)).with_groups(self.groups)
     }
 
-    fn account() -> Option<AccountOf<Detailed<AllFields>>> {
+    fn account() -> Option<AccountOf<Detailed<F>>> {
         Some(|flow| Some(flow.record()))
     }
 
-    fn fields() -> Option<FieldsOf<Detailed<AllFields>>> {
-        Some(|flow, out| flow.fields().values(flow.record().source_direction(), out))
+    fn fields() -> Option<FieldsOf<Detailed<F>>> {
+        Some(|flow, out| {
+            out.extend(std::iter::repeat_n(FieldValue::None, F::BEFORE));
+            flow.fields().values(flow.record().source_direction(), out);
+        })
+    }
+}
+
+/// Accounting with further fields, beside which the L7 filter names protocols.
+pub(super) struct LabelledRole<'a>(pub(super) DetailedRole<AllFields>, pub(super) &'a L7Plan);
+
+impl Role for LabelledRole<'_> {
+    type App = LabelledAccounting<AllFields>;
+    const NAME: &'static str = AccountingRole::NAME;
+    const SUMS: Sums = AccountingRole::SUMS;
+
+    fn app(&self) -> Self::App {
+        LabelledAccounting::new(self.0.app(), self.1)
+    }
+
+    fn account() -> Option<AccountOf<Labelled<AllFields>>> {
+        Some(|flow| Some(flow.detailed().record()))
+    }
+
+    fn fields() -> Option<FieldsOf<Labelled<AllFields>>> {
+        Some(|flow, out| {
+            let flow = flow.detailed();
+            flow.fields().values(flow.record().source_direction(), out);
+        })
+    }
+
+    fn label() -> Option<LabelOf<Labelled<AllFields>>> {
+        Some(Labelled::protocol)
     }
 }
 
@@ -243,5 +310,18 @@ impl<R: Role> Role for Beside<'_, R> {
 
     fn oracle(&self) -> Self::App {
         self.1.beside(self.0.oracle())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use flowloom::apps::accounting::fields::all_columns;
+
+    #[test]
+    fn application_fields_stand_behind_the_others() {
+        let mut columns = Vec::new();
+        ApplicationFields::columns(&mut columns);
+        assert_eq!(all_columns()[ApplicationFields::BEFORE..], columns);
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use flowloom::apps::accounting::fields::{FieldGroup, FieldSet};
 use flowloom::cpu::features::Isa;
 use flowloom::cpu::memory;
 use flowloom::cpu::pages::HugePages;
@@ -23,7 +24,7 @@ use crate::args::scheduler::SchedulerName;
 use crate::exit::Failure;
 use crate::flow_file::{Destination, Format};
 use crate::flow_table::{SegmentOptions, growing_linehash};
-use crate::record_view::Where;
+use crate::record_view::{FieldGroups, Where};
 use crate::render::{counted, some_of, warn};
 use crate::topology;
 
@@ -146,6 +147,13 @@ pub(super) fn reads_fields(arguments: &Replay) -> bool {
     arguments.fields.is_some() || filter.is_some_and(|Where(filter)| filter.reads_fields())
 }
 
+/// Returns the groups of fields that a run keeps: those that it writes and those that its filter
+/// reads.
+pub(super) fn field_groups(arguments: &Replay) -> FieldSet {
+    let groups = arguments.fields.clone().unwrap_or_default();
+    groups.with_those_of(arguments.record_filter.as_ref())
+}
+
 /// Refuses options of an application that was not asked for.
 pub(super) fn check_application(arguments: &Replay) -> Result<(), Failure> {
     if arguments.active_timeout.is_some() && arguments.app != AppName::Accounting {
@@ -180,24 +188,20 @@ pub(super) fn check_application(arguments: &Replay) -> Result<(), Failure> {
                 path.display()
             )));
         }
-        let options =
-            [("--fields", arguments.fields.is_some()), ("--columns", arguments.columns.is_some())];
-        let asked = options.into_iter().find(|(_, is_asked)| *is_asked);
-        if let Some((option, _)) = asked
-            && !matches!(format, Format::Csv | Format::Jsonl | Format::Parquet)
-        {
+        if arguments.columns.is_some() && !format.has_columns() {
             return Err(Failure::Usage(format!(
-                "{option} is for CSV, JSON lines and Parquet, and --flows {} has a fixed set of columns\n  \
-                 use .csv, .jsonl or .parquet",
+                "--columns selects columns of CSV, JSON lines and Parquet; those of {}, which --flows {} writes, are fixed\n  \
+                 use .csv, .jsonl or .parquet, or leave --columns away",
+                format.name(),
                 path.display()
             )));
         }
+        if let Some(groups) = &arguments.fields {
+            check_fields(groups, format)?;
+        }
     }
-    let of_records = [
-        ("--columns", arguments.columns.is_some()),
-        ("--fields", arguments.fields.is_some()),
-        ("--where", arguments.record_filter.is_some()),
-    ];
+    let of_records =
+        [("--fields", arguments.fields.is_some()), ("--where", arguments.record_filter.is_some())];
     let asked = of_records.into_iter().find(|(_, is_asked)| *is_asked);
     if let (Some((option, _)), true) = (asked, arguments.app != AppName::Accounting) {
         return Err(Failure::Usage(format!("{option} is for --app accounting\n  add --app accounting")));
@@ -208,6 +212,44 @@ pub(super) fn check_application(arguments: &Replay) -> Result<(), Failure> {
         )));
     }
     Ok(())
+}
+
+/// Refuses groups of fields that a format has no place for. With `all` it is enough that there is a
+/// place for some.
+fn check_fields(groups: &FieldGroups, format: Format) -> Result<(), Failure> {
+    let has_place = |group: &FieldGroup| group.columns().iter().any(|column| format.takes(column));
+    let without = groups.groups().iter().find(|group| !has_place(group));
+    let Some(group) = without.filter(|_| !groups.is_all() || !groups.groups().iter().any(has_place)) else {
+        return Ok(());
+    };
+    let places: Vec<&str> =
+        FieldGroup::ALL.iter().filter(|group| has_place(group)).map(|g| g.name()).collect();
+    let places = if places.is_empty() {
+        String::from("it has one for none of them")
+    } else {
+        format!("it has one for {}", places.join(", "))
+    };
+    Err(Failure::Usage(format!(
+        "--fields {}: {} has no place for these fields; {places}\n  use .csv, .jsonl or .parquet for all of them",
+        group.name(),
+        format.name()
+    )))
+}
+
+/// Says which fields that were asked for the format has no place for.
+pub(super) fn warn_of_left_fields(arguments: &Replay, common: &Common) {
+    let (Some(groups), Some(path)) = (&arguments.fields, &arguments.flows) else { return };
+    let Ok(Destination { format, .. }) = Destination::of(path, arguments.flows_format) else { return };
+    let columns = groups.columns();
+    let left: Vec<&str> =
+        columns.iter().filter(|column| !format.takes(column)).map(|column| column.name).collect();
+    if !left.is_empty() {
+        let names = some_of(&left, ", ");
+        warn(&format!("{} has no place for {names}: left out", format.name()), common);
+    }
+    if format == Format::Zeek {
+        warn("of --fields Zeek's conn.log names the service only", common);
+    }
 }
 
 pub(super) fn check_verifiable(arguments: &Replay, inputs: &[Input]) -> Result<(), Failure> {

@@ -1,5 +1,6 @@
 //! `rules minimise`, `rules diff` and `rules equivalent`.
 
+use flowloom::classifier::load::Form;
 use flowloom::classifier::policy::{CompareDefaults, LeftOut};
 use flowloom::classifier::{Action, RuleId, write};
 
@@ -72,7 +73,12 @@ pub(super) fn minimise(arguments: &Minimise, common: &Common) -> Result<Status, 
 
 /// Compares two rule sets, and lists so many differences.
 pub(super) fn diff(arguments: &Diff, common: &Common, top: usize) -> Result<Status, Failure> {
-    let first = rule_file::read(&arguments.options)?;
+    let mut own = arguments.options.clone();
+    if rule_file::form_of(&own)? != Form::Kubernetes {
+        // The map is for the other file.
+        own.file.addresses = None;
+    }
+    let first = rule_file::read(&own)?;
     let mut options = RuleOptions { rules: arguments.other.clone(), ..arguments.options.clone() };
     if arguments.other_chain.is_some() {
         options.file.chain.clone_from(&arguments.other_chain);
@@ -81,6 +87,9 @@ pub(super) fn diff(arguments: &Diff, common: &Common, top: usize) -> Result<Stat
     // A form without chains has none to name.
     if arguments.other_chain.is_none() && !rule_file::form_of(&options)?.has_chains() {
         (options.file.chain, options.table) = (None, None);
+    }
+    if rule_file::form_of(&options)? != Form::Kubernetes && first.form == Form::Kubernetes {
+        options.file.addresses = None;
     }
     let second = rule_file::read(&options)?;
     first.warn_of_notes(common);

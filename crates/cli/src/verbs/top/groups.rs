@@ -22,6 +22,8 @@ pub(super) enum Group {
     Conversation([u64; 6]),
     /// Whether it is IPv6, the protocol in it, the port in that.
     Layer(bool, Option<u8>, Option<u16>),
+    /// The protocol that a pattern named.
+    Label(Option<&'static str>),
 }
 
 /// Returns whether a protocol has ports.
@@ -70,6 +72,7 @@ impl Group {
                     format!("{} {} > {}{vlan}", protocol(key.protocol()), one.ip(), other.ip())
                 }
             }
+            Self::Label(label) => label.unwrap_or("unidentified").to_owned(),
             Self::Layer(is_v6, None, _) => family(is_v6).to_owned(),
             Self::Layer(is_v6, Some(number), None) => format!("{}/{}", family(is_v6), protocol(number)),
             Self::Layer(is_v6, Some(number), Some(port)) => {
@@ -191,8 +194,8 @@ impl Groups {
         Self { by, count_max, sums: HashMap::new(), untold, total }
     }
 
-    /// Adds a record to each group that it is in.
-    pub(super) fn add(&mut self, record: &AccountingRecord) {
+    /// Adds a record to each group that it is in. `label` is the protocol that it was named.
+    pub(super) fn add(&mut self, record: &AccountingRecord, label: Option<&'static str>) {
         self.total.add(record, false);
         let (source, destination, protocol) = (record.source, record.destination, record.protocol);
         match self.by {
@@ -208,6 +211,7 @@ impl Groups {
             }
             GroupBy::Port => self.add_to(Group::Port(protocol, record.destination_port), record, false),
             GroupBy::Protocol => self.add_to(Group::Protocol(protocol), record, false),
+            GroupBy::L7 => self.add_to(Group::Label(label), record, false),
             GroupBy::Conversation => {
                 let low = SocketAddr::new(record.key.low_address(), record.key.low_port());
                 let is_reversed = ends(record)[0] != low;
@@ -331,7 +335,7 @@ mod tests {
     fn hosts_have_what_a_plain_sum_says() {
         let mut groups = Groups::new(GroupBy::Host, 100);
         for record in &records() {
-            groups.add(record);
+            groups.add(record, None);
         }
         let (shown, rest) = groups.largest(10, Totals::bytes);
         assert_eq!((shown.len(), rest), (4, (0, Totals::default())));
@@ -364,14 +368,14 @@ mod tests {
         let (early, late) = (record(2, 1, (9, 80), [1, 2, 10, 20]), record(1, 2, (7, 80), [4, 8, 40, 80]));
         let mut late = late;
         late.start_ns = 5;
-        pairs.add(&late);
-        pairs.add(&early);
+        pairs.add(&late, None);
+        pairs.add(&early, None);
         let (shown, _) = pairs.largest(10, Totals::bytes);
         let (group, totals) = &shown[0];
         assert_eq!(group.name(totals), "0.0.0.2 > 0.0.0.1");
         assert_eq!(totals.oriented(group), ([1 + 8, 2 + 4], [10 + 80, 20 + 40]));
         let mut conversations = Groups::new(GroupBy::Conversation, 100);
-        conversations.add(&early);
+        conversations.add(&early, None);
         let (shown, _) = conversations.largest(10, Totals::bytes);
         let (group, totals) = &shown[0];
         assert_eq!(group.name(totals), "tcp 0.0.0.2:9 > 0.0.0.1:80");
@@ -385,7 +389,7 @@ mod tests {
         {
             let mut groups = Groups::new(by, groups_max);
             for record in &records() {
-                groups.add(record);
+                groups.add(record, None);
             }
             let (total, untold) = (groups.total(), groups.untold());
             let (shown, (_, mut sum)) = groups.largest(count, Totals::packets);
@@ -407,7 +411,7 @@ mod tests {
     fn a_hierarchy_adds_up_at_each_level() {
         let mut groups = Groups::new(GroupBy::Hierarchy, 100);
         for record in &records() {
-            groups.add(record);
+            groups.add(record, None);
         }
         let total = groups.total();
         let (shown, (hidden, rest)) = groups.tree(2, Totals::bytes);

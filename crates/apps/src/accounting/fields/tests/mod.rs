@@ -7,7 +7,12 @@ use crate::accounting::connection::{ACK, FIN, RST, SYN};
 use crate::accounting::laws::sequence;
 use crate::accounting::segments::{Sent, back, each, there};
 
-type All = (PacketSizes, (PacketGaps, (FirstPackets<3>, (Handshake, TcpTrouble))));
+mod application;
+
+type All = (
+    (PacketSizes, (PacketGaps, (FirstPackets<3>, (Handshake, TcpTrouble)))),
+    (PayloadRtt, (Tls, (Dns, (Http, (Quic, Ssh))))),
+);
 
 fn fields<F: Fields>(packets: &[Sent]) -> F {
     let mut fields = F::default();
@@ -55,6 +60,44 @@ fn plain(numbers: &[u64]) -> Vec<Option<u64>> {
     ]
 }
 
+/// Returns the times from data of one direction to its acknowledgement, segment by segment, each
+/// with a search through all packets.
+fn round_trips(packets: &[Sent], is_back: bool) -> Vec<u64> {
+    let is_before = |one: u32, other: u32| one != other && other.wrapping_sub(one) < 1 << 31;
+    let is_read = |packet: &Sent| packet.flags & RST == 0;
+    let is_data = |packet: &Sent| is_read(packet) && packet.is_back == is_back && packet.payload_bytes > 0;
+    let begin = |packet: &Sent| packet.sequence.wrapping_add(u32::from(packet.flags & SYN != 0));
+    let end = |packet: &Sent| begin(packet).wrapping_add(packet.payload_bytes.into());
+    // The highest number before a packet, as numbers wrap, is found by going through those before.
+    let highest = |at: usize| {
+        packets[..at].iter().filter(|packet| is_data(packet)).map(end).fold(None, |highest, end| {
+            Some(highest.filter(|&highest| !is_before(highest, end)).unwrap_or(end))
+        })
+    };
+    let is_new = |at: usize| highest(at).is_none_or(|highest| !is_before(begin(&packets[at]), highest));
+    let (mut times, mut free_from) = (Vec::new(), 0);
+    for at in 0..packets.len() {
+        if at < free_from || !is_data(&packets[at]) || !is_new(at) {
+            continue;
+        }
+        let timed = end(&packets[at]);
+        // Until it is acknowledged, or data before its end is sent again.
+        let over = (at + 1..packets.len()).find_map(|later| {
+            let packet = &packets[later];
+            let is_ack = packet.is_back != is_back && packet.flags & ACK != 0;
+            if is_read(packet) && is_ack && !is_before(packet.acknowledgement, timed) {
+                return Some((later, Some(packet.time_ns - packets[at].time_ns)));
+            }
+            let is_again = is_data(packet) && !is_new(later) && is_before(begin(packet), timed);
+            is_again.then_some((later, None))
+        });
+        let Some((later, time_ns)) = over else { break };
+        times.extend(time_ns);
+        free_from = later + 1;
+    }
+    times
+}
+
 /// Returns the packets of one direction.
 fn of(packets: &[Sent], is_back: bool) -> Vec<Sent> {
     packets.iter().filter(|packet| packet.is_back == is_back).copied().collect()
@@ -82,6 +125,12 @@ proptest! {
         let size = |packet: &Sent| format!("{}{}", if packet.is_back { "-" } else { "" }, packet.ip_bytes());
         let expected: Vec<String> = packets.iter().take(5).map(size).collect();
         prop_assert_eq!(shown::<FirstPackets<5>>(&packets), [FieldValue::Text(expected.join(" "))]);
+    }
+
+    #[test]
+    fn round_trips_of_data_are_those_of_a_search_for_each_segment(packets in sequence()) {
+        let times = |is_back| plain(&round_trips(&packets, is_back));
+        prop_assert_eq!(numbers(&shown::<PayloadRtt>(&packets)), [times(false), times(true)].concat());
     }
 
     #[test]

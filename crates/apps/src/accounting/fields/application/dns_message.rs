@@ -1,0 +1,184 @@
+//! The header and the first question of a DNS message [RFC 1035 §4.1].
+
+use super::cursor::Cursor;
+use super::text::push_label;
+
+/// The most bytes of a name in a message.
+const NAME_BYTES_MAX: usize = 255;
+
+/// A message that has a question.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DnsMessage {
+    /// The identifier that a response shares with its query.
+    pub id: u16,
+    /// The response code, if the message is a response.
+    pub response_code: Option<u8>,
+    /// The first question, if there is one.
+    pub question: Option<Question>,
+}
+
+/// A question.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Question {
+    /// The name, without the dot of the root, which alone is `.`.
+    pub name: String,
+    /// The number of the type.
+    pub kind: u16,
+}
+
+/// Reads a message. Returns `None` if the header is not whole, its operation is none that IANA has
+/// assigned, or its first question is not whole.
+///
+/// # Examples
+///
+/// ```
+/// use flowloom_apps::accounting::fields::application::dns_message;
+/// let query = b"\x12\x34\x01\0\0\x01\0\0\0\0\0\0\x03www\x07example\0\0\x1C\0\x01";
+/// let message = dns_message::read(query).unwrap();
+/// assert_eq!((message.id, message.response_code), (0x1234, None));
+/// let question = message.question.unwrap();
+/// assert_eq!((&*question.name, &*dns_message::type_name(question.kind)), ("www.example", "AAAA"));
+/// ```
+#[must_use]
+pub fn read(bytes: &[u8]) -> Option<DnsMessage> {
+    let mut cursor = Cursor::new(bytes);
+    let (id, flags, questions) = (cursor.u16()?, cursor.u16()?, cursor.u16()?);
+    cursor.bytes(6)?;
+    // Query, inverse query, status, notify, update, stateful operations.
+    if !matches!(flags >> 11 & 0xF, 0..=2 | 4..=6) {
+        return None;
+    }
+    let response_code = (flags >> 15 == 1).then_some((flags & 0xF) as u8);
+    let question = if questions == 0 { None } else { Some(question(&mut cursor)?) };
+    Some(DnsMessage { id, response_code, question })
+}
+
+fn question(cursor: &mut Cursor<'_>) -> Option<Question> {
+    let (mut name, mut wire_bytes, mut fits) = (String::new(), 0, true);
+    loop {
+        let length = cursor.u8()?;
+        wire_bytes += 1 + usize::from(length);
+        // Longer labels are pointers, which have nothing to point to in the first name.
+        if length > 63 || wire_bytes > NAME_BYTES_MAX {
+            return None;
+        }
+        if length == 0 {
+            break;
+        }
+        let label = cursor.bytes(usize::from(length))?;
+        if fits && !name.is_empty() {
+            fits = name.len() < super::text::TEXT_BYTES_MAX;
+            if fits {
+                name.push('.');
+            }
+        }
+        fits = fits && push_label(&mut name, label);
+    }
+    if name.is_empty() {
+        name.push('.');
+    }
+    let (kind, _class) = (cursor.u16()?, cursor.u16()?);
+    Some(Question { name, kind })
+}
+
+/// Returns IANA's name of a type, or `TYPE` and the number [RFC 3597 §5].
+#[must_use]
+pub fn type_name(kind: u16) -> String {
+    let name = match kind {
+        1 => "A",
+        2 => "NS",
+        5 => "CNAME",
+        6 => "SOA",
+        10 => "NULL",
+        12 => "PTR",
+        13 => "HINFO",
+        15 => "MX",
+        16 => "TXT",
+        28 => "AAAA",
+        29 => "LOC",
+        33 => "SRV",
+        35 => "NAPTR",
+        39 => "DNAME",
+        43 => "DS",
+        44 => "SSHFP",
+        46 => "RRSIG",
+        47 => "NSEC",
+        48 => "DNSKEY",
+        50 => "NSEC3",
+        51 => "NSEC3PARAM",
+        52 => "TLSA",
+        59 => "CDS",
+        60 => "CDNSKEY",
+        61 => "OPENPGPKEY",
+        64 => "SVCB",
+        65 => "HTTPS",
+        99 => "SPF",
+        249 => "TKEY",
+        250 => "TSIG",
+        251 => "IXFR",
+        252 => "AXFR",
+        255 => "ANY",
+        256 => "URI",
+        257 => "CAA",
+        _ => return format!("TYPE{kind}"),
+    };
+    name.to_owned()
+}
+
+/// Returns IANA's name of a response code, or `RCODE` and the number.
+#[must_use]
+pub fn response_code_name(code: u8) -> String {
+    const NAMES: [&str; 12] = [
+        "NOERROR",
+        "FORMERR",
+        "SERVFAIL",
+        "NXDOMAIN",
+        "NOTIMP",
+        "REFUSED",
+        "YXDOMAIN",
+        "YXRRSET",
+        "NXRRSET",
+        "NOTAUTH",
+        "NOTZONE",
+        "DSOTYPENI",
+    ];
+    NAMES.get(usize::from(code)).map_or_else(|| format!("RCODE{code}"), |name| (*name).to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with(flags: u16, name: &[u8]) -> Vec<u8> {
+        let header = [7, flags, 1, 0, 0, 0].map(u16::to_be_bytes);
+        [header.as_flattened(), name, &[0, 1, 0, 1]].concat()
+    }
+
+    #[test]
+    fn names_are_bounded_and_printable() {
+        let name =
+            |bytes: &[u8]| read(&with(0x8183, bytes)).and_then(|message| message.question).map(|q| q.name);
+        assert_eq!(name(b"\0").as_deref(), Some("."));
+        assert_eq!(name(b"\x04a.b\\\x02\xC3\0\0").as_deref(), Some(r"a\.b\\.\195\000"));
+        assert_eq!(name(b"\xC0\x0C"), None, "a pointer");
+        let long =
+            [[[63].as_slice(), &[b'x'; 63]].concat().repeat(3), vec![61], vec![b'y'; 61], vec![0]].concat();
+        assert_eq!(name(&long).unwrap().len(), 3 * 64 + 61);
+        let longer = [[[63].as_slice(), &[b'x'; 63]].concat().repeat(4), vec![0]].concat();
+        assert_eq!(name(&longer), None);
+        let wide = [[[63].as_slice(), &[0xFF; 63]].concat().repeat(3), vec![0]].concat();
+        assert!(name(&wide).unwrap().len() <= 255);
+    }
+
+    #[test]
+    fn what_is_not_whole_is_no_message() {
+        let whole = with(0x8183, b"\x01a\0");
+        assert_eq!(read(&whole).unwrap().response_code, Some(3));
+        for end in 0..whole.len() {
+            assert_eq!(read(&whole[..end]), None, "{end}");
+        }
+        assert_eq!(read(&with(0x7800, b"\x01a\0")), None, "operation 15");
+        let empty = read(&[0, 9, 0x84, 0, 0, 0, 0, 1, 0, 0, 0, 0]).unwrap();
+        assert_eq!((empty.id, empty.question), (9, None));
+    }
+}

@@ -1,0 +1,214 @@
+//! The first message of each direction of a TCP connection, put in sequence.
+//!
+//! ```text
+//!  Unseen ─SYN─► Open ─data─► Collecting ─► Found       the message
+//!     └──────data──┴──────────────┴───────► Over        the direction begins with something else
+//! ```
+//!
+//! A direction begins at its SYN, or at the first data of the record where the SYN is missing. At
+//! most [`BYTES_MAX`] bytes are collected, and as many wait for bytes before them. Collected bytes
+//! are dropped when the direction is decided, and nothing is allocated for a direction whose first
+//! segment decides.
+
+use flowloom_dpi::stream::{Piece, Segment as Data, Sequencer, Window};
+use flowloom_packet::PacketView;
+
+use super::Reading;
+use crate::accounting::connection::{SYN, Segment};
+
+const TCP: u8 = 6;
+
+/// The most bytes of a direction that are collected.
+pub(in super::super) const BYTES_MAX: usize = 4096;
+
+/// A message that a direction of a connection may begin with.
+pub(in super::super) trait Message:
+    Clone + std::fmt::Debug + PartialEq + Send + Sync + 'static
+{
+    /// Reads the message from the first bytes of a direction. With `is_all` no further bytes come,
+    /// and the reader returns what it has instead of [`Reading::More`].
+    fn read(bytes: &[u8], is_all: bool) -> Reading<Self>;
+}
+
+/// Bytes in sequence, and those that wait for others.
+#[derive(Clone, Debug)]
+struct Collecting {
+    order: Sequencer,
+    bytes: Vec<u8>,
+    window: Option<Window>,
+}
+
+impl PartialEq for Collecting {
+    /// Windows are compared by the number of bytes that they hold.
+    fn eq(&self, other: &Self) -> bool {
+        let held = |collecting: &Self| collecting.window.as_ref().map_or(0, Window::held);
+        self.order == other.order && self.bytes == other.bytes && held(self) == held(other)
+    }
+}
+
+#[derive(Clone, Debug, Default, PartialEq)]
+enum Side<T> {
+    #[default]
+    Unseen,
+    /// A SYN came; the number of the first byte.
+    Open(u32),
+    Collecting(Box<Collecting>),
+    Found(Box<T>),
+    Over,
+}
+
+impl<T: Message> Side<T> {
+    fn decided(reading: Reading<T>) -> Self {
+        match reading {
+            Reading::Found(message) => Self::Found(Box::new(message)),
+            Reading::More | Reading::Other => Self::Over,
+        }
+    }
+
+    /// Processes a segment with SYN or data. `is_cut` says that the capture lacks its end.
+    #[cold]
+    #[inline(never)]
+    fn push(&mut self, segment: Data<'_>, is_cut: bool) {
+        let mut order = Sequencer::default();
+        match self {
+            Self::Found(_) | Self::Over => return,
+            Self::Collecting(collecting) => {
+                if let Some(decided) = collecting.push(segment, is_cut) {
+                    *self = decided;
+                }
+                return;
+            }
+            Self::Open(first) => {
+                let syn = Data { sequence: first.wrapping_sub(1), syn: true, payload: &[] };
+                order.push(syn, None, |_| {});
+            }
+            Self::Unseen => {}
+        }
+        if segment.payload.is_empty() && !is_cut {
+            *self = Self::Open(segment.sequence.wrapping_add(1));
+            return;
+        }
+        if !order.is_next(&segment) {
+            let mut collecting = Box::new(Collecting { order, bytes: Vec::new(), window: None });
+            *self = match collecting.push(segment, is_cut) {
+                Some(decided) => decided,
+                None => Self::Collecting(collecting),
+            };
+            return;
+        }
+        // The usual case: the first segment holds the message, which is read where it lies.
+        let (mut reading, mut bytes) = (Reading::More, Vec::new());
+        order.push(segment, None, |piece| {
+            if let Piece::Data(data) = piece {
+                let data = &data[..data.len().min(BYTES_MAX)];
+                reading = T::read(data, is_cut || data.len() == BYTES_MAX);
+                if reading == Reading::More {
+                    bytes.extend_from_slice(data);
+                }
+            }
+        });
+        let is_open = reading == Reading::More && !is_cut && bytes.len() < BYTES_MAX;
+        *self = if is_open {
+            Self::Collecting(Box::new(Collecting { order, bytes, window: None }))
+        } else {
+            Self::decided(reading)
+        };
+    }
+
+    /// Returns the direction with later packets, or `None` if composing needs the packets.
+    fn composed(&self, later: &Self) -> Option<Self> {
+        match (self, later) {
+            (Self::Unseen, later) => Some(later.clone()),
+            (_, Self::Unseen) | (Self::Found(_) | Self::Over, _) => Some(self.clone()),
+            // A SYN before any data restarts the direction.
+            (Self::Open(_), Self::Open(_)) => Some(later.clone()),
+            (Self::Open(_) | Self::Collecting(_), _) => None,
+        }
+    }
+
+    fn message(&self) -> Option<T> {
+        match self {
+            Self::Found(message) => Some((**message).clone()),
+            Self::Collecting(collecting) => match T::read(&collecting.bytes, true) {
+                Reading::Found(message) => Some(message),
+                Reading::More | Reading::Other => None,
+            },
+            Self::Unseen | Self::Open(_) | Self::Over => None,
+        }
+    }
+}
+
+impl Collecting {
+    /// Processes a segment. Returns the direction once it is decided.
+    fn push<T: Message>(&mut self, segment: Data<'_>, is_cut: bool) -> Option<Side<T>> {
+        if self.window.is_none() && !self.order.is_next(&segment) {
+            self.window = Some(Window::new(BYTES_MAX));
+        }
+        let (bytes, mut has_gap) = (&mut self.bytes, false);
+        let before = bytes.len();
+        self.order.push(segment, self.window.as_mut(), |piece| match piece {
+            Piece::Data(data) if !has_gap => {
+                let space = BYTES_MAX - bytes.len();
+                bytes.extend_from_slice(&data[..data.len().min(space)]);
+            }
+            Piece::Data(_) => {}
+            Piece::Gap(_) => has_gap = true,
+        });
+        let is_all = is_cut || has_gap || self.bytes.len() == BYTES_MAX;
+        if self.bytes.len() == before && !is_all {
+            return None;
+        }
+        match T::read(&self.bytes, is_all) {
+            Reading::More if !is_all => None,
+            reading => Some(Side::decided(reading)),
+        }
+    }
+}
+
+/// The first messages of both directions.
+#[derive(Clone, Debug, PartialEq)]
+pub(in super::super) struct FirstMessages<T> {
+    sides: [Side<T>; 2],
+}
+
+impl<T> Default for FirstMessages<T> {
+    fn default() -> Self {
+        Self { sides: [Side::Unseen, Side::Unseen] }
+    }
+}
+
+impl<T: Message> FirstMessages<T> {
+    /// Processes a packet. Packets other than TCP change nothing.
+    #[inline(always)]
+    pub(in super::super) fn add(&mut self, packet: &PacketView<'_>) {
+        let headers = &packet.headers;
+        let side = &mut self.sides[headers.direction.index()];
+        if matches!(side, Side::Found(_) | Side::Over)
+            || headers.key.protocol() != TCP
+            || headers.later_fragment
+            || (headers.payload_bytes == 0 && headers.tcp_flags & SYN == 0)
+        {
+            return;
+        }
+        if let Some(segment) = Segment::of(packet) {
+            let payload = packet.payload();
+            let data = Data { sequence: segment.sequence, syn: headers.tcp_flags & SYN != 0, payload };
+            side.push(data, payload.len() < headers.payload_bytes as usize);
+        }
+    }
+
+    /// Adds the directions of the packets directly after these, and returns `true`. Returns `false`
+    /// and changes nothing if composing needs the packets.
+    #[must_use]
+    pub(in super::super) fn compose(&mut self, later: &Self) -> bool {
+        let [low, high] = [0, 1].map(|side| self.sides[side].composed(&later.sides[side]));
+        let Some((low, high)) = low.zip(high) else { return false };
+        self.sides = [low, high];
+        true
+    }
+
+    /// Returns the messages: from the low endpoint, and from the high one.
+    pub(in super::super) fn messages(&self) -> [Option<T>; 2] {
+        [0, 1].map(|side| self.sides[side].message())
+    }
+}

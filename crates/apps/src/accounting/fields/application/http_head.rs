@@ -1,0 +1,174 @@
+//! Request lines, status lines and headers of HTTP/1 [RFC 9112].
+
+use super::Reading;
+use super::text::printable;
+
+/// The most bytes of a method.
+const METHOD_BYTES_MAX: usize = 20;
+
+/// The beginning of a direction of HTTP/1.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum HttpHead {
+    /// A request.
+    Request(HttpRequest),
+    /// A response with this status code.
+    Response(u16),
+}
+
+/// The request line of a request and some of its headers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HttpRequest {
+    /// The method.
+    pub method: String,
+    /// The target: a path with its query, or a whole URI.
+    pub target: String,
+    /// The first `Host` header.
+    pub host: Option<String>,
+    /// The first `User-Agent` header.
+    pub user_agent: Option<String>,
+}
+
+/// Reads the first request or the first status line of a direction.
+///
+/// The result is there when the status code is known, or of a request both headers are, or its
+/// headers have ended. Lines may end with LF alone.
+///
+/// # Examples
+///
+/// ```
+/// use flowloom_apps::accounting::fields::application::Reading;
+/// use flowloom_apps::accounting::fields::application::http_head::{self, HttpHead};
+/// let bytes = b"GET /a HTTP/1.1\r\nHost: example.org\r\n\r\n";
+/// let Reading::Found(HttpHead::Request(head)) = http_head::read(bytes, false) else { panic!() };
+/// assert_eq!((&*head.method, &*head.target), ("GET", "/a"));
+/// assert_eq!(head.host.as_deref(), Some("example.org"));
+/// assert_eq!(http_head::read(b"HTTP/1.1 404 N", false), Reading::Found(HttpHead::Response(404)));
+/// ```
+#[must_use]
+pub fn read(bytes: &[u8], is_all: bool) -> Reading<HttpHead> {
+    let open = if is_all { Reading::Other } else { Reading::More };
+    if starts_with(bytes, b"HTTP/1.") {
+        // The twelfth byte ends the status code, and the next one shows that no digit follows.
+        if bytes.len() < 13 && !bytes.contains(&b'\n') && !is_all {
+            return Reading::More;
+        }
+        let code = status(bytes).filter(|_| !bytes.get(12).is_some_and(u8::is_ascii_alphanumeric));
+        return code.map_or(Reading::Other, |code| Reading::Found(HttpHead::Response(code)));
+    }
+    let method = bytes.iter().take_while(|byte| byte.is_ascii_uppercase() || **byte == b'-').count();
+    match bytes.get(method) {
+        _ if method > METHOD_BYTES_MAX => return Reading::Other,
+        None => return open,
+        Some(b' ') if method > 0 => {}
+        Some(_) => return Reading::Other,
+    }
+    let mut lines = bytes.split(|&byte| byte == b'\n').map(|line| line.strip_suffix(b"\r").unwrap_or(line));
+    if !bytes.contains(&b'\n') {
+        return open;
+    }
+    let line = lines.next().unwrap_or_default();
+    let Some((line, version)) = split_last(&line[method + 1..]) else { return Reading::Other };
+    if !matches!(version, [b'H', b'T', b'T', b'P', b'/', b'1', b'.', minor] if minor.is_ascii_digit()) {
+        return Reading::Other;
+    }
+    let mut request = HttpRequest {
+        method: printable(&bytes[..method]),
+        target: printable(line.trim_ascii()),
+        ..HttpRequest::default()
+    };
+    let mut lines = lines.peekable();
+    while let Some(line) = lines.next() {
+        let is_whole = lines.peek().is_some();
+        if !is_whole {
+            // What stands behind the last line end is no line yet.
+            return if is_all { Reading::Found(HttpHead::Request(request)) } else { Reading::More };
+        }
+        if line.is_empty() {
+            break;
+        }
+        let Some(colon) = line.iter().position(|&byte| byte == b':') else { continue };
+        let (name, value) = (&line[..colon], line[colon + 1..].trim_ascii());
+        for (wanted, place) in [("host", &mut request.host), ("user-agent", &mut request.user_agent)] {
+            if name.eq_ignore_ascii_case(wanted.as_bytes()) && place.is_none() {
+                *place = Some(printable(value));
+            }
+        }
+        if request.host.is_some() && request.user_agent.is_some() {
+            break;
+        }
+    }
+    Reading::Found(HttpHead::Request(request))
+}
+
+/// Returns whether the bytes begin with `begin`, as far as there are any.
+fn starts_with(bytes: &[u8], begin: &[u8]) -> bool {
+    let shared = bytes.len().min(begin.len());
+    shared > 0 && bytes[..shared] == begin[..shared]
+}
+
+/// Returns the three digits of `HTTP/1.1 404`.
+fn status(bytes: &[u8]) -> Option<u16> {
+    let &[b' ', a, b, c] = bytes.get(8..12)? else { return None };
+    let is_code = bytes[7].is_ascii_digit() && [a, b, c].iter().all(u8::is_ascii_digit);
+    is_code.then(|| [a, b, c].iter().fold(0, |code, digit| code * 10 + u16::from(digit - b'0')))
+}
+
+/// Splits at the last space.
+fn split_last(line: &[u8]) -> Option<(&[u8], &[u8])> {
+    let space = line.iter().rposition(|&byte| byte == b' ')?;
+    Some((&line[..space], &line[space + 1..]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request(bytes: &[u8], is_all: bool) -> Option<HttpRequest> {
+        match read(bytes, is_all) {
+            Reading::Found(HttpHead::Request(request)) => Some(request),
+            _ => None,
+        }
+    }
+
+    #[test]
+    fn headers_are_read_in_any_case_and_only_whole() {
+        let bytes = b"POST http://a/ HTTP/1.0\nuser-AGENT:  curl/8 \nX: y\nHOST:a:80\n\nbody";
+        let found = request(bytes, false).unwrap();
+        assert_eq!((&*found.method, &*found.target), ("POST", "http://a/"));
+        assert_eq!((found.host.as_deref(), found.user_agent.as_deref()), (Some("a:80"), Some("curl/8")));
+        assert_eq!(request(b"GET / HTTP/1.1\r\nHost: exam", false), None);
+        let cut = request(b"GET / HTTP/1.1\r\nX: y\r\nHost: exam", true).unwrap();
+        assert_eq!(cut.host, None, "half a header is none");
+    }
+
+    #[test]
+    fn every_prefix_of_a_request_is_undecided_and_then_found() {
+        let bytes = b"GET /index.html HTTP/1.1\r\nAccept: */*\r\nHost: h\r\n\r\n";
+        for end in 1..bytes.len() {
+            assert_eq!(read(&bytes[..end], false), Reading::More, "{end}");
+        }
+        assert!(request(bytes, false).is_some());
+        let response = b"HTTP/1.1 200 OK\r\n";
+        for end in 1..response.len() {
+            let expected = if end < 13 { Reading::More } else { Reading::Found(HttpHead::Response(200)) };
+            assert_eq!(read(&response[..end], false), expected, "{end}");
+        }
+    }
+
+    #[test]
+    fn other_protocols_are_told_apart_at_their_first_line() {
+        for bytes in [
+            &b"EHLO example.org\r\n"[..],
+            b"OPTIONS rtsp://a RTSP/1.0\r\n",
+            b"SSH-2.0-x\r\n",
+            b"\x16\x03\x01",
+            b" GET / HTTP/1.1\r\n",
+            b"ABCDEFGHIJKLMNOPQRSTUVWXYZ",
+            b"HTTP/1.1 2000\r\n",
+            b"HTTP/1.1\r\n",
+            b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+        ] {
+            assert_eq!(read(bytes, false), Reading::Other, "{}", bytes.escape_ascii());
+        }
+    }
+}

@@ -1,0 +1,364 @@
+//! The first handshake message of a direction of TLS over TCP: ClientHello or ServerHello.
+//!
+//! ```text
+//!  22 | 3.x | length | 1 or 2 | length | version | random | …      records may cut the message
+//!  └─── record ────┘ └── handshake ──┘
+//! ```
+
+use std::borrow::Cow;
+
+use super::Reading;
+use super::cursor::Cursor;
+use super::ja4::{Ja4Input, is_grease, ja4};
+use super::text::{TEXT_BYTES_MAX, printable};
+
+const HANDSHAKE: u8 = 22;
+const CLIENT_HELLO: u8 = 1;
+const SERVER_HELLO: u8 = 2;
+const RECORD_BYTES_MAX: u16 = (1 << 14) + 256;
+/// The most bytes of a message, its header included.
+const MESSAGE_BYTES_MAX: usize = 1 << 16;
+
+const SERVER_NAME: u16 = 0;
+const SIGNATURE_ALGORITHMS: u16 = 13;
+const ALPN: u16 = 16;
+const SUPPORTED_VERSIONS: u16 = 43;
+
+/// The first message of a direction.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TlsHello {
+    /// The client's.
+    Client(ClientHello),
+    /// The server's.
+    Server(ServerHello),
+}
+
+/// What a ClientHello offers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ClientHello {
+    /// The host name of the server name extension.
+    pub server_name: Option<String>,
+    /// The ALPN protocols that it offers, with commas between.
+    pub alpn: Option<String>,
+    /// Its JA4 fingerprint, if the whole message is there.
+    pub ja4: Option<String>,
+}
+
+/// What a ServerHello chooses.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServerHello {
+    /// The version: that of `supported_versions`, else that of the header.
+    pub version: u16,
+}
+
+/// Reads the first message of a direction. Of a message that is cut, with `is_all`, it returns what
+/// is there.
+///
+/// # Examples
+///
+/// ```
+/// use flowloom_apps::accounting::fields::application::{Reading, tls_hello};
+/// assert_eq!(tls_hello::read(&[22, 3, 1], false), Reading::More);
+/// assert_eq!(tls_hello::read(b"GET /", false), Reading::Other);
+/// ```
+#[must_use]
+pub fn read(bytes: &[u8], is_all: bool) -> Reading<TlsHello> {
+    let Some(message) = handshake(bytes) else { return Reading::Other };
+    let &[kind, a, b, c, ref body @ ..] = &*message else {
+        return if is_all { Reading::Other } else { Reading::More };
+    };
+    let length = u32::from_be_bytes([0, a, b, c]) as usize;
+    if !matches!(kind, CLIENT_HELLO | SERVER_HELLO) || length > MESSAGE_BYTES_MAX {
+        return Reading::Other;
+    }
+    let is_whole = body.len() >= length;
+    if !is_whole && !is_all {
+        return Reading::More;
+    }
+    let body = &body[..body.len().min(length)];
+    let hello = if kind == CLIENT_HELLO {
+        client_hello(body, is_whole).map(TlsHello::Client)
+    } else {
+        server_hello(body, is_whole).map(TlsHello::Server)
+    };
+    hello.map_or(Reading::Other, Reading::Found)
+}
+
+/// Returns what the handshake records at the beginning hold of their first message, or `None` if
+/// the bytes begin with something else.
+fn handshake(bytes: &[u8]) -> Option<Cow<'_, [u8]>> {
+    let mut message = Cow::Borrowed(&[][..]);
+    let mut rest = bytes;
+    loop {
+        // Each byte is judged as soon as it is there.
+        let is_record = rest.first().is_none_or(|&kind| kind == HANDSHAKE)
+            && rest.get(1).is_none_or(|&major| major == 3)
+            && rest.get(2).is_none_or(|&minor| minor <= 4);
+        if !is_record {
+            // Another record after a part of the message: the message will not be whole.
+            return (!message.is_empty()).then_some(message);
+        }
+        let Some((&[_, _, _, high, low], behind)) = rest.split_first_chunk::<5>() else {
+            return Some(message);
+        };
+        let length = u16::from_be_bytes([high, low]);
+        if length == 0 || length > RECORD_BYTES_MAX {
+            return (!message.is_empty()).then_some(message);
+        }
+        let fragment = &behind[..behind.len().min(usize::from(length))];
+        if message.is_empty() {
+            message = Cow::Borrowed(fragment);
+        } else {
+            message.to_mut().extend_from_slice(fragment);
+        }
+        if let &[_, a, b, c, ..] = &*message
+            && message.len() >= 4 + u32::from_be_bytes([0, a, b, c]) as usize
+        {
+            return Some(message);
+        }
+        rest = &behind[fragment.len()..];
+        if fragment.len() < usize::from(length) || message.len() > MESSAGE_BYTES_MAX {
+            return Some(message);
+        }
+    }
+}
+
+/// Reads a ClientHello [RFC 8446 §4.1.2]. Returns `None` if its header is not whole.
+fn client_hello(body: &[u8], is_whole: bool) -> Option<ClientHello> {
+    let mut cursor = Cursor::new(body);
+    let version = cursor.u16()?;
+    if version >> 8 != 3 {
+        return None;
+    }
+    cursor.bytes(32)?;
+    cursor.list8()?;
+    let mut input = Ja4Input { version, ..Ja4Input::default() };
+    let mut hello = ClientHello::default();
+    let Some(ciphers) = cursor.list16() else { return Some(hello) };
+    input.ciphers = ciphers.numbers();
+    if cursor.list8().is_none() {
+        return Some(hello);
+    }
+    let is_read = read_client_extensions(&mut cursor, &mut hello, &mut input);
+    if is_whole && is_read {
+        hello.ja4 = Some(ja4(&input));
+    }
+    Some(hello)
+}
+
+/// Reads extensions into `hello` and `input`. Returns whether they were all there.
+fn read_client_extensions<'a>(
+    cursor: &mut Cursor<'a>,
+    hello: &mut ClientHello,
+    input: &mut Ja4Input<'a>,
+) -> bool {
+    if cursor.is_empty() {
+        return true;
+    }
+    let Some(bytes) = cursor.u16() else { return false };
+    let is_whole = cursor.rest().len() >= usize::from(bytes);
+    let mut extensions = Cursor::new(cursor.up_to(usize::from(bytes)));
+    while !extensions.is_empty() {
+        let Some(kind) = extensions.u16() else { return false };
+        let Some(mut content) = extensions.list16() else { return false };
+        input.extensions.push(kind);
+        match kind {
+            SERVER_NAME if hello.server_name.is_none() => hello.server_name = server_name(content),
+            ALPN if hello.alpn.is_none() => {
+                let mut protocols = content.list16().unwrap_or(Cursor::new(&[]));
+                let mut text = Vec::new();
+                while let Some(protocol) = protocols.list8() {
+                    if input.alpn.is_none() {
+                        input.alpn = Some(protocol.rest());
+                    }
+                    if !is_grease_protocol(protocol.rest()) && text.len() < TEXT_BYTES_MAX {
+                        text.extend_from_slice(if text.is_empty() { b"" } else { b"," });
+                        text.extend_from_slice(protocol.rest());
+                    }
+                }
+                hello.alpn = (!text.is_empty()).then(|| printable(&text));
+            }
+            SUPPORTED_VERSIONS => {
+                let versions = content.list8().map(Cursor::numbers);
+                input.supported_versions = versions.or(input.supported_versions.take());
+            }
+            SIGNATURE_ALGORITHMS => {
+                input.signature_algorithms = content.list16().map(Cursor::numbers).unwrap_or_default();
+            }
+            _ => {}
+        }
+    }
+    is_whole
+}
+
+/// Returns whether an ALPN protocol is reserved (RFC 8701).
+fn is_grease_protocol(protocol: &[u8]) -> bool {
+    matches!(*protocol, [high, low] if is_grease(u16::from_be_bytes([high, low])))
+}
+
+/// Returns the host name of the server name extension [RFC 6066 §3].
+fn server_name(mut content: Cursor<'_>) -> Option<String> {
+    let mut names = content.list16()?;
+    while let Some(kind) = names.u8() {
+        let name = names.list16()?;
+        if kind == 0 {
+            return Some(printable(name.rest()));
+        }
+    }
+    None
+}
+
+/// Reads a ServerHello [RFC 8446 §4.1.3]. Returns `None` if it is not whole: without its extensions
+/// the version is not known.
+fn server_hello(body: &[u8], is_whole: bool) -> Option<ServerHello> {
+    let mut cursor = Cursor::new(body);
+    let mut version = cursor.u16()?;
+    if version >> 8 != 3 && version >> 8 != 0x7F {
+        return None;
+    }
+    cursor.bytes(32)?;
+    cursor.list8()?;
+    cursor.bytes(3)?;
+    if !cursor.is_empty() {
+        let mut extensions = cursor.list16()?;
+        while let Some((kind, mut content)) = extensions.u16().zip(extensions.list16()) {
+            if kind == SUPPORTED_VERSIONS {
+                version = content.u16()?;
+            }
+        }
+    }
+    is_whole.then_some(ServerHello { version })
+}
+
+/// Returns the name of a version, as Suricata writes it: `TLS 1.3`, `SSL 3.0`, or the number in
+/// hexadecimal.
+#[must_use]
+pub fn version_name(version: u16) -> String {
+    match version {
+        0x0300 => String::from("SSL 3.0"),
+        0x0301..=0x0304 => format!("TLS 1.{}", version - 0x0301),
+        0x7F00..=0x7FFF => format!("TLS 1.3 draft-{}", version & 0xFF),
+        _ => format!("{version:#06x}"),
+    }
+}
+
+#[cfg(test)]
+pub(in super::super) mod tests {
+    use super::*;
+
+    /// Returns numbers of two bytes after their length in bytes.
+    fn list16(bytes: &[u8]) -> Vec<u8> {
+        [&u16::try_from(bytes.len()).unwrap().to_be_bytes()[..], bytes].concat()
+    }
+
+    fn extension(kind: u16, content: &[u8]) -> Vec<u8> {
+        [kind.to_be_bytes().to_vec(), list16(content)].concat()
+    }
+
+    fn message(kind: u8, body: &[u8]) -> Vec<u8> {
+        let length = u32::try_from(body.len()).unwrap().to_be_bytes();
+        [&[kind], &length[1..], body].concat()
+    }
+
+    /// Returns a message in records of at most `record_bytes` bytes.
+    fn records(message: &[u8], record_bytes: usize) -> Vec<u8> {
+        let record = |part: &[u8]| [&[22, 3, 1][..], &list16(part)].concat();
+        message.chunks(record_bytes).flat_map(record).collect()
+    }
+
+    /// Returns the ClientHello of JA4's published example with this server name, in records.
+    pub(in super::super::super) fn example(name: &str, record_bytes: usize) -> Vec<u8> {
+        let numbers = |numbers: &[u16]| numbers.iter().flat_map(|n| n.to_be_bytes()).collect::<Vec<u8>>();
+        let ciphers = numbers(&[
+            0x2A2A, 0x1301, 0x1302, 0x1303, 0xC02B, 0xC02F, 0xC02C, 0xC030, 0xCCA9, 0xCCA8, 0xC013, 0xC014,
+            0x009C, 0x009D, 0x002F, 0x0035,
+        ]);
+        let signatures = numbers(&[0x0403, 0x0804, 0x0401, 0x0503, 0x0805, 0x0501, 0x0806, 0x0601]);
+        let host = [&[0][..], &list16(name.as_bytes())].concat();
+        let extensions = [
+            extension(0xFAFA, &[]),
+            extension(0x001B, &[2, 0, 2]),
+            extension(0, &list16(&host)),
+            extension(0x0033, &[0; 40]),
+            extension(16, &list16(b"\x02h2\x08http/1.1")),
+            extension(0x4469, &[0, 3, 2, b'h', b'2']),
+            extension(0x0017, &[]),
+            extension(0x002D, &[1, 1]),
+            extension(13, &list16(&signatures)),
+            extension(0x0005, &[1, 0, 0, 0, 0]),
+            extension(0x0023, &[]),
+            extension(0x0012, &[]),
+            extension(43, &[6, 0x3A, 0x3A, 3, 4, 3, 3]),
+            extension(0xFF01, &[0]),
+            extension(0x000B, &[1, 0]),
+            extension(0x000A, &[0, 2, 0, 29]),
+            extension(0x0015, &[0; 60]),
+        ]
+        .concat();
+        let body =
+            [&[3, 3][..], &[7; 32], &[1, 9], &list16(&ciphers), &[1, 0], &list16(&extensions)].concat();
+        records(&message(1, &body), record_bytes)
+    }
+
+    fn client(bytes: &[u8], is_all: bool) -> Option<ClientHello> {
+        match read(bytes, is_all) {
+            Reading::Found(TlsHello::Client(hello)) => Some(hello),
+            _ => None,
+        }
+    }
+
+    #[test]
+    fn a_client_hello_is_read_whatever_the_records_it_is_cut_into() {
+        for record_bytes in [1, 3, 100, 1 << 14] {
+            let bytes = example("example.org", record_bytes);
+            let hello = client(&bytes, false).unwrap();
+            assert_eq!(hello.server_name.as_deref(), Some("example.org"));
+            assert_eq!(hello.alpn.as_deref(), Some("h2,http/1.1"));
+            assert_eq!(hello.ja4.as_deref(), Some("t13d1516h2_8daaf6152771_e5627efa2ab1"));
+            for end in 0..bytes.len() {
+                assert_eq!(read(&bytes[..end], false), Reading::More, "{record_bytes}, {end}");
+                let cut = client(&bytes[..end], true).unwrap_or_default();
+                assert_eq!(cut.ja4, None, "the fingerprint of a part would be another's");
+                assert!(cut.server_name.is_none_or(|name| name == "example.org"));
+            }
+        }
+    }
+
+    #[test]
+    fn a_server_hello_has_the_version_of_its_extension() {
+        let hello = |extensions: &[u8]| {
+            let body = [&[3, 3][..], &[7; 32], &[0], &[0x13, 1], &[0], extensions].concat();
+            read(&records(&message(2, &body), 9000), false)
+        };
+        let version = |version| Reading::Found(TlsHello::Server(ServerHello { version }));
+        assert_eq!(hello(&[]), version(0x0303));
+        assert_eq!(hello(&list16(&extension(43, &[3, 4]))), version(0x0304));
+        assert_eq!(hello(&list16(&extension(51, &[3, 4]))), version(0x0303));
+        assert_eq!(
+            ["TLS 1.3", "TLS 1.0", "SSL 3.0"].map(String::from),
+            [0x304, 0x301, 0x300].map(version_name)
+        );
+    }
+
+    #[test]
+    fn other_bytes_are_told_apart_at_the_first_that_differs() {
+        for bytes in [
+            &b"G"[..],
+            &[22, 4],
+            &[22, 3, 9],
+            &[23, 3, 3],
+            &[22, 3, 1, 0, 0],
+            &[22, 3, 1, 0, 4, 11, 0, 0, 0],
+        ] {
+            assert_eq!(read(bytes, false), Reading::Other, "{bytes:?}");
+        }
+    }
+
+    #[test]
+    fn names_that_are_no_text_are_escaped_and_bounded() {
+        let hello = client(&example("a\r\nb\u{e9}", 9000), false).unwrap();
+        assert_eq!(hello.server_name.as_deref(), Some(r"a\x0d\x0ab\xc3\xa9"));
+        let hello = client(&example(&"x".repeat(3000), 9000), false).unwrap();
+        assert_eq!(hello.server_name.map(|name| name.len()), Some(255));
+    }
+}

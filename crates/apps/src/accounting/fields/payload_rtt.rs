@@ -1,0 +1,129 @@
+//! Round-trip times of TCP data: from a segment to its acknowledgement.
+
+use flowloom_flow_key::Direction;
+use flowloom_packet::PacketView;
+
+use super::moments::Moments;
+use super::{FieldColumn, FieldGroup, FieldValue, Fields};
+use crate::accounting::connection::{ACK, RST, SYN, Segment};
+
+const TCP: u8 = 6;
+
+/// Minimum, mean, maximum and deviation of the times from a segment with data to its
+/// acknowledgement: the round trip between the place of the capture and the receiver, with the time
+/// that the receiver waits before it acknowledges.
+///
+/// One segment is timed at a time, and none that is sent again [RFC 6298 §3, Karn's algorithm]: a
+/// segment is timed if its data is new and no other is being timed; the time ends with the first
+/// acknowledgement of all its data, and is given up when data before that end comes again.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PayloadRtt {
+    sides: [Side; 2],
+}
+
+/// The data of one direction.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Side {
+    times: Moments,
+    /// The number after all data so far, once there was data.
+    highest: Option<u32>,
+    /// The end of the segment that is timed, and its time.
+    timed: Option<(u32, u64)>,
+    /// The other side has acknowledged something.
+    is_acknowledged: bool,
+}
+
+impl Side {
+    #[inline(always)]
+    fn send(&mut self, begin: u32, end: u32, time_ns: u64) {
+        let is_new = self.highest.is_none_or(|highest| !is_before(begin, highest));
+        if is_new {
+            self.timed.get_or_insert((end, time_ns));
+        } else if self.timed.is_some_and(|(end, _)| is_before(begin, end)) {
+            self.timed = None;
+        }
+        if self.highest.is_none_or(|highest| is_before(highest, end)) {
+            self.highest = Some(end);
+        }
+    }
+
+    #[inline(always)]
+    fn acknowledge(&mut self, number: u32, time_ns: u64) {
+        self.is_acknowledged = true;
+        if let Some((end, sent_ns)) = self.timed
+            && !is_before(number, end)
+        {
+            self.times.add(time_ns.saturating_sub(sent_ns));
+            self.timed = None;
+        }
+    }
+
+    /// Returns whether later packets can be added without knowing each of them.
+    fn composes(&self, later: &Self) -> bool {
+        self.highest.is_none()
+            || (later.highest.is_none() && (self.timed.is_none() || !later.is_acknowledged))
+    }
+}
+
+/// Returns whether one TCP sequence number lies before another [RFC 9293 §3.4].
+fn is_before(one: u32, other: u32) -> bool {
+    one != other && other.wrapping_sub(one) < 1 << 31
+}
+
+impl Fields for PayloadRtt {
+    const GROUP: Option<FieldGroup> = Some(FieldGroup::Rtt);
+
+    #[inline(always)]
+    fn on_packet(&mut self, packet: &PacketView<'_>) {
+        let headers = &packet.headers;
+        let flags = headers.tcp_flags;
+        if headers.key.protocol() != TCP || headers.later_fragment || flags & RST != 0 {
+            return;
+        }
+        let Some(segment) = Segment::of(packet) else { return };
+        let way = headers.direction;
+        if flags & ACK != 0 {
+            self.sides[way.reversed().index()].acknowledge(segment.acknowledgement, packet.time_ns);
+        }
+        if headers.payload_bytes > 0 {
+            let begin = segment.sequence.wrapping_add(u32::from(flags & SYN != 0));
+            let end = begin.wrapping_add(headers.payload_bytes);
+            self.sides[way.index()].send(begin, end, packet.time_ns);
+        }
+    }
+
+    fn compose(&mut self, later: &Self) -> bool {
+        if !self.sides.iter().zip(&later.sides).all(|(side, later)| side.composes(later)) {
+            return false;
+        }
+        for (side, later) in self.sides.iter_mut().zip(&later.sides) {
+            let is_acknowledged = side.is_acknowledged || later.is_acknowledged;
+            if side.highest.is_none() {
+                *side = *later;
+            }
+            side.is_acknowledged = is_acknowledged;
+        }
+        true
+    }
+
+    fn columns(out: &mut Vec<FieldColumn>) {
+        let column = |name, description| FieldColumn::new(name, "ns", description);
+        out.extend([
+            column("rtt_min", "The least time from TCP data of the source to its acknowledgement."),
+            column("rtt_mean", "The mean of these times, rounded down."),
+            column("rtt_max", "The largest of these times."),
+            column("rtt_deviation", "The standard deviation of these times, rounded down."),
+            column(
+                "reverse_rtt_min",
+                "The least time from TCP data of the destination to its acknowledgement.",
+            ),
+            column("reverse_rtt_mean", "The mean of these times, rounded down."),
+            column("reverse_rtt_max", "The largest of these times."),
+            column("reverse_rtt_deviation", "The standard deviation of these times, rounded down."),
+        ]);
+    }
+
+    fn values(&self, way: Direction, out: &mut Vec<FieldValue>) {
+        super::packet_sizes::show(&self.sides.map(|side| side.times), way, out);
+    }
+}

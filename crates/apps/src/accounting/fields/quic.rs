@@ -1,0 +1,78 @@
+//! The version of QUIC.
+
+use flowloom_flow_key::Direction;
+use flowloom_packet::PacketView;
+
+use super::application::quic_version;
+use super::{FieldColumn, FieldGroup, FieldValue, Fields};
+
+const UDP: u8 = 17;
+/// The datagrams of a direction that are looked at. A handshake begins with long headers, and a
+/// version negotiation or a retry comes before the version that is used.
+const DATAGRAMS_MAX: u8 = 8;
+
+/// The QUIC version that a flow's first datagrams carry.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Quic {
+    sides: [Side; 2],
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Side {
+    version: Option<u32>,
+    /// Datagrams that were looked at, that with the version included.
+    datagrams: u8,
+}
+
+impl Side {
+    fn is_decided(self) -> bool {
+        self.version.is_some() || self.datagrams == DATAGRAMS_MAX
+    }
+
+    fn with(self, later: Self) -> Self {
+        let datagrams = self.datagrams.saturating_add(later.datagrams);
+        if self.is_decided() {
+            self
+        } else if datagrams > DATAGRAMS_MAX {
+            Self { version: None, datagrams: DATAGRAMS_MAX }
+        } else {
+            Self { version: later.version, datagrams }
+        }
+    }
+}
+
+impl Fields for Quic {
+    const GROUP: Option<FieldGroup> = Some(FieldGroup::Quic);
+
+    #[inline(always)]
+    fn on_packet(&mut self, packet: &PacketView<'_>) {
+        let headers = &packet.headers;
+        let side = &mut self.sides[headers.direction.index()];
+        if headers.key.protocol() == UDP
+            && !headers.later_fragment
+            && headers.payload_bytes > 0
+            && !side.is_decided()
+        {
+            side.datagrams += 1;
+            side.version = quic_version::read(packet.payload());
+        }
+    }
+
+    fn compose(&mut self, later: &Self) -> bool {
+        self.sides = [0, 1].map(|side| self.sides[side].with(later.sides[side]));
+        true
+    }
+
+    fn columns(out: &mut Vec<FieldColumn>) {
+        out.push(FieldColumn::new(
+            "quic_version",
+            "text",
+            "The QUIC version in the first long header of the destination, or of the source if that has none: `1`, `2`, `draft-29`, `Q050`.",
+        ));
+    }
+
+    fn values(&self, way: Direction, out: &mut Vec<FieldValue>) {
+        let version = self.sides[way.reversed().index()].version.or(self.sides[way.index()].version);
+        out.push(version.map(quic_version::name).into());
+    }
+}

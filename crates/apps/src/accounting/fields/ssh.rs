@@ -1,0 +1,56 @@
+//! The software of both ends of SSH.
+
+use flowloom_flow_key::Direction;
+use flowloom_packet::PacketView;
+
+use super::application::first_messages::{FirstMessages, Message};
+use super::application::{Reading, ssh_banner};
+use super::{FieldColumn, FieldGroup, FieldValue, Fields};
+
+/// What both ends of an SSH connection say of their software.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Ssh {
+    banners: FirstMessages<Banner>,
+}
+
+/// What stands behind the protocol version.
+#[derive(Clone, Debug, PartialEq)]
+struct Banner(String);
+
+impl Message for Banner {
+    fn read(bytes: &[u8], is_all: bool) -> Reading<Self> {
+        match ssh_banner::read(bytes, is_all) {
+            Reading::Found(software) => Reading::Found(Self(software)),
+            Reading::More => Reading::More,
+            Reading::Other => Reading::Other,
+        }
+    }
+}
+
+impl Fields for Ssh {
+    const GROUP: Option<FieldGroup> = Some(FieldGroup::Ssh);
+
+    #[inline(always)]
+    fn on_packet(&mut self, packet: &PacketView<'_>) {
+        self.banners.add(packet);
+    }
+
+    fn compose(&mut self, later: &Self) -> bool {
+        self.banners.compose(&later.banners)
+    }
+
+    fn columns(out: &mut Vec<FieldColumn>) {
+        let column = |name, description| FieldColumn::new(name, "text", description);
+        out.extend([
+            column("ssh_client", "The software and comments in the SSH identification of the source."),
+            column("ssh_server", "Those of the destination."),
+        ]);
+    }
+
+    fn values(&self, way: Direction, out: &mut Vec<FieldValue>) {
+        let mut banners = self.banners.messages();
+        for way in [way, way.reversed()] {
+            out.push(banners[way.index()].take().map(|Banner(software)| software).into());
+        }
+    }
+}

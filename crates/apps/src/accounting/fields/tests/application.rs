@@ -1,0 +1,346 @@
+//! Fields of what flows carry: streams cut into segments in any way, with a plain reassembly as the
+//! second implementation, and datagrams.
+
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+use flowloom_packet::{DecodeOptions, LinkType, decode};
+
+use super::*;
+use crate::accounting::fields::application::http_head::{self, HttpHead};
+use crate::accounting::fields::application::tls_hello::tests::example;
+use crate::accounting::fields::application::tls_hello::{self, TlsHello, version_name};
+use crate::accounting::fields::application::{Reading, dns_message, quic_version, ssh_banner};
+
+type Application = (Tls, (Http, (Ssh, Dns)));
+
+/// What directions begin with.
+static STREAMS: LazyLock<Vec<&'static [u8]>> = LazyLock::new(|| {
+    let server_hello = [&[22, 3, 3, 0, 42, 2, 0, 0, 38, 3, 3][..], &[7; 32], &[0, 0x13, 1, 0, 22]].concat();
+    let streams: [Vec<u8>; 10] = [
+        example("www.example.org", 1 << 14),
+        example("cut.example.org", 100),
+        server_hello,
+        b"GET /a?b HTTP/1.1\r\nHost: example.org\r\nUser-Agent: x\r\n\r\nGET /second HTTP/1.1\r\n".to_vec(),
+        b"POST / HTTP/1.1\r\nContent-Length: 0\r\n\r\n".to_vec(),
+        b"HTTP/1.1 404 Not Found\r\nServer: y\r\n\r\n".to_vec(),
+        b"SSH-2.0-OpenSSH_9.6\r\n\0\0\x05".to_vec(),
+        b"SSH-1.99-server\n".to_vec(),
+        b"220 example.org ESMTP\r\nSSH-2.0-x\r\n".to_vec(),
+        vec![0x16; 5000],
+    ];
+    streams.into_iter().map(|stream| &*Box::leak(stream.into_boxed_slice())).collect()
+});
+
+/// Two directions cut into segments, of which some come twice, too early or not at all.
+fn talk() -> impl Strategy<Value = Vec<Sent>> {
+    let stream =
+        || (0..STREAMS.len(), any::<bool>(), prop::collection::vec(1..400_usize, 1..8), any::<u16>());
+    let disturbance = prop::collection::vec((any::<prop::sample::Index>(), 0..4_u8), 0..4);
+    (stream(), stream(), disturbance, any::<u64>()).prop_map(|(low, high, disturbances, order)| {
+        let mut sides =
+            [low, high].into_iter().zip([false, true]).map(|((at, has_syn, sizes, begin), is_back)| {
+                let begin = u32::from(begin) << 16 | 0xFF00;
+                let mut packets = Vec::new();
+                let base = if is_back { back } else { there };
+                if has_syn {
+                    packets.push(base(SYN, begin.wrapping_sub(1), 0));
+                }
+                let (mut rest, mut sequence) = (STREAMS[at], begin);
+                for bytes in sizes.into_iter().chain([rest.len()]) {
+                    let (content, behind) = rest.split_at(bytes.min(rest.len()));
+                    if !content.is_empty() {
+                        packets.push(Sent { content, ..base(ACK, sequence, 1) });
+                    }
+                    sequence = sequence.wrapping_add(u32::try_from(content.len()).unwrap());
+                    rest = behind;
+                }
+                packets.reverse();
+                packets
+            });
+        let mut sides = [sides.next().unwrap(), sides.next().unwrap()];
+        let mut packets = Vec::new();
+        for turn in 0.. {
+            let side = usize::from(order >> (turn % 64) & 1 != 0);
+            let Some(packet) = sides[side].pop().or_else(|| sides[1 - side].pop()) else { break };
+            packets.push(packet);
+        }
+        for (at, kind) in disturbances {
+            let at = at.index(packets.len());
+            match kind {
+                0 => packets.push(packets[at]),
+                1 if packets.len() > 1 => drop(packets.remove(at)),
+                _ => {
+                    let other = (at + 1) % packets.len();
+                    packets.swap(at, other);
+                }
+            }
+        }
+        packets
+    })
+}
+
+/// Returns what a direction begins with: each number's first byte, from the SYN or the first data.
+fn reassembled(packets: &[Sent], is_back: bool) -> Vec<u8> {
+    let side: Vec<&Sent> = packets.iter().filter(|packet| packet.is_back == is_back).collect();
+    let Some(first) = side.iter().position(|packet| !packet.content.is_empty()) else { return Vec::new() };
+    let syn = side[..first].iter().rfind(|packet| packet.flags & SYN != 0);
+    let begin = syn.map_or(side[first].sequence, |syn| syn.sequence.wrapping_add(1));
+    let mut bytes = BTreeMap::new();
+    for packet in side {
+        for (at, &byte) in (0..).zip(packet.content) {
+            bytes.entry(packet.sequence.wrapping_add(at).wrapping_sub(begin)).or_insert(byte);
+        }
+    }
+    (0_u32..4096).map_while(|at| bytes.get(&at).copied()).collect()
+}
+
+/// Returns what the readers make of both directions, read once.
+fn expected(packets: &[Sent]) -> Vec<FieldValue> {
+    let streams = [false, true].map(|is_back| reassembled(packets, is_back));
+    let [mut client, mut version, mut request, mut status] = [const { Vec::<FieldValue>::new() }; 4];
+    for stream in &streams {
+        match tls_hello::read(stream, true) {
+            Reading::Found(TlsHello::Client(hello)) if client.is_empty() => {
+                client = [hello.server_name, hello.alpn, hello.ja4].map(FieldValue::from).to_vec();
+            }
+            Reading::Found(TlsHello::Server(hello)) if version.is_empty() => {
+                version = vec![FieldValue::Text(version_name(hello.version))];
+            }
+            _ => {}
+        }
+        match http_head::read(stream, true) {
+            Reading::Found(HttpHead::Request(head)) if request.is_empty() => {
+                let texts = [Some(head.method), head.host, Some(head.target), head.user_agent];
+                request = texts.map(FieldValue::from).to_vec();
+            }
+            Reading::Found(HttpHead::Response(code)) if status.is_empty() => {
+                status = vec![FieldValue::Number(code.into())];
+            }
+            _ => {}
+        }
+    }
+    client.resize(3, FieldValue::None);
+    version.resize(1, FieldValue::None);
+    request.resize(4, FieldValue::None);
+    status.resize(1, FieldValue::None);
+    let software = streams.map(|stream| match ssh_banner::read(&stream, true) {
+        Reading::Found(software) => FieldValue::Text(software),
+        _ => FieldValue::None,
+    });
+    [client, version, request, status, software.to_vec()].concat()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1024))]
+    #[test]
+    fn streams_are_read_as_by_a_plain_reassembly(packets in talk()) {
+        let found = shown::<(Tls, (Http, Ssh))>(&packets);
+        prop_assert_eq!(found, expected(&packets));
+    }
+
+    #[test]
+    fn parts_of_streams_compose_to_the_whole_or_need_the_packets(packets in talk()) {
+        let whole: Application = fields(&packets);
+        for cut in 0..=packets.len() {
+            let (first, second) = packets.split_at(cut);
+            let mut joined: Application = fields(first);
+            let before = joined.clone();
+            if joined.compose(&fields(second)) {
+                prop_assert_eq!(&joined, &whole, "cut at {}", cut);
+            } else {
+                prop_assert_eq!(&joined, &before, "nothing has changed");
+            }
+        }
+    }
+
+    #[test]
+    fn parts_of_datagrams_compose_to_the_whole_or_need_the_packets(
+        kinds in prop::collection::vec((0..8_usize, any::<bool>()), 0..12),
+    ) {
+        let datagrams: Vec<(Vec<u8>, bool)> =
+            kinds.into_iter().map(|(kind, is_back)| (datagram(kind), is_back)).collect();
+        let of = |datagrams: &[(Vec<u8>, bool)]| {
+            let mut fields = <(Dns, Quic)>::default();
+            each_datagram(datagrams, |view| fields.on_packet(view));
+            fields
+        };
+        let whole = of(&datagrams);
+        for cut in 0..=datagrams.len() {
+            let mut joined = of(&datagrams[..cut]);
+            let before = joined.clone();
+            if joined.compose(&of(&datagrams[cut..])) {
+                prop_assert_eq!(&joined, &whole, "cut at {}", cut);
+            } else {
+                prop_assert_eq!(&joined, &before, "nothing has changed");
+            }
+        }
+        let mut values = Vec::new();
+        whole.1.values(Direction::LowToHigh, &mut values);
+        let version = |is_back: bool| {
+            // An empty datagram is none.
+            let is_read = |(bytes, back): &&(Vec<u8>, bool)| *back == is_back && !bytes.is_empty();
+            datagrams.iter().filter(is_read).take(8).find_map(|(bytes, _)| quic_version::read(bytes))
+        };
+        let expected = version(true).or(version(false)).map(quic_version::name);
+        prop_assert_eq!(values, [FieldValue::from(expected)]);
+    }
+
+    #[test]
+    fn damaged_messages_are_read_alike_from_each_prefix_that_decides(
+        stream in 0..STREAMS.len(),
+        damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..4),
+        cut in any::<prop::sample::Index>(),
+    ) {
+        let mut bytes = STREAMS[stream].to_vec();
+        for (at, byte) in damage {
+            let at = at.index(bytes.len());
+            bytes[at] = byte;
+        }
+        let prefix = &bytes[..cut.index(bytes.len())];
+        let (early, whole) = (tls_hello::read(prefix, false), tls_hello::read(&bytes, false));
+        prop_assert!(early == Reading::More || early == whole, "{early:?}, then {whole:?}");
+        let (early, whole) = (http_head::read(prefix, false), http_head::read(&bytes, false));
+        prop_assert!(early == Reading::More || early == whole, "{early:?}, then {whole:?}");
+        let (early, whole) = (ssh_banner::read(prefix, false), ssh_banner::read(&bytes, false));
+        prop_assert!(early == Reading::More || early == whole, "{early:?}, then {whole:?}");
+        let _ = (tls_hello::read(prefix, true), http_head::read(prefix, true));
+    }
+
+    #[test]
+    fn readers_take_any_bytes(bytes in prop::collection::vec(any::<u8>(), 0..600), is_all: bool) {
+        let _ = (tls_hello::read(&bytes, is_all), http_head::read(&bytes, is_all));
+        let _ = (ssh_banner::read(&bytes, is_all), quic_version::read(&bytes));
+        let _ = dns_message::read(&bytes);
+    }
+}
+
+/// Returns a datagram of one of eight kinds.
+fn datagram(kind: usize) -> Vec<u8> {
+    let dns = |id: u8, flags: [u8; 2], questions: u8, rest: &[u8]| {
+        [&[0, id][..], &flags, &[0, questions, 0, 0, 0, 0, 0, 0], rest].concat()
+    };
+    match kind {
+        0 => dns(1, [1, 0], 1, b"\x01a\0\0\x01\0\x01"),
+        1 => dns(1, [0x81, 3], 1, b"\x01a\0\0\x01\0\x01"),
+        2 => dns(2, [1, 0], 1, b"\x01b\0\0\x1C\0\x01"),
+        3 => dns(2, [0x81, 5], 0, b""),
+        4 => vec![0xC0, 0, 0, 0, 1, 0, 0],
+        5 => vec![0xC0, 0x6B, 0x33, 0x43, 0xCF, 0, 0],
+        6 => vec![0x40; 30],
+        _ => Vec::new(),
+    }
+}
+
+/// Passes each datagram between port 40000 and port 53, decoded, to `show`.
+fn each_datagram(datagrams: &[(Vec<u8>, bool)], mut show: impl FnMut(&PacketView<'_>)) {
+    for (payload, is_back) in datagrams {
+        let (from, to, ports) = if *is_back { (2, 1, [0, 53, 156, 64]) } else { (1, 2, [156, 64, 0, 53]) };
+        let length = u16::try_from(8 + payload.len()).unwrap().to_be_bytes();
+        let mut packet = vec![0x60, 0, 0, 0, length[0], length[1], 17, 64];
+        for host in [from, to] {
+            packet.extend([&[0; 15][..], &[host]].concat());
+        }
+        packet.extend([&ports[..], &length, &[0, 0], payload].concat());
+        let headers = decode(LinkType::RAW, &packet, DecodeOptions::default()).unwrap();
+        show(&PacketView::new(&packet, headers, 1, u32::try_from(packet.len()).unwrap()));
+    }
+}
+
+fn texts<F: Fields>(fields: &F) -> Vec<String> {
+    let mut values = Vec::new();
+    fields.values(Direction::LowToHigh, &mut values);
+    values.iter().map(ToString::to_string).collect()
+}
+
+#[test]
+fn a_response_is_that_of_the_first_question() {
+    let of = |kinds: &[(usize, bool)]| {
+        let datagrams: Vec<_> = kinds.iter().map(|&(kind, is_back)| (datagram(kind), is_back)).collect();
+        let mut dns = Dns::default();
+        each_datagram(&datagrams, |view| dns.on_packet(view));
+        texts(&dns)
+    };
+    assert_eq!(of(&[(0, false), (2, false), (3, true), (1, true)]), ["a", "A", "NXDOMAIN"]);
+    assert_eq!(of(&[(2, false), (3, true)]), ["b", "AAAA", "REFUSED"]);
+    assert_eq!(of(&[(1, true)]), ["a", "A", "NXDOMAIN"], "a response has the question too");
+    assert_eq!(of(&[(3, true), (6, false)]), ["", "", ""]);
+    assert_eq!(of(&[(0, false), (3, true)]), ["a", "A", ""]);
+}
+
+#[test]
+fn dns_over_tcp_has_a_length_before_the_message() {
+    let framed = |kind: usize, cut: usize| -> [&'static [u8]; 2] {
+        let message = datagram(kind);
+        let bytes = [&u16::try_from(message.len()).unwrap().to_be_bytes()[..], &message].concat();
+        let bytes: &'static [u8] = Box::leak(bytes.into_boxed_slice());
+        [&bytes[..cut], &bytes[cut..]]
+    };
+    for cut in 1..15 {
+        let mut messages = FirstMessagesOf::default();
+        for (content, is_back) in
+            framed(0, cut).into_iter().zip([false; 2]).chain(framed(1, cut).into_iter().zip([true; 2]))
+        {
+            messages.push(content, is_back);
+        }
+        assert_eq!(messages.read(), [(1, None), (1, Some(3))], "{cut}");
+    }
+}
+
+/// The first DNS message of each direction of a connection on other ports than those of [`Dns`].
+#[derive(Default)]
+struct FirstMessagesOf {
+    packets: Vec<Sent>,
+    sent: [u32; 2],
+}
+
+impl FirstMessagesOf {
+    fn push(&mut self, content: &'static [u8], is_back: bool) {
+        let sequence = &mut self.sent[usize::from(is_back)];
+        let packet = if is_back { back(ACK, *sequence, 0) } else { there(ACK, *sequence, 0) };
+        self.packets.push(Sent { content, ..packet });
+        *sequence += u32::try_from(content.len()).unwrap();
+    }
+
+    fn read(&self) -> [(u16, Option<u8>); 2] {
+        use crate::accounting::fields::application::dns_message::DnsMessage;
+        use crate::accounting::fields::application::first_messages::FirstMessages;
+        let mut messages = FirstMessages::<DnsMessage>::default();
+        each(&self.packets, |view| messages.add(view));
+        messages.messages().map(|message| message.map(|m| (m.id, m.response_code)).unwrap())
+    }
+}
+
+#[test]
+fn a_segment_whose_end_was_not_captured_ends_the_direction() {
+    let stream = example("cut.example.org", 1 << 14);
+    let whole: &'static [u8] = Box::leak(stream.into_boxed_slice());
+    let mut tls = Tls::default();
+    each(&[Sent { content: whole, ..there(ACK, 1, 1) }], |view| {
+        // As with a snapshot length behind the server name.
+        let kept = view.bytes.len() - 120;
+        tls.on_packet(&PacketView::new(&view.bytes[..kept], view.headers, 1, view.wire_bytes));
+    });
+    let found = texts(&tls);
+    assert_eq!((&*found[0], &*found[2]), ("cut.example.org", ""), "no fingerprint of a part");
+}
+
+#[test]
+fn only_groups_that_are_asked_for_are_kept() {
+    let stream: &'static [u8] = STREAMS[3];
+    let mut app = DetailedAccounting::<AllFields>::new(Accounting::new(None))
+        .with_groups([FieldGroup::Http].into_iter().collect());
+    let mut flow = Detailed::default();
+    each(&[Sent { content: stream, ..there(ACK, 1, 1) }], |view| {
+        app.on_packet(view, &mut flow);
+    });
+    let mut values = Vec::new();
+    flow.fields().values(Direction::LowToHigh, &mut values);
+    for (column, value) in all_columns().iter().zip(&values) {
+        let is_kept = column.name.starts_with("http_");
+        let is_empty = matches!(value, FieldValue::None | FieldValue::Number(0))
+            || *value == FieldValue::Text(String::new());
+        assert!(is_kept || is_empty, "{}: {value}", column.name);
+    }
+    assert!(values.contains(&FieldValue::Text("example.org".into())));
+}

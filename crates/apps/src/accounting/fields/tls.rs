@@ -1,0 +1,58 @@
+//! Server name, ALPN, fingerprint and version of TLS over TCP.
+
+use flowloom_flow_key::Direction;
+use flowloom_packet::PacketView;
+
+use super::application::Reading;
+use super::application::first_messages::{FirstMessages, Message};
+use super::application::tls_hello::{self, TlsHello, version_name};
+use super::{FieldColumn, FieldGroup, FieldValue, Fields};
+
+/// What the first ClientHello and the first ServerHello of a connection say. A handshake behind
+/// another protocol, as after STARTTLS, is not looked for.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Tls {
+    hellos: FirstMessages<TlsHello>,
+}
+
+impl Message for TlsHello {
+    fn read(bytes: &[u8], is_all: bool) -> Reading<Self> {
+        tls_hello::read(bytes, is_all)
+    }
+}
+
+impl Fields for Tls {
+    const GROUP: Option<FieldGroup> = Some(FieldGroup::Tls);
+
+    #[inline(always)]
+    fn on_packet(&mut self, packet: &PacketView<'_>) {
+        self.hellos.add(packet);
+    }
+
+    fn compose(&mut self, later: &Self) -> bool {
+        self.hellos.compose(&later.hellos)
+    }
+
+    fn columns(out: &mut Vec<FieldColumn>) {
+        let column = |name, description| FieldColumn::new(name, "text", description);
+        out.extend([
+            column("tls_sni", "The host name that the TLS client asks for: its server name indication."),
+            column("tls_alpn", "The application protocols that it offers (ALPN), with commas between."),
+            column("tls_ja4", "The JA4 fingerprint of its ClientHello."),
+            column("tls_version", "The version that the server chooses, as `TLS 1.3`."),
+        ]);
+    }
+
+    fn values(&self, _way: Direction, out: &mut Vec<FieldValue>) {
+        let (mut client, mut version) = (None, None);
+        for hello in self.hellos.messages().into_iter().flatten() {
+            match hello {
+                TlsHello::Client(hello) => client = client.or(Some(hello)),
+                TlsHello::Server(hello) => version = version.or(Some(hello.version)),
+            }
+        }
+        let client = client.unwrap_or_default();
+        let texts = [client.server_name, client.alpn, client.ja4, version.map(version_name)];
+        out.extend(texts.map(FieldValue::from));
+    }
+}

@@ -1,0 +1,260 @@
+//! Network policies of Kubernetes, as YAML or JSON.
+//!
+//! A policy names pods by labels. The addresses of pods come from an address map: what
+//! `kubectl get namespaces,pods -A -o yaml` writes, or the short form of [`cluster`]. Both may stand
+//! in the text of the policies too.
+//!
+//! ```text
+//!  chain cluster ─▶ egress  (rules of the sender's policies, then deny what they isolate)
+//!                ─▶ ingress (rules of the receiver's policies, then deny what they isolate)
+//!                ─▶ accept
+//! ```
+//!
+//! A pod that no policy of a direction selects is open in it. The cluster keeps connections, so
+//! replies need no rule. Two exceptions of Kubernetes are not here: a pod may always reach itself,
+//! and the host of a pod may always reach the pod.
+
+mod cluster;
+mod network_policy;
+
+use alloc::borrow::ToOwned;
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+use super::yaml::{self, Yaml};
+use super::{LoadError, LoadErrorKind, LoadErrors, LoadLimits, line_at};
+use crate::policy::{Chain, ChainRule, Chains, Conditions, Note, Policy, Target};
+use crate::rule::Action;
+use cluster::Cluster;
+
+/// Chains that a caller may ask for.
+const CHAINS: [&str; 3] = ["cluster", "ingress", "egress"];
+
+/// What to read of a text.
+///
+/// Fields may be added in any version: a literal ends with `..Options::default()`.
+#[derive(Clone, Copy, Debug)]
+pub struct Options<'a> {
+    /// `ingress` or `egress` for the policies of one direction; `cluster` for both: a packet has to
+    /// leave its sender and to reach its receiver.
+    pub chain: &'a str,
+    /// The address map, where it is a text of its own.
+    pub addresses: Option<&'a str>,
+    /// What is taken at most.
+    pub limits: LoadLimits,
+}
+
+impl Default for Options<'_> {
+    /// Returns the options for both directions, and a text that has its addresses.
+    fn default() -> Self {
+        Self { chain: CHAINS[0], addresses: None, limits: LoadLimits::default() }
+    }
+}
+
+/// Returns whether a text looks like an object of Kubernetes.
+#[must_use]
+pub fn is_kubernetes(text: &str) -> bool {
+    /// Lines that are looked at.
+    const LINES: usize = 4096;
+    let has = |word: &str| {
+        text.lines().take(LINES).any(|line| {
+            let line = line.trim_start_matches(['-', ' ', '{', '"', '\t']);
+            line.strip_prefix(word).is_some_and(|rest| rest.trim_start_matches('"').starts_with(':'))
+        })
+    };
+    // JSON in one line has both keys somewhere.
+    let is_json =
+        text.trim_start().starts_with('{') && text.contains("\"apiVersion\"") && text.contains("\"kind\"");
+    is_json || has("apiVersion") && has("kind")
+}
+
+/// What was wrong at a line.
+#[derive(Debug)]
+struct Wrong {
+    line: usize,
+    message: String,
+}
+
+impl Wrong {
+    fn new(line: usize, message: impl Into<String>) -> Self {
+        Self { line, message: message.into() }
+    }
+
+    /// Refuses fields that are none of these: a field that is passed over could change the answer.
+    fn unless_known(node: &Yaml, what: &str, known: &[&str]) -> Result<(), Self> {
+        match node.fields().iter().find(|(key, ..)| !known.contains(&key.as_str())) {
+            Some((key, line, _)) => {
+                let known = known.join(", ");
+                Err(Self::new(*line, format!("unsupported field '{key}' of {what}; known are {known}")))
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn in_text(self, text: &str) -> LoadError {
+        LoadError::new(self.line, line_at(text, self.line), 0, LoadErrorKind::Refused(self.message))
+    }
+}
+
+/// Reads the network policies of a text as one policy.
+///
+/// # Errors
+///
+/// [`LoadErrors`]: all that is wrong with the text, or with the address map.
+///
+/// # Examples
+///
+/// ```
+/// use flowloom_classifier::FiveTuple;
+/// use flowloom_classifier::load::kubernetes::{self, Options};
+/// use flowloom_classifier::policy::{Assume, Packet};
+/// let text = "
+/// apiVersion: networking.k8s.io/v1
+/// kind: NetworkPolicy
+/// metadata: {name: db, namespace: shop}
+/// spec:
+///   podSelector: {matchLabels: {app: db}}
+///   ingress:
+///   - from: [{podSelector: {matchLabels: {app: web}}}]
+///     ports: [{port: 5432}]
+/// ";
+/// let addresses = "
+/// pods:
+/// - {namespace: shop, labels: {app: web}, ips: [10.1.0.5]}
+/// - {namespace: shop, labels: {app: db}, ips: [10.1.0.9]}
+/// ";
+/// let policy = kubernetes::load(text, &Options { addresses: Some(addresses), ..Options::default() })?;
+/// let line = |source: [u8; 4], port| {
+///     let packet = Packet::new(FiveTuple::v4(source, [10, 1, 0, 9], 40_000, port, 6));
+///     policy.first_match(&packet, Assume::NoMatch).and_then(|id| policy.source(id)).unwrap().line
+/// };
+/// assert_eq!((line([10, 1, 0, 5], 5432), line([10, 1, 0, 5], 22)), (8, 6));
+/// # Ok::<(), flowloom_classifier::load::LoadErrors>(())
+/// ```
+pub fn load(text: &str, options: &Options<'_>) -> Result<Policy, LoadErrors> {
+    options.limits.check_bytes(text)?;
+    let refuse = |line: usize, message: String| Wrong::new(line, message).in_text(text);
+    if !CHAINS.contains(&options.chain) {
+        let message = format!("no chain '{}': {} are there", options.chain, CHAINS.join(", "));
+        return Err(refuse(1, message).into());
+    }
+    let documents = yaml::parse(text)?;
+    let mut cluster = match options.addresses {
+        Some(addresses) => cluster_of(addresses, options.limits)?,
+        None => Cluster::default(),
+    };
+    let (mut errors, mut notes, mut policies) = (Vec::new(), Vec::new(), Vec::new());
+    for document in objects(&documents) {
+        match document.text_of("kind") {
+            Some("NetworkPolicy") => policies.push(document),
+            _ => match cluster.take(document) {
+                Ok(true) => {}
+                Ok(false) => notes.push(Note { line: document.line, text: passed_over(document) }),
+                Err(wrong) => errors.push(wrong.in_text(text)),
+            },
+        }
+    }
+    if policies.is_empty() && errors.is_empty() {
+        return Ok(Policy::default());
+    }
+    let mut directions = [Vec::new(), Vec::new()];
+    let mut denials = [Vec::new(), Vec::new()];
+    for policy in policies {
+        match network_policy::read(policy, &cluster) {
+            Ok(read) => {
+                notes.extend(read.notes);
+                for (is_egress, line, conditions) in read.allowed {
+                    directions[usize::from(is_egress)].push((line, conditions));
+                }
+                for (is_egress, line, conditions) in read.isolated {
+                    denials[usize::from(is_egress)].push((line, conditions));
+                }
+            }
+            Err(wrong) => errors.extend(wrong.into_iter().map(|wrong| wrong.in_text(text))),
+        }
+    }
+    if let Some(errors) = LoadErrors::of(errors) {
+        return Err(errors);
+    }
+    let mut number = 0;
+    let mut chain = |name: &str, passes: Target| {
+        let at = usize::from(name == "egress");
+        let mut rules = Vec::new();
+        let deny = Target::Decide { action: Action::Deny, value: 0 };
+        for (list, target) in [(&directions[at], passes), (&denials[at], deny)] {
+            // Families of one rule of the text are one rule.
+            let mut last = 0;
+            for (line, conditions) in list {
+                number += usize::from(*line != last);
+                last = *line;
+                let (conditions, target) = (conditions.clone(), target.clone());
+                rules.push(ChainRule { conditions, target, line: *line, number });
+            }
+        }
+        Chain { name: name.to_owned(), rules, policy: None }
+    };
+    let accept = || Target::Decide { action: Action::Accept, value: 1 };
+    let mut chains = match options.chain {
+        "cluster" => {
+            let stages = Vec::from([chain("egress", Target::Return), chain("ingress", accept())]);
+            let jump = |name: &str| ChainRule {
+                conditions: Conditions::default(),
+                target: Target::Jump(name.to_owned()),
+                line: 1,
+                number: 0,
+            };
+            let rules = Vec::from([jump("egress"), jump("ingress")]);
+            let first = Chain { name: "cluster".to_owned(), rules, policy: None };
+            [Vec::from([first]), stages].concat()
+        }
+        one => Vec::from([chain(one, accept())]),
+    };
+    if chains.iter().map(|chain| chain.rules.len()).sum::<usize>() > options.limits.rules_max {
+        let kind = LoadErrorKind::TooMuch { what: "rules", limit: options.limits.rules_max };
+        return Err(LoadError::new(1, line_at(text, 1), 0, kind).into());
+    }
+    // Pods that no policy isolates are open.
+    chains[0].policy = Some((Action::Accept, 1, 1));
+    let chains = Chains { chains, families: None };
+    let (mut entries, mut sources) = (Vec::new(), Vec::new());
+    chains
+        .flatten(options.chain, options.limits.rules_max, &mut entries, &mut sources)
+        .map_err(|error| refuse(1, error.to_string()))?;
+    Policy::new(entries, sources, notes).map_err(|error| refuse(1, error.to_string()).into())
+}
+
+/// Reads an address map. Errors are shown with its lines.
+fn cluster_of(addresses: &str, limits: LoadLimits) -> Result<Cluster, LoadErrors> {
+    limits.check_bytes(addresses)?;
+    let map = yaml::parse(addresses).map_err(|error| {
+        let kind = LoadErrorKind::Refused(format!("address map: {}", error.kind));
+        LoadError { kind, ..error }
+    })?;
+    let (mut cluster, mut errors) = (Cluster::default(), Vec::new());
+    for document in objects(&map) {
+        if let Err(wrong) = cluster.take(document) {
+            let message = format!("address map: {}", wrong.message);
+            errors.push(Wrong { message, ..wrong }.in_text(addresses));
+        }
+    }
+    LoadErrors::of(errors).map_or(Ok(cluster), Err)
+}
+
+/// Returns the objects of documents: those of a list are its items.
+fn objects(documents: &[Yaml]) -> impl Iterator<Item = &Yaml> {
+    documents.iter().flat_map(|document| {
+        let is_list = document.text_of("kind").is_some_and(|kind| kind.ends_with("List"));
+        if is_list { document.list("items").iter().collect() } else { Vec::from([document]) }
+    })
+}
+
+fn passed_over(document: &Yaml) -> String {
+    match document.text_of("kind") {
+        Some(kind) => format!("a {kind} decides nothing here"),
+        None => "an object without kind decides nothing here".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,352 @@
+//! Extraction with an index: reads only the parts of a capture that have packets of the flows.
+
+use std::collections::{BTreeSet, HashSet};
+use std::io::{BufWriter, Write as _};
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+
+use flowloom::apps::accounting::{Accounted, AccountingRecord, CommunityId, EndedBy};
+use flowloom::apps::{Accounting, CaptureSink};
+use flowloom::engine::{App as _, Control, PacketSink as _, Released};
+use flowloom::flow_key::FlowKey;
+use flowloom::packet::{DecodeOptions, Fill, PacketBatch, PacketSource as _, PacketView, decode};
+use flowloom::traffic::capture::{CaptureParts, Input, PartRead, PlanError, SetOptions};
+
+use crate::args::Common;
+use crate::args::extract::{Extract, FlowName};
+use crate::capture_index::{Binding, CaptureIndex};
+use crate::exit::{Failure, Status};
+use crate::host::Tool;
+use crate::output::{OutputFile, is_one_file};
+use crate::render::extract::{ExtractResult, IndexFigures};
+use crate::render::{counted, print, say};
+use crate::signals::stop_on_signals;
+
+use super::super::replay::{Selected, Selection, set_options};
+
+const ICMP: u8 = 1;
+const ICMPV6: u8 = 58;
+
+/// Runs the verb with `--index`.
+pub(super) fn run(arguments: &Extract, path: &Path, common: &Common) -> Result<Status, Failure> {
+    let looking = &arguments.looking;
+    let option = if looking.record_filter.is_some() {
+        "--where"
+    } else if looking.filter.is_some() {
+        "--filter"
+    } else {
+        ""
+    };
+    if !option.is_empty() {
+        return Err(Failure::Usage(format!(
+            "--index finds flows that --flow names; {option} looks at every packet\n  leave one of them away"
+        )));
+    }
+    if arguments.flow.is_empty() && !arguments.make_index {
+        return Err(Failure::Usage(String::from(
+            "--index finds the flows that --flow names\n  name some, or ask for the index alone with --make-index",
+        )));
+    }
+    if arguments.flow.is_empty() != arguments.output.is_none() {
+        return Err(Failure::Usage(String::from(if arguments.flow.is_empty() {
+            "--output takes the packets of the flows that --flow names\n  name some, or leave --output away"
+        } else {
+            "--flow names flows whose packets are written\n  name a file with --output, or leave --flow away"
+        })));
+    }
+    let [capture] = &looking.inputs[..] else {
+        return Err(Failure::Usage(String::from("--index is for one capture\n  name one file")));
+    };
+    if !capture.is_file() {
+        return Err(Failure::Usage(format!(
+            "--index is for a file: {} is none\n  name one, or leave --index away",
+            capture.display()
+        )));
+    }
+    let outputs = [Some(path), arguments.output.as_deref()].into_iter().flatten();
+    if let Some(output) = outputs.clone().find(|output| is_one_file(capture, output)) {
+        return Err(Failure::Usage(format!(
+            "{} is the input of this run\n  name another file",
+            output.display()
+        )));
+    }
+    if arguments.output.as_deref().is_some_and(|output| output == path || is_one_file(output, path)) {
+        return Err(Failure::Usage(String::from("--index and --output are one file\n  name two")));
+    }
+    let wanted = arguments.flow.iter().map(key_of).collect::<Result<Vec<u64>, _>>()?;
+    let replay = looking.replay();
+    let scan = Scan {
+        inputs: vec![Input::Path(capture.clone())],
+        options: set_options(&replay),
+        decode: looking.decoding.options()?,
+        control: Arc::new(Control::default()),
+    };
+    stop_on_signals(&scan.control);
+    let binding = Binding::of(capture, looking.decoding.words())
+        .map_err(|error| Failure::Input(format!("cannot read {}: {error}", capture.display())))?;
+    let (index, made) = if path.exists() && !arguments.make_index {
+        (read(path, &binding)?, false)
+    } else {
+        let Some(index) = scan.index(capture, binding)? else { return Ok(Status::Interrupted) };
+        write(path, &index)?;
+        (index, true)
+    };
+    let Some(output) = &arguments.output else {
+        if common.quiet < 2 {
+            let parts = counted(index.parts.len() as u64, "part");
+            say(&format!("{}: {parts} indexed", path.display()));
+        }
+        return Ok(Status::Ok);
+    };
+    let selection = Selection::of(&replay, &[capture])?;
+    let figures = scan.extract(&index, &wanted, arguments, output, selection.as_ref())?;
+    let result = ExtractResult {
+        schema: "flowloom/extract/1",
+        tool: Tool::THIS,
+        inputs: vec![capture.display().to_string()],
+        output: output.display().to_string(),
+        records: None,
+        flows: figures.flows,
+        packets_read: figures.packets_read,
+        packets: figures.packets,
+        bytes_captured: figures.bytes_captured,
+        index: Some(IndexFigures {
+            path: path.display().to_string(),
+            made,
+            parts: index.parts.len() as u64,
+            parts_read: figures.parts_read,
+        }),
+        notices: Vec::new(),
+        interrupted: scan.control.is_stopped(),
+        fault: None,
+    };
+    print(&result, common)?;
+    Ok(if result.interrupted { Status::Interrupted } else { Status::Ok })
+}
+
+/// Returns the key of a flow in an index.
+fn key_of(flow: &FlowName) -> Result<u64, Failure> {
+    match flow {
+        FlowName::CommunityId(id) => first_bytes(id)
+            .ok_or_else(|| Failure::Usage(format!("--flow {id}: a Community ID is base64 behind 1:"))),
+        FlowName::Ends(ICMP | ICMPV6, _) => Err(Failure::Usage(String::from(
+            "--flow: with --index, ICMP flows are named by their Community ID\n  `replay --columns community_id` has it",
+        ))),
+        FlowName::Ends(protocol, [one, other]) => {
+            let end = |end: &SocketAddr| (end.ip(), end.port());
+            Ok(short(&CommunityId::of(end(one), end(other), *protocol, None)))
+        }
+    }
+}
+
+fn short(id: &CommunityId) -> u64 {
+    let (first, _) = id.digest().split_first_chunk().expect("a digest has twenty bytes");
+    u64::from_be_bytes(*first)
+}
+
+/// Returns the first eight bytes of a Community ID as text.
+fn first_bytes(id: &str) -> Option<u64> {
+    let digits = id.strip_prefix("1:")?.as_bytes().get(..11)?;
+    let bits = digits.iter().try_fold(0_u128, |bits, digit| {
+        let value = match digit {
+            b'A'..=b'Z' => digit - b'A',
+            b'a'..=b'z' => digit - b'a' + 26,
+            b'0'..=b'9' => digit - b'0' + 52,
+            b'+' => 62,
+            b'/' => 63,
+            _ => return None,
+        };
+        Some(bits << 6 | u128::from(value))
+    })?;
+    // Eleven digits are 66 bits.
+    u64::try_from(bits >> 2).ok()
+}
+
+fn read(path: &Path, binding: &Binding) -> Result<CaptureIndex, Failure> {
+    let index = CaptureIndex::read(path)
+        .map_err(|why| Failure::Input(format!("cannot use the index {}: {why}", path.display())))?;
+    match binding.difference(&index.binding) {
+        None => Ok(index),
+        Some(why) => Err(Failure::Input(format!(
+            "the index {} does not belong to the capture: {why}\n  make it again with --make-index",
+            path.display()
+        ))),
+    }
+}
+
+fn write(path: &Path, index: &CaptureIndex) -> Result<(), Failure> {
+    let failed = |error| Failure::Output(format!("cannot write the index to {}: {error}", path.display()));
+    let mut file = OutputFile::open(path).map_err(failed)?;
+    file.write_all(&index.to_bytes()).map_err(failed)?;
+    file.flush().map_err(failed)
+}
+
+/// What an extraction has read and written.
+#[derive(Debug, Default)]
+struct Extracted {
+    flows: u64,
+    packets_read: u64,
+    packets: u64,
+    bytes_captured: u64,
+    parts_read: u64,
+}
+
+/// Reads a capture in parts.
+struct Scan {
+    inputs: Vec<Input>,
+    options: SetOptions,
+    decode: DecodeOptions,
+    control: Arc<Control>,
+}
+
+impl Scan {
+    fn plan(&self, offsets: &[u64]) -> Result<CaptureParts, Failure> {
+        CaptureParts::plan_at(&self.inputs, self.options, offsets).map_err(|error| match error {
+            PlanError::Capture(error) => error.into(),
+            error => {
+                Failure::Input(format!("the capture cannot be indexed: {error}\n  leave --index away"))
+            }
+        })
+    }
+
+    /// Makes an index; returns nothing where a signal ended that.
+    fn index(&self, capture: &Path, binding: Binding) -> Result<Option<CaptureIndex>, Failure> {
+        let plan = self.plan(&binding.cuts())?;
+        let mut index = CaptureIndex::new(binding);
+        let mut reads: Vec<PartRead> = Vec::new();
+        for part in 0..plan.len() {
+            let (mut keys, mut known) = (BTreeSet::new(), HashSet::new());
+            let read = self.part(&plan, part, None, |view, _| {
+                let key = view.headers.key;
+                // Both directions of an ICMP flow may have IDs of their own.
+                if known.insert(key) || matches!(key.protocol(), ICMP | ICMPV6) {
+                    keys.insert(short(&id_of(view)));
+                }
+                Ok(())
+            })?;
+            if self.control.is_stopped() {
+                return Ok(None);
+            }
+            index.push(plan.begin(part).offset(), read.packets(), keys);
+            reads.push(read);
+        }
+        if !plan.unconfirmed(&reads).is_empty() {
+            return Err(Failure::Input(format!(
+                "{} cannot be indexed: how its records are read changes in the middle of the file\n  leave --index away",
+                capture.display()
+            )));
+        }
+        plan.summary(&reads).check_decodable()?;
+        Ok(Some(index))
+    }
+
+    /// Writes the packets of the wanted flows.
+    fn extract(
+        &self,
+        index: &CaptureIndex,
+        wanted: &[u64],
+        arguments: &Extract,
+        output: &Path,
+        selection: Option<&Selection>,
+    ) -> Result<Extracted, Failure> {
+        let cannot_write = |error: &dyn std::fmt::Display| {
+            Failure::Output(format!("cannot write packets to {}: {error}", output.display()))
+        };
+        let offsets: Vec<u64> = index.parts.iter().map(|part| part.offset).skip(1).collect();
+        let plan = self.plan(&offsets)?;
+        let begins = |part: usize| plan.begin(part).offset() == index.parts[part].offset;
+        if plan.len() != index.parts.len() || !(0..plan.len()).all(begins) {
+            return Err(Failure::Input(String::from(
+                "the index does not belong to the capture: its parts begin elsewhere\n  make it again with --make-index",
+            )));
+        }
+        let file = OutputFile::open(output).map_err(|error| cannot_write(&error))?;
+        let mut sink = CaptureSink::new(BufWriter::with_capacity(1 << 18, file));
+        let mut figures = Extracted::default();
+        let mut found: HashSet<FlowKey> = HashSet::new();
+        for part in (0..plan.len()).filter(|&part| index.has(part, wanted)) {
+            let read = self.part(&plan, part, selection.cloned(), |view, packet| {
+                let key = view.headers.key;
+                let is_wanted = found.contains(&key) && !matches!(key.protocol(), ICMP | ICMPV6)
+                    || arguments.flow.iter().any(|flow| is_of(flow, &id_of(view)));
+                if !is_wanted {
+                    return Ok(());
+                }
+                found.insert(key);
+                figures.packets += 1;
+                figures.bytes_captured += view.bytes.len() as u64;
+                sink.take(packet).map_err(|error| cannot_write(&error))
+            })?;
+            figures.packets_read += read.packets();
+            figures.parts_read += 1;
+            if self.control.is_stopped() {
+                break;
+            }
+        }
+        sink.finish().map_err(|error| cannot_write(&error))?;
+        figures.flows = found.len() as u64;
+        Ok(figures)
+    }
+
+    /// Gives each packet of a part that can be decoded to `take`.
+    fn part(
+        &self,
+        plan: &CaptureParts,
+        part: usize,
+        selection: Option<Selection>,
+        mut take: impl FnMut(&PacketView<'_>, &Released<'_>) -> Result<(), Failure>,
+    ) -> Result<PartRead, Failure> {
+        let mut source = Selected::new(plan.open(part)?, selection);
+        let mut batch = PacketBatch::new();
+        while !self.control.is_stopped() {
+            match source.next_batch(&mut batch) {
+                Ok(Fill::Packets) => {}
+                Ok(Fill::Starved) => continue,
+                Ok(Fill::End) => break,
+                Err(error) => return Err(Failure::Input(error.to_string())),
+            }
+            let Some(block) = &batch.block else { continue };
+            for raw in &batch.packets {
+                let bytes = raw.bytes_in(block.bytes());
+                if let Ok(headers) = decode(raw.link, bytes, self.decode) {
+                    let view = PacketView::new(bytes, headers, raw.time_ns, raw.wire_bytes);
+                    take(&view, &Released::new(bytes, raw.wire_bytes, raw.time_ns, raw.link))?;
+                }
+            }
+        }
+        Ok(source.source.finish())
+    }
+}
+
+/// Returns the Community ID of a packet's flow.
+fn id_of(view: &PacketView<'_>) -> CommunityId {
+    let mut flow = Accounted::default();
+    Accounting::default().on_packet(view, &mut flow);
+    AccountingRecord::of(&view.headers.key, &flow, EndedBy::EndOfInput).community_id()
+}
+
+/// Returns whether an ID is that of a named flow.
+fn is_of(flow: &FlowName, id: &CommunityId) -> bool {
+    match flow {
+        FlowName::CommunityId(text) => id.to_string() == *text,
+        FlowName::Ends(protocol, [one, other]) => {
+            let end = |end: &SocketAddr| (end.ip(), end.port());
+            *id == CommunityId::of(end(one), end(other), *protocol, None)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_key_of_an_id_is_that_of_its_text() {
+        let ends = |text: &str| text.parse::<FlowName>().unwrap();
+        let by_ends = key_of(&ends("tcp 128.232.110.120:34855 66.35.250.204:80")).unwrap();
+        let by_id = key_of(&ends("1:LQU9qZlK+B5F3KDmev6m5PMibrg=")).unwrap();
+        assert_eq!((by_ends, by_id), (0x2D05_3DA9_994A_F81E, 0x2D05_3DA9_994A_F81E));
+        assert!(key_of(&ends("1 10.0.0.1:0 10.0.0.2:0")).is_err());
+    }
+}

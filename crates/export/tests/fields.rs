@@ -1,0 +1,202 @@
+//! Further fields in the formats with places of their own: IPFIX, EVE and Zeek.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use std::io::Write;
+use std::sync::{Arc, Mutex};
+
+use flowloom_apps::accounting::fields::{FieldColumn, FieldGroup, FieldValue, all_columns};
+use flowloom_apps::accounting::{Accounted, AccountingRecord, EndedBy, RecordColumn};
+use flowloom_export::{CsvWriter, EveWriter, IpfixWriter, JsonWriter, RecordWriter, ZeekWriter};
+use flowloom_flow_key::FlowKey;
+use serde_json::Value;
+
+/// Output that can be looked at after the writer has it.
+#[derive(Clone, Default)]
+struct Shared(Arc<Mutex<Vec<u8>>>);
+
+impl Shared {
+    fn text(&self) -> String {
+        String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
+    }
+}
+
+impl Write for Shared {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+fn record() -> AccountingRecord {
+    let (key, _) = FlowKey::from_v4(0x0A00_0001, 0x0A00_0002, 40_000, 443, 6);
+    AccountingRecord::of(&key, &Accounted::default(), EndedBy::EndOfInput)
+}
+
+/// Returns values of all columns: those that are named here, and none for the others.
+fn values(named: &[(&str, FieldValue)]) -> Vec<FieldValue> {
+    let value = |column: &FieldColumn| {
+        named.iter().find(|(name, _)| *name == column.name).map_or(FieldValue::None, |(_, v)| v.clone())
+    };
+    all_columns().iter().map(value).collect()
+}
+
+fn text(text: &str) -> FieldValue {
+    FieldValue::Text(text.into())
+}
+
+#[test]
+fn an_event_of_eve_has_the_objects_that_suricata_has() {
+    let out = Shared::default();
+    let mut writer = EveWriter::new(out.clone()).with_fields(all_columns());
+    let tls = values(&[
+        ("tls_sni", text("example.org")),
+        ("tls_alpn", text("h2,http/1.1")),
+        ("size_min", FieldValue::Number(60)),
+    ]);
+    let ssh = values(&[("ssh_client", text("a")), ("ssh_server", text("b"))]);
+    let http = values(&[("http_host", text("h")), ("http_status", FieldValue::Number(404))]);
+    for values in [&tls, &ssh, &http, &values(&[])] {
+        writer.write_with(&record(), values).unwrap();
+    }
+    let events: Vec<Value> = out.text().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(
+        events[0]["tls"],
+        serde_json::json!({"sni": "example.org", "client_alpns": ["h2", "http/1.1"]})
+    );
+    assert_eq!((&events[0]["app_proto"], events[0].get("size_min")), (&"tls".into(), None));
+    assert_eq!(events[1]["ssh"]["client"]["software_version"], "a");
+    assert_eq!(events[1]["ssh"]["server"]["software_version"], "b");
+    assert_eq!(events[2]["http"], serde_json::json!({"hostname": "h", "status": 404}));
+    assert!(
+        ["app_proto", "tls", "http", "ssh", "dns", "quic"].iter().all(|key| events[3].get(key).is_none())
+    );
+}
+
+#[test]
+fn a_log_of_zeek_names_the_service() {
+    let out = Shared::default();
+    let mut writer = ZeekWriter::new(out.clone()).with_fields(all_columns());
+    writer.write_with(&record(), &values(&[("tls_version", text("TLS 1.3"))])).unwrap();
+    writer.write_with(&record(), &values(&[("size_min", FieldValue::Number(1))])).unwrap();
+    let log = out.text();
+    let services: Vec<&str> = log
+        .lines()
+        .filter(|line| !line.starts_with('#'))
+        .map(|line| line.split('\t').nth(7).unwrap())
+        .collect();
+    assert_eq!(services, ["ssl", "-"]);
+}
+
+#[test]
+fn every_group_has_a_place_in_each_format_or_none() {
+    for group in FieldGroup::ALL {
+        for column in group.columns() {
+            let is_application =
+                !matches!(column.unit, "bytes" | "ns" | "packets") && column.name != "first_sizes";
+            assert_eq!(EveWriter::takes(&column), is_application, "{}", column.name);
+            assert_eq!(ZeekWriter::takes(&column), is_application, "{}", column.name);
+        }
+    }
+}
+
+#[test]
+fn control_characters_stay_on_their_line() {
+    let (csv, json) = (Shared::default(), Shared::default());
+    let columns = || RecordColumn::defaults().collect::<Vec<_>>();
+    let odd = values(&[("http_host", text("a,\"b\"\nc"))]);
+    let mut writers: [Box<dyn RecordWriter>; 2] = [
+        Box::new(CsvWriter::new(csv.clone(), columns()).with_fields(all_columns())),
+        Box::new(JsonWriter::new(json.clone(), columns()).with_fields(all_columns())),
+    ];
+    for writer in &mut writers {
+        writer.write_with(&record(), &odd).unwrap();
+        writer.finish().unwrap();
+    }
+    let csv = csv.text();
+    let mut reader = csv::Reader::from_reader(csv.as_bytes());
+    let at = reader.headers().unwrap().iter().position(|name| name == "http_host").unwrap();
+    assert_eq!(&reader.records().next().unwrap().unwrap()[at], "a,\"b\"\nc");
+    let line: Value = serde_json::from_str(json.text().trim_end()).unwrap();
+    assert_eq!(line["http_host"], "a,\"b\"\nc");
+}
+
+/// Reads messages by their templates, and returns the values behind those that records without
+/// fields have. The parser of the other tests drops records with empty strings.
+fn read_back(mut bytes: &[u8]) -> Vec<Vec<Vec<u8>>> {
+    let word = |bytes: &[u8], at: usize| usize::from(u16::from_be_bytes([bytes[at], bytes[at + 1]]));
+    let (mut lengths, mut records) = (Vec::new(), Vec::new());
+    while !bytes.is_empty() {
+        let (message, rest) = bytes.split_at(word(bytes, 2));
+        bytes = rest;
+        let mut sets = &message[16..];
+        while !sets.is_empty() {
+            let (set, rest) = sets.split_at(word(sets, 2));
+            sets = rest;
+            let mut at = 4;
+            if word(set, 0) == 2 {
+                assert_eq!(word(set, at), 256);
+                lengths.clear();
+                at += 4;
+                for _ in 0..word(set, 6) {
+                    lengths.push(word(set, at + 2));
+                    at += if set[at] & 0x80 == 0 { 4 } else { 8 };
+                }
+                continue;
+            }
+            while at < set.len() {
+                let mut record = Vec::new();
+                for &length in &lengths {
+                    let mut length = length;
+                    if length == 65_535 {
+                        (length, at) = (usize::from(set[at]), at + 1);
+                        if length == 255 {
+                            (length, at) = (word(set, at), at + 2);
+                        }
+                    }
+                    record.push(set[at..at + length].to_vec());
+                    at += length;
+                }
+                records.push(record.split_off(24));
+            }
+        }
+    }
+    records
+}
+
+#[test]
+fn ipfix_has_the_fields_that_have_elements_with_texts_of_any_length() {
+    let columns = [FieldGroup::Sizes, FieldGroup::Gaps, FieldGroup::Http, FieldGroup::Dns];
+    let columns: Vec<FieldColumn> = columns.into_iter().flat_map(FieldGroup::columns).collect();
+    let elements = columns.iter().filter(|column| column.ipfix.is_some()).count();
+    assert_eq!(elements, 4 + 5);
+    for datagrams in [false, true] {
+        let writer = IpfixWriter::new(Vec::new(), 0).with_fields(&columns);
+        let mut writer = if datagrams { writer.for_datagrams(0) } else { writer };
+        let lengths = [0, 1, 253, 254, 255, 300];
+        for length in lengths {
+            let value = |column: &FieldColumn| match (column.name, column.unit) {
+                ("http_status", _) => FieldValue::Number(404),
+                ("http_user_agent", _) => FieldValue::None,
+                (_, "text") => FieldValue::Text("x".repeat(length)),
+                _ => FieldValue::Number(60),
+            };
+            let values: Vec<FieldValue> = columns.iter().map(value).collect();
+            writer.write_with(&record(), &values).unwrap();
+        }
+        let bytes = writer.finish().unwrap();
+        let records = read_back(&bytes);
+        assert_eq!(records.len(), lengths.len());
+        for (record, length) in records.iter().zip(lengths) {
+            let size = 60_u64.to_be_bytes().to_vec();
+            assert_eq!(record[..4], vec![size; 4]);
+            let text = "x".repeat(length.min(255)).into_bytes();
+            let expected = [text.clone(), text.clone(), text, Vec::new(), 404_u16.to_be_bytes().to_vec()];
+            assert_eq!(record[4..], expected, "{length}");
+        }
+    }
+}
