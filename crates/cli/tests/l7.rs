@@ -128,7 +128,7 @@ fn the_report_and_the_flow_file_tell_how_sure_a_label_is() {
         assert!(text.contains(words), "{words} in {text}");
     }
     let outcome = flowloom(["replay", path, "--app", "l7"]);
-    outcome.ends(0).says(&["both sides 1, one side 1", "guess 1"]);
+    outcome.ends(0).shows(&["both sides 1, one side 1", "guess 1"]);
 }
 
 #[test]
