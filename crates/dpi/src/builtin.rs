@@ -18,8 +18,9 @@ const FILES: [&str; 9] = [
 
 /// Returns the builtin patterns, in the order of priority.
 ///
-/// They are written for few false alarms rather than for few misses, and name the specification that
-/// each was written from. Ports decide only between protocols of one format, and how sure a label is.
+/// They are written for few false alarms rather than for few misses, and name the specification
+/// that each was written from. Ports decide only between protocols of one format, and how sure a
+/// label is.
 ///
 /// # Panics
 ///
@@ -35,8 +36,8 @@ const FILES: [&str; 9] = [
 /// let mut patterns = vec![Pattern::new("acme", r"^ACME/[0-9]").on(Transports::TCP)];
 /// patterns.extend(builtin());
 /// let scanner = Scanner::new(&patterns)?;
-/// let found = scanner.scan_whole(Transport::Tcp, b"ACME/7 hello").map(|found| scanner.name(found.pattern));
-/// assert_eq!(found, Some("acme"));
+/// let found = scanner.scan_whole(Transport::Tcp, b"ACME/7 hello").unwrap();
+/// assert_eq!(scanner.name(found.pattern), "acme");
 /// # Ok::<(), flowloom_dpi::BuildError>(())
 /// ```
 ///

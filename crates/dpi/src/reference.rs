@@ -52,8 +52,8 @@ impl Rescanner {
     ///
     /// let patterns = [Pattern::new("long", "^ab+$"), Pattern::new("short", "^a")];
     /// let rescanner = Rescanner::new(&patterns)?;
-    /// assert_eq!(rescanner.first(Transport::Tcp, b"abbb").map(|found| found.pattern.index()), Some(0));
-    /// assert_eq!(rescanner.first(Transport::Tcp, b"abc").map(|found| found.pattern.index()), Some(1));
+    /// let first = |bytes| rescanner.first(Transport::Tcp, bytes).map(|found| found.pattern.index());
+    /// assert_eq!((first(b"abbb"), first(b"abc")), (Some(0), Some(1)));
     /// # Ok::<(), flowloom_dpi::BuildError>(())
     /// ```
     #[must_use]

@@ -177,8 +177,8 @@ impl Scanner {
         Ok(Self { names, rules, groups })
     }
 
-    /// Scans the bytes of a stream that follow those that `state` has seen. Either end may have sent
-    /// them. Conditions are those of a stream: a datagram is for
+    /// Scans the bytes of a stream that follow those that `state` has seen. Either end may have
+    /// sent them. Conditions are those of a stream: a datagram is for
     /// [`scan_datagram`](Self::scan_datagram).
     ///
     /// The answer concerns all bytes so far and takes the end of `bytes` for the end of the input,

@@ -1,11 +1,11 @@
 //! Identifies the protocol of a connection by the first bytes of its payload [HRWTREE §2.1, §3.1].
 //!
 //! A connection is `NO_MATCH_YET` until a pattern matches, and `MATCHED` from then on. It is
-//! `NO_MATCH` when its first data packets (8, both directions together) match no pattern. Unlike the
-//! paper's, the scan goes on in the other direction after a match: [`Confidence`] tells whether both
-//! agree, and an answer that contradicts the question changes the label. The label is final once
-//! both directions match, or after the first data packets. Packets of a decided connection are not
-//! scanned.
+//! `NO_MATCH` when its first data packets (8, both directions together) match no pattern. Unlike
+//! the paper's, the scan goes on in the other direction after a match: [`Confidence`] tells whether
+//! both agree, and an answer that contradicts the question changes the label. The label is final
+//! once both directions match, or after the first data packets. Packets of a decided connection are
+//! not scanned.
 //!
 //! Unlike the paper's scan, this one is incremental: a few bytes of automaton state per direction
 //! stand for the scanned bytes, so no byte is scanned twice. [`L7Options::rescan`] selects the

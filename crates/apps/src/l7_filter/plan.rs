@@ -1,6 +1,6 @@
 //! What all workers share: the scanner, the names, the limits, and the totals.
 
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -166,7 +166,7 @@ impl Shared {
 
 fn protocols(patterns: &[Pattern]) -> Result<Vec<Protocol>, L7Error> {
     let known = |name: &str| intern(name).ok_or(L7Error::TooManyNames { names_max: NAMES_MAX });
-    let names: HashSet<&str> = patterns.iter().map(|pattern| pattern.name.as_str()).collect();
+    let names: BTreeSet<&str> = patterns.iter().map(|pattern| pattern.name.as_str()).collect();
     let of = |pattern: &Pattern| {
         let answers = pattern.answers.iter().map(|answer| {
             if !names.contains(answer.as_str()) {

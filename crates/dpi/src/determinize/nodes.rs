@@ -151,8 +151,8 @@ impl Nodes {
         self.asks
     }
 
-    /// Returns the patterns with conditions whose expressions have matched, of these nodes, in rising
-    /// order.
+    /// Returns the patterns with conditions whose expressions have matched, of these nodes, in
+    /// rising order.
     pub(super) fn candidates(&self, list: &[u32]) -> Vec<u16> {
         let of = |&at: &u32| match self.get(at) {
             Node::Candidate { id, .. } => Some(id),

@@ -161,8 +161,8 @@ impl Sets {
 }
 
 impl Search<'_> {
-    /// Returns the best pattern that matches if the input ends in a subset, and the candidates then,
-    /// which are `candidates` if the end makes no difference.
+    /// Returns the best pattern that matches if the input ends in a subset, and the candidates
+    /// then, which are `candidates` if the end makes no difference.
     fn at_end(&mut self, subset: &[u32], candidates: u16) -> Result<(u16, u16), TooLarge> {
         if !self.nodes.waits(draft::nodes(subset)) {
             return Ok((NONE, candidates));

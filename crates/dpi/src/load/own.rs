@@ -24,9 +24,9 @@
 //! | `strict` | `yes` if an answer that is not in kind contradicts the label |
 //! | `tshark`, `spec` | for readers and for comparisons |
 //!
-//! A condition (`length`, `records`, `checksum`, `port`) that follows an expression concerns that one, and a
-//! condition before the first expression concerns all. An expression extends to the end of its
-//! line, without the spaces before it.
+//! A condition (`length`, `records`, `checksum`, `port`) that follows an expression concerns that
+//! one, and a condition before the first expression concerns all. An expression extends to the end
+//! of its line, without the spaces before it.
 //!
 //! ```text
 //! [radius]
