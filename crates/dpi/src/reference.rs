@@ -52,8 +52,8 @@ impl Rescanner {
     ///
     /// let patterns = [Pattern::new("long", "^ab+$"), Pattern::new("short", "^a")];
     /// let rescanner = Rescanner::new(&patterns)?;
-    /// let first = |bytes| rescanner.first(Transport::Tcp, bytes).map(|found| found.pattern.index());
-    /// assert_eq!((first(b"abbb"), first(b"abc")), (Some(0), Some(1)));
+    /// let first = |bytes| rescanner.first(Transport::Tcp, bytes).unwrap().pattern.index();
+    /// assert_eq!((first(b"abbb"), first(b"abc")), (0, 1));
     /// # Ok::<(), flowloom_dpi::BuildError>(())
     /// ```
     #[must_use]
