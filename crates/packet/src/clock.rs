@@ -326,10 +326,12 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_a_week_still_moves_it() {
-        let weeks: Vec<u64> = (0..30).map(|week| NOW + week * 7 * 86_400).collect();
-        let (times, counts) = answers(&weeks);
-        assert_eq!(times.last(), weeks.get(27), "every third packet is agreed on");
+    fn rare_packets_still_move_it() {
+        let each = |days: u64| (0..30).map(|at| NOW + at * days * 86_400).collect::<Vec<u64>>();
+        let (times, counts) = answers(&each(7));
+        assert_eq!((times, counts), (each(7), ClockCounts::default()));
+        let (times, counts) = answers(&each(500));
+        assert_eq!(times.last(), each(500).get(27), "every third packet is agreed on");
         assert_eq!(counts.steps_forward, 9);
     }
 
