@@ -68,6 +68,7 @@ const REPLAY: [(&str, &[Shown]); 7] = [
             ("chain", false),
             ("family", false),
             ("sets", false),
+            ("addresses", false),
             ("rules_table", false),
             ("input", false),
             ("output", false),
