@@ -133,11 +133,6 @@ impl Profiler {
         }
     }
 
-    /// Looks at the times of the next packets before they are added.
-    pub(crate) fn begin(&mut self, packets: &[RawPacket]) {
-        self.clock.begin(packets);
-    }
-
     /// Takes in a packet and what the decoder made of it.
     pub(crate) fn add(&mut self, raw: &RawPacket, bytes: &[u8], decoded: Result<&Headers, DropReason>) {
         self.packets += 1;

@@ -52,7 +52,6 @@ pub(crate) fn oracle<A: App>(
             Fill::End => break,
         }
         let Some(block) = &batch.block else { continue };
-        clock.begin(&batch.packets[..batch.packets.len().min(usize::try_from(left).unwrap_or(usize::MAX))]);
         for raw in &batch.packets {
             if left == 0 {
                 break;

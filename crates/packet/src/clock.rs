@@ -14,8 +14,6 @@
 //! The clock never goes back: after a step back it continues from its last time, by the differences
 //! of the time stamps.
 
-use crate::source::RawPacket;
-
 /// The time steps that [`PacketClock`] accepts.
 ///
 /// Any version may add fields, so end a literal with `..ClockLimits::default()`.
@@ -113,19 +111,6 @@ impl PacketClock {
                 steps_forward: 0,
                 steps_back: 0,
             },
-        }
-    }
-
-    /// Sets a new clock by the first packets of the input, of which the first may have a wrong
-    /// stamp: the second one counts if the third one agrees with it. Fewer than three packets, and
-    /// further ones, have no effect.
-    pub fn begin(&mut self, packets: &[RawPacket]) {
-        let [first, second, third, ..] = packets else { return };
-        let (first, second, third) = (first.time_ns, second.time_ns, third.time_ns);
-        let is_near = |one: u64, other: u64| one.abs_diff(other) <= self.limits.forward_max_ns;
-        if !self.begun && !is_near(first, second) && is_near(second, third) {
-            self.begun = true;
-            self.now_ns = second;
         }
     }
 
@@ -281,31 +266,6 @@ mod tests {
             "by the differences of the stamps"
         );
         assert_eq!((counts.steps_back, counts.outliers_behind), (1, 2));
-    }
-
-    #[test]
-    fn a_clock_begins_with_the_time_on_which_the_first_packets_agree() {
-        let packet = |second: u64| RawPacket {
-            position: 0,
-            captured_bytes: 60,
-            wire_bytes: 60,
-            time_ns: second * SECOND,
-            link: crate::LinkType::ETHERNET,
-        };
-        for (stamps, begin) in [
-            ([YEAR_2106, NOW, NOW + 1], NOW),
-            ([0, NOW, NOW + 1], NOW),
-            ([NOW, NOW + 1, NOW + 2], NOW),
-            ([NOW, YEAR_2106, NOW + 2], NOW),
-            ([NOW, 0, YEAR_2106], NOW),
-        ] {
-            let mut clock = PacketClock::default();
-            clock.begin(&stamps.map(packet));
-            assert_eq!(clock.tick(stamps[0] * SECOND), begin * SECOND, "{stamps:?}");
-            let before = clock.clone();
-            clock.begin(&[YEAR_2106; 3].map(packet));
-            assert_eq!(clock, before, "it has begun");
-        }
     }
 
     #[test]

@@ -58,7 +58,6 @@ pub(crate) fn run(arguments: &Inspect, common: &Common) -> Result<Status, Failur
         }
         let Some(block) = &batch.block else { continue };
         let packets = batch.packets.len().min(usize::try_from(left).unwrap_or(usize::MAX));
-        profiler.begin(&batch.packets[..packets]);
         for raw in &batch.packets[..packets] {
             left -= 1;
             let bytes = raw.bytes_in(block.bytes());

@@ -37,7 +37,6 @@ impl Arrivals {
         let begins = self.first_stamp.is_none() && !packets.is_empty();
         if begins {
             self.first_stamp = packets.first().map(|first| first.time_ns);
-            self.clock.begin(packets);
         }
         counters.packets += packets.len() as u64;
         for raw in &mut *packets {

@@ -44,7 +44,6 @@ fn oracle(source: &mut dyn PacketSource) -> (String, u64) {
     let (mut batch, mut clock, mut processed) = (PacketBatch::new(), PacketClock::default(), 0);
     while source.next_batch(&mut batch).unwrap() == Fill::Packets {
         let block = batch.block.as_ref().unwrap();
-        clock.begin(&batch.packets);
         for raw in &batch.packets {
             let now = clock.tick(raw.time_ns);
             let bytes = raw.bytes_in(block.bytes());
