@@ -28,12 +28,12 @@ pub struct ClockLimits {
 }
 
 impl Default for ClockLimits {
-    /// 400 days forward, a minute back, and three packets. Captures of rare packets have gaps of
-    /// months; a wrong stamp is mostly off by decades.
+    /// Ten years forward, a minute back, and three packets. Captures that were joined have gaps of
+    /// years; a wrong stamp is mostly off by decades.
     fn default() -> Self {
         const NS_PER_SECOND: u64 = 1_000_000_000;
         Self {
-            forward_max_ns: 400 * 86_400 * NS_PER_SECOND,
+            forward_max_ns: 3650 * 86_400 * NS_PER_SECOND,
             backward_max_ns: 60 * NS_PER_SECOND,
             agreeing_packets: 3,
         }
@@ -250,7 +250,7 @@ mod tests {
 
     #[test]
     fn packets_in_a_row_that_agree_move_it_forward() {
-        let later = NOW + 500 * 86_400;
+        let later = NOW + 4000 * 86_400;
         let (times, counts) = answers(&[NOW, later, later + 1, later + 2, later + 3]);
         assert_eq!(times, [NOW, NOW, NOW, later + 2, later + 3]);
         assert_eq!((counts.steps_forward, counts.outliers_ahead), (1, 2));
@@ -290,8 +290,8 @@ mod tests {
         let each = |days: u64| (0..30).map(|at| NOW + at * days * 86_400).collect::<Vec<u64>>();
         let (times, counts) = answers(&each(7));
         assert_eq!((times, counts), (each(7), ClockCounts::default()));
-        let (times, counts) = answers(&each(500));
-        assert_eq!(times.last(), each(500).get(27), "every third packet is agreed on");
+        let (times, counts) = answers(&each(4000));
+        assert_eq!(times.last(), each(4000).get(27), "every third packet is agreed on");
         assert_eq!(counts.steps_forward, 9);
     }
 

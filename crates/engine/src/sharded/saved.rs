@@ -89,7 +89,7 @@ pub enum MergeError {
     /// The time stamps around a cut are so far off that the time of a part depends on the packets
     /// before it.
     #[error(
-        "the times of part {part} depend on the parts before: time stamps are off by more than a year, or go \
+        "the times of part {part} depend on the parts before: time stamps are off by years, or go \
          back\n  process the captures in one run"
     )]
     Clock {
