@@ -1,4 +1,4 @@
-//! Rounds grouped by the distance of the CPUs ([`between`](crate::between)).
+//! Rounds grouped by the distance of the CPUs ([`cpu_distance`](crate::cpu_distance)).
 //!
 //! A host moves the CPUs of a virtual machine during a run, and a median over near and far rounds
 //! describes neither. The groups follow from the round-trip times: in order of size, one that is at

@@ -1,9 +1,9 @@
 //! Measures whether two CPUs are threads of one core, whatever the system reports.
 //!
 //! A virtual machine sees each of its CPUs as a core, and its host may put two of them on the
-//! threads of one. A cache line then moves quickly ([`between`](crate::between)), but so it does
-//! between the cores of a fast machine. Threads of a core share its multiplier, so multiplications
-//! on both at once take twice as long as on one alone; two cores take no longer.
+//! threads of one. A cache line then moves quickly ([`cpu_distance`](crate::cpu_distance)), but so
+//! it does between the cores of a fast machine. Threads of a core share its multiplier, so
+//! multiplications on both at once take twice as long as on one alone; two cores take no longer.
 
 use std::hint::black_box;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
