@@ -18,7 +18,7 @@
 //! | [`caches`] | simulated caches and libCacheSim |
 //! | [`peers`] | the rivals, a file each |
 //! | [`sharded`] | whole programs in the layouts, beside two that share nothing |
-//! | [`cuts`] | whether results depend on where an input is cut |
+//! | [`partitions`] | whether results depend on where an input is cut |
 //! | [`replay`] | all of these in one interleaved run |
 
 pub use flowloom_measure::path::{input, looped, walk};
@@ -26,7 +26,7 @@ pub use flowloom_measure::path::{input, looped, walk};
 pub mod answers;
 pub mod caches;
 pub mod classify;
-pub mod cuts;
+
 pub mod engine;
 pub mod frames;
 pub mod goal;
@@ -34,8 +34,8 @@ pub mod l7;
 #[cfg(feature = "libpcap")]
 pub mod libpcap;
 pub mod live;
+pub mod partitions;
 pub mod peers;
-pub mod process;
 pub mod replay;
 pub mod ring;
 pub mod sharded;

@@ -1,6 +1,6 @@
 //! A chunk of `cargo xtask cuts`: results do not depend on where captures are cut.
 
-use flowloom_benches::cuts::{Options, run};
+use flowloom_benches::partitions::{Options, run};
 
 /// Larger captures are for the command.
 const CAPTURE_BYTES_MAX: u64 = 4 << 20;

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use flowloom_benches::cuts::{Checked, Options, run};
+use flowloom_benches::partitions::{Checked, Options, run};
 
 const USAGE: &str = "usage: cuts [--cuts N] [--seed S] [--captures PATH]";
 

@@ -7,10 +7,10 @@
 
 use alloc::vec::Vec;
 
-use crate::boxes::{RuleBox, boxes};
 use crate::error::BuildError;
 use crate::key::{Key, KeyV4, Match, Span};
 use crate::rule::RuleId;
+use crate::rule_box::{RuleBox, boxes};
 use crate::rule_set::RuleSet;
 
 /// What HiCuts is tuned by.

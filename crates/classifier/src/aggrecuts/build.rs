@@ -6,10 +6,10 @@ use alloc::vec::Vec;
 use super::Stride;
 use super::tree::{PointerForms, Shape};
 use super::word::{BASE_MAX, Cut, Word};
-use crate::boxes::RuleBox;
 use crate::error::BuildError;
 use crate::intern::Interner;
 use crate::key::Span;
+use crate::rule_box::RuleBox;
 
 /// Which equal sub-trees are stored once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

@@ -7,9 +7,9 @@ use super::Stride;
 use super::build::{Builder, Limits, Sharing};
 use super::walk;
 use super::word::Word;
-use crate::boxes::boxes;
 use crate::error::BuildError;
 use crate::key::{KeyV4, Match};
+use crate::rule_box::boxes;
 use crate::rule_set::RuleSet;
 
 /// Words that a lookup read.

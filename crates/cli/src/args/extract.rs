@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use clap::Args;
 use flowloom::apps::accounting::AccountingRecord;
 
-use super::looking::Looking;
 use super::parse;
+use super::record_input::RecordInput;
 
 /// Arguments of `extract`.
 #[derive(Clone, Debug, Args)]
@@ -24,7 +24,7 @@ Flows:
   of these options it must meet each. The captures are read twice.")]
 pub(crate) struct Extract {
     #[command(flatten)]
-    pub(crate) looking: Looking,
+    pub(crate) input: RecordInput,
 
     /// The pcapng file to write
     #[arg(short = 'o', long, value_name = "FILE", required_unless_present = "make_index")]

@@ -31,7 +31,7 @@ pub(crate) struct Merge {
     #[arg(long, value_name = "FILE")]
     pub(crate) flows: Option<PathBuf>,
 
-    /// Write only the records of --flows that match, of parts of --app accounting; docs/looking.md
+    /// Write only the records of --flows that match, of parts of --app accounting; docs/selecting.md
     /// has the names and the operators
     #[arg(long = "where", value_name = "EXPRESSION", value_parser = parse::from_str::<RecordFilter>, requires = "flows")]
     pub(crate) record_filter: Option<RecordFilter>,

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use super::looking::Looking;
 use super::parse;
+use super::record_input::RecordInput;
 
 /// Arguments of `top`.
 #[derive(Clone, Debug, Args)]
@@ -19,7 +19,7 @@ Examples:
   flowloom top edge.pcap --by pair --format csv > pairs.csv")]
 pub(crate) struct Top {
     #[command(flatten)]
-    pub(crate) looking: Looking,
+    pub(crate) input: RecordInput,
 
     /// What records are summed up by
     #[arg(long, value_enum, default_value_t = GroupBy::Host, value_name = "KEY")]

@@ -34,17 +34,17 @@ use super::replay::{Selected, Selection, look, set_options};
 
 /// Runs the verb.
 pub(crate) fn run(arguments: &Extract, common: &Common) -> Result<Status, Failure> {
-    let looking = &arguments.looking;
+    let input = &arguments.input;
     if let Some(index) = &arguments.index {
         return indexed::run(arguments, index, common);
     }
-    let by_record = looking.record_filter.is_some() || !arguments.flow.is_empty();
-    if !by_record && looking.filter.is_none() {
+    let by_record = input.record_filter.is_some() || !arguments.flow.is_empty();
+    if !by_record && input.filter.is_none() {
         return Err(Failure::Usage(String::from(
             "extract takes the packets of some flows\n  name them with --where, --flow or --filter",
         )));
     }
-    let mut replay = looking.replay();
+    let mut replay = input.replay();
     replay.layout = Some(LayoutName::Inline);
     // Records are those of all packets of a flow: the filter chooses flows, not packets.
     let filter = replay.live.filter.take();
@@ -70,14 +70,14 @@ pub(crate) fn run(arguments: &Extract, common: &Common) -> Result<Status, Failur
     sink.finish().map_err(|error| passes.cannot_write(&error))?;
     if !by_record {
         for notice in &pass.notices {
-            warn_of(notice, looking.strict, common);
+            warn_of(notice, input.strict, common);
         }
         notices = pass.notices.iter().map(ToString::to_string).collect();
     }
     let result = ExtractResult {
         schema: "flowloom/extract/1",
         tool: Tool::THIS,
-        inputs: looking.inputs.iter().map(|path| path.display().to_string()).collect(),
+        inputs: input.inputs.iter().map(|path| path.display().to_string()).collect(),
         output: passes.output.display().to_string(),
         records,
         flows: found.len() as u64,
@@ -98,7 +98,7 @@ pub(crate) fn run(arguments: &Extract, common: &Common) -> Result<Status, Failur
         return Ok(Status::Interrupted);
     }
     let is_partial = pass.notices.iter().any(Notice::is_partial_input);
-    Ok(if looking.strict && is_partial { Status::PartialInput } else { Status::Ok })
+    Ok(if input.strict && is_partial { Status::PartialInput } else { Status::Ok })
 }
 
 /// The flows whose packets are written.
@@ -146,7 +146,7 @@ struct Pass {
 impl<'a> Passes<'a> {
     /// Checks that the input can be read twice, and is not written to.
     fn new(arguments: &'a Extract, replay: &Replay) -> Result<Self, Failure> {
-        let paths = &arguments.looking.inputs;
+        let paths = &arguments.input.inputs;
         let inputs: Vec<Input> = paths.iter().map(|path| Input::from_argument(path)).collect();
         let read_once = inputs.iter().any(|input| match input {
             Input::Stdin => true,
@@ -175,7 +175,7 @@ impl<'a> Passes<'a> {
                 output.display()
             )));
         }
-        let decode = arguments.looking.decoding.options()?;
+        let decode = arguments.input.decoding.options()?;
         let control = Arc::new(Control::default());
         // Once for all passes: each registration would take a signal for the second one.
         stop_on_signals(&control);

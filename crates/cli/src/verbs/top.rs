@@ -16,7 +16,7 @@ use groups::{Group, Groups, Totals};
 
 /// Runs the verb.
 pub(crate) fn run(arguments: &Top, common: &Common) -> Result<Status, Failure> {
-    let mut replay = arguments.looking.replay();
+    let mut replay = arguments.input.replay();
     replay.workers = arguments.workers;
     if arguments.by == GroupBy::L7 {
         replay.app = AppName::L7;
@@ -44,7 +44,7 @@ pub(crate) fn run(arguments: &Top, common: &Common) -> Result<Status, Failure> {
     let result = TopResult {
         schema: "flowloom/top/1",
         tool: Tool::THIS,
-        inputs: arguments.looking.inputs.iter().map(|path| path.display().to_string()).collect(),
+        inputs: arguments.input.inputs.iter().map(|path| path.display().to_string()).collect(),
         by: arguments.by,
         sort: arguments.sort,
         packets: looked.packets,
@@ -73,7 +73,7 @@ pub(crate) fn run(arguments: &Top, common: &Common) -> Result<Status, Failure> {
     if result.interrupted {
         return Ok(Status::Interrupted);
     }
-    Ok(if arguments.looking.strict && looked.is_partial { Status::PartialInput } else { Status::Ok })
+    Ok(if arguments.input.strict && looked.is_partial { Status::PartialInput } else { Status::Ok })
 }
 
 fn row(group: Group, totals: &Totals) -> RowFigures {

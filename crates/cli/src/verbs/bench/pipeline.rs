@@ -34,7 +34,7 @@ use crate::args::Common;
 use crate::args::bench::pipeline::{PathApp, Pipeline};
 use crate::args::rules::RuleOptions;
 use crate::exit::{Failure, Status};
-use crate::flow_table::{SegmentOptions, growing_linehash};
+use crate::growing_table::{SegmentOptions, growing_linehash};
 use crate::render::bench::BenchResult;
 use crate::render::counted;
 use crate::rule_file;

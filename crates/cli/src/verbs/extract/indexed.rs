@@ -30,10 +30,10 @@ const ICMPV6: u8 = 58;
 
 /// Runs the verb with `--index`.
 pub(super) fn run(arguments: &Extract, path: &Path, common: &Common) -> Result<Status, Failure> {
-    let looking = &arguments.looking;
-    let option = if looking.record_filter.is_some() {
+    let input = &arguments.input;
+    let option = if input.record_filter.is_some() {
         "--where"
-    } else if looking.filter.is_some() {
+    } else if input.filter.is_some() {
         "--filter"
     } else {
         ""
@@ -55,7 +55,7 @@ pub(super) fn run(arguments: &Extract, path: &Path, common: &Common) -> Result<S
             "--flow names flows whose packets are written\n  name a file with --output, or leave --flow away"
         })));
     }
-    let [capture] = &looking.inputs[..] else {
+    let [capture] = &input.inputs[..] else {
         return Err(Failure::Usage(String::from("--index is for one capture\n  name one file")));
     };
     if !capture.is_file() {
@@ -75,15 +75,15 @@ pub(super) fn run(arguments: &Extract, path: &Path, common: &Common) -> Result<S
         return Err(Failure::Usage(String::from("--index and --output are one file\n  name two")));
     }
     let wanted = arguments.flow.iter().map(key_of).collect::<Result<Vec<u64>, _>>()?;
-    let replay = looking.replay();
+    let replay = input.replay();
     let scan = Scan {
         inputs: vec![Input::Path(capture.clone())],
         options: set_options(&replay),
-        decode: looking.decoding.options()?,
+        decode: input.decoding.options()?,
         control: Arc::new(Control::default()),
     };
     stop_on_signals(&scan.control);
-    let binding = Binding::of(capture, looking.decoding.words())
+    let binding = Binding::of(capture, input.decoding.words())
         .map_err(|error| Failure::Input(format!("cannot read {}: {error}", capture.display())))?;
     let (index, made) = if path.exists() && !arguments.make_index {
         (read(path, &binding)?, false)

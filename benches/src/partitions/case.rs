@@ -8,21 +8,21 @@ use flowloom::apps::{Accounting, L7Plan, Null, TcpTracker};
 use flowloom::classifier::{Action, PortRange, Rule, RuleSet};
 use flowloom::engine::counters::{InputCounters, WorkerCounters};
 use flowloom::engine::{
-    App, Control, Cores, EngineConfig, IdleTimeout, Layout, RunReport, ShardedReport, ShardedRun, run,
-    run_sharded,
+    App, Control, Cores, EngineConfig, FlowTimeouts, IdleTimeout, Layout, RunReport, ShardedReport,
+    ShardedRun, run, run_sharded,
 };
 use flowloom::flow_key::{FlowHasher, FlowKey};
 use flowloom::flow_table::segments::GrowthLimits;
-use flowloom::flow_table::{BuildError, DHash, DHashConfig, FlowTable, Growing, Timeouts};
+use flowloom::flow_table::{BuildError, DHash, DHashConfig, FlowTable, Growing};
 use flowloom::packet::{DecodeOptions, DropCounts};
 use flowloom::scheduler::{DirectHash, WorkerCount};
 use flowloom::traffic::capture::{
     CaptureParts, CaptureSet, FileSummary, Input, Notice, PlanError, SetOptions,
 };
 
-use crate::cuts::checked::Checked;
-use crate::cuts::draw::Draw;
-use crate::cuts::part::Cut;
+use crate::partitions::checked::Checked;
+use crate::partitions::draw::Draw;
+use crate::partitions::part::Cut;
 
 /// Inputs of more bytes are cut into one set of parts, others into several.
 const LARGE_BYTES: u64 = 4 << 20;
@@ -36,7 +36,7 @@ pub(super) struct Case<'a> {
     bytes: u64,
     l7: &'a L7Plan,
     decode: DecodeOptions,
-    idle_timeout: Option<IdleTimeout>,
+    timeouts: FlowTimeouts,
     /// Of records, in accounting.
     active_ns: Option<u64>,
     firewall: FirewallOptions,
@@ -73,7 +73,10 @@ impl<'a> Case<'a> {
             bytes: bytes.sum(),
             l7,
             decode: DecodeOptions::default().with_decap(draw.one_in(2)),
-            idle_timeout: seconds(draw).map(IdleTimeout::from_ns),
+            timeouts: FlowTimeouts {
+                idle: seconds(draw).map(IdleTimeout::from_ns),
+                closed: seconds(draw).map(IdleTimeout::from_ns),
+            },
             active_ns: seconds(draw),
             firewall: FirewallOptions { strict_tcp: draw.one_in(2), per_packet: draw.one_in(4) },
             draw: draw.clone(),
@@ -115,9 +118,9 @@ impl<'a> Case<'a> {
                 return Ok(());
             }
             Err(format!(
-                "{name}: {layout} differs from inline, with {:?}, idle timeout {:?}, active timeout {:?} ns, {:?}\n\
+                "{name}: {layout} differs from inline, with {:?}, idle timeouts {:?}, active timeout {:?} ns, {:?}\n\
                  inline: {expected:#?}\n{layout}: {found:#?}",
-                self.decode, self.idle_timeout, self.active_ns, self.firewall,
+                self.decode, self.timeouts, self.active_ns, self.firewall,
             ))
         };
         same("pipeline of 2 workers", &self.whole(Layout::Pipeline { workers: 2 }, make()))?;
@@ -139,13 +142,14 @@ impl<'a> Case<'a> {
             ring_slots: 256,
             hasher: FlowHasher::with_seed(5),
             decode: self.decode,
-            idle_timeout: self.idle_timeout,
+            idle_timeout: self.timeouts.idle,
+            closed_timeout: self.timeouts.closed,
             ..EngineConfig::new(layout)
         }
     }
 
     fn table<V: Send + 'static>(&self) -> Result<impl FlowTable<FlowKey, V> + Send + use<V>, BuildError> {
-        let timeouts = self.idle_timeout.map_or(Timeouts::NEVER, IdleTimeout::for_table);
+        let timeouts = self.timeouts.for_table();
         let limits = GrowthLimits {
             first_flows: 256,
             flows_max: DHashConfig::FLOWS_MAX,

@@ -11,7 +11,7 @@ use crate::record_view::Where;
 
 /// Captures, and what is taken of them.
 #[derive(Clone, Debug, Args)]
-pub(crate) struct Looking {
+pub(crate) struct RecordInput {
     /// Captures: files, directories, or - for standard input; several are merged by the times of
     /// their packets
     #[arg(required = true, value_name = "FILE")]
@@ -31,7 +31,7 @@ pub(crate) struct Looking {
     #[arg(long, value_name = "TIME", value_parser = parse::instant)]
     pub(crate) to: Option<Instant>,
 
-    /// Take only records that match, as in 'protocol == tcp and bytes > 1M'; docs/looking.md has
+    /// Take only records that match, as in 'protocol == tcp and bytes > 1M'; docs/selecting.md has
     /// the names and the operators
     #[arg(long = "where", value_name = "EXPRESSION", value_parser = parse::from_str::<Where>)]
     pub(crate) record_filter: Option<Where>,
@@ -61,7 +61,7 @@ pub(crate) struct Looking {
     pub(crate) unpack_ratio_max: Option<u64>,
 }
 
-impl Looking {
+impl RecordInput {
     /// Returns the run whose records are looked at.
     pub(crate) fn replay(&self) -> Replay {
         let mut replay = Replay::over(&self.inputs);

@@ -9,7 +9,7 @@ use flowloom::packet::{DecodeOptions, LinkType, decode};
 use flowloom::traffic::synth::{Generate, Meta, Mix, MixConfig};
 use flowloom::traffic::write::{ByteOrder, Interface, PcapOptions, PcapWriter, PcapngWriter, TimeUnit};
 
-use crate::cuts::draw::Draw;
+use crate::partitions::draw::Draw;
 
 /// Beginnings of some packets' data, so that protocols are recognised.
 const PAYLOADS: [&[u8]; 4] = [

@@ -25,9 +25,9 @@ use flowloom::dpi::builtin;
 use flowloom::traffic::capture::GzipReader;
 use tempfile::{NamedTempFile, TempDir, TempPath};
 
-use crate::cuts::case::Case;
-pub use crate::cuts::checked::Checked;
-use crate::cuts::draw::{Draw, index_of};
+use crate::partitions::case::Case;
+pub use crate::partitions::checked::Checked;
+use crate::partitions::draw::{Draw, index_of};
 
 /// Default number of cuts: about 20 seconds.
 pub const CUTS: u64 = 100_000;
