@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 
 use flowloom::engine::time::tick_of;
-use flowloom::engine::{App, Control, FlowResults, FlowState, FlowValue, IdleTimeout};
+use flowloom::engine::{App, Control, FlowResults, FlowState, FlowTimeouts, FlowValue, IdleTimeout};
 use flowloom::flow_key::FlowKey;
 use flowloom::packet::clock::PacketClock;
 use flowloom::packet::{DecodeOptions, Fill, PacketBatch, PacketSource, PacketView, SourceError, decode};
@@ -21,7 +21,7 @@ pub(crate) struct Repeat {
     /// As in the run.
     pub(crate) decode: DecodeOptions,
     /// As in the run.
-    pub(crate) idle_timeout: Option<IdleTimeout>,
+    pub(crate) timeouts: FlowTimeouts,
 }
 
 /// The oracle's records of each key, in their order.
@@ -68,7 +68,7 @@ pub(crate) fn oracle<A: App>(
                 continue;
             };
             let is_idle = |timeout: IdleTimeout| timeout.is_over(tick_of(*last_seen), tick_of(now));
-            let next = if repeat.idle_timeout.is_some_and(is_idle) {
+            let next = if repeat.timeouts.of(flow.is_closed()).is_some_and(is_idle) {
                 Some(A::Flow::default())
             } else {
                 app.next_record(&view, flow)

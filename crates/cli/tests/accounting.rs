@@ -5,7 +5,7 @@ use std::process::Stdio;
 
 use serde_json::Value;
 
-use crate::support::{Folder, command, number, replay};
+use crate::support::{Folder, command, flowloom, number, replay};
 
 #[test]
 fn records_are_cut_by_both_timeouts_in_every_layout_and_the_oracle_agrees() {
@@ -58,6 +58,40 @@ fn records_are_cut_by_both_timeouts_in_every_layout_and_the_oracle_agrees() {
         digests.push((document["digest"].clone(), reasons, std::fs::read(&flows).unwrap()));
     }
     assert!(digests.windows(2).all(|pair| pair[0] == pair[1]), "{digests:?}");
+}
+
+#[test]
+fn closed_connections_end_by_a_timeout_of_their_own_in_every_layout() {
+    let folder = Folder::new();
+    let trace = folder.trace("t.pcap", &["--flows", "300", "--packets", "5000", "--rate", "5k"]);
+    let whole = replay(&[&trace, "--app", "accounting"]);
+    let mut digests = Vec::new();
+    for layout in
+        [&[][..], &["--workers", "2"], &["--workers", "5"], &["--workers", "2", "--scheduler", "lfb"]]
+    {
+        let base = [trace.as_str(), "--app", "accounting", "--closed-timeout", "0.001", "--verify"];
+        let document = replay(&[&base[..], layout].concat());
+        assert_eq!(document["verify"]["agrees"], true, "{layout:?}");
+        assert_eq!(document["run"]["closed_timeout_ns"], 1_000_000);
+        assert!(
+            number(&document, "flows") > number(&whole, "flows"),
+            "packets follow some closed connections"
+        );
+        let live = number(&document["table"], "flows_at_end");
+        assert!(
+            live < number(&whole["table"], "flows_at_end"),
+            "closed connections leave the table: {live}"
+        );
+        digests.push((document["digest"].clone(), number(&document, "flows")));
+    }
+    assert!(digests.windows(2).all(|pair| pair[0] == pair[1]), "{digests:?}");
+    flowloom(["replay", &trace, "--closed-timeout", "1"])
+        .ends(2)
+        .says(&["--closed-timeout", "--app accounting"]);
+    let part = folder.path("t.part");
+    flowloom(["replay", &trace, "--app", "accounting", "--closed-timeout", "1", "--save-part", &part])
+        .ends(2)
+        .says(&["--closed-timeout", "two parts"]);
 }
 
 #[test]

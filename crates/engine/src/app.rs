@@ -178,6 +178,30 @@ pub trait FlowState: Default + Send + Sync + 'static {
     fn compose(&mut self, _later: &mut Self) -> Composed {
         Composed::NeedsPackets
     }
+
+    /// Returns whether the connection that the flow stands for has ended, so that only stray packets
+    /// may follow. [`EngineConfig::closed_timeout`](crate::EngineConfig::closed_timeout) ends such a
+    /// flow. The engine asks after each packet.
+    fn is_closed(&self) -> bool {
+        false
+    }
+
+    /// Returns whether the packets of `later`, which was made without knowledge of these, have
+    /// closed the flow at the same packets as they did after these. If not, the sharded layout
+    /// processes them again where closed flows have a timeout of their own.
+    fn closes_alike(&self, _later: &Self) -> bool {
+        true
+    }
+
+    /// Returns the number of packets that the application got for this record, if the state counts
+    /// every one of them.
+    ///
+    /// The sharded layout stops reading a part for the second time once it has seen all packets of
+    /// the flows that it processes again. The default does not know the number, and the part is
+    /// read to its end.
+    fn packet_count(&self) -> Option<u64> {
+        None
+    }
 }
 
 /// One result of a flow, in base units. Tables show numbers in decimal and bits in hexadecimal.

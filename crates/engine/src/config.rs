@@ -11,7 +11,7 @@ use crate::batch::packet::{PacketDescriptor, SEQUENCE_NUMBERS};
 use crate::error::ConfigError;
 use crate::ingest::pace::Pace;
 use crate::shard_count::shard_count;
-use crate::time::IdleTimeout;
+use crate::time::{FlowTimeouts, IdleTimeout};
 
 /// The most bytes of all rings together. A ring is allocated as a whole.
 const RING_BYTES_MAX: u64 = 1 << 29;
@@ -166,6 +166,11 @@ pub struct EngineConfig {
     /// Idle time in packet time after which a flow ends. Build the tables with
     /// [`IdleTimeout::for_table`]. Defaults to `None`: flows last as long as the run.
     pub idle_timeout: Option<IdleTimeout>,
+    /// Idle time after which a flow ends whose application says that it is
+    /// [closed](crate::FlowState::is_closed). Build the tables with
+    /// [`FlowTimeouts::for_table`](crate::FlowTimeouts::for_table). Defaults to `None`: the same as
+    /// that of other flows.
+    pub closed_timeout: Option<IdleTimeout>,
     /// The most records of ended flows that a worker keeps for the results where no sink takes
     /// them. Defaults to 16,777,216.
     pub records_max: usize,
@@ -192,11 +197,18 @@ impl EngineConfig {
             ring_slots: 16 << 10,
             when_full: WhenFull::Block,
             idle_timeout: None,
+            closed_timeout: None,
             records_max: 16 << 20,
             records_when_full: WhenFull::Block,
             packet_limit: None,
             pace: Pace::Max,
         }
+    }
+
+    /// Returns the idle timeouts of open and closed flows.
+    #[must_use]
+    pub fn timeouts(&self) -> FlowTimeouts {
+        FlowTimeouts { idle: self.idle_timeout, closed: self.closed_timeout }
     }
 
     /// Returns how many flow tables a run builds with a policy of this guarantee. The inline layout

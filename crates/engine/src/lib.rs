@@ -145,7 +145,7 @@ pub use runtime::threads::{run, run_with};
 pub use sharded::parts::{PartSource, PartitionedSource};
 pub use sharded::run::{Outputs, ShardedRun, run_sharded, run_sharded_with};
 pub use sharded::saved::{MergeError, MergedParts, PartRecord, SavedPart, merge_parts};
-pub use time::IdleTimeout;
+pub use time::{FlowTimeouts, IdleTimeout};
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

@@ -53,7 +53,68 @@ impl IdleTimeout {
     /// [`IdleTimeout::is_over`] holds, not before.
     #[must_use]
     pub fn for_table(self) -> Timeouts {
-        Timeouts::NEVER.with(TimeoutClass(0), self.ticks + 1)
+        FlowTimeouts { idle: Some(self), closed: None }.for_table()
+    }
+}
+
+/// The class of flows that are open, in tables.
+const OPEN: TimeoutClass = TimeoutClass(0);
+/// The class of flows that are [closed](crate::FlowState::is_closed), in tables.
+const CLOSED: TimeoutClass = TimeoutClass(1);
+
+/// The idle timeouts of a run's flows.
+///
+/// # Examples
+///
+/// ```
+/// use flowloom_engine::{FlowTimeouts, IdleTimeout};
+///
+/// let seconds = |seconds| Some(IdleTimeout::from_ns(seconds * 1_000_000_000));
+/// let timeouts = FlowTimeouts { idle: seconds(60), closed: seconds(5) };
+/// assert_eq!(timeouts.of(false), seconds(60));
+/// assert_eq!(timeouts.of(true), seconds(5));
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FlowTimeouts {
+    /// That of every flow.
+    pub idle: Option<IdleTimeout>,
+    /// That of flows whose connection is closed. A longer one than `idle` has no effect.
+    pub closed: Option<IdleTimeout>,
+}
+
+impl FlowTimeouts {
+    /// Returns the timeout of a flow.
+    #[inline(always)]
+    #[must_use]
+    pub fn of(self, is_closed: bool) -> Option<IdleTimeout> {
+        match (self.idle, self.closed) {
+            (Some(idle), Some(closed)) if is_closed => {
+                Some(if closed.ticks < idle.ticks { closed } else { idle })
+            }
+            (None, closed) if is_closed => closed,
+            (idle, _) => idle,
+        }
+    }
+
+    /// Returns whether any timeout ends flows.
+    #[inline(always)]
+    #[must_use]
+    pub fn is_set(self) -> bool {
+        self.idle.is_some() || self.closed.is_some()
+    }
+
+    /// Returns the timeouts to build a table with. The table may remove a flow once
+    /// [`IdleTimeout::is_over`] holds, not before.
+    #[must_use]
+    pub fn for_table(self) -> Timeouts {
+        let classes = [(OPEN, self.of(false)), (CLOSED, self.of(true))];
+        classes.into_iter().fold(Timeouts::NEVER, |timeouts, (class, timeout)| {
+            timeout.map_or(timeouts, |timeout| timeouts.with(class, timeout.ticks + 1))
+        })
+    }
+
+    pub(crate) fn class(is_closed: bool) -> TimeoutClass {
+        if is_closed { CLOSED } else { OPEN }
     }
 }
 

@@ -337,6 +337,18 @@ impl FlowState for Accounted {
         None => &[],
     };
 
+    fn is_closed(&self) -> bool {
+        self.connection.is_closed()
+    }
+
+    fn closes_alike(&self, later: &Self) -> bool {
+        !self.connection.is_closing() && !later.connection.begins_closing()
+    }
+
+    fn packet_count(&self) -> Option<u64> {
+        Some(self.packets().iter().sum())
+    }
+
     fn values(&self, out: &mut Vec<FlowValue>) {
         let (packets, flags) = (self.packets(), self.flags());
         out.extend([

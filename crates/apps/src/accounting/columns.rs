@@ -385,7 +385,8 @@ what was seen of a connection, or of a flow without connections, between two cut
 * A SYN or SYN+ACK whose sequence number is not that of the connection begins a record. One with the same number is a
   retransmission.
 * A connection is closed by FINs of both sides, or by an RST in the window that the other side announced. FINs are
-  remembered over cuts.
+  remembered over cuts. With `--closed-timeout` (5 s with `--iface`) its record ends, and is written, once no packet has come
+  for so long.
 * ICMP queries and replies (echo, timestamp, information, address mask, extended echo) are flows by their identifier and
   kind; other messages by type and code. They have no ports.
 * With `--defrag` a datagram counts as one packet, with the IP bytes of the whole datagram, the wire bytes of its fragments,

@@ -166,6 +166,16 @@ impl Connection {
         self.is_reset() || self.is_finished()
     }
 
+    /// Returns whether a FIN or an RST was seen.
+    pub(super) fn is_closing(&self) -> bool {
+        self.is_reset() || self.has(FINISHED, 0) || self.has(FINISHED, 1)
+    }
+
+    /// Returns whether the first segment is an RST, which earlier segments may forbid.
+    pub(super) fn begins_closing(&self) -> bool {
+        self.facts & BEGAN_RESET != 0
+    }
+
     /// Returns whether earlier packets might have changed a decision.
     pub(super) fn depends(&self) -> bool {
         self.facts & DEPENDS != 0

@@ -29,6 +29,18 @@ impl<F> Labelled<F> {
 impl<F: Fields> FlowState for Labelled<F> {
     const COLUMNS: &'static [&'static str] = Accounted::COLUMNS_FIELDS_AND_LABEL;
 
+    fn is_closed(&self) -> bool {
+        self.detailed.is_closed()
+    }
+
+    fn closes_alike(&self, later: &Self) -> bool {
+        self.detailed.closes_alike(&later.detailed)
+    }
+
+    fn packet_count(&self) -> Option<u64> {
+        self.detailed.packet_count()
+    }
+
     fn values(&self, out: &mut Vec<FlowValue>) {
         self.detailed.values(out);
         out.push(FlowValue::Word(self.protocol().unwrap_or("-")));

@@ -168,6 +168,10 @@ impl FlowState for L7Flow {
         "source_end",
     ];
 
+    fn packet_count(&self) -> Option<u64> {
+        Some(self.packets)
+    }
+
     fn values(&self, out: &mut Vec<FlowValue>) {
         let (overlap, gap) = self.overlap_and_gap_bytes();
         out.extend([

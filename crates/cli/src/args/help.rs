@@ -49,6 +49,7 @@ const REPLAY: [(&str, &[Shown]); 7] = [
             ("app", true),
             ("timeout", true),
             ("active_timeout", true),
+            ("closed_timeout", false),
             ("flows", true),
             ("columns", true),
             ("fields", true),

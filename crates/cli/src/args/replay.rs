@@ -118,6 +118,11 @@ pub(crate) struct Replay {
     #[arg(long, value_name = "SECONDS", value_parser = parse::seconds)]
     pub(crate) active_timeout: Option<u64>,
 
+    /// With --app accounting: a closed TCP connection that is idle for longer ends, and its record
+    /// is written [default: 5 with --iface, otherwise as --timeout]
+    #[arg(long, value_name = "SECONDS", value_parser = parse::seconds)]
+    pub(crate) closed_timeout: Option<u64>,
+
     /// Which worker of the pipeline gets a packet; flows keep their worker with dh, hrw, hrw3, rss,
     /// fixed, crc, dst and hrw3-2009, else all workers share the flows [default: dh]
     #[arg(long, value_enum)]
@@ -210,7 +215,7 @@ pub(crate) struct Replay {
     pub(crate) fields: Option<FieldGroups>,
 
     /// Write only the records of --flows that match, as in 'protocol == tcp and bytes > 1M';
-    /// docs/looking.md has the names and the operators
+    /// docs/selecting.md has the names and the operators
     #[arg(long = "where", value_name = "EXPRESSION", value_parser = parse::from_str::<Where>, requires = "flows")]
     pub(crate) record_filter: Option<Where>,
 
@@ -298,6 +303,13 @@ pub(crate) struct Replay {
 }
 
 impl Replay {
+    /// Returns the idle time after which closed connections end, in nanoseconds.
+    pub(crate) fn closed_timeout_ns(&self) -> Option<u64> {
+        const LIVE_NS: u64 = 5_000_000_000;
+        let usual = self.live.iface.is_some() && self.app == AppName::Accounting;
+        self.closed_timeout.or(usual.then_some(LIVE_NS))
+    }
+
     /// Returns the arguments of a run over these inputs that asks for nothing else but records.
     pub(crate) fn over(inputs: &[PathBuf]) -> Self {
         let command = Self::augment_args(Command::new("replay").no_binary_name(true));

@@ -135,6 +135,7 @@ pub(crate) struct RunFigures {
     pub(crate) defrag: bool,
     pub(crate) idle_timeout_ns: Option<u64>,
     pub(crate) active_timeout_ns: Option<u64>,
+    pub(crate) closed_timeout_ns: Option<u64>,
     pub(crate) mapped: bool,
 }
 

@@ -29,7 +29,7 @@ use crate::report::{RunReport, SharedReport, WorkerReport};
 use crate::runtime::panics::caught;
 use crate::runtime::pin::Pinning;
 use crate::runtime::shutdown::Halt;
-use crate::time::IdleTimeout;
+use crate::time::FlowTimeouts;
 use crate::worker::flows::Flows;
 use crate::worker::inline::{InlineStage, SinkOutput};
 use crate::worker::private::PrivateWorker;
@@ -150,7 +150,7 @@ where
     E: std::error::Error + Send + Sync + 'static,
 {
     let table = table(0).map_err(|error| StartError::Table(Box::new(error)))?;
-    let flows = Flows::new(table, config.idle_timeout, records);
+    let flows = Flows::new(table, config.timeouts(), records);
     let gauges = parts.control.begin(1, 1);
     let output = parts.packets.map(|sink| SinkOutput {
         sink,
@@ -218,7 +218,7 @@ where
     });
     let shared = is_shared.then(|| {
         let tables = std::mem::take(&mut tables);
-        Arc::new(SharedFlows::new(tables, config.idle_timeout, &records))
+        Arc::new(SharedFlows::new(tables, config.timeouts(), &records))
     });
     let drop_when_full = config.when_full == WhenFull::Drop;
 
@@ -249,7 +249,7 @@ where
                         stages.push(Box::new(SharedWorker::new(inbox, runner, in_order)));
                     }
                     (None, Some(table)) => {
-                        let flows = Flows::new(table, config.idle_timeout, records.clone());
+                        let flows = Flows::new(table, config.timeouts(), records.clone());
                         let stage = FlowStage::new(app(i), flows);
                         stages.push(Box::new(PrivateWorker::new(inbox, stage, output)));
                     }
@@ -305,7 +305,7 @@ pub(crate) fn end_egress(egress: Egress<'_>, panic: Option<String>, halt: &Halt)
 /// Returns the report of an inline run.
 pub(crate) fn inline_report<A: App, T: FlowTable<FlowKey, A::Flow>>(
     ended: Ended<InlineStage<'_, A, T>>,
-    idle_timeout: Option<IdleTimeout>,
+    timeouts: FlowTimeouts,
     cpu: Option<u32>,
     elapsed: Duration,
 ) -> RunReport<A::Flow> {
@@ -316,7 +316,7 @@ pub(crate) fn inline_report<A: App, T: FlowTable<FlowKey, A::Flow>>(
     let mut timed_out_at_end = 0;
     let (table, memory, records) = match caught(|| stage.finish()) {
         Ok(mut end) => {
-            timed_out_at_end = end.time_out(idle_timeout, input.last_ns);
+            timed_out_at_end = end.time_out(timeouts, input.last_ns);
             counters.flows_expired += timed_out_at_end;
             (Some(end.table), Some(end.memory), end.records)
         }
@@ -365,13 +365,13 @@ pub(crate) struct Finished<'a, A: App, T> {
     pub(crate) workers: Vec<Ended<WorkerEnd<A::Flow>>>,
     pub(crate) egress: Option<Ended<EgressEnd>>,
     pub(crate) shared: Option<Arc<SharedFlows<A::Flow, T>>>,
-    pub(crate) idle_timeout: Option<IdleTimeout>,
+    pub(crate) timeouts: FlowTimeouts,
 }
 
 impl<A: App, T: FlowTable<FlowKey, A::Flow>> Finished<'_, A, T> {
     /// Builds the report.
     pub(crate) fn report(self, pinning: &Pinning, elapsed: Duration) -> RunReport<A::Flow> {
-        let Self { input, workers, egress, shared, idle_timeout } = self;
+        let Self { input, workers, egress, shared, timeouts } = self;
         let mut timed_out_at_end = 0;
         let (end, dispatched) = input.result.finish();
         let InputEnd { counters: input_counters, interrupted, mut fault } = end;
@@ -408,7 +408,7 @@ impl<A: App, T: FlowTable<FlowKey, A::Flow>> Finished<'_, A, T> {
             }
             let (mut table, mut memory) = (None, None);
             if let Some(mut flows) = flows {
-                let expired = flows.time_out(idle_timeout, input_counters.last_ns);
+                let expired = flows.time_out(timeouts, input_counters.last_ns);
                 counters.flows_expired += expired;
                 timed_out_at_end += expired;
                 (table, memory) = (Some(flows.table), Some(flows.memory));
@@ -432,7 +432,7 @@ impl<A: App, T: FlowTable<FlowKey, A::Flow>> Finished<'_, A, T> {
         let last_ns = input_counters.last_ns;
         let results = caught(|| {
             let ended = shared.and_then(Arc::into_inner).map(|flows| {
-                let (report, expired) = shared_report(flows, (idle_timeout, last_ns), &mut records);
+                let (report, expired) = shared_report(flows, (timeouts, last_ns), &mut records);
                 timed_out_at_end += expired;
                 report
             });
@@ -474,7 +474,7 @@ impl<A: App, T: FlowTable<FlowKey, A::Flow>> Finished<'_, A, T> {
 /// `records`.
 fn shared_report<F, T>(
     flows: SharedFlows<F, T>,
-    (idle_timeout, last_ns): (Option<IdleTimeout>, u64),
+    (timeouts, last_ns): (FlowTimeouts, u64),
     records: &mut Vec<Vec<FlowRecord<F>>>,
 ) -> (SharedReport, u64)
 where
@@ -486,7 +486,7 @@ where
     let (mut shards, mut timed_out) = (0, 0);
     for mut end in flows.finish() {
         shards += 1;
-        timed_out += end.time_out(idle_timeout, last_ns);
+        timed_out += end.time_out(timeouts, last_ns);
         counters.add_flows(end.counts);
         sum = Some(sum.map_or((end.table, end.memory), |(table, memory)| {
             (table.and(end.table), memory.and(end.memory))

@@ -195,14 +195,14 @@ where
             }
         }
         let ended = Ended { result: stage, panic: None, at: None, pinned: false, cpu: None };
-        return Ok(assemble::inline_report(ended, config.idle_timeout, None, Duration::ZERO));
+        return Ok(assemble::inline_report(ended, config.timeouts(), None, Duration::ZERO));
     }
     let Assembly { input, workers, egress, shared } =
         assemble::pipeline(config, endpoints, table, app, &halt)?;
     let pinning = Pinning { input: None, workers: vec![None; workers.len()] };
     let (input, workers, egress) = Stages::new(input, workers, egress).run(&halt, seed)?;
-    let idle_timeout = config.idle_timeout;
-    let finished = Finished::<A, T> { input, workers, egress, shared, idle_timeout };
+    let timeouts = config.timeouts();
+    let finished = Finished::<A, T> { input, workers, egress, shared, timeouts };
     Ok(finished.report(&pinning, Duration::ZERO))
 }
 

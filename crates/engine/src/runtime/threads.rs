@@ -172,7 +172,7 @@ where
         })?;
         thread.join().map_err(|_| std::io::Error::other("the thread died outside its loop"))
     })?;
-    Ok(assemble::inline_report(ended, config.idle_timeout, cpu, elapsed))
+    Ok(assemble::inline_report(ended, config.timeouts(), cpu, elapsed))
 }
 
 type Handle<'scope, R> = ScopedJoinHandle<'scope, (Ended<R>, Instant)>;
@@ -256,8 +256,8 @@ where
             .transpose()?;
         Ok::<_, StartError>((input, ended, egress, done - begun))
     })?;
-    let idle_timeout = config.idle_timeout;
-    Ok(Finished::<A, T> { input, workers, egress, shared, idle_timeout }.report(pinning, elapsed))
+    let timeouts = config.timeouts();
+    Ok(Finished::<A, T> { input, workers, egress, shared, timeouts }.report(pinning, elapsed))
 }
 
 /// Polls a stage until it is done. Returns the message of a panic.

@@ -3,10 +3,11 @@
 use std::cmp::Ordering;
 
 use flowloom_flow_key::FlowKey;
+use flowloom_flow_table::Tick;
 
 use crate::app::{Composed, FlowState};
 use crate::report::results::{EndedBy, FlowRecord, FlowResults, Place, Sorted, sort};
-use crate::time::{IdleTimeout, tick_of};
+use crate::time::{FlowTimeouts, tick_of};
 use crate::worker::flows::Span;
 
 /// The records of one part, sorted.
@@ -87,12 +88,12 @@ pub(crate) struct Composer<F> {
     chunks: Vec<PartRecords<F>>,
     /// The flows that are live after the last part, in the order of keys.
     live: Vec<Sorted>,
-    idle_timeout: Option<IdleTimeout>,
+    timeouts: FlowTimeouts,
 }
 
 impl<F: FlowState> Composer<F> {
-    pub(crate) fn new(idle_timeout: Option<IdleTimeout>) -> Self {
-        Self { chunks: Vec::new(), live: Vec::new(), idle_timeout }
+    pub(crate) fn new(timeouts: FlowTimeouts) -> Self {
+        Self { chunks: Vec::new(), live: Vec::new(), timeouts }
     }
 
     fn key(&self, place: Place) -> &FlowKey {
@@ -101,6 +102,13 @@ impl<F: FlowState> Composer<F> {
 
     fn record(&mut self, place: Place) -> &mut FlowRecord<F> {
         &mut self.chunks[usize::from(place.chunk)].records[place.at as usize]
+    }
+
+    /// Returns whether the timeout of a record whose last packet came at `last` is over at `now`.
+    fn is_over(&self, place: Place, now: Tick) -> bool {
+        let state = &self.chunks[usize::from(place.chunk)].records[place.at as usize].state;
+        let timeout = self.timeouts.of(self.timeouts.closed.is_some() && state.is_closed());
+        timeout.is_some_and(|timeout| timeout.is_over(self.span(place).last, now))
     }
 
     fn state(&mut self, place: Place) -> &mut F {
@@ -118,8 +126,10 @@ impl<F: FlowState> Composer<F> {
 
     /// Returns how many of a key's records in a part the timeout has ended.
     fn timeouts(&self, group: &[Place]) -> u64 {
-        let Some(timeout) = self.idle_timeout else { return 0 };
-        let ended = |pair: &&[Place]| timeout.is_over(self.span(pair[0]).last, self.span(pair[1]).start);
+        if !self.timeouts.is_set() {
+            return 0;
+        }
+        let ended = |pair: &&[Place]| self.is_over(pair[0], self.span(pair[1]).start);
         let last = group[group.len() - 1];
         let is_last_ended = !self.chunks[usize::from(last.chunk)].is_live(last.at);
         group.windows(2).filter(ended).count() as u64 + u64::from(is_last_ended)
@@ -160,8 +170,7 @@ impl<F: FlowState> Composer<F> {
                 before.next();
             }
             if let Some(entry) = same {
-                let (from, to) = (self.span(entry.place()), self.span(first.place()));
-                if self.idle_timeout.is_some_and(|timeout| timeout.is_over(from.last, to.start)) {
+                if self.is_over(entry.place(), self.span(first.place()).start) {
                     expired.push(entry.place());
                 } else {
                     both.push((entry, group));
@@ -179,7 +188,12 @@ impl<F: FlowState> Composer<F> {
         for (entry, group) in both {
             let (from, to) = (entry.place(), group[0].place());
             let mut state = std::mem::take(self.state(from));
-            let composed = compose(&mut state, self.state(to));
+            let has_closed_timeout = self.timeouts.closed.is_some();
+            let composed = if has_closed_timeout && !state.closes_alike(self.state(to)) {
+                Composed::NeedsPackets
+            } else {
+                compose(&mut state, self.state(to))
+            };
             match composed {
                 Composed::Joined => {
                     joined.flows += 1;
@@ -211,6 +225,14 @@ impl<F: FlowState> Composer<F> {
     pub(crate) fn first(&self, flow: &Crossing) -> &F {
         let place = flow.group[0];
         &self.chunks[usize::from(place.chunk)].records[place.at as usize].state
+    }
+
+    /// Returns the number of packets that a flow has in the part, if its states count them.
+    pub(crate) fn packets(&self, flow: &Crossing) -> Option<u64> {
+        let of = |place: &Place| {
+            self.chunks[usize::from(place.chunk)].records[place.at as usize].state.packet_count()
+        };
+        flow.group.iter().map(of).sum()
     }
 
     /// Makes `state` the record of both sides of the cut.
@@ -268,9 +290,9 @@ impl<F: FlowState> Composer<F> {
     /// input.
     pub(crate) fn finish(mut self, last_ns: u64) -> (FlowResults<F>, u64) {
         let mut timed_out = 0;
-        if let Some(timeout) = self.idle_timeout {
+        if self.timeouts.is_set() {
             for entry in std::mem::take(&mut self.live) {
-                if timeout.is_over(self.span(entry.place()).last, tick_of(last_ns)) {
+                if self.is_over(entry.place(), tick_of(last_ns)) {
                     self.record(entry.place()).ended = EndedBy::IdleTimeout;
                     timed_out += 1;
                 }

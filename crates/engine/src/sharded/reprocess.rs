@@ -14,7 +14,7 @@ use crate::error::Fault;
 use crate::ingest::decode::Decoder;
 use crate::ingest::reader::{Next, Reader};
 use crate::report::counters::FlowCounts;
-use crate::sharded::compose::{Crossing, PartRecords};
+use crate::sharded::compose::{Composer, Crossing, PartRecords};
 use crate::sharded::parts::PartitionedSource;
 use crate::sharded::run::{Begin, RunContext};
 use crate::worker::flows::{Flows, FlowsEnd};
@@ -22,16 +22,16 @@ use crate::worker::process::{Burst, FlowStage};
 
 impl<C: PartitionedSource> RunContext<'_, C> {
     /// Processes the packets of some flows in a part again, from the states before the part.
-    /// `first` returns the record that the part has of a flow by itself.
-    pub(crate) fn process_again<'f, A, T>(
+    /// `composer` has the records that the part has of them by itself.
+    pub(crate) fn process_again<A, T>(
         &self,
         (i, begin, packets): (usize, Begin<C::Boundary>, u64),
         (undo, (table, app)): (Option<(T, A)>, (T, A)),
         unresolved: Vec<(Crossing, A::Flow)>,
-        first: impl Fn(&Crossing) -> &'f A::Flow,
+        composer: &Composer<A::Flow>,
     ) -> Result<Reprocessed<A::Flow>, SourceError>
     where
-        A: App<Flow: 'f>,
+        A: App,
         T: FlowTable<FlowKey, A::Flow>,
     {
         let mut part = self.cut.open_at(i, begin.boundary)?;
@@ -43,7 +43,7 @@ impl<C: PartitionedSource> RunContext<'_, C> {
         reader.arrivals.begin_at(&begin.clock);
         let decoder = Decoder::new(config.decode, config.hasher.clone(), config.digest);
         let keep = RecordOutput::Keep { records_max: config.records_max };
-        let mut flows = Flows::new(table, config.idle_timeout, keep.clone()).with_spans();
+        let mut flows = Flows::new(table, config.timeouts(), keep.clone()).with_spans();
         let mut wanted = Wanted::new(unresolved.len());
         for (flow, state) in unresolved {
             let hash = config.hasher.hash(&flow.key).table;
@@ -52,14 +52,15 @@ impl<C: PartitionedSource> RunContext<'_, C> {
                     "the flow table is full and cannot hold flows that are processed again".into(),
                 ));
             }
-            wanted.add(hash, flow);
+            let packets = composer.packets(&flow);
+            wanted.add(hash, flow, packets);
         }
         wanted.sort();
         let mut stage = FlowStage::new(app, flows);
         // This stage sees the same packets as the first pass, without the earlier states, so that
         // its application can subtract what the first pass counted.
         let mut undo =
-            undo.map(|(table, app)| FlowStage::new(app, Flows::new(table, config.idle_timeout, keep)));
+            undo.map(|(table, app)| FlowStage::new(app, Flows::new(table, config.timeouts(), keep)));
         let (mut burst, mut undo_burst) = (Burst::new(), Burst::new());
         let mut completed = Vec::new();
         'packets: loop {
@@ -87,24 +88,25 @@ impl<C: PartitionedSource> RunContext<'_, C> {
                 });
                 let Some(at) = found else { continue };
                 stage.run(block, &mut burst, &mut |_, _, _| {});
-                if let Some(undo) = &mut undo {
-                    undo.run(block, &mut undo_burst, &mut |_, _, _| {});
-                    continue;
-                }
+                let mut is_last = wanted.count(at, raw.wire_bytes);
                 let FlowStage { runner, flows } = &mut stage;
                 let (hash, flow, seen) = wanted.flow(at);
-                seen.packets += 1;
-                seen.bytes += u64::from(raw.wire_bytes);
-                if let Some(id) = flows.table.lookup(&flow.key, hash)
+                if let Some(undo) = &mut undo {
+                    undo.run(block, &mut undo_burst, &mut |_, _, _| {});
+                } else if let Some(id) = flows.table.lookup(&flow.key, hash)
                     && let Some(state) = flows.table.get_mut(id)
-                    && runner.app_mut().complete(state, first(flow), *seen)
+                    && runner.app_mut().complete(state, composer.first(flow), seen)
                 {
                     let state = std::mem::take(state);
                     flows.table.remove(id);
                     completed.push((wanted.take(at), state));
-                    if wanted.is_empty() {
-                        break 'packets;
-                    }
+                    is_last = false;
+                }
+                if is_last {
+                    wanted.leave();
+                }
+                if wanted.is_empty() {
+                    break 'packets;
                 }
             }
         }
@@ -140,8 +142,18 @@ pub(crate) struct Reprocessed<F> {
 /// The flows to process again: a bit set of their hashes, and the flows sorted by hash.
 struct Wanted {
     bits: Vec<u64>,
-    flows: Vec<(u64, Option<Crossing>, ReprocessedPackets)>,
+    flows: Vec<WantedFlow>,
+    /// The number of flows that have packets to come, as far as is known.
     left: usize,
+}
+
+struct WantedFlow {
+    hash: u64,
+    /// `None` once the flow was completed.
+    flow: Option<Crossing>,
+    seen: ReprocessedPackets,
+    /// The number of its packets in the part, if known.
+    packets: Option<u64>,
 }
 
 impl Wanted {
@@ -155,15 +167,16 @@ impl Wanted {
         (at, 1 << (hash & 63))
     }
 
-    fn add(&mut self, hash: u64, flow: Crossing) {
+    fn add(&mut self, hash: u64, flow: Crossing, packets: Option<u64>) {
         let (at, bit) = self.bit(hash);
         self.bits[at] |= bit;
-        self.flows.push((hash, Some(flow), ReprocessedPackets::default()));
+        let seen = ReprocessedPackets::default();
+        self.flows.push(WantedFlow { hash, flow: Some(flow), seen, packets });
         self.left += 1;
     }
 
     fn sort(&mut self) {
-        self.flows.sort_unstable_by_key(|(hash, ..)| *hash);
+        self.flows.sort_unstable_by_key(|wanted| wanted.hash);
     }
 
     /// Returns the index of a packet's flow, if the flow is still wanted.
@@ -175,22 +188,35 @@ impl Wanted {
 
     #[cold]
     fn find_key(&self, hash: u64, key: &FlowKey) -> Option<usize> {
-        let from = self.flows.partition_point(|(other, ..)| *other < hash);
-        let alike = self.flows[from..].iter().take_while(|(other, ..)| *other == hash);
+        let from = self.flows.partition_point(|wanted| wanted.hash < hash);
+        let alike = self.flows[from..].iter().take_while(|wanted| wanted.hash == hash);
         alike
             .enumerate()
-            .find(|(_, (_, flow, _))| flow.as_ref().is_some_and(|flow| flow.key == *key))
+            .find(|(_, wanted)| wanted.flow.as_ref().is_some_and(|flow| flow.key == *key))
             .map(|(nth, _)| from + nth)
     }
 
-    fn flow(&mut self, at: usize) -> (u64, &Crossing, &mut ReprocessedPackets) {
-        let (hash, flow, again) = &mut self.flows[at];
-        (*hash, flow.as_ref().expect("a flow that was found is there"), again)
+    /// Counts a packet of a flow. Returns whether it is the flow's last one in the part.
+    fn count(&mut self, at: usize, wire_bytes: u32) -> bool {
+        let WantedFlow { seen, packets, .. } = &mut self.flows[at];
+        seen.packets += 1;
+        seen.bytes += u64::from(wire_bytes);
+        *packets == Some(seen.packets)
+    }
+
+    fn flow(&self, at: usize) -> (u64, &Crossing, ReprocessedPackets) {
+        let WantedFlow { hash, flow, seen, .. } = &self.flows[at];
+        (*hash, flow.as_ref().expect("a flow that was found is there"), *seen)
     }
 
     fn take(&mut self, at: usize) -> Crossing {
         self.left -= 1;
-        self.flows[at].1.take().expect("a flow that was found is there")
+        self.flows[at].flow.take().expect("a flow that was found is there")
+    }
+
+    /// Notes that a flow has no more packets in the part.
+    fn leave(&mut self) {
+        self.left -= 1;
     }
 
     fn is_empty(&self) -> bool {
@@ -198,6 +224,6 @@ impl Wanted {
     }
 
     fn rest(self) -> Vec<Crossing> {
-        self.flows.into_iter().filter_map(|(_, flow, _)| flow).collect()
+        self.flows.into_iter().filter_map(|wanted| wanted.flow).collect()
     }
 }

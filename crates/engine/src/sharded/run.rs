@@ -366,7 +366,7 @@ impl<C: PartitionedSource> RunContext<'_, C> {
         let mut reader = Reader::new(config, &mut part, None, publisher, Arc::clone(halt));
         reader.arrivals.begin_at(&clock);
         let keep = RecordOutput::Keep { records_max: config.records_max };
-        let flows = Flows::new(table, config.idle_timeout, keep).with_spans();
+        let flows = Flows::new(table, config.timeouts(), keep).with_spans();
         let mut stage = InlineStage {
             reader,
             decoder: Decoder::new(config.decode, config.hasher.clone(), config.digest),
@@ -432,7 +432,7 @@ impl<'c, 'a, A: App, C: PartitionedSource> Composition<'c, 'a, A, C> {
     fn new(context: &'c RunContext<'a, C>) -> Self {
         Self {
             context,
-            composer: Composer::new(context.config.idle_timeout),
+            composer: Composer::new(context.config.timeouts()),
             report: ShardedReport::default(),
             input: InputCounters::default(),
             clock: PacketClock::default(),
@@ -541,9 +541,7 @@ impl<'c, 'a, A: App, C: PartitionedSource> Composition<'c, 'a, A, C> {
         let undo = if has_counts { Some(build.one(i)?) } else { None };
         let (redo, part) = (build.one(i)?, (i, begin, run.yielded()));
         let (context, composer) = (self.context, &self.composer);
-        let again = caught(|| {
-            context.process_again(part, (undo, redo), joined.unresolved, |flow| composer.first(flow))
-        });
+        let again = caught(|| context.process_again(part, (undo, redo), joined.unresolved, composer));
         match again {
             Ok(Ok(again)) => {
                 let counters = &mut run.counters;

@@ -8,7 +8,7 @@ use crate::report::counters::{InputCounters, WorkerCounters};
 use crate::report::results::{EndedBy, FlowRecord, FlowResults};
 use crate::runtime::panics::caught;
 use crate::sharded::compose::{Composer, PartRecords};
-use crate::time::IdleTimeout;
+use crate::time::{FlowTimeouts, IdleTimeout};
 use crate::worker::flows::Span;
 
 /// A record of a part, with the data that composing needs.
@@ -128,7 +128,7 @@ pub fn merge_parts<A: App>(
     if let PartSupport::Never(why) = A::PARTS {
         return Err(MergeError::Unsupported(why));
     }
-    let mut composer = Composer::new(idle_timeout);
+    let mut composer = Composer::new(FlowTimeouts { idle: idle_timeout, closed: None });
     let (mut input, mut counters) = (InputCounters::default(), WorkerCounters::default());
     let mut flows_joined = 0;
     for (part, SavedPart { input: of_part, counters: mut counted, records }) in (1..).zip(parts) {

@@ -2,14 +2,14 @@
 //! all workers.
 
 use flowloom_flow_key::FlowKey;
-use flowloom_flow_table::{Cursor, FlowId, FlowTable, MemoryReport, TableStats, Tick, TimeoutClass};
+use flowloom_flow_table::{Cursor, FlowId, FlowTable, MemoryReport, TableStats, Tick};
 use flowloom_packet::PacketView;
 
 use crate::app::{App, FlowState, Verdict};
 use crate::egress::records::RecordOutput;
 use crate::report::counters::FlowCounts;
 use crate::report::results::{EndedBy, FlowRecord};
-use crate::time::{IdleTimeout, tick_of};
+use crate::time::{FlowTimeouts, tick_of};
 
 /// The most expiry wheel entries visited per burst, so that expiry never delays a burst for long.
 const EXPIRE_BUDGET: u32 = 32;
@@ -53,7 +53,7 @@ impl Starts {
 #[derive(Debug)]
 pub(crate) struct Flows<F, T> {
     pub(crate) table: T,
-    idle_timeout: Option<IdleTimeout>,
+    timeouts: FlowTimeouts,
     records: Records<F>,
 }
 
@@ -86,21 +86,22 @@ impl<F> Records<F> {
 }
 
 impl<F: FlowState, T: FlowTable<FlowKey, F>> Flows<F, T> {
-    pub(crate) fn new(table: T, idle_timeout: Option<IdleTimeout>, output: RecordOutput<F>) -> Self {
+    pub(crate) fn new(table: T, timeouts: FlowTimeouts, output: RecordOutput<F>) -> Self {
         let records = Records { output, ended: Vec::new(), starts: None, counts: FlowCounts::default() };
-        Self { table, idle_timeout, records }
+        Self { table, timeouts, records }
     }
 
     /// Keeps the times of records, which composing parts under a timeout needs.
     pub(crate) fn with_spans(mut self) -> Self {
-        self.records.starts = self.idle_timeout.map(|_| Starts::default());
+        self.records.starts = self.timeouts.is_set().then(Starts::default);
         self
     }
 
     /// Inserts a flow that an earlier part of the input has begun. Returns whether the table had
     /// space.
     pub(crate) fn resume(&mut self, (key, hash): (FlowKey, u64), span: Span, state: F) -> bool {
-        let entry = self.table.entry_with(key, hash, TimeoutClass(0), span.last, || state);
+        let class = FlowTimeouts::class(state.is_closed());
+        let entry = self.table.entry_with(key, hash, class, span.last, || state);
         let Ok(entry) = entry else { return false };
         if let Some(starts) = &mut self.records.starts {
             starts.begin(entry.id, span.start);
@@ -131,7 +132,9 @@ impl<F: FlowState, T: FlowTable<FlowKey, F>> Flows<F, T> {
         let Some((state, last_seen)) = self.table.get_mut_touch(flow, now) else {
             unreachable!("the flow was found or made a moment ago, and nothing removes flows in between")
         };
-        let was_idle = self.idle_timeout.is_some_and(|timeout| timeout.is_over(last_seen, now));
+        let has_closed_timeout = self.timeouts.closed.is_some();
+        let was_closed = has_closed_timeout && state.is_closed();
+        let was_idle = self.timeouts.of(was_closed).is_some_and(|timeout| timeout.is_over(last_seen, now));
         let next = match (was_idle, is_new) {
             (true, _) => Some(F::default()),
             (false, true) => None,
@@ -151,7 +154,11 @@ impl<F: FlowState, T: FlowTable<FlowKey, F>> Flows<F, T> {
             });
             self.records.add(FlowRecord { key: *key, state, ended }, span);
         }
-        Some(app.on_packet(packet, state))
+        let verdict = app.on_packet(packet, state);
+        if has_closed_timeout && state.is_closed() != was_closed {
+            self.table.set_class(flow, FlowTimeouts::class(!was_closed));
+        }
+        Some(verdict)
     }
 
     /// Inserts the flow of a key that the lookup did not find. The flag is false if the flow exists
@@ -159,7 +166,7 @@ impl<F: FlowState, T: FlowTable<FlowKey, F>> Flows<F, T> {
     #[inline(never)]
     fn begin(&mut self, key: &FlowKey, hash: u64, now: Tick) -> Option<(FlowId, bool)> {
         // An earlier packet of the burst may have inserted the flow since the lookup.
-        let entry = self.table.entry_with(*key, hash, TimeoutClass(0), now, F::default).ok()?;
+        let entry = self.table.entry_with(*key, hash, FlowTimeouts::class(false), now, F::default).ok()?;
         if entry.is_new {
             self.records.counts.begun += 1;
             if let Some(starts) = &mut self.records.starts {
@@ -172,7 +179,7 @@ impl<F: FlowState, T: FlowTable<FlowKey, F>> Flows<F, T> {
     /// Ends flows whose idle timeout is over, a few at a time.
     pub(crate) fn expire(&mut self, time_ns: u64) {
         self.flush_if_requested();
-        if self.idle_timeout.is_none() {
+        if !self.timeouts.is_set() {
             return;
         }
         let Self { table, records, .. } = self;
@@ -214,13 +221,13 @@ impl<F: FlowState, T: FlowTable<FlowKey, F>> Flows<F, T> {
             spans = std::mem::take(&mut starts.ended);
             spans.reserve(live);
         }
-        let mut last_seen = Vec::with_capacity(if self.idle_timeout.is_some() { live } else { 0 });
+        let mut last_seen = Vec::with_capacity(if self.timeouts.is_set() { live } else { 0 });
         // The table is dropped as a whole afterwards: removing the flows one by one would only
         // write to it.
         let mut cursor = Cursor::default();
         while let Some((id, next)) = self.table.next_live(cursor) {
             cursor = next;
-            if self.idle_timeout.is_some() {
+            if self.timeouts.is_set() {
                 let last = self.table.last_seen(id).unwrap_or_default();
                 last_seen.push(last);
                 if let Some(starts) = &starts {
@@ -251,14 +258,14 @@ pub(crate) struct FlowsEnd<F> {
     pub(crate) counts: FlowCounts,
 }
 
-impl<F> FlowsEnd<F> {
+impl<F: FlowState> FlowsEnd<F> {
     /// Marks the records of live flows whose timeout is over at the end of the run, which the
     /// expiry wheel has not visited yet. Returns their number.
-    pub(crate) fn time_out(&mut self, timeout: Option<IdleTimeout>, last_ns: u64) -> u64 {
-        let Some(timeout) = timeout else { return 0 };
+    pub(crate) fn time_out(&mut self, timeouts: FlowTimeouts, last_ns: u64) -> u64 {
         let mut expired = 0;
         for (record, &last) in self.records[self.ended..].iter_mut().zip(&self.last_seen) {
-            if timeout.is_over(last, tick_of(last_ns)) {
+            let timeout = timeouts.of(record.state.is_closed());
+            if timeout.is_some_and(|timeout| timeout.is_over(last, tick_of(last_ns))) {
                 record.ended = EndedBy::IdleTimeout;
                 expired += 1;
             }

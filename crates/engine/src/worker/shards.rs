@@ -16,7 +16,7 @@ use crate::batch::pool::Parked;
 use crate::dispatch::sequencer::Sequencer;
 use crate::egress::records::RecordOutput;
 use crate::sync::{AtomicU64, Ordering};
-use crate::time::IdleTimeout;
+use crate::time::FlowTimeouts;
 use crate::worker::flows::{Flows, FlowsEnd};
 
 /// The time up to which all packets are processed: packets still in flight are not older.
@@ -71,7 +71,7 @@ pub(crate) struct SharedFlows<F, T> {
 
 impl<F: FlowState, T: FlowTable<FlowKey, F>> SharedFlows<F, T> {
     /// Creates one shard for each table. The number of tables must be a power of two.
-    pub(crate) fn new(tables: Vec<T>, idle_timeout: Option<IdleTimeout>, output: &RecordOutput<F>) -> Self {
+    pub(crate) fn new(tables: Vec<T>, timeouts: FlowTimeouts, output: &RecordOutput<F>) -> Self {
         assert!(tables.len().is_power_of_two(), "shards are chosen by bits of a hash");
         let output = match output {
             RecordOutput::Keep { records_max } => {
@@ -82,7 +82,7 @@ impl<F: FlowState, T: FlowTable<FlowKey, F>> SharedFlows<F, T> {
         let shards = tables
             .into_iter()
             .map(|table| {
-                let flows = Flows::new(table, idle_timeout, output.clone());
+                let flows = Flows::new(table, timeouts, output.clone());
                 CachePadded::new(Mutex::new(Shard { flows, sequencer: Sequencer::default() }))
             })
             .collect();

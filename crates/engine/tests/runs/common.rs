@@ -46,6 +46,10 @@ impl FlowState for Seen {
             FlowValue::Bits(self.order),
         ]);
     }
+
+    fn packet_count(&self) -> Option<u64> {
+        Some(self.packets)
+    }
 }
 
 #[derive(Debug, Default)]

@@ -9,9 +9,10 @@ use flowloom_engine::{
 };
 use flowloom_packet::{DropReason, Fill, PacketBatch, PacketSource, PacketView, RawPacket, SourceError};
 use flowloom_scheduler::{DirectHash, WorkerCount};
+use flowloom_traffic::synth::MixConfig;
 use proptest::prelude::*;
 
-use crate::common::{Memory, Recorder, Seen, config, mix, small_table};
+use crate::common::{Memory, Recorder, Seen, config, mix, small_table, table};
 
 /// Parts of packets in memory, each a range of packet numbers.
 struct Cut {
@@ -129,6 +130,28 @@ fn a_state_that_does_not_compose_comes_out_as_one_thread_has_it() {
     assert_eq!(report.input, whole.input);
     let sharded = report.sharded.unwrap();
     assert!(sharded.flows_joined == 0 && sharded.flows_reprocessed > 50, "{sharded:?}");
+}
+
+#[test]
+fn a_part_is_read_again_only_as_far_as_its_flows_go() {
+    // The flows across the cut end with the first mixture.
+    let mut memory = Memory::of(mix(20_000, 1_000));
+    let later = MixConfig {
+        seed: 12,
+        start_ns: MixConfig::default().start_ns + 1_000_000_000,
+        ..mix(80_000, 4_000)
+    };
+    memory.blocks.extend(Memory::of(later).blocks);
+    let batches: usize = memory.blocks.iter().map(|(_, packets)| packets.len().div_ceil(32)).sum();
+    let asked = Arc::clone(&memory.asked);
+    let cut = Cut::new(memory, &[10_000]);
+    let (config, control) = (config(Layout::Sharded { workers: 2 }), Control::default());
+    let table = |_| table(10_000, None);
+    let run = run_sharded(&config, &cut, table, |_| Recorder::default(), &control).unwrap();
+    let flows = run.report.sharded.unwrap().flows_reprocessed;
+    assert!(run.report.is_balanced() && flows > 100, "{flows}");
+    let again = asked.load(Ordering::Relaxed) as usize - batches;
+    assert!(again < batches / 5, "{again} of {batches} batches, where 9 / 10 lie behind the cut");
 }
 
 proptest! {

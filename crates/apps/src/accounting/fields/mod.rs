@@ -209,6 +209,18 @@ impl<F> Detailed<F> {
 impl<F: Fields> FlowState for Detailed<F> {
     const COLUMNS: &'static [&'static str] = Accounted::COLUMNS_AND_FIELDS;
 
+    fn is_closed(&self) -> bool {
+        self.record.is_closed()
+    }
+
+    fn closes_alike(&self, later: &Self) -> bool {
+        self.record.closes_alike(&later.record)
+    }
+
+    fn packet_count(&self) -> Option<u64> {
+        self.record.packet_count()
+    }
+
     /// The digest of the fields stands for them here.
     fn values(&self, out: &mut Vec<FlowValue>) {
         self.record.values(out);

@@ -151,6 +151,7 @@ fn run_figures<F: FlowState>(run: &Run<'_, F>) -> RunFigures {
         defrag: arguments.defrag,
         idle_timeout_ns: arguments.timeout,
         active_timeout_ns: arguments.active_timeout,
+        closed_timeout_ns: arguments.closed_timeout_ns(),
         mapped: !arguments.no_mmap,
     }
 }

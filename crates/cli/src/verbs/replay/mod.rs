@@ -331,7 +331,7 @@ fn oracle_says<R: Role>(
     let repeat = verify::Repeat {
         packets: report.input.packets - report.input.dropped.withheld(),
         decode: config.decode,
-        idle_timeout: config.idle_timeout,
+        timeouts: config.timeouts(),
     };
     let oracle = verify::oracle(again, role.oracle(), repeat, control)
         .map_err(|error| Failure::Usage(format!("the oracle cannot read the input again: {error}")))?;

@@ -23,7 +23,7 @@ use crate::args::replay::{AppName, FullName, HugePagesName, OrderName, RING, Rep
 use crate::args::scheduler::SchedulerName;
 use crate::exit::Failure;
 use crate::flow_file::{Destination, Format};
-use crate::flow_table::{SegmentOptions, growing_linehash};
+use crate::growing_table::{SegmentOptions, growing_linehash};
 use crate::record_view::{FieldGroups, Where};
 use crate::render::{counted, some_of, warn};
 use crate::topology;
@@ -82,6 +82,7 @@ pub(super) fn engine_config(arguments: &Replay, layout: Layout) -> Result<Engine
         Some(OrderName::External) => Order::External,
     };
     config.idle_timeout = arguments.timeout.map(IdleTimeout::from_ns);
+    config.closed_timeout = arguments.closed_timeout_ns().map(IdleTimeout::from_ns);
     config.packet_limit = arguments.limit;
     config.pace = arguments.speed;
     config.check().map_err(|error| Failure::Usage(error.to_string()))?;
@@ -156,9 +157,18 @@ pub(super) fn field_groups(arguments: &Replay) -> FieldSet {
 
 /// Refuses options of an application that was not asked for.
 pub(super) fn check_application(arguments: &Replay) -> Result<(), Failure> {
-    if arguments.active_timeout.is_some() && arguments.app != AppName::Accounting {
+    let of_accounting =
+        [("--active-timeout", arguments.active_timeout), ("--closed-timeout", arguments.closed_timeout)];
+    if let Some((option, _)) = of_accounting.iter().find(|(_, value)| value.is_some())
+        && arguments.app != AppName::Accounting
+    {
+        return Err(Failure::Usage(format!(
+            "{option} is for --app accounting\n  other applications keep one record for each flow",
+        )));
+    }
+    if arguments.save_part.is_some() && arguments.closed_timeout.is_some() {
         return Err(Failure::Usage(String::from(
-            "--active-timeout is for --app accounting\n  other applications keep one record for each flow",
+            "--save-part excludes --closed-timeout: where a connection closes across two parts, its packets are needed",
         )));
     }
     let compares = matches!(arguments.app, AppName::Null | AppName::TcpTracker);
@@ -364,7 +374,7 @@ impl Tables {
                 flows_max: share(arguments.flows_max).min(DHashConfig::FLOWS_MAX),
                 memory_max_bytes,
             },
-            timeouts: config.idle_timeout.map_or(Timeouts::NEVER, IdleTimeout::for_table),
+            timeouts: config.timeouts().for_table(),
             isa,
             huge_pages: match arguments.hugepages {
                 HugePagesName::Auto => HugePages::Try,
