@@ -5,12 +5,10 @@
 //! | `walk` | finds every record |
 //! | `walk+parse+hash` | and decodes it, and hashes its flow's key |
 //! | `open+walk+parse+hash` | the same on a new mapping, page faults included |
-//! | `open+walk` | finds every record of one pass on a new mapping, and unmaps it: what a whole program cannot do without |
 //! | `copy-64KiB` | copies the same mapped bytes, 64 KiB at a time, into one buffer |
 //! | `libpcap` | libpcap's offline reader, then the same decoding and hashing |
 //! | `inline-null`, `inline-tcp-tracker` | the engine on one thread |
 //! | `pipeline-N` | the engine with N workers, `tcp-tracker` |
-//! | `replay`, `replay to file`, `nfpcapd`, `softflowd` | whole programs on one pass |
 //!
 //! And in rounds of their own, the [ways from thread to thread](ring).
 
@@ -20,14 +18,13 @@ use std::path::Path;
 use flowloom::apps::{Null, TcpTracker};
 use flowloom::engine::{App, Layout};
 use flowloom::flow_key::FlowHasher;
-use flowloom_measure::{Elapsed, Lap, RatioRow, ResultRow, Rounds, Samples};
+use flowloom_measure::{Elapsed, RatioRow, ResultRow, Rounds, Samples};
 
 use crate::answers::Answers;
 use crate::engine::{SEED, Sizing};
 use crate::goal::{Clock, JudgedResult, JudgedRow};
 use crate::input::CaptureFile;
 use crate::looped::{self, Looped};
-use crate::process::{Program, Programs, Repeated};
 use crate::ring;
 use crate::walk::{self, COPY_BYTES, Tally, walk_parse_hash};
 
@@ -38,11 +35,8 @@ const RING_ITEMS: u64 = 4 << 20;
 /// Processor time that a packet may cost on either side.
 const RING_GOAL_NS: f64 = 10.0;
 
-/// The variant whose round is one pass, as a whole program's is.
-const ONE_PASS: &str = "open+walk";
-
 /// The comparisons with their clocks and goals: ours, rival, clock, goal.
-const COMPARISONS: [(&str, &str, Clock, Option<f64>); 15] = [
+const COMPARISONS: [(&str, &str, Clock, Option<f64>); 9] = [
     ("walk", "copy-64KiB", Clock::Cpu, None),
     ("walk+parse+hash", "copy-64KiB", Clock::Cpu, Some(1.0)),
     ("walk+parse+hash", "libpcap", Clock::Cpu, Some(5.0)),
@@ -52,13 +46,6 @@ const COMPARISONS: [(&str, &str, Clock, Option<f64>); 15] = [
     ("pipeline-1", "inline-tcp-tracker", Clock::Wall, None),
     ("pipeline-2", "inline-tcp-tracker", Clock::Wall, None),
     ("pipeline-4", "inline-tcp-tracker", Clock::Wall, None),
-    ("replay", "nfpcapd", Clock::Cpu, Some(12.0)),
-    ("replay", "softflowd", Clock::Cpu, Some(8.0)),
-    ("replay to file", "nfpcapd", Clock::Cpu, None),
-    ("replay to file", "softflowd", Clock::Cpu, None),
-    // Were all else free.
-    (ONE_PASS, "nfpcapd", Clock::Cpu, None),
-    (ONE_PASS, "softflowd", Clock::Cpu, None),
 ];
 
 /// The results of a run.
@@ -99,7 +86,7 @@ struct Bench<'a> {
 ///
 /// If an input cannot be read, a variant cannot run, or two variants disagree: then the bench
 /// reports no times.
-pub fn run(capture: &CaptureFile, programs: &Programs, rounds: usize) -> Result<Outcome, String> {
+pub fn run(capture: &CaptureFile, rounds: usize) -> Result<Outcome, String> {
     let path = capture.path();
     let pass_packets = looped::count(path).map_err(|error| error.to_string())?;
     if pass_packets == 0 {
@@ -118,10 +105,6 @@ pub fn run(capture: &CaptureFile, programs: &Programs, rounds: usize) -> Result<
     let all = bench.engines(Rounds::new(rounds))?;
     let all = bench.walks(all)?;
     let all = bench.libpcap(all, &mut missing);
-    let processes = processes(programs, path, pass_packets, &mut missing)?;
-    let all = processes
-        .iter()
-        .fold(all, |all, (name, process)| all.variant_with_lap(*name, move |lap| add(lap, process.run())));
     let outcome = all.run().map_err(|error| error.to_string())?;
     outcome.answer?;
     let mut rings: [Vec<ring::Sides>; 2] = Default::default();
@@ -131,18 +114,11 @@ pub fn run(capture: &CaptureFile, programs: &Programs, rounds: usize) -> Result<
         }
     }
 
-    let items = |name: &str| {
-        if name == ONE_PASS || processes.iter().any(|(process, _)| *process == name) {
-            pass_packets
-        } else {
-            bench.round_packets
-        }
-    };
     let mut results: Vec<JudgedResult> = outcome
         .samples
         .iter()
         .filter(|samples| !samples.name.starts_with("pipeline"))
-        .map(|samples| result("replay", "packet", items(&samples.name), samples, None))
+        .map(|samples| result("replay", "packet", bench.round_packets, samples, None))
         .collect();
     let [descriptors, batches] = &rings;
     results.extend(ring_results("ring of descriptors", &descriptors[1..]));
@@ -151,7 +127,7 @@ pub fn run(capture: &CaptureFile, programs: &Programs, rounds: usize) -> Result<
     let ratios = COMPARISONS
         .iter()
         .filter_map(|&(ours, rival, clock, goal)| {
-            Some(ratio(of(ours)?, of(rival)?, items(ours), clock, goal))
+            Some(ratio(of(ours)?, of(rival)?, bench.round_packets, clock, goal))
         })
         .collect();
     Ok(Outcome {
@@ -204,15 +180,6 @@ impl Bench<'_> {
                 let tally = lap
                     .time(|| walk_parse_hash(&mut self.source()?, &self.hasher).map_err(|e| e.to_string()));
                 self.check("open+walk+parse+hash", &tally?)
-            })
-            .variant_with_lap(ONE_PASS, move |lap| {
-                let pass = self.round_packets / u64::from(self.passes);
-                let walked = lap.time(|| {
-                    let mut opened = Looped::open(self.path, pass).map_err(|error| error.to_string())?;
-                    walk::walk(&mut opened).map_err(|error| error.to_string())
-                });
-                self.answers.check(ONE_PASS, &[("packets of a pass", walked?.packets)])?;
-                self.answers.check("the count", &[("packets of a pass", pass)])
             })
             .variant_with_lap("copy-64KiB", move |lap| {
                 let bytes = mapped.bytes();
@@ -267,44 +234,6 @@ impl Bench<'_> {
     }
 }
 
-fn processes(
-    programs: &Programs,
-    path: &Path,
-    pass_packets: u64,
-    missing: &mut Vec<String>,
-) -> Result<Vec<(&'static str, Repeated)>, String> {
-    let Programs { flowloom, nfpcapd, softflowd } = programs.clone();
-    let port = || std::net::UdpSocket::bind("127.0.0.1:0").ok();
-    let found = [
-        ("replay", flowloom.clone().map(Program::Flowloom)),
-        ("replay to file", flowloom.map(Program::FlowloomToFile)),
-        ("nfpcapd", nfpcapd.map(Program::Nfpcapd)),
-        ("softflowd", softflowd.and_then(|path| Some(Program::Softflowd(path, port()?)))),
-    ];
-    let mut processes = Vec::new();
-    for (name, program) in found {
-        let Some(program) = program else {
-            missing.push(format!("{name}: no such program was found"));
-            continue;
-        };
-        match Repeated::try_new(program, path) {
-            Ok(process) => {
-                if let Some(packets) = process.packets.filter(|packets| *packets != pass_packets) {
-                    return Err(format!("{name} found {packets} packets, there are {pass_packets}"));
-                }
-                processes.push((name, process));
-            }
-            Err(why) => missing.push(format!("{name}: {why}")),
-        }
-    }
-    Ok(processes)
-}
-
-fn add(lap: &mut Lap, elapsed: Result<Elapsed, String>) -> Answer {
-    lap.add(elapsed?);
-    Ok(())
-}
-
 fn result(work: &str, item: &str, items: u64, samples: &Samples, goal: Option<f64>) -> JudgedResult {
     let mut row = ResultRow::new(work, items, items, samples);
     row.unit = format!("ns/{item}");
@@ -339,12 +268,11 @@ mod tests {
     #[test]
     fn a_run_on_a_small_capture_has_its_rows() {
         let capture = CaptureFile::generate(100_000, 1000).unwrap();
-        let outcome = run(&capture, &Programs::default(), 1).unwrap();
+        let outcome = run(&capture, 1).unwrap();
         assert_eq!((outcome.passes, outcome.flows), (8, 8000));
         let rows: Vec<&str> = outcome.ratios.iter().map(|judged| judged.row.work.as_str()).collect();
         for work in ["walk", "walk+parse+hash", "inline-null", "inline-tcp-tracker", "pipeline-1"] {
             assert!(rows.contains(&work), "{work} in {rows:?}");
         }
-        assert!(outcome.missing.iter().any(|line| line.starts_with("nfpcapd")));
     }
 }

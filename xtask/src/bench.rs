@@ -1,5 +1,4 @@
-//! `cargo xtask bench`: builds a bench, finds the installed rivals, and runs the bench with their
-//! paths.
+//! `cargo xtask bench`: builds a bench and runs it.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
@@ -13,8 +12,8 @@ const USAGE: &str =
     "usage: cargo xtask bench replay [--rounds N] [--capture FILE] [--format json|text] [-o FILE]
        cargo xtask bench sharded [--packets N] [--rounds N] [--workers N,...] [--format json|text] [-o FILE]
 
-  replay   compares the packet path with copying the same bytes, with libpcap, nfpcapd and softflowd where they
-           are installed, and with itself step by step. Without --capture it works on pcaps/dev_mix_ether.pcap.zst
+  replay   compares the packet path with copying the same bytes, with libpcap where it is installed, and with
+           itself step by step; `flowloom bench against` compares whole programs. Without --capture it works on pcaps/dev_mix_ether.pcap.zst
            below $FLOWLOOM_DATA, or on a generated mixture.
   sharded  compares whole programs on a generated capture [5M packets, 7 rounds]: one thread, workers on parts
            of the capture [2, 4, ... as far as there are CPUs], a pipeline, and two programs on its halves. Both
@@ -27,9 +26,6 @@ const LIBPCAP_HEADERS: [&str; 4] = [
     "/usr/local/include/pcap/pcap.h",
     "/opt/homebrew/include/pcap/pcap.h",
 ];
-
-/// Folders of system programs that may be missing in the search path.
-const SYSTEM_PROGRAMS: [&str; 3] = ["/usr/local/sbin", "/usr/sbin", "/sbin"];
 
 /// Runs the bench with the given name.
 pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<ExitCode> {
@@ -49,7 +45,6 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<ExitCode> {
 }
 
 fn replay(root: &Path, arguments: &[String]) -> Result<ExitCode> {
-    let flowloom = build(root, &["-p", "flowloom-cli", "--bin", "flowloom"])?;
     let mut what = vec!["-p", "flowloom-benches", "--bin", "replay"];
     if LIBPCAP_HEADERS.iter().any(|header| Path::new(header).is_file()) {
         what.extend(["--features", "libpcap"]);
@@ -57,12 +52,7 @@ fn replay(root: &Path, arguments: &[String]) -> Result<ExitCode> {
         eprintln!("missing row: libpcap: its header pcap.h is not installed");
     }
     let mut command = Command::new(build(root, &what)?);
-    command.args(arguments).arg("--flowloom").arg(flowloom);
-    for peer in ["nfpcapd", "softflowd"] {
-        if let Some(path) = find(peer) {
-            command.arg(format!("--{peer}")).arg(path);
-        }
-    }
+    command.args(arguments);
     hand_over(root, &mut command)
 }
 
@@ -115,15 +105,6 @@ fn executable(messages: &str) -> Option<PathBuf> {
         .filter_map(|line| serde_json::from_str::<Message>(line).ok())
         .filter_map(|message| message.executable)
         .next_back()
-}
-
-/// Returns the path of a program, from the search path or the system folders.
-fn find(program: &str) -> Option<PathBuf> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path)
-        .chain(SYSTEM_PROGRAMS.iter().map(PathBuf::from))
-        .map(|folder| folder.join(program))
-        .find(|candidate| candidate.is_file())
 }
 
 /// Returns the output of a program, or none if it cannot run.

@@ -1,5 +1,4 @@
-//! Times the packet path and prints rows; `cargo xtask bench replay` builds it, finds the peers,
-//! and runs it.
+//! Times the packet path and prints rows; `cargo xtask bench replay` builds and runs it.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -7,13 +6,12 @@ use std::process::ExitCode;
 use flowloom::cpu::features::Isa;
 use flowloom_benches::goal::JudgedReport;
 use flowloom_benches::input::CaptureFile;
-use flowloom_benches::process::Programs;
 use flowloom_benches::replay;
 use flowloom_measure::Host;
 use flowloom_measure::rows::Tool;
 
 const USAGE: &str = "usage: replay [--rounds N] [--capture FILE] [--format json|text] [-o FILE]
-              [--flowloom PATH] [--nfpcapd PATH] [--softflowd PATH] [--git COMMIT] [--rustc VERSION]";
+              [--git COMMIT] [--rustc VERSION]";
 
 #[derive(Debug, Default)]
 struct Arguments {
@@ -21,7 +19,6 @@ struct Arguments {
     capture: Option<PathBuf>,
     text: bool,
     output: Option<PathBuf>,
-    programs: Programs,
     git: String,
     rustc: Option<String>,
 }
@@ -53,9 +50,6 @@ fn parse(mut words: impl Iterator<Item = String>) -> Result<Arguments, String> {
             "--format" if value == "text" => arguments.text = true,
             "--format" if value == "json" => arguments.text = false,
             "-o" | "--output" => arguments.output = path(),
-            "--flowloom" => arguments.programs.flowloom = path(),
-            "--nfpcapd" => arguments.programs.nfpcapd = path(),
-            "--softflowd" => arguments.programs.softflowd = path(),
             "--git" => arguments.git = value,
             "--rustc" => arguments.rustc = Some(value),
             _ => return Err(format!("'{word} {value}' is not understood\n{USAGE}")),
@@ -70,7 +64,7 @@ fn run(arguments: &Arguments) -> Result<(), String> {
         .map_err(|error| format!("no capture: {error}"))?;
     let mut host = Host::read(Isa::detect().to_string(), &[]);
     host.rustc.clone_from(&arguments.rustc);
-    let outcome = replay::run(&capture, &arguments.programs, arguments.rounds.unwrap_or(15))?;
+    let outcome = replay::run(&capture, arguments.rounds.unwrap_or(15))?;
     for missing in &outcome.missing {
         eprintln!("missing row: {missing}");
     }

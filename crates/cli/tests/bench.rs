@@ -182,3 +182,52 @@ fn every_round_of_pinned_threads_is_sorted_by_distance_or_counted() {
         ratios.map(|row| (row["rounds"].clone(), row["line_round_trip_ns"].clone())).collect();
     assert_eq!(found, expected, "{distances:#}");
 }
+
+#[test]
+fn whole_programs_are_compared_once_their_answers_are_checked() {
+    let folder = Folder::new();
+    let trace = folder.trace("t.pcap", &["--packets", "3k", "--flows", "100"]);
+    let script = r#"test -s "$0" && touch "$1/x" && echo '{"packets": 3000, "flows": 100}'"#;
+    let run = ["bench", "against", &trace, "--rounds", "2", "--rival", "none"];
+    let command = ["--", "sh", "-c", script, "{capture}", "{out}"];
+    let document = flowloom([&run[..], &["--format", "json"], &command].concat()).ends(0).json();
+    Schema::read("bench-1.json").accepts(&document);
+    assert_eq!((&document["complete"], &document["input"]["packets"]), (&json!(true), &json!(3000)));
+    let answers = document["input"]["answers"].as_array().unwrap();
+    assert!(answers.iter().all(|answer| answer["packets"] == 3000), "{answers:?}");
+    assert_eq!(answers.last().unwrap()["variant"], "sh");
+    for unit in ["ns/packet", "MiB"] {
+        let rows = document["results"].as_array().unwrap().iter().filter(|row| row["unit"] == unit);
+        let of_sh = rows.filter(|row| row["variant"] == "sh" && row["n"] == 2);
+        assert!(of_sh.map(|row| row["median"].as_f64().unwrap()).all(|median| median > 0.0));
+    }
+    let ratios = document["ratios"].as_array().unwrap();
+    let works: Vec<&str> =
+        ratios.iter().filter(|row| row["rival"] == "sh").map(|row| row["work"].as_str().unwrap()).collect();
+    assert_eq!(works, ["flowloom, IPFIX, processor time", "flowloom, IPFIX, time on the wall"]);
+
+    let generated = flowloom(["bench", "against", "--packets", "2k", "--rounds", "1", "--rival", "none"]);
+    generated.ends(0).shows(&["flowloom, IPFIX", "resident memory", "flowloom replay, processor time"]);
+}
+
+#[test]
+fn a_program_with_other_answers_has_no_row() {
+    let folder = Folder::new();
+    let trace = folder.trace("t.pcap", &["--packets", "3k", "--flows", "100"]);
+    let run = ["bench", "against", &trace, "--rounds", "1", "--rival", "none", "--format", "json", "--"];
+    let has_row = |document: &serde_json::Value| document.to_string().contains("\"variant\":\"sh\"");
+    for (script, words) in
+        [("echo '{\"packets\": 1500}'", "it counts 1500 packets"), ("echo broken >&2; exit 4", "broken")]
+    {
+        let ran = flowloom([&run[..], &["sh", "-c", script]].concat()).ends(0);
+        assert!(!has_row(&ran.says(&["no row of sh", words]).json()));
+    }
+    let ran = flowloom([&run[..], &["sh", "-c", "echo no number"]].concat()).ends(0);
+    assert!(has_row(&ran.says(&["sh reports no number of packets"]).json()));
+
+    flowloom(["bench", "against", "--rounds", "0"]).ends(2).says(&["--rounds"]);
+    flowloom(["bench", "against", "/no/such.pcap"]).ends(3).says(&["/no/such.pcap"]);
+    flowloom(["bench", "against", &trace, "--rival", "nfstream", "--python", "no-such-python"])
+        .ends(2)
+        .says(&["no-such-python is not installed"]);
+}

@@ -1,5 +1,6 @@
 //! `flowloom bench`: a file for each thing that is compared.
 
+pub(crate) mod against;
 pub(crate) mod classify;
 pub(crate) mod pipeline;
 pub(crate) mod schedule;
@@ -7,9 +8,12 @@ pub(crate) mod table;
 
 use clap::Subcommand;
 
-/// Compare our parts with each other: interleaved rounds, answers checked, ratios with intervals.
+/// Compare our parts with each other and the whole with other programs: interleaved rounds, answers
+/// checked, ratios with intervals.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Bench {
+    /// Whole programs on a capture: this one, nfpcapd, softflowd, tshark, NFStream, and any of yours
+    Against(against::Against),
     /// Flow tables, the standard library's map, and what no table can beat
     Table(table::Table),
     /// Ways to classify: FlowCuts, linear search, the paper's trees

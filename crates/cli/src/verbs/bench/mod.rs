@@ -1,5 +1,6 @@
-//! Comparisons of our parts with each other.
+//! Comparisons of our parts with each other, and of the whole program with others.
 
+mod against;
 mod classify;
 mod pipeline;
 mod schedule;
@@ -12,6 +13,7 @@ use crate::exit::{Failure, Status};
 /// Runs the verb.
 pub(crate) fn run(arguments: &Bench, common: &Common) -> Result<Status, Failure> {
     match arguments {
+        Bench::Against(arguments) => against::run(arguments, common),
         Bench::Table(arguments) => table::run(arguments, common),
         Bench::Classify(arguments) => classify::run(arguments, common),
         Bench::Pipeline(arguments) => pipeline::run(arguments, common),
