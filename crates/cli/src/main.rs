@@ -17,7 +17,7 @@ mod background;
 mod capture_index;
 mod exit;
 mod flow_file;
-mod flow_table;
+mod growing_table;
 mod host;
 mod interface;
 mod output;
@@ -59,6 +59,7 @@ fn main() -> ExitCode {
 
 fn run() -> Result<Status, Failure> {
     let Some(arguments) = Arguments::read()? else { return Ok(Status::Ok) };
+    render::choose_numbers(&arguments.common);
     match &arguments.verb {
         Verb::Replay(verb) => verbs::replay::run(verb, &arguments.common),
         Verb::Top(verb) => verbs::top::run(verb, &arguments.common),

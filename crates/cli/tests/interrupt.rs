@@ -264,7 +264,7 @@ fn what_came_through_a_pipe_is_dealt_with_while_it_is_silent() {
             assert!(output.status.success());
             String::from_utf8(output.stderr).unwrap()
         });
-        let all = |said: &String| said.contains("packets 1 234 ") && said.contains("in flight 0");
+        let all = |said: &String| said.contains("packets 1234 ") && said.contains("in flight 0");
         assert!(seen.any(|said| all(&said)), "{layout:?}");
     }
 }
@@ -294,7 +294,7 @@ fn what_comes_before_a_named_pipe_without_a_writer_is_dealt_with() {
                 check_balance(&outcome.json());
                 outcome.stderr
             });
-            let all = |said: &String| said.contains("packets 1 234 ") && said.contains("in flight 0");
+            let all = |said: &String| said.contains("packets 1234 ") && said.contains("in flight 0");
             assert!(seen.any(|said| all(&said)), "{arguments:?}");
         }
         // Who is let wait gets all there is.

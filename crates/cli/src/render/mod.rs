@@ -20,7 +20,8 @@ pub(crate) mod simulate;
 pub(crate) mod top;
 pub(crate) mod verdicts;
 
-use std::io::Write;
+use std::io::{IsTerminal, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use flowloom::traffic::capture::Notice;
 use serde::Serialize;
@@ -150,8 +151,25 @@ pub(crate) fn some_of(names: &[impl AsRef<str>], separator: &str) -> String {
     }
 }
 
-/// Returns a number with its digits in groups of three.
+/// Whether numbers have groups of digits. Programs that read the output want plain numbers.
+static HAS_GROUPS: AtomicBool = AtomicBool::new(false);
+
+/// Chooses how numbers are shown: in groups of digits on a terminal and in tables.
+pub(crate) fn choose_numbers(common: &Common) {
+    let has_groups = match common.format {
+        Format::Table => true,
+        Format::Auto => std::io::stdout().is_terminal(),
+        Format::Plain | Format::Json | Format::Jsonl | Format::Csv => false,
+    };
+    HAS_GROUPS.store(has_groups, Ordering::Relaxed);
+}
+
+/// Returns a number, with its digits in groups of three where people read it.
 pub(crate) fn grouped(number: u64) -> String {
+    if HAS_GROUPS.load(Ordering::Relaxed) { in_groups(number) } else { number.to_string() }
+}
+
+fn in_groups(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::with_capacity(digits.len() * 4 / 3);
     for (i, digit) in digits.chars().enumerate() {
@@ -163,7 +181,7 @@ pub(crate) fn grouped(number: u64) -> String {
     text
 }
 
-/// Returns a number of things: `1 rule`, `1 000 rules`.
+/// Returns a number of things: `1 rule`, `1000 rules`.
 pub(crate) fn counted(number: u64, thing: &str) -> String {
     format!("{} {}", grouped(number), of_many(number, thing))
 }
@@ -221,9 +239,8 @@ mod tests {
 
     #[test]
     fn numbers_are_grouped_and_scaled() {
-        assert_eq!(grouped(0), "0");
-        assert_eq!(grouped(999), "999");
-        assert_eq!(grouped(6_812_044), "6 812 044");
+        assert_eq!([0, 999, 6_812_044].map(in_groups), ["0", "999", "6 812 044"]);
+        assert_eq!(grouped(6_812_044), "6812044", "where no terminal was seen");
         assert_eq!([0, 1, 2].map(|rules| counted(rules, "rule")), ["0 rules", "1 rule", "2 rules"]);
         assert_eq!([0, 1, 2].map(|passes| counted(passes, "pass")), ["0 passes", "1 pass", "2 passes"]);
         assert_eq!(bytes(1536), "1.50 KiB");
