@@ -4,6 +4,7 @@
 
 mod accounting;
 mod bench;
+mod book;
 mod bytes;
 mod classify;
 mod decoding;
