@@ -13,6 +13,7 @@
 //! | [`goal`] | comparisons that have something to reach |
 //! | [`classify`] | the classifier and its rivals |
 //! | [`live`] | a rule set that changes while packets are classified |
+//! | [`maps`] | maps that hash, and maps that threads share, beside their rivals |
 //! | [`tables`] | flow tables and their rivals |
 //! | [`l7`] | the L7 filter beside vectorscan, and its labels beside tshark's |
 //! | [`caches`] | simulated caches and libCacheSim |
@@ -34,6 +35,7 @@ pub mod l7;
 #[cfg(feature = "libpcap")]
 pub mod libpcap;
 pub mod live;
+pub mod maps;
 pub mod peers;
 pub mod process;
 pub mod replay;
