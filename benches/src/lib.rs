@@ -8,11 +8,11 @@
 //! | [`walk`] | the packet path up to the hash, and the copy it is held against |
 //! | [`engine`] | the engine over a round |
 //! | [`ring`] | moving descriptors between two threads, both sides apart |
-//! | [`process`] | whole programs, ours and others', by their processor time |
 //! | [`answers`] | answers, compared before any time is looked at |
 //! | [`goal`] | comparisons that have something to reach |
 //! | [`classify`] | the classifier and its rivals |
 //! | [`live`] | a rule set that changes while packets are classified |
+//! | [`maps`] | maps that hash, and maps that threads share, beside their rivals |
 //! | [`tables`] | flow tables and their rivals |
 //! | [`l7`] | the L7 filter beside vectorscan, and its labels beside tshark's |
 //! | [`caches`] | simulated caches and libCacheSim |
@@ -26,7 +26,6 @@ pub use flowloom_measure::path::{input, looped, walk};
 pub mod answers;
 pub mod caches;
 pub mod classify;
-
 pub mod engine;
 pub mod frames;
 pub mod goal;
@@ -34,6 +33,7 @@ pub mod l7;
 #[cfg(feature = "libpcap")]
 pub mod libpcap;
 pub mod live;
+pub mod maps;
 pub mod partitions;
 pub mod peers;
 pub mod replay;

@@ -1,4 +1,4 @@
-//! `cargo xtask loom`: runs the models of the engine's synchronisation, under every interleaving
+//! `cargo xtask loom`: runs the models of what threads share, under every interleaving
 //! that loom explores.
 
 use std::path::Path;
@@ -7,8 +7,11 @@ use std::process::{Command, ExitCode};
 use anyhow::{Context, Result};
 
 /// Packages with models, and the arguments that select their models.
-const MODELS: [(&str, &[&str]); 2] =
-    [("flowloom-scheduler", &["--test", "loom"]), ("flowloom-engine", &["--lib", "runtime::loom"])];
+const MODELS: [(&str, &[&str]); 3] = [
+    ("flowloom-scheduler", &["--test", "loom"]),
+    ("flowloom-flow-table", &["--features", "concurrent", "--test", "loom"]),
+    ("flowloom-engine", &["--lib", "runtime::loom"]),
+];
 
 /// Runs the models in a target folder of their own, because the flag recompiles everything.
 pub(crate) fn run(root: &Path) -> Result<ExitCode> {

@@ -6,5 +6,6 @@ pub mod maps;
 pub mod rte_acl;
 #[cfg(has_dpdk)]
 pub mod rte_hash;
+pub mod shared;
 #[cfg(has_vectorscan)]
 pub mod vectorscan;

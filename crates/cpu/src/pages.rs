@@ -26,7 +26,7 @@ mod buckets;
 mod slots;
 
 pub use buckets::{Bucket, Buckets};
-pub use slots::{Generation, SlotArray, SlotView};
+pub use slots::{Generation, SlotArray, SlotView, SlotWalkMut};
 
 /// Bytes of a huge page: the size that is common on supported machines.
 pub const HUGE_PAGE_BYTES: usize = 2 << 20;

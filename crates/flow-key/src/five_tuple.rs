@@ -16,7 +16,7 @@ use crate::flow_key::{Direction, FlowKey};
 /// let tuple = FiveTuple::v4([192, 0, 2, 1], [192, 0, 2, 2], 1024, 80, 6);
 /// assert_eq!(tuple.to_string(), "192.0.2.1:1024 > 192.0.2.2:80 proto 6");
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FiveTuple {
     /// Sender's address.
     pub source: IpAddr,
@@ -97,6 +97,28 @@ impl FiveTuple {
                 self.destination_port,
                 self.protocol,
             ),
+        }
+    }
+}
+
+impl core::hash::Hash for FiveTuple {
+    /// Hashes two words where both addresses are IPv4, and five otherwise.
+    #[inline]
+    fn hash<H: core::hash::Hasher>(&self, state: &mut H) {
+        let ports = u64::from(self.source_port) << 16 | u64::from(self.destination_port);
+        let rest = ports << 8 | u64::from(self.protocol);
+        // The families are part of the word of the ports: an address is not its mapped form.
+        match (self.source, self.destination) {
+            (IpAddr::V4(source), IpAddr::V4(destination)) => {
+                state.write_u64(u64::from(source.to_bits()) << 32 | u64::from(destination.to_bits()));
+                state.write_u64(rest);
+            }
+            (source, destination) => {
+                let families = 1 + u64::from(source.is_ipv6()) + 2 * u64::from(destination.is_ipv6());
+                state.write_u64(rest | families << 48);
+                state.write_u128(v6_bits(source));
+                state.write_u128(v6_bits(destination));
+            }
         }
     }
 }

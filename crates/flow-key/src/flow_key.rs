@@ -66,7 +66,7 @@ const FAMILY_V6: u64 = 6 << 16;
 ///
 /// Equality and order compare six words; the order is total and stable but not the numeric order of
 /// addresses for IPv6 against IPv4.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 #[repr(C)]
 pub struct FlowKey {
     words: [u64; 6],
@@ -238,6 +238,26 @@ impl FlowKey {
     #[must_use]
     pub fn from_words(words: [u64; 6]) -> Self {
         Self { words }
+    }
+}
+
+impl core::hash::Hash for FlowKey {
+    /// Hashes the words that the family uses: two for IPv4, five for IPv6, and a sixth if there is
+    /// a zone or a pass.
+    #[inline]
+    fn hash<H: core::hash::Hasher>(&self, state: &mut H) {
+        let [first, second, third, fourth, ports, apart] = self.words;
+        state.write_u64(first);
+        state.write_u64(ports);
+        // Addresses of IPv4 have zeros here, unless a key was made of other words.
+        if second | third | fourth != 0 {
+            state.write_u64(second);
+            state.write_u64(third);
+            state.write_u64(fourth);
+        }
+        if apart != 0 {
+            state.write_u64(apart);
+        }
     }
 }
 

@@ -32,12 +32,14 @@ pub mod five_tuple;
 pub mod flow_hash;
 pub mod flow_key;
 pub mod hash;
+pub mod keyed;
 #[cfg(feature = "proptest")]
 pub mod strategies;
 
 pub use five_tuple::FiveTuple;
 pub use flow_hash::{FlowHash, FlowHasher};
 pub use flow_key::{Direction, FlowKey, IpFamily};
+pub use keyed::{KeyedHasher, KeyedState};
 
 #[cfg(all(doctest, feature = "std"))]
 #[doc = include_str!("../README.md")]

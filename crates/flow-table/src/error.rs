@@ -61,6 +61,13 @@ pub enum BuildError {
         /// Bytes of the array that could not be had.
         bytes: u64,
     },
+    /// Shards that are no power of two, or too many.
+    InvalidShards {
+        /// The requested number of shards.
+        shards: u64,
+        /// The most that will do.
+        shards_max: u64,
+    },
     /// This processor lacks the requested instruction set.
     IsaUnavailable {
         /// The requested instruction set.
@@ -138,6 +145,9 @@ impl fmt::Display for BuildError {
             Self::OutOfMemory { bytes } => {
                 write!(f, "no memory for an array of {bytes} bytes: build the table for fewer flows")
             }
+            Self::InvalidShards { shards, shards_max } => {
+                write!(f, "{shards} shards are not a power of two up to {shards_max}: give one that is")
+            }
             Self::IsaUnavailable { isa } => {
                 write!(
                     f,
@@ -171,6 +181,7 @@ mod tests {
             (BuildError::TooManyLinks { places: 77, places_max: 55 }, vec!["77", "55"]),
             (BuildError::TooLarge { needed_bytes: 77, limit_bytes: 55 }, vec!["77", "55"]),
             (BuildError::OutOfMemory { bytes: 77 }, vec!["77"]),
+            (BuildError::InvalidShards { shards: 77, shards_max: 55 }, vec!["77", "55"]),
             (BuildError::IsaUnavailable { isa: Isa::Neon }, vec![]),
         ];
         for (error, numbers) in errors {

@@ -5,7 +5,8 @@
 //!                (each table its own)                              (shared: ids, ageing, eviction)
 //! ```
 //!
-//! * [`FlowTable`] is the trait of every table.
+//! * [`FlowMap`] is the map to begin with: it hashes, grows, and is used as `HashMap` is.
+//! * [`FlowTable`] is the trait of every table below it, for callers who hash each packet once.
 //! * [`LineHash`] is the recommended table; as [`FlowIndex`] it gives ids and stores no values.
 //! * [`DHash`] is the table of [DHASH §III] for production; [`dhash::reference`] follows the paper.
 //! * [`SigHash`] is the table of [FLOWNP §4] for production; [`sighash::reference`] follows the
@@ -25,7 +26,7 @@
 //! ```
 //! use flowloom_flow_table::evict::UnestablishedFirst;
 //! use flowloom_flow_table::{
-//!     FlowHasher, FlowTable, LineHash, LineHashConfig, TableKey, Tick, TimeoutClass, Timeouts,
+//!     FlowHasher, FlowTable, LineHash, LineHashConfig, Tick, TimeoutClass, Timeouts,
 //! };
 //!
 //! #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -33,8 +34,6 @@
 //!     address: u128,
 //!     ports: (u16, u16),
 //! }
-//!
-//! impl TableKey for Inside {}
 //!
 //! impl Inside {
 //!     fn words(self) -> [u64; 3] {
@@ -74,11 +73,13 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! No table hashes, reads a clock, allocates after it is built (except [`Growing`], when it grows
+//! No table but [`FlowMap`] hashes, and none reads a clock, allocates after it is built (except [`Growing`], when it grows
 //! or changes its hash), or panics on packet contents.
 //!
 //! # Features
 //!
+//! * `concurrent`: [`ConcurrentFlowTable`], a table that many threads read.
+//! * `serde`: a [`FlowMap`] can be serialized, as a map.
 //! * `std` (default): run-time detection of instruction sets, huge pages, `oracle` and `laws`.
 //!   Without it the crate is `no_std` with `alloc`.
 #![cfg_attr(docsrs, feature(doc_cfg))]
@@ -88,6 +89,8 @@ extern crate alloc;
 
 mod arch;
 pub mod baseline;
+#[cfg(feature = "concurrent")]
+pub mod concurrent;
 mod cursor;
 pub mod dhash;
 pub mod error;
@@ -97,6 +100,7 @@ pub mod indexed;
 #[cfg(feature = "std")]
 pub mod laws;
 pub mod linehash;
+pub mod map;
 #[cfg(feature = "std")]
 pub mod oracle;
 pub mod probe;
@@ -110,12 +114,15 @@ mod tick;
 
 pub use flowloom_cpu::features::Isa;
 pub use flowloom_cpu::pages::{AllocError, CacheLine, HugePages, PageReport};
-pub use flowloom_flow_key::{FlowHash, FlowHasher, FlowKey};
+pub use flowloom_flow_key::{Direction, FiveTuple, FlowHash, FlowHasher, FlowKey, KeyedState};
 
+#[cfg(feature = "concurrent")]
+pub use concurrent::ConcurrentFlowTable;
 pub use dhash::{DHash, DHashConfig};
 pub use error::BuildError;
 pub use indexed::Indexed;
 pub use linehash::{FlowIndex, LineHash, LineHashConfig};
+pub use map::{FlowMap, FlowMapBuilder};
 pub use segments::Growing;
 pub use sighash::{SigHash, SigHashConfig};
 pub use state::Timeouts;

@@ -521,6 +521,31 @@ pub trait FlowTable<K: TableKey, V> {
     /// ```
     fn next_live(&self, cursor: Cursor) -> Option<(FlowId, Cursor)>;
 
+    /// Returns all flows: id, key and value of each, in no particular order.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use flowloom_flow_table::{FlowTable, LineHash, LineHashConfig, Tick, TimeoutClass};
+    /// let mut table = LineHash::<u64, u32>::try_new(&LineHashConfig::for_flows(10))?;
+    /// for key in 0..10 {
+    ///     table.insert(key, key << 40, 2, TimeoutClass(0), Tick(0)).expect("not full");
+    /// }
+    /// assert_eq!(table.iter().map(|(_, _, value)| value).sum::<u32>(), 20);
+    /// # Ok::<(), flowloom_flow_table::BuildError>(())
+    /// ```
+    fn iter<'a>(&'a self) -> impl Iterator<Item = (FlowId, K, &'a V)>
+    where
+        V: 'a,
+    {
+        let mut cursor = Cursor::default();
+        core::iter::from_fn(move || {
+            let (id, next) = self.next_live(cursor)?;
+            cursor = next;
+            Some((id, self.key_of(id)?, self.get(id)?))
+        })
+    }
+
     /// Removes all flows, handing each over.
     fn drain(&mut self, on_flow: &mut impl FnMut(FlowId, K, V)) {
         let mut cursor = Cursor::default();

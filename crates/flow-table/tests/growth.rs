@@ -35,15 +35,15 @@ fn a_place_that_was_given_back_is_opened_again_under_other_names() {
     // All flows go into one bucket of sixteen, so that a segment is full long before its nominal
     // number of flows.
     let build = |flows| {
-        let config = DHashConfig { buckets: Some(10), pool: Some(0), ..DHashConfig::for_flows(flows) };
+        let config = DHashConfig { buckets: Some(13), pool: Some(0), ..DHashConfig::for_flows(flows) };
         DHash::<u64, u64>::try_new(&config)
     };
-    let mut table = Growing::try_new(limits(160, 160), build).unwrap();
-    // Eight places.
+    let mut table = Growing::try_new(limits(200, 200), build).unwrap();
+    // Twelve places.
     let ids: Vec<FlowId> =
-        (0..128).map(|key| table.insert(key, 0, key, CLASS, Tick(0)).expect("a place for each")).collect();
-    assert_eq!(table.stats().segments, 8);
-    let full = table.insert(128, 0, 128, CLASS, Tick(0)).unwrap_err();
+        (0..192).map(|key| table.insert(key, 0, key, CLASS, Tick(0)).expect("a place for each")).collect();
+    assert_eq!(table.stats().segments, 12);
+    let full = table.insert(192, 0, 192, CLASS, Tick(0)).unwrap_err();
     assert_eq!(full.reason, FullReason::Memory, "nothing more can be opened");
     // The fourth segment and the fifth alternate: the newest is never freed.
     for (round, part) in (1_u64..).zip([48..64_u64, 64..80, 48..64, 64..80]) {
@@ -53,14 +53,14 @@ fn a_place_that_was_given_back_is_opened_again_under_other_names() {
             assert_eq!(table.remove(id), Some((key, key)));
         }
         assert_eq!(table.expire(Tick(1), 100, &mut |_, _, _| panic!("no flow is due")).removed, 0);
-        assert_eq!(table.stats().segments, 7, "round {round}");
+        assert_eq!(table.stats().segments, 11, "round {round}");
         for key in part.clone() {
             let id = table.insert(key, 0, key, CLASS, Tick(0)).expect("the place is opened again");
             assert!(!ids.contains(&id) && table.get(id) == Some(&key), "round {round}: {id:?}");
         }
-        assert!(table.insert(128, 0, 128, CLASS, Tick(0)).is_err());
+        assert!(table.insert(192, 0, 192, CLASS, Tick(0)).is_err());
         let stats = table.stats();
-        assert_eq!((stats.segments, stats.len, stats.removed), (8, 128, 16 * round));
+        assert_eq!((stats.segments, stats.len, stats.removed), (12, 192, 16 * round));
     }
     // Ids of removed flows are invalid.
     for (key, id) in (0..).zip(&ids) {
@@ -78,7 +78,7 @@ fn a_table_that_begins_small_comes_to_hold_all_that_it_may() {
             let taken = table.insert(key, split_mix(&mut key.clone()), (), CLASS, Tick(0));
             assert!(taken.is_ok(), "flow {key} of a table that began with {first}: {taken:?}");
         }
-        assert!(table.stats().segments <= 8);
+        assert!(table.stats().segments <= 12);
     }
 }
 
@@ -133,7 +133,7 @@ fn the_next_oldest_part_is_drained_from_its_beginning() {
 }
 
 #[test]
-fn a_table_that_had_eight_parts_can_turn_when_one_is_left() {
+fn a_table_that_had_twelve_parts_can_turn_when_one_is_left() {
     // Each segment is four times as large as the one before, and full with sixteen flows, which all
     // go into its first bucket.
     let build = |flows: u32| {
@@ -145,20 +145,20 @@ fn a_table_that_had_eight_parts_can_turn_when_one_is_left() {
         DHash::<u64, u64>::try_new(&config)
     };
     let mut table = Growing::try_new(limits(16, 80_000), build).unwrap();
-    for key in 0..128 {
+    for key in 0..192 {
         table.insert(key, 0, key, CLASS, Tick(0)).expect("a part for each sixteen");
     }
-    assert_eq!(table.stats().segments, 8);
-    assert!(table.rekey(|_| 0).is_err(), "eight at a time");
-    for key in 0..112 {
+    assert_eq!(table.stats().segments, 12);
+    assert!(table.rekey(|_| 0).is_err(), "twelve at a time");
+    for key in 0..176 {
         assert_eq!(table.remove_key(&key, 0), Some(key));
     }
-    assert_eq!(table.stats().segments, 8, "removing gives nothing back");
+    assert_eq!(table.stats().segments, 12, "removing gives nothing back");
     table.expire(Tick(1), 0, &mut |_, _, _| {});
     assert_eq!(table.stats().segments, 1);
-    let id = table.lookup(&120, 0);
+    let id = table.lookup(&180, 0);
     table.rekey(|_| 0).expect("one part is open, and there is memory for another");
-    assert_eq!(table.lookup(&120, 1 << 63), id);
+    assert_eq!(table.lookup(&180, 1 << 63), id);
 }
 
 #[test]

@@ -15,7 +15,7 @@ use flowloom_flow_table::segments::GrowthLimits;
 use flowloom_flow_table::sighash::ReferenceSigHash;
 use flowloom_flow_table::{
     Cursor, DHash, DHashConfig, FlowId, FlowTable, Growing, LineHash, LineHashConfig, SigHash,
-    SigHashConfig, TableKey, Tick, TimeoutClass, Timeouts,
+    SigHashConfig, Tick, TimeoutClass, Timeouts,
 };
 
 /// Flows of the tables, and further keys.
@@ -60,7 +60,6 @@ impl PartialEq for Touchy {
 }
 
 impl Eq for Touchy {}
-impl TableKey for Touchy {}
 
 /// A counted value whose drop may panic.
 #[derive(Debug)]

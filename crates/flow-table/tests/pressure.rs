@@ -11,7 +11,7 @@ use flowloom_flow_table::linehash::layout::DISPLACED_MAX;
 use flowloom_flow_table::probe::Counts;
 use flowloom_flow_table::{
     BuildError, Cursor, DHash, DHashConfig, FlowId, FlowTable, FullReason, LineHash, LineHashConfig,
-    SigHash, SigHashConfig, TableKey, Tick, TimeoutClass,
+    SigHash, SigHashConfig, Tick, TimeoutClass,
 };
 
 const CLASS: TimeoutClass = TimeoutClass(0);
@@ -217,7 +217,6 @@ impl PartialEq for Watched {
 }
 
 impl Eq for Watched {}
-impl TableKey for Watched {}
 
 /// A lookup that took another flow's state for the right one would still find the flow, only later.
 #[test]

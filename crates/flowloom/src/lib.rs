@@ -56,8 +56,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! The programs under `examples/` show more: `appliance` is one in forty lines, `firewall` has
-//! rules that are replaced while packets flow, `dpdk` and `af_xdp` take packets from elsewhere.
+//! The programs under `examples/` show more: `appliance` is one in forty lines, `load_balancer`
+//! keeps connections while backends come and go, `firewall` has rules that are replaced while packets flow, `dpdk` and `af_xdp` take packets from elsewhere.
 //!
 //! # What stays
 //!
@@ -81,6 +81,7 @@
 //!
 //! # Features
 //!
+//! * `concurrent`: a flow table that many threads read.
 //! * `live`: interfaces, through libpcap, a C library.
 
 pub use flowloom_apps as apps;

@@ -6,6 +6,7 @@
 //! | module | contents |
 //! | --- | --- |
 //! | [`placement`] | push policies: the dispatcher assigns packets to workers |
+//! | [`members`] | backends of a load balancer, by name and weight |
 //! | [`pull`] | pull policies: workers fetch packets |
 //! | [`registry`] | every policy by name |
 //! | [`topology`] | the tree of sockets, cores, pipelines and threads |
@@ -30,6 +31,7 @@
 #![cfg_attr(test, expect(clippy::cast_precision_loss, reason = "counts of tests, far below 2^52"))]
 
 pub mod laws;
+pub mod members;
 pub mod placement;
 pub mod pull;
 pub mod registry;
@@ -38,6 +40,7 @@ pub mod topology;
 
 pub use flowloom_flow_key::FlowKey;
 
+pub use members::{MaglevTable, Member, MemberId, Members};
 pub use placement::adaptive::Adaptive;
 pub use placement::cached::Cached;
 pub use placement::direct_hash::DirectHash;

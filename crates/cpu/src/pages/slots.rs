@@ -259,6 +259,11 @@ impl<T> SlotArray<T> {
         Some(unsafe { cell.value.assume_init_mut() })
     }
 
+    /// Returns a walk over the values for changing, in ascending order of cells.
+    pub fn walk_mut(&mut self) -> SlotWalkMut<'_, T> {
+        SlotWalkMut { cells: self.cells_mut().iter_mut(), next: 0 }
+    }
+
     /// Returns the value of an occupied cell, with its generation.
     #[inline(always)]
     pub fn get_live(&self, index: u32) -> Option<(Generation, &T)> {
@@ -358,6 +363,45 @@ impl<'a, T> SlotView<'a, T> {
 impl<T> fmt::Debug for SlotView<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SlotView").field("len", &self.0.len()).finish()
+    }
+}
+
+/// A walk over the values of a [`SlotArray`] that the caller steers: it names each cell, in
+/// ascending order, and cells in between are not read.
+///
+/// # Examples
+///
+/// ```
+/// use flowloom_cpu::pages::{Generation, HugePages, SlotArray};
+/// let mut slots = SlotArray::try_new(4, HugePages::No)?;
+/// slots.occupy(1, Generation::FIRST, |_| 0, 10).expect("there is a cell 1");
+/// slots.occupy(3, Generation::FIRST, |_| 0, 30).expect("there is a cell 3");
+/// let mut walk = slots.walk_mut();
+/// let both = [walk.take(1), walk.take(3)].map(|value| *value.expect("there is one"));
+/// assert_eq!((both, walk.take(3)), ([10, 30], None));
+/// # Ok::<(), flowloom_cpu::pages::AllocError>(())
+/// ```
+pub struct SlotWalkMut<'a, T> {
+    cells: slice::IterMut<'a, Cell<T>>,
+    next: u32,
+}
+
+impl<'a, T> SlotWalkMut<'a, T> {
+    /// Returns the value of a cell; `None` if the cell is vacant or the walk has passed it.
+    pub fn take(&mut self, index: u32) -> Option<&'a mut T> {
+        let cell = self.cells.nth(index.checked_sub(self.next)? as usize)?;
+        self.next = index + 1;
+        if !cell.is_occupied() {
+            return None;
+        }
+        // SAFETY: an occupied cell is initialised.
+        Some(unsafe { cell.value.assume_init_mut() })
+    }
+}
+
+impl<T> fmt::Debug for SlotWalkMut<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SlotWalkMut").field("next", &self.next).finish_non_exhaustive()
     }
 }
 

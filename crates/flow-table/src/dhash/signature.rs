@@ -16,8 +16,6 @@
 
 use flowloom_flow_key::hash::crc32c::crc32c;
 
-use crate::table::TableKey;
-
 /// A way to make signatures.
 pub trait Signature<K> {
     /// The two directions have signatures with swapped halves, so a search that failed is repeated
@@ -103,8 +101,6 @@ impl PartialEq for Session {
         self.is_exactly(other) || self.is_exactly(&other.reversed())
     }
 }
-
-impl TableKey for Session {}
 
 /// Xor of everything.
 #[derive(Clone, Copy, Debug, Default)]

@@ -31,8 +31,10 @@ mod config;
 mod lanes;
 pub mod layout;
 pub mod table;
+mod walk;
 
 pub use table::{LineHash, LineHashConfig};
+pub(crate) use walk::FlowsMut;
 
 /// Ids without values, for states that the caller keeps elsewhere: an array of
 /// [`slot_count`](crate::FlowTable::slot_count) places, indexed by [`slot`](crate::FlowId::slot).

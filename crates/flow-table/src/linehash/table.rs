@@ -15,6 +15,7 @@ use super::layout::{
     ALL_LANES, AWAY, Counts, DISPLACED_MAX, Filter, LANES, Line, Place, STASH_BIT, STASHED, Way,
     filter_bit, lane_to_take, place_of, state_of, visit_line,
 };
+use super::walk::{FlowsMut, TakenLanes};
 use crate::arch::{Backend, Kernel, Lanes};
 use crate::dhash::conflict::ConflictLists;
 use crate::error::{BuildError, check_size};
@@ -324,6 +325,19 @@ impl<K: TableKey, V> Kernel for FindAnywhere<'_, K, V> {
 }
 
 impl<K: TableKey, V> LineHash<K, V> {
+    /// Returns the taken lanes.
+    fn taken(&self) -> TakenLanes<'_> {
+        TakenLanes { lines: &self.lines, backend: self.backend, pool_start: self.pool_start }
+    }
+
+    /// Returns all flows for changing.
+    pub(crate) fn flows_mut(&mut self) -> FlowsMut<'_, K, V> {
+        let Self { lines, backend, pool_start, states, .. } = self;
+        let slots = states.slot_count();
+        let taken = TakenLanes { lines, backend: *backend, pool_start: *pool_start };
+        FlowsMut { taken, states: states.walk_mut(), slot: 0, slots }
+    }
+
     fn empty_lanes(&self, line: u32) -> u32 {
         self.backend.run_one(Empty(&self.lines[line as usize]))
     }
@@ -569,16 +583,7 @@ impl<K: TableKey, V> Indexed for LineHash<K, V> {
     }
 
     fn next_linked(&self, slot: u32) -> u32 {
-        let mut slot = slot;
-        while slot < self.pool_start {
-            let (line, lane) = place_of(slot);
-            let taken = !self.empty_lanes(line) & ALL_LANES & (u32::MAX << lane);
-            if taken != 0 {
-                return state_of(line, taken.trailing_zeros());
-            }
-            slot = state_of(line + 1, 0);
-        }
-        slot
+        self.taken().next(slot)
     }
 
     fn visit_rivals(&self, hash: u64, visit: &mut dyn FnMut(u32) -> bool) {

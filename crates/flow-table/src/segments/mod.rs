@@ -2,11 +2,11 @@
 //!
 //! ```text
 //!  slots   0 ……… │ ……………………… │ ………………………………………………………
-//!          segment     ×4              ×16                    at most eight at a time
+//!          segment     ×4              ×16                    at most twelve at a time
 //!          oldest                      newest: takes new flows
 //! ```
 //!
-//! When the newest segment is full, another one opens, four times as large: larger if eight of them
+//! When the newest segment is full, another one opens, four times as large: larger if twelve of them
 //! could not contain `flows_max`, and twice or once as large if memory is short. Flows stay where
 //! they are, so ids stay valid; older segments drain as their flows end, and an older segment
 //! without flows is freed. A lookup asks the newest segment first and then the older ones that
@@ -26,10 +26,12 @@ mod batch;
 mod drain;
 mod places;
 mod rekey;
+mod walk;
 
 pub use drain::Drained;
 use places::{Names, Places};
 use rekey::FormerHash;
+pub(crate) use walk::FlowsMut;
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -43,9 +45,9 @@ use crate::table::{
 };
 
 /// Most segments at a time.
-const SEGMENTS_MAX: usize = 8;
+const SEGMENTS_MAX: usize = 12;
 
-/// Minimum growth factor from one segment to the next; larger if eight segments would not be
+/// Minimum growth factor from one segment to the next; larger if twelve segments would not be
 /// enough.
 const GROWTH: u32 = 4;
 
@@ -61,7 +63,7 @@ pub struct GrowthLimits {
 }
 
 impl GrowthLimits {
-    /// Returns the growth factor: the smallest from [`GROWTH`] on with which eight segments contain
+    /// Returns the growth factor: the smallest from [`GROWTH`] on with which twelve segments contain
     /// all flows.
     fn growth(&self) -> u32 {
         let reach = |growth: &u32| {
@@ -69,7 +71,7 @@ impl GrowthLimits {
                 |place| u64::from(self.first_flows.max(1)).saturating_mul(u64::from(*growth).pow(place));
             (0_u32..).take(SEGMENTS_MAX).fold(0_u64, |sum, place| sum.saturating_add(flows(place)))
         };
-        // The seventh power of 32 is more than any number of flows.
+        // The eleventh power of 32 is more than any number of flows.
         (GROWTH..32).find(|growth| reach(growth) >= u64::from(self.flows_max)).unwrap_or(32)
     }
 }
@@ -382,6 +384,38 @@ where
     }
 
     #[inline]
+    fn lookup_value(&self, key: &K, hash: u64) -> Option<(FlowId, &V)> {
+        let newest = self.newest();
+        if let Some((id, value)) = newest.table.lookup_value(key, hash) {
+            return Some((newest.names.outer(id), value));
+        }
+        let id = self.lookup_older(key, hash)?;
+        Some((id, self.get(id)?))
+    }
+
+    #[inline]
+    fn lookup_touch(&mut self, key: &K, hash: u64, now: Tick) -> Option<(FlowId, &mut V, Tick)> {
+        if self.segments.len() == 1 {
+            let Segment { table, names, .. } = self.newest_mut();
+            let (id, value, seen) = table.lookup_touch(key, hash, now)?;
+            return Some((names.outer(id), value, seen));
+        }
+        let id = self.lookup(key, hash)?;
+        let (value, seen) = self.get_mut_touch(id, now)?;
+        Some((id, value, seen))
+    }
+
+    #[inline]
+    fn remove_key(&mut self, key: &K, hash: u64) -> Option<V> {
+        let removed = self.newest_mut().table.remove_key(key, hash);
+        if removed.is_some() || self.segments.len() == 1 {
+            return removed;
+        }
+        let id = self.lookup_older(key, hash)?;
+        self.remove(id).map(|(_, value)| value)
+    }
+
+    #[inline]
     fn lookup_batch(&self, keys: &[K], hashes: &[u64], ids: &mut [Option<FlowId>]) {
         self.newest().table.lookup_batch(keys, hashes, ids);
         self.end_batch(keys, hashes, ids, &mut |_, _| {});
@@ -520,7 +554,7 @@ where
     }
 
     fn next_live(&self, cursor: Cursor) -> Option<(FlowId, Cursor)> {
-        // Segments are ordered by age, a walk by slots; there are at most eight of them.
+        // Segments are ordered by age, a walk by slots; there are at most twelve of them.
         let mut from = cursor.0;
         loop {
             let behind =

@@ -41,7 +41,7 @@ where
     ///
     /// # Errors
     ///
-    /// [`FullReason::Memory`] if no segment can be opened: limits, memory, or eight at a time,
+    /// [`FullReason::Memory`] if no segment can be opened: limits, memory, or twelve at a time,
     /// which draining makes fewer. Nothing has changed then, and callers must continue with their
     /// hash.
     ///
@@ -89,6 +89,12 @@ where
     /// table has dropped that hash.
     pub fn is_rekeying(&self) -> bool {
         self.segments.iter().any(|segment| segment.former.is_some())
+    }
+
+    /// Opens a segment for all flows if the newest has too little space for them; returns whether
+    /// there is one.
+    pub(crate) fn make_room(&mut self) -> bool {
+        self.segments.len() == 1 || self.len() <= self.newest().flows || self.open_beside()
     }
 
     /// Opens a segment as large as the newest, with twice the space that all flows need as far as

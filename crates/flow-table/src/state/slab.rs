@@ -15,7 +15,7 @@
 use core::num::NonZeroU32;
 
 use flowloom_cpu::pages::{
-    AllocError, Bucket, Buckets, Generation, HugePages, PageReport, SlotArray, SlotView,
+    AllocError, Bucket, Buckets, Generation, HugePages, PageReport, SlotArray, SlotView, SlotWalkMut,
 };
 
 use crate::evict::Candidate;
@@ -104,6 +104,17 @@ impl<'a, K: Eq, V> Tenants<'a, K, V> {
     pub(crate) fn verify_value(self, slot: u32, key: &K) -> Option<(FlowId, &'a V)> {
         let (generation, state) = self.0.get_live(slot)?;
         if state.key == *key { Some((FlowId::of(slot, generation), &state.value)) } else { None }
+    }
+}
+
+/// A walk over a table's states, in ascending order of slots.
+pub(crate) struct TenantsMut<'a, K, V>(SlotWalkMut<'a, State<K, V>>);
+
+impl<'a, K, V> TenantsMut<'a, K, V> {
+    /// Returns the flow of a slot, if it has one.
+    pub(crate) fn take(&mut self, slot: u32) -> Option<(&'a K, &'a mut V)> {
+        let state = self.0.take(slot)?;
+        Some((&state.key, &mut state.value))
     }
 }
 
@@ -367,6 +378,18 @@ impl<K: Copy, V> States<K, V> {
             None => {}
         }
         Some(Verdict::Kept)
+    }
+
+    /// Returns a flow's key and value.
+    #[inline]
+    pub(crate) fn flow(&self, id: FlowId) -> Option<(&K, &V)> {
+        let state = self.slots.get(id.slot(), id.tenant())?;
+        Some((&state.key, &state.value))
+    }
+
+    /// Returns a walk over flows for changing.
+    pub(crate) fn walk_mut(&mut self) -> TenantsMut<'_, K, V> {
+        TenantsMut(self.slots.walk_mut())
     }
 
     /// Returns the first live slot from `slot` on.

@@ -1,0 +1,58 @@
+//! Times maps beside their rivals; `cargo xtask peers maps` builds it and runs it.
+
+use std::process::ExitCode;
+
+use flowloom::cpu::features::Isa;
+use flowloom_benches::goal::JudgedReport;
+use flowloom_benches::maps::run;
+use flowloom_measure::Host;
+use flowloom_measure::rows::Tool;
+
+const USAGE: &str =
+    "usage: map_peers [--rounds N] [--flows N,…] [--format json|text] [--git COMMIT] [--rustc VERSION]";
+
+fn main() -> ExitCode {
+    match start(std::env::args().skip(1)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn start(mut words: impl Iterator<Item = String>) -> Result<(), String> {
+    let (mut rounds, mut flows) = (15, vec![65_536, 1_000_000]);
+    let (mut text, mut git, mut rustc) = (false, String::new(), None);
+    while let Some(word) = words.next() {
+        if matches!(word.as_str(), "-h" | "--help") {
+            return Err(USAGE.to_owned());
+        }
+        let value = words.next().ok_or_else(|| format!("{word} needs a value\n{USAGE}"))?;
+        let number = |text: &str| match text.parse::<u32>() {
+            Ok(number) if number > 0 => Ok(number),
+            _ => Err(format!("{word} takes numbers from 1 on, not '{text}'\n{USAGE}")),
+        };
+        match word.as_str() {
+            "--rounds" => rounds = number(&value)? as usize,
+            "--flows" => flows = value.split(',').map(number).collect::<Result<_, _>>()?,
+            "--format" if value == "text" => text = true,
+            "--format" if value == "json" => text = false,
+            "--git" => git = value,
+            "--rustc" => rustc = Some(value),
+            _ => return Err(format!("'{word} {value}' is not understood\n{USAGE}")),
+        }
+    }
+    let mut host = Host::read(Isa::detect().to_string(), &[]);
+    host.rustc = rustc;
+    let input = serde_json::json!({
+        "order": "shuffled, every flow once a round",
+        "key_bytes": 16,
+        "state_bytes": 32,
+        "rounds": rounds,
+    });
+    let tool = Tool { version: env!("CARGO_PKG_VERSION").to_owned(), git };
+    let mut report = JudgedReport::new(tool, host, input);
+    run(rounds, &flows, &mut report).map_err(|error| format!("{error:#}"))?;
+    report.write(text, None)
+}

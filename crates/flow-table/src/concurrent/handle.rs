@@ -1,0 +1,326 @@
+//! What a thread does with a [`ConcurrentFlowTable`].
+
+use core::fmt;
+use core::hash::{BuildHasher, Hash};
+
+use crossbeam_epoch::{Guard, LocalHandle};
+
+use super::ConcurrentFlowTable;
+use super::node::Node;
+use super::sync::Ordering;
+use crate::map::hash_with;
+use crate::table::{Expired, Full, FullReason, TableKey, Tick, TimeoutClass};
+
+/// Keys that a batch looks up at once.
+const AT_ONCE: usize = 32;
+
+/// The name of one flow in one [`ConcurrentFlowTable`]: valid from its insertion to its removal,
+/// and of no other flow ever.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ConcurrentFlowId {
+    hash: u64,
+    number: u64,
+}
+
+/// A thread's access to a [`ConcurrentFlowTable`].
+pub struct Handle<'t, K, V, S> {
+    table: &'t ConcurrentFlowTable<K, V, S>,
+    local: LocalHandle,
+}
+
+impl<'t, K, V, S> Handle<'t, K, V, S> {
+    pub(super) fn new(table: &'t ConcurrentFlowTable<K, V, S>) -> Self {
+        Self { table, local: table.collector.register() }
+    }
+
+    /// Begins to read and write. What others remove from now on is not freed until the result is
+    /// dropped: hold it for a batch, not for long.
+    #[inline]
+    pub fn pin(&self) -> Pinned<'t, K, V, S> {
+        Pinned { table: self.table, guard: self.local.pin() }
+    }
+}
+
+impl<K, V, S> fmt::Debug for Handle<'_, K, V, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Handle").field("table", self.table).finish_non_exhaustive()
+    }
+}
+
+/// A flow that was found.
+pub struct ConcurrentFlow<'p, K, V>(&'p Node<K, V>);
+
+impl<'p, K: TableKey, V> ConcurrentFlow<'p, K, V> {
+    /// Returns its id.
+    pub fn id(&self) -> ConcurrentFlowId {
+        ConcurrentFlowId { hash: self.0.hash, number: self.0.number }
+    }
+
+    /// Returns its key.
+    pub fn key(&self) -> K {
+        self.0.key
+    }
+
+    /// Returns its value.
+    pub fn value(&self) -> &'p V {
+        &self.0.value
+    }
+
+    /// Returns when it was last seen.
+    pub fn last_seen(&self) -> Tick {
+        self.0.last_seen()
+    }
+
+    /// Returns its timeout class.
+    pub fn class(&self) -> TimeoutClass {
+        self.0.class()
+    }
+
+    /// Moves it to another timeout class, counted from when it was last seen.
+    pub fn set_class(&self, class: TimeoutClass) {
+        self.0.set_class(class);
+    }
+}
+
+impl<K, V> Clone for ConcurrentFlow<'_, K, V> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<K, V> Copy for ConcurrentFlow<'_, K, V> {}
+
+impl<K: TableKey, V> fmt::Debug for ConcurrentFlow<'_, K, V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ConcurrentFlow").field("key", &self.0.key).field("id", &self.id()).finish()
+    }
+}
+
+/// Reads and writes of a thread, see [`Handle::pin`].
+pub struct Pinned<'t, K, V, S> {
+    table: &'t ConcurrentFlowTable<K, V, S>,
+    guard: Guard,
+}
+
+impl<K, V, S> Pinned<'_, K, V, S>
+where
+    K: TableKey + Hash + Send + Sync,
+    V: Send + Sync,
+    S: BuildHasher,
+{
+    #[inline(always)]
+    fn hash(&self, key: &K) -> u64 {
+        hash_with(&self.table.hasher, key)
+    }
+
+    #[inline(always)]
+    fn node(&self, key: &K, hash: u64) -> Option<&Node<K, V>> {
+        self.table.shard(hash).find(hash, &self.guard, |node| node.key == *key)
+    }
+
+    /// Returns the value of a key. The flow does not count as seen.
+    #[inline]
+    pub fn get(&self, key: &K) -> Option<&V> {
+        self.node(key, self.hash(key)).map(|node| &node.value)
+    }
+
+    /// Returns the value of a key, and records that the flow was seen.
+    #[inline]
+    pub fn touch(&self, key: &K) -> Option<&V> {
+        let node = self.node(key, self.hash(key))?;
+        node.touch(self.table.now());
+        Some(&node.value)
+    }
+
+    /// Returns the flow of a key. It does not count as seen.
+    #[inline]
+    pub fn lookup(&self, key: &K) -> Option<ConcurrentFlow<'_, K, V>> {
+        self.node(key, self.hash(key)).map(ConcurrentFlow)
+    }
+
+    /// Returns the flow of an id: without hashing and without comparing keys.
+    #[inline]
+    pub fn get_by_id(&self, id: ConcurrentFlowId) -> Option<ConcurrentFlow<'_, K, V>> {
+        let shard = self.table.shard(id.hash);
+        shard.find(id.hash, &self.guard, |node| node.number == id.number).map(ConcurrentFlow)
+    }
+
+    /// Looks up many keys at once, overlapping their memory latencies, and calls `on_flow` with the
+    /// index and the value of each that has a flow, in order.
+    #[inline]
+    pub fn get_batch(&self, keys: &[K], mut on_flow: impl FnMut(usize, &V)) {
+        let mut hashes = [0; AT_ONCE];
+        for (number, keys) in keys.chunks(AT_ONCE).enumerate() {
+            for (hash, key) in hashes.iter_mut().zip(keys) {
+                *hash = self.hash(key);
+                self.table.shard(*hash).index(&self.guard).prefetch(*hash);
+            }
+            for &hash in &hashes[..keys.len()] {
+                self.table.shard(hash).index(&self.guard).prefetch_node(hash, &self.guard);
+            }
+            for (index, (key, &hash)) in (number * AT_ONCE..).zip(keys.iter().zip(&hashes)) {
+                if let Some(node) = self.node(key, hash) {
+                    on_flow(index, &node.value);
+                }
+            }
+        }
+    }
+
+    /// Inserts a value under a key, or replaces the one that is there; returns the flow, whose id
+    /// stays the same where a value is replaced.
+    ///
+    /// # Errors
+    ///
+    /// [`Full`] if the table has as many flows as it may.
+    pub fn insert(&self, key: K, value: V) -> Result<ConcurrentFlow<'_, K, V>, Full> {
+        self.enter(key, || value, true).map(|(flow, _)| flow)
+    }
+
+    /// Returns the value of a key, making it if it is not there, and records that the flow was seen.
+    /// `make` runs while the shard is locked: it must not use the table.
+    ///
+    /// # Errors
+    ///
+    /// As [`insert`](Self::insert).
+    pub fn get_or_insert_with(&self, key: K, make: impl FnOnce() -> V) -> Result<&V, Full> {
+        if let Some(value) = self.touch(&key) {
+            return Ok(value);
+        }
+        self.enter(key, make, false).map(|(flow, _)| flow.value())
+    }
+
+    /// Inserts a value unless there is one; returns the flow of the key, and whether this call
+    /// inserted it. Of several threads that insert one key at once, one does.
+    ///
+    /// # Errors
+    ///
+    /// As [`insert`](Self::insert).
+    pub fn try_insert(&self, key: K, value: V) -> Result<(ConcurrentFlow<'_, K, V>, bool), Full> {
+        self.enter(key, || value, false)
+    }
+
+    /// Finds a key under the lock, and enters it if it is not there, or replaces its value if
+    /// `replaces`.
+    fn enter(
+        &self,
+        key: K,
+        make: impl FnOnce() -> V,
+        replaces: bool,
+    ) -> Result<(ConcurrentFlow<'_, K, V>, bool), Full> {
+        let (hash, now) = (self.hash(&key), self.table.now());
+        let mut writer = self.table.shard(hash).write(self.table.lines_min, &self.guard);
+        if let Some(place) = writer.find(hash, |node| node.key == key) {
+            let node = place.node();
+            if !replaces {
+                node.touch(now);
+                return Ok((ConcurrentFlow(node), false));
+            }
+            let new = Node::new(key, hash, node.number, make(), TimeoutClass(0), now);
+            return Ok((ConcurrentFlow(writer.replace(&place, new)), false));
+        }
+        if let Some(taken) = &self.table.taken
+            && taken.fetch_add(1, Ordering::Relaxed) >= self.table.max_flows
+        {
+            taken.fetch_sub(1, Ordering::Relaxed);
+            return Err(Full { reason: FullReason::Capacity });
+        }
+        let number = writer.number();
+        let node = Node::new(key, hash, number, make(), TimeoutClass(0), now);
+        let Some(node) = writer.enter(node) else {
+            self.went(1);
+            return Err(Full { reason: FullReason::Memory });
+        };
+        Ok((ConcurrentFlow(node), true))
+    }
+
+    /// Removes a key and returns its value, which stays readable for this thread.
+    pub fn remove(&self, key: &K) -> Option<&V> {
+        self.remove_if(self.hash(key), |node| node.key == *key).map(|flow| flow.value())
+    }
+
+    /// Removes a flow.
+    pub fn remove_by_id(&self, id: ConcurrentFlowId) -> Option<ConcurrentFlow<'_, K, V>> {
+        self.remove_if(id.hash, |node| node.number == id.number)
+    }
+
+    fn remove_if(
+        &self,
+        hash: u64,
+        is_wanted: impl Fn(&Node<K, V>) -> bool,
+    ) -> Option<ConcurrentFlow<'_, K, V>> {
+        let mut writer = self.table.shard(hash).write(self.table.lines_min, &self.guard);
+        let place = writer.find(hash, is_wanted)?;
+        writer.leave(&place);
+        self.went(1);
+        Some(ConcurrentFlow(place.node()))
+    }
+
+    /// Counts flows that went.
+    fn went(&self, count: usize) {
+        if let Some(taken) = &self.table.taken {
+            taken.fetch_sub(count, Ordering::Relaxed);
+        }
+    }
+
+    /// Removes flows that were not seen for as long as their class allows, and calls `on_flow` with
+    /// each. Looks at about `budget` flows, from where the last call of any thread ended, and locks
+    /// one shard at a time; `on_flow` may use the table.
+    ///
+    /// [`Expired::more`] says that the walk over the table has not come to its end; the next call
+    /// after that begins another. A flow that a reader [touches](Self::touch) at the moment of the
+    /// look may be removed.
+    pub fn expire(&self, budget: u32, mut on_flow: impl FnMut(ConcurrentFlow<'_, K, V>)) -> Expired {
+        let (now, timeouts) = (self.table.now(), &self.table.timeouts);
+        let is_due = |node: &Node<K, V>| {
+            timeouts.deadline(node.class(), node.last_seen()).is_some_and(|deadline| deadline <= now)
+        };
+        let (mut outcome, mut removed) = (Expired { more: true, ..Expired::default() }, Vec::new());
+        while outcome.more && outcome.examined < budget {
+            let hand = self.table.hand.load(Ordering::Relaxed);
+            let left = (budget - outcome.examined) as usize;
+            let mut writer = self.table.shards[hand].write(self.table.lines_min, &self.guard);
+            let (looked_at, is_end) = writer.age(left, is_due, &mut removed);
+            drop(writer);
+            outcome.examined =
+                outcome.examined.saturating_add(u32::try_from(looked_at).unwrap_or(u32::MAX));
+            if is_end {
+                // Two threads that age at once may both look at a shard.
+                outcome.more = hand + 1 < self.table.shards.len();
+                self.table.hand.store(if outcome.more { hand + 1 } else { 0 }, Ordering::Relaxed);
+            }
+            self.went(removed.len());
+            outcome.removed += u32::try_from(removed.len()).unwrap_or(u32::MAX);
+            for node in removed.drain(..) {
+                on_flow(ConcurrentFlow(node));
+            }
+        }
+        outcome
+    }
+
+    /// Calls `on_flow` with each flow. One that stays is visited once; `on_flow` may use the table.
+    pub fn for_each(&self, mut on_flow: impl FnMut(ConcurrentFlow<'_, K, V>)) {
+        for shard in &self.table.shards {
+            let nodes = shard.write(self.table.lines_min, &self.guard).nodes();
+            for node in nodes {
+                on_flow(ConcurrentFlow(node));
+            }
+        }
+    }
+
+    /// Lets go of everything that was read, and begins anew: what others removed can be freed.
+    pub fn repin(&mut self) {
+        self.guard.repin();
+    }
+
+    /// Hands what this thread removed to the collector, which else collects some of it first. Useful
+    /// before a thread that wrote goes to sleep.
+    pub fn flush(&self) {
+        self.guard.flush();
+    }
+}
+
+impl<K, V, S> fmt::Debug for Pinned<'_, K, V, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pinned").field("table", self.table).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,265 @@
+//! One index of a shard: lines of signatures and links.
+//!
+//! ```text
+//!  line    control u64:  │ s0 │ s1 │ s2 │ s3 │ s4 │ s5 │ s6 │ passed │   a byte each, 0: empty
+//!          links:          7 pointers to nodes
+//! ```
+//!
+//! A key is looked for in its home line, and in the lines behind it as long as a line says that an
+//! entry *passed* it because it was full. One load of the control word answers for all of a line.
+//! Entries do not move within an index: so a reader misses a key only if there was a moment during
+//! its search at which the key was not there.
+//!
+//! Only the owner of the shard's lock writes. It stores a link before its signature, and clears a
+//! signature before its link.
+
+use crossbeam_epoch::Guard;
+use flowloom_cpu::prefetch;
+use flowloom_flow_key::FlowHash;
+
+use super::link::{Link, Published};
+use super::node::Node;
+use super::sync::{AtomicU64, Ordering};
+
+/// Entries of a line.
+pub(super) const LANES: usize = 7;
+
+/// Shift of the control word's byte that counts entries which passed the line.
+const PASSED_SHIFT: u32 = 56;
+
+/// The lowest bit of each byte, and the highest of each lane's.
+const LOW_BITS: u64 = 0x0101_0101_0101_0101;
+const LANE_BITS: u64 = 0x0080_8080_8080_8080;
+
+/// A count that is no longer counted: it stays.
+const MANY: u64 = 0xFF;
+
+/// Seven entries.
+#[repr(C, align(64))]
+pub(super) struct Line<K, V> {
+    control: AtomicU64,
+    links: [Link<Node<K, V>>; LANES],
+}
+
+impl<K, V> Line<K, V> {
+    fn new() -> Self {
+        Self { control: AtomicU64::new(0), links: core::array::from_fn(|_| Link::empty()) }
+    }
+
+    /// Returns the control word as the lock's owner knows it.
+    fn own_control(&self) -> u64 {
+        self.control.load(Ordering::Relaxed)
+    }
+
+    /// Adds one to the entries that passed the line, or takes one off; many stay many.
+    fn count_passed(&self, is_one_more: bool) {
+        let control = self.own_control();
+        let passed = control >> PASSED_SHIFT;
+        if passed == MANY {
+            return;
+        }
+        let passed = if is_one_more { passed + 1 } else { passed.saturating_sub(1) };
+        let lanes = control & !(MANY << PASSED_SHIFT);
+        self.control.store(lanes | passed << PASSED_SHIFT, Ordering::Release);
+    }
+}
+
+/// Returns a bit in the byte of each lane with this signature, and perhaps of one above such a
+/// lane.
+#[inline(always)]
+fn lanes_with(control: u64, signature: u8) -> u64 {
+    let differing = control ^ u64::from(signature).wrapping_mul(LOW_BITS);
+    differing.wrapping_sub(LOW_BITS) & !differing & LANE_BITS
+}
+
+/// Returns whether a lane has no entry.
+fn is_empty(control: u64, lane: usize) -> bool {
+    control.to_le_bytes()[lane] == 0
+}
+
+/// Returns the signature of a hash, which is never 0.
+#[inline(always)]
+fn signature_of(hash: u64) -> u8 {
+    hash.to_le_bytes()[0].max(1)
+}
+
+/// Where an entry is.
+pub(super) struct Found<'g, K, V> {
+    line: usize,
+    lane: usize,
+    pub(super) node: &'g Node<K, V>,
+}
+
+/// An index of a shard.
+pub(super) struct Index<K, V> {
+    lines: Box<[Line<K, V>]>,
+    /// The index to which entries move, if any: one that is not here may be there.
+    pub(super) next: Link<Index<K, V>>,
+}
+
+impl<K, V> Index<K, V> {
+    pub(super) fn new(lines: usize) -> Self {
+        Self { lines: (0..lines.max(1)).map(|_| Line::new()).collect(), next: Link::empty() }
+    }
+
+    pub(super) fn line_count(&self) -> usize {
+        self.lines.len()
+    }
+
+    pub(super) fn bytes(&self) -> u64 {
+        size_of_val(&*self.lines) as u64
+    }
+
+    #[inline(always)]
+    fn home(&self, hash: u64) -> usize {
+        #[expect(clippy::cast_possible_truncation, reason = "a shard has far fewer lines")]
+        let count = self.lines.len() as u32;
+        FlowHash::bucket_of(hash, count) as usize
+    }
+
+    #[inline(always)]
+    fn behind(&self, line: usize) -> usize {
+        if line + 1 == self.lines.len() { 0 } else { line + 1 }
+    }
+
+    /// Hints that a hash will be looked for.
+    #[inline(always)]
+    pub(super) fn prefetch(&self, hash: u64) {
+        prefetch::read_at(&self.lines, self.home(hash));
+    }
+
+    /// Hints that a hash will be looked for, whose line has arrived.
+    #[inline(always)]
+    pub(super) fn prefetch_node(&self, hash: u64, guard: &Guard) {
+        let line = &self.lines[self.home(hash)];
+        let matching = lanes_with(line.control.load(Ordering::Relaxed), signature_of(hash));
+        if matching != 0
+            && let Some(node) = line.links[matching.trailing_zeros() as usize / 8].load(guard)
+        {
+            prefetch::read(node);
+        }
+    }
+
+    /// Returns the entry of a hash whose node is the wanted one.
+    #[inline(always)]
+    pub(super) fn find<'g>(
+        &self,
+        hash: u64,
+        guard: &'g Guard,
+        is_wanted: impl Fn(&Node<K, V>) -> bool,
+    ) -> Option<Found<'g, K, V>> {
+        let mut line = self.home(hash);
+        for _ in 0..self.lines.len() {
+            let here = &self.lines[line];
+            let control = here.control.load(Ordering::Acquire);
+            let mut matching = lanes_with(control, signature_of(hash));
+            while matching != 0 {
+                let lane = matching.trailing_zeros() as usize / 8;
+                if let Some(node) = here.links[lane].load(guard)
+                    && is_wanted(node)
+                {
+                    return Some(Found { line, lane, node });
+                }
+                matching &= matching - 1;
+            }
+            if control >> PASSED_SHIFT == 0 {
+                return None;
+            }
+            line = self.behind(line);
+        }
+        None
+    }
+
+    /// Enters a node; returns whether there was space.
+    pub(super) fn enter(&self, node: Published<Node<K, V>>, hash: u64) -> bool {
+        let mut line = self.home(hash);
+        for passed in 0..self.lines.len() {
+            let here = &self.lines[line];
+            let control = here.own_control();
+            if let Some(lane) = (0..LANES).find(|lane| is_empty(control, *lane)) {
+                // Readers must know that they have to go so far before they can be let down.
+                let mut before = self.home(hash);
+                for _ in 0..passed {
+                    self.lines[before].count_passed(true);
+                    before = self.behind(before);
+                }
+                let control = here.own_control() | u64::from(signature_of(hash)) << (8 * lane);
+                here.links[lane].set(Some(node));
+                here.control.store(control, Ordering::Release);
+                return true;
+            }
+            line = self.behind(line);
+        }
+        false
+    }
+
+    /// Returns the pointer to the node of an entry.
+    pub(super) fn published_at(&self, found: &Found<'_, K, V>) -> Option<Published<Node<K, V>>> {
+        self.lines[found.line].links[found.lane].published()
+    }
+
+    /// Replaces the node of an entry, which has the same hash; returns the one before.
+    pub(super) fn replace(
+        &self,
+        found: &Found<'_, K, V>,
+        node: Published<Node<K, V>>,
+    ) -> Option<Published<Node<K, V>>> {
+        let link = &self.lines[found.line].links[found.lane];
+        let before = link.published();
+        link.set(Some(node));
+        before
+    }
+
+    /// Removes an entry and returns its node.
+    pub(super) fn leave(&self, found: &Found<'_, K, V>, hash: u64) -> Option<Published<Node<K, V>>> {
+        let here = &self.lines[found.line];
+        let node = here.links[found.lane].published();
+        here.control.store(here.own_control() & !(0xFF << (8 * found.lane)), Ordering::Release);
+        here.links[found.lane].set(None);
+        let mut before = self.home(hash);
+        while before != found.line {
+            self.lines[before].count_passed(false);
+            before = self.behind(before);
+        }
+        node
+    }
+
+    /// Returns the entries of a line, in a copy that later changes do not affect.
+    pub(super) fn entries_of<'g>(&self, line: usize, guard: &'g Guard) -> [Option<Found<'g, K, V>>; LANES] {
+        let here = self.lines.get(line);
+        core::array::from_fn(|lane| {
+            let here = here?;
+            if is_empty(here.own_control(), lane) {
+                return None;
+            }
+            Some(Found { line, lane, node: here.links[lane].load(guard)? })
+        })
+    }
+
+    /// Returns all nodes, for the owner of a table that nobody reads.
+    pub(super) fn nodes(&self) -> impl Iterator<Item = Published<Node<K, V>>> {
+        self.lines.iter().flat_map(|line| line.links.iter().filter_map(Link::published))
+    }
+}
+
+#[cfg(not(loom))]
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_a_cache_line() {
+        assert_eq!(size_of::<Line<u64, u64>>(), 64);
+    }
+
+    #[test]
+    fn lanes_are_found_by_their_byte() {
+        let control = u64::from_le_bytes([3, 0, 7, 3, 255, 1, 2, 3]);
+        let lanes = |signature| {
+            let found = lanes_with(control, signature);
+            (0..8).filter(|lane| found >> (8 * lane) & 0x80 != 0).collect::<Vec<_>>()
+        };
+        assert_eq!((lanes(3), lanes(7), lanes(255), lanes(9)), (vec![0, 3], vec![2], vec![4], vec![]));
+        assert_eq!((signature_of(0), signature_of(0x4_00), signature_of(0x1_FF)), (1, 1, 255));
+    }
+}

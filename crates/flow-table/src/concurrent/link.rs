@@ -1,0 +1,110 @@
+//! Pointers to what readers may be looking at.
+//!
+//! A value is published once, from a box, and reachable through links. It is freed in two steps: a
+//! writer overwrites the last link to it and retires it, and the collector frees it when no guard is
+//! left of those that were held then. This file contains all unsafe code of the table; the rest of
+//! it keeps the promise of [`Published::retire`].
+#![expect(unsafe_code, reason = "values behind pointers that readers follow without a lock")]
+
+use core::marker::PhantomData;
+use core::ptr::{self, NonNull};
+
+use crossbeam_epoch::Guard;
+
+use super::sync::{AtomicPtr, Ordering};
+
+/// A pointer to a published value.
+pub(super) struct Published<T>(NonNull<T>);
+
+impl<T> Clone for Published<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Published<T> {}
+
+impl<T> Published<T> {
+    /// Takes a value to be published through links.
+    pub(super) fn new(value: T) -> Self {
+        Self(NonNull::from(Box::leak(Box::new(value))))
+    }
+
+    /// Returns the value.
+    ///
+    /// # Safety
+    ///
+    /// It was not retired before `guard` was made, and is not freed as [`free`](Self::free).
+    #[inline(always)]
+    pub(super) unsafe fn get(self, _guard: &Guard) -> &T {
+        // SAFETY: the pointer came from a box, which nothing frees while the guard is held; there
+        // is no exclusive reference to a published value.
+        unsafe { self.0.as_ref() }
+    }
+
+    /// Lets the collector drop the value when no reader can have it any more.
+    ///
+    /// # Safety
+    ///
+    /// No link leads to the value, and none will; it is called once; `guard` and all guards that
+    /// are passed to [`Link::load`] for links that led to it are of one collector. The value may be
+    /// dropped on another thread.
+    pub(super) unsafe fn retire(self, guard: &Guard) {
+        let pointer = self.0;
+        // SAFETY: the box is made again once, and when no guard is left that was held when a link
+        // led to the value.
+        unsafe { guard.defer_unchecked(move || drop(Box::from_raw(pointer.as_ptr()))) };
+    }
+
+    /// Drops the value now.
+    ///
+    /// # Safety
+    ///
+    /// No reader has it, no link is followed any more, and it was not retired.
+    pub(super) unsafe fn free(self) {
+        // SAFETY: the pointer came from a box, and the caller is the only one to have it.
+        drop(unsafe { Box::from_raw(self.0.as_ptr()) });
+    }
+}
+
+/// A place that leads to a published value, or to none.
+pub(super) struct Link<T> {
+    pointer: AtomicPtr<T>,
+    /// A link is as good as the value: what may not cross threads makes its table not cross.
+    value: PhantomData<Box<T>>,
+}
+
+impl<T> Link<T> {
+    /// Returns a link to nothing.
+    pub(super) fn empty() -> Self {
+        Self { pointer: AtomicPtr::new(ptr::null_mut()), value: PhantomData }
+    }
+
+    /// Returns a link to a value.
+    pub(super) fn to(value: Published<T>) -> Self {
+        Self { pointer: AtomicPtr::new(value.0.as_ptr()), value: PhantomData }
+    }
+
+    /// Returns the value, and what was written before it was published.
+    #[inline(always)]
+    pub(super) fn load<'g>(&self, _guard: &'g Guard) -> Option<&'g T> {
+        let pointer = self.pointer.load(Ordering::Acquire);
+        // SAFETY: the pointer is null, or of a published value to which this link led after the
+        // guard was made. So it was not retired before (`retire`: no link leads to it), and the
+        // collector keeps it until the guard is dropped.
+        unsafe { pointer.as_ref() }
+    }
+
+    /// Returns the value's pointer.
+    #[inline(always)]
+    pub(super) fn published(&self) -> Option<Published<T>> {
+        NonNull::new(self.pointer.load(Ordering::Acquire)).map(Published)
+    }
+
+    /// Makes the link lead to another value, or to none.
+    #[inline(always)]
+    pub(super) fn set(&self, value: Option<Published<T>>) {
+        let pointer = value.map_or(ptr::null_mut(), |value| value.0.as_ptr());
+        self.pointer.store(pointer, Ordering::Release);
+    }
+}

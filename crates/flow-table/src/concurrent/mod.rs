@@ -1,0 +1,248 @@
+//! [`ConcurrentFlowTable`]: lookups from any thread, without locks.
+//!
+//! ```text
+//!  hash ──▶ shard ──▶ index: 7 signatures and links a line ──▶ node: key, time, value
+//!           lock of its writers                                on the heap, never moved
+//! ```
+//!
+//! * A lookup takes no lock and waits for nothing: it reads a line of its shard's index and the node
+//!   of the flow. A write takes the lock of its shard.
+//! * A node stays where it is until its flow is removed, however much the table grows or shrinks,
+//!   and is freed when no thread can have it any more
+//!   (`docs/adr/0020-readers-without-locks.md` of the repository).
+//! * An index grows to twice and shrinks to half its size a few lines per write. What an operation
+//!   does at most is to allocate one index: in a table that was [built for](ConcurrentConfig) its
+//!   flows, one for some thousand flows.
+
+mod handle;
+mod index;
+mod link;
+mod node;
+mod shard;
+mod sync;
+
+pub use handle::{ConcurrentFlow, ConcurrentFlowId, Handle, Pinned};
+
+use core::fmt;
+use core::hash::{BuildHasher, Hash};
+
+use crossbeam_epoch::Collector;
+use flowloom_flow_key::KeyedState;
+
+use crate::error::{BuildError, FLOWS_MAX};
+use crate::state::Timeouts;
+use crate::table::{MemoryReport, TableKey, Tick};
+use index::LANES;
+use node::Node;
+use shard::Shard;
+use sync::{AtomicU64, AtomicUsize, Ordering};
+
+/// Flows of a shard in a table that is built for many.
+const FLOWS_PER_SHARD: usize = 4096;
+
+/// The most shards, and the most bits of a hash that select one: those between signature and line.
+const SHARDS_MAX: usize = 1 << 16;
+
+/// Parameters of a [`ConcurrentFlowTable`]: start with [`for_flows`](Self::for_flows) and change
+/// fields as needed.
+///
+/// Fields may be added in any version: a literal ends with `..ConcurrentConfig::for_flows(n)`.
+#[derive(Clone, Copy, Debug)]
+pub struct ConcurrentConfig {
+    /// The flows for which the table has space from its beginning, and which it never shrinks below.
+    pub flows: u32,
+    /// The most flows: further ones are refused as [`Full`](crate::Full).
+    pub max_flows: u32,
+    /// Parts with a lock each, a power of two up to 2¹⁶; `None` for 64, or one per 4096 flows where
+    /// that is more. With more of them writers wait less for each other, and steps of growth are
+    /// smaller.
+    pub shards: Option<u32>,
+    /// How long flows may stay unseen.
+    pub timeouts: Timeouts,
+}
+
+impl ConcurrentConfig {
+    /// Returns the configuration for a number of flows, which may become more: no timeouts, and no
+    /// maximum but 2³⁰.
+    #[must_use]
+    pub const fn for_flows(flows: u32) -> Self {
+        Self { flows, max_flows: FLOWS_MAX, shards: None, timeouts: Timeouts::NEVER }
+    }
+
+    fn shard_count(&self) -> usize {
+        match self.shards {
+            Some(shards) => shards as usize,
+            None => (self.flows as usize / FLOWS_PER_SHARD).next_power_of_two().clamp(64, SHARDS_MAX),
+        }
+    }
+}
+
+/// A table of flows that many threads read while some write.
+///
+/// Each thread takes a [`Handle`] and [pins](Handle::pin) it for a batch of packets; references to
+/// values are good as long as that is held. Values are shared: state that packets change is made of
+/// atomics or behind a lock of its own, or replaced by [`insert`](Pinned::insert). Keys and values
+/// are `Send + Sync`, `Arc` included; values are dropped some time after their flow was removed, by
+/// whichever thread, and at the latest with the table.
+///
+/// Writers need no other handle than readers. Sharding spreads them over locks, so that several can
+/// write, and a single writer never waits.
+///
+/// # Examples
+///
+/// ```
+/// use std::sync::atomic::{AtomicU64, Ordering};
+/// use flowloom_flow_key::FiveTuple;
+/// use flowloom_flow_table::concurrent::{ConcurrentConfig, ConcurrentFlowTable};
+///
+/// let flows = ConcurrentFlowTable::try_new(&ConcurrentConfig::for_flows(1000))?;
+/// let tuple = FiveTuple::v4([10, 0, 0, 1], [10, 0, 0, 2], 40_000, 443, 6);
+/// flows.handle().pin().insert(tuple, AtomicU64::new(0))?;
+/// std::thread::scope(|scope| {
+///     for _ in 0..2 {
+///         scope.spawn(|| {
+///             let handle = flows.handle();
+///             for _burst in 0..10 {
+///                 let pinned = handle.pin();
+///                 let packets = pinned.get(&tuple).expect("it was inserted");
+///                 packets.fetch_add(32, Ordering::Relaxed);
+///             }
+///         });
+///     }
+/// });
+/// let handle = flows.handle();
+/// assert_eq!(handle.pin().remove(&tuple).map(|packets| packets.load(Ordering::Relaxed)), Some(640));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct ConcurrentFlowTable<K, V, S = KeyedState> {
+    // Dropped before the collector, which then frees what was retired.
+    shards: Box<[Shard<K, V>]>,
+    collector: Collector,
+    hasher: S,
+    lines_min: usize,
+    max_flows: usize,
+    timeouts: Timeouts,
+    now: AtomicU64,
+    /// The shard at which ageing continues.
+    hand: AtomicUsize,
+    /// All flows, counted only where there is a maximum.
+    taken: Option<AtomicUsize>,
+}
+
+impl<K, V> ConcurrentFlowTable<K, V>
+where
+    K: TableKey + Hash + Send + Sync,
+    V: Send + Sync,
+{
+    /// Returns an empty table, with a secret drawn from the operating system.
+    ///
+    /// # Errors
+    ///
+    /// [`BuildError`] for a maximum of 0 or above 2³⁰, or shards that are no power of two.
+    #[cfg(not(target_os = "unknown"))]
+    pub fn try_new(config: &ConcurrentConfig) -> Result<Self, BuildError> {
+        Self::try_with_hasher(config, KeyedState::random())
+    }
+}
+
+impl<K, V, S> ConcurrentFlowTable<K, V, S>
+where
+    K: TableKey + Hash + Send + Sync,
+    V: Send + Sync,
+    S: BuildHasher,
+{
+    /// Returns an empty table with this hasher. If others choose the keys, it must be keyed.
+    ///
+    /// # Errors
+    ///
+    /// As [`try_new`](Self::try_new).
+    pub fn try_with_hasher(config: &ConcurrentConfig, hasher: S) -> Result<Self, BuildError> {
+        let shards = config.shard_count();
+        if config.max_flows == 0 {
+            return Err(BuildError::NoCapacity);
+        }
+        if config.max_flows > FLOWS_MAX {
+            let (flows, flows_max) = (config.max_flows.into(), FLOWS_MAX.into());
+            return Err(BuildError::TooManyFlows { flows, flows_max });
+        }
+        if !shards.is_power_of_two() || shards > SHARDS_MAX {
+            return Err(BuildError::InvalidShards { shards: shards as u64, shards_max: SHARDS_MAX as u64 });
+        }
+        // Five of seven entries are taken when the table has the flows that it is built for; shards
+        // differ by chance.
+        let lines_min = (config.flows as usize / shards).div_ceil(LANES - 2).max(1);
+        let is_limited = config.max_flows < FLOWS_MAX;
+        Ok(Self {
+            shards: (0..shards).map(|_| Shard::new(lines_min)).collect(),
+            collector: Collector::new(),
+            hasher,
+            lines_min,
+            max_flows: config.max_flows as usize,
+            timeouts: config.timeouts,
+            now: AtomicU64::new(0),
+            hand: AtomicUsize::new(0),
+            taken: is_limited.then(|| AtomicUsize::new(0)),
+        })
+    }
+
+    /// Returns a thread's access to the table. Making one allocates: keep it for as long as the
+    /// thread uses the table.
+    pub fn handle(&self) -> Handle<'_, K, V, S> {
+        Handle::new(self)
+    }
+}
+
+impl<K, V, S> ConcurrentFlowTable<K, V, S> {
+    /// Returns the number of flows; while others write, the number of a moment for each shard.
+    pub fn len(&self) -> usize {
+        self.shards.iter().map(Shard::len).sum()
+    }
+
+    /// Returns whether there are no flows.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Returns the time, in the caller's unit; it begins with 0.
+    pub fn now(&self) -> Tick {
+        Tick(self.now.load(Ordering::Relaxed))
+    }
+
+    /// Sets the time at which flows are seen from now on, for all threads: once a tick, and not once
+    /// a packet.
+    pub fn set_now(&self, now: Tick) {
+        self.now.store(now.0, Ordering::Relaxed);
+    }
+
+    /// Returns the hasher.
+    pub fn hasher(&self) -> &S {
+        &self.hasher
+    }
+
+    /// Returns the bytes of indexes and nodes, without what the allocator adds and what waits to be
+    /// freed.
+    pub fn memory(&self) -> MemoryReport {
+        let guard = self.collector.register().pin();
+        MemoryReport {
+            index_bytes: self.shards.iter().map(|shard| shard.index_bytes(&guard)).sum(),
+            state_bytes: (self.len() * size_of::<Node<K, V>>()) as u64,
+            ..MemoryReport::default()
+        }
+    }
+
+    /// Returns the shard of a hash.
+    #[inline(always)]
+    fn shard(&self, hash: u64) -> &Shard<K, V> {
+        let number = (hash >> 8) as usize & (self.shards.len() - 1);
+        &self.shards[number]
+    }
+}
+
+impl<K, V, S> fmt::Debug for ConcurrentFlowTable<K, V, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ConcurrentFlowTable")
+            .field("flows", &self.len())
+            .field("shards", &self.shards.len())
+            .finish_non_exhaustive()
+    }
+}

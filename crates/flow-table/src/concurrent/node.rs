@@ -1,0 +1,43 @@
+//! The state of one flow.
+
+use super::sync::{AtomicU8, AtomicU64, Ordering};
+use crate::table::{Tick, TimeoutClass};
+
+/// A flow of a [`ConcurrentFlowTable`](super::ConcurrentFlowTable).
+pub(super) struct Node<K, V> {
+    pub(super) hash: u64,
+    /// Which flow of its shard, never used again.
+    pub(super) number: u64,
+    last_seen: AtomicU64,
+    class: AtomicU8,
+    pub(super) key: K,
+    pub(super) value: V,
+}
+
+impl<K, V> Node<K, V> {
+    pub(super) fn new(key: K, hash: u64, number: u64, value: V, class: TimeoutClass, now: Tick) -> Self {
+        let (last_seen, class) = (AtomicU64::new(now.0), AtomicU8::new(class.0));
+        Self { hash, number, last_seen, class, key, value }
+    }
+
+    pub(super) fn last_seen(&self) -> Tick {
+        Tick(self.last_seen.load(Ordering::Relaxed))
+    }
+
+    /// Records that the flow was seen. Written only where it changes, so that readers of one flow
+    /// do not take its line from each other more than once a tick.
+    #[inline(always)]
+    pub(super) fn touch(&self, now: Tick) {
+        if self.last_seen.load(Ordering::Relaxed) != now.0 {
+            self.last_seen.store(now.0, Ordering::Relaxed);
+        }
+    }
+
+    pub(super) fn class(&self) -> TimeoutClass {
+        TimeoutClass(self.class.load(Ordering::Relaxed))
+    }
+
+    pub(super) fn set_class(&self, class: TimeoutClass) {
+        self.class.store(class.0, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,298 @@
+//! A part of a table with a lock for its writers.
+//!
+//! ```text
+//!  current ──▶ index ── next ──▶ larger or smaller index, while entries move
+//! ```
+//!
+//! Each write moves the entries of a few lines. An entry enters the next index before it leaves the
+//! current one; so a reader that does not find a key in an index, and then sees no next one, knows
+//! that the key was not there.
+
+#![expect(unsafe_code, reason = "published values are retired")]
+
+use crossbeam_epoch::Guard;
+
+use super::index::{Found, Index, LANES};
+use super::link::{Link, Published};
+use super::node::Node;
+use super::sync::{AtomicUsize, Mutex, MutexGuard, Ordering};
+
+/// Lines whose entries one write moves.
+const LINES_PER_WRITE: usize = 4;
+
+/// A part of a table.
+///
+/// All guards that are passed to its methods are of the collector of its table.
+#[repr(align(128))]
+pub(super) struct Shard<K, V> {
+    current: Link<Index<K, V>>,
+    len: AtomicUsize,
+    lock: Mutex<Progress>,
+}
+
+/// What only writers know.
+#[derive(Debug, Default)]
+struct Progress {
+    /// Lines of the current index whose entries have moved; `None` if there is no next one.
+    moved_lines: Option<usize>,
+    /// The number of the next flow.
+    number: u64,
+    /// The line at which ageing continues.
+    hand: usize,
+}
+
+impl<K, V> Shard<K, V> {
+    pub(super) fn new(lines: usize) -> Self {
+        Self {
+            current: Link::to(Published::new(Index::new(lines))),
+            len: AtomicUsize::new(0),
+            lock: Mutex::new(Progress::default()),
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.len.load(Ordering::Relaxed)
+    }
+
+    /// Returns the current index.
+    #[inline(always)]
+    pub(super) fn index<'g>(&self, guard: &'g Guard) -> &'g Index<K, V> {
+        self.current.load(guard).expect("a shard has an index from its beginning")
+    }
+
+    /// Returns the bytes of its indexes.
+    pub(super) fn index_bytes(&self, guard: &Guard) -> u64 {
+        let current = self.index(guard);
+        current.bytes() + current.next.load(guard).map_or(0, Index::bytes)
+    }
+
+    /// Returns the node of a hash that is the wanted one.
+    #[inline(always)]
+    pub(super) fn find<'g>(
+        &self,
+        hash: u64,
+        guard: &'g Guard,
+        is_wanted: impl Fn(&Node<K, V>) -> bool,
+    ) -> Option<&'g Node<K, V>> {
+        let mut index = self.index(guard);
+        loop {
+            if let Some(found) = index.find(hash, guard, &is_wanted) {
+                return Some(found.node);
+            }
+            index = index.next.load(guard)?;
+        }
+    }
+
+    /// Waits for the lock.
+    pub(super) fn write<'g>(&'g self, lines_min: usize, guard: &'g Guard) -> Writer<'g, K, V> {
+        // A panic of a key's comparison leaves everything as it was.
+        let progress = self.lock.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let current = self.index(guard);
+        Writer { shard: self, current, next: current.next.load(guard), progress, lines_min, guard }
+    }
+}
+
+impl<K, V> Drop for Shard<K, V> {
+    fn drop(&mut self) {
+        // SAFETY: with exclusive access there is no reader, so no guard is needed.
+        let guard = unsafe { crossbeam_epoch::unprotected() };
+        let mut link = self.current.published();
+        while let Some(index) = link {
+            // SAFETY: an index that a link leads to was not retired.
+            let here = unsafe { index.get(guard) };
+            link = here.next.published();
+            for node in here.nodes() {
+                // SAFETY: no reader is left, and each node has one link.
+                unsafe { node.free() };
+            }
+            // SAFETY: no reader is left, and nothing follows the link again.
+            unsafe { index.free() };
+        }
+    }
+}
+
+/// The owner of a shard's lock.
+pub(super) struct Writer<'g, K, V> {
+    shard: &'g Shard<K, V>,
+    current: &'g Index<K, V>,
+    next: Option<&'g Index<K, V>>,
+    progress: MutexGuard<'g, Progress>,
+    lines_min: usize,
+    guard: &'g Guard,
+}
+
+/// A place in one of the indexes of a shard.
+pub(super) struct Place<'g, K, V> {
+    index: &'g Index<K, V>,
+    found: Found<'g, K, V>,
+}
+
+impl<'g, K, V> Place<'g, K, V> {
+    pub(super) fn node(&self) -> &'g Node<K, V> {
+        self.found.node
+    }
+}
+
+impl<'g, K, V> Writer<'g, K, V> {
+    pub(super) fn find(
+        &self,
+        hash: u64,
+        is_wanted: impl Fn(&Node<K, V>) -> bool,
+    ) -> Option<Place<'g, K, V>> {
+        [Some(self.current), self.next].into_iter().flatten().find_map(|index| {
+            let found = index.find(hash, self.guard, &is_wanted)?;
+            Some(Place { index, found })
+        })
+    }
+
+    /// Returns a number that no flow of the shard had.
+    pub(super) fn number(&mut self) -> u64 {
+        self.progress.number += 1;
+        self.progress.number
+    }
+
+    /// Enters a node whose key is not there; returns it, or `None` if there is no space, which the
+    /// load of an index rules out.
+    pub(super) fn enter(&mut self, node: Node<K, V>) -> Option<&'g Node<K, V>> {
+        let hash = node.hash;
+        let node = Published::new(node);
+        if !self.next.unwrap_or(self.current).enter(node, hash) {
+            // SAFETY: no link ever led to the node.
+            unsafe { node.free() };
+            return None;
+        }
+        self.shard.len.fetch_add(1, Ordering::Relaxed);
+        self.advance();
+        // SAFETY: only the owner of the lock retires nodes, and has not retired this one.
+        Some(unsafe { node.get(self.guard) })
+    }
+
+    /// Replaces the node at a place by one of the same key, and returns that.
+    pub(super) fn replace(&mut self, place: &Place<'g, K, V>, node: Node<K, V>) -> &'g Node<K, V> {
+        let node = Published::new(node);
+        if let Some(before) = place.index.replace(&place.found, node) {
+            // SAFETY: the only link to the node leads to another one now; see `Shard` for the guards.
+            unsafe { before.retire(self.guard) };
+        }
+        self.advance();
+        // SAFETY: as in `enter`.
+        unsafe { node.get(self.guard) }
+    }
+
+    /// Removes the node at a place, which stays readable as long as the guard is held.
+    pub(super) fn leave(&mut self, place: &Place<'g, K, V>) {
+        self.leave_only(place);
+        self.advance();
+    }
+
+    fn leave_only(&mut self, place: &Place<'g, K, V>) {
+        if let Some(node) = place.index.leave(&place.found, place.found.node.hash) {
+            // SAFETY: the only link to the node was cleared: an entry that moves leaves its former
+            // index before the lock is released. See `Shard` for the guards.
+            unsafe { node.retire(self.guard) };
+            self.shard.len.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Moves the entries of a few lines, and begins to move to another index if the load asks for
+    /// one.
+    fn advance(&mut self) {
+        if self.next.is_none() {
+            self.resize();
+        }
+        if let (Some(next), Some(from)) = (self.next, self.progress.moved_lines) {
+            let to = (from + LINES_PER_WRITE).min(self.current.line_count());
+            for line in from..to {
+                for found in self.current.entries_of(line, self.guard).into_iter().flatten() {
+                    let hash = found.node.hash;
+                    let Some(node) = self.current.published_at(&found) else { continue };
+                    assert!(next.enter(node, hash), "the next index has space for all entries");
+                    self.current.leave(&found, hash);
+                }
+            }
+            self.progress.moved_lines = Some(to);
+            if to == self.current.line_count() {
+                self.arrive(next);
+            }
+        }
+    }
+
+    /// Makes the next index the current one.
+    fn arrive(&mut self, next: &'g Index<K, V>) {
+        let (former, new) = (self.shard.current.published(), self.current.next.published());
+        self.shard.current.set(new);
+        if let Some(former) = former {
+            // SAFETY: the shard's link leads to the next index now, and there is no other. See
+            // `Shard` for the guards.
+            unsafe { former.retire(self.guard) };
+        }
+        (self.current, self.next) = (next, None);
+        (self.progress.moved_lines, self.progress.hand) = (None, 0);
+    }
+
+    /// Opens another index if three quarters of the entries are taken, or less than one.
+    fn resize(&mut self) {
+        let (len, lines) = (self.shard.len(), self.current.line_count());
+        let lines = if 4 * len > 3 * LANES * lines {
+            2 * lines
+        } else if 4 * len < LANES * lines && lines > self.lines_min {
+            // Half full.
+            (2 * len).div_ceil(LANES).max(self.lines_min)
+        } else {
+            return;
+        };
+        let next = Published::new(Index::new(lines));
+        self.current.next.set(Some(next));
+        // SAFETY: only the owner of the lock retires indexes, and has not retired this one.
+        self.next = Some(unsafe { next.get(self.guard) });
+        self.progress.moved_lines = Some(0);
+    }
+
+    /// Looks at up to `budget` flows from where the last call ended, and removes those that `is_due`
+    /// picks. Returns how many it looked at, and whether it came to the end of the shard.
+    pub(super) fn age(
+        &mut self,
+        budget: usize,
+        is_due: impl Fn(&Node<K, V>) -> bool,
+        removed: &mut Vec<&'g Node<K, V>>,
+    ) -> (usize, bool) {
+        let mut looked_at = 0;
+        while self.next.is_some() {
+            // Ageing walks over one index.
+            if looked_at >= budget {
+                return (looked_at, false);
+            }
+            self.advance();
+            looked_at += LANES * LINES_PER_WRITE;
+        }
+        while looked_at < budget && self.progress.hand < self.current.line_count() {
+            for found in self.current.entries_of(self.progress.hand, self.guard).into_iter().flatten() {
+                looked_at += 1;
+                if is_due(found.node) {
+                    removed.push(found.node);
+                    self.leave_only(&Place { index: self.current, found });
+                }
+            }
+            self.progress.hand += 1;
+        }
+        let is_end = self.progress.hand == self.current.line_count();
+        if is_end {
+            self.progress.hand = 0;
+            self.advance();
+        }
+        (looked_at, is_end)
+    }
+
+    /// Returns all nodes.
+    pub(super) fn nodes(&self) -> Vec<&'g Node<K, V>> {
+        let mut nodes = Vec::with_capacity(self.shard.len());
+        for index in [Some(self.current), self.next].into_iter().flatten() {
+            for line in 0..index.line_count() {
+                nodes.extend(
+                    index.entries_of(line, self.guard).into_iter().flatten().map(|found| found.node),
+                );
+            }
+        }
+        nodes
+    }
+}

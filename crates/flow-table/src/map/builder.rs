@@ -1,0 +1,131 @@
+//! How a [`FlowMap`] is built.
+
+use alloc::boxed::Box;
+use core::hash::{BuildHasher, Hash};
+
+use flowloom_cpu::pages::HugePages;
+#[cfg(all(feature = "std", not(target_os = "unknown")))]
+use flowloom_flow_key::KeyedState;
+
+use super::{Build, FlowMap};
+use crate::error::{BuildError, FLOWS_MAX};
+use crate::linehash::{LineHash, LineHashConfig};
+use crate::segments::{Growing, GrowthLimits};
+use crate::state::Timeouts;
+use crate::table::{TableKey, Tick, TimeoutClass};
+
+/// Flows of the first segment, unless asked otherwise.
+const FIRST_FLOWS: u32 = 1024;
+
+/// Settings of a [`FlowMap`].
+///
+/// # Examples
+///
+/// ```
+/// use flowloom_flow_table::{FlowMap, TimeoutClass, Timeouts};
+/// let map = FlowMap::builder()
+///     .flows(10_000)
+///     .max_flows(1_000_000)
+///     .memory_max_bytes(1 << 30)
+///     .timeouts(Timeouts::NEVER.with(TimeoutClass(0), 30).with(TimeoutClass(1), 3600))
+///     .build::<u32, u32>()?;
+/// assert_eq!(map.max_flows(), 1_000_000);
+/// # Ok::<(), flowloom_flow_table::BuildError>(())
+/// ```
+#[derive(Clone, Copy, Debug)]
+#[must_use = "a builder builds nothing until `build` is called"]
+pub struct FlowMapBuilder {
+    flows: u32,
+    flows_max: u32,
+    memory_max_bytes: u64,
+    timeouts: Timeouts,
+    huge_pages: HugePages,
+}
+
+impl Default for FlowMapBuilder {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl FlowMapBuilder {
+    /// Returns the settings of a map that grows as far as flows can be numbered (2³⁰) and the
+    /// machine has memory, without timeouts.
+    pub const fn new() -> Self {
+        Self {
+            flows: FIRST_FLOWS,
+            flows_max: FLOWS_MAX,
+            memory_max_bytes: u64::MAX,
+            timeouts: Timeouts::NEVER,
+            huge_pages: HugePages::Try,
+        }
+    }
+
+    /// Sets how many flows the map takes before it grows.
+    pub const fn flows(mut self, flows: u32) -> Self {
+        self.flows = if flows == 0 { 1 } else { flows };
+        self
+    }
+
+    /// Sets the most flows: further ones are refused as [`Full`](crate::Full).
+    pub const fn max_flows(mut self, flows: u32) -> Self {
+        self.flows_max = flows;
+        self
+    }
+
+    /// Sets the most bytes of the map.
+    pub const fn memory_max_bytes(mut self, bytes: u64) -> Self {
+        self.memory_max_bytes = bytes;
+        self
+    }
+
+    /// Sets one timeout for all flows, in the caller's unit of time.
+    pub const fn timeout(self, ticks: u64) -> Self {
+        self.timeouts(Timeouts::NEVER.with(TimeoutClass(0), ticks))
+    }
+
+    /// Sets a timeout for each class; a new flow is in class 0.
+    pub const fn timeouts(mut self, timeouts: Timeouts) -> Self {
+        self.timeouts = timeouts;
+        self
+    }
+
+    /// Sets whether to request huge pages; requested by default.
+    pub const fn huge_pages(mut self, huge_pages: HugePages) -> Self {
+        self.huge_pages = huge_pages;
+        self
+    }
+
+    /// Returns the map, with a secret drawn from the operating system.
+    ///
+    /// # Errors
+    ///
+    /// [`BuildError`] if the maximum is 0 or too large, or there is no memory.
+    #[cfg(all(feature = "std", not(target_os = "unknown")))]
+    pub fn build<K: TableKey + Hash, V>(self) -> Result<FlowMap<K, V>, BuildError> {
+        self.build_with_hasher(KeyedState::random())
+    }
+
+    /// Returns the map with a hasher of the caller's.
+    ///
+    /// # Errors
+    ///
+    /// As [`build`](FlowMapBuilder::build).
+    pub fn build_with_hasher<K, V, S>(self, hasher: S) -> Result<FlowMap<K, V, S>, BuildError>
+    where
+        K: TableKey + Hash,
+        S: BuildHasher,
+    {
+        let Self { flows, flows_max, memory_max_bytes, timeouts, huge_pages } = self;
+        if flows_max > FLOWS_MAX {
+            let (flows, flows_max) = (flows_max.into(), FLOWS_MAX.into());
+            return Err(BuildError::TooManyFlows { flows, flows_max });
+        }
+        let build: Build<K, V> = Box::new(move |flows| {
+            LineHash::try_new(&LineHashConfig { timeouts, huge_pages, ..LineHashConfig::for_flows(flows) })
+        });
+        let limits = GrowthLimits { first_flows: flows, flows_max, memory_max_bytes };
+        let table = Growing::try_new(limits, build)?;
+        Ok(FlowMap { table, hasher, now: Tick(0), settings: self })
+    }
+}

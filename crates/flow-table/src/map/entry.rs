@@ -1,0 +1,210 @@
+//! The place of a key in a [`FlowMap`](super::FlowMap).
+
+use core::fmt;
+
+use super::Table;
+use crate::table::{FlowId, FlowTable, Full, TableKey, Tick, TimeoutClass};
+
+/// The place of a key, which may have a flow or not.
+///
+/// # Examples
+///
+/// ```
+/// use flowloom_flow_table::FlowMap;
+/// use flowloom_flow_table::map::Entry;
+/// let mut bytes = FlowMap::new();
+/// bytes.entry(7_u32).and_modify(|sum| *sum += 100).or_insert(60)?;
+/// bytes.entry(7).and_modify(|sum| *sum += 100).or_insert(60)?;
+/// assert_eq!(bytes[&7], 160);
+/// if let Entry::Occupied(entry) = bytes.entry(7) {
+///     assert_eq!(entry.remove(), (7, 160));
+/// }
+/// # Ok::<(), flowloom_flow_table::Full>(())
+/// ```
+#[derive(Debug)]
+pub enum Entry<'a, K: TableKey, V> {
+    /// There is a flow.
+    Occupied(OccupiedEntry<'a, K, V>),
+    /// There is none.
+    Vacant(VacantEntry<'a, K, V>),
+}
+
+impl<'a, K: TableKey, V> Entry<'a, K, V> {
+    /// Returns the value, inserting one if there is no flow.
+    ///
+    /// # Errors
+    ///
+    /// [`Full`] if there is no flow and no space.
+    #[inline]
+    pub fn or_insert(self, value: V) -> Result<&'a mut V, Full> {
+        self.or_insert_with(|| value)
+    }
+
+    /// Returns the value, making one if there is no flow and there is space.
+    ///
+    /// # Errors
+    ///
+    /// As [`or_insert`](Entry::or_insert).
+    #[inline]
+    pub fn or_insert_with(self, make: impl FnOnce() -> V) -> Result<&'a mut V, Full> {
+        match self {
+            Self::Occupied(entry) => Ok(entry.into_mut()),
+            Self::Vacant(entry) => entry.insert_with(make),
+        }
+    }
+
+    /// Returns the value, inserting the default if there is no flow.
+    ///
+    /// # Errors
+    ///
+    /// As [`or_insert`](Entry::or_insert).
+    #[inline]
+    pub fn or_default(self) -> Result<&'a mut V, Full>
+    where
+        V: Default,
+    {
+        self.or_insert_with(V::default)
+    }
+
+    /// Changes the value if there is a flow, which counts as seen.
+    #[inline]
+    #[must_use]
+    pub fn and_modify(mut self, change: impl FnOnce(&mut V)) -> Self {
+        if let Self::Occupied(entry) = &mut self {
+            change(entry.get_mut());
+        }
+        self
+    }
+
+    /// Returns the key.
+    pub fn key(&self) -> K {
+        match self {
+            Self::Occupied(entry) => entry.key(),
+            Self::Vacant(entry) => entry.key,
+        }
+    }
+
+    /// Sets the timeout class that a flow gets if it is inserted now.
+    #[must_use]
+    pub fn in_class(mut self, class: TimeoutClass) -> Self {
+        if let Self::Vacant(entry) = &mut self {
+            entry.class = class;
+        }
+        self
+    }
+}
+
+/// The place of a key that has a flow.
+pub struct OccupiedEntry<'a, K, V> {
+    pub(super) table: &'a mut Table<K, V>,
+    pub(super) id: FlowId,
+    pub(super) now: Tick,
+}
+
+const THERE: &str = "the entry has its flow";
+
+impl<'a, K: TableKey, V> OccupiedEntry<'a, K, V> {
+    /// Returns the key.
+    ///
+    /// # Panics
+    ///
+    /// Never.
+    pub fn key(&self) -> K {
+        self.table.key_of(self.id).expect(THERE)
+    }
+
+    /// Returns the flow's id.
+    pub fn id(&self) -> FlowId {
+        self.id
+    }
+
+    /// Returns the value.
+    ///
+    /// # Panics
+    ///
+    /// Never.
+    pub fn get(&self) -> &V {
+        self.table.get(self.id).expect(THERE)
+    }
+
+    /// Returns the value for changing; the flow counts as seen.
+    ///
+    /// # Panics
+    ///
+    /// Never.
+    #[inline]
+    pub fn get_mut(&mut self) -> &mut V {
+        self.table.get_mut_touch(self.id, self.now).expect(THERE).0
+    }
+
+    /// Returns the value for changing, for as long as the map is borrowed.
+    ///
+    /// # Panics
+    ///
+    /// Never.
+    #[inline]
+    #[must_use]
+    pub fn into_mut(self) -> &'a mut V {
+        self.table.get_mut_touch(self.id, self.now).expect(THERE).0
+    }
+
+    /// Replaces the value, and returns the former one.
+    pub fn insert(&mut self, value: V) -> V {
+        core::mem::replace(self.get_mut(), value)
+    }
+
+    /// Removes the flow.
+    ///
+    /// # Panics
+    ///
+    /// Never.
+    #[must_use = "use `drop` if the flow is not needed"]
+    pub fn remove(self) -> (K, V) {
+        self.table.remove(self.id).expect(THERE)
+    }
+}
+
+impl<K: TableKey, V> fmt::Debug for OccupiedEntry<'_, K, V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OccupiedEntry").field("key", &self.key()).field("id", &self.id).finish()
+    }
+}
+
+/// The place of a key that has no flow.
+pub struct VacantEntry<'a, K, V> {
+    pub(super) table: &'a mut Table<K, V>,
+    pub(super) key: K,
+    pub(super) hash: u64,
+    pub(super) now: Tick,
+    pub(super) class: TimeoutClass,
+}
+
+impl<'a, K: TableKey, V> VacantEntry<'a, K, V> {
+    /// Returns the key.
+    pub fn key(&self) -> K {
+        self.key
+    }
+
+    /// Inserts a value.
+    ///
+    /// # Errors
+    ///
+    /// [`Full`] if there is no space.
+    #[inline]
+    pub fn insert(self, value: V) -> Result<&'a mut V, Full> {
+        self.insert_with(|| value)
+    }
+
+    #[inline]
+    fn insert_with(self, make: impl FnOnce() -> V) -> Result<&'a mut V, Full> {
+        let Self { table, key, hash, now, class } = self;
+        let entry = table.entry_with(key, hash, class, now, make)?;
+        Ok(table.get_mut(entry.id).expect(THERE))
+    }
+}
+
+impl<K: TableKey, V> fmt::Debug for VacantEntry<'_, K, V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("VacantEntry").field("key", &self.key).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,232 @@
+//! Iterators of a [`FlowMap`], in no particular order.
+
+use core::fmt;
+use core::iter::FusedIterator;
+
+use super::{FlowMap, Table};
+use crate::segments::FlowsMut;
+use crate::table::{Cursor, FlowTable, TableKey};
+
+impl<K: TableKey, V, S> FlowMap<K, V, S> {
+    /// Returns all flows.
+    pub fn iter(&self) -> Iter<'_, K, V> {
+        Iter { table: &self.table, cursor: Cursor::default(), left: self.len() }
+    }
+
+    /// Returns all flows, with their values for changing; they do not count as seen.
+    pub fn iter_mut(&mut self) -> IterMut<'_, K, V> {
+        IterMut { left: self.len(), flows: self.table.flows_mut() }
+    }
+
+    /// Returns all keys.
+    pub fn keys(&self) -> Keys<'_, K, V> {
+        Keys(self.iter())
+    }
+
+    /// Returns all values.
+    pub fn values(&self) -> Values<'_, K, V> {
+        Values(self.iter())
+    }
+
+    /// Returns all values for changing; the flows do not count as seen.
+    pub fn values_mut(&mut self) -> ValuesMut<'_, K, V> {
+        ValuesMut(self.iter_mut())
+    }
+
+    /// Removes all flows and returns them. What the iterator has not returned when it is dropped is
+    /// removed too.
+    pub fn drain(&mut self) -> Drain<'_, K, V> {
+        Drain { table: &mut self.table, cursor: Cursor::default() }
+    }
+}
+
+/// All flows of a map.
+pub struct Iter<'a, K, V> {
+    table: &'a Table<K, V>,
+    cursor: Cursor,
+    left: usize,
+}
+
+impl<K, V> Clone for Iter<'_, K, V> {
+    fn clone(&self) -> Self {
+        Self { ..*self }
+    }
+}
+
+impl<'a, K: TableKey, V> Iterator for Iter<'a, K, V> {
+    type Item = (&'a K, &'a V);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let (id, next) = self.table.next_live(self.cursor)?;
+        self.cursor = next;
+        self.left -= 1;
+        self.table.flow(id)
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (self.left, Some(self.left))
+    }
+}
+
+/// All flows of a map, for changing their values.
+pub struct IterMut<'a, K, V> {
+    flows: FlowsMut<'a, K, V>,
+    left: usize,
+}
+
+impl<'a, K: TableKey, V> Iterator for IterMut<'a, K, V> {
+    type Item = (&'a K, &'a mut V);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let flow = self.flows.next()?;
+        self.left -= 1;
+        Some(flow)
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (self.left, Some(self.left))
+    }
+}
+
+/// All flows of a map, which are removed.
+pub struct Drain<'a, K: TableKey, V> {
+    table: &'a mut Table<K, V>,
+    cursor: Cursor,
+}
+
+impl<K: TableKey, V> Iterator for Drain<'_, K, V> {
+    type Item = (K, V);
+
+    fn next(&mut self) -> Option<(K, V)> {
+        let (id, next) = self.table.next_live(self.cursor)?;
+        self.cursor = next;
+        self.table.remove(id)
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        let left = self.table.len() as usize;
+        (left, Some(left))
+    }
+}
+
+impl<K: TableKey, V> Drop for Drain<'_, K, V> {
+    fn drop(&mut self) {
+        self.table.clear();
+    }
+}
+
+/// All flows of a map that is no more.
+pub struct IntoIter<K, V> {
+    table: Table<K, V>,
+    cursor: Cursor,
+}
+
+impl<K: TableKey, V> Iterator for IntoIter<K, V> {
+    type Item = (K, V);
+
+    fn next(&mut self) -> Option<(K, V)> {
+        let (id, next) = self.table.next_live(self.cursor)?;
+        self.cursor = next;
+        self.table.remove(id)
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        let left = self.table.len() as usize;
+        (left, Some(left))
+    }
+}
+
+impl<K: TableKey, V, S> IntoIterator for FlowMap<K, V, S> {
+    type Item = (K, V);
+    type IntoIter = IntoIter<K, V>;
+
+    fn into_iter(self) -> IntoIter<K, V> {
+        IntoIter { table: self.table, cursor: Cursor::default() }
+    }
+}
+
+impl<'a, K: TableKey, V, S> IntoIterator for &'a FlowMap<K, V, S> {
+    type Item = (&'a K, &'a V);
+    type IntoIter = Iter<'a, K, V>;
+
+    fn into_iter(self) -> Iter<'a, K, V> {
+        self.iter()
+    }
+}
+
+impl<'a, K: TableKey, V, S> IntoIterator for &'a mut FlowMap<K, V, S> {
+    type Item = (&'a K, &'a mut V);
+    type IntoIter = IterMut<'a, K, V>;
+
+    fn into_iter(self) -> IterMut<'a, K, V> {
+        self.iter_mut()
+    }
+}
+
+/// All keys of a map.
+#[derive(Clone, Debug)]
+pub struct Keys<'a, K, V>(Iter<'a, K, V>);
+
+/// All values of a map.
+#[derive(Clone, Debug)]
+pub struct Values<'a, K, V>(Iter<'a, K, V>);
+
+/// All values of a map, for changing.
+#[derive(Debug)]
+pub struct ValuesMut<'a, K, V>(IterMut<'a, K, V>);
+
+macro_rules! part {
+    ($name:ident, $item:ty, $pick:tt) => {
+        impl<'a, K: TableKey, V> Iterator for $name<'a, K, V> {
+            type Item = $item;
+
+            fn next(&mut self) -> Option<$item> {
+                self.0.next().map(|flow| flow.$pick)
+            }
+
+            fn size_hint(&self) -> (usize, Option<usize>) {
+                self.0.size_hint()
+            }
+        }
+    };
+}
+
+part!(Keys, &'a K, 0);
+part!(Values, &'a V, 1);
+part!(ValuesMut, &'a mut V, 1);
+
+macro_rules! exact {
+    ($($name:ident)*) => {$(
+        impl<K: TableKey, V> ExactSizeIterator for $name<'_, K, V> {}
+        impl<K: TableKey, V> FusedIterator for $name<'_, K, V> {}
+    )*};
+}
+
+exact!(Iter IterMut Drain Keys Values ValuesMut);
+
+impl<K: TableKey, V> ExactSizeIterator for IntoIter<K, V> {}
+impl<K: TableKey, V> FusedIterator for IntoIter<K, V> {}
+
+impl<K, V> fmt::Debug for Iter<'_, K, V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Iter").field("left", &self.left).finish_non_exhaustive()
+    }
+}
+
+impl<K, V> fmt::Debug for IterMut<'_, K, V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("IterMut").field("left", &self.left).finish_non_exhaustive()
+    }
+}
+
+impl<K: TableKey, V> fmt::Debug for Drain<'_, K, V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Drain").field("left", &self.table.len()).finish_non_exhaustive()
+    }
+}
+
+impl<K, V> fmt::Debug for IntoIter<K, V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("IntoIter").field("table", &self.table).finish_non_exhaustive()
+    }
+}

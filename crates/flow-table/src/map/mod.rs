@@ -1,0 +1,468 @@
+//! [`FlowMap`]: a map that is used as the standard library's, on [`LineHash`].
+
+mod builder;
+mod entry;
+mod iter;
+#[cfg(feature = "serde")]
+mod serde;
+mod traits;
+
+pub use builder::FlowMapBuilder;
+pub use entry::{Entry, OccupiedEntry, VacantEntry};
+pub use iter::{Drain, IntoIter, Iter, IterMut, Keys, Values, ValuesMut};
+
+use alloc::boxed::Box;
+use core::hash::{BuildHasher, Hash};
+
+use flowloom_flow_key::KeyedState;
+use flowloom_flow_key::hash::fold::fold;
+
+use crate::error::BuildError;
+use crate::evict::{Evict, Refuse};
+use crate::linehash::LineHash;
+use crate::segments::{Drained, Growing};
+use crate::table::{
+    Cursor, Expired, FlowId, FlowTable, Full, MemoryReport, TableKey, TableStats, Tick, TimeoutClass,
+};
+
+/// Keys whose hashes are computed, and whose lines are prefetched, before the first is looked up.
+const AHEAD: usize = 256;
+
+type Build<K, V> = Box<dyn FnMut(u32) -> Result<LineHash<K, V>, BuildError> + Send + Sync>;
+type Table<K, V> = Growing<K, V, LineHash<K, V>, Build<K, V>>;
+
+/// A map from the keys of flows to their values: what `HashMap` has, and what flows need besides.
+///
+/// * A key is any type that is `Copy + Eq + Hash + Debug`, such as
+///   [`FiveTuple`](flowloom_flow_key::FiveTuple), [`FlowKey`](flowloom_flow_key::FlowKey) or a
+///   struct of yours. The hash is keyed with a secret of the process; any other [`BuildHasher`] will
+///   do, weak ones included, since the map mixes what it returns once more.
+/// * The map grows by opening further [segments](crate::segments): nothing moves, so no call takes
+///   long, and the [`FlowId`] of a flow stays valid until it is removed.
+///   [`compact`](FlowMap::compact) makes one segment of all, which makes lookups as fast as those of
+///   a map with the right [capacity](FlowMap::with_capacity).
+/// * A map of a [builder](FlowMap::builder) can have a maximum, and timeouts. A call that takes a
+///   flow in returns [`Full`] where there is no space: on the packet path that is an outcome and not
+///   a panic.
+/// * Time is what [`set_now`](FlowMap::set_now) says. [`insert`](FlowMap::insert),
+///   [`get_mut`](FlowMap::get_mut), [`entry`](FlowMap::entry) and their relatives record that the
+///   flow was seen; calls by shared reference and [`peek_mut`](FlowMap::peek_mut) do not.
+///   [`expire`](FlowMap::expire) removes flows that were not seen for too long.
+///
+/// # Examples
+///
+/// ```
+/// use flowloom_flow_key::FiveTuple;
+/// use flowloom_flow_table::FlowMap;
+///
+/// let mut packets = FlowMap::new();
+/// let tuple = FiveTuple::v4([10, 0, 0, 1], [10, 0, 0, 2], 40_000, 443, 6);
+/// for _ in 0..3 {
+///     *packets.entry(tuple).or_insert(0_u64)? += 1;
+/// }
+/// assert_eq!(packets[&tuple], 3);
+/// # Ok::<(), flowloom_flow_table::Full>(())
+/// ```
+///
+/// A key of one's own, a maximum and a timeout:
+///
+/// ```
+/// use flowloom_flow_table::{FlowMap, Tick};
+///
+/// #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+/// struct Inside { address: u32, port: u16 }
+///
+/// let mut ports = FlowMap::builder().max_flows(10_000).timeout(300).build()?;
+/// ports.insert(Inside { address: 7, port: 1024 }, 50_000_u16)?;
+/// ports.set_now(Tick(1000));
+/// ports.expire(64, |inside, port| println!("{inside:?} gives port {port} back"));
+/// assert!(ports.is_empty());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct FlowMap<K, V, S = KeyedState> {
+    table: Table<K, V>,
+    hasher: S,
+    now: Tick,
+    settings: FlowMapBuilder,
+}
+
+impl<K: TableKey + Hash, V> FlowMap<K, V, KeyedState> {
+    /// Returns an empty map that grows as needed, with a secret drawn from the operating system.
+    ///
+    /// # Panics
+    ///
+    /// If there is no memory for a thousand flows. [`FlowMapBuilder::build`] returns an error
+    /// instead.
+    #[cfg(all(feature = "std", not(target_os = "unknown")))]
+    #[must_use]
+    pub fn new() -> Self {
+        Self::with_hasher(KeyedState::random())
+    }
+
+    /// Returns an empty map that takes this many flows before it grows.
+    ///
+    /// # Panics
+    ///
+    /// If there is no memory for them. [`FlowMapBuilder::build`] returns an error instead.
+    #[cfg(all(feature = "std", not(target_os = "unknown")))]
+    #[must_use]
+    pub fn with_capacity(flows: u32) -> Self {
+        Self::with_capacity_and_hasher(flows, KeyedState::random())
+    }
+}
+
+impl FlowMap<(), ()> {
+    /// Returns a builder: for a maximum, timeouts, and errors instead of panics. Its
+    /// [`build`](FlowMapBuilder::build) decides key and value.
+    pub const fn builder() -> FlowMapBuilder {
+        FlowMapBuilder::new()
+    }
+}
+
+impl<K: TableKey + Hash, V, S: BuildHasher> FlowMap<K, V, S> {
+    /// Returns an empty map with this hasher. If others choose the keys, it must be keyed.
+    ///
+    /// # Panics
+    ///
+    /// As [`new`](FlowMap::new).
+    #[must_use]
+    pub fn with_hasher(hasher: S) -> Self {
+        FlowMapBuilder::new().build_with_hasher(hasher).expect("memory for a thousand flows")
+    }
+
+    /// Returns an empty map with this hasher that takes this many flows before it grows.
+    ///
+    /// # Panics
+    ///
+    /// As [`with_capacity`](FlowMap::with_capacity).
+    #[must_use]
+    pub fn with_capacity_and_hasher(flows: u32, hasher: S) -> Self {
+        let builder = FlowMapBuilder::new().flows(flows);
+        builder.build_with_hasher(hasher).expect("memory for as many flows as were asked for")
+    }
+
+    /// Returns the hash under which the table has a key.
+    #[inline]
+    fn hash(&self, key: &K) -> u64 {
+        hash_with(&self.hasher, key)
+    }
+
+    /// Returns the value of a key.
+    #[inline]
+    pub fn get(&self, key: &K) -> Option<&V> {
+        self.table.lookup_value(key, self.hash(key)).map(|(_, value)| value)
+    }
+
+    /// Returns the value of a key for changing, and records that the flow was seen.
+    #[inline]
+    pub fn get_mut(&mut self, key: &K) -> Option<&mut V> {
+        self.table.lookup_touch(key, self.hash(key), self.now).map(|(_, value, _)| value)
+    }
+
+    /// Returns the value of a key for changing; the flow does not count as seen.
+    #[inline]
+    pub fn peek_mut(&mut self, key: &K) -> Option<&mut V> {
+        let id = self.id_of(key)?;
+        self.table.get_mut(id)
+    }
+
+    /// Returns whether the map contains a key.
+    #[inline]
+    pub fn contains_key(&self, key: &K) -> bool {
+        self.id_of(key).is_some()
+    }
+
+    /// Returns the id of a key's flow, which stays valid until the flow is removed or
+    /// [moved](FlowMap::compact).
+    #[inline]
+    pub fn id_of(&self, key: &K) -> Option<FlowId> {
+        self.table.lookup(key, self.hash(key))
+    }
+
+    /// Inserts a value under a key and returns the value that was there. The flow is in timeout
+    /// class 0.
+    ///
+    /// # Errors
+    ///
+    /// [`Full`] if the map has as many flows as it may, or no memory.
+    ///
+    /// # Panics
+    ///
+    /// Never.
+    #[inline]
+    pub fn insert(&mut self, key: K, value: V) -> Result<Option<V>, Full> {
+        let hash = self.hash(&key);
+        let mut value = Some(value);
+        let make = || value.take().expect("`make` is called once");
+        let entry = self.table.entry_with(key, hash, TimeoutClass(0), self.now, make)?;
+        match value {
+            None => Ok(None),
+            Some(value) => Ok(self.replace(entry.id, value)),
+        }
+    }
+
+    /// Replaces the value of a flow, which begins anew.
+    fn replace(&mut self, id: FlowId, value: V) -> Option<V> {
+        let (old, _) = self.table.get_mut_touch(id, self.now)?;
+        let old = core::mem::replace(old, value);
+        self.table.set_class(id, TimeoutClass(0));
+        Some(old)
+    }
+
+    /// Returns the value of a key, making it if it is not there: find-or-insert in one lookup, for
+    /// the packet path.
+    ///
+    /// # Errors
+    ///
+    /// As [`insert`](FlowMap::insert).
+    #[inline]
+    pub fn get_or_insert_with(&mut self, key: K, make: impl FnOnce() -> V) -> Result<&mut V, Full> {
+        self.get_or_evict_with(key, make, &mut Refuse)
+    }
+
+    /// Returns the value of a key, making it if it is not there, and evicting a flow that `policy`
+    /// ranks highest among a few if the map is full.
+    ///
+    /// # Errors
+    ///
+    /// [`Full`] if the policy keeps all of them.
+    ///
+    /// # Panics
+    ///
+    /// Never.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use flowloom_flow_table::FlowMap;
+    /// use flowloom_flow_table::evict::UnestablishedFirst;
+    /// let mut flows = FlowMap::builder().max_flows(2).build()?;
+    /// let mut policy = UnestablishedFirst::new(|established: &bool| *established);
+    /// for (key, established) in [(1_u32, true), (2, false), (3, false)] {
+    ///     flows.get_or_evict_with(key, || established, &mut policy)?;
+    /// }
+    /// assert!(flows.contains_key(&1) && !flows.contains_key(&2) && flows.contains_key(&3));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[inline]
+    pub fn get_or_evict_with(
+        &mut self,
+        key: K,
+        make: impl FnOnce() -> V,
+        policy: &mut impl Evict<K, V>,
+    ) -> Result<&mut V, Full> {
+        let hash = self.hash(&key);
+        let entry = self.table.entry_or_evict(key, hash, TimeoutClass(0), self.now, make, policy)?;
+        Ok(self.table.get_mut_touch(entry.id, self.now).expect("it was just found or inserted").0)
+    }
+
+    /// Returns the place of a key, which may have a flow or not.
+    #[inline]
+    pub fn entry(&mut self, key: K) -> Entry<'_, K, V> {
+        let hash = self.hash(&key);
+        let Self { table, now, .. } = self;
+        match table.lookup(&key, hash) {
+            Some(id) => Entry::Occupied(OccupiedEntry { table, id, now: *now }),
+            None => Entry::Vacant(VacantEntry { table, key, hash, now: *now, class: TimeoutClass(0) }),
+        }
+    }
+
+    /// Removes a key and returns its value.
+    #[inline]
+    pub fn remove(&mut self, key: &K) -> Option<V> {
+        let hash = self.hash(key);
+        self.table.remove_key(key, hash)
+    }
+
+    /// Looks up many keys at once, overlapping their memory latencies, and calls `on_flow` with the
+    /// index and the value of each that has a flow, in no particular order.
+    ///
+    /// At a million flows a batch of 32 takes half the time of single calls, and one of 256 a
+    /// quarter.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use flowloom_flow_table::FlowMap;
+    /// let map: FlowMap<u32, u32> = (0..100).map(|key| (key, key * 2)).collect();
+    /// let mut sum = 0;
+    /// map.get_batch(&[7, 8, 1000], |_, value| sum += value);
+    /// assert_eq!(sum, 30);
+    /// ```
+    #[inline]
+    pub fn get_batch(&self, keys: &[K], mut on_flow: impl FnMut(usize, &V)) {
+        self.in_chunks(keys, |from, keys, hashes, ids| {
+            self.table.lookup_batch_prefetched(keys, hashes, ids, |i, value| on_flow(from + i, value));
+        });
+    }
+
+    /// Looks up many keys at once, records that their flows were seen, and calls `on_flow` with the
+    /// index and the value of each that has a flow, in order.
+    #[inline]
+    pub fn get_batch_mut(&mut self, keys: &[K], mut on_flow: impl FnMut(usize, &mut V)) {
+        for (number, chunk) in keys.chunks(AHEAD).enumerate() {
+            let mut found = [None; AHEAD];
+            let found = &mut found[..chunk.len()];
+            self.in_chunks(chunk, |_, keys, hashes, ids| {
+                self.table.lookup_batch_prefetched(keys, hashes, ids, |_, _| {});
+                found.copy_from_slice(ids);
+            });
+            for (index, id) in (number * AHEAD..).zip(found) {
+                if let Some((value, _)) = id.and_then(|id| self.table.get_mut_touch(id, self.now)) {
+                    on_flow(index, value);
+                }
+            }
+        }
+    }
+
+    /// Calls `look` with up to 256 keys and their hashes, whose lines are on their way.
+    #[inline]
+    fn in_chunks(&self, keys: &[K], mut look: impl FnMut(usize, &[K], &[u64], &mut [Option<FlowId>])) {
+        let (mut hashes, mut ids) = ([0; AHEAD], [None; AHEAD]);
+        for (number, keys) in keys.chunks(AHEAD).enumerate() {
+            let hashes = &mut hashes[..keys.len()];
+            for (hash, key) in hashes.iter_mut().zip(keys) {
+                *hash = self.hash(key);
+                self.table.prefetch(*hash);
+            }
+            look(number * AHEAD, keys, hashes, &mut ids[..keys.len()]);
+        }
+    }
+
+    /// Moves flows into one segment, at most `budget` of them, so that lookups become as fast as
+    /// they can be and older segments give their memory back; `on_move` gets the old and the new id
+    /// of each.
+    ///
+    /// Call it now and then while [`Drained::more`]: never, if ids are stored and cannot be changed.
+    /// A call that finds the newest segment too small for all flows opens a larger one.
+    pub fn compact(&mut self, budget: u32, on_move: impl FnMut(FlowId, FlowId)) -> Drained {
+        let Self { table, hasher, .. } = self;
+        if !table.make_room() {
+            return Drained::default();
+        }
+        table.drain_oldest(budget, |key| hash_with(hasher, key), on_move)
+    }
+
+    /// Changes the hasher of a map in use, if the secret may be known: from now on new flows are
+    /// hashed by it, and [`compact`](FlowMap::compact) moves the others, at the caller's pace.
+    ///
+    /// # Errors
+    ///
+    /// As [`Growing::rekey`](crate::Growing::rekey); nothing has changed then.
+    pub fn rekey(&mut self, hasher: S) -> Result<(), Full>
+    where
+        S: Clone + Send + Sync + 'static,
+    {
+        let former = self.hasher.clone();
+        self.table.rekey(move |key| hash_with(&former, key))?;
+        self.hasher = hasher;
+        Ok(())
+    }
+}
+
+impl<K: TableKey, V, S> FlowMap<K, V, S> {
+    /// Returns the number of flows.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.table.len() as usize
+    }
+
+    /// Returns whether there are no flows.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.table.is_empty()
+    }
+
+    /// Returns the most flows that the map may have.
+    pub fn max_flows(&self) -> u32 {
+        self.table.capacity()
+    }
+
+    /// Returns the hasher.
+    pub fn hasher(&self) -> &S {
+        &self.hasher
+    }
+
+    /// Returns the time, in the caller's unit; it begins with 0.
+    pub fn now(&self) -> Tick {
+        self.now
+    }
+
+    /// Sets the time: that of the packets to come, and of [`expire`](FlowMap::expire).
+    pub fn set_now(&mut self, now: Tick) {
+        self.now = now;
+    }
+
+    /// Returns the value of a flow.
+    #[inline]
+    pub fn get_by_id(&self, id: FlowId) -> Option<&V> {
+        self.table.get(id)
+    }
+
+    /// Returns the value of a flow for changing, and records that it was seen.
+    #[inline]
+    pub fn get_by_id_mut(&mut self, id: FlowId) -> Option<&mut V> {
+        self.table.get_mut_touch(id, self.now).map(|(value, _)| value)
+    }
+
+    /// Removes a flow.
+    pub fn remove_by_id(&mut self, id: FlowId) -> Option<(K, V)> {
+        self.table.remove(id)
+    }
+
+    /// Returns a flow's key.
+    pub fn key_of(&self, id: FlowId) -> Option<K> {
+        self.table.key_of(id)
+    }
+
+    /// Returns when a flow was last seen.
+    pub fn last_seen(&self, id: FlowId) -> Option<Tick> {
+        self.table.last_seen(id)
+    }
+
+    /// Moves a flow to another timeout class, counted from when it was last seen; returns whether
+    /// the flow exists.
+    pub fn set_class(&mut self, id: FlowId, class: TimeoutClass) -> bool {
+        self.table.set_class(id, class)
+    }
+
+    /// Removes flows that were not seen for as long as their class allows, and calls `on_flow` with
+    /// each. Looks at no more than `budget` flows.
+    pub fn expire(&mut self, budget: u32, mut on_flow: impl FnMut(K, V)) -> Expired {
+        self.table.expire(self.now, budget, &mut |_, key, value| on_flow(key, value))
+    }
+
+    /// Keeps the flows for which `keep` returns true.
+    pub fn retain(&mut self, mut keep: impl FnMut(&K, &mut V) -> bool) {
+        let mut cursor = Cursor::default();
+        while let Some((id, next)) = self.table.next_live(cursor) {
+            cursor = next;
+            let Some(key) = self.table.key_of(id) else { continue };
+            if self.table.get_mut(id).is_some_and(|value| !keep(&key, value)) {
+                self.table.remove(id);
+            }
+        }
+    }
+
+    /// Removes all flows, and gives the memory of all segments but one back.
+    pub fn clear(&mut self) {
+        self.table.clear();
+    }
+
+    /// Returns the counters.
+    pub fn stats(&self) -> TableStats {
+        self.table.stats()
+    }
+
+    /// Returns the memory of the map.
+    pub fn memory(&self) -> MemoryReport {
+        self.table.memory()
+    }
+}
+
+/// Returns 64 well-mixed bits for a key, whatever the hasher: the table takes its bucket from the
+/// upper half and the signature from the lower, and some hashers leave one of them empty.
+#[inline(always)]
+pub(crate) fn hash_with<K: Hash, S: BuildHasher>(hasher: &S, key: &K) -> u64 {
+    fold(hasher.hash_one(key) ^ 0x2436_A088_85A3_08D3, 0x9E37_79B9_7F4A_7C15)
+}

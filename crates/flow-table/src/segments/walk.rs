@@ -1,0 +1,46 @@
+//! Flows of all segments by reference, where segments are of [`LineHash`].
+
+use core::slice;
+
+use super::{Growing, Segment};
+use crate::error::BuildError;
+use crate::indexed::Indexed;
+use crate::linehash::{self, LineHash};
+use crate::table::{FlowId, TableKey};
+
+impl<K, V, F> Growing<K, V, LineHash<K, V>, F>
+where
+    K: TableKey,
+    F: FnMut(u32) -> Result<LineHash<K, V>, BuildError>,
+{
+    /// Returns a flow's key and value.
+    #[inline]
+    pub(crate) fn flow(&self, id: FlowId) -> Option<(&K, &V)> {
+        let (segment, id) = self.segment(id)?;
+        segment.table.states().flow(id)
+    }
+
+    /// Returns all flows for changing.
+    pub(crate) fn flows_mut(&mut self) -> FlowsMut<'_, K, V> {
+        FlowsMut { segments: self.segments.iter_mut(), flows: None }
+    }
+}
+
+/// All flows, for changing their values.
+pub(crate) struct FlowsMut<'a, K, V> {
+    segments: slice::IterMut<'a, Segment<K, LineHash<K, V>>>,
+    flows: Option<linehash::FlowsMut<'a, K, V>>,
+}
+
+impl<'a, K: TableKey, V> Iterator for FlowsMut<'a, K, V> {
+    type Item = (&'a K, &'a mut V);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            if let Some(flow) = self.flows.as_mut().and_then(Iterator::next) {
+                return Some(flow);
+            }
+            self.flows = Some(self.segments.next()?.table.flows_mut());
+        }
+    }
+}

@@ -1,0 +1,426 @@
+//! A [`ConcurrentFlowTable`] of one thread beside the standard library's map, and of several
+//! threads by what each of them may see.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::thread;
+
+use flowloom_flow_table::concurrent::{ConcurrentConfig, ConcurrentFlowTable};
+use flowloom_flow_table::{BuildError, Full, FullReason, KeyedState, Tick, TimeoutClass, Timeouts};
+use proptest::prelude::*;
+
+fn table<V: Send + Sync>(config: &ConcurrentConfig) -> ConcurrentFlowTable<u64, V> {
+    ConcurrentFlowTable::try_new(config).expect("a valid configuration")
+}
+
+/// One shard, so that steps of growth are frequent.
+fn one_shard() -> ConcurrentConfig {
+    ConcurrentConfig { shards: Some(1), ..ConcurrentConfig::for_flows(1) }
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Insert(u64, u32),
+    TryInsert(u64, u32),
+    Remove(u64),
+    RemoveById(u64),
+    Batch(Vec<u64>),
+    RemoveBelow(u64),
+}
+
+fn step(keys: u64) -> impl Strategy<Value = Step> {
+    prop_oneof![
+        20 => (0..keys, any::<u32>()).prop_map(|(key, value)| Step::Insert(key, value)),
+        10 => (0..keys, any::<u32>()).prop_map(|(key, value)| Step::TryInsert(key, value)),
+        10 => (0..keys).prop_map(Step::Remove),
+        3 => (0..keys).prop_map(Step::RemoveById),
+        2 => prop::collection::vec(0..keys, 0..100).prop_map(Step::Batch),
+        1 => (0..keys).prop_map(Step::RemoveBelow),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 2 } else { 200 }))]
+
+    #[test]
+    fn one_thread_sees_what_the_standard_map_has(steps in prop::collection::vec(step(200), 1..500)) {
+        let table = table::<u32>(&one_shard());
+        let handle = table.handle();
+        let (mut model, mut ids) = (HashMap::new(), HashMap::new());
+        for step in steps {
+            let pinned = handle.pin();
+            match step {
+                Step::Insert(key, value) => {
+                    let flow = pinned.insert(key, value).unwrap();
+                    model.insert(key, value);
+                    assert_eq!(*ids.entry(key).or_insert(flow.id()), flow.id());
+                }
+                Step::TryInsert(key, value) => {
+                    let (flow, is_new) = pinned.try_insert(key, value).unwrap();
+                    assert_eq!(is_new, !model.contains_key(&key));
+                    assert_eq!(flow.value(), model.entry(key).or_insert(value));
+                    assert_eq!(*ids.entry(key).or_insert(flow.id()), flow.id());
+                }
+                Step::Remove(key) => {
+                    assert_eq!(pinned.remove(&key), model.remove(&key).as_ref());
+                    if let Some(id) = ids.remove(&key) {
+                        assert!(pinned.get_by_id(id).is_none());
+                    }
+                }
+                Step::RemoveById(key) => {
+                    if let Some(id) = ids.remove(&key) {
+                        let flow = pinned.remove_by_id(id).unwrap();
+                        assert_eq!((flow.key(), Some(*flow.value())), (key, model.remove(&key)));
+                        assert!(pinned.remove_by_id(id).is_none());
+                    }
+                }
+                Step::Batch(keys) => {
+                    let mut found = vec![None; keys.len()];
+                    pinned.get_batch(&keys, |i, value| found[i] = Some(*value));
+                    assert!(keys.iter().map(|key| model.get(key).copied()).eq(found));
+                }
+                Step::RemoveBelow(limit) => {
+                    for key in 0..limit {
+                        assert_eq!(pinned.remove(&key), model.remove(&key).as_ref());
+                        ids.remove(&key);
+                    }
+                }
+            }
+            assert_eq!(table.len(), model.len());
+        }
+        let pinned = handle.pin();
+        for (key, id) in ids {
+            let flow = pinned.get_by_id(id).unwrap();
+            assert_eq!((flow.key(), flow.value(), pinned.get(&key)), (key, &model[&key], model.get(&key)));
+        }
+        let mut all = HashMap::new();
+        pinned.for_each(|flow| assert_eq!(all.insert(flow.key(), *flow.value()), None));
+        assert_eq!(all, model);
+    }
+}
+
+#[test]
+fn a_table_grows_and_gives_its_memory_back() {
+    let flows = if cfg!(miri) { 2_000 } else { 400_000_u64 };
+    let table = table::<u64>(&ConcurrentConfig::for_flows(1));
+    let handle = table.handle();
+    let ids: Vec<_> = (0..flows).map(|key| handle.pin().insert(key, key).unwrap().id()).collect();
+    let full = table.memory().total_bytes();
+    assert!((0..flows).zip(&ids).all(|(key, id)| handle.pin().get_by_id(*id).unwrap().key() == key));
+    for key in flows / 10..flows {
+        assert_eq!(handle.pin().remove(&key), Some(&key));
+    }
+    let left = table.memory().total_bytes();
+    assert!((0..flows / 10).zip(&ids).all(|(key, id)| handle.pin().get_by_id(*id).unwrap().key() == key));
+    let built = self::table::<u64>(&ConcurrentConfig {
+        shards: Some(64),
+        ..ConcurrentConfig::for_flows(u32::try_from(flows / 10).unwrap())
+    });
+    for key in 0..flows / 10 {
+        built.handle().pin().insert(key, key).unwrap();
+    }
+    let built = built.memory().total_bytes();
+    assert!(left * 10 <= built * 13, "{left} bytes of {full} are left, a table for the rest has {built}");
+}
+
+#[test]
+fn limits_hold() {
+    let config = ConcurrentConfig { max_flows: 3, ..ConcurrentConfig::for_flows(3) };
+    let table = table::<u8>(&config);
+    let handle = table.handle();
+    let pinned = handle.pin();
+    let full = Full { reason: FullReason::Capacity };
+    for key in 0..3 {
+        pinned.insert(key, 0).unwrap();
+    }
+    assert_eq!(pinned.insert(3, 0).map(|_| ()), Err(full));
+    assert_eq!(pinned.get_or_insert_with(3, || unreachable!()), Err(full));
+    pinned.insert(1, 7).unwrap();
+    assert_eq!((pinned.get(&1), table.len()), (Some(&7), 3));
+    pinned.remove(&1).unwrap();
+    assert_eq!(pinned.get_or_insert_with(3, || 9), Ok(&9));
+    let with = |config| ConcurrentFlowTable::<u64, u8>::try_new(&config).map(|_| ());
+    assert_eq!(with(ConcurrentConfig { max_flows: 0, ..config }), Err(BuildError::NoCapacity));
+    assert!(with(ConcurrentConfig { max_flows: u32::MAX, ..config }).is_err());
+    for shards in [0, 3, 1 << 17] {
+        let error = with(ConcurrentConfig { shards: Some(shards), ..config }).unwrap_err();
+        assert_eq!(error, BuildError::InvalidShards { shards: shards.into(), shards_max: 1 << 16 });
+    }
+}
+
+#[test]
+fn flows_age_by_class_and_by_when_they_were_touched() {
+    let (short, long) = (TimeoutClass(0), TimeoutClass(1));
+    let timeouts = Timeouts::NEVER.with(short, 100).with(long, 1000);
+    let table = table::<()>(&ConcurrentConfig { timeouts, ..ConcurrentConfig::for_flows(1) });
+    let handle = table.handle();
+    let pinned = handle.pin();
+    for key in 0..1000 {
+        let flow = pinned.insert(key, ()).unwrap();
+        if key % 10 == 1 {
+            flow.set_class(long);
+        }
+    }
+    table.set_now(Tick(50));
+    for key in (0..1000).step_by(10) {
+        pinned.touch(&key).unwrap();
+        pinned.get(&(key + 2)).unwrap();
+    }
+    table.set_now(Tick(100));
+    let (mut gone, mut calls, mut more) = (Vec::new(), 0, true);
+    while more {
+        let expired = pinned.expire(50, |flow| {
+            assert!(pinned.get(&flow.key()).is_none(), "the table may be used");
+            gone.push(flow.key());
+        });
+        (more, calls) = (expired.more, calls + 1);
+        assert!(expired.examined <= 50 + 28 && calls < 50, "call {calls}: {expired:?}");
+    }
+    gone.sort_unstable();
+    assert!(gone.iter().copied().eq((0..1000).filter(|key| key % 10 > 1)));
+    assert_eq!(table.len(), 200);
+    table.set_now(Tick(150));
+    assert!(!pinned.expire(1000, |_| {}).more);
+    assert_eq!(table.len(), 100, "those of the long class");
+}
+
+/// Counts itself.
+struct Counted<'a>(&'a AtomicUsize);
+
+impl<'a> Counted<'a> {
+    fn new(count: &'a AtomicUsize) -> Self {
+        count.fetch_add(1, Ordering::Relaxed);
+        Self(count)
+    }
+}
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn every_value_is_dropped_once() {
+    let count = AtomicUsize::new(0);
+    let table = table::<Counted<'_>>(&one_shard());
+    {
+        let handle = table.handle();
+        for key in 0..300 {
+            handle.pin().insert(key % 200, Counted::new(&count)).unwrap();
+        }
+        for key in 0..150 {
+            assert!(handle.pin().remove(&key).is_some());
+        }
+        assert!(count.load(Ordering::Relaxed) >= 50);
+    }
+    drop(table);
+    assert_eq!(count.load(Ordering::Relaxed), 0);
+}
+
+#[test]
+fn a_value_outlives_its_removal_as_long_as_a_reader_is_pinned() {
+    let table = table::<Arc<u32>>(&one_shard());
+    let (reader, writer) = (table.handle(), table.handle());
+    let value = Arc::new(7);
+    writer.pin().insert(1, Arc::clone(&value)).unwrap();
+    let pinned = reader.pin();
+    let seen = pinned.get(&1).unwrap();
+    writer.pin().remove(&1).unwrap();
+    for _ in 0..if cfg!(miri) { 50 } else { 5000 } {
+        writer.pin().flush();
+    }
+    assert_eq!((**seen, Arc::strong_count(&value)), (7, 2));
+    drop(pinned);
+    for _ in 0..if cfg!(miri) { 500 } else { 5000 } {
+        writer.pin().flush();
+    }
+    assert_eq!(Arc::strong_count(&value), 1, "freed once nobody reads it");
+}
+
+#[test]
+fn readers_never_miss_a_flow_that_stays_while_the_table_grows_and_shrinks() {
+    let (stay, churn, rounds) = if cfg!(miri) { (20, 60, 2) } else { (500, 20_000, 20_u64) };
+    for shards in [1, 64] {
+        let table = table::<u64>(&ConcurrentConfig { shards: Some(shards), ..one_shard() });
+        for key in 0..stay {
+            table.handle().pin().insert(key, key).unwrap();
+        }
+        let done = AtomicBool::new(false);
+        let lookups = AtomicU64::new(0);
+        thread::scope(|scope| {
+            for reader in 0..2_u64 {
+                let (table, done, lookups) = (&table, &done, &lookups);
+                scope.spawn(move || {
+                    let handle = table.handle();
+                    let id = handle.pin().lookup(&(reader % stay)).unwrap().id();
+                    let keys: Vec<u64> = (0..stay).collect();
+                    while !done.load(Ordering::Relaxed) {
+                        let pinned = handle.pin();
+                        let mut found = 0;
+                        pinned.get_batch(&keys, |i, value| {
+                            assert_eq!(*value, keys[i]);
+                            found += 1;
+                        });
+                        assert_eq!(found, stay, "all are there");
+                        assert!(keys.iter().all(|key| pinned.touch(key) == Some(key)));
+                        assert_eq!(pinned.get_by_id(id).unwrap().key(), reader % stay);
+                        lookups.fetch_add(2 * stay, Ordering::Relaxed);
+                    }
+                });
+            }
+            let handle = table.handle();
+            for round in 0..rounds {
+                for key in stay..stay + churn {
+                    handle.pin().insert(key, round).unwrap();
+                }
+                for key in stay..stay + churn {
+                    assert_eq!(handle.pin().remove(&key), Some(&round));
+                }
+            }
+            done.store(true, Ordering::Relaxed);
+        });
+        assert_eq!(table.len() as u64, stay);
+        assert!(lookups.load(Ordering::Relaxed) > 0);
+    }
+}
+
+/// An operation of a history and its answer, with the moments before and after it.
+#[derive(Clone, Copy, Debug)]
+struct Event {
+    began: u64,
+    ended: u64,
+    what: What,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum What {
+    /// A value seen, 0 for none.
+    Get(u64),
+    /// A value written.
+    Insert(u64),
+    /// A value to be written if there is none, and the value that is there then.
+    TryInsert(u64, u64),
+    /// The value removed, 0 for none.
+    Remove(u64),
+}
+
+/// Returns whether some order of the operations that respects their times explains all answers.
+fn is_linearizable(events: &[Event], value: u64, done: u32) -> bool {
+    if done.count_ones() as usize == events.len() {
+        return true;
+    }
+    let open = |i: &usize| done & 1 << i == 0;
+    let first_end = (0..events.len()).filter(open).map(|i| events[i].ended).min().unwrap_or(0);
+    (0..events.len()).filter(open).any(|i| {
+        let after = match events[i].what {
+            What::Get(seen) | What::Remove(seen) if seen != value => return false,
+            What::Get(_) => value,
+            What::Remove(_) => 0,
+            What::Insert(new) => new,
+            What::TryInsert(new, seen) => {
+                let after = if value == 0 { new } else { value };
+                if after != seen {
+                    return false;
+                }
+                after
+            }
+        };
+        events[i].began <= first_end && is_linearizable(events, after, done | 1 << i)
+    })
+}
+
+#[test]
+fn the_check_tells_good_histories_from_bad_ones() {
+    let event = |began, ended, what| Event { began, ended, what };
+    let late = [event(0, 1, What::Insert(5)), event(2, 3, What::Get(0))];
+    assert!(!is_linearizable(&late, 0, 0));
+    let overlapping = [event(0, 2, What::Insert(5)), event(1, 3, What::Get(0))];
+    assert!(is_linearizable(&overlapping, 0, 0));
+    let twice = [event(0, 9, What::Insert(5)), event(1, 2, What::Remove(5)), event(3, 4, What::Remove(5))];
+    assert!(!is_linearizable(&twice, 0, 0));
+}
+
+/// Waits until all threads have come; spins, so that they leave together.
+fn meet(arrived: &AtomicU64, threads: u64) {
+    let all = (arrived.fetch_add(1, Ordering::AcqRel) / threads + 1) * threads;
+    let mut spins = 0;
+    while arrived.load(Ordering::Acquire) < all {
+        spins += 1;
+        if spins > 1000 {
+            thread::yield_now();
+        } else {
+            std::hint::spin_loop();
+        }
+    }
+}
+
+/// Random histories of two threads on two keys, in a table whose one shard keeps growing and
+/// shrinking; `FLOWLOOM_HISTORIES` sets their number. Operations meet in half of the histories if
+/// the machine has two idle CPUs, and in hardly any if it has one; the output tells.
+#[test]
+fn histories_are_linearizable() {
+    const THREADS: u64 = 2;
+    const KEYS: u64 = 2;
+    const STEPS: u64 = 5;
+    let histories = match std::env::var("FLOWLOOM_HISTORIES").ok().and_then(|text| text.parse().ok()) {
+        Some(histories) => histories,
+        None if cfg!(miri) => 5,
+        None => 20_000_u64,
+    };
+    let table = ConcurrentFlowTable::<u64, u64>::try_with_hasher(&one_shard(), KeyedState::with_seed(1));
+    let table = table.unwrap();
+    let (clock, arrived) = (AtomicU64::new(1), AtomicU64::new(0));
+    let run = |thread: u64| {
+        let (table, clock, arrived) = (&table, &clock, &arrived);
+        move || {
+            let handle = table.handle();
+            let mut all = Vec::new();
+            for history in 0..histories {
+                meet(arrived, THREADS);
+                let mut state = history * 8 + thread;
+                for step in 0..STEPS {
+                    let random = flowloom_flow_key::hash::fold::split_mix(&mut state);
+                    let key = history * KEYS + random % KEYS;
+                    let new = 1 + thread + THREADS * step;
+                    let pinned = handle.pin();
+                    let began = clock.fetch_add(1, Ordering::AcqRel);
+                    let what = match random >> 8 & 7 {
+                        0..3 => What::Get(pinned.get(&key).copied().unwrap_or(0)),
+                        3 => What::Insert(*pinned.insert(key, new).unwrap().value()),
+                        4 | 5 => What::TryInsert(new, *pinned.try_insert(key, new).unwrap().0.value()),
+                        _ => What::Remove(pinned.remove(&key).copied().unwrap_or(0)),
+                    };
+                    let ended = clock.fetch_add(1, Ordering::AcqRel);
+                    all.push((key, Event { began, ended, what }));
+                    // Other flows, for which the index grows, and flows of the history before.
+                    let other = u64::MAX - (random >> 16) % 30;
+                    if history / 16 % 2 == 0 {
+                        pinned.insert(other, 1).unwrap();
+                    } else {
+                        pinned.remove(&other);
+                    }
+                    if step < KEYS && history > 0 {
+                        pinned.remove(&((history - 1) * KEYS + step));
+                    }
+                }
+            }
+            all
+        }
+    };
+    let mut by_key: HashMap<u64, Vec<Event>> = HashMap::new();
+    thread::scope(|scope| {
+        let threads: Vec<_> = (0..THREADS).map(|thread| scope.spawn(run(thread))).collect();
+        for (key, event) in threads.into_iter().flat_map(|thread| thread.join().unwrap()) {
+            by_key.entry(key).or_default().push(event);
+        }
+    });
+    let mut meetings = 0_u64;
+    for (key, events) in &by_key {
+        assert!(is_linearizable(events, 0, 0), "key {key}: {events:#?}");
+        let meets = |a: &Event| events.iter().any(|b| b.began > a.began && b.began < a.ended);
+        meetings += u64::from(events.iter().any(meets));
+    }
+    println!("{meetings} of {} keys with operations at once", by_key.len());
+}

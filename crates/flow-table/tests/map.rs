@@ -1,0 +1,320 @@
+//! A [`FlowMap`] beside the standard library's map, and what it has besides.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasher, Hasher};
+
+use flowloom_flow_table::evict::UnestablishedFirst;
+use flowloom_flow_table::map::Entry;
+use flowloom_flow_table::{FiveTuple, FlowMap, Full, FullReason, KeyedState, Tick, TimeoutClass, Timeouts};
+use proptest::prelude::*;
+
+/// What a step of a random history does, to a key of a few.
+#[derive(Clone, Debug)]
+enum Step {
+    Insert(u16, u32),
+    Remove(u16),
+    Get(u16),
+    Change(u16, u32),
+    Entry(u16, u32),
+    RemoveEntry(u16),
+    RetainMultiples(u32),
+    AddToAll(u32),
+    Batch(Vec<u16>),
+    Compact(u32),
+    Rekey(u64),
+    Drain(usize),
+    Clone,
+}
+
+fn step(keys: u16) -> impl Strategy<Value = Step> {
+    prop_oneof![
+        20 => (0..keys, any::<u32>()).prop_map(|(key, value)| Step::Insert(key, value)),
+        8 => (0..keys).prop_map(Step::Remove),
+        5 => (0..keys).prop_map(Step::Get),
+        5 => (0..keys, any::<u32>()).prop_map(|(key, value)| Step::Change(key, value)),
+        8 => (0..keys, any::<u32>()).prop_map(|(key, value)| Step::Entry(key, value)),
+        3 => (0..keys).prop_map(Step::RemoveEntry),
+        1 => (2..9_u32).prop_map(Step::RetainMultiples),
+        1 => any::<u32>().prop_map(Step::AddToAll),
+        2 => prop::collection::vec(0..keys, 0..600).prop_map(Step::Batch),
+        2 => (1..40_u32).prop_map(Step::Compact),
+        1 => any::<u64>().prop_map(Step::Rekey),
+        1 => (0..40_usize).prop_map(Step::Drain),
+        1 => Just(Step::Clone),
+    ]
+}
+
+fn check(steps: Vec<Step>, mut map: FlowMap<u16, u32>) {
+    let mut model = HashMap::new();
+    for step in steps {
+        match step {
+            Step::Insert(key, value) => assert_eq!(map.insert(key, value), Ok(model.insert(key, value))),
+            Step::Remove(key) => assert_eq!(map.remove(&key), model.remove(&key)),
+            Step::Get(key) => {
+                assert_eq!(map.get(&key), model.get(&key));
+                let id = map.id_of(&key);
+                assert_eq!(id.and_then(|id| map.get_by_id(id)), model.get(&key));
+                assert_eq!(id.and_then(|id| map.key_of(id)), model.contains_key(&key).then_some(key));
+            }
+            Step::Change(key, value) => {
+                if let Some(old) = map.get_mut(&key) {
+                    *old = value;
+                }
+                if let Some(old) = model.get_mut(&key) {
+                    *old = value;
+                }
+            }
+            Step::Entry(key, value) => {
+                let own = map.entry(key).and_modify(|old| *old ^= 1).or_insert(value).copied();
+                assert_eq!(own, Ok(*model.entry(key).and_modify(|old| *old ^= 1).or_insert(value)));
+            }
+            Step::RemoveEntry(key) => {
+                let own = match map.entry(key) {
+                    Entry::Occupied(entry) => Some(entry.remove()),
+                    Entry::Vacant(_) => None,
+                };
+                assert_eq!(own, model.remove_entry(&key));
+            }
+            Step::RetainMultiples(of) => {
+                map.retain(|_, value| value.is_multiple_of(of));
+                model.retain(|_, value| value.is_multiple_of(of));
+            }
+            Step::AddToAll(number) => {
+                for value in map.values_mut().chain(model.values_mut()) {
+                    *value = value.wrapping_add(number);
+                }
+            }
+            Step::Batch(keys) => {
+                let mut found = vec![None; keys.len()];
+                map.get_batch(&keys, |i, value| found[i] = Some(*value));
+                let expected: Vec<_> = keys.iter().map(|key| model.get(key).copied()).collect();
+                assert_eq!(found, expected);
+                map.get_batch_mut(&keys, |i, value| *value ^= u32::try_from(i).expect("a short batch"));
+                for (number, key) in (0..).zip(&keys) {
+                    if let Some(value) = model.get_mut(key) {
+                        *value ^= number;
+                    }
+                }
+            }
+            Step::Compact(budget) => {
+                map.compact(budget, |old, new| assert_ne!(old, new));
+            }
+            Step::Rekey(seed) => map.rekey(KeyedState::with_seed(seed)).unwrap_or(()),
+            Step::Drain(count) => {
+                let drained: Vec<_> = map.drain().take(count).collect();
+                assert_eq!(drained.len(), count.min(model.len()));
+                for (key, value) in drained {
+                    assert_eq!(model.remove(&key), Some(value));
+                }
+                model.clear();
+            }
+            Step::Clone => map = map.clone(),
+        }
+        assert_eq!((map.len(), map.is_empty()), (model.len(), model.is_empty()));
+    }
+    let mut flows: Vec<_> = map.iter().map(|(key, value)| (*key, *value)).collect();
+    assert_eq!(map.iter().len(), flows.len());
+    flows.sort_unstable();
+    let mut expected: Vec<_> = model.into_iter().collect();
+    expected.sort_unstable();
+    assert_eq!(flows, expected);
+    let mut owned: Vec<_> = map.into_iter().collect();
+    owned.sort_unstable();
+    assert_eq!(owned, expected);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 2 } else { 200 }))]
+
+    #[test]
+    fn a_map_does_what_the_standard_map_does(steps in prop::collection::vec(step(150), 1..400)) {
+        // A first segment of eight flows, so that it grows often.
+        check(steps, FlowMap::builder().flows(8).build().unwrap());
+    }
+
+    #[test]
+    fn a_map_of_one_segment_does_too(steps in prop::collection::vec(step(40), 1..400)) {
+        check(steps, FlowMap::with_capacity(64));
+    }
+}
+
+/// A hasher of the kind that fills buckets by identity.
+#[derive(Clone, Default)]
+struct Identity;
+
+struct IdentityHasher(u64);
+
+impl Hasher for IdentityHasher {
+    fn write(&mut self, _: &[u8]) {
+        unreachable!("keys are words");
+    }
+
+    fn write_u64(&mut self, word: u64) {
+        self.0 = word;
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
+
+impl BuildHasher for Identity {
+    type Hasher = IdentityHasher;
+
+    fn build_hasher(&self) -> IdentityHasher {
+        IdentityHasher(0)
+    }
+}
+
+#[test]
+fn weak_hashers_fill_a_map_too() {
+    let flows = if cfg!(miri) { 500 } else { 100_000 };
+    for shift in [0, 20, 32] {
+        let mut map: FlowMap<u64, (), Identity> = FlowMap::with_hasher(Identity);
+        for key in 0..flows {
+            map.insert(key << shift, ()).expect("identity keys spread");
+        }
+        assert_eq!(map.len() as u64, flows);
+    }
+}
+
+#[test]
+fn a_map_grows_from_nothing_and_becomes_one_segment_again() {
+    let flows = if cfg!(miri) { 3_000 } else { 300_000 };
+    let mut map: FlowMap<FiveTuple, u32> = FlowMap::new();
+    let tuple = |i: u32| FiveTuple::v4(i.to_be_bytes(), [10, 0, 0, 1], 5, 443, 6);
+    let mut ids: Vec<_> = (0..flows)
+        .map(|i| {
+            map.insert(tuple(i), i).unwrap();
+            map.id_of(&tuple(i)).unwrap()
+        })
+        .collect();
+    assert!((0..flows).zip(&ids).all(|(i, id)| map.get_by_id(*id) == Some(&i)), "ids stay");
+    assert!(map.stats().segments > 1);
+    let mut moved = HashMap::new();
+    let mut more = true;
+    while more {
+        let on_move = |old, new| {
+            moved.insert(old, new);
+        };
+        more = map.compact(1000, on_move).more;
+    }
+    assert_eq!(map.stats().segments, 1);
+    for id in &mut ids {
+        while let Some(new) = moved.get(id) {
+            *id = *new;
+        }
+    }
+    assert!((0..flows).zip(&ids).all(|(i, id)| map.get_by_id(*id) == Some(&i)));
+    assert!((0..flows).all(|i| map[&tuple(i)] == i));
+}
+
+#[test]
+fn a_map_with_a_maximum_refuses_and_evicts() {
+    let mut map = FlowMap::builder().max_flows(3).build().unwrap();
+    for key in 0..3_u32 {
+        assert_eq!(map.insert(key, key == 0), Ok(None));
+    }
+    let full = Full { reason: FullReason::Capacity };
+    assert_eq!(map.insert(3, true), Err(full));
+    assert_eq!(map.entry(3).or_insert(true), Err(full));
+    assert_eq!(map.insert(1, false), Ok(Some(false)), "what is there may change");
+    map.extend([(7, true), (8, true)]);
+    assert_eq!((map.len(), map.stats().refused), (3, 4));
+    let mut policy = UnestablishedFirst::new(|established: &bool| *established);
+    map.get_or_evict_with(9, || true, &mut policy).unwrap();
+    assert!(map.contains_key(&0) && map.contains_key(&9) && map.len() == 3);
+    assert!(FlowMap::builder().max_flows(0).build::<u8, ()>().is_err());
+    assert!(FlowMap::builder().max_flows(u32::MAX).build::<u8, ()>().is_err());
+    assert!(FlowMap::builder().flows(1 << 20).memory_max_bytes(1 << 20).build::<u8, ()>().is_err());
+}
+
+#[test]
+fn only_calls_of_packets_renew_a_flow() {
+    let (short, long) = (TimeoutClass(0), TimeoutClass(1));
+    let timeouts = Timeouts::NEVER.with(short, 100).with(long, 10_000);
+    let mut map = FlowMap::builder().timeouts(timeouts).build().unwrap();
+    for key in 0..8_u32 {
+        map.insert(key, ()).unwrap();
+    }
+    map.entry(8).in_class(long).or_insert(()).unwrap();
+    map.set_now(Tick(90));
+    assert!(map.get(&0).is_some() && map.peek_mut(&1).is_some() && map.iter_mut().count() == 9);
+    map.get_mut(&2).unwrap();
+    map.insert(3, ()).unwrap();
+    map.entry(4).or_default().unwrap();
+    map.get_batch_mut(&[5], |_, ()| {});
+    map.get_or_insert_with(6, || unreachable!()).unwrap();
+    let id = map.id_of(&7).unwrap();
+    map.get_by_id_mut(id).unwrap();
+    assert_eq!(map.last_seen(id), Some(Tick(90)));
+    let mut gone = Vec::new();
+    map.set_now(Tick(150));
+    let expired = map.expire(100, |key, ()| gone.push(key));
+    gone.sort_unstable();
+    assert_eq!((gone, expired.removed, map.len()), (vec![0, 1], 2, 7));
+    assert!(map.set_class(id, long));
+    let mut copy = map.clone();
+    for map in [&mut map, &mut copy] {
+        map.set_now(Tick(1000));
+        map.expire(100, |_, ()| {});
+        let mut left: Vec<_> = map.keys().copied().collect();
+        left.sort_unstable();
+        assert_eq!(left, [7, 8], "classes and times are cloned");
+    }
+}
+
+#[test]
+fn maps_are_made_compared_and_printed_as_others() {
+    let map = FlowMap::<_, _>::from([(1_u32, "a"), (2, "b")]);
+    let other: FlowMap<_, _> = [(2, "b"), (1, "a")].into_iter().collect();
+    assert_eq!(map, other);
+    assert_ne!(map, FlowMap::from([(1, "a"), (2, "c")]));
+    assert_eq!(format!("{:?}", FlowMap::<_, _>::from([(1_u32, "a")])), "{1: \"a\"}");
+    let mut sum = 0;
+    for (key, _) in &map {
+        sum += key;
+    }
+    assert_eq!((sum, map.values().count(), map.contains_key(&3)), (3, 2, false));
+    assert!(FlowMap::<u32, u32>::default().is_empty());
+}
+
+#[test]
+#[should_panic(expected = "the map contains the key")]
+fn an_index_without_flow_panics() {
+    let map = FlowMap::<u32, u32>::new();
+    let _ = map[&7];
+}
+
+#[test]
+fn values_are_dropped_once() {
+    let value = std::rc::Rc::new(());
+    let mut map = FlowMap::builder().flows(4).build().unwrap();
+    for key in 0..100_u32 {
+        map.insert(key, value.clone()).unwrap();
+    }
+    map.insert(7, value.clone()).unwrap();
+    drop(map.drain().take(3));
+    assert_eq!(std::rc::Rc::strong_count(&value), 1);
+    map.insert(7, value.clone()).unwrap();
+    let mut rest = map.clone().into_iter();
+    assert!(rest.next().is_some() && rest.next().is_none());
+    drop(rest);
+    drop(map);
+    assert_eq!(std::rc::Rc::strong_count(&value), 1);
+}
+
+#[test]
+fn a_map_crosses_threads() {
+    fn crosses<T: Send + Sync>(_: &T) {}
+    crosses(&FlowMap::<u32, u32>::new());
+}
+
+#[cfg(feature = "serde")]
+#[test]
+fn a_map_is_a_map_of_a_document() {
+    let map = FlowMap::<u32, _>::from([(1, vec![1, 2]), (2, vec![])]);
+    let text = serde_json::to_string(&map).unwrap();
+    assert_eq!(serde_json::from_str::<FlowMap<u32, Vec<i32>>>(&text).unwrap(), map);
+    assert!(serde_json::from_str::<FlowMap<u32, u32>>("[1]").is_err());
+}
