@@ -43,7 +43,7 @@ fn a_report_is_written_where_it_was_asked_for() {
     let read = |name: &str| std::fs::read_to_string(format!("{report}/{name}")).unwrap();
     assert!(read("dhash/table5_comparisons-1.svg").contains("</svg>"));
     assert!(read("report.html").contains("dhash/table5_comparisons"));
-    assert_eq!(read("dhash/table5_comparisons.csv").lines().next().unwrap().split(',').count(), 8);
+    assert_eq!(read("dhash/table5_comparisons.csv").lines().next().unwrap().split(',').count(), 12);
 }
 
 #[test]
@@ -57,6 +57,56 @@ fn a_bound_of_a_paper_is_shown_as_one() {
         (values[0]["paper"].as_f64(), values[0]["paper_bound"].as_str()),
         (Some(50.0), Some("above"))
     );
+}
+
+#[test]
+fn what_an_item_notices_is_a_table() {
+    let item = ["reproduce", "hrwtree/section3_1", "--scale", "smoke"];
+    flowloom([&item[..], &["--ablate"]].concat()).ends(0).shows(&[
+        "without   constant (the weights have 12,346",
+        "switched off",
+        "by verdict",
+    ]);
+    let folder = Folder::new();
+    let report = folder.path("report");
+    flowloom([&item[..], &["--ablate", "--save", &report]].concat()).ends(0);
+    let table = std::fs::read_to_string(format!("{report}/ablations.csv")).unwrap();
+    assert!(
+        table.lines().nth(1).unwrap().starts_with("hrwtree/section3_1_flat,constant,fault,agrees,differs")
+    );
+}
+
+#[test]
+fn seeds_give_intervals_and_guesses_regions() {
+    let item = ["reproduce", "hrwtree/fig1", "--scale", "smoke", "--seeds", "6"];
+    flowloom([&item[..], &["--sweep"]].concat()).ends(0).shows(&[
+        "seeds     1 to 6",
+        " … ",
+        "guess     elephant",
+    ]);
+    flowloom([&item[..], &["--guess", "elephant=50"]].concat()).ends(0);
+    flowloom([&item[..], &["--guess", "whale=50"]].concat())
+        .ends(2)
+        .says(&["no item here has a guess 'whale'"]);
+    flowloom([&item[..], &["--guess", "elephant"]].concat()).ends(2).says(&["NAME=VALUE"]);
+    flowloom(["reproduce", "hrwtree/fig1", "--seeds", "0"]).ends(2).says(&["--seeds takes 1 to 1000"]);
+}
+
+#[test]
+fn two_reproductions_are_compared_by_verdict_and_value() {
+    let folder = Folder::new();
+    let saved = |name: &str, more: &[&str]| {
+        let path = folder.path(name);
+        let run = ["reproduce", "hrwtree/fig1", "--scale", "smoke", "--seeds", "6", "--save", &path];
+        flowloom([&run[..], more].concat()).ends(0);
+        path
+    };
+    let (base, other) = (saved("base", &[]), saved("other", &["--guess", "elephant=50"]));
+    flowloom(["compare", &base, &base]).ends(0).shows(&["1 item: 0 of another verdict, 0 values apart"]);
+    let document = flowloom(["compare", &base, &other, "--format", "json"]);
+    let document = document.json();
+    Schema::read("compare-reproductions-1.json").accepts(&document);
+    assert!(!document["values"].as_array().unwrap().is_empty());
 }
 
 #[test]

@@ -151,6 +151,7 @@ fn schemas_are_closed_described_and_of_known_words() {
         "scheduler-list-1.json",
         "bench-1.json",
         "compare-1.json",
+        "compare-reproductions-1.json",
         "doctor-1.json",
         "top-1.json",
         "extract-1.json",
@@ -292,6 +293,8 @@ fn reproduce_is_what_its_schema_says() {
         let arguments = ["reproduce", what, "--scale", "smoke", "--format", "json"];
         schema.accepts(&flowloom(arguments).ends(0).json());
     }
+    let all = ["--scale", "smoke", "--format", "json", "--ablate", "--sweep", "--seeds", "3"];
+    schema.accepts(&flowloom([&["reproduce", "hrwtree/fig1"][..], &all].concat()).ends(0).json());
 }
 
 #[test]

@@ -11,6 +11,8 @@ use flowloom_measure::chart::{Axis, Chart, Series};
 use serde::Serialize;
 use thiserror::Error;
 
+use crate::variation::{Guess, Switch};
+
 /// How an item's figures are obtained.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -71,6 +73,10 @@ pub struct Context<'a> {
     /// Folder of real captures, rules and logs, laid out as `pcaps`, `rules`, `logs`; `None` if
     /// there is none.
     pub data: Option<&'a Path>,
+    /// Name of the [`Switch`] that is turned; `None` for the item as it is.
+    pub off: Option<&'a str>,
+    /// Values of guesses by name, in place of their defaults.
+    pub guesses: &'a [(&'a str, f64)],
     /// Called regularly; `false` ends the item with [`ItemError::Interrupted`].
     pub go_on: &'a (dyn Fn() -> bool + Sync),
 }
@@ -81,11 +87,28 @@ impl std::fmt::Debug for Context<'_> {
             .field("scale", &self.scale)
             .field("seed", &self.seed)
             .field("data", &self.data)
+            .field("off", &self.off)
+            .field("guesses", &self.guesses)
             .finish_non_exhaustive()
     }
 }
 
-impl Context<'_> {
+impl<'a> Context<'a> {
+    /// Returns a context without real data, in which nothing is switched off.
+    pub fn new(scale: Scale, seed: u64, go_on: &'a (dyn Fn() -> bool + Sync)) -> Self {
+        Self { scale, seed, data: None, off: None, guesses: &[], go_on }
+    }
+
+    /// Returns whether a switch is turned.
+    pub fn is_off(&self, switch: &Switch) -> bool {
+        self.off == Some(switch.name)
+    }
+
+    /// Returns the value of a guess.
+    pub fn guess(&self, guess: &Guess) -> f64 {
+        self.guesses.iter().find(|(name, _)| *name == guess.name).map_or(guess.default, |(_, value)| *value)
+    }
+
     /// Ends the item if it is not to go on.
     ///
     /// # Errors
@@ -191,6 +214,19 @@ impl Bound {
     }
 }
 
+/// The interval of a value over several seeds.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Interval {
+    /// Lower end.
+    pub low: f64,
+    /// Upper end.
+    pub high: f64,
+    /// Seeds.
+    pub draws: u32,
+    /// The probability that such an interval contains the true median.
+    pub confidence: f64,
+}
+
 /// One number of an item.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Value {
@@ -202,19 +238,37 @@ pub struct Value {
     pub paper: Option<f64>,
     /// Whether that is a bound; `None` for an exact value, or none.
     pub paper_bound: Option<Bound>,
-    /// Our value.
+    /// Our value; the median over several seeds.
     pub ours: f64,
+    /// Its interval over several seeds; `None` of one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub interval: Option<Interval>,
     /// Where ours must lie; `None` where any value is a result.
     pub band: Option<Band>,
 }
 
 impl Value {
     /// Names of [`cells`](Self::cells).
-    pub const COLUMNS: [&str; 8] =
-        ["value", "unit", "paper", "ours", "band_low", "band_high", "inside", "paper_bound"];
+    pub const COLUMNS: [&str; 12] = [
+        "value",
+        "unit",
+        "paper",
+        "ours",
+        "band_low",
+        "band_high",
+        "inside",
+        "paper_bound",
+        "as_stated",
+        "low",
+        "high",
+        "draws",
+    ];
+
+    /// Share of a paper's number that ours may be away from it and still count as stated.
+    pub const TOLERANCE: f64 = 0.1;
 
     /// Returns the value as cells of a table; missing parts are empty.
-    pub fn cells(&self) -> [String; 8] {
+    pub fn cells(&self) -> [String; 12] {
         let optional = |number: Option<f64>| number.map_or_else(String::new, |number| number.to_string());
         [
             self.name.clone(),
@@ -225,12 +279,30 @@ impl Value {
             optional(self.band.map(|band| band.high)),
             self.holds().to_string(),
             self.paper_bound.map_or("", Bound::word).to_owned(),
+            self.is_as_stated().map_or_else(String::new, |is| is.to_string()),
+            optional(self.interval.map(|interval| interval.low)),
+            optional(self.interval.map(|interval| interval.high)),
+            self.interval.map_or_else(String::new, |interval| interval.draws.to_string()),
         ]
+    }
+
+    /// Returns whether ours is as the paper states it, with its whole interval: beyond a bound, or
+    /// within a [tenth](Self::TOLERANCE) of a number. `None` where the paper states nothing.
+    pub fn is_as_stated(&self) -> Option<bool> {
+        let paper = self.paper?;
+        let (low, high) = self.interval.map_or((self.ours, self.ours), |at| (at.low, at.high));
+        let off = paper.abs() * Self::TOLERANCE;
+        Some(match self.paper_bound {
+            Some(Bound::Below) => high < paper,
+            Some(Bound::AtMost) => high <= paper,
+            Some(Bound::Above) => low > paper,
+            None => low >= paper - off && high <= paper + off,
+        })
     }
 
     /// Returns a value without a band.
     pub fn new(name: impl Into<String>, unit: &'static str, ours: f64) -> Self {
-        Self { name: name.into(), unit, paper: None, paper_bound: None, ours, band: None }
+        Self { name: name.into(), unit, paper: None, paper_bound: None, ours, interval: None, band: None }
     }
 
     /// Sets the paper's value.
@@ -311,6 +383,25 @@ pub enum Verdict {
         /// The missing requirement.
         why: String,
     },
+    /// It follows from the paper's own constants: no measurement can contradict it.
+    Definition {
+        /// What follows.
+        note: String,
+    },
+    /// The claim holds as well with its mechanism switched off.
+    CannotTell {
+        /// Which mechanism, and what holds.
+        why: String,
+    },
+    /// Some seeds agree and others do not.
+    DependsOnDraw {
+        /// Seeds that agree.
+        agreeing: u32,
+        /// All seeds.
+        draws: u32,
+        /// The texts of one of each.
+        why: String,
+    },
 }
 
 impl Verdict {
@@ -329,6 +420,11 @@ impl Verdict {
         Self::CannotRun { why: why.into() }
     }
 
+    /// Returns the verdict that something follows from the paper's own constants.
+    pub fn definition(note: impl Into<String>) -> Self {
+        Self::Definition { note: note.into() }
+    }
+
     /// Returns agreement if `holds`, else the difference.
     pub fn of(holds: bool, note: impl Into<String>, why: impl Into<String>) -> Self {
         if holds { Self::agrees(note) } else { Self::differs(why) }
@@ -340,14 +436,20 @@ impl Verdict {
             Self::Agrees { .. } => "agrees",
             Self::Differs { .. } => "differs",
             Self::CannotRun { .. } => "cannot run",
+            Self::Definition { .. } => "definition",
+            Self::CannotTell { .. } => "cannot tell",
+            Self::DependsOnDraw { .. } => "depends",
         }
     }
 
     /// Returns the sentence behind the word.
     pub fn text(&self) -> &str {
         match self {
-            Self::Agrees { note } => note,
-            Self::Differs { why } | Self::CannotRun { why } => why,
+            Self::Agrees { note } | Self::Definition { note } => note,
+            Self::Differs { why }
+            | Self::CannotRun { why }
+            | Self::CannotTell { why }
+            | Self::DependsOnDraw { why, .. } => why,
         }
     }
 }
@@ -424,8 +526,29 @@ impl Outcome {
     #[must_use]
     pub fn judged(mut self) -> Self {
         let outside: Vec<String> = self.failed().map(|value| value.name.clone()).collect();
-        if matches!(self.verdict, Verdict::Agrees { .. }) && !outside.is_empty() {
+        let is_good = matches!(self.verdict, Verdict::Agrees { .. } | Verdict::Definition { .. });
+        if is_good && !outside.is_empty() {
             self.verdict = Verdict::differs(format!("not as the paper has it: {}", outside.join(", ")));
+        }
+        self
+    }
+
+    /// Turns agreement into a difference if a value does not keep to a bound that the paper states
+    /// for it.
+    #[must_use]
+    pub fn held_to_bounds(mut self) -> Self {
+        let missed: Vec<String> = self
+            .values
+            .iter()
+            .filter(|value| value.paper_bound.is_some() && value.is_as_stated() == Some(false))
+            .map(|value| format!("{}, {:.4}", value.name, value.ours))
+            .collect();
+        if !missed.is_empty() && matches!(self.verdict, Verdict::Agrees { .. }) {
+            self.verdict = Verdict::differs(format!(
+                "not within the paper's bound: {}. {}",
+                missed.join("; "),
+                self.verdict.text()
+            ));
         }
         self
     }
@@ -447,11 +570,29 @@ pub struct Item {
     pub claim: &'static str,
     /// How our figures are obtained.
     pub fidelity: &'static [Fidelity],
+    /// What it can run without.
+    pub switches: &'static [Switch],
+    /// What the paper leaves open and a sweep varies.
+    pub guesses: &'static [Guess],
+    /// Seeds of a quick run; a full one takes twice as many, and a smoke run one.
+    pub draws: u32,
     /// Computes the item's outcome.
     pub run: fn(&Context<'_>) -> Result<Outcome, ItemError>,
 }
 
 impl Item {
+    /// An item without anything to switch or to vary, for the rest of a literal.
+    pub const PLAIN: Self = Self {
+        id: "",
+        place: "",
+        claim: "",
+        fidelity: &[],
+        switches: &[],
+        guesses: &[],
+        draws: 1,
+        run: |_| Ok(Outcome::new(Verdict::CannotRun { why: String::new() })),
+    };
+
     /// Returns the paper's key, in lower case.
     pub fn paper(&self) -> &'static str {
         self.id.split('/').next().unwrap_or_default()
@@ -512,6 +653,21 @@ mod tests {
             1
         );
         assert!(outcome().chart_of("None", Axis::linear(""), |value| value.unit == "%").charts.is_empty());
+    }
+
+    #[test]
+    fn a_bound_is_kept_by_the_whole_interval_or_not_at_all() {
+        let interval = |low, high| Some(Interval { low, high, draws: 6, confidence: 0.97 });
+        let above = Value::new("x", "%", 52.0).paper_above(50.0);
+        assert_eq!(above.is_as_stated(), Some(true));
+        assert_eq!(Value { interval: interval(49.4, 53.0), ..above.clone() }.is_as_stated(), Some(false));
+        assert_eq!(Value::new("x", "", 50.0).paper_above(50.0).is_as_stated(), Some(false));
+        assert_eq!(Value::new("x", "", 50.0).paper_at_most(50.0).is_as_stated(), Some(true));
+        assert_eq!(Value::new("x", "", 1.09).paper(1.0).is_as_stated(), Some(true));
+        assert_eq!(Value::new("x", "", 1.11).paper(1.0).is_as_stated(), Some(false));
+        let missed = Value { ours: 49.4, ..above };
+        let verdict = Outcome::new(Verdict::agrees("on the edge")).value(missed).held_to_bounds().verdict;
+        assert_eq!(verdict, Verdict::differs("not within the paper's bound: x, 49.4000. on the edge"));
     }
 
     #[test]

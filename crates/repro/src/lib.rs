@@ -2,11 +2,15 @@
 //!
 //! ```text
 //!  Item ──run(Context)──▶ Outcome: values (paper, ours, band) · charts · verdict
+//!    by seed, without each mechanism, over each guess
+//!       ──examine(Plan)──▶ Examined: medians, one verdict, ablations, sweeps
 //!                         ──▶ Reproduction ──▶ CSV SVG JSON HTML
 //! ```
 //!
 //! To add an item, write one file with one `pub(super) const ITEM: Item`, and list it in its
-//! paper's `ITEMS`. The command line, the report and the tests find it there.
+//! paper's `ITEMS`. The command line, the report and the tests find it there. An item that claims an
+//! effect names the [mechanisms](Switch) that the paper gives for it, and a verdict that does not
+//! change without them says nothing of the paper.
 //!
 //! Every item runs at three [scales](Scale); tests run the smallest.
 
@@ -14,6 +18,7 @@
 #![expect(clippy::unnecessary_wraps, reason = "every item runs alike, and some cannot fail")]
 
 pub mod dhash;
+pub mod examine;
 pub mod experiment;
 pub mod flownp;
 pub mod hrwtree;
@@ -23,10 +28,15 @@ pub mod record;
 mod report_files;
 pub mod tcbcache;
 mod timing;
+pub mod variation;
 mod virtual_time;
 
-pub use experiment::{Band, Bound, Context, Fidelity, Item, ItemError, Outcome, Scale, Value, Verdict};
+pub use examine::{Ablation, Effect, Noticed, Plan, Sweep, examine};
+pub use experiment::{
+    Band, Bound, Context, Fidelity, Interval, Item, ItemError, Outcome, Scale, Value, Verdict,
+};
 pub use record::{Record, RecordError, Reproduction, SCHEMA};
+pub use variation::{Guess, Kind, Switch};
 
 /// A paper and its items.
 #[derive(Clone, Copy, Debug)]

@@ -66,8 +66,9 @@ fn section(page: &mut Page, record: &Record) {
         outcome.verdict.word(),
         escape(outcome.verdict.text()),
     ));
+    ablations(page, record);
     if !outcome.values.is_empty() {
-        page.markup(format_args!("<table><tr><th>value</th><th class=\"n\">paper</th><th class=\"n\">here</th><th>unit</th><th class=\"n\">our band</th></tr>\n"));
+        page.markup(format_args!("<table><tr><th>value</th><th class=\"n\">paper</th><th class=\"n\">here</th><th>unit</th><th class=\"n\">over seeds</th><th class=\"n\">our band</th></tr>\n"));
         for value in &outcome.values {
             row(page, value);
         }
@@ -79,7 +80,38 @@ fn section(page: &mut Page, record: &Record) {
     for note in &outcome.notes {
         page.note(note);
     }
-    page.meta(&format!("{:.1} s", record.seconds));
+    let seeds = match &record.seeds[..] {
+        [first, .., last] => format!("seeds {first} to {last}"),
+        [one] => format!("seed {one}"),
+        [] => String::new(),
+    };
+    page.meta(&format!("{:.1} s · {seeds}", record.seconds));
+}
+
+/// Adds the runs with a switch turned, and those over guesses.
+fn ablations(page: &mut Page, record: &Record) {
+    if !record.ablations.is_empty() {
+        page.markup(format_args!("<table><tr><th>switched</th><th>verdict then</th><th>noticed</th><th>greatest effect</th></tr>\n"));
+    }
+    for ablation in &record.ablations {
+        let effect = ablation.effects.first().map_or_else(String::new, |effect| {
+            format!("{}: {} → {} {}", effect.name, number(effect.with), number(effect.without), effect.unit)
+        });
+        page.markup(format_args!(
+            "<tr><td>{} ({})</td><td>{}</td><td>{}</td><td>{}</td></tr>\n",
+            escape(ablation.switch),
+            escape(ablation.about),
+            ablation.verdict.word(),
+            ablation.noticed.words(),
+            escape(&effect),
+        ));
+    }
+    if !record.ablations.is_empty() {
+        page.markup(format_args!("</table>\n"));
+    }
+    for sweep in &record.sweeps {
+        page.note(&format!("{} ({}): {}", sweep.guess, sweep.about, sweep.region()));
+    }
 }
 
 fn row(page: &mut Page, value: &Value) {
@@ -91,9 +123,12 @@ fn row(page: &mut Page, value: &Value) {
             (true, false) => format!("≥ {}", number(band.low)),
             (false, _) => format!("≤ {}", number(band.high)),
         });
+    let interval = value.interval.map_or_else(String::new, |interval| {
+        format!("{} … {}", number(interval.low), number(interval.high))
+    });
     let class = if value.holds() { "n" } else { "n bad" };
     page.markup(format_args!(
-            "<tr><td>{}</td><td class=\"n\">{paper}</td><td class=\"{class}\">{}</td><td>{}</td><td class=\"n\">{band}</td></tr>\n",
+            "<tr><td>{}</td><td class=\"n\">{paper}</td><td class=\"{class}\">{}</td><td>{}</td><td class=\"n\">{interval}</td><td class=\"n\">{band}</td></tr>\n",
             escape(&value.name),
             number(value.ours),
             escape(value.unit),
@@ -104,7 +139,10 @@ fn class(verdict: &Verdict) -> &'static str {
     match verdict {
         Verdict::Agrees { .. } => "agrees",
         Verdict::Differs { .. } => "differs",
-        Verdict::CannotRun { .. } => "cannot",
+        Verdict::CannotRun { .. }
+        | Verdict::CannotTell { .. }
+        | Verdict::Definition { .. }
+        | Verdict::DependsOnDraw { .. } => "cannot",
     }
 }
 

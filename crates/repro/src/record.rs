@@ -7,6 +7,7 @@ use flowloom_measure::{Host, rows::Tool};
 use serde::Serialize;
 use thiserror::Error;
 
+use crate::examine::{Ablation, Plan, Sweep, examine};
 use crate::experiment::{Context, Fidelity, Item, ItemError, Outcome, Scale};
 
 /// Name and version of the JSON's schema.
@@ -25,9 +26,15 @@ pub struct Record {
     pub fidelity: Vec<Fidelity>,
     /// How long it took.
     pub seconds: f64,
+    /// The seeds it ran with.
+    pub seeds: Vec<u64>,
     /// The result.
     #[serde(flatten)]
     pub outcome: Outcome,
+    /// Its runs with a mechanism switched off or a fault planted.
+    pub ablations: Vec<Ablation>,
+    /// Its runs with other values for guesses.
+    pub sweeps: Vec<Sweep>,
 }
 
 impl Record {
@@ -53,7 +60,7 @@ pub struct Reproduction {
     pub host: Host,
     /// How much work each item did.
     pub scale: Scale,
-    /// The seed of everything.
+    /// The first seed.
     pub seed: u64,
     /// Whether real captures, rules and logs were available.
     pub with_data: bool,
@@ -88,7 +95,7 @@ impl Reproduction {
         }
     }
 
-    /// Runs an item and stores its result.
+    /// Runs an item by a plan and stores its result.
     ///
     /// # Errors
     ///
@@ -97,9 +104,9 @@ impl Reproduction {
     /// # Panics
     ///
     /// Never.
-    pub fn run(&mut self, item: &Item, context: &Context<'_>) -> Result<&Record, ItemError> {
+    pub fn run(&mut self, item: &Item, context: &Context<'_>, plan: Plan) -> Result<&Record, ItemError> {
         let begun = flowloom_measure::Stopwatch::start();
-        let outcome = (item.run)(context)?;
+        let examined = examine(item, context, plan)?;
         #[expect(clippy::cast_precision_loss, reason = "seconds, for a reader")]
         let seconds = begun.elapsed().wall_ns as f64 / 1e9;
         self.items.push(Record {
@@ -108,7 +115,10 @@ impl Reproduction {
             claim: item.claim,
             fidelity: item.fidelity.to_vec(),
             seconds,
-            outcome,
+            seeds: examined.seeds,
+            outcome: examined.outcome,
+            ablations: examined.ablations,
+            sweeps: examined.sweeps,
         });
         Ok(self.items.last().expect("just pushed"))
     }
@@ -152,20 +162,21 @@ mod tests {
         claim: "it is so",
         fidelity: &[Fidelity::Simulated],
         run,
+        ..Item::PLAIN
     };
 
     #[test]
     fn everything_is_written_and_reads_back() {
         let go_on = || true;
-        let context = Context { scale: Scale::Smoke, seed: 1, data: None, go_on: &go_on };
+        let context = Context::new(Scale::Smoke, 1, &go_on);
         let tool = Tool { version: "0".into(), git: String::new() };
         let mut reproduction = Reproduction::new(tool, Host::read("scalar", &[]), &context);
-        assert!(reproduction.run(&ITEM, &context).unwrap().holds());
+        assert!(reproduction.run(&ITEM, &context, Plan::default()).unwrap().holds());
         let folder = tempfile::tempdir().unwrap();
         reproduction.write(folder.path()).unwrap();
         let read = |name: &str| std::fs::read_to_string(folder.path().join(name)).unwrap();
-        assert_eq!(read("dhash/test.csv").lines().nth(1), Some("a <b>,ns,1,1.5,1,2,true,"));
-        assert_eq!(read("dhash/test.csv").lines().nth(2), Some("bound,%,6,5,,,true,below"));
+        assert_eq!(read("dhash/test.csv").lines().nth(1), Some("a <b>,ns,1,1.5,1,2,true,,false,,,"));
+        assert_eq!(read("dhash/test.csv").lines().nth(2), Some("bound,%,6,5,,,true,below,true,,,"));
         assert_eq!(read("dhash/test-1.csv").lines().count(), 3);
         assert!(read("dhash/test-1.svg").contains("<svg"));
         let json: serde_json::Value = serde_json::from_str(&read("result.json")).unwrap();
@@ -188,10 +199,10 @@ mod tests {
         let run = |_: &Context<'_>| Ok(Outcome::new(Verdict::agrees("in shape")));
         let item = Item { run, ..ITEM };
         let go_on = || true;
-        let context = Context { scale: Scale::Smoke, seed: 1, data: None, go_on: &go_on };
+        let context = Context::new(Scale::Smoke, 1, &go_on);
         let tool = Tool { version: "0".into(), git: String::new() };
         let mut reproduction = Reproduction::new(tool, Host::read("scalar", &[]), &context);
-        let record = reproduction.run(&item, &context).unwrap();
+        let record = reproduction.run(&item, &context, Plan::default()).unwrap();
         assert!(record.holds() && !record.has_bands());
         let page = page::html(&reproduction);
         assert!(page.contains("<td>–</td>") && !page.contains("<td>inside</td>"));
@@ -200,10 +211,10 @@ mod tests {
     #[test]
     fn a_stop_is_an_error_and_keeps_nothing() {
         let go_on = || false;
-        let context = Context { scale: Scale::Smoke, seed: 1, data: None, go_on: &go_on };
+        let context = Context::new(Scale::Smoke, 1, &go_on);
         let tool = Tool { version: "0".into(), git: String::new() };
         let mut reproduction = Reproduction::new(tool, Host::read("scalar", &[]), &context);
-        assert!(matches!(reproduction.run(&ITEM, &context), Err(ItemError::Interrupted)));
+        assert!(matches!(reproduction.run(&ITEM, &context, Plan::default()), Err(ItemError::Interrupted)));
         assert!(reproduction.items.is_empty());
     }
 }

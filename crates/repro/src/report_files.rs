@@ -8,8 +8,8 @@ use crate::page;
 use crate::record::{Record, RecordError, Reproduction};
 
 impl Reproduction {
-    /// Writes `report.html`, `result.json`, and per item its values, and per chart its numbers and
-    /// its picture.
+    /// Writes `report.html`, `result.json`, `ablations.csv`, `sweeps.csv`, and per item its values,
+    /// and per chart its numbers and its picture.
     ///
     /// # Errors
     ///
@@ -34,8 +34,57 @@ impl Reproduction {
                 }
             }
         }
+        put(folder.join("ablations.csv"), &csv_of(&self.ablation_rows()))?;
+        put(folder.join("sweeps.csv"), &csv_of(&self.sweep_rows()))?;
         put(folder.join("result.json"), self.to_json().as_bytes())?;
         put(folder.join("report.html"), page::html(self).as_bytes())
+    }
+}
+
+impl Reproduction {
+    /// Returns the runs with a switch turned as rows, the head first.
+    fn ablation_rows(&self) -> Vec<Vec<String>> {
+        let head =
+            ["item", "switch", "kind", "verdict", "without", "noticed", "value", "with", "without_it"];
+        let mut rows = vec![head.map(str::to_owned).to_vec()];
+        for record in &self.items {
+            for ablation in &record.ablations {
+                let effect = ablation.effects.first();
+                rows.push(vec![
+                    record.id.to_owned(),
+                    ablation.switch.to_owned(),
+                    ablation.kind.word().to_owned(),
+                    record.outcome.verdict.word().to_owned(),
+                    ablation.verdict.word().to_owned(),
+                    ablation.noticed.words().to_owned(),
+                    effect.map_or_else(String::new, |effect| effect.name.clone()),
+                    effect.map_or_else(String::new, |effect| effect.with.to_string()),
+                    effect.map_or_else(String::new, |effect| effect.without.to_string()),
+                ]);
+            }
+        }
+        rows
+    }
+
+    /// Returns the verdicts over guesses as rows, the head first.
+    fn sweep_rows(&self) -> Vec<Vec<String>> {
+        let head = ["item", "guess", "unit", "value", "is_default", "verdict"];
+        let mut rows = vec![head.map(str::to_owned).to_vec()];
+        for record in &self.items {
+            for sweep in &record.sweeps {
+                rows.extend(sweep.points.iter().map(|point| {
+                    vec![
+                        record.id.to_owned(),
+                        sweep.guess.to_owned(),
+                        sweep.unit.to_owned(),
+                        point.at.to_string(),
+                        point.is_default.to_string(),
+                        point.verdict.word().to_owned(),
+                    ]
+                }));
+            }
+        }
+        rows
     }
 }
 

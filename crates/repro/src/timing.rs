@@ -1,6 +1,6 @@
 //! Times for items that are measured: a few interleaved rounds, medians, thread processor time.
 
-use flowloom_measure::{Rounds, Summary};
+use flowloom_measure::{Ratio, Rounds, Samples, Summary};
 
 use crate::experiment::{Context, ItemError};
 
@@ -18,16 +18,50 @@ impl<'a> Timed<'a> {
     }
 }
 
+/// Times of variants, of the same number of rounds.
+pub(crate) struct Times {
+    samples: Vec<Samples>,
+    items: Vec<u64>,
+}
+
+impl Times {
+    /// Returns the median nanoseconds an item of each, in order.
+    pub(crate) fn nanoseconds(&self) -> Vec<f64> {
+        let median = |(samples, &items): (&Samples, &u64)| {
+            Summary::of(samples.cpu_ns.iter().map(|&ns| ns as f64 / items.max(1) as f64)).median
+        };
+        self.samples.iter().zip(&self.items).map(median).collect()
+    }
+
+    /// Returns how many times as long one takes as another with as many items, by rounds.
+    pub(crate) fn ratio(&self, rival: usize, other: usize) -> Ratio {
+        Ratio::of_rounds(&self.samples[rival].cpu_ns, &self.samples[other].cpu_ns)
+    }
+}
+
 /// Returns the median nanoseconds an item of each, in order.
 ///
 /// # Errors
 ///
-/// [`ItemError::Interrupted`] before the first round is over; after it, the completed rounds count.
+/// As [`times`].
 pub(crate) fn nanoseconds(
     context: &Context<'_>,
     rounds: usize,
     variants: Vec<Timed<'_>>,
 ) -> Result<Vec<f64>, ItemError> {
+    times(context, rounds, variants).map(|times| times.nanoseconds())
+}
+
+/// Times each in interleaved rounds.
+///
+/// # Errors
+///
+/// [`ItemError::Interrupted`] before the first round is over; after it, the completed rounds count.
+pub(crate) fn times(
+    context: &Context<'_>,
+    rounds: usize,
+    variants: Vec<Timed<'_>>,
+) -> Result<Times, ItemError> {
     let items: Vec<u64> = variants.iter().map(|timed| timed.items).collect();
     let mut comparison = Rounds::new(rounds);
     for mut timed in variants {
@@ -38,8 +72,5 @@ pub(crate) fn nanoseconds(
     if outcome.samples.iter().any(|samples| samples.cpu_ns.is_empty()) {
         return Err(ItemError::Interrupted);
     }
-    let median = |(samples, &items): (&flowloom_measure::Samples, &u64)| {
-        Summary::of(samples.cpu_ns.iter().map(|&ns| ns as f64 / items.max(1) as f64)).median
-    };
-    Ok(outcome.samples.iter().zip(&items).map(median).collect())
+    Ok(Times { samples: outcome.samples, items })
 }

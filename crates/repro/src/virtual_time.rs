@@ -1,11 +1,62 @@
 //! Machines, traffic and runs in virtual time that items on schedulers share.
 
+use flowloom::scheduler::placement::adaptive::{Form, Threshold};
 use flowloom::scheduler::registry::Scheme;
 use flowloom::scheduler::sim::models::Model;
-use flowloom::scheduler::sim::{Machine, Offered, Pace, Report};
-use flowloom::scheduler::{SetupError, Topology};
+use flowloom::scheduler::sim::{Machine, Offered, Pace, Report, pull, push};
+use flowloom::scheduler::{Adaptive, LastFlowBundle, SetupError, Topology};
 
 use crate::experiment::{Context, ItemError};
+use crate::variation::{Guess, Switch};
+
+/// The memory that gives Last Flow Bundle its name.
+pub(crate) const LAST_WORKER: Switch =
+    Switch::mechanism("last-worker", "bundles go to any worker, not to their last one");
+
+/// The caches that make it matter where a flow's state is.
+pub(crate) const CACHES: Switch =
+    Switch::mechanism("caches", "a flow's state costs nothing to fetch, wherever it is");
+
+/// The adaptive tree's feedback.
+pub(crate) const FEEDBACK: Switch =
+    Switch::mechanism("feedback", "queue lengths never overrule the hash of the adaptive tree");
+
+/// The operating system's scheduler.
+pub(crate) const OS_MOVES: Switch =
+    Switch::mechanism("os-moves", "the operating system leaves threads where they are");
+
+const FACTORS: &[f64] = &[0.0, 0.5, 2.0, 4.0];
+
+/// Cost of fetching a packet's lines from the core that has inspected it.
+pub(crate) const MOVE_COST: Guess = Guess::new(
+    "move-cost",
+    "×",
+    1.0,
+    FACTORS,
+    "cycles to fetch a packet that another core inspected, of the model's",
+);
+/// Cost of a lock.
+pub(crate) const LOCK_COST: Guess =
+    Guess::new("lock-cost", "×", 1.0, FACTORS, "cycles of a contended lock, of the model's");
+/// Cost of fetching a flow's state.
+pub(crate) const CACHE_COST: Guess =
+    Guess::new("cache-cost", "×", 1.0, FACTORS, "cycles to fetch a flow's state, of the model's");
+/// Jobs of one flow among those of the HTTP-like traffic.
+pub(crate) const ELEPHANT: Guess = Guess::new(
+    "elephant",
+    "‰",
+    0.0,
+    &[20.0, 50.0, 150.0],
+    "jobs that are one connection's, for a tail of sizes",
+);
+/// Packets that wait for a thread.
+pub(crate) const QUEUE: Guess = Guess::new(
+    "queue",
+    "packets",
+    16.0,
+    &[4.0, 8.0, 64.0, 1024.0],
+    "packets that wait for a thread at most",
+);
 
 fn failed(what: &str) -> impl FnOnce(SetupError) -> ItemError {
     ItemError::during(what.to_owned())
@@ -17,13 +68,38 @@ pub(crate) fn topology(text: &str) -> Result<Topology, ItemError> {
 }
 
 /// Returns the machine of [HRWTREE §4.1]: 63 threads, since thread 0 dispatches.
-pub(crate) fn niagara() -> Result<Machine, ItemError> {
-    Ok(Machine::niagara(topology("8x2x4,-0")?))
+pub(crate) fn niagara(context: &Context<'_>) -> Result<Machine, ItemError> {
+    let machine = guessed(context, Machine::niagara(topology("8x2x4,-0")?));
+    Ok(Machine { queue_packets: whole(context.guess(&QUEUE)), ..machine })
 }
 
 /// Returns the eight cores that the captures of [LFB Tab. 1] ran on.
-pub(crate) fn xeon() -> Result<Machine, ItemError> {
-    Ok(Machine::xeon(topology("8")?))
+pub(crate) fn xeon(context: &Context<'_>) -> Result<Machine, ItemError> {
+    Ok(guessed(context, Machine::xeon(topology("8")?)))
+}
+
+/// Returns a machine whose guessed costs are multiplied as the context has it.
+fn guessed(context: &Context<'_>, mut machine: Machine) -> Machine {
+    let times = |cycles: &mut u32, factor: f64| *cycles = whole(f64::from(*cycles) * factor);
+    times(&mut machine.pull.move_cycles, context.guess(&MOVE_COST));
+    times(&mut machine.pull.lock_cycles, context.guess(&LOCK_COST));
+    let factor = if context.is_off(&CACHES) { 0.0 } else { context.guess(&CACHE_COST) };
+    let cache = &mut machine.cache;
+    for cycles in [&mut cache.shared_cycles, &mut cache.remote_cycles, &mut cache.memory_cycles] {
+        times(cycles, factor);
+    }
+    machine
+}
+
+/// Returns a number of 0 or more as a whole one.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the cast saturates")]
+fn whole(number: f64) -> u32 {
+    number as u32
+}
+
+/// Returns the HTTP-like traffic of [HRWTREE §4.2].
+pub(crate) fn l7(context: &Context<'_>) -> Model {
+    Model::L7 { elephant_permille: whole(context.guess(&ELEPHANT)) }
 }
 
 /// Returns jobs for a saturated machine: a tenth of the model's at the smallest scale, all at the
@@ -75,9 +151,28 @@ pub(crate) fn run(
     offered: &Offered,
 ) -> Result<Report, ItemError> {
     context.check_stop()?;
-    let Some(scheme) = Scheme::named(name) else {
+    let Some(mut scheme) = Scheme::named(name) else {
         return Err(ItemError::during("choosing a scheduler")(format!("there is none called {name}")));
     };
+    scheme.pooled &= !context.is_off(&OS_MOVES);
+    let jobs = offered.workload();
+    let form = match name {
+        "adaptive" => Some(Form::OrderSafe),
+        "adaptive-racy" => Some(Form::Corrected),
+        "adaptive-2009" => Some(Form::Printed),
+        _ => None,
+    };
+    if context.is_off(&LAST_WORKER) && name.starts_with("lfb") {
+        let bundles = LastFlowBundle::new(&machine.topology, LastFlowBundle::BITS, name == "lfb");
+        let mut policy = bundles.map_err(failed(name))?.forgetting();
+        return pull(&scheme.machine(machine), &mut policy, jobs).map_err(failed(name));
+    }
+    if let (true, Some(form)) = (context.is_off(&FEEDBACK), form) {
+        let tree = machine.topology.clone().with_thread_demand(machine.thread_demand_permille);
+        let threshold = Threshold { permille: None, least_permille: 0 };
+        let mut policy = Adaptive::new(&tree, form, threshold, Adaptive::BITS).map_err(failed(name))?;
+        return push(&scheme.machine(machine), &mut policy, jobs).map_err(failed(name));
+    }
     scheme.run(machine, offered, context.seed).map_err(failed(name))
 }
 

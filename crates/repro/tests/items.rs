@@ -4,19 +4,19 @@
 use std::path::PathBuf;
 
 use flowloom_measure::{Host, rows::Tool};
-use flowloom_repro::{Context, PAPERS, Reproduction, Scale, Verdict};
+use flowloom_repro::{Context, PAPERS, Plan, Reproduction, Scale, Verdict};
 
 /// Runs a paper's items, and returns their failures.
 fn complaints(paper: &str) -> Vec<String> {
     let data = std::env::var_os("FLOWLOOM_DATA").map(PathBuf::from);
     let go_on = || true;
-    let context = Context { scale: Scale::Smoke, seed: 1, data: data.as_deref(), go_on: &go_on };
+    let context = Context { data: data.as_deref(), ..Context::new(Scale::Smoke, 1, &go_on) };
     let tool = Tool { version: String::new(), git: String::new() };
     let mut reproduction = Reproduction::new(tool, Host::read("", &[]), &context);
     let mut complaints = Vec::new();
     let paper = PAPERS.iter().find(|known| known.key == paper).expect("a paper of ours");
     for item in paper.items {
-        match reproduction.run(item, &context) {
+        match reproduction.run(item, &context, Plan::default()) {
             Err(error) => complaints.push(format!("{}: {error}", item.id)),
             Ok(record) => {
                 let outside = record.outcome.failed();

@@ -24,8 +24,13 @@ pub enum Policy {
         /// What counts as an access.
         counted: Counted,
     },
-    /// TCB(n): LRU by time stamps that wrap [TCBCACHE §4.4].
+    /// TCB(n): LRU by time stamps that wrap, compared plainly [TCBCACHE §4.4].
     Timestamp {
+        /// Bits of a stamp, 1 to 32.
+        bits: u32,
+    },
+    /// The same, compared by their distance to the counter.
+    TimestampDistance {
         /// Bits of a stamp, 1 to 32.
         bits: u32,
     },
@@ -162,6 +167,7 @@ impl fmt::Display for Policy {
             Self::AccessCount { counted: Counted::Searches } => f.write_str("access"),
             Self::AccessCount { counted: Counted::Uses } => f.write_str("access-uses"),
             Self::Timestamp { bits } => write!(f, "ts-{bits}"),
+            Self::TimestampDistance { bits } => write!(f, "ts-{bits}-distance"),
             Self::NoMigrate { tie } => tied("no-migrate", tie, f),
             Self::Speculative { tie } => tied("spec", tie, f),
             Self::Srrip => f.write_str("srrip"),
@@ -220,6 +226,14 @@ impl FromStr for Policy {
         {
             return Ok(Self::Timestamp { bits });
         }
+        if let Some(bits) = name
+            .strip_prefix("ts-")
+            .and_then(|rest| rest.strip_suffix("-distance"))
+            .and_then(number::decimal)
+            && (1..=32).contains(&bits)
+        {
+            return Ok(Self::TimestampDistance { bits });
+        }
         match name.as_str() {
             "enru" => return Ok(Self::Enru),
             "belady" => return Ok(Self::Min),
@@ -260,6 +274,9 @@ mod tests {
             assert_eq!(policy.to_string().parse(), Ok(policy));
         }
         assert_eq!("TS-12".parse(), Ok(Policy::Timestamp { bits: 12 }));
+        let distance = Policy::TimestampDistance { bits: 16 };
+        assert_eq!(distance.to_string().parse(), Ok(distance));
+        assert!("ts-33-distance".parse::<Policy>().is_err());
         assert_eq!("enru".parse(), Ok(Policy::Enru));
     }
 

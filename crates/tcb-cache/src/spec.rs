@@ -154,7 +154,8 @@ impl CacheSpec {
             Policy::AccessCount { counted } => {
                 self.banked(AccessCount::new(counted, lines, self.geometry.ways() as usize))
             }
-            Policy::Timestamp { bits } => self.banked(Timestamp::new(lines, bits)),
+            Policy::Timestamp { bits } => self.banked(Timestamp::new(lines, bits, false)),
+            Policy::TimestampDistance { bits } => self.banked(Timestamp::new(lines, bits, true)),
             Policy::NoMigrate { tie } => self.banked(FewerOn::new(tie)),
             Policy::Speculative { tie } => self.banked(Speculative::new(tie, seed)),
             Policy::Srrip => self.banked(Srrip::new(lines)),

@@ -16,7 +16,8 @@ fn banked_policy() -> impl Strategy<Value = Policy> {
     let policies: Vec<Policy> = Policy::ALL
         .into_iter()
         .filter(|policy| !policy.is_fully_associative() && !policy.needs_future())
-        .chain([Policy::Timestamp { bits: 3 }])
+        .chain([Policy::Timestamp { bits: 3 }, Policy::TimestampDistance { bits: 3 }])
+        .chain([Policy::TimestampDistance { bits: 16 }])
         .collect();
     prop::sample::select(policies)
 }

@@ -6,11 +6,14 @@ use clap::Args;
 
 use crate::args::parse;
 
-/// Compare two saved results of `flowloom bench`: what became slower.
+/// Compare two saved results of `flowloom bench`, what became slower, or of `flowloom reproduce`.
 ///
 /// Rows are matched by variant, work and size. A change is shown only where the intervals of the
 /// two medians leave no doubt: two runs are not interleaved, and machines differ from themselves
 /// between two minutes.
+///
+/// Two results of `flowloom reproduce` are compared by verdict and by value; the command ends with
+/// status 1 if a verdict differs.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
 Examples:

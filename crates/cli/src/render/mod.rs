@@ -3,6 +3,7 @@
 pub(crate) mod bench;
 pub(crate) mod classify;
 pub(crate) mod compare;
+pub(crate) mod compare_reproductions;
 pub(crate) mod compare_rules;
 pub(crate) mod doctor;
 pub(crate) mod encapsulations;

@@ -21,6 +21,8 @@ struct ListedItem {
     place: &'static str,
     claim: &'static str,
     fidelity: String,
+    switches: Vec<&'static str>,
+    guesses: Vec<&'static str>,
 }
 
 impl ItemList {
@@ -30,6 +32,8 @@ impl ItemList {
             place: item.place,
             claim: item.claim,
             fidelity: item.fidelity.iter().map(|fidelity| fidelity.letter()).collect(),
+            switches: item.switches.iter().map(|switch| switch.name).collect(),
+            guesses: item.guesses.iter().map(|guess| guess.name).collect(),
         });
         Self { schema: "flowloom/reproduce-list/1", items: items.collect() }
     }
@@ -96,6 +100,7 @@ impl Report for ReproduceResult {
             lines.push(String::new());
             lines.extend(item_lines(record));
         }
+        lines.extend(ablation_table(&run.items));
         lines.push(String::new());
         if let Some(folder) = &self.saved {
             lines.push(format!("Report: {}", folder.join("report.html").display()));
@@ -138,9 +143,19 @@ impl ReproduceResult {
                 if many == 1 { "has" } else { "have" }
             ),
         };
+        let others: Vec<String> = [
+            ("cannot tell", count(|verdict| matches!(verdict, Verdict::CannotTell { .. }))),
+            ("depend on the draw", count(|verdict| matches!(verdict, Verdict::DependsOnDraw { .. }))),
+            ("are definitions", count(|verdict| matches!(verdict, Verdict::Definition { .. }))),
+        ]
+        .into_iter()
+        .filter(|(_, many)| *many > 0)
+        .map(|(words, many)| format!(", {many} {words}"))
+        .collect();
+        let others = others.concat();
         let interrupted = if self.reproduction.complete { "" } else { "interrupted; " };
         format!(
-            "{interrupted}{} run: {} agree, {} differ, {} cannot run here; {ours}",
+            "{interrupted}{} run: {} agree, {} differ, {} cannot run here{others}; {ours}",
             counted(items.len() as u64, "item"),
             count(|verdict| matches!(verdict, Verdict::Agrees { .. })),
             count(|verdict| matches!(verdict, Verdict::Differs { .. })),
@@ -160,10 +175,71 @@ fn item_lines(record: &Record) -> Vec<String> {
     }
     lines.extend(values.iter().map(|value| value_line(value, width)));
     lines.extend(wrapped(&format!("{:8} ", record.outcome.verdict.word()), record.outcome.verdict.text()));
+    if record.seeds.len() > 1 {
+        let last = record.seeds.last().unwrap_or(&0);
+        lines
+            .extend(wrapped("seeds    ", &format!("{} to {last}: medians and intervals", record.seeds[0])));
+    }
+    for ablation in &record.ablations {
+        let text = format!(
+            "{} ({}): {}, noticed {}",
+            ablation.switch,
+            ablation.about,
+            ablation.verdict.word(),
+            ablation.noticed.words()
+        );
+        lines.extend(wrapped("without  ", &text));
+    }
+    for sweep in &record.sweeps {
+        lines.extend(wrapped(
+            "guess    ",
+            &format!("{} ({}): {}", sweep.guess, sweep.about, sweep.region()),
+        ));
+    }
     for note in &record.outcome.notes {
         lines.extend(wrapped("note     ", note));
     }
     lines
+}
+
+/// Returns the table of switches by item, with the effect that is greatest.
+fn ablation_table(records: &[Record]) -> Vec<String> {
+    let rows: Vec<[String; 6]> = records
+        .iter()
+        .flat_map(|record| record.ablations.iter().map(move |ablation| (record, ablation)))
+        .map(|(record, ablation)| {
+            let effect = ablation.effects.first().map_or_else(String::new, |effect| {
+                format!(
+                    "{}: {} → {} {}",
+                    effect.name,
+                    number(effect.with),
+                    number(effect.without),
+                    effect.unit
+                )
+            });
+            [
+                ablation.switch.to_owned(),
+                record.id.to_owned(),
+                record.outcome.verdict.word().to_owned(),
+                ablation.verdict.word().to_owned(),
+                ablation.noticed.words().to_owned(),
+                effect,
+            ]
+        })
+        .collect();
+    if rows.is_empty() {
+        return Vec::new();
+    }
+    let head =
+        ["switched off", "item", "verdict", "without", "noticed", "greatest effect"].map(str::to_owned);
+    let width =
+        |at: usize| rows.iter().chain([&head]).map(|row| row[at].chars().count()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..6).map(width).collect();
+    let line = |row: &[String; 6]| {
+        let cells = row.iter().zip(&widths).map(|(cell, &width)| format!("{cell:width$}"));
+        cells.collect::<Vec<_>>().join("  ").trim_end().to_owned()
+    };
+    [String::new(), line(&head)].into_iter().chain(rows.iter().map(line)).collect()
 }
 
 fn value_line(value: &Value, width: usize) -> String {
@@ -176,7 +252,19 @@ fn value_line(value: &Value, width: usize) -> String {
         };
         if value.holds() { text } else { format!("{text}  OUTSIDE") }
     });
-    format!("  {:width$}  {paper:>10}  {:>10}  {:5}  {band}", value.name, number(value.ours), value.unit)
+    let interval = value
+        .interval
+        .filter(|interval| interval.low < interval.high)
+        .map_or_else(String::new, |interval| {
+            format!("  [{} … {}]", number(interval.low), number(interval.high))
+        });
+    let line = format!(
+        "  {:width$}  {paper:>10}  {:>10}  {:5}  {band}{interval}",
+        value.name,
+        number(value.ours),
+        value.unit
+    );
+    line.trim_end().to_owned()
 }
 
 /// Breaks a text into lines that fit, the first one behind a word, the others below it.
@@ -216,6 +304,9 @@ mod tests {
                 claim: "it is so",
                 fidelity: Vec::new(),
                 seconds: 0.0,
+                seeds: vec![1],
+                ablations: Vec::new(),
+                sweeps: Vec::new(),
                 outcome: Outcome::new(verdict),
             };
             assert!(item_lines(&record).contains(&line), "{:?}", item_lines(&record));

@@ -14,6 +14,7 @@ use crate::args::Common;
 use crate::args::compare::Compare;
 use crate::exit::{Failure, Status};
 use crate::render::compare::CompareResult;
+use crate::render::compare_reproductions::CompareReproductions;
 use crate::render::{counted, print, warn};
 
 /// The longest file that is taken for a result; those of benches have some hundred kilobytes.
@@ -21,7 +22,13 @@ const RESULT_BYTES_MAX: u64 = 64 << 20;
 
 /// Runs the verb.
 pub(crate) fn run(arguments: &Compare, common: &Common) -> Result<Status, Failure> {
-    let (base, new) = (read(&arguments.base)?, read(&arguments.new)?);
+    let (base, new) = (document(&arguments.base)?, document(&arguments.new)?);
+    if is_reproduction(&base) && is_reproduction(&new) {
+        let result = CompareReproductions::of(&base, &new);
+        print(&result, common)?;
+        return Ok(if result.changed > 0 { Status::CheckFailed } else { Status::Ok });
+    }
+    let (base, new) = (bench(&arguments.base, base)?, bench(&arguments.new, new)?);
     let hosts = [&base.host, &new.host].map(|host| format!("{} {}", host.cpu, host.isa));
     if hosts[0] != hosts[1] && !arguments.force {
         return Err(Failure::Usage(format!(
@@ -74,10 +81,17 @@ fn differences(base: Option<&Value>, new: Option<&Value>) -> Option<String> {
     (!differing.is_empty()).then(|| differing.join(", "))
 }
 
-fn read(path: &Path) -> Result<Report, Failure> {
-    let failed = |why: &dyn std::fmt::Display| {
-        Failure::Input(format!("{} is no saved result of a bench: {why}", path.display()))
-    };
+/// Returns whether a document is of `reproduce`.
+fn is_reproduction(document: &Value) -> bool {
+    document.get("schema").and_then(Value::as_str) == Some(flowloom_repro::SCHEMA)
+}
+
+fn refused(path: &Path, why: &dyn std::fmt::Display) -> Failure {
+    Failure::Input(format!("{} is no saved result of a bench: {why}", path.display()))
+}
+
+fn document(path: &Path) -> Result<Value, Failure> {
+    let failed = |why: &dyn std::fmt::Display| refused(path, why);
     let mut bytes = Vec::new();
     let path = &if path.is_dir() { path.join("result.json") } else { path.to_path_buf() };
     File::open(path)
@@ -86,9 +100,13 @@ fn read(path: &Path) -> Result<Report, Failure> {
     if bytes.len() as u64 > RESULT_BYTES_MAX {
         return Err(failed(&format!("more than {RESULT_BYTES_MAX} bytes")));
     }
+    serde_json::from_slice(&bytes).map_err(|error| failed(&error))
+}
+
+fn bench(path: &Path, document: Value) -> Result<Report, Failure> {
+    let failed = |why: &dyn std::fmt::Display| refused(path, why);
     // The schema first: it says more of a document of another kind than the first field that is
     // missing.
-    let document: Value = serde_json::from_slice(&bytes).map_err(|error| failed(&error))?;
     match document.get("schema").and_then(Value::as_str) {
         Some(SCHEMA) => serde_json::from_value(document).map_err(|error| failed(&error)),
         Some(schema) => Err(failed(&format!("its schema is {schema}, that of a bench is {SCHEMA}"))),

@@ -8,7 +8,7 @@ use flowloom::cpu::features::Isa;
 use flowloom::engine::Control;
 use flowloom_measure::Host;
 use flowloom_measure::rows::Tool;
-use flowloom_repro::{Context, Item, ItemError, PAPERS, Reproduction, Scale, select};
+use flowloom_repro::{Context, Item, ItemError, PAPERS, Plan, Reproduction, Scale, select};
 
 use crate::args::Common;
 use crate::args::reproduce::{Reproduce, ScaleName};
@@ -35,16 +35,15 @@ pub(crate) fn run(arguments: &Reproduce, common: &Common) -> Result<Status, Fail
     let control = Arc::new(Control::default());
     stop_on_signals(&control);
     let go_on = || !control.is_stopped();
-    let context = Context {
-        scale: match arguments.scale {
-            ScaleName::Smoke => Scale::Smoke,
-            ScaleName::Quick => Scale::Quick,
-            ScaleName::Full => Scale::Full,
-        },
-        seed: arguments.seed,
-        data: data.as_deref(),
-        go_on: &go_on,
+    let scale = match arguments.scale {
+        ScaleName::Smoke => Scale::Smoke,
+        ScaleName::Quick => Scale::Quick,
+        ScaleName::Full => Scale::Full,
     };
+    let guesses = guesses(arguments, &items)?;
+    let context =
+        Context { data: data.as_deref(), guesses: &guesses, ..Context::new(scale, arguments.seed, &go_on) };
+    let plan = plan(arguments)?;
     let tool =
         Tool { version: env!("CARGO_PKG_VERSION").to_owned(), git: env!("FLOWLOOM_COMMIT").to_owned() };
     let mut reproduction = Reproduction::new(tool, Host::read(Isa::detect().to_string(), &[]), &context);
@@ -52,7 +51,7 @@ pub(crate) fn run(arguments: &Reproduce, common: &Common) -> Result<Status, Fail
         if common.quiet == 0 && std::io::stderr().is_terminal() {
             say(&format!("[{number}/{}] {}", items.len(), item.id));
         }
-        match reproduction.run(item, &context) {
+        match reproduction.run(item, &context, plan) {
             Ok(_) => {}
             Err(ItemError::Interrupted) => {
                 reproduction.complete = false;
@@ -72,6 +71,29 @@ pub(crate) fn run(arguments: &Reproduce, common: &Common) -> Result<Status, Fail
         Some(Err(error)) => Err(Failure::Output(error.to_string())),
         _ => Ok(status),
     }
+}
+
+/// Returns which runs each item gets.
+fn plan(arguments: &Reproduce) -> Result<Plan, Failure> {
+    match arguments.seeds {
+        Some(seeds) if seeds == 0 || seeds > Plan::SEEDS_MAX => Err(Failure::Usage(format!(
+            "--seeds takes 1 to {}, not {seeds}\n  ten give an interval of more than 95 %",
+            Plan::SEEDS_MAX
+        ))),
+        seeds => Ok(Plan { seeds, ablate: arguments.ablate, sweep: arguments.sweep }),
+    }
+}
+
+/// Returns the values of guesses, each of which some item must have.
+fn guesses<'a>(arguments: &'a Reproduce, items: &[&Item]) -> Result<Vec<(&'a str, f64)>, Failure> {
+    for (name, _) in &arguments.guesses {
+        if !items.iter().flat_map(|item| item.guesses).any(|guess| guess.name == name) {
+            return Err(Failure::Usage(format!(
+                "no item here has a guess '{name}'\n  `flowloom reproduce list --format json` names those of each"
+            )));
+        }
+    }
+    Ok(arguments.guesses.iter().map(|(name, value)| (name.as_str(), *value)).collect())
 }
 
 /// Returns the items that the names stand for, each once.

@@ -27,6 +27,29 @@ use crate::probe::{NoProbe, Probe};
 use crate::state::States;
 use crate::table::{FlowId, FullReason, MemoryReport, TableKey, TableStats};
 
+/// Whether a search visits the conflict list of its bucket.
+pub trait ListSearch {
+    /// Whether it does.
+    const VISITS: bool;
+}
+
+/// It does, as the paper has it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Searched;
+
+impl ListSearch for Searched {
+    const VISITS: bool = true;
+}
+
+/// It does not: flows in lists are never found. A mistake for experiments that ask whether they
+/// would notice it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Skipped;
+
+impl ListSearch for Skipped {
+    const VISITS: bool = false;
+}
+
 /// The paper's table. See the [module](self).
 ///
 /// # Examples
@@ -48,15 +71,15 @@ use crate::table::{FlowId, FullReason, MemoryReport, TableKey, TableStats};
 /// assert_eq!(counts.comparisons, 17, "sixteen in vain, then the swapped signature at once");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub struct ReferenceDHash<K, V, S = Keyed, M = Folded> {
+pub struct ReferenceDHash<K, V, S = Keyed, M = Folded, L = Searched> {
     buckets: LineArray<Bucket>,
     bucket_count: u32,
     lists: ConflictLists,
     states: States<K, V>,
-    strategies: PhantomData<(S, M)>,
+    strategies: PhantomData<(S, M, L)>,
 }
 
-impl<K: TableKey, V, S: Signature<K>, M: MajorLocation> ReferenceDHash<K, V, S, M> {
+impl<K: TableKey, V, S: Signature<K>, M: MajorLocation, L: ListSearch> ReferenceDHash<K, V, S, M, L> {
     /// Returns an empty table; it ignores the instruction set of the configuration.
     ///
     /// # Errors
@@ -105,6 +128,9 @@ impl<K: TableKey, V, S: Signature<K>, M: MajorLocation> ReferenceDHash<K, V, S, 
                 probe.false_match();
             }
         }
+        if !L::VISITS {
+            return None;
+        }
         for (number, stored) in self.lists.list(bucket) {
             probe.line();
             probe.list_step();
@@ -127,7 +153,9 @@ impl<K: TableKey, V, S: Signature<K>, M: MajorLocation> ReferenceDHash<K, V, S, 
     }
 }
 
-impl<K: TableKey, V, S: Signature<K>, M: MajorLocation> Indexed for ReferenceDHash<K, V, S, M> {
+impl<K: TableKey, V, S: Signature<K>, M: MajorLocation, L: ListSearch> Indexed
+    for ReferenceDHash<K, V, S, M, L>
+{
     type Key = K;
     type Value = V;
 
@@ -220,7 +248,7 @@ impl<K: TableKey, V, S: Signature<K>, M: MajorLocation> Indexed for ReferenceDHa
     }
 }
 
-impl<K, V, S, M> fmt::Debug for ReferenceDHash<K, V, S, M> {
+impl<K, V, S, M, L> fmt::Debug for ReferenceDHash<K, V, S, M, L> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ReferenceDHash")
             .field("buckets", &self.bucket_count)
@@ -316,5 +344,15 @@ mod tests {
         assert_eq!((counts.false_matches, counts.list_steps), (19, 4), "the list's newest comes first");
         assert!(table.find_counting(&99, 7, &mut counts).is_none());
         assert_eq!((counts.hits, counts.misses), (1, 1));
+    }
+
+    #[test]
+    fn a_search_that_skips_lists_finds_what_is_in_slots_alone() {
+        let config = DHashConfig { buckets: Some(1), ..DHashConfig::for_flows(20) };
+        let mut table = ReferenceDHash::<u64, (), Keyed, FirstSlot, Skipped>::try_new(&config).unwrap();
+        for key in 0..20_u64 {
+            table.insert(key, key << 40, (), TimeoutClass(0), Tick(0)).unwrap();
+        }
+        assert_eq!((0..20_u64).filter(|key| table.lookup(key, key << 40).is_some()).count(), 16);
     }
 }

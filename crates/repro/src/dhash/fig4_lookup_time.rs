@@ -8,6 +8,7 @@ use flowloom_measure::chart::{Axis, Chart, Series};
 use super::workload::{Flows, chained, dhash, look_up};
 use crate::experiment::{Band, Context, Fidelity, Item, ItemError, Outcome, Scale, Value, Verdict};
 use crate::timing::{Timed, nanoseconds};
+use crate::variation::Switch;
 
 /// See the [module](self).
 pub(super) const ITEM: Item = Item {
@@ -15,8 +16,13 @@ pub(super) const ITEM: Item = Item {
     place: "§V-C, Fig. 4",
     claim: "lookup time hardly grows from File-1 to File-3; that of 1,040 lists does. One core handles 3.3 Mpps",
     fidelity: &[Fidelity::Measured],
+    switches: &[BUCKETS],
     run,
+    ..Item::PLAIN
 };
+
+const BUCKETS: Switch =
+    Switch::mechanism("buckets", "lists stand in the place of DHash's buckets of sixteen slots");
 
 fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
     let divisor = context.scale.pick(64, 1, 1);
@@ -36,9 +42,15 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
             context,
             context.scale.pick(3, 5, 9),
             vec![
-                Timed::new("dhash", all as u64, || {
-                    black_box(look_up(&table, &flows, all));
-                }),
+                if context.is_off(&BUCKETS) {
+                    Timed::new("dhash", few as u64, || {
+                        black_box(look_up(&chains, &listed, few));
+                    })
+                } else {
+                    Timed::new("dhash", all as u64, || {
+                        black_box(look_up(&table, &flows, all));
+                    })
+                },
                 Timed::new("lists", few as u64, || {
                     black_box(look_up(&chains, &listed, few));
                 }),

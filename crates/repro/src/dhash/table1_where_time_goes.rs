@@ -20,6 +20,7 @@ pub(super) const ITEM: Item = Item {
     claim: "finding the session takes 58.8 % of a packet's time at 10 sessions and 98.6 % at 131,072",
     fidelity: &[Fidelity::Measured],
     run,
+    ..Item::PLAIN
 };
 
 /// Sessions of the paper's rows that our sweep has.

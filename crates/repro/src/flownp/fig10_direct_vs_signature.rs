@@ -20,6 +20,7 @@ pub(super) const ITEM: Item = Item {
     claim: "SigHash is faster than DirectHash, and keeps more than ten million flows where DirectHash keeps less than 200,000",
     fidelity: &[Fidelity::Measured, Fidelity::Arithmetic],
     run,
+    ..Item::PLAIN
 };
 
 /// Bytes of an entry.

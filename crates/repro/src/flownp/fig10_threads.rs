@@ -20,7 +20,9 @@ pub(super) const ITEM: Item = Item {
     place: "§6.3, Fig. 10",
     claim: "with 64 threads SigHash reaches 10 Gbps, the line's rate, and DirectHash 8.3, which grows less from 40 threads on",
     fidelity: &[Fidelity::Simulated],
+    draws: 3,
     run,
+    ..Item::PLAIN
 };
 
 /// Minimal frames of Ethernet a second at 10 Gbps.

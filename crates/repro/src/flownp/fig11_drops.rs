@@ -15,6 +15,7 @@ pub(super) const ITEM: Item = Item {
     claim: "with queues of 512, 1024 and 2048 packets, fewer than 6 % of the packets are dropped",
     fidelity: &[Fidelity::Simulated],
     run,
+    ..Item::PLAIN
 };
 
 const BOUNDS: [u32; 3] = [512, 1024, 2048];

@@ -1,13 +1,14 @@
 //! External against internal order by threads [FLOWNP §6.4.2, Fig. 12].
 
 use flowloom::scheduler::SetupError;
-use flowloom::scheduler::sim::ExternalOrder;
 use flowloom::scheduler::sim::models::Model;
+use flowloom::scheduler::sim::{Exit, ExternalOrder};
 use flowloom_measure::chart::{Axis, Chart, Series};
 
 use super::ordering::queues;
-use crate::experiment::{Context, Fidelity, Item, ItemError, Outcome, Value, Verdict};
-use crate::virtual_time::{run as run_scheme, saturating_alike};
+use crate::experiment::{Band, Context, Fidelity, Item, ItemError, Outcome, Value, Verdict};
+use crate::variation::Switch;
+use crate::virtual_time::{run as run_scheme, saturating, saturating_alike};
 
 /// See the [module](self).
 pub(super) const ITEM: Item = Item {
@@ -15,8 +16,18 @@ pub(super) const ITEM: Item = Item {
     place: "Fig. 12, §6.4.2",
     claim: "with 64 threads external order reaches 10 Gbps, the line's rate, and internal order 7.4, still growing",
     fidelity: &[Fidelity::Simulated],
+    switches: &[EXIT, TUPLE],
+    draws: 3,
     run,
+    ..Item::PLAIN
 };
+
+const EXIT: Switch = Switch::fault("exit-order", "packets leave when they are done, in any order");
+const TUPLE: Switch =
+    Switch::fault("five-tuple", "internal order spreads packets by the destination's address alone");
+
+/// What the paper's figure has at 64 threads: internal over external order.
+const PAPER: f64 = 0.74;
 
 /// Cycles of a packet, equal for all: the paper's have one size.
 const CYCLES: u32 = 5_000;
@@ -28,9 +39,11 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
     let mut chart =
         Chart::new("Threads' work at once", Axis::linear("threads"), Axis::linear("threads' work"));
     let (mut crc, mut pinned) = (Vec::new(), Vec::new());
+    let internal = if context.is_off(&TUPLE) { "dst" } else { "crc" };
+    let exit = if context.is_off(&EXIT) { Exit::WhenDone } else { Exit::InOrder };
     for threads in THREADS {
         let machine = queues(threads)?;
-        for (scheme, points) in [("crc", &mut crc), ("flowpin", &mut pinned)] {
+        for (scheme, points) in [(internal, &mut crc), ("flowpin", &mut pinned)] {
             let report = run_scheme(context, scheme, &machine, &offered)?;
             points.push((f64::from(threads), report.parallelism()));
         }
@@ -43,7 +56,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
             let order =
                 ExternalOrder { threads, locked_permille: locked * 10, enter_cycles: 20, leave_cycles: 20 };
             let report = order
-                .run(offered.workload())
+                .run_to(offered.workload(), exit)
                 .map_err(|error: SetupError| ItemError::during("running external order")(error))?;
             points.push((f64::from(threads), report.busy_cycles as f64 / report.cycles as f64));
         }
@@ -71,6 +84,11 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
             few_internal / external,
         ));
     }
+    // The exit has an order to keep only where packets differ in work.
+    let uneven = saturating(context, Model::Balanced)?;
+    let order = ExternalOrder { threads: 64, locked_permille: 0, enter_cycles: 20, leave_cycles: 20 };
+    let setup = || |error: SetupError| ItemError::during("running external order")(error);
+    let ordered = order.run_to(uneven.workload(), exit).map_err(setup())?;
     chart = chart
         .with(Series::line("internal, CRC", crc.clone()))
         .with(Series::line("internal, flowpin", pinned.clone()));
@@ -80,19 +98,35 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
     let unlocked = at_64(&externals[0].1);
     let ratio = at_64(&crc) / unlocked;
     let growth = at_64(&crc) / crc.get(5).map_or(1.0, |point| point.1);
-    Ok(Outcome::new(Verdict::differs(format!(
-        "internal order by CRC does {:.0} % of external order's work where nothing is locked, and still grows at 64 threads: uneven \
-         queues explain a part of the paper's 74 %, its extra work per packet and the line's rate the rest. With flows that meet in the \
-         lock it turns round: among sixty flows internal order is ahead from {} % of the work",
+    let found = format!(
+        "internal order by CRC does {:.0} % of external order's work where nothing is locked, and grows {growth:.2} times from 32 to 64 \
+         threads. With flows that meet in the lock it turns round: among sixty flows internal order is ahead from {} % of the work",
         ratio * 100.0,
         crossing.map_or_else(|| String::from("no"), |locked| locked.to_string())
-    )))
-    .value(Value::new("internal by CRC over external, nothing locked", "", ratio).paper(0.74).band(0.5, 1.05))
+    );
+    let holds = (ratio / PAPER - 1.0).abs() <= Value::TOLERANCE && growth > 1.0 && ordered.overtaken == 0;
+    Ok(Outcome::new(Verdict::of(
+        holds,
+        found.clone(),
+        format!(
+            "{found}. Uneven queues explain a part of the paper's 74 %; its extra work per packet and the line's rate may be the rest"
+        ),
+    ))
+    .value(Value::new("internal by CRC over external, nothing locked", "", ratio).paper(PAPER).band(0.7, 1.05))
+    .value(Value::new("unequal packets: leave after a later one", "", ordered.overtaken as f64).paper(0.0).band(0.0, 0.0))
+    .value(
+        Value::new(
+            "unequal packets: waiting at the exit, of the work",
+            "%",
+            ordered.leave_wait_cycles as f64 * 100.0 / ordered.busy_cycles as f64,
+        )
+        .within(Band::at_least(2.0)),
+    )
     .value(Value::new("internal by CRC, 64 over 32 threads", "", growth).paper(2.0).band(1.3, 2.1))
     .value(Value::new("internal by CRC, 64 threads", "threads' work", at_64(&crc)).band(30.0, 64.0))
     .value(Value::new("internal by flowpin, 64 threads", "threads' work", at_64(&pinned)).band(40.0, 64.0))
     .value(Value::new("external, nothing locked, 64 threads", "threads' work", unlocked).band(30.0, 64.0))
     .values(few_values)
     .chart(chart)
-    .note("Packets of 5,000 cycles, ordered sections of 20 each; a lock by ticket, in packet order. Packets that differ in work would make external order wait at its exit."))
+    .note("Packets of 5,000 cycles, ordered sections of 20 each; a lock by ticket, in packet order. Packets that differ in work, as those of Balanced, wait at the exit."))
 }

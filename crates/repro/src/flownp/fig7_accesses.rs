@@ -18,6 +18,7 @@ pub(super) const ITEM: Item = Item {
     claim: "AggreCuts-8 needs less than a sixth, AggreCuts-4 less than a third of HiCuts' worst-case accesses",
     fidelity: &[Fidelity::Measured],
     run,
+    ..Item::PLAIN
 };
 
 /// Settings of HiCuts, binth and spfac.

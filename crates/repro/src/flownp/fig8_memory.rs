@@ -14,6 +14,7 @@ pub(super) const ITEM: Item = Item {
     claim: "up to 1,530 rules: AggreCuts-4 below 1.4 MB, AggreCuts-8 below 5.3 MB, HiCuts above 28 MB, ten times AggreCuts-4",
     fidelity: &[Fidelity::Measured],
     run,
+    ..Item::PLAIN
 };
 
 fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {

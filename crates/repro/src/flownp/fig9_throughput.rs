@@ -6,14 +6,14 @@
 
 use std::hint::black_box;
 
-use flowloom::classifier::aggrecuts::{AggreCuts, Sharing, Stride};
+use flowloom::classifier::aggrecuts::{AggreCuts, Stride};
 use flowloom::classifier::headers::{Traffic, headers};
 use flowloom::classifier::{KeyV4, Match};
 use flowloom_measure::Rounds;
 use flowloom_measure::chart::{Axis, Chart, Series};
 
 use super::fig7_accesses::hicuts;
-use super::rule_sets::{aggrecuts, stand_ins};
+use super::rule_sets::{SHARING, aggrecuts, sharing, stand_ins};
 use crate::experiment::{Context, Fidelity, Item, ItemError, Outcome, Scale, Value, Verdict};
 
 /// See the [module](self).
@@ -22,7 +22,9 @@ pub(super) const ITEM: Item = Item {
     place: "§6.2.3, Fig. 9",
     claim: "at worst-case depth AggreCuts-8 reaches nearly 9 Gbps, AggreCuts-4 6, HiCuts less than 2 and falling with the rules",
     fidelity: &[Fidelity::Measured],
+    guesses: &[SHARING],
     run,
+    ..Item::PLAIN
 };
 
 fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
@@ -36,8 +38,8 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
     for set in &sets.like_the_papers {
         context.check_stop()?;
         let (Some(eight), Some(four), Some(hi)) = (
-            aggrecuts(set, Stride::Eight, Sharing::Everywhere)?,
-            aggrecuts(set, Stride::Four, Sharing::Everywhere)?,
+            aggrecuts(set, Stride::Eight, sharing(context))?,
+            aggrecuts(set, Stride::Four, sharing(context))?,
             hicuts(set, 8, 4.0)?,
         ) else {
             continue;

@@ -10,9 +10,24 @@ use flowloom::classifier::synth::{self, Profile};
 use flowloom::classifier::{BuildError, Rule, RuleSet};
 
 use crate::experiment::{Context, ItemError};
+use crate::variation::Guess;
 
 /// Rules of SET01 and SET07 are in the text; those between are spread by us.
 const SIZES: [usize; 7] = [68, 120, 250, 500, 750, 1000, 1530];
+
+/// The sub-trees that an AggreCuts stores once, which the paper leaves open.
+pub(super) const SHARING: Guess = Guess::new(
+    "sharing",
+    "",
+    1.0,
+    &[0.0],
+    "equal sub-trees of AggreCuts that are stored once: 0 those below one node, 1 all",
+);
+
+/// Returns which sub-trees the context shares.
+pub(super) fn sharing(context: &Context<'_>) -> Sharing {
+    if context.guess(&SHARING) > 0.5 { Sharing::Everywhere } else { Sharing::Siblings }
+}
 
 /// A rule set with a name.
 pub(super) struct NamedSet {

@@ -15,6 +15,7 @@ pub(super) const ITEM: Item = Item {
     claim: "a lookup takes one access to SRAM and one to DRAM while a bucket has up to four entries",
     fidelity: &[Fidelity::Measured],
     run,
+    ..Item::PLAIN
 };
 
 fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {

@@ -15,6 +15,7 @@ pub(super) const ITEM: Item = Item {
     claim: "a CRC of the five-tuple spreads packets much better than the destination's address",
     fidelity: &[Fidelity::Measured],
     run,
+    ..Item::PLAIN
 };
 
 const QUEUES: usize = 64;

@@ -19,6 +19,7 @@ pub(super) const ITEM: Item = Item {
     claim: "collision rates of 0.3687, 0.1074, 0.0286 and 0.0075 for CRC at loads of 1 to 1/8; FNV and Jenkins alike",
     fidelity: &[Fidelity::Simulated],
     run,
+    ..Item::PLAIN
 };
 
 const LOADS: [f64; 4] = [1.0, 0.5, 0.25, 0.125];

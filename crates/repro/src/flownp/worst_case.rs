@@ -1,11 +1,11 @@
 //! The worst case that a fixed stride guarantees [FLOWNP §3.2].
 
-use flowloom::classifier::aggrecuts::{Sharing, Stride};
+use flowloom::classifier::aggrecuts::Stride;
 use flowloom::classifier::headers::{Traffic, headers};
 use flowloom::classifier::{Key, KeyV4};
 use flowloom_measure::chart::Axis;
 
-use super::rule_sets::{aggrecuts, stand_ins};
+use super::rule_sets::{SHARING, aggrecuts, sharing, stand_ins};
 use crate::experiment::{Band, Context, Fidelity, Item, ItemError, Outcome, Value, Verdict};
 
 /// See the [module](self).
@@ -14,7 +14,9 @@ pub(super) const ITEM: Item = Item {
     place: "§3.2",
     claim: "with w = 8 no lookup reads more than 104/8 = 13 words, whatever the rules",
     fidelity: &[Fidelity::Measured],
+    guesses: &[SHARING],
     run,
+    ..Item::PLAIN
 };
 
 fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
@@ -26,7 +28,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
         let (mut depth, mut read, mut lookups, mut wrong) = (0, 0, 0_u64, 0_u64);
         for set in sets.like_the_papers.iter().chain(&sets.harder) {
             context.check_stop()?;
-            let Some(tree) = aggrecuts(set, stride, Sharing::Everywhere)? else { continue };
+            let Some(tree) = aggrecuts(set, stride, sharing(context))? else { continue };
             depth = depth.max(tree.shape().depth);
             let keys: Vec<KeyV4> =
                 headers(&set.rules, Traffic::MISSES, context.scale.pick(200, 2000, 20_000), context.seed);

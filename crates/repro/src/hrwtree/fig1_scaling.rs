@@ -1,11 +1,12 @@
 //! 64 threads on sixteen pipelines against one [HRWTREE §1, Fig. 1].
 
 use flowloom::scheduler::sim::Machine;
-use flowloom::scheduler::sim::models::Model;
 use flowloom_measure::chart::{Axis, Chart, Series};
 
-use crate::experiment::{Context, Fidelity, Item, ItemError, Outcome, Value, Verdict};
-use crate::virtual_time::{niagara, run as run_scheme, saturating, topology};
+use crate::experiment::{Band, Context, Fidelity, Item, ItemError, Outcome, Value, Verdict};
+use crate::virtual_time::{
+    CACHE_COST, ELEPHANT, OS_MOVES, QUEUE, l7, niagara, run as run_scheme, saturating, topology,
+};
 
 /// See the [module](self).
 pub(super) const ITEM: Item = Item {
@@ -13,18 +14,21 @@ pub(super) const ITEM: Item = Item {
     place: "Fig. 1, §1",
     claim: "with all 64 threads throughput is at most 10.1 times one thread's, where pipelines would allow 16; use differs widely at each level",
     fidelity: &[Fidelity::Simulated],
+    switches: &[OS_MOVES],
+    guesses: &[ELEPHANT, QUEUE, CACHE_COST],
+    draws: 10,
     run,
 };
 
 fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
-    let offered = saturating(context, Model::L7 { elephant_permille: 0 })?;
+    let offered = saturating(context, l7(context))?;
     let one = run_scheme(
         context,
         "pckt+os",
         &Machine { dispatcher_on_first_pipeline: false, ..Machine::niagara(topology("1")?) },
         &offered,
     )?;
-    let machine = niagara()?;
+    let machine = niagara(context)?;
     let names = ["pckt+os", "conn+aff", "conn+os"];
     let mut speeds = Vec::new();
     let mut reports = Vec::new();
@@ -55,6 +59,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
     ))
     .value(Value::new("conn+os over one thread", "", speeds[2]).paper(10.1).band(8.0, 16.0))
     .value(Value::new("conn+affinity over one thread", "", speeds[1]).band(4.0, 14.0))
+    .value(Value::new("conn+os over conn+affinity", "", speeds[2] / speeds[1]).within(Band::at_least(1.05)))
     .value(Value::new("packets + OS over one thread", "", speeds[0]).band(8.0, 16.1))
     .value(Value::new("spread of cores, pinned", "%", spread(0)))
     .value(Value::new("spread of pipelines, pinned", "%", spread(1)))

@@ -1,10 +1,12 @@
 //! Throughput of the five schemes, and ours beside them [HRWTREE §4.4, Fig. 4].
 
-use flowloom::scheduler::sim::models::Model;
 use flowloom_measure::chart::{Axis, Chart, Series};
 
 use crate::experiment::{Context, Fidelity, Item, ItemError, Outcome, Value, Verdict};
-use crate::virtual_time::{niagara, order_of, run as run_scheme, saturating};
+use crate::virtual_time::{
+    CACHE_COST, CACHES, ELEPHANT, FEEDBACK, OS_MOVES, QUEUE, l7, niagara, order_of, run as run_scheme,
+    saturating,
+};
 
 /// See the [module](self).
 pub(super) const ITEM: Item = Item {
@@ -12,6 +14,9 @@ pub(super) const ITEM: Item = Item {
     place: "Fig. 4, §4.4",
     claim: "0.87, 1.25, 1.29, 1.54, 1.99 Gbps: the adaptive tree is 59.2 % above connections scheduled by the OS",
     fidelity: &[Fidelity::Simulated],
+    switches: &[FEEDBACK, OS_MOVES, CACHES],
+    guesses: &[ELEPHANT, QUEUE, CACHE_COST],
+    draws: 10,
     run,
 };
 
@@ -53,9 +58,9 @@ fn verdict([pinned, moved, flat, tree, adaptive]: [f64; 5]) -> Verdict {
 }
 
 fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
-    let mut machine = niagara()?;
+    let mut machine = niagara(context)?;
     machine.thread_demand_permille = 400;
-    let offered = saturating(context, Model::L7 { elephant_permille: 0 })?;
+    let offered = saturating(context, l7(context))?;
     let base = run_scheme(context, "conn+os", &machine, &offered)?;
     let (mut names, mut speeds, mut notes) = (Vec::new(), Vec::new(), Vec::new());
     for name in PAPER.iter().map(|row| row.0).chain(OURS) {

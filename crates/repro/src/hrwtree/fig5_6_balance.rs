@@ -1,10 +1,11 @@
 //! Use of cores, pipelines and threads, and run queues [HRWTREE §4.5, Fig. 5, Fig. 6].
 
-use flowloom::scheduler::sim::models::Model;
 use flowloom_measure::chart::{Axis, Chart, Series};
 
 use crate::experiment::{Context, Fidelity, Item, ItemError, Outcome, Value, Verdict};
-use crate::virtual_time::{niagara, run as run_scheme, saturating};
+use crate::virtual_time::{
+    CACHE_COST, ELEPHANT, FEEDBACK, QUEUE, l7, niagara, run as run_scheme, saturating,
+};
 
 /// See the [module](self).
 pub(super) const ITEM: Item = Item {
@@ -12,15 +13,18 @@ pub(super) const ITEM: Item = Item {
     place: "Figs. 5–6, §4.5",
     claim: "the spread of threads' use falls from 89 % to 10 %, and run queues become shorter and smoother",
     fidelity: &[Fidelity::Simulated],
+    switches: &[FEEDBACK],
+    guesses: &[ELEPHANT, QUEUE, CACHE_COST],
+    draws: 10,
     run,
 };
 
 const SCHEMES: [&str; 6] = ["conn+aff", "hrw", "hrw3", "adaptive", "flowpin", "flowpull"];
 
 fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
-    let mut machine = niagara()?;
+    let mut machine = niagara(context)?;
     machine.thread_demand_permille = 400;
-    let offered = saturating(context, Model::L7 { elephant_permille: 0 })?;
+    let offered = saturating(context, l7(context))?;
     let mut queues =
         Chart::new("Mean run queue of each thread", Axis::linear("thread"), Axis::linear("buffers"));
     let mut spreads = Chart::bars("Most used less least used", SCHEMES, Axis::linear("%"));

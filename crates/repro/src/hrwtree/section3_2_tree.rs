@@ -14,8 +14,14 @@ pub(super) const ITEM: Item = Item {
     place: "§3.2",
     claim: "hashing level by level balances connections at every level; it takes 400 KB more of weights",
     fidelity: &[Fidelity::Simulated, Fidelity::Arithmetic],
+    switches: &[NUMBERS],
     run,
+    ..Item::PLAIN
 };
+use crate::variation::Switch;
+
+const NUMBERS: Switch =
+    Switch::fault("unique-numbers", "node numbers restart below each node in our tree as well");
 
 /// Samples of flows: 64 counts of one deviate by about a tenth of the noise, of this many by a
 /// fiftieth.
@@ -25,12 +31,19 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
     let tree = topology("8x2x4")?;
     let keys = context.scale.pick(200_000, 1_000_000, 4_200_000);
     let literal = Shares::of(&mut HrwTree2009::new(&tree), 64, keys, context.seed);
-    let ours = Shares::by_digest(&HrwTree::new(&tree), 64, keys, context.seed);
+    let shares = |seed| {
+        if context.is_off(&NUMBERS) {
+            Shares::of(&mut HrwTree2009::new(&tree), 64, keys, seed)
+        } else {
+            Shares::by_digest(&HrwTree::new(&tree), 64, keys, seed)
+        }
+    };
+    let ours = shares(context.seed);
     let mut draws = vec![Shares { counts: ours.counts.clone() }];
     let mut seed = context.seed;
     while draws.len() < DRAWS {
         context.check_stop()?;
-        draws.push(Shares::by_digest(&HrwTree::new(&tree), 64, keys, split_mix(&mut seed)));
+        draws.push(shares(split_mix(&mut seed)));
     }
     let over_noise = Shares::over_noise_of(&draws);
     let points = |shares: &Shares| {

@@ -1,13 +1,14 @@
 //! The threshold between hashing and minimum-load mapping [HRWTREE §3.3].
 
 use flowloom::scheduler::placement::adaptive::{Form, Threshold};
-use flowloom::scheduler::sim::models::Model;
 use flowloom::scheduler::sim::push;
 use flowloom::scheduler::{Adaptive, SetupError};
 use flowloom_measure::chart::{Axis, Chart, Series};
 
 use crate::experiment::{Context, Fidelity, Item, ItemError, Outcome, Value, Verdict};
-use crate::virtual_time::{niagara, run as run_scheme, saturating};
+use crate::virtual_time::{
+    CACHE_COST, ELEPHANT, FEEDBACK, QUEUE, l7, niagara, run as run_scheme, saturating,
+};
 
 /// See the [module](self).
 pub(super) const ITEM: Item = Item {
@@ -15,8 +16,17 @@ pub(super) const ITEM: Item = Item {
     place: "§3.3",
     claim: "a threshold of 10 % of the shortest queue balances locality and load",
     fidelity: &[Fidelity::Simulated],
+    switches: &[THRESHOLD, FEEDBACK],
+    guesses: &[ELEPHANT, QUEUE, CACHE_COST],
+    draws: 10,
     run,
 };
+use crate::variation::Switch;
+
+const THRESHOLD: Switch = Switch::mechanism(
+    "threshold",
+    "every threshold acts as one of 10 %: the policy ignores what it is given",
+);
 
 /// Thousandths of the shortest queue; the last is any.
 const THRESHOLDS: [Option<u32>; 9] =
@@ -28,6 +38,9 @@ type Point = (Option<u32>, f64, f64);
 /// Share of the best throughput that counts as being as fast: from one draw of the jobs to the next
 /// a threshold's varies by a hundredth.
 const AS_FAST: f64 = 0.98;
+
+/// Times as many moves that count as more: a threshold that keeps flows where they are has an effect.
+const LESS_CALM: f64 = 1.02;
 
 /// Returns the verdict on 10 %.
 fn verdict(points: &[Point]) -> Verdict {
@@ -49,26 +62,48 @@ fn verdict(points: &[Point]) -> Verdict {
             paper.2
         )
     });
+    // A balance has two sides: without the feedback load is worse, without the threshold more moves.
+    let (Some(hash), Some(eager)) =
+        (points.iter().find(|p| p.0.is_none()), points.iter().find(|p| p.0 == Some(0)))
+    else {
+        return Verdict::cannot_run("the two ends are not among the thresholds");
+    };
+    let is_calmer = eager.2 > LESS_CALM * paper.2;
+    let sides = format!(
+        "the hash alone does {:.2} of 10 %, and a threshold of 0 moves {:.3} times a job{}",
+        hash.1 / paper.1,
+        eager.2,
+        if is_calmer { "" } else { ": 10 % of queues as short as these is nothing, so it does not calm" }
+    );
     Verdict::of(
-        paper.1 >= AS_FAST * best,
-        format!("10 % is as fast as the best to within a fiftieth, and so is each of {range}{calmest}"),
+        paper.1 >= AS_FAST * best && hash.1 < AS_FAST * paper.1 && is_calmer,
         format!(
-            "10 % does {:.3} of what the best threshold does; within a fiftieth of it lie {range}{calmest}",
+            "10 % is as fast as the best to within a fiftieth, and so is each of {range}{calmest}; {sides}"
+        ),
+        format!(
+            "10 % does {:.3} of what the best threshold does; within a fiftieth of it lie {range}{calmest}; {sides}",
             paper.1 / best
         ),
     )
 }
 
 fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
-    let machine = niagara()?;
-    let offered = saturating(context, Model::L7 { elephant_permille: 0 })?;
+    let machine = niagara(context)?;
+    let offered = saturating(context, l7(context))?;
     let base = run_scheme(context, "conn+os", &machine, &offered)?;
     let minimum = run_scheme(context, "minload", &machine, &offered)?;
     let failed = |error: SetupError| ItemError::during("running the adaptive scheduler")(error);
     let mut points = Vec::new();
     for permille in THRESHOLDS {
         context.check_stop()?;
-        let threshold = Threshold { permille, least_permille: 0 };
+        let permille_used = if context.is_off(&FEEDBACK) {
+            None
+        } else if context.is_off(&THRESHOLD) {
+            Some(100)
+        } else {
+            permille
+        };
+        let threshold = Threshold { permille: permille_used, least_permille: 0 };
         let mut policy =
             Adaptive::new(&machine.topology, Form::OrderSafe, threshold, Adaptive::BITS).map_err(failed)?;
         let report = push(&machine, &mut policy, offered.workload()).map_err(failed)?;
@@ -96,6 +131,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
     .value(Value::new("10 %, of the best", "", paper.0 / best_speed))
     .value(Value::new("moves a job at 10 %", "", paper.1).band(0.0, 1.0))
     .value(Value::new("moves a job at the best", "", best_moves).band(0.0, 1.0))
+    .value(Value::new("moves at 500 %, of those at 0 %", "", of(Some(5000)).1 / of(Some(0)).1).band(0.0, 0.95))
     .value(Value::new("no threshold: the hash alone", "", hash.0).band(0.4, 1.0))
     .value(Value::new("minimum load, which keeps no order", "", minimum.speed_up(&base)).band(0.8, 1.7))
     .chart(speeds)

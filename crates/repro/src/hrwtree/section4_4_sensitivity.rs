@@ -5,7 +5,7 @@ use flowloom::scheduler::sim::models::Model;
 use flowloom_measure::chart::{Axis, Chart, Series};
 
 use crate::experiment::{Context, Fidelity, Item, ItemError, Outcome, Value, Verdict};
-use crate::virtual_time::{niagara, run as run_scheme, saturating};
+use crate::virtual_time::{FEEDBACK, niagara, run as run_scheme, saturating};
 
 /// See the [module](self).
 pub(super) const ITEM: Item = Item {
@@ -13,7 +13,10 @@ pub(super) const ITEM: Item = Item {
     place: "§4.4",
     claim: "the adaptive tree is 59.2 % above connections scheduled by the OS",
     fidelity: &[Fidelity::Simulated],
+    switches: &[FEEDBACK],
+    draws: 6,
     run,
+    ..Item::PLAIN
 };
 
 /// Packets per queue, thousandths of a pipeline that a thread uses, thousandths of the jobs of one
@@ -34,7 +37,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
     let mut labels = Vec::new();
     let mut rows: Vec<[f64; 4]> = Vec::new();
     for (queue, demand, elephant) in SETUPS {
-        let mut machine = niagara()?;
+        let mut machine = niagara(context)?;
         machine.queue_packets = queue;
         machine.thread_demand_permille = demand;
         let offered = saturating(context, Model::L7 { elephant_permille: elephant })?;

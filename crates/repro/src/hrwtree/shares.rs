@@ -10,7 +10,12 @@ pub(super) struct Shares {
 
 impl Shares {
     /// Counts `keys` flows, drawn from `seed`, by a policy that looks at the digest alone.
-    pub(super) fn by_digest(policy: &impl ByDigest, threads: usize, keys: u64, seed: u64) -> Self {
+    pub(super) fn by_digest(
+        policy: &(impl ByDigest + ?Sized),
+        threads: usize,
+        keys: u64,
+        seed: u64,
+    ) -> Self {
         let mut counts = vec![0; threads];
         let mut state = seed;
         for _ in 0..keys {

@@ -4,7 +4,7 @@ use flowloom::scheduler::sim::models::Model;
 use flowloom_measure::chart::Axis;
 
 use crate::experiment::{Context, Fidelity, Item, ItemError, Outcome, Value, Verdict};
-use crate::virtual_time::{run as run_scheme, saturating, xeon};
+use crate::virtual_time::{CACHE_COST, run as run_scheme, saturating, xeon};
 
 /// See the [module](self).
 pub(super) const ITEM: Item = Item {
@@ -12,7 +12,10 @@ pub(super) const ITEM: Item = Item {
     place: "Figs. 10–11",
     claim: "with half of the third-level cache bundles lose about 7 % on Dominant, hashing more; on Many all lose",
     fidelity: &[Fidelity::Simulated],
+    guesses: &[CACHE_COST],
+    draws: 3,
     run,
+    ..Item::PLAIN
 };
 
 /// Returns the verdict on the losses of hashing, Packet Handoff, bundles and ours, in percent, on
@@ -36,7 +39,7 @@ fn verdict(losses: &[f64]) -> Verdict {
 }
 
 fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
-    let whole = xeon()?;
+    let whole = xeon(context)?;
     let mut half = whole.clone();
     half.cache.shared_flows /= 2;
     let mut losses = Vec::new();

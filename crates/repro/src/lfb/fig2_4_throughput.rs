@@ -4,7 +4,9 @@ use flowloom_measure::chart::{Axis, Chart, Series};
 
 use super::CAPTURES;
 use crate::experiment::{Band, Context, Fidelity, Item, ItemError, Outcome, Scale, Value, Verdict};
-use crate::virtual_time::{order_of, run as run_scheme, saturating, xeon};
+use crate::virtual_time::{
+    CACHE_COST, CACHES, LAST_WORKER, LOCK_COST, MOVE_COST, order_of, run as run_scheme, saturating, xeon,
+};
 
 /// See the [module](self).
 pub(super) const ITEM: Item = Item {
@@ -12,6 +14,9 @@ pub(super) const ITEM: Item = Item {
     place: "Figs. 2–4",
     claim: "Last Flow Bundle is the fastest on all three captures, by as much as 38 %",
     fidelity: &[Fidelity::Simulated],
+    switches: &[LAST_WORKER, CACHES],
+    guesses: &[MOVE_COST, LOCK_COST, CACHE_COST],
+    draws: 3,
     run,
 };
 
@@ -41,7 +46,8 @@ fn verdict(ahead: &[Vec<&str>; 2], most: [f64; 2]) -> Verdict {
 }
 
 fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
-    let machine = xeon()?;
+    let machine = xeon(context)?;
+    let free = xeon(&Context { off: Some(CACHES.name), ..*context })?;
     let mut values = Vec::new();
     let mut charts = Vec::new();
     let mut notes = Vec::new();
@@ -83,6 +89,18 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
             }
             values.push(value);
         }
+        let moves =
+            |at: usize| reports[at].migrations as f64 * 1000.0 / reports[at].completed.max(1) as f64;
+        values.push(
+            Value::new(format!("{name}: moves of flows by bundles that wait"), "‰ of jobs", moves(2))
+                .band(0.0, 0.0),
+        );
+        let free = run_scheme(context, "dh", &free, &offered)?;
+        let fetching = reports[0].cycles as f64 / free.cycles as f64;
+        values.push(
+            Value::new(format!("{name}: time over that with free caches, dh"), "", fetching)
+                .within(Band::at_least(1.0005)),
+        );
         values.push(Value::new(format!("{name}: the bound over dh"), "", bound));
         values.push(Value::new(
             format!("{name}: flowpin, share of the bound"),

@@ -10,8 +10,12 @@ pub(super) const ITEM: Item = Item {
     place: "Fig. 6",
     claim: "direct hash has the highest average latency on all three captures",
     fidelity: &[Fidelity::Simulated],
+    switches: &[LAST_WORKER, CACHES],
+    guesses: &[MOVE_COST, LOCK_COST, CACHE_COST],
     run,
+    ..Item::PLAIN
 };
+use crate::virtual_time::{CACHE_COST, CACHES, LAST_WORKER, LOCK_COST, MOVE_COST};
 
 fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
     let grid = middle_grid(context)?;

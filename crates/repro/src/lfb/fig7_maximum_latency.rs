@@ -10,8 +10,12 @@ pub(super) const ITEM: Item = Item {
     place: "Fig. 7",
     claim: "Last Flow Bundle has the highest maximum on Dominant and Balanced, and not on Many",
     fidelity: &[Fidelity::Simulated],
+    switches: &[LAST_WORKER, CACHES],
+    guesses: &[MOVE_COST, LOCK_COST, CACHE_COST],
+    draws: 3,
     run,
 };
+use crate::virtual_time::{CACHE_COST, CACHES, LAST_WORKER, LOCK_COST, MOVE_COST};
 
 fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
     let grid = grid(context)?;

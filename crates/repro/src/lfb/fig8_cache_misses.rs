@@ -4,7 +4,9 @@ use flowloom_measure::chart::{Axis, Chart, Series};
 
 use super::CAPTURES;
 use crate::experiment::{Band, Context, Fidelity, Item, ItemError, Outcome, Value, Verdict};
-use crate::virtual_time::{run as run_scheme, saturating, xeon};
+use crate::virtual_time::{
+    CACHE_COST, LAST_WORKER, LOCK_COST, MOVE_COST, run as run_scheme, saturating, xeon,
+};
 
 /// See the [module](self).
 pub(super) const ITEM: Item = Item {
@@ -12,13 +14,16 @@ pub(super) const ITEM: Item = Item {
     place: "Fig. 8",
     claim: "handing over misses often on Dominant, hashing and bundles alike; Many is the worst for both of these",
     fidelity: &[Fidelity::Simulated],
+    switches: &[LAST_WORKER],
+    guesses: &[MOVE_COST, LOCK_COST, CACHE_COST],
+    draws: 3,
     run,
 };
 
 const SCHEMES: [&str; 6] = ["dh", "ph", "lfb-ns", "lfb", "flowpin", "flowpull"];
 
 fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
-    let machine = xeon()?;
+    let machine = xeon(context)?;
     let mut misses = Vec::new();
     for (_, model) in CAPTURES {
         let offered = saturating(context, model)?;

@@ -16,7 +16,7 @@ pub(super) type Grid = Vec<Vec<Vec<(f64, f64)>>>;
 
 /// Runs all of them. Arrivals are in waves of 2 ms.
 pub(super) fn grid(context: &Context<'_>) -> Result<Grid, ItemError> {
-    let machine = xeon()?;
+    let machine = xeon(context)?;
     let micros = |cycles: u64| cycles as f64 * 1e6 / machine.hertz as f64;
     let mut grid = Vec::new();
     for (_, model) in CAPTURES {

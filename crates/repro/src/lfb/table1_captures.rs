@@ -13,6 +13,7 @@ pub(super) const ITEM: Item = Item {
     claim: "three captures: one dominated by a connection, one of many small ones, one in between",
     fidelity: &[Fidelity::Simulated],
     run,
+    ..Item::PLAIN
 };
 
 /// Packets, connections, cycles a packet, connection density, average and greatest megabits a

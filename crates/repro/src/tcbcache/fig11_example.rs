@@ -15,6 +15,7 @@ pub(super) const ITEM: Item = Item {
     claim: "T1, T2 and T4 go right, T3 goes left; for T5 both sets are full of ON lines, and T3 is migrated and not lost",
     fidelity: &[Fidelity::Arithmetic],
     run,
+    ..Item::PLAIN
 };
 
 /// Draws functions with which T3 is the line that chance picks for migration.

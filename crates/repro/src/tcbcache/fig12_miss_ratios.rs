@@ -4,8 +4,8 @@
 use flowloom::tcb_cache::{CacheSpec, Policy, Tie};
 use flowloom_measure::chart::{Axis, Chart, Series};
 
-use super::workload::{Workload, day_overlapped, draws, misses, model_s};
-use crate::experiment::{Context, Fidelity, Item, ItemError, Outcome, Scale, Value, Verdict};
+use super::workload::{Misses, Workload, day_overlapped, draws, misses, model_s};
+use crate::experiment::{Band, Context, Fidelity, Item, ItemError, Outcome, Scale, Value, Verdict};
 
 /// See the [module](self).
 pub(super) const ITEM: Item = Item {
@@ -13,8 +13,17 @@ pub(super) const ITEM: Item = Item {
     place: "§4.2, Fig. 12",
     claim: "Mod 56/50/42/69 %, two hashes 37/33/31/55, no-migrate 32/28/25/51, speculative 28/26/22/44 (BU, NASA, ClarkNet, Saskatchewan)",
     fidelity: &[Fidelity::Simulated],
+    switches: &[TWO_HASHES, FEWER_ON, MIGRATION],
+    draws: 3,
     run,
+    ..Item::PLAIN
 };
+use crate::variation::Switch;
+
+const TWO_HASHES: Switch = Switch::mechanism("two-hashes", "the baseline in place of two banks");
+const FEWER_ON: Switch =
+    Switch::mechanism("fewer-on", "the second step is the first: no counting of ON lines");
+const MIGRATION: Switch = Switch::mechanism("migration", "the third step is the second: no line moves");
 
 /// A trace of the paper: its name, sessions at a time of model S that make Mod miss as often, and
 /// its four ratios.
@@ -25,29 +34,34 @@ const TRACES: [(&str, u32, [f64; 4]); 4] = [
     ("Sak", 10_316, [69.0, 55.0, 51.0, 44.0]),
 ];
 
-fn steps() -> [(&'static str, CacheSpec); 5] {
+fn steps(context: &Context<'_>) -> [(&'static str, CacheSpec); 5] {
+    let unless = |switch, with, without| if context.is_off(switch) { without } else { with };
+    let hashes = unless(&TWO_HASHES, CacheSpec::PAPER.with_policy(Policy::Enru), CacheSpec::BASELINE);
+    let fewer = CacheSpec::PAPER.with_policy(Policy::NoMigrate { tie: Tie::Left });
+    let fewer = unless(&FEWER_ON, fewer, hashes);
     [
         ("Mod", CacheSpec::BASELINE),
-        ("2-hash", CacheSpec::PAPER.with_policy(Policy::Enru)),
-        ("no-migrate", CacheSpec::PAPER.with_policy(Policy::NoMigrate { tie: Tie::Left })),
-        ("spec", CacheSpec::PAPER),
+        ("2-hash", hashes),
+        ("no-migrate", fewer),
+        ("spec", unless(&MIGRATION, CacheSpec::PAPER, fewer)),
         ("FlowLRU", CacheSpec::PAPER.with_policy(Policy::FlowLru)),
     ]
 }
 
-fn percents(context: &Context<'_>, workload: &Workload) -> Result<Vec<f64>, ItemError> {
-    let specs = steps();
-    specs
-        .iter()
-        .map(|(_, spec)| Ok(misses(context, &workload.trace, *spec, draws(context))?.percent))
-        .collect()
+fn simulated(context: &Context<'_>, workload: &Workload) -> Result<Vec<Misses>, ItemError> {
+    let specs = steps(context);
+    specs.iter().map(|(_, spec)| misses(context, &workload.trace, *spec, draws(context))).collect()
+}
+
+fn percents(misses: &[Misses]) -> Vec<f64> {
+    misses.iter().map(|misses| misses.percent).collect()
 }
 
 /// Name of the real day's sessions.
 const DAY: &str = "NASA day";
 
-/// A gain of the second step in percent that is one: by the draw of the sessions the real day's is
-/// between 0 and 1.6, the model's between 3 and 6, and the paper's at least 7.
+/// A gain of a step in percent that is one. The paper's are at least 7; by the draw of the sessions
+/// the real day's second is between 0 and 1.6.
 const LEAST_GAIN: f64 = 2.0;
 
 /// The gain of each step over the one before it, in percent: two hashes, the bank with fewer ON
@@ -64,9 +78,9 @@ impl Found {
         Self { trace, ours: gains(ours), paper: gains(&paper) }
     }
 
-    /// Returns whether each step but the last gains, and the last loses nothing significant.
+    /// Returns whether each step gains.
     fn is_in_order(&self) -> bool {
-        self.ours[0] > 0.0 && self.ours[1] > LEAST_GAIN && self.ours[2] > -0.3
+        self.ours.iter().all(|&gain| gain > LEAST_GAIN)
     }
 }
 
@@ -103,33 +117,41 @@ fn verdict(found: &[Found]) -> Verdict {
         .collect();
     Verdict::of(
         wrong.is_empty(),
-        format!("in order: Mod > 2-hash > no-migrate ≥ spec on all. {gains}"),
-        format!("Mod > 2-hash > no-migrate ≥ spec, but not on {}. {gains}", wrong.join("; ")),
+        format!(
+            "in order: Mod > 2-hash > no-migrate > spec on all, each by more than {LEAST_GAIN} %. {gains}"
+        ),
+        format!(
+            "Mod > 2-hash > no-migrate > spec, each by more than {LEAST_GAIN} %, but not on {}. {gains}",
+            wrong.join("; ")
+        ),
     )
 }
 
 fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
     let accesses = context.scale.pick(300_000, 600_000, 1_500_000);
-    // Smoke runs are too short for ten thousand sessions to begin.
+    // Smoke runs are too short for ten thousand sessions to begin; two traces are enough.
     let traces: Vec<_> = TRACES
         .into_iter()
-        .filter(|(_, sessions, _)| context.scale > Scale::Smoke || *sessions < 3000)
+        .filter(|(name, ..)| context.scale > Scale::Smoke || ["BU", "ClarkNet"].contains(name))
         .collect();
     let mut chart = Chart::bars(
         format!("Miss ratios on model S, {accesses} accesses, seed {}", context.seed),
-        steps().map(|(name, _)| name),
+        steps(context).map(|(name, _)| name),
         Axis::linear("misses in %"),
     );
     let mut outcome = Outcome::new(Verdict::cannot_run("no trace was run"));
     let mut found = Vec::new();
     for (name, sessions, paper) in traces {
         let workload = model_s(context, sessions, 16.0, accesses)?;
-        let ours = percents(context, &workload)?;
+        let runs = simulated(context, &workload)?;
+        let ours = percents(&runs);
         found.push(Found::of(name, &ours, paper));
-        for (((step, _), ours), paper) in steps().iter().zip(&ours).zip(paper) {
+        for (((step, _), ours), paper) in steps(context).iter().zip(&ours).zip(paper) {
             outcome = outcome
                 .value(Value::new(format!("{step}, {name} (S, N = {sessions})"), "%", *ours).paper(paper));
         }
+        // The cache holds nearly all of fewer sessions, and then hardly a set is full of ON lines.
+        let is_full = sessions > 5000;
         let reduction = (1.0 - ours[3] / ours[0]) * 100.0;
         let papers = (1.0 - paper[3] / paper[0]) * 100.0;
         outcome = outcome
@@ -141,17 +163,26 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
             .value(
                 Value::new(format!("2-hash of Mod, {name}"), "", ours[1] / ours[0])
                     .paper(paper[1] / paper[0])
-                    .band(0.4, 1.0),
+                    .band(0.4, 0.98),
             )
             .value(
                 Value::new(format!("no-migrate of 2-hash, {name}"), "", ours[2] / ours[1])
                     .paper(paper[2] / paper[1])
-                    .band(0.85, 1.0),
+                    .band(0.85, 0.99),
             )
             .value(
                 Value::new(format!("spec of no-migrate, {name}"), "", ours[3] / ours[2])
                     .paper(paper[3] / paper[2])
-                    .band(0.93, 1.003),
+                    .band(0.86, if is_full { 0.9999 } else { 1.003 }),
+            )
+            .value(
+                Value::new(
+                    format!("lines that migrate, spec, {name}"),
+                    "% of misses",
+                    runs[3].counts.moves as f64 * 100.0 / runs[3].counts.misses as f64,
+                )
+                .within(Band::at_least(0.2))
+                .checked_if(is_full),
             )
             .value(Value::new(format!("FlowLRU of spec, {name}"), "", ours[4] / ours[3]).band(0.7, 1.0))
             .note(format!("{name}: {}", workload.about));
@@ -160,9 +191,9 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
             .with(Series::bars(format!("{name}, paper"), paper));
     }
     if let Some(workload) = day_overlapped(context, 970, accesses)? {
-        let ours = percents(context, &workload)?;
+        let ours = percents(&simulated(context, &workload)?);
         for (((step, _), ours), paper) in
-            steps().iter().zip(&ours).zip(TRACES[1].2.map(Some).into_iter().chain([None]))
+            steps(context).iter().zip(&ours).zip(TRACES[1].2.map(Some).into_iter().chain([None]))
         {
             let value = Value::new(format!("{step}, NASA day (sessions drawn, N = 970)"), "%", *ours);
             outcome = outcome.value(match paper {

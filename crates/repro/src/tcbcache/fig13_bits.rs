@@ -14,6 +14,7 @@ pub(super) const ITEM: Item = Item {
     claim: "16 bits of the key do as well as 48, 8 do not; an output bit takes 31 gates and 5 delays instead of 95 and 7",
     fidelity: &[Fidelity::Simulated, Fidelity::Arithmetic],
     run,
+    ..Item::PLAIN
 };
 
 const BITS: [u32; 7] = [8, 12, 16, 20, 24, 32, 40];

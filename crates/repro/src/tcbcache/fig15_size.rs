@@ -13,6 +13,7 @@ pub(super) const ITEM: Item = Item {
     claim: "32 and 64 KB do about equally well, 16 and 8 KB much worse",
     fidelity: &[Fidelity::Simulated],
     run,
+    ..Item::PLAIN
 };
 
 const KIB: [u64; 6] = [4, 8, 16, 32, 64, 128];

@@ -13,6 +13,7 @@ pub(super) const ITEM: Item = Item {
     claim: "four and eight ways a bank do equally well",
     fidelity: &[Fidelity::Simulated],
     run,
+    ..Item::PLAIN
 };
 
 const WAYS: [u32; 5] = [1, 2, 4, 8, 16];

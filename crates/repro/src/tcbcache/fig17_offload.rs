@@ -12,6 +12,7 @@ pub(super) const ITEM: Item = Item {
     claim: "the new cache takes more than 20 % off the processing time",
     fidelity: &[Fidelity::Arithmetic],
     run,
+    ..Item::PLAIN
 };
 
 /// Misses of Mod and spec, as the paper has them.
@@ -87,8 +88,7 @@ mod tests {
             assert!((ours - by_hand * 100.0).abs() < 1e-9, "{ours} and {by_hand}");
         }
         assert!(saved(misses_only(2)).iter().all(|saved| *saved > 20.0));
-        let outcome =
-            run(&Context { scale: crate::Scale::Smoke, seed: 1, data: None, go_on: &|| true }).unwrap();
+        let outcome = run(&Context::new(crate::Scale::Smoke, 1, &|| true)).unwrap();
         assert!(outcome.verdict.text().contains("give 14 to 18 %"), "{}", outcome.verdict.text());
         assert!(
             outcome.verdict.text().contains("on all four takes 2 accesses"),

@@ -12,6 +12,7 @@ pub(super) const ITEM: Item = Item {
     claim: "in a processor, up to 23 % of TCP/IP time and up to 5 % of response time are saved",
     fidelity: &[Fidelity::OutOfReach],
     run,
+    ..Item::PLAIN
 };
 
 fn run(_context: &Context<'_>) -> Result<Outcome, ItemError> {

@@ -12,6 +12,7 @@ pub(super) const ITEM: Item = Item {
     claim: "on a miss, access to connection state is more than half of an offload engine's time",
     fidelity: &[Fidelity::Arithmetic],
     run,
+    ..Item::PLAIN
 };
 
 fn run(_context: &Context<'_>) -> Result<Outcome, ItemError> {

@@ -15,6 +15,7 @@ pub(super) const ITEM: Item = Item {
     claim: "the time to find and read connection state grows from one session to 4,096",
     fidelity: &[Fidelity::Measured],
     run,
+    ..Item::PLAIN
 };
 
 const SESSIONS: u32 = 4096;

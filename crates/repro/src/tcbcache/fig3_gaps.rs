@@ -14,6 +14,7 @@ pub(super) const ITEM: Item = Item {
     claim: "gaps within a page are small, typically below a second; gaps between pages are long",
     fidelity: &[Fidelity::Simulated],
     run,
+    ..Item::PLAIN
 };
 
 /// Upper ends of the bins, in seconds.
@@ -129,7 +130,7 @@ mod tests {
 
     #[test]
     fn the_model_alone_does_not_agree_with_what_it_is_made_from() {
-        let context = Context { scale: Scale::Smoke, seed: 1, data: None, go_on: &|| true };
+        let context = Context::new(Scale::Smoke, 1, &|| true);
         let outcome = run(&context).unwrap();
         assert!(matches!(outcome.verdict, Verdict::CannotRun { .. }), "{:?}", outcome.verdict);
     }

@@ -13,6 +13,7 @@ pub(super) const ITEM: Item = Item {
     claim: "Mod and XOR are worst, PMod and PDisp between, Universal and CRC best; two Universal functions are best of all, four are worse than two",
     fidelity: &[Fidelity::Simulated],
     run,
+    ..Item::PLAIN
 };
 
 fn schemes() -> Result<Vec<(&'static str, CacheSpec)>, ItemError> {

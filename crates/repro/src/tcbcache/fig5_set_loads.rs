@@ -14,7 +14,9 @@ pub(super) const ITEM: Item = Item {
     place: "§3.1, Fig. 5",
     claim: "several hash functions spread sessions over the sets more evenly than one",
     fidelity: &[Fidelity::Simulated],
+    draws: 3,
     run,
+    ..Item::PLAIN
 };
 
 /// Sessions of each set.
@@ -167,7 +169,7 @@ mod tests {
     fn one_bad_draw_of_the_functions_does_not_decide() {
         // Functions drawn from 5 itself lack rank over the bits that vary: two are then five times
         // less even than one.
-        let context = Context { scale: Scale::Smoke, seed: 5, data: None, go_on: &|| true };
+        let context = Context::new(Scale::Smoke, 5, &|| true);
         let outcome = run(&context).unwrap();
         assert!(matches!(outcome.verdict, Verdict::Agrees { .. }), "{:?}", outcome.verdict);
         assert_eq!(outcome.failed().count(), 0, "{:?}", outcome.values);

@@ -16,6 +16,7 @@ pub(super) const ITEM: Item = Item {
     claim: "bits of the address are alike; of the port, the eight low bits are set about half of the time and the others are not",
     fidelity: &[Fidelity::Simulated],
     run,
+    ..Item::PLAIN
 };
 
 /// Returns the mean of each key bit over the sessions of a trace, the lowest first.

@@ -3,7 +3,7 @@
 use flowloom::tcb_cache::{CacheSpec, Policy, Trace};
 use flowloom_measure::chart::{Axis, Chart, Series};
 
-use super::workload::{draws, misses, notes, workloads};
+use super::workload::{STAMP_ORDER, draws, misses, notes, stamped, workloads};
 use crate::experiment::{Context, Fidelity, Item, ItemError, Outcome, Scale, Value, Verdict};
 
 /// See the [module](self).
@@ -12,7 +12,9 @@ pub(super) const ITEM: Item = Item {
     place: "§3.4",
     claim: "LRU by time stamps needs more than 24 bits; most hits are found by the first two functions",
     fidelity: &[Fidelity::Simulated],
+    guesses: &[STAMP_ORDER],
     run,
+    ..Item::PLAIN
 };
 
 const BITS: [u32; 8] = [8, 10, 12, 14, 16, 18, 20, 24];
@@ -55,7 +57,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
         let short = workload.short;
         let draws = draws(context);
         let of = |trace: &Trace, bits| {
-            misses(context, trace, CacheSpec::PAPER.with_policy(Policy::Timestamp { bits }), draws)
+            misses(context, trace, CacheSpec::PAPER.with_policy(stamped(context, bits)), draws)
         };
         let unbounded = of(&workload.trace, 32)?.percent;
         let mut points = Vec::new();

@@ -13,6 +13,7 @@ pub(super) const ITEM: Item = Item {
     claim: "1,000 random draws of the hash functions lie within 2.5 %",
     fidelity: &[Fidelity::Simulated],
     run,
+    ..Item::PLAIN
 };
 
 /// Returns the range of the draws and the distance of the highest, without a hundredth, from the

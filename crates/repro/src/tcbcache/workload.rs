@@ -5,12 +5,31 @@ use std::io::Read;
 
 use flowloom::tcb_cache::model::{LoggedSessions, Overlap, PacketModel, Ports, Surge, SurgeConfig};
 use flowloom::tcb_cache::trace::{Format, ReadLimits, read_log};
-use flowloom::tcb_cache::{CacheSpec, Counts, Simulated, Trace};
+use flowloom::tcb_cache::{CacheSpec, Counts, Policy, Simulated, Trace};
 
 use crate::experiment::{Context, ItemError};
+use crate::variation::Guess;
 
 /// The real day, below the data folder.
 const DAY: &str = "logs/nasa_19950801_a.tsv.gz";
+
+/// The comparison of time stamps, which the paper leaves open.
+pub(super) const STAMP_ORDER: Guess = Guess::new(
+    "stamp-order",
+    "",
+    0.0,
+    &[1.0],
+    "how time stamps are compared: 0 plainly, 1 by their distance to the counter",
+);
+
+/// Returns TCB(n) by the context's comparison of stamps.
+pub(super) fn stamped(context: &Context<'_>, bits: u32) -> Policy {
+    if context.guess(&STAMP_ORDER) > 0.5 {
+        Policy::TimestampDistance { bits }
+    } else {
+        Policy::Timestamp { bits }
+    }
+}
 
 /// Unpacked bytes of the day at most; it has three million.
 const DAY_BYTES_MAX: u64 = 64 << 20;

@@ -47,6 +47,8 @@ pub struct LastFlowBundle {
     shared: VecDeque<u32>,
     shift: u32,
     steal: bool,
+    /// Whether bundles go to any worker each time.
+    forgets: bool,
     bundled: usize,
 }
 
@@ -84,8 +86,17 @@ impl LastFlowBundle {
             shared: VecDeque::new(),
             shift: 32 - bits,
             steal,
+            forgets: false,
             bundled: 0,
         })
+    }
+
+    /// Returns the policy without its namesake: a bundle goes to whichever worker asks first, not
+    /// to its last one. For experiments on what the memory is worth.
+    #[must_use]
+    pub fn forgetting(mut self) -> Self {
+        self.forgets = true;
+        self
     }
 
     /// Moves a batch from the receive queue into bundles.
@@ -100,7 +111,8 @@ impl LastFlowBundle {
             if !bundle.taken {
                 bundle.taken = true;
                 let last = usize::from(bundle.last);
-                if bundle.last == NO_WORKER || (self.steal && self.own[last].len() >= OWN_LIST) {
+                let is_free = self.forgets || bundle.last == NO_WORKER;
+                if is_free || (self.steal && self.own[last].len() >= OWN_LIST) {
                     self.shared.push_back(at);
                 } else {
                     self.own[last].push_back(at);
@@ -136,7 +148,7 @@ impl PullPolicy for LastFlowBundle {
         let at = (u64::from(item.digest) >> self.shift) as u32;
         self.receive.push_back((token, at));
         let last = self.bundles[at as usize].last;
-        (last != NO_WORKER).then(|| last.into())
+        (last != NO_WORKER && !self.forgets).then(|| last.into())
     }
 
     fn next(&mut self, worker: WorkerId) -> Option<Fetched> {
@@ -228,6 +240,19 @@ mod tests {
         assert!(policy.has_ready(), "in bundles that are one worker's");
         assert_eq!(policy.next(1.into()).unwrap().token, 4);
         assert!(!policy.has_ready() && policy.waiting() == 0);
+    }
+
+    #[test]
+    fn a_forgotten_worker_gets_nothing_back() {
+        let new = LastFlowBundle::new(&"2".parse().unwrap(), 8, false).unwrap();
+        for (mut policy, other_gets_it) in [(new.clone(), false), (new.forgetting(), true)] {
+            let item = WorkItem { digest: 1 << 24, bytes: 60 };
+            policy.arrive(0, item);
+            assert_eq!(policy.next(0.into()).unwrap().token, 0);
+            assert_eq!(policy.next(0.into()), None);
+            assert_eq!(policy.arrive(1, item).is_none(), other_gets_it);
+            assert_eq!(policy.next(1.into()).is_some(), other_gets_it);
+        }
     }
 
     #[test]

@@ -39,7 +39,7 @@ pub mod workload;
 
 pub use machine::{Machine, WhenFull};
 
-pub use ordering::{ExternalOrder, OrderingReport};
+pub use ordering::{Exit, ExternalOrder, OrderingReport};
 pub use pull::pull;
 pub use push::push;
 pub use report::Report;

@@ -1,7 +1,9 @@
 //! TCB(n): LRU by time stamps of n bits that count accesses and wrap [TCBCACHE §3.4, §4.4, Fig.
 //! 14].
 //!
-//! Stamps are compared plainly, so a line that was touched before the counter wrapped looks young.
+//! The paper does not say how stamps are compared. Compared plainly, a line that was touched before
+//! the counter wrapped looks young; by their distance to the counter, a line looks young only if
+//! 2ⁿ accesses passed since.
 
 use super::cache::Replacement;
 use super::miss::Miss;
@@ -11,12 +13,20 @@ pub(crate) struct Timestamp {
     stamps: Vec<u32>,
     counter: u32,
     mask: u32,
+    by_distance: bool,
 }
 
 impl Timestamp {
     /// Returns the policy with stamps of `bits`, 1 to 32.
-    pub(crate) fn new(lines: usize, bits: u32) -> Self {
-        Self { stamps: vec![0; lines], counter: 0, mask: u32::MAX >> (32 - bits.clamp(1, 32)) }
+    pub(crate) fn new(lines: usize, bits: u32, by_distance: bool) -> Self {
+        Self { stamps: vec![0; lines], counter: 0, mask: u32::MAX >> (32 - bits.clamp(1, 32)), by_distance }
+    }
+
+    /// Returns a number that is less for a line that counts as older.
+    #[inline(always)]
+    fn youth(&self, line: usize) -> u32 {
+        let stamp = self.stamps[line];
+        if self.by_distance { self.mask - (self.counter.wrapping_sub(stamp) & self.mask) } else { stamp }
     }
 
     #[inline(always)]
@@ -38,7 +48,7 @@ impl Replacement for Timestamp {
             let mut candidates = miss.candidates();
             let mut best = candidates.next().expect("a set has a way");
             for line in candidates {
-                if self.stamps[line] < self.stamps[best] {
+                if self.youth(line) < self.youth(best) {
                     best = line;
                 }
             }

@@ -194,7 +194,7 @@ impl ReferenceCache {
 
     fn next_stamp(&mut self) -> u64 {
         let stamp = self.counter;
-        if let Policy::Timestamp { bits } = self.spec.policy {
+        if let Policy::Timestamp { bits } | Policy::TimestampDistance { bits } = self.spec.policy {
             self.counter = (self.counter + 1) % (1 << bits);
         }
         stamp
@@ -291,6 +291,11 @@ impl ReferenceCache {
                 self.oldest_in(&own, bank)
             }
             Policy::Timestamp { .. } => empty.unwrap_or_else(|| self.least(&own, |line| line.stamp)),
+            Policy::TimestampDistance { bits } => empty.unwrap_or_else(|| {
+                let all = 1_u64 << bits;
+                let now = self.counter;
+                self.least(&own, |line| all - 1 - (now + all - line.stamp) % all)
+            }),
             Policy::NoMigrate { tie } => self.fewer_on(&own, tie),
             Policy::Speculative { tie } => {
                 let victim = self.fewer_on(&own, tie);

@@ -27,6 +27,7 @@ Policies:
   mod                                         the baseline: one bank of all ways, low bits, LRU
   2-hash rr access ts-8 ts-16 ts-24           the paper's alternatives
   access-uses ts-32                           access by hits and fills alone; more bits of time
+  ts-N-distance                               ts-N, compared by the distance to the counter
   no-migrate spec (-older, -turns)            the paper's policy without and with migration; other tie rules
   flowlru flowlru-8                           ours, and with ages of eight bits
   lru fifo srrip drrip ship zcache            in banks

@@ -1,0 +1,409 @@
+//! Runs an item over seeds, without its mechanisms, and over its guesses, and judges what comes of
+//! it.
+//!
+//! ```text
+//!  seeds ───────▶ outcomes ─▶ medians, intervals, one verdict or "depends"
+//!  switches ────▶ does the verdict notice?  no: an agreement becomes "cannot tell"
+//!  guesses ─────▶ the region in which the verdict stands
+//! ```
+
+use flowloom_measure::{Ratio, Summary};
+use serde::Serialize;
+
+use crate::experiment::{
+    Band, Context, Fidelity, Interval, Item, ItemError, Outcome, Scale, Value, Verdict,
+};
+use crate::variation::{Guess, Kind, Switch};
+
+/// Which runs an item gets beside the first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Plan {
+    /// Seeds; `None` for as many as the item has at the scale.
+    pub seeds: Option<u32>,
+    /// Whether items that do not agree run without their mechanisms too, and all with their faults.
+    pub ablate: bool,
+    /// Whether guesses are swept.
+    pub sweep: bool,
+}
+
+impl Plan {
+    /// The most seeds of an item.
+    pub const SEEDS_MAX: u32 = 1000;
+
+    /// Returns the seeds of an item: one where chance has no part.
+    fn seeds_of(self, item: &Item, scale: Scale) -> u32 {
+        if item.fidelity.iter().all(|how| matches!(how, Fidelity::Arithmetic | Fidelity::OutOfReach)) {
+            return 1;
+        }
+        let own = scale.pick(1, item.draws, item.draws * 2);
+        self.seeds.unwrap_or(own).clamp(1, Self::SEEDS_MAX)
+    }
+}
+
+/// What an item noticed of a switch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Noticed {
+    /// The verdict is another one.
+    ByVerdict,
+    /// A value of ours leaves its band, and the verdict stays.
+    ByBand,
+    /// Nothing.
+    No,
+}
+
+impl Noticed {
+    /// Returns the words that tables use.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::ByVerdict => "by verdict",
+            Self::ByBand => "by band",
+            Self::No => "NOT NOTICED",
+        }
+    }
+}
+
+/// A value with and without a mechanism.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Effect {
+    /// The value.
+    pub name: String,
+    /// Its unit.
+    pub unit: &'static str,
+    /// With the mechanism.
+    pub with: f64,
+    /// Without.
+    pub without: f64,
+}
+
+/// A run of an item with a switch turned.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Ablation {
+    /// The switch.
+    pub switch: &'static str,
+    /// What it does.
+    pub about: &'static str,
+    /// Whether it takes a mechanism away or plants a fault.
+    pub kind: Kind,
+    /// The verdict without it.
+    #[serde(rename = "without")]
+    pub verdict: Verdict,
+    /// Whether the item noticed.
+    pub noticed: Noticed,
+    /// Names of values that leave their band.
+    pub outside: Vec<String>,
+    /// The values that change most, in shares of themselves.
+    pub effects: Vec<Effect>,
+}
+
+/// A verdict at one value of a guess.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Point {
+    /// The value.
+    pub at: f64,
+    /// Whether it is the one that the item uses.
+    pub is_default: bool,
+    /// The verdict there.
+    #[serde(flatten)]
+    pub verdict: Verdict,
+}
+
+/// The verdicts over a guess.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Sweep {
+    /// The guess.
+    pub guess: &'static str,
+    /// Its unit.
+    pub unit: &'static str,
+    /// What it is.
+    pub about: &'static str,
+    /// Ascending.
+    pub points: Vec<Point>,
+}
+
+impl Sweep {
+    /// Returns in which region the paper's conclusion holds, in words.
+    pub fn region(&self) -> String {
+        let at = |is: bool| -> Vec<String> {
+            let chosen =
+                self.points.iter().filter(|point| matches!(point.verdict, Verdict::Agrees { .. }) == is);
+            chosen.map(|point| point.at.to_string()).collect()
+        };
+        match (at(true), at(false)) {
+            (holds, fails) if fails.is_empty() => format!("holds at all of {}", holds.join(", ")),
+            (holds, fails) if holds.is_empty() => format!("holds at none of {}", fails.join(", ")),
+            (holds, fails) => format!("holds at {}, not at {}", holds.join(", "), fails.join(", ")),
+        }
+    }
+}
+
+/// An item's outcome with all that was tried on it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Examined {
+    /// Medians over the seeds, and the verdict on all of it.
+    pub outcome: Outcome,
+    /// The seeds.
+    pub seeds: Vec<u64>,
+    /// Runs with a switch turned.
+    pub ablations: Vec<Ablation>,
+    /// Runs with other values for guesses.
+    pub sweeps: Vec<Sweep>,
+}
+
+/// Runs an item by a plan. Cost: as many runs as seeds; if it agrees or the plan is to ablate, one
+/// for each switch; and in a sweep one for each value.
+///
+/// # Errors
+///
+/// The item's first error.
+pub fn examine(item: &Item, context: &Context<'_>, plan: Plan) -> Result<Examined, ItemError> {
+    let count = plan.seeds_of(item, context.scale);
+    let seeds: Vec<u64> = (0..u64::from(count)).map(|draw| context.seed.wrapping_add(draw)).collect();
+    let run = |context: &Context<'_>| {
+        context.check_stop()?;
+        (item.run)(context).map(Outcome::held_to_bounds)
+    };
+    let mut draws = Vec::with_capacity(seeds.len());
+    for &seed in &seeds {
+        draws.push(run(&Context { seed, ..*context })?);
+    }
+    // Switches and guesses are compared with a draw that agrees, if there is one.
+    let agreeing = draws.iter().position(|draw| matches!(draw.verdict, Verdict::Agrees { .. }));
+    let at = agreeing.unwrap_or(0);
+    let context = &Context { seed: seeds[at], ..*context };
+    let first = draws[at].clone();
+    let mut outcome = merged(draws).held_to_bounds();
+    let mut ablations = Vec::new();
+    for switch in item.switches {
+        if plan.ablate || (agreeing.is_some() && switch.kind == Kind::Mechanism) {
+            let without = run(&Context { off: Some(switch.name), ..*context })?;
+            ablations.push(ablation(switch, &first, &without));
+        }
+    }
+    outcome.verdict = with_ablations(outcome.verdict, &ablations);
+    let mut sweeps = Vec::new();
+    for guess in item.guesses.iter().filter(|_| plan.sweep) {
+        sweeps.push(sweep(guess, &first, &run, context)?);
+    }
+    Ok(Examined { outcome, seeds, ablations, sweeps })
+}
+
+/// Returns one outcome of several: values by name, as medians with intervals; texts and pictures of
+/// the first.
+fn merged(mut draws: Vec<Outcome>) -> Outcome {
+    if draws.len() == 1 {
+        return draws.remove(0);
+    }
+    let of = |name: &str| -> Vec<&Value> {
+        draws.iter().filter_map(|draw| draw.values.iter().find(|value| value.name == name)).collect()
+    };
+    let values = draws[0].values.iter().map(|value| {
+        let same = of(&value.name);
+        let ends = Ratio::of_ratios(same.iter().map(|value| value.ours));
+        let interval = Interval {
+            low: ends.low,
+            high: ends.high,
+            draws: u32::try_from(same.len()).unwrap_or(u32::MAX),
+            confidence: ends.confidence,
+        };
+        // A band may depend on the draw; then its ends are medians too.
+        let bands: Vec<Band> = same.iter().filter_map(|value| value.band).collect();
+        let end = |pick: fn(&Band) -> f64| Summary::of(bands.iter().map(pick)).median;
+        let is_fixed = bands.iter().all(|band| Some(*band) == value.band);
+        let band = if is_fixed {
+            value.band
+        } else {
+            Some(Band { low: end(|band| band.low), high: end(|band| band.high) })
+        };
+        let ours = Summary::of(same.iter().map(|value| value.ours)).median;
+        Value { ours, interval: Some(interval), band, ..value.clone() }
+    });
+    let values = values.collect();
+    let verdict = verdict_of(&draws);
+    Outcome { values, verdict, ..draws.swap_remove(0) }
+}
+
+/// Returns the verdict of all draws, if they have the same; else that it depends on the draw.
+fn verdict_of(draws: &[Outcome]) -> Verdict {
+    let first = &draws[0].verdict;
+    let Some(other) = draws.iter().map(|draw| &draw.verdict).find(|verdict| verdict.word() != first.word())
+    else {
+        return first.clone();
+    };
+    let agreeing = draws.iter().filter(|draw| matches!(draw.verdict, Verdict::Agrees { .. })).count();
+    let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
+    Verdict::DependsOnDraw {
+        agreeing: count(agreeing),
+        draws: count(draws.len()),
+        why: format!(
+            "depends on the draw: {agreeing} of {} seeds agree. One that {}: {}. One that {}: {}",
+            draws.len(),
+            first.word(),
+            first.text(),
+            other.word(),
+            other.text()
+        ),
+    }
+}
+
+/// The values of an ablation that are shown.
+const EFFECTS: usize = 3;
+
+fn ablation(switch: &Switch, with: &Outcome, without: &Outcome) -> Ablation {
+    let outside: Vec<String> = without
+        .failed()
+        .filter(|value| !with.failed().any(|known| known.name == value.name))
+        .map(|value| value.name.clone())
+        .collect();
+    let noticed = if with.verdict.word() != without.verdict.word() {
+        Noticed::ByVerdict
+    } else if outside.is_empty() {
+        Noticed::No
+    } else {
+        Noticed::ByBand
+    };
+    let mut effects: Vec<Effect> = with
+        .values
+        .iter()
+        .filter_map(|value| {
+            let other = without.values.iter().find(|other| other.name == value.name)?;
+            let (with, without) = (value.ours, other.ours);
+            let effect = Effect { name: value.name.clone(), unit: value.unit, with, without };
+            (effect.share() > 0.0).then_some(effect)
+        })
+        .collect();
+    effects.sort_by(|a, b| b.share().total_cmp(&a.share()));
+    effects.truncate(EFFECTS);
+    Ablation {
+        switch: switch.name,
+        about: switch.about,
+        kind: switch.kind,
+        verdict: without.verdict.clone(),
+        noticed,
+        outside,
+        effects,
+    }
+}
+
+impl Effect {
+    /// Returns the change as a share of the larger of the two values; 0 where either is no number.
+    pub fn share(&self) -> f64 {
+        let change = (self.with - self.without).abs() / self.with.abs().max(self.without.abs());
+        if change.is_finite() { change } else { 0.0 }
+    }
+}
+
+/// Takes an agreement back that stands without one of its mechanisms.
+fn with_ablations(verdict: Verdict, ablations: &[Ablation]) -> Verdict {
+    let is_good = matches!(verdict, Verdict::Agrees { .. } | Verdict::DependsOnDraw { .. });
+    let unnoticed: Vec<String> = ablations
+        .iter()
+        .filter(|ablation| ablation.kind == Kind::Mechanism && ablation.noticed != Noticed::ByVerdict)
+        .map(|ablation| format!("{} ({})", ablation.switch, ablation.about))
+        .collect();
+    if unnoticed.is_empty() || !is_good {
+        return verdict;
+    }
+    let without = unnoticed.join(" and without ");
+    Verdict::CannotTell { why: format!("it agrees without {without} as well. {}", verdict.text()) }
+}
+
+fn sweep(
+    guess: &Guess,
+    first: &Outcome,
+    run: &dyn Fn(&Context<'_>) -> Result<Outcome, ItemError>,
+    context: &Context<'_>,
+) -> Result<Sweep, ItemError> {
+    let mut points = Vec::new();
+    let own = context.guess(guess);
+    for at in guess.points() {
+        let is_default = at.total_cmp(&own).is_eq();
+        let verdict = if is_default {
+            first.verdict.clone()
+        } else {
+            let guesses = [&[(guess.name, at)][..], context.guesses].concat();
+            run(&Context { guesses: &guesses, ..*context })?.verdict
+        };
+        points.push(Point { at, is_default, verdict });
+    }
+    Ok(Sweep { guess: guess.name, unit: guess.unit, about: guess.about, points })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SEEN: Switch = Switch::mechanism("seen", "the value is halved");
+    const UNSEEN: Switch = Switch::mechanism("unseen", "nothing changes");
+    const BROKEN: Switch = Switch::fault("broken", "the value is tripled");
+    const SIZE: Guess = Guess::new("size", "", 4.0, &[1.0, 9.0], "the value itself");
+
+    fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
+        let factor = if context.is_off(&SEEN) {
+            0.5
+        } else if context.is_off(&BROKEN) {
+            3.0
+        } else {
+            1.0
+        };
+        let drawn = if context.seed >= 100 { 0.1 * context.seed as f64 - 10.0 } else { 0.0 };
+        let value = (context.guess(&SIZE) + drawn) * factor;
+        Ok(Outcome::new(Verdict::of(value > 3.0, "large", "small"))
+            .value(Value::new("x", "", value).band(0.0, 10.0)))
+    }
+
+    const ITEM: Item =
+        Item { id: "test/item", fidelity: &[Fidelity::Simulated], guesses: &[SIZE], run, ..Item::PLAIN };
+
+    #[test]
+    fn agreement_without_the_mechanism_is_none() {
+        let context = Context::new(Scale::Smoke, 1, &|| true);
+        let seen = Item { switches: &[SEEN], ..ITEM };
+        let examined = examine(&seen, &context, Plan::default()).unwrap();
+        assert_eq!(examined.outcome.verdict, Verdict::agrees("large"));
+        let ablation = &examined.ablations[0];
+        assert_eq!((ablation.noticed, ablation.verdict.word()), (Noticed::ByVerdict, "differs"));
+        assert_eq!((ablation.effects[0].with, ablation.effects[0].without), (4.0, 2.0));
+        let blind = Item { switches: &[SEEN, UNSEEN], ..ITEM };
+        let examined = examine(&blind, &context, Plan::default()).unwrap();
+        assert_eq!(examined.outcome.verdict.word(), "cannot tell");
+        assert!(examined.outcome.verdict.text().contains("without unseen (nothing changes)"));
+    }
+
+    #[test]
+    fn a_fault_may_be_noticed_by_a_band_and_runs_if_it_is_asked_for() {
+        let context = Context::new(Scale::Smoke, 1, &|| true);
+        let item = Item { switches: &[BROKEN], ..ITEM };
+        assert!(examine(&item, &context, Plan::default()).unwrap().ablations.is_empty());
+        let examined = examine(&item, &context, Plan { ablate: true, ..Plan::default() }).unwrap();
+        assert_eq!(examined.ablations[0].noticed, Noticed::ByBand);
+        assert_eq!(examined.ablations[0].outside, ["x"]);
+        assert_eq!(examined.outcome.verdict.word(), "agrees");
+    }
+
+    #[test]
+    fn seeds_that_differ_make_no_verdict() {
+        let plan = |seeds| Plan { seeds: Some(seeds), ..Plan::default() };
+        let guesses = [("size", 2.55)];
+        let context = Context { guesses: &guesses, ..Context::new(Scale::Smoke, 100, &|| true) };
+        let examined = examine(&ITEM, &context, plan(8)).unwrap();
+        let Verdict::DependsOnDraw { agreeing, draws, why } = &examined.outcome.verdict else { panic!() };
+        assert_eq!((*agreeing, *draws), (3, 8));
+        assert!(why.contains("3 of 8 seeds agree. One that differs: small. One that agrees: large"));
+        let value = &examined.outcome.values[0];
+        let interval = value.interval.unwrap();
+        assert!((value.ours - 2.9).abs() < 1e-9 && interval.draws == 8 && interval.confidence > 0.95);
+        assert!(interval.low < value.ours && value.ours < interval.high);
+        assert_eq!(examined.seeds, (100..108).collect::<Vec<u64>>());
+        let arithmetic = Item { fidelity: &[Fidelity::Arithmetic], ..ITEM };
+        assert_eq!(examine(&arithmetic, &context, plan(8)).unwrap().seeds, [100]);
+    }
+
+    #[test]
+    fn a_sweep_tells_the_region() {
+        let context = Context::new(Scale::Smoke, 1, &|| true);
+        let examined = examine(&ITEM, &context, Plan { sweep: true, ..Plan::default() }).unwrap();
+        assert_eq!(examined.sweeps[0].region(), "holds at 4, 9, not at 1");
+        assert_eq!(examined.sweeps[0].points.iter().filter(|point| point.is_default).count(), 1);
+    }
+}

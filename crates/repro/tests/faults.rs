@@ -1,0 +1,92 @@
+//! Faults that are planted in what the items run, and mechanisms that are taken away: an item of the
+//! paper concerned notices each.
+
+use flowloom_repro::{Context, Noticed, PAPERS, Plan, Scale, examine, select};
+
+/// Item and switch. The first twelve are faults that verdicts once stood through.
+const PLANTED: [(&str, &str); 24] = [
+    ("tcbcache/fig12", "migration"),
+    ("lfb/fig2_4", "last-worker"),
+    ("lfb/fig2_4", "caches"),
+    ("lfb/fig8", "last-worker"),
+    ("hrwtree/section3_3", "threshold"),
+    ("hrwtree/section3_1", "constant"),
+    ("dhash/section6", "lists"),
+    ("dhash/table5", "lists"),
+    ("dhash/table4", "lists"),
+    ("dhash/table4", "halves"),
+    ("flownp/fig12", "exit-order"),
+    ("flownp/fig5", "half-the-buckets"),
+    ("flownp/fig12", "five-tuple"),
+    ("tcbcache/fig12", "two-hashes"),
+    ("tcbcache/fig12", "fewer-on"),
+    ("tcbcache/fig14", "speculation"),
+    ("dhash/table5", "major-location"),
+    ("hrwtree/section3_2", "unique-numbers"),
+    ("hrwtree/section3_3", "feedback"),
+    ("hrwtree/table1", "feedback"),
+    ("hrwtree/fig4", "feedback"),
+    ("hrwtree/fig4", "os-moves"),
+    ("hrwtree/fig5_6", "feedback"),
+    ("hrwtree/fig1", "os-moves"),
+];
+
+/// Returns the planted faults of a paper that its items do not notice.
+fn unnoticed(paper: &str) -> Vec<String> {
+    let mut items: Vec<&str> =
+        PLANTED.iter().map(|(item, _)| *item).filter(|item| item.starts_with(paper)).collect();
+    items.dedup();
+    let mut unnoticed = Vec::new();
+    for name in items {
+        let item = select(name).pop().expect("a name of an item");
+        let context = Context::new(Scale::Smoke, 1, &|| true);
+        let examined = examine(item, &context, Plan { ablate: true, ..Plan::default() }).expect("it runs");
+        for (_, switch) in PLANTED.iter().filter(|(item, _)| *item == name) {
+            let ablation = examined.ablations.iter().find(|ablation| ablation.switch == *switch);
+            match ablation.map(|ablation| ablation.noticed) {
+                Some(Noticed::ByVerdict | Noticed::ByBand) => {}
+                Some(Noticed::No) => unnoticed.push(format!("{name}: {switch}")),
+                None => unnoticed.push(format!("{name} has no switch {switch}")),
+            }
+        }
+    }
+    unnoticed
+}
+
+#[test]
+fn dhash_notices() {
+    assert_eq!(unnoticed("dhash"), Vec::<String>::new());
+}
+
+#[test]
+fn flownp_notices() {
+    assert_eq!(unnoticed("flownp"), Vec::<String>::new());
+}
+
+#[test]
+fn tcbcache_notices() {
+    assert_eq!(unnoticed("tcbcache"), Vec::<String>::new());
+}
+
+#[test]
+fn hrwtree_notices() {
+    assert_eq!(unnoticed("hrwtree"), Vec::<String>::new());
+}
+
+#[test]
+fn lfb_notices() {
+    assert_eq!(unnoticed("lfb"), Vec::<String>::new());
+}
+
+#[test]
+fn every_switch_and_guess_has_an_effect_that_is_described() {
+    for item in PAPERS.iter().flat_map(|paper| paper.items) {
+        for switch in item.switches {
+            assert!(!switch.about.is_empty(), "{}: {}", item.id, switch.name);
+            assert_eq!(item.switches.iter().filter(|other| other.name == switch.name).count(), 1);
+        }
+        for guess in item.guesses {
+            assert!(guess.points().len() > 1, "{}: {} has one value", item.id, guess.name);
+        }
+    }
+}
