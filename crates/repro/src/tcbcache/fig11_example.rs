@@ -3,10 +3,11 @@
 //! The drawing's colours are not in the text: which lines are ON beforehand is chosen so that the
 //! steps follow.
 
-use flowloom::tcb_cache::{Access, CacheSpec, Geometry, IndexFunction, Indexing, Simulator};
+use flowloom::tcb_cache::{Access, CacheSpec, Geometry, IndexFunction, Indexing, Policy, Simulator, Tie};
 use flowloom_measure::chart::Axis;
 
 use crate::experiment::{Context, Fidelity, Item, ItemError, Outcome, Value, Verdict};
+use crate::variation::Switch;
 
 /// See the [module](self).
 pub(super) const ITEM: Item = Item {
@@ -14,9 +15,12 @@ pub(super) const ITEM: Item = Item {
     place: "§3.4, Fig. 11",
     claim: "T1, T2 and T4 go right, T3 goes left; for T5 both sets are full of ON lines, and T3 is migrated and not lost",
     fidelity: &[Fidelity::Arithmetic],
+    switches: &[MIGRATION],
     run,
     ..Item::PLAIN
 };
+
+const MIGRATION: Switch = Switch::mechanism("migration", "no line moves: the oldest ON line is lost");
 
 /// Draws functions with which T3 is the line that chance picks for migration.
 const SEED: u64 = 11;
@@ -35,11 +39,16 @@ fn access(cache: &mut dyn Simulator, key: u64) {
     cache.run(&[Access::new(key, NOW_MS)]);
 }
 
-fn run(_context: &Context<'_>) -> Result<Outcome, ItemError> {
+fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
     let geometry = Geometry::new(64 * 2 * 3 * 4, 64, 2, 3)
         .map_err(ItemError::during("shaping the example's cache"))?;
     let index = IndexFunction::H3 { key_bits: 16, full_rank: true };
-    let spec = CacheSpec { geometry, index, seed: SEED, ..CacheSpec::PAPER };
+    let policy = if context.is_off(&MIGRATION) {
+        Policy::NoMigrate { tie: Tie::Left }
+    } else {
+        CacheSpec::PAPER.policy
+    };
+    let spec = CacheSpec { geometry, index, policy, seed: SEED, ..CacheSpec::PAPER };
     let mut cache = spec.build().map_err(ItemError::during("building the example's cache"))?;
     let index = spec.indexing().map_err(ItemError::during("drawing the example's functions"))?;
     // Before: two ON lines in the left set 0, none in the right one. `marker` is the last line of

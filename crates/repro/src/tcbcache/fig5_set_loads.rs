@@ -7,6 +7,7 @@ use flowloom_measure::chart::{Axis, Chart, Series};
 
 use super::workload::{Workload, draw_seed, median, notes, workloads};
 use crate::experiment::{Context, Fidelity, Item, ItemError, Outcome, Value, Verdict};
+use crate::variation::Switch;
 
 /// See the [module](self).
 pub(super) const ITEM: Item = Item {
@@ -14,6 +15,7 @@ pub(super) const ITEM: Item = Item {
     place: "§3.1, Fig. 5",
     claim: "several hash functions spread sessions over the sets more evenly than one",
     fidelity: &[Fidelity::Simulated],
+    switches: &[TWO],
     draws: 3,
     run,
     ..Item::PLAIN
@@ -76,7 +78,13 @@ impl Loads {
     }
 }
 
-fn loads(workload: &Workload, seed: u64) -> Result<Vec<(&'static str, Loads)>, ItemError> {
+const TWO: Switch = Switch::mechanism("two-functions", "two banks share one function");
+
+fn loads(
+    context: &Context<'_>,
+    workload: &Workload,
+    seed: u64,
+) -> Result<Vec<(&'static str, Loads)>, ItemError> {
     // Address and port only: sessions that have them one after the other lie in one set.
     let keys: BTreeSet<u64> =
         workload.trace.accesses().iter().map(|access| access.key() & 0xFFFF_FFFF_FFFF).collect();
@@ -90,7 +98,14 @@ fn loads(workload: &Workload, seed: u64) -> Result<Vec<(&'static str, Loads)>, I
         ("Mod", Loads::single(&keys, &index(IndexFunction::Modulo, 1)?)),
         ("CRC", Loads::single(&keys, &index(IndexFunction::Crc, 1)?)),
         ("1-Universal", Loads::single(&keys, &index(universal, 1)?)),
-        ("2-Universal", Loads::balanced(&keys, &index(universal, 2)?, 2)),
+        (
+            "2-Universal",
+            if context.is_off(&TWO) {
+                Loads::single(&keys, &index(universal, 1)?)
+            } else {
+                Loads::balanced(&keys, &index(universal, 2)?, 2)
+            },
+        ),
         ("4-Universal", Loads::balanced(&keys, &index(universal, 4)?, 4)),
     ])
 }
@@ -105,7 +120,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
     for workload in &workloads {
         let short = workload.short;
         let drawn = (0..DRAWS)
-            .map(|draw| loads(workload, draw_seed(context, draw)))
+            .map(|draw| loads(context, workload, draw_seed(context, draw)))
             .collect::<Result<Vec<_>, ItemError>>()?;
         let mut chart = Chart::new(
             format!("Sets by how far their sessions are from the expected number, {short}"),
