@@ -1,5 +1,6 @@
 //! Processes the packets of flows again whose summaries cannot be composed.
 
+use flowloom_flow_key::TableHash;
 use std::sync::Arc;
 
 use flowloom_flow_key::FlowKey;
@@ -140,7 +141,7 @@ pub(crate) struct Reprocessed<F> {
 /// The flows to process again: a bit set of their hashes, and the flows sorted by hash.
 struct Wanted {
     bits: Vec<u64>,
-    flows: Vec<(u64, Option<Crossing>, ReprocessedPackets)>,
+    flows: Vec<(TableHash, Option<Crossing>, ReprocessedPackets)>,
     left: usize,
 }
 
@@ -150,12 +151,12 @@ impl Wanted {
         Self { bits: vec![0; words], flows: Vec::with_capacity(flows), left: 0 }
     }
 
-    fn bit(&self, hash: u64) -> (usize, u64) {
-        let at = (hash >> 6) as usize & (self.bits.len() - 1);
-        (at, 1 << (hash & 63))
+    fn bit(&self, hash: TableHash) -> (usize, u64) {
+        let at = (hash.bits() >> 6) as usize & (self.bits.len() - 1);
+        (at, 1 << (hash.bits() & 63))
     }
 
-    fn add(&mut self, hash: u64, flow: Crossing) {
+    fn add(&mut self, hash: TableHash, flow: Crossing) {
         let (at, bit) = self.bit(hash);
         self.bits[at] |= bit;
         self.flows.push((hash, Some(flow), ReprocessedPackets::default()));
@@ -168,13 +169,13 @@ impl Wanted {
 
     /// Returns the index of a packet's flow, if the flow is still wanted.
     #[inline]
-    fn find(&self, hash: u64, key: &FlowKey) -> Option<usize> {
+    fn find(&self, hash: TableHash, key: &FlowKey) -> Option<usize> {
         let (at, bit) = self.bit(hash);
         if self.bits[at] & bit == 0 { None } else { self.find_key(hash, key) }
     }
 
     #[cold]
-    fn find_key(&self, hash: u64, key: &FlowKey) -> Option<usize> {
+    fn find_key(&self, hash: TableHash, key: &FlowKey) -> Option<usize> {
         let from = self.flows.partition_point(|(other, ..)| *other < hash);
         let alike = self.flows[from..].iter().take_while(|(other, ..)| *other == hash);
         alike
@@ -183,7 +184,7 @@ impl Wanted {
             .map(|(nth, _)| from + nth)
     }
 
-    fn flow(&mut self, at: usize) -> (u64, &Crossing, &mut ReprocessedPackets) {
+    fn flow(&mut self, at: usize) -> (TableHash, &Crossing, &mut ReprocessedPackets) {
         let (hash, flow, again) = &mut self.flows[at];
         (*hash, flow.as_ref().expect("a flow that was found is there"), again)
     }

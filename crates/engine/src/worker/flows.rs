@@ -2,6 +2,7 @@
 //! all workers.
 
 use flowloom_flow_key::FlowKey;
+use flowloom_flow_key::TableHash;
 use flowloom_flow_table::{Cursor, FlowId, FlowTable, MemoryReport, TableStats, Tick, TimeoutClass};
 use flowloom_packet::PacketView;
 
@@ -99,7 +100,7 @@ impl<F: FlowState, T: FlowTable<FlowKey, F>> Flows<F, T> {
 
     /// Inserts a flow that an earlier part of the input has begun. Returns whether the table had
     /// space.
-    pub(crate) fn resume(&mut self, (key, hash): (FlowKey, u64), span: Span, state: F) -> bool {
+    pub(crate) fn resume(&mut self, (key, hash): (FlowKey, TableHash), span: Span, state: F) -> bool {
         let entry = self.table.entry_with(key, hash, TimeoutClass(0), span.last, || state);
         let Ok(entry) = entry else { return false };
         if let Some(starts) = &mut self.records.starts {
@@ -115,7 +116,7 @@ impl<F: FlowState, T: FlowTable<FlowKey, F>> Flows<F, T> {
         &mut self,
         app: &mut A,
         found: Option<FlowId>,
-        (key, hash): (&FlowKey, u64),
+        (key, hash): (&FlowKey, TableHash),
         time_ns: u64,
         packet: &PacketView<'_>,
     ) -> Option<Verdict> {
@@ -157,7 +158,7 @@ impl<F: FlowState, T: FlowTable<FlowKey, F>> Flows<F, T> {
     /// Inserts the flow of a key that the lookup did not find. The flag is false if the flow exists
     /// now.
     #[inline(never)]
-    fn begin(&mut self, key: &FlowKey, hash: u64, now: Tick) -> Option<(FlowId, bool)> {
+    fn begin(&mut self, key: &FlowKey, hash: TableHash, now: Tick) -> Option<(FlowId, bool)> {
         // An earlier packet of the burst may have inserted the flow since the lookup.
         let entry = self.table.entry_with(*key, hash, TimeoutClass(0), now, F::default).ok()?;
         if entry.is_new {

@@ -12,6 +12,8 @@
 
 use crossbeam_epoch::Guard;
 
+use flowloom_flow_key::TableHash;
+
 use super::index::{Found, Index, LANES};
 use super::link::{Link, Published};
 use super::node::Node;
@@ -70,7 +72,7 @@ impl<K, V> Shard<K, V> {
     #[inline(always)]
     pub(super) fn find<'g>(
         &self,
-        hash: u64,
+        hash: TableHash,
         guard: &'g Guard,
         is_wanted: impl Fn(&Node<K, V>) -> bool,
     ) -> Option<&'g Node<K, V>> {
@@ -136,7 +138,7 @@ impl<'g, K, V> Place<'g, K, V> {
 impl<'g, K, V> Writer<'g, K, V> {
     pub(super) fn find(
         &self,
-        hash: u64,
+        hash: TableHash,
         is_wanted: impl Fn(&Node<K, V>) -> bool,
     ) -> Option<Place<'g, K, V>> {
         [Some(self.current), self.next].into_iter().flatten().find_map(|index| {

@@ -3,7 +3,7 @@
 //! A million flows put into 100,000 buckets once leave a Poisson tail. Churn leaves more: a slot
 //! that becomes free is not refilled from the list, so the share rises to Erlang's loss formula.
 
-use flowloom::flow_key::FlowHash;
+use flowloom::flow_key::TableHash;
 use flowloom::flow_key::hash::fold::split_mix;
 use flowloom::flow_table::dhash::conflict::steady_share;
 use flowloom::flow_table::dhash::layout::SLOTS_PER_BUCKET;
@@ -28,7 +28,7 @@ fn shares(context: &Context<'_>, flows: u32, buckets: u32, turnovers: u32) -> Re
     let mut homes: Vec<(u32, bool)> = Vec::with_capacity(flows as usize);
     let mut listed = 0_u32;
     let enter = |state: &mut u64, in_slots: &mut [u32], listed: &mut u32| {
-        let bucket = FlowHash::bucket_of(split_mix(state), buckets);
+        let bucket = TableHash::from_mixed(split_mix(state)).bucket(buckets);
         let has_slot = in_slots[bucket as usize] < SLOTS_PER_BUCKET;
         if has_slot {
             in_slots[bucket as usize] += 1;

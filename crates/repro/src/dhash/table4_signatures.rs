@@ -3,6 +3,7 @@
 //! The rates are on [virtual cores](super::virtual_cores), from lookups that are timed with a major
 //! location, as the paper's are.
 
+use flowloom::flow_key::TableHash;
 use std::hint::black_box;
 
 use flowloom::flow_key::hash::fold::split_mix;
@@ -36,7 +37,7 @@ const PAPER_MPPS: [f64; 4] = [15.9, 16.1, 15.2, 16.3];
 /// Returns sessions with the hash that chooses their bucket: the same for both directions,
 /// independent of any signature.
 #[expect(clippy::cast_possible_truncation, reason = "any bits of a random word will do")]
-fn sessions(count: u32, seed: u64, few_hosts: bool) -> Vec<(Session, u64)> {
+fn sessions(count: u32, seed: u64, few_hosts: bool) -> Vec<(Session, TableHash)> {
     let mut state = seed;
     let mut sessions = Vec::with_capacity(count as usize);
     let mut seen = std::collections::HashSet::new();
@@ -61,7 +62,7 @@ fn sessions(count: u32, seed: u64, few_hosts: bool) -> Vec<(Session, u64)> {
         };
         let tuple = (session.source, session.destination, session.source_port, session.destination_port);
         if seen.insert(tuple) {
-            sessions.push((session, split_mix(&mut state)));
+            sessions.push((session, TableHash::from_mixed(split_mix(&mut state))));
         }
     }
     sessions
@@ -69,7 +70,7 @@ fn sessions(count: u32, seed: u64, few_hosts: bool) -> Vec<(Session, u64)> {
 
 /// Returns false matches in percent of lookups, from both directions, and the number of different
 /// signatures.
-fn measure<S: Signature<Session>>(sessions: &[(Session, u64)]) -> Result<(f64, usize), ItemError> {
+fn measure<S: Signature<Session>>(sessions: &[(Session, TableHash)]) -> Result<(f64, usize), ItemError> {
     let count = u32::try_from(sessions.len()).unwrap_or(u32::MAX);
     let config = DHashConfig { list_cap: 64, ..DHashConfig::for_flows(count) };
     let mut table = ReferenceDHash::<Session, (), S, FirstSlot>::try_new(&config)
@@ -91,7 +92,7 @@ fn measure<S: Signature<Session>>(sessions: &[(Session, u64)]) -> Result<(f64, u
     Ok((counts.false_matches as f64 * 100.0 / lookups, signatures.len()))
 }
 
-fn all(sessions: &[(Session, u64)]) -> Result<[(f64, usize); 4], ItemError> {
+fn all(sessions: &[(Session, TableHash)]) -> Result<[(f64, usize); 4], ItemError> {
     Ok([
         measure::<Algorithm1>(sessions)?,
         measure::<Algorithm2>(sessions)?,
@@ -101,7 +102,7 @@ fn all(sessions: &[(Session, u64)]) -> Result<[(f64, usize); 4], ItemError> {
 }
 
 /// Returns the nanoseconds of a lookup with each algorithm, from both directions, state included.
-fn lookup_ns(context: &Context<'_>, sessions: &[(Session, u64)]) -> Result<Vec<f64>, ItemError> {
+fn lookup_ns(context: &Context<'_>, sessions: &[(Session, TableHash)]) -> Result<Vec<f64>, ItemError> {
     let (first, second) = (filled::<Algorithm1>(sessions)?, filled::<Algorithm2>(sessions)?);
     context.check_stop()?;
     let (third, fourth) = (filled::<Algorithm3>(sessions)?, filled::<Algorithm4>(sessions)?);
@@ -128,7 +129,7 @@ fn lookup_ns(context: &Context<'_>, sessions: &[(Session, u64)]) -> Result<Vec<f
 }
 
 fn filled<S: Signature<Session>>(
-    sessions: &[(Session, u64)],
+    sessions: &[(Session, TableHash)],
 ) -> Result<ReferenceDHash<Session, State, S, Folded>, ItemError> {
     let count = u32::try_from(sessions.len()).unwrap_or(u32::MAX);
     let config = DHashConfig { list_cap: 64, ..DHashConfig::for_flows(count) };
@@ -136,13 +137,13 @@ fn filled<S: Signature<Session>>(
         ReferenceDHash::try_new(&config).map_err(ItemError::during("building the reference table"))?;
     for &(session, hash) in sessions {
         table
-            .insert(session, hash, [hash; 4], TimeoutClass(0), Tick(0))
+            .insert(session, hash, [hash.bits(); 4], TimeoutClass(0), Tick(0))
             .map_err(ItemError::during("filling the reference table"))?;
     }
     Ok(table)
 }
 
-fn look_up(table: &impl FlowTable<Session, State>, sessions: &[(Session, u64)]) -> u64 {
+fn look_up(table: &impl FlowTable<Session, State>, sessions: &[(Session, TableHash)]) -> u64 {
     let state = |session: &Session, hash| {
         table.lookup(session, hash).and_then(|id| table.get(id)).map_or(0, |state| state[0])
     };
@@ -163,7 +164,7 @@ fn rank_of_algorithm_3() -> u32 {
     let image = |bit: u32| {
         let session = Session { source: 1 << bit, destination: 0, source_port: 0, destination_port: 0 };
         let zero = Session { source: 0, destination: 0, source_port: 0, destination_port: 0 };
-        Algorithm3::raw(&session, 0) ^ Algorithm3::raw(&zero, 0)
+        Algorithm3::raw(&session, TableHash::default()) ^ Algorithm3::raw(&zero, TableHash::default())
     };
     let mut rows: Vec<u32> = Vec::new();
     for bit in 0..32 {
