@@ -19,7 +19,7 @@ use flowloom_flow_key::TableHash;
 
 use super::link::{Link, Published};
 use super::node::Node;
-use super::sync::{AtomicU64, Ordering};
+use super::sync::{AtomicU64, Ordering, load_own};
 
 /// Entries of a line.
 pub(super) const LANES: usize = 7;
@@ -48,7 +48,7 @@ impl<K, V> Line<K, V> {
 
     /// Returns the control word as the lock's owner knows it.
     fn own_control(&self) -> u64 {
-        self.control.load(Ordering::Relaxed)
+        load_own(&self.control)
     }
 
     /// Adds one to the entries that passed the line, or takes one off; many stay many.
@@ -144,9 +144,10 @@ impl<K, V> Index<K, V> {
         Some(node)
     }
 
-    /// Returns the entry of a hash whose node is the wanted one.
+    /// Returns the entry of a hash whose node is the wanted one; `OWNER` is whether the caller has
+    /// the lock.
     #[inline(always)]
-    pub(super) fn find<'g>(
+    pub(super) fn find<'g, const OWNER: bool>(
         &self,
         hash: TableHash,
         guard: &'g Guard,
@@ -155,11 +156,13 @@ impl<K, V> Index<K, V> {
         let mut line = self.home(hash);
         for _ in 0..self.lines.len() {
             let here = &self.lines[line];
-            let control = here.control.load(Ordering::Acquire);
+            let control = if OWNER { here.own_control() } else { here.control.load(Ordering::Acquire) };
             let mut matching = lanes_with(control, signature_of(hash));
             while matching != 0 {
                 let lane = matching.trailing_zeros() as usize / 8;
-                if let Some(node) = here.links[lane].load(guard)
+                let link = &here.links[lane];
+                let node = if OWNER { link.load_own(guard) } else { link.load(guard) };
+                if let Some(node) = node
                     && is_wanted(node)
                 {
                     return Some(Found { line, lane, node });
@@ -236,7 +239,7 @@ impl<K, V> Index<K, V> {
             if is_empty(here.own_control(), lane) {
                 return None;
             }
-            Some(Found { line, lane, node: here.links[lane].load(guard)? })
+            Some(Found { line, lane, node: here.links[lane].load_own(guard)? })
         })
     }
 

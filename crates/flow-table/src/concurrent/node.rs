@@ -29,7 +29,7 @@ impl<K, V> Node<K, V> {
         now: Tick,
     ) -> Self {
         let (last_seen, class) = (AtomicU64::new(now.0), AtomicU8::new(class.0));
-        Self { hash, number, last_seen, class, key, value }
+        Self { key, value, hash, number, last_seen, class }
     }
 
     pub(super) fn last_seen(&self) -> Tick {
