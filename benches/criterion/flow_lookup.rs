@@ -4,6 +4,7 @@
 //! [DHASH §V-B] takes as its worst case. The tables are filled beforehand, so that the timed part
 //! touches no fresh page. 16 K flows are near the second-level cache's size, 256 K are beyond.
 
+use flowloom::flow_key::TableHash;
 use std::hint::black_box;
 
 use criterion::measurement::WallTime;
@@ -20,7 +21,7 @@ const BATCH: usize = 32;
 /// The packets of one round: a key and its hash each.
 struct Round {
     keys: Vec<FlowKey>,
-    hashes: Vec<u64>,
+    hashes: Vec<TableHash>,
 }
 
 impl Round {

@@ -5,6 +5,7 @@
 #![no_main]
 
 use arbitrary::Arbitrary;
+use flowloom_flow_key::TableHash;
 use flowloom_flow_key::hash::fold::split_mix;
 use flowloom_flow_table::baseline::{Chained, ChainedConfig, DirectTable, DirectTableConfig};
 use flowloom_flow_table::dhash::ReferenceDHash;
@@ -85,7 +86,9 @@ fuzz_target!(|input: Input| {
     };
     // Every step compares the whole table: long inputs only repeat.
     let operations: Vec<Operation> = input.steps.iter().take(256).map(|&step| step.into()).collect();
-    let keys = |number: u16| (u64::from(number), split_mix(&mut u64::from(number)) & input.hash_bits);
+    let keys = |number: u16| {
+        (u64::from(number), TableHash::from_mixed(split_mix(&mut u64::from(number)) & input.hash_bits))
+    };
 
     let mut table = DHash::<u64, u64>::try_new(&config).expect("a small table");
     check(&mut table, &keys, timeouts, false, &operations);

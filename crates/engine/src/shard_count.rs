@@ -19,11 +19,11 @@ pub(crate) fn shard_count(workers: usize, in_order: bool) -> usize {
 
 /// Returns the shard of a flow.
 #[inline]
-pub(crate) fn shard_of(hash: u64, shards: usize) -> usize {
+pub(crate) fn shard_of(hash: flowloom_flow_key::TableHash, shards: usize) -> usize {
     // Tables take their line from the upper half of the bits and their signature from the lower
     // half. This mixes the bits anew, so that the flows of a shard do not fill only a part of its
     // table.
-    (hash.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40) as usize & (shards - 1)
+    (hash.bits().wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40) as usize & (shards - 1)
 }
 
 #[cfg(test)]
@@ -36,7 +36,7 @@ mod tests {
         assert_eq!([1, 3, 4, 256].map(|workers| shard_count(workers, false)), [2, 8, 8, 512]);
         let mut counts = [0_u32; 64];
         for i in 0..64_000_u64 {
-            counts[shard_of(i << 7 ^ i << 40, 64)] += 1;
+            counts[shard_of(flowloom_flow_key::TableHash::from_mixed(i << 7 ^ i << 40), 64)] += 1;
         }
         assert!(counts.iter().all(|&count| (700..1300).contains(&count)), "{counts:?}");
     }

@@ -16,27 +16,68 @@ use crate::hash::fold::{fold, split_mix};
 /// The digest of a flow's key: two halves that share no bit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct FlowHash {
-    /// For the flow table: bucket above, signature below.
-    pub table: u64,
+    /// For the flow table.
+    pub table: TableHash,
     /// For placement, and for nothing else.
     pub worker: u32,
 }
 
-impl FlowHash {
-    /// Returns an index below `bucket_count` from the bucket bits of [`FlowHash::table`].
-    ///
-    /// Multiplying replaces the modulo, so any count will do.
+/// The hash under which a table has a key: 64 well-mixed bits, the upper half for the bucket, the
+/// lower half for the signature.
+///
+/// A type of its own, so that neither a key nor a hash of 32 bits is passed for one: those leave a
+/// half empty, and a table would put all flows into few buckets. A hasher makes it, or one of two
+/// conversions that say what they ask for.
+///
+/// # Examples
+///
+/// ```
+/// use flowloom_flow_key::{FlowHasher, TableHash};
+/// let keyed: TableHash = FlowHasher::with_seed(7).hash_words(&[1, 2]).table;
+/// let of_crc = TableHash::from_weak(0x1234_5678);
+/// assert_ne!(keyed.signature(), of_crc.signature());
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+#[repr(transparent)]
+pub struct TableHash(u64);
+
+impl TableHash {
+    /// Returns the hash of these bits as they are, of which each must depend on the whole key.
     #[inline]
     #[must_use]
-    pub const fn bucket_of(table: u64, bucket_count: u32) -> u32 {
-        (((table >> 32) * bucket_count as u64) >> 32) as u32
+    pub const fn from_mixed(bits: u64) -> Self {
+        Self(bits)
     }
 
-    /// Returns the signature bits of [`FlowHash::table`].
+    /// Returns the hash of a weak one, or of a small key: mixes it into 64 bits. Equal inputs stay
+    /// equal, so a hash of 32 bits makes two of a hundred thousand keys one.
     #[inline]
     #[must_use]
-    pub const fn signature_of(table: u64) -> u32 {
-        table as u32
+    pub const fn from_weak(hash: u64) -> Self {
+        Self(fold(hash ^ 0x2436_A088_85A3_08D3, 0x9E37_79B9_7F4A_7C15))
+    }
+
+    /// Returns the bits.
+    #[inline(always)]
+    #[must_use]
+    pub const fn bits(self) -> u64 {
+        self.0
+    }
+
+    /// Returns an index below `bucket_count` from the bits for the bucket.
+    ///
+    /// Multiplying replaces the modulo, so any count will do.
+    #[inline(always)]
+    #[must_use]
+    pub const fn bucket(self, bucket_count: u32) -> u32 {
+        (((self.0 >> 32) * bucket_count as u64) >> 32) as u32
+    }
+
+    /// Returns the bits for the signature.
+    #[inline(always)]
+    #[must_use]
+    pub const fn signature(self) -> u32 {
+        self.0 as u32
     }
 }
 
@@ -152,7 +193,10 @@ impl FlowHasher {
     #[inline]
     fn finish(&self, mixed: u64) -> FlowHash {
         let s = &self.secrets;
-        FlowHash { table: fold(mixed ^ s[5], s[6]), worker: (fold(mixed ^ s[7], s[2]) >> 32) as u32 }
+        FlowHash {
+            table: TableHash(fold(mixed ^ s[5], s[6])),
+            worker: (fold(mixed ^ s[7], s[2]) >> 32) as u32,
+        }
     }
 }
 
@@ -170,7 +214,7 @@ mod tests {
     #[test]
     fn different_keys_have_different_digests() {
         let hasher = FlowHasher::with_seed(1);
-        let mut seen: Vec<u64> = keys(200_000).map(|key| hasher.hash(&key).table).collect();
+        let mut seen: Vec<TableHash> = keys(200_000).map(|key| hasher.hash(&key).table).collect();
         seen.sort_unstable();
         seen.dedup();
         assert_eq!(seen.len(), 200_000);
@@ -193,7 +237,7 @@ mod tests {
             (18_200_117_669_366_176_094, 2_158_434_428),
             (8_785_910_126_331_361_121, 3_643_671_714),
         ];
-        assert_eq!(of.map(|hash| (hash.table, hash.worker)), recorded);
+        assert_eq!(of.map(|hash| (hash.table.bits(), hash.worker)), recorded);
         assert_eq!(format!("{hasher:?}"), "FlowHasher(secret)");
     }
 
@@ -222,7 +266,7 @@ mod tests {
     #[test]
     fn words_of_any_number_have_digests_of_their_own() {
         let hasher = FlowHasher::with_seed(1);
-        let mut seen: Vec<u64> = (0..50_000)
+        let mut seen: Vec<TableHash> = (0..50_000)
             .flat_map(|i| {
                 [
                     hasher.hash_words(&[i]),
@@ -244,7 +288,7 @@ mod tests {
     fn zones_and_passes_have_digests_of_their_own() {
         let hasher = FlowHasher::with_seed(1);
         let (key, _) = FlowKey::from_v4(1, 2, 3, 4, 6);
-        let mut seen: Vec<u64> = (0..1000)
+        let mut seen: Vec<TableHash> = (0..1000)
             .flat_map(|i| [hasher.hash(&key.with_zone(i + 1)).table, hasher.hash(&key.with_pass(i)).table])
             .collect();
         seen.sort_unstable();
@@ -271,7 +315,7 @@ mod tests {
                 let (mut bucket, mut worker) = ([0_u32; 1000], [0_u32; 4]);
                 for i in 0..15_000 {
                     let hash = hasher.hash(&key_of(tuple, i));
-                    bucket[FlowHash::bucket_of(hash.table, 1000) as usize] += 1;
+                    bucket[hash.table.bucket(1000) as usize] += 1;
                     worker[(hash.worker >> 30) as usize] += 1;
                 }
                 for (name, counts) in [("bucket", &bucket[..]), ("worker", &worker[..])] {
@@ -293,10 +337,10 @@ mod tests {
             let hash = hasher.hash(&key);
             let w = ((u64::from(hash.worker) * 7) >> 32) as usize;
             worker[w] += 1;
-            bucket[FlowHash::bucket_of(hash.table, 1000) as usize] += 1;
-            signature[(FlowHash::signature_of(hash.table) & 0x3FF) as usize] += 1;
+            bucket[hash.table.bucket(1000) as usize] += 1;
+            signature[(hash.table.signature() & 0x3FF) as usize] += 1;
             if w == 3 {
-                bucket_of_one_worker[FlowHash::bucket_of(hash.table, 64) as usize] += 1;
+                bucket_of_one_worker[hash.table.bucket(64) as usize] += 1;
             }
         }
         for (name, counts) in [

@@ -169,7 +169,7 @@ impl Hasher for KeyedHasher {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{FiveTuple, FlowHash};
+    use crate::{FiveTuple, TableHash};
 
     #[test]
     fn every_bit_of_a_key_counts() {
@@ -213,7 +213,7 @@ mod tests {
             let [_, a, b, c] = i.to_be_bytes();
             let tuple = FiveTuple::v4([10, 0, a, b], [192, 0, 2, 1], 1024 + u16::from(c), 80, 6);
             let hash = state.hash_one(tuple);
-            buckets[FlowHash::bucket_of(hash, 1000) as usize] += 1;
+            buckets[TableHash::from_mixed(hash).bucket(1000) as usize] += 1;
             signatures[(hash & 1023) as usize] += 1;
         }
         for counts in [buckets, signatures] {

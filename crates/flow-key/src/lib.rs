@@ -37,7 +37,7 @@ pub mod keyed;
 pub mod strategies;
 
 pub use five_tuple::FiveTuple;
-pub use flow_hash::{FlowHash, FlowHasher};
+pub use flow_hash::{FlowHash, FlowHasher, TableHash};
 pub use flow_key::{Direction, FlowKey, IpFamily};
 pub use keyed::{KeyedHasher, KeyedState};
 

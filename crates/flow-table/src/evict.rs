@@ -53,6 +53,7 @@ impl<'a, K, V> Candidate<'a, K, V> {
 /// A policy that evicts the flow that was idle longest, and returns its value:
 ///
 /// ```
+/// use flowloom_flow_table::TableHash;
 /// use flowloom_flow_table::evict::{Candidate, Evict};
 /// use flowloom_flow_table::{FlowId, FlowTable, LineHash, LineHashConfig, Tick, TimeoutClass};
 ///
@@ -73,7 +74,7 @@ impl<'a, K, V> Candidate<'a, K, V> {
 /// let mut policy = LongestIdle { free_ports: vec![] };
 /// let mut table = LineHash::<u64, u16>::try_new(&LineHashConfig::for_flows(2))?;
 /// for (key, port) in [(1, 5001), (2, 5002), (3, 5003)] {
-///     table.entry_or_evict(key, key << 40, TimeoutClass(0), Tick(key), || port, &mut policy)?;
+///     table.entry_or_evict(key, TableHash::from_weak(key), TimeoutClass(0), Tick(key), || port, &mut policy)?;
 /// }
 /// assert_eq!(policy.free_ports, [5001]);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -111,15 +112,16 @@ impl<K, V> Evict<K, V> for Refuse {
 /// # Examples
 ///
 /// ```
+/// use flowloom_flow_table::TableHash;
 /// use flowloom_flow_table::evict::UnestablishedFirst;
 /// use flowloom_flow_table::{FlowTable, LineHash, LineHashConfig, Tick, TimeoutClass};
 ///
 /// let mut table = LineHash::<u64, bool>::try_new(&LineHashConfig::for_flows(2))?;
-/// table.insert(1, 1, true, TimeoutClass(0), Tick(0))?;
-/// table.insert(2, 2, false, TimeoutClass(0), Tick(0))?;
+/// table.insert(1, TableHash::from_weak(1), true, TimeoutClass(0), Tick(0))?;
+/// table.insert(2, TableHash::from_weak(2), false, TimeoutClass(0), Tick(0))?;
 /// let mut policy = UnestablishedFirst::new(|established: &bool| *established);
-/// let entry = table.entry_or_evict(3, 3, TimeoutClass(0), Tick(1), || false, &mut policy)?;
-/// assert!(entry.is_new && table.lookup(&1, 1).is_some() && table.lookup(&2, 2).is_none());
+/// let entry = table.entry_or_evict(3, TableHash::from_weak(3), TimeoutClass(0), Tick(1), || false, &mut policy)?;
+/// assert!(entry.is_new && table.lookup(&1, TableHash::from_weak(1)).is_some() && table.lookup(&2, TableHash::from_weak(2)).is_none());
 /// assert_eq!(policy.count(), 1);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```

@@ -14,6 +14,7 @@ use crate::table::{
     Cursor, Entry, Expired, FlowId, FlowTable, Full, FullReason, MemoryReport, TableKey, TableStats, Tick,
     TimeoutClass, check_batch, show_values,
 };
+use flowloom_flow_key::TableHash;
 
 /// An index over [`States`].
 pub trait Indexed {
@@ -32,21 +33,21 @@ pub trait Indexed {
     fn states_mut(&mut self) -> &mut States<Self::Key, Self::Value>;
 
     /// Hints that a flow with this hash will be looked up soon.
-    fn prefetch_index(&self, hash: u64);
+    fn prefetch_index(&self, hash: TableHash);
 
     /// Hints that the caller will look up flows with these hashes soon, after
     /// [`prefetch_index`](Indexed::prefetch_index) for each.
     #[inline]
-    fn prefetch_found(&self, hashes: &[u64]) {
+    fn prefetch_found(&self, hashes: &[TableHash]) {
         let _ = hashes;
     }
 
     /// Returns the flow of a key.
-    fn find(&self, key: &Self::Key, hash: u64) -> Option<FlowId>;
+    fn find(&self, key: &Self::Key, hash: TableHash) -> Option<FlowId>;
 
     /// Returns the flow of a key and its value.
     #[inline]
-    fn find_value(&self, key: &Self::Key, hash: u64) -> Option<(FlowId, &Self::Value)> {
+    fn find_value(&self, key: &Self::Key, hash: TableHash) -> Option<(FlowId, &Self::Value)> {
         let id = self.find(key, hash)?;
         Some((id, self.states().get(id)?))
     }
@@ -57,7 +58,7 @@ pub trait Indexed {
     fn find_touch(
         &mut self,
         key: &Self::Key,
-        hash: u64,
+        hash: TableHash,
         now: Tick,
     ) -> Option<(FlowId, &mut Self::Value, Tick)> {
         let id = self.find(key, hash)?;
@@ -71,7 +72,7 @@ pub trait Indexed {
     fn find_batch<const PREFETCHED: bool>(
         &self,
         keys: &[Self::Key],
-        hashes: &[u64],
+        hashes: &[TableHash],
         ids: &mut [Option<FlowId>],
     ) {
         find_each(self, keys, hashes, ids);
@@ -82,7 +83,7 @@ pub trait Indexed {
     fn find_batch_values<const PREFETCHED: bool>(
         &self,
         keys: &[Self::Key],
-        hashes: &[u64],
+        hashes: &[TableHash],
         ids: &mut [Option<FlowId>],
         on_flow: impl FnMut(usize, &Self::Value),
     ) {
@@ -99,7 +100,7 @@ pub trait Indexed {
     /// The key is not there, which is no failure: the slot that it would get, or the reason why
     /// there is none.
     #[inline]
-    fn find_or_vacancy(&self, key: &Self::Key, hash: u64) -> Result<FlowId, Result<u32, FullReason>> {
+    fn find_or_vacancy(&self, key: &Self::Key, hash: TableHash) -> Result<FlowId, Result<u32, FullReason>> {
         match self.find(key, hash) {
             Some(id) => Ok(id),
             None => Err(self.vacancy(key, hash)),
@@ -116,7 +117,7 @@ pub trait Indexed {
     fn enter_at_once<F: FnOnce() -> Self::Value>(
         &mut self,
         key: &Self::Key,
-        hash: u64,
+        hash: TableHash,
         class: TimeoutClass,
         now: Tick,
         make: F,
@@ -131,17 +132,17 @@ pub trait Indexed {
     /// # Errors
     ///
     /// The reason why there is no slot.
-    fn vacancy(&self, key: &Self::Key, hash: u64) -> Result<u32, FullReason>;
+    fn vacancy(&self, key: &Self::Key, hash: TableHash) -> Result<u32, FullReason>;
 
     /// Links the slot that [`Indexed::vacancy`] returned for this key, which is its tenant now.
-    fn link(&mut self, slot: u32, key: &Self::Key, hash: u64);
+    fn link(&mut self, slot: u32, key: &Self::Key, hash: TableHash);
 
     /// Unlinks a slot whose flow was removed.
     fn unlink(&mut self, slot: u32);
 
     /// Removes the flow of a key: finds it, moves its state out and unlinks it.
     #[inline]
-    fn take(&mut self, key: &Self::Key, hash: u64) -> Option<(Self::Key, Self::Value)> {
+    fn take(&mut self, key: &Self::Key, hash: TableHash) -> Option<(Self::Key, Self::Value)> {
         let id = self.find(key, hash)?;
         let flow = self.states_mut().vacate(id)?;
         self.unlink(id.slot());
@@ -159,12 +160,12 @@ pub trait Indexed {
     /// `visit` returns `false`.
     ///
     /// Vacant slots may be among them.
-    fn visit_rivals(&self, hash: u64, visit: &mut dyn FnMut(u32) -> bool);
+    fn visit_rivals(&self, hash: TableHash, visit: &mut dyn FnMut(u32) -> bool);
 
     /// Visits further slots in the same way, if a policy keeps all of those of
     /// [`visit_rivals`](Indexed::visit_rivals): other places of the new flow, and any flow's if a
     /// state is missing and not a place.
-    fn visit_further(&self, hash: u64, visit: &mut dyn FnMut(u32) -> bool) {
+    fn visit_further(&self, hash: TableHash, visit: &mut dyn FnMut(u32) -> bool) {
         let _ = (hash, visit);
     }
 
@@ -184,7 +185,11 @@ pub trait Indexed {
 }
 
 /// Returns the flow with the highest rank among those in the way.
-fn victim<T: Indexed, P: Evict<T::Key, T::Value>>(table: &T, hash: u64, policy: &mut P) -> Option<FlowId> {
+fn victim<T: Indexed, P: Evict<T::Key, T::Value>>(
+    table: &T,
+    hash: TableHash,
+    policy: &mut P,
+) -> Option<FlowId> {
     if !P::ACTIVE {
         return None;
     }
@@ -229,7 +234,7 @@ pub(crate) fn visit_all(from: u32, slots: u32, visit: &mut dyn FnMut(u32) -> boo
 fn insert_closely<T: Indexed>(
     table: &mut T,
     key: T::Key,
-    hash: u64,
+    hash: TableHash,
     value: T::Value,
     class: TimeoutClass,
     now: Tick,
@@ -253,7 +258,12 @@ const FEW: usize = 6;
 
 /// Looks up keys one by one.
 #[inline]
-fn find_each<T: Indexed + ?Sized>(table: &T, keys: &[T::Key], hashes: &[u64], ids: &mut [Option<FlowId>]) {
+fn find_each<T: Indexed + ?Sized>(
+    table: &T,
+    keys: &[T::Key],
+    hashes: &[TableHash],
+    ids: &mut [Option<FlowId>],
+) {
     for ((key, &hash), id) in keys.iter().zip(hashes).zip(ids) {
         *id = table.find(key, hash);
     }
@@ -264,7 +274,7 @@ fn find_each<T: Indexed + ?Sized>(table: &T, keys: &[T::Key], hashes: &[u64], id
 fn find_values<T: Indexed, const PREFETCHED: bool>(
     table: &T,
     keys: &[T::Key],
-    hashes: &[u64],
+    hashes: &[TableHash],
     ids: &mut [Option<FlowId>],
     mut on_flow: impl FnMut(usize, &T::Value),
 ) {
@@ -286,7 +296,7 @@ fn find_values<T: Indexed, const PREFETCHED: bool>(
 fn enter_or_evict<T: Indexed>(
     table: &mut T,
     key: T::Key,
-    hash: u64,
+    hash: TableHash,
     class: TimeoutClass,
     now: Tick,
     make: impl FnOnce() -> T::Value,
@@ -336,39 +346,39 @@ where
     }
 
     #[inline]
-    fn prefetch(&self, hash: u64) {
+    fn prefetch(&self, hash: TableHash) {
         self.prefetch_index(hash);
     }
 
     #[inline]
-    fn prefetch_states(&self, hashes: &[u64]) {
+    fn prefetch_states(&self, hashes: &[TableHash]) {
         self.prefetch_found(hashes);
     }
 
     #[inline]
-    fn prefetch_vacancy(&self, key: &K, hash: u64) {
+    fn prefetch_vacancy(&self, key: &K, hash: TableHash) {
         if let Ok(slot) = self.vacancy(key, hash) {
             self.states().prefetch_later(slot);
         }
     }
 
     #[inline]
-    fn lookup(&self, key: &K, hash: u64) -> Option<FlowId> {
+    fn lookup(&self, key: &K, hash: TableHash) -> Option<FlowId> {
         self.find(key, hash)
     }
 
     #[inline]
-    fn lookup_value(&self, key: &K, hash: u64) -> Option<(FlowId, &V)> {
+    fn lookup_value(&self, key: &K, hash: TableHash) -> Option<(FlowId, &V)> {
         self.find_value(key, hash)
     }
 
     #[inline]
-    fn lookup_touch(&mut self, key: &K, hash: u64, now: Tick) -> Option<(FlowId, &mut V, Tick)> {
+    fn lookup_touch(&mut self, key: &K, hash: TableHash, now: Tick) -> Option<(FlowId, &mut V, Tick)> {
         self.find_touch(key, hash, now)
     }
 
     #[inline]
-    fn lookup_batch(&self, keys: &[K], hashes: &[u64], ids: &mut [Option<FlowId>]) {
+    fn lookup_batch(&self, keys: &[K], hashes: &[TableHash], ids: &mut [Option<FlowId>]) {
         check_batch(keys, hashes, ids);
         if keys.len() > FEW {
             self.find_batch::<false>(keys, hashes, ids);
@@ -381,7 +391,7 @@ where
     fn lookup_batch_values(
         &self,
         keys: &[K],
-        hashes: &[u64],
+        hashes: &[TableHash],
         ids: &mut [Option<FlowId>],
         on_flow: impl FnMut(usize, &V),
     ) {
@@ -393,7 +403,7 @@ where
     fn lookup_batch_prefetched(
         &self,
         keys: &[K],
-        hashes: &[u64],
+        hashes: &[TableHash],
         ids: &mut [Option<FlowId>],
         on_flow: impl FnMut(usize, &V),
     ) {
@@ -405,7 +415,7 @@ where
     fn entry_or_evict(
         &mut self,
         key: K,
-        hash: u64,
+        hash: TableHash,
         class: TimeoutClass,
         now: Tick,
         make: impl FnOnce() -> V,
@@ -424,7 +434,7 @@ where
     fn insert(
         &mut self,
         key: K,
-        hash: u64,
+        hash: TableHash,
         value: V,
         class: TimeoutClass,
         now: Tick,
@@ -435,7 +445,7 @@ where
         }
     }
 
-    fn evict(&mut self, hash: u64, policy: &mut impl Evict<K, V>) -> bool {
+    fn evict(&mut self, hash: TableHash, policy: &mut impl Evict<K, V>) -> bool {
         let Some(victim) = victim(self, hash, policy) else { return false };
         let Some((key, value)) = self.states_mut().evict(victim) else { return false };
         self.unlink(victim.slot());
@@ -484,7 +494,7 @@ where
     }
 
     #[inline]
-    fn remove_key(&mut self, key: &K, hash: u64) -> Option<V> {
+    fn remove_key(&mut self, key: &K, hash: TableHash) -> Option<V> {
         self.take(key, hash).map(|(_, value)| value)
     }
 

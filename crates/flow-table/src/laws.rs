@@ -7,6 +7,8 @@ use std::collections::BTreeSet;
 use std::hash::Hash;
 use std::vec::Vec;
 
+use flowloom_flow_key::TableHash;
+
 use crate::evict::{Candidate, Evict, WINDOW};
 use crate::oracle::{Flow, Oracle};
 use crate::state::Timeouts;
@@ -121,7 +123,7 @@ impl<K: TableKey> Evict<K, u64> for OddFirst<K> {
 /// A table under check.
 struct Trial<'a, K, T> {
     table: &'a mut T,
-    key_of: &'a dyn Fn(u16) -> (K, u64),
+    key_of: &'a dyn Fn(u16) -> (K, TableHash),
     oracle: Oracle<K>,
     now: Tick,
     /// Ids of removed flows.
@@ -140,7 +142,7 @@ struct Trial<'a, K, T> {
 /// If the table breaks a law; the message names the law and the operation.
 pub fn check<K, T>(
     table: &mut T,
-    key_of: &dyn Fn(u16) -> (K, u64),
+    key_of: &dyn Fn(u16) -> (K, TableHash),
     timeouts: Timeouts,
     roomy: bool,
     operations: &[Operation],
@@ -289,7 +291,7 @@ impl<K: TableKey + Hash, T: FlowTable<K, u64>> Trial<'_, K, T> {
     }
 
     /// Returns `count` keys of eight neighbours, with their hashes.
-    fn neighbours(&self, first: u16, count: u16) -> (Vec<K>, Vec<u64>) {
+    fn neighbours(&self, first: u16, count: u16) -> (Vec<K>, Vec<TableHash>) {
         (0..count).map(|i| (self.key_of)(first ^ ((i * 3) & 7))).unzip()
     }
 
@@ -349,7 +351,7 @@ impl<K: TableKey + Hash, T: FlowTable<K, u64>> Trial<'_, K, T> {
 
     fn batch(&self, first: u16, count: u16, number: usize) {
         let numbers = (0..count).map(|i| first.wrapping_add(i - u16::from(i % 3 == 2)));
-        let (keys, hashes): (Vec<K>, Vec<u64>) = numbers.map(self.key_of).unzip();
+        let (keys, hashes): (Vec<K>, Vec<TableHash>) = numbers.map(self.key_of).unzip();
         // The earlier contents of the slice must not remain.
         let mut ids: Vec<_> = keys.iter().map(|_| FlowId::new(u32::MAX, 1)).collect();
         for &hash in &hashes {
@@ -463,7 +465,7 @@ impl<K: TableKey + Hash, T: FlowTable<K, u64>> Trial<'_, K, T> {
         }
     }
 
-    fn hash_of(&self, key: &K) -> u64 {
+    fn hash_of(&self, key: &K) -> TableHash {
         let number = (0..=u16::MAX).find(|&number| (self.key_of)(number).0 == *key);
         (self.key_of)(number.expect("every flow's key came from a number")).1
     }
@@ -486,7 +488,7 @@ mod tests {
     fn objection(
         timeouts: Timeouts,
         roomy: bool,
-        key_of: &dyn Fn(u16) -> (u64, u64),
+        key_of: &dyn Fn(u16) -> (u64, TableHash),
         operations: &[Operation],
     ) -> String {
         let config = DHashConfig { buckets: Some(1), pool: Some(0), ..DHashConfig::for_flows(16) };
@@ -496,8 +498,8 @@ mod tests {
         message.downcast_ref::<String>().cloned().unwrap_or_else(|| "without a message".into())
     }
 
-    fn stable(number: u16) -> (u64, u64) {
-        (u64::from(number), u64::from(number) << 40)
+    fn stable(number: u16) -> (u64, TableHash) {
+        (u64::from(number), TableHash::from_mixed(u64::from(number) << 40))
     }
 
     #[test]
@@ -523,7 +525,7 @@ mod tests {
         let calls = Cell::new(0);
         let fickle = |number: u16| {
             calls.set(calls.get() + 1);
-            (u64::from(number), calls.get())
+            (u64::from(number), TableHash::from_mixed(calls.get()))
         };
         for operation in [
             Operation::Entry { key: 7, class: 0 },
@@ -555,10 +557,10 @@ mod tests {
         let config = DHashConfig { buckets: Some(1), pool: Some(0), ..DHashConfig::for_flows(16) };
         let mut table = DHash::<u64, u64>::try_new(&config).unwrap();
         for key in 0..16 {
-            table.insert(key, 0, key, TimeoutClass(0), Tick(1000 - key)).unwrap();
+            table.insert(key, TableHash::from_mixed(0), key, TimeoutClass(0), Tick(1000 - key)).unwrap();
         }
         let mut odd = OddFirst { gone: None, looked_at: 0 };
-        assert!(table.evict(0, &mut odd));
+        assert!(table.evict(TableHash::from_mixed(0), &mut odd));
         assert_eq!((odd.gone.map(|(_, key, _)| key), odd.looked_at), (Some(15), 16));
     }
 }

@@ -114,7 +114,9 @@ mod tick;
 
 pub use flowloom_cpu::features::Isa;
 pub use flowloom_cpu::pages::{AllocError, CacheLine, HugePages, PageReport};
-pub use flowloom_flow_key::{Direction, FiveTuple, FlowHash, FlowHasher, FlowKey, KeyedState};
+pub use flowloom_flow_key::{
+    Direction, FiveTuple, FlowHash, FlowHasher, FlowKey, KeyedHasher, KeyedState, TableHash,
+};
 
 #[cfg(feature = "concurrent")]
 pub use concurrent::ConcurrentFlowTable;

@@ -20,6 +20,7 @@ pub use crate::flow_id::FlowId;
 pub use crate::table_key::TableKey;
 pub use crate::table_stats::{MemoryReport, TableStats};
 pub use crate::tick::{Tick, TimeoutClass};
+use flowloom_flow_key::TableHash;
 
 /// The result of find-or-insert.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -142,7 +143,7 @@ pub trait FlowTable<K: TableKey, V> {
 
     /// Hints that the caller will look up a flow with this hash after some others: prefetches its
     /// index line into the second-level cache.
-    fn prefetch(&self, hash: u64);
+    fn prefetch(&self, hash: TableHash);
 
     /// Hints that the caller will look up flows with these hashes soon, after
     /// [`prefetch`](FlowTable::prefetch) for each some time ago: prefetches the states of those
@@ -157,12 +158,13 @@ pub trait FlowTable<K: TableKey, V> {
     /// # Examples
     ///
     /// ```
+    /// use flowloom_flow_table::TableHash;
     /// use flowloom_flow_table::{FlowTable, LineHash, LineHashConfig, Tick, TimeoutClass};
     /// let mut table = LineHash::<u64, u32>::try_new(&LineHashConfig::for_flows(64))?;
-    /// table.insert(7, 7 << 40, 700, TimeoutClass(0), Tick(0)).expect("there is space");
+    /// table.insert(7, TableHash::from_weak(7), 700, TimeoutClass(0), Tick(0)).expect("there is space");
     /// let (mut before, mut sum): (Option<[u64; 2]>, u32) = (None, 0);
     /// for burst in [Some([6, 7]), Some([8, 9]), None] {
-    ///     let hashes = |keys: [u64; 2]| keys.map(|key| key << 40);
+    ///     let hashes = |keys: [u64; 2]| keys.map(|key| TableHash::from_weak(key));
     ///     // As a burst comes, its lines are asked for,
     ///     burst.map(|keys| hashes(keys).map(|hash| table.prefetch(hash)));
     ///     // the burst before is looked up, whose states have come meanwhile,
@@ -178,21 +180,21 @@ pub trait FlowTable<K: TableKey, V> {
     /// # Ok::<(), flowloom_flow_table::BuildError>(())
     /// ```
     #[inline]
-    fn prefetch_states(&self, hashes: &[u64]) {
+    fn prefetch_states(&self, hashes: &[TableHash]) {
         let _ = hashes;
     }
 
     /// Hints that a flow of this key, which does not exist yet, is about to be inserted: prefetches
     /// the state it would get.
-    fn prefetch_vacancy(&self, key: &K, hash: u64);
+    fn prefetch_vacancy(&self, key: &K, hash: TableHash);
 
     /// Returns the flow of a key.
-    fn lookup(&self, key: &K, hash: u64) -> Option<FlowId>;
+    fn lookup(&self, key: &K, hash: TableHash) -> Option<FlowId>;
 
     /// Returns the flow of a key and its value: as [`lookup`](FlowTable::lookup) and
     /// [`get`](FlowTable::get), in one step.
     #[inline]
-    fn lookup_value(&self, key: &K, hash: u64) -> Option<(FlowId, &V)> {
+    fn lookup_value(&self, key: &K, hash: TableHash) -> Option<(FlowId, &V)> {
         let id = self.lookup(key, hash)?;
         Some((id, self.get(id)?))
     }
@@ -203,7 +205,7 @@ pub trait FlowTable<K: TableKey, V> {
     /// [`lookup`](FlowTable::lookup) and [`get_mut_touch`](FlowTable::get_mut_touch) in one step:
     /// for packets that arrive one by one.
     #[inline]
-    fn lookup_touch(&mut self, key: &K, hash: u64, now: Tick) -> Option<(FlowId, &mut V, Tick)> {
+    fn lookup_touch(&mut self, key: &K, hash: TableHash, now: Tick) -> Option<(FlowId, &mut V, Tick)> {
         let id = self.lookup(key, hash)?;
         let (value, seen) = self.get_mut_touch(id, now)?;
         Some((id, value, seen))
@@ -217,7 +219,7 @@ pub trait FlowTable<K: TableKey, V> {
     /// # Panics
     ///
     /// If the slices differ in length: that is a mistake of the program, not of a packet.
-    fn lookup_batch(&self, keys: &[K], hashes: &[u64], ids: &mut [Option<FlowId>]);
+    fn lookup_batch(&self, keys: &[K], hashes: &[TableHash], ids: &mut [Option<FlowId>]);
 
     /// Looks up many keys at once and passes the value of each found flow, with its index in the
     /// batch, to `show`: [`lookup_batch`](FlowTable::lookup_batch) and then
@@ -232,11 +234,12 @@ pub trait FlowTable<K: TableKey, V> {
     /// # Examples
     ///
     /// ```
+    /// use flowloom_flow_table::TableHash;
     /// use flowloom_flow_table::{FlowTable, LineHash, LineHashConfig, Tick, TimeoutClass};
     /// let mut table = LineHash::<u64, u32>::try_new(&LineHashConfig::for_flows(2))?;
-    /// table.insert(7, 7 << 40, 700, TimeoutClass(0), Tick(0)).expect("there is space");
+    /// table.insert(7, TableHash::from_weak(7), 700, TimeoutClass(0), Tick(0)).expect("there is space");
     /// let (mut ids, mut shown) = ([None; 2], [0; 2]);
-    /// let hashes = [6 << 40, 7 << 40];
+    /// let hashes = [TableHash::from_weak(6), TableHash::from_weak(7)];
     /// table.lookup_batch_values(&[6, 7], &hashes, &mut ids, |i, value| shown[i] = *value);
     /// assert_eq!((shown, ids[0], ids[1].is_some()), ([0, 700], None, true));
     /// # Ok::<(), flowloom_flow_table::BuildError>(())
@@ -245,7 +248,7 @@ pub trait FlowTable<K: TableKey, V> {
     fn lookup_batch_values(
         &self,
         keys: &[K],
-        hashes: &[u64],
+        hashes: &[TableHash],
         ids: &mut [Option<FlowId>],
         on_flow: impl FnMut(usize, &V),
     ) {
@@ -290,7 +293,7 @@ pub trait FlowTable<K: TableKey, V> {
     fn lookup_batch_prefetched(
         &self,
         keys: &[K],
-        hashes: &[u64],
+        hashes: &[TableHash],
         ids: &mut [Option<FlowId>],
         on_flow: impl FnMut(usize, &V),
     ) {
@@ -308,7 +311,7 @@ pub trait FlowTable<K: TableKey, V> {
     fn entry_with(
         &mut self,
         key: K,
-        hash: u64,
+        hash: TableHash,
         class: TimeoutClass,
         now: Tick,
         make: impl FnOnce() -> V,
@@ -328,7 +331,7 @@ pub trait FlowTable<K: TableKey, V> {
     fn entry_or_evict(
         &mut self,
         key: K,
-        hash: u64,
+        hash: TableHash,
         class: TimeoutClass,
         now: Tick,
         make: impl FnOnce() -> V,
@@ -336,7 +339,7 @@ pub trait FlowTable<K: TableKey, V> {
     ) -> Result<Entry, Full>;
 
     /// Evicts one of the flows in the way of a new flow with this hash; returns whether it did.
-    fn evict(&mut self, hash: u64, policy: &mut impl Evict<K, V>) -> bool;
+    fn evict(&mut self, hash: TableHash, policy: &mut impl Evict<K, V>) -> bool;
 
     /// Inserts a value under a key; replaces an existing value and renews class and time.
     ///
@@ -347,7 +350,7 @@ pub trait FlowTable<K: TableKey, V> {
     fn insert(
         &mut self,
         key: K,
-        hash: u64,
+        hash: TableHash,
         value: V,
         class: TimeoutClass,
         now: Tick,
@@ -378,9 +381,10 @@ pub trait FlowTable<K: TableKey, V> {
     /// # Examples
     ///
     /// ```
+    /// use flowloom_flow_table::TableHash;
     /// use flowloom_flow_table::{FlowTable, LineHash, LineHashConfig, Tick, TimeoutClass};
     /// let mut table = LineHash::<u64, u32>::try_new(&LineHashConfig::for_flows(2))?;
-    /// let (keys, hashes) = ([7, 8, 9], [7 << 40, 8 << 40, 9 << 40]);
+    /// let (keys, hashes) = ([7, 8, 9], [TableHash::from_weak(7), TableHash::from_weak(8), TableHash::from_weak(9)]);
     /// let mut ids = [None; 3];
     /// let refused =
     ///     table.insert_batch(&keys, &hashes, TimeoutClass(0), Tick(0), |i| i as u32, &mut ids);
@@ -392,7 +396,7 @@ pub trait FlowTable<K: TableKey, V> {
     fn insert_batch(
         &mut self,
         keys: &[K],
-        hashes: &[u64],
+        hashes: &[TableHash],
         class: TimeoutClass,
         now: Tick,
         mut value: impl FnMut(usize) -> V,
@@ -430,7 +434,12 @@ pub trait FlowTable<K: TableKey, V> {
     ///
     /// If the slices differ in length: that is a mistake of the program, not of a packet.
     #[inline]
-    fn remove_batch(&mut self, keys: &[K], hashes: &[u64], mut on_flow: impl FnMut(usize, V)) -> usize {
+    fn remove_batch(
+        &mut self,
+        keys: &[K],
+        hashes: &[TableHash],
+        mut on_flow: impl FnMut(usize, V),
+    ) -> usize {
         assert!(
             keys.len() == hashes.len(),
             "a batch has as many hashes as keys: here {} for {}",
@@ -489,7 +498,7 @@ pub trait FlowTable<K: TableKey, V> {
 
     /// Removes the flow of a key.
     #[inline]
-    fn remove_key(&mut self, key: &K, hash: u64) -> Option<V> {
+    fn remove_key(&mut self, key: &K, hash: TableHash) -> Option<V> {
         let id = self.lookup(key, hash)?;
         self.remove(id).map(|(_, value)| value)
     }
@@ -504,10 +513,11 @@ pub trait FlowTable<K: TableKey, V> {
     /// Walking, and removing on the way:
     ///
     /// ```
+    /// use flowloom_flow_table::TableHash;
     /// use flowloom_flow_table::{Cursor, FlowTable, LineHash, LineHashConfig, Tick, TimeoutClass};
     /// let mut table = LineHash::<u64, u32>::try_new(&LineHashConfig::for_flows(10))?;
     /// for key in 0..10 {
-    ///     table.insert(key, key << 40, key as u32, TimeoutClass(0), Tick(0)).expect("not full");
+    ///     table.insert(key, TableHash::from_weak(key), key as u32, TimeoutClass(0), Tick(0)).expect("not full");
     /// }
     /// let mut cursor = Cursor::default();
     /// while let Some((id, next)) = table.next_live(cursor) {
@@ -526,10 +536,11 @@ pub trait FlowTable<K: TableKey, V> {
     /// # Examples
     ///
     /// ```
+    /// use flowloom_flow_table::TableHash;
     /// use flowloom_flow_table::{FlowTable, LineHash, LineHashConfig, Tick, TimeoutClass};
     /// let mut table = LineHash::<u64, u32>::try_new(&LineHashConfig::for_flows(10))?;
     /// for key in 0..10 {
-    ///     table.insert(key, key << 40, 2, TimeoutClass(0), Tick(0)).expect("not full");
+    ///     table.insert(key, TableHash::from_weak(key), 2, TimeoutClass(0), Tick(0)).expect("not full");
     /// }
     /// assert_eq!(table.iter().map(|(_, _, value)| value).sum::<u32>(), 20);
     /// # Ok::<(), flowloom_flow_table::BuildError>(())
@@ -594,7 +605,7 @@ pub trait FlowTable<K: TableKey, V> {
 }
 
 /// Checks that the slices of a batch are of one length.
-pub(crate) fn check_batch<K>(keys: &[K], hashes: &[u64], ids: &[Option<FlowId>]) {
+pub(crate) fn check_batch<K>(keys: &[K], hashes: &[TableHash], ids: &[Option<FlowId>]) {
     assert!(
         keys.len() == hashes.len() && keys.len() == ids.len(),
         "a batch has as many hashes and ids as keys: here {} and {} for {}",

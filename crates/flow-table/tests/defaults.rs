@@ -1,6 +1,7 @@
 //! A table with only the required methods: the provided methods keep the laws, and the laws notice
 //! its mistakes.
 
+use flowloom_flow_table::TableHash;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use flowloom_flow_key::hash::fold::split_mix;
@@ -35,15 +36,15 @@ impl FlowTable<u64, u64> for Plain {
         self.0.slot_count()
     }
 
-    fn prefetch(&self, _hash: u64) {}
+    fn prefetch(&self, _hash: TableHash) {}
 
-    fn prefetch_vacancy(&self, _key: &u64, _hash: u64) {}
+    fn prefetch_vacancy(&self, _key: &u64, _hash: TableHash) {}
 
-    fn lookup(&self, key: &u64, hash: u64) -> Option<FlowId> {
+    fn lookup(&self, key: &u64, hash: TableHash) -> Option<FlowId> {
         self.0.lookup(key, hash)
     }
 
-    fn lookup_batch(&self, keys: &[u64], hashes: &[u64], ids: &mut [Option<FlowId>]) {
+    fn lookup_batch(&self, keys: &[u64], hashes: &[TableHash], ids: &mut [Option<FlowId>]) {
         self.0.lookup_batch(keys, hashes, ids);
         match self.1 {
             Answer::Right => {}
@@ -55,7 +56,7 @@ impl FlowTable<u64, u64> for Plain {
     fn entry_or_evict(
         &mut self,
         key: u64,
-        hash: u64,
+        hash: TableHash,
         class: TimeoutClass,
         now: Tick,
         make: impl FnOnce() -> u64,
@@ -64,7 +65,7 @@ impl FlowTable<u64, u64> for Plain {
         self.0.entry_or_evict(key, hash, class, now, make, policy)
     }
 
-    fn evict(&mut self, hash: u64, policy: &mut impl Evict<u64, u64>) -> bool {
+    fn evict(&mut self, hash: TableHash, policy: &mut impl Evict<u64, u64>) -> bool {
         self.0.evict(hash, policy)
     }
 
@@ -121,7 +122,7 @@ fn perform(answer: Answer) {
     let timeouts = Timeouts::NEVER.with(TimeoutClass(0), 100);
     let config = DHashConfig { buckets: Some(4), timeouts, ..DHashConfig::for_flows(64) };
     let mut table = Plain(DHash::try_new(&config).expect("a small table"), answer);
-    let keys = |number: u16| (u64::from(number), split_mix(&mut u64::from(number)));
+    let keys = |number: u16| (u64::from(number), TableHash::from_mixed(split_mix(&mut u64::from(number))));
     // Every other key of ten is there.
     let mut operations: Vec<_> = (0..5).map(|key| Operation::Insert { key: 2 * key, class: 0 }).collect();
     operations.extend([

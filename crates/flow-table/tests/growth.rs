@@ -1,5 +1,6 @@
 //! Segments of a growing table: opened, freed, opened again, and never more than there should be.
 
+use flowloom_flow_table::TableHash;
 use std::collections::HashMap;
 
 use flowloom_flow_key::hash::fold::split_mix;
@@ -40,25 +41,28 @@ fn a_place_that_was_given_back_is_opened_again_under_other_names() {
     };
     let mut table = Growing::try_new(limits(200, 200), build).unwrap();
     // Twelve places.
-    let ids: Vec<FlowId> =
-        (0..192).map(|key| table.insert(key, 0, key, CLASS, Tick(0)).expect("a place for each")).collect();
+    let ids: Vec<FlowId> = (0..192)
+        .map(|key| table.insert(key, TableHash::default(), key, CLASS, Tick(0)).expect("a place for each"))
+        .collect();
     assert_eq!(table.stats().segments, 12);
-    let full = table.insert(192, 0, 192, CLASS, Tick(0)).unwrap_err();
+    let full = table.insert(192, TableHash::default(), 192, CLASS, Tick(0)).unwrap_err();
     assert_eq!(full.reason, FullReason::Memory, "nothing more can be opened");
     // The fourth segment and the fifth alternate: the newest is never freed.
     for (round, part) in (1_u64..).zip([48..64_u64, 64..80, 48..64, 64..80]) {
         // Its flows go, and it with them.
         for key in part.clone() {
-            let id = table.lookup(&key, 0).expect("it is there");
+            let id = table.lookup(&key, TableHash::default()).expect("it is there");
             assert_eq!(table.remove(id), Some((key, key)));
         }
         assert_eq!(table.expire(Tick(1), 100, &mut |_, _, _| panic!("no flow is due")).removed, 0);
         assert_eq!(table.stats().segments, 11, "round {round}");
         for key in part.clone() {
-            let id = table.insert(key, 0, key, CLASS, Tick(0)).expect("the place is opened again");
+            let id = table
+                .insert(key, TableHash::default(), key, CLASS, Tick(0))
+                .expect("the place is opened again");
             assert!(!ids.contains(&id) && table.get(id) == Some(&key), "round {round}: {id:?}");
         }
-        assert!(table.insert(192, 0, 192, CLASS, Tick(0)).is_err());
+        assert!(table.insert(192, TableHash::default(), 192, CLASS, Tick(0)).is_err());
         let stats = table.stats();
         assert_eq!((stats.segments, stats.len, stats.removed), (12, 192, 16 * round));
     }
@@ -75,7 +79,8 @@ fn a_table_that_begins_small_comes_to_hold_all_that_it_may() {
     for first in [1, 3, 40] {
         let mut table = Growing::try_new(limits(first, flows_max), build).unwrap();
         for key in 0..u64::from(flows_max) {
-            let taken = table.insert(key, split_mix(&mut key.clone()), (), CLASS, Tick(0));
+            let taken =
+                table.insert(key, TableHash::from_mixed(split_mix(&mut key.clone())), (), CLASS, Tick(0));
             assert!(taken.is_ok(), "flow {key} of a table that began with {first}: {taken:?}");
         }
         assert!(table.stats().segments <= 12);
@@ -91,7 +96,11 @@ fn where_there_is_no_memory_for_a_large_part_a_smaller_one_opens() {
         let mut table =
             Growing::try_new(GrowthLimits { memory_max_bytes, ..limits(1000, 100_000) }, build).unwrap();
         let taken = (0..10_000_u64)
-            .filter(|key| table.insert(*key, split_mix(&mut key.clone()), (), CLASS, Tick(0)).is_ok())
+            .filter(|key| {
+                table
+                    .insert(*key, TableHash::from_mixed(split_mix(&mut key.clone())), (), CLASS, Tick(0))
+                    .is_ok()
+            })
             .count();
         assert!(taken >= least, "{taken} with memory for {times} thousand");
         assert!(table.memory().total_bytes() <= memory_max_bytes);
@@ -102,7 +111,7 @@ fn where_there_is_no_memory_for_a_large_part_a_smaller_one_opens() {
 fn the_longest_list_is_remembered_when_its_part_is_gone() {
     let mut table = Growing::try_new(limits(40, 1000), part).unwrap();
     for key in 0..45 {
-        table.insert(key, 0, key, CLASS, Tick(0)).unwrap();
+        table.insert(key, TableHash::default(), key, CLASS, Tick(0)).unwrap();
     }
     assert_eq!((table.stats().segments, table.stats().list_length_max), (2, 24));
     let mut gone = 0;
@@ -116,19 +125,19 @@ fn the_next_oldest_part_is_drained_from_its_beginning() {
     let mut table = Growing::try_new(limits(4, 1000), part).unwrap();
     // Parts of 4, 16 and 64 flows.
     for key in 0..25 {
-        table.insert(key, 0, key, CLASS, Tick(0)).unwrap();
+        table.insert(key, TableHash::default(), key, CLASS, Tick(0)).unwrap();
     }
     assert_eq!(table.stats().segments, 3);
-    let moved = table.drain_oldest(3, |_| 0, |_, _| {});
+    let moved = table.drain_oldest(3, |_| TableHash::default(), |_, _| {});
     assert_eq!((moved.moved, moved.more), (3, true));
     // The last flow of the oldest segment ends, and the segment with it.
-    let last = table.lookup(&3, 0).unwrap();
+    let last = table.lookup(&3, TableHash::default()).unwrap();
     table.remove(last).unwrap();
     table.expire(Tick(1), 100, &mut |_, _, _| {});
     assert_eq!(table.stats().segments, 2);
-    let moved = table.drain_oldest(1000, |_| 0, |_, _| {});
+    let moved = table.drain_oldest(1000, |_| TableHash::default(), |_, _| {});
     assert_eq!((moved.moved, moved.more, table.stats().segments), (16, false, 1));
-    let found = (0..25).filter(|key| table.lookup(key, 0).is_some()).count();
+    let found = (0..25).filter(|key| table.lookup(key, TableHash::default()).is_some()).count();
     assert_eq!((found, table.len()), (24, 24));
 }
 
@@ -146,19 +155,19 @@ fn a_table_that_had_twelve_parts_can_turn_when_one_is_left() {
     };
     let mut table = Growing::try_new(limits(16, 80_000), build).unwrap();
     for key in 0..192 {
-        table.insert(key, 0, key, CLASS, Tick(0)).expect("a part for each sixteen");
+        table.insert(key, TableHash::default(), key, CLASS, Tick(0)).expect("a part for each sixteen");
     }
     assert_eq!(table.stats().segments, 12);
-    assert!(table.rekey(|_| 0).is_err(), "twelve at a time");
+    assert!(table.rekey(|_| TableHash::default()).is_err(), "twelve at a time");
     for key in 0..176 {
-        assert_eq!(table.remove_key(&key, 0), Some(key));
+        assert_eq!(table.remove_key(&key, TableHash::default()), Some(key));
     }
     assert_eq!(table.stats().segments, 12, "removing gives nothing back");
     table.expire(Tick(1), 0, &mut |_, _, _| {});
     assert_eq!(table.stats().segments, 1);
-    let id = table.lookup(&180, 0);
-    table.rekey(|_| 0).expect("one part is open, and there is memory for another");
-    assert_eq!(table.lookup(&180, 1 << 63), id);
+    let id = table.lookup(&180, TableHash::default());
+    table.rekey(|_| TableHash::default()).expect("one part is open, and there is memory for another");
+    assert_eq!(table.lookup(&180, TableHash::from_mixed(1 << 63)), id);
 }
 
 #[test]
@@ -193,8 +202,8 @@ fn a_table_that_turns_while_flows_become_more_still_comes_to_hold_all_that_it_ma
 }
 
 /// The hash of a secret.
-fn under(secret: u64) -> impl Fn(&u64) -> u64 + Send + Sync + 'static {
-    move |&key| split_mix(&mut (key ^ secret.rotate_left(40)))
+fn under(secret: u64) -> impl Fn(&u64) -> TableHash + Send + Sync + 'static {
+    move |&key| TableHash::from_mixed(split_mix(&mut (key ^ secret.rotate_left(40))))
 }
 
 proptest! {
@@ -237,7 +246,7 @@ proptest! {
                     }
                 }
             }
-            let (keys, hashes): (Vec<u64>, Vec<u64>) = (0..120).map(|key| (key, under(secret)(&key))).unzip();
+            let (keys, hashes): (Vec<u64>, Vec<_>) = (0..120).map(|key| (key, under(secret)(&key))).unzip();
             let mut ids = vec![None; keys.len()];
             table.lookup_batch(&keys, &hashes, &mut ids);
             for ((key, hash), id) in keys.iter().zip(&hashes).zip(ids) {
@@ -271,16 +280,22 @@ fn a_refused_flow_evicts_none_though_segments_differ_in_their_hash() {
     };
     let mut table = Growing::try_new(limits(100, 100), build).unwrap();
     for key in 0..100 {
-        table.insert(key, key << 62, 0, CLASS, Tick(0)).expect("lists of twenty-five");
+        table
+            .insert(key, TableHash::from_mixed(key << 62), 0, CLASS, Tick(0))
+            .expect("lists of twenty-five");
     }
-    table.rekey(|key| *key << 62).expect("one segment is open");
+    table.rekey(|key| TableHash::from_mixed(*key << 62)).expect("one segment is open");
     // All in one list of the newest segment, under the new hash; the former one spreads them.
     for (key, gone) in (100..220).zip(1..) {
         let mut policy = Old(0);
-        let entry = table.entry_or_evict(key, 0, CLASS, Tick(1), || 1, &mut policy);
+        let entry = table.entry_or_evict(key, TableHash::default(), CLASS, Tick(1), || 1, &mut policy);
         let is_in = gone <= 100;
         assert_eq!((entry.is_ok(), policy.0), (is_in, u32::from(is_in)), "the {gone}th: {entry:?}");
-        assert_eq!(table.lookup(&key, 0), entry.ok().map(|entry| entry.id), "the {gone}th");
+        assert_eq!(
+            table.lookup(&key, TableHash::default()),
+            entry.ok().map(|entry| entry.id),
+            "the {gone}th"
+        );
         assert_eq!(table.len(), 100);
     }
 }

@@ -4,6 +4,7 @@
 use flowloom_cpu::features::Isa;
 use flowloom_flow_key::hash::fold::split_mix;
 use flowloom_flow_key::{FlowHasher, FlowKey};
+use flowloom_flow_table::TableHash;
 use flowloom_flow_table::baseline::{Chained, ChainedConfig, DirectTable, DirectTableConfig};
 use flowloom_flow_table::dhash::ReferenceDHash;
 use flowloom_flow_table::dhash::major_location::{FirstSlot, Folded, LowBits};
@@ -75,8 +76,8 @@ fn mask() -> impl Strategy<Value = u64> {
     prop_oneof![Just(u64::MAX), Just(0xC000_0000_0000_0003), Just(1 << 63), Just(3), Just(0)]
 }
 
-fn numbered(mask: u64) -> impl Fn(u16) -> (u64, u64) {
-    move |number| (u64::from(number), split_mix(&mut u64::from(number)) & mask)
+fn numbered(mask: u64) -> impl Fn(u16) -> (u64, TableHash) {
+    move |number| (u64::from(number), TableHash::from_mixed(split_mix(&mut u64::from(number)) & mask))
 }
 
 fn config(flows: u32, buckets: u32, pool: u32, list_cap: u32) -> DHashConfig {

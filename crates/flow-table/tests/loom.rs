@@ -37,6 +37,19 @@ impl BuildHasher for Plain {
     }
 }
 
+/// Runs a model and checks that loom tried several orders.
+fn explore(model: impl Fn() + Sync + Send + 'static) {
+    let orders = std::sync::Arc::new(std::sync::atomic::AtomicU64::new(0));
+    let counted = std::sync::Arc::clone(&orders);
+    loom::model(move || {
+        counted.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        model();
+    });
+    let orders = orders.load(std::sync::atomic::Ordering::Relaxed);
+    println!("{orders} orders");
+    assert!(orders > 10, "{orders} orders");
+}
+
 type Table = ConcurrentFlowTable<u64, u64, Plain>;
 
 fn table(flows: std::ops::Range<u64>) -> Arc<Table> {
@@ -52,7 +65,7 @@ fn table(flows: std::ops::Range<u64>) -> Arc<Table> {
 
 #[test]
 fn a_flow_that_stays_is_found_while_its_index_grows() {
-    loom::model(|| {
+    explore(|| {
         // One line; the sixth flow makes it two, and all move.
         let table = table(0..5);
         let writer = {
@@ -74,7 +87,7 @@ fn a_flow_that_stays_is_found_while_its_index_grows() {
 
 #[test]
 fn a_value_is_the_old_one_or_the_new_one() {
-    loom::model(|| {
+    explore(|| {
         let table = table(0..2);
         let writer = {
             let table = Arc::clone(&table);
@@ -98,7 +111,7 @@ fn a_value_is_the_old_one_or_the_new_one() {
 
 #[test]
 fn of_two_that_insert_one_key_one_does() {
-    loom::model(|| {
+    explore(|| {
         let table = table(0..0);
         let threads: Vec<_> = (1..3)
             .map(|value| {

@@ -2,6 +2,7 @@
 //! comparisons. A table may then find less than it contains; it still counts what it contains,
 //! drops nothing twice, and ends every walk.
 
+use flowloom_flow_table::TableHash;
 use std::cell::{Cell, RefCell};
 use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -100,12 +101,12 @@ impl Evict<Touchy, Counted> for Reluctant {
 fn operate<T: FlowTable<Touchy, Counted>>(
     table: &mut T,
     state: &mut u64,
-    hash: &mut impl FnMut(u64) -> u64,
+    hash: &mut impl FnMut(u64) -> TableHash,
 ) {
     let number = split_mix(state) % KEYS;
     let (key, now) = (Touchy(number), Tick(split_mix(state) % 400));
     let run: Vec<Touchy> = (number..number + 7).map(Touchy).collect();
-    let hashes: Vec<u64> = run.iter().map(|key| hash(key.0)).collect();
+    let hashes: Vec<TableHash> = run.iter().map(|key| hash(key.0)).collect();
     let mut ids = [None; 7];
     match split_mix(state) % 16 {
         0..4 => drop(table.insert(key, hashes[0], Counted::new(), CLASS, now)),
@@ -177,9 +178,9 @@ macro_rules! on_each_table {
 
 /// Gives three in four keys one line, and a few one signature, so that lines are full and lists
 /// long.
-fn crowded(key: u64) -> u64 {
+fn crowded(key: u64) -> TableHash {
     let good = split_mix(&mut key.clone());
-    u64::from(good.is_multiple_of(4)) << 63 | good & 0x1F_000F
+    TableHash::from_mixed(u64::from(good.is_multiple_of(4)) << 63 | good & 0x1F_000F)
 }
 
 /// Inserts nearly as many flows as fit, and returns how many there are, how many are displaced and
@@ -245,11 +246,12 @@ fn a_flow_whose_value_is_never_made_takes_no_space() {
         let mut table = LineHash::try_new(&config).unwrap();
         for key in 0..30 {
             FUSE.set(1);
-            let entry =
-                AssertUnwindSafe(|| table.entry_with(Touchy(key), key, CLASS, Tick(0), Counted::new));
+            let entry = AssertUnwindSafe(|| {
+                table.entry_with(Touchy(key), TableHash::from_mixed(key), CLASS, Tick(0), Counted::new)
+            });
             assert!(catch_unwind(entry).is_err(), "{isa}: {key}");
             table
-                .insert(Touchy(key), key, Counted::new(), CLASS, Tick(0))
+                .insert(Touchy(key), TableHash::from_mixed(key), Counted::new(), CLASS, Tick(0))
                 .expect("as many as there are lanes");
         }
         assert_eq!(check(&table).len(), 30);
@@ -259,7 +261,7 @@ fn a_flow_whose_value_is_never_made_takes_no_space() {
 /// Checks a table now and then while it is used, empties it, and checks that it works as a new one.
 fn misused<T: FlowTable<Touchy, Counted>>(
     build: impl Fn() -> T,
-    mut hash: impl FnMut(u64) -> u64,
+    mut hash: impl FnMut(u64) -> TableHash,
     whim: Option<u64>,
 ) {
     let mut table = build();
@@ -276,7 +278,7 @@ fn misused<T: FlowTable<Touchy, Counted>>(
     let (all, mut gone) = (table.len(), 0);
     table.drain(&mut |_, _, _| gone += 1);
     assert_eq!((gone, table.len()), (all, 0));
-    let good = |key: u64| split_mix(&mut key.clone());
+    let good = |key: u64| TableHash::from_mixed(split_mix(&mut key.clone()));
     let ids: Vec<_> = (0..8)
         .map(|key| table.insert(Touchy(key), good(key), Counted::new(), CLASS, Tick(0)).ok())
         .collect();

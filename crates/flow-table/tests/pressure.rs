@@ -3,6 +3,7 @@
 #![expect(clippy::cast_precision_loss, reason = "small counts")]
 
 use core::cell::Cell;
+use flowloom_flow_table::TableHash;
 
 use flowloom_cpu::features::Isa;
 use flowloom_flow_key::hash::fold::split_mix;
@@ -19,8 +20,8 @@ const CLASS: TimeoutClass = TimeoutClass(0);
 /// Flows of a full table; fewer where every step is interpreted.
 const FLOWS: u32 = if cfg!(miri) { 300 } else { 50_000 };
 
-fn hash(key: u64) -> u64 {
-    split_mix(&mut key.clone())
+fn hash(key: u64) -> TableHash {
+    TableHash::from_mixed(split_mix(&mut key.clone()))
 }
 
 /// Fills a table and replaces every flow by another one, `turnovers` times over.
@@ -140,23 +141,28 @@ fn flows_may_come_and_go_elsewhere_for_ever() {
             LineHashConfig { lines: Some(lines), pool: Some(pool), ..LineHashConfig::for_flows(31) };
         let mut table = LineHash::<u64, ()>::try_new(&config).unwrap();
         for key in 0..30 {
-            table.insert(key, key, (), CLASS, Tick(0)).unwrap();
+            table.insert(key, TableHash::from_mixed(key), (), CLASS, Tick(0)).unwrap();
         }
         for key in 30..600 {
             // Each class of the filter in turn, and no other bit beside it.
             let hash = key | (key % 32) << 16;
-            let id = table.insert(key, hash, (), CLASS, Tick(0)).expect("the one before is gone");
+            let id = table
+                .insert(key, TableHash::from_mixed(hash), (), CLASS, Tick(0))
+                .expect("the one before is gone");
             assert_eq!((table.stats().displaced, table.stats().stashed), (1, pool), "{key}");
-            assert_eq!(table.lookup(&key, hash), Some(id), "{key}");
+            assert_eq!(table.lookup(&key, TableHash::from_mixed(hash)), Some(id), "{key}");
             assert!(if key / 32 % 2 == 0 {
                 table.remove(id).is_some()
             } else {
-                table.remove_key(&key, hash).is_some()
+                table.remove_key(&key, TableHash::from_mixed(hash)).is_some()
             });
         }
         // No flow is displaced, so a miss reads no other line.
         let mut counts = Counts::default();
-        assert_eq!((table.find_counting(&600, 600, &mut counts), counts.lines), (None, 1));
+        assert_eq!(
+            (table.find_counting(&600, TableHash::from_mixed(600), &mut counts), counts.lines),
+            (None, 1)
+        );
     }
 }
 
@@ -173,7 +179,7 @@ fn a_counting_lookup_reads_a_list_only_if_it_has_a_flow_of_its_line() {
         _ => key | 1 << 63,
     };
     for key in 0..61 {
-        table.insert(key, hash(key), (), CLASS, Tick(0)).unwrap();
+        table.insert(key, TableHash::from_mixed(hash(key)), (), CLASS, Tick(0)).unwrap();
     }
     assert_eq!((table.stats().displaced, table.stats().stashed), (2, 1));
     // Missing keys: home line and alternates, and for one of them the list's only element, whose
@@ -181,7 +187,7 @@ fn a_counting_lookup_reads_a_list_only_if_it_has_a_flow_of_its_line() {
     let missing = 61;
     for (home, lines, steps) in [(last, 3, 0), (1 << 63, 4, 1)] {
         let mut counts = Counts::default();
-        assert_eq!(table.find_counting(&missing, missing | home, &mut counts), None);
+        assert_eq!(table.find_counting(&missing, TableHash::from_mixed(missing | home), &mut counts), None);
         assert_eq!((counts.lines, counts.list_steps, counts.false_matches), (lines, steps, 0), "{home:#x}");
     }
 }
@@ -192,11 +198,13 @@ fn only_the_first_lane_of_its_home_line_is_a_first_hit() {
     let mut table = LineHash::<u64, ()>::try_new(&config).unwrap();
     // All flows have the first line as home; the last one gets the first lane of the other.
     for key in 0..31 {
-        table.insert(key, key, (), CLASS, Tick(0)).unwrap();
+        table.insert(key, TableHash::from_mixed(key), (), CLASS, Tick(0)).unwrap();
     }
-    assert_eq!(table.lookup(&30, 30).map(FlowId::slot), Some(30));
+    assert_eq!(table.lookup(&30, TableHash::from_mixed(30)).map(FlowId::slot), Some(30));
     let mut counts = Counts::default();
-    assert!((0..31).all(|key| table.find_counting(&key, key, &mut counts).is_some()));
+    assert!(
+        (0..31).all(|key| table.find_counting(&key, TableHash::from_mixed(key), &mut counts).is_some())
+    );
     assert_eq!((counts.hits, counts.first_hits), (31, 1));
 }
 
@@ -232,22 +240,22 @@ fn a_flow_at_home_is_found_by_comparing_one_key() {
         // Each line is the home of thirty flows, and no two have one signature.
         let keys: Vec<_> = (0..120).map(|key| (Watched(key), (key % 4) << 62 | key)).collect();
         for &(key, hash) in &keys {
-            table.insert(key, hash, key.0, CLASS, Tick(0)).unwrap();
+            table.insert(key, TableHash::from_mixed(hash), key.0, CLASS, Tick(0)).unwrap();
         }
         assert_eq!(table.stats().displaced, 0, "{isa}");
         COMPARED.set(0);
         for (key, hash) in &keys {
-            let id = table.lookup(key, *hash);
+            let id = table.lookup(key, TableHash::from_mixed(*hash));
             assert_eq!(
-                table.lookup_value(key, *hash).map(|(id, value)| (Some(id), *value)),
+                table.lookup_value(key, TableHash::from_mixed(*hash)).map(|(id, value)| (Some(id), *value)),
                 Some((id, key.0))
             );
-            let touched = table.lookup_touch(key, *hash, Tick(1));
+            let touched = table.lookup_touch(key, TableHash::from_mixed(*hash), Tick(1));
             assert_eq!(touched.map(|(id, value, _)| (Some(id), *value)), Some((id, key.0)));
         }
         assert_eq!(COMPARED.get(), 3 * 120, "{isa}");
         for (key, hash) in &keys {
-            assert_eq!(table.remove_key(key, *hash), Some(key.0));
+            assert_eq!(table.remove_key(key, TableHash::from_mixed(*hash)), Some(key.0));
         }
         assert_eq!(COMPARED.get(), 4 * 120, "{isa}");
     }
@@ -264,7 +272,7 @@ fn a_line_has_no_more_flows_elsewhere_than_it_can_count() {
         ..LineHashConfig::for_flows(1000)
     };
     let mut table = LineHash::<u64, ()>::try_new(&config).unwrap();
-    let hash = |key| hash(key) & u64::from(u32::MAX);
+    let hash = |key| TableHash::from_mixed(hash(key).bits() & u64::from(u32::MAX));
     let count = 30 + 2 * u64::from(DISPLACED_MAX);
     for key in 0..count {
         table.insert(key, hash(key), (), CLASS, Tick(0)).expect("fewer than can be counted");

@@ -1,5 +1,6 @@
 //! Reports of tables, victims of eviction, and lookups of flows outside their bucket.
 
+use flowloom_flow_table::TableHash;
 use std::collections::BTreeSet;
 
 use flowloom_cpu::features::Isa;
@@ -20,8 +21,8 @@ fn timeouts() -> Timeouts {
     Timeouts::NEVER.with(CLASS, 100).with(TimeoutClass(1), 1000)
 }
 
-fn hash(key: u64) -> u64 {
-    split_mix(&mut key.clone())
+fn hash(key: u64) -> TableHash {
+    TableHash::from_mixed(split_mix(&mut key.clone()))
 }
 
 /// Builds a table under a limit of memory.
@@ -235,7 +236,9 @@ impl Evict<u64, u64> for GreatestEven {
 fn check_small(name: &str, table: &mut impl FlowTable<u64, u64>, flows: u64) {
     let values = |key: u64| key * 7 % 16;
     let ids: Vec<_> = (0..flows)
-        .map(|key| table.insert(key, 0, values(key), CLASS, Tick(key)).expect("there is space"))
+        .map(|key| {
+            table.insert(key, TableHash::default(), values(key), CLASS, Tick(key)).expect("there is space")
+        })
         .collect();
     // Classes.
     assert_eq!(table.class_of(ids[1]), Some(CLASS), "{name}");
@@ -244,8 +247,8 @@ fn check_small(name: &str, table: &mut impl FlowTable<u64, u64>, flows: u64) {
     assert_eq!(classes, [Some(0), Some(1), Some(0)], "{name}");
     // The highest-ranked flow in the way is evicted.
     let mut policy = GreatestEven::default();
-    assert!(!table.evict(0, &mut Refuse), "{name}");
-    assert!(table.evict(0, &mut policy), "{name}");
+    assert!(!table.evict(TableHash::default(), &mut Refuse), "{name}");
+    assert!(table.evict(TableHash::default(), &mut policy), "{name}");
     let best = policy.offered.iter().filter(|&value| value.is_multiple_of(2)).max();
     assert_eq!(policy.gone.iter().max(), best, "{name}");
     assert!(policy.offered.len() > 1, "{name}: {:?}", policy.offered);
@@ -259,7 +262,7 @@ fn check_small(name: &str, table: &mut impl FlowTable<u64, u64>, flows: u64) {
     let stats = table.stats();
     assert_eq!((table.len(), stats.removed, stats.inserted), (0, flows - 1, flows), "{name}");
     assert!(ids.iter().all(|&id| table.get(id).is_none() && table.class_of(id).is_none()), "{name}");
-    assert!(!table.evict(0, &mut policy), "{name}: no flow exists");
+    assert!(!table.evict(TableHash::default(), &mut policy), "{name}: no flow exists");
 }
 
 #[test]
@@ -290,7 +293,7 @@ fn classes_evictions_and_clearing_are_alike_in_every_table() {
 }
 
 /// Looks keys up by their hashes.
-type Lookup<'a> = &'a mut dyn FnMut(&[u64], &[u64], &mut [Option<FlowId>]);
+type Lookup<'a> = &'a mut dyn FnMut(&[u64], &[TableHash], &mut [Option<FlowId>]);
 
 /// Fills a table far beyond its buckets and checks that every flow is found, one by one and in
 /// batches, and no other.
@@ -300,7 +303,7 @@ fn check_overfull(name: &str, table: &mut impl FlowTable<u64, u64>, flows: u64) 
         .collect();
     let compare = |table: Lookup<'_>, ids: &[Option<FlowId>]| {
         let keys: Vec<u64> = (0..2 * flows).collect();
-        let hashes: Vec<u64> = keys.iter().map(|&key| hash(key)).collect();
+        let hashes: Vec<TableHash> = keys.iter().map(|&key| hash(key)).collect();
         let mut found = vec![None; keys.len()];
         table(&keys, &hashes, &mut found);
         let (there, not) = found.split_at(ids.len());
@@ -311,7 +314,7 @@ fn check_overfull(name: &str, table: &mut impl FlowTable<u64, u64>, flows: u64) 
         compare(
             &mut |keys, hashes, found| {
                 for ((key, &hash), found) in keys.iter().zip(hashes).zip(found) {
-                    *found = table.lookup(key, hash);
+                    *found = table.lookup(key, TableHash::from_mixed(hash.bits()));
                 }
             },
             &ids,
@@ -404,7 +407,9 @@ fn what_a_segment_counted_is_kept_when_it_is_given_back() {
         DHash::<u64, u64>::try_new(&DHashConfig { timeouts: timeouts(), ..roomy })
     };
     let mut table = Growing::try_new(limits, build).unwrap();
-    let ids: Vec<_> = (0..100_u64).map(|key| table.insert(key, 0, key, CLASS, Tick(0)).unwrap()).collect();
+    let ids: Vec<_> = (0..100_u64)
+        .map(|key| table.insert(key, TableHash::default(), key, CLASS, Tick(0)).unwrap())
+        .collect();
     let before = table.stats();
     assert!(before.segments > 1 && before.list_length_max > 10, "{before:?}");
     // Older segments are emptied one after the other, and freed; a new flow goes into the newest.
@@ -417,7 +422,7 @@ fn what_a_segment_counted_is_kept_when_it_is_given_back() {
     assert!(ids.iter().all(|&id| table.get(id).is_none()));
     // A budget is one of all segments together.
     for key in 0..100 {
-        table.insert(key, 0, key, CLASS, Tick(10_000)).unwrap();
+        table.insert(key, TableHash::default(), key, CLASS, Tick(10_000)).unwrap();
     }
     let mut walked = 0;
     for _ in 0..50 {
@@ -435,15 +440,21 @@ fn a_flow_that_the_policy_keeps_is_never_evicted() {
     let config = DHashConfig { buckets: Some(1), pool: Some(0), ..DHashConfig::for_flows(16) };
     let mut table = DHash::<u64, bool>::try_new(&config).unwrap();
     for key in 0..16 {
-        table.insert(key, 0, key != 5 && key != 9, CLASS, Tick(100 - key)).unwrap();
+        table.insert(key, TableHash::default(), key != 5 && key != 9, CLASS, Tick(100 - key)).unwrap();
     }
     let mut policy = UnestablishedFirst::new(|established: &bool| *established);
     // Of the two that are not established, 9 was unseen for longer.
-    assert!(table.evict(0, &mut policy) && table.lookup(&9, 0).is_none() && table.lookup(&5, 0).is_some());
-    assert!(table.evict(0, &mut policy) && table.lookup(&5, 0).is_none());
-    assert!(!table.evict(0, &mut policy));
+    assert!(
+        table.evict(TableHash::default(), &mut policy)
+            && table.lookup(&9, TableHash::default()).is_none()
+            && table.lookup(&5, TableHash::default()).is_some()
+    );
+    assert!(
+        table.evict(TableHash::default(), &mut policy) && table.lookup(&5, TableHash::default()).is_none()
+    );
+    assert!(!table.evict(TableHash::default(), &mut policy));
     assert_eq!((policy.count(), table.len()), (2, 14));
-    let id = table.lookup(&0, 0).unwrap();
+    let id = table.lookup(&0, TableHash::default()).unwrap();
     let candidate = Candidate::new(id, &0_u64, &true, Tick(0));
     assert_eq!(Refuse.rank(&candidate), None);
 }
@@ -625,7 +636,7 @@ fn each_eviction_frees_a_place_and_looks_at_a_bounded_number() {
         for key in 0..6 * flows {
             let hash = hash(key);
             let mut policy = Shown::default();
-            let is_kept = !(hash >> 40).is_multiple_of(one_in);
+            let is_kept = !(hash.bits() >> 40).is_multiple_of(one_in);
             let entry = table.entry_or_evict(key, hash, CLASS, Tick(key), || is_kept, &mut policy);
             assert!(policy.gone <= 1 && (entry.is_ok() || policy.gone == 0), "{name}: {key} for nothing");
             shown_max = shown_max.max(policy.shown);
@@ -677,8 +688,8 @@ fn time_that_goes_backwards_removes_nothing_early() {
 fn words_of_the_usual_sizes_are_keys() {
     fn holds<K: TableKey>(key: K) -> bool {
         let mut index = FlowIndex::<K>::try_new(&LineHashConfig::for_flows(1)).unwrap();
-        let id = index.insert(key, 1 << 40, (), CLASS, Tick(0)).unwrap();
-        index.lookup(&key, 1 << 40) == Some(id)
+        let id = index.insert(key, TableHash::from_mixed(1 << 40), (), CLASS, Tick(0)).unwrap();
+        index.lookup(&key, TableHash::from_mixed(1 << 40)) == Some(id)
     }
     assert!(holds(7_u32) && holds(7_u64) && holds(7_u128));
     assert!(holds([7_u8; 5]) && holds([7_u32; 3]) && holds([7_u64; 2]));

@@ -1,5 +1,6 @@
 //! Values and keys of any shape, and tables of one flow.
 
+use flowloom_flow_table::TableHash;
 use flowloom_flow_table::baseline::{Chained, ChainedConfig, DirectTable, DirectTableConfig};
 use flowloom_flow_table::segments::GrowthLimits;
 use flowloom_flow_table::{
@@ -21,9 +22,14 @@ fn goes_round<K: TableKey, V: PartialEq + Clone + std::fmt::Debug>(
     for round in [0, 1000, 2000] {
         let mut ids = Vec::new();
         for number in 0..flows {
-            let id =
-                table.insert(key(number), hash(number), value.clone(), CLASS, Tick(round)).expect(name);
-            assert_eq!(table.lookup_value(&key(number), hash(number)), Some((id, value)), "{name}");
+            let id = table
+                .insert(key(number), TableHash::from_mixed(hash(number)), value.clone(), CLASS, Tick(round))
+                .expect(name);
+            assert_eq!(
+                table.lookup_value(&key(number), TableHash::from_mixed(hash(number))),
+                Some((id, value)),
+                "{name}"
+            );
             assert_eq!(
                 std::ptr::from_ref(table.get(id).expect(name)).addr() % align_of::<V>(),
                 0,
@@ -31,7 +37,8 @@ fn goes_round<K: TableKey, V: PartialEq + Clone + std::fmt::Debug>(
             );
             ids.push(id);
         }
-        let refused = table.insert(key(flows), hash(flows), value.clone(), CLASS, Tick(round));
+        let refused =
+            table.insert(key(flows), TableHash::from_mixed(hash(flows)), value.clone(), CLASS, Tick(round));
         assert_eq!(refused, Err(Full { reason: FullReason::Capacity }), "{name}");
         for (number, &id) in (0..).zip(&ids) {
             assert_eq!(table.get(id), Some(value), "{name}");
@@ -88,9 +95,12 @@ fn values_may_have_no_bytes_or_pages_of_their_own() {
 fn keys_may_have_no_bytes_or_many() {
     each(|number| [number; 40], &"value".to_owned());
     let mut table = LineHash::<[u8; 0], u64>::try_new(&LineHashConfig::for_flows(1)).unwrap();
-    let id = table.insert([], 5, 50, CLASS, Tick(0)).unwrap();
-    assert_eq!((table.lookup(&[], 5), table.remove_key(&[], 5)), (Some(id), Some(50)));
-    assert_eq!(table.lookup(&[], 5), None);
+    let id = table.insert([], TableHash::from_mixed(5), 50, CLASS, Tick(0)).unwrap();
+    assert_eq!(
+        (table.lookup(&[], TableHash::from_mixed(5)), table.remove_key(&[], TableHash::from_mixed(5))),
+        (Some(id), Some(50))
+    );
+    assert_eq!(table.lookup(&[], TableHash::from_mixed(5)), None);
 }
 
 #[test]

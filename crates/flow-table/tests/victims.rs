@@ -1,7 +1,7 @@
 //! The victim of an eviction: the promises of the `evict` module, in every table.
 
-use flowloom_flow_key::FlowHash;
 use flowloom_flow_key::hash::fold::split_mix;
+use flowloom_flow_table::TableHash;
 use flowloom_flow_table::baseline::{Chained, ChainedConfig, DirectTable, DirectTableConfig};
 use flowloom_flow_table::dhash::ReferenceDHash;
 use flowloom_flow_table::evict::{Candidate, Evict, WINDOW};
@@ -18,8 +18,8 @@ const NEAR: usize = 32;
 
 const ROUNDS: u64 = if cfg!(miri) { 300 } else { 4000 };
 
-fn hash(key: u64) -> u64 {
-    split_mix(&mut key.clone())
+fn hash(key: u64) -> TableHash {
+    TableHash::from_mixed(split_mix(&mut key.clone()))
 }
 
 /// Ranks flows by their value, keeps those of 0, and records the candidates.
@@ -57,7 +57,7 @@ fn residents(table: &impl FlowTable<u64, u64>, is_in: impl Fn(FlowId, u64) -> bo
 fn check<T: FlowTable<u64, u64>>(
     name: &str,
     build: impl Fn() -> T,
-    is_in: impl Fn(FlowId, u64, u64) -> bool,
+    is_in: impl Fn(FlowId, u64, TableHash) -> bool,
 ) {
     let [some, few] = [2, 40].map(|one_in| evict_from(name, build(), one_in, &is_in));
     assert!(some.0 > ROUNDS / 2 && few.1 > ROUNDS / 20, "{name}: near and far {some:?}, {few:?}");
@@ -69,19 +69,22 @@ fn evict_from<T: FlowTable<u64, u64>>(
     name: &str,
     mut table: T,
     one_in: u64,
-    is_in: impl Fn(FlowId, u64, u64) -> bool,
+    is_in: impl Fn(FlowId, u64, TableHash) -> bool,
 ) -> (u64, u64) {
     let (mut near, mut far) = (0, 0);
     for key in 0..u64::from(table.capacity()) + ROUNDS {
         let new = hash(key);
         let mut policy = Noting::default();
         let own = if table.len() == table.capacity() {
-            residents(&table, |id, key| is_in(id, key, new))
+            residents(&table, |id, key| is_in(id, key, TableHash::from_mixed(new.bits())))
         } else {
             Vec::new()
         };
-        let rank =
-            if !own.is_empty() || hash(!key).is_multiple_of(one_in) { hash(key ^ 1 << 50) | 1 } else { 0 };
+        let rank = if !own.is_empty() || hash(!key).bits().is_multiple_of(one_in) {
+            hash(key ^ 1 << 50).bits() | 1
+        } else {
+            0
+        };
         let entry = table.entry_or_evict(key, new, CLASS, Tick(key), || rank, &mut policy);
         if own.is_empty() || policy.shown.is_empty() {
             continue;
@@ -129,18 +132,18 @@ fn at(slots: u32) -> impl Fn(FlowId) -> u32 {
 fn the_highest_rank_is_evicted_and_the_own_bucket_comes_first() {
     let config = LineHashConfig::for_flows(300);
     let (lines, line) = (config.line_count(), at(30));
-    let is_in = |id, _, new| line(id) == FlowHash::bucket_of(new, lines);
+    let is_in = |id, _, new| line(id) == TableHash::bucket(new, lines);
     check("LineHash", || LineHash::try_new(&config).unwrap(), is_in);
     let (config, bucket) = (DHashConfig { buckets: Some(30), ..DHashConfig::for_flows(300) }, at(16));
-    let is_in = |id, _, new| bucket(id) == FlowHash::bucket_of(new, 30);
+    let is_in = |id, _, new| bucket(id) == TableHash::bucket(new, 30);
     check("DHash", || DHash::try_new(&config).unwrap(), is_in);
     check("ReferenceDHash", || ReferenceDHash::<_, _>::try_new(&config).unwrap(), is_in);
     let (config, bucket) = (SigHashConfig { buckets: Some(100), ..SigHashConfig::for_flows(300) }, at(4));
-    let is_in = |id, _, new| bucket(id) == FlowHash::bucket_of(new, 100);
+    let is_in = |id, _, new| bucket(id) == TableHash::bucket(new, 100);
     check("SigHash", || SigHash::try_new(&config).unwrap(), is_in);
     check("ReferenceSigHash", || ReferenceSigHash::try_new(&config).unwrap(), is_in);
     // With lists, the bucket's are all that are in its list.
-    let is_in = |_, key, new| FlowHash::bucket_of(hash(key), 30) == FlowHash::bucket_of(new, 30);
+    let is_in = |_, key, new| hash(key).bucket(30) == TableHash::bucket(new, 30);
     let config = ChainedConfig { buckets: 30, ..ChainedConfig::for_flows(300) };
     check("Chained", || Chained::try_new(&config).unwrap(), is_in);
     let config = DirectTableConfig { buckets: Some(30), ..DirectTableConfig::for_flows(300) };
@@ -157,7 +160,7 @@ fn check_alike(
 ) {
     let mut evicted = 0;
     for key in 0..u64::from(production.capacity()) + ROUNDS {
-        let rank = hash(key ^ 1 << 50) | 1;
+        let rank = hash(key ^ 1 << 50).bits() | 1;
         let [mut ours, mut letter] = [Noting::default(), Noting::default()];
         let one = production.entry_or_evict(key, hash(key), CLASS, Tick(key), || rank, &mut ours);
         let other = reference.entry_or_evict(key, hash(key), CLASS, Tick(key), || rank, &mut letter);

@@ -13,6 +13,7 @@
 //! those packets whose bytes its application reads.
 
 use flowloom_cpu::prefetch;
+use flowloom_flow_key::TableHash;
 use flowloom_flow_key::{Direction, FlowKey};
 use flowloom_packet::arena::bytes_at;
 use flowloom_packet::{Headers, LinkType, PacketView};
@@ -21,7 +22,7 @@ use flowloom_packet::{Headers, LinkType, PacketView};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub(crate) struct PacketRef {
-    pub(crate) hash: u64,
+    pub(crate) hash: TableHash,
     pub(crate) time_ns: u64,
     place: u64,
     tag: u64,
@@ -114,7 +115,7 @@ impl PacketDescriptor {
             | u64::from(fields.is_error_of_flow) << 9
             | u64::from(fields.later_fragment) << 8;
         [
-            hash,
+            hash.bits(),
             time_ns,
             place,
             tag,
@@ -137,7 +138,14 @@ impl PacketDescriptor {
         let &[hash, time_ns, place, tag, lengths, ref key @ .., headers, payload, rest] = words;
         let direction = if rest & 1 == 0 { Direction::LowToHigh } else { Direction::HighToLow };
         Self {
-            packet: PacketRef { hash, time_ns, place, tag, captured: low(lengths), wire: high(lengths) },
+            packet: PacketRef {
+                hash: TableHash::from_mixed(hash),
+                time_ns,
+                place,
+                tag,
+                captured: low(lengths),
+                wire: high(lengths),
+            },
             key: FlowKey::from_words(*key),
             fields: HeaderFields {
                 network_offset: low(headers),
@@ -219,7 +227,7 @@ impl PacketRef {
 
     /// Returns the reference to a packet.
     #[inline]
-    pub(crate) fn packet(hash: u64, place: PacketPlace, link: LinkType) -> Self {
+    pub(crate) fn packet(hash: TableHash, place: PacketPlace, link: LinkType) -> Self {
         debug_assert!(place.position < 1 << POSITION_BITS, "no mapping is longer than the address space");
         Self {
             hash,
@@ -276,9 +284,9 @@ mod tests {
         // On a machine of 32 bits a block is shorter.
         let position = ((1 << 48) - 1).min(usize::MAX as u64);
         let place = PacketPlace { position, time_ns: 5, captured: 1500, wire: 9000, number: (1 << 40) - 1 };
-        let mut packet = PacketRef::packet(7, place, LinkType(0xFFFF));
+        let mut packet = PacketRef::packet(TableHash::from_mixed(7), place, LinkType(0xFFFF));
         packet.tag = PacketRef::tag_with_sequence(packet.tag, SEQUENCE_NUMBERS - 1);
-        assert_eq!((packet.hash, packet.time_ns, packet.wire), (7, 5, 9000));
+        assert_eq!((packet.hash.bits(), packet.time_ns, packet.wire), (7, 5, 9000));
         assert_eq!(packet.position() as u64, position);
         assert_eq!(packet.link(), LinkType(0xFFFF));
         assert_eq!((packet.number(), packet.sequence()), ((1 << 40) - 1, SEQUENCE_NUMBERS - 1));
@@ -304,7 +312,8 @@ mod tests {
                 headers.transport_offset = u32::MAX - 2;
                 headers.payload_offset = u32::MAX - 3;
                 headers.payload_bytes = u32::MAX - 4;
-                let packet = PacketRef::packet(u64::MAX - 5, place, LinkType(0x1234));
+                let packet =
+                    PacketRef::packet(TableHash::from_mixed(u64::MAX - 5), place, LinkType(0x1234));
                 let descriptor = PacketDescriptor::of_words(&PacketDescriptor::words(packet, &headers));
                 let expected =
                     PacketDescriptor { packet, key: headers.key, fields: HeaderFields::of(&headers) };
@@ -316,7 +325,9 @@ mod tests {
     #[test]
     fn bytes_outside_the_block_are_none() {
         let place = |position, captured| PacketPlace { position, time_ns: 0, captured, wire: 9, number: 0 };
-        let packet = |position, captured| PacketRef::packet(0, place(position, captured), LinkType(1));
+        let packet = |position, captured| {
+            PacketRef::packet(TableHash::default(), place(position, captured), LinkType(1))
+        };
         assert_eq!(packet(2, 3).bytes(b"abcdefgh"), b"cde");
         assert_eq!(packet(6, 3).bytes(b"abcdefgh"), b"");
         assert_eq!(packet(100, 3).bytes(b"abcdefgh"), b"");

@@ -1,5 +1,6 @@
 //! Processes the packets of flows again whose summaries cannot be composed.
 
+use flowloom_flow_key::TableHash;
 use std::sync::Arc;
 
 use flowloom_flow_key::FlowKey;
@@ -148,7 +149,7 @@ struct Wanted {
 }
 
 struct WantedFlow {
-    hash: u64,
+    hash: TableHash,
     /// `None` once the flow was completed.
     flow: Option<Crossing>,
     seen: ReprocessedPackets,
@@ -162,12 +163,12 @@ impl Wanted {
         Self { bits: vec![0; words], flows: Vec::with_capacity(flows), left: 0 }
     }
 
-    fn bit(&self, hash: u64) -> (usize, u64) {
-        let at = (hash >> 6) as usize & (self.bits.len() - 1);
-        (at, 1 << (hash & 63))
+    fn bit(&self, hash: TableHash) -> (usize, u64) {
+        let at = (hash.bits() >> 6) as usize & (self.bits.len() - 1);
+        (at, 1 << (hash.bits() & 63))
     }
 
-    fn add(&mut self, hash: u64, flow: Crossing, packets: Option<u64>) {
+    fn add(&mut self, hash: TableHash, flow: Crossing, packets: Option<u64>) {
         let (at, bit) = self.bit(hash);
         self.bits[at] |= bit;
         let seen = ReprocessedPackets::default();
@@ -181,13 +182,13 @@ impl Wanted {
 
     /// Returns the index of a packet's flow, if the flow is still wanted.
     #[inline]
-    fn find(&self, hash: u64, key: &FlowKey) -> Option<usize> {
+    fn find(&self, hash: TableHash, key: &FlowKey) -> Option<usize> {
         let (at, bit) = self.bit(hash);
         if self.bits[at] & bit == 0 { None } else { self.find_key(hash, key) }
     }
 
     #[cold]
-    fn find_key(&self, hash: u64, key: &FlowKey) -> Option<usize> {
+    fn find_key(&self, hash: TableHash, key: &FlowKey) -> Option<usize> {
         let from = self.flows.partition_point(|wanted| wanted.hash < hash);
         let alike = self.flows[from..].iter().take_while(|wanted| wanted.hash == hash);
         alike
@@ -204,7 +205,7 @@ impl Wanted {
         *packets == Some(seen.packets)
     }
 
-    fn flow(&self, at: usize) -> (u64, &Crossing, ReprocessedPackets) {
+    fn flow(&self, at: usize) -> (TableHash, &Crossing, ReprocessedPackets) {
         let WantedFlow { hash, flow, seen, .. } = &self.flows[at];
         (*hash, flow.as_ref().expect("a flow that was found is there"), *seen)
     }

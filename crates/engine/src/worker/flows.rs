@@ -1,7 +1,7 @@
 //! A flow table with the records of flows that ended. A worker owns one, or a shard holds one for
 //! all workers.
 
-use flowloom_flow_key::FlowKey;
+use flowloom_flow_key::{FlowKey, TableHash};
 use flowloom_flow_table::{Cursor, FlowId, FlowTable, MemoryReport, TableStats, Tick};
 use flowloom_packet::PacketView;
 
@@ -99,7 +99,7 @@ impl<F: FlowState, T: FlowTable<FlowKey, F>> Flows<F, T> {
 
     /// Inserts a flow that an earlier part of the input has begun. Returns whether the table had
     /// space.
-    pub(crate) fn resume(&mut self, (key, hash): (FlowKey, u64), span: Span, state: F) -> bool {
+    pub(crate) fn resume(&mut self, (key, hash): (FlowKey, TableHash), span: Span, state: F) -> bool {
         let class = FlowTimeouts::class(state.is_closed());
         let entry = self.table.entry_with(key, hash, class, span.last, || state);
         let Ok(entry) = entry else { return false };
@@ -116,7 +116,7 @@ impl<F: FlowState, T: FlowTable<FlowKey, F>> Flows<F, T> {
         &mut self,
         app: &mut A,
         found: Option<FlowId>,
-        (key, hash): (&FlowKey, u64),
+        (key, hash): (&FlowKey, TableHash),
         time_ns: u64,
         packet: &PacketView<'_>,
     ) -> Option<Verdict> {
@@ -164,7 +164,7 @@ impl<F: FlowState, T: FlowTable<FlowKey, F>> Flows<F, T> {
     /// Inserts the flow of a key that the lookup did not find. The flag is false if the flow exists
     /// now.
     #[inline(never)]
-    fn begin(&mut self, key: &FlowKey, hash: u64, now: Tick) -> Option<(FlowId, bool)> {
+    fn begin(&mut self, key: &FlowKey, hash: TableHash, now: Tick) -> Option<(FlowId, bool)> {
         // An earlier packet of the burst may have inserted the flow since the lookup.
         let entry = self.table.entry_with(*key, hash, FlowTimeouts::class(false), now, F::default).ok()?;
         if entry.is_new {

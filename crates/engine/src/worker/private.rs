@@ -2,6 +2,7 @@
 //! kind, because it looks up a batch of packets together.
 
 use flowloom_flow_key::FlowKey;
+use flowloom_flow_key::TableHash;
 use flowloom_flow_table::FlowTable;
 
 use super::{Worker, WorkerCounted, WorkerOutput};
@@ -17,7 +18,7 @@ pub(crate) struct PrivateWorker<'a, A: App, T> {
     stage: FlowStage<A, T>,
     received: Received,
     keys: [FlowKey; BATCH_DESCRIPTORS],
-    hashes: [u64; BATCH_DESCRIPTORS],
+    hashes: [TableHash; BATCH_DESCRIPTORS],
     taken: u64,
     taken_bytes: u64,
     output: WorkerOutput<'a>,
@@ -30,7 +31,7 @@ impl<'a, A: App, T: FlowTable<FlowKey, A::Flow>> PrivateWorker<'a, A, T> {
             stage,
             received: Received::new(BATCH_DESCRIPTORS),
             keys: [FlowKey::default(); BATCH_DESCRIPTORS],
-            hashes: [0; BATCH_DESCRIPTORS],
+            hashes: [TableHash::default(); BATCH_DESCRIPTORS],
             taken: 0,
             taken_bytes: 0,
             output,

@@ -2,6 +2,7 @@
 //! workers with their own flows share this code.
 
 use flowloom_flow_key::FlowKey;
+use flowloom_flow_key::TableHash;
 use flowloom_flow_table::{FlowId, FlowTable};
 use flowloom_packet::arena::bytes_at;
 use flowloom_packet::{BATCH_PACKETS, Headers, PacketView};
@@ -31,7 +32,7 @@ impl Pending {
 pub(crate) struct Burst {
     len: usize,
     keys: [FlowKey; BATCH_PACKETS],
-    hashes: [u64; BATCH_PACKETS],
+    hashes: [TableHash; BATCH_PACKETS],
     packets: [Pending; BATCH_PACKETS],
 }
 
@@ -41,14 +42,14 @@ impl Burst {
         Self {
             len: 0,
             keys: [FlowKey::default(); BATCH_PACKETS],
-            hashes: [0; BATCH_PACKETS],
+            hashes: [TableHash::default(); BATCH_PACKETS],
             packets: [Pending::NONE; BATCH_PACKETS],
         }
     }
 
     /// Adds a packet. Each field is written once, in its final place.
     #[inline(always)]
-    pub(crate) fn push(&mut self, hash: u64, headers: &Headers, place: PacketPlace) {
+    pub(crate) fn push(&mut self, hash: TableHash, headers: &Headers, place: PacketPlace) {
         let at = self.len;
         assert!(at < BATCH_PACKETS, "a burst is run before it is filled again");
         self.len = at + 1;
@@ -103,7 +104,7 @@ impl<A: App> AppRunner<A> {
     pub(crate) fn work<'b, T: FlowTable<FlowKey, A::Flow>>(
         &mut self,
         flows: &mut Flows<A::Flow, T>,
-        (keys, hashes): (&[FlowKey], &[u64]),
+        (keys, hashes): (&[FlowKey], &[TableHash]),
         packet: impl Fn(usize) -> (u64, PacketView<'b>),
         mut done: impl FnMut(usize, &PacketView<'_>, Outcome),
     ) {
@@ -142,7 +143,7 @@ impl<A: App, T: FlowTable<FlowKey, A::Flow>> FlowStage<A, T> {
 
     /// Prefetches the table's lines for a hash.
     #[inline(always)]
-    pub(crate) fn prefetch(&self, hash: u64) {
+    pub(crate) fn prefetch(&self, hash: TableHash) {
         self.flows.table.prefetch(hash);
     }
 

@@ -1,6 +1,7 @@
 //! A worker over flows that all workers share, for policies that move flows, and for policies that
 //! keep no order.
 
+use flowloom_flow_key::TableHash;
 use std::sync::Arc;
 
 use flowloom_flow_key::FlowKey;
@@ -84,7 +85,7 @@ pub(crate) struct SharedRunner<'a, A: App, T> {
     pub(crate) flows: Arc<SharedFlows<A::Flow, T>>,
     output: WorkerOutput<'a>,
     keys: [FlowKey; BATCH_DESCRIPTORS],
-    hashes: [u64; BATCH_DESCRIPTORS],
+    hashes: [TableHash; BATCH_DESCRIPTORS],
     lists: Lists,
     /// The record thread's request count when this worker last sent the records of all shards.
     epoch: u64,
@@ -134,7 +135,7 @@ impl<'a, A: App, T: FlowTable<FlowKey, A::Flow>> SharedRunner<'a, A, T> {
             flows,
             output,
             keys: [FlowKey::default(); BATCH_DESCRIPTORS],
-            hashes: [0; BATCH_DESCRIPTORS],
+            hashes: [TableHash::default(); BATCH_DESCRIPTORS],
             lists,
             epoch: 0,
         }

@@ -2,6 +2,7 @@
 
 use flowloom_engine::{Control, Layout, run};
 use flowloom_flow_key::FlowKey;
+use flowloom_flow_key::TableHash;
 use flowloom_flow_table::evict::{Evict, UnestablishedFirst};
 use flowloom_flow_table::{
     Cursor, DHash, DHashConfig, Entry, Expired, FlowId, FlowTable, Full, MemoryReport, TableStats, Tick,
@@ -17,7 +18,7 @@ impl FlowTable<FlowKey, Seen> for Evicting {
     fn entry_with(
         &mut self,
         key: FlowKey,
-        hash: u64,
+        hash: TableHash,
         class: TimeoutClass,
         now: Tick,
         make: impl FnOnce() -> Seen,
@@ -37,26 +38,26 @@ impl FlowTable<FlowKey, Seen> for Evicting {
         self.0.slot_count()
     }
 
-    fn prefetch(&self, hash: u64) {
+    fn prefetch(&self, hash: TableHash) {
         self.0.prefetch(hash);
     }
 
-    fn prefetch_vacancy(&self, key: &FlowKey, hash: u64) {
+    fn prefetch_vacancy(&self, key: &FlowKey, hash: TableHash) {
         self.0.prefetch_vacancy(key, hash);
     }
 
-    fn lookup(&self, key: &FlowKey, hash: u64) -> Option<FlowId> {
+    fn lookup(&self, key: &FlowKey, hash: TableHash) -> Option<FlowId> {
         self.0.lookup(key, hash)
     }
 
-    fn lookup_batch(&self, keys: &[FlowKey], hashes: &[u64], ids: &mut [Option<FlowId>]) {
+    fn lookup_batch(&self, keys: &[FlowKey], hashes: &[TableHash], ids: &mut [Option<FlowId>]) {
         self.0.lookup_batch(keys, hashes, ids);
     }
 
     fn entry_or_evict(
         &mut self,
         key: FlowKey,
-        hash: u64,
+        hash: TableHash,
         class: TimeoutClass,
         now: Tick,
         make: impl FnOnce() -> Seen,
@@ -65,7 +66,7 @@ impl FlowTable<FlowKey, Seen> for Evicting {
         self.0.entry_or_evict(key, hash, class, now, make, policy)
     }
 
-    fn evict(&mut self, hash: u64, policy: &mut impl Evict<FlowKey, Seen>) -> bool {
+    fn evict(&mut self, hash: TableHash, policy: &mut impl Evict<FlowKey, Seen>) -> bool {
         self.0.evict(hash, policy)
     }
 

@@ -8,7 +8,7 @@ use core::fmt;
 
 use flowloom_cpu::pages::{HugePages, LineArray, PageReport};
 use flowloom_cpu::prefetch;
-use flowloom_flow_key::FlowHash;
+use flowloom_flow_key::TableHash;
 
 use super::links::{Before, LISTS_MAX, Links, check_linked};
 use crate::error::BuildError;
@@ -107,7 +107,7 @@ impl<K: TableKey, V> Chained<K, V> {
     }
 
     /// Returns the flow of a key, telling `probe` each step.
-    pub fn find_counting(&self, key: &K, hash: u64, probe: &mut impl Probe) -> Option<FlowId> {
+    pub fn find_counting(&self, key: &K, hash: TableHash, probe: &mut impl Probe) -> Option<FlowId> {
         probe.line();
         let [mut next, _] = self.heads[self.bucket_of(hash)];
         let mut found = None;
@@ -123,12 +123,12 @@ impl<K: TableKey, V> Chained<K, V> {
     }
 
     #[inline(always)]
-    fn bucket_of(&self, hash: u64) -> usize {
-        FlowHash::bucket_of(hash, self.bucket_count) as usize
+    fn bucket_of(&self, hash: TableHash) -> usize {
+        hash.bucket(self.bucket_count) as usize
     }
 
     /// Returns the slots of a bucket's list.
-    fn list(&self, hash: u64) -> impl Iterator<Item = u32> {
+    fn list(&self, hash: TableHash) -> impl Iterator<Item = u32> {
         let [first, _] = self.heads[self.bucket_of(hash)];
         core::iter::successors(first.checked_sub(1), |&slot| self.states.mark(slot).checked_sub(1))
     }
@@ -149,11 +149,11 @@ impl<K: TableKey, V> Indexed for Chained<K, V> {
     }
 
     #[inline]
-    fn prefetch_index(&self, hash: u64) {
+    fn prefetch_index(&self, hash: TableHash) {
         prefetch::read_later_at(&self.heads, self.bucket_of(hash));
     }
 
-    fn prefetch_found(&self, hashes: &[u64]) {
+    fn prefetch_found(&self, hashes: &[TableHash]) {
         for &hash in hashes {
             let [first, _] = self.heads[self.bucket_of(hash)];
             if let Some(slot) = first.checked_sub(1) {
@@ -163,11 +163,11 @@ impl<K: TableKey, V> Indexed for Chained<K, V> {
     }
 
     #[inline]
-    fn find(&self, key: &K, hash: u64) -> Option<FlowId> {
+    fn find(&self, key: &K, hash: TableHash) -> Option<FlowId> {
         self.find_counting(key, hash, &mut NoProbe)
     }
 
-    fn vacancy(&self, _key: &K, hash: u64) -> Result<u32, FullReason> {
+    fn vacancy(&self, _key: &K, hash: TableHash) -> Result<u32, FullReason> {
         let [_, length] = self.heads[self.bucket_of(hash)];
         if length >= self.list_cap {
             return Err(FullReason::ListCap);
@@ -175,7 +175,7 @@ impl<K: TableKey, V> Indexed for Chained<K, V> {
         self.links.vacancy().ok_or(FullReason::PoolExhausted)
     }
 
-    fn link(&mut self, slot: u32, _key: &K, hash: u64) {
+    fn link(&mut self, slot: u32, _key: &K, hash: TableHash) {
         let bucket = self.bucket_of(hash);
         let head = &mut self.heads[bucket];
         let next = core::mem::replace(&mut head[0], slot + 1);
@@ -209,15 +209,15 @@ impl<K: TableKey, V> Indexed for Chained<K, V> {
         self.links.give_back(slot);
     }
 
-    fn visit_rivals(&self, hash: u64, visit: &mut dyn FnMut(u32) -> bool) {
+    fn visit_rivals(&self, hash: TableHash, visit: &mut dyn FnMut(u32) -> bool) {
         let _ = self.list(hash).all(visit);
     }
 
-    fn visit_further(&self, hash: u64, visit: &mut dyn FnMut(u32) -> bool) {
+    fn visit_further(&self, hash: TableHash, visit: &mut dyn FnMut(u32) -> bool) {
         let [_, length] = self.heads[self.bucket_of(hash)];
         if length < self.list_cap {
             let slots = self.states.slot_count();
-            visit_all(FlowHash::bucket_of(hash, slots), slots, visit);
+            visit_all(hash.bucket(slots), slots, visit);
         } else {
             // The rest of the list: the loop above has seen the flows before.
             let _ = self.list(hash).skip(NEAR as usize).all(visit);

@@ -7,7 +7,7 @@
 use core::fmt;
 
 use flowloom_cpu::pages::HugePages;
-use flowloom_flow_key::FlowHash;
+use flowloom_flow_key::TableHash;
 
 use super::links::{Before, Links, check_linked};
 use crate::error::BuildError;
@@ -103,7 +103,7 @@ impl<K: TableKey, V> DirectTable<K, V> {
     }
 
     /// Returns the flow of a key, telling `probe` each step.
-    pub fn find_counting(&self, key: &K, hash: u64, probe: &mut impl Probe) -> Option<FlowId> {
+    pub fn find_counting(&self, key: &K, hash: TableHash, probe: &mut impl Probe) -> Option<FlowId> {
         let bucket = self.bucket_of(hash);
         probe.line();
         probe.comparison();
@@ -121,12 +121,12 @@ impl<K: TableKey, V> DirectTable<K, V> {
     }
 
     #[inline(always)]
-    fn bucket_of(&self, hash: u64) -> u32 {
-        FlowHash::bucket_of(hash, self.bucket_count)
+    fn bucket_of(&self, hash: TableHash) -> u32 {
+        hash.bucket(self.bucket_count)
     }
 
     /// Returns the slot of a bucket and those of its list.
-    fn bucket_and_list(&self, hash: u64) -> impl Iterator<Item = u32> {
+    fn bucket_and_list(&self, hash: TableHash) -> impl Iterator<Item = u32> {
         let next = |&slot: &u32| self.states.mark(slot).checked_sub(1);
         core::iter::successors(Some(self.bucket_of(hash)), next)
     }
@@ -160,16 +160,16 @@ impl<K: TableKey, V> Indexed for DirectTable<K, V> {
     }
 
     #[inline]
-    fn prefetch_index(&self, hash: u64) {
+    fn prefetch_index(&self, hash: TableHash) {
         self.states.prefetch_later(self.bucket_of(hash));
     }
 
     #[inline]
-    fn find(&self, key: &K, hash: u64) -> Option<FlowId> {
+    fn find(&self, key: &K, hash: TableHash) -> Option<FlowId> {
         self.find_counting(key, hash, &mut NoProbe)
     }
 
-    fn vacancy(&self, _key: &K, hash: u64) -> Result<u32, FullReason> {
+    fn vacancy(&self, _key: &K, hash: TableHash) -> Result<u32, FullReason> {
         let bucket = self.bucket_of(hash);
         if !self.states.is_live(bucket) {
             return Ok(bucket);
@@ -180,7 +180,7 @@ impl<K: TableKey, V> Indexed for DirectTable<K, V> {
         self.links.vacancy().map(|number| self.bucket_count + number).ok_or(FullReason::PoolExhausted)
     }
 
-    fn link(&mut self, slot: u32, _key: &K, hash: u64) {
+    fn link(&mut self, slot: u32, _key: &K, hash: TableHash) {
         let Some(number) = slot.checked_sub(self.bucket_count) else { return };
         // At the front of the list, which begins in the bucket's own line whether or not a flow is
         // there.
@@ -210,17 +210,17 @@ impl<K: TableKey, V> Indexed for DirectTable<K, V> {
         self.listed -= 1;
     }
 
-    fn visit_rivals(&self, hash: u64, visit: &mut dyn FnMut(u32) -> bool) {
+    fn visit_rivals(&self, hash: TableHash, visit: &mut dyn FnMut(u32) -> bool) {
         let _ = self.bucket_and_list(hash).all(visit);
     }
 
-    fn visit_further(&self, hash: u64, visit: &mut dyn FnMut(u32) -> bool) {
+    fn visit_further(&self, hash: TableHash, visit: &mut dyn FnMut(u32) -> bool) {
         let bucket = self.bucket_of(hash);
         if !self.states.is_live(bucket) || self.list_length(bucket) < self.list_cap {
             // Of the states behind the buckets those that ever had a flow, some of them and some
             // buckets.
             let (buckets, listed) = (self.bucket_count, self.links.fresh());
-            let from = FlowHash::bucket_of(hash, listed);
+            let from = hash.bucket(listed);
             let behind = (from..listed).chain(0..from).take(NEAR as usize).map(|number| buckets + number);
             for slot in behind.chain(bucket + 1..buckets).chain(0..bucket) {
                 if !visit(slot) {

@@ -5,6 +5,8 @@ use core::hash::{BuildHasher, Hash};
 
 use crossbeam_epoch::{Guard, LocalHandle};
 
+use flowloom_flow_key::TableHash;
+
 use super::ConcurrentFlowTable;
 use super::node::Node;
 use super::sync::Ordering;
@@ -18,7 +20,7 @@ const AT_ONCE: usize = 32;
 /// and of no other flow ever.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ConcurrentFlowId {
-    hash: u64,
+    hash: TableHash,
     number: u64,
 }
 
@@ -109,12 +111,12 @@ where
     S: BuildHasher,
 {
     #[inline(always)]
-    fn hash(&self, key: &K) -> u64 {
+    fn hash(&self, key: &K) -> TableHash {
         hash_with(&self.table.hasher, key)
     }
 
     #[inline(always)]
-    fn node(&self, key: &K, hash: u64) -> Option<&Node<K, V>> {
+    fn node(&self, key: &K, hash: TableHash) -> Option<&Node<K, V>> {
         self.table.shard(hash).find(hash, &self.guard, |node| node.key == *key)
     }
 
@@ -149,18 +151,23 @@ where
     /// index and the value of each that has a flow, in order.
     #[inline]
     pub fn get_batch(&self, keys: &[K], mut on_flow: impl FnMut(usize, &V)) {
-        let mut hashes = [0; AT_ONCE];
+        let mut hashes = [TableHash::default(); AT_ONCE];
+        let mut nodes = [None; AT_ONCE];
         for (number, keys) in keys.chunks(AT_ONCE).enumerate() {
             for (hash, key) in hashes.iter_mut().zip(keys) {
                 *hash = self.hash(key);
                 self.table.shard(*hash).index(&self.guard).prefetch(*hash);
             }
-            for &hash in &hashes[..keys.len()] {
-                self.table.shard(hash).index(&self.guard).prefetch_node(hash, &self.guard);
+            for (node, &hash) in nodes.iter_mut().zip(&hashes[..keys.len()]) {
+                *node = self.table.shard(hash).index(&self.guard).favourite(hash, &self.guard);
             }
-            for (index, (key, &hash)) in (number * AT_ONCE..).zip(keys.iter().zip(&hashes)) {
-                if let Some(node) = self.node(key, hash) {
-                    on_flow(index, &node.value);
+            for (place, key) in keys.iter().enumerate() {
+                let node = match nodes[place] {
+                    Some(node) if node.key == *key => Some(node),
+                    _ => self.node(key, hashes[place]),
+                };
+                if let Some(node) = node {
+                    on_flow(number * AT_ONCE + place, &node.value);
                 }
             }
         }
@@ -245,7 +252,7 @@ where
 
     fn remove_if(
         &self,
-        hash: u64,
+        hash: TableHash,
         is_wanted: impl Fn(&Node<K, V>) -> bool,
     ) -> Option<ConcurrentFlow<'_, K, V>> {
         let mut writer = self.table.shard(hash).write(self.table.lines_min, &self.guard);

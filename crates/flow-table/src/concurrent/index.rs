@@ -15,11 +15,11 @@
 
 use crossbeam_epoch::Guard;
 use flowloom_cpu::prefetch;
-use flowloom_flow_key::FlowHash;
+use flowloom_flow_key::TableHash;
 
 use super::link::{Link, Published};
 use super::node::Node;
-use super::sync::{AtomicU64, Ordering};
+use super::sync::{AtomicU64, Ordering, load_own};
 
 /// Entries of a line.
 pub(super) const LANES: usize = 7;
@@ -48,7 +48,7 @@ impl<K, V> Line<K, V> {
 
     /// Returns the control word as the lock's owner knows it.
     fn own_control(&self) -> u64 {
-        self.control.load(Ordering::Relaxed)
+        load_own(&self.control)
     }
 
     /// Adds one to the entries that passed the line, or takes one off; many stay many.
@@ -79,8 +79,8 @@ fn is_empty(control: u64, lane: usize) -> bool {
 
 /// Returns the signature of a hash, which is never 0.
 #[inline(always)]
-fn signature_of(hash: u64) -> u8 {
-    hash.to_le_bytes()[0].max(1)
+fn signature_of(hash: TableHash) -> u8 {
+    hash.bits().to_le_bytes()[0].max(1)
 }
 
 /// Where an entry is.
@@ -111,10 +111,10 @@ impl<K, V> Index<K, V> {
     }
 
     #[inline(always)]
-    fn home(&self, hash: u64) -> usize {
+    fn home(&self, hash: TableHash) -> usize {
         #[expect(clippy::cast_possible_truncation, reason = "a shard has far fewer lines")]
         let count = self.lines.len() as u32;
-        FlowHash::bucket_of(hash, count) as usize
+        hash.bucket(count) as usize
     }
 
     #[inline(always)]
@@ -124,38 +124,45 @@ impl<K, V> Index<K, V> {
 
     /// Hints that a hash will be looked for.
     #[inline(always)]
-    pub(super) fn prefetch(&self, hash: u64) {
+    pub(super) fn prefetch(&self, hash: TableHash) {
         prefetch::read_at(&self.lines, self.home(hash));
     }
 
-    /// Hints that a hash will be looked for, whose line has arrived.
+    /// Returns the node that most likely is the one of a hash, whose line has arrived, and hints
+    /// that it will be read.
     #[inline(always)]
-    pub(super) fn prefetch_node(&self, hash: u64, guard: &Guard) {
+    pub(super) fn favourite<'g>(&self, hash: TableHash, guard: &'g Guard) -> Option<&'g Node<K, V>> {
         let line = &self.lines[self.home(hash)];
-        let matching = lanes_with(line.control.load(Ordering::Relaxed), signature_of(hash));
-        if matching != 0
-            && let Some(node) = line.links[matching.trailing_zeros() as usize / 8].load(guard)
-        {
-            prefetch::read(node);
+        let matching = lanes_with(line.control.load(Ordering::Acquire), signature_of(hash));
+        if matching == 0 {
+            return None;
         }
+        let node = line.links[matching.trailing_zeros() as usize / 8].load(guard)?;
+        // A node begins at any 16 bytes, and its key may reach into a second line.
+        prefetch::read(node);
+        prefetch::read((&raw const node.key).wrapping_add(1));
+        Some(node)
     }
 
-    /// Returns the entry of a hash whose node is the wanted one.
+    /// Returns the entry of a hash whose node is the wanted one; `OWNER` is whether the caller has
+    /// the lock.
     #[inline(always)]
-    pub(super) fn find<'g>(
+    pub(super) fn find<'g, const OWNER: bool>(
         &self,
-        hash: u64,
+        hash: TableHash,
         guard: &'g Guard,
         is_wanted: impl Fn(&Node<K, V>) -> bool,
     ) -> Option<Found<'g, K, V>> {
         let mut line = self.home(hash);
         for _ in 0..self.lines.len() {
             let here = &self.lines[line];
-            let control = here.control.load(Ordering::Acquire);
+            let control = if OWNER { here.own_control() } else { here.control.load(Ordering::Acquire) };
             let mut matching = lanes_with(control, signature_of(hash));
             while matching != 0 {
                 let lane = matching.trailing_zeros() as usize / 8;
-                if let Some(node) = here.links[lane].load(guard)
+                let link = &here.links[lane];
+                let node = if OWNER { link.load_own(guard) } else { link.load(guard) };
+                if let Some(node) = node
                     && is_wanted(node)
                 {
                     return Some(Found { line, lane, node });
@@ -171,7 +178,7 @@ impl<K, V> Index<K, V> {
     }
 
     /// Enters a node; returns whether there was space.
-    pub(super) fn enter(&self, node: Published<Node<K, V>>, hash: u64) -> bool {
+    pub(super) fn enter(&self, node: Published<Node<K, V>>, hash: TableHash) -> bool {
         let mut line = self.home(hash);
         for passed in 0..self.lines.len() {
             let here = &self.lines[line];
@@ -211,7 +218,7 @@ impl<K, V> Index<K, V> {
     }
 
     /// Removes an entry and returns its node.
-    pub(super) fn leave(&self, found: &Found<'_, K, V>, hash: u64) -> Option<Published<Node<K, V>>> {
+    pub(super) fn leave(&self, found: &Found<'_, K, V>, hash: TableHash) -> Option<Published<Node<K, V>>> {
         let here = &self.lines[found.line];
         let node = here.links[found.lane].published();
         here.control.store(here.own_control() & !(0xFF << (8 * found.lane)), Ordering::Release);
@@ -232,7 +239,7 @@ impl<K, V> Index<K, V> {
             if is_empty(here.own_control(), lane) {
                 return None;
             }
-            Some(Found { line, lane, node: here.links[lane].load(guard)? })
+            Some(Found { line, lane, node: here.links[lane].load_own(guard)? })
         })
     }
 
@@ -260,6 +267,6 @@ mod tests {
             (0..8).filter(|lane| found >> (8 * lane) & 0x80 != 0).collect::<Vec<_>>()
         };
         assert_eq!((lanes(3), lanes(7), lanes(255), lanes(9)), (vec![0, 3], vec![2], vec![4], vec![]));
-        assert_eq!((signature_of(0), signature_of(0x4_00), signature_of(0x1_FF)), (1, 1, 255));
+        assert_eq!([0, 0x4_00, 0x1_FF].map(|bits| signature_of(TableHash::from_mixed(bits))), [1, 1, 255]);
     }
 }

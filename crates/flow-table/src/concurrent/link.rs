@@ -11,7 +11,7 @@ use core::ptr::{self, NonNull};
 
 use crossbeam_epoch::Guard;
 
-use super::sync::{AtomicPtr, Ordering};
+use super::sync::{AtomicPtr, Ordering, load_own_pointer};
 
 /// A pointer to a published value.
 pub(super) struct Published<T>(NonNull<T>);
@@ -95,10 +95,17 @@ impl<T> Link<T> {
         unsafe { pointer.as_ref() }
     }
 
-    /// Returns the value's pointer.
+    /// Returns the value, for the only one that may change the link.
+    #[inline(always)]
+    pub(super) fn load_own<'g>(&self, _guard: &'g Guard) -> Option<&'g T> {
+        // SAFETY: as in `load`.
+        unsafe { load_own_pointer(&self.pointer).as_ref() }
+    }
+
+    /// Returns the value's pointer, for the only one that may change the link.
     #[inline(always)]
     pub(super) fn published(&self) -> Option<Published<T>> {
-        NonNull::new(self.pointer.load(Ordering::Acquire)).map(Published)
+        NonNull::new(load_own_pointer(&self.pointer)).map(Published)
     }
 
     /// Makes the link lead to another value, or to none.

@@ -27,7 +27,7 @@ use core::fmt;
 use core::hash::{BuildHasher, Hash};
 
 use crossbeam_epoch::Collector;
-use flowloom_flow_key::KeyedState;
+use flowloom_flow_key::{KeyedState, TableHash};
 
 use crate::error::{BuildError, FLOWS_MAX};
 use crate::state::Timeouts;
@@ -232,8 +232,8 @@ impl<K, V, S> ConcurrentFlowTable<K, V, S> {
 
     /// Returns the shard of a hash.
     #[inline(always)]
-    fn shard(&self, hash: u64) -> &Shard<K, V> {
-        let number = (hash >> 8) as usize & (self.shards.len() - 1);
+    fn shard(&self, hash: TableHash) -> &Shard<K, V> {
+        let number = (hash.bits() >> 8) as usize & (self.shards.len() - 1);
         &self.shards[number]
     }
 }

@@ -1,23 +1,35 @@
 //! The state of one flow.
 
+use flowloom_flow_key::TableHash;
+
 use super::sync::{AtomicU8, AtomicU64, Ordering};
 use crate::table::{Tick, TimeoutClass};
 
 /// A flow of a [`ConcurrentFlowTable`](super::ConcurrentFlowTable).
+///
+/// What a lookup reads comes first.
+#[repr(C)]
 pub(super) struct Node<K, V> {
-    pub(super) hash: u64,
+    pub(super) key: K,
+    pub(super) value: V,
+    pub(super) hash: TableHash,
     /// Which flow of its shard, never used again.
     pub(super) number: u64,
     last_seen: AtomicU64,
     class: AtomicU8,
-    pub(super) key: K,
-    pub(super) value: V,
 }
 
 impl<K, V> Node<K, V> {
-    pub(super) fn new(key: K, hash: u64, number: u64, value: V, class: TimeoutClass, now: Tick) -> Self {
+    pub(super) fn new(
+        key: K,
+        hash: TableHash,
+        number: u64,
+        value: V,
+        class: TimeoutClass,
+        now: Tick,
+    ) -> Self {
         let (last_seen, class) = (AtomicU64::new(now.0), AtomicU8::new(class.0));
-        Self { hash, number, last_seen, class, key, value }
+        Self { key, value, hash, number, last_seen, class }
     }
 
     pub(super) fn last_seen(&self) -> Tick {

@@ -12,6 +12,8 @@
 
 use crossbeam_epoch::Guard;
 
+use flowloom_flow_key::TableHash;
+
 use super::index::{Found, Index, LANES};
 use super::link::{Link, Published};
 use super::node::Node;
@@ -70,13 +72,13 @@ impl<K, V> Shard<K, V> {
     #[inline(always)]
     pub(super) fn find<'g>(
         &self,
-        hash: u64,
+        hash: TableHash,
         guard: &'g Guard,
         is_wanted: impl Fn(&Node<K, V>) -> bool,
     ) -> Option<&'g Node<K, V>> {
         let mut index = self.index(guard);
         loop {
-            if let Some(found) = index.find(hash, guard, &is_wanted) {
+            if let Some(found) = index.find::<false>(hash, guard, &is_wanted) {
                 return Some(found.node);
             }
             index = index.next.load(guard)?;
@@ -87,8 +89,8 @@ impl<K, V> Shard<K, V> {
     pub(super) fn write<'g>(&'g self, lines_min: usize, guard: &'g Guard) -> Writer<'g, K, V> {
         // A panic of a key's comparison leaves everything as it was.
         let progress = self.lock.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let current = self.index(guard);
-        Writer { shard: self, current, next: current.next.load(guard), progress, lines_min, guard }
+        let current = self.current.load_own(guard).expect("a shard has an index from its beginning");
+        Writer { shard: self, current, next: current.next.load_own(guard), progress, lines_min, guard }
     }
 }
 
@@ -136,11 +138,11 @@ impl<'g, K, V> Place<'g, K, V> {
 impl<'g, K, V> Writer<'g, K, V> {
     pub(super) fn find(
         &self,
-        hash: u64,
+        hash: TableHash,
         is_wanted: impl Fn(&Node<K, V>) -> bool,
     ) -> Option<Place<'g, K, V>> {
         [Some(self.current), self.next].into_iter().flatten().find_map(|index| {
-            let found = index.find(hash, self.guard, &is_wanted)?;
+            let found = index.find::<true>(hash, self.guard, &is_wanted)?;
             Some(Place { index, found })
         })
     }

@@ -1,4 +1,8 @@
 //! The atomics and the lock: the standard ones, or loom's in a model.
+//!
+//! loom remembers one last access of each atomic. A writer that loads a word before it stores it, as
+//! ours do, would hide the load of a reader before, and loom would not try the other order. So the
+//! loads of writers, which own what they load, are exchanges in a model.
 
 #[cfg(loom)]
 pub(super) use loom::sync::atomic::{AtomicPtr, AtomicU8, AtomicU64, AtomicUsize, Ordering};
@@ -8,3 +12,21 @@ pub(super) use loom::sync::{Mutex, MutexGuard};
 pub(super) use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 #[cfg(not(loom))]
 pub(super) use std::sync::{Mutex, MutexGuard};
+
+/// Loads a word that only the caller may store.
+#[inline(always)]
+pub(super) fn load_own(word: &AtomicU64) -> u64 {
+    #[cfg(loom)]
+    return word.fetch_or(0, Ordering::AcqRel);
+    #[cfg(not(loom))]
+    word.load(Ordering::Relaxed)
+}
+
+/// Loads a pointer that only the caller may store.
+#[inline(always)]
+pub(super) fn load_own_pointer<T>(pointer: &AtomicPtr<T>) -> *mut T {
+    #[cfg(loom)]
+    return pointer.fetch_update(Ordering::AcqRel, Ordering::Acquire, Some).unwrap_or_else(|own| own);
+    #[cfg(not(loom))]
+    pointer.load(Ordering::Acquire)
+}

@@ -183,7 +183,7 @@ mod tests {
     use super::*;
     use alloc::vec;
     use alloc::vec::Vec;
-    use flowloom_flow_key::FlowHash;
+    use flowloom_flow_key::TableHash;
     use flowloom_flow_key::hash::fold::split_mix;
 
     fn add(lists: &mut ConflictLists, bucket: u32, signature: u32) -> Result<u32, FullReason> {
@@ -235,7 +235,7 @@ mod tests {
         let mut flows = vec![0_u32; 100_000];
         let mut conflicts = 0;
         for _ in 0..1_000_000 {
-            let bucket = FlowHash::bucket_of(split_mix(&mut state), 100_000);
+            let bucket = TableHash::from_mixed(split_mix(&mut state)).bucket(100_000);
             flows[bucket as usize] += 1;
             conflicts += u32::from(flows[bucket as usize] > SLOTS_PER_BUCKET);
         }

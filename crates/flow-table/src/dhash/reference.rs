@@ -14,7 +14,7 @@ use core::fmt;
 use core::marker::PhantomData;
 
 use flowloom_cpu::pages::{HugePages, LineArray, PageReport};
-use flowloom_flow_key::FlowHash;
+use flowloom_flow_key::TableHash;
 
 use super::conflict::ConflictLists;
 use super::layout::{Bucket, SLOTS_PER_BUCKET, place_of, state_of};
@@ -55,6 +55,7 @@ impl ListSearch for Skipped {
 /// # Examples
 ///
 /// ```
+/// use flowloom_flow_table::TableHash;
 /// use flowloom_flow_table::dhash::major_location::FirstSlot;
 /// use flowloom_flow_table::dhash::signature::{Algorithm4, Session};
 /// use flowloom_flow_table::dhash::{DHashConfig, ReferenceDHash};
@@ -64,10 +65,10 @@ impl ListSearch for Skipped {
 /// let config = DHashConfig::for_flows(100);
 /// let mut table = ReferenceDHash::<Session, (), Algorithm4, FirstSlot>::try_new(&config)?;
 /// let session = Session { source: 1, destination: 2, source_port: 3, destination_port: 4 };
-/// table.insert(session, 0, (), TimeoutClass(0), Tick(0))?;
+/// table.insert(session, TableHash::default(), (), TimeoutClass(0), Tick(0))?;
 ///
 /// let mut counts = Counts::default();
-/// assert!(table.find_counting(&session.reversed(), 0, &mut counts).is_some());
+/// assert!(table.find_counting(&session.reversed(), TableHash::default(), &mut counts).is_some());
 /// assert_eq!(counts.comparisons, 17, "sixteen in vain, then the swapped signature at once");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -98,7 +99,7 @@ impl<K: TableKey, V, S: Signature<K>, M: MajorLocation, L: ListSearch> Reference
     }
 
     /// Returns the flow of a key, telling `probe` each step.
-    pub fn find_counting(&self, key: &K, hash: u64, probe: &mut impl Probe) -> Option<FlowId> {
+    pub fn find_counting(&self, key: &K, hash: TableHash, probe: &mut impl Probe) -> Option<FlowId> {
         let signature = non_zero(S::raw(key, hash));
         let mut found = self.search(key, hash, signature, probe);
         if found.is_none() && S::SWAPPED_BY_DIRECTION {
@@ -109,8 +110,8 @@ impl<K: TableKey, V, S: Signature<K>, M: MajorLocation, L: ListSearch> Reference
     }
 
     /// Searches bucket and list for one form of the signature.
-    fn search(&self, key: &K, hash: u64, signature: u32, probe: &mut impl Probe) -> Option<FlowId> {
-        let bucket = FlowHash::bucket_of(hash, self.bucket_count);
+    fn search(&self, key: &K, hash: TableHash, signature: u32, probe: &mut impl Probe) -> Option<FlowId> {
+        let bucket = hash.bucket(self.bucket_count);
         let slots = &self.buckets[bucket as usize].0;
         let start = M::of(signature);
         probe.line();
@@ -167,14 +168,14 @@ impl<K: TableKey, V, S: Signature<K>, M: MajorLocation, L: ListSearch> Indexed
         &mut self.states
     }
 
-    fn prefetch_index(&self, _hash: u64) {}
+    fn prefetch_index(&self, _hash: TableHash) {}
 
-    fn find(&self, key: &K, hash: u64) -> Option<FlowId> {
+    fn find(&self, key: &K, hash: TableHash) -> Option<FlowId> {
         self.find_counting(key, hash, &mut NoProbe)
     }
 
-    fn vacancy(&self, key: &K, hash: u64) -> Result<u32, FullReason> {
-        let bucket = FlowHash::bucket_of(hash, self.bucket_count);
+    fn vacancy(&self, key: &K, hash: TableHash) -> Result<u32, FullReason> {
+        let bucket = hash.bucket(self.bucket_count);
         let start = M::of(non_zero(S::raw(key, hash)));
         let slots = &self.buckets[bucket as usize].0;
         (0..SLOTS_PER_BUCKET)
@@ -184,7 +185,7 @@ impl<K: TableKey, V, S: Signature<K>, M: MajorLocation, L: ListSearch> Indexed
             .map_or_else(|| self.lists.vacancy(bucket).map(|number| self.pool_start() + number), Ok)
     }
 
-    fn link(&mut self, slot: u32, key: &K, hash: u64) {
+    fn link(&mut self, slot: u32, key: &K, hash: TableHash) {
         let signature = non_zero(S::raw(key, hash));
         match slot.checked_sub(self.pool_start()) {
             None => {
@@ -192,7 +193,7 @@ impl<K: TableKey, V, S: Signature<K>, M: MajorLocation, L: ListSearch> Indexed
                 self.buckets[bucket as usize].0[slot as usize] = signature;
             }
             Some(number) => {
-                self.lists.link(number, FlowHash::bucket_of(hash, self.bucket_count), signature);
+                self.lists.link(number, hash.bucket(self.bucket_count), signature);
             }
         }
     }
@@ -207,8 +208,8 @@ impl<K: TableKey, V, S: Signature<K>, M: MajorLocation, L: ListSearch> Indexed
         }
     }
 
-    fn visit_rivals(&self, hash: u64, visit: &mut dyn FnMut(u32) -> bool) {
-        let start = state_of(FlowHash::bucket_of(hash, self.bucket_count), 0);
+    fn visit_rivals(&self, hash: TableHash, visit: &mut dyn FnMut(u32) -> bool) {
+        let start = state_of(hash.bucket(self.bucket_count), 0);
         for slot in start..start + SLOTS_PER_BUCKET {
             if !visit(slot) {
                 return;
@@ -216,8 +217,8 @@ impl<K: TableKey, V, S: Signature<K>, M: MajorLocation, L: ListSearch> Indexed
         }
     }
 
-    fn visit_further(&self, hash: u64, visit: &mut dyn FnMut(u32) -> bool) {
-        let bucket = FlowHash::bucket_of(hash, self.bucket_count);
+    fn visit_further(&self, hash: TableHash, visit: &mut dyn FnMut(u32) -> bool) {
+        let bucket = hash.bucket(self.bucket_count);
         for (number, _) in self.lists.list(bucket) {
             if !visit(self.pool_start() + number) {
                 return;
@@ -277,11 +278,11 @@ mod tests {
         let mut state = 42;
         let hashes: Vec<u64> = (0..FLOWS).map(|_| split_mix(&mut state)).collect();
         for &hash in &hashes {
-            table.insert(hash, hash, (), TimeoutClass(0), Tick(0)).unwrap();
+            table.insert(hash, TableHash::from_mixed(hash), (), TimeoutClass(0), Tick(0)).unwrap();
         }
         let mut counts = Counts::default();
         for &hash in &hashes {
-            assert!(table.find_counting(&hash, hash, &mut counts).is_some());
+            assert!(table.find_counting(&hash, TableHash::from_mixed(hash), &mut counts).is_some());
         }
         counts
     }
@@ -323,11 +324,21 @@ mod tests {
         let mut table = ReferenceDHash::<Session, u16, Algorithm4>::try_new(&config).unwrap();
         for port in 0..64 {
             let session = Session { source: 9, destination: 4, source_port: port, destination_port: 80 };
-            table.insert(session, u64::from(port) << 58, port, TimeoutClass(0), Tick(0)).unwrap();
+            table
+                .insert(
+                    session,
+                    TableHash::from_mixed(u64::from(port) << 58),
+                    port,
+                    TimeoutClass(0),
+                    Tick(0),
+                )
+                .unwrap();
         }
         for port in 0..64 {
             let back = Session { source: 4, destination: 9, source_port: 80, destination_port: port };
-            let id = table.lookup(&back, u64::from(port) << 58).expect("the other direction");
+            let id = table
+                .lookup(&back, TableHash::from_mixed(u64::from(port) << 58))
+                .expect("the other direction");
             assert_eq!(table.get(id), Some(&port));
         }
     }
@@ -337,12 +348,12 @@ mod tests {
         let config = DHashConfig { buckets: Some(1), ..DHashConfig::for_flows(20) };
         let mut table = ReferenceDHash::<u64, ()>::try_new(&config).unwrap();
         for key in 0..20_u64 {
-            table.insert(key, 7, (), TimeoutClass(0), Tick(0)).unwrap();
+            table.insert(key, TableHash::from_mixed(7), (), TimeoutClass(0), Tick(0)).unwrap();
         }
         let mut counts = Counts::default();
-        assert!(table.find_counting(&16, 7, &mut counts).is_some());
+        assert!(table.find_counting(&16, TableHash::from_mixed(7), &mut counts).is_some());
         assert_eq!((counts.false_matches, counts.list_steps), (19, 4), "the list's newest comes first");
-        assert!(table.find_counting(&99, 7, &mut counts).is_none());
+        assert!(table.find_counting(&99, TableHash::from_mixed(7), &mut counts).is_none());
         assert_eq!((counts.hits, counts.misses), (1, 1));
     }
 

@@ -14,6 +14,7 @@
 //!
 //! Paper: [DHASH §III-B].
 
+use flowloom_flow_key::TableHash;
 use flowloom_flow_key::hash::crc32c::crc32c;
 
 /// A way to make signatures.
@@ -23,7 +24,7 @@ pub trait Signature<K> {
     const SWAPPED_BY_DIRECTION: bool = false;
 
     /// Returns the signature before zero is taken out of it; see [`non_zero`].
-    fn raw(key: &K, hash: u64) -> u32;
+    fn raw(key: &K, hash: TableHash) -> u32;
 }
 
 /// Replaces a signature of zero, which marks an empty slot.
@@ -107,7 +108,7 @@ impl PartialEq for Session {
 pub struct Algorithm1;
 
 impl Signature<Session> for Algorithm1 {
-    fn raw(key: &Session, _hash: u64) -> u32 {
+    fn raw(key: &Session, _hash: TableHash) -> u32 {
         key.source ^ key.destination ^ u32::from(key.source_port ^ key.destination_port)
     }
 }
@@ -117,7 +118,7 @@ impl Signature<Session> for Algorithm1 {
 pub struct Algorithm2;
 
 impl Signature<Session> for Algorithm2 {
-    fn raw(key: &Session, _hash: u64) -> u32 {
+    fn raw(key: &Session, _hash: TableHash) -> u32 {
         let mut octets = [0; 6];
         octets[..4].copy_from_slice(&(key.source ^ key.destination).to_be_bytes());
         octets[4..].copy_from_slice(&(key.source_port ^ key.destination_port).to_be_bytes());
@@ -130,7 +131,7 @@ impl Signature<Session> for Algorithm2 {
 pub struct Algorithm3;
 
 impl Signature<Session> for Algorithm3 {
-    fn raw(key: &Session, _hash: u64) -> u32 {
+    fn raw(key: &Session, _hash: TableHash) -> u32 {
         crc32c(&key.octets_with_folded_ports()) ^ crc32c(&key.reversed().octets_with_folded_ports())
     }
 }
@@ -142,7 +143,7 @@ pub struct Algorithm4;
 impl Signature<Session> for Algorithm4 {
     const SWAPPED_BY_DIRECTION: bool = true;
 
-    fn raw(key: &Session, _hash: u64) -> u32 {
+    fn raw(key: &Session, _hash: TableHash) -> u32 {
         (crc32c(&key.octets()) & 0xFFFF_0000) | (crc32c(&key.reversed().octets()) >> 16)
     }
 }
@@ -156,8 +157,8 @@ pub struct Keyed;
 
 impl<K> Signature<K> for Keyed {
     #[inline(always)]
-    fn raw(_key: &K, hash: u64) -> u32 {
-        flowloom_flow_key::FlowHash::signature_of(hash)
+    fn raw(_key: &K, hash: TableHash) -> u32 {
+        hash.signature()
     }
 }
 
@@ -185,9 +186,18 @@ mod tests {
     fn algorithms_1_to_3_do_not_see_the_direction() {
         for session in sessions(200) {
             let back = session.reversed();
-            assert_eq!(Algorithm1::raw(&session, 0), Algorithm1::raw(&back, 0));
-            assert_eq!(Algorithm2::raw(&session, 0), Algorithm2::raw(&back, 0));
-            assert_eq!(Algorithm3::raw(&session, 0), Algorithm3::raw(&back, 0));
+            assert_eq!(
+                Algorithm1::raw(&session, TableHash::default()),
+                Algorithm1::raw(&back, TableHash::default())
+            );
+            assert_eq!(
+                Algorithm2::raw(&session, TableHash::default()),
+                Algorithm2::raw(&back, TableHash::default())
+            );
+            assert_eq!(
+                Algorithm3::raw(&session, TableHash::default()),
+                Algorithm3::raw(&back, TableHash::default())
+            );
         }
     }
 
@@ -201,22 +211,31 @@ mod tests {
         };
         assert_eq!(session.octets(), [0xF0, 0xF0, 0, 1, 0x0F, 0xF0, 0, 0xFF, 0x12, 0x34, 0, 0xFF]);
         // F0F00001 ^ 0FF000FF is FF0000FE, and 1234 ^ 00FF is 12CB.
-        assert_eq!(Algorithm1::raw(&session, 0), 0xFF00_00FE ^ 0x12CB);
-        assert_eq!(Algorithm2::raw(&session, 0), crc32c(&[0xFF, 0, 0, 0xFE, 0x12, 0xCB]));
+        assert_eq!(Algorithm1::raw(&session, TableHash::default()), 0xFF00_00FE ^ 0x12CB);
+        assert_eq!(
+            Algorithm2::raw(&session, TableHash::default()),
+            crc32c(&[0xFF, 0, 0, 0xFE, 0x12, 0xCB])
+        );
         let (there, back) = (
             [0xF0, 0xF0, 0, 1, 0x0F, 0xF0, 0, 0xFF, 0x12, 0x34, 0, 0xFF],
             [0x0F, 0xF0, 0, 0xFF, 0xF0, 0xF0, 0, 1, 0, 0xFF, 0x12, 0x34],
         );
         let halves = (crc32c(&there) & 0xFFFF_0000) | (crc32c(&back) >> 16);
-        assert_eq!(Algorithm4::raw(&session, 0), halves);
+        assert_eq!(Algorithm4::raw(&session, TableHash::default()), halves);
         let folded = |addresses: &[u8]| crc32c(&[addresses, &[0x12, 0xCB]].concat());
-        assert_eq!(Algorithm3::raw(&session, 0), folded(&there[..8]) ^ folded(&back[..8]));
+        assert_eq!(
+            Algorithm3::raw(&session, TableHash::default()),
+            folded(&there[..8]) ^ folded(&back[..8])
+        );
     }
 
     #[test]
     fn algorithm_4_swaps_its_halves_with_the_direction() {
         for session in sessions(200) {
-            let (there, back) = (Algorithm4::raw(&session, 0), Algorithm4::raw(&session.reversed(), 0));
+            let (there, back) = (
+                Algorithm4::raw(&session, TableHash::default()),
+                Algorithm4::raw(&session.reversed(), TableHash::default()),
+            );
             assert_eq!(there, back.rotate_left(16));
         }
     }
@@ -232,7 +251,7 @@ mod tests {
     fn algorithm_3_forgets_the_ports() {
         let mut seen: Vec<u32> = (0..1000)
             .map(|port| Session { source: 1, destination: 2, source_port: port, destination_port: 80 })
-            .map(|session| Algorithm3::raw(&session, 0))
+            .map(|session| Algorithm3::raw(&session, TableHash::default()))
             .collect();
         seen.dedup();
         assert_eq!(seen.len(), 1);

@@ -19,7 +19,7 @@ use core::fmt;
 use flowloom_cpu::features::Isa;
 use flowloom_cpu::pages::{HugePages, LineArray, PageReport};
 use flowloom_cpu::prefetch;
-use flowloom_flow_key::FlowHash;
+use flowloom_flow_key::TableHash;
 
 use super::conflict::ConflictLists;
 use super::layout::{Bucket, FLOWS_PER_BUCKET, SLOTS_PER_BUCKET, index_bytes, place_of, state_of};
@@ -164,13 +164,13 @@ impl<K: TableKey, V> DHash<K, V> {
     }
 
     #[inline(always)]
-    fn bucket_of(&self, hash: u64) -> u32 {
-        FlowHash::bucket_of(hash, self.bucket_count)
+    fn bucket_of(&self, hash: TableHash) -> u32 {
+        hash.bucket(self.bucket_count)
     }
 
     #[inline(always)]
-    fn signature_of(hash: u64) -> u32 {
-        non_zero(FlowHash::signature_of(hash))
+    fn signature_of(hash: TableHash) -> u32 {
+        non_zero(hash.signature())
     }
 
     /// Returns the first state of the pool.
@@ -191,7 +191,7 @@ impl<K: TableKey, V> DHash<K, V> {
 
     /// Finishes a lookup: verifies the matching slots, then the list.
     #[inline(always)]
-    fn finish(&self, bucket: u32, mut matching: u32, key: &K, hash: u64) -> Option<FlowId> {
+    fn finish(&self, bucket: u32, mut matching: u32, key: &K, hash: TableHash) -> Option<FlowId> {
         while matching != 0 {
             let state = state_of(bucket, matching.trailing_zeros());
             if let Some(id) = self.states.verify(state, key) {
@@ -205,7 +205,7 @@ impl<K: TableKey, V> DHash<K, V> {
     /// Returns the slots of its bucket that contain a hash's signature, and prefetches the state of
     /// the first.
     #[inline(always)]
-    fn matching_slots<L: Lanes>(&self, lanes: L, hash: u64) -> u32 {
+    fn matching_slots<L: Lanes>(&self, lanes: L, hash: TableHash) -> u32 {
         let bucket = self.bucket_of(hash);
         let matching = self.compare(lanes, bucket, Self::signature_of(hash));
         if matching != 0 {
@@ -219,7 +219,7 @@ impl<K: TableKey, V> DHash<K, V> {
     /// Hints that the state of a flow that is in its bucket's list will be read soon.
     #[cold]
     #[inline(never)]
-    fn prefetch_listed(&self, bucket: u32, hash: u64) {
+    fn prefetch_listed(&self, bucket: u32, hash: TableHash) {
         let wanted = Self::signature_of(hash);
         if let Some((number, _)) = self.lists.list(bucket).find(|&(_, signature)| signature == wanted) {
             self.states.prefetch_later(self.pool_start() + number);
@@ -228,7 +228,7 @@ impl<K: TableKey, V> DHash<K, V> {
 
     #[cold]
     #[inline(never)]
-    fn find_listed(&self, bucket: u32, key: &K, hash: u64) -> Option<FlowId> {
+    fn find_listed(&self, bucket: u32, key: &K, hash: TableHash) -> Option<FlowId> {
         let wanted = Self::signature_of(hash);
         self.lists
             .list(bucket)
@@ -241,7 +241,7 @@ impl<K: TableKey, V> DHash<K, V> {
 struct Find<'a, K, V> {
     table: &'a DHash<K, V>,
     key: &'a K,
-    hash: u64,
+    hash: TableHash,
 }
 
 impl<K: TableKey, V> Kernel for Find<'_, K, V> {
@@ -259,7 +259,7 @@ impl<K: TableKey, V> Kernel for Find<'_, K, V> {
 /// Hashes whose states are to be prefetched.
 struct AskStates<'a, K, V> {
     table: &'a DHash<K, V>,
-    hashes: &'a [u64],
+    hashes: &'a [TableHash],
 }
 
 impl<K: TableKey, V> Kernel for AskStates<'_, K, V> {
@@ -277,7 +277,7 @@ impl<K: TableKey, V> Kernel for AskStates<'_, K, V> {
 struct FindBatch<'a, K, V, const PREFETCHED: bool> {
     table: &'a DHash<K, V>,
     keys: &'a [K],
-    hashes: &'a [u64],
+    hashes: &'a [TableHash],
     ids: &'a mut [Option<FlowId>],
 }
 
@@ -287,7 +287,7 @@ impl<K: TableKey, V, const PREFETCHED: bool> Kernel for FindBatch<'_, K, V, PREF
     #[inline(always)]
     fn run<L: Lanes>(self, lanes: L) {
         let Self { table, keys, hashes, ids } = self;
-        let fetch = |hashes: &[u64]| {
+        let fetch = |hashes: &[TableHash]| {
             if !PREFETCHED {
                 for &hash in hashes {
                     table.prefetch_index(hash);
@@ -338,27 +338,32 @@ impl<K: TableKey, V> Indexed for DHash<K, V> {
     }
 
     #[inline(always)]
-    fn prefetch_index(&self, hash: u64) {
+    fn prefetch_index(&self, hash: TableHash) {
         prefetch::read_later_at(&self.buckets, self.bucket_of(hash) as usize);
     }
 
     #[inline]
-    fn prefetch_found(&self, hashes: &[u64]) {
+    fn prefetch_found(&self, hashes: &[TableHash]) {
         self.backend.run(AskStates { table: self, hashes });
     }
 
     #[inline]
-    fn find(&self, key: &K, hash: u64) -> Option<FlowId> {
+    fn find(&self, key: &K, hash: TableHash) -> Option<FlowId> {
         self.backend.run_one(Find { table: self, key, hash })
     }
 
     #[inline]
-    fn find_batch<const PREFETCHED: bool>(&self, keys: &[K], hashes: &[u64], ids: &mut [Option<FlowId>]) {
+    fn find_batch<const PREFETCHED: bool>(
+        &self,
+        keys: &[K],
+        hashes: &[TableHash],
+        ids: &mut [Option<FlowId>],
+    ) {
         self.backend.run(FindBatch::<_, _, PREFETCHED> { table: self, keys, hashes, ids });
     }
 
     #[inline]
-    fn vacancy(&self, _key: &K, hash: u64) -> Result<u32, FullReason> {
+    fn vacancy(&self, _key: &K, hash: TableHash) -> Result<u32, FullReason> {
         let bucket = self.bucket_of(hash);
         let slot = self.backend.run_one(FindEmpty(&self.buckets[bucket as usize]));
         if slot < SLOTS_PER_BUCKET {
@@ -368,7 +373,7 @@ impl<K: TableKey, V> Indexed for DHash<K, V> {
     }
 
     #[inline]
-    fn link(&mut self, slot: u32, _key: &K, hash: u64) {
+    fn link(&mut self, slot: u32, _key: &K, hash: TableHash) {
         let signature = Self::signature_of(hash);
         match slot.checked_sub(self.pool_start()) {
             None => {
@@ -403,7 +408,7 @@ impl<K: TableKey, V> Indexed for DHash<K, V> {
         slot
     }
 
-    fn visit_rivals(&self, hash: u64, visit: &mut dyn FnMut(u32) -> bool) {
+    fn visit_rivals(&self, hash: TableHash, visit: &mut dyn FnMut(u32) -> bool) {
         let start = state_of(self.bucket_of(hash), 0);
         for slot in start..start + SLOTS_PER_BUCKET {
             if !visit(slot) {
@@ -412,7 +417,7 @@ impl<K: TableKey, V> Indexed for DHash<K, V> {
         }
     }
 
-    fn visit_further(&self, hash: u64, visit: &mut dyn FnMut(u32) -> bool) {
+    fn visit_further(&self, hash: TableHash, visit: &mut dyn FnMut(u32) -> bool) {
         let bucket = self.bucket_of(hash);
         for (number, _) in self.lists.list(bucket) {
             if !visit(self.pool_start() + number) {
@@ -508,18 +513,22 @@ mod tests {
             DHashConfig { buckets: Some(1), pool: Some(10), list_cap: 3, ..DHashConfig::for_flows(20) };
         let mut table = DHash::<u64, u64>::try_new(&config).unwrap();
         // One signature for all, zero at that: keys decide.
-        let ids: Vec<_> =
-            (0..19_u64).map(|key| table.insert(key, 0, key, CLASS, Tick(0)).unwrap()).collect();
-        assert_eq!(table.insert(19, 0, 19, CLASS, Tick(0)), Err(Full { reason: FullReason::ListCap }));
+        let ids: Vec<_> = (0..19_u64)
+            .map(|key| table.insert(key, TableHash::default(), key, CLASS, Tick(0)).unwrap())
+            .collect();
+        assert_eq!(
+            table.insert(19, TableHash::default(), 19, CLASS, Tick(0)),
+            Err(Full { reason: FullReason::ListCap })
+        );
         assert_eq!(table.stats().displaced, 3);
         for (key, &id) in (0..19_u64).zip(&ids) {
-            assert_eq!(table.lookup(&key, 0), Some(id));
+            assert_eq!(table.lookup(&key, TableHash::default()), Some(id));
             assert_eq!(table.get(id), Some(&key));
         }
         // An empty slot does not hide the list behind it.
         assert_eq!(table.remove(ids[0]), Some((0, 0)));
-        assert_eq!(table.lookup(&18, 0), Some(ids[18]));
-        assert_eq!(table.insert(18, 0, 99, CLASS, Tick(0)), Ok(ids[18]));
+        assert_eq!(table.lookup(&18, TableHash::default()), Some(ids[18]));
+        assert_eq!(table.insert(18, TableHash::default(), 99, CLASS, Tick(0)), Ok(ids[18]));
         assert_eq!(table.get(ids[18]), Some(&99));
     }
 
@@ -527,11 +536,14 @@ mod tests {
     fn capacity_is_a_promise_and_a_limit() {
         let mut table = DHash::<u64, ()>::try_new(&DHashConfig::for_flows(5)).unwrap();
         for key in 0..5_u64 {
-            table.insert(key, key << 60 | key, (), CLASS, Tick(0)).unwrap();
+            table.insert(key, TableHash::from_mixed(key << 60 | key), (), CLASS, Tick(0)).unwrap();
         }
-        assert_eq!(table.insert(9, 9, (), CLASS, Tick(0)), Err(Full { reason: FullReason::Capacity }));
+        assert_eq!(
+            table.insert(9, TableHash::from_mixed(9), (), CLASS, Tick(0)),
+            Err(Full { reason: FullReason::Capacity })
+        );
         assert_eq!(table.stats().refused, 1);
-        assert!(table.insert(3, 3 << 60 | 3, (), CLASS, Tick(0)).is_ok());
+        assert!(table.insert(3, TableHash::from_mixed(3 << 60 | 3), (), CLASS, Tick(0)).is_ok());
     }
 
     // A sanitizer has pages of its own.

@@ -32,6 +32,7 @@ use super::table::LineHash;
 use crate::arch::{Kernel, Lanes};
 use crate::state::slab::Tenants;
 use crate::table::{FlowId, TableKey};
+use flowloom_flow_key::TableHash;
 
 /// Keys between asking for a line and comparing it. Of eight million flows a Zen 4 takes 8.6 ns a
 /// miss with 32 and 6.9 with 64.
@@ -65,7 +66,7 @@ const ROUND: usize = 32;
 pub(super) struct FindBatch<'a, K, V, F, const PREFETCHED: bool> {
     pub(super) table: &'a LineHash<K, V>,
     pub(super) keys: &'a [K],
-    pub(super) hashes: &'a [u64],
+    pub(super) hashes: &'a [TableHash],
     pub(super) ids: &'a mut [Option<FlowId>],
     /// Called with the values of found flows and their numbers in the batch.
     pub(super) on_flow: F,
@@ -127,7 +128,7 @@ impl<'a, K: TableKey, V> Pipeline<'a, K, V> {
     /// Prefetches the home line of a key.
     #[inline(always)]
     #[expect(clippy::cast_possible_truncation, reason = "lines are counted in 32 bits")]
-    fn fetch(self, hash: u64) {
+    fn fetch(self, hash: TableHash) {
         let lines = self.lines.as_slice();
         let near = Place::near_line_of(hash, lines.len() as u32);
         prefetch::read_later(lines.as_ptr().cast::<u8>().wrapping_add(near));
@@ -140,11 +141,11 @@ impl<'a, K: TableKey, V> Pipeline<'a, K, V> {
         self,
         lanes: L,
         number: usize,
-        hash: u64,
+        hash: TableHash,
         id: &Cell<Option<FlowId>>,
         apart: &mut Apart<'_>,
     ) {
-        let (home, line) = self.lines.at((hash >> 32) as u32);
+        let (home, line) = self.lines.at((hash.bits() >> 32) as u32);
         let signature = Place::signature_of(hash);
         let matching = lanes.equal_lanes(line, signature);
         if matching == 0 {
@@ -181,7 +182,7 @@ impl<'a, K: TableKey, V> Pipeline<'a, K, V> {
 struct Steady<'a, 'f, K, V, F, const PREFETCHED: bool> {
     pipeline: Pipeline<'a, K, V>,
     keys: &'a [K],
-    hashes: &'a [u64],
+    hashes: &'a [TableHash],
     ids: &'a [Cell<Option<FlowId>>],
     apart: Apart<'a>,
     on_flow: &'f mut F,
@@ -219,7 +220,7 @@ struct Compare<'a, K, V> {
     pipeline: Pipeline<'a, K, V>,
     /// The first one's number.
     first: usize,
-    hashes: &'a [u64],
+    hashes: &'a [TableHash],
     ids: &'a [Cell<Option<FlowId>>],
     apart: Apart<'a>,
 }
@@ -267,7 +268,7 @@ struct Block<'a, K, V> {
     /// Keys of the batch before these.
     before: usize,
     keys: &'a [K],
-    hashes: &'a [u64],
+    hashes: &'a [TableHash],
     /// The state whose signature matched, until its key is compared; then the answer.
     ids: &'a [Cell<Option<FlowId>>],
 }
@@ -420,7 +421,7 @@ impl<'a, K: TableKey, V> Block<'a, K, V> {
 /// Hashes whose states are to be prefetched.
 pub(super) struct AskStates<'a, K, V> {
     pub(super) table: &'a LineHash<K, V>,
-    pub(super) hashes: &'a [u64],
+    pub(super) hashes: &'a [TableHash],
 }
 
 impl<K: TableKey, V> Kernel for AskStates<'_, K, V> {
@@ -479,7 +480,7 @@ mod tests {
     use flowloom_flow_key::hash::fold::split_mix;
 
     /// Looks numbers up in a batch, of which every other is a flow, and one by one.
-    fn compare(hash_of: impl Fn(u64) -> u64, flows: u64, batch: usize) {
+    fn compare(hash_of: impl Fn(u64) -> TableHash, flows: u64, batch: usize) {
         for isa in Isa::available() {
             let config = LineHashConfig {
                 isa: Some(isa),
@@ -493,7 +494,7 @@ mod tests {
                 table.insert(2 * number, hash_of(2 * number), number, TimeoutClass(0), Tick(0)).unwrap();
             }
             let keys: Vec<u64> = (0..batch as u64).collect();
-            let hashes: Vec<u64> = keys.iter().map(|&key| hash_of(key)).collect();
+            let hashes: Vec<TableHash> = keys.iter().map(|&key| hash_of(key)).collect();
             let mut ids = vec![FlowId::new(7, 7); keys.len()];
             table.prefetch_states(&hashes);
             table.lookup_batch(&keys, &hashes, &mut ids);
@@ -554,8 +555,8 @@ mod tests {
         }
     }
 
-    fn hash_of(number: u64) -> u64 {
-        split_mix(&mut number.clone())
+    fn hash_of(number: u64) -> TableHash {
+        TableHash::from_mixed(split_mix(&mut number.clone()))
     }
 
     #[test]
@@ -581,8 +582,8 @@ mod tests {
     fn a_block_may_be_all_mistaken_or_all_strays() {
         let (flows, batch) = if cfg!(miri) { (100, 60) } else { (300, 600) };
         // One hash: line, alternates and stash are full of flows with one signature.
-        compare(|_| 0x1234_5678_9ABC_DEF0, flows, batch);
+        compare(|_| TableHash::from_mixed(0x1234_5678_9ABC_DEF0), flows, batch);
         // One line, and distinct signatures: a key that is not at home is looked for elsewhere.
-        compare(|number| (number << 1) & 0x7FFF | 0x1_0000, flows, batch);
+        compare(|number| TableHash::from_mixed((number << 1) & 0x7FFF | 0x1_0000), flows, batch);
     }
 }

@@ -12,7 +12,7 @@
 //! do not read.
 
 use flowloom_cpu::pages::CacheLine;
-use flowloom_flow_key::FlowHash;
+use flowloom_flow_key::TableHash;
 
 /// Signatures on a line.
 pub const LANES: u32 = 30;
@@ -56,24 +56,24 @@ impl Place {
     /// Returns the place of a hash in a table of this many lines.
     #[inline(always)]
     #[must_use]
-    pub const fn of(hash: u64, lines: u32) -> Self {
-        Self { home: FlowHash::bucket_of(hash, lines), signature: Self::signature_of(hash) }
+    pub const fn of(hash: TableHash, lines: u32) -> Self {
+        Self { home: hash.bucket(lines), signature: Self::signature_of(hash) }
     }
 
     /// Returns the part of a hash that selects line and favourite lane, as a fraction of 2³².
     #[inline(always)]
     #[must_use]
-    pub const fn fraction_of(hash: u64) -> u32 {
-        (hash >> 32) as u32
+    pub const fn fraction_of(hash: TableHash) -> u32 {
+        (hash.bits() >> 32) as u32
     }
 
     /// Returns how many bytes behind the first line a byte of a hash's line is; any byte of it, for
     /// a prefetch.
     #[inline(always)]
     #[must_use]
-    pub const fn near_line_of(hash: u64, lines: u32) -> usize {
+    pub const fn near_line_of(hash: TableHash, lines: u32) -> usize {
         const LINE_BITS: u32 = size_of::<Line>().trailing_zeros();
-        (((hash >> 32) * lines as u64) >> (32 - LINE_BITS)) as usize
+        (((hash.bits() >> 32) * lines as u64) >> (32 - LINE_BITS)) as usize
     }
 
     /// Returns the signature of a hash: fifteen bits, and one that is always set, so that no lane
@@ -81,8 +81,8 @@ impl Place {
     #[inline(always)]
     #[must_use]
     #[expect(clippy::cast_possible_truncation, reason = "the low bits are meant")]
-    pub const fn signature_of(hash: u64) -> u16 {
-        hash as u16 | TAKEN
+    pub const fn signature_of(hash: TableHash) -> u16 {
+        hash.bits() as u16 | TAKEN
     }
 
     /// Returns the favourite state of a hash, of all states of lanes: one of its home line,
@@ -90,16 +90,16 @@ impl Place {
     /// prefetch it before the line has arrived, and is usually right.
     #[inline(always)]
     #[must_use]
-    pub const fn favourite_of(hash: u64, states: u32) -> u32 {
-        FlowHash::bucket_of(hash, states)
+    pub const fn favourite_of(hash: TableHash, states: u32) -> u32 {
+        hash.bucket(states)
     }
 
     /// Returns the lane of the favourite in its line.
     #[inline(always)]
     #[must_use]
-    pub const fn favourite_lane_of(hash: u64, lines: u32) -> u32 {
+    pub const fn favourite_lane_of(hash: TableHash, lines: u32) -> u32 {
         // The remainder of the product that selects the line selects the lane.
-        let rest = ((hash >> 32) * lines as u64) & u32::MAX as u64;
+        let rest = ((hash.bits() >> 32) * lines as u64) & u32::MAX as u64;
         ((rest * LANES as u64) >> 32) as u32
     }
 
@@ -107,8 +107,8 @@ impl Place {
     #[inline(always)]
     #[must_use]
     #[expect(clippy::cast_possible_truncation, reason = "the low bits are meant")]
-    pub const fn alternate(self, hash: u64, lines: u32, way: Way) -> u32 {
-        let low = hash as u32;
+    pub const fn alternate(self, hash: TableHash, lines: u32, way: Way) -> u32 {
+        let low = hash.bits() as u32;
         let mixed = match way {
             Way::First => low.wrapping_mul(0x9E37_79B1),
             Way::Second => low.wrapping_mul(0x85EB_CA6B).rotate_left(11),
@@ -125,8 +125,8 @@ pub(super) const STASH_BIT: u32 = 1 << 31;
 /// Returns the filter's bit for a hash.
 #[inline(always)]
 #[must_use]
-pub const fn filter_bit(hash: u64) -> u32 {
-    1 << (hash >> 16 & 31) as u32
+pub const fn filter_bit(hash: TableHash) -> u32 {
+    1 << (hash.bits() >> 16 & 31) as u32
 }
 
 /// The filter of a line.
@@ -136,8 +136,8 @@ pub(super) trait Filter {
 
     /// Returns whether a flow of this hash, whose home is this line, may be elsewhere.
     #[inline(always)]
-    fn may_be_elsewhere(&self, hash: u64) -> bool {
-        self.filter() >> (hash >> 16 & 31) & 1 != 0
+    fn may_be_elsewhere(&self, hash: TableHash) -> bool {
+        self.filter() >> (hash.bits() >> 16 & 31) & 1 != 0
     }
 
     /// Returns whether any flow whose home is this line may be in the stash.
@@ -207,17 +207,17 @@ mod tests {
         let mut state = 3;
         for lines in [2, 3, 7, 1000, u32::MAX] {
             for _ in 0..500 {
-                let hash = split_mix(&mut state);
+                let hash = TableHash::from_mixed(split_mix(&mut state));
                 let place = Place::of(hash, lines);
                 for way in [Way::First, Way::Second] {
                     let line = place.alternate(hash, lines, way);
-                    assert!(line < lines && line != place.home, "{lines} {hash:#x}");
+                    assert!(line < lines && line != place.home, "{lines} {hash:?}");
                 }
             }
         }
         let mut met = [false; 7];
         for _ in 0..500 {
-            let hash = split_mix(&mut state);
+            let hash = TableHash::from_mixed(split_mix(&mut state));
             met[Place::of(hash, 7).alternate(hash, 7, Way::Second) as usize] = true;
         }
         assert_eq!(met, [true; 7]);
@@ -230,7 +230,7 @@ mod tests {
         let most = u32::try_from(usize::MAX / 64).unwrap_or(u32::MAX);
         for lines in [1, 2, 7, 1000, most] {
             for _ in 0..500 {
-                let hash = split_mix(&mut state);
+                let hash = TableHash::from_mixed(split_mix(&mut state));
                 assert_eq!(Place::near_line_of(hash, lines) / 64, Place::of(hash, lines).home as usize);
             }
         }
@@ -242,10 +242,10 @@ mod tests {
         for lines in [1, 2, 7, 1000, u32::MAX / LANES] {
             let mut met = 0_u32;
             for _ in 0..500 {
-                let hash = split_mix(&mut state);
+                let hash = TableHash::from_mixed(split_mix(&mut state));
                 let (line, lane) = place_of(Place::favourite_of(hash, lines * LANES));
-                assert_eq!(line, Place::of(hash, lines).home, "{lines} {hash:#x}");
-                assert_eq!(lane, Place::favourite_lane_of(hash, lines), "{lines} {hash:#x}");
+                assert_eq!(line, Place::of(hash, lines).home, "{lines} {hash:?}");
+                assert_eq!(lane, Place::favourite_lane_of(hash, lines), "{lines} {hash:?}");
                 met |= 1 << lane;
             }
             assert_eq!(met, ALL_LANES, "{lines}");
@@ -260,13 +260,13 @@ mod tests {
 
     #[test]
     fn zero_is_no_signature() {
-        assert_eq!(Place::signature_of(0xFFFF_FFFF_FFFF_0000), 0x8000);
-        assert_eq!(Place::signature_of(0x1_7FFF), 0xFFFF);
+        assert_eq!(Place::signature_of(TableHash::from_mixed(0xFFFF_FFFF_FFFF_0000)), 0x8000);
+        assert_eq!(Place::signature_of(TableHash::from_mixed(0x1_7FFF)), 0xFFFF);
     }
 
     #[test]
     fn a_filter_knows_displaced_flows() {
-        let (hash, other) = (3 << 16, 29 << 16);
+        let [hash, other] = [3 << 16, 29 << 16].map(TableHash::from_mixed);
         let mut line = Line::default();
         assert!(!line.may_be_elsewhere(hash) && !line.may_have_stashed());
         line.set_filter(filter_bit(other));

@@ -42,12 +42,13 @@ pub(crate) use walk::FlowsMut;
 /// # Examples
 ///
 /// ```
+/// use flowloom_flow_table::TableHash;
 /// use flowloom_flow_table::{FlowIndex, FlowTable, LineHashConfig, Tick, TimeoutClass};
 /// let mut index = FlowIndex::<u64>::try_new(&LineHashConfig::for_flows(100))?;
 /// let mut packets = vec![0_u32; index.slot_count() as usize];
-/// let id = index.insert(7, 0x42 << 32, (), TimeoutClass(0), Tick(0))?;
+/// let id = index.insert(7, TableHash::from_weak(0x42), (), TimeoutClass(0), Tick(0))?;
 /// packets[id.slot() as usize] += 1;
-/// assert_eq!(index.lookup(&7, 0x42 << 32), Some(id));
+/// assert_eq!(index.lookup(&7, TableHash::from_weak(0x42)), Some(id));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub type FlowIndex<K> = LineHash<K, ()>;

@@ -24,6 +24,7 @@ use crate::probe::Probe;
 use crate::state::States;
 use crate::state::slab::lowest_if;
 use crate::table::{FlowId, FullReason, MemoryReport, TableKey, TableStats, Tick, TimeoutClass};
+use flowloom_flow_key::TableHash;
 
 /// The table to use. See the [module](super).
 pub struct LineHash<K, V> {
@@ -88,7 +89,7 @@ impl<K: TableKey, V> LineHash<K, V> {
     }
 
     /// Returns the favourite state of a hash, which a single lookup prefetches.
-    pub fn favourite_of(&self, hash: u64) -> u32 {
+    pub fn favourite_of(&self, hash: TableHash) -> u32 {
         Place::favourite_of(hash, self.pool_start)
     }
 
@@ -96,7 +97,7 @@ impl<K: TableKey, V> LineHash<K, V> {
     ///
     /// Returns the result of [`FlowTable::lookup`](crate::FlowTable::lookup), slowly. For measuring
     /// how good a hash is.
-    pub fn find_counting(&self, key: &K, hash: u64, probe: &mut impl Probe) -> Option<FlowId> {
+    pub fn find_counting(&self, key: &K, hash: TableHash, probe: &mut impl Probe) -> Option<FlowId> {
         let place = self.place_of_hash(hash);
         let found = self
             .search_line(place.home, place.signature, key, probe)
@@ -108,7 +109,13 @@ impl<K: TableKey, V> LineHash<K, V> {
         found
     }
 
-    fn search_elsewhere(&self, place: Place, key: &K, hash: u64, probe: &mut impl Probe) -> Option<FlowId> {
+    fn search_elsewhere(
+        &self,
+        place: Place,
+        key: &K,
+        hash: TableHash,
+        probe: &mut impl Probe,
+    ) -> Option<FlowId> {
         let home = &self.lines[place.home as usize];
         if !home.may_be_elsewhere(hash) {
             return None;
@@ -157,15 +164,15 @@ impl<K: TableKey, V> LineHash<K, V> {
     }
 
     #[inline(always)]
-    pub(super) fn place_of_hash(&self, hash: u64) -> Place {
+    pub(super) fn place_of_hash(&self, hash: TableHash) -> Place {
         Place::of(hash, self.line_count)
     }
 
     /// Returns the value that a list of the stash compares: all bits that do not select the line.
     #[inline]
     #[expect(clippy::cast_possible_truncation, reason = "the low bits are meant")]
-    fn stash_signature(hash: u64) -> u32 {
-        hash as u32
+    fn stash_signature(hash: TableHash) -> u32 {
+        hash.bits() as u32
     }
 
     /// Returns the lanes of a line that contain a half-word.
@@ -196,7 +203,7 @@ impl<K: TableKey, V> LineHash<K, V> {
 
     /// Searches the stash for a flow, if its home line's filter says that it may be there.
     #[inline(never)]
-    pub(super) fn find_stashed(&self, home: u32, key: &K, hash: u64) -> Option<FlowId> {
+    pub(super) fn find_stashed(&self, home: u32, key: &K, hash: TableHash) -> Option<FlowId> {
         if self.counts.get(home as usize)?[STASHED] == 0 {
             return None;
         }
@@ -211,7 +218,7 @@ impl<K: TableKey, V> LineHash<K, V> {
     /// loop around that path does not keep registers free for a call.
     #[cold]
     #[inline(never)]
-    pub(super) fn find_anywhere(&self, key: &K, hash: u64) -> Option<FlowId> {
+    pub(super) fn find_anywhere(&self, key: &K, hash: TableHash) -> Option<FlowId> {
         self.backend.run(FindAnywhere { table: self, key, hash })
     }
 
@@ -219,7 +226,7 @@ impl<K: TableKey, V> LineHash<K, V> {
     /// the value is computed once more on the common path.
     #[cold]
     #[inline(never)]
-    fn find_value_anywhere(&self, key: &K, hash: u64) -> Option<(FlowId, &V)> {
+    fn find_value_anywhere(&self, key: &K, hash: TableHash) -> Option<(FlowId, &V)> {
         let id = self.find_anywhere(key, hash)?;
         Some((id, self.states.get(id)?))
     }
@@ -227,19 +234,19 @@ impl<K: TableKey, V> LineHash<K, V> {
     /// Prefetches the state that a flow of this hash most likely has, so that it arrives together
     /// with the line.
     #[inline(always)]
-    fn prefetch_favourite(&self, hash: u64) {
+    fn prefetch_favourite(&self, hash: TableHash) {
         self.states.prefetch(Place::favourite_of(hash, self.pool_start));
     }
 
     /// Returns the state that a new flow gets in its home line.
     #[inline(always)]
-    fn state_to_take(&self, home: u32, empty: u32, hash: u64) -> u32 {
+    fn state_to_take(&self, home: u32, empty: u32, hash: TableHash) -> u32 {
         state_of(home, lane_to_take(empty, Place::favourite_lane_of(hash, self.line_count)))
     }
 
     /// Looks for a key where most are.
     #[inline(always)]
-    fn look_at_home(&self, key: &K, hash: u64) -> AtHome<'_, V> {
+    fn look_at_home(&self, key: &K, hash: TableHash) -> AtHome<'_, V> {
         let Some(lanes) = self.backend.plain() else { return AtHome::Unsure };
         let Some(homes) = self.states.homes(&self.lines, self.line_states) else { return AtHome::Unsure };
         homes.prefetch_cell(Place::fraction_of(hash));
@@ -268,7 +275,7 @@ impl<K: TableKey, V> LineHash<K, V> {
         home: &Line,
         place: Place,
         key: &K,
-        hash: u64,
+        hash: TableHash,
     ) -> Option<FlowId> {
         let lines = [
             place.alternate(hash, self.line_count, Way::First),
@@ -302,7 +309,7 @@ enum AtHome<'a, V> {
 struct FindAnywhere<'a, K, V> {
     table: &'a LineHash<K, V>,
     key: &'a K,
-    hash: u64,
+    hash: TableHash,
 }
 
 impl<K: TableKey, V> Kernel for FindAnywhere<'_, K, V> {
@@ -344,7 +351,7 @@ impl<K: TableKey, V> LineHash<K, V> {
 
     /// Returns the state of a new flow whose home line is full.
     #[inline(never)]
-    fn vacancy_elsewhere(&self, place: Place, hash: u64) -> Result<u32, FullReason> {
+    fn vacancy_elsewhere(&self, place: Place, hash: TableHash) -> Result<u32, FullReason> {
         let counts = self.counts[place.home as usize];
         if self.line_count > 1 && counts[AWAY] < DISPLACED_MAX {
             let [first, second] = [Way::First, Way::Second].map(|way| {
@@ -367,7 +374,7 @@ impl<K: TableKey, V> LineHash<K, V> {
     /// Links a flow that is not in its home line, and marks its state with the home that must hear
     /// of its end.
     #[inline(never)]
-    fn link_elsewhere(&mut self, slot: u32, place: Place, hash: u64) {
+    fn link_elsewhere(&mut self, slot: u32, place: Place, hash: TableHash) {
         self.states.set_mark(slot, place.home + 1);
         let bits = if let Some(number) = slot.checked_sub(self.pool_start) {
             self.stash.link(number, place.home / LINES_PER_LIST, Self::stash_signature(hash));
@@ -386,7 +393,7 @@ impl<K: TableKey, V> LineHash<K, V> {
 
     /// Removes the flow of a key wherever it is.
     #[inline(never)]
-    fn take_anywhere(&mut self, key: &K, hash: u64) -> Option<(K, V)> {
+    fn take_anywhere(&mut self, key: &K, hash: TableHash) -> Option<(K, V)> {
         let id = self.find_anywhere(key, hash)?;
         let flow = self.states.vacate(id)?;
         self.unlink(id.slot());
@@ -429,17 +436,17 @@ impl<K: TableKey, V> Indexed for LineHash<K, V> {
     }
 
     #[inline(always)]
-    fn prefetch_index(&self, hash: u64) {
+    fn prefetch_index(&self, hash: TableHash) {
         prefetch::read_later_at(&self.lines, self.place_of_hash(hash).home as usize);
     }
 
     #[inline]
-    fn prefetch_found(&self, hashes: &[u64]) {
+    fn prefetch_found(&self, hashes: &[TableHash]) {
         self.backend.run(AskStates { table: self, hashes });
     }
 
     #[inline]
-    fn find(&self, key: &K, hash: u64) -> Option<FlowId> {
+    fn find(&self, key: &K, hash: TableHash) -> Option<FlowId> {
         match self.look_at_home(key, hash) {
             AtHome::Found(id, _) => Some(id),
             AtHome::Nowhere => None,
@@ -448,7 +455,7 @@ impl<K: TableKey, V> Indexed for LineHash<K, V> {
     }
 
     #[inline]
-    fn find_value(&self, key: &K, hash: u64) -> Option<(FlowId, &V)> {
+    fn find_value(&self, key: &K, hash: TableHash) -> Option<(FlowId, &V)> {
         // Each path on its own, so that no comparison is repeated.
         match self.look_at_home(key, hash) {
             AtHome::Found(id, value) => Some((id, value)),
@@ -458,7 +465,7 @@ impl<K: TableKey, V> Indexed for LineHash<K, V> {
     }
 
     #[inline]
-    fn find_touch(&mut self, key: &K, hash: u64, now: Tick) -> Option<(FlowId, &mut V, Tick)> {
+    fn find_touch(&mut self, key: &K, hash: TableHash, now: Tick) -> Option<(FlowId, &mut V, Tick)> {
         let id = match self.look_at_home(key, hash) {
             AtHome::Found(id, _) => {
                 let (value, seen) = self.states.get_mut_touch(id, now)?;
@@ -472,7 +479,12 @@ impl<K: TableKey, V> Indexed for LineHash<K, V> {
     }
 
     #[inline]
-    fn find_batch<const PREFETCHED: bool>(&self, keys: &[K], hashes: &[u64], ids: &mut [Option<FlowId>]) {
+    fn find_batch<const PREFETCHED: bool>(
+        &self,
+        keys: &[K],
+        hashes: &[TableHash],
+        ids: &mut [Option<FlowId>],
+    ) {
         self.find_batch_values::<PREFETCHED>(keys, hashes, ids, |_, _| {});
     }
 
@@ -480,7 +492,7 @@ impl<K: TableKey, V> Indexed for LineHash<K, V> {
     fn find_batch_values<const PREFETCHED: bool>(
         &self,
         keys: &[K],
-        hashes: &[u64],
+        hashes: &[TableHash],
         ids: &mut [Option<FlowId>],
         on_flow: impl FnMut(usize, &V),
     ) {
@@ -488,7 +500,7 @@ impl<K: TableKey, V> Indexed for LineHash<K, V> {
     }
 
     #[inline]
-    fn find_or_vacancy(&self, key: &K, hash: u64) -> Result<FlowId, Result<u32, FullReason>> {
+    fn find_or_vacancy(&self, key: &K, hash: TableHash) -> Result<FlowId, Result<u32, FullReason>> {
         let place = self.place_of_hash(hash);
         let home = &self.lines[place.home as usize];
         let matching = self.backend.run_one(Matching(home, place.signature));
@@ -508,7 +520,7 @@ impl<K: TableKey, V> Indexed for LineHash<K, V> {
     fn enter_at_once<F: FnOnce() -> V>(
         &mut self,
         key: &K,
-        hash: u64,
+        hash: TableHash,
         class: TimeoutClass,
         now: Tick,
         make: F,
@@ -532,7 +544,7 @@ impl<K: TableKey, V> Indexed for LineHash<K, V> {
     }
 
     #[inline]
-    fn vacancy(&self, _key: &K, hash: u64) -> Result<u32, FullReason> {
+    fn vacancy(&self, _key: &K, hash: TableHash) -> Result<u32, FullReason> {
         let place = self.place_of_hash(hash);
         match self.empty_lanes(place.home) {
             0 => self.vacancy_elsewhere(place, hash),
@@ -541,7 +553,7 @@ impl<K: TableKey, V> Indexed for LineHash<K, V> {
     }
 
     #[inline]
-    fn link(&mut self, slot: u32, _key: &K, hash: u64) {
+    fn link(&mut self, slot: u32, _key: &K, hash: TableHash) {
         let place = self.place_of_hash(hash);
         let lane = slot.wrapping_sub(state_of(place.home, 0));
         if lane < LANES {
@@ -563,7 +575,7 @@ impl<K: TableKey, V> Indexed for LineHash<K, V> {
     }
 
     #[inline]
-    fn take(&mut self, key: &K, hash: u64) -> Option<(K, V)> {
+    fn take(&mut self, key: &K, hash: TableHash) -> Option<(K, V)> {
         let Some(lanes) = self.backend.plain() else { return self.take_anywhere(key, hash) };
         let Place { home, signature } = self.place_of_hash(hash);
         self.prefetch_favourite(hash);
@@ -586,11 +598,11 @@ impl<K: TableKey, V> Indexed for LineHash<K, V> {
         self.taken().next(slot)
     }
 
-    fn visit_rivals(&self, hash: u64, visit: &mut dyn FnMut(u32) -> bool) {
+    fn visit_rivals(&self, hash: TableHash, visit: &mut dyn FnMut(u32) -> bool) {
         visit_line(self.place_of_hash(hash).home, visit);
     }
 
-    fn visit_further(&self, hash: u64, visit: &mut dyn FnMut(u32) -> bool) {
+    fn visit_further(&self, hash: TableHash, visit: &mut dyn FnMut(u32) -> bool) {
         let place = self.place_of_hash(hash);
         let home_is_full = self.empty_lanes(place.home) == 0;
         if self.line_count == 1 || home_is_full && self.counts[place.home as usize][AWAY] == DISPLACED_MAX {

@@ -4,6 +4,7 @@ use core::fmt;
 
 use super::Table;
 use crate::table::{FlowId, FlowTable, Full, TableKey, Tick, TimeoutClass};
+use flowloom_flow_key::TableHash;
 
 /// The place of a key, which may have a flow or not.
 ///
@@ -174,7 +175,7 @@ impl<K: TableKey, V> fmt::Debug for OccupiedEntry<'_, K, V> {
 pub struct VacantEntry<'a, K, V> {
     pub(super) table: &'a mut Table<K, V>,
     pub(super) key: K,
-    pub(super) hash: u64,
+    pub(super) hash: TableHash,
     pub(super) now: Tick,
     pub(super) class: TimeoutClass,
 }

@@ -14,8 +14,7 @@ pub use iter::{Drain, IntoIter, Iter, IterMut, Keys, Values, ValuesMut};
 use alloc::boxed::Box;
 use core::hash::{BuildHasher, Hash};
 
-use flowloom_flow_key::KeyedState;
-use flowloom_flow_key::hash::fold::fold;
+use flowloom_flow_key::{KeyedState, TableHash};
 
 use crate::error::BuildError;
 use crate::evict::{Evict, Refuse};
@@ -143,20 +142,20 @@ impl<K: TableKey + Hash, V, S: BuildHasher> FlowMap<K, V, S> {
 
     /// Returns the hash under which the table has a key.
     #[inline]
-    fn hash(&self, key: &K) -> u64 {
+    fn hash(&self, key: &K) -> TableHash {
         hash_with(&self.hasher, key)
     }
 
     /// Returns the value of a key.
     #[inline]
     pub fn get(&self, key: &K) -> Option<&V> {
-        self.table.lookup_value(key, self.hash(key)).map(|(_, value)| value)
+        self.table.value_of(key, self.hash(key))
     }
 
     /// Returns the value of a key for changing, and records that the flow was seen.
     #[inline]
     pub fn get_mut(&mut self, key: &K) -> Option<&mut V> {
-        self.table.lookup_touch(key, self.hash(key), self.now).map(|(_, value, _)| value)
+        self.table.value_seen(key, self.hash(key), self.now)
     }
 
     /// Returns the value of a key for changing; the flow does not count as seen.
@@ -317,8 +316,12 @@ impl<K: TableKey + Hash, V, S: BuildHasher> FlowMap<K, V, S> {
 
     /// Calls `look` with up to 256 keys and their hashes, whose lines are on their way.
     #[inline]
-    fn in_chunks(&self, keys: &[K], mut look: impl FnMut(usize, &[K], &[u64], &mut [Option<FlowId>])) {
-        let (mut hashes, mut ids) = ([0; AHEAD], [None; AHEAD]);
+    fn in_chunks(
+        &self,
+        keys: &[K],
+        mut look: impl FnMut(usize, &[K], &[TableHash], &mut [Option<FlowId>]),
+    ) {
+        let (mut hashes, mut ids) = ([TableHash::default(); AHEAD], [None; AHEAD]);
         for (number, keys) in keys.chunks(AHEAD).enumerate() {
             let hashes = &mut hashes[..keys.len()];
             for (hash, key) in hashes.iter_mut().zip(keys) {
@@ -460,9 +463,8 @@ impl<K: TableKey, V, S> FlowMap<K, V, S> {
     }
 }
 
-/// Returns 64 well-mixed bits for a key, whatever the hasher: the table takes its bucket from the
-/// upper half and the signature from the lower, and some hashers leave one of them empty.
+/// Returns the hash of a key, whatever the hasher: some leave half of the bits empty.
 #[inline(always)]
-pub(crate) fn hash_with<K: Hash, S: BuildHasher>(hasher: &S, key: &K) -> u64 {
-    fold(hasher.hash_one(key) ^ 0x2436_A088_85A3_08D3, 0x9E37_79B9_7F4A_7C15)
+pub(crate) fn hash_with<K: Hash, S: BuildHasher>(hasher: &S, key: &K) -> TableHash {
+    TableHash::from_weak(hasher.hash_one(key))
 }

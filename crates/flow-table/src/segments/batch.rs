@@ -4,6 +4,7 @@
 use super::{Growing, Segment};
 use crate::error::BuildError;
 use crate::table::{FlowId, FlowTable, TableKey};
+use flowloom_flow_key::TableHash;
 
 /// Keys per round of questions to older segments.
 const RETRY: usize = 32;
@@ -28,7 +29,7 @@ where
     pub(super) fn end_batch(
         &self,
         keys: &[K],
-        hashes: &[u64],
+        hashes: &[TableHash],
         ids: &mut [Option<FlowId>],
         on_flow: &mut impl FnMut(usize, &V),
     ) {
@@ -48,7 +49,7 @@ where
     fn retry(
         &self,
         keys: &[K],
-        hashes: &[u64],
+        hashes: &[TableHash],
         ids: &mut [Option<FlowId>],
         on_flow: &mut impl FnMut(usize, &V),
     ) {
@@ -57,7 +58,7 @@ where
             let mut from = 0;
             while from < ids.len() {
                 let (mut places, mut some_keys) = ([0; RETRY], [any; RETRY]);
-                let (mut some_hashes, mut some_ids) = ([0; RETRY], [None; RETRY]);
+                let (mut some_hashes, mut some_ids) = ([TableHash::default(); RETRY], [None; RETRY]);
                 let mut count = 0;
                 while from < ids.len() && count < RETRY {
                     if ids[from].is_none() {

@@ -1,5 +1,7 @@
 //! Emptying the oldest segment sooner than its flows end.
 
+use flowloom_flow_key::TableHash;
+
 use super::Growing;
 use crate::error::BuildError;
 use crate::table::{Cursor, FlowId, FlowTable, TableKey};
@@ -39,7 +41,7 @@ where
     pub fn drain_oldest(
         &mut self,
         budget: u32,
-        mut hash: impl FnMut(&K) -> u64,
+        mut hash: impl FnMut(&K) -> TableHash,
         mut on_move: impl FnMut(FlowId, FlowId),
     ) -> Drained {
         let (mut outcome, mut looked_at) = (Drained::default(), 0);

@@ -43,6 +43,7 @@ use crate::table::{
     Cursor, Entry, Expired, FlowId, FlowTable, Full, FullReason, MemoryReport, TableKey, TableStats, Tick,
     TimeoutClass,
 };
+use flowloom_flow_key::TableHash;
 
 /// Most segments at a time.
 const SEGMENTS_MAX: usize = 12;
@@ -125,6 +126,7 @@ impl<K: TableKey, V, P: Evict<K, V>> Evict<K, V> for Renamed<'_, K, V, P> {
 /// # Examples
 ///
 /// ```
+/// use flowloom_flow_table::TableHash;
 /// use flowloom_flow_table::segments::GrowthLimits;
 /// use flowloom_flow_table::{DHash, DHashConfig, FlowTable, Growing, Tick, TimeoutClass};
 ///
@@ -132,7 +134,7 @@ impl<K: TableKey, V, P: Evict<K, V>> Evict<K, V> for Renamed<'_, K, V, P> {
 /// let build = |flows| DHash::<u64, ()>::try_new(&DHashConfig::for_flows(flows));
 /// let mut table = Growing::try_new(limits, build)?;
 /// for key in 0..5000_u64 {
-///     let hash = key.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+///     let hash = TableHash::from_weak(key);
 ///     table.insert(key, hash, (), TimeoutClass(0), Tick(0))?;
 /// }
 /// assert_eq!((table.len(), table.stats().segments), (5000, 4));
@@ -311,7 +313,7 @@ where
     }
 
     /// Looks a key up in the segments but the newest.
-    fn lookup_older(&self, key: &K, hash: u64) -> Option<FlowId> {
+    fn lookup_older(&self, key: &K, hash: TableHash) -> Option<FlowId> {
         self.older().find_map(|segment| {
             let id = segment.table.lookup(key, segment.hash_in(key, hash))?;
             Some(segment.names.outer(id))
@@ -320,7 +322,7 @@ where
 
     /// Evicts a flow in the way of a new one, from the youngest segment in which the policy allows
     /// it, and returns that segment's number.
-    fn evict_for(&mut self, key: &K, hash: u64, policy: &mut impl Evict<K, V>) -> Option<usize> {
+    fn evict_for(&mut self, key: &K, hash: TableHash, policy: &mut impl Evict<K, V>) -> Option<usize> {
         (0..self.segments.len()).rev().find(|&number| {
             let hash = self.segments[number].hash_in(key, hash);
             self.evict_from(number, hash, policy)
@@ -328,12 +330,12 @@ where
     }
 
     /// Evicts a flow of one segment; the policy receives its id in the whole table.
-    fn evict_from(&mut self, number: usize, hash: u64, policy: &mut impl Evict<K, V>) -> bool {
+    fn evict_from(&mut self, number: usize, hash: TableHash, policy: &mut impl Evict<K, V>) -> bool {
         let Segment { table, names, .. } = &mut self.segments[number];
         table.evict(hash, &mut Renamed { policy, names: *names, flow: PhantomData })
     }
 
-    fn evict_from_newest(&mut self, hash: u64, policy: &mut impl Evict<K, V>) -> bool {
+    fn evict_from_newest(&mut self, hash: TableHash, policy: &mut impl Evict<K, V>) -> bool {
         self.evict_from(self.segments.len() - 1, hash, policy)
     }
 }
@@ -360,22 +362,22 @@ where
     }
 
     #[inline]
-    fn prefetch(&self, hash: u64) {
+    fn prefetch(&self, hash: TableHash) {
         self.alike().for_each(|segment| segment.table.prefetch(hash));
     }
 
     #[inline]
-    fn prefetch_states(&self, hashes: &[u64]) {
+    fn prefetch_states(&self, hashes: &[TableHash]) {
         self.alike().for_each(|segment| segment.table.prefetch_states(hashes));
     }
 
     #[inline]
-    fn prefetch_vacancy(&self, key: &K, hash: u64) {
+    fn prefetch_vacancy(&self, key: &K, hash: TableHash) {
         self.newest().table.prefetch_vacancy(key, hash);
     }
 
     #[inline]
-    fn lookup(&self, key: &K, hash: u64) -> Option<FlowId> {
+    fn lookup(&self, key: &K, hash: TableHash) -> Option<FlowId> {
         let newest = self.newest();
         match newest.table.lookup(key, hash) {
             Some(id) => Some(newest.names.outer(id)),
@@ -384,7 +386,7 @@ where
     }
 
     #[inline]
-    fn lookup_value(&self, key: &K, hash: u64) -> Option<(FlowId, &V)> {
+    fn lookup_value(&self, key: &K, hash: TableHash) -> Option<(FlowId, &V)> {
         let newest = self.newest();
         if let Some((id, value)) = newest.table.lookup_value(key, hash) {
             return Some((newest.names.outer(id), value));
@@ -394,7 +396,7 @@ where
     }
 
     #[inline]
-    fn lookup_touch(&mut self, key: &K, hash: u64, now: Tick) -> Option<(FlowId, &mut V, Tick)> {
+    fn lookup_touch(&mut self, key: &K, hash: TableHash, now: Tick) -> Option<(FlowId, &mut V, Tick)> {
         if self.segments.len() == 1 {
             let Segment { table, names, .. } = self.newest_mut();
             let (id, value, seen) = table.lookup_touch(key, hash, now)?;
@@ -406,7 +408,7 @@ where
     }
 
     #[inline]
-    fn remove_key(&mut self, key: &K, hash: u64) -> Option<V> {
+    fn remove_key(&mut self, key: &K, hash: TableHash) -> Option<V> {
         let removed = self.newest_mut().table.remove_key(key, hash);
         if removed.is_some() || self.segments.len() == 1 {
             return removed;
@@ -416,7 +418,7 @@ where
     }
 
     #[inline]
-    fn lookup_batch(&self, keys: &[K], hashes: &[u64], ids: &mut [Option<FlowId>]) {
+    fn lookup_batch(&self, keys: &[K], hashes: &[TableHash], ids: &mut [Option<FlowId>]) {
         self.newest().table.lookup_batch(keys, hashes, ids);
         self.end_batch(keys, hashes, ids, &mut |_, _| {});
     }
@@ -425,7 +427,7 @@ where
     fn lookup_batch_values(
         &self,
         keys: &[K],
-        hashes: &[u64],
+        hashes: &[TableHash],
         ids: &mut [Option<FlowId>],
         mut on_flow: impl FnMut(usize, &V),
     ) {
@@ -437,7 +439,7 @@ where
     fn lookup_batch_prefetched(
         &self,
         keys: &[K],
-        hashes: &[u64],
+        hashes: &[TableHash],
         ids: &mut [Option<FlowId>],
         mut on_flow: impl FnMut(usize, &V),
     ) {
@@ -448,7 +450,7 @@ where
     fn entry_or_evict(
         &mut self,
         key: K,
-        hash: u64,
+        hash: TableHash,
         class: TimeoutClass,
         now: Tick,
         make: impl FnOnce() -> V,
@@ -472,7 +474,7 @@ where
                 return Err(Full { reason: FullReason::Capacity });
             }
         }
-        let mut enter = |segment: &mut Segment<K, T>, hash: u64| {
+        let mut enter = |segment: &mut Segment<K, T>, hash: TableHash| {
             let entry = segment.table.entry_with(key, hash, class, now, &mut make)?;
             Ok(Entry { id: segment.names.outer(entry.id), ..entry })
         };
@@ -505,7 +507,7 @@ where
         outcome
     }
 
-    fn evict(&mut self, hash: u64, policy: &mut impl Evict<K, V>) -> bool {
+    fn evict(&mut self, hash: TableHash, policy: &mut impl Evict<K, V>) -> bool {
         (0..self.segments.len()).rev().any(|number| self.evict_from(number, hash, policy))
     }
 
@@ -629,8 +631,8 @@ pub(crate) mod tests {
 
     pub(super) const CLASS: TimeoutClass = TimeoutClass(0);
 
-    pub(super) fn hash(key: u64) -> u64 {
-        split_mix(&mut key.clone())
+    pub(super) fn hash(key: u64) -> TableHash {
+        TableHash::from_mixed(split_mix(&mut key.clone()))
     }
 
     pub(super) fn build(flows: u32) -> Result<DHash<u64, u64>, BuildError> {

@@ -15,9 +15,10 @@ use alloc::sync::Arc;
 use super::{Growing, SEGMENTS_MAX, Segment};
 use crate::error::BuildError;
 use crate::table::{FlowTable, Full, FullReason, TableKey};
+use flowloom_flow_key::TableHash;
 
 /// The hash that callers used before.
-pub(super) type FormerHash<K> = Arc<dyn Fn(&K) -> u64 + Send + Sync>;
+pub(super) type FormerHash<K> = Arc<dyn Fn(&K) -> TableHash + Send + Sync>;
 
 impl<K, V, T, F> Growing<K, V, T, F>
 where
@@ -68,7 +69,7 @@ where
     /// assert_eq!(moved, [(id, table.lookup(&[1, 2], fresh.hash_words(&[1, 2]).table).unwrap())]);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn rekey(&mut self, former: impl Fn(&K) -> u64 + Send + Sync + 'static) -> Result<(), Full> {
+    pub fn rekey(&mut self, former: impl Fn(&K) -> TableHash + Send + Sync + 'static) -> Result<(), Full> {
         if self.is_empty() {
             return Ok(());
         }
@@ -108,7 +109,7 @@ where
 impl<K, T> Segment<K, T> {
     /// Returns the hash of a key in the segment.
     #[inline]
-    pub(super) fn hash_in(&self, key: &K, hash: u64) -> u64 {
+    pub(super) fn hash_in(&self, key: &K, hash: TableHash) -> TableHash {
         self.former.as_ref().map_or(hash, |former| former(key))
     }
 }
@@ -124,7 +125,7 @@ mod tests {
     use alloc::vec::Vec;
 
     /// The hash of a secret.
-    fn under(secret: u64) -> impl Fn(&u64) -> u64 + Send + Sync + Copy + 'static {
+    fn under(secret: u64) -> impl Fn(&u64) -> TableHash + Send + Sync + Copy + 'static {
         move |&key| hash(key ^ secret << 32)
     }
 
@@ -132,9 +133,9 @@ mod tests {
     fn found<T: FlowTable<u64, u64>>(
         table: &T,
         keys: &[u64],
-        by: impl Fn(&u64) -> u64,
+        by: impl Fn(&u64) -> TableHash,
     ) -> Vec<Option<FlowId>> {
-        let hashes: Vec<u64> = keys.iter().map(&by).collect();
+        let hashes: Vec<TableHash> = keys.iter().map(&by).collect();
         for &hash in &hashes {
             table.prefetch(hash);
         }
@@ -246,8 +247,8 @@ mod tests {
 
     /// The hash of all keys of a flood.
     #[expect(clippy::trivially_copy_pass_by_ref, reason = "as hashes are called")]
-    fn known(_: &u64) -> u64 {
-        0x1234_5678_9ABC_DEF0
+    fn known(_: &u64) -> TableHash {
+        TableHash::from_mixed(0x1234_5678_9ABC_DEF0)
     }
 
     #[test]

@@ -2,17 +2,39 @@
 
 use core::slice;
 
+use flowloom_flow_key::TableHash;
+
 use super::{Growing, Segment};
 use crate::error::BuildError;
 use crate::indexed::Indexed;
 use crate::linehash::{self, LineHash};
-use crate::table::{FlowId, TableKey};
+use crate::table::{FlowId, FlowTable, TableKey, Tick};
 
 impl<K, V, F> Growing<K, V, LineHash<K, V>, F>
 where
     K: TableKey,
     F: FnMut(u32) -> Result<LineHash<K, V>, BuildError>,
 {
+    /// Returns the value of a key, without the id, whose conversion to that of the whole table
+    /// would cost a lookup a tenth of its time.
+    #[inline(always)]
+    pub(crate) fn value_of(&self, key: &K, hash: TableHash) -> Option<&V> {
+        match self.newest().table.find_value(key, hash) {
+            Some((_, value)) => Some(value),
+            None if self.segments.len() == 1 => None,
+            None => self.get(self.lookup_older(key, hash)?),
+        }
+    }
+
+    /// Returns the value of a key for changing, and records that the flow was seen.
+    #[inline(always)]
+    pub(crate) fn value_seen(&mut self, key: &K, hash: TableHash, now: Tick) -> Option<&mut V> {
+        if self.segments.len() == 1 {
+            return self.newest_mut().table.find_touch(key, hash, now).map(|(_, value, _)| value);
+        }
+        self.lookup_touch(key, hash, now).map(|(_, value, _)| value)
+    }
+
     /// Returns a flow's key and value.
     #[inline]
     pub(crate) fn flow(&self, id: FlowId) -> Option<(&K, &V)> {

@@ -1,6 +1,6 @@
 //! The word: four bins of eight bits [FLOWNP §4.2].
 
-use flowloom_flow_key::FlowHash;
+use flowloom_flow_key::TableHash;
 
 /// Bins of a bucket.
 pub const BINS: u32 = 4;
@@ -8,16 +8,16 @@ pub const BINS: u32 = 4;
 /// Returns the bucket of a hash: its highest bits, as many as number the buckets.
 #[inline(always)]
 #[must_use]
-pub const fn bucket_of(hash: u64, buckets: u32) -> u32 {
-    FlowHash::bucket_of(hash, buckets)
+pub const fn bucket_of(hash: TableHash, buckets: u32) -> u32 {
+    hash.bucket(buckets)
 }
 
 /// Returns the signature of a hash: its lowest eight bits, and 1 for 0, which marks an empty bin.
 #[inline(always)]
 #[must_use]
 #[expect(clippy::cast_possible_truncation, reason = "the low bits are meant")]
-pub const fn signature_of(hash: u64) -> u8 {
-    let low = hash as u8;
+pub const fn signature_of(hash: TableHash) -> u8 {
+    let low = hash.bits() as u8;
     if low == 0 { 1 } else { low }
 }
 
@@ -35,8 +35,8 @@ pub const fn signature_of(hash: u64) -> u8 {
 /// assert_eq!((bucket_of(hash, 1 << 24), signature_of(hash)), (0x0012_3456, 0xAB));
 /// ```
 #[must_use]
-pub const fn of_digest(digest: u32) -> u64 {
-    ((digest & 0x00FF_FFFF) as u64) << 40 | (digest >> 24) as u64
+pub const fn of_digest(digest: u32) -> TableHash {
+    TableHash::from_mixed(((digest & 0x00FF_FFFF) as u64) << 40 | (digest >> 24) as u64)
 }
 
 /// Returns the bins that contain a signature: the top bit of each byte.
@@ -103,7 +103,7 @@ mod tests {
 
     #[test]
     fn a_digest_is_a_bucket_and_a_signature() {
-        assert_eq!(of_digest(0xAB12_3456), 0x1234_5600_0000_00AB);
+        assert_eq!(of_digest(0xAB12_3456).bits(), 0x1234_5600_0000_00AB);
         let hash = of_digest(0xFF00_0001);
         assert_eq!((bucket_of(hash, 1 << 24), signature_of(hash)), (1, 0xFF));
     }
@@ -116,6 +116,9 @@ mod tests {
 
     #[test]
     fn zero_is_no_signature() {
-        assert_eq!((signature_of(0x500), signature_of(0x5FF)), (1, 255));
+        assert_eq!(
+            (signature_of(TableHash::from_mixed(0x500)), signature_of(TableHash::from_mixed(0x5FF))),
+            (1, 255)
+        );
     }
 }

@@ -19,7 +19,7 @@ use crate::indexed::Indexed;
 use crate::probe::{NoProbe, Probe};
 use crate::state::States;
 use crate::table::{FlowId, FullReason, MemoryReport, TableKey, TableStats};
-use flowloom_flow_key::FlowHash;
+use flowloom_flow_key::TableHash;
 
 /// The paper's table. See the [module](self).
 ///
@@ -28,12 +28,12 @@ use flowloom_flow_key::FlowHash;
 /// ```
 /// use flowloom_flow_table::probe::Counts;
 /// use flowloom_flow_table::sighash::{ReferenceSigHash, SigHashConfig};
-/// use flowloom_flow_table::{FlowTable, Tick, TimeoutClass};
+/// use flowloom_flow_table::{FlowTable, TableHash, Tick, TimeoutClass};
 ///
 /// let mut table = ReferenceSigHash::<u64, ()>::try_new(&SigHashConfig::for_flows(100))?;
-/// table.insert(7, 0x42, (), TimeoutClass(0), Tick(0))?;
+/// table.insert(7, TableHash::from_weak(7), (), TimeoutClass(0), Tick(0))?;
 /// let mut counts = Counts::default();
-/// assert!(table.find_counting(&7, 0x42, &mut counts).is_some());
+/// assert!(table.find_counting(&7, TableHash::from_weak(7), &mut counts).is_some());
 /// assert_eq!(counts.lines, 2, "one word and one state");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -50,13 +50,13 @@ impl<K: TableKey, V> ReferenceSigHash<K, V> {
     }
 
     /// Returns the flow of a key, telling `probe` each step.
-    pub fn find_counting(&self, key: &K, hash: u64, probe: &mut impl Probe) -> Option<FlowId> {
+    pub fn find_counting(&self, key: &K, hash: TableHash, probe: &mut impl Probe) -> Option<FlowId> {
         let found = self.search(key, hash, probe);
         probe.done(found.is_some());
         found
     }
 
-    fn search(&self, key: &K, hash: u64, probe: &mut impl Probe) -> Option<FlowId> {
+    fn search(&self, key: &K, hash: TableHash, probe: &mut impl Probe) -> Option<FlowId> {
         let bucket = bucket_of(hash, self.0.bucket_count);
         probe.line();
         for (bin, stored) in (0..BINS).zip(self.0.words[bucket as usize].to_le_bytes()) {
@@ -74,7 +74,7 @@ impl<K: TableKey, V> ReferenceSigHash<K, V> {
             probe.list_step();
             probe.comparison();
             probe.line();
-            if stored == FlowHash::signature_of(hash) {
+            if stored == hash.signature() {
                 let found = self.0.states.verify(self.0.pool_start() + number, key);
                 if found.is_some() {
                     return found;
@@ -98,13 +98,13 @@ impl<K: TableKey, V> Indexed for ReferenceSigHash<K, V> {
         &mut self.0.states
     }
 
-    fn prefetch_index(&self, _hash: u64) {}
+    fn prefetch_index(&self, _hash: TableHash) {}
 
-    fn find(&self, key: &K, hash: u64) -> Option<FlowId> {
+    fn find(&self, key: &K, hash: TableHash) -> Option<FlowId> {
         self.find_counting(key, hash, &mut NoProbe)
     }
 
-    fn vacancy(&self, _key: &K, hash: u64) -> Result<u32, FullReason> {
+    fn vacancy(&self, _key: &K, hash: TableHash) -> Result<u32, FullReason> {
         let bucket = bucket_of(hash, self.0.bucket_count);
         let bins = self.0.words[bucket as usize].to_le_bytes();
         match (0..BINS).zip(bins).find(|&(_, stored)| stored == 0) {
@@ -113,10 +113,10 @@ impl<K: TableKey, V> Indexed for ReferenceSigHash<K, V> {
         }
     }
 
-    fn link(&mut self, slot: u32, _key: &K, hash: u64) {
+    fn link(&mut self, slot: u32, _key: &K, hash: TableHash) {
         let bucket = bucket_of(hash, self.0.bucket_count);
         if let Some(number) = slot.checked_sub(self.0.pool_start()) {
-            self.0.exceptions.link(number, bucket, FlowHash::signature_of(hash));
+            self.0.exceptions.link(number, bucket, hash.signature());
         } else {
             let (bucket, bin) = place_of(slot);
             let word = &mut self.0.words[bucket as usize];
@@ -134,11 +134,11 @@ impl<K: TableKey, V> Indexed for ReferenceSigHash<K, V> {
         }
     }
 
-    fn visit_rivals(&self, hash: u64, visit: &mut dyn FnMut(u32) -> bool) {
+    fn visit_rivals(&self, hash: TableHash, visit: &mut dyn FnMut(u32) -> bool) {
         self.0.visit_rivals(hash, visit);
     }
 
-    fn visit_further(&self, hash: u64, visit: &mut dyn FnMut(u32) -> bool) {
+    fn visit_further(&self, hash: TableHash, visit: &mut dyn FnMut(u32) -> bool) {
         self.0.visit_further(hash, visit);
     }
 

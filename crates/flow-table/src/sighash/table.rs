@@ -9,7 +9,7 @@ use core::fmt;
 
 use flowloom_cpu::pages::{HugePages, LineArray, PageReport};
 use flowloom_cpu::prefetch;
-use flowloom_flow_key::FlowHash;
+use flowloom_flow_key::TableHash;
 
 use super::layout::{BINS, bucket_of, equal, first, place_of, signature_of, state_of, with};
 use crate::dhash::conflict::ConflictLists;
@@ -163,7 +163,7 @@ impl<K: TableKey, V> SigHash<K, V> {
     /// Returns the bins of its bucket that contain a hash's signature, and prefetches the state of
     /// the first.
     #[inline(always)]
-    fn matching_bins(&self, hash: u64) -> u32 {
+    fn matching_bins(&self, hash: TableHash) -> u32 {
         let bucket = bucket_of(hash, self.bucket_count);
         let matching = equal(self.word(bucket), signature_of(hash));
         if matching != 0 {
@@ -174,7 +174,7 @@ impl<K: TableKey, V> SigHash<K, V> {
 
     /// Verifies the matching bins, then the exceptions.
     #[inline(always)]
-    fn finish(&self, bucket: u32, mut matching: u32, key: &K, hash: u64) -> Option<FlowId> {
+    fn finish(&self, bucket: u32, mut matching: u32, key: &K, hash: TableHash) -> Option<FlowId> {
         while matching != 0 {
             let found = self.states.verify(state_of(bucket, first(matching)), key);
             if found.is_some() {
@@ -194,8 +194,8 @@ impl<K: TableKey, V> SigHash<K, V> {
 
     #[cold]
     #[inline(never)]
-    fn find_exception(&self, bucket: u32, key: &K, hash: u64) -> Option<FlowId> {
-        let wanted = FlowHash::signature_of(hash);
+    fn find_exception(&self, bucket: u32, key: &K, hash: TableHash) -> Option<FlowId> {
+        let wanted = hash.signature();
         self.exceptions
             .list(bucket)
             .filter(|&(_, stored)| stored == wanted)
@@ -218,25 +218,30 @@ impl<K: TableKey, V> Indexed for SigHash<K, V> {
     }
 
     #[inline(always)]
-    fn prefetch_index(&self, hash: u64) {
+    fn prefetch_index(&self, hash: TableHash) {
         prefetch::read_later_at(&self.words, bucket_of(hash, self.bucket_count) as usize);
     }
 
-    fn prefetch_found(&self, hashes: &[u64]) {
+    fn prefetch_found(&self, hashes: &[TableHash]) {
         for &hash in hashes {
             self.matching_bins(hash);
         }
     }
 
     #[inline]
-    fn find(&self, key: &K, hash: u64) -> Option<FlowId> {
+    fn find(&self, key: &K, hash: TableHash) -> Option<FlowId> {
         let bucket = bucket_of(hash, self.bucket_count);
         self.finish(bucket, equal(self.word(bucket), signature_of(hash)), key, hash)
     }
 
     #[inline]
-    fn find_batch<const PREFETCHED: bool>(&self, keys: &[K], hashes: &[u64], ids: &mut [Option<FlowId>]) {
-        let fetch = |hashes: &[u64]| {
+    fn find_batch<const PREFETCHED: bool>(
+        &self,
+        keys: &[K],
+        hashes: &[TableHash],
+        ids: &mut [Option<FlowId>],
+    ) {
+        let fetch = |hashes: &[TableHash]| {
             if !PREFETCHED {
                 for &hash in hashes {
                     self.prefetch_index(hash);
@@ -259,7 +264,7 @@ impl<K: TableKey, V> Indexed for SigHash<K, V> {
     }
 
     #[inline]
-    fn vacancy(&self, _key: &K, hash: u64) -> Result<u32, FullReason> {
+    fn vacancy(&self, _key: &K, hash: TableHash) -> Result<u32, FullReason> {
         let bucket = bucket_of(hash, self.bucket_count);
         match equal(self.word(bucket), 0) {
             0 => self.exceptions.vacancy(bucket).map(|number| self.pool_start() + number),
@@ -267,7 +272,7 @@ impl<K: TableKey, V> Indexed for SigHash<K, V> {
         }
     }
 
-    fn link(&mut self, slot: u32, _key: &K, hash: u64) {
+    fn link(&mut self, slot: u32, _key: &K, hash: TableHash) {
         match slot.checked_sub(self.pool_start()) {
             None => {
                 let (bucket, bin) = place_of(slot);
@@ -276,7 +281,7 @@ impl<K: TableKey, V> Indexed for SigHash<K, V> {
             }
             Some(number) => {
                 let bucket = bucket_of(hash, self.bucket_count);
-                self.exceptions.link(number, bucket, FlowHash::signature_of(hash));
+                self.exceptions.link(number, bucket, hash.signature());
             }
         }
     }
@@ -305,11 +310,11 @@ impl<K: TableKey, V> Indexed for SigHash<K, V> {
         slot
     }
 
-    fn visit_rivals(&self, hash: u64, visit: &mut dyn FnMut(u32) -> bool) {
+    fn visit_rivals(&self, hash: TableHash, visit: &mut dyn FnMut(u32) -> bool) {
         let _ = self.visit_bins(bucket_of(hash, self.bucket_count), visit);
     }
 
-    fn visit_further(&self, hash: u64, visit: &mut dyn FnMut(u32) -> bool) {
+    fn visit_further(&self, hash: TableHash, visit: &mut dyn FnMut(u32) -> bool) {
         let home = bucket_of(hash, self.bucket_count);
         for (number, _) in self.exceptions.list(home) {
             if !visit(self.pool_start() + number) {

@@ -89,6 +89,7 @@ fn kernel<const W: usize>(base: [u64; W]) -> Vec<[u64; W]> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use flowloom_flow_key::TableHash;
     use flowloom_flow_table::dhash::{DHash, DHashConfig};
     use flowloom_flow_table::probe::Counts;
     use flowloom_flow_table::{FlowTable, Full, FullReason, LineHash, LineHashConfig, Tick, TimeoutClass};
@@ -139,7 +140,7 @@ mod tests {
         let mut table = DHash::<[u64; 2], ()>::try_new(&DHashConfig::for_flows(1000)).unwrap();
         let mut taken = 0;
         for key in &flows.keys {
-            match table.insert(*key, crc_hash(key), (), TimeoutClass(0), Tick(0)) {
+            match table.insert(*key, TableHash::from_mixed(crc_hash(key)), (), TimeoutClass(0), Tick(0)) {
                 Ok(_) => taken += 1,
                 Err(full) => assert_eq!(full, Full { reason: FullReason::ListCap }),
             }

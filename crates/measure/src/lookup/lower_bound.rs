@@ -4,11 +4,11 @@
 //! then the state that this line leads to, in a pipeline of 64 keys per stage. It compares nothing.
 //! The *one-line bound* stops after the first line: the minimum for finding that a flow is missing.
 
+use flowloom_flow_key::TableHash;
 use std::hint::black_box;
 
 use flowloom_cpu::pages::{CacheLine, HugePages, LineArray};
 use flowloom_cpu::prefetch;
-use flowloom_flow_key::FlowHash;
 
 use super::{Flows, prefetched};
 
@@ -62,10 +62,10 @@ impl LowerBound {
     }
 
     #[inline(always)]
-    fn line_of(&self, hash: u64) -> usize {
+    fn line_of(&self, hash: TableHash) -> usize {
         #[expect(clippy::cast_possible_truncation, reason = "lines are fewer than flows")]
         let lines = self.index.len() as u32;
-        FlowHash::bucket_of(hash, lines) as usize
+        hash.bucket(lines) as usize
     }
 
     /// Touches an index line and then a state for each flow, and returns the sum of the flows'

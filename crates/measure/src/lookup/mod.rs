@@ -15,8 +15,8 @@ pub mod lower_bound;
 use std::collections::VecDeque;
 
 use flowloom_cpu::prefetch;
-use flowloom_flow_key::FlowHasher;
 use flowloom_flow_key::hash::fold::split_mix;
+use flowloom_flow_key::{FlowHasher, TableHash};
 use flowloom_flow_table::{BuildError, FlowTable, Full, FullReason, Tick, TimeoutClass};
 
 /// The state of a flow: 32 bytes, so that a key of 16 and a table's own words fill one cache line.
@@ -121,7 +121,7 @@ impl<const W: usize> Flows<W> {
 
     /// Returns the hash of a key, as a table takes it.
     #[inline(always)]
-    pub fn hash(&self, key: &[u64; W]) -> u64 {
+    pub fn hash(&self, key: &[u64; W]) -> TableHash {
         match self.unkeyed {
             None => self.hasher.hash_words(key).table,
             Some(hash) => hash_apart(hash, key),
@@ -256,7 +256,12 @@ impl<const W: usize> Flows<W> {
     ///
     /// Never inlined, so that the secrets stay in registers.
     #[inline(never)]
-    fn hash_all(&self, keys: &[[u64; W]], table: &impl FlowTable<[u64; W], State>, hashes: &mut [u64]) {
+    fn hash_all(
+        &self,
+        keys: &[[u64; W]],
+        table: &impl FlowTable<[u64; W], State>,
+        hashes: &mut [TableHash],
+    ) {
         for (hash, key) in hashes.iter_mut().zip(prefetched(keys)) {
             *hash = self.hash(key);
             table.prefetch(*hash);
@@ -330,8 +335,8 @@ impl<const W: usize> Flows<W> {
 /// free for a call.
 #[cold]
 #[inline(never)]
-fn hash_apart<const W: usize>(hash: fn(&[u64; W]) -> u64, key: &[u64; W]) -> u64 {
-    hash(key)
+fn hash_apart<const W: usize>(hash: fn(&[u64; W]) -> u64, key: &[u64; W]) -> TableHash {
+    TableHash::from_mixed(hash(key))
 }
 
 /// Why a table is not timed.
@@ -361,13 +366,13 @@ pub enum TrialError {
 }
 
 struct Buffers {
-    hashes: Vec<u64>,
+    hashes: Vec<TableHash>,
     ids: Vec<Option<flowloom_flow_table::FlowId>>,
 }
 
 impl Buffers {
     fn new(batch: usize) -> Self {
-        Self { hashes: vec![0; batch], ids: vec![None; batch] }
+        Self { hashes: vec![TableHash::default(); batch], ids: vec![None; batch] }
     }
 }
 

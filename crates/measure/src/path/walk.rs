@@ -37,7 +37,7 @@ impl Tally {
     pub fn hashed(&mut self, hasher: &FlowHasher, key: &FlowKey) {
         let hash = hasher.hash(key);
         self.decoded += 1;
-        self.checksum = self.checksum.wrapping_add(hash.table ^ u64::from(hash.worker));
+        self.checksum = self.checksum.wrapping_add(hash.table.bits() ^ u64::from(hash.worker));
     }
 }
 

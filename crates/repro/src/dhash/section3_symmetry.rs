@@ -1,5 +1,6 @@
 //! Which major-location function fits which signature [DHASH §III-C].
 
+use flowloom::flow_key::TableHash;
 use flowloom::flow_key::hash::fold::split_mix;
 use flowloom::flow_table::dhash::major_location::{Folded, LowBits, MajorLocation};
 use flowloom::flow_table::dhash::signature::{Algorithm1, Algorithm4, Session, Signature, non_zero};
@@ -29,7 +30,7 @@ fn same<S: Signature<Session>, M: MajorLocation>(seed: u64, count: u32) -> f64 {
             source_port: b as u16,
             destination_port: (b >> 16) as u16,
         };
-        let of = |session: &Session| M::of(non_zero(S::raw(session, 0)));
+        let of = |session: &Session| M::of(non_zero(S::raw(session, TableHash::default())));
         of(&session) == of(&session.reversed())
     });
     same.count() as f64 * 100.0 / f64::from(count)

@@ -3,6 +3,7 @@
 //! A million flows put into 100,000 buckets once leave a Poisson tail. Churn leaves more: a slot
 //! that becomes free is not refilled from the list, so the share rises to Erlang's loss formula.
 
+use flowloom::flow_key::TableHash;
 use flowloom::flow_key::hash::fold::split_mix;
 use flowloom::flow_table::dhash::conflict::steady_share;
 use flowloom::flow_table::dhash::major_location::Folded;
@@ -48,7 +49,9 @@ fn churn(
     for _ in 0..flows {
         let hash = split_mix(&mut state);
         present.push(hash);
-        lost += u64::from(table.insert(hash, hash, (), TimeoutClass(0), Tick(0)).is_err());
+        lost += u64::from(
+            table.insert(hash, TableHash::from_mixed(hash), (), TimeoutClass(0), Tick(0)).is_err(),
+        );
     }
     let share = |table: &dyn Fn() -> u32| f64::from(table()) * 100.0 / f64::from(flows);
     let mut shares = vec![share(&|| table.stats().displaced)];
@@ -58,8 +61,10 @@ fn churn(
             let leaver = usize::try_from(split_mix(&mut state) % u64::from(flows)).unwrap_or(0);
             let hash = split_mix(&mut state);
             let left = std::mem::replace(&mut present[leaver], hash);
-            lost += u64::from(table.remove_key(&left, left).is_none());
-            lost += u64::from(table.insert(hash, hash, (), TimeoutClass(0), Tick(0)).is_err());
+            lost += u64::from(table.remove_key(&left, TableHash::from_mixed(left)).is_none());
+            lost += u64::from(
+                table.insert(hash, TableHash::from_mixed(hash), (), TimeoutClass(0), Tick(0)).is_err(),
+            );
         }
         shares.push(share(&|| table.stats().displaced));
     }

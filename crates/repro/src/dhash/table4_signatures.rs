@@ -3,6 +3,7 @@
 //! The rates are on [virtual cores](super::virtual_cores), from lookups that are timed with a major
 //! location, as the paper's are.
 
+use flowloom::flow_key::TableHash;
 use std::hint::black_box;
 
 use flowloom::flow_key::hash::crc32c::crc32c;
@@ -44,7 +45,7 @@ const PAPER_MPPS: [f64; 4] = [15.9, 16.1, 15.2, 16.3];
 /// Returns sessions with the hash that chooses their bucket: the same for both directions,
 /// independent of any signature.
 #[expect(clippy::cast_possible_truncation, reason = "any bits of a random word will do")]
-fn sessions(count: u32, seed: u64, few_hosts: bool) -> Vec<(Session, u64)> {
+fn sessions(count: u32, seed: u64, few_hosts: bool) -> Vec<(Session, TableHash)> {
     let mut state = seed;
     let mut sessions = Vec::with_capacity(count as usize);
     let mut seen = std::collections::HashSet::new();
@@ -69,7 +70,7 @@ fn sessions(count: u32, seed: u64, few_hosts: bool) -> Vec<(Session, u64)> {
         };
         let tuple = (session.source, session.destination, session.source_port, session.destination_port);
         if seen.insert(tuple) {
-            sessions.push((session, split_mix(&mut state)));
+            sessions.push((session, TableHash::from_mixed(split_mix(&mut state))));
         }
     }
     sessions
@@ -81,7 +82,7 @@ struct LowHalves;
 impl Signature<Session> for LowHalves {
     const SWAPPED_BY_DIRECTION: bool = true;
 
-    fn raw(key: &Session, _hash: u64) -> u32 {
+    fn raw(key: &Session, _hash: TableHash) -> u32 {
         let of = |session: &Session| crc32c(&octets(session));
         of(key) << 16 | of(&key.reversed()) & 0xFFFF
     }
@@ -104,7 +105,7 @@ fn by_formula(session: &Session) -> u32 {
 }
 
 /// Returns the percentage of sessions whose signature is the formula's.
-fn as_published<S: Signature<Session>>(sessions: &[(Session, u64)]) -> f64 {
+fn as_published<S: Signature<Session>>(sessions: &[(Session, TableHash)]) -> f64 {
     let few = &sessions[..sessions.len().min(1000)];
     let right = few.iter().filter(|(session, hash)| S::raw(session, *hash) == by_formula(session)).count();
     right as f64 * 100.0 / few.len().max(1) as f64
@@ -115,7 +116,7 @@ fn as_published<S: Signature<Session>>(sessions: &[(Session, u64)]) -> f64 {
 type Measured = (f64, usize, f64);
 
 fn measure<S: Signature<Session>, L: ListSearch>(
-    sessions: &[(Session, u64)],
+    sessions: &[(Session, TableHash)],
 ) -> Result<Measured, ItemError> {
     let count = u32::try_from(sessions.len()).unwrap_or(u32::MAX);
     let config = DHashConfig { list_cap: 64, ..DHashConfig::for_flows(count) };
@@ -140,7 +141,7 @@ fn measure<S: Signature<Session>, L: ListSearch>(
 }
 
 fn all<A4: Signature<Session>, L: ListSearch>(
-    sessions: &[(Session, u64)],
+    sessions: &[(Session, TableHash)],
 ) -> Result<[Measured; 4], ItemError> {
     Ok([
         measure::<Algorithm1, L>(sessions)?,
@@ -151,7 +152,7 @@ fn all<A4: Signature<Session>, L: ListSearch>(
 }
 
 /// Returns the nanoseconds of a lookup with each algorithm, from both directions, state included.
-fn lookup_ns(context: &Context<'_>, sessions: &[(Session, u64)]) -> Result<Vec<f64>, ItemError> {
+fn lookup_ns(context: &Context<'_>, sessions: &[(Session, TableHash)]) -> Result<Vec<f64>, ItemError> {
     let (first, second) = (filled::<Algorithm1>(sessions)?, filled::<Algorithm2>(sessions)?);
     context.check_stop()?;
     let (third, fourth) = (filled::<Algorithm3>(sessions)?, filled::<Algorithm4>(sessions)?);
@@ -178,7 +179,7 @@ fn lookup_ns(context: &Context<'_>, sessions: &[(Session, u64)]) -> Result<Vec<f
 }
 
 fn filled<S: Signature<Session>>(
-    sessions: &[(Session, u64)],
+    sessions: &[(Session, TableHash)],
 ) -> Result<ReferenceDHash<Session, State, S, Folded>, ItemError> {
     let count = u32::try_from(sessions.len()).unwrap_or(u32::MAX);
     let config = DHashConfig { list_cap: 64, ..DHashConfig::for_flows(count) };
@@ -186,13 +187,13 @@ fn filled<S: Signature<Session>>(
         ReferenceDHash::try_new(&config).map_err(ItemError::during("building the reference table"))?;
     for &(session, hash) in sessions {
         table
-            .insert(session, hash, [hash; 4], TimeoutClass(0), Tick(0))
+            .insert(session, hash, [hash.bits(); 4], TimeoutClass(0), Tick(0))
             .map_err(ItemError::during("filling the reference table"))?;
     }
     Ok(table)
 }
 
-fn look_up(table: &impl FlowTable<Session, State>, sessions: &[(Session, u64)]) -> u64 {
+fn look_up(table: &impl FlowTable<Session, State>, sessions: &[(Session, TableHash)]) -> u64 {
     let state = |session: &Session, hash| {
         table.lookup(session, hash).and_then(|id| table.get(id)).map_or(0, |state| state[0])
     };
@@ -213,7 +214,7 @@ fn rank_of_algorithm_3() -> u32 {
     let image = |bit: u32| {
         let session = Session { source: 1 << bit, destination: 0, source_port: 0, destination_port: 0 };
         let zero = Session { source: 0, destination: 0, source_port: 0, destination_port: 0 };
-        Algorithm3::raw(&session, 0) ^ Algorithm3::raw(&zero, 0)
+        Algorithm3::raw(&session, TableHash::default()) ^ Algorithm3::raw(&zero, TableHash::default())
     };
     let mut rows: Vec<u32> = Vec::new();
     for bit in 0..32 {

@@ -4,6 +4,7 @@
 //! that hit per lookup of a missing flow. The rates of six pipelines are of [virtual
 //! cores](super::virtual_cores), from timed lookups.
 
+use flowloom::flow_key::TableHash;
 use std::hint::black_box;
 
 use flowloom::flow_table::dhash::major_location::{FirstSlot, Folded, LowBits, MajorLocation};
@@ -63,15 +64,15 @@ fn measure<M: MajorLocation, L: ListSearch>(
     let hashes = hashes(flows, context.seed);
     for &hash in &hashes {
         table
-            .insert(hash, hash, (), TimeoutClass(0), Tick(0))
+            .insert(hash, TableHash::from_mixed(hash), (), TimeoutClass(0), Tick(0))
             .map_err(ItemError::during("filling the reference table"))?;
     }
     context.check_stop()?;
     let (mut hits, mut misses) = (Counts::default(), Counts::default());
     for &hash in &hashes {
-        table.find_counting(&hash, hash, &mut hits);
+        table.find_counting(&hash, TableHash::from_mixed(hash), &mut hits);
         // Another flow of the same bucket, with another signature.
-        table.find_counting(&!hash, hash ^ 0xFFFF_FFFF, &mut misses);
+        table.find_counting(&!hash, TableHash::from_mixed(hash ^ 0xFFFF_FFFF), &mut misses);
     }
     let on_hits = hits.comparisons as f64 / hits.hits as f64;
     let on_misses = misses.comparisons as f64 / misses.misses as f64;

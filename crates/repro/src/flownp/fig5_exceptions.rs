@@ -1,5 +1,6 @@
 //! How often a bucket of four is not enough [FLOWNP §4.2, Fig. 5].
 
+use flowloom::flow_key::TableHash;
 use flowloom::flow_key::hash::fold::split_mix;
 use flowloom::flow_table::sighash::layout::{BINS, bucket_of};
 use flowloom::flow_table::{FlowTable, SigHash, SigHashConfig, Tick, TimeoutClass};
@@ -56,10 +57,12 @@ fn shares(context: &Context<'_>, bits: u32, load: f64) -> Result<Shares, ItemErr
     let mut lost = 0;
     for _ in 0..flows {
         let hash = draw();
-        let bucket = bucket_of(hash, buckets) as usize;
+        let bucket = bucket_of(TableHash::from_mixed(hash), buckets) as usize;
         asked[bucket] = asked[bucket].saturating_add(1);
         present.push(hash);
-        lost += u64::from(table.insert(hash, hash, (), TimeoutClass(0), Tick(0)).is_err());
+        lost += u64::from(
+            table.insert(hash, TableHash::from_mixed(hash), (), TimeoutClass(0), Tick(0)).is_err(),
+        );
     }
     let percent = |part: u32, whole: u32| f64::from(part) * 100.0 / f64::from(whole);
     let full = asked.iter().filter(|&&count| u32::from(count) >= BINS).count();
@@ -71,8 +74,10 @@ fn shares(context: &Context<'_>, bits: u32, load: f64) -> Result<Shares, ItemErr
             let leaver = usize::try_from(draw() % u64::from(flows)).unwrap_or(0);
             let hash = draw();
             let left = std::mem::replace(&mut present[leaver], hash);
-            lost += u64::from(table.remove_key(&left, left).is_none());
-            lost += u64::from(table.insert(hash, hash, (), TimeoutClass(0), Tick(0)).is_err());
+            lost += u64::from(table.remove_key(&left, TableHash::from_mixed(left)).is_none());
+            lost += u64::from(
+                table.insert(hash, TableHash::from_mixed(hash), (), TimeoutClass(0), Tick(0)).is_err(),
+            );
         }
     }
     Ok(Shares { full, once, steady: percent(table.stats().displaced, flows), lost })

@@ -1,6 +1,7 @@
 //! Memory accesses of a lookup: one word and one state [FLOWNP §4.2].
 
 use flowloom::flow_key::FlowHasher;
+use flowloom::flow_key::TableHash;
 use flowloom::flow_table::probe::Counts;
 use flowloom::flow_table::sighash::{ReferenceSigHash, SigHashConfig};
 use flowloom::flow_table::{FlowTable, Tick, TimeoutClass};
@@ -31,7 +32,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
     let hasher = FlowHasher::with_seed(context.seed);
     let key = |number: u64| [number, number ^ 0x5555];
     let mask = if context.is_off(&SIGNATURES) { 0xFF } else { 0 };
-    let hash = |key: &[u64; 2]| hasher.hash_words(key).table & !mask;
+    let hash = |key: &[u64; 2]| TableHash::from_mixed(hasher.hash_words(key).table.bits() & !mask);
     for number in 0..u64::from(flows) {
         let key = key(number);
         table
