@@ -362,8 +362,11 @@ mod tests {
         let config = DHashConfig { buckets: Some(1), ..DHashConfig::for_flows(20) };
         let mut table = ReferenceDHash::<u64, (), Keyed, FirstSlot, Skipped>::try_new(&config).unwrap();
         for key in 0..20_u64 {
-            table.insert(key, key << 40, (), TimeoutClass(0), Tick(0)).unwrap();
+            table.insert(key, TableHash::from_mixed(key << 40), (), TimeoutClass(0), Tick(0)).unwrap();
         }
-        assert_eq!((0..20_u64).filter(|key| table.lookup(key, key << 40).is_some()).count(), 16);
+        assert_eq!(
+            (0..20_u64).filter(|key| table.lookup(key, TableHash::from_mixed(key << 40)).is_some()).count(),
+            16
+        );
     }
 }
