@@ -191,6 +191,15 @@ impl<K: TableKey + Hash, V, S: BuildHasher> FlowMap<K, V, S> {
     #[inline]
     pub fn insert(&mut self, key: K, value: V) -> Result<Option<V>, Full> {
         let hash = self.hash(&key);
+        match self.table.enter_at_once(&key, hash, TimeoutClass(0), self.now, move || value) {
+            Ok(_) => Ok(None),
+            Err(make) => self.insert_closely(key, hash, make()),
+        }
+    }
+
+    /// Inserts a value in the cases that need a closer look.
+    #[inline(never)]
+    fn insert_closely(&mut self, key: K, hash: TableHash, value: V) -> Result<Option<V>, Full> {
         let mut value = Some(value);
         let make = || value.take().expect("`make` is called once");
         let entry = self.table.entry_with(key, hash, TimeoutClass(0), self.now, make)?;
