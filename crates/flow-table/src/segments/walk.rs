@@ -35,8 +35,8 @@ where
         self.lookup_touch(key, hash, now).map(|(_, value, _)| value)
     }
 
-    /// Inserts a new flow if there is one segment, which can tell at once that the flow is not there
-    /// and that there is space.
+    /// Inserts a new flow if there is one segment, which can tell at once that the flow is not
+    /// there and that there is space.
     ///
     /// # Errors
     ///
