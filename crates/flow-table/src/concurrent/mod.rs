@@ -112,7 +112,9 @@ impl ConcurrentConfig {
 ///     }
 /// });
 /// let handle = flows.handle();
-/// assert_eq!(handle.pin().remove(&tuple).map(|packets| packets.load(Ordering::Relaxed)), Some(640));
+/// let pinned = handle.pin();
+/// let packets = pinned.remove(&tuple).expect("it was inserted");
+/// assert_eq!(packets.load(Ordering::Relaxed), 640);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct ConcurrentFlowTable<K, V, S = KeyedState> {
