@@ -74,7 +74,8 @@ impl<'a, K, V> Candidate<'a, K, V> {
 /// let mut policy = LongestIdle { free_ports: vec![] };
 /// let mut table = LineHash::<u64, u16>::try_new(&LineHashConfig::for_flows(2))?;
 /// for (key, port) in [(1, 5001), (2, 5002), (3, 5003)] {
-///     table.entry_or_evict(key, TableHash::from_weak(key), TimeoutClass(0), Tick(key), || port, &mut policy)?;
+///     let hash = TableHash::from_weak(key);
+///     table.entry_or_evict(key, hash, TimeoutClass(0), Tick(key), || port, &mut policy)?;
 /// }
 /// assert_eq!(policy.free_ports, [5001]);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -120,8 +121,11 @@ impl<K, V> Evict<K, V> for Refuse {
 /// table.insert(1, TableHash::from_weak(1), true, TimeoutClass(0), Tick(0))?;
 /// table.insert(2, TableHash::from_weak(2), false, TimeoutClass(0), Tick(0))?;
 /// let mut policy = UnestablishedFirst::new(|established: &bool| *established);
-/// let entry = table.entry_or_evict(3, TableHash::from_weak(3), TimeoutClass(0), Tick(1), || false, &mut policy)?;
-/// assert!(entry.is_new && table.lookup(&1, TableHash::from_weak(1)).is_some() && table.lookup(&2, TableHash::from_weak(2)).is_none());
+/// let hash = TableHash::from_weak;
+/// let entry =
+///     table.entry_or_evict(3, hash(3), TimeoutClass(0), Tick(1), || false, &mut policy)?;
+/// assert!(entry.is_new);
+/// assert!(table.lookup(&1, hash(1)).is_some() && table.lookup(&2, hash(2)).is_none());
 /// assert_eq!(policy.count(), 1);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```

@@ -73,12 +73,13 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! No table but [`FlowMap`] hashes, and none reads a clock, allocates after it is built (except [`Growing`], when it grows
-//! or changes its hash), or panics on packet contents.
+//! No table but [`FlowMap`] and the concurrent one hashes. None reads a clock,
+//! allocates after it is built (except these two and [`Growing`], when they grow or change their
+//! hash), or panics on packet contents.
 //!
 //! # Features
 //!
-//! * `concurrent`: [`ConcurrentFlowTable`], a table that many threads read.
+//! * `concurrent`: `ConcurrentFlowTable`, a table that many threads read.
 //! * `serde`: a [`FlowMap`] can be serialized, as a map.
 //! * `std` (default): run-time detection of instruction sets, huge pages, `oracle` and `laws`.
 //!   Without it the crate is `no_std` with `alloc`.

@@ -161,7 +161,8 @@ pub trait FlowTable<K: TableKey, V> {
     /// use flowloom_flow_table::TableHash;
     /// use flowloom_flow_table::{FlowTable, LineHash, LineHashConfig, Tick, TimeoutClass};
     /// let mut table = LineHash::<u64, u32>::try_new(&LineHashConfig::for_flows(64))?;
-    /// table.insert(7, TableHash::from_weak(7), 700, TimeoutClass(0), Tick(0)).expect("there is space");
+    /// let hash = TableHash::from_weak(7);
+    /// table.insert(7, hash, 700, TimeoutClass(0), Tick(0)).expect("there is space");
     /// let (mut before, mut sum): (Option<[u64; 2]>, u32) = (None, 0);
     /// for burst in [Some([6, 7]), Some([8, 9]), None] {
     ///     let hashes = |keys: [u64; 2]| keys.map(|key| TableHash::from_weak(key));
@@ -237,7 +238,8 @@ pub trait FlowTable<K: TableKey, V> {
     /// use flowloom_flow_table::TableHash;
     /// use flowloom_flow_table::{FlowTable, LineHash, LineHashConfig, Tick, TimeoutClass};
     /// let mut table = LineHash::<u64, u32>::try_new(&LineHashConfig::for_flows(2))?;
-    /// table.insert(7, TableHash::from_weak(7), 700, TimeoutClass(0), Tick(0)).expect("there is space");
+    /// let hash = TableHash::from_weak(7);
+    /// table.insert(7, hash, 700, TimeoutClass(0), Tick(0)).expect("there is space");
     /// let (mut ids, mut shown) = ([None; 2], [0; 2]);
     /// let hashes = [TableHash::from_weak(6), TableHash::from_weak(7)];
     /// table.lookup_batch_values(&[6, 7], &hashes, &mut ids, |i, value| shown[i] = *value);
@@ -384,7 +386,8 @@ pub trait FlowTable<K: TableKey, V> {
     /// use flowloom_flow_table::TableHash;
     /// use flowloom_flow_table::{FlowTable, LineHash, LineHashConfig, Tick, TimeoutClass};
     /// let mut table = LineHash::<u64, u32>::try_new(&LineHashConfig::for_flows(2))?;
-    /// let (keys, hashes) = ([7, 8, 9], [TableHash::from_weak(7), TableHash::from_weak(8), TableHash::from_weak(9)]);
+    /// let keys = [7, 8, 9];
+    /// let hashes = keys.map(TableHash::from_weak);
     /// let mut ids = [None; 3];
     /// let refused =
     ///     table.insert_batch(&keys, &hashes, TimeoutClass(0), Tick(0), |i| i as u32, &mut ids);
@@ -517,7 +520,8 @@ pub trait FlowTable<K: TableKey, V> {
     /// use flowloom_flow_table::{Cursor, FlowTable, LineHash, LineHashConfig, Tick, TimeoutClass};
     /// let mut table = LineHash::<u64, u32>::try_new(&LineHashConfig::for_flows(10))?;
     /// for key in 0..10 {
-    ///     table.insert(key, TableHash::from_weak(key), key as u32, TimeoutClass(0), Tick(0)).expect("not full");
+    ///     let hash = TableHash::from_weak(key);
+    ///     table.insert(key, hash, key as u32, TimeoutClass(0), Tick(0)).expect("not full");
     /// }
     /// let mut cursor = Cursor::default();
     /// while let Some((id, next)) = table.next_live(cursor) {
@@ -540,7 +544,8 @@ pub trait FlowTable<K: TableKey, V> {
     /// use flowloom_flow_table::{FlowTable, LineHash, LineHashConfig, Tick, TimeoutClass};
     /// let mut table = LineHash::<u64, u32>::try_new(&LineHashConfig::for_flows(10))?;
     /// for key in 0..10 {
-    ///     table.insert(key, TableHash::from_weak(key), 2, TimeoutClass(0), Tick(0)).expect("not full");
+    ///     let hash = TableHash::from_weak(key);
+    ///     table.insert(key, hash, 2, TimeoutClass(0), Tick(0)).expect("not full");
     /// }
     /// assert_eq!(table.iter().map(|(_, _, value)| value).sum::<u32>(), 20);
     /// # Ok::<(), flowloom_flow_table::BuildError>(())

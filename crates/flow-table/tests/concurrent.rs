@@ -236,7 +236,7 @@ fn a_value_outlives_its_removal_as_long_as_a_reader_is_pinned() {
     for _ in 0..if cfg!(miri) { 500 } else { 5000 } {
         writer.pin().flush();
     }
-    assert_eq!(Arc::strong_count(&value), 1, "freed once nobody reads it");
+    assert_eq!(Arc::strong_count(&value), 1, "freed once no thread reads it");
 }
 
 #[test]

@@ -183,8 +183,8 @@ where
         self.enter(key, || value, true).map(|(flow, _)| flow)
     }
 
-    /// Returns the value of a key, making it if it is not there, and records that the flow was seen.
-    /// `make` runs while the shard is locked: it must not use the table.
+    /// Returns the value of a key, making it if it is not there, and records that the flow was
+    /// seen. `make` runs while the shard is locked: it must not use the table.
     ///
     /// # Errors
     ///
@@ -314,13 +314,13 @@ where
         }
     }
 
-    /// Lets go of everything that was read, and begins anew: what others removed can be freed.
+    /// Gives up everything that was read, and begins anew: what others removed can be freed.
     pub fn repin(&mut self) {
         self.guard.repin();
     }
 
-    /// Hands what this thread removed to the collector, which else collects some of it first. Useful
-    /// before a thread that wrote goes to sleep.
+    /// Hands what this thread removed to the collector, which else collects some of it first.
+    /// Useful before a thread that wrote goes to sleep.
     pub fn flush(&self) {
         self.guard.flush();
     }

@@ -243,7 +243,7 @@ impl<K, V> Index<K, V> {
         })
     }
 
-    /// Returns all nodes, for the owner of a table that nobody reads.
+    /// Returns all nodes, for the owner of a table without readers.
     pub(super) fn nodes(&self) -> impl Iterator<Item = Published<Node<K, V>>> {
         self.lines.iter().flat_map(|line| line.links.iter().filter_map(Link::published))
     }

@@ -1,9 +1,9 @@
 //! Pointers to what readers may be looking at.
 //!
 //! A value is published once, from a box, and reachable through links. It is freed in two steps: a
-//! writer overwrites the last link to it and retires it, and the collector frees it when no guard is
-//! left of those that were held then. This file contains all unsafe code of the table; the rest of
-//! it keeps the promise of [`Published::retire`].
+//! writer overwrites the last link to it and retires it, and the collector frees it when no guard
+//! is left of those that were held then. This file contains the unsafe code of reading; the
+//! shard keeps the promises of [`Published::retire`] and [`Published::get`].
 #![expect(unsafe_code, reason = "values behind pointers that readers follow without a lock")]
 
 use core::marker::PhantomData;

@@ -5,8 +5,8 @@
 //!           lock of its writers                                on the heap, never moved
 //! ```
 //!
-//! * A lookup takes no lock and waits for nothing: it reads a line of its shard's index and the node
-//!   of the flow. A write takes the lock of its shard.
+//! * A lookup takes no lock and waits for nothing: it reads a line of its shard's index and the
+//!   node of the flow. A write takes the lock of its shard.
 //! * A node stays where it is until its flow is removed, however much the table grows or shrinks,
 //!   and is freed when no thread can have it any more
 //!   (`docs/adr/0020-readers-without-locks.md` of the repository).
@@ -49,7 +49,8 @@ const SHARDS_MAX: usize = 1 << 16;
 /// Fields may be added in any version: a literal ends with `..ConcurrentConfig::for_flows(n)`.
 #[derive(Clone, Copy, Debug)]
 pub struct ConcurrentConfig {
-    /// The flows for which the table has space from its beginning, and which it never shrinks below.
+    /// The flows for which the table has space from its beginning, and which it never shrinks
+    /// below.
     pub flows: u32,
     /// The most flows: further ones are refused as [`Full`](crate::Full).
     pub max_flows: u32,
@@ -111,7 +112,9 @@ impl ConcurrentConfig {
 ///     }
 /// });
 /// let handle = flows.handle();
-/// assert_eq!(handle.pin().remove(&tuple).map(|packets| packets.load(Ordering::Relaxed)), Some(640));
+/// let pinned = handle.pin();
+/// let packets = pinned.remove(&tuple).expect("it was inserted");
+/// assert_eq!(packets.load(Ordering::Relaxed), 640);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct ConcurrentFlowTable<K, V, S = KeyedState> {
@@ -208,8 +211,8 @@ impl<K, V, S> ConcurrentFlowTable<K, V, S> {
         Tick(self.now.load(Ordering::Relaxed))
     }
 
-    /// Sets the time at which flows are seen from now on, for all threads: once a tick, and not once
-    /// a packet.
+    /// Sets the time at which flows are seen from now on, for all threads: once a tick, and not
+    /// once a packet.
     pub fn set_now(&self, now: Tick) {
         self.now.store(now.0, Ordering::Relaxed);
     }

@@ -173,7 +173,8 @@ impl<'g, K, V> Writer<'g, K, V> {
     pub(super) fn replace(&mut self, place: &Place<'g, K, V>, node: Node<K, V>) -> &'g Node<K, V> {
         let node = Published::new(node);
         if let Some(before) = place.index.replace(&place.found, node) {
-            // SAFETY: the only link to the node leads to another one now; see `Shard` for the guards.
+            // SAFETY: the only link to the node leads to another one now; see `Shard` for the
+            // guards.
             unsafe { before.retire(self.guard) };
         }
         self.advance();
@@ -250,8 +251,8 @@ impl<'g, K, V> Writer<'g, K, V> {
         self.progress.moved_lines = Some(0);
     }
 
-    /// Looks at up to `budget` flows from where the last call ended, and removes those that `is_due`
-    /// picks. Returns how many it looked at, and whether it came to the end of the shard.
+    /// Looks at up to `budget` flows from where the last call ended, and removes those that
+    /// `is_due` picks. Returns how many it looked at, and whether it came to the end of the shard.
     pub(super) fn age(
         &mut self,
         budget: usize,

@@ -34,15 +34,15 @@ type Table<K, V> = Growing<K, V, LineHash<K, V>, Build<K, V>>;
 ///
 /// * A key is any type that is `Copy + Eq + Hash + Debug`, such as
 ///   [`FiveTuple`](flowloom_flow_key::FiveTuple), [`FlowKey`](flowloom_flow_key::FlowKey) or a
-///   struct of yours. The hash is keyed with a secret of the process; any other [`BuildHasher`] will
-///   do, weak ones included, since the map mixes what it returns once more.
+///   struct of yours. The hash is keyed with a secret of the process; any other [`BuildHasher`]
+///   will do, weak ones included, since the map mixes what it returns once more.
 /// * The map grows by opening further [segments](crate::segments): nothing moves, so no call takes
 ///   long, and the [`FlowId`] of a flow stays valid until it is removed.
-///   [`compact`](FlowMap::compact) makes one segment of all, which makes lookups as fast as those of
-///   a map with the right [capacity](FlowMap::with_capacity).
+///   [`compact`](FlowMap::compact) makes one segment of all, which makes lookups as fast as those
+///   of a map with the right [capacity](FlowMap::with_capacity).
 /// * A map of a [builder](FlowMap::builder) can have a maximum, and timeouts. A call that takes a
-///   flow in returns [`Full`] where there is no space: on the packet path that is an outcome and not
-///   a panic.
+///   flow in returns [`Full`] where there is no space: on the packet path that is an outcome and
+///   not a panic.
 /// * Time is what [`set_now`](FlowMap::set_now) says. [`insert`](FlowMap::insert),
 ///   [`get_mut`](FlowMap::get_mut), [`entry`](FlowMap::entry) and their relatives record that the
 ///   flow was seen; calls by shared reference and [`peek_mut`](FlowMap::peek_mut) do not.
@@ -191,6 +191,15 @@ impl<K: TableKey + Hash, V, S: BuildHasher> FlowMap<K, V, S> {
     #[inline]
     pub fn insert(&mut self, key: K, value: V) -> Result<Option<V>, Full> {
         let hash = self.hash(&key);
+        match self.table.enter_at_once(&key, hash, TimeoutClass(0), self.now, move || value) {
+            Ok(_) => Ok(None),
+            Err(make) => self.insert_closely(key, hash, make()),
+        }
+    }
+
+    /// Inserts a value in the cases that need a closer look.
+    #[inline(never)]
+    fn insert_closely(&mut self, key: K, hash: TableHash, value: V) -> Result<Option<V>, Full> {
         let mut value = Some(value);
         let make = || value.take().expect("`make` is called once");
         let entry = self.table.entry_with(key, hash, TimeoutClass(0), self.now, make)?;
@@ -336,11 +345,11 @@ impl<K: TableKey + Hash, V, S: BuildHasher> FlowMap<K, V, S> {
     /// they can be and older segments give their memory back; `on_move` gets the old and the new id
     /// of each.
     ///
-    /// Call it now and then while [`Drained::more`]: never, if ids are stored and cannot be changed.
-    /// A call that finds the newest segment too small for all flows opens a larger one.
+    /// Call it now and then while [`Drained::more`]: never, if ids are stored and cannot be
+    /// changed. A call that finds the newest segment too small for all flows opens a larger one.
     pub fn compact(&mut self, budget: u32, on_move: impl FnMut(FlowId, FlowId)) -> Drained {
         let Self { table, hasher, .. } = self;
-        if !table.make_room() {
+        if !table.open_for_all() {
             return Drained::default();
         }
         table.drain_oldest(budget, |key| hash_with(hasher, key), on_move)

@@ -6,9 +6,9 @@
 //!          oldest                      newest: takes new flows
 //! ```
 //!
-//! When the newest segment is full, another one opens, four times as large: larger if twelve of them
-//! could not contain `flows_max`, and twice or once as large if memory is short. Flows stay where
-//! they are, so ids stay valid; older segments drain as their flows end, and an older segment
+//! When the newest segment is full, another one opens, four times as large: larger if twelve of
+//! them could not contain `flows_max`, and twice or once as large if memory is short. Flows stay
+//! where they are, so ids stay valid; older segments drain as their flows end, and an older segment
 //! without flows is freed. A lookup asks the newest segment first and then the older ones that
 //! contain flows: a miss reads all of them. With one segment this costs a comparison per batch.
 //!
@@ -64,8 +64,8 @@ pub struct GrowthLimits {
 }
 
 impl GrowthLimits {
-    /// Returns the growth factor: the smallest from [`GROWTH`] on with which twelve segments contain
-    /// all flows.
+    /// Returns the growth factor: the smallest from [`GROWTH`] on with which twelve segments
+    /// contain all flows.
     fn growth(&self) -> u32 {
         let reach = |growth: &u32| {
             let flows =

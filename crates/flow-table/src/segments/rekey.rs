@@ -94,7 +94,7 @@ where
 
     /// Opens a segment for all flows if the newest has too little space for them; returns whether
     /// there is one.
-    pub(crate) fn make_room(&mut self) -> bool {
+    pub(crate) fn open_for_all(&mut self) -> bool {
         self.segments.len() == 1 || self.len() <= self.newest().flows || self.open_beside()
     }
 

@@ -8,7 +8,7 @@ use super::{Growing, Segment};
 use crate::error::BuildError;
 use crate::indexed::Indexed;
 use crate::linehash::{self, LineHash};
-use crate::table::{FlowId, FlowTable, TableKey, Tick};
+use crate::table::{FlowId, FlowTable, TableKey, Tick, TimeoutClass};
 
 impl<K, V, F> Growing<K, V, LineHash<K, V>, F>
 where
@@ -33,6 +33,29 @@ where
             return self.newest_mut().table.find_touch(key, hash, now).map(|(_, value, _)| value);
         }
         self.lookup_touch(key, hash, now).map(|(_, value, _)| value)
+    }
+
+    /// Inserts a new flow if there is one segment, which can tell at once that the flow is not
+    /// there and that there is space.
+    ///
+    /// # Errors
+    ///
+    /// Returns `make`, not called, if the insertion needs a closer look.
+    #[inline(always)]
+    pub(crate) fn enter_at_once<M: FnOnce() -> V>(
+        &mut self,
+        key: &K,
+        hash: TableHash,
+        class: TimeoutClass,
+        now: Tick,
+        make: M,
+    ) -> Result<FlowId, M> {
+        if self.segments.len() != 1 {
+            return Err(make);
+        }
+        let Segment { table, names, .. } = self.newest_mut();
+        let names = *names;
+        table.enter_at_once(key, hash, class, now, make).map(|id| names.outer(id))
     }
 
     /// Returns a flow's key and value.

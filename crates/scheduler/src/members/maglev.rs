@@ -9,8 +9,9 @@ const ENTRIES: u32 = 65_537;
 
 /// A table from a flow's digest to its member, which takes one read however many members there are.
 ///
-/// Each member fills entries in an order of its own, in turns by weight. Unlike with [`Members`], a
-/// member that goes or comes moves a few flows of the others too, and the table must be built anew.
+/// Each member fills entries in an order of its own, as often as its weight says. Unlike with
+/// [`Members`], a member that goes or comes moves a few flows of the others too, and the table must
+/// be built anew.
 ///
 /// # Examples
 ///

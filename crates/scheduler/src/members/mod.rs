@@ -130,7 +130,7 @@ impl Members {
     /// Gives a member no new flows from now on; returns whether it is there.
     ///
     /// [`pick`](Members::pick) then returns other members for its flows too: those that exist must
-    /// be kept by whoever tracks connections. Remove it when the last of them has ended.
+    /// be kept by what tracks connections. Remove it when the last of them has ended.
     pub fn drain(&mut self, id: MemberId) -> bool {
         let Ok(place) = self.place_of(id) else { return false };
         self.all[place].is_draining = true;
