@@ -63,7 +63,7 @@ fn a_bound_of_a_paper_is_shown_as_one() {
 fn what_an_item_notices_is_a_table() {
     let item = ["reproduce", "hrwtree/section3_1", "--scale", "smoke"];
     flowloom([&item[..], &["--ablate"]].concat()).ends(0).shows(&[
-        "without   constant (the weights have 12,346",
+        "without  constant (the weights have 12,346",
         "switched off",
         "by verdict",
     ]);

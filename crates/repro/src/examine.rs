@@ -236,7 +236,7 @@ fn verdict_of(draws: &[Outcome]) -> Verdict {
         agreeing: count(agreeing),
         draws: count(draws.len()),
         why: format!(
-            "depends on the draw: {agreeing} of {} seeds agree. One that {}: {}. One that {}: {}",
+            "on the draw: {agreeing} of {} seeds agree. One that {}: {}. One that {}: {}",
             draws.len(),
             first.word(),
             first.text(),

@@ -8,8 +8,8 @@
 //! ```
 //!
 //! To add an item, write one file with one `pub(super) const ITEM: Item`, and list it in its
-//! paper's `ITEMS`. The command line, the report and the tests find it there. An item that claims an
-//! effect names the [mechanisms](Switch) that the paper gives for it, and a verdict that does not
+//! paper's `ITEMS`. The command line, the report and the tests find it there. An item that claims
+//! an effect names the [mechanisms](Switch) that the paper gives for it: a verdict that does not
 //! change without them says nothing of the paper.
 //!
 //! Every item runs at three [scales](Scale); tests run the smallest.

@@ -2,7 +2,7 @@
 //!
 //! A paper attributes an effect to a mechanism. An item that agrees with the paper shows it only if
 //! it does not agree with the mechanism switched off just as well, so an item names its
-//! mechanisms, and [`examine`](crate::examine) runs it without each. A fault is a mistake in our
+//! mechanisms, and [`examine`](crate::examine()) runs it without each. A fault is a mistake in our
 //! implementation, planted to see that the item notices.
 
 /// What a [`Switch`] turns.

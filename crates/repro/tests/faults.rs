@@ -1,5 +1,5 @@
-//! Faults that are planted in what the items run, and mechanisms that are taken away: an item of the
-//! paper concerned notices each.
+//! Faults that are planted in what the items run, and mechanisms that are taken away: an item of
+//! the paper concerned notices each.
 
 use flowloom_repro::{Context, Noticed, PAPERS, Plan, Scale, examine, select};
 

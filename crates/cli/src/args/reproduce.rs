@@ -34,13 +34,13 @@ pub(crate) struct Reproduce {
     #[arg(long, default_value_t = 1, value_name = "N", value_parser = parse::whole::<u64>)]
     pub(crate) seed: u64,
 
-    /// Run each item with this many seeds: medians, intervals, and a verdict on all of them. Without
-    /// it one to ten, by what an item costs
+    /// Run each item with this many seeds: medians, intervals, and a verdict on all of them; one to
+    /// ten if not given, by what an item costs
     #[arg(long, value_name = "N", value_parser = parse::whole::<u32>)]
     pub(crate) seeds: Option<u32>,
 
-    /// Run every item with each of its mechanisms switched off and each fault planted, and print what
-    /// it notices
+    /// Run every item with each of its mechanisms switched off and each fault planted, and print
+    /// what it notices
     #[arg(long)]
     pub(crate) ablate: bool,
 

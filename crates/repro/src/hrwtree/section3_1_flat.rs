@@ -24,8 +24,8 @@ const CONSTANT: Switch = Switch::fault("constant", "the weights have 12,346 wher
 
 const THREADS: u16 = 64;
 
-/// The published formula, (A·((A·i + B) xor D) + B) mod 2³¹, without the policy's arithmetic; B is a
-/// parameter for a mistake in it.
+/// The published formula, (A·((A·i + B) xor D) + B) mod 2³¹, without the policy's arithmetic; B is
+/// a parameter for a mistake in it.
 struct Formula {
     b: u128,
 }

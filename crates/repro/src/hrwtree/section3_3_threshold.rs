@@ -39,7 +39,7 @@ type Point = (Option<u32>, f64, f64);
 /// a threshold's varies by a hundredth.
 const AS_FAST: f64 = 0.98;
 
-/// Times as many moves that count as more: a threshold that keeps flows where they are has an effect.
+/// Times as many moves that count as more, for a threshold that keeps flows where they are.
 const LESS_CALM: f64 = 1.02;
 
 /// Returns the verdict on 10 %.
@@ -62,7 +62,7 @@ fn verdict(points: &[Point]) -> Verdict {
             paper.2
         )
     });
-    // A balance has two sides: without the feedback load is worse, without the threshold more moves.
+    // A balance has two sides: the load without feedback, and the moves without a threshold.
     let (Some(hash), Some(eager)) =
         (points.iter().find(|p| p.0.is_none()), points.iter().find(|p| p.0 == Some(0)))
     else {
