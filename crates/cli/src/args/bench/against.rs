@@ -17,8 +17,8 @@ use crate::args::save::Save;
 /// has no row.
 ///
 /// Each rival is compared with our command doing the same kind of work: nfpcapd, softflowd and a
-/// command of yours with records written as IPFIX, tshark with a table of conversations, NFStream
-/// with records of all further fields.
+/// command of yours with records written as IPFIX, tshark with a table of conversations,
+/// `NFStream` with records of all further fields.
 #[derive(Debug, Args)]
 pub(crate) struct Against {
     /// Capture: pcap or pcapng, plain or in zstd [default: a generated mixture]
@@ -66,7 +66,7 @@ pub(crate) enum RivalName {
     Softflowd,
     /// `tshark -z conv,tcp -z conv,udp`: tables of conversations
     Tshark,
-    /// NFStream with statistics, first packets and labels
+    /// `NFStream` with statistics, first packets and labels
     Nfstream,
     /// No program but ours, and the command after --
     None,

@@ -12,7 +12,7 @@ use clap::Subcommand;
 /// checked, ratios with intervals.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Bench {
-    /// Whole programs on a capture: this one, nfpcapd, softflowd, tshark, NFStream, and any of yours
+    /// Whole programs on a capture: this one, nfpcapd, softflowd, tshark, `NFStream`, yours
     Against(against::Against),
     /// Flow tables, the standard library's map, and what no table can beat
     Table(table::Table),

@@ -11,7 +11,7 @@ use crate::args::bench::against::RivalName;
 /// Folders of system programs that may be missing in the search path.
 const SYSTEM_PROGRAMS: [&str; 3] = ["/usr/local/sbin", "/usr/sbin", "/sbin"];
 
-/// NFStream with what our further fields have: statistics, the first twenty packets, and labels
+/// `NFStream` with what our further fields have: statistics, the first twenty packets, and labels
 /// from the first twenty.
 const NFSTREAM: &str = "\
 import json, sys

@@ -247,7 +247,7 @@ impl Timed {
                 Work::Memory => ("resident memory", bytes, MIB, "MiB"),
             };
             let mut row = ResultRow::of_times(name, packets, items, &samples.name, times);
-            row.unit = unit.to_owned();
+            unit.clone_into(&mut row.unit);
             row
         };
         self.samples.iter().zip(&self.resident_bytes).map(row).collect()

@@ -114,7 +114,7 @@ mod tests {
         };
         assert!(run("no-such-program", &[]).unwrap_err().contains("no-such-program"));
         let error = run("sh", &["-c", "echo it broke >&2; exit 3"]).unwrap_err();
-        assert!(error.contains("3") && error.ends_with("it broke"), "{error}");
+        assert!(error.contains('3') && error.ends_with("it broke"), "{error}");
         let usage = run("sh", &["-c", "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done"]).unwrap();
         assert!(usage.elapsed.cpu_ns > 0 && usage.resident_bytes > 100_000, "{usage:?}");
     }
