@@ -9,6 +9,7 @@ const MODULES: [&str; 7] = [
     "crates/flow-table/src/arch/",
     "crates/flow-table/src/concurrent/",
     "crates/classifier/src/arch/",
+    "crates/io/src/sys/",
     "crates/traffic/src/capture/bus_error.rs",
     "crates/traffic/src/capture/map.rs",
     "benches/src/peers/",
