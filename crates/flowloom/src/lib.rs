@@ -15,6 +15,7 @@
 //! | [`scheduler`] | which worker gets a packet |
 //! | [`tcb_cache`] | simulated caches of connection state |
 //! | [`traffic`] | captures and generators |
+//! | [`io`] | live ports of Linux, to receive and to send |
 //! | [`engine`] | input stage, rings, workers, report |
 //! | [`apps`] | what a worker does with a packet |
 //!
@@ -92,6 +93,7 @@ pub use flowloom_engine as engine;
 pub use flowloom_filter as filter;
 pub use flowloom_flow_key as flow_key;
 pub use flowloom_flow_table as flow_table;
+pub use flowloom_io as io;
 pub use flowloom_packet as packet;
 pub use flowloom_scheduler as scheduler;
 pub use flowloom_tcb_cache as tcb_cache;
