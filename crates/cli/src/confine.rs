@@ -111,6 +111,7 @@ fn filter() -> Result<BpfProgram, Box<dyn std::error::Error>> {
         libc::SYS_accept4,
         libc::SYS_socket,
         libc::SYS_socketpair,
+        libc::SYS_connect,
         libc::SYS_pipe2,
         libc::SYS_eventfd2,
         libc::SYS_dup3,

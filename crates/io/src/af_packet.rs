@@ -110,7 +110,9 @@ impl PacketPort {
     /// [`IoError`] when there is no such interface, it is down, or the kernel or the permissions
     /// are not sufficient.
     pub fn open(interface: &str, options: &PacketOptions) -> Result<Self, IoError> {
-        Self::open_in(interface, options, None)
+        let port = Self::open_in(interface, options, None)?;
+        port.begin()?;
+        Ok(port)
     }
 
     /// Opens an interface as several ports that share its frames by flow. Both directions of a flow
@@ -139,9 +141,18 @@ impl PacketPort {
         for _ in 1..ports {
             group.push(Self::open_in(interface, &others, Some(number & 0xFFFF))?);
         }
+        group.iter().try_for_each(Self::begin)?;
         Ok(group)
     }
 
+    /// Lets frames come in.
+    fn begin(&self) -> Result<(), IoError> {
+        let context = Context { interface: &self.interface, capability: "CAP_NET_RAW" };
+        socket::receive_all(&self.socket).map_err(context.failed("begin the receipt", ""))
+    }
+
+    /// Opens an interface for one port of a group, by which nothing comes in yet: a socket that is
+    /// bound and not yet in its group would get the frames of all.
     fn open_in(
         interface: &str,
         options: &PacketOptions,
@@ -193,6 +204,7 @@ impl PacketPort {
         } else {
             None
         };
+        socket::receive_nothing(&socket).map_err(no("hold back frames"))?;
         socket::bind_packet(&socket, number).map_err(no("bind a packet socket"))?;
         if let Some(group) = group {
             let by_flow = (libc::PACKET_FANOUT_HASH as libc::c_int) << 16 | group;

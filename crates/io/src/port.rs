@@ -106,6 +106,44 @@ pub trait Port: Send {
     fn interface(&self) -> &str;
 }
 
+impl<P: Port + ?Sized> Port for Box<P> {
+    fn receive(&mut self, most: usize) -> Result<usize, IoError> {
+        (**self).receive(most)
+    }
+
+    fn frame(&self, index: usize) -> PortFrame<'_> {
+        (**self).frame(index)
+    }
+
+    fn release(&mut self) {
+        (**self).release();
+    }
+
+    fn send(&self, frames: &[PortFrame<'_>], taken: &mut Vec<bool>) {
+        (**self).send(frames, taken);
+    }
+
+    fn descriptor(&self) -> BorrowedFd<'_> {
+        (**self).descriptor()
+    }
+
+    fn missed(&mut self) -> u64 {
+        (**self).missed()
+    }
+
+    fn close(&mut self) -> Result<(), IoError> {
+        (**self).close()
+    }
+
+    fn recover(&mut self) -> Result<(), IoError> {
+        (**self).recover()
+    }
+
+    fn interface(&self) -> &str {
+        (**self).interface()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

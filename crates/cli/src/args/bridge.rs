@@ -21,7 +21,7 @@ Frames without a flow (ARP, neighbour discovery, LLDP, spanning trees) pass. SIG
 that it has taken in have left; docs/bridge.md says more.")]
 #[expect(clippy::struct_excessive_bools, reason = "switches of a command line")]
 pub(crate) struct Bridge {
-    /// The interface on one side
+    /// The interface on one side; tap:NAME makes one
     #[arg(value_name = "A")]
     pub(crate) a: String,
 

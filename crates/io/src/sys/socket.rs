@@ -73,6 +73,11 @@ pub(crate) fn receive_nothing(fd: impl AsFd) -> io::Result<()> {
         .map(drop)
 }
 
+/// Lets the socket receive frames again.
+pub(crate) fn receive_all(fd: impl AsFd) -> io::Result<()> {
+    set::<c_int>(fd, libc::SOL_SOCKET, libc::SO_DETACH_FILTER, &0)
+}
+
 /// Binds a packet socket to an interface.
 pub(crate) fn bind_packet(fd: impl AsFd, interface: u32) -> io::Result<()> {
     // SAFETY: an address may be all zeros.
@@ -174,4 +179,21 @@ pub(crate) fn interface_state(fd: impl AsFd, name: &str) -> io::Result<Interface
     // SAFETY: the call has written this member.
     let mtu = unsafe { request.ifr_ifru.ifru_mtu };
     Ok(InterfaceState { mtu: mtu.unsigned_abs(), is_up })
+}
+/// Attaches an open tap device to its interface, which the kernel makes where it is missing. Frames
+/// carry the header of offloads.
+pub(crate) fn attach_tap(fd: impl AsFd, name: &str) -> io::Result<()> {
+    // SAFETY: a request may be all zeros.
+    let mut request: libc::ifreq = unsafe { zeroed() };
+    if name.len() >= request.ifr_name.len() {
+        return Err(io::Error::from_raw_os_error(libc::EINVAL));
+    }
+    for (to, byte) in request.ifr_name.iter_mut().zip(name.bytes()) {
+        *to = byte as libc::c_char;
+    }
+    let flags = libc::IFF_TAP | libc::IFF_NO_PI | libc::IFF_VNET_HDR;
+    request.ifr_ifru.ifru_flags = flags as libc::c_short;
+    // SAFETY: the kernel reads and writes the request only.
+    checked(unsafe { libc::ioctl(fd.as_fd().as_raw_fd(), libc::TUNSETIFF as _, &raw mut request) })
+        .map(drop)
 }

@@ -1,6 +1,8 @@
 //! The wires of the workers: both interfaces, by the backend that was asked for.
 
-use flowloom::io::{IoError, PacketOptions, PacketPort, PortWire, XdpMode, XdpOptions, XdpWire};
+use flowloom::io::{
+    IoError, PacketOptions, PacketPort, Port, PortWire, TapPort, XdpMode, XdpOptions, XdpWire,
+};
 use flowloom::packet::wire::Wire;
 
 use crate::args::bridge::{BackendName, Bridge};
@@ -11,6 +13,12 @@ pub(super) type WorkerWire = Box<dyn Wire + Send>;
 
 /// Opens the wires.
 pub(super) fn open(arguments: &Bridge) -> Result<Vec<WorkerWire>, Failure> {
+    let has_tap = [&arguments.a, &arguments.b].iter().any(|interface| interface.starts_with(TAP));
+    if has_tap && (arguments.workers > 1 || arguments.backend != BackendName::AfPacket) {
+        return Err(Failure::Usage(String::from(
+            "a tap interface has one queue, which the process reads\n  leave --workers and --backend away",
+        )));
+    }
     let opened = match arguments.backend {
         BackendName::AfPacket => packet_wires(arguments),
         BackendName::Xdp => xdp_wires(arguments, XdpMode::Native),
@@ -19,11 +27,22 @@ pub(super) fn open(arguments: &Bridge) -> Result<Vec<WorkerWire>, Failure> {
     opened.map_err(|error| Failure::Usage(error.to_string()))
 }
 
-fn packet_wires(arguments: &Bridge) -> Result<Vec<WorkerWire>, IoError> {
+/// What stands before the name of an interface that the process makes.
+const TAP: &str = "tap:";
+
+/// Opens the ports of an interface, one for each worker.
+fn group(arguments: &Bridge, interface: &str) -> Result<Vec<Box<dyn Port>>, IoError> {
+    if let Some(name) = interface.strip_prefix(TAP) {
+        return Ok(vec![Box::new(TapPort::open(name)?)]);
+    }
     let ring_bytes = usize::try_from(arguments.ring).unwrap_or(usize::MAX);
     let options = PacketOptions { ring_bytes, ..PacketOptions::default() };
-    let open = |interface: &str| PacketPort::open_group(interface, arguments.workers, &options);
-    let pairs = open(&arguments.a)?.into_iter().zip(open(&arguments.b)?);
+    let ports = PacketPort::open_group(interface, arguments.workers, &options)?;
+    Ok(ports.into_iter().map(|port| Box::new(port) as Box<dyn Port>).collect())
+}
+
+fn packet_wires(arguments: &Bridge) -> Result<Vec<WorkerWire>, IoError> {
+    let pairs = group(arguments, &arguments.a)?.into_iter().zip(group(arguments, &arguments.b)?);
     let wire = |(queue, (a, b))| Box::new(PortWire::new(vec![a, b], queue)) as WorkerWire;
     Ok((0..).zip(pairs).map(wire).collect())
 }
