@@ -45,7 +45,7 @@ impl FlowState for GuardedFlow {
 
     fn is_established(&self) -> bool {
         let is_answered = self.account.packets().iter().all(|packets| *packets > 0);
-        // Whoever opens a connection acknowledges only what it was answered.
+        // The side that opens a connection acknowledges only what was answered.
         let flags = self.account.flags();
         let is_tcp = flags != [0, 0];
         is_answered && (!is_tcp || flags.iter().all(|flags| flags & TCP_ACK != 0))

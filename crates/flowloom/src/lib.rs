@@ -58,7 +58,9 @@
 //! ```
 //!
 //! The programs under `examples/` show more: `appliance` is one in forty lines, `load_balancer`
-//! keeps connections while backends come and go, `firewall` has rules that are replaced while packets flow, `dpdk` and `af_xdp` take packets from elsewhere.
+//! keeps connections while backends come and go, `firewall` has rules that are replaced while
+//! packets flow, `rate_limiter` sits between interfaces, `dpdk` and `af_xdp` take packets from
+//! elsewhere.
 //!
 //! # What stays
 //!

@@ -1,9 +1,10 @@
-//! Interfaces through `AF_PACKET`: frames come by a ring that the kernel fills, and leave in batches.
+//! Interfaces through `AF_PACKET`: frames come by a ring that the kernel fills, and leave in
+//! batches.
 //!
 //! The ring has version 2 of the kernel's interface. Version 3 holds a frame back until a block is
-//! full or a timer ends, a millisecond at least, which is too long on a wire. Frames that do not fit
-//! a slot (jumbo frames, and segments that were not cut yet) come through the socket's queue, in
-//! order.
+//! full or a timer ends, a millisecond at least, which is too long on a wire. Frames that do not
+//! fit a slot (jumbo frames, and segments that were not cut yet) come through the socket's queue,
+//! in order.
 //!
 //! Frames carry the header of offloads in both directions. So a segment that its sender has left to
 //! the card crosses whole and without a checksum, and the last port cuts and sums it.

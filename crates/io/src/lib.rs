@@ -3,12 +3,13 @@
 //! | type | frames | needs |
 //! | --- | --- | --- |
 //! | [`PacketPort`] | of any interface, copied once by the kernel each way | `CAP_NET_RAW` |
-//! | [`XdpWire`] | of two interfaces, in memory that both share: what passes is not copied | `CAP_NET_ADMIN`, `CAP_BPF`, `CAP_NET_RAW` |
+//! | [`XdpWire`] | of two interfaces, in memory that both share: what passes is not copied |
+//! `CAP_NET_ADMIN`, `CAP_BPF`, `CAP_NET_RAW` |
 //! | [`TapPort`] | of an interface that the process makes | `CAP_NET_ADMIN` |
 //!
-//! [`PortWire`] joins ports to a [`Wire`](flowloom_packet::wire::Wire), which an engine runs. A port
-//! waits on a descriptor when nothing comes. The kernel takes everything back when the process ends,
-//! however it ends: rings, programs on interfaces, promiscuous mode.
+//! [`PortWire`] joins ports to a [`Wire`](flowloom_packet::wire::Wire), which an engine runs. A
+//! port waits on a descriptor when nothing comes. The kernel takes everything back when the process
+//! ends, however it ends: rings, programs on interfaces, promiscuous mode.
 //!
 //! On other systems than Linux the crate is empty.
 

@@ -1,5 +1,5 @@
-//! Interfaces that the process makes: what the host sends by one comes in here, and what is sent here
-//! comes in at the host.
+//! Interfaces that the process makes: what the host sends by one comes in here, and what is sent
+//! here comes in at the host.
 
 use std::fs::{File, OpenOptions};
 use std::io::{IoSlice, IoSliceMut};

@@ -1,4 +1,5 @@
-//! Passes traffic of two hosts through `flowloom bridge`, and compares its counts with the kernel's.
+//! Passes traffic of two hosts through `flowloom bridge`, and compares its counts with the
+//! kernel's.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};

@@ -15,7 +15,7 @@ Examples:
   flowloom bridge eth0 eth1                                     a wire
   flowloom bridge eth0 eth1 --rules acl.toml --watch-rules      a transparent firewall
   flowloom bridge eth0 eth1 --flows ipfix://collector:4739      with records of flows
-  flowloom bridge eth0 eth1 --backend xdp --user nobody         by AF_XDP, without privileges
+  flowloom bridge eth0 eth1 --backend xdp --user flowloom         by AF_XDP, without privileges
 
 Frames without a flow (ARP, neighbour discovery, LLDP, spanning trees) pass. SIGTERM ends the bridge when the frames
 that it has taken in have left; docs/bridge.md says more.")]

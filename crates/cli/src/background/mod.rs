@@ -76,8 +76,8 @@ pub(crate) fn start(
     Ok(counts)
 }
 
-/// Opens the socket that statistics are read from, if one is asked for, and says where: the port may
-/// have been left to the system.
+/// Opens the socket that statistics are read from, if one is asked for, and says where: the port
+/// may have been left to the system.
 pub(crate) fn listen(
     address: Option<SocketAddr>,
     publicly: bool,

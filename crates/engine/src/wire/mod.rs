@@ -89,7 +89,8 @@ struct WireEnd<A: App> {
 /// # Errors
 ///
 /// [`StartError`] when the run could not start. Later errors are in the report as its
-/// [`fault`](RunReport::fault): a wire that fails, and a panic of an application, which end the run.
+/// [`fault`](RunReport::fault): a wire that fails, and a panic of an application, which end the
+/// run.
 ///
 /// # Panics
 ///

@@ -104,8 +104,8 @@ impl<A: App> AppRunner<A> {
     }
 
     /// Finds the flows of at most [`BATCH_DESCRIPTORS`] packets, runs the application on each, and
-    /// passes the application and the packet's index and outcome to `done`. `packet` returns the number and the view of
-    /// a packet. The caller has prefetched the table's lines for all hashes.
+    /// passes the application and the packet's index and outcome to `done`. `packet` returns the
+    /// number and the view of a packet. The caller has prefetched the table's lines for all hashes.
     #[inline(always)]
     pub(crate) fn work<'b, T: FlowTable<FlowKey, A::Flow>>(
         &mut self,

@@ -61,7 +61,7 @@ unsafe fn call(command: libc::c_long, attributes: &mut Attributes) -> io::Result
 unsafe fn opened(command: libc::c_long, attributes: &mut Attributes) -> io::Result<OwnedFd> {
     // SAFETY: the caller's promise.
     let fd = unsafe { call(command, attributes)? };
-    // SAFETY: the descriptor is new and nobody else's.
+    // SAFETY: the descriptor is new, and no other value has it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 

@@ -80,7 +80,8 @@ impl Mapping {
         unsafe { std::slice::from_raw_parts(self.start.as_ptr().add(at), bytes) }
     }
 
-    /// Returns a part of the mapping to write to; an empty one where it does not lie in the mapping.
+    /// Returns a part of the mapping to write to; an empty one where it does not lie in the
+    /// mapping.
     ///
     /// # Safety
     ///

@@ -5,8 +5,8 @@
 //!  … kernel │ ours   ours   ours │ kernel's, or ready for us …
 //! ```
 //!
-//! A slot belongs to the kernel until the kernel sets the user bit of its status, and to the process
-//! from then on until the process clears the status.
+//! A slot belongs to the kernel until the kernel sets the user bit of its status, and to the
+//! process from then on until the process clears the status.
 #![expect(unsafe_code, reason = "slots change hands between the kernel and the process")]
 
 use std::io;

@@ -39,7 +39,7 @@ pub(crate) fn open(family: c_int, kind: c_int, protocol: c_int) -> io::Result<Ow
     let kind = kind | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
     // SAFETY: the call takes numbers only.
     let fd = checked(unsafe { libc::socket(family, kind, protocol) })?;
-    // SAFETY: the descriptor is new and nobody else's.
+    // SAFETY: the descriptor is new, and no other value has it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
@@ -131,7 +131,8 @@ pub(crate) struct Message<'a> {
     pub(crate) bytes: &'a [u8],
 }
 
-/// Sends a batch of frames, at most 64. Returns how many the kernel took, or the error of the first.
+/// Sends a batch of frames, at most 64. Returns how many the kernel took, or the error of the
+/// first.
 pub(crate) fn send_batch(fd: impl AsFd, messages: &[Message<'_>]) -> io::Result<usize> {
     const MOST: usize = 64;
     // SAFETY: both may be all zeros.

@@ -32,7 +32,7 @@ use queue::{Queue, Received};
 
 /// Bytes of a chunk: a page, as drivers want it.
 const CHUNK_BYTES: usize = 4096;
-/// The largest MTU: a chunk without the room that the kernel keeps before and behind a frame.
+/// The largest MTU: a chunk without the space that the kernel keeps before and behind a frame.
 const MTU_MAX: u32 = 3498;
 /// Batches between two looks at what the kernel has dropped, while frames keep coming.
 const BATCHES_PER_LOOK: u32 = 256;
@@ -118,8 +118,8 @@ impl XdpWire {
     ///
     /// # Errors
     ///
-    /// [`IoError`] when there is no such interface, it is down, its MTU is too large, or the driver,
-    /// the kernel or the permissions are not sufficient.
+    /// [`IoError`] when there is no such interface, it is down, its MTU is too large, or the
+    /// driver, the kernel or the permissions are not sufficient.
     pub fn open(a: &str, b: &str, workers: u32, options: &XdpOptions) -> Result<Vec<Self>, IoError> {
         let names = [a, b];
         let attach = match options.mode {

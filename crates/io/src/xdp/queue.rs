@@ -228,7 +228,8 @@ impl Queue {
 
     /// Returns the frames that the kernel has dropped since the last call.
     pub(super) fn missed(&mut self) -> u64 {
-        // `struct xdp_statistics`: dropped, two kinds of wrong descriptors, ring full, two of empty.
+        // `struct xdp_statistics`: dropped, two kinds of wrong descriptors, ring full, two of
+        // empty.
         let Ok(counts) = socket::get::<[u64; 6]>(&self.socket, LEVEL, libc::XDP_STATISTICS) else {
             return 0;
         };
