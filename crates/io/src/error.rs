@@ -27,7 +27,7 @@ pub enum IoError {
         interface: String,
     },
     /// The process may not do this.
-    #[error("{interface}: {what} is not permitted\n  run as root, or with {capability}")]
+    #[error("{interface}: this process may not {what}\n  run as root, or with {capability}")]
     Permission {
         /// The interface.
         interface: String,

@@ -9,7 +9,6 @@ use super::joined;
 
 const MAP_CREATE: libc::c_long = 0;
 const MAP_UPDATE: libc::c_long = 2;
-const MAP_DELETE: libc::c_long = 3;
 const PROGRAM_LOAD: libc::c_long = 5;
 const LINK_CREATE: libc::c_long = 28;
 
@@ -133,14 +132,6 @@ impl SocketMap {
             .with_address(4, &raw const socket);
         // SAFETY: the map's keys and values are words, as these, which outlive the call.
         unsafe { call(MAP_UPDATE, &mut attributes) }.map(drop)
-    }
-
-    /// Takes the socket of a queue away: its frames go to the host.
-    pub(crate) fn remove(&self, queue: u32) -> io::Result<()> {
-        let mut attributes =
-            Attributes::new(&[(0, self.map.as_raw_fd() as u32)]).with_address(2, &raw const queue);
-        // SAFETY: the map's keys are words, as this, which outlives the call.
-        unsafe { call(MAP_DELETE, &mut attributes) }.map(drop)
     }
 
     /// Attaches a program that gives each frame to the socket of its queue; frames of a queue

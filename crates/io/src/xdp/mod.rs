@@ -14,7 +14,6 @@
 
 mod queue;
 
-use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -79,6 +78,7 @@ impl Default for XdpOptions {
 #[derive(Debug)]
 struct Attached {
     maps: [SocketMap; 2],
+    /// Closing a link detaches its program, which takes no privilege.
     _links: [OwnedFd; 2],
 }
 
@@ -102,7 +102,10 @@ pub struct XdpWire {
     counts: [PortCounts; 2],
     interfaces: [String; 2],
     queue: u16,
-    attached: Arc<Attached>,
+    /// `None` once the wire is closed: the last wire that closes detaches the programs.
+    attached: Option<Arc<Attached>>,
+    /// A socket to ask whether interfaces exist.
+    probe: OwnedFd,
     /// The port of the batch at hand, its frames, and when they came.
     at: usize,
     held: Vec<Option<Received>>,
@@ -129,8 +132,7 @@ impl XdpWire {
         let mut opened = Vec::with_capacity(2);
         for name in names {
             let context = context(name);
-            let probe = socket::open(libc::AF_INET, libc::SOCK_DGRAM, 0)
-                .map_err(context.failed("ask for the interface", ""))?;
+            let probe = probe(name)?;
             let number = interface_number(&probe, name)?;
             let state =
                 socket::interface_state(&probe, name).map_err(context.failed("ask for its state", ""))?;
@@ -189,7 +191,8 @@ impl XdpWire {
             counts: [PortCounts::default(); 2],
             interfaces: names.map(String::from),
             queue: queue as u16,
-            attached: Arc::clone(attached),
+            attached: Some(Arc::clone(attached)),
+            probe: probe(names[0])?,
             at: 0,
             held: Vec::with_capacity(WIRE_BATCH),
             time_ns: 0,
@@ -258,6 +261,13 @@ impl XdpWire {
         self.put(to, copy, true);
         self.counts[to.min(1)].added > before
     }
+}
+
+/// Opens a socket to ask for interfaces.
+fn probe(interface: &str) -> Result<OwnedFd, IoError> {
+    let context = context(interface);
+    let opened = socket::open(libc::AF_INET, libc::SOCK_DGRAM, 0);
+    opened.map_err(context.failed("ask for the interface", ""))
 }
 
 fn context(interface: &str) -> Context<'_> {
@@ -352,7 +362,7 @@ impl Wire for XdpWire {
         let broken = waiting.each_ref().map(|fd| fd.revents().intersects(PollFlags::ERR | PollFlags::HUP));
         for (port, _) in broken.iter().enumerate().filter(|(_, is_broken)| **is_broken) {
             let interface = &self.interfaces[port];
-            if rustix::net::netdevice::name_to_index(&self.queues[port], interface).is_err() {
+            if rustix::net::netdevice::name_to_index(&self.probe, interface).is_err() {
                 return Err(SourceError(Box::new(IoError::Gone { interface: interface.clone() })));
             }
         }
@@ -360,11 +370,7 @@ impl Wire for XdpWire {
     }
 
     fn close(&mut self) -> Result<(), SourceError> {
-        for map in &self.attached.maps {
-            let removed = map.remove(u32::from(self.queue));
-            // The socket of an interface that is gone is not there.
-            removed.or_else(absent_is_removed).map_err(|error| SourceError(Box::new(error)))?;
-        }
+        self.attached = None;
         Ok(())
     }
 
@@ -394,8 +400,4 @@ impl Wire for XdpWire {
     fn withheld(&mut self) -> DropCounts {
         std::mem::take(&mut self.withheld)
     }
-}
-
-fn absent_is_removed(error: io::Error) -> io::Result<()> {
-    if error.raw_os_error() == Some(libc::ENOENT) { Ok(()) } else { Err(error) }
 }
