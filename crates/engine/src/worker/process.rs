@@ -63,7 +63,7 @@ impl Burst {
     }
 
     /// Empties the burst. Returns the keys and hashes that it held.
-    pub(crate) fn take(&mut self) -> (&[FlowKey], &[u64]) {
+    pub(crate) fn take(&mut self) -> (&[FlowKey], &[TableHash]) {
         let count = std::mem::take(&mut self.len);
         (&self.keys[..count], &self.hashes[..count])
     }

@@ -21,7 +21,7 @@ use crate::background;
 use crate::confine::{self, Confinement};
 use crate::exit::{Failure, Status};
 use crate::flow_file::{Destination, FlowWriter};
-use crate::flow_table::{SegmentOptions, growing_linehash};
+use crate::growing_table::{SegmentOptions, growing_linehash};
 use crate::record_view::{FieldGroups, RecordView, WrittenColumns};
 use crate::render::bridge::BridgeResult;
 use crate::render::{counted, print, print_aside, say, say_error, warn};
