@@ -4,7 +4,7 @@ use super::{Finding, Tree};
 use crate::source::has_word;
 
 /// The modules. A path that ends in a slash is a folder.
-const MODULES: [&str; 7] = [
+const MODULES: [&str; 8] = [
     "crates/cpu/src/",
     "crates/flow-table/src/arch/",
     "crates/flow-table/src/concurrent/",
