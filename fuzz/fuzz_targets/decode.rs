@@ -1,11 +1,13 @@
 //! Decodes any bytes after any link layer and any headers of the tables. It must not panic, offsets
-//! must lie within the bytes, and the fast path, the layers and the explanation must agree.
+//! must lie within the bytes, the fast path, the layers and the explanation must agree, and answers
+//! to refused packets must be packets.
 #![no_main]
 
 use std::sync::LazyLock;
 
 use flowloom_packet::decode::table::{self, Announced, Encapsulation};
 use flowloom_packet::decode::{CustomEncapsulations, decode_layered, explain};
+use flowloom_packet::refusal::Refusal;
 use flowloom_packet::{DecodeOptions, EncapsulationCounts, LinkType, PacketView, decode};
 use libfuzzer_sys::fuzz_target;
 
@@ -76,6 +78,13 @@ fuzz_target!(|data: &[u8]| {
             let wire_bytes = frame.len() as u32 + more;
             let view = PacketView::new(&frame, headers, 0, wire_bytes);
             assert!(view.ip_bytes() as usize >= view.payload().len());
+        }
+        // An answer is a packet of the flow, or an error about it.
+        let mut answer = Vec::new();
+        for refusal in [Refusal::Reset, Refusal::Icmp] {
+            if link == LinkType::ETHERNET && refusal.answer(&frame, &headers, &mut answer) {
+                assert!(decode(link, &answer, options).is_ok());
+            }
         }
     }
 });

@@ -7,10 +7,11 @@ use std::process::{Command, ExitCode};
 use anyhow::{Context, Result};
 
 /// Packages with models, and the arguments that select their models.
-const MODELS: [(&str, &[&str]); 3] = [
+const MODELS: [(&str, &[&str]); 4] = [
     ("flowloom-scheduler", &["--test", "loom"]),
     ("flowloom-flow-table", &["--features", "concurrent", "--test", "loom"]),
     ("flowloom-engine", &["--lib", "runtime::loom"]),
+    ("flowloom-io", &["--lib", "ring::models"]),
 ];
 
 /// Runs the models in a target folder of their own, because the flag recompiles everything.

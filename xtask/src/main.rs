@@ -33,7 +33,8 @@ const USAGE: &str = "usage: cargo xtask <verb>
   peers    compare flow tables, classifier, caches, L7 filter with rivals: peers flow-table [--help]
   figures  write the tables of docs/performance from docs/performance/data
   kernel   compare the kernel's netfilter with classify (as root): kernel [--files N] [--packets N]
-  live     send packets through a veth pair to replay --iface and count them (as root)
+  live     send packets through veth pairs to replay --iface and through bridge, and count them (as
+           root): live [bridge | --short]
   soak     run the engine for a billion packets, counters exact and memory flat: soak [--packets N]
   sanitize thread|address
            run the tests of crates with threads or unsafe code under a sanitizer (nightly)
@@ -56,14 +57,14 @@ fn run(arguments: &[String]) -> Result<ExitCode> {
     let root = root();
     let Some((verb, rest)) = arguments.split_first() else { return Ok(show(USAGE, arguments)) };
     match verb.as_str() {
-        "tidy" | "ci" | "live" | "loom" | "figures" if is_help(rest) => Ok(show(USAGE, rest)),
-        "tidy" | "ci" | "live" | "loom" | "figures" if !rest.is_empty() => {
+        "tidy" | "ci" | "loom" | "figures" if is_help(rest) => Ok(show(USAGE, rest)),
+        "tidy" | "ci" | "loom" | "figures" if !rest.is_empty() => {
             bail!("{verb} takes no arguments, and '{}' was given\n{USAGE}", rest.join(" "))
         }
         "tidy" => tidy::run(&root),
         "ci" => ci::run(&root),
         "figures" => figures::run(&root),
-        "live" => live::run(&root),
+        "live" => live::run(&root, rest),
         "loom" => loom::run(&root),
         "kernel" => kernel::run(&root, rest),
         "cuts" => cuts::run(&root, rest),

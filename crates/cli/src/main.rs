@@ -15,6 +15,8 @@ compile_error!(
 mod args;
 mod background;
 mod capture_index;
+#[cfg(target_os = "linux")]
+mod confine;
 mod exit;
 mod flow_file;
 mod growing_table;
@@ -32,6 +34,8 @@ mod rule_file;
 mod signals;
 mod state_columns;
 mod topology;
+#[cfg(target_os = "linux")]
+mod unit;
 mod unpacked;
 mod verbs;
 mod verify;
@@ -62,6 +66,8 @@ fn run() -> Result<Status, Failure> {
     render::choose_numbers(&arguments.common);
     match &arguments.verb {
         Verb::Replay(verb) => verbs::replay::run(verb, &arguments.common),
+        Verb::Bridge(verb) => verbs::bridge::run(verb, &arguments.common),
+        Verb::Send(verb) => verbs::send::run(verb, &arguments.common),
         Verb::Top(verb) => verbs::top::run(verb, &arguments.common),
         Verb::Extract(verb) => verbs::extract::run(verb, &arguments.common),
         Verb::Inspect(verb) => verbs::inspect::run(verb, &arguments.common),

@@ -1,6 +1,7 @@
 //! The trait of applications: what a worker does with a packet of a known flow.
 
-use flowloom_packet::PacketView;
+use flowloom_packet::wire::{Decision, Frame};
+use flowloom_packet::{DropReason, PacketView};
 
 /// What an application decides about a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,6 +62,23 @@ pub trait App: Send {
     /// The engine calls this method once per packet: do not allocate, lock, format or make system
     /// calls here.
     fn on_packet(&mut self, packet: &PacketView<'_>, flow: &mut Self::Flow) -> Verdict;
+
+    /// Decides what becomes of a frame of a [wire](crate::run_wires) whose packet
+    /// [`on_packet`](Self::on_packet) has just judged. The default passes what is accepted and
+    /// drops what is denied. An application that redirects or mirrors keeps in itself what it has
+    /// found in `on_packet`.
+    fn decide(&mut self, _packet: &PacketView<'_>, verdict: Verdict) -> Decision {
+        match verdict {
+            Verdict::Accept => Decision::Pass,
+            Verdict::Deny => Decision::Drop,
+        }
+    }
+
+    /// Decides about a frame of a wire that has no flow, for this reason, where the run is told to
+    /// [ask](crate::NoFlow::Ask). The default passes it.
+    fn on_frame_without_flow(&mut self, _frame: &Frame<'_>, _reason: DropReason) -> Decision {
+        Decision::Pass
+    }
 
     /// Returns the first state of the flow's next record if the current record ends before this
     /// packet, and `None` if the record goes on. A record ends by an active timeout, or because
@@ -164,6 +182,17 @@ pub trait FlowState: Default + Send + Sync + 'static {
 
     /// Appends one value per column.
     fn values(&self, out: &mut Vec<FlowValue>);
+
+    /// Whether a full table evicts flows of this state to take new ones. By default it refuses new
+    /// flows.
+    const EVICTABLE: bool = false;
+
+    /// Returns whether a full table keeps the flow, where flows are
+    /// [evictable](Self::EVICTABLE). Of the others it evicts the one that was not seen for longest.
+    /// So a flood of first packets ends no connection that was answered.
+    fn is_established(&self) -> bool {
+        true
+    }
 
     /// Composes this summary of a flow's packets with the summary of the packets directly after
     /// them. The later summary was made without knowledge of the earlier packets.

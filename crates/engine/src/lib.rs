@@ -12,6 +12,9 @@
 //!  pull          └─ pool ◀─ pull policy ◀─ workers  flows ─ app ── egress ─ sink
 //! ```
 //!
+//! [`run_wires`] runs an appliance instead: each worker takes the frames of its own queues, decides
+//! about them, and sends them on.
+//!
 //! The input thread, each worker and the egress thread run one stage each, which never waits
 //! ([`run_seeded`] runs the same stages without threads). A flow belongs to one worker where the
 //! policy keeps it there; otherwise all workers share the flows, in shards behind locks. With
@@ -118,6 +121,7 @@ mod shard_count;
 mod sharded;
 mod sync;
 pub mod time;
+mod wire;
 mod worker;
 
 pub use flowloom_flow_key as flow_key;
@@ -146,6 +150,7 @@ pub use sharded::parts::{PartSource, PartitionedSource};
 pub use sharded::run::{Outputs, ShardedRun, run_sharded, run_sharded_with};
 pub use sharded::saved::{MergeError, MergedParts, PartRecord, SavedPart, merge_parts};
 pub use time::{FlowTimeouts, IdleTimeout};
+pub use wire::{DecisionCounts, NoFlow, NoFlowPolicy, WireOptions, WireRun, run_wires};
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

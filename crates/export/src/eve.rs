@@ -114,6 +114,7 @@ fn event(record: &AccountingRecord) -> Value {
         EndReason::Fin | EndReason::Reset => ["closed", "shutdown"],
         EndReason::EndOfInput => [lives(record), "shutdown"],
         EndReason::NewConnection => [lives(record), "tcp_reuse"],
+        EndReason::Evicted => [lives(record), "forced"],
         _ => [lives(record), "timeout"],
     };
     let mut event = json!({

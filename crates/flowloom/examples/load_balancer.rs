@@ -62,17 +62,17 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut balancer = Balancer::new(&[(1, 100), (2, 100), (3, 100), (4, 200)])?;
     let mut first_backend = BTreeMap::new();
     let (mut packets, mut lost, mut sent_to_drained) = (0_u32, 0_u32, 0_u32);
-    for second in 0..600 {
+    for second in 0..600_u32 {
         match second {
             200 => drop(balancer.members.drain(MemberId(2))),
             300 => balancer.members.set(MemberId(5), 100)?,
             _ => {}
         }
-        balancer.tick(second);
+        balancer.tick(second.into());
         // Fifty connections begin each second and last for a minute and a half, a packet every ten
         // seconds.
         let ages = (0..90).step_by(10).filter_map(|age| second.checked_sub(age));
-        for connection in ages.flat_map(|start| (0..50).map(move |number| start as u32 * 50 + number)) {
+        for connection in ages.flat_map(|start| (0..50).map(move |number| start * 50 + number)) {
             let (key, _) = FlowKey::from_v4(connection, 0x0A00_0001, 40_000, 443, 6);
             let backend = balancer.forward(key).ok_or("a packet was dropped")?;
             let (first, begun) = *first_backend.entry(connection).or_insert((backend, second));

@@ -15,6 +15,7 @@
 //! | [`scheduler`] | which worker gets a packet |
 //! | [`tcb_cache`] | simulated caches of connection state |
 //! | [`traffic`] | captures and generators |
+//! | [`io`] | live ports of Linux, to receive and to send |
 //! | [`engine`] | input stage, rings, workers, report |
 //! | [`apps`] | what a worker does with a packet |
 //!
@@ -58,7 +59,10 @@
 //!
 //! The programs under `examples/` show more: `appliance` is one in forty lines, `load_balancer`
 //! keeps connections while backends come and go, `firewall` has rules that are replaced while
-//! packets flow, `dpdk` and `af_xdp` take packets from elsewhere.
+//! The programs under `examples/` show more: `appliance` is one in forty lines, `load_balancer`
+//! keeps connections while backends come and go, `rate_limiter` sits between interfaces,
+//! `firewall` has rules that are replaced while packets flow, `dpdk` and `af_xdp` take packets from
+//! elsewhere.
 //!
 //! # What stays
 //!
@@ -93,6 +97,7 @@ pub use flowloom_engine as engine;
 pub use flowloom_filter as filter;
 pub use flowloom_flow_key as flow_key;
 pub use flowloom_flow_table as flow_table;
+pub use flowloom_io as io;
 pub use flowloom_packet as packet;
 pub use flowloom_scheduler as scheduler;
 pub use flowloom_tcb_cache as tcb_cache;

@@ -1,6 +1,8 @@
-//! The Internet checksum, for reports. The decoder does not refuse a packet with a wrong checksum.
+//! The Internet checksum, for reports and for packets of our own. The decoder does not refuse a
+//! packet with a wrong checksum.
 //!
 //! Captures from the sending host hold packets whose checksums the network card fills in later.
+#![expect(clippy::cast_possible_truncation, reason = "a folded sum has 16 bits")]
 
 /// Returns whether the IPv4 header at the start of `bytes` sums to zero. Returns `false` if the
 /// header is cut or its length is invalid.
@@ -12,11 +14,37 @@ pub fn ipv4_header_checksum_ok(bytes: &[u8]) -> bool {
         return false;
     }
     let Some(header) = bytes.get(..length) else { return false };
-    let sum: u32 =
-        header.chunks_exact(2).map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]]))).sum();
-    // Fold twice: the first fold of at most thirty words can carry once more.
-    let folded = (sum & 0xFFFF) + (sum >> 16);
-    (folded & 0xFFFF) + (folded >> 16) == 0xFFFF
+    internet_checksum(&[header]) == 0
+}
+
+/// Returns the Internet checksum [RFC 1071] of parts that lie one behind the other. Each part but
+/// the last has an even length.
+#[must_use]
+pub(crate) fn internet_checksum(parts: &[&[u8]]) -> u16 {
+    let word = |pair: &[u8]| u64::from(u16::from_be_bytes([pair[0], pair.get(1).copied().unwrap_or(0)]));
+    let mut sum: u64 = parts.iter().flat_map(|part| part.chunks(2)).map(word).sum();
+    while sum > 0xFFFF {
+        sum = (sum & 0xFFFF) + (sum >> 16);
+    }
+    !(sum as u16)
+}
+
+/// Returns a checksum after a 16-bit word of the data has changed, without the data [RFC 1624].
+///
+/// # Examples
+///
+/// ```
+/// use flowloom_packet::checksum::adjusted;
+/// // RFC 1624: the word 0x5555 becomes 0x3285 under the checksum 0xDD2F.
+/// assert_eq!(adjusted(0xDD2F, 0x5555, 0x3285), 0x0000);
+/// ```
+#[must_use]
+pub fn adjusted(checksum: u16, before: u16, now: u16) -> u16 {
+    let mut sum = u32::from(!checksum) + u32::from(!before) + u32::from(now);
+    while sum > 0xFFFF {
+        sum = (sum & 0xFFFF) + (sum >> 16);
+    }
+    !(sum as u16)
 }
 
 #[cfg(test)]

@@ -40,10 +40,12 @@ pub mod decode;
 pub mod icmp;
 pub mod link;
 pub mod reason;
+pub mod refusal;
 pub mod source;
 #[cfg(feature = "proptest")]
 pub mod strategies;
 pub mod view;
+pub mod wire;
 
 pub use flowloom_flow_key::{Direction, FiveTuple, FlowKey, IpFamily};
 

@@ -2,6 +2,8 @@
 
 use flowloom_flow_key::{Direction, FiveTuple, FlowKey, IpFamily};
 
+use crate::wire::Frame;
+
 /// The decoder's result for a packet. Offsets count from the first captured byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -82,6 +84,12 @@ pub struct PacketView<'a> {
     pub time_ns: u64,
     /// Bytes the packet had on the wire.
     pub wire_bytes: u32,
+    /// The port of a wire that received it, counted from 0; 0 for packets of other sources.
+    pub port: u16,
+    /// The queue of that port.
+    pub queue: u16,
+    /// The number that the wire gave its frame; 0 where it gives none.
+    pub tag: u64,
 }
 
 impl<'a> PacketView<'a> {
@@ -90,7 +98,16 @@ impl<'a> PacketView<'a> {
     #[inline(always)]
     #[must_use]
     pub const fn new(bytes: &'a [u8], headers: Headers, time_ns: u64, wire_bytes: u32) -> Self {
-        Self { bytes, headers, time_ns, wire_bytes }
+        Self { bytes, headers, time_ns, wire_bytes, port: 0, queue: 0, tag: 0 }
+    }
+
+    /// Returns the view of a packet in a frame that a wire has received. The time is that of the
+    /// run, in nanoseconds since 1970.
+    #[inline(always)]
+    #[must_use]
+    pub const fn of_frame(frame: &Frame<'a>, headers: Headers, time_ns: u64) -> Self {
+        let Frame { bytes, wire_bytes, port, queue, tag, .. } = *frame;
+        Self { bytes, headers, time_ns, wire_bytes, port, queue, tag }
     }
 
     /// Returns the captured part of the transport payload, without link-layer padding.
@@ -141,7 +158,7 @@ mod tests {
         bytes.extend(b"ask?padding");
         let payload = |bytes: &[u8]| {
             let headers = decode(LinkType::RAW, bytes, DecodeOptions::default()).unwrap();
-            PacketView { bytes, headers, time_ns: 0, wire_bytes: 32 }.payload().to_vec()
+            PacketView::new(bytes, headers, 0, 32).payload().to_vec()
         };
         assert_eq!(payload(&bytes), b"ask?");
         assert_eq!(payload(&bytes[..30]), b"as");
@@ -153,7 +170,7 @@ mod tests {
     fn an_ip_packet_is_as_long_as_it_says_wherever_its_record_is_cut() {
         let ip_bytes = |link, bytes: &[u8], wire_bytes| {
             let headers = decode(link, bytes, DecodeOptions::default()).unwrap();
-            PacketView { bytes, headers, time_ns: 0, wire_bytes }.ip_bytes()
+            PacketView::new(bytes, headers, 0, wire_bytes).ip_bytes()
         };
         let udp = frames::ipv4(17, &frames::udp(1000, 53, b"ask?"));
         let mut tcp = frames::on(&[3, 0xE8, 0, 53, 0, 0, 0, 1, 0, 0, 0, 2, 0x80, 0x18], &[0; 18]);
@@ -178,7 +195,7 @@ mod tests {
         let mut packet = frames::ipv4(6, &segment);
         packet[2..4].copy_from_slice(&44_u16.to_be_bytes());
         let headers = decode(LinkType::IPV4, &packet, DecodeOptions::default()).unwrap();
-        let view = PacketView { bytes: &packet, headers, time_ns: 0, wire_bytes: 100 };
+        let view = PacketView::new(&packet, headers, 0, 100);
         assert_eq!((view.ip_bytes(), view.payload().len()), (44, 0));
     }
 }

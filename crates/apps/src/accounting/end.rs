@@ -18,14 +18,23 @@ pub enum EndReason {
     Reset,
     /// Another connection began on the same addresses and ports.
     NewConnection,
+    /// The full flow table needed the place.
+    Evicted,
     /// The input ended, or the run was stopped.
     EndOfInput,
 }
 
 impl EndReason {
     /// All reasons.
-    pub const ALL: [Self; 6] =
-        [Self::Idle, Self::Active, Self::Fin, Self::Reset, Self::NewConnection, Self::EndOfInput];
+    pub const ALL: [Self; 7] = [
+        Self::Idle,
+        Self::Active,
+        Self::Fin,
+        Self::Reset,
+        Self::NewConnection,
+        Self::Evicted,
+        Self::EndOfInput,
+    ];
 
     /// Returns why a record ended.
     ///
@@ -41,6 +50,7 @@ impl EndReason {
                 Self::NewConnection
             }
             (None, EndedBy::Application) => Self::Active,
+            (None, EndedBy::Evicted) => Self::Evicted,
             (None, _) => Self::EndOfInput,
         }
     }
@@ -54,6 +64,7 @@ impl EndReason {
             Self::Fin => "fin",
             Self::Reset => "reset",
             Self::NewConnection => "new_connection",
+            Self::Evicted => "evicted",
             Self::EndOfInput => "end",
         }
     }
@@ -66,6 +77,7 @@ impl EndReason {
             Self::Active => 2,
             Self::Fin | Self::Reset | Self::NewConnection => 3,
             Self::EndOfInput => 4,
+            Self::Evicted => 5,
         }
     }
 }

@@ -203,6 +203,6 @@ fn every_reason_occurs_and_sums_are_those_of_the_traffic() {
 #[test]
 fn every_reason_has_a_name_of_its_own() {
     let names = EndReason::ALL.map(EndReason::name);
-    assert_eq!(names, ["idle", "active", "fin", "reset", "new_connection", "end"]);
-    assert_eq!(EndReason::ALL.map(EndReason::ipfix), [1, 2, 3, 3, 3, 4]);
+    assert_eq!(names, ["idle", "active", "fin", "reset", "new_connection", "evicted", "end"]);
+    assert_eq!(EndReason::ALL.map(EndReason::ipfix), [1, 2, 3, 3, 3, 5, 4]);
 }

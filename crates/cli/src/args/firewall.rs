@@ -45,7 +45,7 @@ pub(crate) struct FirewallOptions {
 
     /// Load the rules again when their file has changed (SIGHUP asks for it too); a bad file leaves
     /// the old ones
-    #[arg(long, requires = "rules", conflicts_with = "verify")]
+    #[arg(long, requires = "rules")]
     pub(crate) watch_rules: bool,
 
     /// Bytes that the classifier of each address family may take

@@ -4,8 +4,9 @@
 use clap::Command;
 
 /// The verbs of each group.
-const VERBS: [(&str, &[&str]); 4] = [
+const VERBS: [(&str, &[&str]); 5] = [
     ("Every day", &["replay", "top", "extract", "inspect", "classify", "rules", "merge", "doctor"]),
+    ("On the wire", &["bridge", "send"]),
     ("Measuring", &["bench", "compare"]),
     ("Research", &["simulate", "reproduce", "generate"]),
     ("The command itself", &["completions", "man", "help"]),

@@ -1,6 +1,7 @@
 //! The command line, a file per verb.
 
 pub(crate) mod bench;
+pub(crate) mod bridge;
 pub(crate) mod classify;
 pub(crate) mod compare;
 pub(crate) mod decoding;
@@ -18,6 +19,7 @@ pub(crate) mod reproduce;
 pub(crate) mod rules;
 pub(crate) mod save;
 pub(crate) mod scheduler;
+pub(crate) mod send;
 pub(crate) mod shell;
 pub(crate) mod simulate;
 pub(crate) mod top;
@@ -44,6 +46,7 @@ Examples:
   flowloom replay - --format json < edge.pcap   from a pipe, for a program to read
   flowloom simulate schedule --model many       schedulers on a machine of many threads
   flowloom bench table --flows 64k,1M           which flow table, at which size
+  flowloom bridge eth0 eth1 --rules acl.toml    a transparent firewall, until it is stopped
   flowloom reproduce dhash                      the paper's tables and figures, run again
   flowloom generate trace -o t.pcap --seed 7    the same bytes on every machine
 
@@ -138,6 +141,10 @@ fn with_negative_numbers(command: Command) -> Command {
 pub(crate) enum Verb {
     /// Run the engine over captures and say what happened and how fast
     Replay(Box<replay::Replay>),
+    /// Pass frames between two interfaces, through rules and with records: a transparent firewall
+    Bridge(Box<bridge::Bridge>),
+    /// Send the packets of captures by an interface
+    Send(send::Send),
     /// Combine what several runs know of their parts of an input
     Merge(merge::Merge),
     /// Say which hosts, pairs, ports, protocols or conversations have the most traffic

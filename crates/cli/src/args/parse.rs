@@ -104,12 +104,12 @@ pub(crate) fn from_str<T: FromStr<Err: Display>>(text: &str) -> Result<T, String
     text.parse().map_err(|error: T::Err| error.to_string())
 }
 
-/// Reads a pace: `max`, `x` and a factor, or packets a second.
+/// Reads a pace: `max`, `x` before or behind a factor, or packets a second.
 pub(crate) fn pace(text: &str) -> Result<Pace, String> {
     if text == "max" {
         return Ok(Pace::Max);
     }
-    if let Some(factor) = text.strip_prefix('x') {
+    if let Some(factor) = text.strip_prefix('x').or_else(|| text.strip_suffix('x')) {
         return match unsigned::<f64>(factor) {
             Some(factor) if factor.is_finite() && factor > 0.0 => Ok(Pace::Times(factor)),
             _ => Err(format!("'{text}' is not a pace: x and a positive factor, as in x1, x10, x0.5")),

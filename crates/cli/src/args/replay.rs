@@ -235,7 +235,7 @@ pub(crate) struct Replay {
 
     /// Compare with a single-threaded oracle, but for what depends on order where none is kept;
     /// exit 1 at the first difference
-    #[arg(long)]
+    #[arg(long, conflicts_with = "watch_rules")]
     pub(crate) verify: bool,
 
     /// Simulate a cache of connection state of this size beside the run, one for each worker

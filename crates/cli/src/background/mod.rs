@@ -12,19 +12,19 @@ mod reload;
 mod server;
 mod statistics;
 
-use std::net::TcpListener;
+use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 
 use crossbeam_channel::{Receiver, Sender, TrySendError, bounded};
 use flowloom::apps::firewall::LiveRules;
 use flowloom::engine::Control;
 
+use crate::args::Common;
 use crate::exit::Failure;
 use crate::render::say;
 use crate::signals::{Request, handle_signals};
 
 pub(crate) use reload::{Reload, ReloadCounts, Stamp};
-pub(crate) use server::bind;
 
 use statistics::Statistics;
 
@@ -74,6 +74,22 @@ pub(crate) fn start(
         (Request::Reload, None) => {}
     });
     Ok(counts)
+}
+
+/// Opens the socket that statistics are read from, if one is asked for, and says where: the port
+/// may have been left to the system.
+pub(crate) fn listen(
+    address: Option<SocketAddr>,
+    publicly: bool,
+    common: &Common,
+) -> Result<Option<TcpListener>, Failure> {
+    let Some(address) = address else { return Ok(None) };
+    let listener = server::bind(address, publicly)?;
+    let address = listener.local_addr().unwrap_or(address);
+    if common.quiet < 2 {
+        say(&format!("statistics at http://{address}/metrics"));
+    }
+    Ok(Some(listener))
 }
 
 /// Requests that are alike count once until one of them is served.

@@ -25,7 +25,7 @@ const CONNECTIONS_MAX: usize = 256;
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// Returns a socket that listens on a loopback address, or on any address if `publicly`.
-pub(crate) fn bind(address: SocketAddr, publicly: bool) -> Result<TcpListener, Failure> {
+pub(super) fn bind(address: SocketAddr, publicly: bool) -> Result<TcpListener, Failure> {
     if !address.ip().is_loopback() && !publicly {
         return Err(Failure::Usage(format!(
             "--listen {address} can be reached by other hosts, and every request is answered\n  \

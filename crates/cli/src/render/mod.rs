@@ -1,6 +1,8 @@
 //! How results look: lines for people, JSON and CSV for programs. The only place that prints.
 
 pub(crate) mod bench;
+#[cfg(target_os = "linux")]
+pub(crate) mod bridge;
 pub(crate) mod classify;
 pub(crate) mod compare;
 pub(crate) mod compare_reproductions;
@@ -17,6 +19,8 @@ pub(crate) mod replay;
 pub(crate) mod reproduce;
 pub(crate) mod rules;
 pub(crate) mod save;
+#[cfg(target_os = "linux")]
+pub(crate) mod send;
 pub(crate) mod simulate;
 pub(crate) mod top;
 pub(crate) mod verdicts;

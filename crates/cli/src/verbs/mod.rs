@@ -1,6 +1,7 @@
 //! What each verb does, a file per verb.
 
 pub(crate) mod bench;
+pub(crate) mod bridge;
 pub(crate) mod classify;
 pub(crate) mod compare;
 pub(crate) mod doctor;
@@ -12,6 +13,7 @@ pub(crate) mod merge;
 pub(crate) mod replay;
 pub(crate) mod reproduce;
 pub(crate) mod rules;
+pub(crate) mod send;
 pub(crate) mod shell;
 pub(crate) mod simulate;
 pub(crate) mod top;

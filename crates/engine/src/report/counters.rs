@@ -23,6 +23,7 @@ pub(crate) struct FullCounts {
 pub(crate) struct FlowCounts {
     pub(crate) begun: u64,
     pub(crate) expired: u64,
+    pub(crate) evicted: u64,
     pub(crate) forgotten: u64,
 }
 
@@ -117,6 +118,8 @@ pub struct WorkerCounters {
     pub flows_begun: u64,
     /// Flows ended by their idle timeout.
     pub flows_expired: u64,
+    /// Flows that a full table evicted for new ones.
+    pub flows_evicted: u64,
     /// Records of ended flows that were not kept, because the limit was reached.
     pub records_forgotten: u64,
 }
@@ -143,6 +146,7 @@ impl WorkerCounters {
     pub(crate) fn add_flows(&mut self, flows: FlowCounts) {
         self.flows_begun += flows.begun;
         self.flows_expired += flows.expired;
+        self.flows_evicted += flows.evicted;
         self.records_forgotten += flows.forgotten;
     }
 
@@ -153,6 +157,7 @@ impl WorkerCounters {
         self.dropped.merge(&other.dropped);
         self.flows_begun += other.flows_begun;
         self.flows_expired += other.flows_expired;
+        self.flows_evicted += other.flows_evicted;
         self.records_forgotten += other.records_forgotten;
     }
 }

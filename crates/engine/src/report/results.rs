@@ -17,6 +17,9 @@ pub enum EndedBy {
     /// The application began another record of the same key
     /// ([`App::next_record`](crate::App::next_record)).
     Application,
+    /// The full table needed its place for a new flow, and the flow
+    /// [was not established](crate::FlowState::is_established).
+    Evicted,
     /// The input ended, or the run was stopped.
     #[default]
     EndOfInput,

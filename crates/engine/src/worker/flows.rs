@@ -2,6 +2,7 @@
 //! all workers.
 
 use flowloom_flow_key::{FlowKey, TableHash};
+use flowloom_flow_table::evict::{Candidate, Evict};
 use flowloom_flow_table::{Cursor, FlowId, FlowTable, MemoryReport, TableStats, Tick};
 use flowloom_packet::PacketView;
 
@@ -85,6 +86,21 @@ impl<F> Records<F> {
     }
 }
 
+/// Evicts the flow that was not seen for longest of those that are not established.
+struct EvictUnestablished<'a, F>(&'a mut Records<F>);
+
+impl<F: FlowState> Evict<FlowKey, F> for EvictUnestablished<'_, F> {
+    fn rank(&mut self, candidate: &Candidate<'_, FlowKey, F>) -> Option<u64> {
+        (!candidate.value.is_established()).then(|| u64::MAX - candidate.last_seen.0)
+    }
+
+    fn evicted(&mut self, id: FlowId, key: FlowKey, state: F) {
+        let span = self.0.starts.as_ref().map(|starts| Span { start: starts.of(id), last: Tick(0) });
+        self.0.counts.evicted += 1;
+        self.0.add(FlowRecord { key, state, ended: EndedBy::Evicted }, span);
+    }
+}
+
 impl<F: FlowState, T: FlowTable<FlowKey, F>> Flows<F, T> {
     pub(crate) fn new(table: T, timeouts: FlowTimeouts, output: RecordOutput<F>) -> Self {
         let records = Records { output, ended: Vec::new(), starts: None, counts: FlowCounts::default() };
@@ -124,7 +140,8 @@ impl<F: FlowState, T: FlowTable<FlowKey, F>> Flows<F, T> {
         // for an application that reads neither.
         let now = tick_of(time_ns);
         // An insertion for another packet of the burst may have evicted the flow.
-        let has_gone = T::MAY_EVICT && found.is_some_and(|id| self.table.get(id).is_none());
+        let has_gone =
+            (T::MAY_EVICT || F::EVICTABLE) && found.is_some_and(|id| self.table.get(id).is_none());
         let (flow, is_new) = match found.filter(|_| !has_gone) {
             Some(id) => (id, false),
             None => self.begin(key, hash, now)?,
@@ -166,7 +183,14 @@ impl<F: FlowState, T: FlowTable<FlowKey, F>> Flows<F, T> {
     #[inline(never)]
     fn begin(&mut self, key: &FlowKey, hash: TableHash, now: Tick) -> Option<(FlowId, bool)> {
         // An earlier packet of the burst may have inserted the flow since the lookup.
-        let entry = self.table.entry_with(*key, hash, FlowTimeouts::class(false), now, F::default).ok()?;
+        let class = FlowTimeouts::class(false);
+        let entry = if F::EVICTABLE {
+            let mut evict = EvictUnestablished(&mut self.records);
+            self.table.entry_or_evict(*key, hash, class, now, F::default, &mut evict)
+        } else {
+            self.table.entry_with(*key, hash, class, now, F::default)
+        };
+        let entry = entry.ok()?;
         if entry.is_new {
             self.records.counts.begun += 1;
             if let Some(starts) = &mut self.records.starts {
@@ -176,18 +200,19 @@ impl<F: FlowState, T: FlowTable<FlowKey, F>> Flows<F, T> {
         Some((entry.id, entry.is_new))
     }
 
-    /// Ends flows whose idle timeout is over, a few at a time.
-    pub(crate) fn expire(&mut self, time_ns: u64) {
+    /// Ends flows whose idle timeout is over, a few at a time. Returns whether there may be more.
+    pub(crate) fn expire(&mut self, time_ns: u64) -> bool {
         self.flush_if_requested();
         if !self.timeouts.is_set() {
-            return;
+            return false;
         }
         let Self { table, records, .. } = self;
-        table.expire(tick_of(time_ns), EXPIRE_BUDGET, &mut |id, key, state| {
+        let expired = table.expire(tick_of(time_ns), EXPIRE_BUDGET, &mut |id, key, state| {
             records.counts.expired += 1;
             let span = records.starts.as_ref().map(|starts| Span { start: starts.of(id), last: Tick(0) });
             records.add(FlowRecord { key, state, ended: EndedBy::IdleTimeout }, span);
         });
+        expired.more
     }
 
     /// Sends the records of an incomplete batch, if the record thread has requested it.

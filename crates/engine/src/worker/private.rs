@@ -69,7 +69,7 @@ where
             flows,
             (&keys[..count], &hashes[..count]),
             |i| open.view(i),
-            |i, _, outcome| output.report(&received.descriptor(i), outcome),
+            |_, i, _, outcome| output.report(&received.descriptor(i), outcome),
         );
         flows.expire(latest_ns);
         self.received.clear();

@@ -61,6 +61,12 @@ impl Burst {
     pub(crate) fn is_empty(&self) -> bool {
         self.len == 0
     }
+
+    /// Empties the burst. Returns the keys and hashes that it held.
+    pub(crate) fn take(&mut self) -> (&[FlowKey], &[TableHash]) {
+        let count = std::mem::take(&mut self.len);
+        (&self.keys[..count], &self.hashes[..count])
+    }
 }
 
 /// The number of no packet.
@@ -98,15 +104,15 @@ impl<A: App> AppRunner<A> {
     }
 
     /// Finds the flows of at most [`BATCH_DESCRIPTORS`] packets, runs the application on each, and
-    /// passes the packet's index and outcome to `done`. `packet` returns the number and the view of
-    /// a packet. The caller has prefetched the table's lines for all hashes.
+    /// passes the application and the packet's index and outcome to `done`. `packet` returns the
+    /// number and the view of a packet. The caller has prefetched the table's lines for all hashes.
     #[inline(always)]
     pub(crate) fn work<'b, T: FlowTable<FlowKey, A::Flow>>(
         &mut self,
         flows: &mut Flows<A::Flow, T>,
         (keys, hashes): (&[FlowKey], &[TableHash]),
         packet: impl Fn(usize) -> (u64, PacketView<'b>),
-        mut done: impl FnMut(usize, &PacketView<'_>, Outcome),
+        mut done: impl FnMut(&mut A, usize, &PacketView<'_>, Outcome),
     ) {
         let ids = &mut self.ids[..keys.len()];
         flows.table.lookup_batch_prefetched(keys, hashes, ids, |_, _| {});
@@ -123,7 +129,7 @@ impl<A: App> AppRunner<A> {
             let outcome =
                 flows.process(&mut self.app, self.ids[i], (&keys[i], hashes[i]), view.time_ns, &view);
             self.counters.count(outcome);
-            done(i, &view, outcome);
+            done(&mut self.app, i, &view, outcome);
         }
         self.at = NO_PACKET;
     }
@@ -168,7 +174,7 @@ impl<A: App, T: FlowTable<FlowKey, A::Flow>> FlowStage<A, T> {
                 let view = PacketView::new(bytes, headers, place.time_ns, place.wire);
                 (place.number, view)
             },
-            |i, view, outcome| done(view, packets[i].place, outcome),
+            |_, i, view, outcome| done(view, packets[i].place, outcome),
         );
         if let Some(last) = packets.last() {
             self.flows.expire(last.place.time_ns);

@@ -160,7 +160,7 @@ impl<'a, A: App, T: FlowTable<FlowKey, A::Flow>> SharedRunner<'a, A, T> {
             &mut shard.shard.flows,
             (&[key], &[hash]),
             |_| packet,
-            |_, _, outcome| output.report(descriptor, outcome),
+            |_, _, _, outcome| output.report(descriptor, outcome),
         );
         shard.expire();
     }
@@ -227,7 +227,7 @@ impl<'a, A: App, T: FlowTable<FlowKey, A::Flow>> SharedRunner<'a, A, T> {
                 &mut shard.shard.flows,
                 (&keys[..count], &hashes[..count]),
                 |i| open.view(usize::from(places[i])),
-                |i, _, outcome| output.report(&received.descriptor(usize::from(places[i])), outcome),
+                |_, i, _, outcome| output.report(&received.descriptor(usize::from(places[i])), outcome),
             );
         }
         shard.expire();
@@ -300,7 +300,7 @@ impl<'a, A: App, T: FlowTable<FlowKey, A::Flow>> SharedRunner<'a, A, T> {
                 flows,
                 (&keys[..count], &hashes[..count]),
                 |i| open.view(usize::from(places[i])),
-                |i, view, outcome| {
+                |_, i, view, outcome| {
                     in_order.count(in_order.worker, view.wire_bytes);
                     output.report(&received.descriptor(usize::from(places[i])), outcome);
                 },
@@ -333,7 +333,7 @@ impl<'a, A: App, T: FlowTable<FlowKey, A::Flow>> SharedRunner<'a, A, T> {
                     flows,
                     (&keys[..parked.len()], &hashes[..parked.len()]),
                     |i| descriptor(i).view(parked[i].batch.bytes()),
-                    |i, view, outcome| {
+                    |_, i, view, outcome| {
                         in_order.count(parked[i].worker, view.wire_bytes);
                         output.report(&descriptor(i), outcome);
                     },

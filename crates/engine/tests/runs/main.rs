@@ -18,3 +18,4 @@ mod order;
 mod records;
 mod sharded;
 mod window;
+mod wires;

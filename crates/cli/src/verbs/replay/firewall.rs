@@ -1,6 +1,6 @@
 //! A run with rules: from a file to verdicts, and from what workers counted to figures.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use flowloom::apps::Firewall;
@@ -22,7 +22,7 @@ use crate::rule_file::{self, RuleFile};
 use crate::verify::Sums;
 
 /// The rules of a run, and how to read them again.
-pub(super) struct Rules {
+pub(crate) struct Rules {
     live: Arc<LiveRules>,
     loader: Loader,
     policy: Policy,
@@ -30,6 +30,8 @@ pub(super) struct Rules {
     /// What the file was when it was read.
     stamp: Stamp,
     form: &'static str,
+    /// Load the file again when it has changed.
+    watch: bool,
     options: FirewallOptions,
 }
 
@@ -85,6 +87,17 @@ impl Rules {
                 "--rules is for --app firewall\n  leave --app away, or the rules",
             )));
         }
+        let interface = arguments.live.iface.clone();
+        Self::load(path, options, (&arguments.inputs, interface), common).map(Some)
+    }
+
+    /// Loads the rules in a file, for packets of these captures or this interface.
+    pub(crate) fn load(
+        path: &Path,
+        options: &Options,
+        (captures, interface): (&[PathBuf], Option<String>),
+        common: &Common,
+    ) -> Result<Self, Failure> {
         if options.watch_rules && path.as_os_str() == "-" {
             return Err(Failure::Usage(String::from(
                 "--watch-rules cannot watch standard input\n  save the rules to a file first",
@@ -92,16 +105,16 @@ impl Rules {
         }
         let loader = Loader {
             file: RuleOptions {
-                rules: path.clone(),
+                rules: path.to_path_buf(),
                 table: options.rules_table.clone(),
                 file: options.file.clone(),
             },
             enforce: options.enforce.clone(),
             defaults: defaults(options),
             memory_bytes_max: usize::try_from(options.rules_memory).unwrap_or(usize::MAX),
-            captures: arguments.inputs.clone(),
-            interface: match &arguments.live.iface {
-                Some(name) => OnceLock::from(Some(name.clone())),
+            captures: captures.to_vec(),
+            interface: match interface {
+                Some(name) => OnceLock::from(Some(name)),
                 None => OnceLock::new(),
             },
         };
@@ -113,17 +126,31 @@ impl Rules {
         let (form, policy) = (file.form.name(), file.policy);
         let judging = FirewallOptions { per_packet: options.per_packet, strict_tcp: options.strict_tcp };
         let live = Arc::new(LiveRules::new(rules));
-        Ok(Some(Self { live, loader, policy, enforcement, stamp, form, options: judging }))
+        Ok(Self {
+            live,
+            loader,
+            policy,
+            enforcement,
+            stamp,
+            form,
+            watch: options.watch_rules,
+            options: judging,
+        })
     }
 
     /// Returns the rules that workers judge by, and what they count.
-    pub(super) fn live(&self) -> Arc<LiveRules> {
+    pub(crate) fn live(&self) -> Arc<LiveRules> {
         Arc::clone(&self.live)
     }
 
     /// Returns whether the first rules ask for the state of connections.
-    pub(super) fn ask_state(&self) -> bool {
+    pub(crate) fn ask_state(&self) -> bool {
         self.policy.asks_state()
+    }
+
+    /// Returns how packets are judged.
+    pub(crate) fn options(&self) -> FirewallOptions {
+        self.options
     }
 
     /// Returns the application's role.
@@ -139,18 +166,18 @@ impl Rules {
 
     /// Returns how the rules are loaded again; `None` where they cannot be: read from a pipe, or
     /// checked by an oracle, which knows only the first ones.
-    pub(super) fn reload(&self, arguments: &Replay, quiet: bool) -> Option<Reload> {
+    pub(crate) fn reload(&self, is_verified: bool, quiet: bool) -> Option<Reload> {
         let path = self.loader.file.rules.clone();
-        if path.as_os_str() == "-" || arguments.verify {
+        if path.as_os_str() == "-" || is_verified {
             return None;
         }
         let (live, loader) = (Arc::clone(&self.live), self.loader.clone());
         let load = Box::new(move || loader.load().map(|(rules, _)| live.replace(rules)));
-        Some(Reload { path, watch: arguments.firewall.watch_rules, quiet, load, stamp: self.stamp })
+        Some(Reload { path, watch: self.watch, quiet, load, stamp: self.stamp })
     }
 
     /// Returns the figures of a run whose applications have been dropped.
-    pub(super) fn figures(&self, top: usize, reloads: (u64, u64)) -> FirewallFigures {
+    pub(crate) fn figures(&self, top: usize, reloads: (u64, u64)) -> FirewallFigures {
         let counts = self.live.counts();
         let (generation, rules) = self.live.current();
         // Counts of rules that are no more would be told under other rules' numbers.

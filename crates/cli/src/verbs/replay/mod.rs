@@ -14,7 +14,6 @@ mod select;
 mod setup;
 mod source;
 
-use std::net::TcpListener;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -40,15 +39,15 @@ use crate::progress::{Progress, label};
 use crate::record_view::{RecordView, WrittenColumns};
 use crate::render::replay::{ReplayResult, VerifyFigures};
 use crate::render::save::save;
-use crate::render::{counted, print, print_aside, say, say_error, warn, warn_of};
+use crate::render::{counted, print, print_aside, say_error, warn, warn_of};
 use crate::{background, verify};
 
+pub(crate) use firewall::Rules;
 pub(crate) use look::look;
 pub(crate) use select::{Selected, Selection};
 pub(crate) use setup::set_options;
 
 use figures::{Run, figures};
-use firewall::Rules;
 use layout::Planned;
 use outputs::Outputs;
 use probe::Probe;
@@ -133,11 +132,11 @@ fn run_app<R: Role>(
     let mut outputs = Outputs::open(arguments, &source.paths())?;
     let tables = Tables::plan(arguments, &config, order, &source, options, isa)?;
 
-    let listener = listener(arguments, common)?;
+    let listener = background::listen(arguments.listen, arguments.listen_publicly, common)?;
     let control = Arc::new(Control::default());
     source.stop_with(&control);
     outputs.keep_details(arguments, &source.paths(), options, &config, &control)?;
-    let reload = rules.and_then(|rules| rules.reload(arguments, common.quiet > 1));
+    let reload = rules.and_then(|rules| rules.reload(arguments.verify, common.quiet > 1));
     let reloads =
         background::start(&control, config.layout.workers(), rules.map(Rules::live), reload, listener)?;
     let input = arguments.live.iface.clone().unwrap_or_else(|| label(&arguments.inputs));
@@ -398,18 +397,6 @@ fn write_sorted<F: FlowState + SourceDirection>(
         records.write(std::slice::from_ref(record)).map_err(|error| error.to_string())?;
     }
     Ok(())
-}
-
-/// Opens the socket that statistics are read from, and says where: the port may have been left to
-/// the system.
-fn listener(arguments: &Replay, common: &Common) -> Result<Option<TcpListener>, Failure> {
-    let Some(address) = arguments.listen else { return Ok(None) };
-    let listener = background::bind(address, arguments.listen_publicly)?;
-    let address = listener.local_addr().unwrap_or(address);
-    if common.quiet < 2 {
-        say(&format!("statistics at http://{address}/metrics"));
-    }
-    Ok(Some(listener))
 }
 
 fn status(

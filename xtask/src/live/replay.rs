@@ -1,17 +1,17 @@
-//! `cargo xtask live`: sends packets through a veth pair to `replay --iface`, in a network
-//! namespace.
+//! Sends packets through a veth pair to `replay --iface`, in a network namespace.
 //!
 //! The receiver must count every packet sent: processed, or dropped for a reason. Three runs: one
 //! that keeps up, one with workers, and one that is stopped while packets arrive, so that the
 //! kernel's buffer overflows.
 
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitCode, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 
+use super::{finish, ip, signal};
 use crate::bench::build_in;
 
 /// Name of the network namespace; an existing one of that name is removed.
@@ -62,20 +62,8 @@ impl Drop for Network {
     }
 }
 
-fn ip(words: &[&str]) -> Command {
-    let mut command = Command::new("ip");
-    command.args(words);
-    command
-}
-
-fn finish(command: &mut Command) -> Result<()> {
-    let status = command.status().with_context(|| format!("{command:?} cannot be run"))?;
-    ensure!(status.success(), "{command:?} failed");
-    Ok(())
-}
-
 /// Runs the three tests and prints what each has counted.
-pub(crate) fn run(root: &Path) -> Result<ExitCode> {
+pub(super) fn run(root: &Path) -> Result<()> {
     let flowloom =
         build_in(root, "dev", &["-p", "flowloom-cli", "--bin", "flowloom", "--features", "live"])?;
     let send =
@@ -116,7 +104,7 @@ pub(crate) fn run(root: &Path) -> Result<ExitCode> {
             "unexpected drops of the interface: {document:#}"
         );
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
 struct Bench {
@@ -180,8 +168,4 @@ impl Bench {
         }
         bail!("the run has opened no socket after {PATIENCE:?}")
     }
-}
-
-fn signal(process: &Child, name: &str) -> Result<()> {
-    finish(Command::new("kill").args([name, &process.id().to_string()]))
 }

@@ -1,0 +1,222 @@
+//! The result of `bridge`.
+
+use flowloom::engine::{DecisionCounts, FlowState, WireRun};
+use flowloom::packet::wire::PortCounts;
+use serde::Serialize;
+
+use super::reasons::NoResult;
+use super::verdicts::FirewallFigures;
+use super::{Report, bytes, counted, grouped};
+use crate::host::Tool;
+
+/// What a bridge has done.
+#[derive(Debug, Serialize)]
+pub(crate) struct BridgeResult {
+    schema: &'static str,
+    tool: Tool,
+    seconds: f64,
+    busy_seconds: Option<f64>,
+    ports: Vec<PortFigures>,
+    frames: FrameFigures,
+    #[serde(flatten)]
+    no_result: NoResult,
+    flows: FlowFigures,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    firewall: Option<FirewallFigures>,
+    /// Received frames were sent, refused, or dropped for a counted reason.
+    balanced: bool,
+    fault: Option<String>,
+}
+
+/// One port.
+#[derive(Debug, Serialize)]
+struct PortFigures {
+    interface: String,
+    received: u64,
+    received_bytes: u64,
+    sent: u64,
+    sent_bytes: u64,
+    refused: u64,
+    added: u64,
+    added_refused: u64,
+    missed: u64,
+}
+
+impl PortFigures {
+    fn of(interface: &str, counts: &PortCounts) -> Self {
+        Self {
+            interface: interface.to_owned(),
+            received: counts.received,
+            received_bytes: counts.received_bytes,
+            sent: counts.sent,
+            sent_bytes: counts.sent_bytes,
+            refused: counts.refused,
+            added: counts.added,
+            added_refused: counts.added_refused,
+            missed: counts.missed,
+        }
+    }
+}
+
+/// What became of frames.
+#[derive(Debug, Serialize)]
+struct FrameFigures {
+    received: u64,
+    passed: u64,
+    passed_without_flow: u64,
+    passed_at_full_table: u64,
+    denied: u64,
+    answered: u64,
+    dropped_without_flow: u64,
+    dropped_at_full_table: u64,
+    lost: u64,
+}
+
+impl FrameFigures {
+    fn of(received: u64, counts: &DecisionCounts) -> Self {
+        Self {
+            received,
+            passed: counts.passed,
+            passed_without_flow: counts.passed_without_flow,
+            passed_at_full_table: counts.passed_at_full_table,
+            denied: counts.denied,
+            answered: counts.answered,
+            dropped_without_flow: counts.dropped_without_flow,
+            dropped_at_full_table: counts.dropped_at_full_table,
+            lost: counts.lost,
+        }
+    }
+
+    /// Returns each count with its name.
+    fn each(&self) -> [(&'static str, u64); 9] {
+        [
+            ("received", self.received),
+            ("passed", self.passed),
+            ("passed_without_flow", self.passed_without_flow),
+            ("passed_at_full_table", self.passed_at_full_table),
+            ("denied", self.denied),
+            ("answered", self.answered),
+            ("dropped_without_flow", self.dropped_without_flow),
+            ("dropped_at_full_table", self.dropped_at_full_table),
+            ("lost", self.lost),
+        ]
+    }
+}
+
+/// Flows and their records.
+#[derive(Debug, Serialize)]
+struct FlowFigures {
+    begun: u64,
+    expired: u64,
+    evicted: u64,
+    records: u64,
+    records_lost: u64,
+}
+
+impl BridgeResult {
+    pub(crate) fn new<F: FlowState>(
+        interfaces: [&str; 2],
+        run: &WireRun<F>,
+        firewall: Option<FirewallFigures>,
+    ) -> Self {
+        let report = &run.report;
+        let totals = report.worker_totals();
+        let busy: Option<f64> =
+            report.workers.iter().map(|worker| worker.busy.map(|busy| busy.as_secs_f64())).sum();
+        let (records, records_lost) =
+            report.records.as_ref().map_or((0, 0), |records| (records.written, records.lost));
+        let ports = interfaces.iter().zip(&run.ports);
+        let received = run.ports.iter().map(|port| port.received).sum();
+        Self {
+            schema: "flowloom/bridge/1",
+            tool: Tool::THIS,
+            seconds: report.elapsed.as_secs_f64(),
+            busy_seconds: busy,
+            ports: ports.map(|(name, counts)| PortFigures::of(name, counts)).collect(),
+            frames: FrameFigures::of(received, &run.decisions),
+            no_result: NoResult::new(&report.dropped()),
+            flows: FlowFigures {
+                begun: totals.flows_begun,
+                expired: totals.flows_expired,
+                evicted: totals.flows_evicted,
+                records,
+                records_lost,
+            },
+            firewall,
+            balanced: run.is_balanced() && report.is_balanced(),
+            fault: report.fault.as_ref().map(ToString::to_string),
+        }
+    }
+}
+
+impl Report for BridgeResult {
+    fn lines(&self) -> Vec<String> {
+        let mut lines = Vec::new();
+        for port in &self.ports {
+            let added = match port.added + port.added_refused {
+                0 => String::new(),
+                _ => format!("   answers {}", grouped(port.added)),
+            };
+            lines.push(format!(
+                "Port        {}   received {} ({})   sent {} ({})   refused {}   missed {}{added}",
+                port.interface,
+                grouped(port.received),
+                bytes(port.received_bytes),
+                grouped(port.sent),
+                bytes(port.sent_bytes),
+                grouped(port.refused),
+                grouped(port.missed)
+            ));
+        }
+        let counts = self.frames.each();
+        let counts = counts.iter().filter(|(_, count)| *count > 0);
+        let counts: Vec<String> =
+            counts.map(|(name, count)| format!("{} {}", name.replace('_', " "), grouped(*count))).collect();
+        lines.push(format!("Frames      {}", counts.join("   ")));
+        lines.extend(self.no_result.lines());
+        lines.push(format!(
+            "Flows       begun {}   expired {}   evicted {}   records {}   lost {}",
+            grouped(self.flows.begun),
+            grouped(self.flows.expired),
+            grouped(self.flows.evicted),
+            grouped(self.flows.records),
+            grouped(self.flows.records_lost)
+        ));
+        if let Some(firewall) = &self.firewall {
+            firewall.lines(&mut lines);
+        }
+        let busy = self.busy_seconds.filter(|_| self.seconds > 0.0);
+        let busy =
+            busy.map_or(String::new(), |busy| format!("   processor {:.1} %", 100.0 * busy / self.seconds));
+        let word = if self.balanced { "balanced" } else { "NOT BALANCED: this is a bug" };
+        lines.push(format!(
+            "Bridge      {} in {:.1} s{busy}   {word}",
+            counted(self.frames.received, "frame"),
+            self.seconds
+        ));
+        lines
+    }
+
+    fn rows(&self) -> Vec<Vec<String>> {
+        let mut rows = vec![vec![String::from("count"), String::from("value")]];
+        let mut row = |name: String, value: u64| rows.push(vec![name, value.to_string()]);
+        for (number, port) in self.ports.iter().enumerate() {
+            for (name, value) in [
+                ("received", port.received),
+                ("sent", port.sent),
+                ("refused", port.refused),
+                ("added", port.added),
+                ("missed", port.missed),
+            ] {
+                row(format!("port_{number}_{name}"), value);
+            }
+        }
+        for (name, value) in self.frames.each() {
+            row(name.to_owned(), value);
+        }
+        for (name, value) in self.no_result.iter() {
+            row(name.to_owned(), value);
+        }
+        rows
+    }
+}

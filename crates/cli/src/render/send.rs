@@ -1,0 +1,69 @@
+//! The result of `send`.
+
+use serde::Serialize;
+
+use super::{Report, bytes, counted, grouped};
+use crate::host::Tool;
+
+/// What was sent.
+#[derive(Debug, Serialize)]
+pub(crate) struct SendResult {
+    pub(crate) schema: &'static str,
+    pub(crate) tool: Tool,
+    pub(crate) interface: String,
+    /// Packets of the captures.
+    pub(crate) packets: u64,
+    pub(crate) sent: u64,
+    pub(crate) sent_bytes: u64,
+    /// Packets that the interface did not take.
+    pub(crate) refused: u64,
+    /// Packets that the captures have only in part.
+    pub(crate) cut: u64,
+    /// Packets of another link than Ethernet.
+    pub(crate) other_link: u64,
+    /// The longest that a packet was sent behind its time.
+    pub(crate) late_ns_max: u64,
+    pub(crate) seconds: f64,
+}
+
+impl Report for SendResult {
+    fn lines(&self) -> Vec<String> {
+        let mut lines = Vec::new();
+        for (count, what) in [
+            (self.refused, "refused by the interface: it is down, its queue is full, or they are too long"),
+            (self.cut, "not sent: the capture has only a part of them"),
+            (self.other_link, "not sent: their link is not Ethernet"),
+        ] {
+            if count > 0 {
+                lines.push(format!("Left out    {}   {what}", counted(count, "packet")));
+            }
+        }
+        let rate = |count: u64| if self.seconds > 0.0 { count as f64 / self.seconds } else { 0.0 };
+        lines.push(format!(
+            "Sent        {} of {} by {}   {} in {:.3} s   {} packets/s   {:.3} Gbit/s   late by {} µs at most",
+            grouped(self.sent),
+            counted(self.packets, "packet"),
+            self.interface,
+            bytes(self.sent_bytes),
+            self.seconds,
+            grouped(rate(self.sent) as u64),
+            rate(self.sent_bytes) * 8.0 / 1e9,
+            grouped(self.late_ns_max / 1000)
+        ));
+        lines
+    }
+
+    fn rows(&self) -> Vec<Vec<String>> {
+        let names = ["packets", "sent", "sent_bytes", "refused", "cut", "other_link", "late_ns_max"];
+        let values = [
+            self.packets,
+            self.sent,
+            self.sent_bytes,
+            self.refused,
+            self.cut,
+            self.other_link,
+            self.late_ns_max,
+        ];
+        vec![names.map(String::from).to_vec(), values.iter().map(ToString::to_string).collect()]
+    }
+}

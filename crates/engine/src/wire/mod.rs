@@ -1,0 +1,264 @@
+//! Runs an appliance: frames of a wire are looked up, judged and sent on, on one thread per wire.
+//!
+//! ```text
+//!  port 0 ─▶┐                                            ┌─▶ port 1     one wire and one
+//!           ├─ batch ─ decode ─ flow table ─ app ─ decide ┤              thread per worker,
+//!  port 1 ─▶┘      └ no flow: by reason                   └─▶ port 0     nothing shared
+//! ```
+//!
+//! Workers share nothing, so the wires must give each worker both directions of its flows.
+
+mod options;
+mod stage;
+
+use std::sync::Arc;
+use std::thread::Builder;
+use std::time::Duration;
+
+use flowloom_flow_key::FlowKey;
+use flowloom_flow_table::FlowTable;
+use flowloom_packet::DropReason;
+use flowloom_packet::wire::{PortCounts, Wire};
+
+pub use options::{DecisionCounts, NoFlow, NoFlowPolicy, WireOptions};
+
+use crate::app::App;
+use crate::config::{EngineConfig, Layout};
+use crate::control::{Control, Publisher, ReaderPublisher};
+use crate::egress::records::{RecordOutput, RecordSink};
+use crate::error::{Fault, StartError};
+use crate::ingest::decode::{Arrivals, Decoder, Losses};
+use crate::report::counters::InputCounters;
+use crate::report::results::FlowResults;
+use crate::report::{RunReport, WorkerReport};
+use crate::runtime::clock;
+use crate::runtime::panics::caught;
+use crate::runtime::pin::{pin, plan};
+use crate::runtime::shutdown::Halt;
+use crate::runtime::threads::with_records;
+use crate::time::FlowTimeouts;
+use crate::worker::flows::Flows;
+use crate::worker::process::{AppRunner, Burst};
+
+use stage::WireStage;
+
+/// The result of an appliance's run.
+#[derive(Debug)]
+#[must_use = "what went wrong after the start is in the report's `fault`"]
+#[non_exhaustive]
+pub struct WireRun<F> {
+    /// The report. A packet without a flow counts as dropped there, for its reason, whatever became
+    /// of its frame.
+    pub report: RunReport<F>,
+    /// The counts of each port, summed over the wires.
+    pub ports: Vec<PortCounts>,
+    /// What became of the frames.
+    pub decisions: DecisionCounts,
+}
+
+impl<F> WireRun<F> {
+    /// Returns whether every received frame left by a port, was dropped for a counted reason, or
+    /// was refused by its port.
+    #[must_use]
+    pub fn is_balanced(&self) -> bool {
+        let sum = |count: fn(&PortCounts) -> u64| self.ports.iter().map(count).sum::<u64>();
+        sum(|port| port.received)
+            == sum(|port| port.sent) + sum(|port| port.refused) + self.decisions.dropped()
+    }
+}
+
+/// What a thread returns.
+struct WireEnd<A: App> {
+    worker: WorkerReport,
+    input: InputCounters,
+    ports: Vec<PortCounts>,
+    decisions: DecisionCounts,
+    records: Vec<crate::FlowRecord<A::Flow>>,
+    timed_out_at_end: u64,
+    interrupted: bool,
+    fault: Option<Fault>,
+}
+
+/// Passes frames until `control` stops the run or a fault ends it, on one thread per wire. Of
+/// `config` the layout is not used.
+///
+/// `table` and `app` build the flow table and the application of each wire. Records of flows go to
+/// `records` as the flows end, also while no frame comes; without a sink the report keeps them. A
+/// stopped run closes the wires, passes what they have taken in, and waits until it has left.
+///
+/// # Errors
+///
+/// [`StartError`] when the run could not start. Later errors are in the report as its
+/// [`fault`](RunReport::fault): a wire that fails, and a panic of an application, which end the
+/// run.
+///
+/// # Panics
+///
+/// If `table` or `app` panics. No thread has started then.
+pub fn run_wires<A, T, E, W>(
+    config: &EngineConfig,
+    options: &WireOptions,
+    wires: Vec<W>,
+    mut table: impl FnMut(usize) -> Result<T, E>,
+    mut app: impl FnMut(usize) -> A,
+    control: &Control,
+    records: Option<&mut (dyn RecordSink<A::Flow> + Send)>,
+) -> Result<WireRun<A::Flow>, StartError>
+where
+    A: App,
+    T: FlowTable<FlowKey, A::Flow> + Send,
+    E: std::error::Error + Send + Sync + 'static,
+    W: Wire + Send,
+{
+    let workers = wires.len();
+    let config = &EngineConfig { layout: Layout::Sharded { workers }, ..config.clone() };
+    config.check()?;
+    let cpus = plan(config)?.workers;
+    let (mut ports, mut decisions) = (Vec::new(), DecisionCounts::default());
+    let report = with_records(config, records, control, |output| {
+        let halt = Arc::new(Halt::default());
+        let gauges = control.begin(workers, workers);
+        let mut stages = Vec::with_capacity(workers);
+        for (i, wire) in wires.into_iter().enumerate() {
+            let table = table(i).map_err(|error| StartError::Table(Box::new(error)))?;
+            stages.push(WireStage {
+                wire,
+                decoder: Decoder::new(config.decode, config.hasher.clone(), config.digest),
+                runner: AppRunner::new(app(i)),
+                flows: Flows::new(table, config.timeouts(), RecordOutput::clone(&output)),
+                burst: Burst::new(),
+                options: options.clone(),
+                arrivals: Arrivals::default(),
+                losses: Losses::default(),
+                counts: DecisionCounts::default(),
+                batch: stage::Batch::default(),
+                published: (ReaderPublisher::new(control, &gauges, i), Publisher::new(control, &gauges, i)),
+            });
+        }
+        // Only the stages send records from here on.
+        drop(output);
+        let begun = clock::now();
+        let ends = std::thread::scope(|scope| {
+            let mut threads = Vec::with_capacity(workers);
+            for (i, mut stage) in stages.into_iter().enumerate() {
+                let (cpu, thread_halt) = (cpus.get(i).copied().flatten(), Arc::clone(&halt));
+                let work = move || {
+                    let pinned = pin(cpu);
+                    let (interrupted, fault) = stage.run(control, &thread_halt, i);
+                    end(stage, (i, cpu.filter(|_| pinned)), (interrupted, fault), config.timeouts())
+                };
+                let thread = Builder::new().name(format!("wire-{i}")).spawn_scoped(scope, work);
+                threads.push(thread.inspect_err(|_| halt.halt())?);
+            }
+            let died = |_| std::io::Error::other("a thread died outside its loop");
+            threads
+                .into_iter()
+                .map(|thread| thread.join().map_err(died))
+                .collect::<Result<Vec<WireEnd<A>>, _>>()
+        })?;
+        let elapsed = begun.elapsed();
+        Ok(merged(ends, elapsed, (&mut ports, &mut decisions)))
+    })?;
+    control.end(&report);
+    Ok(WireRun { report, ports, decisions })
+}
+
+/// Ends a stage whose loop has ended.
+fn end<A, T, W>(
+    stage: WireStage<'_, W, A, T>,
+    (worker, cpu): (usize, Option<u32>),
+    (interrupted, mut fault): (bool, Option<Fault>),
+    timeouts: FlowTimeouts,
+) -> WireEnd<A>
+where
+    A: App,
+    T: FlowTable<FlowKey, A::Flow>,
+    W: Wire,
+{
+    let WireStage { wire, runner, flows, arrivals, losses, counts, .. } = stage;
+    let mut counters = runner.counters.clone();
+    counters.add_flows(flows.counts());
+    let input = arrivals.finish(losses);
+    let (mut timed_out_at_end, processed) = (0, counters.processed);
+    let ended = caught(|| {
+        drop(runner);
+        flows.finish()
+    });
+    let (table, memory, records) = match ended {
+        Ok(mut end) => {
+            timed_out_at_end = end.time_out(timeouts, input.last_ns);
+            counters.flows_expired += timed_out_at_end;
+            (Some(end.table), Some(end.memory), end.records)
+        }
+        Err(message) => {
+            fault.get_or_insert(Fault::WorkerPanicked { worker, packet: None, processed, message });
+            (None, None, Vec::new())
+        }
+    };
+    let worker = WorkerReport {
+        cpu,
+        sent: counters.done(),
+        taken_over: 0,
+        handed_over: 0,
+        counters,
+        table,
+        memory,
+        ring_full: 0,
+        full_waits: 0,
+        busy: clock::thread_cpu(),
+    };
+    let ports = wire.ports();
+    WireEnd { worker, input, ports, decisions: counts, records, timed_out_at_end, interrupted, fault }
+}
+
+/// Returns the report of all wires.
+fn merged<A: App>(
+    ends: Vec<WireEnd<A>>,
+    elapsed: Duration,
+    (ports, decisions): (&mut Vec<PortCounts>, &mut DecisionCounts),
+) -> RunReport<A::Flow> {
+    let mut report = RunReport {
+        input: InputCounters::default(),
+        workers: Vec::with_capacity(ends.len()),
+        unplaced: 0,
+        pool_full_waits: 0,
+        shared: None,
+        sharded: None,
+        sink: None,
+        input_cpu: None,
+        input_busy: None,
+        elapsed,
+        flows: FlowResults::new(Vec::new()),
+        timed_out_at_end: 0,
+        records: None,
+        interrupted: false,
+        fault: None,
+    };
+    let mut records = Vec::with_capacity(ends.len());
+    for end in ends {
+        let (first_ns, last_ns, packets) =
+            (report.input.first_ns, report.input.last_ns, report.input.packets);
+        let has_packets = end.input.packets > 0;
+        report.input.append(end.input);
+        // The wires run beside each other, not one after the other.
+        if packets > 0 && has_packets {
+            report.input.first_ns = report.input.first_ns.min(first_ns);
+            report.input.last_ns = report.input.last_ns.max(last_ns);
+        }
+        report.workers.push(end.worker);
+        report.timed_out_at_end += end.timed_out_at_end;
+        report.interrupted |= end.interrupted;
+        report.fault = report.fault.take().or(end.fault);
+        records.push(end.records);
+        if ports.len() < end.ports.len() {
+            ports.resize(end.ports.len(), PortCounts::default());
+        }
+        for (all, port) in ports.iter_mut().zip(&end.ports) {
+            all.merge(port);
+        }
+        decisions.merge(&end.decisions);
+    }
+    report.flows = FlowResults::new(records);
+    debug_assert!(report.dropped().of(DropReason::RingFull) == 0, "a wire has no rings");
+    report
+}

@@ -1,0 +1,128 @@
+//! What an appliance does with frames that no application judges, and what became of all frames.
+
+use flowloom_packet::DropReason;
+use flowloom_packet::refusal::Refusal;
+
+use crate::app::Verdict;
+
+/// What becomes of a frame without a flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NoFlow {
+    /// It passes.
+    Pass,
+    /// It is dropped.
+    Drop,
+    /// The application [decides](crate::App::on_frame_without_flow).
+    Ask,
+}
+
+/// What becomes of frames without a flow, for each reason.
+///
+/// # Examples
+///
+/// ```
+/// use flowloom_engine::packet::DropReason;
+/// use flowloom_engine::{NoFlow, NoFlowPolicy};
+/// // ARP and the like pass; what contradicts itself does not.
+/// let policy = NoFlowPolicy::all(NoFlow::Pass).with(DropReason::MalformedIpv4, NoFlow::Drop);
+/// assert_eq!(policy.of(DropReason::NotIp), NoFlow::Pass);
+/// assert_eq!(policy.of(DropReason::MalformedIpv4), NoFlow::Drop);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NoFlowPolicy([NoFlow; DropReason::ALL.len()]);
+
+impl NoFlowPolicy {
+    /// Returns a policy that treats all reasons alike.
+    #[must_use]
+    pub const fn all(what: NoFlow) -> Self {
+        Self([what; DropReason::ALL.len()])
+    }
+
+    /// Returns the policy with another answer to one reason.
+    #[must_use]
+    pub const fn with(mut self, reason: DropReason, what: NoFlow) -> Self {
+        self.0[reason as usize] = what;
+        self
+    }
+
+    /// Returns what becomes of a frame without a flow for this reason.
+    #[must_use]
+    pub const fn of(&self, reason: DropReason) -> NoFlow {
+        self.0[reason as usize]
+    }
+}
+
+/// How an appliance treats frames.
+///
+/// Any version may add fields, so end a literal with `..WireOptions::default()`.
+///
+/// # Examples
+///
+/// ```
+/// use flowloom_engine::packet::refusal::Refusal;
+/// use flowloom_engine::{Verdict, WireOptions};
+/// let options = WireOptions { refusal: Refusal::Reset, ..WireOptions::default() };
+/// assert_eq!(options.table_full, Verdict::Deny);
+/// ```
+#[derive(Clone, Debug)]
+pub struct WireOptions {
+    /// What becomes of frames without a flow. Defaults to passing all of them.
+    pub no_flow: NoFlowPolicy,
+    /// Whether a packet passes whose flow the full table refuses. Defaults to denying it.
+    pub table_full: Verdict,
+    /// How the sender of a denied packet is told. Defaults to not at all.
+    pub refusal: Refusal,
+}
+
+impl Default for WireOptions {
+    fn default() -> Self {
+        Self {
+            no_flow: NoFlowPolicy::all(NoFlow::Pass),
+            table_full: Verdict::Deny,
+            refusal: Refusal::Silent,
+        }
+    }
+}
+
+/// What became of the frames that a wire received. A frame that passes leaves by a port, or the
+/// port refuses it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct DecisionCounts {
+    /// Frames that the application lets pass.
+    pub passed: u64,
+    /// Frames without a flow that pass.
+    pub passed_without_flow: u64,
+    /// Frames that pass because the table is full.
+    pub passed_at_full_table: u64,
+    /// Frames that the application drops.
+    pub denied: u64,
+    /// Of these, frames whose sender got an answer.
+    pub answered: u64,
+    /// Frames without a flow that are dropped.
+    pub dropped_without_flow: u64,
+    /// Frames dropped because the table is full.
+    pub dropped_at_full_table: u64,
+    /// Frames that were lost because an application panicked or the wire failed.
+    pub lost: u64,
+}
+
+impl DecisionCounts {
+    /// Returns how many frames do not pass.
+    #[must_use]
+    pub fn dropped(&self) -> u64 {
+        self.denied + self.dropped_without_flow + self.dropped_at_full_table + self.lost
+    }
+
+    /// Adds other counts.
+    pub fn merge(&mut self, other: &Self) {
+        self.passed += other.passed;
+        self.passed_without_flow += other.passed_without_flow;
+        self.passed_at_full_table += other.passed_at_full_table;
+        self.denied += other.denied;
+        self.answered += other.answered;
+        self.dropped_without_flow += other.dropped_without_flow;
+        self.dropped_at_full_table += other.dropped_at_full_table;
+        self.lost += other.lost;
+    }
+}

@@ -1,0 +1,319 @@
+//! Appliances: every frame leaves, or is dropped for a counted reason, whatever fails.
+
+use std::time::Duration;
+
+use flowloom_engine::{
+    App, Control, Fault, FlowState, FlowValue, IdleTimeout, Layout, NoFlow, NoFlowPolicy, Verdict,
+    WireOptions, WireRun, run, run_wires,
+};
+use flowloom_flow_key::FlowKey;
+use flowloom_flow_table::{DHash, DHashConfig};
+use flowloom_packet::refusal::Refusal;
+use flowloom_packet::wire::{Decision, Frame, PortCounts, WIRE_BATCH, Wire};
+use flowloom_packet::{DropCounts, DropReason, PacketView, SourceError};
+use flowloom_scheduler::{DirectHash, WorkerCount};
+use flowloom_traffic::synth::{Generate, Mix};
+use proptest::prelude::*;
+
+use crate::common::{Memory, Recorder, Seen, config, mix, small_table, table};
+
+/// Frames in memory; the wire stops the run when all have come.
+struct List<'a> {
+    frames: &'a [(u64, Vec<u8>)],
+    at: usize,
+    batch: usize,
+    control: &'a Control,
+    fail_at: Option<usize>,
+    missed: u64,
+    silent: Duration,
+    counts: [PortCounts; 2],
+    left: Vec<(usize, usize)>,
+    emitted: usize,
+}
+
+impl<'a> List<'a> {
+    fn new(frames: &'a [(u64, Vec<u8>)], control: &'a Control) -> Self {
+        Self {
+            frames,
+            at: 0,
+            batch: 0,
+            control,
+            fail_at: None,
+            missed: 0,
+            silent: Duration::ZERO,
+            counts: [PortCounts::default(); 2],
+            left: Vec::new(),
+            emitted: 0,
+        }
+    }
+}
+
+impl Wire for List<'_> {
+    fn receive(&mut self) -> Result<usize, SourceError> {
+        if self.fail_at.is_some_and(|at| self.at >= at) {
+            return Err(SourceError("injected failure".into()));
+        }
+        self.batch = (self.frames.len() - self.at).min(1 + self.at % WIRE_BATCH);
+        self.counts[self.at & 1].received += self.batch as u64;
+        Ok(self.batch)
+    }
+
+    fn frame(&self, index: usize) -> Frame<'_> {
+        let (time_ns, bytes) = &self.frames[self.at + index];
+        Frame::ethernet(bytes, (self.at & 1) as u16, *time_ns)
+    }
+
+    fn settle(&mut self, decisions: &[Decision]) -> Result<(), SourceError> {
+        assert_eq!(decisions.len(), self.batch, "a decision for each frame");
+        for (index, decision) in decisions.iter().enumerate() {
+            let to = match decision {
+                Decision::Drop => continue,
+                Decision::Pass | Decision::Mirror(_) => self.at & 1 ^ 1,
+                Decision::To(port) => usize::from(*port),
+            };
+            self.counts[to].sent += 1;
+            self.left.push((self.at + index, to));
+        }
+        self.at += std::mem::take(&mut self.batch);
+        Ok(())
+    }
+
+    fn emit(&mut self, port: u16, _bytes: &[u8]) -> bool {
+        self.emitted += 1;
+        self.counts[usize::from(port)].added += 1;
+        true
+    }
+
+    fn wait(&mut self, at_most: Duration) -> Result<(), SourceError> {
+        // Time goes by until the silence is over.
+        std::thread::sleep(at_most.min(self.silent));
+        self.silent = self.silent.saturating_sub(at_most);
+        if self.silent.is_zero() {
+            self.control.stop();
+        }
+        Ok(())
+    }
+
+    fn close(&mut self) -> Result<(), SourceError> {
+        Ok(())
+    }
+
+    fn finish(&mut self) -> Result<(), SourceError> {
+        Ok(())
+    }
+
+    fn ports(&self) -> Vec<PortCounts> {
+        self.counts.to_vec()
+    }
+
+    fn withheld(&mut self) -> DropCounts {
+        let mut counts = DropCounts::default();
+        counts.add(DropReason::InterfaceFull, std::mem::take(&mut self.missed));
+        counts
+    }
+}
+
+/// Frames of a mix, with an ARP frame before each `every`th.
+fn frames(packets: u64, flows: u64, every: usize) -> Vec<(u64, Vec<u8>)> {
+    let mut mix = Mix::new(mix(packets, flows)).unwrap();
+    let (mut frames, mut frame) = (Vec::new(), Vec::new());
+    while let Some(meta) = mix.next_into(&mut frame) {
+        if every > 0 && frames.len() % every == 0 {
+            let mut arp = vec![0xFF; 12];
+            arp.extend([8, 6]);
+            arp.resize(60, 0);
+            frames.push((meta.time_ns, arp));
+        }
+        frames.push((meta.time_ns, frame.clone()));
+    }
+    frames
+}
+
+fn run_one<A: App<Flow = Seen>>(
+    wire: List<'_>,
+    options: &WireOptions,
+    app: impl FnMut(usize) -> A,
+) -> WireRun<Seen> {
+    let control = wire.control;
+    run_wires(&config(Layout::Inline), options, vec![wire], |_| small_table(), app, control, None).unwrap()
+}
+
+#[test]
+fn the_flows_of_a_wire_are_those_of_the_same_packets_in_a_capture() {
+    let control = Control::default();
+    let given = frames(6000, 400, 10);
+    let ran = run_one(List::new(&given, &control), &WireOptions::default(), |_| Recorder::default());
+    assert!(ran.report.fault.is_none() && ran.report.interrupted);
+    assert!(ran.is_balanced() && ran.report.is_balanced(), "{ran:?}");
+    let mut source = Memory::of(mix(6000, 400));
+    let mut policy = DirectHash::new(WorkerCount::new(1).unwrap());
+    let snapshot = control.snapshot();
+    let control = Control::default();
+    let app = |_| Recorder::default();
+    let expected =
+        run(&config(Layout::Inline), &mut source, &mut policy, |_| small_table(), app, &control).unwrap();
+    assert_eq!(ran.report.digest(), expected.digest());
+    // The mix has packets without a flow too.
+    let processed = expected.processed();
+    let others = given.len() as u64 - processed;
+    assert_eq!((ran.decisions.passed, ran.decisions.passed_without_flow), (processed, others));
+    assert_eq!((snapshot.packets, snapshot.processed), (given.len() as u64, processed));
+}
+
+/// Denies, redirects and mirrors by the port of the flow.
+struct Router(Decision);
+
+impl App for Router {
+    type Flow = Seen;
+
+    fn on_packet(&mut self, packet: &PacketView<'_>, _flow: &mut Seen) -> Verdict {
+        let number = packet.headers.tuple().source_port % 4;
+        self.0 =
+            [Decision::Pass, Decision::Drop, Decision::To(0), Decision::Mirror(1)][usize::from(number)];
+        if number == 1 { Verdict::Deny } else { Verdict::Accept }
+    }
+
+    fn decide(&mut self, _packet: &PacketView<'_>, _verdict: Verdict) -> Decision {
+        self.0
+    }
+
+    fn on_frame_without_flow(&mut self, frame: &Frame<'_>, reason: DropReason) -> Decision {
+        assert_eq!(reason, DropReason::NotIp);
+        if frame.time_ns.is_multiple_of(2) { Decision::Pass } else { Decision::Drop }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+    #[test]
+    fn every_frame_is_accounted_for_whatever_fails(
+        packets in 0_u64..2000, every in 0_usize..9, missed in 0_u64..50, ask: bool, refuse: bool,
+        fail_at in prop::option::of(0_usize..2500), panic_at in prop::option::of(1_u64..2500)
+    ) {
+        let control = Control::default();
+        let given = frames(packets, 50, every);
+        let mut wire = List::new(&given, &control);
+        (wire.fail_at, wire.missed) = (fail_at, missed);
+        let options = WireOptions {
+            no_flow: NoFlowPolicy::all(if ask { NoFlow::Ask } else { NoFlow::Drop }),
+            refusal: if refuse { Refusal::Reset } else { Refusal::Silent },
+            ..WireOptions::default()
+        };
+        let ran = if panic_at.is_some() {
+            run_one(wire, &options, |_| Recorder { panic_at, ..Recorder::default() })
+        } else {
+            run_one(wire, &options, |_| Router(Decision::Drop))
+        };
+        prop_assert!(ran.is_balanced() && ran.report.is_balanced(), "{:?}", ran);
+        let failed = fail_at.is_some_and(|at| at <= given.len());
+        match &ran.report.fault {
+            None => prop_assert!(!failed && ran.report.interrupted),
+            Some(Fault::Source { .. }) => prop_assert!(failed),
+            Some(Fault::WorkerPanicked { .. }) => prop_assert!(panic_at.is_some()),
+            Some(other) => prop_assert!(false, "{}", other),
+        }
+        let received: u64 = ran.ports.iter().map(|port| port.received).sum();
+        prop_assert_eq!(ran.report.input.packets, received + missed);
+        let answers: u64 = ran.ports.iter().map(|port| port.added).sum();
+        prop_assert_eq!(ran.decisions.answered, answers);
+        if !refuse {
+            prop_assert_eq!(answers, 0);
+        }
+    }
+}
+
+#[test]
+fn idle_flows_end_while_no_frame_comes() {
+    let control = Control::default();
+    let given = frames(500, 40, 0);
+    let mut wire = List::new(&given, &control);
+    wire.silent = Duration::from_millis(900);
+    let timeout = Some(IdleTimeout::from_ns(200_000_000));
+    let mut config = config(Layout::Inline);
+    config.idle_timeout = timeout;
+    let (options, app) = (WireOptions::default(), |_| Recorder::default());
+    let ran =
+        run_wires(&config, &options, vec![wire], |_| table(2000, timeout), app, &control, None).unwrap();
+    let totals = ran.report.worker_totals();
+    assert_eq!(totals.flows_expired, ran.report.flows.len() as u64, "all have ended by their timeout");
+    assert_eq!(ran.report.timed_out_at_end, 0, "and before the end of the run");
+}
+
+/// A connection that has packets in both directions stays.
+#[derive(Debug, Default)]
+struct Answered([u64; 2]);
+
+impl FlowState for Answered {
+    const COLUMNS: &'static [&'static str] = &["packets"];
+    const EVICTABLE: bool = true;
+
+    fn values(&self, out: &mut Vec<FlowValue>) {
+        out.push(FlowValue::Count(self.0.iter().sum()));
+    }
+
+    fn is_established(&self) -> bool {
+        self.0.iter().all(|packets| *packets > 0)
+    }
+}
+
+struct Handshakes;
+
+impl App for Handshakes {
+    type Flow = Answered;
+
+    fn on_packet(&mut self, packet: &PacketView<'_>, flow: &mut Answered) -> Verdict {
+        flow.0[packet.headers.direction as usize] += 1;
+        Verdict::Accept
+    }
+}
+
+/// A datagram from or to a client, by its number.
+fn datagram(client: u32, is_reply: bool) -> Vec<u8> {
+    let ([a, b, c, d], server) = ((0x0A00_0000 + client).to_be_bytes(), [192, 0, 2, 1]);
+    let mut frame = vec![2; 12];
+    frame.extend([8, 0, 0x45, 0, 0, 28, 0, 0, 0, 0, 64, 17, 0, 0]);
+    let ends = [([a, b, c, d], [4, 0]), (server, [0, 53])];
+    let (from, to) = if is_reply { (ends[1], ends[0]) } else { (ends[0], ends[1]) };
+    for part in [&from.0[..], &to.0, &from.1, &to.1, &[0, 8, 0, 0]] {
+        frame.extend(part);
+    }
+    frame
+}
+
+#[test]
+fn a_flood_of_openings_ends_no_answered_flow_and_keeps_no_new_one_out() {
+    // A table of 1,000 flows holds 300 answered ones; 20,000 openings flood it, and 300 new clients
+    // are answered at once meanwhile.
+    let mut given = Vec::new();
+    let mut push = |frame| given.push((1_000_000_000 + given.len() as u64 * 1000, frame));
+    for client in 0..300 {
+        push(datagram(client, false));
+        push(datagram(client, true));
+    }
+    for number in 0..20_000 {
+        push(datagram(100_000 + number, false));
+        if number % 67 == 0 {
+            push(datagram(1000 + number, false));
+            push(datagram(1000 + number, true));
+        }
+    }
+    for client in 0..300 {
+        push(datagram(client, false));
+    }
+    let control = Control::default();
+    let table = |_| DHash::<FlowKey, Answered>::try_new(&DHashConfig::for_flows(1000));
+    let (wire, options) = (List::new(&given, &control), WireOptions::default());
+    let ran =
+        run_wires(&config(Layout::Inline), &options, vec![wire], table, |_| Handshakes, &control, None)
+            .unwrap();
+    assert!(ran.is_balanced() && ran.report.fault.is_none());
+    let full = ran.report.dropped().of(DropReason::TableFull);
+    assert_eq!((full, ran.decisions.dropped_at_full_table), (0, 0), "every opening finds a place");
+    let evicted = ran.report.worker_totals().flows_evicted;
+    assert!(evicted > 19_000, "{evicted} were evicted");
+    let answered =
+        |record: &flowloom_engine::FlowRecord<Answered>| record.state.0.iter().all(|packets| *packets > 0);
+    let longest = ran.report.flows.iter().filter(|record| record.state.0.iter().sum::<u64>() == 3).count();
+    assert_eq!(longest, 300, "the flows from before the flood have lasted");
+    assert_eq!(ran.report.flows.iter().filter(|record| answered(record)).count(), 599);
+}

@@ -1,0 +1,102 @@
+//! An appliance between two interfaces that lets each flow have so many bytes a second, and shows a
+//! third interface a copy of what it drops.
+//!
+//! ```text
+//! cargo run -p flowloom --example rate_limiter -- eth0 eth1 125000 [eth2]
+//! ```
+
+#[cfg(target_os = "linux")]
+mod limiter {
+    use flowloom::engine::{
+        App, Control, EngineConfig, FlowState, FlowValue, IdleTimeout, Layout, Verdict, WireOptions,
+        run_wires,
+    };
+    use flowloom::flow_table::{LineHash, LineHashConfig};
+    use flowloom::io::{PacketOptions, PacketPort, PortWire};
+    use flowloom::packet::PacketView;
+    use flowloom::packet::wire::Decision;
+
+    /// A bucket that fills with time.
+    #[derive(Default)]
+    struct Bucket {
+        bytes: u64,
+        filled_ns: u64,
+        passed: u64,
+        dropped: u64,
+    }
+
+    impl FlowState for Bucket {
+        const COLUMNS: &'static [&'static str] = &["passed_bytes", "dropped_bytes"];
+
+        fn values(&self, out: &mut Vec<FlowValue>) {
+            out.extend([FlowValue::Count(self.passed), FlowValue::Count(self.dropped)]);
+        }
+    }
+
+    struct Limiter {
+        per_second: u64,
+        shows: bool,
+    }
+
+    impl App for Limiter {
+        type Flow = Bucket;
+
+        fn on_packet(&mut self, packet: &PacketView<'_>, flow: &mut Bucket) -> Verdict {
+            let since_ns = u128::from(packet.time_ns.saturating_sub(flow.filled_ns));
+            let more = since_ns * u128::from(self.per_second) / 1_000_000_000;
+            // A second's worth at most.
+            flow.bytes = u64::try_from(more + u128::from(flow.bytes))
+                .map_or(self.per_second, |b| b.min(self.per_second));
+            flow.filled_ns = packet.time_ns;
+            let bytes = u64::from(packet.wire_bytes);
+            if let Some(left) = flow.bytes.checked_sub(bytes) {
+                flow.bytes = left;
+                flow.passed += bytes;
+                return Verdict::Accept;
+            }
+            flow.dropped += bytes;
+            Verdict::Deny
+        }
+
+        fn decide(&mut self, _packet: &PacketView<'_>, verdict: Verdict) -> Decision {
+            match verdict {
+                Verdict::Accept => Decision::Pass,
+                // The port behind the two of the wire.
+                Verdict::Deny if self.shows => Decision::To(2),
+                Verdict::Deny => Decision::Drop,
+            }
+        }
+    }
+
+    pub(super) fn main() -> Result<(), Box<dyn std::error::Error>> {
+        let arguments: Vec<String> = std::env::args().skip(1).collect();
+        let [a, b, per_second, shown @ ..] = &arguments[..] else {
+            return Err("two interfaces and a number of bytes are needed".into());
+        };
+        let (per_second, shows) = (per_second.parse()?, !shown.is_empty());
+        let open = |name: &String| PacketPort::open(name, &PacketOptions::default());
+        let ports = [a, b].into_iter().chain(shown.first()).map(open).collect::<Result<_, _>>()?;
+        let timeout = IdleTimeout::from_ns(60_000_000_000);
+        let config = EngineConfig { idle_timeout: Some(timeout), ..EngineConfig::new(Layout::Inline) };
+        let table = LineHashConfig { timeouts: timeout.for_table(), ..LineHashConfig::for_flows(100_000) };
+        let (wires, options) = (vec![PortWire::new(ports, 0)], WireOptions::default());
+        let app = |_| Limiter { per_second, shows };
+        let run = run_wires(
+            &config,
+            &options,
+            wires,
+            |_| LineHash::try_new(&table),
+            app,
+            &Control::default(),
+            None,
+        )?;
+        run.report.fault.map_or(Ok(()), |fault| Err(fault.to_string().into()))
+    }
+}
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    #[cfg(target_os = "linux")]
+    return limiter::main();
+    #[cfg(not(target_os = "linux"))]
+    Err("the ports are those of Linux".into())
+}

@@ -1,0 +1,42 @@
+//! Live ports of Linux, each a source and a sink of frames, one per queue.
+//!
+//! | type | frames | needs |
+//! | --- | --- | --- |
+//! | [`PacketPort`] | of any interface, copied once by the kernel each way | `CAP_NET_RAW` |
+//! | [`XdpWire`] | of two interfaces, in memory that both share: what passes is not copied |
+//! `CAP_NET_ADMIN`, `CAP_BPF`, `CAP_NET_RAW` |
+//! | [`TapPort`] | of an interface that the process makes | `CAP_NET_ADMIN` |
+//!
+//! [`PortWire`] joins ports to a [`Wire`](flowloom_packet::wire::Wire), which an engine runs. A
+//! port waits on a descriptor when nothing comes. The kernel takes everything back when the process
+//! ends, however it ends: rings, programs on interfaces, promiscuous mode.
+//!
+//! On other systems than Linux the crate is empty.
+
+#![cfg(target_os = "linux")]
+#![expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_possible_wrap,
+    clippy::cast_sign_loss,
+    reason = "numbers of frames, ports and descriptors, which are small and not negative"
+)]
+
+mod af_packet;
+mod error;
+mod port;
+mod ring;
+mod sys;
+mod tap;
+mod wire;
+mod xdp;
+
+pub use af_packet::{PacketOptions, PacketPort};
+pub use error::IoError;
+pub use port::{Offload, Port, PortFrame};
+pub use tap::TapPort;
+pub use wire::PortWire;
+pub use xdp::{XdpMode, XdpOptions, XdpWire};
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

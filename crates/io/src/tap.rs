@@ -1,0 +1,134 @@
+//! Interfaces that the process makes: what the host sends by one comes in here, and what is sent
+//! here comes in at the host.
+
+use std::fs::{File, OpenOptions};
+use std::io::{IoSlice, IoSliceMut};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::OpenOptionsExt;
+use std::time::SystemTime;
+
+use crate::error::{Context, IoError};
+use crate::port::{Offload, Port, PortFrame};
+use crate::sys::socket;
+
+/// The longest frame: a segment that was not cut, and its headers.
+const FRAME_BYTES_MAX: usize = (64 << 10) + 256;
+/// Frames that the kernel queues before the device.
+const QUEUED_MAX: usize = 1000;
+
+/// A tap interface.
+///
+/// The interface goes when the port is dropped, unless it was made to persist before. Frames that
+/// the host sends faster than they are received count as `tx_dropped` of the interface, not as
+/// missed.
+///
+/// # Examples
+///
+/// ```no_run
+/// use flowloom_io::{Port, PortFrame, TapPort};
+/// let port = TapPort::open("tap0")?;
+/// let mut taken = Vec::new();
+/// port.send(&[PortFrame::new(&[0; 60])], &mut taken);
+/// # Ok::<(), flowloom_io::IoError>(())
+/// ```
+#[derive(Debug)]
+pub struct TapPort {
+    interface: String,
+    device: File,
+    buffers: Vec<Vec<u8>>,
+    /// Bytes and offloads of the frames at hand.
+    held: Vec<(usize, Offload)>,
+    time_ns: u64,
+    /// Frames that are still taken once the port is closed.
+    left: Option<usize>,
+}
+
+impl TapPort {
+    /// Makes an interface, or opens one that there is and that no other process has open.
+    ///
+    /// # Errors
+    ///
+    /// [`IoError`] when the kernel has no tap devices, the name cannot be, or the permissions are
+    /// not sufficient.
+    pub fn open(interface: &str) -> Result<Self, IoError> {
+        let context = Context { interface, capability: "CAP_NET_ADMIN" };
+        let opened = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .custom_flags(libc::O_NONBLOCK | libc::O_CLOEXEC)
+            .open("/dev/net/tun");
+        let device = opened.map_err(context.failed("open /dev/net/tun", ""))?;
+        let remedy = "modprobe tun; a name has at most 15 letters";
+        socket::attach_tap(&device, interface).map_err(context.failed("make a tap interface", remedy))?;
+        Ok(Self {
+            interface: interface.to_owned(),
+            device,
+            buffers: Vec::new(),
+            held: Vec::new(),
+            time_ns: 0,
+            left: None,
+        })
+    }
+}
+
+impl Port for TapPort {
+    fn receive(&mut self, most: usize) -> Result<usize, IoError> {
+        self.release();
+        let most = most.min(self.left.unwrap_or(most));
+        while self.held.len() < most {
+            if self.buffers.len() == self.held.len() {
+                self.buffers.push(vec![0; FRAME_BYTES_MAX]);
+            }
+            let mut header = [0; Offload::BYTES];
+            let mut parts = [&mut header[..], &mut self.buffers[self.held.len()]].map(IoSliceMut::new);
+            let Ok(read) = rustix::io::readv(&self.device, &mut parts) else { break };
+            self.held.push((read.saturating_sub(Offload::BYTES), Offload::of(&header)));
+        }
+        if !self.held.is_empty() {
+            let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+            self.time_ns = u64::try_from(now.as_nanos()).unwrap_or(u64::MAX);
+        }
+        self.left = self.left.map(|left| left - self.held.len());
+        Ok(self.held.len())
+    }
+
+    fn frame(&self, index: usize) -> PortFrame<'_> {
+        let (bytes, offload) = self.held[index];
+        let frame = PortFrame::new(&self.buffers[index][..bytes]);
+        PortFrame { time_ns: self.time_ns, offload, ..frame }
+    }
+
+    fn release(&mut self) {
+        self.held.clear();
+    }
+
+    fn send(&self, frames: &[PortFrame<'_>], taken: &mut Vec<bool>) {
+        taken.clear();
+        taken.extend(frames.iter().map(|frame| {
+            let parts = [&frame.offload.0[..], frame.bytes].map(IoSlice::new);
+            rustix::io::writev(&self.device, &parts).is_ok()
+        }));
+    }
+
+    fn descriptor(&self) -> BorrowedFd<'_> {
+        self.device.as_fd()
+    }
+
+    fn missed(&mut self) -> u64 {
+        0
+    }
+
+    fn close(&mut self) -> Result<(), IoError> {
+        self.left = Some(QUEUED_MAX);
+        Ok(())
+    }
+
+    /// An interface that is down is up again some time.
+    fn recover(&mut self) -> Result<(), IoError> {
+        Ok(())
+    }
+
+    fn interface(&self) -> &str {
+        &self.interface
+    }
+}

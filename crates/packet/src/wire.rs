@@ -1,0 +1,260 @@
+//! The trait of live wires: frames come in by a port, are decided about, and leave by a port.
+//!
+//! A wire lends the frames of one batch where the kernel or the card wrote them, so a frame that
+//! passes is not copied. An appliance owns one wire per worker.
+#![expect(clippy::cast_possible_truncation, reason = "no frame has 4 GiB")]
+
+use std::time::Duration;
+
+use crate::link::LinkType;
+use crate::reason::DropCounts;
+use crate::source::SourceError;
+
+/// The most frames of a batch of a wire.
+pub const WIRE_BATCH: usize = 32;
+
+/// A frame that a wire has received.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct Frame<'a> {
+    /// The bytes, from the link layer on.
+    pub bytes: &'a [u8],
+    /// Bytes of the frame on the wire.
+    pub wire_bytes: u32,
+    /// Nanoseconds since 1970.
+    pub time_ns: u64,
+    /// The link type of `bytes`.
+    pub link: LinkType,
+    /// The port that received it, counted from 0.
+    pub port: u16,
+    /// The queue of that port.
+    pub queue: u16,
+    /// A number that the wire gives frames for the application; 0 where it gives none.
+    pub tag: u64,
+}
+
+impl<'a> Frame<'a> {
+    /// Returns an Ethernet frame that `port` has received whole at `time_ns` nanoseconds since
+    /// 1970, on queue 0.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use flowloom_packet::wire::Frame;
+    /// let frame = Frame::ethernet(&[0; 60], 1, 7).on_queue(3).with_tag(9);
+    /// assert_eq!((frame.port, frame.queue, frame.tag, frame.wire_bytes), (1, 3, 9, 60));
+    /// ```
+    #[inline]
+    #[must_use]
+    pub const fn ethernet(bytes: &'a [u8], port: u16, time_ns: u64) -> Self {
+        let wire_bytes = bytes.len() as u32;
+        Self { bytes, wire_bytes, time_ns, link: LinkType::ETHERNET, port, queue: 0, tag: 0 }
+    }
+
+    /// Returns the frame as one of another queue.
+    #[inline]
+    #[must_use]
+    pub const fn on_queue(self, queue: u16) -> Self {
+        Self { queue, ..self }
+    }
+
+    /// Returns the frame with a tag.
+    #[inline]
+    #[must_use]
+    pub const fn with_tag(self, tag: u64) -> Self {
+        Self { tag, ..self }
+    }
+}
+
+/// What becomes of a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Decision {
+    /// It leaves by the port that faces the one it came in by.
+    Pass,
+    /// It goes no further.
+    Drop,
+    /// It leaves by this port.
+    To(u16),
+    /// It passes, and a copy leaves by this port.
+    Mirror(u16),
+}
+
+/// Counts of one port of a wire, in frames. `received = forwarded + dropped`, summed over the ports
+/// of a wire, where `dropped` counts what was decided and what no port could send.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PortCounts {
+    /// Frames that came in.
+    pub received: u64,
+    /// Bytes of these frames.
+    pub received_bytes: u64,
+    /// Received frames that left by the port, each counted once.
+    pub sent: u64,
+    /// Bytes of these frames.
+    pub sent_bytes: u64,
+    /// Copies and answers that left by the port in addition to `sent`.
+    pub added: u64,
+    /// Frames that should have left by the port and were refused: its queue is full, the interface
+    /// is down, or the frame is larger than the interface takes.
+    pub refused: u64,
+    /// Copies and answers that were refused for the same reasons.
+    pub added_refused: u64,
+    /// Frames that the kernel or the card dropped before the wire could receive them.
+    pub missed: u64,
+}
+
+impl PortCounts {
+    /// Adds other counts.
+    pub fn merge(&mut self, other: &Self) {
+        self.received += other.received;
+        self.received_bytes += other.received_bytes;
+        self.sent += other.sent;
+        self.sent_bytes += other.sent_bytes;
+        self.added += other.added;
+        self.refused += other.refused;
+        self.added_refused += other.added_refused;
+        self.missed += other.missed;
+    }
+}
+
+/// Ports between which an appliance passes frames.
+///
+/// The caller repeats: [`receive`](Self::receive), look at each [`frame`](Self::frame),
+/// [`settle`](Self::settle). When nothing has come it [waits](Self::wait). At the end it
+/// [closes](Self::close) the wire, receives what the wire still holds, and
+/// [finishes](Self::finish).
+///
+/// # Examples
+///
+/// A wire in memory, on which frames come from a list:
+///
+/// ```
+/// use std::time::Duration;
+/// use flowloom_packet::wire::{Decision, Frame, PortCounts, Wire};
+/// use flowloom_packet::SourceError;
+///
+/// struct List { waiting: Vec<Vec<u8>>, batch: Vec<Vec<u8>>, left: Vec<Vec<u8>> }
+///
+/// impl Wire for List {
+///     fn receive(&mut self) -> Result<usize, SourceError> {
+///         self.batch = self.waiting.drain(..self.waiting.len().min(32)).collect();
+///         Ok(self.batch.len())
+///     }
+///     fn frame(&self, index: usize) -> Frame<'_> {
+///         Frame::ethernet(&self.batch[index], 0, 0)
+///     }
+///     fn settle(&mut self, decisions: &[Decision]) -> Result<(), SourceError> {
+///         let batch = std::mem::take(&mut self.batch).into_iter().zip(decisions);
+///         self.left.extend(batch.filter(|(_, d)| **d == Decision::Pass).map(|(frame, _)| frame));
+///         Ok(())
+///     }
+///     fn emit(&mut self, _port: u16, bytes: &[u8]) -> bool {
+///         self.left.push(bytes.to_vec());
+///         true
+///     }
+///     fn wait(&mut self, _at_most: Duration) -> Result<(), SourceError> { Ok(()) }
+///     fn close(&mut self) -> Result<(), SourceError> { Ok(()) }
+///     fn finish(&mut self) -> Result<(), SourceError> { Ok(()) }
+///     fn ports(&self) -> Vec<PortCounts> { vec![PortCounts::default()] }
+/// }
+///
+/// let mut wire = List { waiting: vec![vec![1; 60], vec![2; 60]], batch: vec![], left: vec![] };
+/// assert_eq!(wire.receive()?, 2);
+/// wire.settle(&[Decision::Pass, Decision::Drop])?;
+/// assert_eq!(wire.left, [vec![1; 60]]);
+/// # Ok::<(), SourceError>(())
+/// ```
+pub trait Wire {
+    /// Takes the next frames, at most [`WIRE_BATCH`]. Returns their number, 0 where none has come.
+    /// It does not wait.
+    ///
+    /// # Errors
+    ///
+    /// [`SourceError`] when the wire cannot go on. An interface that is down is no error: its
+    /// frames come once it is up again.
+    fn receive(&mut self) -> Result<usize, SourceError>;
+
+    /// Returns a frame of the batch that the last [`receive`](Self::receive) took.
+    fn frame(&self, index: usize) -> Frame<'_>;
+
+    /// Ends the batch: sends its frames or drops them, by a decision for each. The frames are gone
+    /// afterwards.
+    ///
+    /// # Errors
+    ///
+    /// [`SourceError`] when the wire cannot go on. A frame that a port cannot send now is no error:
+    /// it counts as refused.
+    fn settle(&mut self, decisions: &[Decision]) -> Result<(), SourceError>;
+
+    /// Sends a frame of the application's own by a port. Returns whether the port has taken it.
+    fn emit(&mut self, port: u16, bytes: &[u8]) -> bool;
+
+    /// Waits until a frame has come, at most for this long. It may return earlier.
+    ///
+    /// # Errors
+    ///
+    /// [`SourceError`] when the wire cannot go on.
+    fn wait(&mut self, at_most: Duration) -> Result<(), SourceError>;
+
+    /// Ends the receipt of further frames. [`receive`](Self::receive) then yields what the wire has
+    /// taken in before.
+    ///
+    /// # Errors
+    ///
+    /// [`SourceError`] when the kernel refuses.
+    fn close(&mut self) -> Result<(), SourceError>;
+
+    /// Waits until the frames that it has sent have left, for a moment at most.
+    ///
+    /// # Errors
+    ///
+    /// [`SourceError`] when the wire cannot send.
+    fn finish(&mut self) -> Result<(), SourceError>;
+
+    /// Returns the counts of each port.
+    fn ports(&self) -> Vec<PortCounts>;
+
+    /// Returns the frames that came in since the last call and that [`receive`](Self::receive) will
+    /// never yield, by reason. They count as taken in and as dropped.
+    fn withheld(&mut self) -> DropCounts {
+        DropCounts::default()
+    }
+}
+
+impl<W: Wire + ?Sized> Wire for Box<W> {
+    fn receive(&mut self) -> Result<usize, SourceError> {
+        (**self).receive()
+    }
+
+    fn frame(&self, index: usize) -> Frame<'_> {
+        (**self).frame(index)
+    }
+
+    fn settle(&mut self, decisions: &[Decision]) -> Result<(), SourceError> {
+        (**self).settle(decisions)
+    }
+
+    fn emit(&mut self, port: u16, bytes: &[u8]) -> bool {
+        (**self).emit(port, bytes)
+    }
+
+    fn wait(&mut self, at_most: Duration) -> Result<(), SourceError> {
+        (**self).wait(at_most)
+    }
+
+    fn close(&mut self) -> Result<(), SourceError> {
+        (**self).close()
+    }
+
+    fn finish(&mut self) -> Result<(), SourceError> {
+        (**self).finish()
+    }
+
+    fn ports(&self) -> Vec<PortCounts> {
+        (**self).ports()
+    }
+
+    fn withheld(&mut self) -> DropCounts {
+        (**self).withheld()
+    }
+}

@@ -1,0 +1,474 @@
+//! Passes traffic of two hosts through `flowloom bridge`, and compares its counts with the
+//! kernel's.
+
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use serde_json::Value;
+
+use super::network::{BRIDGE, CLIENT, Network, PORTS, SERVER, SERVER_V4, SERVER_V6};
+use super::{finish, ip, signal};
+use crate::bench::build_in;
+
+/// A port that the rules let through, and one that they deny.
+const OPEN: &str = "80";
+const DENIED: &str = "81";
+/// Limit for whatever should happen soon.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Seconds after which idle flows end.
+const TIMEOUT: &str = "2";
+
+/// A way to run the bridge.
+struct Way {
+    name: &'static str,
+    options: &'static [&'static str],
+    by_driver: bool,
+}
+
+const WAYS: [Way; 4] = [
+    Way { name: "af-packet", options: &[], by_driver: false },
+    Way { name: "af-packet, two workers", options: &["--workers", "2"], by_driver: false },
+    Way { name: "xdp", options: &["--backend", "xdp"], by_driver: true },
+    Way { name: "xdp-generic", options: &["--backend", "xdp-generic"], by_driver: true },
+];
+
+/// Runs the tests of each way, a few of them where the run is short.
+pub(super) fn run(root: &Path, is_short: bool) -> Result<()> {
+    let flowloom = build_in(root, "dev", &["-p", "flowloom-cli", "--bin", "flowloom"])?;
+    // The folder of cargo's build output.
+    let folder = flowloom.with_file_name("live");
+    std::fs::create_dir_all(&folder)?;
+    for way in &WAYS {
+        let tests = Tests {
+            way,
+            network: Network::new(way.by_driver)?,
+            flowloom: flowloom.clone(),
+            folder: folder.clone(),
+            is_short,
+        };
+        tests.run().with_context(|| format!("bridge by {}", way.name))?;
+    }
+    Ok(())
+}
+
+/// A bridge that runs, and is killed on drop.
+struct Running(Option<Child>);
+
+impl Running {
+    fn child(&self) -> Result<&Child> {
+        self.0.as_ref().context("the bridge has ended")
+    }
+
+    /// Stops the bridge and returns its document.
+    fn stop(mut self) -> Result<Value> {
+        let child = self.0.take().context("the bridge has ended")?;
+        signal(&child, "-TERM")?;
+        let output = child.wait_with_output()?;
+        ensure!(output.status.success(), "the bridge ended with {}", output.status);
+        serde_json::from_slice(&output.stdout).context("the bridge printed no document")
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if let Some(mut child) = self.0.take() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+struct Tests<'a> {
+    way: &'a Way,
+    network: Network,
+    flowloom: PathBuf,
+    folder: PathBuf,
+    is_short: bool,
+}
+
+impl Tests<'_> {
+    fn say(&self, what: &str) {
+        eprintln!("bridge by {}: {what}", self.way.name);
+    }
+
+    fn run(&self) -> Result<()> {
+        self.write_rules(&[DENIED])?;
+        let mut server = self.serve()?;
+        let tested = self.passes().and_then(|()| {
+            if self.is_short {
+                Ok(())
+            } else {
+                self.withstands_a_flood().and_then(|()| self.stops_under_load()).and_then(|()| self.heals())
+            }
+        });
+        server.kill()?;
+        server.wait()?;
+        tested
+    }
+
+    /// Passes what a wire passes; the counts are exact.
+    fn passes(&self) -> Result<()> {
+        // What the hosts announce when their links come up.
+        std::thread::sleep(Duration::from_millis(2500));
+        let before = self.counts()?;
+        let records = self.folder.join("records.jsonl");
+        // Those of an earlier run would be counted.
+        let _ = std::fs::remove_file(&records);
+        let running = self.start(&["--flows", &records.to_string_lossy()])?;
+        let pings = if self.is_short { 200 } else { 1000 };
+        for host in [SERVER_V4, SERVER_V6] {
+            self.ping(host, pings, 64)?;
+        }
+        self.pass_tagged(200)?;
+        if !self.way.by_driver {
+            self.network.set_links(&["mtu", "9000"])?;
+            self.ping(SERVER_V4, 100, 8000)?;
+        }
+        let megabytes = if self.is_short { 16 } else { 256 };
+        self.fetch(megabytes << 20)?;
+        let refused = self.connect(DENIED)?;
+        ensure!(refused == "ConnectionRefused", "the denied port was {refused}");
+        if !self.is_short {
+            self.reload_under_load()?;
+            self.iperf()?;
+            self.idles(&running)?;
+        }
+        self.ends_idle_flows(&records)?;
+        // An interface that goes down and comes up again is a pause.
+        let port = |state| finish(&mut ip(&["-n", BRIDGE, "link", "set", PORTS[0], state]));
+        port("down")?;
+        std::thread::sleep(Duration::from_millis(300));
+        port("up")?;
+        std::thread::sleep(Duration::from_millis(300));
+        self.ping(SERVER_V4, 20, 64)?;
+        std::thread::sleep(Duration::from_millis(500));
+        let document = running.stop()?;
+        self.check(&document, before)
+    }
+
+    /// Compares the counts of the bridge with each other and with the kernel's.
+    fn check(&self, document: &Value, before: [[u64; 2]; 2]) -> Result<()> {
+        let now = self.counts()?;
+        ensure!(document["balanced"] == true, "the counts are not balanced: {document:#}");
+        let mut sum = 0_i64;
+        let frames = |name: &str| document["frames"][name].as_i64().unwrap_or_default();
+        for number in 0..2 {
+            let port = |name: &str| document["ports"][number][name].as_u64().unwrap_or_default();
+            let [received, sent] = [0, 1].map(|way| now[number][way] - before[number][way]);
+            self.say(&format!(
+                "{}: received {} + missed {}, kernel {received}; sent {} + answers {}, kernel {sent}; refused {}",
+                PORTS[number], port("received"), port("missed"), port("sent"), port("added"), port("refused")
+            ));
+            ensure!(
+                port("received") + port("missed") == received,
+                "received, and the kernel's count: {document:#}"
+            );
+            ensure!(port("sent") + port("added") == sent, "sent, and the kernel's count: {document:#}");
+            for (name, sign) in [("received", 1), ("sent", -1), ("refused", -1)] {
+                sum += sign * port(name).cast_signed();
+            }
+        }
+        let dropped = ["denied", "dropped_without_flow", "dropped_at_full_table", "lost"].map(frames);
+        ensure!(sum == dropped.iter().sum::<i64>(), "received, sent and dropped: {document:#}");
+        Ok(())
+    }
+
+    /// Passes frames that are no IP, in a VLAN.
+    fn pass_tagged(&self, count: u32) -> Result<()> {
+        let count = count.to_string();
+        let mut receiver = self.peer(SERVER).args(["receive-tagged", &count]).spawn()?;
+        let mut said = BufReader::new(receiver.stdout.take().context("it has standard output")?).lines();
+        ensure!(said.next().transpose()?.as_deref() == Some("ready"), "the receiver does not start");
+        self.output(&["send-tagged", &count])?;
+        let received = said.next().transpose()?.unwrap_or_default();
+        receiver.wait()?;
+        ensure!(received == format!("received {count}"), "of {count} frames in a VLAN: {received}");
+        self.say(&format!("frames in a VLAN: {received} of {count}"));
+        Ok(())
+    }
+
+    /// Replaces the rules ten times a second while bytes flow.
+    fn reload_under_load(&self) -> Result<()> {
+        let mut load = self.peer(CLIENT).args(["fetch", &at(OPEN), &(1_u64 << 30).to_string()]).spawn()?;
+        let begun = Instant::now();
+        let mut times = 0;
+        while begun.elapsed() < Duration::from_secs(3) {
+            self.write_rules(if times % 2 == 0 { &[DENIED, "82"] } else { &[DENIED] })?;
+            times += 1;
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        ensure!(load.wait()?.success(), "the load broke");
+        self.write_rules(&[DENIED, "82"])?;
+        let begun = Instant::now();
+        while self.connect("82")? != "ConnectionRefused" {
+            ensure!(begun.elapsed() < PATIENCE, "the last rules do not hold");
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        self.say(&format!("rules written {times} times under load"));
+        Ok(())
+    }
+
+    /// Measures TCP and UDP where iperf3 is there.
+    fn iperf(&self) -> Result<()> {
+        if Command::new("iperf3").arg("--version").stdout(Stdio::null()).status().is_err() {
+            self.say("iperf3 is not installed and not run");
+            return Ok(());
+        }
+        for options in [&["-t", "2"][..], &["-u", "-b", "500M", "-t", "2"]] {
+            let mut server = self
+                .network
+                .command(SERVER, "iperf3")
+                .args(["-s", "-1", "-p", "85"])
+                .stdout(Stdio::null())
+                .spawn()?;
+            std::thread::sleep(Duration::from_millis(300));
+            let output = self
+                .network
+                .command(CLIENT, "iperf3")
+                .args(["-c", SERVER_V4, "-p", "85", "--json"])
+                .args(options)
+                .output()?;
+            let _ = server.kill();
+            server.wait()?;
+            ensure!(output.status.success(), "iperf3 failed: {}", String::from_utf8_lossy(&output.stdout));
+            let document: Value = serde_json::from_slice(&output.stdout)?;
+            let end = &document["end"];
+            let received =
+                end["sum_received"]["bits_per_second"].as_f64().or(end["sum"]["bits_per_second"].as_f64());
+            let lost = end["sum"]["lost_percent"].as_f64().unwrap_or_default();
+            self.say(&format!(
+                "iperf3 {}: {:.2} Gbit/s, lost {lost:.2} %",
+                options.join(" "),
+                received.unwrap_or_default() / 1e9
+            ));
+        }
+        Ok(())
+    }
+
+    /// Checks that a bridge without traffic takes less than a hundredth of a processor.
+    fn idles(&self, running: &Running) -> Result<()> {
+        let id = running.child()?.id();
+        // `ip netns exec` has become the bridge.
+        let ticks = || -> Result<u64> {
+            let text = std::fs::read_to_string(format!("/proc/{id}/stat"))?;
+            let fields: Vec<&str> =
+                text.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
+            Ok(fields[11].parse::<u64>()? + fields[12].parse::<u64>()?)
+        };
+        let before = ticks()?;
+        std::thread::sleep(Duration::from_secs(5));
+        // A tick is a hundredth of a second.
+        let busy = ticks()? - before;
+        self.say(&format!("idle: {busy} hundredths of a second in five"));
+        ensure!(busy < 5, "an idle bridge takes {busy} ticks in five seconds");
+        Ok(())
+    }
+
+    /// Checks that the records of idle flows come while no frame does.
+    fn ends_idle_flows(&self, records: &Path) -> Result<()> {
+        let count = || std::fs::read_to_string(records).unwrap_or_default().lines().count();
+        self.ping("10.9.0.2", 1, 64)?;
+        let is_written = |text: &str| text.contains("\"idle\"");
+        let begun = Instant::now();
+        let limit = Duration::from_secs(4);
+        let expected = count() + 1;
+        while count() < expected {
+            ensure!(begun.elapsed() < limit, "an idle flow has not ended after {:?}", begun.elapsed());
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        ensure!(is_written(&std::fs::read_to_string(records)?), "no record ended by its timeout");
+        self.say(&format!("an idle flow's record came after {:.1} s", begun.elapsed().as_secs_f64()));
+        Ok(())
+    }
+
+    /// Floods the flow table with openings, ten times as many as it holds.
+    fn withstands_a_flood(&self) -> Result<()> {
+        const FLOWS: u32 = 5000;
+        const COUNT: u32 = 200;
+        let running =
+            self.start(&["--flows-max", &FLOWS.to_string(), "--strict-tcp", "--timeout", "60"])?;
+        let mut holder = self
+            .peer(CLIENT)
+            .args(["hold", &at(OPEN), &COUNT.to_string()])
+            .stdin(Stdio::piped())
+            .spawn()?;
+        let mut said = BufReader::new(holder.stdout.take().context("it has standard output")?).lines();
+        ensure!(said.next().transpose()?.as_deref() == Some("ready"), "the connections are not made");
+        let mut flood = self.peer(CLIENT).args(["flood", &(40 * FLOWS).to_string()]).spawn()?;
+        // The table is full when further connections are made.
+        std::thread::sleep(Duration::from_millis(500));
+        drop(holder.stdin.take());
+        let result = said.next().transpose()?.unwrap_or_default();
+        holder.wait()?;
+        flood.wait()?;
+        let document = running.stop()?;
+        self.say(&format!(
+            "flood: {result} of {COUNT}, evicted {}, full {}",
+            document["flows"]["evicted"], document["frames"]["dropped_at_full_table"]
+        ));
+        ensure!(document["balanced"] == true, "the counts are not balanced: {document:#}");
+        let evicted = document["flows"]["evicted"].as_u64().unwrap_or_default();
+        ensure!(evicted > u64::from(FLOWS), "the flood did not fill the table: {document:#}");
+        let numbers: Vec<u32> = result.split_whitespace().filter_map(|word| word.parse().ok()).collect();
+        let [stayed, made] = numbers[..] else { bail!("the connections said: {result}") };
+        ensure!(stayed == COUNT && made * 100 >= COUNT * 99, "connections were lost: {result}");
+        Ok(())
+    }
+
+    /// Stops the bridge while frames come.
+    fn stops_under_load(&self) -> Result<()> {
+        let running = self.start(&[])?;
+        self.ping(SERVER_V4, 5, 64)?;
+        let mut load = self
+            .peer(CLIENT)
+            .args(["fetch", &at(OPEN), &(64_u64 << 30).to_string()])
+            .stderr(Stdio::null())
+            .spawn()?;
+        std::thread::sleep(Duration::from_secs(1));
+        let stopped = running.stop();
+        load.kill()?;
+        load.wait()?;
+        let document = stopped?;
+        ensure!(document["balanced"] == true, "the counts are not balanced: {document:#}");
+        self.say(&format!("stopped under load after {} frames, balanced", document["frames"]["received"]));
+        Ok(())
+    }
+
+    /// Kills the bridge: the wire closes, or the kernel's bridge takes over.
+    fn heals(&self) -> Result<()> {
+        let mut running = self.start(&[])?;
+        self.ping(SERVER_V4, 5, 64)?;
+        let mut child = running.0.take().context("it runs")?;
+        signal(&child, "-KILL")?;
+        child.wait()?;
+        ensure!(self.lost(SERVER_V4, 1, 64)? == 1, "frames pass after the end");
+        let inside = |words: &[&str]| finish(ip(&["-n", BRIDGE]).args(words));
+        inside(&["link", "add", "name", "br0", "type", "bridge"])?;
+        finish(self.network.command(BRIDGE, "sysctl").args([
+            "-q",
+            "-w",
+            "net.ipv6.conf.br0.disable_ipv6=1",
+        ]))?;
+        inside(&["link", "set", "br0", "up"])?;
+        for port in PORTS {
+            inside(&["link", "set", port, "master", "br0"])?;
+        }
+        let mut running = self.start(&["--fail-open"])?;
+        self.ping(SERVER_V4, 20, 64)?;
+        let refused = self.connect(DENIED)?;
+        ensure!(refused == "ConnectionRefused", "the kernel's bridge passes frames beside ours: {refused}");
+        let mut child = running.0.take().context("it runs")?;
+        signal(&child, "-KILL")?;
+        child.wait()?;
+        self.ping(SERVER_V4, 20, 64)?;
+        self.say("killed: the wire is closed, and open with --fail-open");
+        inside(&["link", "delete", "br0"])
+    }
+
+    /// Starts a bridge, and waits until it passes frames.
+    fn start(&self, options: &[&str]) -> Result<Running> {
+        let rules = self.rules();
+        let mut child = self
+            .network
+            .command(BRIDGE, &self.flowloom)
+            .args(["bridge", PORTS[0], PORTS[1], "--format", "json", "--deny-with", "reset", "--rules"])
+            .arg(&rules)
+            .args(["--default", "accept", "--watch-rules"])
+            .args(self.way.options)
+            .args(options)
+            .args(if options.contains(&"--timeout") { &[][..] } else { &["--timeout", TIMEOUT] })
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .context("cannot start the bridge")?;
+        let mut said = Vec::new();
+        let errors = BufReader::new(child.stderr.take().context("it has standard error")?);
+        let mut lines = errors.lines();
+        for line in lines.by_ref() {
+            let line = line?;
+            if line.starts_with("bridge of ") {
+                // Reads on, so that the bridge never waits for its reader.
+                std::thread::spawn(move || lines.for_each(drop));
+                return Ok(Running(Some(child)));
+            }
+            said.push(line);
+        }
+        let status = child.wait()?;
+        bail!("the bridge ended with {status}: {}", said.join("\n"))
+    }
+
+    fn rules(&self) -> PathBuf {
+        self.folder.join("rules.toml")
+    }
+
+    /// Writes rules that deny these ports, as one change.
+    fn write_rules(&self, ports: &[&str]) -> Result<()> {
+        let rule = |port: &&str| {
+            format!("[[rule]]\nprotocol = \"tcp\"\ndestination_ports = {port}\naction = \"deny\"\n")
+        };
+        let text: String = ports.iter().map(rule).collect();
+        let beside = self.folder.join("rules.new");
+        std::fs::write(&beside, text)?;
+        Ok(std::fs::rename(beside, self.rules())?)
+    }
+
+    fn peer(&self, namespace: &str) -> Command {
+        let program = std::env::current_exe().unwrap_or_else(|_| PathBuf::from("xtask"));
+        let mut command = self.network.command(namespace, program);
+        command.args(["live", "peer"]).stdout(Stdio::piped());
+        command
+    }
+
+    fn serve(&self) -> Result<Child> {
+        let mut server = self.peer(SERVER).args(["serve", OPEN, DENIED, "82"]).spawn()?;
+        let mut ready = String::new();
+        BufReader::new(server.stdout.take().context("it has standard output")?).read_line(&mut ready)?;
+        ensure!(ready == "ready\n", "the server does not start");
+        Ok(server)
+    }
+
+    fn output(&self, words: &[&str]) -> Result<String> {
+        let output = self.peer(CLIENT).args(words).stderr(Stdio::piped()).output()?;
+        let errors = String::from_utf8_lossy(&output.stderr);
+        ensure!(output.status.success(), "{} failed: {errors}", words.join(" "));
+        Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+    }
+
+    /// Pings the server. Returns how many requests were not answered.
+    fn lost(&self, host: &str, count: u32, bytes: u32) -> Result<u32> {
+        let said = self.output(&["ping", host, &count.to_string(), &bytes.to_string()])?;
+        if count >= 100 {
+            self.say(&format!("ping {host} of {bytes} bytes: {said}"));
+        }
+        let lost = said.split_whitespace().nth(3).context("the ping said nothing")?;
+        Ok(lost.parse()?)
+    }
+
+    fn ping(&self, host: &str, count: u32, bytes: u32) -> Result<()> {
+        let lost = self.lost(host, count, bytes)?;
+        ensure!(lost == 0, "{lost} of {count} requests to {host} were not answered");
+        Ok(())
+    }
+
+    fn fetch(&self, bytes: u64) -> Result<()> {
+        let said = self.output(&["fetch", &at(OPEN), &bytes.to_string()])?;
+        self.say(&format!("TCP: {said}"));
+        Ok(())
+    }
+
+    fn connect(&self, port: &str) -> Result<String> {
+        self.output(&["connect", &at(port)])
+    }
+
+    fn counts(&self) -> Result<[[u64; 2]; 2]> {
+        Ok([self.network.counts(PORTS[0])?, self.network.counts(PORTS[1])?])
+    }
+}
+
+/// Returns the server's address with a port.
+fn at(port: &str) -> String {
+    format!("{SERVER_V4}:{port}")
+}

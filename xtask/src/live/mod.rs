@@ -1,0 +1,77 @@
+//! `cargo xtask live`: runs the command on interfaces of network namespaces.
+
+mod bridge;
+mod network;
+mod peer;
+mod replay;
+
+use std::path::Path;
+use std::process::{Child, Command, ExitCode, Stdio};
+
+use anyhow::{Context, Result, bail, ensure};
+
+const USAGE: &str = "\
+usage: cargo xtask live [bridge | --short]
+
+  Sends packets through a veth pair to `flowloom replay --iface`, and between two namespaces through
+  `flowloom bridge`, and compares counts. `bridge` runs the second part only; --short runs a few
+  tests of it in less than a minute, and says why it runs
+  nothing where it may not make namespaces.";
+
+/// Runs the tests and prints what each has counted.
+pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<ExitCode> {
+    match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        [] => {
+            replay::run(root)?;
+            bridge::run(root, false)?;
+        }
+        ["bridge"] => bridge::run(root, false)?,
+        ["--short"] => {
+            if let Some(why) = cannot_run() {
+                eprintln!("live: not run: {why}");
+                return Ok(ExitCode::SUCCESS);
+            }
+            bridge::run(root, true)?;
+        }
+        // What the tests run in the namespaces.
+        ["peer", ref words @ ..] => peer::run(words)?,
+        ["help" | "-h" | "--help"] => return Ok(crate::show(USAGE, arguments)),
+        _ => bail!("live takes bridge or --short, and '{}' was given\n{USAGE}", arguments.join(" ")),
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Returns why the tests cannot run here.
+fn cannot_run() -> Option<&'static str> {
+    let name = "flowloom-probe";
+    let quietly = |words: &[&str]| {
+        ip(words).stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|status| status.success())
+    };
+    if !quietly(&["-V"]) {
+        return Some("there is no ip (iproute2)");
+    }
+    let _ = quietly(&["netns", "delete", name]);
+    if !quietly(&["netns", "add", name]) {
+        return Some("network namespaces need root, or CAP_SYS_ADMIN and CAP_NET_ADMIN");
+    }
+    let has_veth =
+        quietly(&["-n", name, "link", "add", "name", "v0", "type", "veth", "peer", "name", "v1"]);
+    let _ = quietly(&["netns", "delete", name]);
+    (!has_veth).then_some("this kernel has no veth")
+}
+
+fn ip(words: &[&str]) -> Command {
+    let mut command = Command::new("ip");
+    command.args(words);
+    command
+}
+
+fn finish(command: &mut Command) -> Result<()> {
+    let status = command.status().with_context(|| format!("{command:?} cannot be run"))?;
+    ensure!(status.success(), "{command:?} failed");
+    Ok(())
+}
+
+fn signal(process: &Child, name: &str) -> Result<()> {
+    finish(Command::new("kill").args([name, &process.id().to_string()]))
+}

@@ -1,0 +1,112 @@
+//! Three namespaces: a client and a server, and between them the two ports of a bridge.
+//!
+//! ```text
+//!  client eth0 ── pa  bridge  pb ── eth0 server
+//! ```
+
+use std::ffi::OsStr;
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, ensure};
+
+use super::{finish, ip};
+
+/// The namespaces.
+pub(super) const CLIENT: &str = "flowloom-client";
+pub(super) const BRIDGE: &str = "flowloom-bridge";
+pub(super) const SERVER: &str = "flowloom-server";
+/// The ports of the bridge.
+pub(super) const PORTS: [&str; 2] = ["pa", "pb"];
+/// The addresses of the server.
+pub(super) const SERVER_V4: &str = "10.9.0.2";
+pub(super) const SERVER_V6: &str = "fd09::2";
+
+/// The namespaces, which are removed on drop.
+pub(super) struct Network;
+
+impl Network {
+    /// Makes the namespaces. Where frames are taken from the driver, the hosts do what is otherwise
+    /// left to a card.
+    pub(super) fn new(by_driver: bool) -> Result<Self> {
+        remove();
+        for name in [CLIENT, BRIDGE, SERVER] {
+            finish(&mut ip(&["netns", "add", name])).context(
+                "cannot make a network namespace: run as root, or with CAP_SYS_ADMIN and CAP_NET_ADMIN",
+            )?;
+        }
+        let network = Self;
+        for (port, host) in PORTS.iter().zip([CLIENT, SERVER]) {
+            finish(&mut ip(&[
+                "-n", BRIDGE, "link", "add", "name", port, "type", "veth", "peer", "name", "eth0", "netns",
+                host,
+            ]))?;
+            // Announcements of the ports' own would not be the bridge's.
+            Self::set(BRIDGE, &format!("net.ipv6.conf.{port}.disable_ipv6=1"))?;
+        }
+        for (host, number) in [(CLIENT, 1), (SERVER, 2)] {
+            for setting in ["router_solicitations=0", "accept_ra=0", "dad_transmits=0", "accept_dad=0"] {
+                Self::set(host, &format!("net.ipv6.conf.eth0.{setting}"))?;
+            }
+            if by_driver {
+                let mut ethtool = network.command(host, "ethtool");
+                finish(ethtool.args(["-K", "eth0", "tx", "off", "txvlan", "off"]).stdout(Stdio::null()))?;
+            }
+            let on = |words: &[&str]| finish(ip(&["-n", host]).args(words));
+            on(&["link", "set", "lo", "up"])?;
+            on(&["addr", "add", &format!("10.9.0.{number}/24"), "dev", "eth0"])?;
+            on(&["link", "set", "eth0", "up"])?;
+            on(&["addr", "add", &format!("fd09::{number}/64"), "dev", "eth0", "nodad"])?;
+        }
+        for port in PORTS {
+            finish(&mut ip(&["-n", BRIDGE, "link", "set", port, "up"]))?;
+        }
+        Ok(network)
+    }
+
+    fn set(namespace: &str, setting: &str) -> Result<()> {
+        finish(Command::new("ip").args(["netns", "exec", namespace, "sysctl", "-q", "-w", setting]))
+    }
+
+    /// Returns a command that runs in a namespace.
+    #[expect(clippy::unused_self, reason = "the namespaces must exist")]
+    pub(super) fn command(&self, namespace: &str, program: impl AsRef<OsStr>) -> Command {
+        let mut command = ip(&["netns", "exec", namespace]);
+        command.arg(program);
+        command
+    }
+
+    /// Changes all links.
+    #[expect(clippy::unused_self, reason = "the namespaces must exist")]
+    pub(super) fn set_links(&self, words: &[&str]) -> Result<()> {
+        for (namespace, link) in
+            [(CLIENT, "eth0"), (SERVER, "eth0"), (BRIDGE, PORTS[0]), (BRIDGE, PORTS[1])]
+        {
+            finish(ip(&["-n", namespace, "link", "set", link]).args(words))?;
+        }
+        Ok(())
+    }
+
+    /// Returns the kernel's counts of a port: frames received and sent.
+    pub(super) fn counts(&self, port: &str) -> Result<[u64; 2]> {
+        let read = |what: &str| -> Result<u64> {
+            let path = format!("/sys/class/net/{port}/statistics/{what}_packets");
+            let output = self.command(BRIDGE, "cat").arg(&path).output()?;
+            ensure!(output.status.success(), "cannot read {path}");
+            Ok(String::from_utf8_lossy(&output.stdout).trim().parse()?)
+        };
+        Ok([read("rx")?, read("tx")?])
+    }
+}
+
+impl Drop for Network {
+    fn drop(&mut self) {
+        remove();
+    }
+}
+
+/// Removes the namespaces, also those of an earlier run that was killed.
+fn remove() {
+    for name in [CLIENT, BRIDGE, SERVER] {
+        let _ = ip(&["netns", "delete", name]).stderr(Stdio::null()).status();
+    }
+}
