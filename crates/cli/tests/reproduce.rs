@@ -80,9 +80,9 @@ fn what_an_item_notices_is_a_table() {
 fn seeds_give_intervals_and_guesses_regions() {
     let item = ["reproduce", "hrwtree/fig1", "--scale", "smoke", "--seeds", "6"];
     flowloom([&item[..], &["--sweep"]].concat()).ends(0).shows(&[
-        "seeds     1 to 6",
+        "seeds    1 to 6",
         " … ",
-        "guess     elephant",
+        "guess    elephant",
     ]);
     flowloom([&item[..], &["--guess", "elephant=50"]].concat()).ends(0);
     flowloom([&item[..], &["--guess", "whale=50"]].concat())

@@ -208,9 +208,10 @@ pub trait FlowState: Default + Send + Sync + 'static {
         Composed::NeedsPackets
     }
 
-    /// Returns whether the connection that the flow stands for has ended, so that only stray packets
-    /// may follow. [`EngineConfig::closed_timeout`](crate::EngineConfig::closed_timeout) ends such a
-    /// flow. The engine asks after each packet.
+    /// Returns whether the connection that the flow stands for has ended, so that only stray
+    /// packets may follow. Such a flow ends by
+    /// [`EngineConfig::closed_timeout`](crate::EngineConfig::closed_timeout). The engine asks after
+    /// each packet.
     fn is_closed(&self) -> bool {
         false
     }

@@ -69,7 +69,7 @@ const CLOSED: TimeoutClass = TimeoutClass(1);
 /// ```
 /// use flowloom_engine::{FlowTimeouts, IdleTimeout};
 ///
-/// let seconds = |seconds| Some(IdleTimeout::from_ns(seconds * 1_000_000_000));
+/// let seconds = |seconds: u64| Some(IdleTimeout::from_ns(seconds * 1_000_000_000));
 /// let timeouts = FlowTimeouts { idle: seconds(60), closed: seconds(5) };
 /// assert_eq!(timeouts.of(false), seconds(60));
 /// assert_eq!(timeouts.of(true), seconds(5));

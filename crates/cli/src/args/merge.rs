@@ -31,8 +31,8 @@ pub(crate) struct Merge {
     #[arg(long, value_name = "FILE")]
     pub(crate) flows: Option<PathBuf>,
 
-    /// Write only the records of --flows that match, of parts of --app accounting; docs/selecting.md
-    /// has the names and the operators
+    /// Write only the records of --flows that match, of parts of --app accounting;
+    /// docs/selecting.md has the names and the operators
     #[arg(long = "where", value_name = "EXPRESSION", value_parser = parse::from_str::<RecordFilter>, requires = "flows")]
     pub(crate) record_filter: Option<RecordFilter>,
 }

@@ -54,7 +54,7 @@ mod tests {
         (now.packets, now.processed, now.denied, now.in_flight) = (12_345, 12_000, 7, 345);
         assert_eq!(
             line(&now, 1500.0),
-            "packets 12 345 (1.50 kpackets/s)   processed 12 000   denied 7   not tracked 0   dropped 0   in flight 345"
+            "packets 12345 (1.50 kpackets/s)   processed 12000   denied 7   not tracked 0   dropped 0   in flight 345"
         );
         let mut statistics = Statistics::new(Arc::default());
         assert!(statistics.line().starts_with("packets 0 (0.0 packets/s)"));
