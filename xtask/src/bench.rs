@@ -46,7 +46,7 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<ExitCode> {
 
 fn replay(root: &Path, arguments: &[String]) -> Result<ExitCode> {
     let mut what = vec!["-p", "flowloom-benches", "--bin", "replay"];
-    if LIBPCAP_HEADERS.iter().any(|header| Path::new(header).is_file()) {
+    if has_libpcap() {
         what.extend(["--features", "libpcap"]);
     } else {
         eprintln!("missing row: libpcap: its header pcap.h is not installed");
@@ -54,6 +54,11 @@ fn replay(root: &Path, arguments: &[String]) -> Result<ExitCode> {
     let mut command = Command::new(build(root, &what)?);
     command.args(arguments);
     hand_over(root, &mut command)
+}
+
+/// Returns whether programs can be built with libpcap.
+pub(crate) fn has_libpcap() -> bool {
+    LIBPCAP_HEADERS.iter().any(|header| Path::new(header).is_file())
 }
 
 /// Runs a bench with the commit and the compiler in its environment.

@@ -24,7 +24,7 @@ use std::process::{Command, ExitCode, Stdio};
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 
-use crate::bench::build_in;
+use crate::bench::{build_in, has_libpcap};
 use crate::{is_help, show};
 use counters::Counters;
 use draw::Draw;
@@ -156,6 +156,9 @@ fn missing() -> Option<String> {
         if status.is_err() {
             return Some(format!("{program} is not installed"));
         }
+    }
+    if !has_libpcap() {
+        return Some(String::from("libpcap's header pcap.h is not installed"));
     }
     let network = match Network::new() {
         Ok(network) => network,
