@@ -8,8 +8,8 @@ use flowloom::apps::{Accounting, L7Plan, Null, TcpTracker};
 use flowloom::classifier::{Action, PortRange, Rule, RuleSet};
 use flowloom::engine::counters::{InputCounters, WorkerCounters};
 use flowloom::engine::{
-    App, Control, Cores, EngineConfig, FlowTimeouts, IdleTimeout, Layout, RunReport, ShardedReport,
-    ShardedRun, run, run_sharded,
+    App, Control, Cores, EngineConfig, FlowRecord, FlowTimeouts, IdleTimeout, Layout, Outputs, RecordSink,
+    RunReport, ShardedReport, ShardedRun, SinkError, run, run_sharded_with,
 };
 use flowloom::flow_key::{FlowHasher, FlowKey};
 use flowloom::flow_table::segments::GrowthLimits;
@@ -49,7 +49,7 @@ type Found = Result<Box<Facts>, String>;
 #[derive(Debug, PartialEq, Eq)]
 struct Facts {
     digest: String,
-    records: usize,
+    records: u64,
     input: InputCounters,
     dropped: DropCounts,
     /// Without the flows ended by timeout: how many of them a table has removed by the end is left
@@ -192,9 +192,15 @@ impl<'a> Case<'a> {
                 plan => plan,
             };
             let plan = plan.map_err(|error| error.to_string())?;
-            let config = self.config(Layout::Sharded { workers: plan.len() });
-            let control = Control::default();
-            let run = run_sharded(&config, &Cut(&plan), |_| self.table(), |_| app(), &control);
+            // Any number of rounds, with records that are kept or go to a sink after each.
+            let drawn = offsets.iter().fold(0, |all: u64, offset| all.wrapping_mul(31) ^ offset);
+            let workers = 1 + drawn as usize % plan.len();
+            let config = self.config(Layout::Sharded { workers });
+            let (control, mut sink) = (Control::default(), Discard);
+            let mut outputs = Outputs::default();
+            outputs.records = (drawn >> 32 & 1 == 0).then_some(&mut sink as _);
+            let (table, app) = (|_| self.table(), |_| app());
+            let run = run_sharded_with(&config, &Cut(&plan), table, app, &control, outputs);
             let ShardedRun { report, reads, .. } = run.map_err(|error| error.to_string())?;
             sharded = report.sharded.unwrap_or_default();
             let summary = plan.summary(&reads);
@@ -202,6 +208,15 @@ impl<'a> Case<'a> {
             facts::<A>(&report, &summary.notices, summary.files, undecodable, counts())
         };
         (found(), sharded)
+    }
+}
+
+/// A sink that keeps nothing; the report has the digest of the records.
+struct Discard;
+
+impl<F> RecordSink<F> for Discard {
+    fn write(&mut self, _: &[FlowRecord<F>]) -> Result<(), SinkError> {
+        Ok(())
     }
 }
 
@@ -219,7 +234,7 @@ fn facts<A: App>(
     workers.flows_expired = 0;
     Ok(Box::new(Facts {
         digest: report.digest(),
-        records: report.flows.len(),
+        records: report.record_count(),
         input: report.input.clone(),
         dropped: report.dropped(),
         workers,

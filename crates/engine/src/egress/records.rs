@@ -161,8 +161,9 @@ impl<F> RecordSender<F> {
         self.when_full = WhenFull::Block;
     }
 
+    /// Sends the incomplete batch.
     #[cold]
-    fn send(&mut self) {
+    pub(crate) fn send(&mut self) {
         if self.batch.is_empty() {
             return;
         }

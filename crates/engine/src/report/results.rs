@@ -220,8 +220,8 @@ impl Sorted {
         records.iter().zip(0..).map(move |(record, at)| Self::new(&record.key, Place { chunk, at }))
     }
 
-    pub(crate) fn set_chunk(&mut self, chunk: u16) {
-        self.chunk = chunk;
+    pub(crate) fn set_place(&mut self, place: Place) {
+        (self.chunk, self.at) = (place.chunk, place.at);
     }
 
     pub(crate) fn place(&self) -> Place {

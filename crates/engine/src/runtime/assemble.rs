@@ -173,6 +173,7 @@ where
         burst: Burst::new(),
         publisher: Publisher::new(parts.control, &gauges, 0),
         output,
+        hashes: None,
     })
 }
 

@@ -36,7 +36,8 @@ impl<F> PartRecords<F> {
     /// Sets the chunk number of all entries.
     fn numbered(mut self, chunk: usize) -> Self {
         for entry in &mut self.sorted {
-            entry.set_chunk(chunk as u16);
+            let at = entry.place().at;
+            entry.set_place(Place { chunk: chunk as u16, at });
         }
         self
     }
@@ -284,6 +285,33 @@ impl<F: FlowState> Composer<F> {
             let record = &self.chunks[usize::from(place.chunk)].records[place.at as usize];
             visit(record, self.span(place), live.next_if_eq(&place).is_some());
         }
+    }
+
+    /// Passes the records that no later part continues to `push`. Those of live flows stay.
+    pub(crate) fn take_ended(&mut self, mut push: impl FnMut(FlowRecord<F>)) {
+        let live: Vec<Sorted> = std::mem::take(&mut self.live);
+        let mut carried = PartRecords {
+            records: Vec::with_capacity(live.len()),
+            ended: 0,
+            spans: Vec::with_capacity(if self.timeouts.is_set() { live.len() } else { 0 }),
+            sorted: Vec::with_capacity(live.len()),
+            removed: vec![false; live.len()],
+        };
+        for (mut entry, at) in live.into_iter().zip(0..) {
+            let place = entry.place();
+            if self.timeouts.is_set() {
+                carried.spans.push(self.span(place));
+            }
+            carried.records.push(std::mem::take(self.record(place)));
+            self.remove(place);
+            entry.set_place(Place { chunk: 0, at });
+            carried.sorted.push(entry);
+        }
+        let parts = std::mem::take(&mut self.chunks).into_iter();
+        let (records, removed) = parts.map(|chunk| (chunk.records, chunk.removed)).unzip();
+        FlowResults::without(records, removed).into_records().for_each(&mut push);
+        self.live.clone_from(&carried.sorted);
+        self.chunks.push(carried);
     }
 
     /// Returns the results of all parts, and how many live flows have timed out by the end of the

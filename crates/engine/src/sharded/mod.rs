@@ -18,6 +18,7 @@
 pub(crate) mod parts;
 
 pub(crate) mod compose;
+pub(crate) mod hashes;
 pub(crate) mod reprocess;
 pub(crate) mod run;
 pub(crate) mod saved;

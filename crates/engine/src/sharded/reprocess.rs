@@ -16,6 +16,7 @@ use crate::ingest::decode::Decoder;
 use crate::ingest::reader::{Next, Reader};
 use crate::report::counters::FlowCounts;
 use crate::sharded::compose::{Composer, Crossing, PartRecords};
+use crate::sharded::hashes::{PacketHashes, ShortHashes};
 use crate::sharded::parts::PartitionedSource;
 use crate::sharded::run::{Begin, RunContext};
 use crate::worker::flows::{Flows, FlowsEnd};
@@ -23,10 +24,10 @@ use crate::worker::process::{Burst, FlowStage};
 
 impl<C: PartitionedSource> RunContext<'_, C> {
     /// Processes the packets of some flows in a part again, from the states before the part.
-    /// `composer` has the records that the part has of them by itself.
+    /// `hashes` are those of the first pass over the part, and `composer` has the records that the part has of them by itself.
     pub(crate) fn process_again<A, T>(
         &self,
-        (i, begin, packets): (usize, Begin<C::Boundary>, u64),
+        (i, begin, packets, hashes): (usize, Begin<C::Boundary>, u64, &PacketHashes),
         (undo, (table, app)): (Option<(T, A)>, (T, A)),
         unresolved: Vec<(Crossing, A::Flow)>,
         composer: &Composer<A::Flow>,
@@ -45,7 +46,7 @@ impl<C: PartitionedSource> RunContext<'_, C> {
         let decoder = Decoder::new(config.decode, config.hasher.clone(), config.digest);
         let keep = RecordOutput::Keep { records_max: config.records_max };
         let mut flows = Flows::new(table, config.timeouts(), keep.clone()).with_spans();
-        let mut wanted = Wanted::new(unresolved.len());
+        let mut wanted = Vec::with_capacity(unresolved.len());
         for (flow, state) in unresolved {
             let hash = config.hasher.hash(&flow.key).table;
             if !flows.resume((flow.key, hash), flow.span, state) {
@@ -54,9 +55,10 @@ impl<C: PartitionedSource> RunContext<'_, C> {
                 ));
             }
             let packets = composer.packets(&flow);
-            wanted.add(hash, flow, packets);
+            let seen = ReprocessedPackets::default();
+            wanted.push(WantedFlow { hash, flow: Some(flow), seen, packets });
         }
-        wanted.sort();
+        let mut wanted = Wanted::new(wanted);
         let mut stage = FlowStage::new(app, flows);
         // This stage sees the same packets as the first pass, without the earlier states, so that
         // its application can subtract what the first pass counted.
@@ -75,7 +77,11 @@ impl<C: PartitionedSource> RunContext<'_, C> {
             let block = block.bytes();
             let mut ahead = batch.lookahead();
             for (number, raw) in (number..).zip(&batch.packets[range]) {
-                ahead.request(block);
+                match hashes.get(number) {
+                    Some(hash) if !wanted.short.contains(hash) => continue,
+                    Some(_) => {}
+                    None => ahead.request(block),
+                }
                 let mut found = None;
                 // The first pass has counted packets without a key.
                 let _ = decoder.admit((number, raw), block, batch.pass, |headers, hash, place| {
@@ -140,8 +146,9 @@ pub(crate) struct Reprocessed<F> {
     pub(crate) denied_before: u64,
 }
 
-/// The flows to process again: a bit set of their hashes, and the flows sorted by hash.
+/// The flows to process again: sets of their hashes, and the flows sorted by hash.
 struct Wanted {
+    short: ShortHashes,
     bits: Vec<u64>,
     flows: Vec<WantedFlow>,
     /// The number of flows that have packets to come, as far as is known.
@@ -158,26 +165,22 @@ struct WantedFlow {
 }
 
 impl Wanted {
-    fn new(flows: usize) -> Self {
-        let words = (flows / 4).next_power_of_two().clamp(64, 1 << 20);
-        Self { bits: vec![0; words], flows: Vec::with_capacity(flows), left: 0 }
+    fn new(mut flows: Vec<WantedFlow>) -> Self {
+        flows.sort_unstable_by_key(|wanted| wanted.hash);
+        let short = ShortHashes::of(flows.iter().map(|wanted| wanted.hash));
+        let words = (flows.len() / 4).next_power_of_two().clamp(64, 1 << 20);
+        let left = flows.len();
+        let mut wanted = Self { short, bits: vec![0; words], flows, left };
+        for at in 0..left {
+            let (word, bit) = wanted.bit(wanted.flows[at].hash);
+            wanted.bits[word] |= bit;
+        }
+        wanted
     }
 
     fn bit(&self, hash: TableHash) -> (usize, u64) {
         let at = (hash.bits() >> 6) as usize & (self.bits.len() - 1);
         (at, 1 << (hash.bits() & 63))
-    }
-
-    fn add(&mut self, hash: TableHash, flow: Crossing, packets: Option<u64>) {
-        let (at, bit) = self.bit(hash);
-        self.bits[at] |= bit;
-        let seen = ReprocessedPackets::default();
-        self.flows.push(WantedFlow { hash, flow: Some(flow), seen, packets });
-        self.left += 1;
-    }
-
-    fn sort(&mut self) {
-        self.flows.sort_unstable_by_key(|wanted| wanted.hash);
     }
 
     /// Returns the index of a packet's flow, if the flow is still wanted.

@@ -10,7 +10,7 @@ use flowloom_packet::SourceError;
 use flowloom_packet::clock::PacketClock;
 
 use crate::app::{App, PartSupport};
-use crate::config::EngineConfig;
+use crate::config::{EngineConfig, Layout};
 use crate::control::{Control, Gauges, Publisher, ReaderPublisher};
 use crate::egress::records::{RecordOutput, RecordSink};
 use crate::error::{ConfigError, Fault, StartError};
@@ -26,6 +26,7 @@ use crate::runtime::pin::{pin, plan};
 use crate::runtime::shutdown::Halt;
 use crate::runtime::threads::{repeat, with_records};
 use crate::sharded::compose::{Composer, PartRecords};
+use crate::sharded::hashes::PacketHashes;
 use crate::sharded::parts::{PartSource, PartitionedSource};
 use crate::worker::flows::{Flows, FlowsEnd};
 use crate::worker::inline::InlineStage;
@@ -49,6 +50,7 @@ struct PartRun<A: App> {
     /// `None` once the application is dropped.
     app: Option<A>,
     input: InputCounters,
+    hashes: PacketHashes,
     /// The stamp of its first packet.
     first_stamp: Option<u64>,
     /// The clock before its first packet, as known when it was read.
@@ -100,13 +102,14 @@ pub(crate) struct RunContext<'a, C> {
     cpus: Vec<Option<u32>>,
 }
 
-/// Runs each part of `cut` on a worker of its own, and composes the results. The report equals that
-/// of one thread over the whole input.
+/// Runs the parts of `cut` on the workers of the layout, and composes the results. The report equals
+/// that of one thread over the whole input.
 ///
-/// There are as many workers as parts. `table` builds the flow table and `app` the application of
-/// each worker, and further ones where a part is read again. Each worker keeps at most
+/// If there are more parts than workers, the run is a sequence of rounds, in which each worker
+/// processes one part. `table` builds the flow table and `app` the application of each part, and
+/// further ones where a part is read again. Each part keeps at most
 /// [`records_max`](EngineConfig::records_max) records, and the limits of its table apply to it
-/// alone. Only where a worker reaches one of these limits may the results differ from those of
+/// alone. Only where a part reaches one of these limits may the results differ from those of
 /// another layout.
 ///
 /// A stopped run composes what each worker has processed until then.
@@ -139,11 +142,11 @@ where
 #[derive(Default)]
 #[non_exhaustive]
 pub struct Outputs<'s, F> {
-    /// The sink of records. It gets them when all parts are composed; until then each part keeps
-    /// its own records.
+    /// The sink of records. It gets them after each round, once its parts are composed. The records
+    /// of flows that are live then go into the next round.
     pub records: Option<&'s mut (dyn RecordSink<F> + Send)>,
     /// Called for each record before the records become results, to keep them as a
-    /// [part](crate::SavedPart) of a larger input.
+    /// [part](crate::SavedPart) of a larger input. The sink then gets records at the end only.
     pub part: Option<RecordVisitor<'s, F>>,
 }
 
@@ -188,26 +191,43 @@ where
         return Err(ConfigError::Sharded { why: "a pace is kept by one reader" }.into());
     }
     let parts = cut.parts();
-    let layout = crate::Layout::Sharded { workers: parts };
+    let workers = match config.layout {
+        Layout::Sharded { workers } => workers.clamp(1, parts),
+        Layout::Inline | Layout::Pipeline { .. } => parts,
+    };
+    let layout = Layout::Sharded { workers };
     let cpus = plan(&EngineConfig { layout, ..config.clone() })?.workers;
     let mut build =
         Factory { table: |i| table(i).map_err(|e| StartError::Table(Box::new(e))), app: &mut app };
-    let context = RunContext { config, cut, control, gauges: control.begin(parts, parts), cpus };
-    let all = build.each((0..parts).map(|i| (i, None)))?;
-    let begun = clock::now();
-    let mut outcomes: Vec<Outcome<A, C::Read>> = context.read_all(all)?;
-    let reread = context.confirm(&mut outcomes, &mut build)?;
-    let mut composed = Composition::new(&context);
-    for (i, outcome) in outcomes.into_iter().enumerate() {
-        composed.add(i, outcome, &mut build)?;
-    }
-    if let Some(visit) = outputs.part {
-        composed.composer.for_each(|record, span, is_live| {
-            visit(record, [span.start.0, span.last.0], is_live);
-        });
-    }
-    let ShardedRun { report, reads } = composed.finish(reread, begun.elapsed());
-    let report = with_records(config, outputs.records, control, |_| Ok(report))?;
+    let context = RunContext { config, cut, control, gauges: control.begin(workers, workers), cpus };
+    let mut reads = Vec::new();
+    let report = with_records(config, outputs.records, control, |mut output| {
+        let begun = clock::now();
+        let mut composed = Composition::new(&context);
+        for from in (0..parts).step_by(workers) {
+            if composed.is_over() {
+                break;
+            }
+            let round = build.each((from..parts.min(from + workers)).map(|i| (i, None)))?;
+            let mut outcomes: Vec<Outcome<A, C::Read>> = context.read_all(round)?;
+            composed.confirm(&mut outcomes, &mut build)?;
+            for (i, outcome) in (from..).zip(outcomes) {
+                composed.add(i, outcome, &mut build)?;
+            }
+            if let (RecordOutput::Stream(sender), None) = (&mut output, &outputs.part) {
+                composed.composer.take_ended(|record| sender.push(record));
+                sender.send();
+            }
+        }
+        if let Some(visit) = outputs.part {
+            composed.composer.for_each(|record, span, is_live| {
+                visit(record, [span.start.0, span.last.0], is_live);
+            });
+        }
+        let run = composed.finish(begun.elapsed());
+        reads = run.reads;
+        Ok(run.report)
+    })?;
     control.end(&report);
     Ok(ShardedRun { report, reads })
 }
@@ -254,7 +274,8 @@ impl<C: PartitionedSource> RunContext<'_, C> {
             let mut threads = Vec::with_capacity(work.len());
             for (nth, (part, begin, parts)) in work.into_iter().enumerate() {
                 let work = move || {
-                    let pinned = pin(self.cpus.get(part).copied().flatten());
+                    let worker = part % self.cpus.len();
+                    let pinned = pin(self.cpus[worker]);
                     let outcome = self.read(part, begin, parts, &halts[nth]);
                     if outcome.as_ref().map_or(true, |(run, _)| run.fault.is_some()) {
                         // Parts after a failed part do not count.
@@ -263,85 +284,15 @@ impl<C: PartitionedSource> RunContext<'_, C> {
                     let busy = clock::thread_cpu();
                     outcome.map(|(run, read)| (PartRun { pinned, busy, ..run }, read))
                 };
-                let thread = Builder::new().name(format!("worker-{part}")).spawn_scoped(scope, work);
+                let thread = Builder::new()
+                    .name(format!("worker-{}", part % self.cpus.len()))
+                    .spawn_scoped(scope, work);
                 threads.push(thread.inspect_err(|_| halts.iter().for_each(|halt| halt.halt()))?);
             }
             let died = |_| std::io::Error::other("a thread died outside its loop");
             let ended = threads.into_iter().map(|thread| thread.join().map_err(died));
             ended.collect::<Result<Vec<_>, _>>().map_err(StartError::from)
         })
-    }
-
-    /// Reads parts again until each began in the state in which the part before ended. Returns how
-    /// many parts it read.
-    fn confirm<A, T, F, G>(
-        &self,
-        outcomes: &mut [Outcome<A, C::Read>],
-        build: &mut Factory<F, G>,
-    ) -> Result<usize, StartError>
-    where
-        A: App,
-        T: FlowTable<FlowKey, A::Flow> + Send,
-        F: FnMut(usize) -> Result<T, StartError>,
-        G: FnMut(usize) -> A,
-    {
-        let mut reread = 0;
-        loop {
-            // Do not confirm parts after a stop or after a failed part.
-            let is_broken = |outcome: &Outcome<A, C::Read>| {
-                outcome.as_ref().map_or(true, |(run, _)| run.interrupted || run.fault.is_some())
-            };
-            let whole = outcomes.iter().position(is_broken).unwrap_or(outcomes.len());
-            if outcomes[whole..].iter().flatten().any(|(run, _)| run.interrupted) {
-                return Ok(reread);
-            }
-            let mut clock = PacketClock::default();
-            let mut clocks = Vec::with_capacity(outcomes.len());
-            let (mut reads, mut runs) = (Vec::new(), Vec::new());
-            for outcome in outcomes.iter_mut().take(whole + 1) {
-                clocks.push(clock.clone());
-                if outcome.is_err() {
-                    break;
-                }
-                let taken = std::mem::replace(outcome, Err(SourceError("it is looked at".into())));
-                let Ok((run, read)) = taken else { break };
-                if run.input.packets > 0 {
-                    clock = run.end.clone();
-                }
-                reads.push(read);
-                runs.push(run);
-            }
-            let mut again = self.cut.unconfirmed(&reads);
-            for (part, run) in runs.iter().enumerate() {
-                // A clock that went on from another state may have set other times.
-                let is_new = !run.begin.is_begun();
-                let is_right = run.begin == clocks[part]
-                    || run.first_stamp.is_none_or(|stamp| {
-                        let is_usual = stamp == run.input.first_ns && clocks[part].continues_as_new(stamp);
-                        is_new && (is_usual || !clocks[part].is_begun())
-                    });
-                if !is_right && again.iter().all(|(other, _)| *other != part) {
-                    again.push((part, self.cut.begin(&reads[part])));
-                }
-            }
-            for (outcome, both) in outcomes.iter_mut().zip(runs.into_iter().zip(reads)) {
-                *outcome = Ok(both);
-            }
-            if again.is_empty() {
-                return Ok(reread);
-            }
-            reread += again.len();
-            let begins = again.into_iter().map(|(part, boundary)| {
-                (part, Some(Begin { boundary, clock: clocks.get(part).cloned().unwrap_or_default() }))
-            });
-            let work = build.each(begins)?;
-            let parts: Vec<usize> = work.iter().map(|(part, ..)| *part).collect();
-            for (part, outcome) in parts.into_iter().zip(self.read_all(work)?) {
-                if let Ok((run, _)) = std::mem::replace(&mut outcomes[part], outcome) {
-                    run.discard();
-                }
-            }
-        }
     }
 
     /// Reads and processes a part, from the assumed boundary unless `begin` has another.
@@ -362,7 +313,8 @@ impl<C: PartitionedSource> RunContext<'_, C> {
             Some(Begin { boundary, .. }) => self.cut.open_at(i, boundary)?,
         };
         let config = self.config;
-        let publisher = ReaderPublisher::new(self.control, &self.gauges, i);
+        let worker = i % self.cpus.len();
+        let publisher = ReaderPublisher::new(self.control, &self.gauges, worker);
         let mut reader = Reader::new(config, &mut part, None, publisher, Arc::clone(halt));
         reader.arrivals.begin_at(&clock);
         let keep = RecordOutput::Keep { records_max: config.records_max };
@@ -372,13 +324,15 @@ impl<C: PartitionedSource> RunContext<'_, C> {
             decoder: Decoder::new(config.decode, config.hasher.clone(), config.digest),
             stage: FlowStage::new(app, flows),
             burst: Burst::new(),
-            publisher: Publisher::new(self.control, &self.gauges, i),
+            publisher: Publisher::new(self.control, &self.gauges, worker),
             output: None,
+            // A second pass never reads the first part.
+            hashes: (i > 0).then(PacketHashes::default),
         };
         if let Some(message) = repeat(|| stage.poll()) {
             stage.settle(message);
         }
-        let InlineStage { reader, stage, .. } = stage;
+        let InlineStage { reader, stage, hashes, .. } = stage;
         let Reader { arrivals, losses, interrupted, mut fault, .. } = reader;
         let counters = stage.counters();
         let FlowStage { runner, flows } = stage;
@@ -390,7 +344,7 @@ impl<C: PartitionedSource> RunContext<'_, C> {
             Ok((records, table)) => (Some(records), Some(table)),
             Err(message) => {
                 let processed = counters.processed;
-                fault.get_or_insert(Fault::WorkerPanicked { worker: i, packet: None, processed, message });
+                fault.get_or_insert(Fault::WorkerPanicked { worker, packet: None, processed, message });
                 (None, None)
             }
         };
@@ -400,6 +354,7 @@ impl<C: PartitionedSource> RunContext<'_, C> {
             records,
             app: Some(runner.into_app()),
             input,
+            hashes: hashes.unwrap_or_default(),
             first_stamp,
             begin: clock,
             end,
@@ -414,6 +369,22 @@ impl<C: PartitionedSource> RunContext<'_, C> {
     }
 }
 
+/// The report of a worker that has processed nothing.
+fn idle_worker() -> WorkerReport {
+    WorkerReport {
+        cpu: None,
+        sent: 0,
+        taken_over: 0,
+        handed_over: 0,
+        counters: WorkerCounters::default(),
+        table: None,
+        memory: None,
+        ring_full: 0,
+        full_waits: 0,
+        busy: None,
+    }
+}
+
 /// Composes the parts one after the other.
 struct Composition<'c, 'a, A: App, C: PartitionedSource> {
     context: &'c RunContext<'a, C>,
@@ -423,6 +394,8 @@ struct Composition<'c, 'a, A: App, C: PartitionedSource> {
     /// The clock behind the last packet.
     clock: PacketClock,
     workers: Vec<WorkerReport>,
+    /// Packets that each worker has taken.
+    taken: Vec<u64>,
     reads: Vec<C::Read>,
     interrupted: bool,
     fault: Option<Fault>,
@@ -436,11 +409,97 @@ impl<'c, 'a, A: App, C: PartitionedSource> Composition<'c, 'a, A, C> {
             report: ShardedReport::default(),
             input: InputCounters::default(),
             clock: PacketClock::default(),
-            workers: Vec::new(),
+            workers: context.cpus.iter().map(|_| idle_worker()).collect(),
+            taken: vec![0; context.cpus.len()],
             reads: Vec::new(),
             interrupted: false,
             fault: None,
         }
+    }
+
+    /// Reads the parts of a round again until each began in the state in which the part before
+    /// ended.
+    fn confirm<T, F, G>(
+        &mut self,
+        outcomes: &mut [Outcome<A, C::Read>],
+        build: &mut Factory<F, G>,
+    ) -> Result<(), StartError>
+    where
+        T: FlowTable<FlowKey, A::Flow> + Send,
+        F: FnMut(usize) -> Result<T, StartError>,
+        G: FnMut(usize) -> A,
+    {
+        let from = self.reads.len();
+        loop {
+            // Do not confirm parts after a stop or after a failed part.
+            let is_broken = |outcome: &Outcome<A, C::Read>| {
+                outcome.as_ref().map_or(true, |(run, _)| run.interrupted || run.fault.is_some())
+            };
+            let whole = outcomes.iter().position(is_broken).unwrap_or(outcomes.len());
+            if outcomes[whole..].iter().flatten().any(|(run, _)| run.interrupted) {
+                return Ok(());
+            }
+            let mut clock = self.clock.clone();
+            let mut clocks = Vec::with_capacity(outcomes.len());
+            let mut runs = Vec::new();
+            for outcome in outcomes.iter_mut().take(whole + 1) {
+                clocks.push(clock.clone());
+                if outcome.is_err() {
+                    break;
+                }
+                let taken = std::mem::replace(outcome, Err(SourceError("it is looked at".into())));
+                let Ok((run, read)) = taken else { break };
+                if run.input.packets > 0 {
+                    clock = run.end.clone();
+                }
+                self.reads.push(read);
+                runs.push(run);
+            }
+            let mut again = self.context.cut.unconfirmed(&self.reads);
+            again.retain(|(part, _)| *part >= from);
+            for (nth, run) in runs.iter().enumerate() {
+                // A clock that went on from another state may have set other times.
+                let is_new = !run.begin.is_begun();
+                let is_right = run.begin == clocks[nth]
+                    || run.first_stamp.is_none_or(|stamp| {
+                        let is_usual = stamp == run.input.first_ns && clocks[nth].continues_as_new(stamp);
+                        is_new && (is_usual || !clocks[nth].is_begun())
+                    });
+                let part = from + nth;
+                if !is_right && again.iter().all(|(other, _)| *other != part) {
+                    again.push((part, self.context.cut.begin(&self.reads[part])));
+                }
+            }
+            for (outcome, both) in outcomes.iter_mut().zip(runs.into_iter().zip(self.reads.drain(from..))) {
+                *outcome = Ok(both);
+            }
+            if again.is_empty() {
+                return Ok(());
+            }
+            self.report.parts_reread += again.len();
+            let begins = again.into_iter().map(|(part, boundary)| {
+                let clock = clocks.get(part - from).cloned().unwrap_or_default();
+                (part, Some(Begin { boundary, clock }))
+            });
+            let work = build.each(begins)?;
+            let parts: Vec<usize> = work.iter().map(|(part, ..)| *part).collect();
+            for (part, outcome) in parts.into_iter().zip(self.context.read_all(work)?) {
+                if let Ok((run, _)) = std::mem::replace(&mut outcomes[part - from], outcome) {
+                    run.discard();
+                }
+            }
+        }
+    }
+
+    /// Returns whether later parts do not count.
+    fn is_over(&self) -> bool {
+        self.interrupted || self.fault.is_some() || self.left() == Some(0)
+    }
+
+    /// Returns how many packets the packet limit leaves.
+    fn left(&self) -> Option<u64> {
+        let yielded = self.input.packets - self.input.dropped.withheld();
+        self.context.config.packet_limit.map(|limit| limit.saturating_sub(yielded))
     }
 
     /// Adds the next part.
@@ -455,13 +514,11 @@ impl<'c, 'a, A: App, C: PartitionedSource> Composition<'c, 'a, A, C> {
         F: FnMut(usize) -> Result<T, StartError>,
         G: FnMut(usize) -> A,
     {
-        let yielded = self.input.packets - self.input.dropped.withheld();
-        let left = self.context.config.packet_limit.map(|limit| limit.saturating_sub(yielded));
+        let left = self.left();
         if self.fault.is_some() || left == Some(0) {
             if let Ok((run, _)) = outcome {
                 run.discard();
             }
-            self.workers.push(self.worker(i, None));
             return Ok(());
         }
         let outcome = match (outcome, left) {
@@ -472,7 +529,8 @@ impl<'c, 'a, A: App, C: PartitionedSource> Composition<'c, 'a, A, C> {
                 let config = EngineConfig { packet_limit: Some(left), ..self.context.config.clone() };
                 let gauges = Arc::clone(&self.context.gauges);
                 let RunContext { cut, control, .. } = *self.context;
-                let limited = RunContext { config: &config, cut, control, gauges, cpus: Vec::new() };
+                let limited =
+                    RunContext { config: &config, cut, control, gauges, cpus: self.context.cpus.clone() };
                 limited.read(i, Some(begin), build.one(i)?, &Arc::default())
             }
             (outcome, _) => outcome,
@@ -481,25 +539,28 @@ impl<'c, 'a, A: App, C: PartitionedSource> Composition<'c, 'a, A, C> {
             Ok(both) => both,
             Err(error) => {
                 self.fault = Some(Fault::Source { packets: self.input.packets, error });
-                self.workers.push(self.worker(i, None));
                 return Ok(());
             }
         };
         self.interrupted |= run.interrupted;
-        self.fault = run.fault.take().map(|fault| fault.in_part(self.input.packets, i));
+        let worker = i % self.workers.len();
+        self.fault = run.fault.take().map(|fault| fault.in_part(self.input.packets, worker));
         if let Some(records) = run.records.take() {
             self.compose(i, records, (&mut run, &read), build)?;
         }
         if let Err(message) = caught(|| drop(run.app.take())) {
             let processed = run.counters.processed;
-            let fault = Fault::WorkerPanicked { worker: i, packet: None, processed, message };
+            let fault = Fault::WorkerPanicked { worker, packet: None, processed, message };
             self.fault.get_or_insert(fault);
         }
         if run.input.packets > 0 {
             self.clock = run.end.clone();
         }
+        self.taken[worker] += run.input.packets;
         self.input.append(std::mem::take(&mut run.input));
-        self.workers.push(self.worker(i, Some(run)));
+        self.add_to_worker(worker, run);
+        let counters = &self.workers[worker].counters;
+        self.context.gauges.set_before(worker, self.taken[worker], counters);
         self.reads.push(read);
         Ok(())
     }
@@ -539,7 +600,7 @@ impl<'c, 'a, A: App, C: PartitionedSource> Composition<'c, 'a, A, C> {
         // Verdicts may change, and with them the counts.
         let has_counts = A::KEEPS_TOTALS || run.counters.denied > 0;
         let undo = if has_counts { Some(build.one(i)?) } else { None };
-        let (redo, part) = (build.one(i)?, (i, begin, run.yielded()));
+        let (redo, part) = (build.one(i)?, (i, begin, run.yielded(), &run.hashes));
         let (context, composer) = (self.context, &self.composer);
         let again = caught(|| context.process_again(part, (undo, redo), joined.unresolved, composer));
         match again {
@@ -560,28 +621,20 @@ impl<'c, 'a, A: App, C: PartitionedSource> Composition<'c, 'a, A, C> {
         Ok(())
     }
 
-    fn worker(&self, i: usize, run: Option<PartRun<A>>) -> WorkerReport {
-        let (counters, table, pinned, busy) = match run {
-            Some(PartRun { counters, table, pinned, busy, .. }) => (counters, table, pinned, busy),
-            None => (WorkerCounters::default(), None, false, None),
-        };
-        WorkerReport {
-            cpu: self.context.cpus.get(i).copied().flatten().filter(|_| pinned),
-            sent: counters.done(),
-            taken_over: 0,
-            handed_over: 0,
-            counters,
-            table: table.map(|(table, _)| table),
-            memory: table.map(|(_, memory)| memory),
-            ring_full: 0,
-            full_waits: 0,
-            busy,
-        }
+    /// Adds the counts of a part to its worker's report.
+    fn add_to_worker(&mut self, worker: usize, run: PartRun<A>) {
+        let report = &mut self.workers[worker];
+        report.counters.merge(&run.counters);
+        report.sent = report.counters.done();
+        report.cpu = report.cpu.or(self.context.cpus[worker].filter(|_| run.pinned));
+        report.busy = report.busy.into_iter().chain(run.busy).reduce(|a, b| a + b);
+        // The table of the worker's earlier part is gone.
+        (report.table, report.memory) = run.table.unzip();
     }
 
-    fn finish(self, parts_reread: usize, elapsed: Duration) -> ShardedRun<A::Flow, C::Read> {
+    fn finish(self, elapsed: Duration) -> ShardedRun<A::Flow, C::Read> {
         let Self { composer, report, input, mut workers, reads, interrupted, mut fault, .. } = self;
-        let report = ShardedReport { parts: reads.len(), parts_reread, ..report };
+        let report = ShardedReport { parts: reads.len(), ..report };
         let last_ns = input.last_ns;
         let (flows, timed_out_at_end) = caught(|| composer.finish(last_ns)).unwrap_or_else(|message| {
             fault.get_or_insert(Fault::ResultsPanicked { message });

@@ -15,6 +15,7 @@ use crate::ingest::decode::Decoder;
 use crate::ingest::reader::{Next, Reader};
 use crate::runtime::poll::Polled;
 use crate::runtime::shutdown::Halt;
+use crate::sharded::hashes::PacketHashes;
 use crate::worker::process::{Burst, FlowStage};
 
 /// All stages on one thread.
@@ -25,6 +26,8 @@ pub(crate) struct InlineStage<'a, A: App, T> {
     pub(crate) burst: Burst,
     pub(crate) publisher: Publisher<'a>,
     pub(crate) output: Option<SinkOutput<'a>>,
+    /// The hashes of all packets, where a second pass may need them.
+    pub(crate) hashes: Option<PacketHashes>,
 }
 
 /// The sink of the inline layout, where packets leave in arrival order.
@@ -119,7 +122,7 @@ impl<A: App, T: FlowTable<FlowKey, A::Flow>> InlineStage<'_, A, T> {
 
     #[inline]
     fn process(&mut self, first: u64, range: Range<usize>) {
-        let Self { reader: Reader { batch, losses, .. }, decoder, stage, burst, .. } = self;
+        let Self { reader: Reader { batch, losses, .. }, decoder, stage, burst, hashes, .. } = self;
         let Some(block) = &batch.block else { return };
         let block = block.bytes();
         let mut ahead = batch.lookahead();
@@ -133,6 +136,9 @@ impl<A: App, T: FlowTable<FlowKey, A::Flow>> InlineStage<'_, A, T> {
             if let Err(reason) = admitted {
                 losses.refuse(reason, raw.link);
             }
+        }
+        if let Some(hashes) = hashes {
+            hashes.add(first, packets.len(), burst);
         }
         if !burst.is_empty() {
             match &mut self.output {

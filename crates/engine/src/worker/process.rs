@@ -62,6 +62,12 @@ impl Burst {
         self.len == 0
     }
 
+    /// Returns the number and the hash of each packet.
+    pub(crate) fn hashes(&self) -> impl Iterator<Item = (u64, TableHash)> {
+        let packets = &self.packets[..self.len];
+        packets.iter().map(|packet| packet.place.number).zip(self.hashes[..self.len].iter().copied())
+    }
+
     /// Empties the burst. Returns the keys and hashes that it held.
     pub(crate) fn take(&mut self) -> (&[FlowKey], &[TableHash]) {
         let count = std::mem::take(&mut self.len);

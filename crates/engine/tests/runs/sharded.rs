@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use flowloom_engine::{
-    App, ConfigError, Control, EngineConfig, Fault, Layout, Pace, PartSource, PartSupport,
-    PartitionedSource, RunReport, StartError, Verdict, run_sharded,
+    App, ConfigError, Control, EngineConfig, Fault, FlowRecord, IdleTimeout, Layout, Outputs, Pace,
+    PartSource, PartSupport, PartitionedSource, RecordSink, RunReport, SinkError, StartError, Verdict,
+    run_sharded, run_sharded_with,
 };
 use flowloom_packet::{DropReason, Fill, PacketBatch, PacketSource, PacketView, RawPacket, SourceError};
 use flowloom_scheduler::{DirectHash, WorkerCount};
@@ -23,13 +25,15 @@ struct Cut {
     /// The part that fails or panics after some packets.
     fails: Option<(usize, u64)>,
     panics: Option<(usize, u64)>,
+    /// Parts from the third one on open once this is more than zero.
+    waits_for: Option<Arc<AtomicU64>>,
 }
 
 impl Cut {
     fn new(memory: Memory, cuts: &[usize]) -> Self {
         let packets = memory.blocks.iter().map(|(_, packets)| packets.len()).sum();
         let ends = cuts.iter().copied().chain([packets]).collect();
-        Self { memory, ends, unopened: None, fails: None, panics: None }
+        Self { memory, ends, unopened: None, fails: None, panics: None, waits_for: None }
     }
 
     fn between(&self, begin: usize, end: usize) -> Memory {
@@ -79,6 +83,15 @@ impl PartitionedSource for Cut {
     fn open_at(&self, part: usize, begin: usize) -> Result<Part, SourceError> {
         if self.unopened == Some(part) {
             return Err(SourceError("injected failure to open".into()));
+        }
+        if let Some(count) = self.waits_for.as_ref().filter(|_| part >= 2) {
+            let begun = Instant::now();
+            while count.load(Ordering::Relaxed) == 0 {
+                if begun.elapsed() > Duration::from_secs(20) {
+                    return Err(SourceError("nothing came in 20 seconds".into()));
+                }
+                std::thread::sleep(Duration::from_millis(1));
+            }
         }
         let of_part =
             |which: Option<(usize, u64)>| which.filter(|(at, _)| *at == part).map(|(_, after)| after);
@@ -158,7 +171,8 @@ proptest! {
     #[test]
     fn wrong_time_stamps_do_the_same_in_one_thread_and_in_parts(
         wrong in prop::collection::vec((0..600_usize, 1..6_usize, 0..5_usize), 0..8),
-        cuts in prop::collection::vec(0..600_usize, 0..4),
+        cuts in prop::collection::vec(0..600_usize, 0..6),
+        (workers, limit) in (1..7_usize, prop::option::of(0..700_u64)),
     ) {
         const YEAR_NS: u64 = 365 * 86_400 * 1_000_000_000;
         let mut memory = Memory::of(mix(600, 40));
@@ -178,11 +192,64 @@ proptest! {
         }
         let mut cuts = cuts;
         cuts.sort_unstable();
-        let whole = inline(&memory, None);
-        let parts = go(&Cut::new(memory, &cuts), |_| Recorder::default(), &Control::default());
-        prop_assert_eq!(parts.digest(), whole.digest());
-        prop_assert_eq!(parts.input, whole.input);
+        let whole = inline(&memory, limit);
+        let cut = Cut::new(memory, &cuts);
+        let parts = cut.parts();
+        for workers in [workers.min(parts), parts] {
+            let config = EngineConfig { packet_limit: limit, ..config(Layout::Sharded { workers }) };
+            let control = Control::default();
+            for is_streamed in [false, true] {
+                let mut counts = Counts::default();
+                let mut outputs = Outputs::default();
+                outputs.records = is_streamed.then_some(&mut counts as _);
+                let (table, app) = (|_| small_table(), |_| Recorder::default());
+                let run = run_sharded_with(&config, &cut, table, app, &control, outputs);
+                let report = run.unwrap().report;
+                prop_assert!(report.is_balanced(), "{:?}", report);
+                prop_assert_eq!(report.digest(), whole.digest());
+                prop_assert_eq!(&report.input, &whole.input);
+                prop_assert_eq!(report.workers.len(), workers);
+                prop_assert_eq!(report.record_count(), whole.record_count());
+                let written = counts.0.load(Ordering::Relaxed);
+                prop_assert_eq!(written, if is_streamed { whole.record_count() } else { 0 });
+                prop_assert_eq!(control.snapshot().packets, whole.input.packets);
+            }
+        }
     }
+}
+
+/// Counts the records that it gets.
+#[derive(Clone, Default)]
+struct Counts(Arc<AtomicU64>);
+
+impl RecordSink<Seen> for Counts {
+    fn write(&mut self, records: &[FlowRecord<Seen>]) -> Result<(), SinkError> {
+        self.0.fetch_add(records.len() as u64, Ordering::Relaxed);
+        Ok(())
+    }
+}
+
+#[test]
+fn records_reach_the_sink_after_each_round() {
+    let memory = Memory::of(mix(20_000, 5_000));
+    let timeout = Some(IdleTimeout::from_ns(1_000_000));
+    let inline = EngineConfig { idle_timeout: timeout, ..config(Layout::Inline) };
+    let mut policy = DirectHash::new(WorkerCount::new(1).unwrap());
+    let (mut packets, control) = (memory.clone(), Control::default());
+    let app = |_| Recorder::default();
+    let table = |_| table(10_000, timeout);
+    let whole = flowloom_engine::run(&inline, &mut packets, &mut policy, table, app, &control).unwrap();
+    let mut counts = Counts::default();
+    let waits_for = Some(Arc::clone(&counts.0));
+    let cut = Cut { waits_for, ..Cut::new(memory, &[4_000, 8_000, 12_000, 16_000]) };
+    let mut outputs = Outputs::default();
+    outputs.records = Some(&mut counts as _);
+    let config = EngineConfig { idle_timeout: timeout, ..config(Layout::Sharded { workers: 2 }) };
+    let report = run_sharded_with(&config, &cut, table, app, &control, outputs).unwrap().report;
+    assert!(report.fault.is_none() && report.flows.is_empty(), "{report:?}");
+    assert_eq!(report.digest(), whole.digest());
+    assert_eq!(report.record_count(), whole.record_count());
+    assert!(whole.record_count() > 6_000, "{}", whole.record_count());
 }
 
 #[test]

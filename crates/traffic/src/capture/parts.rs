@@ -44,9 +44,6 @@ use super::plan::{Boundary, Plan};
 use super::set_options::{Input, SetOptions, SetOrder};
 use super::set_progress::SetProgress;
 
-/// The most parts of a set. Each takes a search, and its first file takes a descriptor.
-const PARTS_MAX: usize = 1024;
-
 /// Why a set of captures cannot be read in parts.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -157,6 +154,9 @@ pub struct CaptureParts {
 }
 
 impl CaptureParts {
+    /// The most parts of a set. Each takes a search.
+    pub const PARTS_MAX: usize = 1024;
+
     /// Estimates how the files of a set overlap in time, from their first packets and their last 64
     /// KiB.
     ///
@@ -337,7 +337,7 @@ impl Cuts<'_> {
     fn offsets(self, total: u64) -> Vec<u64> {
         let mut offsets: Vec<u64> = match self {
             Self::Equal(parts) => {
-                let parts = parts.min(PARTS_MAX) as u64;
+                let parts = parts.min(CaptureParts::PARTS_MAX) as u64;
                 let offset = |part| u128::from(total) * u128::from(part) / u128::from(parts);
                 let is_below = "a share of the bytes is not more than all of them";
                 (1..parts).map(|part| u64::try_from(offset(part)).expect(is_below)).collect()
@@ -345,7 +345,7 @@ impl Cuts<'_> {
             Self::Near(offsets) => offsets.to_vec(),
         };
         offsets.sort_unstable();
-        offsets.truncate(PARTS_MAX - 1);
+        offsets.truncate(CaptureParts::PARTS_MAX - 1);
         offsets
     }
 }

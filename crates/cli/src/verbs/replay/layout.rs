@@ -74,6 +74,12 @@ pub(super) fn plan(
             match CaptureParts::plan(inputs, options, workers) {
                 Ok(parts) => {
                     let workers = parts.len();
+                    let rounds = rounds(arguments, &parts);
+                    let parts = match CaptureParts::plan(inputs, options, workers * rounds) {
+                        Ok(smaller) if rounds > 1 => smaller,
+                        _ => parts,
+                    };
+                    let workers = workers.min(parts.len());
                     Ok(Planned {
                         layout: Layout::Sharded { workers },
                         source: Source::of_parts(arguments, parts)?,
@@ -91,6 +97,22 @@ pub(super) fn plan(
             }
         }
     }
+}
+
+/// The size of a part, where records are written while the run lasts.
+const PART_BYTES: u64 = 512 << 20;
+
+/// Returns how many parts each worker reads. Records of ended flows wait until their part is
+/// composed, so a large input that writes them has parts of a bounded size. Without a timeout all
+/// flows live until the end, and more parts would have no use.
+fn rounds(arguments: &Replay, parts: &CaptureParts) -> usize {
+    let timeouts = [arguments.timeout, arguments.active_timeout, arguments.closed_timeout];
+    let is_streamed = arguments.flows.is_some() && arguments.save_part.is_none();
+    if !is_streamed || timeouts.iter().all(Option::is_none) {
+        return 1;
+    }
+    let rounds = parts.bytes_on_disk().div_ceil(PART_BYTES * parts.len() as u64);
+    usize::try_from(rounds).unwrap_or(usize::MAX).clamp(1, CaptureParts::PARTS_MAX / parts.len())
 }
 
 /// Returns what stands against the sharded layout, whatever the input.
