@@ -147,7 +147,7 @@ pub use runtime::pin::Pinning;
 pub use runtime::simulate::{SeededError, run_seeded};
 pub use runtime::threads::{run, run_with};
 pub use sharded::parts::{PartSource, PartitionedSource};
-pub use sharded::run::{Outputs, ShardedRun, run_sharded, run_sharded_with};
+pub use sharded::run::{Outputs, ShardedRun, TableFor, run_sharded, run_sharded_with};
 pub use sharded::saved::{MergeError, MergedParts, PartRecord, SavedPart, merge_parts};
 pub use time::{FlowTimeouts, IdleTimeout};
 pub use wire::{DecisionCounts, NoFlow, NoFlowPolicy, WireOptions, WireRun, run_wires};

@@ -342,7 +342,7 @@ impl FlowState for Accounted {
     }
 
     fn closes_alike(&self, later: &Self) -> bool {
-        !self.connection.is_closing() && !later.connection.begins_closing()
+        !self.connection.is_closing() && !later.connection.may_be_open()
     }
 
     fn packet_count(&self) -> Option<u64> {

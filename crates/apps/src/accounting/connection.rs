@@ -42,12 +42,18 @@ const RESET: u16 = 1 << 12;
 const DEPENDS: u16 = 1 << 13;
 /// Another initial sequence number has replaced an earlier one.
 const RENUMBERED: u16 = 1 << 14;
-/// The first segment is an RST. Its numbers stand in `initial`, which are not known otherwise.
-const BEGAN_RESET: u16 = 1 << 15;
+/// An RST has closed the connection as far as is known, and the packets before decide. It is the
+/// first segment, or the last one and no SYN or FIN came before it. Its numbers stand in `initial`,
+/// which are not known otherwise.
+const OPEN_RESET: u16 = 1 << 15;
+/// The facts that plain segments set.
+const PLAIN: u16 = 0b11 << SENT | 0b11 << ACKNOWLEDGED;
 
-/// Marks in `scale` the side of the RST that comes first, and whether it acknowledges.
-const BEGAN_SIDE: u8 = 1;
-const BEGAN_ACK: u8 = 2;
+/// Marks in `scale` the side of the undecided RST, whether it acknowledges, and whether it is the
+/// last segment.
+const RESET_SIDE: u8 = 1;
+const RESET_ACK: u8 = 2;
+const RESET_LAST: u8 = 4;
 
 /// The sequence numbers of a TCP segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -155,7 +161,7 @@ impl Connection {
     }
 
     pub(super) fn is_reset(&self) -> bool {
-        self.facts & (RESET | BEGAN_RESET) != 0
+        self.facts & (RESET | OPEN_RESET) != 0
     }
 
     pub(super) fn is_finished(&self) -> bool {
@@ -171,9 +177,9 @@ impl Connection {
         self.is_reset() || self.has(FINISHED, 0) || self.has(FINISHED, 1)
     }
 
-    /// Returns whether the first segment is an RST, which earlier segments may forbid.
-    pub(super) fn begins_closing(&self) -> bool {
-        self.facts & BEGAN_RESET != 0
+    /// Returns whether earlier segments may forbid the RST that has closed the connection.
+    pub(super) fn may_be_open(&self) -> bool {
+        self.facts & OPEN_RESET != 0
     }
 
     /// Returns whether earlier packets might have changed a decision.
@@ -195,15 +201,25 @@ impl Connection {
     /// Returns the first state of the connection's next record.
     pub(super) fn carried(mut self) -> Self {
         self.facts &= !(DEPENDS | RENUMBERED);
-        if self.facts & BEGAN_RESET != 0 {
-            self.facts = self.facts & !BEGAN_RESET | RESET;
+        if self.facts & OPEN_RESET != 0 {
+            self.facts = self.facts & !OPEN_RESET | RESET;
         }
         self
+    }
+
+    /// Gives up to decide an RST later, before further segments replace the numbers that decide.
+    #[inline(always)]
+    fn settle_reset(&mut self) {
+        if self.facts & OPEN_RESET != 0 && (self.scale[0] | self.scale[1]) & RESET_LAST != 0 {
+            self.facts = self.facts & !OPEN_RESET | RESET | DEPENDS;
+            (self.initial, self.scale) = ([0; 2], [0; 2]);
+        }
     }
 
     /// Processes a segment of a side, without the decisions that SYN, FIN and RST need.
     #[inline(always)]
     pub(super) fn take(&mut self, side: usize, flags: u16, segment: &Segment) {
+        self.settle_reset();
         self.end[side] = segment.range(flags).1;
         self.set(SENT, side);
         if flags & ACK != 0 {
@@ -259,6 +275,7 @@ impl Connection {
         is_first: bool,
     ) {
         let acknowledges = flags & ACK != 0;
+        self.settle_reset();
         if !is_first {
             self.note(self.is_another(side, acknowledges, segment));
         }
@@ -288,6 +305,7 @@ impl Connection {
 
     /// Processes a FIN.
     pub(super) fn finish(&mut self, side: usize, flags: u16, segment: Option<Segment>) {
+        self.settle_reset();
         self.set(FINISHED, side);
         if let Some(segment) = segment {
             self.take(side, flags, &segment);
@@ -296,13 +314,16 @@ impl Connection {
 
     /// Processes an RST, which closes the connection unless it lies outside the window.
     pub(super) fn reset(&mut self, side: usize, flags: u16, segment: Option<Segment>) {
+        self.settle_reset();
         let judgement = self.is_acceptable(side, flags, segment);
-        if let (0, Some(segment), true) = (self.facts, segment, judgement.depends) {
+        let is_open = judgement.holds && judgement.depends && self.facts & !PLAIN == 0;
+        if let Some(segment) = segment.filter(|_| is_open) {
             // The packets before decide. Keep what they need for that.
-            self.facts = BEGAN_RESET;
+            let last = if self.facts == 0 { 0 } else { RESET_LAST };
+            self.facts |= OPEN_RESET;
             self.initial[side] = segment.sequence;
             self.initial[1 - side] = segment.acknowledgement;
-            self.scale[side] = BEGAN_SIDE | if flags & ACK != 0 { BEGAN_ACK } else { 0 };
+            self.scale[side] = RESET_SIDE | last | if flags & ACK != 0 { RESET_ACK } else { 0 };
             return;
         }
         self.note(judgement);
@@ -311,15 +332,18 @@ impl Connection {
         }
     }
 
-    /// Processes the RST that is the first segment of `later`, if it is.
-    fn reset_with(&mut self, later: &Self) {
-        if later.facts & BEGAN_RESET == 0 {
+    /// Processes the undecided RST of `later` if it is its first segment, or with `RESET_LAST` if
+    /// it is its last.
+    fn reset_with(&mut self, later: &Self, last: u8) {
+        if later.facts & OPEN_RESET == 0 {
             return;
         }
-        let side = usize::from(later.scale[0] & BEGAN_SIDE == 0);
-        let flags = if later.scale[side] & BEGAN_ACK != 0 { ACK } else { 0 };
-        let segment = Segment::opening(later.initial[side], later.initial[1 - side]);
-        self.reset(side, flags, Some(segment));
+        let side = usize::from(later.scale[0] & RESET_SIDE == 0);
+        if later.scale[side] & RESET_LAST == last {
+            let flags = if later.scale[side] & RESET_ACK != 0 { ACK } else { 0 };
+            let segment = Segment::opening(later.initial[side], later.initial[1 - side]);
+            self.reset(side, flags, Some(segment));
+        }
     }
 
     /// Returns the window shift of a side, if both SYNs have the option.
@@ -371,7 +395,10 @@ impl Connection {
 
     /// Adds the state of the packets directly after these.
     pub(super) fn add(&mut self, later: &Self) {
-        self.reset_with(later);
+        self.reset_with(later, 0);
+        if later.facts & !OPEN_RESET != 0 {
+            self.settle_reset();
+        }
         for side in 0..2 {
             if later.has(SENT, side) {
                 self.end[side] = later.end[side];
@@ -388,7 +415,8 @@ impl Connection {
                 self.clear(SCALES, side);
             }
         }
-        self.facts |= later.facts & !BEGAN_RESET;
+        self.facts |= later.facts & !OPEN_RESET;
+        self.reset_with(later, RESET_LAST);
     }
 
     pub(super) fn save(&self, out: &mut Vec<u8>) {

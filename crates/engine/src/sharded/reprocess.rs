@@ -2,6 +2,7 @@
 
 use flowloom_flow_key::TableHash;
 use std::sync::Arc;
+use std::thread::Builder;
 
 use flowloom_flow_key::FlowKey;
 use flowloom_flow_table::FlowTable;
@@ -15,6 +16,8 @@ use crate::error::Fault;
 use crate::ingest::decode::Decoder;
 use crate::ingest::reader::{Next, Reader};
 use crate::report::counters::FlowCounts;
+use crate::runtime::panics::caught;
+use crate::runtime::pin::pin;
 use crate::sharded::compose::{Composer, Crossing, PartRecords};
 use crate::sharded::hashes::{PacketHashes, ShortHashes};
 use crate::sharded::parts::PartitionedSource;
@@ -22,13 +25,79 @@ use crate::sharded::run::{Begin, RunContext};
 use crate::worker::flows::{Flows, FlowsEnd};
 use crate::worker::process::{Burst, FlowStage};
 
+/// The number of flows that are worth a further thread, which reads the part too.
+const FLOWS_PER_THREAD: usize = 256;
+
+/// A part whose packets are processed again.
+#[derive(Clone)]
+pub(crate) struct SecondPass<'h, B> {
+    pub(crate) part: usize,
+    /// The true state before the part.
+    pub(crate) begin: Begin<B>,
+    /// The packets of the first pass.
+    pub(crate) packets: u64,
+    /// The hashes of these packets.
+    pub(crate) hashes: &'h PacketHashes,
+}
+
+/// The table and the application of a second pass, and others for the packets without the earlier
+/// states.
+pub(crate) type Stages<T, A> = (Option<(T, A)>, (T, A));
+
 impl<C: PartitionedSource> RunContext<'_, C> {
-    /// Processes the packets of some flows in a part again, from the states before the part.
-    /// `hashes` are those of the first pass over the part, and `composer` has the records that the part has of them by itself.
+    /// Returns how many threads process a number of flows again. The workers have ended.
+    pub(crate) fn threads_for(&self, flows: usize) -> usize {
+        flows.div_ceil(FLOWS_PER_THREAD).clamp(1, self.cpus.len())
+    }
+
+    /// Processes the packets of some flows in a part again, on a thread for each of `stages`. A
+    /// panic is an error of its own.
+    #[expect(clippy::type_complexity, reason = "two kinds of errors")]
     pub(crate) fn process_again<A, T>(
         &self,
-        (i, begin, packets, hashes): (usize, Begin<C::Boundary>, u64, &PacketHashes),
-        (undo, (table, app)): (Option<(T, A)>, (T, A)),
+        pass: &SecondPass<'_, C::Boundary>,
+        mut stages: Vec<Stages<T, A>>,
+        unresolved: Vec<(Crossing, A::Flow)>,
+        composer: &Composer<A::Flow>,
+    ) -> Result<Result<Vec<Reprocessed<A::Flow>>, SourceError>, String>
+    where
+        A: App,
+        T: FlowTable<FlowKey, A::Flow> + Send,
+    {
+        let mut shares: Vec<Vec<_>> = stages.iter().map(|_| Vec::new()).collect();
+        for (nth, flow) in unresolved.into_iter().enumerate() {
+            let share = nth % shares.len();
+            shares[share].push(flow);
+        }
+        let again = |stages, share| caught(|| self.process_share(pass.clone(), stages, share, composer));
+        let again = &again;
+        std::thread::scope(|scope| {
+            let (first, share) = (stages.swap_remove(0), shares.swap_remove(0));
+            let mut threads = Vec::with_capacity(stages.len());
+            for (nth, work) in stages.into_iter().zip(shares).enumerate() {
+                let run = move || {
+                    pin(self.cpus.get(nth + 1).copied().flatten());
+                    again(work.0, work.1)
+                };
+                match Builder::new().name(format!("again-{nth}")).spawn_scoped(scope, run) {
+                    Ok(thread) => threads.push(thread),
+                    Err(error) => return Ok(Err(SourceError(error.into()))),
+                }
+            }
+            let mut results = vec![again(first, share)];
+            for thread in threads {
+                results.push(thread.join().unwrap_or_else(|_| Err("a thread died".into())));
+            }
+            results.into_iter().collect()
+        })
+    }
+
+    /// Processes the packets of some flows in a part again, from the states before the part.
+    /// `composer` has the records that the part has of them by itself.
+    fn process_share<A, T>(
+        &self,
+        SecondPass { part, begin, packets, hashes }: SecondPass<'_, C::Boundary>,
+        (undo, (table, app)): Stages<T, A>,
         unresolved: Vec<(Crossing, A::Flow)>,
         composer: &Composer<A::Flow>,
     ) -> Result<Reprocessed<A::Flow>, SourceError>
@@ -36,7 +105,7 @@ impl<C: PartitionedSource> RunContext<'_, C> {
         A: App,
         T: FlowTable<FlowKey, A::Flow>,
     {
-        let mut part = self.cut.open_at(i, begin.boundary)?;
+        let mut part = self.cut.open_at(part, begin.boundary)?;
         // The limit does not count packets that the source withholds.
         let config = EngineConfig { packet_limit: Some(packets), ..self.config.clone() };
         let again = Control::default();

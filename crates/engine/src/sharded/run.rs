@@ -28,6 +28,7 @@ use crate::runtime::threads::{repeat, with_records};
 use crate::sharded::compose::{Composer, PartRecords};
 use crate::sharded::hashes::PacketHashes;
 use crate::sharded::parts::{PartSource, PartitionedSource};
+use crate::sharded::reprocess::SecondPass;
 use crate::worker::flows::{Flows, FlowsEnd};
 use crate::worker::inline::InlineStage;
 use crate::worker::process::{Burst, FlowStage};
@@ -99,7 +100,7 @@ pub(crate) struct RunContext<'a, C> {
     pub(crate) cut: &'a C,
     control: &'a Control,
     gauges: Arc<Gauges>,
-    cpus: Vec<Option<u32>>,
+    pub(crate) cpus: Vec<Option<u32>>,
 }
 
 /// Runs the parts of `cut` on the workers of the layout, and composes the results. The report equals
@@ -125,7 +126,7 @@ pub(crate) struct RunContext<'a, C> {
 pub fn run_sharded<A, T, E, C>(
     config: &EngineConfig,
     cut: &C,
-    table: impl FnMut(usize) -> Result<T, E>,
+    table: impl FnMut(TableFor) -> Result<T, E>,
     app: impl FnMut(usize) -> A,
     control: &Control,
 ) -> Result<ShardedRun<A::Flow, C::Read>, StartError>
@@ -172,7 +173,7 @@ pub(crate) type RecordVisitor<'s, F> = &'s mut dyn FnMut(&FlowRecord<F>, [u64; 2
 pub fn run_sharded_with<A, T, E, C>(
     config: &EngineConfig,
     cut: &C,
-    mut table: impl FnMut(usize) -> Result<T, E>,
+    mut table: impl FnMut(TableFor) -> Result<T, E>,
     mut app: impl FnMut(usize) -> A,
     control: &Control,
     outputs: Outputs<'_, A::Flow>,
@@ -198,7 +199,7 @@ where
     let layout = Layout::Sharded { workers };
     let cpus = plan(&EngineConfig { layout, ..config.clone() })?.workers;
     let mut build =
-        Factory { table: |i| table(i).map_err(|e| StartError::Table(Box::new(e))), app: &mut app };
+        Factory { table: |of| table(of).map_err(|e| StartError::Table(Box::new(e))), app: &mut app };
     let context = RunContext { config, cut, control, gauges: control.begin(workers, workers), cpus };
     let mut reads = Vec::new();
     let report = with_records(config, outputs.records, control, |mut output| {
@@ -232,6 +233,17 @@ where
     Ok(ShardedRun { report, reads })
 }
 
+/// What the flow table of a part is built for.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct TableFor {
+    /// The index of the part.
+    pub part: usize,
+    /// The number of flows, if it is known: where some flows of a part are processed again. The
+    /// table then needs space for these only.
+    pub flows: Option<u32>,
+}
+
 /// Builds tables and applications.
 struct Factory<F, G> {
     table: F,
@@ -243,18 +255,19 @@ type Work<B, T, A> = (usize, Option<Begin<B>>, (T, A));
 
 impl<T, A, F, G> Factory<F, G>
 where
-    F: FnMut(usize) -> Result<T, StartError>,
+    F: FnMut(TableFor) -> Result<T, StartError>,
     G: FnMut(usize) -> A,
 {
-    fn one(&mut self, part: usize) -> Result<(T, A), StartError> {
-        Ok(((self.table)(part)?, (self.app)(part)))
+    /// `flows` is the number of flows, if it is known.
+    fn one(&mut self, part: usize, flows: Option<u32>) -> Result<(T, A), StartError> {
+        Ok(((self.table)(TableFor { part, flows })?, (self.app)(part)))
     }
 
     fn each<B>(
         &mut self,
         parts: impl Iterator<Item = (usize, Option<Begin<B>>)>,
     ) -> Result<Vec<Work<B, T, A>>, StartError> {
-        parts.map(|(part, begin)| Ok((part, begin, self.one(part)?))).collect()
+        parts.map(|(part, begin)| Ok((part, begin, self.one(part, None)?))).collect()
     }
 }
 
@@ -426,7 +439,7 @@ impl<'c, 'a, A: App, C: PartitionedSource> Composition<'c, 'a, A, C> {
     ) -> Result<(), StartError>
     where
         T: FlowTable<FlowKey, A::Flow> + Send,
-        F: FnMut(usize) -> Result<T, StartError>,
+        F: FnMut(TableFor) -> Result<T, StartError>,
         G: FnMut(usize) -> A,
     {
         let from = self.reads.len();
@@ -511,7 +524,7 @@ impl<'c, 'a, A: App, C: PartitionedSource> Composition<'c, 'a, A, C> {
     ) -> Result<(), StartError>
     where
         T: FlowTable<FlowKey, A::Flow> + Send,
-        F: FnMut(usize) -> Result<T, StartError>,
+        F: FnMut(TableFor) -> Result<T, StartError>,
         G: FnMut(usize) -> A,
     {
         let left = self.left();
@@ -531,7 +544,7 @@ impl<'c, 'a, A: App, C: PartitionedSource> Composition<'c, 'a, A, C> {
                 let RunContext { cut, control, .. } = *self.context;
                 let limited =
                     RunContext { config: &config, cut, control, gauges, cpus: self.context.cpus.clone() };
-                limited.read(i, Some(begin), build.one(i)?, &Arc::default())
+                limited.read(i, Some(begin), build.one(i, None)?, &Arc::default())
             }
             (outcome, _) => outcome,
         };
@@ -574,8 +587,8 @@ impl<'c, 'a, A: App, C: PartitionedSource> Composition<'c, 'a, A, C> {
         build: &mut Factory<F, G>,
     ) -> Result<(), StartError>
     where
-        T: FlowTable<FlowKey, A::Flow>,
-        F: FnMut(usize) -> Result<T, StartError>,
+        T: FlowTable<FlowKey, A::Flow> + Send,
+        F: FnMut(TableFor) -> Result<T, StartError>,
         G: FnMut(usize) -> A,
     {
         let is_whole = !self.interrupted && self.fault.is_none();
@@ -599,21 +612,29 @@ impl<'c, 'a, A: App, C: PartitionedSource> Composition<'c, 'a, A, C> {
         let begin = Begin { boundary: self.context.cut.begin(read), clock: self.clock.clone() };
         // Verdicts may change, and with them the counts.
         let has_counts = A::KEEPS_TOTALS || run.counters.denied > 0;
-        let undo = if has_counts { Some(build.one(i)?) } else { None };
-        let (redo, part) = (build.one(i)?, (i, begin, run.yielded(), &run.hashes));
-        let (context, composer) = (self.context, &self.composer);
-        let again = caught(|| context.process_again(part, (undo, redo), joined.unresolved, composer));
+        let mut stages = Vec::new();
+        let threads = self.context.threads_for(joined.unresolved.len());
+        let flows = u32::try_from(joined.unresolved.len().div_ceil(threads)).ok();
+        for _ in 0..threads {
+            let undo = if has_counts { Some(build.one(i, flows)?) } else { None };
+            stages.push((undo, build.one(i, flows)?));
+        }
+        let pass = SecondPass { part: i, begin, packets: run.yielded(), hashes: &run.hashes };
+        let again = self.context.process_again(&pass, stages, joined.unresolved, &self.composer);
         match again {
             Ok(Ok(again)) => {
-                let counters = &mut run.counters;
-                counters.flows_begun -= again.completed.len() as u64;
-                for (flow, state) in again.completed {
-                    self.composer.complete(&flow, state);
+                for again in again {
+                    let counters = &mut run.counters;
+                    counters.flows_begun -= again.completed.len() as u64;
+                    for (flow, state) in again.completed {
+                        self.composer.complete(&flow, state);
+                    }
+                    let removed = self.composer.replace(&again.replaced, again.records);
+                    counters.flows_begun = counters.flows_begun + again.counts.begun - removed.records;
+                    counters.flows_expired =
+                        counters.flows_expired + again.counts.expired - removed.timeouts;
+                    counters.denied = counters.denied + again.denied - again.denied_before;
                 }
-                let removed = self.composer.replace(&again.replaced, again.records);
-                counters.flows_begun = counters.flows_begun + again.counts.begun - removed.records;
-                counters.flows_expired = counters.flows_expired + again.counts.expired - removed.timeouts;
-                counters.denied = counters.denied + again.denied - again.denied_before;
             }
             Ok(Err(error)) => self.fault = Some(Fault::Source { packets: self.input.packets, error }),
             Err(message) => self.fault = Some(Fault::ResultsPanicked { message }),

@@ -51,7 +51,7 @@ where
         keys: &[K],
         hashes: &[TableHash],
         ids: &mut [Option<FlowId>],
-        on_flow: &mut impl FnMut(usize, &V),
+        on_flow: &mut dyn FnMut(usize, &V),
     ) {
         let Some(&any) = keys.first() else { return };
         for segment in self.older() {

@@ -21,7 +21,7 @@ use flowloom::apps::SourceDirection;
 use flowloom::apps::accounting::fields::{AllFields, ApplicationFields, FieldGroup};
 use flowloom::engine::{
     App, Control, Endpoints, EngineConfig, Fault, FlowRecord, FlowState, PolicyRef, RecordSink, RunReport,
-    ShardedRun, StartError, run_sharded_with,
+    ShardedRun, StartError, TableFor, run_sharded_with,
 };
 use flowloom::packet::PacketSource;
 use flowloom::scheduler::registry::Policy;
@@ -307,7 +307,8 @@ impl Prepared<'_> {
         let mut beside = flowloom::engine::Outputs::default();
         beside.part = keeps.then_some(&mut keep as _);
         beside.records = records.map(|sink| sink as _);
-        let (table, app) = (|_| tables.linehash::<FlowOf<R>>(), |_| role.app());
+        let table = |of: TableFor| tables.with_first(of.flows).linehash::<FlowOf<R>>();
+        let app = |_| role.app();
         let cut = Cut { parts, selection: selection.cloned() };
         let run = run_sharded_with(config, &cut, table, app, control, beside);
         run.map(|ShardedRun { report, reads, .. }| {

@@ -1,6 +1,6 @@
 //! From arguments to a source, an engine and tables; mistakes are found before anything starts.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use flowloom::apps::accounting::fields::{FieldGroup, FieldSet};
 use flowloom::cpu::features::Isa;
@@ -13,10 +13,12 @@ use flowloom::flow_table::segments::GrowthLimits;
 use flowloom::flow_table::{
     BuildError, DHash, DHashConfig, FlowTable, Growing, SigHash, SigHashConfig, Timeouts,
 };
-use flowloom::packet::{DecodeOptions, Fill, PacketBatch, decode};
+use flowloom::packet::{DecodeOptions, Fill, PacketBatch, PacketSource, decode};
 use flowloom::scheduler::registry::{DigestKind, Policy};
 use flowloom::scheduler::{OrderGuarantee, SetupError, Topology, WorkerCount};
-use flowloom::traffic::capture::{Capture, CaptureOptions, Input, SetOptions, SetOrder, UnpackLimits};
+use flowloom::traffic::capture::{
+    Capture, CaptureOptions, CaptureParts, Input, SetOptions, SetOrder, UnpackLimits,
+};
 
 use crate::args::Common;
 use crate::args::replay::{AppName, FullName, HugePagesName, OrderName, RING, Replay, TableName};
@@ -31,7 +33,12 @@ use crate::topology;
 use super::source::Source;
 
 /// Packets looked at to guess how many flows a capture has.
-const SAMPLE_PACKETS: u64 = 4096;
+const SAMPLE_PACKETS: u64 = 8192;
+/// The least number of TCP flows that tell how many flows begin.
+const TCP_FLOWS_MIN: usize = 32;
+const RECORD_HEADER_BYTES: u64 = 16;
+const TCP: u8 = 6;
+const SYN: u16 = 2;
 /// Flows to build for when nothing is known.
 const FLOWS_UNKNOWN: u64 = 64 << 10;
 /// The guess stays within these bounds; the table grows when there are more.
@@ -283,31 +290,81 @@ pub(super) fn check_verifiable(arguments: &Replay, inputs: &[Input]) -> Result<(
     Ok(())
 }
 
-/// Guesses how many flows a set of captures has, from its first packets and its size.
+/// Guesses how many flows a set of captures has, from packets in its middle.
 fn guess_flows(source: &Source, options: SetOptions, decode_options: DecodeOptions) -> u64 {
     let guess = || -> Option<u64> {
         let total = source.bytes_on_disk()?;
-        let paths = source.paths();
-        let first = paths.first()?;
-        let mut capture = Capture::open(first, options.capture).ok()?;
+        let paths: Vec<Input> = source.paths().into_iter().map(|path| Input::Path(path.into())).collect();
+        let middle = SetOptions { passes: 1, ..options };
+        let mut sample = Sample::default();
+        let is_middle = match CaptureParts::plan_at(&paths, middle, &[total / 2]) {
+            Ok(parts) if parts.len() > 1 => {
+                let mut part = parts.open(1).ok()?;
+                sample.take(|batch| part.next_batch(batch).ok(), decode_options)?;
+                true
+            }
+            // What cannot be cut shows its first packets only.
+            _ => {
+                let mut capture = Capture::open(source.paths().first()?, options.capture).ok()?;
+                sample.take(|batch| capture.next_batch(batch).ok(), decode_options)?;
+                false
+            }
+        };
+        let share = total as f64 / sample.bytes.max(1) as f64;
+        Some((sample.flows(share, is_middle) * f64::from(options.passes.min(64))) as u64)
+    };
+    guess().unwrap_or(FLOWS_UNKNOWN).clamp(*FLOWS_GUESS.start(), *FLOWS_GUESS.end())
+}
+
+/// The flows of some packets of a capture.
+#[derive(Default)]
+struct Sample {
+    packets: u64,
+    /// The bytes of their records.
+    bytes: u64,
+    keys: HashSet<FlowKey>,
+    /// TCP flows, and those of them that have begun in the sample.
+    tcp: HashMap<FlowKey, bool>,
+}
+
+impl Sample {
+    /// Takes packets from `next` until there are enough.
+    fn take(
+        &mut self,
+        mut next: impl FnMut(&mut PacketBatch) -> Option<Fill>,
+        options: DecodeOptions,
+    ) -> Option<()> {
         let mut batch = PacketBatch::new();
-        let mut keys = HashSet::new();
-        while capture.packets() < SAMPLE_PACKETS && capture.next_batch(&mut batch).ok()? == Fill::Packets {
+        while self.packets < SAMPLE_PACKETS && next(&mut batch)? == Fill::Packets {
             let block = batch.block.as_ref()?;
             for raw in &batch.packets {
-                let bytes = raw.bytes_in(block.bytes());
-                if let Ok(headers) = decode(raw.link, bytes, decode_options) {
-                    keys.insert(headers.key);
+                self.packets += 1;
+                self.bytes += RECORD_HEADER_BYTES + u64::from(raw.captured_bytes);
+                let Ok(headers) = decode(raw.link, raw.bytes_in(block.bytes()), options) else { continue };
+                if headers.key.protocol() == TCP {
+                    *self.tcp.entry(headers.key).or_default() |= headers.tcp_flags & SYN != 0;
+                } else {
+                    self.keys.insert(headers.key);
                 }
             }
         }
-        let share = total as f64 / capture.taken_bytes().max(1) as f64;
-        let passes = f64::from(options.passes.min(64));
-        // New flows become rarer as a capture goes on: half of the straight line is closer than all
-        // of it, and a table that is too small grows.
-        Some((keys.len() as f64 * share * passes / 2.0) as u64)
-    };
-    guess().unwrap_or(FLOWS_UNKNOWN).clamp(*FLOWS_GUESS.start(), *FLOWS_GUESS.end())
+        Some(())
+    }
+
+    /// Returns how many flows a capture has that is `share` times as long.
+    ///
+    /// In the middle of a capture, most flows of a sample go on from before. The share of TCP flows
+    /// with a SYN tells how many begin, of other protocols too. The first packets begin all flows
+    /// that are live at the time, so half of the straight line is closer than all of it. A table
+    /// that is too small grows.
+    fn flows(&self, share: f64, is_middle: bool) -> f64 {
+        let flows = (self.keys.len() + self.tcp.len()) as f64;
+        let begun = self.tcp.values().filter(|begun| **begun).count() as f64;
+        if !is_middle || self.tcp.len() < TCP_FLOWS_MIN {
+            return flows * share / 2.0;
+        }
+        flows + flows * begun / self.tcp.len() as f64 * (share - 1.0).max(0.0) * 1.125
+    }
 }
 
 /// Refuses more flows than so many tables can number.
@@ -356,9 +413,10 @@ impl Tables {
         let guess = || guess_flows(source, options, config.decode);
         let mut flows = arguments.table_flows.unwrap_or_else(guess);
         if let (Layout::Sharded { workers }, None) = (config.layout, arguments.table_flows) {
-            // A part has a share of the packets and, as flows go on across parts, more than a share
-            // of the flows.
-            flows = flows.max(1) / (workers as u64).isqrt().max(1) * workers as u64;
+            // As flows go on across parts, the parts have more flows together.
+            if workers > 1 {
+                flows += flows / 4;
+            }
         }
         // Many small tables do not get equal shares: four standard deviations more hold nearly
         // always.
@@ -382,6 +440,12 @@ impl Tables {
             },
             memory_limit_bytes: memory_max_bytes,
         })
+    }
+
+    /// Returns tables whose first segment is for this number of flows, if it is known.
+    pub(super) fn with_first(self, flows: Option<u32>) -> Self {
+        let first_flows = flows.unwrap_or(self.limits.first_flows).min(self.limits.first_flows).max(1);
+        Self { limits: GrowthLimits { first_flows, ..self.limits }, ..self }
     }
 
     pub(super) fn linehash<V: Send + 'static>(self) -> Built<impl FlowTable<FlowKey, V> + Send + use<V>> {
