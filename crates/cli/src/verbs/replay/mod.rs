@@ -3,6 +3,7 @@
 mod charts;
 mod figures;
 mod firewall;
+mod flow_guess;
 mod l7;
 mod layout;
 mod look;

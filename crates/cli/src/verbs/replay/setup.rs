@@ -1,7 +1,5 @@
 //! From arguments to a source, an engine and tables; mistakes are found before anything starts.
 
-use std::collections::{HashMap, HashSet};
-
 use flowloom::apps::accounting::fields::{FieldGroup, FieldSet};
 use flowloom::cpu::features::Isa;
 use flowloom::cpu::memory;
@@ -13,12 +11,9 @@ use flowloom::flow_table::segments::GrowthLimits;
 use flowloom::flow_table::{
     BuildError, DHash, DHashConfig, FlowTable, Growing, SigHash, SigHashConfig, Timeouts,
 };
-use flowloom::packet::{DecodeOptions, Fill, PacketBatch, PacketSource, decode};
 use flowloom::scheduler::registry::{DigestKind, Policy};
 use flowloom::scheduler::{OrderGuarantee, SetupError, Topology, WorkerCount};
-use flowloom::traffic::capture::{
-    Capture, CaptureOptions, CaptureParts, Input, SetOptions, SetOrder, UnpackLimits,
-};
+use flowloom::traffic::capture::{CaptureOptions, Input, SetOptions, SetOrder, UnpackLimits};
 
 use crate::args::Common;
 use crate::args::replay::{AppName, FullName, HugePagesName, OrderName, RING, Replay, TableName};
@@ -30,19 +25,8 @@ use crate::record_view::{FieldGroups, Where};
 use crate::render::{counted, some_of, warn};
 use crate::topology;
 
+use super::flow_guess;
 use super::source::Source;
-
-/// Packets looked at to guess how many flows a capture has.
-const SAMPLE_PACKETS: u64 = 8192;
-/// The least number of TCP flows that tell how many flows begin.
-const TCP_FLOWS_MIN: usize = 32;
-const RECORD_HEADER_BYTES: u64 = 16;
-const TCP: u8 = 6;
-const SYN: u16 = 2;
-/// Flows to build for when nothing is known.
-const FLOWS_UNKNOWN: u64 = 64 << 10;
-/// The guess stays within these bounds; the table grows when there are more.
-const FLOWS_GUESS: std::ops::RangeInclusive<u64> = 1 << 10..=1 << 20;
 
 pub(crate) fn set_options(arguments: &Replay) -> SetOptions {
     let limits = UnpackLimits {
@@ -290,83 +274,6 @@ pub(super) fn check_verifiable(arguments: &Replay, inputs: &[Input]) -> Result<(
     Ok(())
 }
 
-/// Guesses how many flows a set of captures has, from packets in its middle.
-fn guess_flows(source: &Source, options: SetOptions, decode_options: DecodeOptions) -> u64 {
-    let guess = || -> Option<u64> {
-        let total = source.bytes_on_disk()?;
-        let paths: Vec<Input> = source.paths().into_iter().map(|path| Input::Path(path.into())).collect();
-        let middle = SetOptions { passes: 1, ..options };
-        let mut sample = Sample::default();
-        let is_middle = match CaptureParts::plan_at(&paths, middle, &[total / 2]) {
-            Ok(parts) if parts.len() > 1 => {
-                let mut part = parts.open(1).ok()?;
-                sample.take(|batch| part.next_batch(batch).ok(), decode_options)?;
-                true
-            }
-            // What cannot be cut shows its first packets only.
-            _ => {
-                let mut capture = Capture::open(source.paths().first()?, options.capture).ok()?;
-                sample.take(|batch| capture.next_batch(batch).ok(), decode_options)?;
-                false
-            }
-        };
-        let share = total as f64 / sample.bytes.max(1) as f64;
-        Some((sample.flows(share, is_middle) * f64::from(options.passes.min(64))) as u64)
-    };
-    guess().unwrap_or(FLOWS_UNKNOWN).clamp(*FLOWS_GUESS.start(), *FLOWS_GUESS.end())
-}
-
-/// The flows of some packets of a capture.
-#[derive(Default)]
-struct Sample {
-    packets: u64,
-    /// The bytes of their records.
-    bytes: u64,
-    keys: HashSet<FlowKey>,
-    /// TCP flows, and those of them that have begun in the sample.
-    tcp: HashMap<FlowKey, bool>,
-}
-
-impl Sample {
-    /// Takes packets from `next` until there are enough.
-    fn take(
-        &mut self,
-        mut next: impl FnMut(&mut PacketBatch) -> Option<Fill>,
-        options: DecodeOptions,
-    ) -> Option<()> {
-        let mut batch = PacketBatch::new();
-        while self.packets < SAMPLE_PACKETS && next(&mut batch)? == Fill::Packets {
-            let block = batch.block.as_ref()?;
-            for raw in &batch.packets {
-                self.packets += 1;
-                self.bytes += RECORD_HEADER_BYTES + u64::from(raw.captured_bytes);
-                let Ok(headers) = decode(raw.link, raw.bytes_in(block.bytes()), options) else { continue };
-                if headers.key.protocol() == TCP {
-                    *self.tcp.entry(headers.key).or_default() |= headers.tcp_flags & SYN != 0;
-                } else {
-                    self.keys.insert(headers.key);
-                }
-            }
-        }
-        Some(())
-    }
-
-    /// Returns how many flows a capture has that is `share` times as long.
-    ///
-    /// In the middle of a capture, most flows of a sample go on from before. The share of TCP flows
-    /// with a SYN tells how many begin, of other protocols too. The first packets begin all flows
-    /// that are live at the time, so half of the straight line is closer than all of it. A table
-    /// that is too small grows.
-    fn flows(&self, share: f64, is_middle: bool) -> f64 {
-        let flows = (self.keys.len() + self.tcp.len()) as f64;
-        let begun = self.tcp.values().filter(|begun| **begun).count() as f64;
-        if !is_middle || self.tcp.len() < TCP_FLOWS_MIN {
-            return flows * share / 2.0;
-        }
-        flows + flows * begun / self.tcp.len() as f64 * (share - 1.0).max(0.0) * 1.125
-    }
-}
-
 /// Refuses more flows than so many tables can number.
 fn check_flows(option: &str, flows: u64, tables: u64, each_max: u32) -> Result<(), Failure> {
     let flows_max = tables * u64::from(each_max);
@@ -410,7 +317,7 @@ impl Tables {
         };
         check_flows("--table-flows", arguments.table_flows.unwrap_or(0), tables, first_max)?;
         check_flows("--flows-max", arguments.flows_max, tables, DHashConfig::FLOWS_MAX)?;
-        let guess = || guess_flows(source, options, config.decode);
+        let guess = || flow_guess::guess(&source.paths(), source.bytes_on_disk(), options, config.decode);
         let mut flows = arguments.table_flows.unwrap_or_else(guess);
         if let (Layout::Sharded { workers }, None) = (config.layout, arguments.table_flows) {
             // As flows go on across parts, the parts have more flows together.

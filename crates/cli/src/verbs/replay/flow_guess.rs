@@ -1,0 +1,145 @@
+//! Guesses how many flows captures have, to size the flow tables.
+
+use std::collections::{HashMap, HashSet};
+use std::ops::RangeInclusive;
+use std::path::Path;
+
+use flowloom::flow_key::FlowKey;
+use flowloom::packet::{DecodeOptions, Fill, PacketBatch, PacketSource, decode};
+use flowloom::traffic::capture::{Capture, CaptureParts, Input, SetOptions};
+
+/// The size of the sample.
+const SAMPLE_PACKETS: u64 = 8192;
+/// The least number of TCP flows that tell how many flows begin.
+const TCP_FLOWS_MIN: usize = 32;
+/// The guess without a sample.
+const UNKNOWN: u64 = 64 << 10;
+/// The guess stays within these bounds. The table grows as needed.
+const BOUNDS: RangeInclusive<u64> = 1 << 10..=1 << 20;
+const RECORD_HEADER_BYTES: u64 = 16;
+const TCP: u8 = 6;
+const SYN: u16 = 2;
+
+/// Guesses how many flows captures of `bytes` bytes have, from packets in their middle.
+pub(super) fn guess(
+    paths: &[&Path],
+    bytes: Option<u64>,
+    options: SetOptions,
+    decode_options: DecodeOptions,
+) -> u64 {
+    let guess = || -> Option<u64> {
+        let bytes = bytes?;
+        let inputs: Vec<Input> = paths.iter().map(|&path| Input::Path(path.into())).collect();
+        let once = SetOptions { passes: 1, ..options };
+        let mut sample = Sample::default();
+        let flows = match CaptureParts::plan_at(&inputs, once, &[bytes / 2]) {
+            Ok(parts) if parts.len() > 1 => {
+                let mut part = parts.open(1).ok()?;
+                sample.take(|batch| part.next_batch(batch).ok(), decode_options)?;
+                sample.flows_from_middle(bytes as f64 / sample.bytes.max(1) as f64)
+            }
+            // A file that cannot be cut, such as a compressed one.
+            _ => {
+                let mut capture = Capture::open(paths.first()?, options.capture).ok()?;
+                sample.take(|batch| capture.next_batch(batch).ok(), decode_options)?;
+                sample.flows_from_start(bytes as f64 / capture.taken_bytes().max(1) as f64)
+            }
+        };
+        Some((flows * f64::from(options.passes.min(64))) as u64)
+    };
+    guess().unwrap_or(UNKNOWN).clamp(*BOUNDS.start(), *BOUNDS.end())
+}
+
+/// The flows of consecutive packets of a capture.
+#[derive(Default)]
+struct Sample {
+    packets: u64,
+    /// The bytes of their records.
+    bytes: u64,
+    /// Flows that are not TCP.
+    others: HashSet<FlowKey>,
+    /// TCP flows, and whether the sample has a SYN of them.
+    tcp: HashMap<FlowKey, bool>,
+}
+
+impl Sample {
+    /// Takes packets from `next` until the sample is complete.
+    fn take(
+        &mut self,
+        mut next: impl FnMut(&mut PacketBatch) -> Option<Fill>,
+        options: DecodeOptions,
+    ) -> Option<()> {
+        let mut batch = PacketBatch::new();
+        while self.packets < SAMPLE_PACKETS && next(&mut batch)? == Fill::Packets {
+            let block = batch.block.as_ref()?;
+            for raw in &batch.packets {
+                self.packets += 1;
+                self.bytes += RECORD_HEADER_BYTES + u64::from(raw.captured_bytes);
+                let Ok(headers) = decode(raw.link, raw.bytes_in(block.bytes()), options) else { continue };
+                if headers.key.protocol() == TCP {
+                    *self.tcp.entry(headers.key).or_default() |= headers.tcp_flags & SYN != 0;
+                } else {
+                    self.others.insert(headers.key);
+                }
+            }
+        }
+        Some(())
+    }
+
+    fn flows(&self) -> f64 {
+        (self.others.len() + self.tcp.len()) as f64
+    }
+
+    /// Returns the number of flows of a capture that is `share` times as long, from its first
+    /// packets. They begin all flows that are live at the time, so half of the linear extrapolation
+    /// is closer to the truth than all of it.
+    fn flows_from_start(&self, share: f64) -> f64 {
+        self.flows() * share / 2.0
+    }
+
+    /// Returns the number of flows of a capture that is `share` times as long, from packets in its
+    /// middle. Most of their flows have begun before. The share of TCP flows with a SYN tells how
+    /// many begin, of other protocols too. A table has space for an eighth more.
+    fn flows_from_middle(&self, share: f64) -> f64 {
+        if self.tcp.len() < TCP_FLOWS_MIN {
+            return self.flows_from_start(share);
+        }
+        let begin = self.tcp.values().filter(|begins| **begins).count() as f64 / self.tcp.len() as f64;
+        self.flows() * (1.0 + begin * (share - 1.0).max(0.0) * 1.125)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+
+    use flowloom::traffic::synth::{Generate, Mix, MixConfig};
+    use flowloom::traffic::write::{PcapOptions, PcapWriter};
+
+    use super::*;
+
+    #[test]
+    fn the_guess_is_near_the_flows_of_mixtures() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("mix.pcap");
+        for (flows, packets) in [(50_000, 300_000), (20_000, 300_000), (100_000, 300_000)] {
+            let mut mix = Mix::new(MixConfig { flows, packets, ..MixConfig::default() }).unwrap();
+            let mut writer = PcapWriter::new(File::create(&path).unwrap(), PcapOptions::default()).unwrap();
+            let mut frame = Vec::new();
+            while let Some(meta) = mix.next_into(&mut frame) {
+                writer.write(meta.time_ns, meta.wire_bytes, &frame).unwrap();
+            }
+            writer.finish().unwrap();
+            let bytes = std::fs::metadata(&path).unwrap().len();
+            let guess = guess(&[&path], Some(bytes), SetOptions::default(), DecodeOptions::default());
+            assert!((flows / 2..flows * 2).contains(&guess), "{guess} instead of {flows}");
+        }
+    }
+
+    #[test]
+    fn without_a_file_a_usual_number_is_guessed() {
+        let options = (SetOptions::default(), DecodeOptions::default());
+        assert_eq!(guess(&[], None, options.0, options.1), UNKNOWN);
+        assert_eq!(guess(&[Path::new("none.pcap")], Some(1 << 30), options.0, options.1), UNKNOWN);
+    }
+}
