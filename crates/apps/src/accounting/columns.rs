@@ -1,6 +1,7 @@
 //! The columns of records in one table: names, units, IPFIX elements and values.
 
 use std::fmt::{self, Write};
+use std::iter;
 use std::net::IpAddr;
 
 use super::fields::{FieldColumn, FieldGroup};
@@ -47,11 +48,11 @@ impl<T: Into<u64>> From<Option<T>> for RecordValue {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ColumnGroup {
-    /// By default.
+    /// The writer includes it by default.
     Default,
-    /// On request, because computing it takes time.
+    /// The writer includes it on request, because computing it takes time.
     Extra,
-    /// On request, because it shows internals of the program.
+    /// The writer includes it on request, because it shows internals of the program.
     Internal,
 }
 
@@ -119,7 +120,7 @@ const COLUMNS: &[RecordColumn] = &[
         "source",
         "address",
         &[(8, "sourceIPv4Address"), (27, "sourceIPv6Address")],
-        "The initiator of the connection, as far as `direction` says.",
+        "The initiator of the connection; `direction` says how it is known.",
         |record| RecordValue::Address(record.source),
     ),
     column(
@@ -133,26 +134,22 @@ const COLUMNS: &[RecordColumn] = &[
         "source_port",
         "number",
         &[(7, "sourceTransportPort")],
-        "The port of the source; 0 where the protocol has none, as ICMP.",
+        "The port of the source; 0 if the protocol has no ports (ICMP).",
         |record| RecordValue::Number(record.source_port.into()),
     ),
     column(
         "destination_port",
         "number",
         &[(11, "destinationTransportPort")],
-        "The port of the destination; 0 where the protocol has none, as ICMP.",
+        "The port of the destination; 0 if the protocol has no ports (ICMP).",
         |record| RecordValue::Number(record.destination_port.into()),
     ),
     column("protocol", "number", &[(4, "protocolIdentifier")], "The IP protocol.", |record| {
         RecordValue::Number(record.protocol.into())
     }),
-    column(
-        "protocol_name",
-        "word",
-        &[],
-        "The name that IANA has for the IP protocol, in small letters.",
-        |record| record.protocol_name().map_or(RecordValue::None, RecordValue::Word),
-    ),
+    column("protocol_name", "word", &[], "IANA's name of the IP protocol, in lower case.", |record| {
+        record.protocol_name().map_or(RecordValue::None, RecordValue::Word)
+    }),
     column(
         "start",
         "ns since 1970",
@@ -164,28 +161,28 @@ const COLUMNS: &[RecordColumn] = &[
         "end",
         "ns since 1970",
         &[(157, "flowEndNanoseconds"), (155, "flowEndMicroseconds")],
-        "The time of its last packet.",
+        "The time of the record's last packet.",
         |record| RecordValue::Number(record.end_ns),
     ),
     column(
         "packets",
         "packets",
         &[(2, "packetDeltaCount")],
-        "Packets from the source. A datagram that `--defrag` has joined counts as one.",
+        "Packets from the source. A datagram that `--defrag` joined counts as one.",
         |record| RecordValue::Number(record.packets),
     ),
     column(
         "bytes",
         "bytes",
         &[(352, "layer2OctetDeltaCount")],
-        "Their bytes on the wire, link layer included.",
+        "The bytes of these packets on the wire, link layer included.",
         |record| RecordValue::Number(record.bytes),
     ),
     column(
         "ip_bytes",
         "bytes",
         &[(1, "octetDeltaCount")],
-        "The bytes of their IP packets, headers included.",
+        "The IP bytes of these packets, headers included.",
         |record| RecordValue::Number(record.ip_bytes),
     ),
     column(
@@ -199,14 +196,14 @@ const COLUMNS: &[RecordColumn] = &[
         "reverse_bytes",
         "bytes",
         &[(352, "reverseLayer2OctetDeltaCount")],
-        "Their bytes on the wire, link layer included.",
+        "The bytes of these packets on the wire, link layer included.",
         |record| RecordValue::Number(record.reverse_bytes),
     ),
     column(
         "reverse_ip_bytes",
         "bytes",
         &[(1, "reverseOctetDeltaCount")],
-        "The bytes of their IP packets, headers included.",
+        "The IP bytes of these packets, headers included.",
         |record| RecordValue::Number(record.reverse_ip_bytes),
     ),
     column(
@@ -221,7 +218,7 @@ const COLUMNS: &[RecordColumn] = &[
         "reverse_tcp_flags",
         "bits",
         &[(6, "reverseTcpControlBits")],
-        "The union of those from the destination.",
+        "The union of the TCP flags from the destination.",
         |record| RecordValue::Bits(record.reverse_tcp_flags.into()),
     ),
     column(
@@ -235,30 +232,30 @@ const COLUMNS: &[RecordColumn] = &[
         "icmp_code",
         "number",
         &[(32, "icmpTypeCodeIPv4"), (139, "icmpTypeCodeIPv6")],
-        "The code of that message.",
+        "The code of the record's first ICMP message.",
         |record| record.icmp.map(|[_, code]| code).into(),
     ),
     column(
         "vlan",
         "number",
         &[(58, "vlanId"), (243, "dot1qVlanId")],
-        "The id of the only or the outer VLAN; none where there are more than two, or a tunnel.",
+        "The id of the only VLAN or of the outer of two; missing with more than two VLANs or a tunnel.",
         |record| record.vlans[0].into(),
     ),
     column(
         "customer_vlan",
         "number",
         &[(245, "dot1qCustomerVlanId")],
-        "The id of the inner one of two VLANs.",
+        "The id of the inner of two VLANs.",
         |record| record.vlans[1].into(),
     ),
     column(
         "direction",
         "word",
         &[(239, "biflowDirection")],
-        "How the source is known: it sent a `syn`; it received a `syn_ack`; it sent the `first_packet` of a flow \
-         without a handshake; or it is `arbitrary`, the sender of the first packet of a TCP connection whose opening \
-         was not captured. In IPFIX 0 where it is arbitrary, else 1.",
+        "How the source is known. It sent a `syn`, it received a `syn_ack`, or it sent the `first_packet` of a flow \
+         without a handshake. `arbitrary`: it sent the first captured packet of a TCP connection whose opening was \
+         not captured. IPFIX has 0 for `arbitrary` and 1 otherwise.",
         |record| RecordValue::Word(record.direction.name()),
     ),
     column(
@@ -266,37 +263,40 @@ const COLUMNS: &[RecordColumn] = &[
         "word",
         &[(136, "flowEndReason")],
         "Why the record ended: `idle` (1) or `active` timeout (2); `fin`, `reset`, or a `new_connection` on the same \
-         ports (3); `end` of the input (4); `evicted` from a full table (5). In parentheses: in IPFIX.",
+         ports (3); `end` of the input (4); `evicted` from a full table (5). The numbers are the values in IPFIX.",
         |record| RecordValue::Word(record.end_reason.name()),
     ),
     RecordColumn {
         name: "community_id",
         unit: "text",
         ipfix: &[],
-        description: "The Community ID, version 1 with seed 0: a name for the flow that other tools give it too.",
+        description: "The Community ID, version 1 with seed 0: the flow id that other tools also compute.",
         group: ColumnGroup::Extra,
         value: |record| RecordValue::CommunityId(record.community_id()),
     },
     internal(
         "icmp_identifier",
         "number",
-        "The identifier by which ICMP queries and their replies are one flow.",
+        "The identifier that joins ICMP queries and their replies to one flow.",
         |record| record.icmp_identifier.into(),
     ),
     internal("low", "address", "The lower endpoint of the flow's key.", |record| {
         RecordValue::Address(record.key.low_address())
     }),
-    internal("low_port", "number", "Its port.", |record| RecordValue::Number(record.key.low_port().into())),
-    internal("high", "address", "The higher endpoint.", |record| {
+    internal("low_port", "number", "The port of the lower endpoint.", |record| {
+        RecordValue::Number(record.key.low_port().into())
+    }),
+    internal("high", "address", "The higher endpoint of the flow's key.", |record| {
         RecordValue::Address(record.key.high_address())
     }),
-    internal("high_port", "number", "Its port.", |record| {
+    internal("high_port", "number", "The port of the higher endpoint.", |record| {
         RecordValue::Number(record.key.high_port().into())
     }),
     internal(
         "zone",
         "number",
-        "What separates flows of the same addresses and ports: VLAN ids, tunnels. In IPFIX `ingressVRFID` (234).",
+        "A number that separates flows with equal addresses and ports, from VLAN ids and tunnels. In IPFIX \
+         `ingressVRFID` (234).",
         |record| RecordValue::Number(record.key.zone().into()),
     ),
     internal("pass", "number", "The pass over a looped capture, from 0.", |record| {
@@ -310,12 +310,12 @@ pub fn reference() -> String {
     let mut page = String::from(INTRODUCTION);
     for (heading, group) in [
         ("Columns", ColumnGroup::Default),
-        ("Further columns, on request", ColumnGroup::Extra),
-        ("Internal columns, on request", ColumnGroup::Internal),
+        ("Optional columns", ColumnGroup::Extra),
+        ("Internal columns", ColumnGroup::Internal),
     ] {
         let _ = write!(
             page,
-            "\n## {heading}\n\n| Column | Unit | IPFIX | What it says |\n| --- | --- | --- | --- |\n"
+            "\n## {heading}\n\n| Column | Unit | IPFIX | Meaning |\n| --- | --- | --- | --- |\n"
         );
         for column in COLUMNS.iter().filter(|column| column.group == group) {
             let elements: Vec<String> =
@@ -330,11 +330,26 @@ pub fn reference() -> String {
     }
     page.push_str(FIELDS);
     for group in FieldGroup::ALL {
-        for FieldColumn { name, unit, ipfix, description } in group.columns() {
-            let element =
-                ipfix.map_or_else(|| String::from("–"), |(number, name)| format!("`{name}` ({number})"));
-            let _ =
-                writeln!(page, "| `{name}` | `{}` | {unit} | {element} | {description} |", group.name());
+        let columns = group.columns();
+        let reverse_of =
+            |name: &str| columns.iter().find(|column| column.name.strip_prefix("reverse_") == Some(name));
+        for column in columns.iter().filter(|column| !column.name.starts_with("reverse_")) {
+            let pair: Vec<&FieldColumn> = iter::once(column).chain(reverse_of(column.name)).collect();
+            let names: Vec<String> = pair.iter().map(|column| format!("`{}`", column.name)).collect();
+            let elements: Vec<String> = pair
+                .iter()
+                .filter_map(|column| column.ipfix)
+                .map(|(number, name)| format!("`{name}` ({number})"))
+                .collect();
+            let elements = if elements.is_empty() { String::from("–") } else { elements.join(", ") };
+            let _ = writeln!(
+                page,
+                "| {} | `{}` | {} | {elements} | {} |",
+                names.join(", "),
+                group.name(),
+                column.unit,
+                column.description
+            );
         }
     }
     page.push_str(OTHERS);
@@ -342,57 +357,57 @@ pub fn reference() -> String {
 }
 
 const FIELDS: &str = "
-## Further fields, by group
+## Additional fields, by group
 
-`--fields` takes groups with commas between, or `all`; `--where` reads the columns of all groups. The library has them as
-types of `flowloom_apps::accounting::fields`. They are those of one record. Only the groups that are asked for cost time.
+`--fields` takes a comma-separated list of groups, or `all`; `--where` reads the columns of all groups. In the library they
+are the types of `flowloom_apps::accounting::fields`. A run computes only the groups that you select. The description of a pair
+of columns is that of the first; the `reverse_` column is the same for the packets of the destination.
 
-* Columns without an IPFIX element are not written as IPFIX: IANA has registered none for them. NetFlow v9 has none of them.
-* The text of `tls`, `dns`, `http`, `quic` and `ssh` is what hosts have sent: printable ASCII of at most 255 bytes, in which
-  `\\xNN` stands for another byte and `\\\\` for a backslash. Names of DNS are in its presentation format: `\\DDD` for a byte,
-  `\\.` for a dot in a label.
-* Fields of TCP are read from the first bytes of each direction, at most 4096, in the order of their sequence numbers. If the
-  first bytes were not captured, as in the records behind an active timeout, the fields are empty. Handshakes behind another
-  protocol (STARTTLS, a proxy), DTLS, the encrypted ClientHello of QUIC, and HTTP/2 are not read.
-* In EVE the fields are objects of the flow event with the names that Suricata gives them; in Zeek's `conn.log` they name the
-  `service`.
+* Fields of TCP come from the first bytes of each direction, at most 4,096, in sequence. If the first bytes were not captured,
+  as in the records after an active timeout, the fields are empty. Flowloom does not read handshakes inside another protocol
+  (STARTTLS, a proxy), DTLS, the encrypted ClientHello of QUIC, or HTTP/2.
+* The text of `tls`, `dns`, `http`, `quic` and `ssh` is what the hosts sent: printable ASCII, at most 255 bytes. `\\xNN` stands
+  for any other byte and `\\\\` for a backslash. DNS names have their presentation format: `\\DDD` for a byte, `\\.` for a dot in
+  a label.
+* IPFIX has no elements for the columns marked `–`, and NetFlow v9 has none for any of them. EVE nests the fields in the flow
+  event under Suricata's names. Zeek's `conn.log` derives its `service` from them.
 
-| Column | Group | Unit | IPFIX | What it says |
+| Column | Group | Unit | IPFIX | Meaning |
 | --- | --- | --- | --- | --- |
 ";
 
 const OTHERS: &str = "
 ## Records of other applications
 
-`--app null`, `tcp-tracker`, `firewall` and `l7` write CSV and JSON lines. Their records begin with `source`, `destination`,
-`source_port`, `destination_port` and `protocol`, with the meanings above, and go on with what the application keeps; what it
-keeps by direction is `x` from the source and `reverse_x` from the destination. An application that does not know the source
-(`null`; `l7` and `firewall` where they have seen none) shows the lower endpoint as the source.
+`--app null`, `tcp-tracker`, `firewall` and `l7` write CSV and JSON lines. Their records start with `source`, `destination`,
+`source_port`, `destination_port` and `protocol`, which have the meanings above, followed by the columns of the application. A
+column `x` counts the direction from the source, and `reverse_x` the other direction. If the application does not know the
+source (`null`, or `l7` and `firewall` without a handshake), the source is the lower endpoint.
 
-`--columns` selects columns of these too. On request there are `low_address`, `low_port`, `high_address`, `high_port`, `zone`,
-`pass` and `icmp_identifier`, and the application's own columns by the ends of the key: `x_low_to_high`, `x_high_to_low`, and
-which end is the source (`source_end`, `first_sender`).
+`--columns` selects columns of these records too. It also accepts `low_address`, `low_port`, `high_address`, `high_port`,
+`zone`, `pass`, `icmp_identifier`, `x_low_to_high`, `x_high_to_low`, `source_end` and `first_sender`.
 ";
 
 const INTRODUCTION: &str = "\
 # Records
 
-What `replay --app accounting --flows` writes: a line for each record in CSV and JSON, a data record in IPFIX. A record is
-what was seen of a connection, or of a flow without connections, between two cuts.
+`replay --app accounting --flows` writes one line per record in CSV and JSON, and one data record per record in IPFIX. A record
+describes a connection, or a flow without connections, from its first packet or the end of the previous record to the end of
+this record.
 
-* The source is the same in all records of a connection, also where an active timeout cuts it: the end that sent the SYN,
-  else the one that received the SYN+ACK, else the one that sent the first packet.
-* A SYN or SYN+ACK whose sequence number is not that of the connection begins a record. One with the same number is a
+* The source is the same in all records of a connection, even if an active timeout splits it. It is the end that sent the SYN;
+  otherwise the end that received the SYN+ACK; otherwise the end that sent the first packet.
+* A SYN or SYN+ACK with a sequence number that differs from the connection's starts a new record. One with the same number is a
   retransmission.
-* A connection is closed by FINs of both sides, or by an RST in the window that the other side announced. FINs are
-  remembered over cuts. With `--closed-timeout` (5 s with `--iface`) its record ends, and is written, once no packet has come
-  for so long.
-* ICMP queries and replies (echo, timestamp, information, address mask, extended echo) are flows by their identifier and
-  kind; other messages by type and code. They have no ports.
-* With `--defrag` a datagram counts as one packet, with the IP bytes of the whole datagram, the wire bytes of its fragments,
-  and the time of its last fragment. Without it each fragment counts by itself.
-* Reverse elements of IPFIX have the enterprise number 29305 (RFC 5103). Values that a record does not have are empty in CSV,
-  `null` in JSON and 0 in IPFIX.
+* A connection closes with FINs of both sides, or with an RST inside the window that the other side announced. FINs carry over
+  from one record to the next. With `--closed-timeout` (5 s with `--iface`) the record ends, and is written, once no packet has
+  arrived for that time.
+* ICMP queries and their replies (echo, timestamp, information, address mask, extended echo) form flows by identifier and kind.
+  Other ICMP messages form flows by type and code. ICMP has no ports.
+* With `--defrag` a datagram counts as one packet. It has the IP bytes of the whole datagram, the wire bytes of its fragments,
+  and the time of its last fragment. Without `--defrag` each fragment counts separately.
+* Reverse elements of IPFIX have the enterprise number 29305 (RFC 5103). Missing values are empty in CSV, `null` in JSON and 0
+  in IPFIX.
 ";
 
 #[cfg(test)]
@@ -413,6 +428,6 @@ mod tests {
     fn the_page_is_that_of_the_table() {
         let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/records.md");
         let page = std::fs::read_to_string(path).unwrap();
-        assert!(page == reference(), "docs/records.md is to be:\n{}", reference());
+        assert!(page == reference(), "docs/records.md must be:\n{}", reference());
     }
 }

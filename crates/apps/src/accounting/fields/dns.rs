@@ -114,8 +114,8 @@ impl Fields for Dns {
         let column = |name, description| FieldColumn::new(name, "text", description);
         out.extend([
             column("dns_query", "The name of the first DNS question, on port 53, 5353 or 5355."),
-            column("dns_query_type", "The type of that question, as `AAAA`, or `TYPE` and a number."),
-            column("dns_response_code", "The code of its response, as `NXDOMAIN`."),
+            column("dns_query_type", "The type of that question, such as `AAAA`, or `TYPE` and a number."),
+            column("dns_response_code", "The response code, such as `NXDOMAIN`."),
         ]);
     }
 

@@ -80,10 +80,10 @@ impl Fields for Handshake {
         out.extend([
             column(
                 "handshake_rtt",
-                "The time from the SYN to the ACK of its SYN+ACK: the round trip of both ends.",
+                "The time from the SYN to the ACK of its SYN+ACK: the round-trip time of the handshake.",
             ),
-            column("handshake_answer", "The part of it from the SYN to the SYN+ACK."),
-            column("handshake_ack", "The part of it from the SYN+ACK to the ACK."),
+            column("handshake_answer", "The part of `handshake_rtt` from the SYN to the SYN+ACK."),
+            column("handshake_ack", "The part of `handshake_rtt` from the SYN+ACK to the ACK."),
         ]);
     }
 

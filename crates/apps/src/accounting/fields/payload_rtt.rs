@@ -109,16 +109,16 @@ impl Fields for PayloadRtt {
     fn columns(out: &mut Vec<FieldColumn>) {
         let column = |name, description| FieldColumn::new(name, "ns", description);
         out.extend([
-            column("rtt_min", "The least time from TCP data of the source to its acknowledgement."),
+            column("rtt_min", "The shortest time from TCP data of the source to its acknowledgement."),
             column("rtt_mean", "The mean of these times, rounded down."),
-            column("rtt_max", "The largest of these times."),
+            column("rtt_max", "The longest of these times."),
             column("rtt_deviation", "The standard deviation of these times, rounded down."),
             column(
                 "reverse_rtt_min",
-                "The least time from TCP data of the destination to its acknowledgement.",
+                "The shortest time from TCP data of the destination to its acknowledgement.",
             ),
             column("reverse_rtt_mean", "The mean of these times, rounded down."),
-            column("reverse_rtt_max", "The largest of these times."),
+            column("reverse_rtt_max", "The longest of these times."),
             column("reverse_rtt_deviation", "The standard deviation of these times, rounded down."),
         ]);
     }

@@ -43,7 +43,7 @@ impl Fields for Ssh {
         let column = |name, description| FieldColumn::new(name, "text", description);
         out.extend([
             column("ssh_client", "The software and comments in the SSH identification of the source."),
-            column("ssh_server", "Those of the destination."),
+            column("ssh_server", "The software and comments in the SSH identification of the destination."),
         ]);
     }
 

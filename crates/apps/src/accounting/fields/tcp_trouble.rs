@@ -98,10 +98,13 @@ impl Fields for TcpTrouble {
     fn columns(out: &mut Vec<FieldColumn>) {
         let column = |name, description| FieldColumn::new(name, "packets", description);
         out.extend([
-            column("retransmissions", "TCP segments from the source whose numbers were all sent before."),
+            column(
+                "retransmissions",
+                "TCP segments from the source that repeat only sequence numbers already sent.",
+            ),
             column(
                 "out_of_order",
-                "TCP segments from the source that fill a stretch of numbers left out before.",
+                "TCP segments from the source that fill an earlier gap in the sequence numbers.",
             ),
             column("zero_windows", "TCP segments from the source that announce a window of 0."),
             column("reverse_retransmissions", "Retransmissions from the destination."),

@@ -36,10 +36,13 @@ impl Fields for Tls {
     fn columns(out: &mut Vec<FieldColumn>) {
         let column = |name, description| FieldColumn::new(name, "text", description);
         out.extend([
-            column("tls_sni", "The host name that the TLS client asks for: its server name indication."),
-            column("tls_alpn", "The application protocols that it offers (ALPN), with commas between."),
-            column("tls_ja4", "The JA4 fingerprint of its ClientHello."),
-            column("tls_version", "The version that the server chooses, as `TLS 1.3`."),
+            column("tls_sni", "The server name indication: the host name that the TLS client requests."),
+            column(
+                "tls_alpn",
+                "The application protocols that the client offers (ALPN), separated by commas.",
+            ),
+            column("tls_ja4", "The JA4 fingerprint of the ClientHello."),
+            column("tls_version", "The version that the server chooses, such as `TLS 1.3`."),
         ]);
     }
 
