@@ -1,13 +1,13 @@
-//! An index beside a capture: which flows each stretch of it has packets of.
+//! An index beside a capture: for each part, the flows that have packets in it.
 //!
 //! ```text
 //!  magic | length | header (JSON) | keys of part 0 | keys of part 1 | … | SHA-256 of all before
 //! ```
 //!
-//! A part begins at a record, about every MiB, and there are at most 1024. A key is the first eight
-//! bytes of a Community ID, so that a flow can be looked up by its ID and by its addresses and
-//! ports. Keys of a part are in ascending order. The header binds the index to the capture: its
-//! size, the time of its last change, and a checksum of its first 64 KiB.
+//! A part begins at a record boundary, about every MiB. An index has at most 1,024 parts. A key is
+//! the first eight bytes of a Community ID. Both the ID and the addresses and ports of a flow
+//! therefore lead to its key. The keys of a part are sorted in ascending order. The header binds
+//! the index to the capture by its size, its modification time, and a checksum of its first 64 KiB.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -19,32 +19,32 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 const MAGIC: &[u8; 8] = b"FLWMIDX1";
-/// Bytes of a part that an index aims for.
+/// Target size of a part.
 const PART_BYTES: u64 = 1 << 20;
-/// The most parts, as many as a set of captures can be divided into.
+/// Maximum number of parts: as many as a set of captures can have.
 const PARTS_MAX: u64 = 1024;
-/// Bytes at the beginning of the capture that the checksum covers.
+/// Bytes at the start of the capture that the checksum covers.
 const HEAD_BYTES: u64 = 64 << 10;
-/// The largest index that is read: of some hundred million flows.
+/// Maximum size of an index, enough for several hundred million flows.
 const INDEX_BYTES_MAX: u64 = 4 << 30;
 const CHECKSUM_BYTES: usize = 32;
 
 /// A part of the capture.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct IndexedPart {
-    /// Where it begins.
+    /// Offset of its first record.
     pub(crate) offset: u64,
     pub(crate) packets: u64,
     keys: u64,
 }
 
-/// What an index belongs to.
+/// The capture and the options to which an index belongs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Binding {
     capture_bytes: u64,
     modified_ns: u64,
     head_sha256: String,
-    /// The decoding options, which decide which flow a packet belongs to.
+    /// The decoding options; they determine the flow of a packet.
     decoding: Vec<String>,
 }
 
@@ -54,7 +54,7 @@ struct Header {
     parts: Vec<IndexedPart>,
 }
 
-/// An index that is read or made.
+/// An index, read from a file or newly built.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct CaptureIndex {
     pub(crate) binding: Binding,
@@ -63,11 +63,11 @@ pub(crate) struct CaptureIndex {
 }
 
 impl Binding {
-    /// Returns what binds an index to a capture.
+    /// Returns the binding of an index to a capture.
     ///
     /// # Errors
     ///
-    /// What the system says.
+    /// The error of the system.
     pub(crate) fn of(capture: &Path, decoding: Vec<String>) -> std::io::Result<Self> {
         let file = File::open(capture)?;
         let metadata = file.metadata()?;
@@ -82,14 +82,17 @@ impl Binding {
         })
     }
 
-    /// Returns in what the capture that an index was made of differs from this one.
+    /// Returns how the capture differs from the one that was indexed.
     pub(crate) fn difference(&self, indexed: &Self) -> Option<String> {
         if self.capture_bytes != indexed.capture_bytes {
             let (now, then) = (self.capture_bytes, indexed.capture_bytes);
             return Some(format!("the capture has {now} bytes, the indexed one had {then}"));
         }
         if self.head_sha256 != indexed.head_sha256 {
-            return Some(String::from("the capture begins with other bytes than the indexed one"));
+            return Some(String::from(
+                "the first bytes of the capture differ from those of the indexed \
+                one",
+            ));
         }
         if self.modified_ns != indexed.modified_ns {
             return Some(String::from("the capture was changed after the index was made"));
@@ -101,7 +104,7 @@ impl Binding {
         })
     }
 
-    /// Returns where to cut the capture.
+    /// Returns the offsets at which to cut the capture.
     pub(crate) fn cuts(&self) -> Vec<u64> {
         let step = PART_BYTES.max(self.capture_bytes.div_ceil(PARTS_MAX - 1)).max(1);
         (1..self.capture_bytes.div_ceil(step)).map(|part| part * step).collect()
@@ -118,13 +121,13 @@ impl CaptureIndex {
         Self { binding, parts: Vec::new(), keys: Vec::new() }
     }
 
-    /// Adds the part behind those that are there.
+    /// Appends a part.
     pub(crate) fn push(&mut self, offset: u64, packets: u64, keys: BTreeSet<u64>) {
         self.parts.push(IndexedPart { offset, packets, keys: keys.len() as u64 });
         self.keys.push(keys.into_iter().collect());
     }
 
-    /// Returns whether a part may have packets of one of these flows.
+    /// Returns whether a part may contain packets of any of these flows.
     pub(crate) fn has(&self, part: usize, keys: &[u64]) -> bool {
         keys.iter().any(|key| self.keys[part].binary_search(key).is_ok())
     }
@@ -146,7 +149,7 @@ impl CaptureIndex {
     ///
     /// # Errors
     ///
-    /// Why the file is none.
+    /// The reason why the file is not a valid index.
     pub(crate) fn read(path: &Path) -> Result<Self, String> {
         let file = File::open(path).map_err(|error| error.to_string())?;
         let bytes_on_disk = file.metadata().map_err(|error| error.to_string())?.len();
@@ -160,9 +163,9 @@ impl CaptureIndex {
 
     fn of_bytes(bytes: &[u8]) -> Result<Self, String> {
         if !bytes.starts_with(MAGIC) {
-            return Err(String::from("it is not an index of flowloom"));
+            return Err(String::from("it is not a flowloom index"));
         }
-        let cut = || String::from("it is cut or damaged");
+        let cut = || String::from("it is truncated or damaged");
         let (body, checksum) =
             bytes.len().checked_sub(CHECKSUM_BYTES).map(|at| bytes.split_at(at)).ok_or_else(cut)?;
         if Sha256::digest(body)[..] != *checksum {
@@ -228,7 +231,10 @@ mod tests {
         let differs = |other: Binding, why: &str| assert!(own.difference(&other).unwrap().contains(why));
         differs(Binding { capture_bytes: 1, ..own.clone() }, "the indexed one had 1");
         differs(Binding { modified_ns: 1, ..own.clone() }, "was changed");
-        differs(Binding { head_sha256: "cd".into(), ..own.clone() }, "begins with other bytes");
+        differs(
+            Binding { head_sha256: "cd".into(), ..own.clone() },
+            "the first bytes of the capture differ",
+        );
         differs(Binding { decoding: Vec::new(), ..own.clone() }, "none, now --decap");
     }
 

@@ -1,7 +1,7 @@
-//! What a long-lived process gives up once its ports are open: its user, its capabilities, most of
-//! the file system, and the system calls that it does not need.
+//! Privileges that a long-lived process gives up once its ports are open: its user, its
+//! capabilities, access to most of the file system, and unneeded system calls.
 //!
-//! The calling thread gives them up, and threads that it starts later begin without them.
+//! The calling thread gives them up. Threads that it starts later inherit the restrictions.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -20,7 +20,7 @@ use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, TargetArch};
 
 use crate::exit::Failure;
 
-/// The user that the process is to be.
+/// The user to switch to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Confinement {
     user: Option<(u32, u32)>,
@@ -39,7 +39,7 @@ impl Confinement {
         match found {
             Some(user) => Ok(Self { user: Some(user) }),
             None => Err(Failure::Usage(format!(
-                "--user {name}: /etc/passwd has no such user\n  useradd --system {name} makes one"
+                "--user {name}: /etc/passwd has no such user\n  create one with useradd --system {name}"
             ))),
         }
     }
@@ -49,7 +49,7 @@ fn failed(what: &str, error: &dyn Display) -> Failure {
     Failure::Usage(format!("cannot {what}: {error}\n  --keep-privileges runs without giving anything up"))
 }
 
-/// Gives everything up but reading in these folders.
+/// Gives up all privileges except reading in these folders.
 pub(crate) fn apply<'a>(
     confinement: &Confinement,
     read: impl Iterator<Item = &'a Path>,
@@ -60,19 +60,19 @@ pub(crate) fn apply<'a>(
             .and_then(|()| set_thread_gid(gid))
             .and_then(|()| set_thread_res_gid(gid, gid, gid))
             .and_then(|()| set_thread_res_uid(uid, uid, uid))
-            .map_err(|error| failed("become the user", &error))?;
+            .map_err(|error| failed("switch to the user", &error))?;
     }
     let none = CapabilitySet::empty();
     set_capabilities(None, CapabilitySets { effective: none, permitted: none, inheritable: none })
         .map_err(|error| failed("give up capabilities", &error))?;
     set_no_new_privs(true).map_err(|error| failed("give up new privileges", &error))?;
     landlocked(read).map_err(|error| failed("give up the file system", &error))?;
-    let filter = filter().map_err(|error| failed("form the filter of system calls", &error))?;
+    let filter = filter().map_err(|error| failed("build the filter of system calls", &error))?;
     seccompiler::apply_filter(&filter).map_err(|error| failed("filter system calls", &error))
 }
 
-/// Leaves the file system but for reading in these folders and what the system says of itself. A
-/// kernel without Landlock leaves it as it is.
+/// Restricts file access to reading in these folders and in the folders of system information. Has
+/// no effect on a kernel without Landlock.
 fn landlocked<'a>(read: impl Iterator<Item = &'a Path>) -> Result<(), landlock::RulesetError> {
     let access = ABI::V3;
     let here = |path: &'a Path| if path.as_os_str().is_empty() { Path::new(".") } else { path };
@@ -87,8 +87,8 @@ fn landlocked<'a>(read: impl Iterator<Item = &'a Path>) -> Result<(), landlock::
         .map(drop)
 }
 
-/// Returns a filter of the system calls that passing frames, reading rules and writing records
-/// take; others fail as not permitted.
+/// Returns a filter that permits the system calls for forwarding frames, reading rules and writing
+/// records. Other calls fail with `EPERM`.
 fn filter() -> Result<BpfProgram, Box<dyn std::error::Error>> {
     const ALLOWED: &[libc::c_long] = &[
         // Frames and records.
@@ -117,7 +117,7 @@ fn filter() -> Result<BpfProgram, Box<dyn std::error::Error>> {
         libc::SYS_dup3,
         libc::SYS_getsockname,
         libc::SYS_getpeername,
-        // Rules that are read again, and files of records that end.
+        // Reloading of rules, and closing of record files.
         libc::SYS_openat,
         libc::SYS_close,
         libc::SYS_lseek,
@@ -165,7 +165,7 @@ fn filter() -> Result<BpfProgram, Box<dyn std::error::Error>> {
         libc::SYS_sysinfo,
         libc::SYS_prlimit64,
     ];
-    // Calls of older forms, which some processors have.
+    // Older calls that only some processors have.
     #[cfg(target_arch = "x86_64")]
     const OLDER: &[libc::c_long] = &[libc::SYS_poll, libc::SYS_stat, libc::SYS_lstat, libc::SYS_open];
     #[cfg(not(target_arch = "x86_64"))]

@@ -1,4 +1,4 @@
-//! How a command ends: the statuses that scripts rely on, and the failures behind them.
+//! The end of a command: the exit statuses that scripts rely on, and the failures behind them.
 
 use std::process::ExitCode;
 
@@ -10,21 +10,21 @@ use flowloom::traffic::capture::CaptureError;
 /// The exit status of the command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Status {
-    /// All is well.
+    /// Success.
     Ok = 0,
-    /// The run finished, a check failed.
+    /// The run finished, and a check failed.
     CheckFailed = 1,
-    /// Usage or configuration.
+    /// Invalid usage or configuration.
     Usage = 2,
     /// Input cannot be read.
     Input = 3,
-    /// Input was read only in part, and `--strict` was asked for.
+    /// Input was read only in part, with `--strict`.
     PartialInput = 4,
-    /// Output could not be written; the result was printed all the same.
+    /// Output could not be written; the result was printed nevertheless.
     Output = 5,
     /// The engine stopped on a fault; the report is balanced.
     Fault = 6,
-    /// Stopped by a signal.
+    /// A signal stopped the command.
     Interrupted = 130,
 }
 
@@ -34,18 +34,18 @@ impl From<Status> for ExitCode {
     }
 }
 
-/// Why a command could not do its work.
+/// The reason why a command failed.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// The arguments contradict themselves or the machine.
+    /// The arguments contradict each other or do not suit the machine.
     Usage(String),
     /// The input cannot be read.
     Input(String),
-    /// Something cannot be written.
+    /// Some output cannot be written.
     Output(String),
-    /// An experiment of ours could not be carried out.
+    /// An experiment could not be carried out.
     Experiment(String),
-    /// The reader of standard output went away.
+    /// The reader of standard output closed the pipe.
     BrokenPipe,
 }
 
@@ -60,7 +60,7 @@ impl Failure {
         }
     }
 
-    /// Returns what went wrong.
+    /// Returns the error message.
     pub(crate) fn text(&self) -> &str {
         match self {
             Self::Usage(text) | Self::Input(text) | Self::Output(text) | Self::Experiment(text) => text,
@@ -88,21 +88,20 @@ impl From<CaptureError> for Failure {
 impl From<StartError> for Failure {
     fn from(error: StartError) -> Self {
         Self::Usage(match &error {
-            // The engine knows of no options: the way out is named here.
-            StartError::Config(error @ ConfigError::NoOrder { .. }) => said(
-                error,
-                "external order (--order external) keeps it for any policy, none (--order none) does without",
-            ),
+            // The engine does not know the options of the command, so the advice is added here.
+            StartError::Config(error @ ConfigError::NoOrder { .. }) => {
+                said(error, "use --order external, which any policy supports, or --order none")
+            }
             StartError::Config(error @ (ConfigError::Topology { .. } | ConfigError::Unpinnable { .. })) => {
-                said(error, "--no-pin runs without pinning")
+                said(error, "use --no-pin to run without pinning")
             }
             StartError::Table(table) => match table.downcast_ref() {
                 Some(BuildError::TooLarge { needed_bytes, limit_bytes }) => format!(
-                    "a flow table takes {needed_bytes} bytes, and its share of the memory that is free is {limit_bytes}\n  \
-                     use a smaller --table-flows: it grows when there are more"
+                    "a flow table takes {needed_bytes} bytes, but its share of the free memory is \
+                     {limit_bytes}\n  use a smaller --table-flows; the table grows as needed"
                 ),
                 Some(BuildError::OutOfMemory { .. }) => {
-                    format!("{error}\n  use a smaller --table-flows: it grows when there are more")
+                    format!("{error}\n  use a smaller --table-flows; the table grows as needed")
                 }
                 _ => error.to_string(),
             },
@@ -111,18 +110,18 @@ impl From<StartError> for Failure {
     }
 }
 
-/// Returns what went wrong, with advice in the command's terms in the place of the library's.
+/// Returns the error, with advice in terms of the command instead of the library.
 fn said(error: &ConfigError, advice: &str) -> String {
     let text = error.to_string();
     format!("{}\n  {advice}", text.lines().next().unwrap_or(&text))
 }
 
-/// Passes a source's error, which came after `packets`, on as a failure where it means that the
-/// input is nothing for us; anything else is a fault of the run, to be reported with its result.
+/// Turns a source's error after `packets` into a failure if it means that the input is unusable.
+/// Any other error is a fault of the run, reported with its result.
 pub(crate) fn check_decodable(packets: u64, error: &SourceError) -> Result<(), Failure> {
     match error.0.downcast_ref() {
         Some(error @ CaptureError::NothingDecodable { .. }) => Err(Failure::Input(error.to_string())),
-        // A pipe is looked at only when its turn comes; a regular file was, before the run.
+        // A pipe is examined only when its turn comes; regular files were examined before the run.
         Some(
             error @ (CaptureError::NotACapture { .. }
             | CaptureError::Empty { .. }

@@ -1,4 +1,4 @@
-//! Where records of flows go, and in which format: files, standard output, collectors.
+//! Destinations and formats of flow records: files, standard output, collectors.
 
 use std::io::{self, Write};
 use std::net::{SocketAddr, ToSocketAddrs as _};
@@ -22,7 +22,7 @@ use crate::packed_file::{Compression, PackedFile, is_closed};
 use crate::record_view::{FieldGroups, FilterCounts, RecordView, WrittenColumns};
 use crate::state_columns::StateColumns;
 
-/// Bytes of a message that fits a datagram, which fits a frame of Ethernet.
+/// Maximum size of a message, so that its datagram fits an Ethernet frame.
 const DATAGRAM_BYTES: usize = 1400;
 
 /// Formats of records.
@@ -30,11 +30,11 @@ const DATAGRAM_BYTES: usize = 1400;
 pub(crate) enum Format {
     /// Comma-separated values
     Csv,
-    /// An object a line
+    /// One JSON object per line
     Jsonl,
-    /// IPFIX messages (RFC 7011), both directions in a record
+    /// IPFIX messages (RFC 7011), both directions in one record
     Ipfix,
-    /// NetFlow v9 packets, a record for each direction
+    /// NetFlow v9 packets, one record per direction
     Netflow9,
     /// Apache Parquet
     Parquet,
@@ -45,7 +45,7 @@ pub(crate) enum Format {
 }
 
 impl Format {
-    /// Returns whether records in this format have a place for a further field.
+    /// Returns whether this format can hold an additional field.
     pub(crate) fn takes(self, column: &FieldColumn) -> bool {
         match self {
             Self::Csv | Self::Jsonl | Self::Parquet => true,
@@ -61,7 +61,7 @@ impl Format {
         matches!(self, Self::Csv | Self::Jsonl | Self::Parquet)
     }
 
-    /// Returns the name of the format in messages.
+    /// Returns the name of the format for messages.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Csv => "CSV",
@@ -83,7 +83,7 @@ enum Place {
     Tcp(String),
 }
 
-/// Where records go, and as what.
+/// A destination of records and their format.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Destination {
     place: Place,
@@ -91,12 +91,12 @@ pub(crate) struct Destination {
 }
 
 impl Destination {
-    /// Reads a destination: a path, `-`, or a collector as `ipfix://HOST:PORT`, `ipfix+tcp://` or
-    /// `netflow9://`.
+    /// Parses a destination: a path, `-`, or a collector such as `ipfix://HOST:PORT`,
+    /// `ipfix+tcp://` or `netflow9://`.
     ///
     /// # Errors
     ///
-    /// What is wrong with it, and what there is.
+    /// A message that names the mistake and the valid values.
     pub(crate) fn of(path: &Path, format: Option<Format>) -> Result<Self, String> {
         let shown = path.display();
         if let Some((scheme, collector)) = path.to_str().and_then(|text| text.split_once("://")) {
@@ -106,13 +106,14 @@ impl Destination {
                 "netflow9" => (Place::Udp(collector.into()), Format::Netflow9),
                 _ => {
                     return Err(format!(
-                        "--flows {shown}: unknown collector '{scheme}'\n  ipfix://HOST:PORT, ipfix+tcp://HOST:PORT or netflow9://HOST:PORT"
+                        "--flows {shown}: unknown collector '{scheme}'\n  use ipfix://HOST:PORT, \
+                         ipfix+tcp://HOST:PORT or netflow9://HOST:PORT"
                     ));
                 }
             };
             if format.is_some_and(|format| format != of_scheme) {
                 return Err(format!(
-                    "--flows {shown}: a collector says by itself which format it takes\n  leave --flows-format away"
+                    "--flows {shown}: the collector determines the format\n  omit --flows-format"
                 ));
             }
             return Ok(Self { place, format: of_scheme });
@@ -135,13 +136,15 @@ impl Destination {
         };
         let format = format.or(of_ending).ok_or_else(|| {
             format!(
-                "--flows {shown}: .{} is not an ending that says what to write\n  .csv or none, .jsonl, .ipfix, .nf9, .parquet, .log (Zeek), .eve, each also with .gz or .zst behind; or --flows-format",
+                "--flows {shown}: unknown extension .{}\n  use .csv or none, .jsonl, .ipfix, .nf9, \
+                 .parquet, .log (Zeek) or .eve, optionally followed by .gz or .zst; or add \
+                 --flows-format",
                 ending(inner).unwrap_or_default()
             )
         })?;
         if format == Format::Parquet && compression != Compression::None {
             return Err(format!(
-                "--flows {shown}: Parquet is compressed by itself\n  leave the last ending away"
+                "--flows {shown}: Parquet compresses its own data\n  omit the last extension"
             ));
         }
         if format == Format::Parquet && cfg!(not(feature = "parquet")) {
@@ -157,11 +160,11 @@ impl Destination {
         self.place == Place::StandardOutput
     }
 
-    /// Opens it.
+    /// Opens the destination.
     ///
     /// # Errors
     ///
-    /// What the system says.
+    /// The error of the system.
     pub(crate) fn open(self) -> io::Result<Opened> {
         let mut counters = None;
         let out = match self.place {
@@ -186,7 +189,7 @@ fn resolved(collector: &str) -> io::Result<SocketAddr> {
     collector.to_socket_addrs().map_err(named)?.next().ok_or_else(none)
 }
 
-/// A destination that is open and not written to.
+/// A destination that is open but not yet written to.
 pub(crate) struct Opened {
     out: Raw,
     format: Format,
@@ -216,10 +219,10 @@ impl ParquetFile for OutputFile {
 /// Writes the records of an application.
 pub(crate) struct FlowWriter<F> {
     out: Out,
-    /// Of an application that keeps account.
+    /// The view of accounting records, if the application has them.
     view: Option<RecordView<F>>,
     columns: Vec<&'static RecordColumn>,
-    /// Of an application that keeps none.
+    /// The columns of an application without accounting records.
     state_columns: StateColumns,
     fields: Vec<FieldColumn>,
     values: Vec<FlowValue>,
@@ -227,7 +230,7 @@ pub(crate) struct FlowWriter<F> {
 }
 
 enum Out {
-    /// Nothing has been written: a run that is refused leaves a file as it was.
+    /// Nothing has been written yet, so a refused run leaves an existing file unchanged.
     Waiting(Option<Opened>),
     Records(Box<dyn RecordWriter>),
     Csv(Box<csv::Writer<Box<dyn Write + Send>>>),
@@ -235,9 +238,9 @@ enum Out {
 }
 
 impl<F: FlowState + SourceDirection> FlowWriter<F> {
-    /// Returns a writer of records to what was opened. `view` is that of an application that keeps
-    /// account; only its records have other formats than CSV and JSON lines, and fields, which are
-    /// those that the view shows.
+    /// Returns a writer of records to an open destination. `view` is for applications with
+    /// accounting records. Only these records have fields, and formats other than CSV and JSON
+    /// lines.
     pub(crate) fn new(
         opened: Opened,
         view: Option<RecordView<F>>,
@@ -254,12 +257,12 @@ impl<F: FlowState + SourceDirection> FlowWriter<F> {
         Self { out, view, columns, state_columns, fields, values: Vec::new(), counters }
     }
 
-    /// Returns how many records `--where` took and passed over, if it was given.
+    /// Returns how many records `--where` selected and rejected, if it was given.
     pub(crate) fn filter_counts(&self) -> Option<FilterCounts> {
         self.view.as_ref().and_then(RecordView::counts)
     }
 
-    /// Returns how many datagrams to a collector the system has refused.
+    /// Returns how many datagrams to a collector the system refused.
     pub(crate) fn refused(&self) -> u64 {
         self.counters.as_ref().map_or(0, |counters| counters.refused())
     }
@@ -321,11 +324,11 @@ impl<F: FlowState + SourceDirection> FlowWriter<F> {
         }
     }
 
-    /// Writes what stands behind the last record.
+    /// Writes the data that follow the last record.
     ///
     /// # Errors
     ///
-    /// What the file or the collector says.
+    /// The error of the file or the collector.
     pub(crate) fn finish(&mut self) -> io::Result<()> {
         self.begin()?;
         match &mut self.out {
@@ -394,7 +397,7 @@ mod tests {
             ("flows.xlsx", ".xlsx is not an ending"),
             ("flows.txt.gz", ".txt is not an ending"),
             ("kafka://a:1", "unknown collector 'kafka'"),
-            ("flows.parquet.gz", "compressed by itself"),
+            ("flows.parquet.gz", "Parquet compresses its own data"),
         ] {
             assert!(of(text).unwrap_err().contains(why), "{text}");
         }

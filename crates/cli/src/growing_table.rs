@@ -1,5 +1,5 @@
-//! The growing flow table that commands run the engine with: one function, so that the engine is
-//! compiled for one type.
+//! The growing flow table of the commands. A single function keeps the engine compiled for a single
+//! table type.
 
 use flowloom::cpu::features::Isa;
 use flowloom::cpu::pages::HugePages;
@@ -7,7 +7,7 @@ use flowloom::flow_key::FlowKey;
 use flowloom::flow_table::segments::GrowthLimits;
 use flowloom::flow_table::{BuildError, FlowTable, Growing, LineHash, LineHashConfig, Timeouts};
 
-/// What each segment of a table is built with.
+/// The settings of each segment of a table.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SegmentOptions {
     pub(crate) timeouts: Timeouts,

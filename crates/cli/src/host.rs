@@ -1,4 +1,4 @@
-//! What a report says about the program and the machine.
+//! The program and the machine, as a report describes them.
 
 use flowloom::cpu::features::Isa;
 use flowloom::cpu::topology::{allowed_cpus, model_name};
@@ -23,7 +23,7 @@ impl std::fmt::Display for Tool {
     }
 }
 
-/// The machine, and what of it the run uses.
+/// The machine, and the parts of it that the run uses.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Host {
     pub(crate) cpu: String,
@@ -40,7 +40,7 @@ impl Host {
     }
 }
 
-/// Returns the instruction set of a name; of `auto`, the best that this processor has.
+/// Returns the instruction set with this name, or for `auto` the best one of this processor.
 pub(crate) fn isa_named(name: &str) -> Result<Isa, Failure> {
     if name == "auto" {
         return Ok(Isa::detect());
@@ -50,7 +50,7 @@ pub(crate) fn isa_named(name: &str) -> Result<Isa, Failure> {
         _ => {
             let available: Vec<String> = Isa::available().map(|isa| isa.to_string()).collect();
             Err(Failure::Usage(format!(
-                "this processor has no instruction set '{name}'\n  available: auto, {}",
+                "this processor does not support the instruction set '{name}'\n  available: auto, {}",
                 available.join(", ")
             )))
         }

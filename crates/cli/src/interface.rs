@@ -1,4 +1,4 @@
-//! The interface that captures were taken on, for rules that name one.
+//! The interface on which captures were taken, for rules that match interfaces.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read};
@@ -10,11 +10,11 @@ const SECTION: u32 = 0x0a0d_0d0a;
 const INTERFACE: u32 = 1;
 const NAME: u16 = 2;
 
-/// Bytes of a description of an interface, at most.
+/// Maximum size of the description of an interface.
 const DESCRIPTION_BYTES_MAX: u32 = 1 << 16;
 
-/// Returns the name that all captures give the interface of all their packets. `None` if a capture
-/// names none or several, has a form without names, or is no file.
+/// Returns the interface name that all captures state for all their packets. Returns `None` if a
+/// capture names no interface or several, has a format without names, or is not a file.
 pub(crate) fn of_captures(paths: &[PathBuf]) -> Option<String> {
     let mut found: Option<String> = None;
     for path in paths {
@@ -26,16 +26,16 @@ pub(crate) fn of_captures(paths: &[PathBuf]) -> Option<String> {
     found
 }
 
-/// Returns the name that a capture gives all its interfaces.
+/// Returns the name that a capture states for all its interfaces.
 fn of_capture(path: &Path) -> io::Result<Option<String>> {
-    // A pipe could not be read again.
+    // A pipe cannot be read twice.
     if !path.metadata()?.is_file() {
         return Ok(None);
     }
     name_in(BufReader::new(unpack(File::open(path)?)?))
 }
 
-/// Reads pcapng to its end, or to the first interface without a name or with another one.
+/// Reads pcapng to its end, or to the first interface without a name or with a different one.
 fn name_in(mut input: impl Read) -> io::Result<Option<String>> {
     let mut found: Option<String> = None;
     let mut is_big = false;

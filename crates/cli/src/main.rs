@@ -1,4 +1,4 @@
-//! The `flowloom` command: parses arguments, runs a verb, and turns its end into an exit status.
+//! The `flowloom` command: parses the arguments, runs a command, and returns its exit status.
 
 #![expect(
     clippy::cast_possible_truncation,
@@ -51,7 +51,7 @@ fn main() -> ExitCode {
     signals::outlive_cut_captures();
     match run() {
         Ok(status) => status.into(),
-        // The reader of our output has closed it: that is a normal end.
+        // The reader of the output has closed the pipe, which is a normal end.
         Err(Failure::BrokenPipe) => Status::Ok.into(),
         Err(failure) => {
             let status = failure.status();

@@ -1,5 +1,5 @@
-//! Files and folders that results go to: opened before a run, so that what cannot be written is
-//! known before it has lasted an hour, and left as they were where there is no run.
+//! Output files and folders. They are opened before a run, so that errors appear before the run has
+//! lasted an hour. If no run takes place, they stay unchanged.
 
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, Write};
@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 
 use crate::exit::Failure;
 
-/// A file that is to be written. What stood in it goes when writing begins; one that was not there
-/// goes where writing never begins.
+/// A file to write. Its old contents are removed when writing begins. A new file is removed again
+/// if writing never begins.
 #[derive(Debug)]
 pub(crate) struct OutputFile {
     file: File,
@@ -19,14 +19,14 @@ pub(crate) struct OutputFile {
 }
 
 impl OutputFile {
-    /// Opens a file, or makes it.
+    /// Opens a file, or creates it.
     ///
     /// # Errors
     ///
-    /// What the system says.
+    /// The error of the system.
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
         let (file, is_new) = match OpenOptions::new().write(true).create_new(true).open(path) {
-            // Also a link to what is not there: that is made, and stays.
+            // This includes a link to a missing file; the file is created and stays.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                 (OpenOptions::new().write(true).create(true).truncate(false).open(path)?, false)
             }
@@ -35,13 +35,13 @@ impl OutputFile {
         Ok(Self { file, path: path.to_path_buf(), is_new, is_begun: false })
     }
 
-    /// Says whether two are one file on disk.
+    /// Returns whether both are the same file on disk.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         is_one(self.file.metadata(), other.file.metadata())
     }
 
-    /// Takes away what stands behind `position`, from which writing goes on; says whether that can
-    /// be done, as it cannot with devices and pipes.
+    /// Removes the data after `position`, where writing will continue. Returns whether this is
+    /// possible, which it is not for devices and pipes.
     #[cfg(feature = "parquet")]
     pub(crate) fn truncate_to(&mut self, position: u64) -> io::Result<bool> {
         use std::io::Seek as _;
@@ -55,10 +55,10 @@ impl OutputFile {
         Ok(true)
     }
 
-    /// Takes away what stood in the file.
+    /// Removes the old contents of the file.
     fn begin(&mut self) -> io::Result<()> {
         if !self.is_begun {
-            // Devices and pipes have nothing to take away.
+            // Devices and pipes have no old contents.
             if self.file.metadata()?.is_file() {
                 self.file.set_len(0)?;
             }
@@ -68,12 +68,12 @@ impl OutputFile {
     }
 }
 
-/// Says whether two names, which may be links, are of one file on disk.
+/// Returns whether two paths, which may be links, name the same file on disk.
 pub(crate) fn is_one_file(one: &Path, other: &Path) -> bool {
     is_one(fs::metadata(one), fs::metadata(other))
 }
 
-/// A device, or what is not there yet, has nothing to lose.
+/// A device or a missing file has no contents to lose.
 fn is_one(one: io::Result<Metadata>, other: io::Result<Metadata>) -> bool {
     let place = |metadata: Metadata| metadata.is_file().then(|| (metadata.dev(), metadata.ino()));
     let [one, other] = [one, other].map(|metadata| metadata.ok().and_then(place));
@@ -86,7 +86,7 @@ impl Write for OutputFile {
         self.file.write(bytes)
     }
 
-    /// Begins too: who had nothing to write leaves an empty file.
+    /// A flush also begins writing, so that a writer without data leaves an empty file.
     fn flush(&mut self) -> io::Result<()> {
         self.begin()?;
         self.file.flush()
@@ -96,25 +96,26 @@ impl Write for OutputFile {
 impl Drop for OutputFile {
     fn drop(&mut self) {
         if self.is_new && !self.is_begun {
-            // Left behind it is of no harm.
+            // An empty file that remains is harmless.
             let _ = fs::remove_file(&self.path);
         }
     }
 }
 
-/// A folder that is to be filled. Folders that were made for it go again where they stay empty.
+/// A folder for several files. Dropping it removes the folders that were created for it and are
+/// still empty.
 #[derive(Debug)]
 pub(crate) struct OutputFolder {
-    /// Innermost first.
+    /// The created folders, innermost first.
     made: Vec<PathBuf>,
 }
 
 impl OutputFolder {
-    /// Makes the folder if need be, and tries whether a file can be put there.
+    /// Creates the folder if necessary, and checks that files can be created in it.
     ///
     /// # Errors
     ///
-    /// [`Failure::Output`] with what cannot be written.
+    /// [`Failure::Output`], which names the path.
     pub(crate) fn open(path: &Path) -> Result<Self, Failure> {
         let is_missing = |folder: &&Path| !folder.as_os_str().is_empty() && !folder.exists();
         let made = path.ancestors().take_while(is_missing).map(Path::to_path_buf).collect();
@@ -132,7 +133,7 @@ impl OutputFolder {
 impl Drop for OutputFolder {
     fn drop(&mut self) {
         for folder in &self.made {
-            // One with something in it stays.
+            // A folder that is not empty stays.
             let _ = fs::remove_dir(folder);
         }
     }

@@ -1,5 +1,5 @@
-//! How many packets were taken in by when: read from relaxed counters by a thread of its own, which
-//! the run does not notice.
+//! The progress of input over time, sampled from relaxed counters by a separate thread without
+//! slowing the run.
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -8,16 +8,16 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{RecvTimeoutError, Sender, unbounded};
 use flowloom::engine::Control;
 
-/// What is looked at first; a long run is looked at more rarely.
+/// The first interval between samples; a long run is sampled less often.
 const FIRST_INTERVAL: Duration = Duration::from_millis(2);
-/// Looks that are kept: with twice as many each second one goes, and the time between looks
+/// Maximum number of samples. At twice this number every second sample is dropped and the interval
 /// doubles.
 const LOOKS: usize = 240;
 
-/// Seconds since the beginning, and packets until then.
+/// Seconds since the start, and the packets read until then.
 pub(crate) type Look = (f64, u64);
 
-/// Looks at a run's count of packets until it is told to stop.
+/// Samples the packet count of a run until it is stopped.
 #[derive(Debug)]
 pub(crate) struct Pace {
     end: Sender<()>,
@@ -25,7 +25,7 @@ pub(crate) struct Pace {
 }
 
 impl Pace {
-    /// Starts looking; `None` where no thread can be had, which is no reason not to run.
+    /// Starts sampling. Returns `None` if no thread can be started, which does not prevent the run.
     pub(crate) fn start(control: Arc<Control>) -> Option<Self> {
         let (end, ended) = unbounded();
         let look = move || {
@@ -43,7 +43,7 @@ impl Pace {
         Some(Self { end, thread })
     }
 
-    /// Stops looking, and returns what was seen.
+    /// Stops sampling and returns the samples.
     pub(crate) fn stop(self) -> Vec<Look> {
         drop(self.end);
         self.thread.join().unwrap_or_default()

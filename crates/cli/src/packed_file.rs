@@ -1,4 +1,4 @@
-//! Files that are written packed where their names end so.
+//! Output files that are compressed according to their names.
 
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
@@ -7,7 +7,7 @@ use flate2::write::GzEncoder;
 
 use crate::output::OutputFile;
 
-/// How a file is packed.
+/// The compression of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Compression {
     None,
@@ -16,7 +16,8 @@ pub(crate) enum Compression {
 }
 
 impl Compression {
-    /// Returns what the ending of a name asks for, and the name without that ending.
+    /// Returns the compression that the extension of a name selects, and the name without that
+    /// extension.
     pub(crate) fn of(path: &Path) -> (Self, &Path) {
         let packing = match path.extension() {
             Some(ending) if ending.eq_ignore_ascii_case("gz") => Self::Gzip,
@@ -27,7 +28,7 @@ impl Compression {
     }
 }
 
-/// A file of which each flush ends a member (gzip) or a frame (zstd), so that what was flushed can
+/// A file in which each flush ends a member (gzip) or a frame (zstd), so that flushed data can
 /// always be read.
 pub(crate) enum PackedFile {
     Plain(BufWriter<OutputFile>),
@@ -45,7 +46,7 @@ impl PackedFile {
     }
 }
 
-/// The error of writing after an error.
+/// The error of a write after an earlier error.
 pub(crate) fn is_closed() -> io::Error {
     io::Error::other("the file was closed after an error")
 }

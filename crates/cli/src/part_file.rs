@@ -1,4 +1,4 @@
-//! Part files: what is known of the flows of a part of an input, to be merged with other parts.
+//! Part files: the state of the flows of one part of an input, for merging with other parts.
 //!
 //! ```text
 //!  8 bytes   FLWPART2: the format and its version
@@ -10,7 +10,7 @@
 //!  32 bytes  SHA-256 of everything before
 //! ```
 //!
-//! Numbers are little-endian. Records of one key stand in the order of time.
+//! Numbers are little-endian. Records of the same key are sorted by time.
 
 use std::fmt;
 use std::fs::File;
@@ -29,13 +29,13 @@ use sha2::{Digest, Sha256};
 use crate::output::OutputFile;
 
 const MAGIC: &[u8; 8] = b"FLWPART2";
-/// The longest header that is read.
+/// Maximum size of the header.
 const HEADER_BYTES_MAX: u32 = 16 << 20;
-/// Bytes of a record before the application's state.
+/// Size of a record without the state of the application, in bytes.
 const RECORD_BYTES: usize = 48 + 16 + 1;
 const DIGEST_BYTES: u64 = 32;
 
-/// Which part of how many.
+/// The number of a part and the number of parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) struct PartNumber {
     pub(crate) part: u32,
@@ -49,7 +49,7 @@ impl FromStr for PartNumber {
         let number = |text: &str| text.parse::<u32>().ok();
         match text.split_once('/').and_then(|(part, of)| Some((number(part)?, number(of)?))) {
             Some((part, of)) if (1..=of).contains(&part) => Ok(Self { part, of }),
-            _ => Err(String::from("a part is K/N, with K from 1 to N")),
+            _ => Err(String::from("write a part as K/N, with K from 1 to N")),
         }
     }
 }
@@ -60,19 +60,19 @@ impl fmt::Display for PartNumber {
     }
 }
 
-/// What parts that are merged must agree in.
+/// The settings in which merged parts must agree.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Settings {
     pub(crate) app: String,
     pub(crate) idle_timeout_ns: Option<u64>,
     pub(crate) active_timeout_ns: Option<u64>,
-    /// Options of the decoder, as they are typed.
+    /// Options of the decoder, as a user types them.
     pub(crate) decoding: Vec<String>,
-    /// Which packets were taken, as it is typed.
+    /// Options that select packets, as a user types them.
     pub(crate) selection: Vec<String>,
 }
 
-/// What a part file says beside its records.
+/// The contents of a part file other than its records.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Header {
     pub(crate) tool: String,
@@ -180,10 +180,10 @@ impl Header {
     }
 }
 
-/// Writes a flow's state.
+/// Writes the state of a flow.
 pub(crate) type SaveWith<F> = fn(&F, &mut Vec<u8>);
 
-/// The records of a part, as they will stand in the file.
+/// The encoded records of a part.
 #[derive(Debug, Default)]
 pub(crate) struct Records {
     bytes: Vec<u8>,
@@ -231,23 +231,26 @@ pub(crate) fn write(file: OutputFile, header: &Header, records: &Records) -> io:
     out.flush()
 }
 
-/// A part file whose checksum is right, of an application that is not known yet.
+/// A part file with a correct checksum, whose application is not known yet.
 pub(crate) struct PartFile {
     pub(crate) header: Header,
     count: u64,
     records: Vec<u8>,
 }
 
-/// Reads a part file whole, and checks it.
+/// Reads and checks a whole part file.
 pub(crate) fn read(path: &Path) -> Result<PartFile, String> {
     let io_error = |error: io::Error| match error.kind() {
-        io::ErrorKind::UnexpectedEof => String::from("the file is cut: it ends before its contents do"),
+        io::ErrorKind::UnexpectedEof => String::from(
+            "the file is truncated: it ends before its \
+            contents do",
+        ),
         _ => error.to_string(),
     };
     let file = File::open(path).map_err(io_error)?;
     let metadata = file.metadata().map_err(io_error)?;
     if !metadata.is_file() {
-        return Err(String::from("it is no regular file"));
+        return Err(String::from("it is not a regular file"));
     }
     let mut left = metadata.len();
     let mut hash = Sha256::new();
@@ -263,16 +266,16 @@ pub(crate) fn read(path: &Path) -> Result<PartFile, String> {
     };
     let magic = take(8)?;
     if magic[..7] != MAGIC[..7] {
-        return Err(String::from("it is no part file: replay --save-part writes them"));
+        return Err(String::from("it is not a part file: replay --save-part writes them"));
     }
     if magic != MAGIC {
         let version = char::from(magic[7]);
-        return Err(format!("its format has version {version:?}, and this flowloom reads version 1"));
+        return Err(format!("its format has version {version:?}, but this flowloom reads version 1"));
     }
     let length = take(4)?;
     let header_bytes = u32::from_le_bytes(length[..].try_into().expect("four bytes were read"));
     if header_bytes > HEADER_BYTES_MAX {
-        return Err(format!("its header would have {header_bytes} bytes, {HEADER_BYTES_MAX} are read"));
+        return Err(format!("its header has {header_bytes} bytes, the limit is {HEADER_BYTES_MAX}"));
     }
     let header = take(u64::from(header_bytes))?;
     let count_bytes = take(8)?;
@@ -284,21 +287,21 @@ pub(crate) fn read(path: &Path) -> Result<PartFile, String> {
         hash.update(bytes);
     }
     if hash.finalize()[..] != expected[..] {
-        return Err(String::from("it is damaged or cut: its checksum is not that of its contents"));
+        return Err(String::from("it is damaged or truncated: its checksum does not match its contents"));
     }
     let header =
-        serde_json::from_slice(&header).map_err(|error| format!("its header is not read: {error}"))?;
+        serde_json::from_slice(&header).map_err(|error| format!("its header is invalid: {error}"))?;
     Ok(PartFile { header, count, records })
 }
 
 impl PartFile {
-    /// Returns the part with the states of its application.
+    /// Returns the part with states of this application.
     pub(crate) fn into_part<F: SaveState>(self) -> Result<SavedPart<F>, String> {
         let bytes = RECORD_BYTES + F::BYTES;
         if self.count.checked_mul(bytes as u64) != Some(self.records.len() as u64) {
             let length = self.records.len();
             return Err(format!(
-                "{} records of {bytes} bytes are not the {length} bytes it has",
+                "it has {length} bytes, but {} records of {bytes} bytes do not fit that length",
                 self.count
             ));
         }
@@ -309,8 +312,9 @@ impl PartFile {
             let mut next = || words.next().unwrap_or_default();
             let key = FlowKey::from_words(std::array::from_fn(|_| next()));
             let ticks = [next(), next()];
-            let state = F::load(&record[RECORD_BYTES..])
-                .ok_or_else(|| format!("record {} has no state of {}", i + 1, self.header.settings.app))?;
+            let state = F::load(&record[RECORD_BYTES..]).ok_or_else(|| {
+                format!("record {} has no valid state of {}", i + 1, self.header.settings.app)
+            })?;
             let ended = match record[64] {
                 0 => None,
                 1 => Some(EndedBy::IdleTimeout),

@@ -1,5 +1,5 @@
-//! What a capture is like: sizes, layers, flows, concurrency, skew. Gathered packet by packet for
-//! `inspect`.
+//! The profile of a capture: sizes, layers, flows, concurrency, skew. `inspect` collects it packet
+//! by packet.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -8,23 +8,23 @@ use flowloom::packet::clock::{ClockCounts, PacketClock};
 use flowloom::packet::reason::DropCounts;
 use flowloom::packet::{DropReason, Headers, LinkType, RawPacket};
 
-/// First packets that are remembered of each reason.
+/// Number of first packets to remember for each reason.
 const EXAMPLES: usize = 4;
-/// Ranks that the skew is fitted over.
+/// Number of ranks over which the skew is fitted.
 const RANKS_MAX: usize = 10_000;
-/// Sizes above this are counted as this.
+/// Larger sizes are counted as this size.
 const SIZE_MAX: usize = 65_536;
 
 const NS_PER_SECOND: u64 = 1_000_000_000;
 
-/// One stay of a flow between two idle times.
+/// The period of a flow between two idle times.
 #[derive(Clone, Copy, Debug)]
 struct Stay {
     begin_ns: u64,
     last_ns: u64,
 }
 
-/// What is kept of a flow.
+/// The data kept per flow.
 #[derive(Clone, Copy, Debug)]
 struct Flow {
     packets: u64,
@@ -32,7 +32,7 @@ struct Flow {
     stay: Stay,
 }
 
-/// Counts of packets by what they carry.
+/// Counts of packets by their protocols.
 #[derive(Clone, Copy, Debug, Default, serde::Serialize)]
 pub(crate) struct Layers {
     pub(crate) ipv4: u64,
@@ -47,7 +47,7 @@ pub(crate) struct Layers {
     pub(crate) bad_ipv4_checksum: u64,
 }
 
-/// Gathers the profile of a capture.
+/// Collects the profile of a capture.
 #[derive(Debug)]
 pub(crate) struct Profiler {
     timeout_ns: u64,
@@ -133,7 +133,7 @@ impl Profiler {
         }
     }
 
-    /// Takes in a packet and what the decoder made of it.
+    /// Adds a packet and its decoding result.
     pub(crate) fn add(&mut self, raw: &RawPacket, bytes: &[u8], decoded: Result<&Headers, DropReason>) {
         self.packets += 1;
         self.bytes_on_wire += u64::from(raw.wire_bytes);
@@ -257,7 +257,8 @@ fn quantile(sizes: &[u64], packets: u64, share: f64) -> u64 {
     0
 }
 
-/// Returns the most flows at a time, and when. A flow is there until its timeout has passed.
+/// Returns the maximum number of concurrent flows, and its time. A flow is present until its
+/// timeout has passed.
 fn peak(stays: &[Stay], timeout_ns: u64) -> (u64, u64) {
     let mut begins: Vec<u64> = stays.iter().map(|stay| stay.begin_ns).collect();
     let mut ends: Vec<u64> = stays.iter().map(|stay| stay.last_ns.saturating_add(timeout_ns)).collect();

@@ -1,5 +1,5 @@
-//! The progress bar: on a terminal's stderr, drawn by a thread of its own from relaxed counters,
-//! and out of the way of what else is said there.
+//! The progress bar on a terminal's stderr. A separate thread draws it from relaxed counters, and
+//! hides it while other text is printed.
 
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
@@ -15,15 +15,14 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::render::harmless;
 
-/// Five times a second: often enough to see it move, too rare to disturb.
+/// Five times per second look smooth and cost little.
 const INTERVAL: Duration = Duration::from_millis(200);
 
-/// The bar that is drawn now, if one is.
+/// The bar that is visible at present, if any.
 static SHOWN: Mutex<Option<ProgressBar>> = Mutex::new(None);
 
-/// Lets something write to stderr with no bar there. A bar counts the lines that it has drawn, and
-/// clears as many before it is drawn again: the last lines of what another process wrote, if it had
-/// not been taken away before.
+/// Writes to stderr while no bar is visible. Before each redraw a bar clears as many lines as it
+/// has drawn. It must therefore be hidden first, or it would clear the last lines of other output.
 pub(crate) fn without_bar<T>(write: impl FnOnce() -> T) -> T {
     let shown = SHOWN.lock().unwrap_or_else(PoisonError::into_inner).clone();
     match shown {
@@ -32,7 +31,7 @@ pub(crate) fn without_bar<T>(write: impl FnOnce() -> T) -> T {
     }
 }
 
-/// Draws a bar until something comes from `ended`, as `update` sets it five times a second.
+/// Draws a bar until `ended` receives a message. `update` sets its values five times per second.
 fn show(bar: &ProgressBar, ended: &Receiver<()>, mut update: impl FnMut(&ProgressBar)) {
     let now_shown = |shown| *SHOWN.lock().unwrap_or_else(PoisonError::into_inner) = shown;
     now_shown(Some(bar.clone()));
@@ -43,16 +42,16 @@ fn show(bar: &ProgressBar, ended: &Receiver<()>, mut update: impl FnMut(&Progres
     now_shown(None);
 }
 
-/// A progress bar that is drawn until it is dropped.
+/// A progress bar, drawn until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Progress {
-    /// Closing it ends the thread.
+    /// Dropping the sender ends the thread.
     end: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Progress {
-    /// Starts drawing, if stderr is a terminal and `quiet` is not asked for.
+    /// Starts drawing if stderr is a terminal and `quiet` is not set.
     pub(crate) fn start(label: String, set: Arc<SetProgress>, control: Arc<Control>, quiet: bool) -> Self {
         if quiet || !std::io::stderr().is_terminal() {
             return Self { end: None, thread: None };
@@ -70,13 +69,13 @@ impl Drop for Progress {
     fn drop(&mut self) {
         drop(self.end.take());
         if let Some(thread) = self.thread.take() {
-            // A bar that could not be drawn is no reason to fail.
+            // A bar that cannot be drawn does not fail the run.
             let _ = thread.join();
         }
     }
 }
 
-/// Returns a short name for what is read.
+/// Returns a short name of the input.
 pub(crate) fn label(inputs: &[PathBuf]) -> String {
     let name = inputs.first().map_or(Path::new("-"), |path| path.as_path());
     let name = harmless(&name.file_name().unwrap_or(name.as_os_str()).to_string_lossy());
@@ -106,7 +105,7 @@ fn draw(label: String, set: &SetProgress, control: &Control, ended: &Receiver<()
     });
 }
 
-/// A bar over steps that threads count off.
+/// A bar for steps that threads count.
 #[derive(Debug)]
 pub(crate) struct Steps {
     end: Option<Sender<()>>,
@@ -114,7 +113,7 @@ pub(crate) struct Steps {
 }
 
 impl Steps {
-    /// Starts drawing, if stderr is a terminal and `quiet` is not asked for.
+    /// Starts drawing if stderr is a terminal and `quiet` is not set.
     pub(crate) fn start(label: &'static str, total: u64, done: Arc<AtomicU64>, quiet: bool) -> Self {
         if quiet || !std::io::stderr().is_terminal() {
             return Self { end: None, thread: None };
@@ -139,7 +138,7 @@ impl Drop for Steps {
     fn drop(&mut self) {
         drop(self.end.take());
         if let Some(thread) = self.thread.take() {
-            // A bar that could not be drawn is no reason to fail.
+            // A bar that cannot be drawn does not fail the run.
             let _ = thread.join();
         }
     }

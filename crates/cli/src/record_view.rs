@@ -1,5 +1,5 @@
-//! From a flow's state to the record that users read: its columns, its further fields, and whether
-//! `--where` wants it.
+//! Turns the state of a flow into the record that users read: its columns, its additional fields,
+//! and whether `--where` selects it.
 
 use std::str::FromStr;
 
@@ -10,23 +10,24 @@ use flowloom_export::RecordFilter;
 
 use crate::state_columns::StateColumns;
 
-/// Returns how the accounting record is found in a flow's state, of an application that keeps one.
+/// Returns the accounting record in the state of a flow, for applications that keep one.
 pub(crate) type AccountOf<F> = fn(&F) -> Option<&Accounted>;
 
-/// Returns the protocol that a flow was named, of an application that names them.
+/// Returns the protocol label of a flow, for applications that label flows.
 pub(crate) type LabelOf<F> = fn(&F) -> Option<&'static str>;
 
-/// Appends the values of all further fields of a flow's state, of an application that keeps them.
+/// Appends the values of all additional fields in the state of a flow, for applications that keep
+/// them.
 pub(crate) type FieldsOf<F> = fn(&F, &mut Vec<FieldValue>);
 
-/// Names of columns, as they are given: which there are depends on the application.
+/// Names of columns as typed. The application determines which names are valid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Columns(Vec<String>);
 
 impl FromStr for Columns {
     type Err = String;
 
-    /// Reads a list of names, or `all`.
+    /// Parses a list of names, or `all`.
     fn from_str(text: &str) -> Result<Self, String> {
         Ok(Self(text.split(',').map(|name| name.trim().to_owned()).collect()))
     }
@@ -35,19 +36,19 @@ impl FromStr for Columns {
 /// The columns that a run writes.
 #[derive(Clone, Debug)]
 pub(crate) enum WrittenColumns {
-    /// Of accounting records.
+    /// Columns of accounting records.
     Records(Vec<&'static RecordColumn>),
-    /// Of records of other applications.
+    /// Columns of records of other applications.
     States(StateColumns),
 }
 
 impl WrittenColumns {
-    /// Returns the columns with these names, or the default ones. `state` has the columns of the
-    /// application's states, of an application that keeps no account.
+    /// Returns the columns with these names, or the default ones. `state` has the state columns of
+    /// an application without accounting records.
     ///
     /// # Errors
     ///
-    /// The name that there is not, and those that there are.
+    /// A message with the unknown name and the valid names.
     pub(crate) fn of(columns: Option<&Columns>, state: Option<&[&str]>) -> Result<Self, String> {
         let names = match (columns, state) {
             (None, None) => return Ok(Self::Records(RecordColumn::defaults().collect())),
@@ -63,25 +64,25 @@ impl WrittenColumns {
         let named = |name: &String| {
             RecordColumn::named(name).ok_or_else(|| {
                 let names: Vec<&str> = RecordColumn::ALL.iter().map(|column| column.name).collect();
-                format!("unknown column '{name}'\n  there are {}, and `all`", names.join(", "))
+                format!("unknown column '{name}'\n  use {}, or `all`", names.join(", "))
             })
         };
         names.iter().map(named).collect::<Result<_, _>>().map(Self::Records)
     }
 }
 
-/// Groups of further fields, in the order of their columns.
+/// Groups of additional fields, in the order of their columns.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct FieldGroups {
     groups: Vec<FieldGroup>,
-    /// Groups were not named one by one, so that a format may leave some out.
+    /// The user did not name groups one by one, so a format may omit some.
     is_all: bool,
 }
 
 impl FromStr for FieldGroups {
     type Err = String;
 
-    /// Reads a list of names, or `all`.
+    /// Parses a list of names, or `all`.
     fn from_str(text: &str) -> Result<Self, String> {
         if text == "all" {
             return Ok(Self { groups: FieldGroup::ALL.to_vec(), is_all: true });
@@ -89,7 +90,7 @@ impl FromStr for FieldGroups {
         let named = |name: &str| {
             FieldGroup::named(name.trim()).ok_or_else(|| {
                 let names = FieldGroup::ALL.map(FieldGroup::name).join(", ");
-                format!("unknown group of fields '{}'\n  there are {names}, and `all`", name.trim())
+                format!("unknown group of fields '{}'\n  use {names}, or `all`", name.trim())
             })
         };
         let asked: Vec<FieldGroup> = text.split(',').map(named).collect::<Result<_, _>>()?;
@@ -109,12 +110,12 @@ impl FieldGroups {
         &self.groups
     }
 
-    /// Returns whether `all` was asked for.
+    /// Returns whether the user typed `all`.
     pub(crate) fn is_all(&self) -> bool {
         self.is_all
     }
 
-    /// Returns the groups that a run keeps: these, and those that a filter reads.
+    /// Returns the groups that a run keeps: these groups, and those that a filter reads.
     pub(crate) fn with_those_of(&self, filter: Option<&Where>) -> FieldSet {
         let read = filter.map(|Where(filter)| filter.field_indexes()).unwrap_or_default();
         let groups =
@@ -123,7 +124,7 @@ impl FieldGroups {
         self.groups.iter().copied().chain(read).collect()
     }
 
-    /// Returns where the groups' values stand among those of all fields.
+    /// Returns the positions of the groups' values among the values of all fields.
     fn indexes(&self) -> Vec<usize> {
         let groups =
             FieldGroup::ALL.into_iter().flat_map(|group| group.columns().into_iter().map(move |_| group));
@@ -135,7 +136,7 @@ impl FieldGroups {
     }
 }
 
-/// An expression that selects records, over their columns and all further fields.
+/// An expression that selects records by their columns and all additional fields.
 #[derive(Clone, Debug)]
 pub(crate) struct Where(pub(crate) RecordFilter);
 
@@ -147,29 +148,29 @@ impl FromStr for Where {
     }
 }
 
-/// How many records a filter has looked at.
+/// The number of records that a filter has selected and rejected.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct FilterCounts {
     pub(crate) matched: u64,
     pub(crate) passed_over: u64,
 }
 
-/// Makes records of the states of flows.
+/// Turns the states of flows into records.
 #[derive(Debug)]
 pub(crate) struct RecordView<F> {
     account: AccountOf<F>,
     fields: Option<FieldsOf<F>>,
     filter: Option<RecordFilter>,
     shown: Vec<usize>,
-    /// All fields of the record at hand, and those that are shown.
+    /// The values of all fields of the current record, and of the visible ones.
     values: Vec<FieldValue>,
     row: Vec<FieldValue>,
     counts: FilterCounts,
 }
 
 impl<F> RecordView<F> {
-    /// Returns a view of states with these accounts. `fields` are needed where fields are shown, or
-    /// the filter reads them.
+    /// Returns a view of states that contain these accounting records. `fields` is required if the
+    /// view shows fields or the filter reads them.
     pub(crate) fn new(
         account: AccountOf<F>,
         fields: Option<FieldsOf<F>>,
@@ -193,8 +194,7 @@ impl<F> RecordView<F> {
         }
     }
 
-    /// Returns the record of a flow and the fields that are shown of it; `None` where the filter
-    /// does not match.
+    /// Returns the record of a flow with its visible fields, or `None` if the filter rejects it.
     pub(crate) fn of(&mut self, record: &FlowRecord<F>) -> Option<(AccountingRecord, &[FieldValue])> {
         let row = AccountingRecord::of(&record.key, (self.account)(&record.state)?, record.ended);
         self.values.clear();

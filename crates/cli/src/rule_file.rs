@@ -1,4 +1,4 @@
-//! Reading rules from a file, whichever form they have.
+//! Reading rules from a file in any format.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -15,27 +15,28 @@ use crate::exit::Failure;
 use crate::render::{counted, some_of, warn};
 use crate::unpacked::{plain_name, unpack};
 
-/// Behind an error in the first line of what has no other form: it may be something else
-/// altogether.
-const FORMS: &str = "\n  a rule file is a ClassBench filter file, TOML, access lists of Cisco, network policies of\n  Kubernetes, or what iptables-save or nft list ruleset writes";
+/// Appended to an error in the first line of a file of no known format, which may not contain rules
+/// at all.
+const FORMS: &str = "\n  a rule file is a ClassBench filter file, TOML, Cisco access lists, \
+    Kubernetes\n  network policies, or the output of iptables-save or nft list ruleset";
 
-/// Returns the first line that says something, and its number from one.
+/// Returns the first line with content, and its number from one.
 fn first_line(text: &str) -> Option<(usize, &str)> {
     let lines = (1..).zip(text.lines().map(str::trim));
     lines.into_iter().find(|(_, line)| !line.is_empty() && !line.starts_with('#'))
 }
 
-/// Rules that were read.
+/// A parsed rule file.
 #[derive(Debug)]
 pub(crate) struct RuleFile {
     pub(crate) form: Form,
     pub(crate) policy: Policy,
-    /// The chain that packets enter, where the form has chains.
+    /// The chain that packets enter, in formats with chains.
     chain: Option<String>,
 }
 
 impl RuleFile {
-    /// Returns the number of a rule of the file, from one, and the line that it begins in.
+    /// Returns the number of a rule in the file, from one, and its first line.
     pub(crate) fn place(&self, id: RuleId) -> (u64, u64) {
         let index = self.policy.source_index(id);
         (index as u64 + 1, self.policy.sources().get(index).map_or(0, |source| source.line as u64))
@@ -51,20 +52,20 @@ impl RuleFile {
         self.policy.set()
     }
 
-    /// Returns how many rules ask for more than addresses, ports and protocol.
+    /// Returns how many rules have conditions beyond addresses, ports and protocol.
     pub(crate) fn with_tests(&self) -> u64 {
         self.policy.with_tests() as u64
     }
 
-    /// Returns how many rules have a flags column of ClassBench that says something.
+    /// Returns how many rules have a ClassBench flags column that restricts packets.
     pub(crate) fn with_flags(&self) -> u64 {
         let says = |rule: &&Rule| rule.flags.is_some_and(|flags| flags.mask != 0);
         self.set().rules().iter().filter(says).count() as u64
     }
 
-    /// Says what was passed over.
+    /// Warns of rules that were skipped.
     pub(crate) fn warn_of_notes(&self, common: &Common) {
-        /// Notes that are shown.
+        /// Maximum number of notes to print.
         const SHOWN: usize = 5;
         let notes = self.policy.notes();
         if notes.is_empty() {
@@ -76,21 +77,21 @@ impl RuleFile {
             lines.push(format!("\n  and {} more", notes.len() - SHOWN));
         }
         let count = counted(notes.len() as u64, "line");
-        warn(&format!("{count} of the rules decide nothing and are passed over{}", lines.concat()), common);
+        warn(&format!("{count} of the rules decide nothing and are skipped{}", lines.concat()), common);
     }
 
-    /// Returns what enforcing the rules needs besides packets, or the rules that cannot be decided
-    /// with it. `interface` returns the name of the interface that the packets were captured on; it
-    /// is asked where a rule needs it and no option says it.
+    /// Returns the information that the rules need besides packets, or an error with the rules that
+    /// remain undecided. `interface` returns the interface on which the packets were captured. It
+    /// is called only if a rule needs the name and no option sets it.
     pub(crate) fn enforcement(
         &self,
         options: &EnforceOptions,
         known: Knowledge,
         interface: &dyn Fn() -> Option<String>,
     ) -> Result<Enforcement, Failure> {
-        /// Rules that an error lists.
+        /// Maximum number of rules in an error.
         const LISTED: usize = 10;
-        // Some chains see packets before or behind the interfaces.
+        // Some chains see packets before an incoming or after an outgoing interface is known.
         let none = |chains: [&str; 2]| {
             let is_one = |chain: &str| chains.iter().any(|name| name.eq_ignore_ascii_case(chain));
             self.chain.as_deref().is_some_and(is_one).then(String::new)
@@ -99,8 +100,8 @@ impl RuleFile {
         let output = options.output.clone().or_else(|| none(["INPUT", "PREROUTING"]));
         let known = Knowledge { input: input.is_some(), output: output.is_some(), ..known };
         let mut missing = self.policy.undecidable(known);
-        // A capture is taken where packets come in, but of chains that packets enter without an
-        // interface, where they leave.
+        // A capture is taken where packets come in. Chains that packets enter without an interface
+        // see them where they leave.
         let mut captured = |side: &mut Option<String>, field: Field| {
             if side.is_none() && missing.iter().any(|one| one.field == field) {
                 *side = interface();
@@ -133,14 +134,15 @@ impl RuleFile {
         let asks = |field| missing.iter().any(|one| one.field == field);
         let mut remedies = Vec::new();
         if asks(Field::Input) {
-            remedies.push("--in NAME says which interface packets come in by");
+            remedies.push("--in NAME sets the interface by which packets enter");
         }
         if asks(Field::Output) {
-            remedies.push("--out NAME says which interface they leave by");
+            remedies.push("--out NAME sets the interface by which they leave");
         }
         remedies.push("--assume no-match or --assume match decides all of them");
         Err(Failure::Usage(format!(
-            "{} cannot be decided from packets alone: unknown interface, state, limit or the like{}\n  {}",
+            "{} cannot be decided from packets alone (unknown interface, state, limit or similar){}\n  \
+             {}",
             counted(missing.len() as u64, "condition"),
             lines.concat(),
             remedies.join("; ")
@@ -148,7 +150,7 @@ impl RuleFile {
     }
 }
 
-/// Says which interface the packets were taken to come in or leave by, where no option named it.
+/// Prints the interface that was assumed, if no option sets it.
 pub(crate) fn warn_of_interface(options: &EnforceOptions, found: &Enforcement, common: &Common) {
     let sides = [
         (&options.input, &found.input, "come in", "--in"),
@@ -156,7 +158,10 @@ pub(crate) fn warn_of_interface(options: &EnforceOptions, found: &Enforcement, c
     ];
     for (asked, found, does, option) in sides {
         if let (None, Some(name)) = (asked, found.as_deref().filter(|name| !name.is_empty())) {
-            let text = format!("packets {does} by {name}, as the capture says; {option} names another");
+            let text = format!(
+                "packets {does} by {name}, according to the capture; {option} sets \
+                another"
+            );
             warn(&text, common);
         }
     }
@@ -184,8 +189,8 @@ fn load_options(options: &FileOptions, table: Option<&String>) -> Result<LoadOpt
     Ok(asked)
 }
 
-/// Reads a text file, plain or packed, of at most so many bytes; `hint` says what it should be,
-/// where it is no text.
+/// Reads a text file, plain or compressed, of at most `bytes_max` bytes. `hint` is appended to the
+/// error if the file is not text.
 pub(crate) fn read_text(path: &Path, bytes_max: usize, hint: &str) -> Result<String, Failure> {
     let unreadable =
         |error: &dyn std::fmt::Display| Failure::Input(format!("cannot read {}: {error}", path.display()));
@@ -202,16 +207,16 @@ pub(crate) fn read_text(path: &Path, bytes_max: usize, hint: &str) -> Result<Str
     }
     let text = String::from_utf8(bytes).map_err(|error| {
         let place = error.utf8_error().valid_up_to();
-        unreadable(&format!("no text: byte {place} is not UTF-8{hint}"))
+        unreadable(&format!("not text: byte {place} is not UTF-8{hint}"))
     })?;
-    // What some editors put in front of a text.
+    // A byte order mark, which some editors write.
     Ok(match text.strip_prefix('\u{feff}') {
         Some(rest) => rest.to_owned(),
         None => text,
     })
 }
 
-/// Refuses rules and packets that are both to come from standard input.
+/// Refuses rules and packets that both come from standard input.
 pub(crate) fn check_inputs(rules: &Path, inputs: &[PathBuf]) -> Result<(), Failure> {
     let is_stdin = |path: &Path| path.as_os_str() == "-";
     if is_stdin(rules) && inputs.iter().any(|input| is_stdin(input)) {
@@ -220,7 +225,7 @@ pub(crate) fn check_inputs(rules: &Path, inputs: &[PathBuf]) -> Result<(), Failu
     Ok(())
 }
 
-/// Returns the form of the rules that options name.
+/// Returns the format of the rules that options name.
 pub(crate) fn form_of(options: &RuleOptions) -> Result<Form, Failure> {
     let text = read_text(&options.rules, LoadOptions::default().limits.bytes_max, FORMS)?;
     Ok(Form::of(&plain_name(&options.rules), &text))
@@ -236,7 +241,7 @@ pub(crate) fn read(options: &RuleOptions) -> Result<RuleFile, Failure> {
         for (option, value) in [("--chain", &asked.chain), ("--table", &asked.table)] {
             if let Some(value) = value {
                 return Err(Failure::Usage(format!(
-                    "{option} {value}: {} is read as {}, which has no chains\n  leave {option} out",
+                    "{option} {value}: {} is read as {}, which has no chains\n  omit {option}",
                     path.display(),
                     form.title()
                 )));
@@ -245,7 +250,7 @@ pub(crate) fn read(options: &RuleOptions) -> Result<RuleFile, Failure> {
     }
     if form != Form::Kubernetes && asked.addresses.is_some() {
         return Err(Failure::Usage(format!(
-            "--addresses: {} is read as {}, which has addresses of its own\n  leave --addresses out",
+            "--addresses: {} is read as {}, which contains addresses\n  omit --addresses",
             path.display(),
             form.title()
         )));
@@ -287,7 +292,7 @@ pub(crate) fn read(options: &RuleOptions) -> Result<RuleFile, Failure> {
     Ok(RuleFile { form, policy, chain })
 }
 
-/// Says what became of a chain without rules, and which chains there are.
+/// Returns an error about a chain without rules, with the chains that exist.
 fn no_chain(chain: &str, table: &str, text: &str) -> String {
     let chains = iptables::chains(text, table);
     if chains.is_empty() {
@@ -296,7 +301,7 @@ fn no_chain(chain: &str, table: &str, text: &str) -> String {
     let is_there = chains.contains(&chain);
     format!(
         " in chain {chain}, which {}\n  --chain names another: {}",
-        if is_there { "is empty" } else { "is not there" },
+        if is_there { "is empty" } else { "does not exist" },
         some_of(&chains, ", ")
     )
 }

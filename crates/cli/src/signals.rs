@@ -1,4 +1,4 @@
-//! Signals: once to stop with a balanced result, twice to leave at once.
+//! Signals: the first stops the run with a balanced result, the second ends the process at once.
 
 use std::sync::Arc;
 
@@ -9,12 +9,12 @@ use signal_hook::iterator::Signals;
 use crate::exit::Status;
 use crate::render::say_error;
 
-/// What a signal asks for, beside to stop.
+/// A request by signal, other than to stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Request {
-    /// SIGHUP: load the rules again.
+    /// SIGHUP: reload the rules.
     Reload,
-    /// SIGUSR1: say how far the run is.
+    /// SIGUSR1: print the progress of the run.
     Report,
 }
 
@@ -24,9 +24,9 @@ pub(crate) fn stop_on_signals(control: &Arc<Control>) {
     handle(control, &ends(), move |_| stop(&control_too));
 }
 
-/// Does the same, and hands on what else signals ask for; SIGHUP stops unless it is `reloads`.
+/// Does the same, and passes other requests on. SIGHUP stops the run unless it `reloads`.
 ///
-/// `hand_on` is called on the thread that a second interrupt needs: it must not wait for anything.
+/// `hand_on` runs on the thread that must notice a second interrupt, so it must not block.
 pub(crate) fn handle_signals(
     control: &Arc<Control>,
     reloads: bool,
@@ -43,8 +43,8 @@ pub(crate) fn handle_signals(
     });
 }
 
-/// Returns the signals that end a run. A hang-up is none of them where the parent process has it
-/// ignored, as `nohup` does.
+/// Returns the signals that end a run. SIGHUP is not one of them if the parent process ignores it,
+/// as `nohup` does.
 fn ends() -> Vec<i32> {
     let mut signals = vec![SIGINT, SIGTERM];
     if !is_ignored(SIGHUP) {
@@ -53,7 +53,7 @@ fn ends() -> Vec<i32> {
     signals
 }
 
-/// Says whether a signal is ignored, where the system has a file that says so.
+/// Returns whether a signal is ignored, on systems with a file that says so.
 fn is_ignored(signal: i32) -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
@@ -61,17 +61,17 @@ fn is_ignored(signal: i32) -> bool {
     bits.is_some_and(|bits| bits >> (signal - 1) & 1 == 1)
 }
 
-/// Lets a file that grows past the limit of its size be an error of writing, which has its status,
-/// and not the end of the process.
+/// Makes a write beyond the limit of the file size fail with an error, which has an exit status,
+/// instead of ending the process.
 pub(crate) fn outlive_full_files() {
-    // Where it cannot be registered the signal keeps its meaning.
+    // If the handler cannot be registered, the signal keeps its default action.
     let _ = signal_hook::flag::register(SIGXFSZ, Arc::default());
 }
 
-/// Lets a capture that is cut short while it is mapped end there, with a notice, instead of ending
+/// Makes a capture that is truncated while it is mapped end there, with a notice, instead of ending
 /// the process.
 pub(crate) fn outlive_cut_captures() {
-    // Where it cannot be registered the signal keeps its meaning.
+    // If the handler cannot be registered, the signal keeps its default action.
     let _ = flowloom::traffic::capture::guard_against_truncation();
 }
 
@@ -83,7 +83,7 @@ fn stop(control: &Control) {
 }
 
 fn handle(control: &Arc<Control>, signals: &[i32], mut other: impl FnMut(i32) + Send + 'static) {
-    // What cannot be registered keeps its meaning: the signal ends the process.
+    // A signal that cannot be registered keeps its default action: it ends the process.
     let Ok(mut signals) = Signals::new(signals) else { return };
     let control = Arc::clone(control);
     let listen = move || {
@@ -94,7 +94,8 @@ fn handle(control: &Arc<Control>, signals: &[i32], mut other: impl FnMut(i32) + 
             }
         }
     };
-    // Without the thread a first interrupt would do nothing, and the process could only be killed.
+    // Without the thread, a first interrupt would have no effect, and only SIGKILL could end the
+    // process.
     if let Err(error) = std::thread::Builder::new().name("signals".into()).spawn(listen) {
         say_error(&format!("cannot start a thread: {error}"), Status::Usage);
         std::process::exit(Status::Usage as i32);

@@ -1,13 +1,13 @@
-//! Columns of the records of applications that keep no accounting record: the flow's key from its
-//! source to its destination, then what the application keeps.
+//! Columns for the records of applications without an accounting record: the flow's key from source
+//! to destination, then the values of the application.
 //!
 //! | default | on request |
 //! | --- | --- |
 //! | `source`, `destination`, `source_port`, `destination_port`, `protocol` | `low_address`, `low_port`, `high_address`, `high_port`, `zone`, `pass`, `icmp_identifier` |
 //! | the application's columns; of those by direction `x` and `reverse_x` | `x_low_to_high` and `x_high_to_low`, and which end is the source |
 //!
-//! The source is that of accounting. An application that does not know it shows the lower endpoint
-//! as the source.
+//! The source is defined as in accounting. If the application does not know the source, the lower
+//! endpoint takes its place.
 
 use flowloom::apps::SourceDirection;
 use flowloom::apps::accounting::{Accounted, AccountingRecord, EndedBy};
@@ -15,7 +15,7 @@ use flowloom::engine::{FlowRecord, FlowState, FlowValue};
 use flowloom::flow_key::Direction;
 use serde_json::Value;
 
-/// Columns of the key, of which the first five are there by default.
+/// Columns of the key; the first five are default columns.
 const KEY: [&str; 12] = [
     "source",
     "destination",
@@ -31,20 +31,20 @@ const KEY: [&str; 12] = [
     "icmp_identifier",
 ];
 const KEY_DEFAULTS: usize = 5;
-/// Columns that say which end is the source, which the default columns show.
+/// Columns that say which end is the source; default columns already show it.
 const SOURCE_ENDS: [&str; 2] = ["source_end", "first_sender"];
 const FORWARD: &str = "_low_to_high";
 const REVERSE: &str = "_high_to_low";
 
-/// Where a column's value comes from.
+/// The origin of the value of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Origin {
     /// A column of [`KEY`].
     Key(usize),
     /// A value of the state.
     Value(usize),
-    /// The values of the state from the low endpoint and from the high one, of which it is the
-    /// source's, or the destination's.
+    /// The state values of the low and the high endpoint, and whether the column shows the source's
+    /// or the destination's.
     Side { low: usize, high: usize, is_reverse: bool },
 }
 
@@ -57,7 +57,7 @@ pub(crate) enum CellValue {
 }
 
 impl CellValue {
-    /// Returns the value as it stands in CSV.
+    /// Returns the value in CSV form.
     pub(crate) fn text(&self) -> String {
         match self {
             Self::Text(text) => text.clone(),
@@ -67,7 +67,7 @@ impl CellValue {
         }
     }
 
-    /// Returns the value as it stands in JSON.
+    /// Returns the value in JSON form.
     pub(crate) fn json(&self) -> Value {
         match self {
             Self::Text(text) => text.as_str().into(),
@@ -87,7 +87,7 @@ impl CellValue {
 pub(crate) struct StateColumns(Vec<(String, Origin)>);
 
 impl StateColumns {
-    /// Returns the columns that states with these values have by default.
+    /// Returns the default columns of states with these values.
     pub(crate) fn defaults(state: &[&str]) -> Self {
         let mut columns: Vec<(String, Origin)> = Vec::new();
         columns.extend(
@@ -133,7 +133,7 @@ impl StateColumns {
     ///
     /// # Errors
     ///
-    /// The name that there is not, and those that there are.
+    /// A message with the unknown name and the valid names.
     pub(crate) fn named(names: &[String], state: &[&str]) -> Result<Self, String> {
         let Self(all) = Self::all(state);
         if names == ["all"] {
@@ -142,7 +142,7 @@ impl StateColumns {
         let named = |name: &String| {
             all.iter().find(|(known, _)| known == name).cloned().ok_or_else(|| {
                 let names: Vec<&str> = all.iter().map(|(name, _)| name.as_str()).collect();
-                format!("unknown column '{name}'\n  there are {}, and `all`", names.join(", "))
+                format!("unknown column '{name}'\n  use {}, or `all`", names.join(", "))
             })
         };
         names.iter().map(named).collect::<Result<_, _>>().map(Self)
@@ -161,7 +161,7 @@ impl StateColumns {
     ) -> impl Iterator<Item = CellValue> {
         let way = record.state.source_direction().unwrap_or(Direction::LowToHigh);
         let key = &record.key;
-        // An accounting record without packets knows what the places of the ports mean.
+        // An accounting record without packets interprets the ports of the key.
         let row = AccountingRecord::of(key, &Accounted::default(), EndedBy::EndOfInput);
         let is_flipped = way == Direction::HighToLow;
         let of_key = move |at: usize| {

@@ -1,4 +1,4 @@
-//! The tree of cores and hardware threads that `--topology` names.
+//! The tree of cores and hardware threads for `--topology`.
 
 use flowloom::cpu::topology::Topology as HostTopology;
 use flowloom::scheduler::Topology;
@@ -6,7 +6,7 @@ use flowloom::scheduler::topology::CAPACITY_FULL;
 
 use crate::exit::Failure;
 
-/// Returns the tree of a name: levels as in `8x2x4,-0`, or `host`.
+/// Parses a tree: levels such as `8x2x4,-0`, or `host`.
 pub(crate) fn named(name: &str) -> Result<Topology, Failure> {
     if name == "host" {
         return host();
@@ -18,7 +18,7 @@ pub(crate) fn named(name: &str) -> Result<Topology, Failure> {
 fn host() -> Result<Topology, Failure> {
     let host = HostTopology::read().map_err(|error| Failure::Usage(error.to_string()))?;
     let places = host.cpus.iter().map(|cpu| {
-        // A core is named after the first of its threads.
+        // A core has the id of its first thread.
         let core = cpu.siblings.first().copied().unwrap_or(cpu.id);
         (vec![cpu.package, core, cpu.id], CAPACITY_FULL)
     });

@@ -1,4 +1,4 @@
-//! Files and standard input, unpacked where they are packed with gzip or zstd, up to a limit.
+//! Files and standard input, decompressed if they are in gzip or zstd, up to a limit.
 
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
@@ -7,18 +7,18 @@ use std::sync::Arc;
 use flowloom::engine::Control;
 use flowloom::traffic::capture::{GzipReader, Patient};
 
-/// Bytes of an input that may be looked at before it is read.
+/// Bytes of an input that can be examined before it is read.
 const HEAD_BYTES: usize = 64 << 10;
 
 /// An opened input.
 pub(crate) struct Unpacked {
-    /// The first bytes, unpacked.
+    /// The first decompressed bytes.
     pub(crate) head: Vec<u8>,
-    /// All bytes from the first on, unpacked.
+    /// All decompressed bytes, from the first one on.
     pub(crate) input: Box<dyn Read>,
 }
 
-/// Ends with an error where more than `left` bytes come.
+/// Returns an error after `left` bytes.
 struct Limited<R> {
     inner: R,
     left: u64,
@@ -35,8 +35,8 @@ impl<R: Read> Read for Limited<R> {
     }
 }
 
-/// Opens a path, or standard input for `-`; what says nothing is waited for until the run is
-/// stopped, and ends then.
+/// Opens a path, or standard input for `-`. Waiting for a silent input ends when the run is
+/// stopped.
 pub(crate) fn open(path: &Path, bytes_max: u64, control: &Arc<Control>) -> io::Result<Unpacked> {
     let control = Arc::clone(control);
     let stopped = move || control.is_stopped();
@@ -57,7 +57,7 @@ pub(crate) fn open(path: &Path, bytes_max: u64, control: &Arc<Control>) -> io::R
     Ok(Unpacked { head, input })
 }
 
-/// Returns the bytes of an input, unpacked if they begin as gzip's or zstd's do.
+/// Returns the bytes of an input, decompressed if it starts with the magic number of gzip or zstd.
 pub(crate) fn unpack(raw: impl Read + 'static) -> io::Result<Box<dyn Read>> {
     let mut raw = BufReader::with_capacity(256 << 10, raw);
     let magic = raw.fill_buf()?;
@@ -70,7 +70,7 @@ pub(crate) fn unpack(raw: impl Read + 'static) -> io::Result<Box<dyn Read>> {
     })
 }
 
-/// Returns a file's name without the ending of a packing.
+/// Returns the name of a file without the extension of its compression.
 pub(crate) fn plain_name(path: &Path) -> String {
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let plain = name.strip_suffix(".gz").or_else(|| name.strip_suffix(".zst")).map(str::to_owned);

@@ -1,7 +1,7 @@
-//! The oracle behind `--verify`: one thread, the standard library's map, packet after packet.
+//! The oracle of `--verify`: one thread, the standard library's map, packet after packet.
 //!
-//! It shares the readers and the decoder with the engine (their oracles are elsewhere) and nothing
-//! of what it checks: hash, table, placement, rings, workers, ageing.
+//! It shares only the readers and the decoder with the engine, which have other oracles. It shares
+//! nothing of what it checks: hash, table, placement, rings, workers, ageing.
 
 use std::collections::HashMap;
 
@@ -13,10 +13,10 @@ use flowloom::packet::{DecodeOptions, Fill, PacketBatch, PacketSource, PacketVie
 
 use crate::render::counted;
 
-/// What the oracle is to repeat.
+/// The run that the oracle repeats.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Repeat {
-    /// Packets that the source yielded to the run: all that it took but those withheld.
+    /// Packets that the source yielded to the run, without those withheld.
     pub(crate) packets: u64,
     /// As in the run.
     pub(crate) decode: DecodeOptions,
@@ -24,10 +24,10 @@ pub(crate) struct Repeat {
     pub(crate) timeouts: FlowTimeouts,
 }
 
-/// The oracle's records of each key, in their order.
+/// The oracle's records of each key, in order.
 pub(crate) type Records<F> = HashMap<FlowKey, Vec<F>>;
 
-/// Returns the oracle's results; `None` when the run was stopped meanwhile.
+/// Returns the oracle's results; `None` if the run was stopped meanwhile.
 pub(crate) fn oracle<A: App>(
     source: &mut dyn PacketSource,
     mut app: A,
@@ -39,8 +39,8 @@ pub(crate) fn oracle<A: App>(
     let mut batch = PacketBatch::new();
     let mut left = repeat.packets;
     let mut clock = PacketClock::default();
-    // A run that was interrupted is still compared, as far as it went; only a further signal ends
-    // the comparison.
+    // An interrupted run is still compared as far as it went; only a further signal ends the
+    // comparison.
     let stopped_before = control.is_stopped();
     while left > 0 {
         if control.is_stopped() && !stopped_before {
@@ -90,12 +90,12 @@ fn finish<F>(results: &mut Records<F>, key: FlowKey, flow: F) {
     results.entry(key).or_default().push(flow);
 }
 
-/// Sums over the records of a flow that come out the same in whatever order its packets were seen:
-/// each of the columns named together.
+/// Columns whose sums over the records of a flow do not depend on packet order. Columns in one list
+/// are added together.
 pub(crate) type Sums = &'static [&'static [&'static str]];
 
-/// Compares what does not depend on the order of a flow's packets: which flows there are, and sums
-/// over the records of each. The error names the first flow that differs, and how.
+/// Compares what does not depend on the order of a flow's packets: the set of flows, and sums over
+/// the records of each. The error names the first flow that differs, and how it differs.
 pub(crate) fn compare_sums<F: FlowState>(
     records: &FlowResults<F>,
     oracle: &Records<F>,
@@ -118,10 +118,10 @@ pub(crate) fn compare_sums<F: FlowState>(
             return Err(format!("flow {key}: {names} is {}, the oracle has {}", ours[at], theirs[at]));
         }
     }
-    ours.keys().min().map_or(Ok(()), |key| Err(format!("flow {key} is not the oracle's")))
+    ours.keys().min().map_or(Ok(()), |key| Err(format!("flow {key} is unknown to the oracle")))
 }
 
-/// Adds a record to the sums over a flow; of sets, such as TCP flags, the sum is the union.
+/// Adds a record to the sums of a flow; the sum of sets, such as TCP flags, is their union.
 fn add_sums<F: FlowState>(state: &F, sums: Sums, to: &mut [u64]) {
     for (&name, value) in F::COLUMNS.iter().zip(values(state)) {
         for (sum, columns) in to.iter_mut().zip(sums) {
@@ -135,13 +135,13 @@ fn add_sums<F: FlowState>(state: &F, sums: Sums, to: &mut [u64]) {
     }
 }
 
-/// Returns how many records there are.
+/// Returns the number of records.
 pub(crate) fn count<F>(oracle: &Records<F>) -> u64 {
     oracle.values().map(|records| records.len() as u64).sum()
 }
 
 /// Compares the engine's records with the oracle's. The error names the first flow that differs,
-/// and how.
+/// and how it differs.
 pub(crate) fn compare<F: FlowState>(records: &FlowResults<F>, oracle: &Records<F>) -> Result<(), String> {
     let mut before = (None, 0);
     for record in records {

@@ -21,10 +21,10 @@ fn a_file_of_rules_or_headers_that_is_no_text_is_told_what_it_should_be() {
     let rules = folder.write("one.rules", b"@0.0.0.0/0 0.0.0.0/0 0 : 65535 0 : 65535 0x00/0x00\n");
     flowloom(["rules", "check", &bytes])
         .ends(3)
-        .says(&["byte 1 is not UTF-8", "a ClassBench filter file, TOML, access lists"]);
+        .says(&["byte 1 is not UTF-8", "a ClassBench filter file, TOML, Cisco access lists"]);
     flowloom(["classify", &bytes, "--rules", &rules])
         .ends(3)
-        .says(&["byte 1 is not UTF-8", "five numbers a line"]);
+        .says(&["byte 1 is not UTF-8", "five numbers per line"]);
 }
 
 #[test]
@@ -123,7 +123,7 @@ fn rules_that_never_win_are_found() {
     flowloom(["rules", "check", &rules, "--strict"]).ends(1);
     flowloom(["rules", "check", &rules, "--steps-max", "1"])
         .ends(0)
-        .shows(&["undecided: a larger --steps-max may decide"]);
+        .shows(&["undecided: a larger --steps-max may give a result"]);
     flowloom(["rules", "explain", &rules, "10.1.2.3", "1.2.3.4", "icmp"]).ends(0);
     flowloom(["rules", "explain", &rules, "somewhere", "1.2.3.4", "icmp"])
         .ends(2)
@@ -191,7 +191,7 @@ fn generated_rules_and_headers_are_read_again() {
     );
     flowloom(["generate", "headers", &mixed, "-o", &headers, "--count", "10"])
         .ends(0)
-        .says(&["1 of the 2 rules", "are for IPv6: no header is inside them"]);
+        .says(&["1 of the 2 rules", "are for IPv6: no header matches them"]);
     assert!(std::fs::read_to_string(&headers).unwrap().lines().all(|line| line.starts_with("167772161\t")));
 }
 
@@ -263,7 +263,7 @@ fn a_chain_that_has_no_rules_is_told_which_others_there_are() {
     );
     flowloom(["rules", "check", &saved])
         .ends(3)
-        .says(&["no rules in chain INPUT, which is not there", "--chain names another: FORWARD, web\n"]);
+        .says(&["no rules in chain INPUT, which does not exist", "--chain names another: FORWARD, web\n"]);
     flowloom(["rules", "check", &saved, "--chain", "web"]).ends(3).says(&["in chain web, which is empty"]);
     let nat = folder.write("nat", b"*nat\n:POSTROUTING ACCEPT [0:0]\nCOMMIT\n");
     flowloom(["rules", "check", &nat]).ends(3).says(&["the filter table has no chain"]);
@@ -309,7 +309,7 @@ fn header_traces_and_rules_come_from_where_they_can() {
     let headers = b"167772161 167772162 1024 80 6\n";
     let plain = folder.write("h.trace", headers);
     flowloom(["classify", &plain, "-r", &rules, "-q"]).ends(0).shows(&["1 matched"]);
-    let traces = "or header traces: files, plain or packed, without captures beside them";
+    let traces = "header traces are accepted too: files, plain or compressed, not mixed with captures";
     flowloom_fed(["classify", "-", "-r", &rules], headers).ends(3).says(&["is not a capture file", traces]);
     let capture = folder.trace("t.pcap", &["--packets", "1000"]);
     flowloom(["classify", &capture, &plain, "-r", &rules])
@@ -373,7 +373,7 @@ fn mistakes_are_shown_in_their_place() {
         .ends(3)
         .says(&["saved:3:13:", "saved:4:13: unsupported target 'NOSUCH'"]);
     let elsewhere = folder.write("elsewhere", b"permit all\n");
-    let forms = "a rule file is a ClassBench filter file, TOML, access lists of Cisco, network policies of";
+    let forms = "a rule file is a ClassBench filter file, TOML, Cisco access lists, Kubernetes";
     flowloom(["rules", "check", &elsewhere]).ends(3).says(&["elsewhere:1:1: expected", forms]);
     let nft = folder.write("nft", b"table inet filter {\n chain forward {\n }\n}\n");
     flowloom(["rules", "check", &nft]).ends(3).says(&["has no rules in chain or hook input", "forward"]);
@@ -385,10 +385,12 @@ fn mistakes_are_shown_in_their_place() {
     flowloom(["rules", "check", &empty]).ends(3).says(&["has no rules"]);
     flowloom(["rules", "check", &folder.path("none")]).ends(3).says(&["cannot read"]);
     let latin = folder.write("latin", b"\xff\xfe");
-    flowloom(["rules", "check", &latin]).ends(3).says(&["no text: byte 0"]);
+    flowloom(["rules", "check", &latin]).ends(3).says(&["not text: byte 0"]);
     let good = folder.write("good", RULES.as_bytes());
     flowloom(["rules", "stats", &good, "--memory-max", "1"]).ends(2).says(&["raise the limit"]);
-    flowloom(["rules", "explain", &good, "1.1.1.1:1", "[::1]:1", "tcp"]).ends(2).says(&["one family"]);
+    flowloom(["rules", "explain", &good, "1.1.1.1:1", "[::1]:1", "tcp"])
+        .ends(2)
+        .says(&["different address families"]);
     flowloom(["generate", "rules", "--rules", "17M", "-o", "-"]).ends(2).says(&["more than"]);
 }
 

@@ -234,13 +234,13 @@ fn an_input_is_never_written_over() {
     Outcome::of(&fed, output).ends(2).says(&["would overwrite an input"]);
     flowloom(["replay", &capture, "--write", &new, "--flows", &new])
         .ends(2)
-        .says(&["are one file", "name two"]);
+        .says(&["name the same file", "use two files"]);
     let odd = folder.write("captures/result.json", &bytes);
     flowloom(["replay", &odd, "--save", &all]).ends(2).says(&["--save ", "would overwrite an input"]);
     for (option, name) in [("--flows", "packets.csv"), ("--write", "report.html")] {
         let path = format!("{all}/{name}");
         let outcome = flowloom(["replay", &capture, option, &path, "--save", &all]).ends(2);
-        outcome.says(&[&format!("--save and {option} are to write one file"), name, "another folder"]);
+        outcome.says(&[&format!("--save and {option} would write the same file"), name, "another folder"]);
         assert!(!std::path::Path::new(&path).exists());
     }
     assert_eq!([&capture, &odd].map(|path| std::fs::read(path).unwrap()), [&bytes[..], &bytes]);
@@ -399,14 +399,14 @@ fn arguments_that_cannot_be_met_are_refused_with_the_reason() {
         ),
         (&["--cores", "x,y"], &["`x` is not a CPU number", "[exit 2]"]),
         (&["--cores", "5-2"], &["5-2 runs backwards"]),
-        (&["--cores", "0", "--workers", "2"], &["1 for 2 threads", "one for each worker"]),
+        (&["--cores", "0", "--workers", "2"], &["1 for 2 threads", "one CPU per worker"]),
         (
             &["--cores", "0", "--layout", "pipeline", "--workers", "1"],
             &["1 for 2 threads", "one for the input"],
         ),
         (
             &["--layout", "inline", "--workers", "2"],
-            &["--layout inline has no workers", "name another layout"],
+            &["--layout inline has no workers", "use another layout"],
         ),
         (&["--workers", "0"], &["invalid number of workers 0", "from 1 to"]),
         (&["--workers", "100000"], &["invalid number of workers 100000"]),
@@ -417,7 +417,7 @@ fn arguments_that_cannot_be_met_are_refused_with_the_reason() {
         (&["--no-pin", "--cores", "0"], &["cannot be used with"]),
         (&["--loop", "--passes", "2"], &["cannot be used with"]),
         (&["--passes", "0"], &["--passes", "'0' is not a whole number between 1 and "]),
-        (&["--workers", "abc"], &["--workers <N>", "'abc' is not a whole number: digits, such as 8"]),
+        (&["--workers", "abc"], &["--workers <N>", "'abc' is not a whole number: write digits, such as 8"]),
         (&["--listen", "9100"], &["--listen", "write 127.0.0.1:9100"]),
         (&["--speed", "fast"], &["--speed", "'fast' is not a pace", "max, x1, x10"]),
         (&["--speed", "0"], &["'0' is not a pace"]),
@@ -542,7 +542,7 @@ fn a_run_that_is_refused_leaves_files_as_they_were() {
     let twice = format!("{}/./new.pcapng", folder.path(""));
     flowloom(["replay", &path, "--flows-format", "csv", "--flows", &twice, "--write", &new])
         .ends(2)
-        .says(&["are one file"]);
+        .says(&["name the same file"]);
 }
 
 #[test]

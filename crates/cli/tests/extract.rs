@@ -160,9 +160,9 @@ fn an_index_of_another_capture_or_of_other_options_is_refused() {
     refused(2, &[&trace, "--make-index", "--index", &trace], &["is the input of this run"]);
     let damaged = std::fs::read(&index).unwrap();
     std::fs::write(&index, &damaged[..damaged.len() - 1]).unwrap();
-    refused(3, &[&[&*trace], &flow[..]].concat(), &["cannot use the index", "cut or damaged"]);
+    refused(3, &[&[&*trace], &flow[..]].concat(), &["cannot use the index", "truncated or damaged"]);
     std::fs::write(&index, b"not one").unwrap();
-    refused(3, &[&[&*trace], &flow[..]].concat(), &["it is not an index of flowloom"]);
+    refused(3, &[&[&*trace], &flow[..]].concat(), &["it is not a flowloom index"]);
     flowloom(["extract", &trace, "--index", &index, "--make-index"]).ends(0);
     let changed = std::fs::read(&trace).unwrap();
     std::fs::write(&trace, changed).unwrap();

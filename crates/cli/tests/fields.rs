@@ -137,7 +137,7 @@ fn what_does_not_go_together_is_refused() {
     let part = folder.path("p.part");
     refused(
         &["--flows", &flows, "--fields", "tcp", "--save-part", &part],
-        &["--save-part keeps no further fields"],
+        &["--save-part keeps no additional fields"],
     );
     refused(&["--where", "bytes > 1"], &["--flows"]);
 }
@@ -209,5 +209,5 @@ fn fields_that_a_format_has_no_place_for_are_named() {
     let trace = folder.write("http.pcap", &http_capture());
     let ipfix = folder.path("f.ipfix");
     let ran = flowloom(["replay", &trace, "--flows", &ipfix, "--fields", "sizes"]).ends(0);
-    ran.says(&["IPFIX has no place for size_mean", "left out"]);
+    ran.says(&["IPFIX cannot hold size_mean", "omitted"]);
 }

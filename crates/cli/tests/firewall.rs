@@ -1,4 +1,4 @@
-//! `replay --rules`: verdicts, the oracle, rules loaded again while packets flow.
+//! `replay --rules`: verdicts, the oracle, rules reloaded while packets flow.
 
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -289,13 +289,13 @@ fn rules_are_loaded_again_while_packets_flow() {
         more(0);
         folder.write("rules.toml", NONE.as_bytes());
         running.send("-HUP");
-        running.says("rules loaded again", 1);
+        running.says("rules reloaded", 1);
         more(packets() + 1000);
         folder.write("rules.toml", b"[[rule]]\nsource = 'unknown'\n");
         running.send("-HUP");
         // The end of the message: its beginning may be read before it is there.
         let said = running.says("rules.toml:2:10", 1);
-        assert!(said.contains("warning: the rules stay as they were"), "{said}");
+        assert!(said.contains("warning: the rules stay unchanged"), "{said}");
         more(packets() + 1000);
         let page = get(&address, "/metrics");
         assert!(metric(&page, "flowloom_denied_total") > 1000, "{page}");
@@ -336,14 +336,11 @@ fn a_watched_file_is_loaded_when_it_changes_and_not_when_it_is_bad_or_too_much()
     assert_eq!(running.said().lines().count(), 1, "nothing has changed");
     std::fs::copy(&large, &rules).unwrap();
     let said = running.says("the limit is 20000", 1);
-    assert!(
-        said.contains("the rules stay as they were") && said.contains("the classifier needs"),
-        "{said}"
-    );
+    assert!(said.contains("the rules stay unchanged") && said.contains("the classifier needs"), "{said}");
     std::fs::remove_file(&rules).unwrap();
-    running.says("the rules stay as they were", 2);
+    running.says("the rules stay unchanged", 2);
     folder.write("rules.toml", ALL.as_bytes());
-    running.says("rules loaded again", 1);
+    running.says("rules reloaded", 1);
     page_with(&address, "flowloom_verdict_packets_total{verdict=\"deny\"}", 0);
     page_with(&address, "flowloom_verdict_packets_total{verdict=\"accept\"}", 0);
     let document = running.stop().json();

@@ -42,7 +42,7 @@ fn more_flows_than_tables_can_number_or_memory_holds_name_the_option() {
     // Some hundred gigabytes: reserved and not touched where there are as many.
     let outcome = flowloom(["replay", &trace, "--table-flows", "1G", "--flows-max", "1G"]);
     if outcome.status == Some(2) {
-        outcome.says(&["is free", "a smaller --table-flows"]);
+        outcome.says(&["free memory is", "a smaller --table-flows"]);
     }
 }
 

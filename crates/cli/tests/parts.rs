@@ -105,7 +105,7 @@ fn parts_that_are_kept_merge_to_the_result_of_the_whole() {
             assert_eq!(sum, number(&whole, "flows"));
             assert!(number(records, "passed_over") > 0);
         } else {
-            flowloom(filtered).ends(2).says(&["--where is for parts of --app accounting"]);
+            flowloom(filtered).ends(2).says(&["--where needs parts of --app accounting"]);
         }
         flowloom(["merge", &a]).ends(3).says(&["1 of 2 parts are missing: 2", "--incomplete"]);
         flowloom(["merge", &a, "--incomplete"]).ends(0);
@@ -119,7 +119,7 @@ fn parts_that_are_kept_merge_to_the_result_of_the_whole() {
     let other = folder.path("other.part");
     replay(&[&second, "--save-part", &other]);
     flowloom(["merge", &folder.path("a.part"), &other]).ends(3).says(&["parts of different runs"]);
-    flowloom(["merge", &trace]).ends(3).says(&["it is no part file"]);
+    flowloom(["merge", &trace]).ends(3).says(&["it is not a part file"]);
     flowloom(["replay", &trace, "--app", "l7", "--save-part", &other])
         .ends(2)
         .says(&["--save-part is for"]);

@@ -279,7 +279,7 @@ fn without_order_the_oracle_compares_what_does_not_depend_on_it() {
     let words = ["replay", "--workers", "3", "--scheduler", "rr", "--order", "none", "--verify", &trace];
     flowloom(words)
         .ends(0)
-        .shows(&["verified but for what depends on order, 300 flows as the oracle has them"]);
+        .shows(&["verified except values that depend on order, 300 flows as the oracle has them"]);
 }
 
 #[test]
@@ -422,7 +422,7 @@ fn captures_that_overlap_in_time_are_merged_or_said_to_need_it() {
     let (first, second) = (folder.trace("a.pcap", &[]), folder.trace("b.pcap", &[]));
     let merged = flowloom(["replay", &first, &second]).ends(0);
     assert!(!merged.text().contains("time goes backwards"));
-    merged.shows(&["2 captures overlap in time and were merged by it"]);
+    merged.shows(&["2 captures overlap in time and were merged by time"]);
     flowloom(["replay", &first, &second, "--concat"]).ends(0).shows(&[
         "time goes backwards, by ",
         " s at most",

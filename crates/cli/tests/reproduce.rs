@@ -87,9 +87,9 @@ fn seeds_give_intervals_and_guesses_regions() {
     flowloom([&item[..], &["--guess", "elephant=50"]].concat()).ends(0);
     flowloom([&item[..], &["--guess", "whale=50"]].concat())
         .ends(2)
-        .says(&["no item here has a guess 'whale'"]);
+        .says(&["no selected item has the parameter 'whale'"]);
     flowloom([&item[..], &["--guess", "elephant"]].concat()).ends(2).says(&["NAME=VALUE"]);
-    flowloom(["reproduce", "hrwtree/fig1", "--seeds", "0"]).ends(2).says(&["--seeds takes 1 to 1000"]);
+    flowloom(["reproduce", "hrwtree/fig1", "--seeds", "0"]).ends(2).says(&["must be from 1 to 1000"]);
 }
 
 #[test]
@@ -102,7 +102,9 @@ fn two_reproductions_are_compared_by_verdict_and_value() {
         path
     };
     let (base, other) = (saved("base", &[]), saved("other", &["--guess", "elephant=50"]));
-    flowloom(["compare", &base, &base]).ends(0).shows(&["1 item: 0 of another verdict, 0 values apart"]);
+    flowloom(["compare", &base, &base])
+        .ends(0)
+        .shows(&["1 item: 0 with a different verdict, 0 values that differ"]);
     let document = flowloom(["compare", &base, &other, "--format", "json"]);
     let document = document.json();
     Schema::read("compare-reproductions-1.json").accepts(&document);

@@ -86,7 +86,7 @@ fn chains_are_explained_to_the_line_that_decides() {
     flowloom(["rules", "explain", &rules, "172.16.0.1:9", "192.0.2.1:23", "tcp"]).ends(0).shows(&[
         "passes on  #2 (line 6) [lan]",
         "may win",
-        "say more of the packet",
+        "give more properties of the packet",
     ]);
 }
 
@@ -297,5 +297,5 @@ fn network_policies_are_decided_by_the_addresses_of_pods() {
     flowloom(["rules", "equivalent", &policy, &toml, "--addresses", &map]).ends(0);
     flowloom(["rules", "check", &toml, "--addresses", &map])
         .ends(2)
-        .says(&["--addresses", "leave --addresses out"]);
+        .says(&["--addresses", "omit --addresses"]);
 }

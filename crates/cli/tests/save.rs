@@ -179,8 +179,12 @@ fn too_few_rounds_are_said_to_be_too_few() {
     let new = saved_of(&folder, "new.json", "one", "ours", &[30.0; 3]);
     flowloom(["compare", &base, &new, "--fail-above", "5"])
         .ends(0)
-        .shows(&["+50 %", "too few rounds to say", "1 row: 0 slower, 0 faster; 0 slower by more than 5 %"])
-        .says(&["1 row has too few rounds to say: bench with --rounds 6 or more"]);
+        .shows(&[
+            "+50 %",
+            "too few rounds for an interval",
+            "1 row: 0 slower, 0 faster; 0 slower by more than 5 %",
+        ])
+        .says(&["1 row has too few rounds for an interval: bench with --rounds 6 or more"]);
     let document = flowloom(["compare", &base, &new, "--format", "json"]).ends(0).json();
     Schema::read("compare-1.json").accepts(&document);
     let wide = saved_of(&folder, "wide.json", "one", "ours", &[15.0, 30.0, 40.0]);
@@ -207,7 +211,7 @@ fn what_cannot_be_compared_with_what_is_said() {
         ("half.json", "{\"schema\": \"flowloom/bench/1\"}", "missing field"),
     ] {
         let file = folder.write(name, text.as_bytes());
-        flowloom(["compare", &base, &file]).ends(3).says(&["no saved result of a bench", word]);
+        flowloom(["compare", &base, &file]).ends(3).says(&["not a saved result of a bench", word]);
     }
     flowloom(["compare", &base, &base, "--fail-above", "-3"]).ends(2);
     flowloom(["compare", &base, &base, "--fail-above", "some"]).ends(2).says(&["'some' is not a share"]);

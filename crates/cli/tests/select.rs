@@ -50,7 +50,7 @@ fn times_are_taken_from_one_to_before_another() {
     let second = format!("{}.{:09}", first / 1_000_000_000 + 1, first % 1_000_000_000);
     let (later, relative) = (replay(&[&trace, "--from", &second]), replay(&[&trace, "--from", "+1"]));
     assert_eq!(later["digest"], relative["digest"]);
-    flowloom(["replay", &trace, "--from", "+2", "--to", "+2"]).ends(2).says(&["no packet lies between"]);
+    flowloom(["replay", &trace, "--from", "+2", "--to", "+2"]).ends(2).says(&["no packet is selected"]);
     flowloom(["replay", &trace, "--from", "noon"]).ends(2).says(&["is not a time", "2026-11-25T17:00:00Z"]);
-    flowloom(["replay", "-", "--from", "+1"]).ends(2).says(&["cannot be looked up in a pipe"]);
+    flowloom(["replay", "-", "--from", "+1"]).ends(2).says(&["cannot be read from a pipe in advance"]);
 }

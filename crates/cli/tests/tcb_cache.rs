@@ -140,11 +140,11 @@ fn what_cannot_be_simulated_is_said() {
     let model = |more: &[&'static str]| [&MODEL[..], more].concat();
     for (arguments, status, parts) in [
         (vec![empty.as_str()], 3, &["is empty", "a log (clf, tsv, w3c, bu)", "accesses (csv, "][..]),
-        (vec![&odd], 3, &["no format that can be told", "--trace-format"]),
+        (vec![&odd], 3, &["has an unknown format", "--trace-format"]),
         (vec![&lines], 3, &["no record can be used", "--trace-format"]),
         (vec![&cut], 3, &["cannot read"]),
         (vec![&ends, "--warm", "1"], 2, &["none of them to count"]),
-        (vec![&ends, "--overlap", "5"], 2, &["simulated as it is"]),
+        (vec![&ends, "--overlap", "5"], 2, &["--overlap does not apply"]),
         (vec!["/no/such/file"], 3, &["cannot read /no/such/file"]),
         (vec!["--model", "s"], 2, &["--overlap"]),
         (vec![], 2, &["TRACE"]),

@@ -12,16 +12,16 @@ use super::parse;
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
 Examples:
-  flowloom bridge eth0 eth1                                     a wire
+  flowloom bridge eth0 eth1                                     forward all frames
   flowloom bridge eth0 eth1 --rules acl.toml --watch-rules      a transparent firewall
   flowloom bridge eth0 eth1 --flows ipfix://collector:4739      with records of flows
-  flowloom bridge eth0 eth1 --backend xdp --user flowloom         by AF_XDP, without privileges
+  flowloom bridge eth0 eth1 --backend xdp --user flowloom         with AF_XDP, without privileges
 
-Frames without a flow (ARP, neighbour discovery, LLDP, spanning trees) pass. SIGTERM ends the bridge when the frames
-that it has taken in have left; docs/bridge.md says more.")]
+Frames without a flow (ARP, neighbour discovery, LLDP, spanning tree) pass. SIGTERM ends the bridge after it has
+sent the frames that it has received. docs/bridge.md has the details.")]
 #[expect(clippy::struct_excessive_bools, reason = "switches of a command line")]
 pub(crate) struct Bridge {
-    /// The interface on one side; tap:NAME makes one
+    /// The interface on one side; tap:NAME creates one
     #[arg(value_name = "A")]
     pub(crate) a: String,
 
@@ -29,69 +29,68 @@ pub(crate) struct Bridge {
     #[arg(value_name = "B")]
     pub(crate) b: String,
 
-    /// How frames are received and sent
+    /// How the bridge receives and sends frames
     #[arg(long, value_enum, default_value_t = BackendName::AfPacket, value_name = "NAME")]
     pub(crate) backend: BackendName,
 
-    /// Threads; each has its own queue of both interfaces, and its own flows
+    /// Threads; each has its own queue of both interfaces and its own flows
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = parse::within(1..=64_usize))]
     pub(crate) workers: usize,
 
-    /// Bytes of the receive ring of each queue
+    /// Size of the receive ring of each queue, in bytes
     #[arg(long, value_name = "BYTES", default_value = "8M", value_parser = parse::bytes)]
     pub(crate) ring: u64,
 
-    /// When the process ends, however it ends, the kernel's bridge that has both interfaces passes
-    /// all frames; a full flow table lets new flows pass
+    /// When the process ends for any reason, a kernel bridge with both interfaces forwards all
+    /// frames; while the flow table is full, frames of new flows pass
     #[arg(long, conflicts_with = "fail_closed")]
     pub(crate) fail_open: bool,
 
-    /// When the process ends nothing passes, and a full flow table lets no new flow pass; this is
-    /// the default
+    /// When the process ends, no frame passes; while the flow table is full, frames of new flows
+    /// are dropped (the default)
     #[arg(long)]
     pub(crate) fail_closed: bool,
 
-    /// How the sender of a denied packet is told: not at all, by a reset of TCP and else an ICMP
-    /// error, or by ICMP errors
+    /// How to answer a denied packet: not at all, with a TCP reset or else an ICMP error, or always
+    /// with an ICMP error
     #[arg(long, value_enum, default_value_t = RefusalName::Silent, value_name = "HOW", requires = "rules")]
     pub(crate) deny_with: RefusalName,
 
-    /// What becomes of frames without a flow: pass, or drop all but ARP and what announces links
-    /// and neighbours
+    /// What to do with frames without a flow: pass, or drop all but ARP and link and neighbour
+    /// announcements
     #[arg(long, value_enum, default_value_t = WithoutFlowName::Pass, value_name = "WHAT")]
     pub(crate) without_flow: WithoutFlowName,
 
-    /// Flows without a packet for so long end
+    /// End a flow that has had no packet for this time
     #[arg(long, value_name = "SECONDS", default_value = "300", value_parser = parse::seconds)]
     pub(crate) timeout: u64,
 
-    /// A packet that comes so long after its record's first begins another record
+    /// Begin a new record if a packet arrives this long after the first of its record
     #[arg(long, value_name = "SECONDS", value_parser = parse::seconds)]
     pub(crate) active_timeout: Option<u64>,
 
-    /// The most flows at a time; beyond them, flows that are not established make way for new ones
+    /// Maximum concurrent flows; beyond it, new flows replace flows that are not established
     #[arg(long, value_name = "N", default_value = "1M", value_parser = parse::positive)]
     pub(crate) flows_max: u64,
 
-    /// Write a record of each flow when it ends: to a file or a collector, as `replay --flows` has
-    /// it
+    /// Write a record of each flow when it ends, to a file or a collector, as `replay --flows` does
     #[arg(long, value_name = "TO")]
     pub(crate) flows: Option<PathBuf>,
 
-    /// Format of --flows, where its name does not say it
+    /// Format of --flows, if its name does not determine it
     #[arg(long, value_enum, value_name = "FORMAT", requires = "flows")]
     pub(crate) flows_format: Option<crate::flow_file::Format>,
 
-    /// Serve statistics on this loopback address while the bridge runs, as Prometheus reads them;
-    /// port 0 picks one
+    /// Serve statistics in Prometheus format on this loopback address while the bridge runs; port 0
+    /// chooses a free port
     #[arg(long, value_name = "ADDRESS:PORT", value_parser = parse::socket)]
     pub(crate) listen: Option<SocketAddr>,
 
-    /// Let --listen take an address that other hosts can reach
+    /// Allow --listen on an address that other hosts can reach
     #[arg(long, requires = "listen")]
     pub(crate) listen_publicly: bool,
 
-    /// Run as this user once the ports are open
+    /// Switch to this user once the ports are open
     #[arg(long, value_name = "NAME")]
     pub(crate) user: Option<String>,
 
@@ -110,11 +109,11 @@ pub(crate) enum BackendName {
     AfPacket,
     /// `AF_XDP` in the driver
     Xdp,
-    /// `AF_XDP` in the kernel's own code, for drivers without it
+    /// `AF_XDP` in the kernel's generic code, for drivers without it
     XdpGeneric,
 }
 
-/// Ways to tell.
+/// How to answer a denied packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum RefusalName {
     Silent,
@@ -122,7 +121,7 @@ pub(crate) enum RefusalName {
     Icmp,
 }
 
-/// What becomes of frames without a flow.
+/// What to do with frames without a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum WithoutFlowName {
     Pass,

@@ -12,21 +12,22 @@ use super::rules::{EnforceOptions, FileOptions};
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
 Examples:
-  flowloom classify edge.pcap --rules acl.rules --top 10      which rules the packets hit
-  flowloom classify edge.pcap --rules acl.rules --unused      which rules no packet hits
+  flowloom classify edge.pcap --rules acl.rules --top 10      rules that packets match
+  flowloom classify edge.pcap --rules acl.rules --unused      rules that no packet matches
   flowloom classify headers.trace --rules acl.rules --verify  each answer checked by linear search
 
-A packet that is a later fragment has no ports: it matches no rule that asks for ports.")]
+A later fragment has no ports and matches no rule that asks for ports.")]
 pub(crate) struct Classify {
-    /// Captures, or header traces of five numbers a line; plain or packed with gzip or zstd
+    /// Captures, or header traces with five numbers per line; plain or compressed with gzip or zstd
     #[arg(required = true, value_name = "FILE")]
     pub(crate) inputs: Vec<PathBuf>,
 
-    /// Rules: a ClassBench filter file, TOML, or what iptables-save writes, plain or packed
+    /// Rules: a ClassBench filter file, TOML, or iptables-save output, plain or compressed
     #[arg(short, long, value_name = "RULES")]
     pub(crate) rules: PathBuf,
 
-    /// Table of an iptables or nftables file [default: filter of iptables, all of nftables]
+    /// Table of an iptables or nftables file [default: filter for iptables, all tables for
+    /// nftables]
     #[arg(long, value_name = "NAME")]
     pub(crate) table: Option<String>,
 
@@ -39,28 +40,28 @@ pub(crate) struct Classify {
     #[command(flatten)]
     pub(crate) decoding: DecodingOptions,
 
-    /// Check each answer by asking one rule after the other; exit with 1 if one differs
+    /// Check each answer by linear search; exit with 1 if one differs
     #[arg(long)]
     pub(crate) verify: bool,
 
-    /// Leave the last column of ClassBench rules out of matching, as header traces, which have no
-    /// flags, always do
+    /// Ignore the flags column of ClassBench rules; header traces have no flags, so it is always
+    /// ignored for them
     #[arg(long)]
     pub(crate) ignore_flags: bool,
 
-    /// List the rules that no packet hits
+    /// List the rules that no packet matches
     #[arg(long)]
     pub(crate) unused: bool,
 
-    /// Rules to list at most
+    /// Maximum number of rules to list
     #[arg(long, default_value_t = 10, value_name = "N", value_parser = parse::whole::<usize>)]
     pub(crate) top: usize,
 
-    /// How to search
+    /// Search algorithm
     #[arg(long, value_enum, default_value_t = AlgorithmName::Auto)]
     pub(crate) algorithm: AlgorithmName,
 
-    /// Bytes that the classifier of each address family may take
+    /// Memory limit for the classifier of each address family, in bytes
     #[arg(long, default_value = "1G", value_name = "BYTES", value_parser = parse::positive)]
     pub(crate) memory_max: u64,
 
@@ -69,11 +70,11 @@ pub(crate) struct Classify {
     pub(crate) limit: Option<u64>,
 }
 
-/// Ways to search.
+/// Search algorithms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum AlgorithmName {
-    /// FlowCuts, planned by trying
+    /// FlowCuts, with the best of several plans
     Auto,
-    /// One rule after the other, eight at a time
+    /// Linear search, eight rules at a time
     Linear,
 }

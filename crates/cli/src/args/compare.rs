@@ -6,14 +6,15 @@ use clap::Args;
 
 use crate::args::parse;
 
-/// Compare two saved results of `flowloom bench`, what became slower, or of `flowloom reproduce`.
+/// Compare two saved results of `flowloom bench`, to find what became slower, or of
+/// `flowloom reproduce`.
 ///
-/// Rows are matched by variant, work and size. A change is shown only where the intervals of the
-/// two medians leave no doubt: two runs are not interleaved, and machines differ from themselves
-/// between two minutes.
+/// Rows are matched by variant, work and size. A change appears only if the intervals of the two
+/// medians do not overlap: the two runs are not interleaved, and the speed of a machine varies over
+/// minutes.
 ///
-/// Two results of `flowloom reproduce` are compared by verdict and by value; the command ends with
-/// status 1 if a verdict differs.
+/// Two results of `flowloom reproduce` are compared by verdict and by value. The exit status is 1
+/// if a verdict differs.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -21,19 +22,19 @@ Examples:
   flowloom bench table --save after
   flowloom compare before/result.json after/result.json --fail-above 5")]
 pub(crate) struct Compare {
-    /// The result to compare with, as JSON: a file, or the folder of --save
+    /// The baseline result as JSON: a file, or a folder written by --save
     #[arg(value_name = "BASE")]
     pub(crate) base: PathBuf,
 
-    /// The result that is looked at, likewise
+    /// The new result, likewise
     #[arg(value_name = "NEW")]
     pub(crate) new: PathBuf,
 
-    /// End with status 1 if a median is shown to be slower by more than this
+    /// Exit with 1 if a median is slower by more than this percentage
     #[arg(long, value_name = "PERCENT", value_parser = parse::percent)]
     pub(crate) fail_above: Option<f64>,
 
-    /// Compare results of different machines or instruction sets too
+    /// Also compare results of different machines or instruction sets
     #[arg(long)]
     pub(crate) force: bool,
 }

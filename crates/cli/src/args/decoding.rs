@@ -1,4 +1,4 @@
-//! Options of the decoder, shared by the verbs that decode.
+//! Options of the decoder, shared by the commands that decode.
 
 use clap::Args;
 use flowloom::packet::DecodeOptions;
@@ -6,29 +6,30 @@ use flowloom::packet::decode::CustomEncapsulations;
 
 use crate::exit::Failure;
 
-/// What the decoder follows.
+/// Options that control what the decoder follows.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct DecodingOptions {
     /// Follow tunnels to the innermost headers
     #[arg(long)]
     pub(crate) decap: bool,
 
-    /// An Ethertype that announces a VLAN tag, besides those known, as in 0x9901; may be given
-    /// several times
+    /// Read this Ethertype as a VLAN tag, in addition to the known ones, for example 0x9901;
+    /// repeatable
     #[arg(long, value_name = "TYPE", value_parser = ether_type)]
     pub(crate) tag_type: Vec<u16>,
 
-    /// A UDP port of a tunnel, besides the usual ones, as in vxlan=8473; may be given several times
+    /// Read this UDP port as a tunnel, in addition to the usual ports, for example vxlan=8473;
+    /// repeatable
     #[arg(long, value_name = "NAME=PORT", requires = "decap", value_parser = tunnel)]
     pub(crate) tunnel: Vec<(String, u16)>,
 
-    /// Read ESP packets as not encrypted where their trailers say so
+    /// Read ESP packets as unencrypted if their trailers have that form
     #[arg(long, requires = "decap")]
     pub(crate) esp_null: bool,
 }
 
 impl DecodingOptions {
-    /// Returns the decoder's options.
+    /// Returns the options for the decoder.
     pub(crate) fn options(&self) -> Result<DecodeOptions, Failure> {
         let options = DecodeOptions::new().with_decap(self.decap).with_esp_null(self.esp_null);
         let mut custom = CustomEncapsulations::new();
@@ -42,11 +43,11 @@ impl DecodingOptions {
                 .add_tunnel(name, *port)
                 .map_err(|error| Failure::Usage(format!("--tunnel {name}={port}: {error}")))?;
         }
-        // Options are made once a run, and refer to what lives as long as the process.
+        // The options are made once per run and live as long as the process.
         Ok(if custom.is_empty() { options } else { options.with_custom(Box::leak(Box::new(custom))) })
     }
 
-    /// Returns the arguments as they would be typed again.
+    /// Returns the arguments as a user would type them.
     pub(crate) fn words(&self) -> Vec<String> {
         let mut words = Vec::new();
         if self.decap {
@@ -61,22 +62,27 @@ impl DecodingOptions {
     }
 }
 
-/// Reads a number of sixteen bits, in decimal or behind `0x`.
+/// Reads a 16-bit number, in decimal or, after `0x`, in hexadecimal.
 fn ether_type(text: &str) -> Result<u16, String> {
     let is_hex = text.len() > 2 && text[..2].eq_ignore_ascii_case("0x");
     let digits = if is_hex { &text[2..] } else { text };
     let radix = if is_hex { 16 } else { 10 };
     match u16::from_str_radix(digits, radix) {
         Ok(number) if digits.chars().all(|c| c.is_ascii_alphanumeric()) => Ok(number),
-        _ => Err(format!("'{text}' is not an Ethertype: a number up to 0xffff, as in 0x9901")),
+        _ => Err(format!("'{text}' is not an Ethertype: write a number up to 0xffff, such as 0x9901")),
     }
 }
 
-/// Reads the name of a tunnel and a port.
+/// Reads the name and port of a tunnel.
 fn tunnel(text: &str) -> Result<(String, u16), String> {
     text.split_once('=')
         .and_then(|(name, port)| Some((name.to_owned(), super::parse::unsigned::<u16>(port)?)))
-        .ok_or_else(|| format!("'{text}' is not a tunnel and its port, as in vxlan=8473"))
+        .ok_or_else(|| {
+            format!(
+                "'{text}' is not a tunnel and its port: write NAME=PORT, such as \
+            vxlan=8473"
+            )
+        })
 }
 
 #[cfg(test)]

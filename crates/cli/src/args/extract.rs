@@ -19,9 +19,9 @@ Examples:
   flowloom extract edge.pcap -o dns.pcapng --filter 'udp port 53 and host 192.0.2.53'
 
 Flows:
-  All packets of a flow are written, of both directions, in the order of the input. A flow is taken when its record
-  matches --where, when it is one that --flow names, and when one of its packets matches --filter; of several
-  of these options it must meet each. The captures are read twice.")]
+  extract writes all packets of the selected flows, in both directions and in the order of the input. --where selects
+  flows by their records, --flow by name, and --filter by any matching packet. A flow must satisfy all options given.
+  extract reads the captures twice.")]
 pub(crate) struct Extract {
     #[command(flatten)]
     pub(crate) input: RecordInput,
@@ -30,22 +30,22 @@ pub(crate) struct Extract {
     #[arg(short = 'o', long, value_name = "FILE", required_unless_present = "make_index")]
     pub(crate) output: Option<PathBuf>,
 
-    /// Find the flows of --flow with this index, and read only the parts of the capture that have
-    /// packets of them; an index that is not there is made. It is for one capture that is not
-    /// compressed, and is refused where that has changed
+    /// Find the flows of --flow with this index, and read only the parts of the capture that
+    /// contain their packets. A missing index is created. An index works for one uncompressed
+    /// capture, and is refused once the capture has changed
     #[arg(long, value_name = "FILE")]
     pub(crate) index: Option<PathBuf>,
 
-    /// Make the index anew; without --output nothing else is done
+    /// Rebuild the index; without --output, do nothing else
     #[arg(long, requires = "index")]
     pub(crate) make_index: bool,
 
-    /// A flow, by its Community ID or as 'tcp 10.0.0.1:40000 192.0.2.1:443' in either direction;
-    /// may be given several times
+    /// A flow, as its Community ID or as 'tcp 10.0.0.1:40000 192.0.2.1:443' in either direction;
+    /// repeatable
     #[arg(long, value_name = "FLOW", value_parser = parse::from_str::<FlowName>)]
     pub(crate) flow: Vec<FlowName>,
 
-    /// The most records that may match
+    /// Maximum number of matching records
     #[arg(long, value_name = "N", default_value = "4M", value_parser = parse::positive)]
     pub(crate) flows_max: u64,
 }
@@ -54,7 +54,7 @@ pub(crate) struct Extract {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum FlowName {
     CommunityId(String),
-    /// The protocol, and the two ends.
+    /// The protocol and the two endpoints.
     Ends(u8, [std::net::SocketAddr; 2]),
 }
 
@@ -68,7 +68,8 @@ impl std::str::FromStr for FlowName {
         }
         let wrong = || {
             format!(
-                "'{text}' is not a flow: a Community ID (1:…=), or as in 'tcp 10.0.0.1:40000 192.0.2.1:443'"
+                "'{text}' is not a flow: write a Community ID (1:…=), or 'tcp 10.0.0.1:40000 \
+                 192.0.2.1:443'"
             )
         };
         let words: Vec<&str> = text.split_whitespace().collect();
@@ -85,7 +86,7 @@ impl std::str::FromStr for FlowName {
 }
 
 impl FlowName {
-    /// Returns whether a record is of this flow.
+    /// Returns whether a record belongs to this flow.
     pub(crate) fn is_of(&self, record: &AccountingRecord) -> bool {
         match self {
             Self::CommunityId(id) => record.community_id().to_string() == *id,

@@ -8,16 +8,17 @@ use flowloom::engine::Verdict;
 use super::parse;
 use super::rules::{EnforceOptions, FileOptions};
 
-/// Which rules, and what they do.
+/// The rules and their defaults.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Firewall")]
 pub(crate) struct FirewallOptions {
-    /// Judge packets by rules: a ClassBench filter file, TOML, or what iptables-save writes, plain
-    /// or packed; implies --app firewall
+    /// Apply rules: a ClassBench filter file, TOML, or iptables-save output, plain or compressed;
+    /// implies --app firewall
     #[arg(long, value_name = "RULES")]
     pub(crate) rules: Option<PathBuf>,
 
-    /// Table of an iptables or nftables file [default: filter of iptables, all of nftables]
+    /// Table of an iptables or nftables file [default: filter for iptables, all tables for
+    /// nftables]
     #[arg(long, value_name = "NAME", requires = "rules")]
     pub(crate) rules_table: Option<String>,
 
@@ -27,32 +28,33 @@ pub(crate) struct FirewallOptions {
     #[command(flatten)]
     pub(crate) enforce: EnforceOptions,
 
-    /// What becomes of packets that no rule matches
+    /// Verdict for packets that no rule matches
     #[arg(long = "default", value_enum, default_value_t = VerdictName::Deny, value_name = "VERDICT", requires = "rules")]
     pub(crate) unmatched: VerdictName,
 
-    /// What rules do that name no action of their own, as all of ClassBench
+    /// Verdict of rules that have no action of their own, as in ClassBench
     #[arg(long = "action", value_enum, default_value_t = VerdictName::Accept, value_name = "VERDICT", requires = "rules")]
     pub(crate) no_action: VerdictName,
 
-    /// Judge every packet by itself, in its own direction, instead of a flow by its first packet
+    /// Judge every packet separately, in its own direction, instead of judging a flow by its first
+    /// packet
     #[arg(long, requires = "rules")]
     pub(crate) per_packet: bool,
 
-    /// Deny TCP packets until a SYN has opened their connection
+    /// Deny TCP packets until a SYN has opened the connection
     #[arg(long, requires = "rules", conflicts_with = "per_packet")]
     pub(crate) strict_tcp: bool,
 
-    /// Load the rules again when their file has changed (SIGHUP asks for it too); a bad file leaves
-    /// the old ones
+    /// Reload the rules when their file changes (or on SIGHUP); if the file is invalid, the
+    /// previous rules remain
     #[arg(long, requires = "rules")]
     pub(crate) watch_rules: bool,
 
-    /// Bytes that the classifier of each address family may take
+    /// Memory limit for the classifier of each address family, in bytes
     #[arg(long, default_value = "1G", value_name = "BYTES", value_parser = parse::positive, requires = "rules")]
     pub(crate) rules_memory: u64,
 
-    /// Busiest rules to list
+    /// Number of most-matched rules to list
     #[arg(long, default_value_t = 10, value_name = "N", requires = "rules", value_parser = parse::whole::<usize>)]
     pub(crate) top_rules: usize,
 }

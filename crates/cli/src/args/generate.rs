@@ -9,17 +9,16 @@ use flowloom::traffic::synth::FrameSize;
 use super::parse;
 use super::simulate::tcb_cache::{ConnectionName, ViewName};
 
-/// What to make.
+/// What to generate.
 #[derive(Clone, Debug, Subcommand)]
 pub(crate) enum Generate {
     /// A capture: a mixture of flows, one of the paper's traces, or a committed sample
     Trace(Trace),
-    /// A rule set that looks like a real one, as a ClassBench filter file
+    /// A rule set that resembles a real one, as a ClassBench filter file
     Rules(RuleProfile),
-    /// Headers for a rule set, as a trace of five numbers a line
+    /// Headers for a rule set, as a trace of five numbers per line
     Headers(Headers),
-    /// A web server's log, or the accesses to connection state behind it, of many sessions at a
-    /// time
+    /// The log of a web server, or its accesses to connection state, with many concurrent sessions
     Weblog(Weblog),
 }
 
@@ -31,27 +30,27 @@ Examples:
   flowloom generate weblog --overlap 6400 --accesses 1M -o s.csv.zst        with milliseconds and session ends
   flowloom generate weblog --overlap 6400 --accesses 1M -o s.oracleGeneral  for libCacheSim
 
-Logs (.log, .tsv) know seconds only, as servers write them; traces (.csv, .oracleGeneral) have an access a line or
-record. .gz or .zst behind the name packs.")]
+Logs (.log, .tsv) have times in seconds, as servers write them. Traces (.csv, .oracleGeneral) have one access per line
+or record. A further .gz or .zst compresses the file.")]
 pub(crate) struct Weblog {
-    /// Where to write: .log for the common log format, .tsv, .csv, .oracleGeneral; - for a common
-    /// log on standard output
+    /// Output file: .log for the common log format, .tsv, .csv, .oracleGeneral; - for a common log
+    /// on standard output
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: PathBuf,
 
-    /// Sessions at a time
+    /// Concurrent sessions
     #[arg(long, value_name = "SESSIONS", default_value_t = 1000, value_parser = parse::within(1..=u32::MAX))]
     pub(crate) overlap: u32,
 
-    /// Requests of a log, accesses of a trace
+    /// Number of requests in a log, or accesses in a trace
     #[arg(long, value_name = "N", default_value = "100k", value_parser = parse::positive)]
     pub(crate) accesses: u64,
 
-    /// What pauses between pages are multiplied by
+    /// Factor for the pauses between pages
     #[arg(long, value_name = "FACTOR", default_value_t = 16.0, value_parser = parse::think_factor)]
     pub(crate) think: f64,
 
-    /// Traces: what of a request the cache sees
+    /// Traces: the part of a request that the cache sees
     #[arg(long, value_enum, default_value_t = ViewName::Request, value_name = "VIEW")]
     pub(crate) view: ViewName,
 
@@ -63,7 +62,7 @@ pub(crate) struct Weblog {
     #[arg(long, value_name = "PORTS", default_value = "paper-like", value_parser = parse::from_str::<Ports>)]
     pub(crate) ports: Ports,
 
-    /// The same seed gives the same bytes on every machine
+    /// Seed; the same seed gives the same bytes on every machine
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = parse::whole::<u64>)]
     pub(crate) seed: u64,
 }
@@ -74,15 +73,15 @@ pub(crate) struct Weblog {
 Example:
   flowloom generate rules --profile fw --rules 10k --seed 7 -o fw.rules")]
 pub(crate) struct RuleProfile {
-    /// Where to write; - for standard output
+    /// Output file; - for standard output
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: PathBuf,
 
-    /// Kind of set
+    /// Kind of rule set
     #[arg(long, value_enum, default_value_t = ProfileName::Acl)]
     pub(crate) profile: ProfileName,
 
-    /// Rules
+    /// Number of rules
     #[arg(long, value_name = "N", default_value = "1k", value_parser = parse::positive)]
     pub(crate) rules: u64,
 
@@ -90,7 +89,7 @@ pub(crate) struct RuleProfile {
     #[arg(long)]
     pub(crate) v6: bool,
 
-    /// The same seed gives the same rules on every machine
+    /// Seed; the same seed gives the same rules on every machine
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = parse::whole::<u64>)]
     pub(crate) seed: u64,
 }
@@ -112,19 +111,19 @@ pub(crate) struct Headers {
     #[command(flatten)]
     pub(crate) options: super::rules::RuleOptions,
 
-    /// Where to write; - for standard output
+    /// Output file; - for standard output
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: PathBuf,
 
-    /// What they are like
+    /// Kind of headers
     #[arg(long, value_enum, default_value_t = TrafficName::Hits)]
     pub(crate) traffic: TrafficName,
 
-    /// Headers
+    /// Number of headers
     #[arg(long, value_name = "N", default_value = "100k", value_parser = parse::positive)]
     pub(crate) count: u64,
 
-    /// The same seed gives the same headers on every machine
+    /// Seed; the same seed gives the same headers on every machine
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = parse::whole::<u64>)]
     pub(crate) seed: u64,
 }
@@ -132,11 +131,11 @@ pub(crate) struct Headers {
 /// Kinds of headers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum TrafficName {
-    /// Each inside some rule, all rules alike
+    /// Each matches a rule, chosen uniformly
     Hits,
-    /// Three of ten at random
+    /// Three in ten at random
     Misses,
-    /// A few of 16,384 flows have most of the packets
+    /// A few of 16,384 flows with most of the packets
     Zipf,
 }
 
@@ -146,10 +145,10 @@ pub(crate) enum TrafficName {
 Examples:
   flowloom generate trace --flows 10k --packets 1M --zipf 1.1 --v6 15% --seed 7 -o t.pcap
   flowloom generate trace --paper-file 3 -o file-3.pcap      1,048,576 sessions of 20 packets
-  flowloom generate trace --flows 30k --packets 300k --syn-flood 20k -o flood.pcap     a flood among the traffic")]
+  flowloom generate trace --flows 30k --packets 300k --syn-flood 20k -o flood.pcap     a SYN flood within the traffic")]
 pub(crate) struct Trace {
-    /// Where to write: .pcapng for blocks, classic pcap otherwise; .zst or .gz behind it packs; -
-    /// for standard output
+    /// Output file: pcapng if it ends in .pcapng, classic pcap otherwise; a further .zst or .gz
+    /// compresses it; - for standard output
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: PathBuf,
 
@@ -157,11 +156,11 @@ pub(crate) struct Trace {
     #[arg(long, value_name = "N", default_value = "1k", value_parser = parse::positive)]
     pub(crate) flows: u64,
 
-    /// Packets
+    /// Number of packets
     #[arg(long, value_name = "N", default_value = "20k", value_parser = parse::positive)]
     pub(crate) packets: u64,
 
-    /// Skew of the flows' popularity; 0 makes all alike
+    /// Skew of the popularity of flows; 0 is uniform
     #[arg(long, value_name = "EXPONENT", default_value_t = 1.1, value_parser = parse::real)]
     pub(crate) zipf: f64,
 
@@ -177,7 +176,7 @@ pub(crate) struct Trace {
     #[arg(long, value_name = "SHARE", default_value = "3%", value_parser = permille)]
     pub(crate) vlan: u16,
 
-    /// Share of flows whose datagrams come in fragments, IPv4 all of them; at most one flow in 32
+    /// Share of flows with fragmented datagrams (IPv4 only); at most one flow in 32
     #[arg(long, value_name = "SHARE", default_value = "0.5%", value_parser = permille)]
     pub(crate) fragments: u16,
 
@@ -185,32 +184,33 @@ pub(crate) struct Trace {
     #[arg(long, value_name = "SHARE", default_value = "0.5%", value_parser = permille)]
     pub(crate) other: u16,
 
-    /// Mean length of a train, packets that a flow sends in one go; 1 is none
+    /// Mean length of a packet train, that is, packets that a flow sends back to back; 1 means no
+    /// trains
     #[arg(long, value_name = "PACKETS", default_value_t = 8, value_parser = parse::whole::<u32>)]
     pub(crate) bursts: u32,
 
-    /// Flows of those that are a SYN flood: one packet each, all to one server; fewer than --flows
+    /// Number of flows that form a SYN flood: one packet each, all to one server; less than --flows
     #[arg(long, value_name = "N", default_value = "0", value_parser = parse::count)]
     pub(crate) syn_flood: u64,
 
-    /// Packets a second, on average
+    /// Mean packets per second
     #[arg(long, value_name = "PPS", default_value = "100k", value_parser = parse::positive)]
     pub(crate) rate: u64,
 
-    /// One of the paper's traces instead: sessions of 20 packets, every two of a session as far
-    /// apart as can be
+    /// Generate one of the paper's traces instead: sessions of 20 packets, with the packets of a
+    /// session as far apart as possible
     #[arg(long, value_name = "N", value_parser = parse::within(1..=3_u8), conflicts_with_all = ["sessions", "sample"], conflicts_with_all = OF_MIXTURES)]
     pub(crate) paper_file: Option<u8>,
 
-    /// Such a trace of any number of sessions
+    /// Generate such a trace with this number of sessions
     #[arg(long, value_name = "N", value_parser = parse::positive, conflicts_with = "sample", conflicts_with_all = OF_MIXTURES)]
     pub(crate) sessions: Option<u64>,
 
-    /// A sample as it is committed under traces/
+    /// Generate a sample of those under traces/
     #[arg(long, value_name = "NAME", conflicts_with = "seed", conflicts_with_all = OF_MIXTURES)]
     pub(crate) sample: Option<String>,
 
-    /// Bytes captured of a packet at most [default: all; of a sample: as committed]
+    /// Maximum captured bytes per packet [default: all; for a sample: as in traces/]
     #[arg(long, value_name = "BYTES", value_parser = parse::within(1..=u32::MAX))]
     pub(crate) snaplen: Option<u32>,
 
@@ -218,12 +218,12 @@ pub(crate) struct Trace {
     #[arg(long, value_enum, default_value_t = TimeUnitName::Ns)]
     pub(crate) time_unit: TimeUnitName,
 
-    /// The same seed gives the same bytes on every machine
+    /// Seed; the same seed gives the same bytes on every machine
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = parse::whole::<u64>)]
     pub(crate) seed: u64,
 }
 
-/// Options that say something of mixtures, and nothing of other captures.
+/// Options that apply to mixtures only.
 const OF_MIXTURES: [&str; 11] =
     ["flows", "packets", "zipf", "size", "v6", "vlan", "fragments", "other", "bursts", "syn_flood", "rate"];
 
@@ -242,7 +242,7 @@ fn frame_size(text: &str) -> Result<FrameSize, String> {
     }
     parse::unsigned(text)
         .map(FrameSize::Fixed)
-        .ok_or_else(|| format!("'{text}' is not a size: imix, or a number of bytes"))
+        .ok_or_else(|| format!("'{text}' is not a size: write imix, or a number of bytes"))
 }
 
 /// Reads a share such as `15%` or `0.15` as thousandths.
@@ -250,7 +250,7 @@ fn permille(text: &str) -> Result<u16, String> {
     let (number, factor) = text.strip_suffix('%').map_or((text, 1000.0), |number| (number.trim(), 10.0));
     match parse::unsigned::<f64>(number) {
         Some(share) if (0.0..=1000.0).contains(&(share * factor)) => Ok((share * factor).round() as u16),
-        _ => Err(format!("'{text}' is not a share: between 0% and 100%, or between 0 and 1")),
+        _ => Err(format!("'{text}' is not a share: write a value between 0% and 100%, or between 0 and 1")),
     }
 }
 

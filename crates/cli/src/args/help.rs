@@ -1,9 +1,9 @@
-//! How help is arranged: verbs by what they are for, and the options of `replay` under headings, of
-//! which `-h` shows those of every day and `--help` all.
+//! The arrangement of help texts: commands by purpose, and the options of `replay` under headings.
+//! `-h` shows the everyday options, `--help` all.
 
 use clap::Command;
 
-/// The verbs of each group.
+/// The commands of each group.
 const VERBS: [(&str, &[&str]); 5] = [
     ("Every day", &["replay", "top", "extract", "inspect", "classify", "rules", "merge", "doctor"]),
     ("On the wire", &["bridge", "send"]),

@@ -14,8 +14,8 @@ pub(crate) struct Inspect {
     #[arg(required = true, value_name = "FILE")]
     pub(crate) inputs: Vec<PathBuf>,
 
-    /// List why packets have no flow key, which encapsulations were followed and which were not,
-    /// and which numbers are unknown, with the first packets of each
+    /// List the reasons why packets have no flow key, the encapsulations that were followed or not,
+    /// and the unknown numbers, each with the first packets
     #[arg(long)]
     pub(crate) why: bool,
 
@@ -26,7 +26,7 @@ pub(crate) struct Inspect {
     #[command(flatten)]
     pub(crate) decoding: DecodingOptions,
 
-    /// Idle time that ends a flow, for the flow figures
+    /// Idle time that ends a flow, for the flow statistics
     #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = parse::seconds)]
     pub(crate) timeout: u64,
 
@@ -34,20 +34,19 @@ pub(crate) struct Inspect {
     #[arg(long, value_name = "N", value_parser = parse::positive)]
     pub(crate) limit: Option<u64>,
 
-    /// The most bytes that a compressed input may unpack to
+    /// Maximum bytes that a compressed input may decompress to
     #[arg(long, value_name = "BYTES", default_value = "1000G", value_parser = parse::positive)]
     pub(crate) unpack_max: u64,
 
-    /// The most bytes that a compressed input may unpack to for each of its own, judged beyond 256
-    /// MiB [default: any]
+    /// Maximum decompressed bytes per compressed byte, checked beyond 256 MiB [default: no limit]
     #[arg(long, value_name = "N", value_parser = parse::positive)]
     pub(crate) unpack_ratio_max: Option<u64>,
 
-    /// Exit 4 when a capture is cut or corrupt
+    /// Exit with 4 if a capture is truncated or corrupt
     #[arg(long)]
     pub(crate) strict: bool,
 
-    /// Read plain files instead of mapping them
+    /// Read uncompressed files instead of mapping them
     #[arg(long)]
     pub(crate) no_mmap: bool,
 }

@@ -4,7 +4,7 @@ use clap::Args;
 
 use super::parse;
 
-/// Where and how packets are captured as they arrive.
+/// The interface and the settings of a live capture.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Live {
     /// Capture on this interface instead of reading files, until interrupted (or --limit)
@@ -12,29 +12,30 @@ pub(crate) struct Live {
           conflicts_with_all = ["inputs", "passes", "forever", "speed", "strict"])]
     pub(crate) iface: Option<String>,
 
-    /// Take only packets that this pcap-filter(7) expression matches, from files too: 'tcp port 443
+    /// Read only packets that match this pcap-filter(7) expression, also from files: 'tcp port 443
     /// and net 10.0.0.0/8'
     #[arg(long, value_name = "EXPRESSION")]
     pub(crate) filter: Option<String>,
 
-    /// Capture packets for other machines too
+    /// Also capture packets addressed to other machines
     #[arg(long)]
     pub(crate) promiscuous: bool,
 
-    /// Bytes captured of a packet at most [default: 262144]
+    /// Maximum captured bytes per packet [default: 262144]
     #[arg(long, value_name = "BYTES", value_parser = parse::within(64..=262_144_u32))]
     pub(crate) snaplen: Option<u32>,
 
-    /// Bytes that the kernel buffers; what does not fit is dropped and counted [default: 16M]
+    /// Size of the kernel's capture buffer, in bytes; packets that do not fit are dropped and
+    /// counted [default: 16M]
     #[arg(long, value_name = "BYTES", value_parser = parse::bytes)]
     pub(crate) kernel_buffer: Option<u64>,
 }
 
 impl Live {
-    /// Returns an option that was given and means nothing without an interface.
+    /// Returns a given option that has no effect without an interface.
     ///
-    /// Clap would not say so: it takes an option's need for one that conflicts with a file as met
-    /// by the file.
+    /// Clap does not report such an option: for clap, a file that conflicts with the interface
+    /// satisfies the requirement.
     pub(crate) fn idle_option(&self) -> Option<&'static str> {
         let given = [
             (self.promiscuous, "--promiscuous"),

@@ -15,24 +15,25 @@ Examples:
   flowloom replay tue.pcap --app accounting --save-part tue.part     on another
   flowloom merge mon.part tue.part --flows week.csv                  as one run over both
 
-Parts are merged in the order of their times, or of the numbers that --part gave them. The result is that of one run
-over all captures, flow by flow; where it would not be exact, nothing is merged.")]
+merge orders the parts by time, or by the numbers that --part gave them. The result equals that of one run over all
+captures, flow by flow. If an exact result is impossible, merge refuses the parts.")]
 pub(crate) struct Merge {
-    /// Parts that `replay --save-part` has written
+    /// Parts that `replay --save-part` wrote
     #[arg(value_name = "PART", required = true)]
     pub(crate) parts: Vec<PathBuf>,
 
-    /// Merge although numbered parts are missing; flows that were in these come out in pieces
+    /// Merge although numbered parts are missing; flows that continue in the missing parts appear
+    /// as several records
     #[arg(long)]
     pub(crate) incomplete: bool,
 
-    /// Write one record per flow; JSON lines for .jsonl and .json, IPFIX for .ipfix (of --app
-    /// accounting), CSV for .csv and names without an ending
+    /// Write one record per flow: JSON lines for .jsonl and .json, IPFIX for .ipfix (--app
+    /// accounting only), CSV for .csv and names without an extension
     #[arg(long, value_name = "FILE")]
     pub(crate) flows: Option<PathBuf>,
 
-    /// Write only the records of --flows that match, of parts of --app accounting;
-    /// docs/selecting.md has the names and the operators
+    /// Write only the records of --flows that match (--app accounting only); docs/selecting.md
+    /// lists names and operators
     #[arg(long = "where", value_name = "EXPRESSION", value_parser = parse::from_str::<RecordFilter>, requires = "flows")]
     pub(crate) record_filter: Option<RecordFilter>,
 }

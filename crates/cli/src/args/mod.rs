@@ -1,4 +1,4 @@
-//! The command line, a file per verb.
+//! The command line: one file per command.
 
 pub(crate) mod bench;
 pub(crate) mod bridge;
@@ -39,20 +39,20 @@ use crate::exit::{Failure, stdout_failure};
 #[command(name = "flowloom", version, max_term_width = 106)]
 #[command(after_help = "\
 Examples:
-  flowloom inspect edge.pcapng.zst              what is in this capture
-  flowloom replay edge.pcapng.zst               run the engine over it
-  flowloom replay edge.pcap --save run          with report.html: pictures, figures and the data
+  flowloom inspect edge.pcapng.zst              summarise a capture
+  flowloom replay edge.pcapng.zst               run the engine on it
+  flowloom replay edge.pcap --save run          with report.html: charts, figures and data
   flowloom top edge.pcap --by conversation      the largest conversations
-  flowloom replay - --format json < edge.pcap   from a pipe, for a program to read
-  flowloom simulate schedule --model many       schedulers on a machine of many threads
-  flowloom bench table --flows 64k,1M           which flow table, at which size
-  flowloom bridge eth0 eth1 --rules acl.toml    a transparent firewall, until it is stopped
-  flowloom reproduce dhash                      the paper's tables and figures, run again
+  flowloom replay - --format json < edge.pcap   read a pipe, write JSON
+  flowloom simulate schedule --model many       schedulers on a simulated machine
+  flowloom bench table --flows 64k,1M           compare flow tables by size
+  flowloom bridge eth0 eth1 --rules acl.toml    run a transparent firewall
+  flowloom reproduce dhash                      reproduce a paper's tables and figures
   flowloom generate trace -o t.pcap --seed 7    the same bytes on every machine
 
 Exit status:
-  0 ok   1 a check failed   2 usage   3 input cannot be read   4 input cut or corrupt, with --strict
-  5 output cannot be written   6 the engine stopped on a fault   130 interrupted")]
+  0 success   1 a check failed   2 usage error   3 input unreadable   4 input truncated or corrupt, with --strict
+  5 output unwritable   6 the engine stopped on a fault   130 interrupted")]
 pub(crate) struct Arguments {
     #[command(subcommand)]
     pub(crate) verb: Verb,
@@ -62,8 +62,8 @@ pub(crate) struct Arguments {
 }
 
 impl Arguments {
-    /// Reads the command line; returns nothing where it asked for help or the version, which are
-    /// printed. Where it is wrong, says so and ends the process.
+    /// Reads the command line. Returns nothing if it asks for help or the version, which this
+    /// function prints. If the command line is invalid, prints the error and ends the process.
     pub(crate) fn read() -> Result<Option<Self>, Failure> {
         let words: Vec<OsString> = std::env::args_os().collect();
         let command = with_negative_numbers(help::arranged(Self::command())).color(color_choice(&words));
@@ -79,7 +79,7 @@ impl Arguments {
     }
 }
 
-/// Adds to an error about what is missing what can be given there, as the help says it.
+/// Adds the values listed in the help to an error about a missing argument.
 fn explained(mut error: clap::Error, command: &Command, words: &[OsString]) -> clap::Error {
     let missing = match error.get(ContextKind::InvalidArg) {
         Some(ContextValue::Strings(missing)) if error.kind() == ErrorKind::MissingRequiredArgument => {
@@ -109,7 +109,7 @@ fn explained(mut error: clap::Error, command: &Command, words: &[OsString]) -> c
     error
 }
 
-/// Returns the colour that a command line asks for, which is needed before it is known to be right.
+/// Returns the colour setting of a command line, which errors need before clap has parsed the line.
 fn color_choice(words: &[OsString]) -> ColorChoice {
     let options = words.iter().filter_map(|word| word.to_str()).take_while(|word| *word != "--");
     let (mut choice, mut before) = (ColorChoice::Auto, "");
@@ -126,8 +126,8 @@ fn color_choice(words: &[OsString]) -> ColorChoice {
     choice
 }
 
-/// Lets options take negative numbers, so that each says itself what is wrong with one, instead of
-/// taking it for an option.
+/// Lets options accept negative numbers, so that each option reports the error itself instead of
+/// treating the number as an option.
 fn with_negative_numbers(command: Command) -> Command {
     command
         .mut_args(|arg| {
@@ -139,39 +139,40 @@ fn with_negative_numbers(command: Command) -> Command {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
-    /// Run the engine over captures and say what happened and how fast
+    /// Run the engine on captures and report results and speed
     Replay(Box<replay::Replay>),
-    /// Pass frames between two interfaces, through rules and with records: a transparent firewall
+    /// Forward frames between two interfaces, with rules and flow records: a transparent firewall
     Bridge(Box<bridge::Bridge>),
-    /// Send the packets of captures by an interface
+    /// Send the packets of captures through an interface
     Send(send::Send),
-    /// Combine what several runs know of their parts of an input
+    /// Merge the results of runs on parts of an input
     Merge(merge::Merge),
-    /// Say which hosts, pairs, ports, protocols or conversations have the most traffic
+    /// Show the hosts, pairs, ports, protocols or conversations with the most traffic
     Top(Box<top::Top>),
-    /// Write the packets of some flows to a capture
+    /// Write the packets of selected flows to a capture
     Extract(Box<extract::Extract>),
-    /// Say what is in a capture
+    /// Summarise the contents of a capture
     Inspect(inspect::Inspect),
-    /// Say which rules packets hit
+    /// Show the rules that packets match
     Classify(Box<classify::Classify>),
-    /// Look into a rule set: oddities, sizes, why a header is matched
+    /// Analyse a rule set: useless rules, sizes, why a header matches
     #[command(subcommand)]
     Rules(rules::Rules),
-    /// Make a capture, a rule set or headers
+    /// Generate a capture, a rule set or headers
     #[command(subcommand)]
     Generate(generate::Generate),
-    /// Simulate: schedulers on many threads, ways to keep order, a small cache of connection state
+    /// Simulate schedulers on many threads, ways to keep packet order, or a small cache of
+    /// connection state
     #[command(subcommand)]
     Simulate(simulate::Simulate),
-    /// Compare our parts with each other, side by side
+    /// Benchmark parts of Flowloom, and whole programs, side by side
     #[command(subcommand)]
     Bench(bench::Bench),
-    /// Run the papers' tables and figures again
+    /// Reproduce the papers' tables and figures
     Reproduce(reproduce::Reproduce),
-    /// Compare two saved results of bench: what became slower
+    /// Compare two saved results of bench or reproduce
     Compare(compare::Compare),
-    /// Say whether figures taken on this machine mean anything
+    /// Check whether this machine gives meaningful measurements
     Doctor,
     /// Print a completion script for a shell
     Completions(shell::Completions),
@@ -183,27 +184,27 @@ pub(crate) enum Verb {
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Output")]
 pub(crate) struct Common {
-    /// Form of the result on standard output
+    /// Format of the result on standard output
     #[arg(long, value_enum, default_value_t = Format::Auto, global = true, value_name = "FORM")]
     pub(crate) format: Format,
 
-    /// Colour in tables and errors
+    /// Colour of tables and errors
     #[arg(long, value_enum, default_value_t = Color::Auto, global = true, value_name = "WHEN")]
     pub(crate) color: Color,
 
-    /// Print the verdict line only; twice: nothing but errors
+    /// Print only the verdict line; twice: only errors
     #[arg(short, long, action = clap::ArgAction::Count, global = true)]
     pub(crate) quiet: u8,
 }
 
-/// Form of a result.
+/// Format of a result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
     /// A table on a terminal, plain lines otherwise
     Auto,
-    /// Lines for people, with emphasis on a terminal
+    /// Text with emphasis on a terminal
     Table,
-    /// The same lines without emphasis
+    /// Text without emphasis
     Plain,
     /// One JSON document
     Json,
@@ -225,7 +226,7 @@ pub(crate) enum Color {
 }
 
 impl Common {
-    /// Says whether lines for people get emphasis.
+    /// Returns whether text gets emphasis.
     pub(crate) fn emphasis(&self) -> bool {
         let lines = match self.format {
             Format::Auto => io::stdout().is_terminal(),

@@ -1,4 +1,4 @@
-//! Values of options that have a form of their own.
+//! Parsers for option values with a syntax of their own.
 
 use std::fmt::Display;
 use std::net::SocketAddr;
@@ -8,7 +8,7 @@ use std::str::FromStr;
 
 use flowloom::engine::Pace;
 
-/// Reads a number without a sign: the standard library would take a plus before it.
+/// Reads a number without a sign. `FromStr` would accept a plus.
 pub(crate) fn unsigned<T: FromStr>(text: &str) -> Option<T> {
     text.parse().ok().filter(|_| !text.starts_with('+'))
 }
@@ -19,7 +19,7 @@ pub(crate) fn whole<T: FromStr<Err = ParseIntError>>(text: &str) -> Result<T, St
         Err(error) if *error.kind() == IntErrorKind::PosOverflow && !text.starts_with('+') => {
             format!("'{text}' is too large")
         }
-        _ => format!("'{text}' is not a whole number: digits, such as 8"),
+        _ => format!("'{text}' is not a whole number: write digits, such as 8"),
     })
 }
 
@@ -63,48 +63,52 @@ pub(crate) fn bytes(text: &str) -> Result<u64, String> {
     times(text, digits, factor, "size")
 }
 
-/// Returns a number that `text` has as digits and a factor.
+/// Returns the product of a number, which `text` has as digits, and a factor.
 fn times(text: &str, digits: &str, factor: u64, what: &str) -> Result<u64, String> {
     if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
-        return Err(format!("'{text}' is not a {what}: digits, optionally with k, M or G behind"));
+        return Err(format!("'{text}' is not a {what}: write digits, optionally followed by k, M or G"));
     }
     let number = digits.parse().ok().and_then(|number: u64| number.checked_mul(factor));
     number.ok_or_else(|| format!("'{text}' is too large"))
 }
 
-/// Reads what pauses are multiplied by.
+/// Reads the factor for pauses.
 pub(crate) fn think_factor(text: &str) -> Result<f64, String> {
     match unsigned(text) {
         Some(factor) if (0.0..=1e6).contains(&factor) => Ok(factor),
-        _ => Err(format!("'{text}' is not a factor between 0 and 1000000")),
+        _ => Err(format!("'{text}' is not a factor: write a number between 0 and 1000000")),
     }
 }
 
-/// Reads a share in percent, with or without its sign.
+/// Reads a percentage, with or without its sign.
 pub(crate) fn percent(text: &str) -> Result<f64, String> {
     match unsigned(text.trim_end_matches('%').trim_end()) {
         Some(percent) if (0.0..=1e6).contains(&percent) => Ok(percent),
-        _ => Err(format!("'{text}' is not a share in percent")),
+        _ => Err(format!("'{text}' is not a percentage: write a number, such as 5")),
     }
 }
 
-/// Reads a number with or without a fraction; who takes it knows its bounds.
+/// Reads a number with or without a fraction; the caller checks its bounds.
 pub(crate) fn real(text: &str) -> Result<f64, String> {
-    unsigned(text).ok_or_else(|| format!("'{text}' is not a number, such as 1.1"))
+    unsigned(text).ok_or_else(|| format!("'{text}' is not a number: write digits, such as 1.1"))
 }
 
 /// Reads an address with a port.
 pub(crate) fn socket(text: &str) -> Result<SocketAddr, String> {
-    text.parse()
-        .map_err(|_| format!("'{text}' is no address with a port: write 127.0.0.1:9100, or [::1]:9100"))
+    text.parse().map_err(|_| {
+        format!(
+            "'{text}' is not an address with a port: write 127.0.0.1:9100, or \
+            [::1]:9100"
+        )
+    })
 }
 
-/// Reads what has a form of its own.
+/// Reads a value by its `FromStr`.
 pub(crate) fn from_str<T: FromStr<Err: Display>>(text: &str) -> Result<T, String> {
     text.parse().map_err(|error: T::Err| error.to_string())
 }
 
-/// Reads a pace: `max`, `x` before or behind a factor, or packets a second.
+/// Reads a pace: `max`, a factor with `x` before or after it, or packets per second.
 pub(crate) fn pace(text: &str) -> Result<Pace, String> {
     if text == "max" {
         return Ok(Pace::Max);
@@ -112,12 +116,15 @@ pub(crate) fn pace(text: &str) -> Result<Pace, String> {
     if let Some(factor) = text.strip_prefix('x').or_else(|| text.strip_suffix('x')) {
         return match unsigned::<f64>(factor) {
             Some(factor) if factor.is_finite() && factor > 0.0 => Ok(Pace::Times(factor)),
-            _ => Err(format!("'{text}' is not a pace: x and a positive factor, as in x1, x10, x0.5")),
+            _ => Err(format!(
+                "'{text}' is not a pace: write x and a positive factor, such as x1, x10 or \
+                x0.5"
+            )),
         };
     }
     match count(text) {
         Ok(rate) if rate > 0 => Ok(Pace::PerSecond(rate as f64)),
-        _ => Err(format!("'{text}' is not a pace: max, x1, x10, or packets a second such as 100k")),
+        _ => Err(format!("'{text}' is not a pace: write max, x1, x10, or packets per second such as 100k")),
     }
 }
 
@@ -132,7 +139,7 @@ pub(crate) fn seconds(text: &str) -> Result<u64, String> {
     }
 }
 
-/// A time, or one after the first packet.
+/// A point in time, absolute or relative to the first packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Instant {
     /// Nanoseconds since 1970.
@@ -141,15 +148,17 @@ pub(crate) enum Instant {
     After(u64),
 }
 
-/// Reads a time: seconds since 1970, a date and time of day in UTC, or with a plus seconds after
-/// the first packet.
+/// Reads a time: seconds since 1970, a date and time of day in UTC, or a plus and seconds after the
+/// first packet.
 pub(crate) fn instant(text: &str) -> Result<Instant, String> {
     let wrong = || {
         format!(
-            "'{text}' is not a time: 2026-11-25T17:00:00Z (UTC), seconds since 1970, or +30 for seconds after the first packet"
+            "'{text}' is not a time: write 2026-11-25T17:00:00Z (UTC), seconds since 1970, or +30 for \
+             seconds after the first packet"
         )
     };
-    // Digit by digit: as a floating point number a time of today has no nanoseconds.
+    // Parse digit by digit: a floating-point number of seconds since 1970 has no nanosecond
+    // precision.
     let seconds = |text: &str| -> Option<u64> {
         let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
         if fraction.len() > 9 || !fraction.bytes().all(|byte| byte.is_ascii_digit()) {
@@ -190,7 +199,7 @@ mod tests {
     fn whole_numbers_are_digits_and_say_so() {
         assert_eq!((whole::<u32>("12"), whole::<usize>("0")), (Ok(12), Ok(0)));
         for text in ["abc", "", "-1", "+1", "+", "1.5", "12k", "+4294967296"] {
-            let said = format!("'{text}' is not a whole number: digits, such as 8");
+            let said = format!("'{text}' is not a whole number: write digits, such as 8");
             assert_eq!(whole::<u32>(text), Err(said));
         }
         assert_eq!(whole::<u32>("4294967296").unwrap_err(), "'4294967296' is too large");

@@ -1,4 +1,4 @@
-//! What the verbs that look at records read, and which records.
+//! The input of the commands that select records.
 
 use std::path::PathBuf;
 
@@ -9,7 +9,7 @@ use super::parse::{self, Instant};
 use super::replay::Replay;
 use crate::record_view::Where;
 
-/// Captures, and what is taken of them.
+/// Captures, and the selection of packets and records.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct RecordInput {
     /// Captures: files, directories, or - for standard input; several are merged by the times of
@@ -17,52 +17,51 @@ pub(crate) struct RecordInput {
     #[arg(required = true, value_name = "FILE")]
     pub(crate) inputs: Vec<PathBuf>,
 
-    /// Take only packets that this pcap-filter(7) expression matches: 'tcp port 443 and net
+    /// Read only packets that match this pcap-filter(7) expression: 'tcp port 443 and net
     /// 10.0.0.0/8'
     #[arg(long, value_name = "EXPRESSION")]
     pub(crate) filter: Option<String>,
 
-    /// Take only packets from this time on: 2026-11-25T17:00:00Z (UTC), seconds since 1970, or +30
+    /// Read only packets from this time on: 2026-11-25T17:00:00Z (UTC), seconds since 1970, or +30
     /// for seconds after the first packet
     #[arg(long, value_name = "TIME", value_parser = parse::instant)]
     pub(crate) from: Option<Instant>,
 
-    /// Take only packets before this time
+    /// Read only packets before this time
     #[arg(long, value_name = "TIME", value_parser = parse::instant)]
     pub(crate) to: Option<Instant>,
 
-    /// Take only records that match, as in 'protocol == tcp and bytes > 1M'; docs/selecting.md has
-    /// the names and the operators
+    /// Select only records that match, for example 'protocol == tcp and bytes > 1M';
+    /// docs/selecting.md lists names and operators
     #[arg(long = "where", value_name = "EXPRESSION", value_parser = parse::from_str::<Where>)]
     pub(crate) record_filter: Option<Where>,
 
     #[command(flatten)]
     pub(crate) decoding: DecodingOptions,
 
-    /// Flows idle for longer end; a later packet begins another record [default: never]
+    /// End flows that are idle for longer; a later packet begins a new record [default: never]
     #[arg(long, value_name = "SECONDS", value_parser = parse::seconds)]
     pub(crate) timeout: Option<u64>,
 
-    /// Exit 4 when a capture is cut or corrupt
+    /// Exit with 4 if a capture is truncated or corrupt
     #[arg(long)]
     pub(crate) strict: bool,
 
-    /// Read plain files instead of mapping them
+    /// Read uncompressed files instead of mapping them
     #[arg(long)]
     pub(crate) no_mmap: bool,
 
-    /// The most bytes that a compressed input may unpack to
+    /// Maximum bytes that a compressed input may decompress to
     #[arg(long, value_name = "BYTES", default_value = "1000G", value_parser = parse::positive)]
     pub(crate) unpack_max: u64,
 
-    /// The most bytes that a compressed input may unpack to for each of its own, judged beyond 256
-    /// MiB [default: any]
+    /// Maximum decompressed bytes per compressed byte, checked beyond 256 MiB [default: no limit]
     #[arg(long, value_name = "N", value_parser = parse::positive)]
     pub(crate) unpack_ratio_max: Option<u64>,
 }
 
 impl RecordInput {
-    /// Returns the run whose records are looked at.
+    /// Returns the run that produces the records.
     pub(crate) fn replay(&self) -> Replay {
         let mut replay = Replay::over(&self.inputs);
         replay.live.filter.clone_from(&self.filter);

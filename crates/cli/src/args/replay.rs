@@ -19,7 +19,7 @@ use super::parse::{self, Instant};
 use super::save::Save;
 use super::scheduler::SchedulerName;
 
-/// Descriptors of a ring, unless asked for otherwise.
+/// Descriptors per ring by default.
 pub(crate) const RING: usize = 16_384;
 
 /// Arguments of `replay`.
@@ -27,7 +27,7 @@ pub(crate) const RING: usize = 16_384;
 #[command(
     after_help = "\
 Examples:
-  flowloom replay edge.pcap --flows flows.csv             who talked to whom, how much, how it ended
+  flowloom replay edge.pcap --flows flows.csv             one record per flow
   flowloom replay edge.pcap --workers 2                   each worker reads half of the file
   flowloom replay tap0.pcap tap1.pcap --filter 'tcp'      two taps, merged by time
   flowloom replay edge.pcap --flows ipfix://collector:4739 --timeout 15 --active-timeout 1800
@@ -37,25 +37,25 @@ Examples:
 Examples:
   flowloom replay edge.pcap --flows flows.csv        one line per flow
   flowloom replay edge.pcap --flows flows.parquet    typed columns, for DuckDB, pandas and Spark
-  flowloom replay edge.pcap --workers 2 --verify     two workers, each on half of the file, checked by an oracle
-  flowloom replay captures/ --passes 3 --seed 1      a directory, three times
-  flowloom replay edge.pcap --rules acl.rules        a firewall: what is denied, and by which rule
-  flowloom replay --iface eth0 --filter 'tcp'        what arrives, until Ctrl-C (built with --features live)
+  flowloom replay edge.pcap --workers 2 --verify     two workers, each on half of the file, checked with an oracle
+  flowloom replay captures/ --passes 3 --seed 1      read a directory three times
+  flowloom replay edge.pcap --rules acl.rules        count what a firewall would deny, by rule
+  flowloom replay --iface eth0 --filter 'tcp'        capture until Ctrl-C (built with --features live)
   flowloom replay edge.pcap --from +60 --to +120     the second minute
   flowloom replay edge.pcap --timeout 15 --active-timeout 1800 --flows netflow9://collector:2055
 
 Flows:
-  A flow is both directions of one key: addresses, protocol, ports (of ICMP kind and identifier) and VLANs; with
-  --decap those of the innermost packet, and the tunnel's network number. Without --timeout it never ends. Other tools
-  may count otherwise on the same capture. Fragments behind the first have no ports, and are a flow of their own unless
-  --defrag joins them; Wireshark's conversations leave those out, and VLANs too, count each layer of a tunnel, and
-  begin again where a connection's ports are used again.
+  A flow is both directions of one key: addresses, protocol, ports (for ICMP kind and identifier) and VLANs. With
+  --decap the key is that of the innermost packet, with the network number of the tunnel. Without --timeout a flow
+  never ends. Fragments after the first have no ports, and form a flow of their own unless --defrag joins them. Other
+  tools may count differently: Wireshark's conversations ignore later fragments and VLANs, count each layer of a tunnel,
+  and start anew when a connection reuses ports.
 
 Signals:
-  SIGINT, SIGTERM   end the run with its result; a second one ends it at once
+  SIGINT, SIGTERM   end the run and print its result; a second signal ends the process at once
   SIGUSR1           print a line of statistics
-  SIGHUP            load the rules again; where there are none, or with --verify, end the run,
-                    unless it was started by nohup"
+  SIGHUP            reload the rules; without rules, or with --verify, end the run,
+                    unless nohup started it"
 )]
 #[command(group(ArgGroup::new("packets_from").required(true)))]
 #[expect(clippy::struct_excessive_bools, reason = "switches of a command line")]
@@ -65,25 +65,26 @@ pub(crate) struct Replay {
     #[arg(value_name = "FILE", group = "packets_from")]
     pub(crate) inputs: Vec<PathBuf>,
 
-    /// Read several captures one after the other, as they are named (directories by first
-    /// timestamp), not by time
+    /// Read several captures one after another in the given order (directories by first timestamp)
+    /// instead of merging them by time
     #[arg(long)]
     pub(crate) concat: bool,
 
     #[command(flatten)]
     pub(crate) live: Live,
 
-    /// How threads share the work [default: inline; with --workers sharded, or pipeline where that
-    /// cannot be]
+    /// Distribution of the work over threads [default: inline; with --workers sharded, or pipeline
+    /// if sharded is impossible]
     #[arg(long, value_enum)]
     pub(crate) layout: Option<LayoutName>,
 
-    /// Worker threads of the sharded and the pipeline layout [default: one per CPU, or further CPU]
+    /// Worker threads of the sharded and pipeline layouts [default: one per CPU; in the pipeline,
+    /// one per CPU but that of the reader]
     #[arg(long, value_name = "N", value_parser = parse::whole::<usize>)]
     pub(crate) workers: Option<usize>,
 
-    /// CPUs of the threads: in pipeline mode the first for the input, the others for workers; a
-    /// list such as 0,2-5, or auto
+    /// CPUs for the threads: a list such as 0,2-5, or auto; in the pipeline the first is for the
+    /// input, the others for workers
     #[arg(long, default_value = "auto", value_name = "LIST")]
     pub(crate) cores: String,
 
@@ -91,7 +92,7 @@ pub(crate) struct Replay {
     #[arg(long, conflicts_with = "cores")]
     pub(crate) no_pin: bool,
 
-    /// What the workers do with packets; with --flows accounting, with --rules firewall
+    /// Application that the workers run; --flows implies accounting, --rules implies firewall
     #[arg(long, value_enum, default_value_t = AppName::TcpTracker, default_value_ifs([("rules", ArgPredicate::IsPresent, "firewall"), ("flows", ArgPredicate::IsPresent, "accounting")]))]
     pub(crate) app: AppName,
 
@@ -99,47 +100,48 @@ pub(crate) struct Replay {
     #[arg(long, value_enum, default_value_t = TableName::Linehash)]
     pub(crate) table: TableName,
 
-    /// Flows to build the table for; it grows when there are more [default: from a look at the
-    /// capture]
+    /// Initial size of the flow table, in flows; the table grows as needed [default: estimated from
+    /// the capture]
     #[arg(long, value_name = "N", value_parser = parse::positive)]
     pub(crate) table_flows: Option<u64>,
 
-    /// The most flows at a time; further ones are dropped and counted
+    /// Maximum concurrent flows; packets of further flows are dropped and counted
     #[arg(long, value_name = "N", default_value = "64M", value_parser = parse::positive)]
     pub(crate) flows_max: u64,
 
-    /// Flows idle for longer, in packet time and to about two milliseconds, end; a later packet
-    /// begins them again [default: never]
+    /// End flows that are idle for longer, in packet time, accurate to about 2 ms; a later packet
+    /// begins a new flow [default: never]
     #[arg(long, value_name = "SECONDS", value_parser = parse::seconds)]
     pub(crate) timeout: Option<u64>,
 
-    /// With --app accounting: a packet that comes so long after a record's first, in packet time,
-    /// begins another
+    /// With --app accounting: begin a new record if a packet arrives this long after the first of
+    /// its record, in packet time
     #[arg(long, value_name = "SECONDS", value_parser = parse::seconds)]
     pub(crate) active_timeout: Option<u64>,
 
-    /// With --app accounting: a closed TCP connection that is idle for longer ends, and its record
-    /// is written [default: 5 with --iface, otherwise as --timeout]
+    /// With --app accounting: end a closed TCP connection that is idle for longer, and write its
+    /// record [default: 5 with --iface, otherwise as --timeout]
     #[arg(long, value_name = "SECONDS", value_parser = parse::seconds)]
     pub(crate) closed_timeout: Option<u64>,
 
-    /// Which worker of the pipeline gets a packet; flows keep their worker with dh, hrw, hrw3, rss,
-    /// fixed, crc, dst and hrw3-2009, else all workers share the flows [default: dh]
+    /// Policy that chooses the worker of a packet in the pipeline; flows stay on their worker with
+    /// dh, hrw, hrw3, rss, fixed, crc, dst and hrw3-2009; otherwise all workers share the flows
+    /// [default: dh]
     #[arg(long, value_enum)]
     pub(crate) scheduler: Option<SchedulerName>,
 
-    /// Sockets, cores, pipelines, threads of the pipeline's workers, as in 2x4x2, or `host` for
-    /// this machine's: what hrw3, hrw3-2009 and adaptive descend [default: flat]
+    /// Topology of the pipeline's workers as sockets, cores, pipelines, threads, for example 2x4x2,
+    /// or `host` for this machine; hrw3, hrw3-2009 and adaptive use it [default: flat]
     #[arg(long, value_name = "TREE")]
     pub(crate) topology: Option<String>,
 
-    /// Order of packets in the pipeline: none, of each flow by its scheduler, or of all, whatever
-    /// the scheduler [default: internal]
+    /// Packet order in the pipeline: none, per flow as the scheduler keeps it, or over all packets
+    /// [default: internal]
     #[arg(long, value_enum)]
     pub(crate) order: Option<OrderName>,
 
-    /// When a worker's ring in the pipeline is full: wait for it, or drop the packet and count it
-    /// [default: block]
+    /// If a worker's ring in the pipeline is full: wait, or drop the packet and count it [default:
+    /// block]
     #[arg(long, value_enum)]
     pub(crate) full: Option<FullName>,
 
@@ -150,16 +152,16 @@ pub(crate) struct Replay {
     #[command(flatten)]
     pub(crate) decoding: DecodingOptions,
 
-    /// Join IP fragments into datagrams, each of which counts as one packet; what cannot be joined
-    /// is dropped and counted
+    /// Join IP fragments into datagrams, each of which counts as one packet; fragments that cannot
+    /// be joined are dropped and counted
     #[arg(long)]
     pub(crate) defrag: bool,
 
-    /// Speed: max, x1 (as recorded), x10, or packets a second
+    /// Speed: max, x1 (as recorded), x10, or packets per second
     #[arg(long, value_name = "PACE", default_value = "max", value_parser = parse::pace)]
     pub(crate) speed: Pace,
 
-    /// Read the captures N times; each pass makes flows of its own
+    /// Read the captures N times; each pass creates its own flows
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = parse::within(1..=u32::MAX))]
     pub(crate) passes: u32,
 
@@ -167,12 +169,12 @@ pub(crate) struct Replay {
     #[arg(long = "loop", conflicts_with = "passes")]
     pub(crate) forever: bool,
 
-    /// Take only packets from this time on: 2026-11-25T17:00:00Z (UTC), seconds since 1970, or +30
+    /// Read only packets from this time on: 2026-11-25T17:00:00Z (UTC), seconds since 1970, or +30
     /// for seconds after the first packet
     #[arg(long, value_name = "TIME", value_parser = parse::instant)]
     pub(crate) from: Option<Instant>,
 
-    /// Take only packets before this time
+    /// Read only packets before this time
     #[arg(long, value_name = "TIME", value_parser = parse::instant)]
     pub(crate) to: Option<Instant>,
 
@@ -183,118 +185,119 @@ pub(crate) struct Replay {
     #[command(flatten)]
     pub(crate) save: Save,
 
-    /// Keep what is known of the flows as a part, for `flowloom merge` to combine with others (of
-    /// --app null, tcp-tracker and accounting)
+    /// Save the state of the flows as a part that `flowloom merge` combines with others (with --app
+    /// null, tcp-tracker or accounting)
     #[arg(long, value_name = "FILE")]
     pub(crate) save_part: Option<PathBuf>,
 
-    /// With --save-part: this input is part K of N, which `flowloom merge` checks to be all there
+    /// With --save-part: the number of this part, as K/N; `flowloom merge` checks that all N parts
+    /// are present
     #[arg(long, value_name = "K/N", requires = "save_part", value_parser = parse::from_str::<PartNumber>)]
     pub(crate) part: Option<PartNumber>,
 
     /// Write a record of each flow when it ends: to a file (.csv, .jsonl, .ipfix, .nf9, .parquet,
     /// .log for Zeek's conn.log, .eve; .gz and .zst compress), to - for standard output, or to a
-    /// collector, as ipfix://HOST:PORT, ipfix+tcp://HOST:PORT or netflow9://HOST:PORT
+    /// collector: ipfix://HOST:PORT, ipfix+tcp://HOST:PORT or netflow9://HOST:PORT
     #[arg(long, value_name = "TO")]
     pub(crate) flows: Option<PathBuf>,
 
-    /// Format of --flows, where its name does not say it
+    /// Format of --flows, if its name does not determine it
     #[arg(long, value_enum, value_name = "FORMAT", requires = "flows")]
     pub(crate) flows_format: Option<crate::flow_file::Format>,
 
-    /// Columns of --flows in CSV, JSON lines and Parquet: names with commas between, or all
-    /// (docs/records.md has them); the columns of other formats are fixed
+    /// Columns of --flows in CSV, JSON lines and Parquet: comma-separated names, or all
+    /// (docs/records.md lists them); other formats have fixed columns
     #[arg(long, value_name = "NAMES", value_parser = parse::from_str::<Columns>, requires = "flows")]
     pub(crate) columns: Option<Columns>,
 
-    /// Further fields of --flows, by group: sizes, gaps, splt (sizes and directions of the first
-    /// packets), handshake, tcp, rtt, tls (server name, ALPN, JA4), dns, http, quic, ssh; with
-    /// commas between, or all. CSV, JSON lines and Parquet take all; IPFIX those of sizes and http
-    /// that IANA has elements for; EVE tls, dns, http, quic and ssh; Zeek names the service by them
+    /// Additional fields of --flows, by group: sizes, gaps, splt (sizes and directions of the first
+    /// packets), handshake, tcp, rtt, tls (server name, ALPN, JA4), dns, http, quic, ssh;
+    /// comma-separated, or all. CSV, JSON lines and Parquet hold all groups; IPFIX the fields of
+    /// sizes and http that have IANA elements; EVE tls, dns, http, quic and ssh; Zeek derives the
+    /// service from them
     #[arg(long, value_name = "GROUPS", value_parser = parse::from_str::<FieldGroups>, requires = "flows")]
     pub(crate) fields: Option<FieldGroups>,
 
-    /// Write only the records of --flows that match, as in 'protocol == tcp and bytes > 1M';
-    /// docs/selecting.md has the names and the operators
+    /// Write only the records of --flows that match, for example 'protocol == tcp and bytes > 1M';
+    /// docs/selecting.md lists names and operators
     #[arg(long = "where", value_name = "EXPRESSION", value_parser = parse::from_str::<Where>, requires = "flows")]
     pub(crate) record_filter: Option<Where>,
 
-    /// Write the records of --flows in the order of their keys, when the run has ended: all of them
-    /// are kept until then
+    /// Sort the records of --flows by key and write them when the run has ended; keeps all records
+    /// in memory until then
     #[arg(long, requires = "flows")]
     pub(crate) sort: bool,
 
     /// Write the packets that the application accepts to a file: pcap if its name ends in .pcap or
-    /// .cap, else pcapng, packed with .gz or .zst behind it. Packets come in the order that --order
-    /// promises; one whose time goes back in the input gets the latest time before it. Without
-    /// --order external, a packet may stand before earlier ones of other flows. In order, a pcapng
-    /// file keeps interfaces, comments, flags, names and secrets of the captures; a warning says
-    /// what is not kept
+    /// .cap, otherwise pcapng; a further .gz or .zst compresses it. --order determines the order of
+    /// the packets. If time stamps go back in the input, a packet gets the latest earlier time.
+    /// Without --order external, a packet may precede earlier packets of other flows. With packets
+    /// in order, a pcapng file keeps interfaces, comments, flags, names and secrets of the
+    /// captures; a warning lists what is not kept
     #[arg(long, value_name = "FILE")]
     pub(crate) write: Option<PathBuf>,
 
-    /// Compare with a single-threaded oracle, but for what depends on order where none is kept;
-    /// exit 1 at the first difference
+    /// Compare the result with a single-threaded oracle, except values that depend on an order that
+    /// is not kept; exit with 1 at the first difference
     #[arg(long, conflicts_with = "watch_rules")]
     pub(crate) verify: bool,
 
-    /// Simulate a cache of connection state of this size beside the run, one for each worker
+    /// Also simulate a cache of connection state of this size, in bytes, for each worker
     #[arg(long, value_name = "BYTES", value_parser = parse::bytes)]
     pub(crate) tcb_cache: Option<u64>,
 
-    /// Policy of that cache, as `simulate tcb-cache` names it
+    /// Replacement policy of that cache, as `simulate tcb-cache` names it
     #[arg(long, value_name = "POLICY", default_value = "spec", requires = "tcb_cache", value_parser = parse::from_str::<Policy>)]
     pub(crate) tcb_policy: Policy,
 
-    /// Patterns for --app l7: a .pat file of l7-filter, a file of flowloom's form, or a folder of
+    /// Patterns for --app l7: an l7-filter .pat file, a flowloom pattern file, or a folder of
     /// either [default: builtin]
     #[arg(long, value_name = "PATH")]
     pub(crate) patterns: Vec<PathBuf>,
 
-    /// Data packets of a connection that --app l7 looks at [default: 8]
+    /// Number of data packets of a connection that --app l7 examines [default: 8]
     #[arg(long, value_name = "N", value_parser = parse::within(1..=1000_u32))]
     pub(crate) l7_packets: Option<u32>,
 
-    /// Let --app l7 search everything again for each pattern at each packet, as the original does;
-    /// same results
+    /// Make --app l7 search all data again for each pattern at each packet, as the original
+    /// l7-filter does; the results are the same
     #[arg(long)]
     pub(crate) l7_rescan: bool,
 
-    /// Exit 4 when a capture is cut or corrupt
+    /// Exit with 4 if a capture is truncated or corrupt
     #[arg(long)]
     pub(crate) strict: bool,
 
-    /// Secret of the hash, to make placement repeatable [default: a secret per process]
+    /// Secret of the hash, for repeatable placement [default: a random secret per process]
     #[arg(long, value_name = "N", value_parser = parse::whole::<u64>)]
     pub(crate) seed: Option<u64>,
 
-    /// Read plain files instead of mapping them
+    /// Read uncompressed files instead of mapping them
     #[arg(long)]
     pub(crate) no_mmap: bool,
 
-    /// Instruction set of the table's bucket compare
+    /// Instruction set for the bucket comparison of the flow table
     #[arg(long, value_name = "NAME", default_value = "auto")]
     pub(crate) isa: String,
 
-    /// Ask for huge pages behind the table
+    /// Request huge pages for the flow table
     #[arg(long, value_enum, default_value_t = HugePagesName::Auto)]
     pub(crate) hugepages: HugePagesName,
 
-    /// The most bytes that a compressed input may unpack to
+    /// Maximum bytes that a compressed input may decompress to
     #[arg(long, value_name = "BYTES", default_value = "1000G", value_parser = parse::positive)]
     pub(crate) unpack_max: u64,
 
-    /// The most bytes that a compressed input may unpack to for each of its own, judged beyond 256
-    /// MiB [default: any]
+    /// Maximum decompressed bytes per compressed byte, checked beyond 256 MiB [default: no limit]
     #[arg(long, value_name = "N", value_parser = parse::positive)]
     pub(crate) unpack_ratio_max: Option<u64>,
 
-    /// Serve statistics on this loopback address while the run lasts, as Prometheus reads them;
-    /// port 0 picks one
+    /// Serve statistics in Prometheus format on this loopback address during the run; port 0
+    /// chooses a free port
     #[arg(long, value_name = "ADDRESS:PORT", value_parser = parse::socket)]
     pub(crate) listen: Option<SocketAddr>,
 
-    /// Let --listen take an address that other hosts can reach
+    /// Allow --listen on an address that other hosts can reach
     #[arg(long, requires = "listen")]
     pub(crate) listen_publicly: bool,
 
@@ -310,7 +313,7 @@ impl Replay {
         self.closed_timeout.or(usual.then_some(LIVE_NS))
     }
 
-    /// Returns the arguments of a run over these inputs that asks for nothing else but records.
+    /// Returns the arguments of a run over these inputs that produces only records.
     pub(crate) fn over(inputs: &[PathBuf]) -> Self {
         let command = Self::augment_args(Command::new("replay").no_binary_name(true));
         let options = ["--app=accounting", "--"].map(OsString::from);
@@ -318,35 +321,35 @@ impl Replay {
         let matches = command.try_get_matches_from(words);
         matches
             .and_then(|matches| Self::from_arg_matches(&matches))
-            .expect("the defaults are valid, and there is an input: the verbs require one")
+            .expect("the defaults are valid, and there is an input: the commands require one")
     }
 }
 
-/// Layout on threads.
+/// Distribution of the work over threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum LayoutName {
     /// One thread does everything
     Inline,
-    /// Each worker reads a part of the input, and flows are composed at the end: the quickest on
+    /// Each worker reads a part of the input; flows are composed at the end: the fastest layout on
     /// files
     Sharded,
-    /// One thread reads, and a ring leads to each worker: for schedulers, orders and live input
+    /// One thread reads and passes packets to each worker through a ring: for schedulers, orders
+    /// and live input
     Pipeline,
 }
 
 /// Applications.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum AppName {
-    /// Nothing: the cost of everything else
+    /// No work: measures everything else
     Null,
     /// Packets, bytes, times, flags and TCP state per flow
     TcpTracker,
     /// Verdicts of --rules, kept per flow
     Firewall,
-    /// Records with a beginning, an end and the reason for it, cut by --timeout and
-    /// --active-timeout
+    /// Records with start, end and end reason, split by --timeout and --active-timeout
     Accounting,
-    /// The protocol's name, by patterns over the first bytes of each direction
+    /// Protocol labels, from patterns over the first bytes of each direction
     L7,
 }
 
@@ -362,7 +365,7 @@ pub(crate) enum TableName {
 }
 
 impl TableName {
-    /// Returns the name as it is given and reported.
+    /// Returns the name that users type and reports show.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Linehash => "linehash",
@@ -372,25 +375,25 @@ impl TableName {
     }
 }
 
-/// Orders.
+/// Packet orders.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum OrderName {
     /// None
     None,
-    /// Packets of a flow in the order they came in, kept by the scheduler
+    /// Packets of a flow in their input order, kept by the scheduler
     Internal,
-    /// All packets in the order they came in
+    /// All packets in their input order
     External,
 }
 
-/// What to do when a ring is full.
+/// Behaviour when a ring is full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum FullName {
     Block,
     Drop,
 }
 
-/// Huge pages.
+/// Use of huge pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum HugePagesName {
     Auto,

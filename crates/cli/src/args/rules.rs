@@ -11,37 +11,37 @@ use flowloom::classifier::policy::{Assume, ConnectionState};
 use super::firewall::VerdictName;
 use super::parse;
 
-/// What to do with a rule set.
+/// Commands on a rule set.
 #[derive(Clone, Debug, Subcommand)]
 pub(crate) enum Rules {
-    /// Say which rules never win: duplicates, shadowed and unreachable ones
+    /// List rules that never win: duplicate, shadowed and unreachable rules
     Check(Check),
-    /// Say what is in a rule set, and what a classifier of it takes
+    /// Show the contents of a rule set, and the size of its classifier
     Stats(Stats),
-    /// Say which rules match a header, in order
+    /// List the rules that match a header, in order
     Explain(Explain),
-    /// Write a rule set in another form
+    /// Write a rule set in another format
     Convert(Convert),
-    /// Leave out rules that change nothing: those that no packet reaches, and those that the rules
-    /// behind them repeat
+    /// Remove rules without effect: those that no packet reaches, and those that later rules repeat
     Minimise(Minimise),
-    /// List packets that two rule sets decide differently, one for each pair of rules; exit with 1
-    /// if there are any
+    /// List one packet for each pair of rules of two sets that decide differently; exit with 1 if
+    /// there are any
     Diff(Diff),
-    /// Say whether two rule sets decide every packet alike; exit with 1 and show a packet if they
-    /// do not
+    /// Check whether two rule sets decide every packet equally; if not, show a packet and exit with
+    /// 1
     Equivalent(Diff),
 }
 
-/// Where rules come from.
+/// The source of the rules.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct RuleOptions {
-    /// Rules: what iptables-save writes, TOML, or a ClassBench filter file, plain or packed with
+    /// Rules: iptables-save output, TOML, or a ClassBench filter file, plain or compressed with
     /// gzip or zstd; - for standard input
     #[arg(value_name = "RULES")]
     pub(crate) rules: PathBuf,
 
-    /// Table of an iptables or nftables file [default: filter of iptables, all of nftables]
+    /// Table of an iptables or nftables file [default: filter for iptables, all tables for
+    /// nftables]
     #[arg(long, value_name = "NAME")]
     pub(crate) table: Option<String>,
 
@@ -49,23 +49,23 @@ pub(crate) struct RuleOptions {
     pub(crate) file: FileOptions,
 }
 
-/// What to read of a file of rules.
+/// The parts of a rule file to read.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct FileOptions {
-    /// Chain that packets enter, of a form that has chains [default: INPUT]
+    /// Chain that packets enter, in formats with chains [default: INPUT]
     #[arg(long, value_name = "NAME", requires = "rules")]
     pub(crate) chain: Option<String>,
 
-    /// Address family of the packets that a file is about, where it does not say
+    /// Address family of a file that does not state it
     #[arg(long, value_enum, value_name = "FAMILY", requires = "rules")]
     pub(crate) family: Option<FamilyName>,
 
-    /// Sets that rules of iptables refer to: what ipset save writes
+    /// Sets that iptables rules refer to: the output of ipset save
     #[arg(long, value_name = "FILE", requires = "rules")]
     pub(crate) sets: Option<PathBuf>,
 
-    /// Addresses of the pods that network policies of Kubernetes name: what kubectl get
-    /// namespaces,pods -A -o yaml writes, or a list of pods
+    /// Addresses of the pods that Kubernetes network policies select: the output of kubectl get
+    /// namespaces,pods -A -o yaml, or a list of pods
     #[arg(long, value_name = "FILE", requires = "rules")]
     pub(crate) addresses: Option<PathBuf>,
 }
@@ -77,26 +77,26 @@ pub(crate) enum FamilyName {
     Ipv6,
 }
 
-/// What is not in packets, and what to do where it is not known.
+/// Values that packets do not contain, and the treatment of rules that depend on unknown values.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct EnforceOptions {
-    /// Interface that the packets come in by, for rules that name one [default: what the capture
-    /// names, where it names one for all packets]
+    /// Interface by which the packets enter, for rules that match interfaces [default: that of the
+    /// capture, if it is the same for all packets]
     #[arg(long = "in", value_name = "NAME", requires = "rules")]
     pub(crate) input: Option<String>,
 
-    /// Interface that the packets leave by, for rules that name one [default: in chains OUTPUT and
-    /// POSTROUTING what the capture names]
+    /// Interface by which the packets leave, for rules that match interfaces [default: that of the
+    /// capture in the chains OUTPUT and POSTROUTING]
     #[arg(long = "out", value_name = "NAME", requires = "rules")]
     pub(crate) output: Option<String>,
 
-    /// What to take of rules that cannot be decided, such as those with a limit; without it they
-    /// are refused
+    /// How to treat rules that cannot be decided, such as those with a limit; by default they are
+    /// refused
     #[arg(long, value_enum, value_name = "OUTCOME", requires = "rules")]
     pub(crate) assume: Option<AssumeName>,
 }
 
-/// Outcomes of what cannot be known.
+/// Assumed outcomes of conditions that cannot be decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum AssumeName {
     /// They match
@@ -120,7 +120,7 @@ pub(crate) struct Check {
     #[command(flatten)]
     pub(crate) options: RuleOptions,
 
-    /// Rules to list at most
+    /// Maximum number of rules to list
     #[arg(long, default_value_t = 20, value_name = "N", value_parser = parse::whole::<usize>)]
     pub(crate) top: usize,
 
@@ -128,8 +128,8 @@ pub(crate) struct Check {
     #[arg(long)]
     pub(crate) strict: bool,
 
-    /// Comparisons of two rules and looks for rules at most; what is left then is undecided, but
-    /// for duplicates
+    /// Maximum comparisons of two rules and searches for rules; beyond it, rules are reported as
+    /// undecided, except duplicates
     #[arg(long, default_value = "2G", value_name = "N", value_parser = parse::positive)]
     pub(crate) steps_max: u64,
 }
@@ -140,7 +140,7 @@ pub(crate) struct Stats {
     #[command(flatten)]
     pub(crate) options: RuleOptions,
 
-    /// Bytes that the classifier of each address family may take
+    /// Memory limit for the classifier of each address family, in bytes
     #[arg(long, default_value = "1G", value_name = "BYTES", value_parser = parse::positive)]
     pub(crate) memory_max: u64,
 }
@@ -155,7 +155,7 @@ pub(crate) struct Explain {
     #[command(flatten)]
     pub(crate) options: RuleOptions,
 
-    /// Sender's address and port; the port may be left away where there is none
+    /// Sender's address and port; omit the port for protocols without ports
     #[arg(value_name = "SOURCE", value_parser = endpoint)]
     pub(crate) source: SocketAddr,
 
@@ -163,39 +163,39 @@ pub(crate) struct Explain {
     #[arg(value_name = "DESTINATION", value_parser = endpoint)]
     pub(crate) destination: SocketAddr,
 
-    /// Protocol: a name such as tcp, udp or icmpv6, or a number
+    /// Protocol: a number, or a name such as tcp, udp or icmpv6
     #[arg(value_name = "PROTOCOL", value_parser = protocol)]
     pub(crate) protocol: u8,
 
-    /// Interface that the packet comes in by
+    /// Interface by which the packet enters
     #[arg(long = "in", value_name = "NAME")]
     pub(crate) input: Option<String>,
 
-    /// Interface that the packet leaves by
+    /// Interface by which the packet leaves
     #[arg(long = "out", value_name = "NAME")]
     pub(crate) output: Option<String>,
 
-    /// State of its connection: new, established, related, invalid or untracked
+    /// State of the connection: new, established, related, invalid or untracked
     #[arg(long, value_name = "STATE", value_parser = state)]
     pub(crate) state: Option<ConnectionState>,
 
-    /// Flags of TCP, such as SYN,ACK or NONE
+    /// TCP flags, such as SYN,ACK or NONE
     #[arg(long, value_name = "FLAGS", value_parser = flags)]
     pub(crate) tcp_flags: Option<u8>,
 
-    /// Type of ICMP and its code, such as 8 or 3/4
+    /// ICMP type and optional code, such as 8 or 3/4
     #[arg(long, value_name = "TYPE", value_parser = icmp)]
     pub(crate) icmp_type: Option<(u8, u8)>,
 
-    /// Which part of a datagram it is
+    /// Part of a datagram that the packet is
     #[arg(long, value_enum, default_value_t = FragmentName::Whole, value_name = "PART")]
     pub(crate) fragment: FragmentName,
 
-    /// Bytes of the IP packet
+    /// Size of the IP packet, in bytes
     #[arg(long, value_name = "BYTES", value_parser = parse::whole::<u32>)]
     pub(crate) length: Option<u32>,
 
-    /// Matching rules to list at most
+    /// Maximum number of matching rules to list
     #[arg(long, default_value_t = 20, value_name = "N", value_parser = parse::whole::<usize>)]
     pub(crate) top: usize,
 }
@@ -209,19 +209,28 @@ pub(crate) enum FragmentName {
 }
 
 fn state(text: &str) -> Result<ConnectionState, String> {
-    ConnectionState::from_name(text)
-        .ok_or_else(|| format!("'{text}' is no state of a connection, such as new, established or related"))
+    ConnectionState::from_name(text).ok_or_else(|| {
+        format!(
+            "'{text}' is not a connection state: write new, established, related, \
+            invalid or untracked"
+        )
+    })
 }
 
 fn flags(text: &str) -> Result<u8, String> {
-    load::tcp_flags(text).ok_or_else(|| format!("'{text}' are no flags: such as SYN,ACK, ALL or NONE"))
+    load::tcp_flags(text).ok_or_else(|| {
+        format!(
+            "'{text}' is not a set of TCP flags: write names such \
+        as SYN,ACK, or ALL or NONE"
+        )
+    })
 }
 
 fn icmp(text: &str) -> Result<(u8, u8), String> {
     let (kind, code) = text.split_once('/').unwrap_or((text, "0"));
     let numbers = kind.parse().ok().zip(code.parse().ok());
     numbers.ok_or_else(|| {
-        format!("'{text}' is no ICMP type: a type such as 8, or a type and a code such as 3/4")
+        format!("'{text}' is not an ICMP type: write a type such as 8, or a type and a code such as 3/4")
     })
 }
 
@@ -231,11 +240,12 @@ pub(crate) struct Convert {
     #[command(flatten)]
     pub(crate) options: RuleOptions,
 
-    /// Form to write [default: that of the output's name: .toml, .nft or .json, else classbench]
+    /// Output format [default: by the name of the output: .toml, .nft or .json, otherwise
+    /// classbench]
     #[arg(long, value_enum)]
     pub(crate) to: Option<TargetForm>,
 
-    /// Where to write; - is standard output, and the default
+    /// Output file [default: -, standard output]
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
 }
@@ -246,16 +256,16 @@ pub(crate) struct Minimise {
     #[command(flatten)]
     pub(crate) options: RuleOptions,
 
-    /// Where to write the rules that are left, as TOML; - is standard output; without it they are
-    /// counted alone
+    /// Output file for the remaining rules, as TOML; - for standard output; without it, only counts
+    /// are printed
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
 
-    /// Rules to list at most
+    /// Maximum number of rules to list
     #[arg(long, default_value_t = 20, value_name = "N", value_parser = parse::whole::<usize>)]
     pub(crate) top: usize,
 
-    /// Comparisons of regions at most; rules that are undecided then are kept
+    /// Maximum comparisons of regions; rules that are undecided by then are kept
     #[arg(long, default_value = "2G", value_name = "N", value_parser = parse::positive)]
     pub(crate) steps_max: u64,
 }
@@ -266,42 +276,42 @@ pub(crate) struct Diff {
     #[command(flatten)]
     pub(crate) options: RuleOptions,
 
-    /// The rules to compare with, in any form
+    /// The rules to compare with, in any format
     #[arg(value_name = "OTHER")]
     pub(crate) other: PathBuf,
 
-    /// Chain of the other file [default: that of the first]
+    /// Chain of the other file [default: the chain of the first]
     #[arg(long, value_name = "NAME")]
     pub(crate) other_chain: Option<String>,
 
-    /// What becomes of packets that no rule matches
+    /// Verdict for packets that no rule matches
     #[arg(long = "default", value_enum, default_value_t = VerdictName::Deny, value_name = "VERDICT")]
     pub(crate) unmatched: VerdictName,
 
-    /// What rules do that name no action of their own
+    /// Verdict of rules that have no action of their own
     #[arg(long = "action", value_enum, default_value_t = VerdictName::Accept, value_name = "VERDICT")]
     pub(crate) no_action: VerdictName,
 
-    /// Packets to list at most
+    /// Maximum number of packets to list
     #[arg(long, default_value_t = 20, value_name = "N", value_parser = parse::whole::<usize>)]
     pub(crate) top: usize,
 
-    /// Steps at most; packets that were not compared then are said to be undecided
+    /// Maximum steps; packets not compared by then are reported as undecided
     #[arg(long, default_value = "200M", value_name = "N", value_parser = parse::positive)]
     pub(crate) steps_max: u64,
 }
 
-/// Forms that can be written.
+/// Output formats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum TargetForm {
-    /// A ClassBench filter file; values, priorities and actions are lost, rules of both address
-    /// families become IPv4's
+    /// A ClassBench filter file; loses values, priorities and actions, and turns rules of both
+    /// address families into IPv4 rules
     Classbench,
-    /// TOML, which says everything
+    /// TOML, which loses nothing
     Toml,
-    /// A script for nft -f
+    /// A script for `nft -f`
     Nft,
-    /// What iptables-save would write, for IPv4, or for IPv6 with --family ipv6
+    /// iptables-save format, for IPv4, or for IPv6 with --family ipv6
     Iptables,
     /// JSON, for other programs
     Json,
@@ -309,15 +319,22 @@ pub(crate) enum TargetForm {
 
 fn endpoint(text: &str) -> Result<SocketAddr, String> {
     let alone = || text.parse::<IpAddr>().map(|address| SocketAddr::new(address, 0));
-    text.parse()
-        .or_else(|_| alone())
-        .map_err(|_| format!("'{text}' is no address with a port: write 192.0.2.1:80, or [2001:db8::1]:80"))
+    text.parse().or_else(|_| alone()).map_err(|_| {
+        format!(
+            "'{text}' is not an address with a port: write 192.0.2.1:80, or \
+            [2001:db8::1]:80"
+        )
+    })
 }
 
-/// Reads one protocol, by the names that rules have for it.
+/// Reads a protocol by number or by the names that rules use.
 fn protocol(text: &str) -> Result<u8, String> {
-    load::protocol(text)
-        .filter(|protocol| protocol.mask() == u8::MAX)
-        .map(ProtocolMatch::value)
-        .ok_or_else(|| format!("'{text}' is no protocol: a name such as tcp, udp or icmpv6, or 0 to 255"))
+    load::protocol(text).filter(|protocol| protocol.mask() == u8::MAX).map(ProtocolMatch::value).ok_or_else(
+        || {
+            format!(
+                "'{text}' is not a protocol: write a name such as tcp, udp or icmpv6, or \
+            0 to 255"
+            )
+        },
+    )
 }

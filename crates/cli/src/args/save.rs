@@ -1,4 +1,4 @@
-//! Where a result is kept, with its pictures.
+//! Saving a result with its charts.
 
 use std::path::PathBuf;
 
@@ -10,18 +10,18 @@ use crate::output::OutputFolder;
 /// The folder of a result.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Save {
-    /// Write report.html with pictures, result.json, and CSV and SVG of each picture into this
+    /// Write report.html with charts, result.json, and a CSV and an SVG file per chart into this
     /// folder
     #[arg(long, value_name = "FOLDER", help_heading = "Output")]
     pub(crate) save: Option<PathBuf>,
 }
 
 impl Save {
-    /// Opens the folder before the work whose result it is for.
+    /// Opens the folder before the run, so that errors appear early.
     ///
     /// # Errors
     ///
-    /// [`Failure::Output`] where nothing can be written there.
+    /// [`Failure::Output`] if the folder cannot be written.
     pub(crate) fn open(&self) -> Result<Option<OutputFolder>, Failure> {
         self.save.as_deref().map(OutputFolder::open).transpose()
     }

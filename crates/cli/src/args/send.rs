@@ -11,20 +11,20 @@ use super::parse;
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
 Examples:
-  flowloom send edge.pcap --iface eth1                   with the times of the capture
-  flowloom send edge.pcap --iface eth1 --speed max       as fast as it goes
-  flowloom send a.pcap b.pcap --iface eth1 --speed 10k   ten thousand packets a second")]
+  flowloom send edge.pcap --iface eth1                   at the pace of the time stamps
+  flowloom send edge.pcap --iface eth1 --speed max       as fast as possible
+  flowloom send a.pcap b.pcap --iface eth1 --speed 10k   10,000 packets per second")]
 pub(crate) struct Send {
     /// Captures: files, directories, or - for standard input; several are merged by the times of
     /// their packets
     #[arg(value_name = "FILE", required = true)]
     pub(crate) inputs: Vec<PathBuf>,
 
-    /// The interface that sends
+    /// The sending interface
     #[arg(long, value_name = "INTERFACE")]
     pub(crate) iface: String,
 
-    /// Speed: x1 (as recorded), x10, packets a second, or max
+    /// Speed: x1 (as recorded), x10, packets per second, or max
     #[arg(long, value_name = "PACE", default_value = "x1", value_parser = parse::pace)]
     pub(crate) speed: Pace,
 

@@ -15,7 +15,7 @@ pub(crate) struct Completions {
 /// Arguments of `man`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Man {
-    /// Directory to write flowloom.1, flowloom-replay.1 and so on into
+    /// Directory for flowloom.1, flowloom-replay.1 and the other pages
     #[arg(value_name = "DIR")]
     pub(crate) directory: PathBuf,
 }

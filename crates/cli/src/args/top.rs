@@ -12,7 +12,7 @@ use super::record_input::RecordInput;
 #[command(after_help = "\
 Examples:
   flowloom top edge.pcap                                        the hosts with the most bytes
-  flowloom top edge.pcap --by conversation -n 20                who opened what, for how long, at which rate
+  flowloom top edge.pcap --by conversation -n 20                conversations with duration and rate
   flowloom top edge.pcap --by port --sort flows --where 'protocol == udp'
   flowloom top edge.pcap --by hierarchy                         bytes by IP version, protocol and port
   flowloom top edge.pcap --by l7                                bytes by application protocol
@@ -21,25 +21,25 @@ pub(crate) struct Top {
     #[command(flatten)]
     pub(crate) input: RecordInput,
 
-    /// What records are summed up by
+    /// Key by which to add up records
     #[arg(long, value_enum, default_value_t = GroupBy::Host, value_name = "KEY")]
     pub(crate) by: GroupBy,
 
-    /// What the largest ones are chosen by
+    /// Figure by which to sort
     #[arg(long, value_enum, default_value_t = SortBy::Bytes, value_name = "FIGURE")]
     pub(crate) sort: SortBy,
 
-    /// Show N of them; 0 shows all
+    /// Number of rows to show; 0 shows all
     #[arg(short = 'n', long = "count", value_name = "N", default_value_t = 10, value_parser = parse::whole::<usize>)]
     pub(crate) count: usize,
 
-    /// The most hosts, pairs, ports or conversations that are told apart; what further ones have is
-    /// counted together
+    /// Maximum number of separate hosts, pairs, ports or conversations; all others are added up in
+    /// one row
     #[arg(long, value_name = "N", default_value = "4M", value_parser = parse::positive)]
     pub(crate) groups_max: u64,
 
-    /// Patterns for --by l7: a .pat file of l7-filter, a file of flowloom's form, or a folder of
-    /// either; may be given several times [default: builtin]
+    /// Patterns for --by l7: an l7-filter .pat file, a flowloom pattern file, or a folder of
+    /// either; repeatable [default: builtin]
     #[arg(long, value_name = "PATH")]
     pub(crate) patterns: Vec<PathBuf>,
 
@@ -48,7 +48,7 @@ pub(crate) struct Top {
     pub(crate) workers: Option<usize>,
 }
 
-/// What records are summed up by.
+/// Key by which to add up records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum GroupBy {
     /// Address: each record counts for both of its ends
@@ -61,19 +61,19 @@ pub(crate) enum GroupBy {
     Protocol,
     /// Addresses, ports, protocol and VLANs
     Conversation,
-    /// IP version, protocol in it, port of the destination in that
+    /// IP version, protocol within it, destination port within that
     Hierarchy,
     /// Application protocol, by patterns over the first bytes of each direction
     L7,
 }
 
-/// A figure to sort by.
+/// Figure by which to sort.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum SortBy {
     /// Bytes on the wire, of both directions
     Bytes,
     /// Packets of both directions
     Packets,
-    /// Records
+    /// Number of records
     Flows,
 }

@@ -1,4 +1,4 @@
-//! A run's statistics as Prometheus reads them (text exposition format 0.0.4).
+//! The statistics of a run in Prometheus text exposition format 0.0.4.
 
 use std::fmt::Write;
 
@@ -8,11 +8,11 @@ use flowloom::packet::DropReason;
 
 use super::reload::ReloadCounts;
 
-/// Rules that have series of their own: the first ones. A page is read every few seconds, and kept
-/// for weeks.
+/// Number of rules that have their own time series; the first rules get them. Prometheus reads a
+/// page every few seconds and keeps it for weeks.
 const RULES_MAX: usize = 1000;
 
-/// What is counted of verdicts: its name, its help, and where it is.
+/// A counter of verdicts: its name, its help text, and its field.
 const FIGURES: [Figure; 3] = [
     ("packets", "Packets", |hits| hits.packets),
     ("bytes", "Bytes on the wire of packets", |hits| hits.bytes),
@@ -21,9 +21,9 @@ const FIGURES: [Figure; 3] = [
 
 type Figure = (&'static str, &'static str, fn(&Hits) -> u64);
 
-/// Returns the page of this moment. Series are the same from the first page to the last, but where
-/// rules are replaced: a reason that has not occurred is zero, and so are the `workers` of a run
-/// that has not begun.
+/// Returns the page for the present state. The set of series is constant over a run, except after a
+/// reload of rules. A reason that has not occurred is zero, and so are the `workers` before a run
+/// has begun.
 pub(super) fn page(
     mut now: Snapshot,
     workers: usize,
@@ -35,10 +35,10 @@ pub(super) fn page(
     }
     let mut page = Page(String::with_capacity(4096));
     page.one("packets_total", "counter", "Packets taken from the source.", now.packets);
-    page.one("processed_total", "counter", "Packets that an application has seen.", now.processed);
-    page.one("denied_total", "counter", "Packets that it refused.", now.denied);
-    page.one("in_flight", "gauge", "Packets taken and not yet done.", now.in_flight);
-    page.head("not_tracked_total", "counter", "Packets that no flow tracks, by reason.");
+    page.one("processed_total", "counter", "Packets that the application has processed.", now.processed);
+    page.one("denied_total", "counter", "Packets that the application refused.", now.denied);
+    page.one("in_flight", "gauge", "Packets taken from the source and not yet finished.", now.in_flight);
+    page.head("not_tracked_total", "counter", "Packets without a flow key, by reason.");
     for reason in DropReason::ALL.iter().filter(|reason| !reason.is_loss()) {
         page.value("not_tracked_total", "reason", reason.name(), now.dropped.of(*reason));
     }
@@ -46,11 +46,11 @@ pub(super) fn page(
     for reason in DropReason::ALL.iter().filter(|reason| reason.is_loss()) {
         page.value("dropped_total", "reason", reason.name(), now.dropped.of(*reason));
     }
-    page.head("worker_processed_total", "counter", "Packets that a worker's application has seen.");
+    page.head("worker_processed_total", "counter", "Packets that a worker's application has processed.");
     page.workers(&now, "worker_processed_total", |worker| worker.processed);
     page.head("worker_denied_total", "counter", "Packets that a worker's application refused.");
     page.workers(&now, "worker_denied_total", |worker| worker.denied);
-    page.head("worker_dropped_total", "counter", "Packets that a worker had and dropped.");
+    page.head("worker_dropped_total", "counter", "Packets that a worker received and dropped.");
     page.workers(&now, "worker_dropped_total", |worker| worker.dropped);
     page.head("worker_ring_full_total", "counter", "Packets dropped because a worker's ring was full.");
     page.workers(&now, "worker_ring_full_total", |worker| worker.ring_full);
@@ -59,21 +59,21 @@ pub(super) fn page(
     page.one(
         "unplaced_total",
         "counter",
-        "Packets dropped as ring_full before no worker's ring.",
+        "Packets dropped as ring_full although no worker's ring was full.",
         now.unplaced,
     );
     let waits = now.pool_full_waits;
     page.one(
         "pool_full_waits_total",
         "counter",
-        "Times that the pool was full that workers fetch from.",
+        "Times that the pool from which workers fetch was full.",
         waits,
     );
     if let Some(rules) = rules {
         page.verdicts(rules);
     }
     if let Some((taken, failed)) = reloads.map(ReloadCounts::get) {
-        page.head("rule_reloads_total", "counter", "Times that rules were loaded again, by outcome.");
+        page.head("rule_reloads_total", "counter", "Reloads of the rules, by outcome.");
         page.value("rule_reloads_total", "outcome", "taken", taken);
         page.value("rule_reloads_total", "outcome", "failed", failed);
     }
@@ -99,12 +99,12 @@ impl Page {
         self.line(format_args!("flowloom_{name} {value}"));
     }
 
-    /// Adds a value with a label; both are words of ours, which need no quoting.
+    /// Adds a value with a label. Both words are constants of this program and need no quoting.
     fn value(&mut self, name: &str, label: &str, of: &str, value: u64) {
         self.line(format_args!("flowloom_{name}{{{label}=\"{of}\"}} {value}"));
     }
 
-    /// Adds what rules have decided.
+    /// Adds the decisions of the rules.
     fn verdicts(&mut self, live: &LiveRules) {
         let counts = live.counts();
         let (generation, rules) = live.current();
@@ -113,7 +113,7 @@ impl Page {
             self.head(
                 &name,
                 "counter",
-                &format!("{what} by their verdict; a flow's is that of its first packet."),
+                &format!("{what} by their verdict; a flow has the verdict of its first packet."),
             );
             self.value(&name, "verdict", "accept", of(&counts.accepted));
             self.value(&name, "verdict", "deny", of(&counts.denied));
@@ -134,19 +134,23 @@ impl Page {
         self.one(
             "rules_generation",
             "gauge",
-            "Number of the rules: one more for each reload.",
+            "Generation of the rules; each reload adds one.",
             generation.into(),
         );
-        let help = format!("Rules; the first {RULES_MAX} have series.");
+        let help = format!("Number of rules; the first {RULES_MAX} have their own series.");
         self.one("rules", "gauge", &help, rules.set().len() as u64);
-        // Until a worker has judged by the newest rules, the numbers are those of others.
+        // Until a worker has judged a packet by the newest rules, the numbers belong to older
+        // rules.
         let hits = if counts.generation == generation { &counts.by_rule[..] } else { &[] };
         for (name, what, of) in FIGURES {
             let name = format!("rule_{name}_total");
             self.head(
                 &name,
                 "counter",
-                &format!("{what} that a rule decided, by its place; from zero after a reload."),
+                &format!(
+                    "{what} that a rule decided, by its position in the file; a reload resets the \
+                    count."
+                ),
             );
             for number in 1..=rules.set().len().min(RULES_MAX) {
                 self.value(&name, "rule", &number.to_string(), hits.get(number).map_or(0, of));

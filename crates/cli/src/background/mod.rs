@@ -1,5 +1,5 @@
-//! Services beside a run: statistics on request and over HTTP, rules loaded again. Each has its own
-//! thread, because it waits for files and clients.
+//! Services beside a run: statistics on request and over HTTP, and reloading of rules. Each service
+//! has its own thread, because it waits for files and clients.
 //!
 //! ```text
 //!  signals ──▶ report    SIGUSR1: a line on stderr
@@ -28,14 +28,14 @@ pub(crate) use reload::{Reload, ReloadCounts, Stamp};
 
 use statistics::Statistics;
 
-/// Starts everything that a run of so many workers wants beside it, and returns the counts of
+/// Starts all services that a run with this number of workers requests, and returns the counts of
 /// reloads.
 ///
-/// The threads end with the process: what they wait for may never come.
+/// The threads run until the process ends, because the events they wait for may never happen.
 ///
 /// # Errors
 ///
-/// [`Failure`] where a thread cannot be started.
+/// [`Failure`] if a thread cannot be started.
 pub(crate) fn start(
     control: &Arc<Control>,
     workers: usize,
@@ -76,8 +76,8 @@ pub(crate) fn start(
     Ok(counts)
 }
 
-/// Opens the socket that statistics are read from, if one is asked for, and says where: the port
-/// may have been left to the system.
+/// Opens the socket that serves statistics, if requested, and prints its address, because the
+/// system may have chosen the port.
 pub(crate) fn listen(
     address: Option<SocketAddr>,
     publicly: bool,
@@ -92,7 +92,7 @@ pub(crate) fn listen(
     Ok(Some(listener))
 }
 
-/// Requests that are alike count once until one of them is served.
+/// Several equal requests count as one until a thread serves them.
 fn request() -> (Sender<()>, Receiver<()>) {
     bounded(1)
 }

@@ -1,4 +1,4 @@
-//! Rules that are loaded again while packets flow.
+//! Reloading of rules while packets flow.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,14 +9,14 @@ use crossbeam_channel::{Receiver, RecvTimeoutError};
 use crate::exit::Failure;
 use crate::render::say;
 
-/// How often a watched file is looked at.
+/// How often the thread checks a watched file.
 const INTERVAL: Duration = Duration::from_millis(200);
 
-/// How long a file that is written in place has to stay as it is: its writer may pause, and half a
-/// file may be well formed. A file that was put in place by renaming is whole at once.
+/// How long a file that is written in place must stay unchanged. A writer may pause, and half a
+/// file may be well formed. A file put in place by renaming is complete at once.
 const SETTLED: Duration = Duration::from_secs(2);
 
-/// How often rules were loaded again.
+/// Counts of reloads.
 #[derive(Debug, Default)]
 pub(crate) struct ReloadCounts {
     taken: AtomicU64,
@@ -24,31 +24,31 @@ pub(crate) struct ReloadCounts {
 }
 
 impl ReloadCounts {
-    /// Returns how often rules took effect, and how often they could not be loaded.
+    /// Returns how many reloads took effect and how many failed.
     pub(crate) fn get(&self) -> (u64, u64) {
         (self.taken.load(Ordering::Relaxed), self.failed.load(Ordering::Relaxed))
     }
 }
 
-/// A file of rules, and what to do with it.
+/// A rule file, and the action on a reload.
 pub(crate) struct Reload {
     pub(crate) path: PathBuf,
-    /// Load it when it has changed, not only when asked.
+    /// Reload the file when it changes, not only on request.
     pub(crate) watch: bool,
-    /// Say nothing about it.
+    /// Print no messages.
     pub(crate) quiet: bool,
-    /// Reads the file and puts its rules in place, or leaves all as it is.
+    /// Reads the file and activates its rules, or leaves the active rules unchanged.
     pub(crate) load: Box<dyn FnMut() -> Result<(), Failure> + Send>,
-    /// What the file was when it was loaded first.
+    /// The stamp of the file at its first load.
     pub(crate) stamp: Stamp,
 }
 
-/// What changes when a file does: `None` where there is none.
+/// File metadata that changes when the file changes; `None` if the file does not exist.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stamp(Option<(SystemTime, u64, u64)>);
 
 impl Stamp {
-    /// Returns the stamp of a file as it is now.
+    /// Returns the present stamp of a file.
     pub(crate) fn of(path: &Path) -> Self {
         use std::os::unix::fs::MetadataExt;
         let metadata = std::fs::metadata(path).ok();
@@ -57,7 +57,7 @@ impl Stamp {
 }
 
 impl Stamp {
-    /// Returns whether another file has taken the place of an earlier one.
+    /// Returns whether a different file has replaced an earlier one.
     fn is_other_file(self, earlier: Self) -> bool {
         match (self.0, earlier.0) {
             (Some((.., now)), Some((.., before))) => now != before,
@@ -67,10 +67,11 @@ impl Stamp {
 }
 
 impl Reload {
-    /// Loads the rules whenever `asked`, or when the file has changed and then stayed as it is for
-    /// a while: a writer may not be done. Returns when all senders are gone.
+    /// Reloads the rules on each request through `asked`. Also reloads them when the file has
+    /// changed and then stayed unchanged for a while, because its writer may not have finished.
+    /// Returns when all senders are dropped.
     pub(super) fn run(mut self, asked: &Receiver<()>, counts: &ReloadCounts) {
-        // What the file is since it was seen to have changed, and since when it is that.
+        // The newest stamp of a changed file, and the time at which it appeared.
         let mut settling: Option<(Stamp, Instant)> = None;
         loop {
             let waited = if self.watch {
@@ -98,7 +99,7 @@ impl Reload {
     }
 
     fn again(&mut self, counts: &ReloadCounts) {
-        // A pipe would be waited for, perhaps for ever.
+        // Opening a pipe could block for ever.
         let is_other = std::fs::metadata(&self.path).is_ok_and(|file| !file.is_file());
         let loaded = if is_other {
             Err(Failure::Input(format!("{} is not a regular file", self.path.display())))
@@ -109,13 +110,13 @@ impl Reload {
             Ok(()) => {
                 counts.taken.fetch_add(1, Ordering::Relaxed);
                 if !self.quiet {
-                    say(&format!("rules loaded again from {}", self.path.display()));
+                    say(&format!("rules reloaded from {}", self.path.display()));
                 }
             }
             Err(failure) => {
                 counts.failed.fetch_add(1, Ordering::Relaxed);
                 if !self.quiet {
-                    say(&format!("warning: the rules stay as they were: {}", failure.text()));
+                    say(&format!("warning: the rules stay unchanged: {}", failure.text()));
                 }
             }
         }

@@ -1,5 +1,6 @@
-//! The page of statistics over HTTP. One thread serves all clients: a client that is silent delays
-//! no other one. Each gets a bounded request, a bounded time, and a closed connection.
+//! The HTTP server for the page of statistics. One thread serves all clients without blocking, so a
+//! silent client delays no other one. The server bounds the size and the time of each request, and
+//! closes the connection after the answer.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -10,26 +11,26 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::exit::Failure;
 
-/// The longest request.
+/// Maximum size of a request.
 const REQUEST_BYTES_MAX: usize = 4096;
-/// The most header fields of a request.
+/// Maximum number of header fields in a request.
 const HEADERS_MAX: usize = 64;
-/// The most bytes behind a request that was too long. They are read and ignored, because a
-/// connection that is closed with unread bytes is reset, and the answer lost.
+/// Maximum number of bytes to read after a request that is too long. The server reads and ignores
+/// them: closing a connection with unread bytes resets it, and the client would lose the answer.
 const REST_BYTES_MAX: usize = 64 << 10;
-/// The longest time from a connection to its end.
+/// Maximum duration of a connection.
 const EXCHANGE_TIME_MAX: Duration = Duration::from_secs(2);
-/// The most connections. A further one takes the place of the oldest.
+/// Maximum number of connections. A further connection replaces the oldest.
 const CONNECTIONS_MAX: usize = 256;
-/// The time to wait when the system refuses connections.
+/// Pause after the system has refused a connection.
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// Returns a socket that listens on a loopback address, or on any address if `publicly`.
 pub(super) fn bind(address: SocketAddr, publicly: bool) -> Result<TcpListener, Failure> {
     if !address.ip().is_loopback() && !publicly {
         return Err(Failure::Usage(format!(
-            "--listen {address} can be reached by other hosts, and every request is answered\n  \
-             take 127.0.0.1 or [::1], or say --listen-publicly"
+            "--listen {address} can be reached by other hosts, and the server answers every request\n  \
+             use 127.0.0.1 or [::1], or add --listen-publicly"
         )));
     }
     TcpListener::bind(address)
@@ -38,13 +39,13 @@ pub(super) fn bind(address: SocketAddr, publicly: bool) -> Result<TcpListener, F
 
 /// Serves clients until the process ends.
 pub(super) fn serve(listener: &TcpListener, page: &dyn Fn() -> String) {
-    // A listener that blocks would still serve one client after another.
+    // A blocking listener would still serve one client after another.
     let _ = listener.set_nonblocking(true);
     let mut exchanges: Vec<Exchange> = Vec::new();
     loop {
         let wait = exchanges.iter().map(|exchange| exchange.deadline).min().map(|deadline| {
             let left = deadline.saturating_duration_since(Instant::now());
-            // A little later than the deadline, so that it is over then.
+            // One millisecond more, so that the deadline has passed when the wait ends.
             Timespec::try_from(left + Duration::from_millis(1)).unwrap_or_default()
         });
         let mut polled = vec![PollFd::from_borrowed_fd(listener.as_fd(), PollFlags::IN)];
@@ -53,7 +54,7 @@ pub(super) fn serve(listener: &TcpListener, page: &dyn Fn() -> String) {
             PollFd::from_borrowed_fd(exchange.stream.as_fd(), events)
         }));
         if poll(&mut polled, wait.as_ref()).is_err() {
-            // Out of memory: there may be some later.
+            // The system is out of memory; more may become available.
             std::thread::sleep(PAUSE);
             continue;
         }
@@ -83,7 +84,7 @@ fn accept(listener: &TcpListener, exchanges: &mut Vec<Exchange>) {
             }
         }
         Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
-        // Most likely there are no descriptors left.
+        // Most likely the process has no free file descriptors.
         Err(_) if !exchanges.is_empty() => drop(exchanges.remove(0)),
         Err(_) => std::thread::sleep(PAUSE),
     }
@@ -101,7 +102,7 @@ enum State {
     Answering {
         answer: Vec<u8>,
         sent: usize,
-        /// The request was too long, and its rest is still to be read.
+        /// The request was too long, and the server still has to read the rest.
         has_rest: bool,
     },
     Ignoring {
@@ -119,7 +120,8 @@ impl Exchange {
         matches!(self.state, State::Answering { .. })
     }
 
-    /// Reads or writes what is possible now. Returns whether the exchange goes on.
+    /// Reads or writes as much as is possible without blocking. Returns whether the exchange
+    /// continues.
     fn step(&mut self, page: &dyn Fn() -> String) -> std::io::Result<bool> {
         match self.advance(page) {
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {
@@ -172,14 +174,14 @@ impl Exchange {
     }
 }
 
-/// Returns the answer to a request, or `None` if more of it is to come.
+/// Returns the answer to a request, or `None` if the request is not complete yet.
 fn answer(request: &[u8], page: &dyn Fn() -> String) -> Option<Vec<u8>> {
     let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
     let mut parsed = httparse::Request::new(&mut headers);
     let is_whole = match parsed.parse(request) {
         Ok(status) => status.is_complete(),
         Err(httparse::Error::TooManyHeaders) => return Some(too_long()),
-        Err(_) => return Some(response("400 Bad Request", "this is no HTTP/1 request\n", false)),
+        Err(_) => return Some(response("400 Bad Request", "this is not an HTTP/1 request\n", false)),
     };
     if !is_whole {
         return (request.len() == REQUEST_BYTES_MAX).then(too_long);
@@ -192,7 +194,7 @@ fn answer(request: &[u8], page: &dyn Fn() -> String) -> Option<Vec<u8>> {
         (Some(method @ ("GET" | "HEAD")), _) => {
             response("404 Not Found", "statistics are at /metrics\n", method == "HEAD")
         }
-        _ => response("405 Method Not Allowed", "only GET and HEAD are answered\n", false),
+        _ => response("405 Method Not Allowed", "use GET or HEAD\n", false),
     })
 }
 

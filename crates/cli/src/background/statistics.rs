@@ -1,4 +1,4 @@
-//! How far a run is.
+//! The progress of a run on request.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -7,7 +7,7 @@ use flowloom::engine::{Control, Snapshot};
 
 use crate::render::{grouped, scaled};
 
-/// Lines of statistics, each with the rate since the one before.
+/// Lines of statistics. Each line has the rate since the previous line.
 #[derive(Debug)]
 pub(super) struct Statistics {
     control: Arc<Control>,
@@ -20,7 +20,7 @@ impl Statistics {
         Self { control, before }
     }
 
-    /// Returns the line of this moment.
+    /// Returns the line for the present state.
     pub(super) fn line(&mut self) -> String {
         let now = self.control.snapshot();
         let before = std::mem::replace(&mut self.before, (Instant::now(), now.packets));

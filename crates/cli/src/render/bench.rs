@@ -17,20 +17,20 @@ pub(crate) struct BenchResult {
     pub(crate) report: flowloom_measure::Report,
 }
 
-/// Names of the files of a bench's pictures: works beyond these are in the tables only.
+/// File names of the charts of a bench. Further kinds of work appear in tables only.
 const NAMES: [&str; 12] = [
     "time-1", "time-2", "time-3", "time-4", "time-5", "time-6", "time-7", "time-8", "time-9", "time-10",
     "time-11", "time-12",
 ];
 
 impl BenchResult {
-    /// Prints the result, and keeps it where that is asked for.
+    /// Prints the result, and saves it if requested.
     pub(crate) fn finish(&self, folder: &Save, common: &Common) -> Result<(), Failure> {
         print_and_save(self, self.title, folder, || self.charts(), common)
     }
 
-    /// Returns a picture for each work: every variant's median at each size; and one of latencies
-    /// where there are some.
+    /// Returns a chart for each kind of work, with the median of every variant at each size, and a
+    /// chart of latencies if there are any.
     fn charts(&self) -> Vec<Named> {
         let mut works: Vec<(&str, &str)> = Vec::new();
         for row in &self.report.results {
@@ -48,8 +48,8 @@ impl BenchResult {
             .collect();
         if !self.report.latencies.is_empty() {
             let mut chart = Chart::new(
-                "Latency, from the time a packet was due at",
-                Axis::linear("million packets a second that were due"),
+                "Latency since the due time of a packet",
+                Axis::linear("offered load, million packets per second"),
                 Axis::log("ns"),
             );
             for row in &self.report.latencies {
@@ -63,7 +63,7 @@ impl BenchResult {
     }
 }
 
-/// Bars of medians, a group for each size.
+/// Bars of medians, one group per size.
 fn of_work(work: &str, unit: &str, rows: &[&ResultRow]) -> Chart {
     let mut sizes: Vec<u64> = rows.iter().map(|row| row.size).collect();
     sizes.sort_unstable();
@@ -105,12 +105,12 @@ impl Report for BenchResult {
         lines.extend(text::results(&report.results).lines().map(str::to_owned));
         lines.push(String::new());
         if !report.latencies.is_empty() {
-            lines.push(String::from("latency: from the time a packet was due at until it was done"));
+            lines.push(String::from("latency: from the due time of a packet until its completion"));
             lines.extend(text::latencies(&report.latencies).lines().map(str::to_owned));
             lines.push(String::new());
         }
         if !report.memory.is_empty() {
-            lines.push(String::from("memory: what is reserved for a table, its flows in it"));
+            lines.push(String::from("memory: reserved for a table with its flows"));
             lines.extend(text::memory(&report.memory).lines().map(str::to_owned));
             lines.push(String::new());
         }
@@ -118,7 +118,10 @@ impl Report for BenchResult {
             lines.extend(text::distances(distances).lines().map(str::to_owned));
             lines.push(String::new());
         }
-        lines.push(String::from("ratio: the rival's time by ours, so above 1 the first is faster"));
+        lines.push(String::from(
+            "ratio: the other variant's time / the first variant's time; above 1 \
+            the first is faster",
+        ));
         lines.extend(text::ratios(&report.ratios).lines().map(str::to_owned));
         lines.push(String::new());
         let rounds = report.results.iter().map(|row| row.n);

@@ -9,7 +9,7 @@ use super::verdicts::FirewallFigures;
 use super::{Report, bytes, counted, grouped};
 use crate::host::Tool;
 
-/// What a bridge has done.
+/// The results of a bridge.
 #[derive(Debug, Serialize)]
 pub(crate) struct BridgeResult {
     schema: &'static str,
@@ -23,12 +23,12 @@ pub(crate) struct BridgeResult {
     flows: FlowFigures,
     #[serde(skip_serializing_if = "Option::is_none")]
     firewall: Option<FirewallFigures>,
-    /// Received frames were sent, refused, or dropped for a counted reason.
+    /// Each received frame was sent, refused, or dropped for a counted reason.
     balanced: bool,
     fault: Option<String>,
 }
 
-/// One port.
+/// The counters of one port.
 #[derive(Debug, Serialize)]
 struct PortFigures {
     interface: String,
@@ -58,7 +58,7 @@ impl PortFigures {
     }
 }
 
-/// What became of frames.
+/// Frames by their treatment.
 #[derive(Debug, Serialize)]
 struct FrameFigures {
     received: u64,

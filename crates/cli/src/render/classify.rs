@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::rules::{FamilyResult, RuleLine};
 use super::{Report, bytes, counted, grouped, percent};
 
-/// A rule and the packets that hit it.
+/// A rule and the number of packets that match it.
 #[derive(Debug, Serialize)]
 pub(crate) struct RuleHits {
     pub(crate) packets: u64,
@@ -24,7 +24,7 @@ pub(crate) struct ClassifyResult {
     pub(crate) later_fragments: u64,
     pub(crate) matched: u64,
     pub(crate) unmatched: u64,
-    /// Rules that no packet hit.
+    /// Rules that no packet matches.
     pub(crate) unused: u64,
     pub(crate) top: Vec<RuleHits>,
     pub(crate) unused_listed: Vec<RuleLine>,
@@ -53,7 +53,7 @@ impl Report for ClassifyResult {
             self.build_seconds
         )];
         lines.push(format!(
-            "{:>12}  {}, {} without a header we know, {}",
+            "{:>12}  {}, {} of unknown protocols, {}",
             "input",
             counted(self.packets, "packet"),
             grouped(self.undecoded),
@@ -68,7 +68,7 @@ impl Report for ClassifyResult {
             lines.push(format!("{:>12}  {rule}", "unused"));
         }
         lines.push(format!(
-            "{:>12}  {} of {}; {:.1} ns a lookup on {}",
+            "{:>12}  {} of {}; {:.1} ns per lookup on {}",
             "unused",
             grouped(self.unused),
             counted(self.rules, "rule"),

@@ -16,7 +16,7 @@ pub(crate) struct CompareResult {
     slower: u64,
     faster: u64,
     fail_above_percent: Option<f64>,
-    /// Rows shown to be slower by more than that.
+    /// Rows that are slower by more than that percentage.
     pub(crate) failed: u64,
 }
 
@@ -49,7 +49,7 @@ impl CompareResult {
     }
 }
 
-/// Returns a factor as what it adds in percent: `+13 %`.
+/// Returns a factor as a percentage change: `+13 %`.
 fn added(factor: f64) -> String {
     format!("{:+.0} %", (factor - 1.0) * 100.0)
 }

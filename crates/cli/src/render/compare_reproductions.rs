@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::{Report, counted};
 
-/// Change of a value without an interval that counts, as a share.
+/// The relative change that counts for a value without an interval.
 const CHANGE: f64 = 0.1;
 
 /// The document; `docs/schema/compare-reproductions-1.json` describes it.
@@ -17,7 +17,7 @@ pub(crate) struct CompareReproductions {
     values: Vec<Values>,
     only_base: Vec<String>,
     only_new: Vec<String>,
-    /// Items whose verdict differs.
+    /// Items whose verdicts differ.
     pub(crate) changed: u64,
 }
 
@@ -28,7 +28,7 @@ struct Verdicts {
     new: String,
 }
 
-/// A value whose intervals do not meet.
+/// A value whose two intervals do not overlap.
 #[derive(Debug, Serialize)]
 struct Values {
     item: String,
@@ -46,7 +46,7 @@ fn find<'a>(document: &'a Value, id: &str) -> Option<&'a Value> {
     items(document).find(|(known, _)| *known == id).map(|(_, item)| item)
 }
 
-/// Returns the ends of a value; where it has no interval, a tenth around it.
+/// Returns the bounds of a value; without an interval, a tenth around it.
 fn ends(value: &Value) -> Option<(f64, f64, f64)> {
     let ours = value["ours"].as_f64()?;
     let end = |name: &str, off: f64| value["interval"][name].as_f64().unwrap_or(ours + off * ours.abs());
@@ -95,7 +95,7 @@ impl Report for CompareReproductions {
         let mut lines = Vec::new();
         for verdict in self.verdicts.iter().filter(|verdict| verdict.base != verdict.new) {
             lines
-                .push(format!("{}: {}, and {} in the new result", verdict.item, verdict.base, verdict.new));
+                .push(format!("{}: {}, but {} in the new result", verdict.item, verdict.base, verdict.new));
         }
         for value in &self.values {
             lines.push(format!(
@@ -112,7 +112,7 @@ impl Report for CompareReproductions {
             }
         }
         lines.push(format!(
-            "{}: {} of another verdict, {} apart",
+            "{}: {} with a different verdict, {} that differ",
             counted(self.verdicts.len() as u64, "item"),
             self.changed,
             counted(self.values.len() as u64, "value")

@@ -5,14 +5,14 @@ use serde::Serialize;
 use super::rules::RuleLine;
 use super::{Report, counted, grouped};
 
-/// A rule that was left out.
+/// A rule that was removed.
 #[derive(Debug, Serialize)]
 pub(crate) struct LeftOutResult {
     pub(crate) why: &'static str,
     pub(crate) rule: RuleLine,
 }
 
-/// The document of `rules minimise`.
+/// Rules that were kept because the analysis reached its limit.
 #[derive(Debug, Serialize)]
 pub(crate) struct MinimiseResult {
     pub(crate) schema: &'static str,
@@ -62,11 +62,11 @@ impl Report for MinimiseResult {
     }
 }
 
-/// What one rule set does with a packet.
+/// The decision of one rule set about a packet.
 #[derive(Debug, Serialize)]
 pub(crate) struct SideResult {
     pub(crate) action: &'static str,
-    /// The rule that decides; null where none does.
+    /// The deciding rule; null if there is none.
     pub(crate) rule: Option<RuleLine>,
 }
 
@@ -84,7 +84,7 @@ pub(crate) struct DiffResult {
     pub(crate) schema: &'static str,
     pub(crate) first: String,
     pub(crate) second: String,
-    /// Null where the work reached its limit.
+    /// Null if the analysis reached its limit.
     pub(crate) equivalent: Option<bool>,
     pub(crate) undecided: bool,
     pub(crate) listed: Vec<DifferenceResult>,
@@ -103,7 +103,7 @@ impl Report for DiffResult {
         lines.push(match self.equivalent {
             Some(true) => format!("{} and {} decide every packet alike", self.first, self.second),
             Some(false) => format!("{} and {} differ", self.first, self.second),
-            None => String::from("undecided: a larger --steps-max may decide"),
+            None => String::from("undecided: a larger --steps-max may give a result"),
         });
         if self.equivalent == Some(false) && self.undecided {
             lines.push(String::from("not all packets were compared: a larger --steps-max finds more"));

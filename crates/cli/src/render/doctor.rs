@@ -5,15 +5,15 @@ use serde::Serialize;
 use super::Report;
 use crate::host::Tool;
 
-/// How good what was found is.
+/// The rating of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum State {
     Ok,
     Unknown,
-    /// Figures are taken with care.
+    /// Measurements need care.
     Fair,
-    /// Absolute figures mean nothing.
+    /// Absolute measurements mean nothing.
     Bad,
 }
 
@@ -28,7 +28,7 @@ impl State {
     }
 }
 
-/// One thing that was looked at.
+/// One property of the machine.
 #[derive(Debug, Serialize)]
 pub(crate) struct Check {
     name: &'static str,
@@ -48,7 +48,7 @@ impl Check {
         self
     }
 
-    /// Adds advice where something can be improved.
+    /// Adds advice if the state can be improved.
     pub(crate) fn advice_if(self, state: State, advice: &'static str) -> Self {
         if matches!(state, State::Fair | State::Bad) { self.advice(advice) } else { self }
     }
@@ -67,16 +67,16 @@ impl DoctorResult {
     pub(crate) fn new(checks: Vec<Check>) -> Self {
         let is = |state| checks.iter().any(|check| check.state == state);
         let verdict = if is(State::Bad) {
-            "only ratios of interleaved rounds mean anything here, absolute figures do not"
+            "only ratios of interleaved rounds are meaningful here; absolute figures are not"
         } else if is(State::Fair) {
-            "figures mean something here with care: give their spread, and the load"
+            "figures are meaningful here with care: state their spread and the load"
         } else {
-            "figures mean something here"
+            "figures are meaningful here"
         };
         Self { schema: "flowloom/doctor/1", tool: Tool::THIS, checks, verdict }
     }
 
-    /// Says whether absolute figures mean nothing.
+    /// Returns whether absolute measurements mean nothing.
     pub(crate) fn is_bad(&self) -> bool {
         self.checks.iter().any(|check| check.state == State::Bad)
     }

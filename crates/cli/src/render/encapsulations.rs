@@ -1,4 +1,4 @@
-//! What packets are made of, and what was not followed, by name.
+//! The encapsulations of packets, and those that were not followed, by name.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::{counted, grouped};
 
-/// How many packets, and the first of them.
+/// The number of packets, and the first ones.
 #[derive(Debug, Serialize)]
 struct Figures {
     packets: u64,
@@ -33,7 +33,7 @@ struct Unfamiliar {
     figures: Figures,
 }
 
-/// The part of a document about encapsulations.
+/// The part of the JSON document about encapsulations.
 #[derive(Debug, Serialize)]
 pub(crate) struct Encapsulations {
     #[serde(rename = "encapsulations")]
@@ -72,7 +72,7 @@ impl Encapsulations {
         }
     }
 
-    /// Returns one line for those that did not ask for all of them.
+    /// Returns one summary line, for runs without `--why`.
     pub(crate) fn summary(&self) -> Option<String> {
         let unasked: u64 = of(&self.tunnel_not_followed, |reason| reason == "not_asked");
         let others: u64 = of(&self.tunnel_not_followed, |reason| reason != "not_asked");
@@ -86,7 +86,7 @@ impl Encapsulations {
         (!parts.is_empty()).then(|| format!("Tunnels     {}", parts.join("   ")))
     }
 
-    /// Returns all counts, a line each.
+    /// Returns all counts, one per line.
     pub(crate) fn lines(&self) -> Vec<String> {
         let line = |name: &str, figures: &Figures| {
             let first: Vec<String> = figures.first_packets.iter().map(ToString::to_string).collect();

@@ -12,15 +12,15 @@ pub(crate) struct ExtractResult {
     pub(crate) tool: Tool,
     pub(crate) inputs: Vec<String>,
     pub(crate) output: String,
-    /// Records that matched --where and --flow, where one of these was given.
+    /// Records that matched --where and --flow, if one of these was given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) records: Option<u64>,
-    /// Keys of the packets that were written.
+    /// Distinct keys of the packets written.
     pub(crate) flows: u64,
     pub(crate) packets_read: u64,
     pub(crate) packets: u64,
     pub(crate) bytes_captured: u64,
-    /// With --index.
+    /// Present with --index.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) index: Option<IndexFigures>,
     pub(crate) notices: Vec<String>,
@@ -29,15 +29,15 @@ pub(crate) struct ExtractResult {
     pub(crate) fault: Option<String>,
 }
 
-/// What an index was used for.
+/// The use of an index.
 #[derive(Debug, Serialize)]
 pub(crate) struct IndexFigures {
     pub(crate) path: String,
-    /// It was made in this run.
+    /// This run created the index.
     pub(crate) made: bool,
-    /// Parts of the capture.
+    /// Number of parts of the capture.
     pub(crate) parts: u64,
-    /// Those that were read for the packets.
+    /// Number of parts read for their packets.
     pub(crate) parts_read: u64,
 }
 
@@ -51,7 +51,7 @@ impl Report for ExtractResult {
             lines.push(format!("Matched     {}", counted(records, "record")));
         }
         if let Some(IndexFigures { path, made, parts, parts_read }) = &self.index {
-            let made = if *made { ", made in this run" } else { "" };
+            let made = if *made { ", created in this run" } else { "" };
             lines.push(format!(
                 "Index       {path}{made}: {parts_read} of {} read",
                 counted(*parts, "part")

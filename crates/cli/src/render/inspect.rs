@@ -58,7 +58,7 @@ pub(crate) struct InspectResult {
     list_top: bool,
     #[serde(skip)]
     list_why: bool,
-    /// What was asked for, as a person would type it again.
+    /// The arguments as a user would type them.
     #[serde(skip)]
     inputs: String,
 }
@@ -96,7 +96,7 @@ struct Why {
     first_packets: Vec<u64>,
 }
 
-/// Returns the arguments that name the same input once more; of many inputs the first ones.
+/// Returns arguments that name the same input again; for many inputs, only the first ones.
 fn again(inputs: &[PathBuf], decoding: &DecodingOptions) -> String {
     let quoted = inputs.iter().take(3).map(|path| {
         let path = path.display().to_string();
@@ -202,12 +202,12 @@ impl InspectResult {
         }
     }
 
-    /// Returns the span of packet time in seconds.
+    /// Returns the span of packet time, in seconds.
     fn span(&self) -> f64 {
         self.last_ns.saturating_sub(self.first_ns) as f64 / 1e9
     }
 
-    /// Returns a number per second of packet time, 0 for a single moment.
+    /// Returns a number per second of packet time, or 0 if the span is zero.
     fn rate(&self, number: f64) -> f64 {
         if self.span() > 0.0 { number / self.span() } else { 0.0 }
     }
@@ -324,9 +324,9 @@ fn why(profile: &Profile) -> Vec<Why> {
         .collect()
 }
 
-/// Judges what the capture can be used for.
+/// Judges which purposes the capture suits.
 fn fit(profile: &Profile, decoded: u64, l3_bytes: u64) -> Vec<Fit> {
-    // A state of two cache lines and sixteen slots for ten flows.
+    // A state takes two cache lines, and the table has sixteen slots per ten flows.
     let states = profile.concurrent_peak * 128 * 16 / 10;
     let table = if profile.flows == 0 {
         ("no", String::from("it has no flows"))
@@ -363,7 +363,7 @@ fn fit(profile: &Profile, decoded: u64, l3_bytes: u64) -> Vec<Fit> {
     } else if top * 10 > decoded {
         ("good", format!("one flow has {} of the packets: a dominant one", percent(top, decoded)))
     } else {
-        ("good", format!("{} flows, none dominant", grouped(profile.flows)))
+        ("good", format!("{} flows, none of them dominant", grouped(profile.flows)))
     };
     vec![
         Fit { experiment: "table", verdict: table.0, why: table.1 },

@@ -1,35 +1,35 @@
-//! What `replay --app l7` names.
+//! The labels of `replay --app l7`.
 
 use serde::Serialize;
 
 use super::{bytes, counted, grouped, of_many, percent};
 
-/// Protocols of the text form; JSON has all.
+/// Number of protocols in text output; JSON has all.
 const LINES_MAX: usize = 24;
 
-/// What the flows of a run speak.
+/// The protocols of the flows of a run.
 #[derive(Debug, Serialize)]
 pub(crate) struct L7Figures {
-    /// Patterns that were looked for.
+    /// Number of patterns.
     pub(crate) patterns: u64,
     /// Bytes of the scanner's tables.
     pub(crate) table_bytes: u64,
-    /// Flows that a pattern matched, that none did in the packets looked at, and that ended before
-    /// either.
+    /// Flows that a pattern matched, flows without a match in the packets examined, and flows that
+    /// ended before either.
     pub(crate) matched: u64,
     pub(crate) no_match: u64,
     pub(crate) no_match_yet: u64,
     pub(crate) inspected_packets: u64,
-    /// Bytes put in sequence and looked at, each once.
+    /// Bytes examined in sequence, each counted once.
     pub(crate) inspected_bytes: u64,
-    /// Bytes that the scanner was given: more than `inspected_bytes` when it rescans.
+    /// Bytes passed to the scanner; more than `inspected_bytes` when it rescans.
     pub(crate) scanned_bytes: u64,
     pub(crate) overlap_bytes: u64,
     pub(crate) gap_bytes: u64,
-    /// Windows and buffers taken back because all were taken, and directions that missed theirs.
+    /// Windows and buffers reclaimed because all were in use, and directions that lost theirs.
     pub(crate) windows_taken_back: u64,
     pub(crate) directions_lost: u64,
-    /// Most flows first; those that no pattern matched are not among them.
+    /// Sorted by number of flows; flows without a label are not included.
     pub(crate) protocols: Vec<ProtocolFigures>,
 }
 
@@ -38,7 +38,7 @@ pub(crate) struct L7Figures {
 pub(crate) struct ProtocolFigures {
     pub(crate) name: &'static str,
     pub(crate) flows: u64,
-    /// Of these, flows by the confidence of their label.
+    /// Number of these flows for each confidence of the label.
     pub(crate) guess: u64,
     pub(crate) one_side: u64,
     pub(crate) both_sides: u64,
@@ -47,7 +47,7 @@ pub(crate) struct ProtocolFigures {
 }
 
 impl ProtocolFigures {
-    /// Returns how sure the labels are, without the kinds that no flow has.
+    /// Returns the confidence of the labels, omitting kinds without flows.
     fn confidence(&self) -> String {
         let kinds = [("both sides", self.both_sides), ("one side", self.one_side), ("guess", self.guess)];
         let kinds = kinds.iter().filter(|(_, flows)| *flows > 0);
@@ -56,7 +56,7 @@ impl ProtocolFigures {
 }
 
 impl L7Figures {
-    /// Appends the lines for people.
+    /// Appends the lines of the text output.
     pub(crate) fn lines(&self, lines: &mut Vec<String>) {
         let flows = self.matched + self.no_match + self.no_match_yet;
         lines.push(format!(
@@ -69,7 +69,7 @@ impl L7Figures {
             grouped(self.no_match_yet)
         ));
         lines.push(format!(
-            "            looked at {}, {}; scanned {}; came again {}, missing {}",
+            "            examined {}, {}; scanned {}; retransmitted {}, missing {}",
             counted(self.inspected_packets, "data packet"),
             bytes(self.inspected_bytes),
             bytes(self.scanned_bytes),
@@ -78,7 +78,7 @@ impl L7Figures {
         ));
         if self.windows_taken_back > 0 {
             lines.push(format!(
-                "            windows taken back {}, directions that missed theirs {}",
+                "            windows reclaimed {}, directions that lost theirs {}",
                 grouped(self.windows_taken_back),
                 grouped(self.directions_lost)
             ));

@@ -9,7 +9,7 @@ use super::{Report, counted, grouped};
 use crate::host::Tool;
 use crate::part_file::Settings;
 
-/// What merged parts come to.
+/// The sums over merged parts.
 #[derive(Debug, Serialize)]
 pub(crate) struct MergeResult {
     schema: &'static str,
@@ -30,7 +30,7 @@ pub(crate) struct MergeResult {
     flows: u64,
     flows_begun: u64,
     flows_joined: u64,
-    /// What --where selected.
+    /// The records that --where selected.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) records: Option<RecordFigures>,
     first_ns: u64,

@@ -1,4 +1,4 @@
-//! How results look: lines for people, JSON and CSV for programs. The only place that prints.
+//! The formats of results: text for people, JSON and CSV for programs. Only this module prints.
 
 pub(crate) mod bench;
 #[cfg(target_os = "linux")]
@@ -35,21 +35,21 @@ use crate::args::{Common, Format};
 use crate::exit::{Failure, Status, stdout_failure, with_status};
 use crate::progress::without_bar;
 
-/// A result that has every form.
+/// A result that supports every format.
 pub(crate) trait Report: Serialize {
-    /// Returns the lines for people, the verdict last.
+    /// Returns the lines of the text output, with the verdict last.
     fn lines(&self) -> Vec<String>;
 
-    /// Returns the rows of the CSV form, the header first.
+    /// Returns the rows of the CSV output, with the header first.
     fn rows(&self) -> Vec<Vec<String>>;
 }
 
-/// Prints a result in the form that was asked for, on standard output.
+/// Prints a result on standard output in the requested format.
 pub(crate) fn print(report: &impl Report, common: &Common) -> Result<(), Failure> {
     print_to(&mut std::io::stdout().lock(), report, common)
 }
 
-/// Prints a result on standard error, where standard output has something else.
+/// Prints a result on standard error, for runs whose standard output carries other data.
 pub(crate) fn print_aside(report: &impl Report, common: &Common) -> Result<(), Failure> {
     print_to(&mut std::io::stderr().lock(), report, common)
 }
@@ -68,11 +68,21 @@ fn print_to(out: &mut impl Write, report: &impl Report, common: &Common) -> Resu
 }
 
 fn json(text: serde_json::Result<String>) -> Result<String, Failure> {
-    text.map(|text| text + "\n").map_err(|error| Failure::Output(format!("cannot form the JSON: {error}")))
+    text.map(|text| text + "\n").map_err(|error| {
+        Failure::Output(format!(
+            "cannot encode the result as \
+        JSON: {error}"
+        ))
+    })
 }
 
 fn csv(rows: &[Vec<String>]) -> Result<String, Failure> {
-    let failed = |error: &dyn std::fmt::Display| Failure::Output(format!("cannot form the CSV: {error}"));
+    let failed = |error: &dyn std::fmt::Display| {
+        Failure::Output(format!(
+            "cannot encode the result as \
+        CSV: {error}"
+        ))
+    };
     let mut writer = csv::Writer::from_writer(Vec::new());
     for row in rows {
         writer.write_record(row).map_err(|error| failed(&error))?;
@@ -81,9 +91,9 @@ fn csv(rows: &[Vec<String>]) -> Result<String, Failure> {
     String::from_utf8(bytes).map_err(|error| failed(&error))
 }
 
-/// Returns text without what would steer a terminal: a file has whatever name someone gave it. What
-/// stands for bytes that are no text stands for such characters too; tabs stay, and line feeds
-/// before lines that are indented, so that no name begins a line as we do.
+/// Returns text without characters that control a terminal. File names can contain any character.
+/// The replacement is the character that also stands for invalid UTF-8. Tabs stay. Line feeds stay
+/// only before indented lines, so that no file name can imitate a line of this program.
 pub(crate) fn harmless(text: &str) -> String {
     let mut rest = text.chars();
     let mut harmless = String::with_capacity(text.len());
@@ -117,13 +127,13 @@ fn people(lines: &[String], common: &Common) -> String {
     text
 }
 
-/// Prints lines on stderr. Where they cannot go, on a full disk or to a reader that has left, the
-/// work goes on without them: the result and the exit status are what counts.
+/// Prints lines on stderr. If stderr cannot be written, for example on a full disk or a closed
+/// pipe, the program continues: only the result and the exit status count.
 pub(crate) fn say(text: &str) {
     let _ = without_bar(|| writeln!(std::io::stderr(), "{}", harmless(text)));
 }
 
-/// Prints on stderr what went wrong, and the exit status that it leads to.
+/// Prints an error and the resulting exit status on stderr.
 pub(crate) fn say_error(text: &str, status: Status) {
     say(&format!("error: {}", with_status(&harmless(text), status)));
 }
@@ -135,8 +145,7 @@ pub(crate) fn warn(text: &str, common: &Common) {
     }
 }
 
-/// Says what is to be known about an input. Under `strict` part of an input that cannot be used is
-/// an error.
+/// Prints a notice about an input. With `strict`, a notice about unusable input is an error.
 pub(crate) fn warn_of(notice: &Notice, strict: bool, common: &Common) {
     let text = notice.to_string();
     match (notice.is_partial_input(), strict) {
@@ -146,7 +155,7 @@ pub(crate) fn warn_of(notice: &Notice, strict: bool, common: &Common) {
     }
 }
 
-/// Returns names in one line: the first of them, and how many more there are.
+/// Returns names on one line: the first ones, and the number of the others.
 pub(crate) fn some_of(names: &[impl AsRef<str>], separator: &str) -> String {
     const MOST: usize = 16;
     let shown: Vec<&str> = names.iter().take(MOST).map(AsRef::as_ref).collect();
@@ -156,10 +165,11 @@ pub(crate) fn some_of(names: &[impl AsRef<str>], separator: &str) -> String {
     }
 }
 
-/// Whether numbers have groups of digits. Programs that read the output want plain numbers.
+/// Whether numbers are shown in groups of digits. Programs that read the output expect plain
+/// numbers.
 static HAS_GROUPS: AtomicBool = AtomicBool::new(false);
 
-/// Chooses how numbers are shown: in groups of digits on a terminal and in tables.
+/// Chooses the format of numbers: in groups of digits on terminals and in tables.
 pub(crate) fn choose_numbers(common: &Common) {
     let has_groups = match common.format {
         Format::Table => true,
@@ -169,7 +179,7 @@ pub(crate) fn choose_numbers(common: &Common) {
     HAS_GROUPS.store(has_groups, Ordering::Relaxed);
 }
 
-/// Returns a number, with its digits in groups of three where people read it.
+/// Returns a number, in groups of three digits if people read the output.
 pub(crate) fn grouped(number: u64) -> String {
     if HAS_GROUPS.load(Ordering::Relaxed) { in_groups(number) } else { number.to_string() }
 }
@@ -186,12 +196,12 @@ fn in_groups(number: u64) -> String {
     text
 }
 
-/// Returns a number of things: `1 rule`, `1000 rules`.
+/// Returns a number with its noun: `1 rule`, `1000 rules`.
 pub(crate) fn counted(number: u64, thing: &str) -> String {
     format!("{} {}", grouped(number), of_many(number, thing))
 }
 
-/// Returns the word for so many things: `rule`, `rules`, `pass`, `passes`.
+/// Returns the noun in the right number: `rule`, `rules`, `pass`, `passes`.
 pub(crate) fn of_many(number: u64, thing: &str) -> String {
     let ending = if number == 1 {
         ""
@@ -203,7 +213,7 @@ pub(crate) fn of_many(number: u64, thing: &str) -> String {
     format!("{thing}{ending}")
 }
 
-/// Returns a number of bytes with a unit that keeps it short.
+/// Returns a number of bytes with a suitable unit.
 pub(crate) fn bytes(number: u64) -> String {
     let units = ["B", "KiB", "MiB", "GiB", "TiB"];
     let mut value = number as f64;
@@ -215,7 +225,7 @@ pub(crate) fn bytes(number: u64) -> String {
     if unit == 0 { format!("{number} B") } else { format!("{value:.2} {}", units[unit]) }
 }
 
-/// Returns a rate with a prefix that keeps it short: `18.2 M`.
+/// Returns a rate with a suitable prefix: `18.2 M`.
 pub(crate) fn scaled(value: f64) -> String {
     for (limit, prefix) in [(1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")] {
         if value >= limit {

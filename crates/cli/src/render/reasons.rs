@@ -1,4 +1,4 @@
-//! Packets without a result: lost ones, and ones that no flow tracks.
+//! Packets without a result: lost packets, and packets without a flow.
 
 use std::collections::BTreeMap;
 
@@ -13,14 +13,14 @@ pub(crate) type ByReason = BTreeMap<&'static str, u64>;
 /// Packets without a result.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(crate) struct NoResult {
-    /// Packets that no flow tracks.
+    /// Packets without a flow.
     pub(crate) not_tracked: ByReason,
     /// Packets that were lost.
     pub(crate) dropped: ByReason,
 }
 
 impl NoResult {
-    /// Returns the counts of a run.
+    /// Returns these counts of a run.
     pub(crate) fn new(counts: &DropCounts) -> Self {
         let mut all = Self::default();
         for (reason, packets) in counts.nonzero() {
@@ -30,7 +30,8 @@ impl NoResult {
         all
     }
 
-    /// Returns how many packets are not tracked and how many were lost, as a line of counts ends.
+    /// Returns the numbers of packets that are not tracked and that were lost, for the end of a
+    /// line of counts.
     pub(crate) fn totals(&self) -> String {
         let total = |of: &ByReason| grouped(of.values().sum());
         format!("not tracked {}   dropped {}", total(&self.not_tracked), total(&self.dropped))

@@ -20,7 +20,7 @@ pub(crate) struct ReplayResult {
     pub(crate) host: Host,
     pub(crate) run: RunFigures,
     pub(crate) inputs: Vec<InputFigures>,
-    /// Packets that --filter, --from and --to left out; they are not among the others.
+    /// Packets that --filter, --from and --to rejected; the other counts exclude them.
     pub(crate) passed_over: u64,
     pub(crate) packets: u64,
     pub(crate) bytes_on_wire: u64,
@@ -29,7 +29,7 @@ pub(crate) struct ReplayResult {
     pub(crate) processed: u64,
     pub(crate) denied: u64,
     pub(crate) flows: u64,
-    /// Also those that a packet began again.
+    /// Includes flows that a later packet began again.
     pub(crate) flows_begun: u64,
     pub(crate) flows_expired: u64,
     pub(crate) records_forgotten: u64,
@@ -41,7 +41,7 @@ pub(crate) struct ReplayResult {
     pub(crate) no_result: NoResult,
     pub(crate) unsupported_links: BTreeMap<String, u64>,
     pub(crate) time_backwards: u64,
-    /// How far back the furthest of them lay.
+    /// The largest step backwards.
     pub(crate) time_backwards_ns_max: u64,
     pub(crate) time_outliers: u64,
     pub(crate) time_steps: u64,
@@ -49,7 +49,7 @@ pub(crate) struct ReplayResult {
     pub(crate) lying_lengths: u64,
     pub(crate) digest: String,
     pub(crate) workers: Vec<WorkerFigures>,
-    /// Packets dropped as `ring_full` that no worker's ring was full for.
+    /// Packets dropped as `ring_full` although no worker's ring was full.
     pub(crate) unplaced: u64,
     pub(crate) pool_full_waits: u64,
     pub(crate) table: TableFigures,
@@ -63,12 +63,12 @@ pub(crate) struct ReplayResult {
     pub(crate) firewall: Option<FirewallFigures>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) l7: Option<L7Figures>,
-    /// What --where selected.
+    /// The records that --where selected.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) records: Option<RecordFigures>,
     pub(crate) notices: Vec<String>,
     pub(crate) interrupted: bool,
-    /// Share of the input that was read, of an interrupted run over inputs of known size.
+    /// Share of the input that an interrupted run read, if the size of the input is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) read_share: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -77,7 +77,7 @@ pub(crate) struct ReplayResult {
     pub(crate) complete: bool,
 }
 
-/// Records that a filter has looked at.
+/// Records that a filter selected and rejected.
 #[derive(Debug, Serialize)]
 pub(crate) struct RecordFigures {
     pub(crate) matched: u64,
@@ -90,13 +90,13 @@ impl From<FilterCounts> for RecordFigures {
     }
 }
 
-/// What simulated caches of connection state made of the run.
+/// Results of the simulated caches of connection state.
 #[derive(Debug, Serialize)]
 pub(crate) struct TcbCacheFigures {
     pub(crate) bytes: u64,
     pub(crate) policy: String,
     pub(crate) hash: String,
-    /// One for each worker.
+    /// Number of caches, one per worker.
     pub(crate) caches: u64,
     pub(crate) accesses: u64,
     pub(crate) hits: u64,
@@ -108,24 +108,24 @@ pub(crate) struct TcbCacheFigures {
     pub(crate) closed: u64,
 }
 
-/// How the run was set up.
+/// The settings of the run.
 #[derive(Debug, Serialize)]
 pub(crate) struct RunFigures {
     pub(crate) layout: &'static str,
-    /// Why it is not the layout that was to be expected.
+    /// The reason why the layout is not the expected one.
     pub(crate) why: Option<String>,
-    /// Captures that overlap in time, which were merged by it.
+    /// Number of captures that overlap in time and were merged.
     pub(crate) merged: Option<usize>,
-    /// How parts were put together, in the sharded layout.
+    /// How the parts were combined, in the sharded layout.
     pub(crate) sharded: Option<ShardedFigures>,
     pub(crate) workers: usize,
     pub(crate) input_cpu: Option<u32>,
     pub(crate) app: &'static str,
     pub(crate) table: &'static str,
     pub(crate) scheduler: Option<&'static str>,
-    /// Order of packets, in pipeline mode.
+    /// Packet order, in the pipeline.
     pub(crate) order: Option<&'static str>,
-    /// Flow tables: one for each worker, or the shards that all workers share.
+    /// Number of flow tables: one per worker, or the shards that all workers share.
     pub(crate) tables: usize,
     pub(crate) when_full: &'static str,
     pub(crate) ring_slots: Option<usize>,
@@ -139,7 +139,7 @@ pub(crate) struct RunFigures {
     pub(crate) mapped: bool,
 }
 
-/// How the parts of a sharded run were put together.
+/// How the parts of a sharded run were combined.
 #[derive(Debug, Serialize)]
 pub(crate) struct ShardedFigures {
     pub(crate) parts: usize,
@@ -165,14 +165,14 @@ pub(crate) struct WorkerFigures {
     pub(crate) sent: u64,
     pub(crate) processed: u64,
     pub(crate) dropped: u64,
-    /// Flows it began; absent where workers share flows.
+    /// Flows that the worker began; absent if workers share flows.
     pub(crate) flows: Option<u64>,
-    /// Packets dropped because its ring was full; not among those that were sent.
+    /// Packets dropped because the ring was full; not included in those sent.
     pub(crate) ring_full: u64,
     pub(crate) full_waits: u64,
 }
 
-/// All workers' flow tables together.
+/// The flow tables of all workers together.
 #[derive(Debug, Serialize)]
 pub(crate) struct TableFigures {
     pub(crate) flows_at_end: u64,
@@ -185,7 +185,8 @@ pub(crate) struct TableFigures {
     pub(crate) state_bytes: u64,
     pub(crate) memory_bytes: u64,
     pub(crate) huge_pages_requested: bool,
-    /// Whether the kernel gave some; `None` where it was not asked, or does not tell.
+    /// Whether the kernel provided huge pages; `None` if none were requested or the kernel does not
+    /// say.
     pub(crate) huge_pages_obtained: Option<bool>,
 }
 
@@ -198,11 +199,11 @@ pub(crate) struct WrittenFigures {
     pub(crate) refused: u64,
 }
 
-/// What the oracle said.
+/// The result of the oracle.
 #[derive(Debug, Serialize)]
 pub(crate) struct VerifyFigures {
     pub(crate) flows: u64,
-    /// Whether what depends on the order of a flow's packets was compared, too.
+    /// Whether the comparison included values that depend on packet order.
     pub(crate) in_order: bool,
     pub(crate) agrees: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -279,7 +280,7 @@ impl ReplayResult {
         }
         if let Some(files) = self.run.merged {
             lines.push(format!(
-                "{} overlap in time and were merged by it",
+                "{} overlap in time and were merged by time",
                 counted(files as u64, "capture")
             ));
         }
@@ -389,9 +390,9 @@ impl ReplayResult {
         for (what, packets) in [
             (back.as_str(), self.time_backwards),
             ("time stamps far off, which do not move the time of the run", self.time_outliers),
-            ("steps of the clock on which packets agree", self.time_steps),
+            ("clock steps confirmed by several packets", self.time_steps),
             ("captured length above the length on the wire", self.captured_over_wire),
-            ("captured length above the record's (cut to fit)", self.lying_lengths),
+            ("captured length above the record's (truncated)", self.lying_lengths),
             ("records of ended flows not kept", self.records_forgotten),
         ] {
             if packets > 0 {
@@ -400,7 +401,7 @@ impl ReplayResult {
         }
         if self.time_backwards + self.time_steps > 0 && self.inputs.len() > 1 {
             lines.push(String::from(
-                "            captures are read one after the other: merge those that overlap in time (mergecap)",
+                "captures are read one after another; merge those that overlap in time with mergecap",
             ));
         }
     }
@@ -425,7 +426,7 @@ impl ReplayResult {
             Some(verify) => {
                 format!(
                     "{text}; verified{}, {} as the oracle has {}",
-                    if verify.in_order { "" } else { " but for what depends on order" },
+                    if verify.in_order { "" } else { "  except values that depend on order" },
                     counted(verify.flows, "flow"),
                     if verify.flows == 1 { "it" } else { "them" }
                 )
@@ -435,7 +436,7 @@ impl ReplayResult {
     }
 }
 
-/// Says how many packets were dropped because a table or ring was full, if any.
+/// Returns how many packets were dropped because a table or ring was full, if any.
 fn dropped_there(packets: u64) -> String {
     if packets > 0 { format!(", {} dropped", grouped(packets)) } else { String::new() }
 }
@@ -524,13 +525,13 @@ impl Report for ReplayResult {
             self.run.table.to_owned(),
             self.interrupted.to_string(),
         ];
-        // The columns are the same for every run, whether a reason occurred or not.
+        // The columns are the same for every run, whether or not a reason occurred.
         for reason in flowloom::packet::DropReason::ALL {
             head.push(reason.name());
             let packets = self.no_result.iter().find(|(name, _)| *name == reason.name());
             row.push(packets.map_or(0, |(_, packets)| packets).to_string());
         }
-        // One column of all workers, as their number is not that of every run.
+        // One column for all workers, because their number differs between runs.
         let of_workers = |figure: fn(&WorkerFigures) -> u64| {
             let each: Vec<String> = self.workers.iter().map(|worker| figure(worker).to_string()).collect();
             each.join(" ")

@@ -8,7 +8,7 @@ use serde::{Serialize, Serializer};
 
 use super::{Report, counted};
 
-/// What `reproduce list` prints.
+/// The output of `reproduce list`.
 #[derive(Debug, Serialize)]
 pub(crate) struct ItemList {
     schema: &'static str,
@@ -67,7 +67,7 @@ impl Report for ItemList {
     }
 }
 
-/// What `reproduce` prints.
+/// The output of `reproduce`.
 #[derive(Debug)]
 pub(crate) struct ReproduceResult {
     pub(crate) reproduction: Reproduction,
@@ -80,7 +80,7 @@ impl Serialize for ReproduceResult {
     }
 }
 
-/// Characters of a line that people read.
+/// Width of a line of text, in characters.
 const WIDTH: usize = 106;
 
 impl Report for ReproduceResult {
@@ -94,7 +94,7 @@ impl Report for ReproduceResult {
             run.host.cpu,
             run.host.isa,
             run.seed,
-            if run.with_data { "at hand" } else { "not at hand" }
+            if run.with_data { "at hand" } else { "not available" }
         )];
         for record in &run.items {
             lines.push(String::new());
@@ -129,23 +129,23 @@ impl Report for ReproduceResult {
 }
 
 impl ReproduceResult {
-    /// Returns the last line: how many agree, how many of ours hold.
+    /// Returns the last line: the number of items that agree, and of values within their bands.
     fn verdict(&self) -> String {
         let items = &self.reproduction.items;
         let count =
             |is: fn(&Verdict) -> bool| items.iter().filter(|record| is(&record.outcome.verdict)).count();
         let failed = items.iter().filter(|record| !record.holds()).count();
         let ours = match failed as u64 {
-            0 => String::from("all our values lie in our bands"),
+            0 => String::from("all values lie within our bands"),
             many => format!(
-                "{} {} values of ours outside our bands",
+                "{} {} values outside our bands",
                 counted(many, "item"),
                 if many == 1 { "has" } else { "have" }
             ),
         };
         let others: Vec<String> = [
             ("cannot tell", count(|verdict| matches!(verdict, Verdict::CannotTell { .. }))),
-            ("depend on the draw", count(|verdict| matches!(verdict, Verdict::DependsOnDraw { .. }))),
+            ("depend on the seed", count(|verdict| matches!(verdict, Verdict::DependsOnDraw { .. }))),
             ("are definitions", count(|verdict| matches!(verdict, Verdict::Definition { .. }))),
         ]
         .into_iter()
@@ -202,7 +202,7 @@ fn item_lines(record: &Record) -> Vec<String> {
     lines
 }
 
-/// Returns the table of switches by item, with the effect that is greatest.
+/// Returns the table of mechanisms by item, with the greatest effect of each.
 fn ablation_table(records: &[Record]) -> Vec<String> {
     let rows: Vec<[String; 6]> = records
         .iter()
@@ -267,7 +267,7 @@ fn value_line(value: &Value, width: usize) -> String {
     line.trim_end().to_owned()
 }
 
-/// Breaks a text into lines that fit, the first one behind a word, the others below it.
+/// Breaks a text into lines: the first after a word, the others indented below it.
 fn wrapped(word: &str, text: &str) -> Vec<String> {
     let indent = word.chars().count() + 2;
     let mut lines = Vec::new();

@@ -10,22 +10,22 @@ use super::{Report, bytes, counted, grouped};
 /// A rule in a list.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct RuleLine {
-    /// Place among the rules of the file, from one.
+    /// Position of the rule in the file, from one.
     pub(crate) number: u64,
-    /// Line that it begins in, from one.
+    /// First line of the rule, from one.
     pub(crate) line: u64,
     pub(crate) rule: String,
-    /// What it does with packets, where it says so.
+    /// Action of the rule, if it states one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) action: Option<&'static str>,
-    /// The chain that it stands in, where its form has chains.
+    /// Chain of the rule, in formats with chains.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) chain: Option<String>,
 }
 
 impl fmt::Display for RuleLine {
-    /// Writes `#5 accept 10.0.0.0/8 …`, and `#5 (line 12) …` where the fifth rule is not in the
-    /// fifth line.
+    /// Writes `#5 accept 10.0.0.0/8 …`, or `#5 (line 12) …` if the fifth rule is not on the fifth
+    /// line.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { number, line, rule, action, chain } = self;
         write!(f, "#{number} ")?;
@@ -48,7 +48,7 @@ pub(crate) struct OddityResult {
     pub(crate) kind: &'static str,
     pub(crate) rule: RuleLine,
     pub(crate) by: Option<RuleLine>,
-    /// Earlier rules that take its packets.
+    /// Earlier rules that match all of its packets.
     pub(crate) rules: u64,
 }
 
@@ -63,7 +63,7 @@ pub(crate) struct CheckResult {
     pub(crate) shadowed: u64,
     pub(crate) unreachable: u64,
     pub(crate) undecided: u64,
-    /// Rules that ask for more than addresses, ports and protocol.
+    /// Rules with conditions beyond addresses, ports and protocol.
     pub(crate) with_tests: u64,
     pub(crate) listed: Vec<OddityResult>,
 }
@@ -121,7 +121,7 @@ impl Report for CheckResult {
     }
 }
 
-/// Rules with these lengths of prefixes.
+/// The rules with these prefix lengths.
 #[derive(Debug, Serialize)]
 pub(crate) struct PrefixCount {
     pub(crate) source: u32,
@@ -130,7 +130,7 @@ pub(crate) struct PrefixCount {
     pub(crate) rules: u64,
 }
 
-/// What was built for one address family.
+/// The classifier of one address family.
 #[derive(Debug, Serialize)]
 pub(crate) struct FamilyResult {
     pub(crate) rules: u64,
@@ -158,7 +158,7 @@ impl FamilyResult {
                     }
                 };
                 format!(
-                    "{split}, leaves of {}, {} entries a rule at most",
+                    "{split}, leaves of {}, at most {} entries per rule",
                     plan.leaf_rules, plan.growth_max
                 )
             },
@@ -262,7 +262,7 @@ impl Report for StatsResult {
     }
 }
 
-/// A rule that matches, and what comes of it.
+/// A matching rule and its decision.
 #[derive(Debug, Serialize)]
 pub(crate) struct ExplainLine {
     pub(crate) role: &'static str,
@@ -276,14 +276,14 @@ pub(crate) struct ExplainResult {
     pub(crate) schema: &'static str,
     pub(crate) header: String,
     pub(crate) matching: u64,
-    /// The winner's value.
+    /// The value of the winning rule.
     pub(crate) value: Option<u32>,
-    /// The winner's number, which the list may be too short for.
+    /// The number of the winning rule, which the list may not include.
     #[serde(skip)]
     pub(crate) winner: Option<u64>,
-    /// What is not known of the packet bears on the answer.
+    /// The answer depends on unknown properties of the packet.
     pub(crate) is_open: bool,
-    /// No rule decides, or may be that none does.
+    /// No rule decides, or possibly none does.
     pub(crate) unmatched: bool,
     pub(crate) listed: Vec<ExplainLine>,
 }
@@ -306,7 +306,10 @@ impl Report for ExplainResult {
             ),
             None if self.is_open => {
                 let or = if self.unmatched { ", or none" } else { "" };
-                format!("one of the rules that may win decides{or}: say more of the packet to know which")
+                format!(
+                    "one of the rules that may win decides{or}; give more properties of the packet \
+                    to find out which"
+                )
             }
             None => String::from("no rule matches"),
         });

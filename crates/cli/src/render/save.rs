@@ -1,4 +1,4 @@
-//! A result in a folder: one page with pictures, the document, and each picture with its figures.
+//! A result in a folder: one page with charts, the JSON document, and each chart with its data.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,14 +11,14 @@ use crate::args::Common;
 use crate::args::save::Save;
 use crate::exit::Failure;
 
-/// A picture and the name of its files.
+/// A chart and the name of its files.
 pub(crate) type Named = (&'static str, Chart);
 
-/// Prints a result, and keeps it where that is asked for.
+/// Prints a result, and saves it if requested.
 ///
 /// # Errors
 ///
-/// As [`save`] and [`print`]; what cannot be kept is printed all the same.
+/// As [`save`] and [`print`]. A result that cannot be saved is printed nevertheless.
 pub(crate) fn print_and_save(
     report: &impl Report,
     title: &str,
@@ -32,21 +32,21 @@ pub(crate) fn print_and_save(
     saved
 }
 
-/// Returns the files that [`save`] may write into a folder, for pictures of these names.
+/// Returns the files that [`save`] may write into a folder for charts with these names.
 pub(crate) fn files(folder: &Path, pictures: &[&str]) -> impl Iterator<Item = PathBuf> {
     let pictures = pictures.iter().flat_map(|name| [format!("{name}.svg"), format!("{name}.csv")]);
     let others = ["result.csv", "report.html", "result.json"].map(String::from);
     pictures.chain(others).map(|name| folder.join(name))
 }
 
-/// Writes `report.html`, `result.json`, `result.csv`, and per picture its CSV and SVG; says where
-/// on stderr.
+/// Writes `report.html`, `result.json`, `result.csv`, and the CSV and SVG of each chart. Prints the
+/// folder on stderr.
 ///
-/// A picture without a point has neither file, and the page says why.
+/// A chart without points has neither file, and the page gives the reason.
 ///
 /// # Errors
 ///
-/// [`Failure::Output`] with the file that could not be written; those before it stand.
+/// [`Failure::Output`] with the file that could not be written; earlier files remain.
 pub(crate) fn save(
     folder: &Path,
     title: &str,

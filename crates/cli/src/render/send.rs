@@ -5,23 +5,23 @@ use serde::Serialize;
 use super::{Report, bytes, counted, grouped};
 use crate::host::Tool;
 
-/// What was sent.
+/// The packets sent.
 #[derive(Debug, Serialize)]
 pub(crate) struct SendResult {
     pub(crate) schema: &'static str,
     pub(crate) tool: Tool,
     pub(crate) interface: String,
-    /// Packets of the captures.
+    /// Number of packets in the captures.
     pub(crate) packets: u64,
     pub(crate) sent: u64,
     pub(crate) sent_bytes: u64,
-    /// Packets that the interface did not take.
+    /// Packets that the interface refused.
     pub(crate) refused: u64,
-    /// Packets that the captures have only in part.
+    /// Packets that the captures contain only in part.
     pub(crate) cut: u64,
-    /// Packets of another link than Ethernet.
+    /// Packets whose link type is not Ethernet.
     pub(crate) other_link: u64,
-    /// The longest that a packet was sent behind its time.
+    /// The longest delay of a packet after its due time.
     pub(crate) late_ns_max: u64,
     pub(crate) seconds: f64,
 }
@@ -31,8 +31,8 @@ impl Report for SendResult {
         let mut lines = Vec::new();
         for (count, what) in [
             (self.refused, "refused by the interface: it is down, its queue is full, or they are too long"),
-            (self.cut, "not sent: the capture has only a part of them"),
-            (self.other_link, "not sent: their link is not Ethernet"),
+            (self.cut, "not sent: truncated in the capture"),
+            (self.other_link, "not sent: not Ethernet"),
         ] {
             if count > 0 {
                 lines.push(format!("Left out    {}   {what}", counted(count, "packet")));
@@ -40,7 +40,7 @@ impl Report for SendResult {
         }
         let rate = |count: u64| if self.seconds > 0.0 { count as f64 / self.seconds } else { 0.0 };
         lines.push(format!(
-            "Sent        {} of {} by {}   {} in {:.3} s   {} packets/s   {:.3} Gbit/s   late by {} µs at most",
+            "Sent        {} of {} by {}   {} in {:.3} s   {} packets/s   {:.3} Gbit/s   at most {} µs late",
             grouped(self.sent),
             counted(self.packets, "packet"),
             self.interface,

@@ -22,7 +22,7 @@ pub(crate) struct TopResult {
     pub(crate) packets_passed_over: u64,
     #[serde(flatten)]
     pub(crate) no_result: NoResult,
-    /// Records that were summed up.
+    /// Records that were added up.
     pub(crate) records: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) records_passed_over: Option<u64>,
@@ -30,13 +30,13 @@ pub(crate) struct TopResult {
     pub(crate) record_bytes: u64,
     pub(crate) first_ns: u64,
     pub(crate) last_ns: u64,
-    /// Groups that were told apart.
+    /// Number of separate groups.
     pub(crate) groups: u64,
     pub(crate) groups_max: u64,
     pub(crate) rows: Vec<RowFigures>,
     /// Groups that are not among the rows.
     pub(crate) rest: RestFigures,
-    /// What belongs to groups beyond the limit.
+    /// Sums of groups beyond the limit.
     pub(crate) untold: RestFigures,
     pub(crate) notices: Vec<String>,
     pub(crate) interrupted: bool,
@@ -66,13 +66,13 @@ fn figure_name(sort: SortBy) -> String {
 #[derive(Debug, Serialize)]
 pub(crate) struct RowFigures {
     pub(crate) name: String,
-    /// How deep it lies in the hierarchy.
+    /// Depth in the hierarchy.
     #[serde(skip)]
     pub(crate) depth: usize,
     pub(crate) flows: u64,
     pub(crate) packets: u64,
     pub(crate) bytes: u64,
-    /// From the host, the initiator or the source.
+    /// Packets sent by the host, the initiator or the source.
     pub(crate) packets_sent: u64,
     pub(crate) packets_received: u64,
     pub(crate) bytes_sent: u64,
@@ -80,14 +80,14 @@ pub(crate) struct RowFigures {
     pub(crate) first_ns: u64,
     pub(crate) last_ns: u64,
     pub(crate) duration_ns: u64,
-    /// None where the first packet is the last.
+    /// None if the first packet is the last.
     pub(crate) bits_per_second: Option<f64>,
 }
 
-/// Several groups together.
+/// Sums of several groups.
 #[derive(Debug, Serialize)]
 pub(crate) struct RestFigures {
-    /// How many; 0 where they were not told apart.
+    /// Number of groups; 0 for groups beyond the limit.
     pub(crate) groups: u64,
     pub(crate) flows: u64,
     pub(crate) packets: u64,
@@ -130,8 +130,7 @@ impl TopResult {
     }
 }
 
-/// Returns lines in which columns stand below each other: the first to the left, the others to the
-/// right.
+/// Returns lines with aligned columns: the first is left-aligned, the others right-aligned.
 fn aligned(table: &[[String; 8]]) -> Vec<String> {
     let width = |column: usize| table.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
     let widths: Vec<usize> = (0..8).map(width).collect();
@@ -169,7 +168,7 @@ impl Report for TopResult {
         lines.extend(aligned(&self.table()));
         if self.untold.flows > 0 {
             lines.push(format!(
-                "Noted       only the first {} were told apart: --groups-max allows more",
+                "Noted       only the first {} have separate rows; raise --groups-max for more",
                 grouped(self.groups_max)
             ));
         }

@@ -1,11 +1,11 @@
-//! What the firewall did, as part of the result of `replay`.
+//! The results of the firewall, as part of the result of `replay`.
 
 use flowloom::apps::firewall::Hits;
 use serde::Serialize;
 
 use super::{counted, grouped, percent};
 
-/// Verdicts and the rules that gave them.
+/// Verdicts, and the rules that gave them.
 #[derive(Debug, Serialize)]
 pub(crate) struct FirewallFigures {
     pub(crate) rules_path: String,
@@ -18,16 +18,16 @@ pub(crate) struct FirewallFigures {
     pub(crate) accepted: HitFigures,
     pub(crate) denied: HitFigures,
     pub(crate) unmatched: HitFigures,
-    /// Of the denied: packets of connections that no SYN had opened.
+    /// Denied packets of connections that no SYN had opened.
     pub(crate) not_opened: HitFigures,
-    /// Of the rules at the end, how many decided anything.
+    /// Number of the final rules that decided at least one packet or flow.
     pub(crate) rules_hit: u64,
     pub(crate) top: Vec<RuleFigures>,
     pub(crate) reloads: u64,
     pub(crate) reloads_failed: u64,
 }
 
-/// What was judged alike.
+/// Packets and flows with the same decision.
 #[derive(Debug, Serialize)]
 pub(crate) struct HitFigures {
     pub(crate) packets: u64,
@@ -41,10 +41,10 @@ impl HitFigures {
     }
 }
 
-/// One of the busiest rules.
+/// One of the most-matched rules.
 #[derive(Debug, Serialize)]
 pub(crate) struct RuleFigures {
-    /// Place in the file, from one.
+    /// Position in the file, from one.
     pub(crate) number: u64,
     pub(crate) rule: String,
     pub(crate) verdict: &'static str,
@@ -103,14 +103,15 @@ impl FirewallFigures {
         let more = self.rules_hit - self.top.len() as u64;
         if more > 0 {
             lines.push(format!(
-                "            {} decided something; --top-rules lists {}",
+                "            {} decided at least one; --top-rules lists {}",
                 counted(more, "more rule"),
                 if more == 1 { "it" } else { "them" }
             ));
         }
         if self.reloads + self.reloads_failed > 0 {
             lines.push(format!(
-                "Reloads     {} took effect, {} failed and left the rules as they were   rules above: of the last",
+                "Reloads     {} took effect, {} failed and left the rules unchanged   rules above: \
+                 after the last reload",
                 grouped(self.reloads),
                 grouped(self.reloads_failed)
             ));

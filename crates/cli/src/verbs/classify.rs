@@ -32,10 +32,10 @@ use crate::signals::stop_on_signals;
 use crate::unpacked::unpack;
 use crate::verbs::rules::line;
 
-/// Keys that are looked up together.
+/// Keys per lookup batch.
 const BATCH: usize = 256;
 
-/// Runs the verb.
+/// Runs the command.
 pub(crate) fn run(arguments: &Classify, common: &Common) -> Result<Status, Failure> {
     rule_file::check_inputs(&arguments.rules, &arguments.inputs)?;
     let options = RuleOptions {
@@ -54,7 +54,7 @@ pub(crate) fn run(arguments: &Classify, common: &Common) -> Result<Status, Failu
         file.policy.ignore_flags();
     }
     file.warn_of_notes(common);
-    // What is behind the five numbers of a header trace differs from tool to tool.
+    // The columns after the first five numbers of a header trace differ between tools.
     let known = Knowledge {
         headers: !is_trace,
         state: !is_trace,
@@ -99,7 +99,8 @@ struct End {
     fault: Option<String>,
 }
 
-/// Says whether a file is a header trace: unpacked it begins with a digit, which no capture does.
+/// Returns whether a file is a header trace: after decompression it begins with a digit, which no
+/// capture does.
 fn is_trace(path: &Path) -> bool {
     let mut first = [0];
     path.is_file()
@@ -107,7 +108,7 @@ fn is_trace(path: &Path) -> bool {
         && (first[0].is_ascii_digit() || first[0] == b'#')
 }
 
-/// Behind an error in what is no text.
+/// Appended to an error about input that is not text.
 const TRACE: &str = "\n  a header trace has five numbers a line";
 
 fn headers(arguments: &Classify, tally: &mut Tally<'_>) -> Result<End, Failure> {
@@ -122,7 +123,7 @@ fn headers(arguments: &Classify, tally: &mut Tally<'_>) -> Result<End, Failure> 
                 return Ok(End::default());
             }
             tally.packets += 1;
-            // A trace says which ports a header has, whatever its protocol.
+            // A trace states the ports of a header for every protocol.
             let mut packet = Packet::new(key.tuple());
             packet.has_ports = true;
             tally.push(AnyKey::V4(key), packet);
@@ -183,26 +184,27 @@ fn captures(arguments: &Classify, common: &Common, tally: &mut Tally<'_>) -> Res
     Ok(end)
 }
 
-/// Adds that header traces are read too, where an input is no capture.
+/// Adds to an error about an invalid capture that header traces are accepted too.
 fn hinted(failure: Failure, is_other: bool) -> Failure {
     match failure {
         Failure::Input(text) if is_other => Failure::Input(format!(
-            "{text}\n  or header traces: files, plain or packed, without captures beside them"
+            "{text}\n  header traces are accepted too: files, plain or compressed, not mixed with \
+             captures"
         )),
         failure => failure,
     }
 }
 
-/// Connections that are remembered for rules that ask for states.
+/// Maximum number of connections to remember for rules that ask for states.
 const CONNECTIONS_MAX: usize = 1 << 22;
 
-/// What was found so far.
+/// The results so far.
 struct Tally<'a> {
     file: &'a RuleFile,
     matcher: &'a PolicyMatcher,
     enforcement: &'a Enforcement,
     verify: bool,
-    /// Connections, where rules ask for their states.
+    /// Connections, if rules ask for their states.
     connections: Option<HashMap<FlowKey, Connection>>,
     v4: Keys<'a, KeyV4>,
     v6: Keys<'a, KeyV6>,
@@ -211,16 +213,16 @@ struct Tally<'a> {
     fragments: u64,
     looked_up: u64,
     unmatched: u64,
-    /// No rule denies the packet that was looked up last.
+    /// No rule denies the packet of the last lookup.
     last_accepted: bool,
-    /// By the number of a rule of the file, less one.
+    /// Indexed by the number of the rule in the file, minus one.
     hits: Vec<u64>,
     cpu_ns: u64,
     wrong: u64,
     first_wrong: Option<String>,
 }
 
-/// Keys that wait to be looked up, each with its packet.
+/// Keys waiting for a lookup, each with its packet.
 struct Keys<'a, K> {
     keys: Vec<K>,
     packets: Vec<Packet<'a>>,
@@ -267,14 +269,14 @@ impl<'a> Tally<'a> {
         }
     }
 
-    /// Takes a decoded packet.
+    /// Adds a decoded packet.
     fn take(&mut self, view: &PacketView<'_>) {
         let mut packet = describe(view);
         let key = view.headers.key;
         if let Some(connections) = &mut self.connections {
             let is_known = connections.contains_key(&key);
             packet.state = if view.headers.is_error_of_flow && !is_known {
-                // An error opens no connection.
+                // An ICMP error opens no connection.
                 Connection::default().take_view(view, &packet)
             } else if is_known || connections.len() < CONNECTIONS_MAX {
                 connections.entry(key).or_default().take_view(view, &packet)
@@ -284,7 +286,7 @@ impl<'a> Tally<'a> {
         }
         self.push(packet.key(), packet);
         if self.connections.is_some() {
-            // The state of the next packet depends on whether this one passes.
+            // The state of the next packet depends on the verdict on this one.
             self.flush();
             let is_accepted = self.last_accepted;
             let connection = self.connections.as_mut().and_then(|all| all.get_mut(&key));
@@ -312,7 +314,7 @@ impl<'a> Tally<'a> {
         self.v6 = self.look_up(v6);
     }
 
-    /// Looks keys up and counts; returns the list, empty.
+    /// Looks up keys and counts the answers; returns the emptied list.
     fn look_up<K: ClassifierKey + std::fmt::Display>(&mut self, mut waiting: Keys<'a, K>) -> Keys<'a, K> {
         let Keys { keys, packets } = &mut waiting;
         let assume = self.enforcement.assume;
@@ -357,7 +359,7 @@ impl<'a> Tally<'a> {
         build_seconds: f64,
         end: &End,
     ) -> ClassifyResult {
-        // A box of each rule, to show it by.
+        // One box of each rule, to print it.
         let mut boxes: Vec<Option<RuleId>> = vec![None; self.hits.len()];
         for id in (0..self.file.set().len() as u32).map(RuleId) {
             boxes[self.file.policy.source_index(id)].get_or_insert(id);

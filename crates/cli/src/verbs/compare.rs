@@ -17,10 +17,10 @@ use crate::render::compare::CompareResult;
 use crate::render::compare_reproductions::CompareReproductions;
 use crate::render::{counted, print, warn};
 
-/// The longest file that is taken for a result; those of benches have some hundred kilobytes.
+/// Maximum size of a result file; results of benches have several hundred kilobytes.
 const RESULT_BYTES_MAX: u64 = 64 << 20;
 
-/// Runs the verb.
+/// Runs the command.
 pub(crate) fn run(arguments: &Compare, common: &Common) -> Result<Status, Failure> {
     let (base, new) = (document(&arguments.base)?, document(&arguments.new)?);
     if is_reproduction(&base) && is_reproduction(&new) {
@@ -32,20 +32,20 @@ pub(crate) fn run(arguments: &Compare, common: &Common) -> Result<Status, Failur
     let hosts = [&base.host, &new.host].map(|host| format!("{} {}", host.cpu, host.isa));
     if hosts[0] != hosts[1] && !arguments.force {
         return Err(Failure::Usage(format!(
-            "the results are of different machines: {} and {}\n  --force compares them all the same",
+            "the results are from different machines: {} and {}\n  --force compares them nevertheless",
             hosts[0], hosts[1]
         )));
     }
     for (path, report) in [(&arguments.base, &base), (&arguments.new, &new)] {
         if !report.complete {
-            warn(&format!("{} is of a run that was interrupted", path.display()), common);
+            warn(&format!("{} is from an interrupted run", path.display()), common);
         }
         if !report.host.is_quiet() {
-            warn(&format!("{} was taken on a noisy machine", path.display()), common);
+            warn(&format!("{} was measured on a noisy machine", path.display()), common);
         }
     }
     if let Some(differences) = differences(base.input.as_ref(), new.input.as_ref()) {
-        warn(&format!("the results are not of the same work: {differences}"), common);
+        warn(&format!("the results are from different work: {differences}"), common);
     }
     let changes = Changes::between(&base, &new);
     if changes.rows.is_empty() {
@@ -56,15 +56,18 @@ pub(crate) fn run(arguments: &Compare, common: &Common) -> Result<Status, Failur
     let few = changes.rows.iter().filter(|change| change.verdict() == Verdict::TooFewRounds).count() as u64;
     if few > 0 {
         let (rows, have) = (counted(few, "row"), if few == 1 { "has" } else { "have" });
-        warn(&format!("{rows} {have} too few rounds to say: bench with --rounds 6 or more"), common);
+        warn(
+            &format!("{rows} {have} too few rounds for an interval: bench with --rounds 6 or more"),
+            common,
+        );
     }
     let result = CompareResult::new(changes, arguments.fail_above);
     print(&result, common)?;
     Ok(if result.failed > 0 { Status::CheckFailed } else { Status::Ok })
 }
 
-/// Returns in what the inputs of two results differ, if they do. One of a result that does not say
-/// is taken to be the same.
+/// Returns the differences between the inputs of two results, if any. A result that does not state
+/// its input counts as equal.
 fn differences(base: Option<&Value>, new: Option<&Value>) -> Option<String> {
     let (base, new) = (base?.as_object()?, new?.as_object()?);
     let names: BTreeSet<&String> = base.keys().chain(new.keys()).collect();
@@ -87,7 +90,7 @@ fn is_reproduction(document: &Value) -> bool {
 }
 
 fn refused(path: &Path, why: &dyn std::fmt::Display) -> Failure {
-    Failure::Input(format!("{} is no saved result of a bench: {why}", path.display()))
+    Failure::Input(format!("{} is not a saved result of a bench: {why}", path.display()))
 }
 
 fn document(path: &Path) -> Result<Value, Failure> {
@@ -105,11 +108,11 @@ fn document(path: &Path) -> Result<Value, Failure> {
 
 fn bench(path: &Path, document: Value) -> Result<Report, Failure> {
     let failed = |why: &dyn std::fmt::Display| refused(path, why);
-    // The schema first: it says more of a document of another kind than the first field that is
-    // missing.
+    // The schema is checked first, because it identifies a document of another kind better than a
+    // missing field.
     match document.get("schema").and_then(Value::as_str) {
         Some(SCHEMA) => serde_json::from_value(document).map_err(|error| failed(&error)),
-        Some(schema) => Err(failed(&format!("its schema is {schema}, that of a bench is {SCHEMA}"))),
+        Some(schema) => Err(failed(&format!("its schema is {schema}, but a bench has {SCHEMA}"))),
         None => Err(failed(&"it names no schema")),
     }
 }

@@ -1,4 +1,4 @@
-//! Whether figures taken on this machine mean anything.
+//! Checks whether this machine gives meaningful measurements.
 
 use flowloom::cpu::features::Isa;
 use flowloom::cpu::topology::{CacheSizes, Topology, format_cpu_list};
@@ -12,17 +12,18 @@ use crate::exit::{Failure, Status};
 use crate::render::doctor::{Check, DoctorResult, State};
 use crate::render::{counted, print};
 
-/// Noise below which absolute figures repeat.
+/// Noise below which absolute measurements repeat.
 const NOISE_FAIR: f64 = 1.1;
-/// What a line takes to another CPU and back, above which the two are taken to share no cache.
+/// Round-trip time of a cache line, in ns, above which two CPUs count as sharing no cache.
 const FAR_NS: f64 = 200.0;
-/// How many times as long a CPU takes while another works, above which the two are taken for
-/// threads of one core: twice is usual.
+/// Slow-down of a CPU by work on another, above which the two count as threads of one core; a
+/// factor of two is usual.
 const SLOWED_MAX: f64 = 1.4;
-/// Shares of time that a virtual machine's host gave to others: worth a word, and too much.
+/// Shares of time that the host of a virtual machine gave to other machines: noteworthy, and too
+/// much.
 const STOLEN: [f64; 2] = [0.01, 0.05];
 
-/// Runs the verb.
+/// Runs the command.
 pub(crate) fn run(common: &Common) -> Result<Status, Failure> {
     let topology = Topology::read().map_err(|error| Failure::Usage(error.to_string()))?;
     let before = Ticks::read();
@@ -71,32 +72,34 @@ fn processor(topology: &Topology, host: &Host) -> Check {
     Check::new("Processor", state, format!("{}, {}, caches {sizes}", host.cpu, host.isa))
 }
 
-/// A thread that shares its core with another is slowed by what that does. `slowed`: how many times
-/// as long a core takes while another works.
+/// A thread that shares its core with another runs slower while the other works. `slowed`: the
+/// slow-down of a core while another works.
 fn cores(topology: &Topology, slowed: Option<f64>) -> Check {
     let ids: Vec<u32> = topology.cpus.iter().map(|cpu| cpu.id).collect();
     let (cpus, cores) = (ids.len(), topology.one_per_core().len());
     let plural = if cores == 1 { "core" } else { "cores" };
     let found = format!("{cpus} allowed ({}), on {cores} {plural}", format_cpu_list(&ids));
     match (cpus, cores) {
-        (1, _) => Check::new("CPUs", State::Fair, format!("{found}: nothing to pin workers to"))
+        (1, _) => Check::new("CPUs", State::Fair, format!("{found}: no CPU to pin workers to"))
             .advice("run inline, or allow more CPUs"),
         _ if cores < cpus => {
-            Check::new("CPUs", State::Fair, found).advice("pin one thread a core: replay --cores")
+            Check::new("CPUs", State::Fair, found).advice("pin one thread per core with replay --cores")
         }
         _ => match slowed.filter(|&times| times > SLOWED_MAX) {
             Some(times) => {
-                let found =
-                    format!("{found}, it says; but two at once take {times:.1} times as long as one");
+                let found = format!(
+                    "{found} according to the system, but two at once take {times:.1} times as \
+                        long as one"
+                );
                 Check::new("CPUs", State::Fair, found)
-                    .advice("the host has them on two threads of one core: look again later")
+                    .advice("the host runs them on two threads of one core; try again later")
             }
             None => Check::new("CPUs", State::Ok, found),
         },
     }
 }
 
-/// What threads hand to each other goes from cache to cache.
+/// Data that threads exchange moves from cache to cache.
 fn lines(round_trips_ns: Option<[f64; 2]>) -> Check {
     let name = "Cache lines";
     let Some(trips) = round_trips_ns else {
@@ -106,11 +109,11 @@ fn lines(round_trips_ns: Option<[f64; 2]>) -> Check {
     let found = format!("{} to another CPU and back", shown(trips));
     Check::new(name, state, found).advice_if(
         state,
-        "CPUs that share no cache: name neighbours with replay --cores, or look again later",
+        "CPUs that share no cache: select neighbours with replay --cores, or try again later",
     )
 }
 
-/// The cgroup's quota: `max 100000`, or microseconds of each period.
+/// The CPU quota of the cgroup: `max 100000`, or microseconds per period.
 fn quota(cpu_max: &str, cpus: usize) -> Check {
     let mut words = cpu_max.split_whitespace();
     let quota = words.next().and_then(|quota| quota.parse::<f64>().ok());
@@ -132,7 +135,7 @@ fn governor(name: &str) -> Check {
         "" => Check::new("Governor", State::Unknown, "not visible, as in most virtual machines"),
         "performance" => Check::new("Governor", State::Ok, name),
         _ => Check::new("Governor", State::Fair, name)
-            .advice("clock rates change under way: set the governor `performance`"),
+            .advice("clock rates vary: set the governor `performance`"),
     }
 }
 
@@ -142,7 +145,10 @@ fn clock(source: &str) -> Check {
         "tsc" | "kvm-clock" | "arch_sys_counter" | "hyperv_clocksource_tsc_page" => {
             Check::new("Clock", State::Ok, source)
         }
-        _ => Check::new("Clock", State::Fair, source).advice("reading it is slow: short rounds show that"),
+        _ => Check::new("Clock", State::Fair, source).advice(
+            "reading it is slow, which distorts short \
+            rounds",
+        ),
     }
 }
 
@@ -185,7 +191,7 @@ fn load(load1: Option<f64>, cpus: usize) -> Check {
         state,
         format!("{load1:.2} over the last minute, on {}", counted(cpus as u64, "CPU")),
     )
-    .advice_if(state, "others run here: stop them, or believe ratios only")
+    .advice_if(state, "other programs are running: stop them, or use ratios only")
 }
 
 fn stolen_time(share: Option<f64>) -> Check {
@@ -196,7 +202,7 @@ fn stolen_time(share: Option<f64>) -> Check {
         _ => State::Ok,
     };
     Check::new("Stolen", state, format!("{:.1} % of the time went to other machines", share * 100.0))
-        .advice_if(state, "the host is busy: come back later")
+        .advice_if(state, "the host is busy; try again later")
 }
 
 fn noise(spread: f64) -> Check {
@@ -210,10 +216,10 @@ fn noise(spread: f64) -> Check {
         state,
         format!("a fixed loop takes {spread:.2} times as long at its 95th percentile as at its 5th"),
     )
-    .advice_if(state, "absolute figures will not repeat: believe ratios of interleaved rounds only")
+    .advice_if(state, "absolute figures will not repeat: use ratios of interleaved rounds only")
 }
 
-/// What all CPUs did since the start, in the kernel's ticks.
+/// The time of all CPUs since the start, in kernel ticks.
 #[derive(Clone, Copy, Debug)]
 struct Ticks {
     all: u64,
@@ -233,7 +239,7 @@ impl Ticks {
             .split_whitespace()
             .map_while(|n| n.parse().ok())
             .collect();
-        // Guests' time, behind the eighth, is in users' already.
+        // Guest time, which follows the eighth value, is already included in user time.
         Some(Self { all: numbers.iter().take(8).sum(), stolen: *numbers.get(7)? })
     }
 
@@ -300,7 +306,7 @@ mod tests {
         assert_eq!(check.state, State::Fair);
         assert_eq!(
             check.found,
-            "2 allowed (0-1), on 2 cores, it says; but two at once take 2.0 times as long as one"
+            "2 allowed (0-1), on 2 cores according to the system, but two at once take 2.0 times as long as one"
         );
         let one = of(vec![cpu(0, vec![0, 1]), cpu(1, vec![0, 1])]);
         assert_eq!(cores(&one, None).found, "2 allowed (0-1), on 1 core");

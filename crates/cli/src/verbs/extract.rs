@@ -32,7 +32,7 @@ use crate::signals::stop_on_signals;
 
 use super::replay::{Selected, Selection, look, set_options};
 
-/// Runs the verb.
+/// Runs the command.
 pub(crate) fn run(arguments: &Extract, common: &Common) -> Result<Status, Failure> {
     let input = &arguments.input;
     if let Some(index) = &arguments.index {
@@ -41,12 +41,13 @@ pub(crate) fn run(arguments: &Extract, common: &Common) -> Result<Status, Failur
     let by_record = input.record_filter.is_some() || !arguments.flow.is_empty();
     if !by_record && input.filter.is_none() {
         return Err(Failure::Usage(String::from(
-            "extract takes the packets of some flows\n  name them with --where, --flow or --filter",
+            "extract writes the packets of selected flows\n  select them with --where, --flow or \
+             --filter",
         )));
     }
     let mut replay = input.replay();
     replay.layout = Some(LayoutName::Inline);
-    // Records are those of all packets of a flow: the filter chooses flows, not packets.
+    // Records cover all packets of a flow: the filter selects flows, not packets.
     let filter = replay.live.filter.take();
     let passes = Passes::new(arguments, &replay)?;
     let file = OutputFile::open(passes.output).map_err(|error| passes.cannot_write(&error))?;
@@ -104,9 +105,9 @@ pub(crate) fn run(arguments: &Extract, common: &Common) -> Result<Status, Failur
 /// The flows whose packets are written.
 #[derive(Debug, Default)]
 struct Wanted {
-    /// Of records that match, by their keys: the times of their first and last packets.
+    /// For each key, the first and last times of its matching records.
     times: Option<HashMap<FlowKey, Vec<(u64, u64)>>>,
-    /// Of packets that match.
+    /// The keys of matching packets.
     keys: Option<HashSet<FlowKey>>,
 }
 
@@ -120,14 +121,14 @@ impl Wanted {
     }
 }
 
-/// The flows that are wanted, how many records matched where records were looked at, and what is to
-/// be known about the input.
+/// The selected flows, the number of matching records if records were examined, and notices about
+/// the input.
 type Found = (Wanted, Option<u64>, Vec<String>);
 
-/// Reads the input again and again.
+/// Reads the input several times.
 struct Passes<'a> {
     arguments: &'a Extract,
-    /// Where packets are written.
+    /// The output path of the packets.
     output: &'a Path,
     inputs: Vec<Input>,
     options: SetOptions,
@@ -144,7 +145,7 @@ struct Pass {
 }
 
 impl<'a> Passes<'a> {
-    /// Checks that the input can be read twice, and is not written to.
+    /// Checks that the input can be read twice and is not the output.
     fn new(arguments: &'a Extract, replay: &Replay) -> Result<Self, Failure> {
         let paths = &arguments.input.inputs;
         let inputs: Vec<Input> = paths.iter().map(|path| Input::from_argument(path)).collect();
@@ -154,17 +155,16 @@ impl<'a> Passes<'a> {
         });
         if read_once {
             return Err(Failure::Usage(String::from(
-                "extract reads the input twice, a pipe can be read only once\n  save it to a file first",
+                "extract reads the input twice, but a pipe can be read only once\n  save it to a file \
+                 first",
             )));
         }
         let Some(output) = arguments.output.as_deref() else {
-            return Err(Failure::Usage(String::from(
-                "extract writes packets\n  name a file with --output",
-            )));
+            return Err(Failure::Usage(String::from("extract needs an output file\n  add --output")));
         };
         if output.as_os_str() == "-" {
             return Err(Failure::Usage(String::from(
-                "--output needs a file: standard output has the report",
+                "--output needs a file: standard output carries the report",
             )));
         }
         let options = set_options(replay);
@@ -177,12 +177,13 @@ impl<'a> Passes<'a> {
         }
         let decode = arguments.input.decoding.options()?;
         let control = Arc::new(Control::default());
-        // Once for all passes: each registration would take a signal for the second one.
+        // Register once for all passes: after a second registration, the first signal would count
+        // twice.
         stop_on_signals(&control);
         Ok(Self { arguments, output, inputs, options, decode, control })
     }
 
-    /// Looks for the flows that are wanted; returns nothing where a signal ended that.
+    /// Finds the flows to write; returns `None` if a signal ended the search.
     fn wanted(
         &self,
         replay: &Replay,
@@ -247,12 +248,13 @@ impl<'a> Passes<'a> {
     fn too_many(&self) -> Failure {
         let flows_max = self.arguments.flows_max;
         Failure::Usage(format!(
-            "more than {flows_max} flows match\n  narrow --where or --filter down, or use a larger --flows-max"
+            "more than {flows_max} flows match\n  narrow --where or --filter, or use a larger \
+             --flows-max"
         ))
     }
 
-    /// Gives each packet that the arguments select to `take`, with its key if it has one, and with
-    /// its time as the engine counts it, which never goes back.
+    /// Passes each selected packet to `take`, with its key, if it has one, and with the monotonic
+    /// time of the engine.
     fn each(
         &self,
         replay: &Replay,

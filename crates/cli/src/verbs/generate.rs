@@ -1,4 +1,4 @@
-//! Makes captures and logs.
+//! Generates captures and logs.
 
 mod weblog;
 
@@ -18,7 +18,7 @@ use crate::render::generate::GenerateResult;
 use crate::render::{counted, print};
 use crate::verbs::generate_rules;
 
-/// Runs the verb.
+/// Runs the command.
 pub(crate) fn run(arguments: &Generate, common: &Common) -> Result<Status, Failure> {
     match arguments {
         Generate::Trace(trace) => capture(trace, common),
@@ -56,20 +56,20 @@ fn capture(trace: &Trace, common: &Common) -> Result<Status, Failure> {
         bytes_captured: counts.bytes_captured,
         seconds: begun.elapsed().as_secs_f64(),
     };
-    // The capture itself is the result on standard output: nothing may stand beside it.
+    // With the capture on standard output, no report may appear there.
     if !to_stdout {
         print(&result, common)?;
     }
     Ok(Status::Ok)
 }
 
-/// A generator that was asked for.
+/// A selected generator.
 struct Planned {
     generator: Box<dyn Generator>,
-    /// What it makes, in words.
+    /// A description of its output.
     what: String,
     snaplen: u32,
-    /// The seed behind its bytes; a sample has its own.
+    /// The seed of its bytes; a sample has a fixed seed.
     seed: u64,
 }
 
@@ -132,7 +132,7 @@ struct Counts {
     bytes_captured: u64,
 }
 
-/// Writes everything through the packing that the path's ending asks for.
+/// Writes everything with the compression that the extension of the path selects.
 fn write(
     out: impl Write,
     trace: &Trace,
@@ -198,7 +198,7 @@ fn records<W: Write>(
     Ok((counts, out))
 }
 
-/// Says whether a path asks for pcapng, packed or not.
+/// Returns whether the extension of a path selects pcapng, compressed or not.
 fn is_pcapng(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
     let name = name.strip_suffix(".zst").or_else(|| name.strip_suffix(".gz")).unwrap_or(&name);

@@ -1,4 +1,4 @@
-//! Makes rule sets and headers.
+//! Generates rule sets and headers.
 
 use std::path::Path;
 
@@ -15,7 +15,7 @@ use crate::render::generate::MadeResult;
 use crate::render::{of_many, print, warn};
 use crate::rule_file;
 
-/// Makes a rule set.
+/// Generates a rule set.
 pub(crate) fn rules(arguments: &RuleProfile, common: &Common) -> Result<Status, Failure> {
     let (profile, name) = match arguments.profile {
         ProfileName::Acl => (Profile::Acl, "acl"),
@@ -30,7 +30,7 @@ pub(crate) fn rules(arguments: &RuleProfile, common: &Common) -> Result<Status, 
     finish(&arguments.output, &text, what, set.len() as u64, arguments.seed, common)
 }
 
-/// Makes headers.
+/// Generates headers.
 pub(crate) fn headers(arguments: &Headers, common: &Common) -> Result<Status, Failure> {
     if is_one_file(&arguments.options.rules, &arguments.output) {
         return Err(Failure::Usage(format!(
@@ -43,13 +43,14 @@ pub(crate) fn headers(arguments: &Headers, common: &Common) -> Result<Status, Fa
     let path = arguments.options.rules.display();
     if apart == file.policy.set().len() {
         return Err(Failure::Usage(format!(
-            "{path} has rules for IPv6 only, and headers of a trace are of IPv4\n  flowloom generate trace --v6 100% makes a capture"
+            "{path} has only IPv6 rules, but header traces are IPv4\n  flowloom generate trace --v6 \
+             100% makes an IPv6 capture"
         )));
     }
     if apart > 0 {
         let rules = file.policy.set().len();
         warn(
-            &format!("{apart} of the {rules} rules of {path} are for IPv6: no header is inside them"),
+            &format!("{apart} of the {rules} rules of {path} are for IPv6: no header matches them"),
             common,
         );
     }
@@ -60,7 +61,7 @@ pub(crate) fn headers(arguments: &Headers, common: &Common) -> Result<Status, Fa
     };
     let count =
         usize::try_from(arguments.count).ok().filter(|&count| count <= HEADERS_MAX).ok_or_else(|| {
-            Failure::Usage(format!("--count {}: at most {HEADERS_MAX} headers a file", arguments.count))
+            Failure::Usage(format!("--count {}: at most {HEADERS_MAX} headers per file", arguments.count))
         })?;
     let keys: Vec<KeyV4> = headers::headers(file.policy.set(), traffic, count, arguments.seed);
     let mut text = String::new();
@@ -80,7 +81,7 @@ pub(crate) fn headers(arguments: &Headers, common: &Common) -> Result<Status, Fa
     )
 }
 
-/// Headers in one file: half a gigabyte of text.
+/// Maximum number of headers in a file, which takes half a gigabyte of text.
 const HEADERS_MAX: usize = 10_000_000;
 
 fn finish(

@@ -1,4 +1,4 @@
-//! Says what is in a capture, and what it is fit for.
+//! Shows the contents of a capture, and the purposes that it suits.
 
 use std::fs::File;
 use std::io::Read;
@@ -20,7 +20,7 @@ use crate::render::inspect::{FileFigures, InspectResult};
 use crate::render::{print, say_error, warn_of};
 use crate::signals::stop_on_signals;
 
-/// Runs the verb.
+/// Runs the command.
 pub(crate) fn run(arguments: &Inspect, common: &Common) -> Result<Status, Failure> {
     let inputs: Vec<Input> = arguments.inputs.iter().map(|path| Input::from_argument(path)).collect();
     let limits = UnpackLimits {
@@ -105,7 +105,7 @@ pub(crate) fn run(arguments: &Inspect, common: &Common) -> Result<Status, Failur
     Ok(if arguments.strict && partial { Status::PartialInput } else { Status::Ok })
 }
 
-/// Returns the digest of a regular file; none once the run is to stop.
+/// Returns the digest of a regular file, or `None` once the run is to stop.
 fn sha256(path: &Path, control: &Control) -> Option<String> {
     if !std::fs::metadata(path).ok()?.is_file() {
         return None;

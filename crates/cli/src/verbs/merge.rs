@@ -16,7 +16,7 @@ use crate::render::merge::{MergeResult, PartFigures};
 use crate::render::replay::RecordFigures;
 use crate::render::{counted, print};
 
-/// Runs the verb.
+/// Runs the command.
 pub(crate) fn run(arguments: &Merge, common: &Common) -> Result<Status, Failure> {
     let mut parts = Vec::with_capacity(arguments.parts.len());
     for path in &arguments.parts {
@@ -37,9 +37,9 @@ pub(crate) fn run(arguments: &Merge, common: &Common) -> Result<Status, Failure>
     }
 }
 
-/// Returns the settings of all parts, which must be the same.
+/// Returns the settings that all parts must share.
 fn agreed(parts: &[(PathBuf, PartFile)]) -> Result<Settings, Failure> {
-    let (first, rest) = parts.split_first().expect("the command line asks for a part at least");
+    let (first, rest) = parts.split_first().expect("the command line requires at least one part");
     for (path, part) in rest {
         if part.header.settings != first.1.header.settings {
             return Err(Failure::Input(format!(
@@ -54,7 +54,7 @@ fn agreed(parts: &[(PathBuf, PartFile)]) -> Result<Settings, Failure> {
     Ok(first.1.header.settings.clone())
 }
 
-/// Puts parts in the order of their numbers, or of their times where they have none.
+/// Sorts parts by their numbers, or by their times if they have none.
 fn in_order(parts: &mut [(PathBuf, PartFile)], incomplete: bool) -> Result<(), Failure> {
     let numbers: Vec<PartNumber> = parts.iter().filter_map(|(_, part)| part.header.part).collect();
     if numbers.is_empty() {
@@ -64,7 +64,7 @@ fn in_order(parts: &mut [(PathBuf, PartFile)], incomplete: bool) -> Result<(), F
     let of = numbers[0].of;
     if numbers.len() < parts.len() || numbers.iter().any(|number| number.of != of) {
         return Err(Failure::Input(String::from(
-            "some parts are numbered otherwise than others, or not at all\n  give all of them one --part K/N of the same N",
+            "the parts are numbered inconsistently\n  give each a --part K/N with the same N",
         )));
     }
     parts.sort_by_key(|(_, part)| part.header.part);
@@ -107,14 +107,14 @@ fn merge<A: App<Flow: SaveState + SourceDirection>>(
         let Destination { format, .. } = Destination::of(path, None).map_err(Failure::Usage)?;
         if !matches!(format, Format::Csv | Format::Jsonl) && settings.app != "accounting" {
             return Err(Failure::Usage(format!(
-                "--flows in this format is for parts of --app accounting, these are of {}",
+                "--flows in this format needs parts of --app accounting; these are of {}",
                 settings.app
             )));
         }
     }
     if arguments.record_filter.is_some() && account.is_none() {
         return Err(Failure::Usage(format!(
-            "--where is for parts of --app accounting, these are of {}\n  leave it away",
+            "--where needs parts of --app accounting; these are of {}\n  omit --where",
             settings.app
         )));
     }
@@ -151,7 +151,7 @@ fn merge<A: App<Flow: SaveState + SourceDirection>>(
     Ok(Status::Ok)
 }
 
-/// Writes the records that match, and returns how many did, where there is a filter.
+/// Writes the matching records. Returns the counts of the filter, if there is one.
 fn write_flows<F: SaveState + SourceDirection>(
     path: &std::path::Path,
     merged: &MergedParts<F>,
@@ -171,7 +171,7 @@ fn write_flows<F: SaveState + SourceDirection>(
     Ok(writer.filter_counts().map(RecordFigures::from))
 }
 
-/// Returns the accounting record that an accounting record is.
+/// Returns an accounting record as its own accounting record.
 #[expect(clippy::unnecessary_wraps, reason = "states of other applications have none")]
 fn itself(flow: &Accounted) -> Option<&Accounted> {
     Some(flow)

@@ -1,4 +1,4 @@
-//! What each verb does, a file per verb.
+//! The work of each command, one file per command.
 
 pub(crate) mod bench;
 pub(crate) mod bridge;

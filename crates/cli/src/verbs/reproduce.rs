@@ -1,4 +1,4 @@
-//! Runs items of the papers again.
+//! Reproduces items of the papers.
 
 use std::io::IsTerminal;
 use std::path::PathBuf;
@@ -18,7 +18,7 @@ use crate::render::reproduce::{ItemList, ReproduceResult};
 use crate::render::{print, say};
 use crate::signals::stop_on_signals;
 
-/// Runs the verb.
+/// Runs the command.
 pub(crate) fn run(arguments: &Reproduce, common: &Common) -> Result<Status, Failure> {
     let (list, mut names): (Vec<&str>, Vec<&str>) =
         arguments.what.iter().map(String::as_str).partition(|what| *what == "list");
@@ -73,30 +73,31 @@ pub(crate) fn run(arguments: &Reproduce, common: &Common) -> Result<Status, Fail
     }
 }
 
-/// Returns which runs each item gets.
+/// Returns the runs of each item.
 fn plan(arguments: &Reproduce) -> Result<Plan, Failure> {
     match arguments.seeds {
         Some(seeds) if seeds == 0 || seeds > Plan::SEEDS_MAX => Err(Failure::Usage(format!(
-            "--seeds takes 1 to {}, not {seeds}\n  ten give an interval of more than 95 %",
+            "--seeds {seeds}: must be from 1 to {}\n  ten give an interval of more than 95 %",
             Plan::SEEDS_MAX
         ))),
         seeds => Ok(Plan { seeds, ablate: arguments.ablate, sweep: arguments.sweep }),
     }
 }
 
-/// Returns the values of guesses, each of which some item must have.
+/// Returns the assumed parameter values; each must belong to some item.
 fn guesses<'a>(arguments: &'a Reproduce, items: &[&Item]) -> Result<Vec<(&'a str, f64)>, Failure> {
     for (name, _) in &arguments.guesses {
         if !items.iter().flat_map(|item| item.guesses).any(|guess| guess.name == name) {
             return Err(Failure::Usage(format!(
-                "no item here has a guess '{name}'\n  `flowloom reproduce list --format json` names those of each"
+                "no selected item has the parameter '{name}'\n  `flowloom reproduce list --format json` \
+                 lists the parameters of each item"
             )));
         }
     }
     Ok(arguments.guesses.iter().map(|(name, value)| (name.as_str(), *value)).collect())
 }
 
-/// Returns the items that the names stand for, each once.
+/// Returns the items that the names select, each once.
 fn selected(names: &[&str]) -> Result<Vec<&'static Item>, Failure> {
     let mut items: Vec<&'static Item> = Vec::new();
     for name in names {
@@ -117,7 +118,7 @@ fn selected(names: &[&str]) -> Result<Vec<&'static Item>, Failure> {
     Ok(items)
 }
 
-/// Returns the folder of real data, if one was named.
+/// Returns the folder of real data, if one is named.
 fn data_folder(arguments: &Reproduce) -> Result<Option<PathBuf>, Failure> {
     let named = arguments.data.clone();
     let folder = named

@@ -1,4 +1,4 @@
-//! Looks into rule sets.
+//! Analyses rule sets.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ use crate::rule_file::{self, RuleFile};
 
 mod compare;
 
-/// Runs the verb.
+/// Runs the command.
 pub(crate) fn run(arguments: &Rules, common: &Common) -> Result<Status, Failure> {
     match arguments {
         Rules::Check(check) => run_check(check, common),
@@ -38,7 +38,7 @@ pub(crate) fn run(arguments: &Rules, common: &Common) -> Result<Status, Failure>
     }
 }
 
-/// Returns a rule as lists show it.
+/// Returns a rule for display in a list.
 pub(crate) fn line(file: &RuleFile, id: RuleId) -> RuleLine {
     let (number, line) = file.place(id);
     let chain = file.policy.source(id).map_or("", |source| &source.chain);
@@ -137,7 +137,9 @@ fn run_stats(arguments: &Stats, common: &Common) -> Result<Status, Failure> {
 fn run_explain(arguments: &Explain, common: &Common) -> Result<Status, Failure> {
     let (source, destination) = (arguments.source, arguments.destination);
     if source.is_ipv4() != destination.is_ipv4() {
-        return Err(Failure::Usage(format!("{source} and {destination} are not of one family")));
+        return Err(Failure::Usage(format!(
+            "{source} and {destination} are of different address families"
+        )));
     }
     let file = rule_file::read(&arguments.options)?;
     let tuple = FiveTuple {
@@ -211,8 +213,8 @@ fn run_convert(arguments: &Convert, common: &Common) -> Result<Status, Failure> 
     let text = match form {
         TargetForm::Classbench if !file.policy.is_plain() && file.with_tests() > 0 => {
             return Err(Failure::Usage(format!(
-                "a ClassBench filter file cannot say what {} ask for beyond addresses, ports and protocol\n  \
-                 --to toml says it",
+                "a ClassBench filter file cannot express the conditions of {} beyond addresses, ports \
+                 and protocol\n  use --to toml",
                 counted(file.with_tests(), "rule")
             )));
         }
@@ -257,14 +259,14 @@ fn run_convert(arguments: &Convert, common: &Common) -> Result<Status, Failure> 
     Ok(Status::Ok)
 }
 
-/// Says what rules mean that a form cannot say.
+/// Returns the parts of the rules' meaning that a format cannot express.
 fn loss(file: &RuleFile, form: TargetForm) -> Option<String> {
     let rules = file.set().rules();
     let count = |of: &dyn Fn(&Rule) -> bool| rules.iter().filter(|rule| of(rule)).count() as u64;
     let lost = match form {
         TargetForm::Classbench => [
             (count(&|rule| rule.action.is_some()), "without action"),
-            (count(&|rule| rule.addresses == Addresses::Any), "for IPv4 only, which were for IPv6 too"),
+            (count(&|rule| rule.addresses == Addresses::Any), "for IPv4 only, but were for IPv6 too"),
         ],
         _ => return None,
     };

@@ -1,17 +1,17 @@
-//! Sends the packets of captures by an interface.
+//! Sends the packets of captures through an interface.
 
 use crate::args::Common;
 use crate::args::send::Send;
 use crate::exit::{Failure, Status};
 
-/// Runs the verb.
+/// Runs the command.
 pub(crate) fn run(arguments: &Send, common: &Common) -> Result<Status, Failure> {
     #[cfg(target_os = "linux")]
     return on_linux::run(arguments, common);
     #[cfg(not(target_os = "linux"))]
     {
         let _ = (arguments, common);
-        Err(Failure::Usage(String::from("send needs Linux: the ports are those of its kernel")))
+        Err(Failure::Usage(String::from("send needs Linux, whose kernel provides the ports")))
     }
 }
 
@@ -34,12 +34,12 @@ mod on_linux {
     use crate::render::send::SendResult;
     use crate::signals::stop_on_signals;
 
-    /// A sleep that is shorter ends too late; the rest is waited for awake.
+    /// A shorter sleep would end too late; the thread spins for the rest.
     const SLEEP_MIN: Duration = Duration::from_micros(200);
-    /// The longest sleep, after which a request to stop is seen.
+    /// Maximum sleep, after which the thread checks for a stop.
     const SLEEP_MAX: Duration = Duration::from_millis(100);
 
-    /// When packets are due.
+    /// The due times of packets.
     struct Timing {
         pace: Pace,
         begun: Instant,
@@ -49,7 +49,7 @@ mod on_linux {
     }
 
     impl Timing {
-        /// Returns when the next packet is due, which has this time in the capture.
+        /// Returns the due time of the next packet, whose capture time is `time_ns`.
         fn due(&mut self, time_ns: u64) -> Duration {
             let time_ns = self.clock.tick(time_ns);
             let first_ns = *self.first_ns.get_or_insert(time_ns);
@@ -60,14 +60,14 @@ mod on_linux {
                 Pace::PerSecond(rate) => {
                     Duration::try_from_secs_f64(self.taken as f64 / rate).unwrap_or(Duration::MAX)
                 }
-                // At once.
+                // Due at once.
                 _ => Duration::ZERO,
             };
             self.taken += 1;
             due
         }
 
-        /// Waits until a packet is due. Returns how late it is then, or `None` if the run is
+        /// Waits until a packet is due. Returns how late the packet is, or `None` if the run is
         /// stopped.
         fn wait(&self, due: Duration, control: &Control) -> Option<Duration> {
             loop {
@@ -96,7 +96,7 @@ mod on_linux {
             PacketOptions { is_promiscuous: false, keeps_from_host: false, ..PacketOptions::default() };
         let refused = |error: flowloom::io::IoError| Failure::Usage(error.to_string());
         let mut port = PacketPort::open(&arguments.iface, &options).map_err(refused)?;
-        // What comes in there is for others.
+        // Received packets are for other programs.
         port.close().map_err(refused)?;
         let control = Arc::new(Control::default());
         stop_on_signals(&control);
@@ -173,7 +173,7 @@ mod on_linux {
                     continue;
                 }
                 let due = timing.due(raw.time_ns);
-                // Packets that are due together leave together.
+                // Packets with the same due time leave together.
                 if due > timing.begun.elapsed() {
                     send(&mut frames, result);
                 }

@@ -1,4 +1,4 @@
-//! Completion scripts and manual pages, from the same description of the command line.
+//! Completion scripts and manual pages, generated from the same description of the command line.
 
 use std::io::Write;
 
@@ -23,7 +23,10 @@ pub(crate) fn man(arguments: &Man) -> Result<Status, Failure> {
         Failure::Output(format!("cannot write manual pages into {}: {error}", directory.display()))
     };
     if directory.exists() && !directory.is_dir() {
-        return Err(failed(std::io::Error::other("it is no folder; name one, which is made if need be")));
+        return Err(failed(std::io::Error::other(
+            "it is not a folder; name a folder, which is created if \
+            necessary",
+        )));
     }
     std::fs::create_dir_all(directory).map_err(failed)?;
     clap_mangen::generate_to(Arguments::command(), directory).map_err(failed)?;

@@ -1,4 +1,4 @@
-//! Sums up records by hosts, pairs, ports, protocols or conversations, and shows the largest.
+//! Adds records up by host, pair, port, protocol or conversation, and shows the largest groups.
 
 mod groups;
 
@@ -14,7 +14,7 @@ use super::replay::look;
 
 use groups::{Group, Groups, Totals};
 
-/// Runs the verb.
+/// Runs the command.
 pub(crate) fn run(arguments: &Top, common: &Common) -> Result<Status, Failure> {
     let mut replay = arguments.input.replay();
     replay.workers = arguments.workers;

@@ -8,24 +8,23 @@ use clap::{Args, ValueEnum};
 use crate::args::parse;
 use crate::args::save::Save;
 
-/// Compare whole programs on a capture: ours beside others that write flow records.
+/// Compare whole programs on a capture: this one and others that write flow records.
 ///
 /// Each round runs every program once, in changing order. Time is the processor time of all threads
-/// and the time on the wall, start-up included; memory is the largest resident set of a program's
-/// main process. Before any round each program runs once, and its number of packets must be that of
-/// the capture, or of those of its packets that have a flow key; one that is off by more than 3 %
-/// has no row.
+/// and the wall time, start-up included. Memory is the largest resident set of a program's main
+/// process. Before the first round each program runs once. It must report as many packets as the
+/// capture has, or as many as have a flow key; a program that is off by more than 3 % gets no row.
 ///
-/// Each rival is compared with our command doing the same kind of work: nfpcapd, softflowd and a
-/// command of yours with records written as IPFIX, tshark with a table of conversations,
-/// `NFStream` with records of all further fields.
+/// Each rival is compared with the `flowloom` command that does the same kind of work: nfpcapd,
+/// softflowd and a command of yours with records written as IPFIX, tshark with a table of
+/// conversations, `NFStream` with records with all additional fields.
 #[derive(Debug, Args)]
 pub(crate) struct Against {
-    /// Capture: pcap or pcapng, plain or in zstd [default: a generated mixture]
+    /// Capture: pcap or pcapng, plain or compressed with zstd [default: a generated mixture]
     #[arg(value_name = "CAPTURE")]
     pub(crate) capture: Option<PathBuf>,
 
-    /// Packets of the generated mixture, twenty to a flow
+    /// Packets of the generated mixture; 20 per flow
     #[arg(
         long,
         value_name = "N",
@@ -35,29 +34,29 @@ pub(crate) struct Against {
     )]
     pub(crate) packets: u64,
 
-    /// Rivals [default: those that are installed]
+    /// Rivals [default: the installed ones]
     #[arg(long = "rival", value_enum, value_delimiter = ',', value_name = "NAME,…")]
     pub(crate) rivals: Vec<RivalName>,
 
-    /// Python with the package nfstream
+    /// Python interpreter with the package nfstream
     #[arg(long, value_name = "PROGRAM", default_value = "python3")]
     pub(crate) python: PathBuf,
 
-    /// Rounds; fewer than six are too few to say
+    /// Rounds; fewer than six give no interval
     #[arg(long, value_name = "N", default_value_t = 9, value_parser = parse::whole::<usize>)]
     pub(crate) rounds: usize,
 
     #[command(flatten)]
     pub(crate) save: Save,
 
-    /// Another program, after --; {capture} is the capture, {out} an empty folder
+    /// A further program, after --; {capture} stands for the capture, {out} for an empty folder.
     ///
     /// If its last line of output is a JSON object with "packets", that number is checked.
     #[arg(last = true, value_name = "COMMAND")]
     pub(crate) command: Vec<OsString>,
 }
 
-/// A rival whose output is understood.
+/// A program whose output `bench against` understands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum RivalName {
     /// `nfpcapd -r`: records in nfdump's format
@@ -68,6 +67,6 @@ pub(crate) enum RivalName {
     Tshark,
     /// `NFStream` with statistics, first packets and labels
     Nfstream,
-    /// No program but ours, and the command after --
+    /// Only this program, and the command after --
     None,
 }

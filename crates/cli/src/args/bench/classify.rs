@@ -9,10 +9,10 @@ use crate::args::parse;
 use crate::args::rules::FileOptions;
 use crate::args::save::Save;
 
-/// Compare ways to classify.
+/// Compare classification algorithms.
 ///
-/// Every header is looked up once a round. The answers of all variants must be equal before a time
-/// is taken. The first variant named is the one that the others are compared with.
+/// Each round looks up every header once. The answers of all variants must be equal before the
+/// bench takes a time. The first variant is the one with which the others are compared.
 #[derive(Debug, Args)]
 pub(crate) struct Classify {
     /// Rules, as `classify` reads them [default: generated]
@@ -22,39 +22,39 @@ pub(crate) struct Classify {
     #[command(flatten)]
     pub(crate) file: FileOptions,
 
-    /// Kind of generated sets
+    /// Kind of the generated rule sets
     #[arg(long, value_enum, default_value_t = ProfileName::Acl, conflicts_with = "rules")]
     pub(crate) profile: ProfileName,
 
-    /// Rules of generated sets
+    /// Number of rules in the generated sets
     #[arg(long, value_delimiter = ',', value_name = "N,…", value_parser = parse::positive, default_values = ["1k", "10k"],
           conflicts_with = "rules")]
     pub(crate) sizes: Vec<u64>,
 
-    /// What the headers are like
+    /// Kind of headers
     #[arg(long, value_enum, value_delimiter = ',', value_name = "KIND,…",
           default_values_t = [TrafficName::Hits, TrafficName::Misses, TrafficName::Zipf])]
     pub(crate) traffic: Vec<TrafficName>,
 
-    /// Headers of a round
+    /// Headers per round
     #[arg(long, value_name = "N", value_parser = parse::positive, default_value = "64k")]
     pub(crate) headers: u64,
 
-    /// Variants, the first against the others
+    /// Variants; the first is compared with the others
     #[arg(long = "variant", value_enum, value_delimiter = ',', value_name = "NAME,…",
           default_values_t = [VariantName::Flowcuts, VariantName::Avx2, VariantName::Scalar, VariantName::Linear,
                               VariantName::Aggrecuts8, VariantName::Aggrecuts4])]
     pub(crate) variants: Vec<VariantName>,
 
-    /// Keys of a batch
+    /// Headers per batch
     #[arg(long, value_name = "N", value_parser = parse::positive, default_value = "256")]
     pub(crate) batch: u64,
 
-    /// Rounds; fewer than six are too few to say
+    /// Rounds; fewer than six give no interval
     #[arg(long, value_name = "N", default_value_t = 15, value_parser = parse::whole::<usize>)]
     pub(crate) rounds: usize,
 
-    /// Seed of rules and headers
+    /// Seed for rules and headers
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = parse::whole::<u64>)]
     pub(crate) seed: u64,
 
@@ -62,19 +62,19 @@ pub(crate) struct Classify {
     pub(crate) save: Save,
 }
 
-/// A way to classify.
+/// A classification algorithm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum VariantName {
-    /// FlowCuts as planned, on the best instruction set
+    /// FlowCuts with the default plan, on the best instruction set
     Flowcuts,
-    /// The same with AVX2
+    /// FlowCuts with AVX2
     Avx2,
-    /// The same without vector instructions
+    /// FlowCuts without vector instructions
     Scalar,
-    /// One rule after the other, eight at a time
+    /// Linear search, eight rules at a time
     Linear,
-    /// AggreCuts, eight bits a node [FLOWNP]; up to 2,000 rules
+    /// AggreCuts, eight bits per node [FLOWNP]; up to 2,000 rules
     Aggrecuts8,
-    /// AggreCuts, four bits a node [FLOWNP]; up to 2,000 rules
+    /// AggreCuts, four bits per node [FLOWNP]; up to 2,000 rules
     Aggrecuts4,
 }

@@ -1,4 +1,4 @@
-//! `flowloom bench`: a file for each thing that is compared.
+//! `flowloom bench`: one file per comparison.
 
 pub(crate) mod against;
 pub(crate) mod classify;
@@ -8,28 +8,29 @@ pub(crate) mod table;
 
 use clap::Subcommand;
 
-/// Compare our parts with each other and the whole with other programs: interleaved rounds, answers
-/// checked, ratios with intervals.
+/// Compare parts of Flowloom with each other, and the whole with other programs. Rounds are
+/// interleaved, answers are checked, and ratios have intervals.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Bench {
-    /// Whole programs on a capture: this one, nfpcapd, softflowd, tshark, `NFStream`, yours
+    /// Whole programs on a capture: this one, nfpcapd, softflowd, tshark, `NFStream`, and one of
+    /// yours
     Against(against::Against),
-    /// Flow tables, the standard library's map, and what no table can beat
+    /// Flow tables, the standard library's map, and the lower bound
     Table(table::Table),
-    /// Ways to classify: FlowCuts, linear search, the paper's trees
+    /// Classification algorithms: FlowCuts, linear search, the paper's trees
     Classify(classify::Classify),
     /// The packet path: stages, scaling over workers, latency
     ///
-    /// Stages are timed by the processor time of one thread, scaling by the wall. Latency is open
-    /// loop: every packet is due at a time that does not move, and its latency counts from there,
-    /// so a pause is charged to all that were due in it.
+    /// Stages are timed by the processor time of one thread, scaling by wall time. Latency is open
+    /// loop: every packet has a fixed due time, and its latency counts from that time. A pause
+    /// therefore delays every packet that was due during it.
     ///
-    /// Threads that work together depend on how far apart their CPUs are, and the host of a virtual
-    /// machine moves these. So a cache line is timed between them, to the furthest and back, before
-    /// the first round of scaling and after each. Where rounds are near and far, at least half as
-    /// far again, either kind has rows of its own; rounds in which it changed have none, and are
-    /// counted.
+    /// The speed of cooperating threads depends on the distance between their CPUs, which the host
+    /// of a virtual machine changes. The bench therefore measures the round-trip time of a cache
+    /// line between the furthest of these CPUs before the first round of scaling and after each
+    /// round. If the times of rounds differ by half or more, near and far rounds get separate rows.
+    /// A round in which the distance changed gets no row and is counted.
     Pipeline(pipeline::Pipeline),
-    /// What a scheduler's decision costs
+    /// Cost of a scheduling decision
     Schedule(schedule::Schedule),
 }

@@ -5,15 +5,15 @@ use clap::Args;
 use crate::args::parse;
 use crate::args::save::Save;
 
-/// Compare what decisions cost.
+/// Compare the cost of scheduling decisions.
 ///
-/// Packets of skewed flows are placed batch by batch, with counters as the engine keeps them; a
-/// packet is completed 256 packets after it was placed. `lower bound` is that bookkeeping without a
-/// decision, and is in every other row.
+/// The policy places packets of flows with skewed popularity, batch by batch, with the counters
+/// that the engine keeps. A packet is completed 256 packets after its placement. `lower bound` is
+/// this bookkeeping without a decision; every other row includes it.
 #[derive(Debug, Args)]
 pub(crate) struct Schedule {
-    /// Policies, the first against the others; `hrw-flat` and `hrw3-tree` compute each time what
-    /// hrw and hrw3 remember
+    /// Policies; the first is compared with the others. `hrw-flat` and `hrw3-tree` compute for each
+    /// packet what hrw and hrw3 cache
     #[arg(
         long = "scheduler",
         value_delimiter = ',',
@@ -22,23 +22,23 @@ pub(crate) struct Schedule {
     )]
     pub(crate) schedulers: Vec<String>,
 
-    /// Sockets, cores, pipelines, threads
+    /// Topology: sockets, cores, pipelines, threads
     #[arg(long, value_delimiter = ';', value_name = "TREE;…", default_values = ["8x2x4"])]
     pub(crate) topology: Vec<String>,
 
-    /// Flows
+    /// Number of flows
     #[arg(long, value_name = "N", value_parser = parse::positive, default_value = "20k")]
     pub(crate) flows: u64,
 
-    /// Packets placed at once
+    /// Packets placed per batch
     #[arg(long, value_name = "N", value_parser = parse::positive, default_value = "32")]
     pub(crate) batch: u64,
 
-    /// Rounds; fewer than six are too few to say
+    /// Rounds; fewer than six give no interval
     #[arg(long, value_name = "N", default_value_t = 15, value_parser = parse::whole::<usize>)]
     pub(crate) rounds: usize,
 
-    /// Seed of flows and hashes
+    /// Seed for flows and hashes
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = parse::whole::<u64>)]
     pub(crate) seed: u64,
 

@@ -7,18 +7,18 @@ use crate::args::save::Save;
 
 /// Compare flow tables.
 ///
-/// Every flow is looked up once a round in shuffled order, its state included. The answers of all
-/// tables must be equal before a time is taken. The first table named is the one that the others
-/// are compared with.
+/// Each round looks up every flow once, in shuffled order, and reads its state. The answers of all
+/// tables must be equal before the bench takes a time. The first table is the one with which the
+/// others are compared.
 #[derive(Debug, Args)]
 pub(crate) struct Table {
-    /// Tables, the first against the others
+    /// Tables; the first is compared with the others
     #[arg(long = "table", value_enum, value_delimiter = ',', value_name = "NAME,…",
           default_values_t = [TableName::Linehash, TableName::Dhash, TableName::Sighash, TableName::Direct,
                               TableName::Chained, TableName::Std])]
     pub(crate) tables: Vec<TableName>,
 
-    /// What is timed
+    /// Work to time
     #[arg(long, value_enum, value_delimiter = ',', value_name = "WORK,…",
           default_values_t = [WorkName::Hit, WorkName::Single, WorkName::Dependent, WorkName::Miss, WorkName::Churn,
                               WorkName::Build])]
@@ -28,23 +28,23 @@ pub(crate) struct Table {
     #[arg(long, value_delimiter = ',', value_name = "N,…", value_parser = parse::count, default_values = ["64k", "1M"])]
     pub(crate) flows: Vec<u64>,
 
-    /// Keys of a batch
+    /// Keys per batch
     #[arg(long, value_name = "N", value_parser = parse::count, default_value = "256")]
     pub(crate) batch: u64,
 
-    /// Bytes of a key
+    /// Size of a key
     #[arg(long, value_enum, default_value_t = KeyName::V4)]
     pub(crate) key: KeyName,
 
-    /// Rounds; fewer than six are too few to say
+    /// Rounds; fewer than six give no interval
     #[arg(long, value_name = "N", default_value_t = 15, value_parser = parse::whole::<usize>)]
     pub(crate) rounds: usize,
 
-    /// Seed of order and hash
+    /// Seed for order and hash
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = parse::whole::<u64>)]
     pub(crate) seed: u64,
 
-    /// Instruction set of the tables that have a choice
+    /// Instruction set for the tables that support several
     #[arg(long, value_name = "ISA", default_value = "auto")]
     pub(crate) isa: String,
 
@@ -55,46 +55,46 @@ pub(crate) struct Table {
 /// A table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum TableName {
-    /// Thirty signatures a line; the one to use
+    /// Thirty signatures per line; the default of `replay`
     Linehash,
-    /// Sixteen signatures a line [DHASH]
+    /// Sixteen signatures per line [DHASH]
     Dhash,
-    /// Four signatures a word [FLOWNP]
+    /// Four signatures per word [FLOWNP]
     Sighash,
-    /// Entries in buckets, lists behind them
+    /// Entries in buckets, with overflow lists
     Direct,
-    /// Lists
+    /// Chained lists
     Chained,
     /// The standard library's map
     Std,
 }
 
-/// What is timed.
+/// The work to time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum WorkName {
-    /// Flows that are there, in batches
+    /// Lookups of present flows, in batches
     Hit,
-    /// The same, their states asked for two batches before
+    /// The same, with states prefetched two batches ahead
     HitAhead,
-    /// Flows that are there, one by one
+    /// Lookups of present flows, one at a time
     Single,
-    /// The same, each when the answer before is there
+    /// The same, each waiting for the answer to the one before
     Dependent,
-    /// Flows that are not there, in batches
+    /// Lookups of absent flows, in batches
     Miss,
-    /// A flow removed and a new one put in
+    /// Removal of a flow and insertion of a new one
     Churn,
-    /// An empty table filled
+    /// Filling an empty table
     Build,
-    /// Flows that an attacker made share one CRC, against random ones
+    /// Flows with one CRC, made by an attacker, compared with random flows
     Flood,
 }
 
-/// Bytes of a key.
+/// Size of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum KeyName {
-    /// Sixteen
+    /// 16 bytes
     V4,
-    /// Forty
+    /// 40 bytes
     V6,
 }

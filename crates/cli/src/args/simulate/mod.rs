@@ -1,4 +1,4 @@
-//! `flowloom simulate`, a file per model.
+//! `flowloom simulate`: one file per model.
 
 pub(crate) mod ordering;
 pub(crate) mod schedule;
@@ -7,14 +7,13 @@ pub(crate) mod traffic;
 
 use clap::Subcommand;
 
-/// What to run in virtual time.
+/// What to simulate in virtual time.
 #[derive(Clone, Debug, Subcommand)]
 pub(crate) enum Simulate {
-    /// Schedulers on a machine of many threads: throughput, order, races, latency, use of each
-    /// level
+    /// Schedulers on a machine with many threads: throughput, order, races, latency, utilisation
     Schedule(Box<schedule::Schedule>),
-    /// What keeping order costs: queues per flow against threads in turn
+    /// The cost of keeping order: queues per thread compared with round robin and reordering
     Ordering(Box<ordering::Ordering>),
-    /// A small cache of connection state, over a log, a trace, a capture or a model
+    /// A small cache of connection state, driven by a log, a trace, a capture or a model
     TcbCache(Box<tcb_cache::TcbCache>),
 }

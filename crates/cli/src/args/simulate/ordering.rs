@@ -6,11 +6,11 @@ use super::traffic::TrafficOptions;
 use crate::args::parse;
 use crate::args::save::Save;
 
-/// Compare two ways to keep a flow's order, in virtual time.
+/// Compare two ways to keep the order of a flow, in virtual time.
 ///
-/// Internal order gives each thread a queue and a flow to one of them; what it costs is drops, for
-/// the queues are uneven. External order gives packets to threads in turn and puts them in order at
-/// the exit; what it costs is waiting, for the flow's lock and for the packets before.
+/// Internal order gives each thread a queue and assigns each flow to one queue. It costs drops,
+/// because the queues fill unevenly. External order gives packets to the threads round robin and
+/// reorders them at the exit. It costs waiting, for the lock of the flow and for earlier packets.
 #[derive(Clone, Debug, Args)]
 #[command(group(ArgGroup::new("traffic_from").required(true)))]
 #[command(after_help = "\
@@ -21,19 +21,21 @@ pub(crate) struct Ordering {
     #[command(flatten)]
     pub(crate) traffic: TrafficOptions,
 
-    /// Threads, by comma
+    /// Numbers of threads, comma-separated
     #[arg(long, value_delimiter = ',', default_value = "1,2,4,8,16,32,64", value_name = "N", value_parser = parse::whole::<u32>)]
     pub(crate) threads: Vec<u32>,
 
-    /// Bounds of a thread's queue, by comma; drops are counted with the most threads
+    /// Maximum lengths of a thread's queue, comma-separated; drops are counted with the most
+    /// threads
     #[arg(long, value_delimiter = ',', default_value = "512,1024,2048", value_name = "PACKETS", value_parser = parse::whole::<u32>)]
     pub(crate) queue: Vec<u32>,
 
-    /// Percentages of a packet's work that are on its flow's state, by comma
+    /// Percentages of a packet's work that need the state of its flow, comma-separated
     #[arg(long, value_delimiter = ',', default_value = "10,25,50,75,100", value_name = "PERCENT", value_parser = parse::within(0..=100_u32))]
     pub(crate) locked: Vec<u32>,
 
-    /// Who chooses the queue of internal order, by comma: schedulers that keep it, or `all` of them
+    /// Schedulers that choose the queue for internal order, comma-separated, or `all` schedulers
+    /// that keep order
     #[arg(long, value_delimiter = ',', default_value = "crc,dst,dh,flowpin", value_name = "NAMES")]
     pub(crate) scheduler: Vec<String>,
 

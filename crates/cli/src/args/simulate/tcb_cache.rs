@@ -11,9 +11,9 @@ use crate::args::parse;
 
 /// Arguments of `simulate tcb-cache`.
 ///
-/// Comma lists are swept: every policy with every size, number of banks and ways, index function
-/// and treatment of sessions that end. Points run in parallel; results do not depend on the number
-/// of threads.
+/// Runs one simulation for every combination of the values in comma-separated lists: policies,
+/// sizes, banks, ways, index functions, and treatment of ended sessions. Simulations run in
+/// parallel; results do not depend on the number of threads.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -24,46 +24,45 @@ Examples:
   flowloom simulate tcb-cache edge.pcapng.zst --policy spec,flowlru
 
 Policies:
-  mod                                         the baseline: one bank of all ways, low bits, LRU
+  mod                                         the baseline: one bank with all ways, low bits, LRU
   2-hash rr access ts-8 ts-16 ts-24           the paper's alternatives
-  access-uses ts-32                           access by hits and fills alone; more bits of time
-  ts-N-distance                               ts-N, compared by the distance to the counter
+  access-uses ts-32                           access counting only hits and fills; more time bits
+  ts-N-distance                               ts-N, comparing the distance to the counter
   no-migrate spec (-older, -turns)            the paper's policy without and with migration; other tie rules
-  flowlru flowlru-8                           ours, and with ages of eight bits
-  lru fifo srrip drrip ship zcache            in banks
-  fa-lru fa-fifo clock sieve s3-fifo arc 2q lirs w-tinylfu    over the whole cache
-  min opt                                     with the future known: whole cache, banks")]
+  flowlru flowlru-8                           Flowloom's, and with 8-bit ages
+  lru fifo srrip drrip ship zcache            within banks  fa-lru fa-fifo clock sieve s3-fifo arc 2q lirs w-tinylfu    fully associative
+  min opt                                     knowing the future: fully associative, within banks")]
 #[command(group(ArgGroup::new("accesses_from").required(true)))]
 pub(crate) struct TcbCache {
     /// A log (common, combined, TSV, W3C extended, Boston University), a trace (CSV, oracleGeneral,
-    /// VSCSI) or a capture, plain or packed with gzip or zstd; - for standard input
+    /// VSCSI) or a capture, plain or compressed with gzip or zstd; - for standard input
     #[arg(value_name = "TRACE", group = "accesses_from")]
     pub(crate) trace: Option<PathBuf>,
 
-    /// Sessions of a model in place of a trace
+    /// Model of sessions, instead of a trace
     #[arg(long, value_enum, value_name = "MODEL", requires = "overlap", group = "accesses_from")]
     pub(crate) model: Option<ModelName>,
 
-    /// Form of the trace [default: by its name and content]
+    /// Format of the trace [default: by its name and content]
     #[arg(long, value_name = "FORM", value_parser = parse::from_str::<Format>)]
     pub(crate) trace_format: Option<Format>,
 
-    /// Policies, with commas in between
+    /// Policies, comma-separated
     #[arg(
         long, value_name = "LIST", value_delimiter = ',', value_parser = policy,
         default_value = "mod,2-hash,no-migrate,spec,flowlru"
     )]
     pub(crate) policy: Vec<PolicyName>,
 
-    /// Sizes in bytes; k and M are 1024 and 1024 times that
+    /// Cache sizes in bytes, with k for 1,024 and M for 1,048,576
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = parse::bytes, default_value = "32k")]
     pub(crate) size: Vec<u64>,
 
-    /// Banks, each with an index function of its own
+    /// Numbers of banks; each bank has its own index function
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "2", value_parser = parse::whole::<u32>)]
     pub(crate) banks: Vec<u32>,
 
-    /// Ways of a bank
+    /// Ways per bank
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "4", value_parser = parse::whole::<u32>)]
     pub(crate) ways: Vec<u32>,
 
@@ -72,33 +71,33 @@ pub(crate) struct TcbCache {
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = parse::from_str::<IndexFunction>)]
     pub(crate) hash: Vec<IndexFunction>,
 
-    /// Bytes of a line
+    /// Bytes per line
     #[arg(long, value_name = "BYTES", default_value_t = 64, value_parser = parse::whole::<u32>)]
     pub(crate) line: u32,
 
-    /// Whether sessions that end leave at once; flowlru always sees to that
+    /// Whether the lines of ended sessions are freed at once; flowlru always frees them
     #[arg(long, value_enum, value_name = "LIST", value_delimiter = ',', default_value = "off")]
     pub(crate) fin: Vec<Fin>,
 
-    /// Draws of index functions and choices to average over
+    /// Number of random draws of index functions and choices to average over
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = parse::within(1..=10_000_u32))]
     pub(crate) draws: u32,
 
-    /// First accesses that fill the caches and are not counted: a share, or a number [default: 25%
-    /// with --overlap, else 0]
+    /// First accesses, which fill the caches without being counted: a share, or a number [default:
+    /// 25% with --overlap, otherwise 0]
     #[arg(long, value_name = "PART", value_parser = warm)]
     pub(crate) warm: Option<Warm>,
 
-    /// Lay so many sessions over each other, drawn from the log or the model, instead of the log's
-    /// own order
+    /// Overlap this many sessions, drawn from the log or the model, instead of keeping the order of
+    /// the log
     #[arg(long, value_name = "SESSIONS", value_parser = parse::within(1..=u32::MAX), help_heading = "Workload")]
     pub(crate) overlap: Option<u32>,
 
-    /// Accesses to make with --overlap
+    /// Number of accesses to generate with --overlap
     #[arg(long, value_name = "N", default_value = "1M", value_parser = parse::positive, help_heading = "Workload")]
     pub(crate) accesses: u64,
 
-    /// What of a request the cache sees
+    /// Part of a request that the cache sees
     #[arg(long, value_enum, default_value_t = ViewName::Request, value_name = "VIEW", help_heading = "Workload")]
     pub(crate) view: ViewName,
 
@@ -113,7 +112,7 @@ pub(crate) struct TcbCache {
     )]
     pub(crate) ports: Ports,
 
-    /// Model: what pauses between pages are multiplied by
+    /// Model: factor for the pauses between pages
     #[arg(long, value_name = "FACTOR", default_value_t = 16.0, value_parser = parse::think_factor, help_heading = "Workload")]
     pub(crate) think: f64,
 
@@ -121,11 +120,11 @@ pub(crate) struct TcbCache {
     #[arg(long, value_name = "N", default_value = "100M", value_parser = parse::positive, help_heading = "Workload")]
     pub(crate) limit: u64,
 
-    /// Unpacked bytes that are read at most
+    /// Maximum bytes to read after decompression
     #[arg(long, value_name = "BYTES", default_value = "64G", value_parser = parse::bytes, help_heading = "Workload")]
     pub(crate) unpack_max: u64,
 
-    /// Seed of everything random
+    /// Seed of all random values
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = parse::whole::<u64>)]
     pub(crate) seed: u64,
 
@@ -133,16 +132,16 @@ pub(crate) struct TcbCache {
     #[arg(long, value_name = "N", value_parser = parse::within(1..=1024_u16))]
     pub(crate) threads: Option<u16>,
 
-    /// Draw miss ratios by size into an SVG file
+    /// Draw an SVG chart of miss ratios by size
     #[arg(long, value_name = "FILE")]
     pub(crate) svg: Option<PathBuf>,
 
-    /// Skipped records are an error
+    /// Treat skipped records as an error
     #[arg(long)]
     pub(crate) strict: bool,
 }
 
-/// A policy, or the baseline, which is a policy with banks and index function of its own.
+/// A policy, or the baseline, which is a policy with its own banks and index function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PolicyName {
     Baseline,
@@ -150,13 +149,13 @@ pub(crate) enum PolicyName {
 }
 
 impl TcbCache {
-    /// Returns how sessions become accesses.
+    /// Returns the rule that turns sessions into accesses.
     pub(crate) fn packet_model(&self) -> PacketModel {
         packet_model(self.connection, self.view)
     }
 }
 
-/// Returns how sessions become accesses.
+/// Returns the rule that turns sessions into accesses.
 pub(crate) fn packet_model(connection: ConnectionName, view: ViewName) -> PacketModel {
     PacketModel {
         connection: match connection {
@@ -175,20 +174,20 @@ pub(crate) fn packet_model(connection: ConnectionName, view: ViewName) -> Packet
 /// Models of sessions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ModelName {
-    /// ON and OFF periods, fitted to the paper's miss ratios
+    /// ON and OFF periods, fitted to the miss ratios of the paper
     S,
 }
 
-/// Treatment of sessions that end.
+/// Treatment of ended sessions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Fin {
-    /// Their lines grow old
+    /// The lines age
     Off,
-    /// Their lines are emptied
+    /// The lines are freed
     On,
 }
 
-/// What of a request the cache sees.
+/// Part of a request that the cache sees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ViewName {
     /// One access
@@ -202,15 +201,15 @@ pub(crate) enum ViewName {
 /// Which requests share a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ConnectionName {
-    /// All of a session
+    /// All requests of a session
     Session,
-    /// Those with less than 15 s in between
+    /// Requests less than 15 s apart
     Page,
-    /// None
+    /// No requests
     Request,
 }
 
-/// How many accesses are not counted.
+/// Number of accesses that are not counted.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Warm {
     Share(f64),
@@ -230,7 +229,7 @@ fn warm(text: &str) -> Result<Warm, String> {
     if let Some(share) = text.strip_suffix('%') {
         return match parse::unsigned(share.trim()) {
             Some(share) if (0.0..100.0).contains(&share) => Ok(Warm::Share(share / 100.0)),
-            _ => Err(format!("'{text}' is not a share: 0% or more, and below 100%")),
+            _ => Err(format!("'{text}' is not a share: write a value from 0% to below 100%")),
         };
     }
     parse::count(text).map(Warm::Accesses)

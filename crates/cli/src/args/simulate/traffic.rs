@@ -1,4 +1,4 @@
-//! Where the jobs of a simulation come from.
+//! The source of the jobs of a simulation.
 
 use std::path::PathBuf;
 
@@ -6,7 +6,7 @@ use clap::{Args, ValueEnum};
 
 use crate::args::parse;
 
-/// A capture, or a model of traffic: one of the group `traffic_from`.
+/// A capture or a model of traffic: one of the argument group `traffic_from`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct TrafficOptions {
     /// Captures: files or directories
@@ -17,24 +17,24 @@ pub(crate) struct TrafficOptions {
     #[arg(long, value_enum, value_name = "NAME", group = "traffic_from")]
     pub(crate) model: Option<ModelName>,
 
-    /// Packets at most [default: all of a capture, as many as its capture had of a model]
+    /// Maximum number of packets [default: all of a capture; for a model, as many as the original
+    /// capture has]
     #[arg(long, value_name = "N", value_parser = parse::positive)]
     pub(crate) packets: Option<u64>,
 
-    /// Seed of models, hashes and everything random
+    /// Seed of models, hashes and all other random values
     #[arg(long, default_value_t = 1, value_name = "N", value_parser = parse::whole::<u64>)]
     pub(crate) seed: u64,
 
-    /// Cycles of work for a packet of a capture, beside its bytes
+    /// Cycles of work per packet of a capture, in addition to the work per byte
     #[arg(long, default_value_t = 500, value_name = "CYCLES", value_parser = parse::whole::<u32>, conflicts_with = "model")]
     pub(crate) packet_cycles: u32,
 
-    /// Cycles of work for each byte of a packet of a capture; 11 is a fast matcher's measured
-    /// speed, 58 a slow one's
+    /// Cycles of work per byte of a capture; a fast matcher takes 11, a slow one 58
     #[arg(long, default_value_t = 11, value_name = "CYCLES", value_parser = parse::whole::<u32>, conflicts_with = "model")]
     pub(crate) byte_cycles: u32,
 
-    /// Follow tunnels of a capture to the innermost headers
+    /// Follow tunnels in captures to the innermost headers
     #[arg(long, conflicts_with = "model")]
     pub(crate) decap: bool,
 }
@@ -42,22 +42,22 @@ pub(crate) struct TrafficOptions {
 /// Models of traffic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ModelName {
-    /// One flow has half of the packets and 27 % of the work [LFB]
+    /// One flow with half of the packets and 27 % of the work [LFB]
     Dominant,
-    /// A hundred thousand small flows [LFB]
+    /// 100,000 small flows [LFB]
     Many,
-    /// Neither [LFB]
+    /// Neither one dominant flow nor many small ones [LFB]
     Balanced,
-    /// Reassembled buffers to be matched [HRWTREE]
+    /// Reassembled buffers for pattern matching [HRWTREE]
     L7,
-    /// The same, and one flow that never matches has 5 % of the jobs
+    /// The same, with one flow that never matches and has 5 % of the jobs
     L7Elephant,
-    /// Five thousand flows whose shares fall with their rank
+    /// Five thousand flows with Zipf popularity
     Zipf,
-    /// Two thousand flows that send trains of up to 64 packets
+    /// Two thousand flows that send packet trains of up to 64 packets
     Bursts,
     /// Four flows with a tenth of the packets each
     Elephants,
-    /// Half of the packets crafted for one queue of a CRC
+    /// Half of the packets crafted to hit one queue of a CRC hash
     Attack,
 }

@@ -4,7 +4,7 @@ pub(crate) mod ordering;
 pub(crate) mod schedule;
 pub(crate) mod tcb_cache;
 
-/// Returns rows as lines with columns of equal width; all columns but the first are set right.
+/// Returns rows as lines with aligned columns; all columns but the first are right-aligned.
 pub(crate) fn columns(rows: &[Vec<String>]) -> Vec<String> {
     let count = rows.iter().map(Vec::len).max().unwrap_or(0);
     let width = |column: usize| {

@@ -19,7 +19,7 @@ pub(crate) struct OrderingResult {
     pub(crate) saved: Option<String>,
 }
 
-/// Drops of internal order with queues of one length.
+/// Drops of internal order with one queue length.
 #[derive(Debug, Serialize)]
 pub(crate) struct DropFigures {
     pub(crate) scheduler: &'static str,
@@ -29,7 +29,7 @@ pub(crate) struct DropFigures {
     pub(crate) reorders: u64,
 }
 
-/// Speed of internal order.
+/// Throughput of internal order.
 #[derive(Debug, Serialize)]
 pub(crate) struct InternalFigures {
     pub(crate) scheduler: &'static str,
@@ -37,7 +37,7 @@ pub(crate) struct InternalFigures {
     pub(crate) speed_up: f64,
 }
 
-/// Speed of external order.
+/// Throughput of external order.
 #[derive(Debug, Serialize)]
 pub(crate) struct ExternalFigures {
     pub(crate) locked_percent: u32,
@@ -57,7 +57,7 @@ impl Report for OrderingResult {
                 self.seed
             ),
             String::new(),
-            String::from("Internal order, dropped % when as much arrives as the threads can do"),
+            String::from("Internal order, dropped % at full load"),
         ];
         let mut rows = Vec::new();
         for group in self.drops.chunk_by(|a, b| a.scheduler == b.scheduler) {
@@ -70,7 +70,7 @@ impl Report for OrderingResult {
         }
         lines.extend(columns(&rows));
         lines.push(String::new());
-        lines.push(String::from("Threads' work at once, saturated"));
+        lines.push(String::from("Speed-up over one thread, saturated"));
         let mut rows: Vec<Vec<String>> = Vec::new();
         let head = |threads: &mut dyn Iterator<Item = u32>| {
             std::iter::once(String::from("order"))
@@ -148,7 +148,7 @@ impl OrderingResult {
             .iter()
             .filter(|figures| figures.threads == most)
             .max_by(|a, b| a.speed_up.total_cmp(&b.speed_up));
-        let Some(best) = best else { return String::from("nothing was run") };
+        let Some(best) = best else { return String::from("no simulation was run") };
         let beaten = self.external.iter().filter(|figures| figures.threads == most);
         let share = beaten
             .filter(|figures| figures.speed_up < best.speed_up)
@@ -157,10 +157,11 @@ impl OrderingResult {
         let most = counted(most.into(), "thread");
         match share {
             Some(share) => format!(
-                "with {most} internal order ({}) is ahead once {share} % of the work is on the flow's state",
+                "with {most} internal order ({}) is faster from {share} % of the work on the flow's \
+                 state",
                 best.scheduler
             ),
-            None => format!("with {most} external order is ahead at every share tried"),
+            None => format!("with {most} external order is faster at every share tried"),
         }
     }
 }

@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::columns;
 use crate::render::{Report, counted, grouped, scaled};
 
-/// What `--scheduler list` prints.
+/// The output of `--scheduler list`.
 #[derive(Debug, Serialize)]
 pub(crate) struct SchemeList {
     schema: &'static str,
@@ -88,7 +88,7 @@ pub(crate) struct SchemeFigures {
     pub(crate) digest: String,
 }
 
-/// The use of one level of the machine.
+/// The utilisation of one level of the machine.
 #[derive(Debug, Serialize)]
 pub(crate) struct LevelFigures {
     pub(crate) name: &'static str,
@@ -208,13 +208,13 @@ impl Report for ScheduleResult {
         let best = ordered.max_by(|a, b| a.share_of_bound.total_cmp(&b.share_of_bound));
         lines.push(match best {
             Some(best) => format!(
-                "{} is the fastest that kept order: {:.1} % of the bound, {:.2} threads' work at once of {}",
+                "{} is the fastest that kept order: {:.1} % of the bound, {:.2} times one thread, of {}",
                 best.name,
                 best.share_of_bound * 100.0,
                 best.parallelism,
                 self.workers
             ),
-            None => String::from("none of them kept order"),
+            None => String::from("no scheduler kept order"),
         });
         lines
     }

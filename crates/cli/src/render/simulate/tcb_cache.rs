@@ -23,7 +23,7 @@ pub(crate) struct SimulateResult {
     pub(crate) interrupted: bool,
 }
 
-/// What was simulated.
+/// The simulated trace.
 #[derive(Debug, Serialize)]
 pub(crate) struct TraceFigures {
     pub(crate) source: String,
@@ -32,10 +32,10 @@ pub(crate) struct TraceFigures {
     pub(crate) model: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) read: Option<ReadFigures>,
-    /// Sessions that the source holds, where that is known.
+    /// Number of sessions in the source, if known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) sessions: Option<u64>,
-    /// Sessions at a time.
+    /// Concurrent sessions.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) overlap: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -51,7 +51,7 @@ pub(crate) struct TraceFigures {
     pub(crate) compulsory_miss_ratio: f64,
 }
 
-/// What became of a file's records.
+/// Records of a file by their treatment.
 #[derive(Debug, Serialize)]
 pub(crate) struct ReadFigures {
     pub(crate) records: u64,
@@ -61,7 +61,7 @@ pub(crate) struct ReadFigures {
     pub(crate) limited: bool,
 }
 
-/// A cache, and what it did.
+/// A cache and its counts.
 #[derive(Debug, Serialize)]
 pub(crate) struct PointFigures {
     pub(crate) policy: String,
@@ -84,7 +84,7 @@ pub(crate) struct PointFigures {
     pub(crate) moves: u64,
     pub(crate) closed: u64,
     pub(crate) not_filled: u64,
-    /// Time of a packet in an offload engine, with one, two and three memory accesses a miss.
+    /// Time per packet in an offload engine, with one, two and three memory accesses per miss.
     pub(crate) offload_ns: [f64; 3],
 }
 
@@ -108,7 +108,7 @@ impl TraceFigures {
         }
     }
 
-    /// Returns how the accesses came about, for tables and pictures.
+    /// Returns a description of the workload, for tables and charts.
     fn workload(&self) -> String {
         let mut parts = Vec::new();
         if let Some(sessions) = self.overlap {
@@ -121,7 +121,7 @@ impl TraceFigures {
 }
 
 impl PointFigures {
-    /// Returns the cache's name: everything but its size.
+    /// Returns the name of the cache, without its size.
     fn name(&self) -> String {
         let mut name = self.policy.clone();
         if self.fin && !self.policy.starts_with("flowlru") {
@@ -134,7 +134,7 @@ impl PointFigures {
     }
 }
 
-/// The file of a picture, open before there is something to draw.
+/// The file of a chart, opened before the chart exists.
 pub(crate) struct Picture<'a> {
     file: OutputFile,
     path: &'a Path,
@@ -145,7 +145,7 @@ impl<'a> Picture<'a> {
     ///
     /// # Errors
     ///
-    /// [`Failure::Output`] where it cannot be written.
+    /// [`Failure::Output`] if it cannot be written.
     pub(crate) fn open(path: &'a Path) -> Result<Self, Failure> {
         OutputFile::open(path).map(|file| Self { file, path }).map_err(|error| cannot_draw(path, &error))
     }
@@ -196,7 +196,7 @@ impl SimulateResult {
         };
         let best = self.points.iter().min_by(|a, b| a.miss_ratio.total_cmp(&b.miss_ratio));
         let best = best.map_or(String::new(), |best| {
-            format!(", least misses {:.2} % by {}", best.miss_ratio * 100.0, best.name())
+            format!(", fewest misses {:.2} % by {}", best.miss_ratio * 100.0, best.name())
         });
         format!("{head}{best}, in {:.2} s", self.seconds)
     }
@@ -232,7 +232,7 @@ impl Report for SimulateResult {
             let skipped = read.skipped.iter();
             parts.extend(skipped.map(|(reason, count)| format!("{} skipped ({reason})", grouped(*count))));
             if read.time_backwards > 0 {
-                parts.push(format!("{} back in time", grouped(read.time_backwards)));
+                parts.push(format!("{} with earlier times", grouped(read.time_backwards)));
             }
             if read.limited {
                 parts.push(String::from("stopped at --limit"));

@@ -1,4 +1,4 @@
-//! Compares ways to classify.
+//! Compares classification algorithms.
 
 use std::sync::Arc;
 
@@ -22,12 +22,12 @@ use crate::render::warn;
 use crate::rule_file;
 use crate::signals::stop_on_signals;
 
-/// Rules that the paper's trees are built of, at most: on others they explode.
+/// Maximum number of rules for the paper's trees, which grow exponentially on others.
 const PAPER_RULES_MAX: usize = 2000;
-/// Headers of a round, at most.
+/// Maximum number of headers per round.
 const HEADERS_MAX: u64 = 1 << 24;
 
-/// Runs the verb.
+/// Runs the command.
 pub(crate) fn run(arguments: &Classify, common: &Common) -> Result<Status, Failure> {
     if arguments.rounds == 0 {
         return Err(Failure::Usage(String::from("--rounds must be at least 1")));
@@ -74,7 +74,7 @@ fn sets(arguments: &Classify) -> Result<Vec<(String, RuleSet)>, Failure> {
     arguments.sizes.iter().map(make).collect()
 }
 
-/// Something that classifies.
+/// Builds a variant. Returns `None` and warns if the variant does not apply.
 enum Variant {
     Classifier(Box<Classifier>),
     AggreCuts(AggreCuts),
@@ -155,7 +155,7 @@ fn compare(
             let keys = &keys;
             rounds = rounds.variant_with_lap(*variant, move |lap| {
                 lap.time(|| built.classify(keys, &mut matches, batch));
-                // The answer that has to agree: which rules, in which order.
+                // The answer that all variants must share: which rules, in which order.
                 matches.iter().fold(0_u64, |sum, found| {
                     let rule = found.rule().map_or(u64::MAX, |rule| u64::from(rule.0));
                     (sum.rotate_left(7) ^ rule).wrapping_mul(0x9e37_79b9_7f4a_7c15)

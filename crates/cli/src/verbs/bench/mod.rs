@@ -1,4 +1,4 @@
-//! Comparisons of our parts with each other, and of the whole program with others.
+//! Comparisons of parts of Flowloom with each other, and of the whole program with others.
 
 mod against;
 mod classify;
@@ -10,7 +10,7 @@ use crate::args::Common;
 use crate::args::bench::Bench;
 use crate::exit::{Failure, Status};
 
-/// Runs the verb.
+/// Runs the command.
 pub(crate) fn run(arguments: &Bench, common: &Common) -> Result<Status, Failure> {
     match arguments {
         Bench::Against(arguments) => against::run(arguments, common),

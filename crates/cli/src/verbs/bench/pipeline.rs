@@ -40,32 +40,30 @@ use crate::render::counted;
 use crate::rule_file;
 use crate::signals::stop_on_signals;
 
-/// The seed of the hash: rounds differ in nothing.
+/// The seed of the hash; it is the same in all rounds.
 const SEED: u64 = 1;
-/// Packets of a generated capture, and its flows.
+/// Packets and flows of a generated capture.
 const GENERATED: (u64, u64) = (200_000, 10_000);
 /// Rules of a generated set.
 const RULES: usize = 1000;
-/// The most packets of a latency run.
+/// Maximum number of packets in a latency run.
 const LATENCY_PACKETS_MAX: u64 = 2_000_000;
-/// How long a latency run is to last, in seconds.
+/// Target duration of a latency run, in seconds.
 const LATENCY_SECONDS: f64 = 2.0;
-/// The quantiles that are told.
+/// The quantiles to report.
 const QUANTILES: [f64; 5] = [0.5, 0.9, 0.99, 0.999, 1.0];
 
-/// Runs the verb.
+/// Runs the command.
 pub(crate) fn run(arguments: &Pipeline, common: &Common) -> Result<Status, Failure> {
     if cfg!(test) {
-        // As in `replay`: unit tests would compile the engine once more.
+        // As in `replay`: otherwise unit tests would compile the engine once more.
         return Ok(Status::Ok);
     }
     if arguments.rounds == 0 {
         return Err(Failure::Usage(String::from("--rounds must be at least 1")));
     }
     if let Some(percent) = arguments.rates.iter().find(|&&percent| percent == 0 || percent > 1000) {
-        return Err(Failure::Usage(format!(
-            "--rates {percent}: between 1 and 1000 percent can be asked for"
-        )));
+        return Err(Failure::Usage(format!("--rates {percent}: must be between 1 and 1000 percent")));
     }
     let workers = worker_counts(arguments)?;
     let rules = rules(arguments)?;
@@ -134,13 +132,12 @@ fn app_name(app: PathApp) -> &'static str {
     }
 }
 
-/// Returns the firewall's rules: those of a file, or generated ones; `None` for another
-/// application.
+/// Returns the rules of the firewall from a file or generated; `None` for another application.
 fn rules(arguments: &Pipeline) -> Result<Option<RuleSet>, Failure> {
     if arguments.app != PathApp::Firewall {
         return match &arguments.rules {
             Some(_) => Err(Failure::Usage(String::from(
-                "--rules is for --app firewall\n  name the application, or leave the rules away",
+                "--rules is for --app firewall\n  add --app firewall, or omit --rules",
             ))),
             None => Ok(None),
         };
@@ -153,11 +150,11 @@ fn rules(arguments: &Pipeline) -> Result<Option<RuleSet>, Failure> {
     rule_file::read(&options).map(|file| Some(file.policy.set().clone()))
 }
 
-/// Returns the numbers of workers: those asked for, or powers of two as far as there are CPUs.
+/// Returns the numbers of workers: the requested ones, or powers of two up to the number of CPUs.
 fn worker_counts(arguments: &Pipeline) -> Result<Vec<usize>, Failure> {
     let max = Layout::WORKERS_MAX;
     if let Some(workers) = arguments.workers.iter().find(|&&workers| workers == 0 || workers > max) {
-        return Err(Failure::Usage(format!("--workers {workers}: between 1 and {max} can be run")));
+        return Err(Failure::Usage(format!("--workers {workers}: must be between 1 and {max}")));
     }
     if !arguments.workers.is_empty() {
         return Ok(arguments.workers.clone());
@@ -171,7 +168,7 @@ fn worker_counts(arguments: &Pipeline) -> Result<Vec<usize>, Failure> {
     Ok(counts)
 }
 
-/// What every variant of a round must find: the packets.
+/// The answer that every variant of a round must give: the number of packets.
 #[derive(Clone, PartialEq, Eq)]
 struct Answer(Result<u64, String>);
 
@@ -207,7 +204,7 @@ impl Bench<'_> {
         Ok(source.until_stopped(Arc::clone(self.control)))
     }
 
-    /// What each step of inline mode costs, on one thread.
+    /// Measures the cost of each step of inline mode, on one thread.
     fn stages<A: App>(&self, app: &impl Fn() -> A, report: &mut Report) -> Result<(), Failure> {
         let hasher = FlowHasher::with_seed(SEED);
         let mut sources = Vec::new();
@@ -218,7 +215,7 @@ impl Bench<'_> {
             unreachable!("six were opened")
         };
         let app_name = app_name(self.arguments.app);
-        // The source times itself: neither the building of tables nor the sorting of results is in.
+        // The source measures its own time, so building tables and sorting results is excluded.
         let rounds = Rounds::new(self.arguments.rounds)
             .variant_with_lap("read", timed(read, |source| Ok(walk(source).map_err(text)?.packets)))
             .variant_with_lap(
@@ -243,20 +240,26 @@ impl Bench<'_> {
                 }),
             );
         let Some(samples) = self.rounds(rounds, || (), report)? else { return Ok(()) };
-        let work = "one thread, ns of CPU a packet";
+        let work = "one thread, CPU ns per packet";
         report
             .results
             .extend(samples.iter().map(|samples| ResultRow::new(work, self.round, self.round, samples)));
         let (engine, hand) = (&samples[4], &samples[5]);
         report.ratios.push(
-            RatioRow::of_times("inline by hand", self.round, &hand.name, &hand.cpu_ns, &engine.cpu_ns)
-                .with_items(self.round, &hand.cpu_ns, &engine.cpu_ns),
+            RatioRow::of_times(
+                "hand-written inline loop",
+                self.round,
+                &hand.name,
+                &hand.cpu_ns,
+                &engine.cpu_ns,
+            )
+            .with_items(self.round, &hand.cpu_ns, &engine.cpu_ns),
         );
         Ok(())
     }
 
-    /// How long each layout takes on the wall, near and far apart; returns the most packets a
-    /// second of each.
+    /// Measures the wall time of each layout, separately for near and far rounds; returns the
+    /// maximum packets per second of each.
     fn scaling<A: App>(
         &self,
         app: &impl Fn() -> A,
@@ -291,7 +294,7 @@ impl Bench<'_> {
         };
         let Some(samples) = self.rounds(rounds, &mut listen, report)? else { return Ok(Vec::new()) };
         listen();
-        // The trips before the rounds that warm up are of no use.
+        // The trips before the warm-up rounds are not needed.
         let warm_up = trips.len().saturating_sub(self.arguments.rounds.saturating_add(1));
         let distances = Distances::of(&trips[warm_up..]);
         for part in distances.sort(&samples) {
@@ -313,8 +316,8 @@ impl Bench<'_> {
                 let work = format!("{work}{suffix}");
                 ResultRow::of_times(work, self.round, self.round, &samples.name, times).with_line(*line)
             };
-            report.results.push(of("all threads, ns on the wall a packet", &samples.wall_ns));
-            report.results.push(of("all threads, ns of CPU a packet, waiting included", &samples.cpu_ns));
+            report.results.push(of("all threads, wall ns per packet", &samples.wall_ns));
+            report.results.push(of("all threads, CPU ns per packet, waiting included", &samples.cpu_ns));
         }
         let Some((inline, others)) = samples.split_first() else { return };
         report.ratios.extend(others.iter().map(|other| {
@@ -325,8 +328,7 @@ impl Bench<'_> {
         }));
     }
 
-    /// Returns the CPUs that the layouts' threads are pinned to; none where nothing is to be
-    /// pinned.
+    /// Returns the CPUs to which the threads of the layouts are pinned; empty without pinning.
     fn cpus_in_use(&self) -> Vec<u32> {
         let most = self.workers.iter().max().copied().unwrap_or(0);
         match allowed_cpus() {
@@ -335,7 +337,7 @@ impl Bench<'_> {
         }
     }
 
-    /// How late packets are at shares of what each layout manages.
+    /// Measures packet latency at shares of the maximum rate of each layout.
     fn latencies<A: App>(
         &self,
         app: &impl Fn() -> A,
@@ -376,13 +378,12 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// Returns the capture, passes without end.
+    /// Returns the capture in an endless loop.
     fn endless(&self) -> Result<Looped, Failure> {
         Looped::open(self.file.path(), u64::MAX).map_err(Failure::from)
     }
 
-    /// Runs rounds, and something before each; `None` when there are none because of an
-    /// interruption.
+    /// Runs rounds, and a closure before each; returns `None` if an interruption left none.
     fn rounds(
         &self,
         rounds: Rounds<'_, Answer>,
@@ -412,7 +413,7 @@ impl Bench<'_> {
         Ok(report.input.packets)
     }
 
-    /// Runs the engine; an error when it breaks or does not add up.
+    /// Runs the engine; fails on a fault or an unbalanced report.
     fn engine<A: App>(
         &self,
         mode: Layout,
@@ -447,7 +448,7 @@ impl Bench<'_> {
     }
 }
 
-/// Returns a variant that is timed by the source's first and last batch.
+/// Returns a variant that is timed from the source's first batch to its last.
 fn timed<'a>(
     source: &'a mut Looped,
     mut work: impl FnMut(&mut Looped) -> Result<u64, String> + 'a,
@@ -460,7 +461,7 @@ fn timed<'a>(
     }
 }
 
-/// Returns a table that grows, its first part resident; flows of all passes fall into it.
+/// Returns a growing table whose first segment is resident; it holds the flows of all passes.
 fn table<V: Send + 'static>(
     tables: usize,
 ) -> Result<impl FlowTable<FlowKey, V> + Send + use<V>, BuildError> {

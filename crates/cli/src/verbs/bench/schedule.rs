@@ -1,4 +1,4 @@
-//! Compares what decisions cost.
+//! Compares the cost of scheduling decisions.
 
 use std::sync::Arc;
 
@@ -20,14 +20,14 @@ use crate::exit::{Failure, Status};
 use crate::render::bench::BenchResult;
 use crate::signals::stop_on_signals;
 
-/// Packets that are placed in a round.
+/// Packets placed per round.
 const PACKETS: u32 = 1 << 17;
-/// Packets between a packet's decision and its completion.
+/// Packets between the placement of a packet and its completion.
 const IN_FLIGHT: usize = 256;
-/// Batches of more packets say nothing about an engine.
+/// Maximum batch size; larger batches say nothing about the engine.
 const BATCH_MAX: u64 = 4096;
 
-/// Runs the verb.
+/// Runs the command.
 pub(crate) fn run(arguments: &Schedule, common: &Common) -> Result<Status, Failure> {
     if arguments.rounds == 0 || arguments.batch > BATCH_MAX {
         return Err(Failure::Usage(format!(
@@ -130,13 +130,13 @@ fn policy(name: &str, topology: &Topology, seed: u64) -> Result<Box<dyn Placemen
     }
 }
 
-/// What the engine's input stage keeps beside a policy.
+/// The state that the engine's input stage keeps in addition to a policy.
 struct Dispatcher {
     sent: Vec<u64>,
     completed: Vec<u64>,
     sent_bytes: Vec<u64>,
     completed_bytes: Vec<u64>,
-    /// Worker and bytes of the last packets, the oldest to be completed next.
+    /// Worker and bytes of the last packets; the oldest is completed next.
     in_flight: Vec<(u16, u32)>,
     at: usize,
 }
@@ -154,7 +154,7 @@ impl Dispatcher {
         }
     }
 
-    /// Places all items; returns how many were.
+    /// Places all items, and returns how many were placed.
     fn place_all(&mut self, policy: &mut dyn Placement, items: &[WorkItem], batch: usize) -> u64 {
         let mut decisions = vec![Decision::Drop; batch];
         let mut placed = 0;
@@ -186,7 +186,7 @@ impl Dispatcher {
     }
 }
 
-/// Decides nothing: the cost of everything else.
+/// Decides nothing: measures everything else.
 struct LowerBound {
     next: u16,
     workers: u16,

@@ -26,10 +26,10 @@ use crate::host::isa_named;
 use crate::render::bench::BenchResult;
 use crate::signals::stop_on_signals;
 
-/// Name of the two-line and one-line lower bounds in rows.
+/// Name of the lower bounds (two lines for hits, one for misses) in rows.
 const LOWER_BOUND: &str = "lower bound";
 
-/// Runs the verb.
+/// Runs the command.
 pub(crate) fn run(arguments: &Table, common: &Common) -> Result<Status, Failure> {
     let isa = isa_named(&arguments.isa)?;
     let mut tables = arguments.tables.clone();
@@ -53,10 +53,10 @@ pub(crate) fn run(arguments: &Table, common: &Common) -> Result<Status, Failure>
     }));
     let run = Run { arguments, tables: &tables, isa, control: &control };
     for &flows in &arguments.flows {
-        let count =
-            u32::try_from(flows).ok().filter(|&count| (1..=1 << 27).contains(&count)).ok_or_else(|| {
-                Failure::Usage(format!("--flows {flows}: a bench has between 1 and {} flows", 1 << 27))
-            })?;
+        let count = u32::try_from(flows)
+            .ok()
+            .filter(|&count| (1..=1 << 27).contains(&count))
+            .ok_or_else(|| Failure::Usage(format!("--flows {flows}: must be between 1 and {}", 1 << 27)))?;
         match arguments.key {
             KeyName::V4 => run.at::<2>(count, &mut report)?,
             KeyName::V6 => run.at::<5>(count, &mut report)?,
@@ -79,7 +79,7 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// Compares at one number of flows.
+    /// Compares the tables at one number of flows.
     fn at<const W: usize>(&self, count: u32, report: &mut Report) -> Result<(), Failure> {
         self.check_memory::<W>(count)?;
         let flows = Flows::<W>::new(count, self.arguments.seed);
@@ -115,8 +115,8 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Refuses so many flows that keys, tables and lower bound would not fit the free memory: all
-    /// are there at once, and touched.
+    /// Refuses a number of flows for which keys, tables and lower bound exceed the free memory. All
+    /// exist at once and are resident.
     fn check_memory<const W: usize>(&self, count: u32) -> Result<(), Failure> {
         let table_bytes = |name: &TableName| match name {
             TableName::Linehash => LineHashConfig::for_flows(count).bytes_needed::<[u64; W], State>(),
@@ -128,7 +128,7 @@ impl Run<'_> {
         };
         let tables: Vec<u64> = self.tables.iter().map(table_bytes).collect();
         let has = |work: WorkName| self.arguments.work.contains(&work);
-        // A table is built beside the one that is there.
+        // A new table is built while the existing one remains.
         let beside = tables.iter().copied().max().filter(|_| has(WorkName::Build)).unwrap_or(0);
         let flood = if has(WorkName::Flood) {
             2 * (Flows::<W>::bytes_needed(count) + table_bytes(&TableName::Linehash))
@@ -140,15 +140,15 @@ impl Run<'_> {
             Flows::<W>::bytes_needed(count) + tables.iter().sum::<u64>() + beside + flood + lower_bound;
         match memory::available_bytes() {
             Some(available) if needed > available => Err(Failure::Usage(format!(
-                "--flows {count}: keys and tables take some {needed} bytes, and {available} are free\n  \
+                "--flows {count}: keys and tables take about {needed} bytes, but {available} are free\n  \
                  use a smaller --flows, or fewer tables: --table"
             ))),
             _ => Ok(()),
         }
     }
 
-    /// Times all contenders that can do a work; `None` after an interruption before the first
-    /// round.
+    /// Times all contenders that support a kind of work; returns `None` if interrupted before the
+    /// first round.
     fn rounds(
         &self,
         contenders: &[RefCell<Box<dyn Contender + '_>>],
@@ -169,7 +169,7 @@ impl Run<'_> {
         outcome.map(Some).map_err(|error| Failure::Experiment(error.to_string()))
     }
 
-    /// Compares flows of one CRC with random ones, in the table to use and in one that hashes with
+    /// Compares flows of one CRC with random ones, in the default table and in one that hashes with
     /// a CRC.
     fn flood<const W: usize>(&self, count: u32, batch: usize, report: &mut Report) -> Result<(), Failure> {
         let (random, flooded) =
@@ -186,8 +186,8 @@ impl Run<'_> {
             report.complete &= outcome.complete;
             add_rows(report, &outcome.samples, "flood, hit", count.into(), count.into());
         }
-        // A list without a cap costs the square of its length: a few thousand flows are enough to
-        // see it.
+        // An unbounded list costs the square of its length, so a few thousand flows show the
+        // effect.
         let few = count.min(4096);
         let mut random = Flows::<W>::new(few, self.arguments.seed);
         let mut flooded = flood::one_crc(few, self.arguments.seed);
@@ -253,8 +253,8 @@ impl Run<'_> {
     }
 }
 
-/// Returns what the standard library's map takes: places are a power of two, seven of eight used,
-/// with a byte of their own each.
+/// Returns the memory of the standard library's map: a power of two of places, seven in eight
+/// usable, and one control byte each.
 fn std_map_bytes<const W: usize>(count: u32) -> u64 {
     let places = (u64::from(count) * 8).div_ceil(7).next_power_of_two();
     places * (size_of::<([u64; W], State)>() as u64 + 1)
@@ -279,8 +279,7 @@ where
     }
 }
 
-/// Adds the times of all, and the ratios of all to the first; of the first and the others to the
-/// lower bound where there is one.
+/// Adds the times of all tables, and their ratios to the first and, if present, to the lower bound.
 fn add_rows(report: &mut Report, samples: &[Samples], work: &str, size: u64, items: u64) {
     report.results.extend(samples.iter().map(|samples| ResultRow::new(work, size, items, samples)));
     let Some((first, others)) = samples.split_first() else { return };

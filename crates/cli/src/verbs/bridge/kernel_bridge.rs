@@ -1,16 +1,16 @@
-//! What passes frames when the process has ended: the kernel's bridge, or nothing.
+//! What forwards frames after the process has ended: a bridge of the kernel, or nothing.
 
 use std::path::Path;
 
 use crate::exit::Failure;
 
-/// Returns the kernel's bridge that has an interface.
+/// Returns the kernel's bridge to which an interface belongs.
 fn bridge_of(interface: &str) -> Option<String> {
     let port = Path::new("/sys/class/net").join(interface).join("brport/bridge");
     Some(std::fs::read_link(port).ok()?.file_name()?.to_str()?.to_owned())
 }
 
-/// Checks that the end of the process opens or closes the wire, as asked.
+/// Checks that the end of the process opens or closes the path, as requested.
 pub(super) fn check(a: &str, b: &str, fails_open: bool) -> Result<(), Failure> {
     if a == b {
         return Err(Failure::Usage(format!("{a} is named twice\n  a bridge joins two interfaces")));
@@ -27,7 +27,7 @@ pub(super) fn check(a: &str, b: &str, fails_open: bool) -> Result<(), Failure> {
             let (interface, bridge) =
                 one.map(|bridge| (a, bridge)).or(other.map(|bridge| (b, bridge))).unwrap_or_default();
             Err(Failure::Usage(format!(
-                "{interface} is in the bridge {bridge} of the kernel, which would pass frames when this process has ended\n  \
+                "{interface} is in the bridge {bridge} of the kernel, which would forward frames after this process has ended\n  \
                  ip link set {interface} nomaster, or use --fail-open"
             )))
         }

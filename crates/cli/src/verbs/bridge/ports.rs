@@ -1,4 +1,4 @@
-//! The wires of the workers: both interfaces, by the backend that was asked for.
+//! The wires of the workers: both interfaces, by the selected backend.
 
 use flowloom::io::{
     IoError, PacketOptions, PacketPort, Port, PortWire, TapPort, XdpMode, XdpOptions, XdpWire,
@@ -16,7 +16,7 @@ pub(super) fn open(arguments: &Bridge) -> Result<Vec<WorkerWire>, Failure> {
     let has_tap = [&arguments.a, &arguments.b].iter().any(|interface| interface.starts_with(TAP));
     if has_tap && (arguments.workers > 1 || arguments.backend != BackendName::AfPacket) {
         return Err(Failure::Usage(String::from(
-            "a tap interface has one queue, which the process reads\n  leave --workers and --backend away",
+            "a tap interface has one queue, which the process reads\n  omit --workers and --backend",
         )));
     }
     let opened = match arguments.backend {
@@ -27,10 +27,10 @@ pub(super) fn open(arguments: &Bridge) -> Result<Vec<WorkerWire>, Failure> {
     opened.map_err(|error| Failure::Usage(error.to_string()))
 }
 
-/// What stands before the name of an interface that the process makes.
+/// The prefix of the name of an interface that the process creates.
 const TAP: &str = "tap:";
 
-/// Opens the ports of an interface, one for each worker.
+/// Opens the ports of an interface, one per worker.
 fn group(arguments: &Bridge, interface: &str) -> Result<Vec<Box<dyn Port>>, IoError> {
     if let Some(name) = interface.strip_prefix(TAP) {
         return Ok(vec![Box::new(TapPort::open(name)?)]);
@@ -48,7 +48,7 @@ fn packet_wires(arguments: &Bridge) -> Result<Vec<WorkerWire>, IoError> {
 }
 
 fn xdp_wires(arguments: &Bridge, mode: XdpMode) -> Result<Vec<WorkerWire>, IoError> {
-    /// Bytes of a frame in a ring.
+    /// Size of a frame in a ring, in bytes.
     const FRAME_BYTES: u64 = 4096;
     let ring_frames = u32::try_from(arguments.ring / FRAME_BYTES).unwrap_or(u32::MAX);
     let options = XdpOptions { mode, ring_frames };

@@ -1,4 +1,5 @@
-//! From arguments to ports, rules and records; then frames pass until the bridge is stopped.
+//! Sets up ports, rules and records from the arguments, and forwards frames until the bridge is
+//! stopped.
 
 use std::sync::Arc;
 
@@ -31,10 +32,10 @@ use crate::verbs::replay::Rules;
 /// Idle time after which the record of a closed connection is written.
 const CLOSED_TIMEOUT_NS: u64 = 10_000_000_000;
 
-/// Flows that the table of a worker is built for; it grows when there are more.
+/// Initial size of a worker's table, in flows; it grows as needed.
 const FLOWS_FIRST: u32 = 16 << 10;
 
-/// Runs the verb.
+/// Runs the command.
 pub(super) fn run(arguments: &Bridge, common: &Common) -> Result<Status, Failure> {
     kernel_bridge::check(&arguments.a, &arguments.b, arguments.fail_open)?;
     let options = &arguments.firewall;
@@ -47,7 +48,7 @@ pub(super) fn run(arguments: &Bridge, common: &Common) -> Result<Status, Failure
     config.cores = Cores::Unpinned;
     config.idle_timeout = Some(IdleTimeout::from_ns(arguments.timeout));
     config.closed_timeout = Some(IdleTimeout::from_ns(CLOSED_TIMEOUT_NS));
-    // A collector that is slow must not stop the wire.
+    // A slow collector must not stop forwarding.
     config.records_when_full = WhenFull::Drop;
     config.decode = config.decode.with_errors_by_flow(rules.as_ref().is_some_and(Rules::ask_state));
     let (mut writer, is_standard_output) = writer(arguments)?;
@@ -55,7 +56,7 @@ pub(super) fn run(arguments: &Bridge, common: &Common) -> Result<Status, Failure
     let listener = background::listen(arguments.listen, arguments.listen_publicly, common)?;
     let wires = ports::open(arguments)?;
 
-    // Threads that start from here on have what this one has kept.
+    // Threads that start after this point inherit the reduced privileges.
     if !arguments.keep_privileges {
         let read = options.rules.iter().filter_map(|path| path.parent());
         confine::apply(&confinement, read)?;
@@ -113,7 +114,8 @@ pub(super) fn run(arguments: &Bridge, common: &Common) -> Result<Status, Failure
     })
 }
 
-/// Takes the records where none are asked for: a bridge that ran for ever would keep them for ever.
+/// Discards records if none are requested: a bridge that runs for ever would otherwise keep them
+/// for ever.
 struct Forgotten;
 
 impl RecordSink<GuardedFlow> for Forgotten {
@@ -125,7 +127,7 @@ impl RecordSink<GuardedFlow> for Forgotten {
     }
 }
 
-/// Opens where records go. Returns also whether that is standard output.
+/// Opens the destination of records. Also returns whether the destination is standard output.
 fn writer(arguments: &Bridge) -> Result<(Option<FlowWriter<GuardedFlow>>, bool), Failure> {
     let Some(path) = &arguments.flows else { return Ok((None, false)) };
     let destination = Destination::of(path, arguments.flows_format).map_err(Failure::Usage)?;
@@ -141,7 +143,7 @@ fn writer(arguments: &Bridge) -> Result<(Option<FlowWriter<GuardedFlow>>, bool),
 fn wire_options(arguments: &Bridge) -> WireOptions {
     let no_flow = match arguments.without_flow {
         WithoutFlowName::Pass => NoFlowPolicy::all(NoFlow::Pass),
-        // What is not IP at all keeps the links and the neighbours working.
+        // Frames that are not IP keep links and neighbours working.
         WithoutFlowName::Drop => NoFlowPolicy::all(NoFlow::Drop).with(DropReason::NotIp, NoFlow::Pass),
     };
     let refusal = match arguments.deny_with {
@@ -165,7 +167,7 @@ impl Tables {
     fn of(arguments: &Bridge, config: &EngineConfig) -> Self {
         let workers = arguments.workers as u64;
         let flows_max = u32::try_from(arguments.flows_max.div_ceil(workers)).unwrap_or(u32::MAX);
-        // Half of what is free: the rest of the machine has needs too.
+        // Half of the free memory; the rest of the machine needs memory too.
         let memory = memory::available_bytes().unwrap_or(u64::MAX) / 2 / workers;
         Self {
             limits: GrowthLimits {

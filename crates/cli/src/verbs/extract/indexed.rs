@@ -1,4 +1,4 @@
-//! Extraction with an index: reads only the parts of a capture that have packets of the flows.
+//! Extraction with an index: reads only the parts of a capture that contain packets of the flows.
 
 use std::collections::{BTreeSet, HashSet};
 use std::io::{BufWriter, Write as _};
@@ -28,7 +28,7 @@ use super::super::replay::{Selected, Selection, set_options};
 const ICMP: u8 = 1;
 const ICMPV6: u8 = 58;
 
-/// Runs the verb with `--index`.
+/// Runs the command with `--index`.
 pub(super) fn run(arguments: &Extract, path: &Path, common: &Common) -> Result<Status, Failure> {
     let input = &arguments.input;
     let option = if input.record_filter.is_some() {
@@ -40,19 +40,19 @@ pub(super) fn run(arguments: &Extract, path: &Path, common: &Common) -> Result<S
     };
     if !option.is_empty() {
         return Err(Failure::Usage(format!(
-            "--index finds flows that --flow names; {option} looks at every packet\n  leave one of them away"
+            "--index finds the flows of --flow; {option} needs every packet\n  omit one of them"
         )));
     }
     if arguments.flow.is_empty() && !arguments.make_index {
         return Err(Failure::Usage(String::from(
-            "--index finds the flows that --flow names\n  name some, or ask for the index alone with --make-index",
+            "--index finds the flows of --flow\n  add --flow, or --make-index to make only the index",
         )));
     }
     if arguments.flow.is_empty() != arguments.output.is_none() {
         return Err(Failure::Usage(String::from(if arguments.flow.is_empty() {
-            "--output takes the packets of the flows that --flow names\n  name some, or leave --output away"
+            "--output needs flows\n  add --flow, or omit --output"
         } else {
-            "--flow names flows whose packets are written\n  name a file with --output, or leave --flow away"
+            "--flow needs an output file\n  add --output, or omit --flow"
         })));
     }
     let [capture] = &input.inputs[..] else {
@@ -60,7 +60,7 @@ pub(super) fn run(arguments: &Extract, path: &Path, common: &Common) -> Result<S
     };
     if !capture.is_file() {
         return Err(Failure::Usage(format!(
-            "--index is for a file: {} is none\n  name one, or leave --index away",
+            "--index needs a capture file: {} is not a file\n  name a file, or omit --index",
             capture.display()
         )));
     }
@@ -128,10 +128,15 @@ pub(super) fn run(arguments: &Extract, path: &Path, common: &Common) -> Result<S
 /// Returns the key of a flow in an index.
 fn key_of(flow: &FlowName) -> Result<u64, Failure> {
     match flow {
-        FlowName::CommunityId(id) => first_bytes(id)
-            .ok_or_else(|| Failure::Usage(format!("--flow {id}: a Community ID is base64 behind 1:"))),
+        FlowName::CommunityId(id) => first_bytes(id).ok_or_else(|| {
+            Failure::Usage(format!(
+                "--flow {id}: a Community ID is `1:` followed by \
+                base64"
+            ))
+        }),
         FlowName::Ends(ICMP | ICMPV6, _) => Err(Failure::Usage(String::from(
-            "--flow: with --index, ICMP flows are named by their Community ID\n  `replay --columns community_id` has it",
+            "--flow: with --index, name an ICMP flow by its Community ID\n  `replay --columns \
+             community_id` prints it",
         ))),
         FlowName::Ends(protocol, [one, other]) => {
             let end = |end: &SocketAddr| (end.ip(), end.port());
@@ -145,7 +150,7 @@ fn short(id: &CommunityId) -> u64 {
     u64::from_be_bytes(*first)
 }
 
-/// Returns the first eight bytes of a Community ID as text.
+/// Returns the first eight bytes of a Community ID in text form.
 fn first_bytes(id: &str) -> Option<u64> {
     let digits = id.strip_prefix("1:")?.as_bytes().get(..11)?;
     let bits = digits.iter().try_fold(0_u128, |bits, digit| {
@@ -159,7 +164,7 @@ fn first_bytes(id: &str) -> Option<u64> {
         };
         Some(bits << 6 | u128::from(value))
     })?;
-    // Eleven digits are 66 bits.
+    // Eleven digits hold 66 bits.
     u64::try_from(bits >> 2).ok()
 }
 
@@ -169,7 +174,7 @@ fn read(path: &Path, binding: &Binding) -> Result<CaptureIndex, Failure> {
     match binding.difference(&index.binding) {
         None => Ok(index),
         Some(why) => Err(Failure::Input(format!(
-            "the index {} does not belong to the capture: {why}\n  make it again with --make-index",
+            "the index {} does not belong to the capture: {why}\n  rebuild it with --make-index",
             path.display()
         ))),
     }
@@ -182,7 +187,7 @@ fn write(path: &Path, index: &CaptureIndex) -> Result<(), Failure> {
     file.flush().map_err(failed)
 }
 
-/// What an extraction has read and written.
+/// The counts of an extraction.
 #[derive(Debug, Default)]
 struct Extracted {
     flows: u64,
@@ -204,13 +209,11 @@ impl Scan {
     fn plan(&self, offsets: &[u64]) -> Result<CaptureParts, Failure> {
         CaptureParts::plan_at(&self.inputs, self.options, offsets).map_err(|error| match error {
             PlanError::Capture(error) => error.into(),
-            error => {
-                Failure::Input(format!("the capture cannot be indexed: {error}\n  leave --index away"))
-            }
+            error => Failure::Input(format!("the capture cannot be indexed: {error}\n  omit --index")),
         })
     }
 
-    /// Makes an index; returns nothing where a signal ended that.
+    /// Builds an index; returns `None` if a signal ended the run.
     fn index(&self, capture: &Path, binding: Binding) -> Result<Option<CaptureIndex>, Failure> {
         let plan = self.plan(&binding.cuts())?;
         let mut index = CaptureIndex::new(binding);
@@ -219,7 +222,7 @@ impl Scan {
             let (mut keys, mut known) = (BTreeSet::new(), HashSet::new());
             let read = self.part(&plan, part, None, |view, _| {
                 let key = view.headers.key;
-                // Both directions of an ICMP flow may have IDs of their own.
+                // The two directions of an ICMP flow may have different IDs.
                 if known.insert(key) || matches!(key.protocol(), ICMP | ICMPV6) {
                     keys.insert(short(&id_of(view)));
                 }
@@ -233,7 +236,8 @@ impl Scan {
         }
         if !plan.unconfirmed(&reads).is_empty() {
             return Err(Failure::Input(format!(
-                "{} cannot be indexed: how its records are read changes in the middle of the file\n  leave --index away",
+                "{} cannot be indexed: the format of its records changes in the middle of the file\n  \
+                 omit --index",
                 capture.display()
             )));
         }
@@ -241,7 +245,7 @@ impl Scan {
         Ok(Some(index))
     }
 
-    /// Writes the packets of the wanted flows.
+    /// Writes the packets of the selected flows.
     fn extract(
         &self,
         index: &CaptureIndex,
@@ -258,7 +262,8 @@ impl Scan {
         let begins = |part: usize| plan.begin(part).offset() == index.parts[part].offset;
         if plan.len() != index.parts.len() || !(0..plan.len()).all(begins) {
             return Err(Failure::Input(String::from(
-                "the index does not belong to the capture: its parts begin elsewhere\n  make it again with --make-index",
+                "the index does not belong to the capture: its parts begin at other offsets\n  rebuild \
+                 it with --make-index",
             )));
         }
         let file = OutputFile::open(output).map_err(|error| cannot_write(&error))?;
@@ -289,7 +294,7 @@ impl Scan {
         Ok(figures)
     }
 
-    /// Gives each packet of a part that can be decoded to `take`.
+    /// Passes each decodable packet of a part to `take`.
     fn part(
         &self,
         plan: &CaptureParts,
@@ -326,7 +331,7 @@ fn id_of(view: &PacketView<'_>) -> CommunityId {
     AccountingRecord::of(&view.headers.key, &flow, EndedBy::EndOfInput).community_id()
 }
 
-/// Returns whether an ID is that of a named flow.
+/// Returns whether an ID belongs to a named flow.
 fn is_of(flow: &FlowName, id: &CommunityId) -> bool {
     match flow {
         FlowName::CommunityId(text) => id.to_string() == *text,

@@ -1,4 +1,4 @@
-//! Makes logs of a web server, and traces of accesses to connection state.
+//! Generates web server logs, and traces of accesses to connection state.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -21,12 +21,12 @@ use crate::render::print;
 use crate::unpacked::plain_name;
 use crate::verbs::simulate::tcb_cache::source::check_memory;
 
-/// The first second of generated logs, 1 August 1995.
+/// The first second of generated logs: 1 August 1995.
 const BEGIN_MS: u64 = 807_235_200_000;
-/// Bytes that a trace says a session's state has.
+/// Size of a session's state in a trace, in bytes.
 const STATE_BYTES: u32 = 64;
 
-/// Forms of the output.
+/// Formats of the output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
     Clf,
@@ -48,7 +48,8 @@ impl Form {
             _ if name.contains("oraclegeneral") => Self::OracleGeneral,
             _ => {
                 return Err(Failure::Usage(format!(
-                    "the name {} does not say which form to write\n  .log, .tsv, .csv or .oracleGeneral, with .gz or .zst behind it to pack",
+                    "the name {} does not determine the output format\n  use .log, .tsv, .csv or \
+                     .oracleGeneral, followed by .gz or .zst to compress",
                     path.display()
                 )));
             }
@@ -65,13 +66,13 @@ impl Form {
     }
 }
 
-/// What is to be written.
+/// The data to write.
 enum Made {
     Log(Vec<LogEntry>),
     Accesses(Vec<Access>, NextUses),
 }
 
-/// Runs the verb.
+/// Runs the command.
 pub(super) fn run(arguments: &Weblog, common: &Common) -> Result<Status, Failure> {
     let begun = Instant::now();
     let form = Form::of(&arguments.output)?;
@@ -80,7 +81,8 @@ pub(super) fn run(arguments: &Weblog, common: &Common) -> Result<Status, Failure
     let packets = packet_model(arguments.connection, arguments.view);
     if is_log && packets != PacketModel::default() {
         return Err(Failure::Usage(String::from(
-            "a log has a line for each request, whatever connections and packets carry it\n  --view and --connection are for .csv and .oracleGeneral",
+            "a log has one line per request, independent of connections and packets\n  use --view and \
+             --connection with .csv and .oracleGeneral",
         )));
     }
     let overlap = Overlap {
@@ -122,7 +124,7 @@ pub(super) fn run(arguments: &Weblog, common: &Common) -> Result<Status, Failure
             Failure::Output(format!("cannot write {}: {error}", arguments.output.display()))
         }
     })?;
-    // The log itself is the result on standard output: nothing may stand beside it.
+    // With the log on standard output, no report may appear there.
     if !to_stdout {
         let result = WeblogResult {
             schema: "flowloom/generate-weblog/1",
@@ -141,7 +143,7 @@ pub(super) fn run(arguments: &Weblog, common: &Common) -> Result<Status, Failure
     Ok(Status::Ok)
 }
 
-/// Writes everything through the packing that the path's ending asks for.
+/// Writes everything with the compression that the extension of the path selects.
 fn write(out: impl Write, arguments: &Weblog, form: Form, made: &Made) -> io::Result<()> {
     let out = BufWriter::with_capacity(1 << 20, out);
     match arguments.output.extension().and_then(|extension| extension.to_str()) {
@@ -204,7 +206,7 @@ fn records(out: &mut impl Write, form: Form, made: &Made) -> io::Result<()> {
     Ok(())
 }
 
-/// Seconds since 1970 as logs write them; generated logs begin in 1995 and last for less than a
+/// Seconds since 1970 in the format of logs; generated logs begin in 1995 and last less than a
 /// year.
 struct LogTime(u64);
 

@@ -1,4 +1,4 @@
-//! The pictures of a run.
+//! The charts of a run.
 
 use std::collections::BTreeMap;
 
@@ -8,17 +8,17 @@ use crate::pace::Look;
 use crate::render::replay::ReplayResult;
 use crate::render::save::Named;
 
-/// Bars that are told apart at a glance.
+/// Maximum number of bars in a chart.
 const BARS_MAX: usize = 14;
-/// Points of a rate over time.
+/// Maximum number of points of a rate over time.
 const RATES_MAX: usize = 40;
-/// Points of a curve.
+/// Maximum number of points of a curve.
 const POINTS_MAX: usize = 200;
 
-/// Every name that [`charts`] gives to one.
+/// All names that [`charts`] uses.
 pub(super) const NAMES: [&str; 5] = ["pace", "packets", "workers", "flow-sizes", "protocols"];
 
-/// Returns what there is to see of a run.
+/// Returns the charts of a run.
 pub(super) fn charts(result: &ReplayResult, sizes: &BTreeMap<u64, u64>, looks: &[Look]) -> Vec<Named> {
     let mut charts = vec![("packets", ends(result))];
     if let Some(chart) = pace(looks) {
@@ -49,7 +49,7 @@ fn bars(name: &str, heights: impl Iterator<Item = u64>) -> Series {
     Series::bars(name, heights.map(|height| height as f64))
 }
 
-/// Packets by what became of them, the commonest first.
+/// Packets by their outcome, the most frequent first.
 fn ends(result: &ReplayResult) -> Chart {
     let mut ends = vec![("processed", result.processed)];
     let mut others: Vec<(&str, u64)> = result.no_result.iter().collect();
@@ -60,19 +60,17 @@ fn ends(result: &ReplayResult) -> Chart {
         ends.push(("other reasons", rest));
     }
     let names = ends.iter().map(|&(name, _)| name);
-    Chart::bars("What became of packets", names, Axis::log("packets"))
+    Chart::bars("Packets by outcome", names, Axis::log("packets"))
         .with(bars("packets", ends.iter().map(|&(_, packets)| packets)))
 }
 
-/// The rate between looks that are some time apart; `None` of a run that was over before there were
-/// some.
+/// The rate between samples that are some time apart; `None` for a run without such samples.
 fn pace(looks: &[Look]) -> Option<Chart> {
     let begun = looks.iter().rposition(|look| look.1 == 0)?;
     let ended = looks.partition_point(|look| look.1 < looks[looks.len() - 1].1);
     let looks = looks.get(begun..=ended)?;
     let start = looks.first()?.0;
-    // Counts come a batch at a time: too short a time between two of them shows that, and nothing
-    // else.
+    // Counts arrive one batch at a time. A shorter interval would show only the batches.
     let step = looks.len().div_ceil(RATES_MAX);
     let apart: Vec<Look> = looks.iter().step_by(step).copied().collect();
     let rate = |pair: &[Look]| {
@@ -84,24 +82,20 @@ fn pace(looks: &[Look]) -> Option<Chart> {
     };
     let points: Vec<(f64, f64)> = apart.windows(2).filter_map(rate).collect();
     (points.len() >= 3).then(|| {
-        Chart::new("Packets taken in", Axis::linear("seconds"), Axis::linear("million packets a second"))
+        Chart::new("Packets read", Axis::linear("seconds"), Axis::linear("million packets per second"))
             .with(Series::line("rate", points))
     })
 }
 
 fn workers(result: &ReplayResult) -> Chart {
     let workers = &result.workers;
-    Chart::bars(
-        "Packets of each worker",
-        (0..workers.len()).map(|i| i.to_string()),
-        Axis::linear("packets"),
-    )
-    .with(bars("processed", workers.iter().map(|worker| worker.processed)))
-    .with(bars("dropped", workers.iter().map(|worker| worker.dropped)))
+    Chart::bars("Packets per worker", (0..workers.len()).map(|i| i.to_string()), Axis::linear("packets"))
+        .with(bars("processed", workers.iter().map(|worker| worker.processed)))
+        .with(bars("dropped", workers.iter().map(|worker| worker.dropped)))
 }
 
-/// Which share of flows has so many packets or more, and which share of packets those flows have.
-/// `sizes` says how many flows there are of each size.
+/// The share of flows with at least so many packets, and the share of packets in those flows.
+/// `sizes` maps a size to the number of flows of that size.
 fn flow_sizes(sizes: &BTreeMap<u64, u64>) -> Chart {
     let all: u64 = sizes.values().sum();
     let packets: u64 = sizes.iter().map(|(size, flows)| size * flows).sum();
@@ -110,7 +104,7 @@ fn flow_sizes(sizes: &BTreeMap<u64, u64>) -> Chart {
     let (mut smaller, mut in_smaller) = (0, 0);
     let mut next = 0.0;
     for (&size, &same) in sizes {
-        // Equal steps of the logarithm, so that small sizes all show and large ones do not crowd.
+        // Equal steps of the logarithm show all small sizes without crowding the large ones.
         if size as f64 >= next {
             flows.push((size as f64, (all - smaller) as f64 * 100.0 / all as f64));
             in_them.push((size as f64, (packets - in_smaller) as f64 * 100.0 / packets.max(1) as f64));
@@ -119,9 +113,9 @@ fn flow_sizes(sizes: &BTreeMap<u64, u64>) -> Chart {
         smaller += same;
         in_smaller += size * same;
     }
-    Chart::new("Sizes of flows", Axis::log("packets of a flow, at least"), Axis::linear("%"))
+    Chart::new("Sizes of flows", Axis::log("packets per flow, at least"), Axis::linear("%"))
         .with(Series::line("flows of that size or more", flows))
-        .with(Series::line("packets that are in them", in_them))
+        .with(Series::line("packets of these flows", in_them))
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! From a report to the document that is printed.
+//! Turns a report into the printed document.
 
 use flowloom::cpu::features::Isa;
 use flowloom::engine::{EngineConfig, FlowState, Layout, Order, RunReport, WhenFull, WorkerReport};
@@ -14,7 +14,7 @@ use crate::render::replay::{
 };
 use crate::render::verdicts::FirewallFigures;
 
-/// Everything that the figures are taken from.
+/// The sources of all figures.
 pub(super) struct Run<'a, F> {
     pub(super) arguments: &'a Replay,
     pub(super) app: &'static str,
@@ -40,7 +40,7 @@ pub(super) fn figures<F: FlowState>(run: Run<'_, F>) -> ReplayResult {
     let totals = report.worker_totals();
     let seconds = report.elapsed.as_secs_f64();
     let mut files = source.files();
-    // A run that stopped in its first pass may have read more than it used.
+    // A run that stopped in its first pass may have read more packets than it used.
     let unused = files.iter().map(|file| file.packets).sum::<u64>().saturating_sub(input.packets);
     if let Some(last) = files.last_mut() {
         last.packets = last.packets.saturating_sub(unused);
@@ -111,7 +111,7 @@ pub(super) fn figures<F: FlowState>(run: Run<'_, F>) -> ReplayResult {
     }
 }
 
-/// Returns how a run was set up.
+/// Returns the settings of a run.
 fn run_figures<F: FlowState>(run: &Run<'_, F>) -> RunFigures {
     let Run { arguments, config, source, report, .. } = run;
     let pipeline = matches!(config.layout, Layout::Pipeline { .. });
@@ -172,7 +172,7 @@ fn worker_figures<F>(report: &RunReport<F>) -> Vec<WorkerFigures> {
 fn table_figures<F: FlowState>(report: &RunReport<F>) -> TableFigures {
     let (stats, memory) = report.tables();
     TableFigures {
-        // A flow that goes on from part to part is in the tables of both.
+        // A flow that continues in the next part is in the tables of both parts.
         flows_at_end: u64::from(stats.len)
             .saturating_sub(report.sharded.map_or(0, |sharded| sharded.flows_joined))
             .saturating_sub(report.timed_out_at_end),

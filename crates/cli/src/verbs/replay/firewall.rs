@@ -1,4 +1,4 @@
-//! A run with rules: from a file to verdicts, and from what workers counted to figures.
+//! A run with rules: loads the rules from a file, and turns the counts of the workers into figures.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
@@ -21,21 +21,21 @@ use crate::render::verdicts::{FirewallFigures, HitFigures, RuleFigures};
 use crate::rule_file::{self, RuleFile};
 use crate::verify::Sums;
 
-/// The rules of a run, and how to read them again.
+/// The rules of a run, and the settings for reloading them.
 pub(crate) struct Rules {
     live: Arc<LiveRules>,
     loader: Loader,
     policy: Policy,
     enforcement: Enforcement,
-    /// What the file was when it was read.
+    /// The stamp of the file when it was read.
     stamp: Stamp,
     form: &'static str,
-    /// Load the file again when it has changed.
+    /// Reload the file when it changes.
     watch: bool,
     options: FirewallOptions,
 }
 
-/// Reads and builds the rules that arguments name.
+/// Reads and builds the rules that the arguments name.
 #[derive(Clone, Debug)]
 struct Loader {
     file: RuleOptions,
@@ -43,13 +43,12 @@ struct Loader {
     defaults: Defaults,
     memory_bytes_max: usize,
     captures: Vec<PathBuf>,
-    /// The interface that the packets are captured on, once a rule has needed it.
+    /// The capture interface, once a rule has needed it.
     interface: OnceLock<Option<String>>,
 }
 
 impl Loader {
-    /// Reads the file, and builds its classifier. The error names the line, or the budget that was
-    /// passed.
+    /// Reads the file, and builds its classifier. The error names the line, or the exceeded budget.
     fn load(&self) -> Result<(FirewallRules, RuleFile), Failure> {
         let file = rule_file::read(&self.file)?;
         let enforcement = self.enforcement(&file)?;
@@ -59,8 +58,8 @@ impl Loader {
         Ok((rules, file))
     }
 
-    /// Returns what enforcing the rules needs besides packets. The flow table gives states, decoded
-    /// packets their fields.
+    /// Returns the information that the rules need besides packets. The flow table provides states,
+    /// and decoded packets provide their fields.
     fn enforcement(&self, file: &RuleFile) -> Result<Enforcement, Failure> {
         let known =
             Knowledge { headers: true, state: true, frame: true, mac: true, ..Knowledge::default() };
@@ -84,7 +83,7 @@ impl Rules {
         rule_file::check_inputs(path, &arguments.inputs)?;
         if arguments.app != AppName::Firewall {
             return Err(Failure::Usage(String::from(
-                "--rules is for --app firewall\n  leave --app away, or the rules",
+                "--rules is for --app firewall\n  omit --app or --rules",
             )));
         }
         let interface = arguments.live.iface.clone();
@@ -138,17 +137,17 @@ impl Rules {
         })
     }
 
-    /// Returns the rules that workers judge by, and what they count.
+    /// Returns the active rules and their counters.
     pub(crate) fn live(&self) -> Arc<LiveRules> {
         Arc::clone(&self.live)
     }
 
-    /// Returns whether the first rules ask for the state of connections.
+    /// Returns whether the first rules ask for connection states.
     pub(crate) fn ask_state(&self) -> bool {
         self.policy.asks_state()
     }
 
-    /// Returns how packets are judged.
+    /// Returns the settings of the firewall.
     pub(crate) fn options(&self) -> FirewallOptions {
         self.options
     }
@@ -164,8 +163,8 @@ impl Rules {
         }
     }
 
-    /// Returns how the rules are loaded again; `None` where they cannot be: read from a pipe, or
-    /// checked by an oracle, which knows only the first ones.
+    /// Returns how to reload the rules. Returns `None` if they come from a pipe, or if an oracle,
+    /// which knows only the first rules, checks the run.
     pub(crate) fn reload(&self, is_verified: bool, quiet: bool) -> Option<Reload> {
         let path = self.loader.file.rules.clone();
         if path.as_os_str() == "-" || is_verified {
@@ -180,7 +179,7 @@ impl Rules {
     pub(crate) fn figures(&self, top: usize, reloads: (u64, u64)) -> FirewallFigures {
         let counts = self.live.counts();
         let (generation, rules) = self.live.current();
-        // Counts of rules that are no more would be told under other rules' numbers.
+        // Counts of replaced rules would appear under the numbers of other rules.
         let hits: &[Hits] = if counts.generation == generation { &counts.by_rule } else { &[] };
         let mut busy: Vec<(u32, Hits)> =
             (0..).zip(hits.iter().copied()).skip(1).filter(|(_, hits)| hits.packets > 0).collect();
@@ -227,7 +226,7 @@ fn word(verdict: Verdict) -> &'static str {
     }
 }
 
-/// A firewall; the oracle's asks one rule after the other.
+/// A firewall; the oracle uses linear search.
 pub(super) struct FirewallRole {
     live: Arc<LiveRules>,
     oracle: Arc<LiveRules>,
@@ -237,7 +236,7 @@ pub(super) struct FirewallRole {
 impl Role for FirewallRole {
     type App = Firewall;
     const NAME: &'static str = "firewall";
-    // What is let through is for the packet to decide that comes first.
+    // Which packets are accepted depends on the packet that comes first.
     const SUMS: Sums = &[&["packets_accepted", "packets_denied"], &["bytes_accepted", "bytes_denied"]];
 
     fn app(&self) -> Firewall {

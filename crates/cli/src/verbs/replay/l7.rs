@@ -1,4 +1,4 @@
-//! The L7 filter: its patterns, and what it named.
+//! The L7 filter: its patterns, and its labels.
 
 use std::collections::HashMap;
 
@@ -10,7 +10,7 @@ use crate::args::replay::{AppName, Replay};
 use crate::exit::Failure;
 use crate::render::replay::{L7Figures, ProtocolFigures};
 
-/// Returns the plan of `--app l7`; refuses its options with another application.
+/// Returns the plan of `--app l7`; refuses its options for other applications.
 pub(super) fn plan(arguments: &Replay) -> Result<Option<L7Plan>, Failure> {
     if arguments.app != AppName::L7 {
         if arguments.l7_rescan || arguments.l7_packets.is_some() || !arguments.patterns.is_empty() {
@@ -42,7 +42,7 @@ pub(super) fn plan(arguments: &Replay) -> Result<Option<L7Plan>, Failure> {
     L7Plan::new(&patterns, options).map(Some).map_err(|error| usage(&error))
 }
 
-/// What the flows of a run were named, from the columns of their records.
+/// The labels of the flows of a run, from the columns of their records.
 #[derive(Debug, Default)]
 pub(super) struct Labels {
     matched: u64,

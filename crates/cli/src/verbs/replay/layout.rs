@@ -1,4 +1,4 @@
-//! Which layout a run has, and why.
+//! Selects the layout of a run, with the reason.
 
 use flowloom::cpu::topology::allowed_cpus;
 use flowloom::engine::{ConfigError, Layout, Pace, PartSupport};
@@ -8,15 +8,15 @@ use super::source::Source;
 use crate::args::replay::{LayoutName, Replay, TableName};
 use crate::exit::Failure;
 
-/// The layout of a run with its input.
+/// The layout of a run, and its input.
 pub(super) struct Planned {
     pub(super) layout: Layout,
     pub(super) source: Source,
-    /// Why it is not the layout that the arguments would usually have.
+    /// The reason why it is not the usual layout for the arguments.
     pub(super) why: Option<String>,
 }
 
-/// Opens the input in the layout that was asked for, or that suits it.
+/// Opens the input in the requested layout, or in the most suitable one.
 pub(super) fn plan(
     arguments: &Replay,
     inputs: &[Input],
@@ -34,11 +34,11 @@ pub(super) fn plan(
     };
     match (arguments.layout, arguments.workers) {
         (Some(LayoutName::Inline), Some(_)) => Err(Failure::Usage(String::from(
-            "--layout inline has no workers\n  leave --workers away, or name another layout",
+            "--layout inline has no workers\n  omit --workers, or use another layout",
         ))),
-        (Some(LayoutName::Inline | LayoutName::Pipeline), _) if arguments.save_part.is_some() => Err(
-            Failure::Usage(String::from("--save-part is for the sharded layout\n  leave --layout away")),
-        ),
+        (Some(LayoutName::Inline | LayoutName::Pipeline), _) if arguments.save_part.is_some() => {
+            Err(Failure::Usage(String::from("--save-part needs the sharded layout\n  omit --layout")))
+        }
         (Some(LayoutName::Inline), None) => one(Layout::Inline, None),
         (None, None) if arguments.save_part.is_none() => one(Layout::Inline, None),
         (Some(LayoutName::Pipeline), _) => pipeline(None),
@@ -86,7 +86,7 @@ pub(super) fn plan(
                         why: None,
                     })
                 }
-                // One part is as quick as a short input can be read.
+                // An input this short is read just as fast in one part.
                 Err(PlanError::NotCuttable(why @ NotCuttable::NoBoundary { .. })) => one_part(why),
                 Err(PlanError::NotCuttable(why @ NotCuttable::Compressed { .. })) if is_explicit => {
                     one_part(why)
@@ -99,12 +99,12 @@ pub(super) fn plan(
     }
 }
 
-/// The size of a part, where records are written while the run lasts.
+/// Size of a part in bytes, if records are written during the run.
 const PART_BYTES: u64 = 512 << 20;
 
 /// Returns how many parts each worker reads. Records of ended flows wait until their part is
 /// composed, so a large input that writes them has parts of a bounded size. Without a timeout all
-/// flows live until the end, and more parts would have no use.
+/// flows live until the end, and more parts would be useless.
 fn rounds(arguments: &Replay, parts: &CaptureParts) -> usize {
     let timeouts = [arguments.timeout, arguments.active_timeout, arguments.closed_timeout];
     let is_streamed = arguments.flows.is_some() && arguments.save_part.is_none();
@@ -115,7 +115,7 @@ fn rounds(arguments: &Replay, parts: &CaptureParts) -> usize {
     usize::try_from(rounds).unwrap_or(usize::MAX).clamp(1, CaptureParts::PARTS_MAX / parts.len())
 }
 
-/// Returns what stands against the sharded layout, whatever the input.
+/// Returns the reason why the sharded layout is impossible for any input.
 fn obstacle(arguments: &Replay, support: PartSupport) -> Option<String> {
     if let PartSupport::Never(why) = support {
         return Some(String::from(why));
@@ -128,10 +128,10 @@ fn obstacle(arguments: &Replay, support: PartSupport) -> Option<String> {
         (arguments.full.is_some(), "--full is for the pipeline"),
         (arguments.ring.is_some(), "--ring is for the pipeline"),
         (arguments.write.is_some(), "--write needs the packets of all parts in one sequence"),
-        (arguments.speed != Pace::Max, "--speed is kept by one reader"),
-        (arguments.defrag, "--defrag joins fragments in one sequence"),
-        (arguments.firewall.watch_rules, "--watch-rules may replace rules between the parts"),
-        (arguments.table != TableName::Linehash, "it has tables of --table linehash only"),
+        (arguments.speed != Pace::Max, "--speed needs a single reader"),
+        (arguments.defrag, "--defrag needs all fragments in one sequence"),
+        (arguments.firewall.watch_rules, "--watch-rules could replace rules between the parts"),
+        (arguments.table != TableName::Linehash, "it supports --table linehash only"),
     ];
     asked.into_iter().find(|(is_asked, _)| *is_asked).map(|(_, why)| String::from(why))
 }

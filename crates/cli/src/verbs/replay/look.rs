@@ -1,4 +1,4 @@
-//! Runs accounting over captures for those who look at the records, without an output of its own.
+//! Runs accounting over captures for commands that examine records. It writes no output itself.
 
 use std::sync::Arc;
 
@@ -24,15 +24,15 @@ use crate::render::reasons::NoResult;
 use crate::render::warn_of;
 use crate::signals::stop_on_signals;
 
-/// What a run found beside its records.
+/// The results of a run other than its records.
 #[derive(Debug, Default)]
 pub(crate) struct Looked {
     pub(crate) packets: u64,
-    /// Packets that --filter, --from and --to left out.
+    /// Packets that --filter, --from and --to rejected.
     pub(crate) passed_over: u64,
     /// Packets that belong to no record, by reason.
     pub(crate) no_result: NoResult,
-    /// What --where did, if it was given.
+    /// Counts of --where, if it was given.
     pub(crate) filtered: Option<FilterCounts>,
     pub(crate) first_ns: u64,
     pub(crate) last_ns: u64,
@@ -43,13 +43,12 @@ pub(crate) struct Looked {
     pub(crate) fault: Option<String>,
 }
 
-/// Gives the records of a run to `show`: those that the arguments' filter matches, as flows end.
-/// With `--app l7` also the protocols that they are named.
-/// `verb` stands before the progress bar.
+/// Passes the records that match the filter of the arguments to `show`, as flows end. With
+/// `--app l7` it also passes their protocol labels. `verb` appears before the progress bar.
 ///
 /// # Errors
 ///
-/// [`Failure`] for arguments that do not go together, and for what cannot be read.
+/// [`Failure`] for contradictory arguments, and for input that cannot be read.
 pub(crate) fn look(
     arguments: &Replay,
     common: &Common,
@@ -57,7 +56,7 @@ pub(crate) fn look(
     show: Show<'_>,
 ) -> Result<Looked, Failure> {
     if cfg!(test) {
-        // Unit tests do not run it; without this line they would compile the engine once more.
+        // Unit tests do not run this. Without the return, they would compile the engine once more.
         return Ok(Looked::default());
     }
     if let Some(plan) = super::l7::plan(arguments)? {

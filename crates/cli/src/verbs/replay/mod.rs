@@ -60,11 +60,11 @@ use setup::{
 };
 use source::{Cut, Source, feed};
 
-/// Runs the verb.
+/// Runs the command.
 pub(crate) fn run(arguments: &Replay, common: &Common) -> Result<Status, Failure> {
     if cfg!(test) {
-        // Unit tests do not run it; without this line they would compile the engine once more for
-        // every application.
+        // Unit tests do not run this. Without the return, they would compile the engine once more
+        // for every application.
         return Ok(Status::Ok);
     }
     let rules = Rules::of(arguments, common)?;
@@ -123,7 +123,7 @@ fn run_app<R: Role>(
     }
     let Planned { layout, mut source, why } = layout::plan(arguments, &inputs, options, R::App::PARTS)?;
     let mut config = engine_config(arguments, layout)?;
-    // Rules that ask for states take an ICMP error with the flow that it is about.
+    // Rules that ask for states process an ICMP error with the flow that it concerns.
     config.decode = config.decode.with_errors_by_flow(rules.is_some_and(Rules::ask_state));
     warn_outside_pipeline(arguments, &config, common);
     warn_of_left_fields(arguments, common);
@@ -148,7 +148,7 @@ fn run_app<R: Role>(
     let mut records = records_of(role, arguments, columns, &mut outputs);
     // Only these need all records at once.
     let keeps_records = arguments.verify || arguments.sort;
-    // The sharded layout has all records before it hands them on.
+    // The sharded layout collects all records before it passes them on.
     let streams = !keeps_records && (records.has_use() || !matches!(source, Source::Parts(..)));
     let run =
         Prepared { arguments, config: &config, tables, control: &control, selection: selection.as_ref() };
@@ -183,7 +183,7 @@ fn run_app<R: Role>(
         check_apart(&source)?;
     }
 
-    // Taken now: the oracle runs an application, and a probe, of its own.
+    // Read the figures now, because the oracle runs its own application and probe.
     let tcb_cache = probe.map(Probe::figures);
     let firewall = rules.map(|rules| rules.figures(arguments.firewall.top_rules, reloads.get()));
     let filtered = records.file.as_ref().and_then(FlowWriter::filter_counts);
@@ -219,7 +219,7 @@ fn run_app<R: Role>(
         warn_of(notice, arguments.strict, common);
     }
     outputs.warn_of_left_behind(arguments, &source.files(), options.capture.limits, common);
-    // A result that cannot be printed is no reason to lose the flows, nor the other way round.
+    // An error in printing the result must not lose the flows, and the reverse.
     let written = written.map_err(|error| {
         let path = arguments.flows.as_deref().unwrap_or(Path::new("--flows"));
         Failure::Output(format!("cannot write flows to {}: {error}", path.display()))
@@ -237,15 +237,15 @@ fn run_app<R: Role>(
         Destination::of(path, arguments.flows_format).is_ok_and(|flows| flows.is_standard_output())
     });
     let printed = if on_standard_output { print_aside(&result, common) } else { print(&result, common) };
-    // Who closes the pipe early has seen enough of the result, and is told how the run ended all
-    // the same.
+    // A reader that closes the pipe early has seen enough of the result, but still gets the exit
+    // status.
     if !matches!(printed, Err(Failure::BrokenPipe)) {
         printed?;
     }
     written?;
     kept?;
     saved?;
-    // The fault is the writing of packets or records.
+    // The fault concerns writing of packets or records.
     let is_output = matches!(report.fault, Some(Fault::Sink { .. } | Fault::Records { .. }));
     let unverified = arguments.verify && result.verify.is_none();
     Ok(if unverified {
@@ -255,7 +255,8 @@ fn run_app<R: Role>(
     })
 }
 
-/// Refuses parts of captures that overlap in time, against what their ends showed.
+/// Refuses parts of captures that turn out to overlap in time although their first and last packets
+/// did not.
 fn check_apart(source: &Source) -> Result<(), Failure> {
     let Some(files) = source.overlapped() else { return Ok(()) };
     Err(Failure::Input(format!(
@@ -264,7 +265,7 @@ fn check_apart(source: &Source) -> Result<(), Failure> {
     )))
 }
 
-/// A run that is set up.
+/// A run that is ready to start.
 struct Prepared<'a> {
     arguments: &'a Replay,
     config: &'a EngineConfig,
@@ -274,8 +275,8 @@ struct Prepared<'a> {
 }
 
 impl Prepared<'_> {
-    /// Runs in the layout of the source; the records of a part go to `kept`. Returns also how many
-    /// packets the selection passed over.
+    /// Runs in the layout of the source. `kept` receives the records of a part. Also returns how
+    /// many packets the selection rejected.
     fn run<R: Role>(
         &self,
         role: &R,
@@ -320,8 +321,8 @@ impl Prepared<'_> {
     }
 }
 
-/// Compares the results with those of plain maps over the same input, or without order what does
-/// not depend on it; `None` if that was interrupted.
+/// Compares the results with those of plain maps over the same input. Without packet order,
+/// compares only what does not depend on it. Returns `None` if interrupted.
 fn oracle_says<R: Role>(
     role: &R,
     report: &RunReport<FlowOf<R>>,
@@ -347,7 +348,7 @@ fn oracle_says<R: Role>(
     }))
 }
 
-/// Writes what is known of the flows as a part.
+/// Writes the state of the flows as a part.
 fn save_part<F: FlowState>(
     arguments: &Replay,
     app: &'static str,
@@ -358,7 +359,7 @@ fn save_part<F: FlowState>(
 ) -> Result<(), Failure> {
     if report.interrupted || report.fault.is_some() {
         return Err(Failure::Output(format!(
-            "no part is kept in {}: the run did not come to its end",
+            "no part is saved in {}: the run did not finish",
             path.display()
         )));
     }
@@ -390,7 +391,7 @@ fn records_of<R: Role>(
     Records { file, labels: role.l7().map(|_| l7::Labels::default()), sizes }
 }
 
-/// Hands the records that a report has to where they go, in the order of keys.
+/// Writes the records of a report to their destination, sorted by key.
 fn write_sorted<F: FlowState + SourceDirection>(
     report: &RunReport<F>,
     records: &mut Records<F>,
@@ -421,7 +422,8 @@ fn status(
         let why = match result.table.refused {
             0 => String::new(),
             refused => format!(
-                "\n  the table was full and refused flows {}, the oracle takes all: --flows-max says how many it may have",
+                "\n  the table was full and refused flows {}, but the oracle accepts all: \
+                 raise --flows-max",
                 counted(refused, "time")
             ),
         };
@@ -429,7 +431,7 @@ fn status(
         return Status::CheckFailed;
     }
     if !result.balanced {
-        warn("packets and drops do not add up: this is a mistake of flowloom, please report it", common);
+        warn("packets and drops do not add up: this is a bug in flowloom, please report it", common);
         return Status::CheckFailed;
     }
     if arguments.strict && source.notices().iter().any(Notice::is_partial_input) {

@@ -1,4 +1,4 @@
-//! What a run writes beside its result: opened before it begins.
+//! The outputs of a run other than its result. They are opened before the run begins.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -21,30 +21,29 @@ use super::charts;
 /// The files and the folder of a run.
 #[derive(Default)]
 pub(super) struct Outputs {
-    /// Where flows go.
+    /// The destination of flow records.
     pub(super) flows: Option<Opened>,
-    /// Where accepted packets go.
+    /// The destination of accepted packets.
     pub(super) sink: Option<CaptureSink<PackedFile>>,
-    /// Where the part is kept.
+    /// The destination of the part.
     pub(super) part: Option<OutputFile>,
-    /// Where the result is kept.
+    /// The folder of the saved result.
     _saved: Option<OutputFolder>,
 }
 
 impl Outputs {
-    /// Opens what the arguments name.
+    /// Opens the outputs that the arguments name.
     ///
     /// # Errors
     ///
-    /// [`Failure`] for what cannot be written, is an input of the run, or is one file for two
-    /// things.
+    /// [`Failure`] if a path cannot be written, is an input of the run, or is named twice.
     pub(super) fn open(arguments: &Replay, captures: &[&Path]) -> Result<Self, Failure> {
         check_inputs(arguments, captures)?;
         let open = |option: &str, what: &str, path: Option<&Path>| {
             let Some(path) = path else { return Ok(None) };
             if path.as_os_str() == "-" {
                 return Err(Failure::Usage(format!(
-                    "{option} needs a file: standard output has the report"
+                    "{option} needs a file: standard output carries the report"
                 )));
             }
             let failed =
@@ -65,7 +64,7 @@ impl Outputs {
             && one.is_same(packets)
         {
             return Err(Failure::Usage(format!(
-                "--write and --flows are one file, {}\n  name two",
+                "--write and --flows name the same file, {}\n  use two files",
                 path.display()
             )));
         }
@@ -79,8 +78,8 @@ impl Outputs {
         Ok(Self { flows, sink, part, _saved: saved })
     }
 
-    /// Keeps names, comments, flags and secrets of the captures in the file of packets, where
-    /// packets come in the order of the captures and these can be read a second time.
+    /// Keeps names, comments, flags and secrets of the captures in the packet file. This requires
+    /// packets in the order of the captures, and captures that can be read twice.
     pub(super) fn keep_details(
         &mut self,
         arguments: &Replay,
@@ -106,7 +105,7 @@ impl Outputs {
         Ok(())
     }
 
-    /// Warns of what the captures have besides packets and the file of packets does not keep.
+    /// Warns of the data in the captures that the packet file does not keep.
     pub(super) fn warn_of_left_behind(
         &self,
         arguments: &Replay,
@@ -122,9 +121,9 @@ impl Outputs {
                     left.push(annotations.to_string());
                 }
                 if not_found > 0 {
-                    left.push(format!("what {not_found} packets have besides their bytes"));
+                    left.push(format!("data of {not_found} packets other than their bytes"));
                 }
-                left.extend(failed.map(|error| format!("what could not be read again: {error}")));
+                left.extend(failed.map(|error| format!("data that could not be read again: {error}")));
                 left
             }
             None => left_behind(files, limits),
@@ -135,7 +134,7 @@ impl Outputs {
     }
 }
 
-/// Returns whether the ending of a name asks for a classic pcap file.
+/// Returns whether the extension of a name selects a classic pcap file.
 fn is_pcap(path: &Path) -> bool {
     let (_, inner) = Compression::of(path);
     Path::new(inner)
@@ -143,7 +142,7 @@ fn is_pcap(path: &Path) -> bool {
         .is_some_and(|ending| ending.eq_ignore_ascii_case("pcap") || ending.eq_ignore_ascii_case("cap"))
 }
 
-/// Returns the sink of packets for a file, in the format that its name asks for.
+/// Returns the packet sink for a file, in the format that its name selects.
 fn capture_sink(file: OutputFile, path: &Path) -> Result<CaptureSink<PackedFile>, Failure> {
     let (compression, _) = Compression::of(path);
     let file = PackedFile::new(file, compression)
@@ -160,7 +159,7 @@ fn left_behind(files: &[FileSummary], limits: UnpackLimits) -> Vec<String> {
         }
         match Annotations::of_file(&file.path, limits) {
             Ok(annotations) => found.merge(&annotations),
-            Err(error) => left.push(format!("what {} has besides packets: {error}", file.path.display())),
+            Err(error) => left.push(format!("data of {} other than packets: {error}", file.path.display())),
         }
     }
     if !found.is_empty() {
@@ -169,7 +168,7 @@ fn left_behind(files: &[FileSummary], limits: UnpackLimits) -> Vec<String> {
     left
 }
 
-/// Refuses to keep the result in a file that the run writes something else to.
+/// Refuses to save the result in a file that the run writes for another purpose.
 fn check_saved(arguments: &Replay) -> Result<(), Failure> {
     let others = [
         ("--write", &arguments.write),
@@ -180,7 +179,7 @@ fn check_saved(arguments: &Replay) -> Result<(), Failure> {
     {
         if let Some(path) = saved_files(arguments).find(|path| is_one_file(path, other)) {
             return Err(Failure::Usage(format!(
-                "--save and {option} are to write one file, {}\n  name another file, or another folder",
+                "--save and {option} would write the same file, {}\n  use another file or another folder",
                 path.display()
             )));
         }
@@ -188,12 +187,12 @@ fn check_saved(arguments: &Replay) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Returns the files that the result may be kept in.
+/// Returns the files in which the result may be saved.
 fn saved_files(arguments: &Replay) -> impl Iterator<Item = PathBuf> {
     arguments.save.save.iter().flat_map(|folder| files(folder, &charts::NAMES))
 }
 
-/// Refuses to write over what the run reads.
+/// Refuses to overwrite an input of the run.
 fn check_inputs(arguments: &Replay, captures: &[&Path]) -> Result<(), Failure> {
     let outputs = [
         ("--write", &arguments.write),

@@ -7,14 +7,14 @@ use flowloom::tcb_cache::{CacheSpec, Geometry, Policy};
 use crate::exit::Failure;
 use crate::render::replay::TcbCacheFigures;
 
-/// The cache of each worker, and where the counts go.
+/// The cache of each worker, and the destination of its counts.
 pub(super) struct Probe {
     spec: CacheSpec,
     counts: ProbeCounts,
 }
 
 impl Probe {
-    /// Returns the probe of a size and policy; the shape is the paper's.
+    /// Returns a probe with this size and policy, and the shape of the paper's cache.
     pub(super) fn new(bytes: u64, policy: Policy) -> Result<Self, Failure> {
         let usage = |error: &dyn std::fmt::Display| Failure::Usage(format!("--tcb-cache: {error}"));
         let paper = Geometry::PAPER;
@@ -31,7 +31,7 @@ impl Probe {
         CacheProbe::new(inner, cache, self.counts.clone())
     }
 
-    /// Returns what the caches counted so far.
+    /// Returns the counts of the caches so far.
     pub(super) fn figures(&self) -> TcbCacheFigures {
         let (counts, caches) = self.counts.total();
         TcbCacheFigures {

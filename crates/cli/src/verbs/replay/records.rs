@@ -1,4 +1,4 @@
-//! What `replay` does with the records of flows as they end: all of it in bounded memory.
+//! The processing of flow records in `replay` as flows end, in bounded memory.
 
 use std::collections::BTreeMap;
 
@@ -12,21 +12,21 @@ use crate::record_view::{LabelOf, RecordView};
 
 /// The sink of a run's records.
 pub(super) struct Records<F> {
-    /// The file that they go to.
+    /// The file that receives them.
     pub(super) file: Option<FlowWriter<F>>,
-    /// What protocols they were named.
+    /// Counts of their protocol labels.
     pub(super) labels: Option<Labels>,
-    /// How large they were, for a chart.
+    /// Counts of their sizes, for a chart.
     pub(super) sizes: Option<Sizes>,
 }
 
 impl<F: FlowState + SourceDirection> Records<F> {
-    /// Returns whether anything is made of the records.
+    /// Returns whether the records are used at all.
     pub(super) fn has_use(&self) -> bool {
         self.file.is_some() || self.labels.is_some() || self.sizes.is_some()
     }
 
-    /// Writes what stands behind the last record.
+    /// Writes the data that follow the last record.
     pub(super) fn finish(&mut self) -> std::io::Result<()> {
         self.file.as_mut().map_or(Ok(()), FlowWriter::finish)
     }
@@ -52,15 +52,15 @@ impl<F: FlowState + SourceDirection> RecordSink<F> for Records<F> {
     }
 }
 
-/// Gives each record that a view has of a flow to a function.
+/// Passes each record that a view shows to a function.
 pub(super) struct Shown<'a, F> {
     pub(super) view: RecordView<F>,
-    /// Of an application that names protocols.
+    /// The label, for applications that label flows.
     pub(super) label: Option<LabelOf<F>>,
     pub(super) show: Show<'a>,
 }
 
-/// Takes a record, and the protocol that it was named.
+/// Receives a record and its protocol label.
 pub(crate) type Show<'a> = &'a mut (dyn FnMut(&AccountingRecord, Option<&'static str>) + Send);
 
 impl<F: FlowState> RecordSink<F> for Shown<'_, F> {
@@ -74,7 +74,7 @@ impl<F: FlowState> RecordSink<F> for Shown<'_, F> {
     }
 }
 
-/// How many records had so many packets each: as many entries as there are sizes, not records.
+/// The number of records by packet count. It has one entry per size, not per record.
 #[derive(Debug, Default)]
 pub(super) struct Sizes {
     pub(super) counts: BTreeMap<u64, u64>,

@@ -1,4 +1,4 @@
-//! What differs from application to application in a run.
+//! The differences between the applications of a run.
 
 use std::marker::PhantomData;
 
@@ -21,56 +21,56 @@ use crate::verify::Sums;
 
 /// An application of `replay`.
 pub(super) trait Role: Sized {
-    /// What each worker runs.
+    /// The application of each worker.
     type App: App<Flow: SourceDirection>;
 
-    /// The application's name, as it is given and reported.
+    /// The name that users type and reports show.
     const NAME: &'static str;
 
-    /// What of its results does not depend on the order of a flow's packets.
+    /// The results that do not depend on packet order.
     const SUMS: Sums;
 
     /// Returns the application of one worker.
     fn app(&self) -> Self::App;
 
-    /// Returns the application that the oracle runs: where there is a plainer way to the same
-    /// results, that.
+    /// Returns the application of the oracle: a simpler implementation of the same results, if
+    /// there is one.
     fn oracle(&self) -> Self::App {
         self.app()
     }
 
-    /// Returns the plan of the L7 filter, of that application.
+    /// Returns the plan of the L7 filter, for that application.
     fn l7(&self) -> Option<&L7Plan> {
         None
     }
 
-    /// Returns how the accounting record is found in a flow's state, of an application that keeps
-    /// one.
+    /// Returns the function that finds the accounting record in a flow's state, if the application
+    /// keeps one.
     fn account() -> Option<AccountOf<FlowOf<Self>>> {
         None
     }
 
-    /// Returns how the further fields are found in a flow's state, of an application that keeps
-    /// them.
+    /// Returns the function that finds the additional fields in a flow's state, if the application
+    /// keeps them.
     fn fields() -> Option<FieldsOf<FlowOf<Self>>> {
         None
     }
 
-    /// Returns how the protocol's name is found in a flow's state, of an application that names it
-    /// beside an account.
+    /// Returns the function that finds the label in a flow's state, if the application labels flows
+    /// in addition to accounting.
     fn label() -> Option<LabelOf<FlowOf<Self>>> {
         None
     }
 
-    /// Returns how a flow's state is kept in a part file, of an application whose parts can be
-    /// merged later.
+    /// Returns the function that saves a flow's state in a part file, if parts of the application
+    /// can be merged.
     fn save_with() -> Option<SaveWith<FlowOf<Self>>> {
         None
     }
 
-    /// Runs the application in the inline or the pipeline layout. The papers' tables are for the
-    /// applications of comparisons: the engine is compiled for each pair of a table and an
-    /// application.
+    /// Runs the application in the inline or the pipeline layout. Only the applications for
+    /// comparisons support the papers' tables, because the engine is compiled for each pair of
+    /// table and application.
     fn run<'a>(
         &self,
         table: TableName,
@@ -81,12 +81,12 @@ pub(super) trait Role: Sized {
     where
         Self::App: 'a,
     {
-        assert!(table == TableName::Linehash, "other tables are refused before");
+        assert!(table == TableName::Linehash, "other tables are refused earlier");
         run_with(config, endpoints, |_| tables.linehash::<FlowOf<Self>>(), |_| self.app())
     }
 }
 
-/// What a role's application keeps per flow.
+/// The state that a role's application keeps per flow.
 pub(super) type FlowOf<R> = <<R as Role>::App as App>::Flow;
 
 /// Runs a role's application with any table.
@@ -105,7 +105,7 @@ fn run_with_any_table<'a, R: Role<App: 'a>>(
     }
 }
 
-/// No work.
+/// The application without work.
 pub(super) struct NullRole;
 
 impl Role for NullRole {
@@ -135,7 +135,7 @@ impl Role for NullRole {
     }
 }
 
-/// Connection tracking.
+/// The connection tracker.
 pub(super) struct TrackerRole;
 
 impl Role for TrackerRole {
@@ -172,7 +172,7 @@ impl Role for TrackerRole {
     }
 }
 
-/// Accounting, with an active timeout or without.
+/// Accounting, with or without an active timeout.
 pub(super) struct AccountingRole(pub(super) Option<u64>);
 
 impl Role for AccountingRole {
@@ -202,16 +202,16 @@ impl Role for AccountingRole {
     }
 }
 
-/// Accounting with further fields, of which it keeps those of some groups.
+/// Accounting with additional fields; it keeps the fields of some groups.
 pub(super) struct DetailedRole<F> {
     active_ns: Option<u64>,
     groups: FieldSet,
     fields: PhantomData<fn() -> F>,
 }
 
-/// Fields that are the last ones of all fields.
+/// Fields that come last among all fields.
 pub(super) trait LastFields: Fields {
-    /// The columns of all fields before these.
+    /// Number of columns of all fields before these.
     const BEFORE: usize;
 }
 
@@ -224,7 +224,7 @@ impl LastFields for ApplicationFields {
 }
 
 impl<F> DetailedRole<F> {
-    /// Returns the role with the groups that the arguments ask for and that their filter reads.
+    /// Returns the role with the groups that the arguments select and that their filter reads.
     pub(super) fn of(arguments: &Replay) -> Self {
         Self { active_ns: arguments.active_timeout, groups: field_groups(arguments), fields: PhantomData }
     }
@@ -251,7 +251,7 @@ impl<F: LastFields> Role for DetailedRole<F> {
     }
 }
 
-/// Accounting with further fields, beside which the L7 filter names protocols.
+/// Accounting with additional fields, and labels from the L7 filter.
 pub(super) struct LabelledRole<'a>(pub(super) DetailedRole<AllFields>, pub(super) &'a L7Plan);
 
 impl Role for LabelledRole<'_> {
@@ -279,7 +279,7 @@ impl Role for LabelledRole<'_> {
     }
 }
 
-/// Naming protocols.
+/// The L7 filter.
 pub(super) struct L7Role<'a>(pub(super) &'a L7Plan);
 
 impl Role for L7Role<'_> {
@@ -296,7 +296,7 @@ impl Role for L7Role<'_> {
     }
 }
 
-/// Another application, with a simulated cache beside it.
+/// Another application with a simulated cache beside it.
 pub(super) struct Beside<'a, R>(pub(super) R, pub(super) &'a Probe);
 
 impl<R: Role> Role for Beside<'_, R> {

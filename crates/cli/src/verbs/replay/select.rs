@@ -1,4 +1,4 @@
-//! Which packets of the input a run takes: by a filter and by time.
+//! Selection of input packets by filter and time.
 
 use flowloom::filter::PacketFilter;
 use flowloom::packet::{DropCounts, Fill, PacketBatch, PacketSource, SourceError};
@@ -8,21 +8,22 @@ use crate::args::parse::Instant;
 use crate::args::replay::Replay;
 use crate::exit::Failure;
 
-/// Batches without a packet that is wanted, after which the engine is asked whether to go on.
+/// Batches without a selected packet after which the source returns to the engine, which may want
+/// to stop.
 const BATCHES_MAX: u32 = 256;
 
-/// What is asked of packets.
+/// The conditions on packets.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Selection {
     filter: Option<PacketFilter>,
-    /// Times in nanoseconds since 1970; the second one is excluded.
+    /// Times in nanoseconds since 1970; the second is excluded.
     from_ns: Option<u64>,
     to_ns: Option<u64>,
 }
 
 impl Selection {
-    /// Returns what the arguments ask for; nothing where all packets are wanted. `paths` are those
-    /// of the captures.
+    /// Returns the selection that the arguments specify; `None` if all packets are selected.
+    /// `paths` are those of the captures.
     pub(crate) fn of(arguments: &Replay, paths: &[&std::path::Path]) -> Result<Option<Self>, Failure> {
         if arguments.live.iface.is_some() {
             if arguments.from.is_some() || arguments.to.is_some() {
@@ -30,7 +31,7 @@ impl Selection {
                     "--from and --to are for captures, not for --iface",
                 )));
             }
-            // The kernel runs the filter there.
+            // The kernel runs the filter in this case.
             return Ok(None);
         }
         let filter = arguments.live.filter.as_deref().map(PacketFilter::parse).transpose();
@@ -40,7 +41,8 @@ impl Selection {
         if is_relative(&arguments.from) || is_relative(&arguments.to) {
             first_ns = first_of(paths).ok_or_else(|| {
                 Failure::Usage(String::from(
-                    "--from and --to with + count from the first packet, which cannot be looked up in a pipe\n  name a time of day",
+                    "--from and --to with + count from the first packet, which cannot be read from a \
+                     pipe in advance\n  use a date and time",
                 ))
             })?;
         }
@@ -53,13 +55,13 @@ impl Selection {
         if let (Some(from), Some(to)) = (selection.from_ns, selection.to_ns)
             && from >= to
         {
-            return Err(Failure::Usage(String::from("--from is not before --to: no packet lies between")));
+            return Err(Failure::Usage(String::from("--from is not before --to: no packet is selected")));
         }
         let is_any = selection.filter.is_some() || selection.from_ns.is_some() || selection.to_ns.is_some();
         Ok(is_any.then_some(selection))
     }
 
-    /// Leaves the packets of a batch that are wanted, and returns how many are not.
+    /// Keeps the selected packets of a batch, and returns how many it removed.
     fn select(&mut self, batch: &mut PacketBatch) -> Result<u64, SourceError> {
         let Some(block) = &batch.block else { return Ok(0) };
         let (block, before) = (block.bytes(), batch.packets.len());
@@ -80,7 +82,7 @@ impl Selection {
     }
 }
 
-/// Returns the earliest first time of some captures.
+/// Returns the earliest first time of several captures.
 fn first_of(paths: &[&std::path::Path]) -> Option<u64> {
     let first = |path: &&std::path::Path| {
         let mut capture = Capture::open(path, CaptureOptions::default()).ok()?;
@@ -93,11 +95,11 @@ fn first_of(paths: &[&std::path::Path]) -> Option<u64> {
     paths.iter().filter_map(first).min()
 }
 
-/// A source, of which the packets that are wanted are taken.
+/// A source that yields only selected packets.
 pub(crate) struct Selected<S> {
     pub(crate) source: S,
     selection: Option<Selection>,
-    /// Packets that were passed over.
+    /// Packets that were not selected.
     pub(crate) passed_over: u64,
 }
 

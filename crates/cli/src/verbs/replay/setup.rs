@@ -1,4 +1,4 @@
-//! From arguments to a source, an engine and tables; mistakes are found before anything starts.
+//! Turns arguments into a source, an engine and tables. Mistakes appear before the run starts.
 
 use flowloom::apps::accounting::fields::{FieldGroup, FieldSet};
 use flowloom::cpu::features::Isa;
@@ -80,7 +80,7 @@ pub(super) fn engine_config(arguments: &Replay, layout: Layout) -> Result<Engine
     Ok(config)
 }
 
-/// Says which options of the pipeline were asked for and mean nothing in another layout.
+/// Warns of pipeline options that have no effect in another layout.
 pub(super) fn warn_outside_pipeline(arguments: &Replay, config: &EngineConfig, common: &Common) {
     let options = [
         ("--scheduler", arguments.scheduler.is_some()),
@@ -94,22 +94,22 @@ pub(super) fn warn_outside_pipeline(arguments: &Replay, config: &EngineConfig, c
     if !matches!(config.layout, Layout::Pipeline { .. }) && !idle.is_empty() {
         let verb = if idle.len() == 1 { "changes" } else { "change" };
         let names = some_of(&idle, ", ");
-        warn(&format!("{names} {verb} nothing but in the pipeline; --layout pipeline asks for it"), common);
+        warn(&format!("{names} {verb} no effect outside the pipeline; add --layout pipeline"), common);
     }
 }
 
-/// Returns the scheduler that was asked for.
+/// Returns the selected scheduler.
 pub(super) fn scheduler(arguments: &Replay) -> SchedulerName {
     arguments.scheduler.unwrap_or_default()
 }
 
-/// Returns the tree of workers that schedulers descend, flat unless another was asked for.
+/// Returns the tree of workers for schedulers, which is flat by default.
 fn topology(arguments: &Replay, workers: WorkerCount) -> Result<Topology, Failure> {
     let Some(name) = &arguments.topology else { return Ok(Topology::flat(workers)) };
     let topology = topology::named(name)?;
     if topology.workers() != workers {
         return Err(Failure::Usage(format!(
-            "--topology {name} has {} threads, and the pipeline has {}\n  --workers {} takes them all",
+            "--topology {name} has {} threads, but the pipeline has {}\n  use --workers {}",
             topology.workers().get(),
             counted(u64::from(workers.get()), "worker"),
             topology.workers().get()
@@ -118,7 +118,7 @@ fn topology(arguments: &Replay, workers: WorkerCount) -> Result<Topology, Failur
     Ok(topology)
 }
 
-/// Returns the policy that was asked for.
+/// Returns the selected policy.
 pub(super) fn policy(arguments: &Replay, config: &EngineConfig) -> Result<Policy, Failure> {
     let usage = |error: SetupError| Failure::Usage(error.to_string());
     let topology = topology(arguments, WorkerCount::new(config.layout.workers()).map_err(usage)?)?;
@@ -126,14 +126,14 @@ pub(super) fn policy(arguments: &Replay, config: &EngineConfig) -> Result<Policy
     scheduler(arguments).0.policy(&topology, seed).map_err(usage)
 }
 
-/// Says whether a flow's packets meet its state in the order they came in.
+/// Returns whether the packets of a flow reach its state in input order.
 pub(super) fn keeps_flow_order(config: &EngineConfig, policy: OrderGuarantee) -> bool {
     !matches!(config.layout, Layout::Pipeline { .. })
         || config.order != Order::None
         || policy.keeps_flow_order()
 }
 
-/// Returns whether a run needs the further fields of records.
+/// Returns whether a run needs the additional fields of records.
 pub(super) fn reads_fields(arguments: &Replay) -> bool {
     let filter = arguments.record_filter.as_ref();
     arguments.fields.is_some() || filter.is_some_and(|Where(filter)| filter.reads_fields())
@@ -146,7 +146,7 @@ pub(super) fn field_groups(arguments: &Replay) -> FieldSet {
     groups.with_those_of(arguments.record_filter.as_ref())
 }
 
-/// Refuses options of an application that was not asked for.
+/// Refuses options of other applications than the selected one.
 pub(super) fn check_application(arguments: &Replay) -> Result<(), Failure> {
     let of_accounting =
         [("--active-timeout", arguments.active_timeout), ("--closed-timeout", arguments.closed_timeout)];
@@ -154,30 +154,34 @@ pub(super) fn check_application(arguments: &Replay) -> Result<(), Failure> {
         && arguments.app != AppName::Accounting
     {
         return Err(Failure::Usage(format!(
-            "{option} is for --app accounting\n  other applications keep one record for each flow",
+            "{option} is for --app accounting\n  other applications keep one record per flow",
         )));
     }
     if arguments.save_part.is_some() && arguments.closed_timeout.is_some() {
         return Err(Failure::Usage(String::from(
-            "--save-part excludes --closed-timeout: where a connection closes across two parts, its packets are needed",
+            "--save-part excludes --closed-timeout: a connection that closes across two parts cannot be \
+             merged without its packets",
         )));
     }
     let compares = matches!(arguments.app, AppName::Null | AppName::TcpTracker);
     if arguments.table != TableName::Linehash && (!compares || arguments.tcb_cache.is_some()) {
         return Err(Failure::Usage(format!(
-            "--table {} is for --app null and tcp-tracker without --tcb-cache: the papers' tables are there to be compared",
+            "--table {} is for --app null and tcp-tracker without --tcb-cache: the papers' tables serve \
+             comparisons only",
             arguments.table.name()
         )));
     }
     if arguments.tcb_cache.is_some() && !compares {
         return Err(Failure::Usage(String::from(
-            "--tcb-cache is for --app null and tcp-tracker\n  what a cache sees does not depend on the application",
+            "--tcb-cache is for --app null and tcp-tracker\n  use one of these: the accesses of the \
+             cache do not depend on the application",
         )));
     }
     let is_kept = matches!(arguments.app, AppName::Null | AppName::TcpTracker | AppName::Accounting);
     if arguments.save_part.is_some() && (!is_kept || arguments.tcb_cache.is_some()) {
         return Err(Failure::Usage(String::from(
-            "--save-part is for --app null, tcp-tracker and accounting\n  other applications' flows cannot be merged later",
+            "--save-part is for --app null, tcp-tracker and accounting\n  other applications' flows \
+             cannot be merged later",
         )));
     }
     if let Some(path) = &arguments.flows {
@@ -185,14 +189,15 @@ pub(super) fn check_application(arguments: &Replay) -> Result<(), Failure> {
             Destination::of(path, arguments.flows_format).map_err(Failure::Usage)?;
         if !matches!(format, Format::Csv | Format::Jsonl) && arguments.app != AppName::Accounting {
             return Err(Failure::Usage(format!(
-                "--flows {} is for --app accounting\n  other applications' records go to .csv or .jsonl",
+                "--flows {} is for --app accounting\n  write the records of other applications to .csv \
+                 or .jsonl",
                 path.display()
             )));
         }
         if arguments.columns.is_some() && !format.has_columns() {
             return Err(Failure::Usage(format!(
-                "--columns selects columns of CSV, JSON lines and Parquet; those of {}, which --flows {} writes, are fixed\n  \
-                 use .csv, .jsonl or .parquet, or leave --columns away",
+                "--columns is for CSV, JSON lines and Parquet; the columns of {}, which --flows {} \
+                 writes, are fixed\n  use .csv, .jsonl or .parquet, or omit --columns",
                 format.name(),
                 path.display()
             )));
@@ -209,14 +214,15 @@ pub(super) fn check_application(arguments: &Replay) -> Result<(), Failure> {
     }
     if arguments.save_part.is_some() && reads_fields(arguments) {
         return Err(Failure::Usage(String::from(
-            "--save-part keeps no further fields, and --fields or --where asks for some\n  leave one of them away",
+            "--save-part keeps no additional fields, but --fields or --where needs some\n  omit one of \
+             them",
         )));
     }
     Ok(())
 }
 
-/// Refuses groups of fields that a format has no place for. With `all` it is enough that there is a
-/// place for some.
+/// Refuses groups of fields that a format cannot hold. For `all`, one field that the format can
+/// hold suffices.
 fn check_fields(groups: &FieldGroups, format: Format) -> Result<(), Failure> {
     let has_place = |group: &FieldGroup| group.columns().iter().any(|column| format.takes(column));
     let without = groups.groups().iter().find(|group| !has_place(group));
@@ -226,18 +232,19 @@ fn check_fields(groups: &FieldGroups, format: Format) -> Result<(), Failure> {
     let places: Vec<&str> =
         FieldGroup::ALL.iter().filter(|group| has_place(group)).map(|g| g.name()).collect();
     let places = if places.is_empty() {
-        String::from("it has one for none of them")
+        String::from("it can hold none of them")
     } else {
-        format!("it has one for {}", places.join(", "))
+        format!("it can hold {}", places.join(", "))
     };
     Err(Failure::Usage(format!(
-        "--fields {}: {} has no place for these fields; {places}\n  use .csv, .jsonl or .parquet for all of them",
+        "--fields {}: {} cannot hold these fields; {places}\n  use .csv, .jsonl or .parquet for all of \
+         them",
         group.name(),
         format.name()
     )))
 }
 
-/// Says which fields that were asked for the format has no place for.
+/// Warns of requested fields that the format cannot hold.
 pub(super) fn warn_of_left_fields(arguments: &Replay, common: &Common) {
     let (Some(groups), Some(path)) = (&arguments.fields, &arguments.flows) else { return };
     let Ok(Destination { format, .. }) = Destination::of(path, arguments.flows_format) else { return };
@@ -246,17 +253,17 @@ pub(super) fn warn_of_left_fields(arguments: &Replay, common: &Common) {
         columns.iter().filter(|column| !format.takes(column)).map(|column| column.name).collect();
     if !left.is_empty() {
         let names = some_of(&left, ", ");
-        warn(&format!("{} has no place for {names}: left out", format.name()), common);
+        warn(&format!("{} cannot hold {names}: omitted", format.name()), common);
     }
     if format == Format::Zeek {
-        warn("of --fields Zeek's conn.log names the service only", common);
+        warn("Zeek's conn.log uses --fields for the service only", common);
     }
 }
 
 pub(super) fn check_verifiable(arguments: &Replay, inputs: &[Input]) -> Result<(), Failure> {
     if arguments.full == Some(FullName::Drop) {
         return Err(Failure::Usage(String::from(
-            "--verify needs every packet, --full drop loses some\n  use --full block",
+            "--verify needs every packet, but --full drop loses some\n  use --full block",
         )));
     }
     let read_once = inputs.iter().any(|input| match input {
@@ -265,7 +272,7 @@ pub(super) fn check_verifiable(arguments: &Replay, inputs: &[Input]) -> Result<(
     });
     if read_once {
         return Err(Failure::Usage(String::from(
-            "--verify reads the input twice, a pipe can be read only once\n  save it to a file first",
+            "--verify reads the input twice, but a pipe can be read only once\n  save it to a file first",
         )));
     }
     if arguments.forever && arguments.limit.is_none() {
@@ -286,7 +293,7 @@ fn check_flows(option: &str, flows: u64, tables: u64, each_max: u32) -> Result<(
     )))
 }
 
-/// The flow tables of a run: alike for every worker.
+/// The flow tables of a run; all workers have the same kind.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Tables {
     limits: GrowthLimits,
@@ -296,11 +303,11 @@ pub(super) struct Tables {
     memory_limit_bytes: u64,
 }
 
-/// A table of one worker, or why there is none.
+/// The table of one worker, or the reason for a failure.
 type Built<T> = Result<T, BuildError>;
 
 impl Tables {
-    /// Sizes the tables, from the arguments or from a look at the captures.
+    /// Determines the sizes of the tables from the arguments or from a sample of the captures.
     pub(super) fn plan(
         arguments: &Replay,
         config: &EngineConfig,
@@ -310,7 +317,8 @@ impl Tables {
         isa: Isa,
     ) -> Result<Self, Failure> {
         let tables = config.tables(order) as u64;
-        // A table that grows has parts, each of no more flows than one table can number.
+        // A growing table consists of segments, each limited to the flows that one table can
+        // number.
         let first_max = match arguments.table {
             TableName::Sighash => SigHashConfig::FLOWS_MAX,
             TableName::Linehash | TableName::Dhash => DHashConfig::FLOWS_MAX,
@@ -325,8 +333,8 @@ impl Tables {
                 flows += flows / 4;
             }
         }
-        // Many small tables do not get equal shares: four standard deviations more hold nearly
-        // always.
+        // Many small tables get unequal shares; four standard deviations above the mean suffice
+        // nearly always.
         let share = |flows: u64| {
             let equal = flows.div_ceil(tables);
             let more = if tables > config.layout.workers() as u64 { 4 * equal.isqrt() + 4 } else { 0 };

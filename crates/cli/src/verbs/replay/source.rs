@@ -1,4 +1,4 @@
-//! What a run takes its packets from: captures, or an interface.
+//! The packet source of a run: captures or an interface.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -20,31 +20,32 @@ use crate::exit::Failure;
 /// Captures, whole or in parts, or an interface.
 pub(super) enum Source {
     Captures(Box<CaptureSet>),
-    /// What the parts found is known once they have been read.
+    /// The results of the parts are known after they have been read.
     Parts(Box<CaptureParts>, Option<SetSummary>),
     #[cfg(feature = "live")]
     Live(LiveSource),
 }
 
 impl Source {
-    /// Opens what the arguments name.
+    /// Opens the inputs that the arguments name.
     pub(super) fn open(arguments: &Replay, inputs: &[Input], options: SetOptions) -> Result<Self, Failure> {
         if let Some(option) = arguments.live.idle_option() {
-            return Err(Failure::Usage(format!("{option} is for captures on an interface, with --iface")));
+            return Err(Failure::Usage(format!("{option} is for live captures: add --iface")));
         }
         match &arguments.live.iface {
             None => Ok(Self::Captures(Box::new(CaptureSet::open(inputs, options)?))),
             Some(_) if arguments.verify => Err(Failure::Usage(String::from(
-                "--verify reads the input twice, what arrives at an interface comes once\n  save it to a file first",
+                "--verify reads the input twice, but packets arrive at an interface only once\n  save \
+                 it to a file first",
             ))),
             Some(interface) => Self::live(interface, arguments),
         }
     }
 
-    /// Takes captures in parts.
+    /// Uses captures in parts.
     pub(super) fn of_parts(arguments: &Replay, parts: CaptureParts) -> Result<Self, Failure> {
         if let Some(option) = arguments.live.idle_option() {
-            return Err(Failure::Usage(format!("{option} is for captures on an interface, with --iface")));
+            return Err(Failure::Usage(format!("{option} is for live captures: add --iface")));
         }
         Ok(Self::Parts(Box::new(parts), None))
     }
@@ -74,12 +75,12 @@ impl Source {
         )))
     }
 
-    /// Waits for silent pipes only until the run is stopped; an interface looks by itself.
+    /// Ends the wait for a silent pipe when the run is stopped. An interface checks this itself.
     pub(super) fn stop_with(&mut self, control: &Arc<Control>) {
         let control = Arc::clone(control);
         match self {
             Self::Captures(set) => set.stop_when(move || control.is_stopped()),
-            // The engine looks after each batch, and a file is never silent.
+            // The engine checks after each batch, and a file never blocks.
             Self::Parts(..) => {}
             #[cfg(feature = "live")]
             Self::Live(_) => {}
@@ -96,7 +97,7 @@ impl Source {
         }
     }
 
-    /// Returns how many bytes captures have on disk; `None` where an input is a pipe or an
+    /// Returns the size of the captures on disk in bytes; `None` if an input is a pipe or an
     /// interface.
     pub(super) fn bytes_on_disk(&self) -> Option<u64> {
         match self {
@@ -107,7 +108,7 @@ impl Source {
         }
     }
 
-    /// Returns how many captures overlap in time and were merged by it.
+    /// Returns how many captures overlap in time and were merged.
     pub(super) fn overlapped(&self) -> Option<usize> {
         match self {
             Self::Captures(set) => set.overlapped(),
@@ -117,7 +118,7 @@ impl Source {
         }
     }
 
-    /// Fails where nothing that was read can be decoded.
+    /// Fails if none of the packets read can be decoded.
     pub(super) fn check_decodable(&self) -> Result<(), CaptureError> {
         match self {
             Self::Captures(set) => set.check_decodable(),
@@ -127,8 +128,7 @@ impl Source {
         }
     }
 
-    /// Returns the counters that a progress bar reads; nothing is known of what an interface will
-    /// bring.
+    /// Returns the counters for a progress bar; the total of an interface is unknown.
     pub(super) fn progress(&self) -> Arc<SetProgress> {
         match self {
             Self::Captures(set) => set.progress(),
@@ -138,7 +138,7 @@ impl Source {
         }
     }
 
-    /// Returns what is to be known about the inputs.
+    /// Returns the notices about the inputs.
     pub(super) fn notices(&self) -> &[Notice] {
         match self {
             Self::Captures(set) => set.notices(),
@@ -155,7 +155,7 @@ impl Source {
             Self::Parts(_, summary) => summary.as_ref().map_or(Vec::new(), |summary| summary.files.clone()),
             #[cfg(feature = "live")]
             Self::Live(live) => {
-                let format = format!("interface, at most {} bytes a packet", live.snaplen_bytes());
+                let format = format!("interface, at most {} bytes per packet", live.snaplen_bytes());
                 let mut summary = FileSummary::of_interface(live.interface(), format, live.link());
                 summary.packets = live.packets();
                 vec![summary]
@@ -168,7 +168,7 @@ impl PacketSource for Source {
     fn next_batch(&mut self, batch: &mut PacketBatch) -> Result<Fill, SourceError> {
         match self {
             Self::Captures(set) => set.next_batch(batch),
-            Self::Parts(..) => unreachable!("parts are read by the sharded layout, each by itself"),
+            Self::Parts(..) => unreachable!("the sharded layout reads each part separately"),
             #[cfg(feature = "live")]
             Self::Live(live) => live.next_batch(batch),
         }
@@ -184,7 +184,7 @@ impl PacketSource for Source {
     }
 }
 
-/// Captures in parts, as the engine takes them.
+/// Captures in parts, as the engine reads them.
 pub(super) struct Cut<'a> {
     pub(super) parts: &'a CaptureParts,
     pub(super) selection: Option<Selection>,
@@ -208,7 +208,7 @@ impl PacketSource for Part {
     }
 }
 
-/// What a part read, and how many packets it passed over.
+/// The result of reading a part, and the number of packets not selected.
 pub(super) type Read = (PartRead, u64);
 
 impl PartSource for Part {
@@ -254,7 +254,7 @@ impl PartitionedSource for Cut<'_> {
     }
 }
 
-/// Returns the source, or what joins its fragments, decoded like this.
+/// Returns the source, wrapped in defragmentation with these decoding options if requested.
 pub(super) fn feed<'a>(
     source: &'a mut (impl PacketSource + Send),
     defrag: Option<DecodeOptions>,

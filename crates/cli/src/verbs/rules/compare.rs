@@ -16,7 +16,7 @@ use crate::render::compare_rules::{
 use crate::render::print;
 use crate::rule_file::{self, RuleFile};
 
-/// Leaves out rules that change nothing.
+/// Removes rules without effect.
 pub(super) fn minimise(arguments: &Minimise, common: &Common) -> Result<Status, Failure> {
     let file = rule_file::read(&arguments.options)?;
     file.warn_of_notes(common);
@@ -42,7 +42,7 @@ pub(super) fn minimise(arguments: &Minimise, common: &Common) -> Result<Status, 
         std::fs::write(path, &text)
             .map_err(|error| Failure::Output(format!("cannot write {}: {error}", path.display())))?;
     }
-    // A box of each rule, to show it by.
+    // One box of each rule, to print it.
     let mut boxes: Vec<Option<RuleId>> = vec![None; file.policy.sources().len()];
     for id in (0..file.set().len() as u32).map(RuleId) {
         boxes[file.policy.source_index(id)].get_or_insert(id);
@@ -71,11 +71,11 @@ pub(super) fn minimise(arguments: &Minimise, common: &Common) -> Result<Status, 
     Ok(Status::Ok)
 }
 
-/// Compares two rule sets, and lists so many differences.
+/// Compares two rule sets, and lists at most `top` differences.
 pub(super) fn diff(arguments: &Diff, common: &Common, top: usize) -> Result<Status, Failure> {
     let mut own = arguments.options.clone();
     if rule_file::form_of(&own)? != Form::Kubernetes {
-        // The map is for the other file.
+        // The address list is for the other file.
         own.file.addresses = None;
     }
     let first = rule_file::read(&own)?;
@@ -84,7 +84,7 @@ pub(super) fn diff(arguments: &Diff, common: &Common, top: usize) -> Result<Stat
         options.file.chain.clone_from(&arguments.other_chain);
     }
     rule_file::check_inputs(&arguments.options.rules, std::slice::from_ref(&arguments.other))?;
-    // A form without chains has none to name.
+    // A format without chains has no chain to select.
     if arguments.other_chain.is_none() && !rule_file::form_of(&options)?.has_chains() {
         (options.file.chain, options.table) = (None, None);
     }

@@ -9,7 +9,7 @@ use crate::args::Common;
 use crate::args::simulate::Simulate;
 use crate::exit::{Failure, Status};
 
-/// Runs the verb.
+/// Runs the command.
 pub(crate) fn run(arguments: &Simulate, common: &Common) -> Result<Status, Failure> {
     match arguments {
         Simulate::Schedule(arguments) => schedule::run(arguments, common),

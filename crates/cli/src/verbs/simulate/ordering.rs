@@ -1,4 +1,4 @@
-//! Internal against external order, in virtual time.
+//! Internal compared with external order, in virtual time.
 
 use flowloom::scheduler::registry::Scheme;
 use flowloom::scheduler::sim::{ExternalOrder, Machine, Offered, Pace, WhenFull};
@@ -14,7 +14,7 @@ use crate::render::simulate::ordering::{DropFigures, ExternalFigures, InternalFi
 use super::schedule::schemes;
 use super::traffic::offer;
 
-/// Values of a list option at most: each is a run.
+/// Maximum number of values in a list option; each value is a run.
 const VALUES_MAX: usize = 32;
 /// Cycles of each ordered section.
 const SECTION_CYCLES: u32 = 20;
@@ -27,7 +27,7 @@ pub(super) fn run(arguments: &Ordering, common: &Common) -> Result<Status, Failu
     {
         if values.len() > VALUES_MAX {
             return Err(Failure::Usage(format!(
-                "--{name} has {} values: at most {VALUES_MAX}",
+                "--{name} has {} values: the limit is {VALUES_MAX}",
                 values.len()
             )));
         }
@@ -37,7 +37,7 @@ pub(super) fn run(arguments: &Ordering, common: &Common) -> Result<Status, Failu
     let machine = |threads: u32| -> Result<Machine, Failure> {
         let workers = WorkerCount::new(threads as usize).map_err(usage)?;
         let mut machine = Machine::xeon(Topology::flat(workers));
-        // The paper's machine: threads without caches of their own and a queue manager in hardware.
+        // The machine of the paper: threads without caches, and a queue manager in hardware.
         machine.cache.shared_cycles = 0;
         machine.cache.remote_cycles = 0;
         machine.cache.memory_cycles = 0;
@@ -53,7 +53,7 @@ pub(super) fn run(arguments: &Ordering, common: &Common) -> Result<Status, Failu
     let offer = offer(&arguments.traffic, common)?;
     let jobs = offer.traffic.jobs.len() as u64;
     let work: u64 = offer.traffic.jobs.iter().map(|job| u64::from(job.work)).sum();
-    // As much arrives as all threads together can do.
+    // The arrival rate equals the capacity of all threads together.
     let gap = (work / jobs / u64::from(most)).max(1);
     let open = Offered::of(offer.traffic.clone().with_arrivals(gap, 0, seed), Pace::Open).map_err(usage)?;
     let closed = Offered::of(offer.traffic, Pace::Closed).map_err(usage)?;
@@ -118,7 +118,7 @@ pub(super) fn run(arguments: &Ordering, common: &Common) -> Result<Status, Failu
     Ok(Status::Ok)
 }
 
-/// Returns the schemes of names that keep the order of a flow, of `all` those that do.
+/// Returns the named schemes that keep the order of a flow; for `all`, every such scheme.
 fn schemes_in_order(names: &[String], seed: u64) -> Result<Vec<Scheme>, Failure> {
     let usage = |error: SetupError| Failure::Usage(error.to_string());
     let topology = Topology::flat(WorkerCount::new(1).map_err(usage)?);
@@ -128,7 +128,7 @@ fn schemes_in_order(names: &[String], seed: u64) -> Result<Vec<Scheme>, Failure>
             kept.push(scheme);
         } else if names.iter().any(|name| name == scheme.name) {
             return Err(Failure::Usage(format!(
-                "--scheduler {}: it keeps no order, and internal order is that of the scheduler",
+                "--scheduler {}: it keeps no order, but internal order needs a scheduler that does",
                 scheme.name
             )));
         }
@@ -154,7 +154,7 @@ fn charts(
     let mut speed = Chart::new(
         format!("Speed-up by threads, {name}"),
         Axis::linear("threads"),
-        Axis::linear("threads' work at once"),
+        Axis::linear("speed-up over one thread"),
     );
     for group in internal.chunk_by(|a, b| a.scheduler == b.scheduler) {
         let points = group.iter().map(|i| (f64::from(i.threads), i.speed_up)).collect();

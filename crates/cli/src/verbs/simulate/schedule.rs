@@ -17,7 +17,7 @@ use super::traffic::offer;
 /// Length of a wave of arrivals.
 const WAVE_SECONDS: f64 = 0.002;
 
-/// Runs the verb.
+/// Runs the command.
 pub(super) fn run(arguments: &Schedule, common: &Common) -> Result<Status, Failure> {
     if arguments.scheduler.iter().any(|name| name == "list") {
         print(&SchemeList::all(), common)?;
@@ -71,7 +71,7 @@ pub(super) fn run(arguments: &Schedule, common: &Common) -> Result<Status, Failu
     Ok(Status::Ok)
 }
 
-/// Returns the schemes of names, each once.
+/// Returns the named schemes, each once.
 pub(super) fn schemes(names: &[String]) -> Result<Vec<Scheme>, Failure> {
     let mut schemes: Vec<Scheme> = Vec::new();
     for name in names {
@@ -116,7 +116,7 @@ fn machine(arguments: &Schedule) -> Result<Machine, Failure> {
 fn charts(name: &str, machine: &Machine, reports: &[(Scheme, Report)]) -> Vec<Named> {
     let names: Vec<&str> = reports.iter().map(|(scheme, _)| scheme.name).collect();
     let mut throughput =
-        Chart::bars(format!("Throughput, {name}"), names.clone(), Axis::linear("threads' work at once"))
+        Chart::bars(format!("Throughput, {name}"), names.clone(), Axis::linear("speed-up over one thread"))
             .with(Series::bars("done", reports.iter().map(|(_, report)| report.parallelism())));
     let bound = reports.first().map_or(0.0, |(_, report)| report.work as f64 / report.least_cycles as f64);
     throughput = throughput.with(Series::bars("bound", reports.iter().map(|_| bound)));

@@ -1,4 +1,4 @@
-//! From a capture or a model to jobs.
+//! Turns a capture or a model into jobs.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -17,31 +17,32 @@ use crate::exit::{Failure, check_decodable};
 use crate::progress::label;
 use crate::render::warn_of;
 
-/// Jobs, and what they are called.
+/// Jobs and their name.
 pub(super) struct Offer {
     pub(super) name: String,
     pub(super) traffic: Traffic,
 }
 
-/// Bytes of a packet of a model at the most: a job, once more where the other order is simulated,
-/// and what a scheduler notes.
+/// Maximum memory per packet of a model, in bytes: a job, a copy for the other order, and the notes
+/// of a scheduler.
 const MODEL_BYTES: u64 = 64;
-/// Bytes of a packet of a capture at the most: as many, while a list grows by being copied, and a
-/// flow of its own.
+/// Maximum memory per packet of a capture, in bytes: the same while a list doubles, and a separate
+/// flow.
 const CAPTURE_BYTES: u64 = 256;
 
-/// Refuses packets that do not fit the memory that is free.
+/// Refuses packets that do not fit into the free memory.
 fn check_memory(packets: u64, each_bytes: u64, available: Option<u64>) -> Result<(), Failure> {
     let needed = packets * each_bytes;
     match available {
         Some(available) if needed > available => Err(Failure::Usage(format!(
-            "{packets} packets take some {needed} bytes, and {available} are free\n  use a smaller --packets"
+            "{packets} packets take about {needed} bytes, but {available} are free\n  use a smaller \
+             --packets"
         ))),
         _ => Ok(()),
     }
 }
 
-/// Returns the jobs that were asked for.
+/// Returns the requested jobs.
 pub(super) fn offer(options: &TrafficOptions, common: &Common) -> Result<Offer, Failure> {
     let Some(model) = options.model else {
         if options.inputs.is_empty() {
@@ -96,7 +97,7 @@ fn from_captures(options: &TrafficOptions, common: &Common) -> Result<Offer, Fai
             let Ok(headers) = decode(raw.link, bytes, decoding) else { continue };
             let flow = *numbers.entry(headers.key).or_insert_with(|| {
                 traffic.keys.push(headers.key);
-                // Whom the flow's first packet was for.
+                // The destination of the flow's first packet.
                 traffic.servers.push(match headers.tuple().destination {
                     IpAddr::V4(address) => address.to_bits(),
                     IpAddr::V6(address) => address.to_bits() as u32,
@@ -115,7 +116,7 @@ fn from_captures(options: &TrafficOptions, common: &Common) -> Result<Offer, Fai
     }
     if traffic.jobs.is_empty() {
         return Err(Failure::Input(format!(
-            "{} has no packet with a flow\n  flowloom inspect says what is in it",
+            "{} has no packet with a flow key\n  flowloom inspect shows its contents",
             label(&options.inputs)
         )));
     }
@@ -138,7 +139,7 @@ mod tests {
         };
         assert_eq!(
             said,
-            "1001 packets take some 64064 bytes, and 64000 are free\n  use a smaller --packets"
+            "1001 packets take about 64064 bytes, but 64000 are free\n  use a smaller --packets"
         );
     }
 }

@@ -1,4 +1,4 @@
-//! Sums of records, by what they have in common, in bounded memory.
+//! Sums of records by a common key, in bounded memory.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -9,7 +9,7 @@ use flowloom::flow_key::FlowKey;
 
 use crate::args::top::{GroupBy, SortBy};
 
-/// What the records of a group have in common.
+/// The common key of the records of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) enum Group {
     Host(IpAddr),
@@ -20,9 +20,9 @@ pub(super) enum Group {
     Protocol(u8),
     /// The words of a key.
     Conversation([u64; 6]),
-    /// Whether it is IPv6, the protocol in it, the port in that.
+    /// Whether it is IPv6, the protocol within it, and the port within that.
     Layer(bool, Option<u8>, Option<u16>),
-    /// The protocol that a pattern named.
+    /// The protocol label.
     Label(Option<&'static str>),
 }
 
@@ -33,7 +33,7 @@ fn has_ports(protocol: u8) -> bool {
 }
 
 impl Group {
-    /// Returns how deep a group lies in the hierarchy.
+    /// Returns the depth of a group in the hierarchy.
     pub(super) fn depth(&self) -> usize {
         match self {
             Self::Layer(_, protocol, port) => usize::from(protocol.is_some()) + usize::from(port.is_some()),
@@ -41,7 +41,8 @@ impl Group {
         }
     }
 
-    /// Returns the group's name; that of a pair or a conversation begins with the initiator.
+    /// Returns the name of the group; the name of a pair or a conversation begins with the
+    /// initiator.
     pub(super) fn name(&self, totals: &Totals) -> String {
         let protocol = |number: u8| totals.protocol.map_or_else(|| number.to_string(), str::to_owned);
         let port = |number: u8, port: u16| {
@@ -86,12 +87,12 @@ impl Group {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Totals {
     pub(super) flows: u64,
-    /// Of each direction: from the host or the lower end, from the source, and back.
+    /// Packets in each direction: from the host or the lower end, from the source, and the reverse.
     packets: [u64; 2],
     bytes: [u64; 2],
     pub(super) first_ns: u64,
     pub(super) last_ns: u64,
-    /// The source of the first record, and when that began.
+    /// The source of the first record, and its start time.
     initiator: Option<(u64, SocketAddr)>,
     protocol: Option<&'static str>,
     vlan: Option<u16>,
@@ -114,8 +115,8 @@ impl Totals {
         }
     }
 
-    /// Returns the packets and the bytes of both directions, those of the initiator first where the
-    /// group has one.
+    /// Returns the packets and bytes of both directions; the initiator's come first if the group
+    /// has one.
     pub(super) fn oriented(&self, group: &Group) -> ([u64; 2], [u64; 2]) {
         let is_reversed = match (group, self.initiator) {
             (Group::Pair(low, _), Some((_, initiator))) => initiator.ip() != *low,
@@ -144,7 +145,8 @@ impl Totals {
         self.flows += 1;
         self.first_ns = if is_first { record.start_ns } else { self.first_ns.min(record.start_ns) };
         self.last_ns = self.last_ns.max(record.end_ns);
-        // Records come in the order in which flows end: the first one is that with the least start.
+        // Records arrive in the order in which flows end, so the first record is the one with the
+        // earliest start.
         let initiator = (record.start_ns, ends(record)[0]);
         self.initiator = Some(self.initiator.map_or(initiator, |before| before.min(initiator)));
         self.protocol = record.protocol_name();
@@ -160,7 +162,7 @@ impl Totals {
     }
 }
 
-/// Returns source and destination, as the key has them: of ICMP the ports are an identifier.
+/// Returns source and destination as in the key; for ICMP the ports are an identifier.
 fn ends(record: &AccountingRecord) -> [SocketAddr; 2] {
     let key = &record.key;
     let low = SocketAddr::new(key.low_address(), key.low_port());
@@ -179,7 +181,7 @@ pub(super) struct Groups {
     by: GroupBy,
     count_max: u64,
     sums: HashMap<Group, Totals>,
-    /// What the records of further groups have.
+    /// The sums of all records beyond the limit of groups.
     untold: Totals,
     total: Totals,
 }
@@ -188,13 +190,13 @@ pub(super) struct Groups {
 pub(super) type Sorted = Vec<(Group, Totals)>;
 
 impl Groups {
-    /// Returns sums of at most so many groups.
+    /// Returns sums for at most `count_max` groups.
     pub(super) fn new(by: GroupBy, count_max: u64) -> Self {
         let (untold, total) = (Totals::default(), Totals::default());
         Self { by, count_max, sums: HashMap::new(), untold, total }
     }
 
-    /// Adds a record to each group that it is in. `label` is the protocol that it was named.
+    /// Adds a record to each group that contains it. `label` is its protocol label.
     pub(super) fn add(&mut self, record: &AccountingRecord, label: Option<&'static str>) {
         self.total.add(record, false);
         let (source, destination, protocol) = (record.source, record.destination, record.protocol);
@@ -241,7 +243,7 @@ impl Groups {
         self.sums.len()
     }
 
-    /// Returns the sums of what belongs to groups beyond the limit.
+    /// Returns the sums of the groups beyond the limit.
     pub(super) fn untold(&self) -> Totals {
         self.untold
     }
@@ -257,7 +259,7 @@ impl Groups {
         groups
     }
 
-    /// Returns the `count` largest groups, and how many others there are with their sums.
+    /// Returns the `count` largest groups, and the number and the sums of the others.
     pub(super) fn largest(self, count: usize, figure: impl Fn(&Totals) -> u64) -> (Sorted, (u64, Totals)) {
         let mut groups = self.sorted(&figure);
         let others = groups.split_off(count.min(groups.len()));
@@ -268,8 +270,8 @@ impl Groups {
         (groups, (others.len() as u64, rest))
     }
 
-    /// Returns the groups of a hierarchy, each before those in it, of which the `count` largest are
-    /// shown; and how many are not shown below a group that is, with their sums.
+    /// Returns the groups of a hierarchy in depth-first order, at most `count` per level. Also
+    /// returns the number and the sums of the groups omitted below visible ones.
     pub(super) fn tree(self, count: usize, figure: impl Fn(&Totals) -> u64) -> (Sorted, (u64, Totals)) {
         let groups = self.sorted(&figure);
         let mut inner: HashMap<Group, Sorted> = HashMap::new();
@@ -286,7 +288,7 @@ impl Groups {
             inner.entry(parent).or_default().push((group, totals));
         }
         let (mut shown, mut hidden, mut rest) = (Sorted::new(), 0, Totals::default());
-        // A stack, the next group last.
+        // A stack; the next group is last.
         let mut waiting: Sorted = roots.into_iter().rev().collect();
         while let Some((group, totals)) = waiting.pop() {
             shown.push((group, totals));

@@ -1,4 +1,4 @@
-//! The programs that are compared, and how the number of packets is read from their output.
+//! The programs to compare, and how to read the number of packets from their output.
 
 use std::net::UdpSocket;
 use std::path::{Path, PathBuf};
@@ -8,11 +8,11 @@ use serde_json::Value;
 use super::process::{Invocation, Usage, read};
 use crate::args::bench::against::RivalName;
 
-/// Folders of system programs that may be missing in the search path.
+/// Folders of system programs that the search path may lack.
 const SYSTEM_PROGRAMS: [&str; 3] = ["/usr/local/sbin", "/usr/sbin", "/sbin"];
 
-/// `NFStream` with what our further fields have: statistics, the first twenty packets, and labels
-/// from the first twenty.
+/// `NFStream` configured to compute the equivalent of the additional fields: statistics, the first
+/// twenty packets, and labels from the first twenty.
 const NFSTREAM: &str = "\
 import json, sys
 from nfstream import NFStreamer
@@ -26,16 +26,16 @@ for flow in NFStreamer(source=sys.argv[1], idle_timeout=never, active_timeout=ne
 print(json.dumps({'flows': flows, 'packets': packets, 'bytes': octets}))
 ";
 
-/// What our command does in a row.
+/// The work of the `flowloom` command in a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ours {
-    /// Flows are tracked, and no record is written.
+    /// Track flows and write no records.
     NoRecords,
     /// Records as IPFIX.
     Ipfix,
     /// Records as Parquet.
     Parquet,
-    /// Records with all further fields.
+    /// Records with all additional fields.
     AllFields,
     /// A table of conversations.
     Conversations,
@@ -66,33 +66,33 @@ impl Ours {
     }
 }
 
-/// How the number of packets is found.
+/// How to find the number of packets.
 #[derive(Debug)]
 enum Reading {
     /// `packets` of the JSON on standard output.
     Json,
     Nfpcapd,
-    /// The port stays bound, so that what is sent arrives somewhere.
+    /// The port stays bound, so that sent datagrams arrive.
     Softflowd {
         _port: UdpSocket,
     },
     Tshark,
-    /// `packets` of the last line, if it is JSON.
+    /// `packets` in the last line, if it is JSON.
     LastLine,
 }
 
-/// A program of the comparison.
+/// A program in the comparison.
 #[derive(Debug)]
 pub(super) struct Contender {
     pub(super) name: String,
     invocation: Invocation,
     reading: Reading,
-    /// The row of ours beside which it stands; `None` for ours.
+    /// The row of Flowloom with which it is compared; `None` for Flowloom itself.
     pub(super) beside: Option<Ours>,
 }
 
 impl Contender {
-    /// Returns our command.
+    /// Returns the `flowloom` command.
     pub(super) fn ours(flowloom: &Path, ours: Ours) -> Self {
         Self {
             name: ours.name().to_owned(),
@@ -106,7 +106,7 @@ impl Contender {
     ///
     /// # Errors
     ///
-    /// The reason why it cannot be run here.
+    /// The reason why it cannot run here.
     pub(super) fn rival(name: RivalName, python: &Path) -> Result<Self, String> {
         let installed = |program: &str| find(program).ok_or_else(|| String::from("it is not installed"));
         let (label, invocation, reading, beside) = match name {
@@ -117,7 +117,8 @@ impl Contender {
             RivalName::Softflowd => {
                 let port = UdpSocket::bind("127.0.0.1:0").map_err(|error| error.to_string())?;
                 let target = port.local_addr().map_err(|error| error.to_string())?;
-                // Its own limit of 8,192 flows would end flows early, which is other work.
+                // softflowd's default limit of 8,192 flows would end flows early, which is
+                // different work.
                 let arguments = format!(
                     "-d -v 9 -m 10000000 -n {target} -p {{out}}/pid -c {{out}}/control -r {{capture}}"
                 );
@@ -144,12 +145,12 @@ impl Contender {
                 let invocation = Invocation { program: python, arguments };
                 ("NFStream", invocation, Reading::LastLine, Ours::AllFields)
             }
-            RivalName::None => return Err(String::from("it is no program")),
+            RivalName::None => return Err(String::from("it is not a program")),
         };
         Ok(Self { name: label.to_owned(), invocation, reading, beside: Some(beside) })
     }
 
-    /// Returns a program of the user's.
+    /// Returns a program that the user named.
     pub(super) fn command(words: &[std::ffi::OsString]) -> Option<Self> {
         let (program, arguments) = words.split_first()?;
         let program = PathBuf::from(program);
@@ -158,12 +159,12 @@ impl Contender {
         Some(Self { name, invocation, reading: Reading::LastLine, beside: Some(Ours::Ipfix) })
     }
 
-    /// Runs the program in a new folder, and returns what that took and the number of packets that
-    /// it reports.
+    /// Runs the program in a new folder, and returns its resource usage and the number of packets
+    /// that it reports.
     ///
     /// # Errors
     ///
-    /// A sentence where it fails.
+    /// A message if the program fails.
     pub(super) fn run(&self, capture: &Path) -> Result<(Usage, Option<Counts>), String> {
         let folder = || tempfile::tempdir().map_err(|error| format!("no temporary folder: {error}"));
         let (out, log) = (folder()?, folder()?);
@@ -197,11 +198,11 @@ impl Contender {
     }
 }
 
-/// Numbers that a program reports.
+/// The numbers that a program reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Counts {
     pub(super) packets: u64,
-    /// Those of the packets that belong to flows, if the program tells them apart.
+    /// The packets that belong to flows, if the program reports them.
     pub(super) tracked: Option<u64>,
     pub(super) flows: Option<u64>,
 }
@@ -216,8 +217,8 @@ impl Counts {
         })
     }
 
-    /// Returns whether a rival counts the packets that ours counts: all, or those with a flow key,
-    /// within 3 %.
+    /// Returns whether a rival counts, within 3 %, all the packets that Flowloom counts, or those
+    /// with a flow key.
     pub(super) fn agrees_with(self, ours: Self) -> bool {
         let near = |theirs: u64, ours: u64| theirs.abs_diff(ours) <= ours.max(100) * 3 / 100;
         let tracked = ours.tracked.unwrap_or(ours.packets);

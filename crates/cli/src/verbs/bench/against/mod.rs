@@ -26,7 +26,7 @@ const MIB: u64 = 1 << 20;
 /// Packets per flow of the generated mixture.
 const FLOW_PACKETS: u64 = 20;
 
-/// Runs the verb.
+/// Runs the command.
 pub(crate) fn run(arguments: &Against, common: &Common) -> Result<Status, Failure> {
     if arguments.rounds == 0 {
         return Err(Failure::Usage(String::from("--rounds must be at least 1")));
@@ -46,7 +46,7 @@ pub(crate) fn run(arguments: &Against, common: &Common) -> Result<Status, Failur
     };
     if arguments.capture.is_none() && packets != arguments.packets {
         return Err(Failure::Experiment(format!(
-            "{} packets were generated, and flowloom replay found {packets}",
+            "{} packets were generated, but flowloom replay found {packets}",
             arguments.packets
         )));
     }
@@ -85,7 +85,7 @@ fn open(arguments: &Against) -> Result<CaptureFile, Failure> {
     }
 }
 
-/// Returns the programs to compare: `flowloom replay` first, then others of ours, then rivals.
+/// Returns the programs to compare: `flowloom replay` first, then its other modes, then rivals.
 fn contenders(arguments: &Against, flowloom: &Path, common: &Common) -> Result<Vec<Contender>, Failure> {
     let all = [RivalName::Nfpcapd, RivalName::Softflowd, RivalName::Tshark, RivalName::Nfstream];
     let asked = &arguments.rivals;
@@ -115,7 +115,7 @@ fn shown(name: RivalName) -> String {
     clap::ValueEnum::to_possible_value(&name).map_or_else(String::new, |value| value.get_name().to_owned())
 }
 
-/// Runs each program once and keeps those that work and count the packets that ours counts.
+/// Runs each program once and keeps those that work and count the same packets as Flowloom.
 fn checked<'a>(
     all: &'a [Contender],
     capture: &Path,
@@ -137,7 +137,7 @@ fn checked<'a>(
         match (counts, answers.first().copied().flatten()) {
             (Some(theirs), Some(ours)) if !theirs.agrees_with(ours) => {
                 let text = format!(
-                    "no row of {}: it counts {} packets, and flowloom replay {}",
+                    "no row of {}: it counts {} packets, but flowloom replay counts {}",
                     contender.name, theirs.packets, ours.packets
                 );
                 if contender.beside.is_none() {
@@ -148,7 +148,10 @@ fn checked<'a>(
             }
             (None, _) => {
                 warn(
-                    &format!("{} reports no number of packets: it is not checked", contender.name),
+                    &format!(
+                        "{} reports no number of packets, so its count is not checked",
+                        contender.name
+                    ),
                     common,
                 );
             }
@@ -160,7 +163,7 @@ fn checked<'a>(
     Ok((kept, answers))
 }
 
-/// What a row shows.
+/// The quantity that a row shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Work {
     Cpu,
@@ -224,7 +227,7 @@ fn time(
 }
 
 impl Timed {
-    /// Leaves out the round in which the run was interrupted.
+    /// Removes the round in which the run was interrupted.
     fn drop_last_round(&mut self) {
         for samples in &mut self.samples {
             samples.cpu_ns.pop();
@@ -243,7 +246,7 @@ impl Timed {
         let row = |(samples, bytes): (&Samples, &Vec<u64>)| {
             let (name, times, items, unit) = match work {
                 Work::Cpu => ("processor time", &samples.cpu_ns, packets, "ns/packet"),
-                Work::Wall => ("time on the wall", &samples.wall_ns, packets, "ns/packet"),
+                Work::Wall => ("wall time", &samples.wall_ns, packets, "ns/packet"),
                 Work::Memory => ("resident memory", bytes, MIB, "MiB"),
             };
             let mut row = ResultRow::of_times(name, packets, items, &samples.name, times);
@@ -253,7 +256,8 @@ impl Timed {
         self.samples.iter().zip(&self.resident_bytes).map(row).collect()
     }
 
-    /// Returns each rival's time by ours, and what our outputs cost beside no output.
+    /// Returns the ratio of each rival's time to Flowloom's, and the cost of Flowloom's outputs
+    /// relative to no output.
     fn ratios(&self, contenders: &[&Contender], packets: u64) -> Vec<RatioRow> {
         let mut rows = Vec::new();
         for (contender, theirs) in contenders.iter().zip(&self.samples) {
@@ -265,7 +269,7 @@ impl Timed {
             let Some(ours) = self.samples.iter().find(|samples| samples.name == ours) else { continue };
             for (clock, ours_ns, theirs_ns) in [
                 ("processor time", &ours.cpu_ns, &theirs.cpu_ns),
-                ("time on the wall", &ours.wall_ns, &theirs.wall_ns),
+                ("wall time", &ours.wall_ns, &theirs.wall_ns),
             ] {
                 let work = format!("{}, {clock}", ours.name);
                 let row = RatioRow::of_times(work, packets, &theirs.name, theirs_ns, ours_ns);

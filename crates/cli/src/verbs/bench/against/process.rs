@@ -9,17 +9,17 @@ use std::process::{Command, Stdio};
 use flowloom_measure::{Elapsed, clock};
 use wait4::Wait4;
 
-/// What a run took.
+/// The resource usage of a run.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Usage {
-    /// Processor time of all threads and waited-for children, and time on the wall.
+    /// Processor time of all threads and waited-for children, and wall time.
     pub(super) elapsed: Elapsed,
-    /// Largest resident set. Linux counts that of the parent before `exec` too, so it is at least
-    /// that of this process.
+    /// Largest resident set. On Linux this includes the parent's set before `exec`, so it is at
+    /// least that of this process.
     pub(super) resident_bytes: u64,
 }
 
-/// A program with its arguments, in which `{capture}` and `{out}` stand for paths.
+/// A program with its arguments, in which `{capture}` and `{out}` are placeholders for paths.
 #[derive(Clone, Debug)]
 pub(super) struct Invocation {
     pub(super) program: PathBuf,
@@ -37,7 +37,7 @@ impl Invocation {
     ///
     /// # Errors
     ///
-    /// A sentence where it cannot be run, or ends with another status than 0.
+    /// A message if the program cannot be run or does not exit with status 0.
     pub(super) fn run(&self, capture: &Path, out: &Path, log: &Path) -> Result<Usage, String> {
         let name = self.program.display();
         let text = |error: io::Error| format!("{name}: {error}");
@@ -62,12 +62,12 @@ impl Invocation {
     }
 }
 
-/// Returns the text of a file, as far as it is text; of a missing one, none.
+/// Returns the valid UTF-8 of a file; an empty text if the file is missing.
 pub(super) fn read(path: &Path) -> String {
     std::fs::read(path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default()
 }
 
-/// Returns an argument with the paths in place.
+/// Returns an argument with its placeholders replaced.
 fn filled(argument: &OsStr, capture: &Path, out: &Path) -> OsString {
     let Some(mut rest) = argument.to_str() else { return argument.to_owned() };
     let mut filled = OsString::new();

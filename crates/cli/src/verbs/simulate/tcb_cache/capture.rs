@@ -1,4 +1,4 @@
-//! Captures as traces: every TCP packet is an access, both directions alike.
+//! Captures as traces: every TCP packet is an access, in both directions.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
@@ -15,10 +15,10 @@ use crate::render::simulate::tcb_cache::{ReadFigures, TraceFigures};
 
 use super::source::{Loaded, Unloaded};
 
-/// Why a packet is no access: it is not TCP, or its session is over.
+/// The reason why a packet is not an access: it is not TCP, or its session has ended.
 const NO_SESSION: &str = "no_session";
 
-/// Says whether a file begins as a classic or block capture does.
+/// Returns whether a file begins like a classic or block capture.
 pub(super) fn is_capture(head: &[u8]) -> bool {
     const MAGICS: [u32; 4] = [0xA1B2_C3D4, 0xA1B2_3C4D, 0xA1B2_CD34, 0x0A0D_0D0A];
     let Some(magic) = head.first_chunk::<4>() else { return false };
@@ -30,7 +30,8 @@ pub(super) fn load(path: &Path, arguments: &TcbCache, stop: &dyn Fn() -> bool) -
     let input = Input::from_argument(path);
     if matches!(input, Input::Stdin) || !path.is_file() {
         return Err(Failure::Usage(String::from(
-            "a capture cannot be simulated from standard input or a pipe, since its beginning is read to tell what it is\n  save it to a file first",
+            "a capture cannot be simulated from standard input or a pipe, because it is read twice\n  \
+             save it to a file first",
         ))
         .into());
     }
@@ -94,6 +95,6 @@ pub(super) fn load(path: &Path, arguments: &TcbCache, stop: &dyn Fn() -> bool) -
     }
     figures.read =
         Some(ReadFigures { records, used: accesses.len() as u64, skipped, time_backwards, limited });
-    // Packets of other protocols are nothing damaged.
+    // Packets of other protocols do not count as damaged.
     Ok(Loaded { accesses, figures, skipped: 0, foreign: false, fault: None })
 }

@@ -1,22 +1,22 @@
-//! The points of a sweep.
+//! The parameter combinations of a sweep.
 
 use flowloom::tcb_cache::{CacheSpec, Geometry, IndexFunction};
 
 use crate::args::simulate::tcb_cache::{Fin, PolicyName, TcbCache};
 use crate::exit::Failure;
 
-/// Most points of a sweep.
+/// Maximum number of points in a sweep.
 const POINTS_MAX: usize = 100_000;
 
-/// A cache to be simulated, under the name that was asked for.
+/// A cache to simulate, and the name that the user gave.
 #[derive(Clone, Debug)]
 pub(super) struct Point {
     pub(super) name: String,
     pub(super) spec: CacheSpec,
 }
 
-/// Returns every combination that was asked for, each once. `foreign`: keys are no addresses and
-/// ports.
+/// Returns every combination of the listed values, each once. `foreign`: the keys are not addresses
+/// and ports.
 pub(super) fn points(arguments: &TcbCache, foreign: bool) -> Result<Vec<Point>, Failure> {
     let usage = |error: &dyn std::fmt::Display| Failure::Usage(error.to_string());
     let own =
@@ -32,7 +32,10 @@ pub(super) fn points(arguments: &TcbCache, foreign: bool) -> Result<Vec<Point>, 
     ];
     let count = asked.iter().try_fold(1_usize, |product, length| product.checked_mul(*length));
     if count.is_none_or(|count| count > POINTS_MAX) {
-        return Err(Failure::Usage(format!("the lists make more than {POINTS_MAX} points; shorten them")));
+        return Err(Failure::Usage(format!(
+            "the lists give more than {POINTS_MAX} combinations; shorten \
+            them"
+        )));
     }
     let mut points: Vec<Point> = Vec::new();
     for policy in &arguments.policy {
@@ -76,7 +79,8 @@ fn point(
         PolicyName::Policy(policy) => {
             let drops_closed = drops_closed || policy.always_drops_closed();
             let spec = CacheSpec { geometry, index, policy, drops_closed, seed };
-            // Banks and functions are nothing to a cache that has none: such points are one.
+            // Banks and functions do not affect a fully associative cache, so these points are
+            // equal.
             let spec = if policy.is_fully_associative() {
                 CacheSpec { geometry: geometry.single_set(), index: IndexFunction::Modulo, ..spec }
             } else {

@@ -23,13 +23,12 @@ use grid::Point;
 use source::Loaded;
 use sweep::Sweep;
 
-/// Runs the verb.
+/// Runs the command.
 pub(crate) fn run(arguments: &TcbCache, common: &Common) -> Result<Status, Failure> {
     let begun = Instant::now();
     let control = Arc::new(Control::default());
     stop_on_signals(&control);
-    // Shapes are checked before a long trace is read; which index function is the default depends
-    // on the trace.
+    // Check shapes before reading a long trace; the default index function depends on the trace.
     grid::points(arguments, false)?;
     let picture = arguments.svg.as_deref().map(Picture::open).transpose()?;
     let loaded = source::load(arguments, &control)?;
@@ -43,7 +42,8 @@ pub(crate) fn run(arguments: &TcbCache, common: &Common) -> Result<Status, Failu
     };
     if warm >= accesses && !control.is_stopped() {
         return Err(Failure::Usage(format!(
-            "the trace has {accesses} accesses, and --warm leaves none of them to count\n  use a smaller --warm"
+            "the trace has {accesses} accesses, but --warm leaves none of them to count\n  use a \
+             smaller --warm"
         )));
     }
     let Loaded { accesses, figures, skipped, fault, .. } = loaded;
@@ -61,7 +61,7 @@ pub(crate) fn run(arguments: &TcbCache, common: &Common) -> Result<Status, Failu
             warn(&format!("{text}; --strict makes this an error"), common);
         }
     }
-    // Of a run that was interrupted before its first point there is nothing to draw.
+    // A run that was interrupted before its first point has no chart.
     let drawn = picture.filter(|_| !result.points.is_empty()).map(|picture| result.draw(picture));
     print(&result, common)?;
     if let Some(Err(error)) = drawn {

@@ -1,4 +1,4 @@
-//! Where the accesses come from: a log, a trace, a capture, or a model.
+//! The source of the accesses: a log, a trace, a capture, or a model.
 
 use std::io;
 use std::path::Path;
@@ -17,8 +17,7 @@ use crate::unpacked::{open, plain_name};
 
 use super::capture;
 
-/// Bytes that a record takes at most while it is read: two copies of a log's entry, and its
-/// request.
+/// Peak memory per record while reading, in bytes: two copies of a log entry and its request.
 const RECORD_BYTES_PEAK: u64 = 96;
 
 /// A loaded trace.
@@ -27,17 +26,16 @@ pub(super) struct Loaded {
     pub(super) figures: TraceFigures,
     /// Records that could not be used.
     pub(super) skipped: u64,
-    /// Whether keys are identifiers of another kind than addresses and ports.
+    /// Whether keys are other identifiers than addresses and ports.
     pub(super) foreign: bool,
-    /// Why there is nothing, where that has another reason than that the run was stopped.
+    /// The reason why nothing was loaded, if it is not that the run was stopped.
     pub(super) fault: Option<Failure>,
 }
 
-/// Why nothing was loaded.
+/// The reason why nothing was loaded.
 #[derive(Debug)]
 pub(super) enum Unloaded {
-    /// What came before the input ended is too little to be used; where the run was stopped, it
-    /// ended for that.
+    /// The input ended too early to be used. If the run was stopped, that is the cause.
     TooLittle(Failure),
     /// Anything else.
     Failed(Failure),
@@ -49,7 +47,7 @@ impl From<Failure> for Unloaded {
     }
 }
 
-/// Loads what the arguments name; as far as it came, where it is stopped.
+/// Loads the trace that the arguments name; if stopped, as far as it was read.
 pub(super) fn load(arguments: &TcbCache, control: &Arc<Control>) -> Result<Loaded, Failure> {
     let fault = match load_whole(arguments, control) {
         Ok(loaded) => return Ok(loaded),
@@ -77,7 +75,7 @@ fn load_whole(arguments: &TcbCache, control: &Arc<Control>) -> Result<Loaded, Un
     let name = path.display().to_string();
     let failed = |error: io::Error| {
         let failure = Failure::Input(format!("cannot read {name}: {error}"));
-        // A packed input that ends early ends in the middle.
+        // A compressed input that ends early ends within a record.
         let is_cut = error.kind() == io::ErrorKind::UnexpectedEof;
         if is_cut { Unloaded::TooLittle(failure) } else { Unloaded::Failed(failure) }
     };
@@ -94,14 +92,15 @@ fn load_whole(arguments: &TcbCache, control: &Arc<Control>) -> Result<Loaded, Un
         None => Format::detect(&plain_name(path), &unpacked.head)
             .ok_or_else(|| Unloaded::TooLittle(unknown_format(path)))?,
     };
-    // What is read is kept, and grows by being copied: no more than fits.
+    // Records stay in memory, and the list doubles as it grows; the limit keeps it within the free
+    // memory.
     let fits = memory::available_bytes().unwrap_or(u64::MAX) / RECORD_BYTES_PEAK;
     let limits =
         ReadLimits { records_max: usize::try_from(arguments.limit.min(fits)).unwrap_or(usize::MAX) };
     let read_failed = |error: ReadError| match error {
         ReadError::Io { error: ref inner, .. } => failed(io::Error::new(inner.kind(), error.to_string())),
         error => Unloaded::TooLittle(Failure::Input(format!(
-            "{name} as {format}: {error}\n  --trace-format says which it is: {}",
+            "{name} as {format}: {error}\n  set the format with --trace-format: {}",
             formats()
         ))),
     };
@@ -114,7 +113,7 @@ fn load_whole(arguments: &TcbCache, control: &Arc<Control>) -> Result<Loaded, Un
         return Ok(Loaded { accesses, figures, skipped: summary.skipped_in_all(), foreign, fault: None });
     }
     let (entries, summary) = read_log(unpacked.input, format, limits).map_err(read_failed)?;
-    // Logs that know seconds only have their requests spread over them.
+    // If a log has only whole seconds, its requests are spread over each second.
     let jitter = entries.iter().all(|entry| entry.time_ms % 1000 == 0).then_some(arguments.seed);
     let sessions = LoggedSessions::cut(entries, jitter);
     figures.read = Some(read_figures(&summary));
@@ -144,7 +143,7 @@ fn empty(name: &str) -> Failure {
 
 fn unknown_format(path: &Path) -> Failure {
     Failure::Input(format!(
-        "{} is in no format that can be told\n  --trace-format says which it is: {}",
+        "{} has an unknown format\n  set the format with --trace-format: {}",
         path.display(),
         formats()
     ))
@@ -157,18 +156,19 @@ fn formats() -> String {
 fn no_overlap(arguments: &TcbCache, what: &str) -> Result<(), Failure> {
     if arguments.overlap.is_some() {
         return Err(Failure::Usage(format!(
-            "{what} is simulated as it is\n  --overlap lays the sessions of a log or a model over each other"
+            "--overlap does not apply to {what}\n  it overlaps the sessions of a log or a model"
         )));
     }
     Ok(())
 }
 
-/// Refuses workloads that do not fit memory.
+/// Refuses workloads that do not fit into memory.
 pub(crate) fn check_memory(accesses: u64) -> Result<(), Failure> {
     let needed = accesses.saturating_mul(Overlap::BYTES_PER_ACCESS);
     match memory::available_bytes() {
         Some(available) if needed > available => Err(Failure::Usage(format!(
-            "{accesses} accesses take some {needed} bytes while they are made, and {available} are free\n  use a smaller --accesses"
+            "{accesses} accesses take about {needed} bytes while they are generated, but {available} \
+             are free\n  use a smaller --accesses"
         ))),
         _ => Ok(()),
     }

@@ -1,4 +1,4 @@
-//! Runs points on threads; what comes out does not depend on how many.
+//! Runs points on threads. The results do not depend on the number of threads.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -23,7 +23,7 @@ pub(super) struct Finished {
     pub(super) ratios: Vec<f64>,
 }
 
-/// Next uses, looked up once for all points that need them.
+/// Next uses, computed once for all points that need them.
 #[derive(Debug, Default)]
 struct Future {
     with_ends: OnceLock<Result<NextUses, SimulateError>>,
@@ -46,20 +46,20 @@ impl Future {
     }
 }
 
-/// What a thread does next.
+/// The next job of a thread.
 enum Job {
-    /// Counts keys, which takes as long as a simulation.
+    /// Count distinct keys, which takes as long as a simulation.
     Keys,
     /// One draw of one point.
     Draw { point: usize, draw: u32 },
 }
 
-/// What a sweep gave.
+/// The results of a sweep.
 pub(super) struct Sweep {
-    /// A point each; those that an interrupt kept from being finished are missing.
+    /// The result of each point; `None` if an interrupt prevented it.
     pub(super) points: Vec<Option<Finished>>,
-    /// Distinct keys, and those that occur first in the measured part; missing where an interrupt
-    /// came before.
+    /// The number of distinct keys, and of keys that first occur in the measured part; `None` after
+    /// an interrupt.
     pub(super) keys: Option<(usize, usize)>,
 }
 
@@ -113,7 +113,7 @@ pub(super) fn run(
     };
     std::thread::scope(|scope| {
         for _ in 1..threads {
-            // With fewer threads than asked for it takes longer, and gives the same.
+            // Fewer threads take longer and give the same results.
             let _ = std::thread::Builder::new().spawn_scoped(scope, work);
         }
         work();
