@@ -3,7 +3,7 @@
 use flowloom_packet::wire::{Decision, Frame};
 use flowloom_packet::{DropReason, PacketView};
 
-/// What an application decides about a packet.
+/// The decision of an application about a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// The packet passes.
@@ -17,12 +17,12 @@ pub(crate) type Outcome = Option<Verdict>;
 
 /// An application: what a worker does with each packet. Each worker has its own instance.
 ///
-/// Where the policy keeps a flow with its worker ([`OrderGuarantee::Home`]), no other instance sees
-/// the flow. Elsewhere any instance may get a packet of the flow, one instance at a time. Keep what
-/// you know of a flow in [`App::Flow`], not in the application.
+/// If the policy keeps a flow with its worker ([`OrderGuarantee::Home`]), no other instance sees
+/// the flow. Otherwise any instance may get a packet of the flow, one instance at a time. Keep the
+/// state of a flow in [`App::Flow`], not in the application.
 ///
 /// A panic in a method or in `drop` becomes the worker's [`Fault`](crate::Fault::WorkerPanicked).
-/// The report then lacks the flows that this worker alone had.
+/// The report then lacks the flows that only this worker had.
 ///
 /// [`OrderGuarantee::Home`]: flowloom_scheduler::OrderGuarantee::Home
 ///
@@ -53,20 +53,20 @@ pub(crate) type Outcome = Option<Verdict>;
 /// }
 /// ```
 pub trait App: Send {
-    /// What the application keeps of each flow. The flow table holds it.
+    /// The state that the application keeps per flow. The flow table holds it.
     type Flow: FlowState;
 
-    /// Processes one packet of `flow`. Packets of a flow come in arrival order, except under
+    /// Processes one packet of `flow`. Packets of a flow arrive in input order, except under
     /// [`Order::None`](crate::Order::None).
     ///
     /// The engine calls this method once per packet: do not allocate, lock, format or make system
     /// calls here.
     fn on_packet(&mut self, packet: &PacketView<'_>, flow: &mut Self::Flow) -> Verdict;
 
-    /// Decides what becomes of a frame of a [wire](crate::run_wires) whose packet
-    /// [`on_packet`](Self::on_packet) has just judged. The default passes what is accepted and
-    /// drops what is denied. An application that redirects or mirrors keeps in itself what it has
-    /// found in `on_packet`.
+    /// Decides what happens to a frame of a [wire](crate::run_wires) whose packet
+    /// [`on_packet`](Self::on_packet) has just judged. The default forwards accepted packets and
+    /// drops denied ones. An application that redirects or mirrors frames stores the result of
+    /// `on_packet` in itself.
     fn decide(&mut self, _packet: &PacketView<'_>, verdict: Verdict) -> Decision {
         match verdict {
             Verdict::Accept => Decision::Pass,
@@ -74,46 +74,44 @@ pub trait App: Send {
         }
     }
 
-    /// Decides about a frame of a wire that has no flow, for this reason, where the run is told to
-    /// [ask](crate::NoFlow::Ask). The default passes it.
+    /// Decides about a frame of a wire without a flow, for this reason, if the options say to
+    /// [ask](crate::NoFlow::Ask). The default forwards the frame.
     fn on_frame_without_flow(&mut self, _frame: &Frame<'_>, _reason: DropReason) -> Decision {
         Decision::Pass
     }
 
     /// Returns the first state of the flow's next record if the current record ends before this
-    /// packet, and `None` if the record goes on. A record ends by an active timeout, or because
+    /// packet, and `None` if the record continues. A record ends on an active timeout, or because
     /// another connection begins on the same addresses and ports.
     ///
     /// The next record may begin with known facts of the connection, such as its direction. The
-    /// method may mark `flow` with the reason of its end; it must not change `flow` where it
-    /// returns `None`. The engine then passes the packet and the next record to
-    /// [`on_packet`](Self::on_packet).
+    /// method may store the end reason in `flow`; it must not change `flow` if it returns `None`.
+    /// The engine then passes the packet and the next record to [`on_packet`](Self::on_packet).
     ///
-    /// The engine does not call this method for a flow's first packet. Decide by the packet and the
-    /// flow alone, so that records do not depend on the number of workers.
+    /// The engine does not call this method for a flow's first packet. Decide only from the packet
+    /// and the flow, so that records do not depend on the number of workers.
     fn next_record(&self, _packet: &PacketView<'_>, _flow: &mut Self::Flow) -> Option<Self::Flow> {
         None
     }
 
-    /// How the application runs on parts of an input, in the [sharded](crate::Layout::Sharded)
+    /// How the application runs on parts of an input in the [sharded](crate::Layout::Sharded)
     /// layout.
     const PARTS: PartSupport = PartSupport::Composed;
 
-    /// Adds to `flow` what a later part of the input knows of it. The default calls
+    /// Adds the summary of a later part of the input to `flow`. The default calls
     /// [`FlowState::compose`].
     ///
-    /// Override it where composing depends on the application's settings. Override it also to
-    /// correct totals that the application keeps beside the flows: both parts have counted the
-    /// flow, and it counts once.
+    /// Override it if composing depends on the application's settings. Override it also to correct
+    /// totals that the application keeps outside the flows: both parts have counted the flow, but
+    /// it must count once.
     fn compose(&mut self, flow: &mut Self::Flow, later: &mut Self::Flow) -> Composed {
         flow.compose(later)
     }
 
-    /// Completes a flow whose packets in a later part are processed again, where the remaining
-    /// packets would only add to counts. `first` is the record that the later part has of the flow
-    /// by itself. `again` counts the packets of that record which have been processed from the true
-    /// state. Returns whether `flow` now stands for all packets; processing ends when every such
-    /// flow does.
+    /// Completes a flow whose packets in a later part are processed again, if the remaining packets
+    /// would only add to counts. `first` is the record of the flow that the later part made on its
+    /// own. `again` counts the packets of that record that have been processed from the true state.
+    /// Returns whether `flow` now covers all packets; processing ends when every such flow does.
     ///
     /// The engine does not call this method for an application that [keeps
     /// totals](Self::KEEPS_TOTALS).
@@ -126,16 +124,15 @@ pub trait App: Send {
         false
     }
 
-    /// Subtracts what this instance has added to totals that the application keeps beside the
-    /// flows. The engine calls it before it drops an instance whose packets another instance
-    /// processes again.
+    /// Subtracts what this instance has added to totals outside the flows. The engine calls it
+    /// before it drops an instance whose packets another instance processes again.
     fn retract(&mut self) {}
 
     /// Subtracts twice what this instance has added to such totals. Another instance has counted
     /// the same packets of the same flows, and a third one processes them again.
     fn cancel(&mut self) {}
 
-    /// Whether the application keeps totals beside the flows. Where it does, a second instance also
+    /// Whether the application keeps totals outside the flows. If it does, a second instance also
     /// sees the packets of a flow that is processed again, and the engine then
     /// [cancels](Self::cancel) that instance.
     const KEEPS_TOTALS: bool = false;
@@ -166,9 +163,9 @@ pub enum PartSupport {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Composed {
-    /// The earlier summary now stands for the packets of both.
+    /// The earlier summary now covers the packets of both.
     Joined,
-    /// The later packets begin another record; both summaries stay as they are.
+    /// The later packets begin a new record; both summaries stay unchanged.
     Apart,
     /// The two summaries do not determine the result. Neither has changed; the engine must process
     /// the packets again.
@@ -183,52 +180,52 @@ pub trait FlowState: Default + Send + Sync + 'static {
     /// Appends one value per column.
     fn values(&self, out: &mut Vec<FlowValue>);
 
-    /// Whether a full table evicts flows of this state to take new ones. By default it refuses new
-    /// flows.
+    /// Whether a full table evicts flows of this state to make space for new ones. By default it
+    /// refuses new flows.
     const EVICTABLE: bool = false;
 
-    /// Returns whether a full table keeps the flow, where flows are
-    /// [evictable](Self::EVICTABLE). Of the others it evicts the one that was not seen for longest.
-    /// So a flood of first packets ends no connection that was answered.
+    /// Returns whether a full table keeps the flow, if flows are [evictable](Self::EVICTABLE).
+    /// Among the other flows, the table evicts the least recently seen one. A flood of first
+    /// packets therefore ends no connection that was answered.
     fn is_established(&self) -> bool {
         true
     }
 
-    /// Composes this summary of a flow's packets with the summary of the packets directly after
-    /// them. The later summary was made without knowledge of the earlier packets.
+    /// Composes this summary of a flow's packets with the summary of the packets that directly
+    /// follow them. The later summary was made without knowledge of the earlier packets.
     ///
     /// The law: for any packets *a* followed by *b* within one record,
-    /// `summary(a).compose(summary(b))` is [`Joined`](Composed::Joined) and equals `summary(a ++
-    /// b)`, or it is [`NeedsPackets`](Composed::NeedsPackets). Where the first packet of *b* would
-    /// have begun another record, it is [`Apart`](Composed::Apart). Composing is associative.
+    /// `summary(a).compose(summary(b))` is [`Joined`](Composed::Joined) and equals
+    /// `summary(a ++ b)`, or it is [`NeedsPackets`](Composed::NeedsPackets). If the first packet of
+    /// *b* would begin a new record, it is [`Apart`](Composed::Apart). Composition is associative.
     ///
-    /// The default asks for the packets, which is right for any state: in the sharded layout the
+    /// The default asks for the packets, which is correct for any state: in the sharded layout the
     /// engine then processes a flow that crosses a cut again in the later part.
     fn compose(&mut self, _later: &mut Self) -> Composed {
         Composed::NeedsPackets
     }
 
-    /// Returns whether the connection that the flow stands for has ended, so that only stray
-    /// packets may follow. Such a flow ends by
+    /// Returns whether the connection of the flow has ended, so that only stray packets may follow.
+    /// Such a flow expires after
     /// [`EngineConfig::closed_timeout`](crate::EngineConfig::closed_timeout). The engine asks after
     /// each packet.
     fn is_closed(&self) -> bool {
         false
     }
 
-    /// Returns whether the packets of `later`, which was made without knowledge of these, have
-    /// closed the flow at the same packets as they did after these. If not, the sharded layout
-    /// processes them again where closed flows have a timeout of their own.
+    /// Returns whether the packets of `later`, which was made without knowledge of these packets,
+    /// closed the flow at the same packets as they do after these. If not, the sharded layout
+    /// processes them again when closed flows have a separate timeout.
     fn closes_alike(&self, _later: &Self) -> bool {
         true
     }
 
-    /// Returns the number of packets that the application got for this record, if the state counts
-    /// every one of them.
+    /// Returns the number of packets that the application processed for this record, if the state
+    /// counts all of them.
     ///
     /// The sharded layout stops reading a part for the second time once it has seen all packets of
-    /// the flows that it processes again. The default does not know the number, and the part is
-    /// read to its end.
+    /// the flows that it processes again. The default does not know the number, so the sharded
+    /// layout reads the part to its end.
     fn packet_count(&self) -> Option<u64> {
         None
     }
@@ -244,8 +241,8 @@ pub enum FlowValue {
     TimeNs(u64),
     /// A set of bits, such as TCP flags.
     Bits(u64),
-    /// One of a fixed set of words. Leak a word that only the run's configuration knows, such as a
-    /// pattern's name, once (`String::leak`), not for each flow.
+    /// One of a fixed set of words. For a word that only the configuration knows, such as the name
+    /// of a pattern, leak it once per run (`String::leak`), not once per flow.
     Word(&'static str),
 }
 

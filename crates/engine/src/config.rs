@@ -1,4 +1,4 @@
-//! The parameters of a run, checked once before anything starts.
+//! The parameters of a run, checked once before the run starts.
 
 use std::net::IpAddr;
 
@@ -13,25 +13,25 @@ use crate::ingest::pace::Pace;
 use crate::shard_count::shard_count;
 use crate::time::{FlowTimeouts, IdleTimeout};
 
-/// The most bytes of all rings together. A ring is allocated as a whole.
+/// Maximum size of all rings together, in bytes. A ring is allocated as a whole.
 const RING_BYTES_MAX: u64 = 1 << 29;
 
-// Fewer packets wait in rings than a shard has sequence numbers.
+// The rings hold fewer packets than a shard has sequence numbers.
 const _: () = assert!(RING_BYTES_MAX / (PacketDescriptor::BYTES as u64) < SEQUENCE_NUMBERS as u64);
 
-/// How the stages are laid out on threads.
+/// The distribution of the stages over threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Layout {
     /// One thread runs all stages to completion, without rings.
     Inline,
-    /// Each worker runs the inline loop over a consecutive part of the input, with a table of its
-    /// own. The engine composes what the workers know of each flow at the end. See
+    /// Each worker runs the inline loop over a consecutive part of the input, with its own table.
+    /// At the end the engine composes the workers' summaries of each flow. See
     /// [`run_sharded`](crate::run_sharded).
     Sharded {
         /// Worker threads, 1 to [`Layout::WORKERS_MAX`].
         workers: usize,
     },
-    /// One input thread, a ring for each worker (or one pool), and the workers.
+    /// One input thread, a ring per worker (or one pool), and the workers.
     Pipeline {
         /// Worker threads, 1 to [`Layout::WORKERS_MAX`].
         workers: usize,
@@ -39,7 +39,7 @@ pub enum Layout {
 }
 
 impl Layout {
-    /// The most worker threads of a run.
+    /// Maximum number of worker threads.
     pub const WORKERS_MAX: usize = 256;
 
     /// Returns how many threads run an application: the workers, or one.
@@ -71,11 +71,11 @@ pub enum Order {
 pub enum PlacementDigest {
     /// Bits of the keyed hash: a sender cannot choose which worker gets a flow.
     Keyed,
-    /// CRC-32 of the key's words [FLOWNP §5.2.2]. A sender can choose the worker.
+    /// CRC-32 of the key's words [FLOWNP §5.2.2]. A sender can choose the worker of its flows.
     Crc,
     /// The address of the endpoint with the lower port, usually the server [FLOWNP §5.2.2]. A
-    /// sender can choose the worker. Unlike the paper, this is not the packet's destination, which
-    /// would send the two directions of a flow to two workers.
+    /// sender can choose the worker of its flows. Unlike the paper, this is not the packet's
+    /// destination, which would send the two directions of a flow to two workers.
     Destination,
 }
 
@@ -100,7 +100,7 @@ fn server_of(key: &FlowKey) -> u32 {
     }
 }
 
-/// What happens when a ring of packets, or the queue of records, is full.
+/// Behaviour when a ring of packets, or the queue of records, is full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WhenFull {
     /// The thread that fills it waits. Nothing is lost.
@@ -109,7 +109,7 @@ pub enum WhenFull {
     Drop,
 }
 
-/// Which CPUs the threads run on.
+/// The CPUs of the threads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Cores {
@@ -142,44 +142,44 @@ pub enum Cores {
 /// ```
 #[derive(Clone, Debug)]
 pub struct EngineConfig {
-    /// How the stages are laid out on threads.
+    /// The distribution of the stages over threads.
     pub layout: Layout,
     /// The CPUs of the threads. Defaults to [`Cores::Auto`].
     pub cores: Cores,
-    /// The keyed hash of the run. Its secret decides buckets and workers. Defaults to a random
+    /// The keyed hash of the run. Its secret determines buckets and workers. Defaults to a random
     /// secret.
     pub hasher: FlowHasher,
     /// The value by which the policy identifies a flow, in the pipeline layout. Defaults to
     /// [`PlacementDigest::Keyed`].
     pub digest: PlacementDigest,
-    /// What the decoder does with tunnels. By default it does not follow them.
+    /// How the decoder treats tunnels. By default the decoder does not follow them.
     pub decode: DecodeOptions,
     /// The order that the run keeps. Defaults to [`Order::Internal`], which refuses policies that
     /// keep no order.
     pub order: Order,
-    /// Packets per ring, a power of two. Defaults to 16,384. A packet takes 112 bytes, and at most
-    /// four times that (from 512 slots on) for a worker that is behind the others and has few
-    /// packets of each batch. Where workers fetch from a pool, this is the most packets that wait.
+    /// Packets per ring, a power of two. Defaults to 16,384. A packet takes 112 bytes. For a worker
+    /// that lags behind and gets few packets of each batch, it takes up to four times that (from
+    /// 512 slots on). With a pull policy, this is the maximum number of packets in the pool.
     pub ring_slots: usize,
-    /// What happens when a ring is full. Defaults to [`WhenFull::Block`].
+    /// Behaviour when a ring is full. Defaults to [`WhenFull::Block`].
     pub when_full: WhenFull,
     /// Idle time in packet time after which a flow ends. Build the tables with
     /// [`IdleTimeout::for_table`]. Defaults to `None`: flows last as long as the run.
     pub idle_timeout: Option<IdleTimeout>,
-    /// Idle time after which a flow ends whose application says that it is
+    /// Idle time after which a flow ends whose application reports it as
     /// [closed](crate::FlowState::is_closed). Build the tables with
-    /// [`FlowTimeouts::for_table`](crate::FlowTimeouts::for_table). Defaults to `None`: the same as
-    /// that of other flows.
+    /// [`FlowTimeouts::for_table`](crate::FlowTimeouts::for_table). Defaults to `None`: closed
+    /// flows have the timeout of other flows.
     pub closed_timeout: Option<IdleTimeout>,
-    /// The most records of ended flows that a worker keeps for the results where no sink takes
-    /// them. Defaults to 16,777,216.
+    /// Maximum number of records of ended flows that a worker keeps for the results when there is
+    /// no record sink. Defaults to 16,777,216.
     pub records_max: usize,
-    /// What happens when the sink of records is slower than flows end. Defaults to
+    /// Behaviour when flows end faster than the record sink writes. Defaults to
     /// [`WhenFull::Block`].
     pub records_when_full: WhenFull,
     /// The number of packets after which the run stops. Defaults to `None`: no limit.
     pub packet_limit: Option<u64>,
-    /// How fast the run takes packets from the source. Defaults to [`Pace::Max`].
+    /// The speed at which the run takes packets from the source. Defaults to [`Pace::Max`].
     pub pace: Pace,
 }
 
@@ -211,10 +211,10 @@ impl EngineConfig {
         FlowTimeouts { idle: self.idle_timeout, closed: self.closed_timeout }
     }
 
-    /// Returns how many flow tables a run builds with a policy of this guarantee. The inline layout
-    /// has one. Where a flow stays with its worker, each worker has one. Otherwise each shard has
-    /// one: 2 shards per worker, or 64 where packets are sequenced, rounded up to a power of two,
-    /// and at most 1,024.
+    /// Returns the number of flow tables that a run builds with a policy of this guarantee. The
+    /// inline layout has one. If a flow stays with its worker, each worker has one. Otherwise each
+    /// shard has one: 2 shards per worker, or 64 if packets are sequenced, rounded up to a power of
+    /// two, and at most 1,024.
     #[must_use]
     pub fn tables(&self, policy: OrderGuarantee) -> usize {
         match self.layout {
@@ -225,8 +225,8 @@ impl EngineConfig {
         }
     }
 
-    /// Returns whether the packets of each shard are sequenced: the policy keeps no order, and the
-    /// run needs one.
+    /// Returns whether the packets of each shard are sequenced because the run needs an order that
+    /// the policy does not keep.
     pub(crate) fn is_sequenced(&self, policy: OrderGuarantee) -> bool {
         self.order == Order::External && !policy.keeps_flow_order()
     }

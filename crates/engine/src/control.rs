@@ -37,15 +37,15 @@ impl Default for Control {
 }
 
 /// The counts of a run at one moment. Packets that are neither processed nor dropped are in flight;
-/// the sum is exact.
+/// the three counts add up exactly.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Snapshot {
     /// Packets taken from the source.
     pub packets: u64,
-    /// Packets that an application has seen.
+    /// Packets that an application has processed.
     pub processed: u64,
-    /// Packets that an application has refused, out of `processed`.
+    /// Packets that an application has refused; included in `processed`.
     pub denied: u64,
     /// Packets dropped by any stage, by reason.
     pub dropped: DropCounts,
@@ -63,9 +63,9 @@ pub struct Snapshot {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct WorkerSnapshot {
-    /// Packets that its application has seen.
+    /// Packets that its application has processed.
     pub processed: u64,
-    /// Packets that its application has refused, out of `processed`.
+    /// Packets that its application has refused; included in `processed`.
     pub denied: u64,
     /// Packets that the worker has dropped.
     pub dropped: u64,
@@ -81,7 +81,7 @@ impl Control {
     /// Asks the run to stop. The run takes no further packets from the source, processes the
     /// packets in the rings, and returns a balanced report.
     pub fn stop(&self) {
-        // Relaxed: the flag publishes no other data, and the input stage reads it once a batch.
+        // Relaxed: the flag publishes no other data, and the input stage reads it once per batch.
         self.stop.store(true, Ordering::Relaxed);
     }
 
@@ -103,7 +103,7 @@ impl Control {
         // they are read and others after.
         let gauges = self.lock();
         // Read completed packets before taken packets, so that the snapshot never has more
-        // completed than taken.
+        // completed than taken packets.
         let each = gauges.workers.iter().zip(&gauges.rings);
         let workers: Vec<WorkerSnapshot> = each.map(|(gauge, ring)| gauge.read(ring.read())).collect();
         let FullCounts { refused: unplaced, waits: pool_full_waits } = gauges.unplaced.read();
@@ -133,7 +133,7 @@ impl Control {
     }
 
     /// Publishes the counts of the final report. No stage counts the packets that a panic left in
-    /// its buffers or in rings.
+    /// its buffers or in the rings.
     pub(crate) fn end<F: FlowState>(&self, report: &RunReport<F>) {
         let gauges = Arc::clone(&self.lock());
         // Publish taken packets first, so that completed packets never exceed them.
@@ -156,8 +156,7 @@ impl Control {
         }
     }
 
-    /// Creates the gauges of each reader and each worker of a new run, and resets what earlier runs
-    /// published.
+    /// Creates the gauges of each reader and worker of a new run, and resets those of earlier runs.
     pub(crate) fn begin(&self, readers: usize, workers: usize) -> Arc<Gauges> {
         let gauges = Arc::new(Gauges {
             readers: (0..readers).map(|_| CachePadded::default()).collect(),
@@ -179,7 +178,7 @@ impl Control {
     }
 }
 
-/// What the stages of a run publish, each in its own gauges.
+/// The published counts of the stages of a run, in one gauge per stage.
 #[derive(Debug, Default)]
 pub(crate) struct Gauges {
     /// Packets that each reader has taken from its source.
@@ -187,8 +186,8 @@ pub(crate) struct Gauges {
     /// Of these, packets of parts that are composed.
     readers_before: Box<[AtomicU64]>,
     workers: Box<[CachePadded<Gauge>]>,
-    /// The workers' rings. Only the input stage writes these gauges, and only when a ring was full,
-    /// so they lie together and apart from the gauges that workers write.
+    /// The workers' rings. Only the input stage writes these gauges, and only when a ring was full.
+    /// They therefore share cache lines, apart from the gauges that workers write.
     rings: Box<[RingGauge]>,
     /// The pool, and packets that belong to no ring.
     unplaced: CachePadded<RingGauge>,
@@ -239,7 +238,7 @@ impl RingGauge {
     }
 }
 
-/// What a worker publishes after each chunk of packets from its ring.
+/// The counts that a worker publishes after each chunk of packets from its ring.
 #[derive(Debug, Default)]
 pub(crate) struct Gauge {
     processed: AtomicU64,

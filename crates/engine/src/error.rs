@@ -11,7 +11,7 @@ pub enum ConfigError {
     Workers {
         /// The requested number.
         workers: usize,
-        /// The most workers.
+        /// Maximum number of workers.
         max: usize,
     },
     /// The ring size is invalid.
@@ -25,7 +25,7 @@ pub enum ConfigError {
     RingMemory {
         /// Bytes that the rings would take.
         bytes: u64,
-        /// The most bytes that they may take.
+        /// Maximum size in bytes.
         max: u64,
     },
     /// The run would never take a packet at this pace.
@@ -36,7 +36,8 @@ pub enum ConfigError {
     },
     /// The process may not use this CPU.
     #[error(
-        "CPU {cpu} does not exist or is not allowed for this process (allowed: {allowed})\n  in a container the cgroup cpuset decides"
+        "CPU {cpu} does not exist or is not allowed for this process (allowed: {allowed})\n  in a \
+         container the cgroup's cpuset determines the allowed CPUs"
     )]
     Cpu {
         /// The requested CPU.
@@ -46,8 +47,8 @@ pub enum ConfigError {
     },
     /// The CPU list is shorter than the layout's number of threads.
     #[error(
-        "too few CPUs: {named} for {threads} threads\n  \
-         name one for each worker, and before them one for the input thread, if the layout has one"
+        "too few CPUs: {named} for {threads} threads\n  list one CPU per worker, preceded by one for \
+         the input thread if the layout has one"
     )]
     TooFewCpus {
         /// CPUs in the list.
@@ -55,9 +56,10 @@ pub enum ConfigError {
         /// CPUs that the layout needs.
         threads: usize,
     },
-    /// The run needs internal order, and the policy keeps none.
+    /// The run needs internal order, but the policy keeps none.
     #[error(
-        "policy {policy} does not keep the packets of a flow in order\n  use external order, which does under any policy, or order none"
+        "policy {policy} does not keep the packets of a flow in order\n  use external order, which any \
+         policy supports, or order none"
     )]
     NoOrder {
         /// The policy's short name.
@@ -65,7 +67,8 @@ pub enum ConfigError {
     },
     /// The policy was made for another number of workers.
     #[error(
-        "policy {policy} was made for {made_for} workers, and the run has {workers}\n  make it for {workers} workers"
+        "policy {policy} was made for {made_for} workers, but the run has {workers}\n  make it for \
+         {workers} workers"
     )]
     PolicyWorkers {
         /// The policy's short name.
@@ -85,7 +88,7 @@ pub enum ConfigError {
         why: &'static str,
     },
     /// Threads cannot be pinned to a CPU of the list.
-    #[error("cannot pin a thread to CPU {cpu} on this system\n  name other CPUs, or run without pinning")]
+    #[error("cannot pin a thread to CPU {cpu} on this system\n  use other CPUs, or run without pinning")]
     Unpinnable {
         /// The requested CPU.
         cpu: u32,
@@ -145,7 +148,7 @@ impl std::error::Error for SinkError {
     }
 }
 
-/// What ended a run before its input ended. The report beside it is balanced.
+/// The reason why a run ended before its input ended. The accompanying report is balanced.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Fault {

@@ -1,5 +1,4 @@
-//! Composes a packet source, decoder, policy, rings, flow tables, application and sink, and runs
-//! them.
+//! Runs packets from a source through decoder, policy, rings, flow tables, application and sink.
 //!
 //! ```text
 //!  all layouts   source ─ batch ─ decode, key, hash ─┐
@@ -15,11 +14,11 @@
 //! [`run_wires`] runs an appliance instead: each worker takes the frames of its own queues, decides
 //! about them, and sends them on.
 //!
-//! The input thread, each worker and the egress thread run one stage each, which never waits
-//! ([`run_seeded`] runs the same stages without threads). A flow belongs to one worker where the
-//! policy keeps it there; otherwise all workers share the flows, in shards behind locks. With
-//! private flows there is no lock between source and report, and no stage allocates, formats or
-//! makes a system call per packet. Two counters per worker flow back to the input stage.
+//! The input thread, each worker and the egress thread run one stage each. No stage blocks.
+//! [`run_seeded`] runs the same stages without threads. A flow belongs to one worker if the policy
+//! keeps it there; otherwise all workers share the flows, in shards behind locks. With private
+//! flows the path from source to report takes no lock. No stage allocates, formats or makes a
+//! system call per packet. Two counters per worker provide feedback to the input stage.
 //!
 //! Tables, policies, packets and keys come from [`flow_table`], [`scheduler`], [`packet`] and
 //! [`flow_key`].
@@ -103,8 +102,8 @@
 
 #[cfg(all(target_family = "wasm", target_os = "unknown"))]
 compile_error!(
-    "flowloom-engine starts threads and reads a clock, which this target does not have: depend on \
-     the crates for packets, flow tables, classifiers and scheduling instead"
+    "flowloom-engine starts threads and reads a clock, which this target does not have: depend on the \
+     crates for packets, flow tables, classifiers and scheduling instead"
 );
 
 pub mod app;

@@ -1,17 +1,17 @@
-//! How many shards the flows of a run are spread over, and which shard holds a flow.
+//! The number of shards over which the flows of a run are spread, and the shard of a flow.
 
-/// Shards for each worker. There are few, so that many of some hundred packets lie in the same
-/// shard and share one lock acquisition. A worker that locks a shard loads the lines that the
-/// previous worker wrote, from another CPU's cache: the lock, and the table's own words where a
-/// flow began. A worker that finds a shard locked processes other shards first.
+/// Shards per worker. The number is small, so that many packets of a chunk fall into the same shard
+/// and share one lock acquisition. A worker that locks a shard loads the lines that the previous
+/// worker wrote from another CPU's cache: the lock, and the table's own words if a flow began. A
+/// worker that finds a shard locked processes other shards first.
 const SHARDS_PER_WORKER: usize = 2;
-/// Shards for each worker where shards are sequenced, so that an elephant flow shares its sequence
-/// with few others.
+/// Shards per worker if shards are sequenced, so that an elephant flow shares its sequence with few
+/// others.
 const SHARDS_IN_ORDER: usize = 64;
-/// The most shards.
+/// Maximum number of shards.
 const SHARDS_MAX: usize = 1024;
 
-/// Returns the number of shards for so many workers.
+/// Returns the number of shards for `workers` workers.
 pub(crate) fn shard_count(workers: usize, in_order: bool) -> usize {
     let each = if in_order { SHARDS_IN_ORDER } else { SHARDS_PER_WORKER };
     (workers * each).next_power_of_two().min(SHARDS_MAX)
@@ -20,8 +20,8 @@ pub(crate) fn shard_count(workers: usize, in_order: bool) -> usize {
 /// Returns the shard of a flow.
 #[inline]
 pub(crate) fn shard_of(hash: flowloom_flow_key::TableHash, shards: usize) -> usize {
-    // Tables take their line from the upper half of the bits and their signature from the lower
-    // half. This mixes the bits anew, so that the flows of a shard do not fill only a part of its
+    // Tables take the line from the upper half of the bits and the signature from the lower half.
+    // This multiplication mixes the bits again, so that the flows of a shard spread over its whole
     // table.
     (hash.bits().wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40) as usize & (shards - 1)
 }

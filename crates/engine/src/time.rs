@@ -1,8 +1,8 @@
-//! Packet time, and the coarser ticks by which tables expire flows.
+//! Packet time, and the coarser ticks with which tables expire flows.
 
 use flowloom_flow_table::{Tick, TimeoutClass, Timeouts};
 
-/// Nanoseconds in a tick, as a power of two: about a millisecond.
+/// The length of a tick as a power of two of nanoseconds: about a millisecond.
 const TICK_SHIFT: u32 = 20;
 
 /// Returns the tick of a packet's time, in nanoseconds since 1970.
@@ -14,10 +14,10 @@ pub fn tick_of(time_ns: u64) -> Tick {
 
 /// An idle timeout in whole ticks of about a millisecond.
 ///
-/// A flow has ended when the ticks of two of its packets are further apart than the timeout. The
-/// rule depends only on the flow's own times, so the records depend neither on the number of
-/// workers nor on the expiry wheel. A flow that was idle for exactly the timeout or less never
-/// ends; a flow that was idle for two ticks more always does.
+/// A flow has ended when the ticks of two consecutive packets are further apart than the timeout.
+/// The rule depends only on the flow's own times, so the records depend neither on the number of
+/// workers nor on the expiry wheel. A flow that was idle for the timeout or less never ends; a flow
+/// that was idle for two ticks more always does.
 ///
 /// # Examples
 ///
@@ -42,7 +42,7 @@ impl IdleTimeout {
         Self { ticks: ns.div_ceil(1 << TICK_SHIFT).max(1) }
     }
 
-    /// Returns whether a flow whose last packet came at one tick has ended at another.
+    /// Returns whether a flow whose last packet came at `last_seen` has ended at `now`.
     #[inline(always)]
     #[must_use]
     pub fn is_over(self, last_seen: Tick, now: Tick) -> bool {
@@ -76,9 +76,9 @@ const CLOSED: TimeoutClass = TimeoutClass(1);
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FlowTimeouts {
-    /// That of every flow.
+    /// The timeout of every flow.
     pub idle: Option<IdleTimeout>,
-    /// That of flows whose connection is closed. A longer one than `idle` has no effect.
+    /// The timeout of flows whose connection is closed. A value longer than `idle` has no effect.
     pub closed: Option<IdleTimeout>,
 }
 

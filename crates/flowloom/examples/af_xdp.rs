@@ -1,4 +1,4 @@
-//! Makes an `AF_XDP` socket a [`PacketSource`]: frames of the shared memory are copied once and
+//! Makes an `AF_XDP` socket a [`PacketSource`]: each frame of the shared memory is copied once and
 //! returned at once.
 //!
 //! ```text
@@ -6,15 +6,15 @@
 //!  kernel ─▶ rx ring ─▶ ≤ 256 frames ─ one copy ─▶ block of the pool ─▶ batches of 32 ─▶ workers
 //! ```
 //!
-//! The shared memory is small and the kernel drops packets without a free frame, so slow workers
-//! must not borrow frames: packets are copied into blocks, and a block is refilled when every
-//! worker has released it. While all blocks are in use the source is starved, and the kernel counts
-//! its drops. (`dpdk.rs` lends buffers without a copy.)
+//! The shared memory is small, and the kernel drops packets for which no frame is free, so slow
+//! workers must not hold frames. The source copies packets into blocks, and refills a block when
+//! every worker has released it. While all blocks are in use the source is starved, and the kernel
+//! counts its drops. `dpdk.rs` lends buffers without a copy.
 //!
-//! [`RxBurst`] is the interface of this file to the socket, in safe terms. With the `xdp` crate it
-//! is `RxRing::recv` for `receive` and `FillRing::enqueue` for returning frames, both of them
-//! unsafe to call, in a crate of yours; `dropped` is `rx_dropped + rx_ring_full` of
-//! `XDP_STATISTICS`. Here a simulated kernel implements it.
+//! [`RxBurst`] is this file's safe interface to the socket. With the `xdp` crate, implement
+//! `receive` with `RxRing::recv` and return frames with `FillRing::enqueue`; both are unsafe, so
+//! put them into a separate crate. `dropped` is `rx_dropped + rx_ring_full` of `XDP_STATISTICS`. In
+//! this example a simulated kernel implements it.
 #![expect(clippy::print_stdout, reason = "an example says what it found")]
 
 use std::collections::VecDeque;
@@ -38,10 +38,11 @@ type Failed = Box<dyn std::error::Error>;
 
 /// The interface to a socket.
 trait RxBurst: Send {
-    /// Calls `each` with time and bytes of packets that have arrived, at most `count`; returns
-    /// their frames to the kernel afterwards. Returns whether more can come.
+    /// Calls `each` with the time and bytes of received packets, at most `count`, and returns their
+    /// frames to the kernel afterwards. Returns whether more packets can arrive.
     fn receive(&mut self, count: usize, each: &mut dyn FnMut(u64, &[u8])) -> bool;
-    /// Returns the packets so far for which the kernel had no frame or no place in the ring.
+    /// Returns the number of packets so far that the kernel dropped for lack of a frame or a ring
+    /// slot.
     fn dropped(&self) -> u64;
 }
 
@@ -49,7 +50,7 @@ trait RxBurst: Send {
 struct Socket<D> {
     driver: D,
     pool: VecDeque<SharedBlock>,
-    /// The packets of the block that was filled last, and how many of them were yielded.
+    /// The packets of the last filled block, and how many of them were yielded.
     records: Vec<RawPacket>,
     at: usize,
     more: bool,
@@ -61,7 +62,7 @@ impl<D: RxBurst> Socket<D> {
         Self { driver, pool: VecDeque::new(), records: Vec::new(), at: 0, more: true, dropped: 0 }
     }
 
-    /// Copies the packets that have arrived into a free block. Returns whether there was one.
+    /// Copies received packets into a free block. Returns whether there was one.
     fn refill(&mut self) -> bool {
         let free = self.pool.iter_mut().position(|block| Arc::get_mut(block).is_some());
         let mut block = match free.and_then(|at| self.pool.remove(at)) {
@@ -101,7 +102,7 @@ impl<D: RxBurst> PacketSource for Socket<D> {
             if !self.more {
                 return Ok(Fill::End);
             }
-            // With a real socket, poll it here for a moment when nothing has arrived.
+            // With a real socket, poll it here briefly when nothing has arrived.
             if !self.refill() || self.records.is_empty() {
                 return Ok(Fill::Starved);
             }
@@ -123,7 +124,7 @@ impl<D: RxBurst> PacketSource for Socket<D> {
     }
 }
 
-/// A kernel in memory: packets arrive four hundred at a time, into as many frames as are free.
+/// A simulated kernel: packets arrive in groups of four hundred, into the free frames.
 struct InMemory {
     mix: Mix,
     /// Frames of the shared memory, by number: free, or with a packet of some length.
@@ -190,7 +191,7 @@ pub(crate) fn main() -> Result<(), Failed> {
     let report = run(&config, &mut socket, &mut placement, table, |_| TcpTracker, &Control::default())?;
     let dropped = report.dropped().of(DropReason::InterfaceFull);
     println!("{SENT} sent, {} processed, {dropped} dropped by the kernel", report.processed());
-    // More arrives than is taken, so the kernel must have dropped some.
+    // More packets arrive than are taken, so the kernel must have dropped some.
     if report.input.packets != SENT || dropped == 0 || !report.is_balanced() {
         return Err(format!("{} packets counted", report.input.packets).into());
     }

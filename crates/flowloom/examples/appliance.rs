@@ -1,5 +1,5 @@
-//! Top talkers: an appliance in forty lines, with two counters per flow, and the largest flows at
-//! the end.
+//! Top talkers: an appliance in forty lines, with two counters per flow, that prints the largest
+//! flows at the end.
 #![expect(clippy::print_stdout, reason = "an example says what it found")]
 
 use flowloom::engine::{App, Control, EngineConfig, FlowState, FlowValue, Layout, Verdict, run};

@@ -1,19 +1,19 @@
-//! Makes a DPDK port a [`PacketSource`]: bursts of buffers without a copy, each returned when the
-//! last worker releases it.
+//! Makes a DPDK port a [`PacketSource`]: bursts of buffers without a copy. Each buffer is returned
+//! when the last worker releases it.
 //!
 //! ```text
 //!  port ─ rx_burst ─▶ ≤ 32 mbufs ─▶ batch: positions in the pool's memory
 //!                                     └─ block: pool memory + the burst's mbufs
 //! ```
 //!
-//! [`RxBurst`] is the interface of this file to the driver, in safe terms. Over `rte_eth_rx_burst`
-//! it is a page of unsafe code in a crate of yours: `region` is the mempool's memory, an [`Mbuf`]
-//! is an `rte_mbuf` pointer whose drop calls `rte_pktmbuf_free`, `missed` is `imissed + rx_nombuf`
-//! of `rte_eth_stats`. Here a simulated port implements it.
+//! [`RxBurst`] is this file's safe interface to the driver. Implementing it with `rte_eth_rx_burst`
+//! takes about a page of unsafe code in a separate crate: `region` is the mempool's memory, an
+//! [`Mbuf`] is an `rte_mbuf` pointer whose drop calls `rte_pktmbuf_free`, and `missed` is
+//! `imissed + rx_nombuf` of `rte_eth_stats`. In this example a simulated port implements it.
 //!
-//! That page must consider one thing: the block is one slice over the pool, while the port writes
-//! into its free buffers. No code reads those, but Rust's rules for a slice forbid writes to any
-//! part of it. To follow the rules strictly, copy as `af_xdp.rs` does.
+//! That code must consider one thing: the block is one slice over the pool, while the port writes
+//! into free buffers of the pool. No code reads those buffers, but Rust's rules for a slice forbid
+//! writes to any part of it. To follow the rules strictly, copy as `af_xdp.rs` does.
 #![expect(clippy::print_stdout, reason = "an example says what it found")]
 
 use std::sync::{Arc, Mutex, PoisonError};
@@ -28,17 +28,17 @@ use flowloom::packet::{
 use flowloom::scheduler::{DirectHash, WorkerCount};
 use flowloom::traffic::synth::{Generate, Mix, MixConfig};
 
-/// The memory that a port's buffers lie in.
+/// The memory that contains a port's buffers.
 type Region = Arc<Vec<u8>>;
 type Failed = Box<dyn std::error::Error>;
 
 /// The interface to a driver.
 trait RxBurst: Send {
-    /// Returns the memory that all buffers lie in.
+    /// Returns the memory that contains all buffers.
     fn region(&self) -> Region;
-    /// Appends the packets that have arrived, at most `count`. Returns whether more can come.
+    /// Appends received packets, at most `count`. Returns whether more packets can arrive.
     fn rx_burst(&mut self, out: &mut Vec<Mbuf>, count: usize) -> bool;
-    /// Returns the packets so far for which there was no buffer.
+    /// Returns the number of packets so far for which no buffer was free.
     fn missed(&self) -> u64;
 }
 
@@ -56,8 +56,8 @@ impl Drop for Mbuf {
     }
 }
 
-/// The block of a batch: all of the pool's memory, and the buffers that must not be reused while it
-/// is read.
+/// The block of a batch: the memory of the pool, and the buffers that must not be reused while the
+/// block is read.
 struct Burst {
     region: Region,
     _held: Vec<Mbuf>,
@@ -69,7 +69,7 @@ impl AsRef<[u8]> for Burst {
     }
 }
 
-/// A port as a source. Everything above is the driver's, this is all that the engine needs.
+/// A port as a source. The code above belongs to the driver; this is all that the engine needs.
 struct Port<D> {
     driver: D,
     missed: u64,
@@ -104,7 +104,7 @@ impl<D: RxBurst> PacketSource for Port<D> {
     fn withheld(&mut self) -> DropCounts {
         let mut withheld = DropCounts::default();
         let missed = self.driver.missed();
-        // Less than before: another program has reset the driver's counters.
+        // If the count is smaller than before, another program has reset the driver's counters.
         withheld.add(DropReason::InterfaceFull, missed.checked_sub(self.missed).unwrap_or(missed));
         self.missed = missed;
         withheld
@@ -115,7 +115,7 @@ impl<D: RxBurst> PacketSource for Port<D> {
 /// buffer is in use.
 struct InMemory {
     region: Region,
-    /// Where each buffer's packet lies, and how long it is.
+    /// The position and length of each buffer's packet.
     packets: Vec<(usize, usize)>,
     free: Arc<Mutex<Vec<usize>>>,
     offered: u64,
@@ -155,7 +155,7 @@ impl RxBurst for InMemory {
                 self.missed += 1;
                 continue;
             };
-            // The pool was built in rising order, and the packet of a buffer never changes here.
+            // The pool is sorted by offset, and the packet of a buffer never changes here.
             let Ok(which) = self.packets.binary_search_by_key(&offset, |&(at, _)| at) else { continue };
             let bytes = self.packets[which].1;
             let pool = Arc::clone(&self.free);

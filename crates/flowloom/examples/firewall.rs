@@ -32,9 +32,8 @@ fn main() -> Result<(), Failure> {
     let mut text = std::fs::read_to_string(rules)?;
     let live = Arc::new(LiveRules::new(load(&text, rules)?));
 
-    // Beside the workers, this thread reads the file again every second. An invalid file changes
-    // nothing, nor does an unchanged one: with new rules all flows are judged again, and the counts
-    // by rule restart at zero.
+    // Meanwhile this thread reads the file again every second. An invalid or unchanged file has no
+    // effect. New rules judge all flows again, and the counts per rule restart at zero.
     let (again, path) = (Arc::clone(&live), rules.clone());
     std::thread::spawn(move || {
         loop {

@@ -1,5 +1,5 @@
-//! A load balancer: new connections go to backends by weight, and a connection stays with its
-//! backend while others come, drain and go.
+//! A load balancer: new connections go to backends by weight. A connection stays with its backend
+//! while other backends are added, drained and removed.
 #![expect(clippy::print_stdout, reason = "an example says what it found")]
 
 use std::collections::BTreeMap;
@@ -8,14 +8,14 @@ use flowloom::flow_key::{FlowHasher, FlowKey};
 use flowloom::flow_table::{FlowMap, Tick};
 use flowloom::scheduler::{MemberId, Members};
 
-/// Seconds after which a silent connection is forgotten.
+/// Seconds after which an idle connection is forgotten.
 const TIMEOUT: u64 = 60;
 
 struct Balancer {
     hasher: FlowHasher,
     members: Members,
     connections: FlowMap<FlowKey, MemberId>,
-    /// Connections of each backend.
+    /// Number of connections per backend.
     load: BTreeMap<MemberId, u64>,
 }
 

@@ -58,8 +58,6 @@
 //! ```
 //!
 //! The programs under `examples/` show more: `appliance` is one in forty lines, `load_balancer`
-//! keeps connections while backends come and go, `firewall` has rules that are replaced while
-//! The programs under `examples/` show more: `appliance` is one in forty lines, `load_balancer`
 //! keeps connections while backends come and go, `rate_limiter` sits between interfaces,
 //! `firewall` has rules that are replaced while packets flow, `dpdk` and `af_xdp` take packets from
 //! elsewhere.

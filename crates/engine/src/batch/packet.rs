@@ -1,4 +1,4 @@
-//! The descriptor of a packet in the pipeline: its position and its hash, never its bytes.
+//! The descriptor of a packet in the pipeline: its position and its hash, but not its bytes.
 //!
 //! ```text
 //!  hash      64 bits   the table half of the flow's hash
@@ -9,8 +9,8 @@
 //!  wire      32 bits   bytes on the wire
 //! ```
 //!
-//! A [`PacketDescriptor`] adds what the decoder found. So a worker decodes nothing, and reads only
-//! those packets whose bytes its application reads.
+//! A [`PacketDescriptor`] adds the results of the decoder. A worker therefore decodes nothing, and
+//! reads packet bytes only if its application does.
 
 use flowloom_cpu::prefetch;
 use flowloom_flow_key::TableHash;
@@ -32,7 +32,7 @@ pub(crate) struct PacketRef {
 
 const _: () = assert!(size_of::<PacketRef>() == PacketRef::BYTES, "the egress stage keeps many");
 
-/// What the decoder found in a packet, except the key.
+/// The results of the decoder for a packet, except the key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct HeaderFields {
     network_offset: u32,
@@ -58,8 +58,8 @@ impl HeaderFields {
         is_error_of_flow: false,
     };
 
-    /// Copies field by field. A copy of the whole struct would wait until the decoder's single-byte
-    /// stores have reached memory, behind all other pending stores.
+    /// Copies the fields one by one. A copy of the whole struct would wait until the decoder's
+    /// single-byte stores have reached memory, after all other pending stores.
     #[inline(always)]
     pub(crate) fn of(headers: &Headers) -> Self {
         Self {
@@ -89,7 +89,7 @@ impl HeaderFields {
     }
 }
 
-/// A packet on its way to a worker, with what the decoder found.
+/// A packet on its way to a worker, with the results of the decoder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PacketDescriptor {
     pub(crate) packet: PacketRef,
@@ -169,8 +169,8 @@ impl PacketDescriptor {
         (packet.number(), view)
     }
 
-    /// Prefetches the lines that an application reads first, if the packet has a payload: the input
-    /// stage may have had them in another CPU's cache.
+    /// Prefetches the lines that an application reads first, if the packet has a payload. They may
+    /// still be in the cache of the input stage's CPU.
     #[inline(always)]
     pub(crate) fn request(&self, block: &[u8]) {
         if self.fields.payload_bytes > 0 {
@@ -181,11 +181,14 @@ impl PacketDescriptor {
     }
 }
 
-const _: () =
-    assert!(size_of::<PacketDescriptor>() <= PacketDescriptor::BYTES, "a run's memory is bounded by it");
+const _: () = assert!(
+    size_of::<PacketDescriptor>() <= PacketDescriptor::BYTES,
+    "this bound limits the memory of \
+        a run"
+);
 const _: () = assert!(
     usize::BITS < 64 || size_of::<PacketDescriptor>() == PacketDescriptor::BYTES,
-    "nor is it bounded too widely"
+    "the bound is not much too large either"
 );
 
 #[inline(always)]
@@ -205,7 +208,7 @@ fn high(pair: u64) -> u32 {
 
 const POSITION_BITS: u32 = 48;
 const NUMBER_BITS: u32 = 40;
-/// Count of sequence numbers in a shard before they wrap. The rings hold fewer packets than this.
+/// Number of sequence numbers in a shard before they wrap. The rings hold fewer packets than this.
 pub(crate) const SEQUENCE_NUMBERS: u32 = 1 << (u64::BITS - NUMBER_BITS);
 
 /// Position, lengths, time and number of a packet.
@@ -219,7 +222,7 @@ pub(crate) struct PacketPlace {
 }
 
 impl PacketRef {
-    /// Bytes of a packet reference.
+    /// Size of a packet reference, in bytes.
     pub(crate) const BYTES: usize = 40;
 
     /// The bits of a packet's number that a reference keeps.

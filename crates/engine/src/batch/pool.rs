@@ -1,12 +1,13 @@
-//! Batches of descriptors: the input stage decodes each once, and every worker gets its own part.
+//! Batches of descriptors. The input stage decodes each batch once, and every worker receives its
+//! own part.
 //!
 //! ```text
 //!  input stage ─ decode ─▶ batch: 64 descriptors, block ─┬─ ring ─ (batch, 0b…0110) ─▶ worker 0
 //!                                                       └─ ring ─ (batch, 0b…1001) ─▶ worker 1
 //! ```
 //!
-//! The decoder writes a descriptor once, and a ring moves sixteen bytes a batch. No worker writes
-//! to a batch, and the input stage refills it when no worker holds it.
+//! The decoder writes a descriptor once, and a ring moves sixteen bytes per batch. Workers do not
+//! write to a batch. The input stage refills it once no worker holds it.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -17,15 +18,15 @@ use flowloom_packet::{BATCH_PACKETS, PacketView, SharedBlock};
 
 use crate::batch::packet::{PacketDescriptor, PacketRef};
 
-/// Descriptors of a batch. It holds two batches of the source, since CPUs exchange cache lines once
-/// for each batch of descriptors.
+/// Number of descriptors in a batch. It holds two batches of the source, because CPUs exchange
+/// cache lines once per batch of descriptors.
 pub(crate) const BATCH_DESCRIPTORS: usize = 2 * BATCH_PACKETS;
 
 /// Packets that were decoded together, and the block that holds their bytes.
 ///
-/// It begins at a cache line, so that readers of descriptors do not contend with the reference
-/// count before it. The decoder writes descriptors in whole lines [past the caches](stream),
-/// because workers have read each line since its last write.
+/// It starts at a cache line, so that readers of descriptors do not contend with the reference
+/// count before it. The decoder writes whole lines with [non-temporal stores](stream), because
+/// workers have read each line since its last write.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(crate) struct DescriptorBatch {

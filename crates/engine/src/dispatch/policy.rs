@@ -1,4 +1,4 @@
-//! A borrowed placement or pull policy: which worker gets a packet.
+//! A borrowed placement or pull policy, which decides the worker of each packet.
 
 use flowloom_scheduler::registry::Policy;
 use flowloom_scheduler::{OrderGuarantee, Placement, PullPolicy};
@@ -25,7 +25,7 @@ pub enum PolicyRef<'a> {
 }
 
 impl<'a> PolicyRef<'a> {
-    /// Borrows a policy that was chosen by its name with [`Scheme::policy`].
+    /// Borrows a policy created by name with [`Scheme::policy`].
     ///
     /// [`Scheme::policy`]: flowloom_scheduler::registry::Scheme::policy
     pub fn of(policy: &'a mut Policy) -> Self {
@@ -37,7 +37,7 @@ impl<'a> PolicyRef<'a> {
 }
 
 impl PolicyRef<'_> {
-    /// Returns which order the policy guarantees.
+    /// Returns the order that the policy guarantees.
     pub fn order(&self) -> OrderGuarantee {
         match self {
             Self::Push(policy) => policy.order(),
@@ -45,7 +45,7 @@ impl PolicyRef<'_> {
         }
     }
 
-    /// Returns the number of workers that the policy was made for, if it states one.
+    /// Returns the number of workers for which the policy was made, if it states one.
     pub fn workers(&self) -> Option<usize> {
         match self {
             Self::Push(policy) => policy.workers(),

@@ -1,5 +1,5 @@
-//! How many packets a worker has completed. Workers write it once a chunk, and the input stage
-//! reads it.
+//! The number of packets that a worker has completed. Workers write it once per chunk, and the
+//! input stage reads it.
 
 use crate::sync::{AtomicU64, Ordering};
 
@@ -19,8 +19,8 @@ impl Progress {
         self.packets.store(packets, Ordering::Release);
     }
 
-    /// Adds completed packets and their bytes, where several workers complete the packets sent to
-    /// one.
+    /// Adds completed packets and their bytes, for packets that were sent to one worker and
+    /// completed by several.
     pub(crate) fn add(&self, packets: u64, bytes: u64) {
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
         // Release, as above. An addition continues the release sequence of earlier additions.

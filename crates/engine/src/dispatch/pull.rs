@@ -1,9 +1,9 @@
-//! Pipeline layout with workers that fetch: packets wait in one pool, and a pull policy decides
-//! which worker may take which packet [LFB slides 8, 9].
+//! The pipeline layout with a pull policy: packets wait in one pool, and the policy decides which
+//! worker may take which packet [LFB slides 8, 9].
 //!
-//! The policy serves all workers behind one lock, which the input stage takes once a batch and a
-//! worker once a packet. A slow flow delays only itself: workers fetch the packets of other flows
-//! past it.
+//! The policy serves all workers behind one lock. The input stage takes the lock once per batch,
+//! and a worker once per packet. A slow flow delays only itself, because workers fetch packets of
+//! other flows meanwhile.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -29,8 +29,9 @@ pub(crate) struct Waiting {
     generation: usize,
 }
 
-/// Packets that are not completed, in two generations: those up to a moment, and those since. When
-/// the older generation is completed, the moment has passed, and the next one begins.
+/// Packets that are not completed, in two generations: those before a certain moment, and those
+/// after it. When the older generation is completed, all packets before the moment are processed,
+/// and the next moment begins.
 struct Generations {
     processed_time: Arc<ProcessedTime>,
     open: [u64; 2],
@@ -69,7 +70,7 @@ pub(crate) enum Fetched {
     Packet(Waiting),
     /// The pool has nothing for this worker now.
     Nothing,
-    /// The pool will have nothing any more.
+    /// The pool has no further packets.
     End,
 }
 
@@ -123,8 +124,8 @@ impl<'a> Pool<'a> {
         let mut inner = self.lock();
         inner.generations.done(worker.index());
         if self.0.is_poisoned() {
-            // The policy has panicked and may never return the packets it holds. They count as
-            // lost, and no stage waits for them.
+            // The policy has panicked and may never return the packets that it holds. They count as
+            // lost, so that no stage waits for them.
             return Fetched::End;
         }
         let Some(fetched) = inner.policy.next(worker) else {
@@ -154,7 +155,7 @@ pub(crate) struct PullDispatcher<'a> {
     drop_when_full: bool,
     notices: Option<EgressNotices>,
     block: Option<((u64, u32), SharedBlock)>,
-    /// Packets that found the pool full.
+    /// Packets that arrived while the pool was full.
     held: VecDeque<(PacketDescriptor, WorkItem)>,
     full: FullCounts,
     gauges: Arc<Gauges>,
@@ -181,7 +182,7 @@ impl<'a> PullDispatcher<'a> {
         }
     }
 
-    /// Counts packets as lost that no worker will take any more.
+    /// Counts packets that no worker will take as lost.
     fn lose_held(&mut self, losses: &mut Losses) {
         for (descriptor, _) in self.held.drain(..) {
             if let Some(notices) = &mut self.notices {
@@ -230,7 +231,7 @@ impl<'a> PullDispatcher<'a> {
         if self.held.is_empty() {
             return Capacity::Free;
         }
-        // No worker will free a slot when all are gone. Each of them holds a reference to the pool.
+        // If all workers are gone, no slot becomes free. Each worker holds a reference to the pool.
         if Arc::strong_count(&self.pool) <= 1 {
             self.lose_held(losses);
             return Capacity::Gone;
@@ -273,14 +274,14 @@ impl Dispatcher for PullDispatcher<'_> {
         let capacity = self.flush(losses);
         if capacity != Capacity::Full {
             self.pool.lock().ended = true;
-            // The egress stage would otherwise wait for more notices.
+            // Without this the egress stage would wait for more notices.
             self.notices = None;
         }
         capacity
     }
 
     fn discard(&mut self, losses: &mut Losses) {
-        // Do not call the policy again: it may be what panicked.
+        // Do not call the policy again: it may have panicked.
         self.lose_held(losses);
     }
 
@@ -291,7 +292,7 @@ impl Dispatcher for PullDispatcher<'_> {
     }
 
     fn finish(&mut self, losses: &mut Losses) -> Dispatched {
-        // Packets that waited when the workers ended.
+        // Packets in the pool when the workers ended.
         let left = self.pool.left();
         losses.lose(DropReason::WorkerLost, left);
         let packets = self.pool.lock().fetched;

@@ -1,4 +1,4 @@
-//! The pipeline layout with a placement policy, which picks the worker of each packet of a batch.
+//! The pipeline layout with a placement policy, which chooses the worker of each packet in a batch.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ pub(crate) struct PushDispatcher<'a> {
     placement: &'a mut dyn Placement,
     drop_when_full: bool,
     notices: Option<EgressNotices>,
-    /// The next sequence number of each shard; empty where packets need none.
+    /// The next sequence number of each shard; empty if packets are not sequenced.
     sequences: Vec<u32>,
     block_number: Option<(u64, u32)>,
     /// Descriptor batches are scarce while more than this number are in use.
@@ -43,8 +43,8 @@ pub(crate) struct PushDispatcher<'a> {
     ended: bool,
 }
 
-/// A moment whose earlier packets the dispatcher waits for, to publish the processed time. There is
-/// one at a time.
+/// A moment in the input. Once all packets before it are completed, the dispatcher publishes its
+/// time as processed. There is one such moment at a time.
 struct Checkpoint {
     processed_time: Arc<ProcessedTime>,
     /// The time of the latest packet dispatched before the moment; `None` between two moments.
@@ -73,12 +73,12 @@ impl Checkpoint {
 /// Options of the dispatcher, apart from the policy.
 pub(crate) struct PushOptions {
     pub(crate) drop_when_full: bool,
-    /// The most packets in flight to each worker.
+    /// Maximum number of packets in flight to each worker.
     pub(crate) slots: usize,
     /// Shards whose packets get sequence numbers; 0 for none.
     pub(crate) shards: usize,
     pub(crate) notices: Option<EgressNotices>,
-    /// Where flows are shared: the time up to which all packets are processed.
+    /// If flows are shared: the time up to which all packets are processed.
     pub(crate) processed_time: Option<Arc<ProcessedTime>>,
     /// Receives how often rings are full.
     pub(crate) gauges: Arc<Gauges>,
@@ -99,7 +99,7 @@ impl<'a> PushDispatcher<'a> {
             sequences: vec![0; options.shards],
             block_number: None,
             batches_in_use: 0,
-            // Twice the number of full batches that hold as many packets as may be in flight.
+            // Twice the number of full batches that hold the maximum number of packets in flight.
             batches_plenty: 2 * (options.slots * workers).div_ceil(BATCH_DESCRIPTORS),
             decisions: vec![Decision::Drop; BATCH_DESCRIPTORS],
             sent: vec![0; workers],
@@ -137,7 +137,7 @@ impl<'a> PushDispatcher<'a> {
     }
 }
 
-/// Panics, which ends the run: a policy's claims about workers cannot be checked before.
+/// Panics, which ends the run. The worker numbers of a policy cannot be checked in advance.
 #[cold]
 fn no_such_worker(policy: &str, worker: WorkerId, workers: usize) -> ! {
     panic!("{policy} decided for worker {worker}, and the {workers} there are begin with 0")
@@ -149,8 +149,8 @@ impl Dispatcher for PushDispatcher<'_> {
         let are_batches_scarce = self.are_batches_scarce();
         for outbox in &mut self.outboxes {
             is_gone |= outbox.is_abandoned();
-            // In dropping mode each packet is judged by itself. Otherwise all packets of the batch
-            // might go to this worker.
+            // In dropping mode each packet is judged separately. Otherwise all packets of the batch
+            // could go to this worker.
             if !self.drop_when_full && !outbox.has_capacity(packets, are_batches_scarce) {
                 outbox.full_waits += 1;
                 is_full = true;
@@ -200,7 +200,8 @@ impl Dispatcher for PushDispatcher<'_> {
                     let Some(outbox) = outboxes.get_mut(worker.index()) else {
                         no_such_worker(placement.name(), worker, workers)
                     };
-                    // Drop a packet before it gets a sequence number that others would wait for.
+                    // Drop a packet before it gets a sequence number, because later packets would
+                    // wait for that number.
                     if !*drop_when_full || outbox.has_capacity(1, are_batches_scarce) {
                         Some(outbox)
                     } else {
@@ -243,7 +244,7 @@ impl Dispatcher for PushDispatcher<'_> {
         if !self.ended {
             self.ended = true;
             self.outboxes.iter_mut().for_each(Outbox::end);
-            // The egress stage would otherwise wait for more notices.
+            // Without this the egress stage would wait for more notices.
             self.notices = None;
         }
         Capacity::Free

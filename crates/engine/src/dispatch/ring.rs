@@ -1,8 +1,8 @@
-//! The ring from the input stage to one worker. It carries parts of batches.
+//! The ring from the input stage to one worker. It carries the parts of batches for that worker.
 //!
-//! The ring is [`rtrb`]'s. Each part stands for one packet or more, and at most as many packets are
-//! in flight as the ring has slots. So the ring never fills, and the input stage holds nothing back
-//! here. Neither end waits: both return at once if the ring is full or empty.
+//! The ring is that of [`rtrb`]. Each part has at least one packet, and at most as many packets are
+//! in flight as the ring has slots. The ring therefore never fills, and the input stage buffers
+//! nothing here. Neither end blocks: both return at once if the ring is full or empty.
 
 use std::sync::Arc;
 
@@ -86,7 +86,7 @@ impl Inbox {
         if received.len() > 0 {
             Polled::Worked
         } else if self.is_over || (self.ring.is_abandoned() && self.ring.is_empty()) {
-            Polled::Done // Or the input stage is gone without a word: what it sent is done.
+            Polled::Done // The input stage is gone without an end mark; all that it sent is processed.
         } else {
             Polled::Idle
         }
@@ -110,7 +110,7 @@ impl Outbox {
         self.completed.bytes()
     }
 
-    /// Returns whether the worker is gone.
+    /// Returns whether the worker has ended.
     pub(crate) fn is_abandoned(&self) -> bool {
         self.ring.is_abandoned()
     }
@@ -118,8 +118,8 @@ impl Outbox {
     /// Returns whether `packets` more may be in flight.
     ///
     /// While batches are scarce the limit is a sixteenth of the slots, or a batch if that is more.
-    /// A waiting packet keeps a whole batch of descriptors in use, so a worker that is behind, with
-    /// few packets of each batch, would keep very many batches.
+    /// A waiting packet keeps a whole batch of descriptors in use. A worker that lags behind and
+    /// gets few packets of each batch would therefore keep very many batches.
     pub(crate) fn has_capacity(&self, packets: usize, are_batches_scarce: bool) -> bool {
         let most =
             if are_batches_scarce { (self.slots / 16).max(BATCH_DESCRIPTORS as u64) } else { self.slots };
@@ -158,8 +158,8 @@ impl Outbox {
     }
 
     fn push(&mut self, part: Option<BatchPart>) {
-        // The ring has a slot for each packet in flight. The report counts the packets of a worker
-        // that is gone as lost.
+        // The ring has a slot for each packet in flight. The report counts the packets of an ended
+        // worker as lost.
         let pushed = self.ring.push(part);
         debug_assert!(pushed.is_ok(), "a ring has a slot for each packet in flight");
     }

@@ -1,9 +1,9 @@
-//! Processes the packets of a shard in arrival order, whichever workers hold them.
+//! Processes the packets of a shard in arrival order, regardless of which workers hold them.
 //!
 //! The input stage gives each packet a sequence number in its shard. A worker that holds the next
-//! packet processes it. A worker that holds a later packet parks it here and goes on, and the
-//! worker that reaches its number processes it. So no worker waits for another, and each flow's
-//! packets reach its state in arrival order [FLOWNP §5.1].
+//! packet processes it. A worker that holds a later packet parks it here and continues. The worker
+//! that reaches its number processes it. No worker waits for another, yet each flow's packets reach
+//! its state in arrival order [FLOWNP §5.1].
 
 use std::collections::VecDeque;
 
@@ -13,7 +13,8 @@ use crate::batch::packet::SEQUENCE_NUMBERS;
 #[derive(Debug)]
 pub(crate) struct Sequencer<P> {
     next: u32,
-    /// The packet with sequence number `next + i`, for each `i`. The rings bound their number.
+    /// The packet with sequence number `next + i`, for each `i`. The size of the rings bounds its
+    /// length.
     parked: VecDeque<Option<P>>,
 }
 
@@ -35,7 +36,7 @@ impl<P> Sequencer<P> {
         self.parked.pop_front();
     }
 
-    /// Keeps a later packet until its sequence number comes.
+    /// Keeps a later packet until its sequence number is next.
     pub(crate) fn park(&mut self, number: u32, packet: P) {
         let at = (number.wrapping_sub(self.next) % SEQUENCE_NUMBERS) as usize;
         if at >= self.parked.len() {

@@ -25,9 +25,9 @@ use crate::runtime::poll::{Capacity, Polled};
 /// Packets between the packet being decoded and the packet whose first line is prefetched.
 const PREFETCH_DISTANCE: usize = 4;
 
-/// Dispatches decoded packets to workers. No method waits.
+/// Dispatches decoded packets to workers. No method blocks.
 pub(crate) trait Dispatcher: Send {
-    /// Returns whether `packets` more may be dispatched. Frees capacity where it can.
+    /// Returns whether `packets` more may be dispatched. Frees capacity if possible.
     fn capacity(&mut self, losses: &mut Losses, packets: usize) -> Capacity;
     /// Dispatches a batch that fits. Puts the batch's descriptors into `pool`.
     fn dispatch(&mut self, losses: &mut Losses, batch: &mut DecodedBatch, pool: &mut BatchPool);
@@ -43,7 +43,7 @@ pub(crate) trait Dispatcher: Send {
     fn discard(&mut self, losses: &mut Losses);
     /// Publishes how often rings or the pool were full.
     fn publish(&mut self) {}
-    /// Returns the counts of dispatched packets. The workers have ended.
+    /// Returns the counts of dispatched packets. The workers have ended by then.
     fn finish(&mut self, losses: &mut Losses) -> Dispatched;
 }
 
@@ -164,7 +164,7 @@ pub(crate) struct InputStage<'a> {
     decoder: Decoder,
     pub(crate) dispatcher: Box<dyn Dispatcher + 'a>,
     pool: BatchPool,
-    /// The batch that is being filled, or is decoded and waits for capacity.
+    /// The batch that is being filled, or that is decoded and waits for capacity.
     current: DecodedBatch,
     /// Packets taken from the reader that did not continue `current`.
     next: DecodedBatch,
@@ -172,7 +172,7 @@ pub(crate) struct InputStage<'a> {
     losses: Losses,
     control: &'a Control,
     known: DropCounts,
-    /// A worker is gone, or something panicked. Further packets are lost.
+    /// A worker is gone, or a stage panicked. Further packets are lost.
     is_broken: bool,
 }
 
@@ -220,7 +220,7 @@ impl<'a> InputStage<'a> {
                     Polled::Done => self.end(),
                     _ if self.dispatcher.resume(&mut self.losses) => Polled::Worked,
                     polled => {
-                        // A pool of blocks may be refilled once no descriptors refer to it.
+                        // The source can refill a block only once no descriptors refer to it.
                         self.pool.collect_all();
                         polled
                     }
@@ -326,12 +326,12 @@ impl<'a> InputStage<'a> {
         self.reader.fail(|packets| Fault::InputPanicked { packets, message });
     }
 
-    /// Returns the counts, and what was dispatched. The workers have ended.
+    /// Returns the counts, and what was dispatched. The workers have ended by then.
     pub(crate) fn finish(mut self) -> (InputEnd, Dispatched) {
         self.reader.publish();
         let dispatched = self.dispatcher.finish(&mut self.losses);
         if self.reader.fault.is_some() {
-            // The code that panicked held the packets that were neither dispatched nor dropped.
+            // The packets that were neither dispatched nor dropped were in the code that panicked.
             let dropped = self.reader.losses.dropped().total() + self.losses.dropped().total();
             let lost = self.reader.arrivals.packets() - dropped - dispatched.packets;
             self.losses.lose(DropReason::WorkerLost, lost);

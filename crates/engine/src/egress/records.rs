@@ -5,9 +5,9 @@
 //!  worker 1  flows ─ batch of records ─┴─ bounded queue ─ thread "records": digest, sink
 //! ```
 //!
-//! A worker does not wait for the sink itself. It sends a batch when the batch is full, and an
+//! Workers do not call the sink. A worker sends a batch of records when the batch is full, and an
 //! incomplete batch when the record thread requests it, [twice a second](FLUSH_EVERY). The queue
-//! bounds the memory, whatever the number of flows that end.
+//! bounds the memory, no matter how many flows end.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -26,15 +26,15 @@ use crate::runtime::panics::caught;
 
 /// Records per batch.
 const BATCH: usize = 256;
-/// The most batches that wait for the sink.
+/// Maximum number of batches that wait for the sink.
 const QUEUED_MAX: usize = 64;
 /// The interval at which the record thread requests incomplete batches and flushes the sink.
 const FLUSH_EVERY: Duration = Duration::from_millis(500);
 
 /// A destination of the records of ended flows, during the run.
 ///
-/// The engine calls it on a thread of its own, so workers do not wait for the sink until the queue
-/// between them is full. Then they wait, or drop records and count them, according to
+/// The engine calls it on a separate thread, so workers do not wait for the sink until the queue
+/// between them is full. Then workers wait, or drop records and count them, according to
 /// [`EngineConfig::records_when_full`](crate::EngineConfig::records_when_full). After an error the
 /// engine does not call the sink again, and the run ends.
 ///
@@ -59,15 +59,15 @@ const FLUSH_EVERY: Duration = Duration::from_millis(500);
 /// }
 /// ```
 pub trait RecordSink<F> {
-    /// Takes records that have ended. The records of one flow come in order of time.
+    /// Writes records that have ended. The records of one flow arrive in order of time.
     ///
     /// # Errors
     ///
     /// [`SinkError`] when the sink cannot write them. The run then ends.
     fn write(&mut self, records: &[FlowRecord<F>]) -> Result<(), SinkError>;
 
-    /// Makes the written records visible to others. The engine calls it at least once a second
-    /// while records come, and at the end.
+    /// Makes the written records visible to other programs. The engine calls it at least once per
+    /// second while records arrive, and at the end.
     ///
     /// # Errors
     ///
@@ -85,12 +85,12 @@ struct Shared {
     lost: AtomicU64,
 }
 
-/// Where a flow table puts the records of flows that end.
+/// The destination of the records of a flow table.
 #[derive(Debug)]
 pub(crate) enum RecordOutput<F> {
-    /// The table keeps the records for the results, up to a number.
+    /// The table keeps the records for the results, up to a limit.
     Keep {
-        /// The most records that the table keeps.
+        /// Maximum number of records that the table keeps.
         records_max: usize,
     },
     /// The table sends the records to the record thread.

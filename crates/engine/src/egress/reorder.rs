@@ -1,10 +1,10 @@
 //! The egress stage: passes accepted packets to a sink in the guaranteed order.
 //!
 //! Workers report the outcome of each packet, and the input stage reports which packet numbers are
-//! in flight. The egress stage keeps a window of numbers. In *exact* order it holds a packet back
-//! until all packets before it have left or were dropped, which is external order [FLOWNP §5.1].
-//! Otherwise a packet leaves as soon as its worker reports it, which keeps the order of a flow
-//! while the flow stays with one worker.
+//! in flight. The egress stage keeps a window of numbers. In *exact* order it holds a packet until
+//! all packets before it have left or were dropped. This is external order [FLOWNP §5.1]. Otherwise
+//! a packet leaves as soon as its worker reports it, which keeps the order of a flow while the flow
+//! stays with one worker.
 //!
 //! The input stage assigns no number beyond the window that begins at the oldest unfinished packet.
 //! So no ring here ever fills, and only the input stage waits for the egress stage.
@@ -23,9 +23,9 @@ use crate::error::SinkError;
 use crate::runtime::poll::Polled;
 use crate::runtime::shutdown::Halt;
 
-/// The most packets between the input stage and the sink.
+/// Maximum number of packets between the input stage and the sink.
 pub(crate) const WINDOW: u64 = 1 << 14;
-/// The most messages taken from one ring before the next ring.
+/// Maximum number of messages taken from one ring before the next ring.
 const CHUNK: usize = 64;
 
 /// An accepted packet on its way to a sink.
@@ -36,9 +36,9 @@ pub struct Released<'a> {
     pub bytes: &'a [u8],
     /// Bytes of the packet on the wire.
     pub wire_bytes: u32,
-    /// Nanoseconds since 1970. Times never go back in arrival order, so a sink sees no time go back
-    /// in the inline layout and in [external order](crate::Order::External). In other orders the
-    /// times of different flows may come in any order.
+    /// Nanoseconds since 1970. Times never decrease in arrival order, so a sink sees increasing
+    /// times in the inline layout and in [external order](crate::Order::External). In other orders
+    /// the times of different flows may come in any order.
     pub time_ns: u64,
     /// The link type of `bytes`.
     pub link: LinkType,
@@ -47,8 +47,8 @@ pub struct Released<'a> {
 }
 
 impl<'a> Released<'a> {
-    /// Returns the first packet of a run, with number 0. It serves tests, and sinks that other code
-    /// calls.
+    /// Returns the first packet of a run, with number 0. It serves tests, and callers of sinks
+    /// outside the engine.
     #[must_use]
     pub const fn new(bytes: &'a [u8], wire_bytes: u32, time_ns: u64, link: LinkType) -> Self {
         Self { bytes, wire_bytes, time_ns, link, number: 0 }
@@ -57,7 +57,7 @@ impl<'a> Released<'a> {
 
 /// A destination of accepted packets: a capture file, an interface, a socket.
 ///
-/// Packets come in the order that [`EngineConfig::order`](crate::EngineConfig::order) guarantees.
+/// Packets arrive in the order that [`EngineConfig::order`](crate::EngineConfig::order) guarantees.
 /// By default that is the order of each flow, not of all packets.
 ///
 /// # Examples
@@ -87,8 +87,8 @@ pub trait PacketSink {
     /// call the sink again, and the report counts the refused packets.
     fn take(&mut self, packet: &Released<'_>) -> Result<(), SinkError>;
 
-    /// Writes out packets that the sink buffers. The engine calls it when the input has nothing
-    /// more for now and all packets so far have left. It is called once each time the input runs
+    /// Writes out the packets that the sink has buffered. The engine calls it when the input has no
+    /// packets for now and all packets so far have left. It calls it once each time the input runs
     /// dry. The default does nothing.
     ///
     /// # Errors
@@ -217,7 +217,7 @@ pub(crate) struct Egress<'a> {
     slots: Box<[Slot]>,
     next: u64,
     /// The number after the last announced batch. Workers may report packets of later batches,
-    /// whose blocks are not known yet, so the window does not pass this number.
+    /// whose blocks are not known yet. The window therefore does not pass this number.
     announced: u64,
     published: Arc<CachePadded<AtomicU64>>,
     /// The number at which the source last had nothing more.
@@ -233,7 +233,7 @@ pub(crate) struct Egress<'a> {
     pub(crate) failed: Option<SinkError>,
 }
 
-/// The other ends of an egress stage: two for the input stage, and one for each worker.
+/// The other ends of an egress stage: two for the input stage, and one per worker.
 pub(crate) struct Ends {
     pub(crate) window: Window,
     pub(crate) notices: EgressNotices,
@@ -279,7 +279,8 @@ pub(crate) fn connect<'a>(
 
 impl Egress<'_> {
     pub(crate) fn poll(&mut self) -> Polled {
-        // Read this first: messages sent before the senders went are then seen below.
+        // Read this first. All messages that a sender sent before it was dropped are then visible
+        // below.
         let are_senders_gone =
             self.notices.is_abandoned() && self.workers.iter().all(Consumer::is_abandoned);
         let mut worked = false;
@@ -321,7 +322,7 @@ impl Egress<'_> {
                 self.slots[slot] = match accepted {
                     false => Slot::Gone,
                     true if self.exact => Slot::Ready(packet),
-                    // The block is known only once the batch is announced: until then the packet
+                    // The block is known only once the batch is announced. Until then the packet
                     // waits.
                     true if matches!(self.slots[slot], Slot::Unknown) => Slot::Ready(packet),
                     true => {
@@ -351,8 +352,8 @@ impl Egress<'_> {
         if worked { Polled::Worked } else { Polled::Idle }
     }
 
-    /// Moves the window over all packets that have left; at the end also over packets that were
-    /// lost on their way.
+    /// Moves the window past all packets that have left; at the end also past packets that were
+    /// lost on the way.
     fn advance(&mut self, to_the_end: bool) {
         let mut lost = 0;
         while lost < WINDOW && (to_the_end || self.next < self.announced) {
@@ -410,7 +411,7 @@ impl Egress<'_> {
         }
     }
 
-    /// Asks the sink to write out what it buffers.
+    /// Asks the sink to write out its buffered packets.
     fn flush(&mut self) {
         self.is_held = false;
         if self.failed.is_none()

@@ -1,4 +1,4 @@
-//! Numbers and counts packets, gives each a key and a hash, and counts packets without a key.
+//! Numbers and counts packets, computes their keys and hashes, and counts packets without a key.
 //!
 //! | type | used by | because |
 //! | --- | --- | --- |
@@ -15,15 +15,15 @@ use crate::batch::packet::PacketPlace;
 use crate::config::PlacementDigest;
 use crate::report::counters::{InputCounters, LINKS_MAX};
 
-/// Numbers and counts packets, and sets their times by a clock that never goes back and that no
-/// single stamp moves far.
+/// Numbers and counts packets, and sets their times by a monotonic clock that single wrong stamps
+/// do not move.
 #[derive(Debug, Default)]
 pub(crate) struct Arrivals {
     counters: InputCounters,
     clock: PacketClock,
     /// The stamp of the first packet.
     first_stamp: Option<u64>,
-    /// Packets that the source has yielded: all but those that it withheld.
+    /// Packets that the source has yielded, without those that it withheld.
     yielded: u64,
 }
 
@@ -46,14 +46,14 @@ impl Arrivals {
             raw.time_ns = self.clock.tick(raw.time_ns);
         }
         if begins {
-            // Times never go back, so the first time is the earliest.
+            // Times never decrease, so the first time is the earliest.
             counters.first_ns = packets[0].time_ns;
         }
         counters.last_ns = self.clock.now_ns();
         number
     }
 
-    /// Starts in the state in which the packets before have left the clock.
+    /// Starts with the clock as the preceding packets left it.
     pub(crate) fn begin_at(&mut self, clock: &PacketClock) {
         self.clock = clock.continued();
         self.counters.last_ns = self.clock.now_ns();
@@ -69,7 +69,7 @@ impl Arrivals {
         self.clock.continued()
     }
 
-    /// Counts packets that the source took in and will not yield.
+    /// Counts packets that the source read and will not yield.
     pub(crate) fn withhold(&mut self, packets: u64) {
         self.counters.packets += packets;
     }
@@ -126,7 +126,7 @@ impl Losses {
         }
     }
 
-    /// Counts packets that the source took in and will not yield. Returns their number.
+    /// Counts packets that the source read and will not yield. Returns their number.
     pub(crate) fn withhold(&mut self, withheld: &DropCounts) -> u64 {
         let packets = withheld.total();
         self.refused += packets;
@@ -151,7 +151,7 @@ impl Losses {
     }
 }
 
-/// Gives packets their keys and hashes.
+/// Computes keys and hashes of packets.
 #[derive(Clone, Debug)]
 pub(crate) struct Decoder {
     options: DecodeOptions,
@@ -168,7 +168,7 @@ impl Decoder {
     /// no key.
     ///
     /// `to` reads the headers where the decoder wrote them: a copy would wait until the single-byte
-    /// stores have reached memory, behind all other pending stores.
+    /// stores have reached memory, after all other pending stores.
     #[inline(always)]
     pub(crate) fn admit(
         &self,

@@ -1,4 +1,4 @@
-//! The speed at which a run takes packets from the source: at most speed, in proportion to their
+//! The speed at which a run takes packets from the source: unlimited, in proportion to packet
 //! times, or at a fixed rate.
 
 use std::time::{Duration, Instant};
@@ -21,18 +21,18 @@ use crate::runtime::clock;
 pub enum Pace {
     /// As fast as the engine can process them.
     Max,
-    /// This many times as fast as the packets' own times.
+    /// At this multiple of the speed that the packets' times give.
     Times(f64),
     /// This many packets per second.
     PerSecond(f64),
 }
 
-/// The longest single sleep. It bounds the delay of a stop.
+/// Maximum duration of a single sleep. It bounds the delay of a stop.
 const NAP: Duration = Duration::from_millis(20);
 /// Shorter waits are skipped, because a sleep would take longer.
 const GRAIN: Duration = Duration::from_micros(50);
 
-/// Computes the wait before each packet. Delays do not add up, because every packet has an intended
+/// Computes the wait before each packet. Delays do not accumulate, because every packet has a due
 /// time.
 #[derive(Debug)]
 pub(crate) struct Pacer {

@@ -29,7 +29,7 @@ pub(crate) enum Next {
     Over,
 }
 
-/// Does the work that must happen in the order of the source.
+/// Does the work that must follow the order of the source.
 pub(crate) struct Reader<'a> {
     source: &'a mut (dyn PacketSource + Send),
     publisher: ReaderPublisher<'a>,
@@ -39,7 +39,7 @@ pub(crate) struct Reader<'a> {
     taken: usize,
     pacer: Option<Pacer>,
     left: u64,
-    /// Limits the packet numbers, where the run has a sink.
+    /// Limits the packet numbers if the run has a sink.
     window: Option<Window>,
     pub(crate) is_over: bool,
     pub(crate) interrupted: bool,
@@ -77,7 +77,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Takes a batch, or a single packet of one where a pace is kept.
+    /// Takes a batch, or a single packet of a batch if the run has a pace.
     #[inline]
     pub(crate) fn next(&mut self) -> Next {
         if self.is_over {
@@ -109,7 +109,7 @@ impl<'a> Reader<'a> {
         Next::Packets { first: self.arrivals.count(&mut self.batch.packets[range.clone()]), range }
     }
 
-    /// Gets another batch from the source. Returns the reason if there is none.
+    /// Requests another batch from the source. Returns the reason if there is none.
     #[inline]
     fn fetch(&mut self) -> Option<Next> {
         if self.left == 0 {
@@ -160,9 +160,9 @@ impl<'a> Reader<'a> {
         Some(self.end())
     }
 
-    /// Returns whether the batch lies in another block than the batch before but has the same block
-    /// number. Other stages identify blocks by their numbers, and would look for its packets in the
-    /// wrong block.
+    /// Returns whether the batch lies in a different block than the previous batch but has the same
+    /// block number. Other stages identify blocks by their numbers, and would look for its packets
+    /// in the wrong block.
     fn is_misnumbered(&mut self) -> bool {
         let PacketBatch { block, block_number, pass, .. } = &self.batch;
         let address = block.as_ref().map_or(0, |block| Arc::as_ptr(block).addr());
@@ -173,7 +173,7 @@ impl<'a> Reader<'a> {
     fn end(&mut self) -> Next {
         // A source may end because it saw the stop request.
         self.interrupted |= self.publisher.control.is_stopped();
-        // Count withheld packets a last time: the source will not yield them any more.
+        // Count withheld packets a last time, because the source will not yield them any more.
         self.arrivals.withhold(self.losses.withhold(&self.source.withheld()));
         self.is_over = true;
         Next::Over
@@ -185,7 +185,7 @@ impl<'a> Reader<'a> {
         self.publisher.publish(self.arrivals.packets(), self.losses.dropped());
     }
 
-    /// Ends the reader after a panic of any code that it called.
+    /// Ends the reader after a panic in the source or another callee.
     pub(crate) fn fail(&mut self, fault: impl FnOnce(u64) -> Fault) {
         self.fault = Some(fault(self.arrivals.packets()));
         self.is_over = true;

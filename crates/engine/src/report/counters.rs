@@ -6,7 +6,7 @@ use flowloom_packet::reason::DropCounts;
 use crate::app::{Outcome, Verdict};
 use crate::report::digest::ResultDigest;
 
-/// The most link types that are counted by name. The total includes further ones.
+/// Maximum number of link types that are counted by name. The total includes all others.
 pub(crate) const LINKS_MAX: usize = 64;
 
 /// How often a ring, or the pool, was full.
@@ -48,7 +48,7 @@ pub struct InputCounters {
     pub packets: u64,
     /// Bytes of these packets on the wire, as their records state.
     pub bytes_on_wire: u64,
-    /// Bytes of these packets in the capture.
+    /// Captured bytes of these packets.
     pub bytes_captured: u64,
     /// Packets with a flow key.
     pub decoded: u64,
@@ -59,12 +59,12 @@ pub struct InputCounters {
     pub time_backwards: u64,
     /// The largest of these steps back, in nanoseconds.
     pub time_backwards_ns_max: u64,
-    /// Packets whose time stamp is further off. They have the time of the packets around them.
+    /// Packets whose time stamp is further off. They have the time of the surrounding packets.
     pub time_outliers: u64,
-    /// Steps to a time further off on which several packets in a row agree. After a step back, the
-    /// time goes on by the differences of the stamps.
+    /// Steps to a distant time that several consecutive packets confirm. After a step back, the
+    /// time advances by the differences of the stamps.
     pub time_steps: u64,
-    /// Packets that state more captured bytes than bytes on the wire.
+    /// Packets that state more captured bytes than wire bytes.
     pub captured_over_wire: u64,
     /// Packets of link types that are not decoded, by type. The list has at most 64 types.
     pub unsupported_links: Vec<(flowloom_packet::LinkType, u64)>,
@@ -108,9 +108,9 @@ impl InputCounters {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct WorkerCounters {
-    /// Packets that an application has seen.
+    /// Packets that an application has processed.
     pub processed: u64,
-    /// Packets that an application has refused, out of `processed`.
+    /// Packets that an application has refused; included in `processed`.
     pub denied: u64,
     /// Packets dropped by the worker.
     pub dropped: DropCounts,

@@ -1,4 +1,5 @@
-//! A digest of a run's per-flow results, the same for any seed, layout and number of workers.
+//! A digest of a run's per-flow results, which does not depend on seed, layout or number of
+//! workers.
 
 use flowloom_flow_key::FlowKey;
 use flowloom_flow_key::hash::fold::fold;
@@ -8,8 +9,8 @@ use crate::app::FlowValue;
 /// Combines the digests of flow records into 128 bits.
 ///
 /// The digest is a sum over records, so it depends neither on their order nor on their grouping.
-/// The digests of parts [add up](Self::combine) to the digest of the whole, and no one has to keep
-/// the records. It distinguishes runs that differ by accident; it is not a cryptographic hash.
+/// The digests of parts [add up](Self::combine) to the digest of the whole, so records need not be
+/// kept. It detects accidental differences between runs; it is not a cryptographic hash.
 ///
 /// # Examples
 ///

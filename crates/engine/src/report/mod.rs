@@ -32,20 +32,20 @@ pub struct WorkerReport {
     pub handed_over: u64,
     /// The worker's counts.
     pub counters: WorkerCounters,
-    /// The statistics of its table at the end. `None` if the worker panicked, and where flows are
+    /// The statistics of its table at the end. `None` if the worker panicked or if flows are
     /// shared.
     pub table: Option<TableStats>,
     /// The memory of its table. `None` in the same cases.
     pub memory: Option<MemoryReport>,
     /// Packets that the input stage dropped because the worker's ring was full. The input's counts
-    /// include them as [`RingFull`](DropReason::RingFull), and `sent` does not. 0 where there are
-    /// no rings.
+    /// include them as [`RingFull`](DropReason::RingFull), and `sent` does not. 0 in layouts
+    /// without rings.
     pub ring_full: u64,
     /// How often the input stage waited for its full ring; in dropping mode, the batches that lost
-    /// packets. 0 where there are no rings.
+    /// packets. 0 in layouts without rings.
     pub full_waits: u64,
-    /// Processor time of its thread until its last packet was completed, waiting included. `None`
-    /// where the system has no such clock (Windows), and for a worker without a thread of its own.
+    /// Processor time of its thread until it completed its last packet, waiting included. `None` on
+    /// systems without such a clock (Windows), and for a worker without its own thread.
     pub busy: Option<Duration>,
 }
 
@@ -69,8 +69,8 @@ pub struct SharedReport {
 pub struct ShardedReport {
     /// Parts of the input that the result includes.
     pub parts: usize,
-    /// Parts that were read again, because they did not begin where the part before ended, or began
-    /// earlier in time than it ended.
+    /// Parts that were read again because they did not begin where the previous part ended, or
+    /// began earlier in time than it ended.
     pub parts_reread: usize,
     /// Flows that continue from one part to the next.
     pub flows_joined: u64,
@@ -85,15 +85,15 @@ pub struct ShardedReport {
 pub struct RunReport<F> {
     /// The counts of the input stage.
     pub input: InputCounters,
-    /// The report of each worker. The inline layout has one.
+    /// The report of each worker. The inline layout has one report.
     pub workers: Vec<WorkerReport>,
-    /// Packets dropped as [`RingFull`](DropReason::RingFull) that belong to no worker's ring: those
-    /// that found the pool full, and those that a policy decided to drop.
+    /// Packets dropped as [`RingFull`](DropReason::RingFull) that belong to no worker's ring:
+    /// packets that arrived while the pool was full, and packets that a policy dropped.
     pub unplaced: u64,
     /// How often the input stage waited for the full pool; in dropping mode, the batches that lost
-    /// packets. 0 where there is no pool.
+    /// packets. 0 without a pool.
     pub pool_full_waits: u64,
-    /// The flows that all workers share, where flows are shared.
+    /// The flows that all workers share, if flows are shared.
     pub shared: Option<SharedReport>,
     /// How parts were composed, in the sharded layout.
     pub sharded: Option<ShardedReport>,
@@ -103,13 +103,13 @@ pub struct RunReport<F> {
     /// The CPU that the input stage was pinned to.
     pub input_cpu: Option<u32>,
     /// Processor time of the input stage's thread (in the inline layout, of the only thread),
-    /// waiting included. `None` where the system has no such clock.
+    /// waiting included. `None` on systems without such a clock.
     pub input_busy: Option<Duration>,
     /// Time from the first request for a batch until the last packet was completed.
     pub elapsed: Duration,
     /// The records of flows, unless they went to a [sink](crate::RecordSink).
     pub flows: FlowResults<F>,
-    /// Flows that were live at the end of the run and whose idle timeout was over. They count as
+    /// Flows that were live at the end of the run and whose idle timeout had passed. They count as
     /// expired, and so do their records.
     pub timed_out_at_end: u64,
     /// Counts of the records that went to a sink.
@@ -121,7 +121,7 @@ pub struct RunReport<F> {
 }
 
 impl<F: FlowState> RunReport<F> {
-    /// Returns how many packets the applications have seen.
+    /// Returns how many packets the applications have processed.
     pub fn processed(&self) -> u64 {
         self.workers.iter().map(|worker| worker.counters.processed).sum()
     }
@@ -168,7 +168,7 @@ impl<F: FlowState> RunReport<F> {
     }
 
     /// Returns the digest of the per-flow results. Runs with equal results have equal digests,
-    /// whatever the seed, layout and number of workers.
+    /// regardless of seed, layout and number of workers.
     pub fn digest(&self) -> String {
         let mut digest = self.flows.digest();
         if let Some(records) = &self.records {

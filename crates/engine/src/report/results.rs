@@ -8,7 +8,7 @@ use flowloom_flow_key::{FlowKey, IpFamily};
 use crate::app::FlowState;
 use crate::report::digest::ResultDigest;
 
-/// Why a record ended.
+/// The reason why a record ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum EndedBy {
@@ -17,8 +17,8 @@ pub enum EndedBy {
     /// The application began another record of the same key
     /// ([`App::next_record`](crate::App::next_record)).
     Application,
-    /// The full table needed its place for a new flow, and the flow
-    /// [was not established](crate::FlowState::is_established).
+    /// The full table needed its slot for a new flow, and the flow [was not
+    /// established](crate::FlowState::is_established).
     Evicted,
     /// The input ended, or the run was stopped.
     #[default]
@@ -33,7 +33,7 @@ pub struct FlowRecord<F> {
     pub key: FlowKey,
     /// The application's state of the flow.
     pub state: F,
-    /// Why the record ended.
+    /// The reason why the record ended.
     pub ended: EndedBy,
 }
 
@@ -52,7 +52,7 @@ impl<F> FlowRecord<F> {
 pub struct FlowResults<F> {
     /// The records of each table or part.
     chunks: Vec<Vec<FlowRecord<F>>>,
-    /// Marks the records of each chunk that do not count. Empty where all count.
+    /// Marks the records of each chunk that do not count. Empty if all count.
     removed: Vec<Vec<bool>>,
     len: usize,
     order: OnceLock<Vec<Place>>,
@@ -146,7 +146,7 @@ impl<F> FlowResults<F> {
     }
 }
 
-/// The least number of records whose digest is computed on a further thread.
+/// Minimum number of records for which a further thread computes the digest.
 const DIGEST_PARALLEL: usize = 16 << 10;
 
 impl<F: FlowState> FlowResults<F> {
@@ -192,8 +192,8 @@ impl<F: FlowState> FlowResults<F> {
     }
 }
 
-/// The bytes that decide nearly every comparison of two keys, and the record's position. Whole keys
-/// lie far apart in memory.
+/// A prefix of a key, which decides nearly every comparison of two keys, and the record's position.
+/// Whole keys are scattered in memory.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sorted {
     first: u64,

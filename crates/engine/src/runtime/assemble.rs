@@ -59,9 +59,9 @@ use crate::worker::{Worker, WorkerCounted, WorkerEnd, WorkerOutput};
 /// ```
 #[non_exhaustive]
 pub struct Endpoints<'a, F> {
-    /// Where packets come from.
+    /// The source of packets.
     pub source: &'a mut (dyn PacketSource + Send),
-    /// The policy that decides which worker gets a packet. The inline layout does not use it.
+    /// The policy that chooses the worker of a packet. The inline layout does not use it.
     pub policy: PolicyRef<'a>,
     /// The destination of accepted packets, if there is one.
     pub packets: Option<&'a mut (dyn PacketSink + Send)>,
@@ -104,7 +104,7 @@ impl<F> std::fmt::Debug for Endpoints<'_, F> {
 #[derive(Debug)]
 pub(crate) struct Ended<R> {
     pub(crate) result: R,
-    /// The message of a panic.
+    /// The message of a panic, if it panicked.
     pub(crate) panic: Option<String>,
     /// The number of the packet in process at that moment.
     pub(crate) at: Option<u64>,
@@ -288,7 +288,7 @@ pub(crate) fn end_worker<F>(
     let (at, counted) = (worker.at(), worker.counted());
     let (flows, panic) = match caught(|| worker.end(panic.is_some())) {
         Ok(flows) => (flows, panic),
-        // The worker has ended its work, so it blocks no other.
+        // The worker has ended its work and blocks no other.
         Err(message) => (None, panic.or(Some(message))),
     };
     Ended { result: WorkerEnd { counted, flows }, panic, at, pinned: false, cpu: None }
@@ -402,7 +402,7 @@ impl<A: App, T: FlowTable<FlowKey, A::Flow>> Finished<'_, A, T> {
             if let Some(message) = ended.panic {
                 let packet = ended.at.map(|number| number_near(number, input_counters.packets) + 1);
                 let processed = counters.processed;
-                // A fault with a packet number says more than a fault at the end.
+                // A fault with a packet number is more specific than a fault at the end.
                 if packet.is_some() || !matches!(fault, Some(Fault::WorkerPanicked { .. })) {
                     fault = Some(Fault::WorkerPanicked { worker: i, packet, processed, message });
                 }

@@ -1,17 +1,17 @@
-//! What a thread does when its ring is full or empty: it spins briefly, then yields the CPU, then
-//! sleeps for a moment.
+//! The waiting of a thread whose ring is full or empty: it spins briefly, then yields the CPU, then
+//! sleeps briefly.
 
 use std::cell::Cell;
 use std::time::Duration;
 
-/// How often in a row a thread yields before it sleeps.
+/// Number of consecutive yields before a thread sleeps.
 const YIELDS: u32 = 256;
 /// The length of a sleep. With more threads than CPUs, threads that only yield would keep the CPUs
-/// busy without work.
+/// busy without doing work.
 const NAP: Duration = Duration::from_micros(50);
 
-/// Spins, then yields, then sleeps in short naps. Spinning without end would starve the other
-/// threads on a machine with few cores.
+/// Spins, then yields, then sleeps in short naps. Endless spinning would starve the other threads
+/// on a machine with few cores.
 #[derive(Debug, Default)]
 pub(crate) struct Backoff {
     backoff: crossbeam_utils::Backoff,
@@ -19,7 +19,7 @@ pub(crate) struct Backoff {
 }
 
 impl Backoff {
-    /// Waits, and longer with each call.
+    /// Waits, longer with each call.
     pub(crate) fn snooze(&self) {
         if self.backoff.is_completed() {
             self.yields.set(self.yields.get().saturating_add(1));
@@ -31,7 +31,7 @@ impl Backoff {
         }
     }
 
-    /// Starts again with short waits. Call it after work was done.
+    /// Starts again with short waits. Call it after doing work.
     pub(crate) fn reset(&self) {
         self.backoff.reset();
         self.yields.set(0);

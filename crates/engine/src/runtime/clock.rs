@@ -1,5 +1,5 @@
-//! The only place in the libraries that reads a clock: when a run and its threads begin and end,
-//! and to keep a pace. An unpaced run never reads it per packet.
+//! The only place in the libraries that reads a clock: at the start and end of a run and its
+//! threads, and to keep a pace. An unpaced run never reads it per packet.
 
 use std::time::{Duration, Instant};
 

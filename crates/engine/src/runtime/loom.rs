@@ -6,7 +6,7 @@
 //! ```
 //!
 //! The counters, sequencers and flags are the engine's own, over loom's atomics. loom's channels
-//! stand for the rings, which have proofs of their own.
+//! replace the rings, which have separate proofs.
 
 use loom::sync::atomic::{AtomicU32, Ordering};
 use loom::sync::mpsc::{Receiver, Sender, channel};
@@ -17,7 +17,7 @@ use crate::dispatch::progress::Progress;
 use crate::dispatch::sequencer::Sequencer;
 use crate::runtime::shutdown::Halt;
 
-/// The message that a worker gets nothing.
+/// The message that ends a worker's input.
 const END: u32 = 0;
 
 /// A flow's state: the number of its last packet. Accesses are Relaxed, so a thread sees a write
@@ -39,7 +39,7 @@ impl State {
     }
 }
 
-/// Packets 0 to 2 of a shard, with the state behind the shard's lock: a worker parks a packet that
+/// Packets 0 to 2 of a shard, whose state is behind the shard's lock: a worker parks a packet that
 /// is not next.
 #[test]
 fn packets_of_a_shard_are_processed_once_and_in_their_order_by_whichever_worker_reaches_them() {
@@ -135,7 +135,7 @@ fn counts_that_are_published_are_never_ahead_of_what_was_done() {
             })
         };
         let packets = progress.packets();
-        // The byte count may be a chunk ahead, never behind.
+        // The byte count may be a chunk ahead, but never behind.
         assert!(progress.bytes() >= 60 * packets);
         assert!(progress.packets() >= packets);
         worker.join().unwrap();

@@ -1,4 +1,4 @@
-//! Catches panics of foreign code: applications, sources, policies and sinks.
+//! Catches panics of caller-supplied code: applications, sources, policies and sinks.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};

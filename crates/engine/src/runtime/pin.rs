@@ -1,8 +1,8 @@
 //! Assigns CPUs to the threads of a run.
 //!
-//! The allowed CPUs are read once, before any thread is pinned: a pinned thread sees only its own
-//! CPU, and so do the threads that it starts. `core_affinity` sets the affinity, but never lists
-//! CPUs.
+//! The allowed CPUs are read once, before any thread is pinned, because a pinned thread and its
+//! children see only their own CPU. `core_affinity` only sets the affinity; it does not list CPUs
+//! here.
 
 use core_affinity::CoreId;
 use flowloom_cpu::topology::{PINNABLE_CPUS, allowed_cpus, format_cpu_list};
@@ -10,7 +10,7 @@ use flowloom_cpu::topology::{PINNABLE_CPUS, allowed_cpus, format_cpu_list};
 use crate::config::{Cores, EngineConfig, Layout};
 use crate::error::ConfigError;
 
-/// The CPU of each thread; `None` where a thread is not pinned.
+/// The CPU of each thread; `None` if a thread is not pinned.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Pinning {
@@ -35,8 +35,8 @@ pub(crate) fn plan(config: &EngineConfig) -> Result<Pinning, ConfigError> {
     let cores = &config.cores;
     match allowed_cpus() {
         Ok(allowed) => assign(inputs, workers, cores, &allowed),
-        // Without a list of CPUs no thread is pinned by default. A caller that names CPUs gets the
-        // reason.
+        // Without a list of CPUs, a failure means that no thread is pinned. A caller that lists
+        // CPUs gets the error.
         Err(error) if matches!(cores, Cores::List(_)) => {
             Err(ConfigError::Topology { why: error.to_string() })
         }
@@ -60,8 +60,7 @@ fn assign(inputs: usize, workers: usize, cores: &Cores, allowed: &[u32]) -> Resu
     if cpus.len() < threads && matches!(cores, Cores::List(_)) {
         return Err(ConfigError::TooFewCpus { named: cpus.len(), threads });
     }
-    // With fewer CPUs than threads two pinned threads would have to share one, so no thread is
-    // pinned.
+    // With fewer CPUs than threads, two pinned threads would share one CPU, so no thread is pinned.
     if cpus.len() < threads || *cores == Cores::Unpinned {
         return Ok(unpinned(workers));
     }
@@ -72,8 +71,8 @@ fn assign(inputs: usize, workers: usize, cores: &Cores, allowed: &[u32]) -> Resu
 
 /// Pins the calling thread. Returns whether it is pinned now.
 pub(crate) fn pin(cpu: Option<u32>) -> bool {
-    // `core_affinity` panics on large CPU numbers, and reports success where the system took only a
-    // hint.
+    // `core_affinity` panics on large CPU numbers, and reports success if the system took the
+    // affinity only as a hint.
     cpu.is_some_and(|id| id < PINNABLE_CPUS && core_affinity::set_for_current(CoreId { id: id as usize }))
 }
 

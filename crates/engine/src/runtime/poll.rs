@@ -1,5 +1,5 @@
-//! The interface of a stage: it does a little work at a time and never waits. A thread polls it in
-//! a loop; a simulated schedule picks the next stage to poll.
+//! The interface of a stage: each poll does a little work and never blocks. A thread polls it in a
+//! loop; a simulated schedule picks the next stage to poll.
 
 use std::time::Duration;
 
@@ -10,9 +10,9 @@ pub(crate) enum Polled {
     Worked,
     /// The stage can do nothing until another stage has done something.
     Idle,
-    /// The source has nothing now, and may have something at any time.
+    /// The source has no packets now, and may have some at any time.
     Starved,
-    /// The requested pace leaves nothing to do for this long.
+    /// The requested pace leaves no work for this long.
     Nap(Duration),
     /// The stage has ended.
     Done,
@@ -25,6 +25,6 @@ pub(crate) enum Capacity {
     Free,
     /// Another stage must first free capacity.
     Full,
-    /// The receiver of the packets is gone.
+    /// The receiver of the packets has ended.
     Gone,
 }

@@ -1,14 +1,14 @@
-//! How a stage that has failed ends the other stages.
+//! How a failed stage ends the other stages.
 
 use crate::sync::{AtomicBool, Ordering};
 
-/// The first stage that fails sets it, and the input stage then takes no further packets.
+/// The first stage that fails sets it; the input stage then takes no further packets.
 #[derive(Debug, Default)]
 pub(crate) struct Halt(AtomicBool);
 
 impl Halt {
     pub(crate) fn halt(&self) {
-        // Release: a thread that reads `true` sees everything that the failed stage did.
+        // Release: a thread that reads `true` sees all effects of the failed stage.
         self.0.store(true, Ordering::Release);
     }
 

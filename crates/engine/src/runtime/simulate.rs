@@ -1,9 +1,9 @@
-//! Runs the stages one step at a time on the calling thread, in an order that a seed decides. The
-//! stages are the same code as on threads. The same seed repeats a failure.
+//! Runs the stages one step at a time on the calling thread, in an order that a seed determines.
+//! The stages run the same code as on threads. The same seed repeats a failure.
 //!
 //! A step polls one stage: it reads, decodes and dispatches a batch, processes a chunk of a worker,
-//! or releases some packets. So schedules differ in which stage is ahead and by how much, not in
-//! the interleaving of single instructions; loom and sanitizers cover the latter.
+//! or releases some packets. Schedules therefore differ in which stage is ahead and by how much,
+//! not in the interleaving of single instructions, which loom and sanitizers cover.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,11 +34,11 @@ pub enum SeededError {
     /// The run could not start.
     #[error(transparent)]
     Start(#[from] StartError),
-    /// Every stage waits for another, or for a source that has had nothing for very long. On
+    /// Every stage waits for another, or for a source that has had no packets for very long. On
     /// threads this run would hang.
     #[error("every stage waits for another or for the source after {steps} steps: seed {seed} repeats it")]
     Stuck {
-        /// Steps before that.
+        /// Number of steps before that.
         steps: u64,
         /// The seed.
         seed: u64,
@@ -48,7 +48,7 @@ pub enum SeededError {
 /// Steps between two draws of the stages' speeds.
 const PHASE_STEPS: u64 = 64;
 
-/// How often in a row a source may have nothing while no stage works.
+/// Number of consecutive empty answers of a source while no stage works.
 const STARVED_MAX: u64 = 10_000;
 
 /// Draws the next stage to poll.
@@ -130,13 +130,13 @@ impl<S, R> Slot<S, R> {
     }
 }
 
-/// Runs as [`crate::run_with`] does, on the calling thread and in an order that follows from
-/// `seed`. The run keeps no pace: all waits end at once. It passes records to the sink when all
-/// stages have ended. `elapsed` is zero in the report.
+/// Runs like [`crate::run_with`], on the calling thread and in an order that `seed` determines. The
+/// run keeps no pace: all waits end at once. It passes records to the sink after all stages have
+/// ended. `elapsed` is zero in the report.
 ///
 /// # Errors
 ///
-/// [`SeededError`] when the run could not start, or when every stage waits for another or for the
+/// [`SeededError`] when the run cannot start, or when every stage waits for another or for the
 /// source.
 pub fn run_seeded<'a, A, T, E>(
     config: &EngineConfig,
@@ -285,8 +285,8 @@ impl<'a, F> Stages<'a, F> {
             match self.step(stage, halt) {
                 Polled::Starved if starved < STARVED_MAX => {
                     if starved == 0 {
-                        // The first empty answer of a source changes what others do: the egress
-                        // stage flushes its sink.
+                        // After the first empty answer of a source, the egress stage flushes its
+                        // sink.
                         ready.clone_from(&live);
                     }
                     starved += 1;

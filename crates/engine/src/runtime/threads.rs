@@ -1,4 +1,4 @@
-//! Runs each stage on a thread of its own. Every run ends with a balanced report.
+//! Runs each stage on its own thread. Every run ends with a balanced report.
 
 use std::sync::Arc;
 use std::thread::{Builder, Scope, ScopedJoinHandle};
@@ -29,21 +29,21 @@ use crate::runtime::shutdown::Halt;
 /// Runs packets from `source` through the stages until the source ends, the run is stopped, or a
 /// fault ends it.
 ///
-/// `table` builds the flow tables, as many as [`EngineConfig::tables`] returns, and `app` the
+/// `table` builds the flow tables, as many as [`EngineConfig::tables`] returns. `app` builds the
 /// application of each worker (of worker 0 in the inline layout). The policy must be made for [as
-/// many workers](crate::Layout::workers) as the run has: the run refuses a policy that states
-/// another number, and ends with a fault if a policy picks a worker that does not exist. The inline
-/// layout does not use the policy.
+/// many workers](crate::Layout::workers) as the run has. The run refuses a policy that states
+/// another number, and ends with a fault if a policy chooses a worker that does not exist. The
+/// inline layout does not use the policy.
 ///
 /// # Errors
 ///
-/// [`StartError`] when the run could not start. Every later error is in the balanced report as its
+/// [`StartError`] when the run cannot start. Every later error is in the balanced report as its
 /// [`fault`](RunReport::fault), including a panic of the source, the policy, the application, the
 /// sink, or a flow's state.
 ///
 /// # Panics
 ///
-/// If `table` or `app` panics. No thread has started then.
+/// If `table` or `app` panics. No thread has started by then.
 pub fn run<'a, A, T, E>(
     config: &EngineConfig,
     source: &'a mut (dyn PacketSource + Send),
@@ -64,7 +64,7 @@ where
 ///
 /// # Errors
 ///
-/// [`StartError`] when the run could not start.
+/// [`StartError`] when the run cannot start.
 ///
 /// # Panics
 ///
@@ -99,8 +99,8 @@ where
     Ok(report)
 }
 
-/// Runs with a record thread before the sink, if there is a sink. The records that the report has
-/// kept then go to the sink too.
+/// Runs with a record thread before the sink, if there is a sink. The sink then also receives the
+/// records that the report has kept.
 pub(crate) fn with_records<F: FlowState>(
     config: &EngineConfig,
     sink: Option<&mut (dyn RecordSink<F> + Send)>,
@@ -177,8 +177,8 @@ where
 
 type Handle<'scope, R> = ScopedJoinHandle<'scope, (Ended<R>, Instant)>;
 
-/// Starts a thread that polls a stage until it is done, and then turns it into its results with
-/// `end`.
+/// Starts a thread that polls a stage until it is done. `end` then turns the stage into its
+/// results.
 fn start<'scope, S: Send + 'scope, R: Send + 'scope>(
     scope: &'scope Scope<'scope, '_>,
     name: String,
@@ -229,8 +229,8 @@ where
                 })
                 .transpose()?;
             // The input thread starts last, so that it takes no packet before the other threads
-            // run. If it does not start, the input stage is dropped, and the other threads find
-            // their rings abandoned.
+            // run. If it cannot start, the input stage is dropped, and the other threads find their
+            // rings abandoned.
             let begun = clock::now();
             let input =
                 start(scope, "input".into(), pinning.input, input, InputStage::poll, |input, panic| {

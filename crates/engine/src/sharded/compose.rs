@@ -1,4 +1,4 @@
-//! Composes what consecutive parts know of their flows.
+//! Composes the summaries that consecutive parts have of their flows.
 
 use std::cmp::Ordering;
 
@@ -16,11 +16,11 @@ pub(crate) struct PartRecords<F> {
     records: Vec<FlowRecord<F>>,
     /// The number of ended records, which come first. The others are live at the end of the part.
     ended: usize,
-    /// The times of the records. Empty where no timeout ends flows.
+    /// The times of the records. Empty if no timeout ends flows.
     spans: Vec<Span>,
     /// The records in the order of keys, then in order of time.
     sorted: Vec<Sorted>,
-    /// Marks records that were merged into a record of a later part, or were replaced.
+    /// Marks records that were merged into a record of a later part or replaced.
     removed: Vec<bool>,
 }
 
@@ -105,7 +105,7 @@ impl<F: FlowState> Composer<F> {
         &mut self.chunks[usize::from(place.chunk)].records[place.at as usize]
     }
 
-    /// Returns whether the timeout of a record whose last packet came at `last` is over at `now`.
+    /// Returns whether the timeout of a record has passed at `now`.
     fn is_over(&self, place: Place, now: Tick) -> bool {
         let state = &self.chunks[usize::from(place.chunk)].records[place.at as usize].state;
         let timeout = self.timeouts.of(self.timeouts.closed.is_some() && state.is_closed());
@@ -125,7 +125,7 @@ impl<F: FlowState> Composer<F> {
         self.chunks[usize::from(place.chunk)].removed[place.at as usize] = true;
     }
 
-    /// Returns how many of a key's records in a part the timeout has ended.
+    /// Returns how many records of a key in a part ended by timeout.
     fn timeouts(&self, group: &[Place]) -> u64 {
         if !self.timeouts.is_set() {
             return 0;

@@ -1,5 +1,5 @@
-//! The sharded layout: workers that share nothing process one part of the input each, and the
-//! engine composes the results.
+//! The sharded layout: each worker processes one part of the input and shares nothing; the engine
+//! composes the results.
 //!
 //! ```text
 //!  part 1 ─ inline ─┐
@@ -7,13 +7,14 @@
 //!  part N ─ inline ─┘
 //! ```
 //!
-//! The result equals that of one thread over the whole input, or the engine refuses the layout.
+//! The result equals that of one thread over the whole input; otherwise the engine refuses the
+//! layout.
 //!
-//! * A part is read again from the true state if its reader did not begin where the part before
-//!   ended, or if its first packet is older than the latest packet before it.
-//! * A flow that both sides of a cut know is composed
-//!   ([`FlowState::compose`](crate::FlowState::compose)). If the summaries do not suffice, its
-//!   packets in the later part are processed again from the state at the cut.
+//! * The engine reads a part again from the true state if its reader did not begin where the
+//!   previous part ended, or if its first packet is older than the latest packet before it.
+//! * The engine composes a flow that occurs on both sides of a cut
+//!   ([`FlowState::compose`](crate::FlowState::compose)). If the summaries do not suffice, the
+//!   engine processes the packets of the later part again from the state at the cut.
 
 pub(crate) mod parts;
 

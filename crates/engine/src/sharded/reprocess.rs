@@ -1,4 +1,4 @@
-//! Processes the packets of flows again whose summaries cannot be composed.
+//! Processes the packets of flows again if their summaries cannot be composed.
 
 use flowloom_flow_key::TableHash;
 use std::sync::Arc;
@@ -129,8 +129,8 @@ impl<C: PartitionedSource> RunContext<'_, C> {
         }
         let mut wanted = Wanted::new(wanted);
         let mut stage = FlowStage::new(app, flows);
-        // This stage sees the same packets as the first pass, without the earlier states, so that
-        // its application can subtract what the first pass counted.
+        // This stage processes the same packets as the first pass, without the earlier states, so
+        // that its application can subtract what the first pass counted.
         let mut undo =
             undo.map(|(table, app)| FlowStage::new(app, Flows::new(table, config.timeouts(), keep)));
         let (mut burst, mut undo_burst) = (Burst::new(), Burst::new());
@@ -220,7 +220,7 @@ struct Wanted {
     short: ShortHashes,
     bits: Vec<u64>,
     flows: Vec<WantedFlow>,
-    /// The number of flows that have packets to come, as far as is known.
+    /// The number of flows that may have further packets.
     left: usize,
 }
 

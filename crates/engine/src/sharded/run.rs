@@ -56,7 +56,7 @@ struct PartRun<A: App> {
     first_stamp: Option<u64>,
     /// The clock before its first packet, as known when it was read.
     begin: PacketClock,
-    /// The clock behind its last packet.
+    /// The clock after its last packet.
     end: PacketClock,
     counters: WorkerCounters,
     table: Option<(TableStats, MemoryReport)>,
@@ -72,7 +72,7 @@ impl<A: App> PartRun<A> {
         self.input.packets - self.input.dropped.withheld()
     }
 
-    /// Drops a run whose packets do not count, or are read again.
+    /// Drops a run whose packets do not count or are read again.
     fn discard(mut self) {
         // Ignore a panic: the counts of this application are subtracted anyway.
         let _ = caught(|| {
@@ -86,7 +86,7 @@ impl<A: App> PartRun<A> {
 /// A part's run and what it read, or the error of opening it.
 type Outcome<A, R> = Result<(PartRun<A>, R), SourceError>;
 
-/// The true state of the input before a part that began elsewhere.
+/// The true state of the input before a part that began with another state.
 #[derive(Clone)]
 pub(crate) struct Begin<B> {
     pub(crate) boundary: B,
@@ -94,7 +94,7 @@ pub(crate) struct Begin<B> {
     pub(crate) clock: PacketClock,
 }
 
-/// What all parts of a run share.
+/// The data that all parts of a run share.
 pub(crate) struct RunContext<'a, C> {
     pub(crate) config: &'a EngineConfig,
     pub(crate) cut: &'a C,
@@ -117,8 +117,8 @@ pub(crate) struct RunContext<'a, C> {
 ///
 /// # Errors
 ///
-/// [`StartError`] when the run could not start. It does not start if the application needs all
-/// packets in one sequence, or if the configuration asks for a pace.
+/// [`StartError`] when the run cannot start. This includes an application that needs all packets in
+/// one sequence, and a configuration with a pace.
 ///
 /// # Panics
 ///
@@ -157,15 +157,15 @@ impl<F> std::fmt::Debug for Outputs<'_, F> {
     }
 }
 
-/// Sees a part's records before they become results, each with the ticks of its first and last
+/// Receives a part's records before they become results, each with the ticks of its first and last
 /// packet, and whether it is live at the end.
 pub(crate) type RecordVisitor<'s, F> = &'s mut dyn FnMut(&FlowRecord<F>, [u64; 2], bool);
 
-/// Runs as [`run_sharded`] does, with destinations in addition to the report.
+/// Runs like [`run_sharded`], with destinations in addition to the report.
 ///
 /// # Errors
 ///
-/// [`StartError`] when the run could not start.
+/// [`StartError`] when the run cannot start.
 ///
 /// # Panics
 ///
@@ -189,7 +189,7 @@ where
         return Err(ConfigError::Sharded { why }.into());
     }
     if config.pace != Pace::Max {
-        return Err(ConfigError::Sharded { why: "a pace is kept by one reader" }.into());
+        return Err(ConfigError::Sharded { why: "a pace needs a single reader" }.into());
     }
     let parts = cut.parts();
     let workers = match config.layout {
@@ -404,7 +404,7 @@ struct Composition<'c, 'a, A: App, C: PartitionedSource> {
     composer: Composer<A::Flow>,
     report: ShardedReport,
     input: InputCounters,
-    /// The clock behind the last packet.
+    /// The clock after the last packet.
     clock: PacketClock,
     workers: Vec<WorkerReport>,
     /// Packets that each worker has taken.
@@ -610,7 +610,7 @@ impl<'c, 'a, A: App, C: PartitionedSource> Composition<'c, 'a, A, C> {
         }
         self.report.flows_reprocessed += joined.unresolved.len() as u64;
         let begin = Begin { boundary: self.context.cut.begin(read), clock: self.clock.clone() };
-        // Verdicts may change, and with them the counts.
+        // Verdicts may change, and the counts with them.
         let has_counts = A::KEEPS_TOTALS || run.counters.denied > 0;
         let mut stages = Vec::new();
         let threads = self.context.threads_for(joined.unresolved.len());

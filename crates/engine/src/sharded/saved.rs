@@ -1,4 +1,4 @@
-//! Merges parts that were processed elsewhere or earlier, independent of any file format.
+//! Merges parts that were processed on another machine or earlier, independent of any file format.
 
 use flowloom_flow_key::FlowKey;
 use flowloom_packet::clock::ClockLimits;
@@ -17,7 +17,7 @@ use crate::worker::flows::Span;
 pub struct PartRecord<F> {
     /// The key of the flow.
     pub key: FlowKey,
-    /// The [ticks](crate::time::tick_of) of its first and last packet. Zeros where no timeout ends
+    /// The [ticks](crate::time::tick_of) of its first and last packet. Zeros if no timeout ends
     /// flows.
     pub ticks: [u64; 2],
     /// Why the record ended, or `None` if it continues at the end of the part.
@@ -74,11 +74,11 @@ impl<F: FlowState> MergedParts<F> {
     }
 }
 
-/// Why parts cannot be merged.
+/// The reason why parts cannot be merged.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum MergeError {
-    /// A part begins before the part before it ends, in packet time.
+    /// In packet time, a part begins before the previous part ends.
     #[error("part {part} begins {by_ns} ns of packet time before part {before} ends", before = part - 1)]
     Overlap {
         /// The later part, counted from 1.
@@ -86,7 +86,7 @@ pub enum MergeError {
         /// The overlap in nanoseconds.
         by_ns: u64,
     },
-    /// The time stamps around a cut are so far off that the time of a part depends on the packets
+    /// The time stamps around a cut are so wrong that the times of a part depend on the packets
     /// before it.
     #[error(
         "the times of part {part} depend on the parts before: time stamps are off by years, or go \
@@ -135,7 +135,7 @@ pub fn merge_parts<A: App>(
         if input.packets > 0 && of_part.packets > 0 && of_part.first_ns < input.last_ns {
             return Err(MergeError::Overlap { part, by_ns: input.last_ns - of_part.first_ns });
         }
-        // The clock of a part alone must go on as that of one run would.
+        // The clock of a part alone must advance as the clock of one run would.
         let is_far = of_part.first_ns.saturating_sub(input.last_ns) > ClockLimits::default().forward_max_ns;
         let is_odd = |input: &InputCounters| input.time_outliers + input.time_steps > 0;
         if input.packets > 0 && of_part.packets > 0 && (is_far || is_odd(&input) || is_odd(&of_part)) {

@@ -1,4 +1,5 @@
-//! Runs an appliance: frames of a wire are looked up, judged and sent on, on one thread per wire.
+//! Runs an appliance: one thread per wire looks up frames, applies the application's verdicts, and
+//! sends the frames on.
 //!
 //! ```text
 //!  port 0 ─▶┐                                            ┌─▶ port 1     one wire and one
@@ -47,18 +48,18 @@ use stage::WireStage;
 #[must_use = "what went wrong after the start is in the report's `fault`"]
 #[non_exhaustive]
 pub struct WireRun<F> {
-    /// The report. A packet without a flow counts as dropped there, for its reason, whatever became
-    /// of its frame.
+    /// The report. A packet without a flow counts as dropped there, for its reason, even if its
+    /// frame was forwarded.
     pub report: RunReport<F>,
     /// The counts of each port, summed over the wires.
     pub ports: Vec<PortCounts>,
-    /// What became of the frames.
+    /// Counts of the frames by decision.
     pub decisions: DecisionCounts,
 }
 
 impl<F> WireRun<F> {
-    /// Returns whether every received frame left by a port, was dropped for a counted reason, or
-    /// was refused by its port.
+    /// Returns whether every received frame was sent by a port, dropped for a counted reason, or
+    /// refused by its port.
     #[must_use]
     pub fn is_balanced(&self) -> bool {
         let sum = |count: fn(&PortCounts) -> u64| self.ports.iter().map(count).sum::<u64>();
@@ -79,22 +80,22 @@ struct WireEnd<A: App> {
     fault: Option<Fault>,
 }
 
-/// Passes frames until `control` stops the run or a fault ends it, on one thread per wire. Of
-/// `config` the layout is not used.
+/// Forwards frames until `control` stops the run or a fault ends it, on one thread per wire. The
+/// layout in `config` is not used.
 ///
-/// `table` and `app` build the flow table and the application of each wire. Records of flows go to
-/// `records` as the flows end, also while no frame comes; without a sink the report keeps them. A
-/// stopped run closes the wires, passes what they have taken in, and waits until it has left.
+/// `table` and `app` build the flow table and the application of each wire. `records` receives the
+/// records of flows as the flows end, even while no frame arrives; without a sink the report keeps
+/// them. A stopped run accepts no further frames, forwards those that it has received, and waits
+/// until they have been sent.
 ///
 /// # Errors
 ///
-/// [`StartError`] when the run could not start. Later errors are in the report as its
-/// [`fault`](RunReport::fault): a wire that fails, and a panic of an application, which end the
-/// run.
+/// [`StartError`] when the run cannot start. Later errors are in the report as its
+/// [`fault`](RunReport::fault). A failed wire and a panic of an application end the run.
 ///
 /// # Panics
 ///
-/// If `table` or `app` panics. No thread has started then.
+/// If `table` or `app` panics. No thread has started by then.
 pub fn run_wires<A, T, E, W>(
     config: &EngineConfig,
     options: &WireOptions,
@@ -135,7 +136,7 @@ where
                 published: (ReaderPublisher::new(control, &gauges, i), Publisher::new(control, &gauges, i)),
             });
         }
-        // Only the stages send records from here on.
+        // From here on only the stages send records.
         drop(output);
         let begun = clock::now();
         let ends = std::thread::scope(|scope| {
@@ -240,7 +241,7 @@ fn merged<A: App>(
             (report.input.first_ns, report.input.last_ns, report.input.packets);
         let has_packets = end.input.packets > 0;
         report.input.append(end.input);
-        // The wires run beside each other, not one after the other.
+        // The wires run in parallel, not one after another.
         if packets > 0 && has_packets {
             report.input.first_ns = report.input.first_ns.min(first_ns);
             report.input.last_ns = report.input.last_ns.max(last_ns);

@@ -1,22 +1,22 @@
-//! What an appliance does with frames that no application judges, and what became of all frames.
+//! The treatment of frames that no application judges, and the counts of all frames.
 
 use flowloom_packet::DropReason;
 use flowloom_packet::refusal::Refusal;
 
 use crate::app::Verdict;
 
-/// What becomes of a frame without a flow.
+/// The treatment of a frame without a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoFlow {
-    /// It passes.
+    /// The frame passes.
     Pass,
-    /// It is dropped.
+    /// The frame is dropped.
     Drop,
     /// The application [decides](crate::App::on_frame_without_flow).
     Ask,
 }
 
-/// What becomes of frames without a flow, for each reason.
+/// The treatment of frames without a flow, for each reason.
 ///
 /// # Examples
 ///
@@ -32,27 +32,27 @@ pub enum NoFlow {
 pub struct NoFlowPolicy([NoFlow; DropReason::ALL.len()]);
 
 impl NoFlowPolicy {
-    /// Returns a policy that treats all reasons alike.
+    /// Returns a policy that treats all reasons equally.
     #[must_use]
     pub const fn all(what: NoFlow) -> Self {
         Self([what; DropReason::ALL.len()])
     }
 
-    /// Returns the policy with another answer to one reason.
+    /// Returns the policy with another treatment for one reason.
     #[must_use]
     pub const fn with(mut self, reason: DropReason, what: NoFlow) -> Self {
         self.0[reason as usize] = what;
         self
     }
 
-    /// Returns what becomes of a frame without a flow for this reason.
+    /// Returns the treatment of a frame without a flow for this reason.
     #[must_use]
     pub const fn of(&self, reason: DropReason) -> NoFlow {
         self.0[reason as usize]
     }
 }
 
-/// How an appliance treats frames.
+/// The treatment of frames by an appliance.
 ///
 /// Any version may add fields, so end a literal with `..WireOptions::default()`.
 ///
@@ -66,11 +66,11 @@ impl NoFlowPolicy {
 /// ```
 #[derive(Clone, Debug)]
 pub struct WireOptions {
-    /// What becomes of frames without a flow. Defaults to passing all of them.
+    /// The treatment of frames without a flow. Defaults to passing all of them.
     pub no_flow: NoFlowPolicy,
-    /// Whether a packet passes whose flow the full table refuses. Defaults to denying it.
+    /// Whether a packet passes if the full table refuses its flow. Defaults to denying it.
     pub table_full: Verdict,
-    /// How the sender of a denied packet is told. Defaults to not at all.
+    /// How to answer the sender of a denied packet. Defaults to no answer.
     pub refusal: Refusal,
 }
 
@@ -84,8 +84,8 @@ impl Default for WireOptions {
     }
 }
 
-/// What became of the frames that a wire received. A frame that passes leaves by a port, or the
-/// port refuses it.
+/// Counts of the frames that a wire received, by decision. A frame that passes is sent by a port,
+/// or the port refuses it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DecisionCounts {
@@ -97,7 +97,7 @@ pub struct DecisionCounts {
     pub passed_at_full_table: u64,
     /// Frames that the application drops.
     pub denied: u64,
-    /// Of these, frames whose sender got an answer.
+    /// Frames among the denied ones whose sender got an answer.
     pub answered: u64,
     /// Frames without a flow that are dropped.
     pub dropped_without_flow: u64,

@@ -20,12 +20,12 @@ use crate::worker::process::{AppRunner, Burst};
 
 const _: () = assert!(WIRE_BATCH <= BATCH_PACKETS, "a batch of a wire is one burst");
 
-/// The interval at which flows end while no frame comes, and the longest wait for a frame.
+/// The interval at which flows end while no frame arrives, and the maximum wait for a frame.
 const TICK: Duration = Duration::from_millis(100);
-/// Looks for a frame before the first wait: a wait costs more than a few of them.
+/// Number of polls for a frame before the first wait; a wait costs more than several polls.
 const LOOKS: u32 = 16;
 
-/// The frames at hand.
+/// The frames of the current burst.
 #[derive(Debug, Default)]
 pub(super) struct Batch {
     raw: Vec<RawPacket>,
@@ -33,7 +33,7 @@ pub(super) struct Batch {
     /// The frame of each packet of the burst.
     frames: Vec<usize>,
     answer: Vec<u8>,
-    /// Answers to frames, by the port that they leave by.
+    /// Answers to frames, by the port that sends them.
     answers: Vec<(u16, Vec<u8>)>,
 }
 
@@ -53,8 +53,8 @@ pub(super) struct WireStage<'a, W, A: App, T> {
 }
 
 impl<W: Wire, A: App, T: FlowTable<FlowKey, A::Flow>> WireStage<'_, W, A, T> {
-    /// Passes frames until the run is stopped or fails. Returns whether it was stopped, and what
-    /// went wrong.
+    /// Forwards frames until the run is stopped or fails. Returns whether it was stopped, and the
+    /// error if it failed.
     pub(super) fn run(&mut self, control: &Control, halt: &Halt, worker: usize) -> (bool, Option<Fault>) {
         let fault = match caught(|| self.pass(control, halt)) {
             Ok(Ok(())) => None,
@@ -107,9 +107,9 @@ impl<W: Wire, A: App, T: FlowTable<FlowKey, A::Flow>> WireStage<'_, W, A, T> {
         }
     }
 
-    /// Ends flows by the time that has gone by since the last frame, and hands on their records.
+    /// Ends flows according to the time since the last frame, and sends their records.
     fn tick(&mut self, last: Instant, now: Instant) {
-        /// The most calls at a time, so that frames never wait long.
+        /// Maximum number of calls at a time, so that frames never wait long.
         const CALLS: u32 = 256;
         let silent_ns = u64::try_from(now.duration_since(last).as_nanos()).unwrap_or(u64::MAX);
         let time_ns = self.arrivals.clock().now_ns().saturating_add(silent_ns);
@@ -123,7 +123,7 @@ impl<W: Wire, A: App, T: FlowTable<FlowKey, A::Flow>> WireStage<'_, W, A, T> {
         }
     }
 
-    /// Judges the frames of a batch, and sends them on.
+    /// Judges the frames of a batch, and sends them.
     fn process(&mut self, frames: usize) -> Result<(), SourceError> {
         let Self { wire, decoder, runner, flows, burst, options, arrivals, losses, counts, batch, .. } =
             self;
@@ -209,19 +209,19 @@ impl<W: Wire, A: App, T: FlowTable<FlowKey, A::Flow>> WireStage<'_, W, A, T> {
     }
 
     fn publish(&mut self) {
-        // Taken packets first, so that completed packets never exceed them.
+        // Publish taken packets first, so that completed packets never exceed them.
         let (reader, worker) = &mut self.published;
         reader.publish(self.arrivals.packets(), self.losses.dropped());
         worker.publish(&self.runner.counters);
     }
 
-    /// Settles the counts after a panic or an error of the wire: the rest of the batch is lost.
+    /// Settles the counts after a panic or an error of the wire; the rest of the batch is lost.
     fn lose(&mut self) {
         let counters = &mut self.runner.counters;
         let lost = self.arrivals.packets() - self.losses.dropped().total() - counters.done();
         counters.dropped.add(DropReason::WorkerLost, lost);
         let held = self.batch.decisions.len();
-        // A wire that failed may fail again: its frames are gone either way.
+        // A failed wire may fail again; its frames are lost in either case.
         let _ = caught(|| self.wire.settle(&vec![Decision::Drop; held]));
         let received: u64 = self.wire.ports().iter().map(|port| port.received).sum();
         let accounted: u64 = self.wire.ports().iter().map(|port| port.sent + port.refused).sum();

@@ -1,5 +1,5 @@
-//! A flow table with the records of flows that ended. A worker owns one, or a shard holds one for
-//! all workers.
+//! A flow table with the records of ended flows. A worker owns one, or a shard holds one for all
+//! workers.
 
 use flowloom_flow_key::{FlowKey, TableHash};
 use flowloom_flow_table::evict::{Candidate, Evict};
@@ -12,7 +12,8 @@ use crate::report::counters::FlowCounts;
 use crate::report::results::{EndedBy, FlowRecord};
 use crate::time::{FlowTimeouts, tick_of};
 
-/// The most expiry wheel entries visited per burst, so that expiry never delays a burst for long.
+/// Maximum number of expiry wheel entries visited per burst, so that expiry never delays a burst
+/// for long.
 const EXPIRE_BUDGET: u32 = 32;
 
 /// The ticks of a record's first and last packet.
@@ -28,8 +29,8 @@ impl Span {
     }
 }
 
-/// The first ticks of records, where parts of an input are composed: by the slot of a live flow,
-/// and for each ended record.
+/// The first ticks of records, if parts of an input are composed: by slot for live flows, and one
+/// per ended record.
 #[derive(Debug, Default)]
 struct Starts {
     live: Vec<Tick>,
@@ -69,7 +70,7 @@ struct Records<F> {
 }
 
 impl<F> Records<F> {
-    /// Adds a record. `span` has its times where they are kept.
+    /// Adds a record. The times of the record are in `span`, if they are kept.
     fn add(&mut self, record: FlowRecord<F>, span: Option<Span>) {
         match &mut self.output {
             RecordOutput::Stream(sender) => sender.push(record),
@@ -86,7 +87,7 @@ impl<F> Records<F> {
     }
 }
 
-/// Evicts the flow that was not seen for longest of those that are not established.
+/// Evicts the least recently seen of the flows that are not established.
 struct EvictUnestablished<'a, F>(&'a mut Records<F>);
 
 impl<F: FlowState> Evict<FlowKey, F> for EvictUnestablished<'_, F> {
@@ -113,7 +114,7 @@ impl<F: FlowState, T: FlowTable<FlowKey, F>> Flows<F, T> {
         self
     }
 
-    /// Inserts a flow that an earlier part of the input has begun. Returns whether the table had
+    /// Inserts a flow that began in an earlier part of the input. Returns whether the table had
     /// space.
     pub(crate) fn resume(&mut self, (key, hash): (FlowKey, TableHash), span: Span, state: F) -> bool {
         let class = FlowTimeouts::class(state.is_closed());
@@ -136,7 +137,7 @@ impl<F: FlowState, T: FlowTable<FlowKey, F>> Flows<F, T> {
         time_ns: u64,
         packet: &PacketView<'_>,
     ) -> Option<Verdict> {
-        // `key` and `time_ns` repeat fields of the packet, so the compiler need not build the view
+        // `key` and `time_ns` repeat fields of the packet, so that the compiler can omit the view
         // for an application that reads neither.
         let now = tick_of(time_ns);
         // An insertion for another packet of the burst may have evicted the flow.
@@ -158,8 +159,9 @@ impl<F: FlowState, T: FlowTable<FlowKey, F>> Flows<F, T> {
             (false, false) => app.next_record(packet, state),
         };
         if let Some(next) = next {
-            // This packet begins another record of the same key. The flow's own times decide, so
-            // the record does not depend on workers or on the position of the expiry wheel.
+            // This packet begins a new record of the same key. The decision depends only on the
+            // flow's own times, so the record does not depend on workers or on the position of the
+            // expiry wheel.
             let state = std::mem::replace(state, next);
             let ended = if was_idle { EndedBy::IdleTimeout } else { EndedBy::Application };
             self.records.counts.expired += u64::from(was_idle);
@@ -200,7 +202,7 @@ impl<F: FlowState, T: FlowTable<FlowKey, F>> Flows<F, T> {
         Some((entry.id, entry.is_new))
     }
 
-    /// Ends flows whose idle timeout is over, a few at a time. Returns whether there may be more.
+    /// Ends flows whose idle timeout has passed, a few at a time. Returns whether more may remain.
     pub(crate) fn expire(&mut self, time_ns: u64) -> bool {
         self.flush_if_requested();
         if !self.timeouts.is_set() {
@@ -247,8 +249,8 @@ impl<F: FlowState, T: FlowTable<FlowKey, F>> Flows<F, T> {
             spans.reserve(live);
         }
         let mut last_seen = Vec::with_capacity(if self.timeouts.is_set() { live } else { 0 });
-        // The table is dropped as a whole afterwards: removing the flows one by one would only
-        // write to it.
+        // The table is dropped as a whole afterwards; removing flows one by one would only write to
+        // it needlessly.
         let mut cursor = Cursor::default();
         while let Some((id, next)) = self.table.next_live(cursor) {
             cursor = next;
@@ -274,9 +276,9 @@ pub(crate) struct FlowsEnd<F> {
     pub(crate) records: Vec<FlowRecord<F>>,
     /// The number of ended records.
     pub(crate) ended: usize,
-    /// The times of the records, where they are kept.
+    /// The times of the records, if they are kept.
     pub(crate) spans: Vec<Span>,
-    /// The tick of the last packet of each live flow, where there is a timeout.
+    /// The tick of the last packet of each live flow, if there is a timeout.
     pub(crate) last_seen: Vec<Tick>,
     pub(crate) table: TableStats,
     pub(crate) memory: MemoryReport,
@@ -284,7 +286,7 @@ pub(crate) struct FlowsEnd<F> {
 }
 
 impl<F: FlowState> FlowsEnd<F> {
-    /// Marks the records of live flows whose timeout is over at the end of the run, which the
+    /// Marks the records of live flows whose timeout has passed at the end of the run, which the
     /// expiry wheel has not visited yet. Returns their number.
     pub(crate) fn time_out(&mut self, timeouts: FlowTimeouts, last_ns: u64) -> u64 {
         let mut expired = 0;

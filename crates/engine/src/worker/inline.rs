@@ -62,7 +62,7 @@ impl SinkOutput<'_> {
         }
     }
 
-    /// Asks the sink to write out what it buffers, if it may buffer something.
+    /// Asks the sink to write out its buffered packets, if it may have any.
     fn flush(&mut self) {
         if !std::mem::take(&mut self.is_held) || self.failed.is_some() {
             return;
@@ -80,7 +80,7 @@ impl SinkOutput<'_> {
         self.halt.halt();
     }
 
-    /// Asks the sink to write out what it buffers.
+    /// Asks the sink to write out its buffered packets.
     fn finish(&mut self) {
         if self.failed.is_none() {
             self.is_called = true;

@@ -38,7 +38,7 @@ pub(crate) trait Worker<F>: Send {
     fn counted(&self) -> WorkerCounted;
 
     /// Ends the worker: drops its application and its ends of rings. Returns its own flows, if it
-    /// has some and has not panicked.
+    /// has any and has not panicked.
     fn end(self: Box<Self>, has_panicked: bool) -> Option<FlowsEnd<F>>;
 }
 
@@ -48,8 +48,8 @@ pub(crate) struct WorkerCounted {
     pub(crate) counters: WorkerCounters,
     /// Packets that it has fetched from a pool.
     pub(crate) fetched: u64,
-    /// Packets that it has processed for each worker, including itself, where packets may be
-    /// another worker's.
+    /// Packets that it has processed for each worker, including itself, if it may process other
+    /// workers' packets.
     pub(crate) processed_for: Vec<u64>,
     /// Accepted packets that no egress stage took.
     pub(crate) refused: u64,
@@ -59,11 +59,11 @@ pub(crate) struct WorkerCounted {
 #[derive(Debug)]
 pub(crate) struct WorkerEnd<F> {
     pub(crate) counted: WorkerCounted,
-    /// Its own flows, if it has some and has not panicked.
+    /// Its own flows, if it has any and has not panicked.
     pub(crate) flows: Option<FlowsEnd<F>>,
 }
 
-/// Where a worker of any kind reports to.
+/// The destinations of the reports of any kind of worker.
 pub(crate) struct WorkerOutput<'a> {
     pub(crate) publisher: Publisher<'a>,
     pub(crate) outcomes: Option<OutcomeSender>,

@@ -13,7 +13,7 @@ use crate::batch::pool::BATCH_DESCRIPTORS;
 use crate::report::counters::WorkerCounters;
 use crate::worker::flows::{Flows, FlowsEnd};
 
-/// What a burst keeps of a packet in addition to its key.
+/// The data that a burst keeps per packet in addition to its key.
 #[derive(Clone, Copy, Debug)]
 struct Pending {
     place: PacketPlace,
@@ -75,7 +75,7 @@ impl Burst {
     }
 }
 
-/// The number of no packet.
+/// The value for "no packet".
 const NO_PACKET: u64 = u64::MAX;
 
 /// An application and its counters: a stage without the flows.
@@ -94,7 +94,7 @@ impl<A: App> AppRunner<A> {
         Self { app, ids: [None; BATCH_DESCRIPTORS], counters, at: NO_PACKET }
     }
 
-    /// Returns the application, for calls other than packets.
+    /// Returns the application, for calls that concern no packet.
     pub(crate) fn app_mut(&mut self) -> &mut A {
         &mut self.app
     }

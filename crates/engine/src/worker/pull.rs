@@ -14,7 +14,7 @@ use crate::runtime::shutdown::Halt;
 use crate::worker::flows::FlowsEnd;
 use crate::worker::shared::SharedRunner;
 
-/// Packets fetched before the stage checks anything else.
+/// Packets fetched per poll.
 const CHUNK: usize = 32;
 
 pub(crate) struct PullWorker<'a, A: App, T> {
@@ -43,7 +43,7 @@ where
 {
     fn poll(&mut self) -> Polled {
         if self.halt.is_halted() {
-            return Polled::Done; // Flows of a worker that died would be waited for.
+            return Polled::Done; // No worker will complete the flows of a worker that has ended.
         }
         let mut polled = Polled::Idle;
         for _ in 0..CHUNK {

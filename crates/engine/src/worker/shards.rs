@@ -1,8 +1,8 @@
 //! Flows that all workers share, for policies that move flows from worker to worker.
 //!
-//! The flows are spread over shards by their hash, each behind a lock. While a policy keeps a flow
-//! with one worker at a time, a worker hardly ever waits for a lock. Where a policy does not and
-//! the run needs an order, the packets of a shard are **sequenced**: see [`Sequencer`].
+//! The flows are spread by hash over shards, each behind a lock. While a policy keeps a flow with
+//! one worker at a time, a worker rarely waits for a lock. If a policy does not and the run needs
+//! an order, the packets of a shard are **sequenced**: see [`Sequencer`].
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
@@ -19,10 +19,10 @@ use crate::sync::{AtomicU64, Ordering};
 use crate::time::FlowTimeouts;
 use crate::worker::flows::{Flows, FlowsEnd};
 
-/// The time up to which all packets are processed: packets still in flight are not older.
+/// The time up to which all packets are processed; packets in flight are not older.
 ///
-/// Flows expire by this time. By the time of the worker that is ahead, a flow would end while its
-/// next packet waits at a slower worker.
+/// Flows expire by this time. With the time of the fastest worker, a flow would end while its next
+/// packet waits at a slower worker.
 #[derive(Debug, Default)]
 pub(crate) struct ProcessedTime(CachePadded<AtomicU64>);
 
@@ -45,7 +45,7 @@ pub(crate) struct Shard<F, T> {
     pub(crate) sequencer: Sequencer<Parked>,
 }
 
-/// A shard behind its lock, on cache lines of its own.
+/// A shard behind its lock, on separate cache lines.
 type LockedShard<F, T> = CachePadded<Mutex<Shard<F, T>>>;
 
 /// A shard that this thread has locked.
@@ -55,7 +55,7 @@ pub(crate) struct Entered<'a, F, T> {
 }
 
 impl<F: FlowState, T: FlowTable<FlowKey, F>> Entered<'_, F, T> {
-    /// Ends flows whose idle timeout is over, a few at a time.
+    /// Ends flows whose idle timeout has passed, a few at a time.
     pub(crate) fn expire(&mut self) {
         self.shard.flows.expire(self.processed_time.time_ns());
     }
@@ -116,9 +116,9 @@ impl<F: FlowState, T: FlowTable<FlowKey, F>> SharedFlows<F, T> {
         }
     }
 
-    /// Locks a shard, and waits for a thread that holds it.
+    /// Locks a shard, waiting if another thread holds it.
     pub(crate) fn enter(&self, shard: usize) -> Entered<'_, F, T> {
-        // A worker that panicked may have left the state of one flow half changed. The run is
+        // A worker that panicked may have left the state of one flow inconsistent. The run is
         // ending, and the counts are consistent.
         let shard = self.shards[shard].lock().unwrap_or_else(PoisonError::into_inner);
         Entered { shard, processed_time: &self.processed_time }

@@ -1,5 +1,4 @@
-//! A worker over flows that all workers share, for policies that move flows, and for policies that
-//! keep no order.
+//! A worker on flows that all workers share, for policies that move flows or keep no order.
 
 use flowloom_flow_key::TableHash;
 use std::sync::Arc;
@@ -19,7 +18,7 @@ use crate::worker::flows::FlowsEnd;
 use crate::worker::process::AppRunner;
 use crate::worker::shards::{Entered, Shard, SharedFlows};
 
-/// Packets taken at a time. The worker processes those of one shard together.
+/// Maximum number of packets taken at a time. The worker processes those of one shard together.
 const CHUNK: usize = 255;
 /// Attempts to lock busy shards before the thread blocks on one. Blocking takes a system call on
 /// both sides and an interrupt between them. With 64 attempts threads slept six times as often,
@@ -36,8 +35,8 @@ pub(crate) struct SharedWorker<'a, A: App, T> {
     taken_bytes: u64,
 }
 
-/// What a worker needs to process the packets of a shard in arrival order, including those sent to
-/// other workers.
+/// The data for processing the packets of a shard in arrival order, including packets sent to other
+/// workers.
 pub(crate) struct InOrder {
     /// The index of this worker.
     worker: u16,
@@ -93,7 +92,7 @@ pub(crate) struct SharedRunner<'a, A: App, T> {
 
 /// The packets of a chunk, in one list for each shard.
 struct Lists {
-    /// The last packet of each shard's list. All are `NONE` between two chunks.
+    /// The last packet in each shard's list. All are `NONE` between two chunks.
     last: Box<[u8]>,
     /// The next packet in the list of a packet's shard.
     next: [u8; CHUNK],
@@ -101,7 +100,7 @@ struct Lists {
     first: Vec<u8>,
 }
 
-/// The index of no packet.
+/// The index that means "no packet".
 const NONE: u8 = u8::MAX;
 const _: () = assert!(CHUNK <= NONE as usize, "a place in a chunk is a byte");
 
@@ -165,8 +164,7 @@ impl<'a, A: App, T: FlowTable<FlowKey, A::Flow>> SharedRunner<'a, A, T> {
         shard.expire();
     }
 
-    /// Processes all received packets, those of a shard together. It keeps the order of each flow
-    /// only.
+    /// Processes all received packets, shard by shard. It keeps only the order of each flow.
     fn process_all(&mut self, received: &Received) {
         let shards = self.flows.shards();
         let shard_at = |i: u8| shard_of(received.descriptor(usize::from(i)).packet.hash, shards);
@@ -267,8 +265,8 @@ impl<'a, A: App, T: FlowTable<FlowKey, A::Flow>> SharedRunner<'a, A, T> {
         in_order.publish();
     }
 
-    /// Processes packets of a shard's list from `at` on while they are next. Returns the first
-    /// packet that is not.
+    /// Processes packets of a shard's list, from `at` on, as long as each is next. Returns the
+    /// first packet that is not.
     fn process_own_run(
         &mut self,
         entered: &mut Entered<'_, A::Flow, T>,
@@ -308,7 +306,7 @@ impl<'a, A: App, T: FlowTable<FlowKey, A::Flow>> SharedRunner<'a, A, T> {
         }
     }
 
-    /// Processes parked packets while they are next. Returns whether there were any.
+    /// Processes parked packets as long as each is next. Returns whether there were any.
     fn process_parked_run(
         &mut self,
         entered: &mut Entered<'_, A::Flow, T>,

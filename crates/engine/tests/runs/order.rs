@@ -233,7 +233,7 @@ fn a_policy_made_for_another_number_of_workers_is_refused() {
             let config = with(Layout::Pipeline { workers }, Order::None);
             let error = run_with(&config, parts, |_| small_table(), |_| DeniesSome(Recorder::default()))
                 .unwrap_err();
-            let expected = format!("was made for {made_for} workers, and the run has {workers}");
+            let expected = format!("was made for {made_for} workers, but the run has {workers}");
             assert!(error.to_string().contains(&expected), "{name}: {error}");
             assert!(matches!(error, StartError::Config(ConfigError::PolicyWorkers { .. })), "{error:?}");
         }
