@@ -1,6 +1,6 @@
-//! Where a walk over a table is.
+//! The position of a walk over a table.
 
-/// A place in the order of slots, for walking over a table that changes meanwhile.
+/// A position in the order of slots, for walking over a table that changes meanwhile.
 ///
 /// A walk begins with the default; your own table continues from a [`slot`](Cursor::slot).
 ///
@@ -21,7 +21,7 @@
 pub struct Cursor(pub(crate) u32);
 
 impl Cursor {
-    /// Returns the place before a slot.
+    /// Returns the position before a slot.
     pub const fn before(slot: u32) -> Self {
         Self(slot)
     }

@@ -7,65 +7,66 @@ use flowloom_cpu::pages::AllocError;
 
 use crate::state::wheel::SLOTS_MAX;
 
-/// Why a table cannot be built with these parameters on this machine.
+/// The reason why a table cannot be built with these parameters on this machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum BuildError {
-    /// A table for no flows.
+    /// The table has space for no flow.
     NoCapacity,
-    /// More flows than slots can be numbered.
+    /// There are more flows than slot numbers.
     TooManyFlows {
         /// The requested number of flows.
         flows: u64,
-        /// The most that will do.
+        /// The maximum.
         flows_max: u64,
     },
-    /// Fewer places than flows: buckets and pool together are too small.
+    /// Buckets and pool together have fewer slots than there are flows.
     TooFewPlaces {
         /// The requested number of flows.
         flows: u64,
-        /// Places that buckets and pool have.
+        /// Number of slots in buckets and pool.
         places: u64,
     },
-    /// More buckets and pool states than can be numbered.
+    /// There are more buckets and pool states than slot numbers.
     TooManyPlaces {
-        /// Places that buckets and pool would have.
+        /// Number of slots that buckets and pool would have.
         places: u64,
-        /// The most that will do.
+        /// The maximum.
         places_max: u64,
     },
-    /// More places than the links of a list can name: of [`Chained`](crate::baseline::Chained) the
-    /// flows, of [`DirectTable`](crate::baseline::DirectTable) buckets and flows together.
+    /// There are more slots than list links can name: the flows of
+    /// [`Chained`](crate::baseline::Chained), or the buckets and flows of
+    /// [`DirectTable`](crate::baseline::DirectTable).
     TooManyLinks {
-        /// Places that links would have to name.
+        /// Number of slots that links would have to name.
         places: u64,
-        /// The most that will do.
+        /// The maximum.
         places_max: u64,
     },
     /// The table would exceed the memory limit.
     TooLarge {
-        /// Bytes the table would need.
+        /// Bytes that the table would need.
         needed_bytes: u64,
-        /// Bytes the parameters allow.
+        /// Bytes that the parameters allow.
         limit_bytes: u64,
     },
     /// The allocator refused the memory.
     ///
-    /// A table is reserved when it is built and takes memory as flows or its `prefault` touch its
-    /// pages. So an allocator may grant more than is free, as Linux does up to the machine's whole
-    /// memory, and the kernel may kill a process that touches all of it. To get an error instead,
-    /// as [`TooLarge`](Self::TooLarge), set a limit in the table's configuration, such as
-    /// [`available_bytes`](https://docs.rs/flowloom-cpu/latest/flowloom_cpu/memory/fn.available_bytes.html);
-    /// a library cannot know what else needs the memory.
+    /// Building a table reserves memory; flows, or the table's `prefault`, touch its pages. An
+    /// allocator may therefore grant more than is free, as Linux does up to the machine's whole
+    /// memory, and the kernel may kill a process that touches all of it. To get
+    /// [`TooLarge`](Self::TooLarge) instead, set a limit in the table's configuration, such as
+    /// [`available_bytes`](https://docs.rs/flowloom-cpu/latest/flowloom_cpu/memory/fn.available_bytes.html).
+    /// A library cannot know the memory needs of other programs.
     OutOfMemory {
-        /// Bytes of the array that could not be had.
+        /// Bytes of the array that could not be allocated.
         bytes: u64,
     },
-    /// Shards that are no power of two, or too many.
+    /// The number of shards is not a power of two, or is too large.
     InvalidShards {
         /// The requested number of shards.
         shards: u64,
-        /// The most that will do.
+        /// The maximum.
         shards_max: u64,
     },
     /// This processor lacks the requested instruction set.
@@ -75,10 +76,11 @@ pub enum BuildError {
     },
 }
 
-/// The most flows of one table.
+/// Maximum number of flows in one table.
 pub(crate) const FLOWS_MAX: u32 = 1 << 30;
 
-/// Returns the number of states, if the numbers of a configuration go together and fit the limit.
+/// Returns the number of states, if the numbers of a configuration are consistent and within the
+/// limit.
 pub(crate) fn check_size(
     flows: u32,
     places: u64,
@@ -132,8 +134,9 @@ impl fmt::Display for BuildError {
             Self::TooManyLinks { places, places_max } => {
                 write!(
                     f,
-                    "{places} places are more than the {places_max} that a link of this table's lists can name, in 27 bits: \
-                     build it for fewer flows or buckets, or take LineHash, whose flows are not in such lists"
+                    "{places} places are more than the {places_max} that a link of this table's lists \
+                     can name, in 27 bits: build it for fewer flows or buckets, or use LineHash, \
+                     which has no such lists"
                 )
             }
             Self::TooLarge { needed_bytes, limit_bytes } => {
@@ -146,12 +149,13 @@ impl fmt::Display for BuildError {
                 write!(f, "no memory for an array of {bytes} bytes: build the table for fewer flows")
             }
             Self::InvalidShards { shards, shards_max } => {
-                write!(f, "{shards} shards are not a power of two up to {shards_max}: give one that is")
+                write!(f, "{shards} shards: must be a power of two up to {shards_max}")
             }
             Self::IsaUnavailable { isa } => {
                 write!(
                     f,
-                    "this processor does not have {isa}: ask for another, or for none, which takes the best there is"
+                    "this processor does not support {isa}: choose another instruction set, or none for \
+                     the best one"
                 )
             }
         }

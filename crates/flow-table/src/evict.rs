@@ -1,46 +1,47 @@
 //! Eviction: which flow a full table removes for a new one.
 //!
-//! A full table refuses new flows unless the caller passes a policy. With a policy, it shows the
-//! caller a bounded number of flows whose removal would free a place, and evicts the one with the
-//! highest rank. A flow without a rank always stays.
+//! A full table refuses new flows unless the caller passes a policy. With a policy, the table shows
+//! the policy a bounded number of flows whose removal would free a slot, and evicts the flow with
+//! the highest rank. A flow without a rank always stays.
 //!
-//! First come the flows of the new flow's own bucket, 32 at most. If the policy keeps all of them,
+//! The flows of the new flow's own bucket come first, at most 32. If the policy keeps all of them,
 //! further ones follow, up to [`WINDOW`] in all: with [`LineHash`](crate::LineHash) those of the
-//! two alternate lines of the new flow; with the other tables those of its bucket's list, then any
-//! flow, if a state is missing and not a slot. So a flood of first packets costs a line per flow of
-//! one bucket while one of these may be evicted, and if nine of ten flows are established the tenth
-//! is found. If no flow may be evicted, each refusal costs the whole search: of 10,000 flows 60
-//! with [`DHash`](crate::DHash), where the own bucket has 10, 67 with [`LineHash`](crate::LineHash)
-//! for 22, 78 with [`SigHash`](crate::SigHash) for one or none.
+//! two alternate lines of the new flow; with the other tables those of its bucket's list, and then
+//! any flow if the pool has no state left. A flood of first packets thus costs one line per flow of
+//! one bucket while any of these may be evicted. If nine in ten flows are established, the tenth is
+//! found. If no flow may be evicted, each refusal costs the whole search. With 10,000 flows it
+//! examines 60 flows with [`DHash`](crate::DHash), where the own bucket has 10; 67 with
+//! [`LineHash`](crate::LineHash), where it has 22; and 78 with [`SigHash`](crate::SigHash), where
+//! it has one or none.
 
 use crate::flow_id::FlowId;
 use crate::table_key::TableKey;
 use crate::tick::Tick;
 
-/// The maximum number of places that one eviction looks at: the home line of a
+/// Maximum number of slots that one eviction examines: the home line of a
 /// [`LineHash`](crate::LineHash) and both its alternates. A table that [grows](crate::Growing)
-/// looks at as many in each segment.
+/// examines as many in each segment.
 pub const WINDOW: u32 = 96;
 
-/// The table always looks at this many; at the others only if none of these may be evicted.
+/// The table always examines this many, and the others only if none of these may be evicted.
 pub(crate) const NEAR: u32 = 32;
 
-/// A flow whose removal would free a place.
+/// A flow whose removal would free a slot.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Candidate<'a, K, V> {
-    /// Its name.
+    /// Its id.
     pub id: FlowId,
     /// Its key.
     pub key: &'a K,
     /// Its value.
     pub value: &'a V,
-    /// When it was last seen.
+    /// The time at which it was last seen.
     pub last_seen: Tick,
 }
 
 impl<'a, K, V> Candidate<'a, K, V> {
-    /// Returns a candidate: for your own tables, and for tests of a policy.
+    /// Returns a candidate, for your own tables and for tests of a policy.
     pub const fn new(id: FlowId, key: &'a K, value: &'a V, last_seen: Tick) -> Self {
         Self { id, key, value, last_seen }
     }
@@ -50,7 +51,7 @@ impl<'a, K, V> Candidate<'a, K, V> {
 ///
 /// # Examples
 ///
-/// A policy that evicts the flow that was idle longest, and returns its value:
+/// A policy that evicts the flow with the longest idle time, and returns its value:
 ///
 /// ```
 /// use flowloom_flow_table::TableHash;
@@ -81,10 +82,11 @@ impl<'a, K, V> Candidate<'a, K, V> {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub trait Evict<K, V> {
-    /// Whether the policy ever evicts a flow; if not, the table looks at no candidates.
+    /// Whether the policy ever evicts a flow. If not, the table examines no candidates.
     const ACTIVE: bool = true;
 
-    /// Returns the rank of a flow: the highest is evicted. `None` keeps it.
+    /// Returns the rank of a flow; the table evicts the flow with the highest rank. `None` keeps
+    /// it.
     fn rank(&mut self, candidate: &Candidate<'_, K, V>) -> Option<u64>;
 
     /// Called with each evicted flow and its value.
@@ -93,7 +95,7 @@ pub trait Evict<K, V> {
     }
 }
 
-/// Evicts no flow: a full table refuses.
+/// Evicts no flow: a full table refuses new flows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Refuse;
 
@@ -105,10 +107,11 @@ impl<K, V> Evict<K, V> for Refuse {
     }
 }
 
-/// Evicts a flow that is not established, the longest unseen first, and never one that is.
+/// Evicts the flow with the longest idle time among those that are not established, and never an
+/// established one.
 ///
-/// Keeps a table usable under a flood of first packets: they evict each other. To be notified of
-/// each evicted flow, implement [`Evict`] yourself.
+/// It keeps a table usable under a flood of first packets, which evict each other. To be notified
+/// of each evicted flow, implement [`Evict`] yourself.
 ///
 /// # Examples
 ///
@@ -136,7 +139,7 @@ pub struct UnestablishedFirst<F> {
 }
 
 impl<F> UnestablishedFirst<F> {
-    /// Returns the policy; `is_established` decides by the value of a flow.
+    /// Returns the policy; `is_established` examines the value of a flow.
     pub fn new(is_established: F) -> Self {
         Self { is_established, count: 0 }
     }

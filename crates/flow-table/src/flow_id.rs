@@ -1,12 +1,12 @@
-//! The name of a flow.
+//! The id of a flow.
 
 use flowloom_cpu::pages::Generation;
 
-/// The name of one flow in one table: a slot, and which of the slot's tenants.
+/// The id of one flow in one table: a slot, and the generation of the slot's tenant.
 ///
-/// Eight bytes, also as an `Option`. Stable for the life of the flow. Generations count the flows
-/// that the table takes in, and repeat after 2³¹: an id that is kept for longer names another flow
-/// if that one took the same slot exactly that many flows later, or a multiple.
+/// It takes eight bytes, also as an `Option`. It is stable for the life of the flow. Generations
+/// count the flows inserted into the table, and repeat after 2³¹. An id kept for longer refers to
+/// another flow if that flow took the same slot exactly that many insertions later, or a multiple.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FlowId {
     slot: u32,
@@ -16,7 +16,8 @@ pub struct FlowId {
 const _: () = assert!(size_of::<Option<FlowId>>() == 8, "a batch of 32 ids is four lines");
 
 impl FlowId {
-    /// Returns the id of a slot's tenant; `None` unless the generation is odd, as all tenants' are.
+    /// Returns the id of a slot's tenant; `None` unless the generation is odd, as the generation of
+    /// every tenant is.
     #[inline]
     pub const fn new(slot: u32, generation: u32) -> Option<Self> {
         match Generation::new(generation) {
@@ -31,7 +32,7 @@ impl FlowId {
         Self { slot, generation }
     }
 
-    /// Returns the generation of the slot, as the states store it.
+    /// Returns the generation of the slot, as stored in the states.
     #[inline(always)]
     pub(crate) const fn tenant(self) -> Generation {
         self.generation
@@ -43,7 +44,7 @@ impl FlowId {
         self.slot
     }
 
-    /// Returns which tenant of the slot.
+    /// Returns the generation of the slot's tenant.
     #[inline]
     pub const fn generation(self) -> u32 {
         self.generation.get()

@@ -1,9 +1,9 @@
-//! How a table is made: an index maps keys to slots, and everything else is shared.
+//! The structure of a table: an index maps keys to slots, and all other code is shared.
 //!
 //! A table that implements [`Indexed`] is a [`FlowTable`]: ids, values, times, ageing, walks and
-//! counters are shared. Insertion has two steps, [`vacancy`](Indexed::vacancy) without effect and
-//! [`link`](Indexed::link) without failure, so that a panic while the value is made leaves the
-//! table unchanged.
+//! counters are shared. Insertion has two steps: [`vacancy`](Indexed::vacancy), which changes
+//! nothing, and [`link`](Indexed::link), which cannot fail. A panic while the value is created
+//! therefore leaves the table unchanged.
 
 use flowloom_cpu::pages::PageReport;
 
@@ -23,13 +23,13 @@ pub trait Indexed {
     /// The value of a flow.
     type Value;
 
-    /// Whether vacant slots have marks of the index, which a new tenant must leave alone.
+    /// Whether vacant slots carry marks of the index, which a new tenant must preserve.
     const KEEPS_MARKS: bool = false;
 
     /// Returns the states.
     fn states(&self) -> &States<Self::Key, Self::Value>;
 
-    /// Returns the states for changing.
+    /// Returns the states, mutably.
     fn states_mut(&mut self) -> &mut States<Self::Key, Self::Value>;
 
     /// Hints that a flow with this hash will be looked up soon.
@@ -52,8 +52,8 @@ pub trait Indexed {
         Some((id, self.states().get(id)?))
     }
 
-    /// Returns the flow of a key, its value for changing, and when it was last seen, which becomes
-    /// `now`.
+    /// Returns the flow of a key, its value, mutably, and the time at which it was last seen, which
+    /// becomes `now`.
     #[inline]
     fn find_touch(
         &mut self,
@@ -66,7 +66,7 @@ pub trait Indexed {
         Some((id, value, seen))
     }
 
-    /// Looks up keys; the three slices have one length. If `PREFETCHED`, the caller has called
+    /// Looks up keys; the three slices have the same length. If `PREFETCHED`, the caller has called
     /// [`prefetch_index`](Indexed::prefetch_index) with the hashes.
     #[inline]
     fn find_batch<const PREFETCHED: bool>(
@@ -78,7 +78,7 @@ pub trait Indexed {
         find_each(self, keys, hashes, ids);
     }
 
-    /// Like `find_batch`, and passes the values of found flows to `show`.
+    /// Like `find_batch`, but passes the values of found flows to `show`.
     #[inline]
     fn find_batch_values<const PREFETCHED: bool>(
         &self,
@@ -93,12 +93,13 @@ pub trait Indexed {
 
     /// Returns the flow of a key, or else the slot that it would get.
     ///
-    /// As [`find`](Indexed::find) and then [`vacancy`](Indexed::vacancy), which read the same line.
+    /// It combines [`find`](Indexed::find) and [`vacancy`](Indexed::vacancy), which read the same
+    /// line.
     ///
     /// # Errors
     ///
-    /// The key is not there, which is no failure: the slot that it would get, or the reason why
-    /// there is none.
+    /// A missing key is not a failure: the error contains the slot that it would get, or the reason
+    /// why there is none.
     #[inline]
     fn find_or_vacancy(&self, key: &Self::Key, hash: TableHash) -> Result<FlowId, Result<u32, FullReason>> {
         match self.find(key, hash) {
@@ -107,12 +108,12 @@ pub trait Indexed {
         }
     }
 
-    /// Inserts a new flow if the index can tell from its first read that the flow is not there and
+    /// Inserts a new flow if the index can tell from its first read that the flow is missing and
     /// that there is space.
     ///
     /// # Errors
     ///
-    /// Returns `make`, not called, if the insertion needs a closer look; nothing has changed then.
+    /// Returns `make` uncalled if the insertion needs a full search; nothing has changed then.
     #[inline]
     fn enter_at_once<F: FnOnce() -> Self::Value>(
         &mut self,
@@ -126,15 +127,15 @@ pub trait Indexed {
         Err(make)
     }
 
-    /// Returns the slot that a new flow would get. It must be vacant: its new tenant is written
-    /// without looking.
+    /// Returns the slot that a new flow would get. The slot must be vacant, because the new tenant
+    /// is written without a check.
     ///
     /// # Errors
     ///
     /// The reason why there is no slot.
     fn vacancy(&self, key: &Self::Key, hash: TableHash) -> Result<u32, FullReason>;
 
-    /// Links the slot that [`Indexed::vacancy`] returned for this key, which is its tenant now.
+    /// Links the slot that [`Indexed::vacancy`] returned for this key, which is now its tenant.
     fn link(&mut self, slot: u32, key: &Self::Key, hash: TableHash);
 
     /// Unlinks a slot whose flow was removed.
@@ -149,22 +150,22 @@ pub trait Indexed {
         Some(flow)
     }
 
-    /// Returns a slot at or after the given one; no flow lies before it.
+    /// Returns a slot at or after the given one, with no flow between them.
     ///
-    /// A walk can read the index instead of every state.
+    /// It lets a walk read the index instead of every state.
     fn next_linked(&self, slot: u32) -> u32 {
         slot
     }
 
-    /// Visits slots of flows whose removal would free a place for a new flow with this hash, until
+    /// Visits slots of flows whose removal would free a slot for a new flow with this hash, until
     /// `visit` returns `false`.
     ///
     /// Vacant slots may be among them.
     fn visit_rivals(&self, hash: TableHash, visit: &mut dyn FnMut(u32) -> bool);
 
-    /// Visits further slots in the same way, if a policy keeps all of those of
-    /// [`visit_rivals`](Indexed::visit_rivals): other places of the new flow, and any flow's if a
-    /// state is missing and not a place.
+    /// Visits further slots in the same way, if a policy keeps all flows of
+    /// [`visit_rivals`](Indexed::visit_rivals): other possible slots of the new flow, and slots of
+    /// any flow if the pool has no state left.
     fn visit_further(&self, hash: TableHash, visit: &mut dyn FnMut(u32) -> bool) {
         let _ = (hash, visit);
     }
@@ -176,15 +177,15 @@ pub trait Indexed {
     fn complete_memory(&self, memory: &mut MemoryReport);
 
     /// Returns the pages of the index that [`complete_memory`](Indexed::complete_memory) adds, and
-    /// what the kernel provided, as in
+    /// those that the kernel provided, as in
     /// [`LineArray::pages_obtained`](flowloom_cpu::pages::LineArray::pages_obtained); `None` for an
-    /// index without pages of its own.
+    /// index without its own pages.
     fn index_pages_obtained(&self) -> PageReport {
         PageReport::default()
     }
 }
 
-/// Returns the flow with the highest rank among those in the way.
+/// Returns the flow with the highest rank among the rivals of a new flow.
 fn victim<T: Indexed, P: Evict<T::Key, T::Value>>(
     table: &T,
     hash: TableHash,
@@ -219,8 +220,8 @@ fn victim<T: Indexed, P: Evict<T::Key, T::Value>>(
     best.map(|(_, id)| id)
 }
 
-/// Visits slots from one on, and wraps after the last, for an index in which the removal of any
-/// flow frees a place.
+/// Visits all slots, starting at one and wrapping after the last, for an index in which the removal
+/// of any flow frees a slot.
 pub(crate) fn visit_all(from: u32, slots: u32, visit: &mut dyn FnMut(u32) -> bool) {
     for slot in (from..slots).chain(0..from) {
         if !visit(slot) {
@@ -229,7 +230,7 @@ pub(crate) fn visit_all(from: u32, slots: u32, visit: &mut dyn FnMut(u32) -> boo
     }
 }
 
-/// Inserts a value under a key, for the cases that need a closer look.
+/// Inserts a value under a key, for the cases that need a full search.
 #[inline(never)]
 fn insert_closely<T: Indexed>(
     table: &mut T,
@@ -252,8 +253,8 @@ fn insert_closely<T: Indexed>(
 }
 
 /// Batches of up to this many keys are looked up one by one: a processor overlaps that many lookups
-/// by itself, and the fixed cost of a pipeline is three to six lookups. At a million flows a batch
-/// of six is faster one by one, and one of eight slower.
+/// by itself, and the fixed cost of a pipeline equals three to six lookups. At a million flows a
+/// batch of six is faster one by one, and a batch of eight is slower.
 const FEW: usize = 6;
 
 /// Looks up keys one by one.
@@ -269,7 +270,7 @@ fn find_each<T: Indexed + ?Sized>(
     }
 }
 
-/// Looks up keys and shows the values of those that were found.
+/// Looks up keys, and passes the values of found flows on.
 #[inline]
 fn find_values<T: Indexed, const PREFETCHED: bool>(
     table: &T,
@@ -290,8 +291,8 @@ fn find_values<T: Indexed, const PREFETCHED: bool>(
     }
 }
 
-/// Returns the flow of a key; inserts it if it is missing and there is space, or if a policy frees
-/// a place.
+/// Returns the flow of a key. Inserts it if it is missing and there is space, or if a policy frees
+/// a slot.
 #[inline]
 fn enter_or_evict<T: Indexed>(
     table: &mut T,
@@ -427,9 +428,9 @@ where
         }
     }
 
-    /// Inlined, but only the plain case: so the value is written once, into its state. Passed
-    /// through memory it would be written in words and read in larger pieces, which stalls until
-    /// all earlier stores have retired.
+    /// Only the plain case is inlined, so that the value is written once, directly into its state.
+    /// If it passed through memory, it would be written in words and read in larger pieces, which
+    /// stalls until all earlier stores have retired.
     #[inline(always)]
     fn insert(
         &mut self,

@@ -39,14 +39,14 @@ pub enum Operation {
         /// The class.
         class: u8,
     },
-    /// Look up `count` neighbouring keys at once; every third occurs twice.
+    /// Look up `count` neighbouring keys at once; every third key occurs twice.
     Batch {
         /// Number of the first key.
         first: u16,
         /// Number of keys.
         count: u16,
     },
-    /// Insert or replace `count` keys at once, eight neighbours again and again.
+    /// Insert or replace `count` keys at once, repeating eight neighbours.
     InsertBatch {
         /// Number of one of the eight keys.
         first: u16,
@@ -55,7 +55,7 @@ pub enum Operation {
         /// The class.
         class: u8,
     },
-    /// Remove `count` keys at once, eight neighbours again and again.
+    /// Remove `count` keys at once, repeating eight neighbours.
     RemoveBatch {
         /// Number of one of the eight keys.
         first: u16,
@@ -89,12 +89,12 @@ pub enum Operation {
         /// Ticks to advance.
         ticks: u64,
     },
-    /// Let flows age out.
+    /// Expire flows.
     Expire {
         /// The budget.
         budget: u32,
     },
-    /// Walk over the table, removing every `stride`-th flow met.
+    /// Walk over the table, removing every `stride`-th flow.
     Walk {
         /// 0 removes none.
         stride: u16,
@@ -103,7 +103,7 @@ pub enum Operation {
     Clear,
 }
 
-/// Evicts flows with odd values, the longest unseen first.
+/// Evicts flows with odd values, the one with the longest idle time first.
 struct OddFirst<K> {
     gone: Option<(FlowId, K, u64)>,
     looked_at: u32,
@@ -120,7 +120,7 @@ impl<K: TableKey> Evict<K, u64> for OddFirst<K> {
     }
 }
 
-/// A table under check.
+/// A table being checked.
 struct Trial<'a, K, T> {
     table: &'a mut T,
     key_of: &'a dyn Fn(u16) -> (K, TableHash),
@@ -135,11 +135,11 @@ struct Trial<'a, K, T> {
 /// Performs operations on an empty table and panics at the first disagreement.
 ///
 /// `key_of` turns numbers into keys and their hashes; distinct numbers must give distinct keys. A
-/// `roomy` table must not refuse a flow; any other may, and must then be unchanged.
+/// `roomy` table must not refuse a flow; any other table may, and must then be unchanged.
 ///
 /// # Panics
 ///
-/// If the table breaks a law; the message names the law and the operation.
+/// If the table breaks a law. The message names the law and the operation.
 pub fn check<K, T>(
     table: &mut T,
     key_of: &dyn Fn(u16) -> (K, TableHash),
@@ -209,7 +209,7 @@ impl<K: TableKey + Hash, T: FlowTable<K, u64>> Trial<'_, K, T> {
         }
     }
 
-    /// By id, and by key every other time.
+    /// By id, and for every other operation by key.
     fn touch(&mut self, key: u16, number: usize) {
         let (key, hash) = (self.key_of)(key);
         let Some(flow) = self.oracle.flows.get_mut(&key) else {
@@ -352,7 +352,7 @@ impl<K: TableKey + Hash, T: FlowTable<K, u64>> Trial<'_, K, T> {
     fn batch(&self, first: u16, count: u16, number: usize) {
         let numbers = (0..count).map(|i| first.wrapping_add(i - u16::from(i % 3 == 2)));
         let (keys, hashes): (Vec<K>, Vec<TableHash>) = numbers.map(self.key_of).unzip();
-        // The earlier contents of the slice must not remain.
+        // The earlier contents of the slice must be overwritten.
         let mut ids: Vec<_> = keys.iter().map(|_| FlowId::new(u32::MAX, 1)).collect();
         for &hash in &hashes {
             self.table.prefetch(hash);
@@ -380,7 +380,8 @@ impl<K: TableKey + Hash, T: FlowTable<K, u64>> Trial<'_, K, T> {
             values(&mut prefetched, place, value);
         });
         assert_eq!(again, ids, "{number}: prefetched in a batch of {count}");
-        // Flow by flow; a stable sort keeps the order in which each flow's packets were shown.
+        // Compare flow by flow; a stable sort keeps the order in which each flow's packets were
+        // shown.
         let flow_of = |place: &usize| keys.iter().position(|key| *key == keys[*place]);
         let mut found: Vec<_> = (0..keys.len()).filter(|&place| ids[place].is_some()).collect();
         found.sort_by_key(flow_of);
@@ -423,7 +424,7 @@ impl<K: TableKey + Hash, T: FlowTable<K, u64>> Trial<'_, K, T> {
         assert_eq!(met.len(), all, "{number}: the walk meets every flow");
     }
 
-    /// Compares all that can be seen.
+    /// Compares all observable results.
     fn compare(&mut self, operation: Operation, number: usize) {
         let at = (number, operation);
         let table = &mut *self.table;

@@ -1,27 +1,26 @@
-//! From a flow's key to its state.
+//! Tables that map the key of a flow to its state.
 //!
 //! ```text
 //!  key, hash ──▶ index: signatures, a line per bucket ──▶ slot ──▶ state: key, time, value
 //!                (each table its own)                              (shared: ids, ageing, eviction)
 //! ```
 //!
-//! * [`FlowMap`] is the map to begin with: it hashes, grows, and is used as `HashMap` is.
-//! * [`FlowTable`] is the trait of every table below it, for callers who hash each packet once.
+//! * [`FlowMap`] is the map to start with: it hashes, grows, and is used like `HashMap`.
+//! * [`FlowTable`] is the trait of all other tables, for callers that hash each packet once.
 //! * [`LineHash`] is the recommended table; as [`FlowIndex`] it gives ids and stores no values.
 //! * [`DHash`] is the table of [DHASH §III] for production; [`dhash::reference`] follows the paper.
 //! * [`SigHash`] is the table of [FLOWNP §4] for production; [`sighash::reference`] follows the
 //!   paper.
-//! * [`baseline`] has the lists that the papers compare with.
-//! * [`evict`] frees places in a full table, by the caller's policy.
-//! * [`Growing`] lets any table grow without moving a flow, and change to another hash while it is
-//!   in use.
-//! * [`Indexed`] is how to write a table: you provide the index, this crate the rest.
-//! * `oracle` and `laws` are the model and the test suite of every implementation.
+//! * [`baseline`] has the tables of lists with which the papers compare.
+//! * [`evict`] frees slots in a full table, according to the caller's policy.
+//! * [`Growing`] lets any table grow without moving a flow, and change its hash while in use.
+//! * [`Indexed`] is the trait for writing a table: you provide the index, and this crate the rest.
+//! * `oracle` and `laws` are the model and the test suite of all implementations.
 //!
 //! # Examples
 //!
-//! The connections of a NAT: your own key type, two timeouts, and eviction of flows that are not
-//! established.
+//! Example: the connections of a NAT, with a custom key type, two timeouts, and eviction of flows
+//! that are not established.
 //!
 //! ```
 //! use flowloom_flow_table::evict::UnestablishedFirst;
@@ -73,14 +72,14 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! No table but [`FlowMap`] and the concurrent one hashes. None reads a clock,
-//! allocates after it is built (except these two and [`Growing`], when they grow or change their
-//! hash), or panics on packet contents.
+//! Only [`FlowMap`] and the concurrent table compute hashes. No table reads a clock or panics on
+//! packet contents. After it is built, no table allocates, except these two and [`Growing`] when
+//! they grow or change their hash.
 //!
 //! # Features
 //!
 //! * `concurrent`: `ConcurrentFlowTable`, a table that many threads read.
-//! * `serde`: a [`FlowMap`] can be serialized, as a map.
+//! * `serde`: serializes a [`FlowMap`] as a map.
 //! * `std` (default): run-time detection of instruction sets, huge pages, `oracle` and `laws`.
 //!   Without it the crate is `no_std` with `alloc`.
 #![cfg_attr(docsrs, feature(doc_cfg))]

@@ -1,4 +1,4 @@
-//! The truth: a map from keys to flows, so short that it is obviously right.
+//! The oracle: a map from keys to flows, so short that it is obviously right.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -9,15 +9,15 @@ use crate::table::{FlowId, Tick, TimeoutClass};
 /// The oracle's record of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Flow {
-    /// The id that the table gave.
+    /// The id from the table.
     pub id: FlowId,
     /// Its value.
     pub value: u64,
     /// Its class.
     pub class: TimeoutClass,
-    /// When it was last seen.
+    /// The time at which it was last seen.
     pub last_seen: Tick,
-    /// When its class was last set.
+    /// The time at which its class was last set.
     pub class_set: Tick,
 }
 
@@ -26,7 +26,7 @@ pub struct Flow {
 pub struct Oracle<K> {
     /// The flows.
     pub flows: HashMap<K, Flow>,
-    /// The timeouts that the table was built with.
+    /// The timeouts of the table.
     pub timeouts: Timeouts,
 }
 
@@ -36,13 +36,13 @@ impl<K: Copy + Eq + Hash> Oracle<K> {
         Self { flows: HashMap::new(), timeouts }
     }
 
-    /// Returns whether a flow may be removed for its age.
+    /// Returns whether a flow may be removed because of its age.
     pub fn is_due(&self, key: &K, now: Tick) -> bool {
         self.deadline(key).is_some_and(|deadline| deadline <= now)
     }
 
-    /// Returns whether a flow must have been removed for its age by a table that is late by
-    /// `granule`.
+    /// Returns whether a flow must have been removed because of its age, if the table may be late
+    /// by `granule`.
     pub fn is_overdue(&self, key: &K, now: Tick, granule: u64) -> bool {
         let Some(deadline) = self.deadline(key) else { return false };
         let from = deadline.max(self.flows[key].class_set);

@@ -6,7 +6,7 @@ pub trait Probe {
     #[inline(always)]
     fn comparison(&mut self) {}
 
-    /// Signatures were equal and keys were not.
+    /// Signatures were equal but keys were not.
     #[inline(always)]
     fn false_match(&mut self) {}
 
@@ -18,7 +18,7 @@ pub trait Probe {
     #[inline(always)]
     fn list_step(&mut self) {}
 
-    /// The first slot that the lookup compared was the right one.
+    /// The first slot that the lookup compared contained the flow.
     #[inline(always)]
     fn first_hit(&mut self) {}
 
@@ -45,13 +45,13 @@ pub struct Counts {
     pub misses: u64,
     /// Signatures compared.
     pub comparisons: u64,
-    /// Signatures equal, keys not.
+    /// Equal signatures with different keys.
     pub false_matches: u64,
     /// Cache lines read.
     pub lines: u64,
     /// Elements of conflict lists visited.
     pub list_steps: u64,
-    /// Hits at the first slot that was compared.
+    /// Hits at the first slot compared.
     pub first_hits: u64,
 }
 

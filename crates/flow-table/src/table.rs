@@ -1,4 +1,4 @@
-//! The seam: from a key and its hash to a flow's state.
+//! The trait of tables: from a key and its hash to a flow's state.
 //!
 //! The caller computes the hash once per packet and passes it in; a table never hashes. Bits 63 …
 //! 32 select the bucket, bits 31 … 0 are the signature ([`flowloom_flow_key::flow_hash`] documents
@@ -7,7 +7,7 @@
 //! Time is an argument too: the caller defines the unit of a [`Tick`].
 //!
 //! A [`FlowId`] names a flow from its insertion to its removal. No table moves a flow, so you may
-//! store an id in a descriptor, a timer or another table; after the removal it is invalid, even
+//! store an id in a descriptor, a timer or another table. After the removal the id is invalid, even
 //! when the slot has a new flow.
 
 use core::fmt;
@@ -31,17 +31,17 @@ pub struct Entry {
     pub is_new: bool,
 }
 
-/// Why a flow was not taken in. An outcome to count, not a failure of the program.
+/// The reason why a table refused a flow. An outcome to count, not a failure of the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum FullReason {
-    /// The table contains as many flows as it was built for.
+    /// The table contains the number of flows for which it was built.
     Capacity,
-    /// The bucket is full, and no state is left in the pool behind it.
+    /// The bucket is full, and the pool has no state left.
     PoolExhausted,
-    /// The bucket's conflict list is as long as it may get: chance if rare, an attack if not.
+    /// The bucket's conflict list has its maximum length: chance if rare, an attack if frequent.
     ListCap,
-    /// Growing further would exceed the memory limit, or the machine had no memory.
+    /// Growing further would exceed the memory limit or the memory of the machine.
     Memory,
 }
 
@@ -69,11 +69,11 @@ impl core::error::Error for Full {}
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Expired {
-    /// Flows whose time was checked.
+    /// Flows whose deadline was checked.
     pub examined: u32,
     /// Flows removed.
     pub removed: u32,
-    /// The budget ran out first; call again.
+    /// The budget ran out before all flows were checked; call again.
     pub more: bool,
 }
 
@@ -81,23 +81,23 @@ pub struct Expired {
 /// state.
 const INDEX_AHEAD: usize = 64;
 
-/// Keys of a batch of insertions between asking for a vacant state and taking it.
+/// Keys of a batch of insertions between the prefetch of a vacant state and its use.
 const VACANCY_AHEAD: usize = 48;
 
 /// Keys of a batch of removals that are looked up at once; with 64, batches of 256 take up to 1.06
-/// of the time.
+/// times as long.
 const REMOVED_AT_ONCE: usize = 256;
 
 /// A table of flows.
 ///
-/// Generic over key and value, and used generically: a table is chosen once, in one `match`, and
-/// everything per packet is compiled for it.
+/// It is generic over key and value. Choose a table once, in one `match`, so that everything per
+/// packet is compiled for it.
 ///
 /// A `hash` is 64 well-mixed bits whose upper and lower half have different uses (see the
-/// [module](self)); a 32-bit hash would put all flows into one bucket. If others choose the keys,
-/// the hash must be keyed, as [`FlowHasher`](flowloom_flow_key::FlowHasher) is. An id of a removed
-/// flow is invalid; an id of another table may name any flow, since tables number their flows
-/// alike. No method panics on either.
+/// [module](self)); a 32-bit hash would put all flows into one bucket. If untrusted parties choose
+/// the keys, the hash must be keyed, as [`FlowHasher`](flowloom_flow_key::FlowHasher) is. The id of
+/// a removed flow is invalid. The id of another table may refer to any flow, because all tables
+/// number their flows in the same way. No method panics on either.
 ///
 /// # Examples
 ///
@@ -126,7 +126,7 @@ pub trait FlowTable<K: TableKey, V> {
     /// caller may keep ids that it has looked up before an insertion.
     const MAY_EVICT: bool = true;
 
-    /// Returns how many flows the table is built for.
+    /// Returns the number of flows for which the table is built.
     fn capacity(&self) -> u32;
 
     /// Returns the number of flows.
@@ -138,22 +138,23 @@ pub trait FlowTable<K: TableKey, V> {
         self.len() == 0
     }
 
-    /// Returns the bound of [`FlowId::slot`].
+    /// Returns the upper bound of [`FlowId::slot`].
     fn slot_count(&self) -> u32;
 
-    /// Hints that the caller will look up a flow with this hash after some others: prefetches its
-    /// index line into the second-level cache.
+    /// Hints that the caller will look up a flow with this hash after several others: prefetches
+    /// its index line into the second-level cache.
     fn prefetch(&self, hash: TableHash);
 
-    /// Hints that the caller will look up flows with these hashes soon, after
-    /// [`prefetch`](FlowTable::prefetch) for each some time ago: prefetches the states of those
-    /// that exist. A table may have nothing to prefetch; those of this crate except
+    /// Hints that the caller will look up flows with these hashes soon, some time after
+    /// [`prefetch`](FlowTable::prefetch) for each: prefetches the states of those that exist. A
+    /// table may have nothing to prefetch; those of this crate except
     /// [`DirectTable`](crate::baseline::DirectTable) do.
     ///
-    /// For small batches of flows that are far from the processor: their cost is not the index,
-    /// which is small and near, but states, which all miss at the moment of the lookup. Prefetched
-    /// some batches before, they have arrived: at a million flows a batch of 32 takes two thirds of
-    /// the time, one of 8 half. If states are near, it takes a third more.
+    /// It helps small batches of flows that are far from the processor. Their cost is not the
+    /// index, which is small and near, but the states, which all miss the caches during the lookup.
+    /// If prefetched several batches earlier, they have arrived: at a million flows a batch of 32
+    /// takes two thirds of the time, and a batch of 8 half. If the states are near, the batch takes
+    /// a third more time.
     ///
     /// # Examples
     ///
@@ -185,25 +186,25 @@ pub trait FlowTable<K: TableKey, V> {
         let _ = hashes;
     }
 
-    /// Hints that a flow of this key, which does not exist yet, is about to be inserted: prefetches
-    /// the state it would get.
+    /// Hints that a flow of this key, which does not exist yet, will be inserted: prefetches the
+    /// state that it would get.
     fn prefetch_vacancy(&self, key: &K, hash: TableHash);
 
     /// Returns the flow of a key.
     fn lookup(&self, key: &K, hash: TableHash) -> Option<FlowId>;
 
-    /// Returns the flow of a key and its value: as [`lookup`](FlowTable::lookup) and
-    /// [`get`](FlowTable::get), in one step.
+    /// Returns the flow of a key and its value: [`lookup`](FlowTable::lookup) and
+    /// [`get`](FlowTable::get) in one step.
     #[inline]
     fn lookup_value(&self, key: &K, hash: TableHash) -> Option<(FlowId, &V)> {
         let id = self.lookup(key, hash)?;
         Some((id, self.get(id)?))
     }
 
-    /// Returns the flow of a key, its value for changing, and the time it was last seen, which
+    /// Returns the flow of a key, its value, mutably, and the time at which it was last seen, which
     /// becomes `now`.
     ///
-    /// [`lookup`](FlowTable::lookup) and [`get_mut_touch`](FlowTable::get_mut_touch) in one step:
+    /// It combines [`lookup`](FlowTable::lookup) and [`get_mut_touch`](FlowTable::get_mut_touch),
     /// for packets that arrive one by one.
     #[inline]
     fn lookup_touch(&mut self, key: &K, hash: TableHash, now: Tick) -> Option<(FlowId, &mut V, Tick)> {
@@ -215,18 +216,18 @@ pub trait FlowTable<K: TableKey, V> {
     /// Looks up many keys at once, overlapping their memory latencies.
     ///
     /// Any length is allowed. For flows that are far from the processor, a batch of 256 takes half
-    /// the time per key of one of 32, and one of 32 half of a single lookup's.
+    /// the time per key of a batch of 32, which takes half the time of single lookups.
     ///
     /// # Panics
     ///
-    /// If the slices differ in length: that is a mistake of the program, not of a packet.
+    /// If the slices differ in length, which is a mistake of the program, not of a packet.
     fn lookup_batch(&self, keys: &[K], hashes: &[TableHash], ids: &mut [Option<FlowId>]);
 
     /// Looks up many keys at once and passes the value of each found flow, with its index in the
-    /// batch, to `show`: [`lookup_batch`](FlowTable::lookup_batch) and then
-    /// [`get`](FlowTable::get), while the state is in the cache.
+    /// batch, to `show`. It combines [`lookup_batch`](FlowTable::lookup_batch) and
+    /// [`get`](FlowTable::get) while the state is in the cache.
     ///
-    /// Flows come in no particular order, but packets of one flow in theirs.
+    /// Flows come in no particular order, but packets of one flow keep theirs.
     ///
     /// # Panics
     ///
@@ -259,11 +260,11 @@ pub trait FlowTable<K: TableKey, V> {
     }
 
     /// Like [`lookup_batch_values`](FlowTable::lookup_batch_values), for keys whose hashes the
-    /// caller has passed to [`prefetch`](FlowTable::prefetch) as it computed them: the fastest way
-    /// to look up many.
+    /// caller passed to [`prefetch`](FlowTable::prefetch) as it computed them. This is the fastest
+    /// way to look up many keys.
     ///
     /// The index lines arrive while the caller still hashes, and are not requested again. A key
-    /// that was not prefetched is found all the same, only later. At most 256 keys at a time, or
+    /// that was not prefetched is found too, but later. Pass at most 256 keys at a time; otherwise
     /// the first lines are evicted from the nearest cache before their use.
     ///
     /// # Panics
@@ -302,13 +303,13 @@ pub trait FlowTable<K: TableKey, V> {
         self.lookup_batch_values(keys, hashes, ids, on_flow);
     }
 
-    /// Returns the flow of a key, making it if it is not there.
+    /// Returns the flow of a key, creating it if it is missing.
     ///
     /// Calls `make` only if there is space. An existing flow keeps value, class and time.
     ///
     /// # Errors
     ///
-    /// [`Full`], with nothing changed but the count of refusals.
+    /// [`Full`], with nothing changed except the count of refusals.
     #[inline]
     fn entry_with(
         &mut self,
@@ -321,15 +322,15 @@ pub trait FlowTable<K: TableKey, V> {
         self.entry_or_evict(key, hash, class, now, make, &mut Refuse)
     }
 
-    /// Returns the flow of a key; inserts it if it is missing, evicting another flow if the table
+    /// Returns the flow of a key. If it is missing, inserts it, evicting another flow if the table
     /// is full and `policy` allows it.
     ///
-    /// Looks at most at [`WINDOW`](crate::evict::WINDOW) flows, and evicts one. Calls `make` only
-    /// if there is space.
+    /// It examines at most [`WINDOW`](crate::evict::WINDOW) flows, and evicts one. It calls `make`
+    /// only if there is space.
     ///
     /// # Errors
     ///
-    /// [`Full`] if the policy keeps all flows, with nothing changed but the count of refusals.
+    /// [`Full`] if the policy keeps all flows, with nothing changed except the count of refusals.
     fn entry_or_evict(
         &mut self,
         key: K,
@@ -340,14 +341,14 @@ pub trait FlowTable<K: TableKey, V> {
         policy: &mut impl Evict<K, V>,
     ) -> Result<Entry, Full>;
 
-    /// Evicts one of the flows in the way of a new flow with this hash; returns whether it did.
+    /// Evicts one of the rivals of a new flow with this hash; returns whether it did.
     fn evict(&mut self, hash: TableHash, policy: &mut impl Evict<K, V>) -> bool;
 
-    /// Inserts a value under a key; replaces an existing value and renews class and time.
+    /// Inserts a value under a key. If the key has a value, replaces it and renews class and time.
     ///
     /// # Errors
     ///
-    /// [`Full`], with nothing changed but the count of refusals.
+    /// [`Full`], with nothing changed except the count of refusals.
     #[inline]
     fn insert(
         &mut self,
@@ -372,13 +373,14 @@ pub trait FlowTable<K: TableKey, V> {
     /// Inserts values under many keys, like repeated [`insert`](FlowTable::insert), overlapping
     /// their memory latencies.
     ///
-    /// Calls `value` for each key, with its index, in order. Writes a flow's id to the key's index
-    /// in `ids`, and `None` if it was refused. Returns the number of refusals. Any length is
-    /// allowed; 32 and more gain most. Prefetches assume that the flows are new.
+    /// Calls `value` for each key, with its index, in order. Writes the id of each flow to the
+    /// key's index in `ids`, or `None` if the flow was refused. Returns the number of refusals. Any
+    /// length is allowed; batches of 32 and more gain most. Prefetching assumes that the flows are
+    /// new.
     ///
     /// # Panics
     ///
-    /// If the slices differ in length: that is a mistake of the program, not of a packet.
+    /// If the slices differ in length, which is a mistake of the program, not of a packet.
     ///
     /// # Examples
     ///
@@ -431,11 +433,12 @@ pub trait FlowTable<K: TableKey, V> {
     /// Removes the flows of many keys, like repeated [`remove_key`](FlowTable::remove_key),
     /// overlapping their memory latencies.
     ///
-    /// `on_flow` gets each value with its key's number, in order. Returns how many there were.
+    /// `on_flow` receives each value with the index of its key, in order. Returns the number of
+    /// removed flows.
     ///
     /// # Panics
     ///
-    /// If the slices differ in length: that is a mistake of the program, not of a packet.
+    /// If the slices differ in length, which is a mistake of the program, not of a packet.
     #[inline]
     fn remove_batch(
         &mut self,
@@ -454,8 +457,7 @@ pub trait FlowTable<K: TableKey, V> {
             let ids = &mut ids[..keys.len()];
             self.lookup_batch(keys, hashes, ids);
             for (number, id) in ids.iter().enumerate() {
-                // A key that occurs twice has the same id twice, and the second time the id is
-                // invalid.
+                // A key that occurs twice has the same id twice; the second time the id is invalid.
                 if let Some((_, value)) = id.and_then(|id| self.remove(id)) {
                     removed += 1;
                     on_flow(from + number, value);
@@ -469,18 +471,20 @@ pub trait FlowTable<K: TableKey, V> {
     /// Returns a flow's value.
     fn get(&self, id: FlowId) -> Option<&V>;
 
-    /// Returns a flow's value for changing.
+    /// Returns a flow's value, mutably.
     fn get_mut(&mut self, id: FlowId) -> Option<&mut V>;
 
-    /// Returns a flow's value for changing and the time it was last seen, which becomes `now`.
+    /// Returns a flow's value, mutably, and the time at which it was last seen, which becomes
+    /// `now`.
     ///
-    /// The one call of the packet path after a lookup: identity, time and value share a line.
+    /// It is the only call of the packet path after a lookup: identity, time and value share a
+    /// line.
     fn get_mut_touch(&mut self, id: FlowId, now: Tick) -> Option<(&mut V, Tick)>;
 
     /// Returns a flow's key.
     fn key_of(&self, id: FlowId) -> Option<K>;
 
-    /// Returns when a flow was last seen.
+    /// Returns the time at which a flow was last seen.
     fn last_seen(&self, id: FlowId) -> Option<Tick>;
 
     /// Records a packet of a flow; returns whether the flow exists.
@@ -492,8 +496,8 @@ pub trait FlowTable<K: TableKey, V> {
     /// Returns a flow's class; all classes without a timeout count as one.
     fn class_of(&self, id: FlowId) -> Option<TimeoutClass>;
 
-    /// Moves a flow to another timeout class, counted from when it was last seen; returns whether
-    /// the flow exists.
+    /// Moves a flow to another timeout class; the timeout counts from the time at which it was last
+    /// seen. Returns whether the flow exists.
     fn set_class(&mut self, id: FlowId, class: TimeoutClass) -> bool;
 
     /// Removes a flow.
@@ -506,14 +510,14 @@ pub trait FlowTable<K: TableKey, V> {
         self.remove(id).map(|(_, value)| value)
     }
 
-    /// Returns the first flow at or after a cursor, and the cursor behind it.
+    /// Returns the first flow at or after a cursor, and the cursor after it.
     ///
-    /// The table may change between two calls: the walk visits a flow that stays exactly once, and
+    /// The table may change between two calls. The walk visits a flow that stays exactly once, and
     /// one that is inserted or removed at most once.
     ///
     /// # Examples
     ///
-    /// Walking, and removing on the way:
+    /// Example: walking, and removing flows on the way.
     ///
     /// ```
     /// use flowloom_flow_table::TableHash;
@@ -535,7 +539,7 @@ pub trait FlowTable<K: TableKey, V> {
     /// ```
     fn next_live(&self, cursor: Cursor) -> Option<(FlowId, Cursor)>;
 
-    /// Returns all flows: id, key and value of each, in no particular order.
+    /// Returns an iterator over all flows, with id, key and value of each, in no particular order.
     ///
     /// # Examples
     ///
@@ -562,7 +566,7 @@ pub trait FlowTable<K: TableKey, V> {
         })
     }
 
-    /// Removes all flows, handing each over.
+    /// Removes all flows, and passes each to `on_flow`.
     fn drain(&mut self, on_flow: &mut impl FnMut(FlowId, K, V)) {
         let mut cursor = Cursor::default();
         while let Some((id, next)) = self.next_live(cursor) {
@@ -578,15 +582,16 @@ pub trait FlowTable<K: TableKey, V> {
         self.drain(&mut |_, _, _| {});
     }
 
-    /// Removes flows that were not seen for as long as their class allows, handing each over.
+    /// Removes flows that were not seen for the timeout of their class, and passes each to
+    /// `on_flow`.
     ///
-    /// Looks at no more than `budget` flows, so the time of a call is bounded. A flow is never
-    /// removed early (but at `Tick(u64::MAX)`, where time ends), and at most
+    /// It examines no more than `budget` flows, so the time of a call is bounded. A flow is never
+    /// removed early (except at `Tick(u64::MAX)`, where time ends), and at most
     /// [`TableStats::granule_ticks`] late if calls keep up.
     ///
-    /// Time may go backwards, in `now` and in the times of packets: no flow is removed before it is
-    /// due at `now` by its last packet. A packet with an earlier time than before makes the wheel
-    /// look at its flow no sooner, and perhaps later by the difference.
+    /// Time may go backwards, in `now` and in the times of packets: no flow is removed before its
+    /// last packet makes it due at `now`. A packet with an earlier time than before does not
+    /// advance the examination of its flow, and may delay it by the difference.
     fn expire(&mut self, now: Tick, budget: u32, on_flow: &mut impl FnMut(FlowId, K, V)) -> Expired;
 
     /// Returns the counters.
@@ -596,20 +601,20 @@ pub trait FlowTable<K: TableKey, V> {
     /// `None`.
     fn memory(&self) -> MemoryReport;
 
-    /// Returns the pages of [`memory`](FlowTable::memory), and whether the kernel gave huge ones by
-    /// now.
+    /// Returns the pages of [`memory`](FlowTable::memory), and whether the kernel has provided huge
+    /// ones so far.
     ///
-    /// For reports, not for the packet path: it reads the kernel's map of the process for each
-    /// array large enough for a huge page, and the kernel walks all resident pages for that, some
-    /// milliseconds per gigabyte of small ones. Untouched memory has no pages yet. The result is
-    /// unknown for smaller tables, without `std`, outside Linux, and for tables of yours that do
-    /// not implement it.
+    /// It serves reports, not the packet path: it reads the kernel's map of the process for each
+    /// array large enough for a huge page. For that the kernel walks all resident pages, which
+    /// takes several milliseconds per gigabyte of small pages. Untouched memory has no pages yet.
+    /// The result is unknown for smaller tables, without `std`, outside Linux, and for your own
+    /// tables that do not implement it.
     fn pages_obtained(&self) -> PageReport {
         self.memory().pages
     }
 }
 
-/// Checks that the slices of a batch are of one length.
+/// Checks that the slices of a batch have equal lengths.
 pub(crate) fn check_batch<K>(keys: &[K], hashes: &[TableHash], ids: &[Option<FlowId>]) {
     assert!(
         keys.len() == hashes.len() && keys.len() == ids.len(),
@@ -620,7 +625,7 @@ pub(crate) fn check_batch<K>(keys: &[K], hashes: &[TableHash], ids: &[Option<Flo
     );
 }
 
-/// Shows the value of each flow that was found, with its place in the batch.
+/// Passes the value of each found flow, with its index in the batch, to `show`.
 pub(crate) fn show_values<'a, V: 'a>(
     ids: &[Option<FlowId>],
     value_of: impl Fn(FlowId) -> Option<&'a V>,

@@ -2,9 +2,9 @@
 
 use core::fmt;
 
-/// A type that can be the key of a flow: plain words of fixed size, compared by their [`Eq`].
+/// A type that can be the key of a flow: plain data of fixed size, compared with [`Eq`].
 ///
-/// Every type with these traits is one; there is nothing to implement.
+/// Every type with these traits implements it automatically.
 ///
 /// # Examples
 ///

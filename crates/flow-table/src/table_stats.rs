@@ -1,43 +1,43 @@
-//! Counters and memory of a table, for reports.
+//! Counters and memory sizes of a table, for reports.
 
 use flowloom_cpu::pages::PageReport;
 
 #[cfg(doc)]
 use crate::table::{FlowTable, Full};
 
-/// Counters of a table, since it was built.
+/// Counters of a table since it was built.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct TableStats {
-    /// Flows now.
+    /// Current number of flows.
     pub len: u32,
-    /// Flows that were taken in.
+    /// Flows that were inserted.
     pub inserted: u64,
     /// Flows that were removed by the caller, [`FlowTable::drain`] included.
     pub removed: u64,
     /// Flows that were evicted.
     pub evicted: u64,
-    /// Flows that aged out.
+    /// Flows that expired.
     pub expired: u64,
     /// Flows that were refused as [`Full`].
     pub refused: u64,
-    /// Flows that now live outside their bucket (conflict list, stash).
+    /// Flows that are currently outside their bucket (conflict list, stash).
     pub displaced: u32,
-    /// Of these, flows in a list or stash; the others are in another bucket.
+    /// Displaced flows in a list or stash; the others are in another bucket.
     pub stashed: u32,
-    /// Length of the longest conflict list there ever was.
+    /// Length that the longest conflict list has ever had.
     pub list_length_max: u32,
     /// States in the pool.
     pub pool_size: u32,
-    /// Parts of a growing table; 1 for any other.
+    /// Segments of a growing table; 1 for any other.
     pub segments: u32,
-    /// A flow is removed at most this many ticks after its time, if `expire` is called often
-    /// enough.
+    /// Maximum delay of the removal of a flow after its deadline, in ticks, if `expire` is called
+    /// often enough.
     pub granule_ticks: u64,
 }
 
 impl TableStats {
-    /// Returns the counters of two parts of one table.
+    /// Returns the sums of the counters of two parts of one table.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         Self {
@@ -57,19 +57,19 @@ impl TableStats {
     }
 }
 
-/// Memory of a table in bytes. Reserved, not resident: untouched pages cost nothing.
+/// Memory of a table in bytes. It is reserved, not resident memory: untouched pages cost nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct MemoryReport {
-    /// Bytes that a lookup reads before it knows the flow: signatures.
+    /// Bytes that a lookup reads before it knows the flow: the signatures.
     pub index_bytes: u64,
     /// Keys, times and values.
     pub state_bytes: u64,
-    /// Conflict lists, or whatever takes the overflow.
+    /// Conflict lists, or other overflow structures.
     pub list_bytes: u64,
-    /// Ageing; 0 when no class has a timeout.
+    /// The timer wheel; 0 when no class has a timeout.
     pub wheel_bytes: u64,
-    /// Pages behind index and states.
+    /// Pages of index and states.
     pub pages: PageReport,
 }
 
@@ -79,12 +79,12 @@ impl MemoryReport {
         self.index_bytes + self.state_bytes + self.list_bytes + self.wheel_bytes
     }
 
-    /// Returns the bytes of the lookup structure: everything besides keys, times and values.
+    /// Returns the bytes of the lookup structure: everything except keys, times and values.
     pub fn lookup_bytes(&self) -> u64 {
         self.index_bytes + self.list_bytes
     }
 
-    /// Returns the bytes of two parts of one table.
+    /// Returns the sums of the bytes of two parts of one table.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         Self {

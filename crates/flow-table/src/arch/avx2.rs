@@ -49,7 +49,7 @@ impl Lanes for Avx2Lanes {
             let wanted = _mm256_set1_epi16(signature.cast_signed());
             let low = _mm256_cmpeq_epi16(_mm256_load_si256(halves), wanted);
             let high = _mm256_cmpeq_epi16(_mm256_load_si256(halves.add(1)), wanted);
-            // Packing works by 16-byte lanes, so a permutation restores the order of their
+            // Packing works on 16-byte lanes, so a permutation restores the order of their
             // quarters.
             let packed = _mm256_permute4x64_epi64::<0b11_01_10_00>(_mm256_packs_epi16(low, high));
             _mm256_movemask_epi8(packed).cast_unsigned() & ALL_LANES
@@ -61,7 +61,7 @@ impl Lanes for Avx2Lanes {
         let halves: *const __m256i = ptr::from_ref(line).cast();
         // SAFETY: as in `equal_lanes`.
         unsafe {
-            // Packing saturates, and so keeps the sign; the permutation as above.
+            // Packing saturates and therefore keeps the sign; the permutation is as above.
             let packed = _mm256_packs_epi16(_mm256_load_si256(halves), _mm256_load_si256(halves.add(1)));
             _mm256_movemask_epi8(_mm256_permute4x64_epi64::<0b11_01_10_00>(packed)).cast_unsigned()
         }

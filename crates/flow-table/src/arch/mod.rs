@@ -1,9 +1,9 @@
 //! Compares one signature with a whole bucket. The only module of this crate with unsafe code.
 //!
 //! A [`Kernel`] is a loop written once over [`Lanes`], the few operations that differ between
-//! instruction sets. [`Backend::run`] enters one function compiled for the instruction set and runs
-//! the whole kernel inside it, so the compare inlines into the loop. A `Lanes` value contains the
-//! token that proves its features, so its operations are safe to call.
+//! instruction sets. [`Backend::run`] enters a function compiled for the instruction set and runs
+//! the whole kernel inside it, so that the compare inlines into the loop. A `Lanes` value contains
+//! the token that proves its features, so its operations are safe to call.
 
 #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
 mod avx2;
@@ -31,7 +31,7 @@ pub(crate) trait Lanes: Copy {
     /// Returns the halves whose top bit is set: bit j for half j, control included.
     fn top_bits(self, line: &Line) -> u32;
 
-    /// Runs a part of a kernel as a function of its own, for a loop that needs all registers.
+    /// Runs a part of a kernel as a separate function, for a loop that needs all registers.
     #[inline(always)]
     fn apart<K: Kernel>(self, kernel: K) -> K::Output {
         kernel.run(self)
@@ -59,7 +59,7 @@ pub(crate) type Plain = neon::NeonLanes;
 )))]
 pub(crate) type Plain = scalar::Scalar;
 
-/// The back end that a table uses, chosen once.
+/// The back end of a table, chosen once.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Backend {
     Scalar(scalar::Scalar),
@@ -72,9 +72,9 @@ pub(crate) enum Backend {
 }
 
 impl Backend {
-    /// Returns the back end of an instruction set, `None` if this processor does not have it.
+    /// Returns the back end of an instruction set, or `None` if this processor does not support it.
     ///
-    /// SSE4.2 has no back end of its own: the compiler's code for the scalar one is as good.
+    /// SSE4.2 has no separate back end: the compiler's code for the scalar one is as good.
     pub(crate) fn new(isa: Isa) -> Option<Self> {
         match isa {
             Isa::Scalar => Some(Self::Scalar(scalar::Scalar)),
@@ -94,7 +94,7 @@ impl Backend {
                 all(target_arch = "aarch64", target_feature = "neon")
             )))]
             Isa::Avx2 | Isa::Avx512 | Isa::Neon => None,
-            // A set that is named in `cpu` and has no back end here yet.
+            // An instruction set that `cpu` knows but for which there is no back end yet.
             _ => None,
         }
     }
@@ -105,7 +105,7 @@ impl Backend {
     pub(crate) fn run_one<K: Kernel>(self, kernel: K) -> K::Output {
         match self {
             // A caller that forces the scalar back end on a better processor pays for a call:
-            // inlining its loops would spread them among the few instructions of the others.
+            // inlined, its loops would mix with the few instructions of the other back ends.
             #[cfg(any(
                 all(target_arch = "x86_64", target_feature = "sse2"),
                 all(target_arch = "aarch64", target_feature = "neon")
@@ -125,7 +125,7 @@ impl Backend {
 
     /// Returns the baseline back end for single operations, which inline at their call; `None` if
     /// the caller forced the scalar back end on a better processor. Rare steps of single operations
-    /// are functions of their own and not part of this path.
+    /// are separate functions and not part of this path.
     #[inline(always)]
     pub(crate) fn plain(self) -> Option<Plain> {
         match self {
@@ -161,7 +161,7 @@ impl Backend {
     }
 }
 
-/// Runs a kernel as a function of its own.
+/// Runs a kernel as a separate function.
 #[cfg(any(
     all(target_arch = "x86_64", target_feature = "sse2"),
     all(target_arch = "aarch64", target_feature = "neon")

@@ -46,8 +46,8 @@ impl Lanes for Sse2Lanes {
         // SAFETY: SSE2 is part of x86-64.
         unsafe {
             let wanted = _mm_set1_epi16(signature.cast_signed());
-            // All but the filter's halves, here and not in the result: that costs no register more
-            // for integers.
+            // Mask out the filter's halves here and not in the result: with integers this needs no
+            // additional register.
             let lanes = _mm_setr_epi16(-1, -1, -1, -1, -1, -1, 0, 0);
             let low = _mm_packs_epi16(_mm_cmpeq_epi16(a, wanted), _mm_cmpeq_epi16(b, wanted));
             let last = _mm_and_si128(_mm_cmpeq_epi16(d, wanted), lanes);
@@ -63,7 +63,7 @@ impl Lanes for Sse2Lanes {
         let [a, b, c, d] = quarters(line);
         // SAFETY: SSE2 is part of x86-64.
         unsafe {
-            // Packing saturates, and so keeps the sign.
+            // Packing saturates and therefore keeps the sign.
             let low = _mm_movemask_epi8(_mm_packs_epi16(a, b)).cast_unsigned();
             let high = _mm_movemask_epi8(_mm_packs_epi16(c, d)).cast_unsigned();
             low | high << 16

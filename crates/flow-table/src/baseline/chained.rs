@@ -21,14 +21,14 @@ use crate::table::{FlowId, FullReason, MemoryReport, TableKey, TableStats};
 /// How a [`Chained`] table is built.
 #[derive(Clone, Debug)]
 pub struct ChainedConfig {
-    /// The maximum number of flows; at most 2²⁷ − 1, the limit of a link.
+    /// Maximum number of flows; at most 2²⁷ − 1, the limit of a link.
     pub flows: u32,
-    /// Buckets, up to 2³¹: 1,040 in the stack that the paper measures, 1.5 million where its lists
-    /// do best [DHASH Fig. 6].
+    /// Number of buckets, up to 2³¹: 1,040 in the stack that the paper measures, 1.5 million where
+    /// its lists do best [DHASH Fig. 6].
     pub buckets: u32,
-    /// Flows in one list, at most.
+    /// Maximum number of flows in one list.
     pub list_cap: u32,
-    /// How long flows may stay unseen.
+    /// Maximum idle time of flows.
     pub timeouts: Timeouts,
     /// Whether to request huge pages.
     pub huge_pages: HugePages,
@@ -37,10 +37,10 @@ pub struct ChainedConfig {
 }
 
 impl ChainedConfig {
-    /// The buckets of the stack that [DHASH §II-A] measures.
+    /// The number of buckets in the stack that [DHASH §II-A] measures.
     pub const PAPER_BUCKETS: u32 = 1040;
 
-    /// Returns the configuration for a number of flows: 1.5 buckets for each, lists of at most
+    /// Returns the configuration for a number of flows: 1.5 buckets per flow, lists of at most
     /// 4,096.
     #[must_use]
     pub const fn for_flows(flows: u32) -> Self {
@@ -63,7 +63,7 @@ impl ChainedConfig {
     }
 }
 
-/// Lists of flows. See the [module](self).
+/// A table of lists of flows. See the [module](self).
 pub struct Chained<K, V> {
     /// First slot plus one, and length.
     heads: LineArray<[u32; 2]>,
@@ -75,7 +75,7 @@ pub struct Chained<K, V> {
 }
 
 impl<K: TableKey, V> Chained<K, V> {
-    /// Returns an empty table. Memory is reserved and not touched.
+    /// Returns an empty table. Memory is reserved but not touched.
     ///
     /// # Errors
     ///
@@ -106,7 +106,7 @@ impl<K: TableKey, V> Chained<K, V> {
         self.states.prefault();
     }
 
-    /// Returns the flow of a key, telling `probe` each step.
+    /// Returns the flow of a key, and reports each step to `probe`.
     pub fn find_counting(&self, key: &K, hash: TableHash, probe: &mut impl Probe) -> Option<FlowId> {
         probe.line();
         let [mut next, _] = self.heads[self.bucket_of(hash)];
@@ -219,7 +219,7 @@ impl<K: TableKey, V> Indexed for Chained<K, V> {
             let slots = self.states.slot_count();
             visit_all(hash.bucket(slots), slots, visit);
         } else {
-            // The rest of the list: the loop above has seen the flows before.
+            // The rest of the list; the loop above has seen the earlier flows.
             let _ = self.list(hash).skip(NEAR as usize).all(visit);
         }
     }

@@ -1,8 +1,9 @@
-//! The DirectHash of [FLOWNP §4.2]: a full entry in the bucket itself, colliding ones in a list
-//! behind it.
+//! The DirectHash of [FLOWNP §4.2]: the bucket contains a full entry, and a list holds colliding
+//! entries.
 //!
-//! The paper's baseline: every lookup reads at least one full entry, and every collision another.
-//! The name differs from the paper's to avoid confusion with the placement policy "direct hash".
+//! It is the paper's baseline: every lookup reads at least one full entry, and one more for every
+//! collision. The name differs from the paper's to avoid confusion with the placement policy
+//! "direct hash".
 
 use core::fmt;
 
@@ -20,14 +21,14 @@ use crate::table::{FlowId, FullReason, MemoryReport, TableKey, TableStats};
 /// How a [`DirectTable`] is built.
 #[derive(Clone, Debug)]
 pub struct DirectTableConfig {
-    /// The maximum number of flows; buckets and flows together are at most 2²⁷ − 1, the limit of a
+    /// Maximum number of flows. Buckets and flows together are at most 2²⁷ − 1, the limit of a
     /// link: 67,108,863 flows with a bucket each.
     pub flows: u32,
-    /// Buckets, each with space for one flow; `None` for one bucket per flow.
+    /// Number of buckets, each with space for one flow; `None` for one bucket per flow.
     pub buckets: Option<u32>,
-    /// Colliding flows in one list, at most.
+    /// Maximum number of colliding flows in one list.
     pub list_cap: u32,
-    /// How long flows may stay unseen.
+    /// Maximum idle time of flows.
     pub timeouts: Timeouts,
     /// Whether to request huge pages.
     pub huge_pages: HugePages,
@@ -55,7 +56,7 @@ impl DirectTableConfig {
     }
 
     fn places(&self) -> u64 {
-        // Every flow but one may collide.
+        // All flows but one may collide.
         u64::from(self.bucket_count()) + u64::from(self.flows)
     }
 
@@ -66,10 +67,10 @@ impl DirectTableConfig {
     }
 }
 
-/// Entries in buckets. See the [module](self).
+/// A table of entries in buckets. See the [module](self).
 pub struct DirectTable<K, V> {
     bucket_count: u32,
-    /// Links of the states behind those of the buckets.
+    /// Links of the states that follow those of the buckets.
     links: Links,
     states: States<K, V>,
     list_cap: u32,
@@ -78,7 +79,7 @@ pub struct DirectTable<K, V> {
 }
 
 impl<K: TableKey, V> DirectTable<K, V> {
-    /// Returns an empty table. Memory is reserved and not touched.
+    /// Returns an empty table. Memory is reserved but not touched.
     ///
     /// # Errors
     ///
@@ -102,7 +103,7 @@ impl<K: TableKey, V> DirectTable<K, V> {
         self.states.prefault();
     }
 
-    /// Returns the flow of a key, telling `probe` each step.
+    /// Returns the flow of a key, and reports each step to `probe`.
     pub fn find_counting(&self, key: &K, hash: TableHash, probe: &mut impl Probe) -> Option<FlowId> {
         let bucket = self.bucket_of(hash);
         probe.line();
@@ -182,8 +183,8 @@ impl<K: TableKey, V> Indexed for DirectTable<K, V> {
 
     fn link(&mut self, slot: u32, _key: &K, hash: TableHash) {
         let Some(number) = slot.checked_sub(self.bucket_count) else { return };
-        // At the front of the list, which begins in the bucket's own line whether or not a flow is
-        // there.
+        // Insert at the front of the list, which begins in the bucket's own line whether or not the
+        // bucket has a flow.
         let bucket = self.bucket_of(hash);
         let next = self.states.mark(bucket);
         self.states.set_mark(bucket, slot + 1);
@@ -217,8 +218,7 @@ impl<K: TableKey, V> Indexed for DirectTable<K, V> {
     fn visit_further(&self, hash: TableHash, visit: &mut dyn FnMut(u32) -> bool) {
         let bucket = self.bucket_of(hash);
         if !self.states.is_live(bucket) || self.list_length(bucket) < self.list_cap {
-            // Of the states behind the buckets those that ever had a flow, some of them and some
-            // buckets.
+            // Visit some of the states after the buckets that were ever used, and some buckets.
             let (buckets, listed) = (self.bucket_count, self.links.fresh());
             let from = hash.bucket(listed);
             let behind = (from..listed).chain(0..from).take(NEAR as usize).map(|number| buckets + number);
@@ -228,7 +228,7 @@ impl<K: TableKey, V> Indexed for DirectTable<K, V> {
                 }
             }
         } else {
-            // The rest of the list: the loop above has seen the flows before.
+            // The rest of the list; the loop above has seen the earlier flows.
             let _ = self.bucket_and_list(hash).skip(NEAR as usize).all(visit);
         }
     }

@@ -1,7 +1,7 @@
 //! Linked slots: lists of flows, and the list of free slots.
 //!
-//! The link to the next slot of a list is in the state's own line (its mark), so that a walk reads
-//! one line per flow. Only removal needs the link to the previous slot, which is stored here.
+//! The link to the next slot of a list is in the state's own line (its mark), so a walk reads one
+//! line per flow. Only removal needs the link to the previous slot, which is stored here.
 
 use flowloom_cpu::pages::{AllocError, HugePages, LineArray};
 
@@ -10,13 +10,14 @@ use crate::error::{BuildError, check_size};
 /// In a `before` link: the previous element is the head of the list with this number, not a slot.
 const HEAD: u32 = 1 << 31;
 
-/// The most places that links can name: a state's mark is its next one's number plus one.
+/// Maximum number of slots that links can name: a state's mark is the number of the next slot plus
+/// one.
 pub(super) const LINKED_MAX: u32 = (1 << 27) - 1;
 
 /// The maximum number of lists.
 pub(super) const LISTS_MAX: u32 = HEAD;
 
-/// Returns the number of states of a table whose lists link this many places, if the numbers are
+/// Returns the number of states of a table whose lists link this many slots, if the numbers are
 /// consistent and within the limit.
 pub(super) fn check_linked(
     flows: u32,
@@ -37,14 +38,14 @@ pub(super) enum Before {
     Slot(u32),
 }
 
-/// Slots `0 … slots`: free ones chained, used ones with a link to their predecessor.
+/// The slots `0 … slots`: free slots form a chain, used slots have a link to their predecessor.
 #[derive(Debug)]
 pub(super) struct Links {
     before: LineArray<u32>,
     slots: u32,
-    /// Slots below this were taken at least once.
+    /// Slots below this number were used at least once.
     fresh: u32,
-    /// First of the freed slots plus one.
+    /// The first freed slot plus one.
     free: u32,
 }
 
@@ -65,12 +66,12 @@ impl Links {
         self.before.prefault();
     }
 
-    /// Returns how many slots were ever taken: those below.
+    /// Returns how many slots were ever used: those below this number.
     pub(super) fn fresh(&self) -> u32 {
         self.fresh
     }
 
-    /// Returns a slot to be had.
+    /// Returns a free slot.
     pub(super) fn vacancy(&self) -> Option<u32> {
         self.free.checked_sub(1).or((self.fresh < self.slots).then_some(self.fresh))
     }

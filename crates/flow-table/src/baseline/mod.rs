@@ -2,10 +2,10 @@
 //!
 //! * [`Chained`]: buckets that point to lists, as in the network stack that [DHASH §II-A] measures.
 //! * [`DirectTable`]: the DirectHash of the paper, with the first entry in the bucket itself and
-//!   the others in a list behind it [FLOWNP §4.2].
+//!   the others in a list [FLOWNP §4.2].
 //!
-//! Both compare whole keys and so read a line for every flow they pass. They exist for
-//! measurements, and to show the effect of a flood on a list; the length of a list has a cap as in
+//! Both compare whole keys and therefore read a line for every flow they pass. They serve
+//! measurements, and show the effect of a flood on a list. The length of a list has a cap, as in
 //! every table.
 
 pub mod chained;

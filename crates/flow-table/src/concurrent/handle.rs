@@ -1,4 +1,4 @@
-//! What a thread does with a [`ConcurrentFlowTable`].
+//! A thread's operations on a [`ConcurrentFlowTable`].
 
 use core::fmt;
 use core::hash::{BuildHasher, Hash};
@@ -13,11 +13,11 @@ use super::sync::Ordering;
 use crate::map::hash_with;
 use crate::table::{Expired, Full, FullReason, TableKey, Tick, TimeoutClass};
 
-/// Keys that a batch looks up at once.
+/// Number of keys that a batch looks up at once.
 const AT_ONCE: usize = 32;
 
-/// The name of one flow in one [`ConcurrentFlowTable`]: valid from its insertion to its removal,
-/// and of no other flow ever.
+/// The id of one flow in one [`ConcurrentFlowTable`]. It is valid from insertion to removal and is
+/// never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ConcurrentFlowId {
     hash: TableHash,
@@ -35,8 +35,8 @@ impl<'t, K, V, S> Handle<'t, K, V, S> {
         Self { table, local: table.collector.register() }
     }
 
-    /// Begins to read and write. What others remove from now on is not freed until the result is
-    /// dropped: hold it for a batch, not for long.
+    /// Begins a series of reads and writes. Values that other threads remove from now on are not
+    /// freed until the result is dropped, so hold it for a batch, not for long.
     #[inline]
     pub fn pin(&self) -> Pinned<'t, K, V, S> {
         Pinned { table: self.table, guard: self.local.pin() }
@@ -68,7 +68,7 @@ impl<'p, K: TableKey, V> ConcurrentFlow<'p, K, V> {
         &self.0.value
     }
 
-    /// Returns when it was last seen.
+    /// Returns the time at which it was last seen.
     pub fn last_seen(&self) -> Tick {
         self.0.last_seen()
     }
@@ -78,7 +78,8 @@ impl<'p, K: TableKey, V> ConcurrentFlow<'p, K, V> {
         self.0.class()
     }
 
-    /// Moves it to another timeout class, counted from when it was last seen.
+    /// Moves it to another timeout class; the timeout counts from the time at which it was last
+    /// seen.
     pub fn set_class(&self, class: TimeoutClass) {
         self.0.set_class(class);
     }
@@ -98,7 +99,7 @@ impl<K: TableKey, V> fmt::Debug for ConcurrentFlow<'_, K, V> {
     }
 }
 
-/// Reads and writes of a thread, see [`Handle::pin`].
+/// A thread's reads and writes; see [`Handle::pin`].
 pub struct Pinned<'t, K, V, S> {
     table: &'t ConcurrentFlowTable<K, V, S>,
     guard: Guard,
@@ -140,15 +141,15 @@ where
         self.node(key, self.hash(key)).map(ConcurrentFlow)
     }
 
-    /// Returns the flow of an id: without hashing and without comparing keys.
+    /// Returns the flow of an id, without hashing or comparing keys.
     #[inline]
     pub fn get_by_id(&self, id: ConcurrentFlowId) -> Option<ConcurrentFlow<'_, K, V>> {
         let shard = self.table.shard(id.hash);
         shard.find(id.hash, &self.guard, |node| node.number == id.number).map(ConcurrentFlow)
     }
 
-    /// Looks up many keys at once, overlapping their memory latencies, and calls `on_flow` with the
-    /// index and the value of each that has a flow, in order.
+    /// Looks up many keys at once, overlapping their memory latencies. Calls `on_flow` in order
+    /// with the index and the value of each key that has a flow.
     #[inline]
     pub fn get_batch(&self, keys: &[K], mut on_flow: impl FnMut(usize, &V)) {
         let mut hashes = [TableHash::default(); AT_ONCE];
@@ -173,18 +174,18 @@ where
         }
     }
 
-    /// Inserts a value under a key, or replaces the one that is there; returns the flow, whose id
-    /// stays the same where a value is replaced.
+    /// Inserts a value under a key, or replaces the existing value. Returns the flow, whose id
+    /// stays the same when its value is replaced.
     ///
     /// # Errors
     ///
-    /// [`Full`] if the table has as many flows as it may.
+    /// [`Full`] if the table has its maximum number of flows.
     pub fn insert(&self, key: K, value: V) -> Result<ConcurrentFlow<'_, K, V>, Full> {
         self.enter(key, || value, true).map(|(flow, _)| flow)
     }
 
-    /// Returns the value of a key, making it if it is not there, and records that the flow was
-    /// seen. `make` runs while the shard is locked: it must not use the table.
+    /// Returns the value of a key, creating it if it is missing, and records that the flow was
+    /// seen. `make` runs while the shard is locked, so it must not use the table.
     ///
     /// # Errors
     ///
@@ -196,8 +197,8 @@ where
         self.enter(key, make, false).map(|(flow, _)| flow.value())
     }
 
-    /// Inserts a value unless there is one; returns the flow of the key, and whether this call
-    /// inserted it. Of several threads that insert one key at once, one does.
+    /// Inserts a value unless the key has one. Returns the flow of the key, and whether this call
+    /// inserted it. If several threads insert the same key at once, exactly one succeeds.
     ///
     /// # Errors
     ///
@@ -206,8 +207,7 @@ where
         self.enter(key, || value, false)
     }
 
-    /// Finds a key under the lock, and enters it if it is not there, or replaces its value if
-    /// `replaces`.
+    /// Finds a key under the lock. Inserts it if it is missing; replaces its value if `replaces`.
     fn enter(
         &self,
         key: K,
@@ -262,20 +262,20 @@ where
         Some(ConcurrentFlow(place.node()))
     }
 
-    /// Counts flows that went.
+    /// Counts removed flows.
     fn went(&self, count: usize) {
         if let Some(taken) = &self.table.taken {
             taken.fetch_sub(count, Ordering::Relaxed);
         }
     }
 
-    /// Removes flows that were not seen for as long as their class allows, and calls `on_flow` with
-    /// each. Looks at about `budget` flows, from where the last call of any thread ended, and locks
+    /// Removes flows that were not seen for the timeout of their class, and calls `on_flow` with
+    /// each. Examines about `budget` flows, from where the last call of any thread ended, and locks
     /// one shard at a time; `on_flow` may use the table.
     ///
-    /// [`Expired::more`] says that the walk over the table has not come to its end; the next call
-    /// after that begins another. A flow that a reader [touches](Self::touch) at the moment of the
-    /// look may be removed.
+    /// [`Expired::more`] says that the walk over the table has not reached its end; the next call
+    /// after that begins a new walk. A flow may be removed although a reader [touches](Self::touch)
+    /// it at the same moment.
     pub fn expire(&self, budget: u32, mut on_flow: impl FnMut(ConcurrentFlow<'_, K, V>)) -> Expired {
         let (now, timeouts) = (self.table.now(), &self.table.timeouts);
         let is_due = |node: &Node<K, V>| {
@@ -291,7 +291,7 @@ where
             outcome.examined =
                 outcome.examined.saturating_add(u32::try_from(looked_at).unwrap_or(u32::MAX));
             if is_end {
-                // Two threads that age at once may both look at a shard.
+                // Two threads that expire flows at once may both examine a shard.
                 outcome.more = hand + 1 < self.table.shards.len();
                 self.table.hand.store(if outcome.more { hand + 1 } else { 0 }, Ordering::Relaxed);
             }
@@ -304,7 +304,8 @@ where
         outcome
     }
 
-    /// Calls `on_flow` with each flow. One that stays is visited once; `on_flow` may use the table.
+    /// Calls `on_flow` with each flow. It visits every flow that stays in the table exactly once;
+    /// `on_flow` may use the table.
     pub fn for_each(&self, mut on_flow: impl FnMut(ConcurrentFlow<'_, K, V>)) {
         for shard in &self.table.shards {
             let nodes = shard.write(self.table.lines_min, &self.guard).nodes();
@@ -314,13 +315,14 @@ where
         }
     }
 
-    /// Gives up everything that was read, and begins anew: what others removed can be freed.
+    /// Releases everything that was read, and pins again, so that values removed by other threads
+    /// can be freed.
     pub fn repin(&mut self) {
         self.guard.repin();
     }
 
-    /// Hands what this thread removed to the collector, which else collects some of it first.
-    /// Useful before a thread that wrote goes to sleep.
+    /// Hands all values that this thread removed to the collector, which otherwise waits until
+    /// there are several. Useful before a thread that has written goes to sleep.
     pub fn flush(&self) {
         self.guard.flush();
     }

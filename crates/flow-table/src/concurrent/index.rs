@@ -5,10 +5,10 @@
 //!          links:          7 pointers to nodes
 //! ```
 //!
-//! A key is looked for in its home line, and in the lines behind it as long as a line says that an
-//! entry *passed* it because it was full. One load of the control word answers for all of a line.
-//! Entries do not move within an index: so a reader misses a key only if there was a moment during
-//! its search at which the key was not there.
+//! A search starts in the home line of a key. It continues in the following lines as long as a line
+//! says that an entry *passed* it because it was full. One load of the control word decides for a
+//! whole line. Entries do not move within an index. A reader therefore misses a key only if the key
+//! was absent at some moment during the search.
 //!
 //! Only the owner of the shard's lock writes. It stores a link before its signature, and clears a
 //! signature before its link.
@@ -21,17 +21,17 @@ use super::link::{Link, Published};
 use super::node::Node;
 use super::sync::{AtomicU64, Ordering, load_own};
 
-/// Entries of a line.
+/// Number of entries in a line.
 pub(super) const LANES: usize = 7;
 
 /// Shift of the control word's byte that counts entries which passed the line.
 const PASSED_SHIFT: u32 = 56;
 
-/// The lowest bit of each byte, and the highest of each lane's.
+/// The lowest bit of each byte, and the highest bit of each lane's byte.
 const LOW_BITS: u64 = 0x0101_0101_0101_0101;
 const LANE_BITS: u64 = 0x0080_8080_8080_8080;
 
-/// A count that is no longer counted: it stays.
+/// A saturated count, which no longer changes.
 const MANY: u64 = 0xFF;
 
 /// Seven entries.
@@ -46,12 +46,12 @@ impl<K, V> Line<K, V> {
         Self { control: AtomicU64::new(0), links: core::array::from_fn(|_| Link::empty()) }
     }
 
-    /// Returns the control word as the lock's owner knows it.
+    /// Returns the control word, for the lock's owner.
     fn own_control(&self) -> u64 {
         load_own(&self.control)
     }
 
-    /// Adds one to the entries that passed the line, or takes one off; many stay many.
+    /// Adds one to the entries that passed the line, or subtracts one; a saturated count stays.
     fn count_passed(&self, is_one_more: bool) {
         let control = self.own_control();
         let passed = control >> PASSED_SHIFT;
@@ -64,8 +64,8 @@ impl<K, V> Line<K, V> {
     }
 }
 
-/// Returns a bit in the byte of each lane with this signature, and perhaps of one above such a
-/// lane.
+/// Returns a bit in the byte of each lane with this signature, and possibly in that of a lane above
+/// one.
 #[inline(always)]
 fn lanes_with(control: u64, signature: u8) -> u64 {
     let differing = control ^ u64::from(signature).wrapping_mul(LOW_BITS);
@@ -83,7 +83,7 @@ fn signature_of(hash: TableHash) -> u8 {
     hash.bits().to_le_bytes()[0].max(1)
 }
 
-/// Where an entry is.
+/// The position of an entry.
 pub(super) struct Found<'g, K, V> {
     line: usize,
     lane: usize,
@@ -93,7 +93,7 @@ pub(super) struct Found<'g, K, V> {
 /// An index of a shard.
 pub(super) struct Index<K, V> {
     lines: Box<[Line<K, V>]>,
-    /// The index to which entries move, if any: one that is not here may be there.
+    /// The index to which entries move, if any; an entry that is missing here may be there.
     pub(super) next: Link<Index<K, V>>,
 }
 
@@ -122,14 +122,14 @@ impl<K, V> Index<K, V> {
         if line + 1 == self.lines.len() { 0 } else { line + 1 }
     }
 
-    /// Hints that a hash will be looked for.
+    /// Hints that a hash will be looked up.
     #[inline(always)]
     pub(super) fn prefetch(&self, hash: TableHash) {
         prefetch::read_at(&self.lines, self.home(hash));
     }
 
-    /// Returns the node that most likely is the one of a hash, whose line has arrived, and hints
-    /// that it will be read.
+    /// Returns the node that most likely belongs to a hash, from a line that has arrived, and
+    /// prefetches it.
     #[inline(always)]
     pub(super) fn favourite<'g>(&self, hash: TableHash, guard: &'g Guard) -> Option<&'g Node<K, V>> {
         let line = &self.lines[self.home(hash)];
@@ -138,14 +138,14 @@ impl<K, V> Index<K, V> {
             return None;
         }
         let node = line.links[matching.trailing_zeros() as usize / 8].load(guard)?;
-        // A node begins at any 16 bytes, and its key may reach into a second line.
+        // A node starts at any multiple of 16 bytes, and its key may extend into a second line.
         prefetch::read(node);
         prefetch::read((&raw const node.key).wrapping_add(1));
         Some(node)
     }
 
-    /// Returns the entry of a hash whose node is the wanted one; `OWNER` is whether the caller has
-    /// the lock.
+    /// Returns the entry of a hash whose node is the wanted one. `OWNER` says whether the caller
+    /// holds the lock.
     #[inline(always)]
     pub(super) fn find<'g, const OWNER: bool>(
         &self,
@@ -177,14 +177,15 @@ impl<K, V> Index<K, V> {
         None
     }
 
-    /// Enters a node; returns whether there was space.
+    /// Inserts a node; returns whether there was space.
     pub(super) fn enter(&self, node: Published<Node<K, V>>, hash: TableHash) -> bool {
         let mut line = self.home(hash);
         for passed in 0..self.lines.len() {
             let here = &self.lines[line];
             let control = here.own_control();
             if let Some(lane) = (0..LANES).find(|lane| is_empty(control, *lane)) {
-                // Readers must know that they have to go so far before they can be let down.
+                // Readers must know that they have to search further before the entry becomes
+                // visible.
                 let mut before = self.home(hash);
                 for _ in 0..passed {
                     self.lines[before].count_passed(true);
@@ -205,7 +206,7 @@ impl<K, V> Index<K, V> {
         self.lines[found.line].links[found.lane].published()
     }
 
-    /// Replaces the node of an entry, which has the same hash; returns the one before.
+    /// Replaces the node of an entry with one of the same hash; returns the previous one.
     pub(super) fn replace(
         &self,
         found: &Found<'_, K, V>,
@@ -231,7 +232,7 @@ impl<K, V> Index<K, V> {
         node
     }
 
-    /// Returns the entries of a line, in a copy that later changes do not affect.
+    /// Returns a copy of the entries of a line, which later changes do not affect.
     pub(super) fn entries_of<'g>(&self, line: usize, guard: &'g Guard) -> [Option<Found<'g, K, V>>; LANES] {
         let here = self.lines.get(line);
         core::array::from_fn(|lane| {
@@ -243,7 +244,7 @@ impl<K, V> Index<K, V> {
         })
     }
 
-    /// Returns all nodes, for the owner of a table without readers.
+    /// Returns all nodes; the caller must own a table without readers.
     pub(super) fn nodes(&self) -> impl Iterator<Item = Published<Node<K, V>>> {
         self.lines.iter().flat_map(|line| line.links.iter().filter_map(Link::published))
     }

@@ -1,9 +1,9 @@
-//! Pointers to what readers may be looking at.
+//! Pointers to values that readers may be using.
 //!
-//! A value is published once, from a box, and reachable through links. It is freed in two steps: a
-//! writer overwrites the last link to it and retires it, and the collector frees it when no guard
-//! is left of those that were held then. This file contains the unsafe code of reading; the
-//! shard keeps the promises of [`Published::retire`] and [`Published::get`].
+//! A value is published once, from a box, and is reachable through links. It is freed in two steps.
+//! A writer overwrites the last link to it and retires it; the collector frees it when no guard is
+//! left that was held at that time. This file contains the unsafe code of reading. The shard keeps
+//! the promises of [`Published::retire`] and [`Published::get`].
 #![expect(unsafe_code, reason = "values behind pointers that readers follow without a lock")]
 
 use core::marker::PhantomData;
@@ -25,7 +25,7 @@ impl<T> Clone for Published<T> {
 impl<T> Copy for Published<T> {}
 
 impl<T> Published<T> {
-    /// Takes a value to be published through links.
+    /// Takes ownership of a value to publish it through links.
     pub(super) fn new(value: T) -> Self {
         Self(NonNull::from(Box::leak(Box::new(value))))
     }
@@ -34,7 +34,8 @@ impl<T> Published<T> {
     ///
     /// # Safety
     ///
-    /// It was not retired before `guard` was made, and is not freed as [`free`](Self::free).
+    /// The caller guarantees that it was not retired before `guard` was created and is not freed
+    /// with [`free`](Self::free).
     #[inline(always)]
     pub(super) unsafe fn get(self, _guard: &Guard) -> &T {
         // SAFETY: the pointer came from a box, which nothing frees while the guard is held; there
@@ -42,13 +43,13 @@ impl<T> Published<T> {
         unsafe { self.0.as_ref() }
     }
 
-    /// Lets the collector drop the value when no reader can have it any more.
+    /// Lets the collector drop the value when no reader can use it any more.
     ///
     /// # Safety
     ///
-    /// No link leads to the value, and none will; it is called once; `guard` and all guards that
-    /// are passed to [`Link::load`] for links that led to it are of one collector. The value may be
-    /// dropped on another thread.
+    /// The caller guarantees: no link leads to the value, and none will; the call happens once;
+    /// `guard` and all guards passed to [`Link::load`] for links that led to it belong to one
+    /// collector. The value may be dropped on another thread.
     pub(super) unsafe fn retire(self, guard: &Guard) {
         let pointer = self.0;
         // SAFETY: the box is made again once, and when no guard is left that was held when a link
@@ -60,17 +61,19 @@ impl<T> Published<T> {
     ///
     /// # Safety
     ///
-    /// No reader has it, no link is followed any more, and it was not retired.
+    /// The caller guarantees: no reader uses it, no link to it is followed any more, and it was not
+    /// retired.
     pub(super) unsafe fn free(self) {
         // SAFETY: the pointer came from a box, and the caller is the only one to have it.
         drop(unsafe { Box::from_raw(self.0.as_ptr()) });
     }
 }
 
-/// A place that leads to a published value, or to none.
+/// A link to a published value, or to none.
 pub(super) struct Link<T> {
     pointer: AtomicPtr<T>,
-    /// A link is as good as the value: what may not cross threads makes its table not cross.
+    /// A link counts as its value: a type that may not cross threads keeps its table from crossing
+    /// threads.
     value: PhantomData<Box<T>>,
 }
 
@@ -85,24 +88,24 @@ impl<T> Link<T> {
         Self { pointer: AtomicPtr::new(value.0.as_ptr()), value: PhantomData }
     }
 
-    /// Returns the value, and what was written before it was published.
+    /// Returns the value, with everything written before it was published.
     #[inline(always)]
     pub(super) fn load<'g>(&self, _guard: &'g Guard) -> Option<&'g T> {
         let pointer = self.pointer.load(Ordering::Acquire);
-        // SAFETY: the pointer is null, or of a published value to which this link led after the
-        // guard was made. So it was not retired before (`retire`: no link leads to it), and the
-        // collector keeps it until the guard is dropped.
+        // SAFETY: the pointer is null, or belongs to a published value to which this link led after
+        // the guard was created. It was therefore not retired before (`retire`: no link leads to
+        // it), and the collector keeps it until the guard is dropped.
         unsafe { pointer.as_ref() }
     }
 
-    /// Returns the value, for the only one that may change the link.
+    /// Returns the value, for the only thread that may change the link.
     #[inline(always)]
     pub(super) fn load_own<'g>(&self, _guard: &'g Guard) -> Option<&'g T> {
         // SAFETY: as in `load`.
         unsafe { load_own_pointer(&self.pointer).as_ref() }
     }
 
-    /// Returns the value's pointer, for the only one that may change the link.
+    /// Returns the value's pointer, for the only thread that may change the link.
     #[inline(always)]
     pub(super) fn published(&self) -> Option<Published<T>> {
         NonNull::new(load_own_pointer(&self.pointer)).map(Published)

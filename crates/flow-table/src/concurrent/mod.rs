@@ -5,14 +5,14 @@
 //!           lock of its writers                                on the heap, never moved
 //! ```
 //!
-//! * A lookup takes no lock and waits for nothing: it reads a line of its shard's index and the
-//!   node of the flow. A write takes the lock of its shard.
-//! * A node stays where it is until its flow is removed, however much the table grows or shrinks,
-//!   and is freed when no thread can have it any more
-//!   (`docs/adr/0020-readers-without-locks.md` of the repository).
-//! * An index grows to twice and shrinks to half its size a few lines per write. What an operation
-//!   does at most is to allocate one index: in a table that was [built for](ConcurrentConfig) its
-//!   flows, one for some thousand flows.
+//! * A lookup takes no lock and never waits: it reads a line of its shard's index and the node of
+//!   the flow. A write takes the lock of its shard.
+//! * A node stays at its address until its flow is removed, even if the table grows or shrinks. It
+//!   is freed when no thread can use it any more (`docs/adr/0020-readers-without-locks.md` of the
+//!   repository).
+//! * An index doubles or halves its size a few lines per write. The most expensive step of an
+//!   operation allocates one index; in a table [built for](ConcurrentConfig) its number of flows,
+//!   this index covers a few thousand flows.
 
 mod handle;
 mod index;
@@ -37,10 +37,10 @@ use node::Node;
 use shard::Shard;
 use sync::{AtomicU64, AtomicUsize, Ordering};
 
-/// Flows of a shard in a table that is built for many.
+/// Flows per shard in a table built for many flows.
 const FLOWS_PER_SHARD: usize = 4096;
 
-/// The most shards, and the most bits of a hash that select one: those between signature and line.
+/// Maximum number of shards. It uses all bits of a hash between signature and line.
 const SHARDS_MAX: usize = 1 << 16;
 
 /// Parameters of a [`ConcurrentFlowTable`]: start with [`for_flows`](Self::for_flows) and change
@@ -49,22 +49,22 @@ const SHARDS_MAX: usize = 1 << 16;
 /// Fields may be added in any version: a literal ends with `..ConcurrentConfig::for_flows(n)`.
 #[derive(Clone, Copy, Debug)]
 pub struct ConcurrentConfig {
-    /// The flows for which the table has space from its beginning, and which it never shrinks
-    /// below.
+    /// The number of flows for which the table initially has space, and below which it never
+    /// shrinks.
     pub flows: u32,
-    /// The most flows: further ones are refused as [`Full`](crate::Full).
+    /// Maximum number of flows; further ones are refused as [`Full`](crate::Full).
     pub max_flows: u32,
-    /// Parts with a lock each, a power of two up to 2¹⁶; `None` for 64, or one per 4096 flows where
-    /// that is more. With more of them writers wait less for each other, and steps of growth are
-    /// smaller.
+    /// Number of shards, each with a lock: a power of two up to 2¹⁶; `None` for 64, or one per
+    /// 4,096 flows if that is more. More shards reduce contention between writers, and make the
+    /// steps of growth smaller.
     pub shards: Option<u32>,
-    /// How long flows may stay unseen.
+    /// Maximum idle time of flows.
     pub timeouts: Timeouts,
 }
 
 impl ConcurrentConfig {
-    /// Returns the configuration for a number of flows, which may become more: no timeouts, and no
-    /// maximum but 2³⁰.
+    /// Returns the configuration for an expected number of flows: no timeouts, and a maximum of 2³⁰
+    /// flows.
     #[must_use]
     pub const fn for_flows(flows: u32) -> Self {
         Self { flows, max_flows: FLOWS_MAX, shards: None, timeouts: Timeouts::NEVER }
@@ -81,13 +81,13 @@ impl ConcurrentConfig {
 /// A table of flows that many threads read while some write.
 ///
 /// Each thread takes a [`Handle`] and [pins](Handle::pin) it for a batch of packets; references to
-/// values are good as long as that is held. Values are shared: state that packets change is made of
-/// atomics or behind a lock of its own, or replaced by [`insert`](Pinned::insert). Keys and values
-/// are `Send + Sync`, `Arc` included; values are dropped some time after their flow was removed, by
-/// whichever thread, and at the latest with the table.
+/// values are valid while it is pinned. Threads share values, so state that packets change consists
+/// of atomics, has its own lock, or is replaced with [`insert`](Pinned::insert). Keys and values
+/// are `Send + Sync`, `Arc` included. A value is dropped some time after the removal of its flow,
+/// on any thread, and at the latest with the table.
 ///
-/// Writers need no other handle than readers. Sharding spreads them over locks, so that several can
-/// write, and a single writer never waits.
+/// Writers use the same handle as readers. Sharding spreads writers over locks, so several can
+/// write at once, and a single writer never waits.
 ///
 /// # Examples
 ///
@@ -118,7 +118,7 @@ impl ConcurrentConfig {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct ConcurrentFlowTable<K, V, S = KeyedState> {
-    // Dropped before the collector, which then frees what was retired.
+    // Dropped before the collector, which then frees the retired values.
     shards: Box<[Shard<K, V>]>,
     collector: Collector,
     hasher: S,
@@ -126,9 +126,9 @@ pub struct ConcurrentFlowTable<K, V, S = KeyedState> {
     max_flows: usize,
     timeouts: Timeouts,
     now: AtomicU64,
-    /// The shard at which ageing continues.
+    /// The shard at which expiry continues.
     hand: AtomicUsize,
-    /// All flows, counted only where there is a maximum.
+    /// The number of all flows, counted only if there is a maximum.
     taken: Option<AtomicUsize>,
 }
 
@@ -137,11 +137,12 @@ where
     K: TableKey + Hash + Send + Sync,
     V: Send + Sync,
 {
-    /// Returns an empty table, with a secret drawn from the operating system.
+    /// Returns an empty table with a secret drawn from the operating system.
     ///
     /// # Errors
     ///
-    /// [`BuildError`] for a maximum of 0 or above 2³⁰, or shards that are no power of two.
+    /// [`BuildError`] if the maximum is 0 or above 2³⁰, or if the number of shards is not a power
+    /// of two.
     #[cfg(not(target_os = "unknown"))]
     pub fn try_new(config: &ConcurrentConfig) -> Result<Self, BuildError> {
         Self::try_with_hasher(config, KeyedState::random())
@@ -154,7 +155,8 @@ where
     V: Send + Sync,
     S: BuildHasher,
 {
-    /// Returns an empty table with this hasher. If others choose the keys, it must be keyed.
+    /// Returns an empty table with this hasher. If untrusted parties choose the keys, the hasher
+    /// must be keyed.
     ///
     /// # Errors
     ///
@@ -171,8 +173,8 @@ where
         if !shards.is_power_of_two() || shards > SHARDS_MAX {
             return Err(BuildError::InvalidShards { shards: shards as u64, shards_max: SHARDS_MAX as u64 });
         }
-        // Five of seven entries are taken when the table has the flows that it is built for; shards
-        // differ by chance.
+        // Five of seven entries are in use when the table has its expected number of flows; the
+        // load of shards varies by chance.
         let lines_min = (config.flows as usize / shards).div_ceil(LANES - 2).max(1);
         let is_limited = config.max_flows < FLOWS_MAX;
         Ok(Self {
@@ -188,15 +190,16 @@ where
         })
     }
 
-    /// Returns a thread's access to the table. Making one allocates: keep it for as long as the
-    /// thread uses the table.
+    /// Returns a thread's access to the table. Creating a handle allocates, so keep it for as long
+    /// as the thread uses the table.
     pub fn handle(&self) -> Handle<'_, K, V, S> {
         Handle::new(self)
     }
 }
 
 impl<K, V, S> ConcurrentFlowTable<K, V, S> {
-    /// Returns the number of flows; while others write, the number of a moment for each shard.
+    /// Returns the number of flows. While other threads write, each shard is counted at a different
+    /// moment.
     pub fn len(&self) -> usize {
         self.shards.iter().map(Shard::len).sum()
     }
@@ -206,13 +209,12 @@ impl<K, V, S> ConcurrentFlowTable<K, V, S> {
         self.len() == 0
     }
 
-    /// Returns the time, in the caller's unit; it begins with 0.
+    /// Returns the current time in the caller's unit; the initial time is 0.
     pub fn now(&self) -> Tick {
         Tick(self.now.load(Ordering::Relaxed))
     }
 
-    /// Sets the time at which flows are seen from now on, for all threads: once a tick, and not
-    /// once a packet.
+    /// Sets the current time for all threads. Call it once per tick, not once per packet.
     pub fn set_now(&self, now: Tick) {
         self.now.store(now.0, Ordering::Relaxed);
     }
@@ -222,8 +224,8 @@ impl<K, V, S> ConcurrentFlowTable<K, V, S> {
         &self.hasher
     }
 
-    /// Returns the bytes of indexes and nodes, without what the allocator adds and what waits to be
-    /// freed.
+    /// Returns the bytes of indexes and nodes, without the allocator's overhead and without values
+    /// that wait to be freed.
     pub fn memory(&self) -> MemoryReport {
         let guard = self.collector.register().pin();
         MemoryReport {

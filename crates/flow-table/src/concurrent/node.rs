@@ -7,13 +7,13 @@ use crate::table::{Tick, TimeoutClass};
 
 /// A flow of a [`ConcurrentFlowTable`](super::ConcurrentFlowTable).
 ///
-/// What a lookup reads comes first.
+/// The fields that a lookup reads come first.
 #[repr(C)]
 pub(super) struct Node<K, V> {
     pub(super) key: K,
     pub(super) value: V,
     pub(super) hash: TableHash,
-    /// Which flow of its shard, never used again.
+    /// The number of the flow within its shard, never reused.
     pub(super) number: u64,
     last_seen: AtomicU64,
     class: AtomicU8,
@@ -36,8 +36,8 @@ impl<K, V> Node<K, V> {
         Tick(self.last_seen.load(Ordering::Relaxed))
     }
 
-    /// Records that the flow was seen. Written only where it changes, so that readers of one flow
-    /// do not take its line from each other more than once a tick.
+    /// Records that the flow was seen. It writes only if the time changes, so that readers of one
+    /// flow do not contend for its line more than once per tick.
     #[inline(always)]
     pub(super) fn touch(&self, now: Tick) {
         if self.last_seen.load(Ordering::Relaxed) != now.0 {

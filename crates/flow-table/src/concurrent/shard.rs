@@ -4,9 +4,9 @@
 //!  current ──▶ index ── next ──▶ larger or smaller index, while entries move
 //! ```
 //!
-//! Each write moves the entries of a few lines. An entry enters the next index before it leaves the
-//! current one; so a reader that does not find a key in an index, and then sees no next one, knows
-//! that the key was not there.
+//! Each write moves the entries of a few lines. An entry is inserted into the next index before it
+//! leaves the current one. A reader that does not find a key in an index, and then sees no next
+//! index, therefore knows that the key was absent.
 
 #![expect(unsafe_code, reason = "published values are retired")]
 
@@ -19,12 +19,12 @@ use super::link::{Link, Published};
 use super::node::Node;
 use super::sync::{AtomicUsize, Mutex, MutexGuard, Ordering};
 
-/// Lines whose entries one write moves.
+/// Number of lines whose entries one write moves.
 const LINES_PER_WRITE: usize = 4;
 
 /// A part of a table.
 ///
-/// All guards that are passed to its methods are of the collector of its table.
+/// All guards passed to its methods belong to the collector of its table.
 #[repr(align(128))]
 pub(super) struct Shard<K, V> {
     current: Link<Index<K, V>>,
@@ -32,14 +32,14 @@ pub(super) struct Shard<K, V> {
     lock: Mutex<Progress>,
 }
 
-/// What only writers know.
+/// State that only writers know.
 #[derive(Debug, Default)]
 struct Progress {
-    /// Lines of the current index whose entries have moved; `None` if there is no next one.
+    /// Lines of the current index whose entries have moved; `None` if there is no next index.
     moved_lines: Option<usize>,
     /// The number of the next flow.
     number: u64,
-    /// The line at which ageing continues.
+    /// The line at which expiry continues.
     hand: usize,
 }
 
@@ -68,7 +68,7 @@ impl<K, V> Shard<K, V> {
         current.bytes() + current.next.load(guard).map_or(0, Index::bytes)
     }
 
-    /// Returns the node of a hash that is the wanted one.
+    /// Returns the node of a hash that matches the wanted key.
     #[inline(always)]
     pub(super) fn find<'g>(
         &self,
@@ -87,7 +87,7 @@ impl<K, V> Shard<K, V> {
 
     /// Waits for the lock.
     pub(super) fn write<'g>(&'g self, lines_min: usize, guard: &'g Guard) -> Writer<'g, K, V> {
-        // A panic of a key's comparison leaves everything as it was.
+        // A panic in a key's comparison leaves the shard unchanged.
         let progress = self.lock.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let current = self.current.load_own(guard).expect("a shard has an index from its beginning");
         Writer { shard: self, current, next: current.next.load_own(guard), progress, lines_min, guard }
@@ -123,7 +123,7 @@ pub(super) struct Writer<'g, K, V> {
     guard: &'g Guard,
 }
 
-/// A place in one of the indexes of a shard.
+/// A position in one of the indexes of a shard.
 pub(super) struct Place<'g, K, V> {
     index: &'g Index<K, V>,
     found: Found<'g, K, V>,
@@ -147,14 +147,14 @@ impl<'g, K, V> Writer<'g, K, V> {
         })
     }
 
-    /// Returns a number that no flow of the shard had.
+    /// Returns a number that no flow of the shard has had.
     pub(super) fn number(&mut self) -> u64 {
         self.progress.number += 1;
         self.progress.number
     }
 
-    /// Enters a node whose key is not there; returns it, or `None` if there is no space, which the
-    /// load of an index rules out.
+    /// Inserts a node whose key is absent. Returns it, or `None` if there is no space, which the
+    /// load limit of an index rules out.
     pub(super) fn enter(&mut self, node: Node<K, V>) -> Option<&'g Node<K, V>> {
         let hash = node.hash;
         let node = Published::new(node);
@@ -169,7 +169,7 @@ impl<'g, K, V> Writer<'g, K, V> {
         Some(unsafe { node.get(self.guard) })
     }
 
-    /// Replaces the node at a place by one of the same key, and returns that.
+    /// Replaces the node at a position with one of the same key, and returns the new node.
     pub(super) fn replace(&mut self, place: &Place<'g, K, V>, node: Node<K, V>) -> &'g Node<K, V> {
         let node = Published::new(node);
         if let Some(before) = place.index.replace(&place.found, node) {
@@ -178,7 +178,7 @@ impl<'g, K, V> Writer<'g, K, V> {
             unsafe { before.retire(self.guard) };
         }
         self.advance();
-        // SAFETY: as in `enter`.
+        // Removes the node at a position; it stays readable as long as the guard is held.
         unsafe { node.get(self.guard) }
     }
 
@@ -197,7 +197,7 @@ impl<'g, K, V> Writer<'g, K, V> {
         }
     }
 
-    /// Moves the entries of a few lines, and begins to move to another index if the load asks for
+    /// Moves the entries of a few lines, and starts to move to another index if the load requires
     /// one.
     fn advance(&mut self) {
         if self.next.is_none() {
@@ -233,7 +233,8 @@ impl<'g, K, V> Writer<'g, K, V> {
         (self.progress.moved_lines, self.progress.hand) = (None, 0);
     }
 
-    /// Opens another index if three quarters of the entries are taken, or less than one.
+    /// Opens another index if more than three quarters of the entries are in use, or less than one
+    /// quarter.
     fn resize(&mut self) {
         let (len, lines) = (self.shard.len(), self.current.line_count());
         let lines = if 4 * len > 3 * LANES * lines {
@@ -251,8 +252,8 @@ impl<'g, K, V> Writer<'g, K, V> {
         self.progress.moved_lines = Some(0);
     }
 
-    /// Looks at up to `budget` flows from where the last call ended, and removes those that
-    /// `is_due` picks. Returns how many it looked at, and whether it came to the end of the shard.
+    /// Examines up to `budget` flows from where the last call ended, and removes those that
+    /// `is_due` selects. Returns how many it examined, and whether it reached the end of the shard.
     pub(super) fn age(
         &mut self,
         budget: usize,
@@ -261,7 +262,7 @@ impl<'g, K, V> Writer<'g, K, V> {
     ) -> (usize, bool) {
         let mut looked_at = 0;
         while self.next.is_some() {
-            // Ageing walks over one index.
+            // A walk for expiry covers one index.
             if looked_at >= budget {
                 return (looked_at, false);
             }

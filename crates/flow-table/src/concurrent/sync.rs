@@ -1,8 +1,9 @@
 //! The atomics and the lock: the standard ones, or loom's in a model.
 //!
 //! loom remembers one last access of each atomic. A writer that loads a word before it stores it,
-//! as ours do, would hide the load of a reader before, and loom would not try the other order. So
-//! the loads of writers, which own what they load, are exchanges in a model.
+//! as the writers here do, would hide the earlier load of a reader, and loom would not try the
+//! other order. In a model, the loads of writers, which own the words that they load, are therefore
+//! exchanges.
 
 #[cfg(loom)]
 pub(super) use loom::sync::atomic::{AtomicPtr, AtomicU8, AtomicU64, AtomicUsize, Ordering};

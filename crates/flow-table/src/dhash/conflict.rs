@@ -1,4 +1,4 @@
-//! Conflict lists: the place of flows whose bucket is full, and the pool of states behind them.
+//! Conflict lists for flows whose bucket is full, and the pool of states for these flows.
 //!
 //! ```text
 //!  listed    │ 1 bit per bucket: does it have a list?        12.5 KB for 100,000 buckets
@@ -6,16 +6,16 @@
 //!  elements  │ signature │ next │ bucket │ 0 │  per pool state, 16 bytes
 //! ```
 //!
-//! Element p belongs to state 16·N + p, so like the slots of a bucket it stores no state index. A
-//! flow stays in its list when slots of its bucket become free (nothing moves), so an empty slot
-//! says nothing about the list. The bit of the bucket does, and a miss needs no other line: the
-//! bits of a million flows fit the first-level cache, where heads (0.4 MB) would not.
+//! Element p belongs to state 16·N + p, so like a slot of a bucket it stores no state index. A flow
+//! stays in its list when slots of its bucket become free (nothing moves), so an empty slot does
+//! not tell whether there is a list. A bit per bucket tells, so a miss needs no other line: the
+//! bits of a million flows fit the first-level cache, unlike list heads (0.4 MB).
 //!
-//! The length of a list has a cap. A flood of keys that meet in one bucket then costs each of its
-//! neighbours a bounded walk, and the flood is refused.
+//! The length of a list has a cap. A flood of keys that fall into one bucket then costs each of its
+//! neighbours a bounded walk, and the table refuses further keys.
 //!
 //! Paper: [DHASH §III-A, §III-D]. Unlike the paper, which states no bound for a list, this one has
-//! a cap, because an attacker would exploit the lack of one.
+//! a cap, because an attacker could exploit unbounded lists.
 
 use flowloom_cpu::pages::{AllocError, HugePages, LineArray};
 
@@ -24,7 +24,7 @@ use crate::table::FullReason;
 
 /// Words of an element.
 const SIGNATURE: usize = 0;
-/// Next in the list, or in the chain of free elements: its number plus one.
+/// The next element in the list, or in the chain of free elements: its number plus one.
 const NEXT: usize = 1;
 
 /// The lists of all buckets.
@@ -34,9 +34,9 @@ pub struct ConflictLists {
     heads: LineArray<u32>,
     elements: LineArray<[u32; 4]>,
     pool: u32,
-    /// Elements below this were used at least once.
+    /// Elements below this number were used at least once.
     fresh: u32,
-    /// First of the freed elements plus one.
+    /// The first freed element plus one.
     free: u32,
     used: u32,
     length_cap: u32,
@@ -125,7 +125,7 @@ impl ConflictLists {
         self.length_max = self.length_max.max(u32::try_from(length).unwrap_or(u32::MAX));
     }
 
-    /// Unlinks a pool state and returns it to the pool; walks the list, which has a cap.
+    /// Unlinks a pool state and returns it to the pool. It walks the list, which has a cap.
     pub fn unlink(&mut self, number: u32) {
         let [_, next, bucket, _] = self.elements[number as usize];
         let before =
@@ -143,7 +143,7 @@ impl ConflictLists {
         self.used -= 1;
     }
 
-    /// Returns the pool states in use.
+    /// Returns the number of pool states in use.
     pub fn used(&self) -> u32 {
         self.used
     }
@@ -153,7 +153,7 @@ impl ConflictLists {
         self.pool
     }
 
-    /// Returns the length of the longest list there ever was.
+    /// Returns the length that the longest list has ever had.
     pub fn length_max(&self) -> u32 {
         self.length_max
     }
@@ -166,8 +166,8 @@ impl ConflictLists {
 
 /// Returns the share of flows in lists in the steady state of churn: Erlang's loss formula.
 ///
-/// A bucket under churn is a group of sixteen servers whose overflow is a flow that finds none
-/// free. With ten flows per bucket 2.2 % are in lists, four times the share after filling a fresh
+/// A bucket under churn is a group of sixteen servers; a flow that finds none free overflows. With
+/// ten flows per bucket, 2.2 % are in lists. This is four times the share after filling a fresh
 /// table, because a flow in a list does not move back when a slot becomes free.
 #[must_use]
 pub fn steady_share(flows_per_bucket: f64) -> f64 {

@@ -1,4 +1,4 @@
-//! The bucket, and which state belongs to which slot.
+//! The bucket, and the mapping between slots and states.
 //!
 //! ```text
 //!  byte   0    4    8                 60   64
@@ -12,7 +12,7 @@
 
 use flowloom_cpu::pages::CacheLine;
 
-/// Signatures in a bucket: as many as fit a cache line.
+/// Number of signatures in a bucket: as many as fit a cache line.
 pub const SLOTS_PER_BUCKET: u32 = 16;
 
 /// Sixteen signatures; 0 is empty.
@@ -21,7 +21,7 @@ pub type Bucket = CacheLine<[u32; SLOTS_PER_BUCKET as usize]>;
 const _: () =
     assert!(size_of::<Bucket>() == 64 && align_of::<Bucket>() == 64, "a bucket is one cache line");
 
-/// The flows that the paper expects in a bucket, [DHASH §V-A]: ten of sixteen slots.
+/// The number of flows that the paper expects in a bucket, [DHASH §V-A]: ten for sixteen slots.
 pub const FLOWS_PER_BUCKET: u32 = 10;
 
 /// Returns the state of a bucket's slot.

@@ -8,7 +8,7 @@
 
 use super::layout::SLOTS_PER_BUCKET;
 
-/// A function that selects the slot at which a search begins.
+/// A function that selects the first slot of a search.
 pub trait MajorLocation {
     /// Returns a slot below [`SLOTS_PER_BUCKET`].
     fn of(signature: u32) -> u32;
@@ -16,8 +16,8 @@ pub trait MajorLocation {
 
 /// Function (1): bits 0–3.
 ///
-/// The same for both directions only if the signature is. The paper names Algorithm 4 as an example
-/// of that, which its own text contradicts: Algorithm 4 swaps halves, and needs [`Folded`].
+/// It is the same for both directions only if the signature is. The paper names Algorithm 4 as an
+/// example of that, which its own text contradicts: Algorithm 4 swaps halves, and needs [`Folded`].
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LowBits;
 

@@ -11,9 +11,9 @@
 //! * [`layout`]: the bucket, slot ↔ state.
 //! * [`signature`]: four algorithms of the paper, and the caller's keyed hash.
 //! * [`major_location`]: the preferred slot of a signature in its bucket.
-//! * [`conflict`]: lists and the pool behind them.
-//! * [`mod@reference`]: the paper's procedures, slot by slot, counting.
-//! * [`table`]: the one to use.
+//! * [`conflict`]: conflict lists and the pool of states.
+//! * [`mod@reference`]: the paper's procedures, slot by slot, with counts.
+//! * [`table`]: the production table.
 
 pub mod conflict;
 pub mod layout;

@@ -1,4 +1,4 @@
-//! DHash as the paper describes it: three procedures, slot by slot, counting.
+//! DHash as the paper describes it: three procedures, slot by slot, with counts.
 //!
 //! Signature and major location are type parameters, so every row of [DHASH Tab. IV] and [DHASH
 //! Tab. V] is a type. The counts go to a [`Probe`].
@@ -29,11 +29,11 @@ use crate::table::{FlowId, FullReason, MemoryReport, TableKey, TableStats};
 
 /// Whether a search visits the conflict list of its bucket.
 pub trait ListSearch {
-    /// Whether it does.
+    /// Whether a search visits the list.
     const VISITS: bool;
 }
 
-/// It does, as the paper has it.
+/// Searches visit the list, as in the paper.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Searched;
 
@@ -41,8 +41,8 @@ impl ListSearch for Searched {
     const VISITS: bool = true;
 }
 
-/// It does not: flows in lists are never found. A mistake for experiments that ask whether they
-/// would notice it.
+/// Searches ignore the lists, so flows in lists are never found. This is a planted mistake, for
+/// experiments that must detect it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Skipped;
 
@@ -98,7 +98,7 @@ impl<K: TableKey, V, S: Signature<K>, M: MajorLocation, L: ListSearch> Reference
         })
     }
 
-    /// Returns the flow of a key, telling `probe` each step.
+    /// Returns the flow of a key, and reports each step to `probe`.
     pub fn find_counting(&self, key: &K, hash: TableHash, probe: &mut impl Probe) -> Option<FlowId> {
         let signature = non_zero(S::raw(key, hash));
         let mut found = self.search(key, hash, signature, probe);

@@ -1,4 +1,4 @@
-//! The signature: thirty-two bits that represent a session in its bucket.
+//! The signature: 32 bits that represent a session in its bucket.
 //!
 //! | type | formula | directions |
 //! | --- | --- | --- |
@@ -8,8 +8,8 @@
 //! | [`Algorithm4`] | high half of CRC(sip ∣ dip ∣ sp ∣ dp), high half of CRC(dip ∣ sip ∣ dp ∣ sp) | halves swapped |
 //! | [`Keyed`] | low half of the caller's hash | whatever the hash is |
 //!
-//! CRC is CRC-32C, the one of the SSE4.2 instruction. All four are linear and unkeyed: an
-//! attacker can make any number of sessions that share one. They are here for the paper's
+//! CRC is CRC-32C, the one of the SSE4.2 instruction. All four are linear and unkeyed, so an
+//! attacker can make any number of sessions that share one signature. They serve the paper's
 //! measurements; [`Keyed`] is for traffic.
 //!
 //! Paper: [DHASH §III-B].
@@ -17,19 +17,19 @@
 use flowloom_flow_key::TableHash;
 use flowloom_flow_key::hash::crc32c::crc32c;
 
-/// A way to make signatures.
+/// A way to compute signatures.
 pub trait Signature<K> {
-    /// The two directions have signatures with swapped halves, so a search that failed is repeated
-    /// so.
+    /// The two directions have signatures with swapped halves, so a failed search is repeated with
+    /// swapped halves.
     const SWAPPED_BY_DIRECTION: bool = false;
 
-    /// Returns the signature before zero is taken out of it; see [`non_zero`].
+    /// Returns the signature before [`non_zero`] replaces zero.
     fn raw(key: &K, hash: TableHash) -> u32;
 }
 
-/// Replaces a signature of zero, which marks an empty slot.
+/// Replacement for a signature of zero, which marks an empty slot.
 ///
-/// Its halves are equal: swapped, it is still the same, as zero was.
+/// Its halves are equal, so swapping them does not change it, as with zero.
 pub const FOR_ZERO: u32 = 0x0001_0001;
 
 /// Returns the signature to store.
@@ -103,7 +103,7 @@ impl PartialEq for Session {
     }
 }
 
-/// Xor of everything.
+/// Algorithm 1: the xor of all fields.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Algorithm1;
 
@@ -126,7 +126,8 @@ impl Signature<Session> for Algorithm2 {
     }
 }
 
-/// Xor of CRCs. The ports cancel out: all sessions between two hosts share one signature.
+/// Algorithm 3: the xor of CRCs. The ports cancel out, so all sessions between two hosts share one
+/// signature.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Algorithm3;
 
@@ -136,7 +137,7 @@ impl Signature<Session> for Algorithm3 {
     }
 }
 
-/// Halves of two CRCs, one for each direction.
+/// Algorithm 4: halves of two CRCs, one per direction.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Algorithm4;
 
@@ -150,8 +151,8 @@ impl Signature<Session> for Algorithm4 {
 
 /// The low half of the caller's hash: independent of the bucket, and keyed if the hash is.
 ///
-/// Unlike the paper, which computes a signature from the 4-tuple beside the bucket's hash: one
-/// digest per packet serves both, and no attacker can aim at it.
+/// Unlike the paper, which computes a signature from the 4-tuple separately from the bucket's hash,
+/// one digest per packet serves both, and no attacker can aim at it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Keyed;
 

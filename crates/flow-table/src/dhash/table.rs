@@ -1,18 +1,17 @@
-//! DHash for production: the whole bucket with one compare, batches in stages.
+//! DHash for production: one compare for the whole bucket, and batches in stages.
 //!
-//! The design is the paper's: one line of signatures, states by arithmetic, overflow in lists. The
-//! details differ:
+//! The design is the paper's: one line of signatures, states located by arithmetic, overflow in
+//! lists. The details differ:
 //!
 //! * One instruction compares all sixteen slots, so there is no major location ([DHASH §III-C]
-//!   saves comparisons that no longer cost anything), and a new flow takes the lowest empty slot.
+//!   saves comparisons that cost nothing here), and a new flow takes the lowest empty slot.
 //! * The signature comes from the caller's keyed hash, so an attacker cannot aim at a bucket.
-//! * A batch is looked up in stages: all buckets are prefetched, then all compared and the states
-//!   of those that match prefetched, then all keys verified. A state is prefetched only after a
-//!   match, so a miss costs one line.
+//! * A batch is looked up in stages: prefetch all buckets; compare all and prefetch the states that
+//!   match; verify all keys. A state is prefetched only after a match, so a miss costs one line.
 //! * Conflict lists have a length cap and the pool is sized for churn, not for a fresh fill.
 //!
-//! A hit reads two lines, bucket and state; a miss one, and a bit that stays in the first-level
-//! cache.
+//! A hit reads two lines, bucket and state. A miss reads one line, and a bit that stays in the
+//! first-level cache.
 
 use core::fmt;
 
@@ -30,8 +29,8 @@ use crate::indexed::{Indexed, visit_all};
 use crate::state::{States, Timeouts};
 use crate::table::{FlowId, FullReason, MemoryReport, TableKey, TableStats};
 
-/// Keys whose lines are in flight together. At a million flows a Zen 5 takes two thirds of the time
-/// with 128 that it takes with 32.
+/// Number of keys whose lines are in flight together. At a million flows on Zen 5, 128 takes two
+/// thirds of the time of 32.
 const STAGE: usize = 128;
 
 /// How a [`DHash`] is built.
@@ -51,16 +50,16 @@ const STAGE: usize = 128;
 pub struct DHashConfig {
     /// The maximum number of flows, up to 2³⁰.
     pub flows: u32,
-    /// Buckets; `None` for the paper's ten flows per bucket.
+    /// Number of buckets; `None` for the paper's ten flows per bucket.
     pub buckets: Option<u32>,
-    /// States in the pool behind the buckets; `None` for 3 % of the flows plus 64, which is enough
-    /// for churn (see [`steady_share`](super::conflict::steady_share)).
+    /// Number of states in the pool; `None` for 3 % of the flows plus 64, which is enough for churn
+    /// (see [`steady_share`](super::conflict::steady_share)).
     pub pool: Option<u32>,
-    /// Flows in the conflict list of one bucket, at most.
+    /// Maximum number of flows in the conflict list of one bucket.
     pub list_cap: u32,
-    /// How long flows may stay unseen.
+    /// Maximum idle time of flows.
     pub timeouts: Timeouts,
-    /// The instruction set; `None` for the best that this processor has.
+    /// The instruction set; `None` for the best one of this processor.
     pub isa: Option<Isa>,
     /// Whether to request huge pages.
     pub huge_pages: HugePages,
@@ -69,7 +68,7 @@ pub struct DHashConfig {
 }
 
 impl DHashConfig {
-    /// The most flows of one table.
+    /// Maximum number of flows in one table.
     pub const FLOWS_MAX: u32 = crate::error::FLOWS_MAX;
 
     /// Returns the configuration for a number of flows: the paper's load, no timeouts, no memory
@@ -106,18 +105,18 @@ impl DHashConfig {
             + States::<K, V>::bytes_needed(self.places(), &self.timeouts)
     }
 
-    /// Returns the slots of all buckets and the pool together.
+    /// Returns the number of slots of all buckets and the pool together.
     fn places(&self) -> u64 {
         u64::from(self.bucket_count()) * u64::from(SLOTS_PER_BUCKET) + u64::from(self.pool_size())
     }
 
-    /// Returns the number of states, if the numbers go together and fit the limit.
+    /// Returns the number of states, if the numbers are consistent and within the limit.
     pub(super) fn check<K: Copy, V>(&self) -> Result<u32, BuildError> {
         check_size(self.flows, self.places(), self.bytes_needed::<K, V>(), self.memory_limit_bytes)
     }
 }
 
-/// The table of [DHASH §III], compared sixteen slots at a time. See the [module](self).
+/// The table of [DHASH §III], which compares sixteen slots at a time. See the [module](self).
 pub struct DHash<K, V> {
     buckets: LineArray<Bucket>,
     bucket_count: u32,
@@ -129,7 +128,7 @@ pub struct DHash<K, V> {
 impl<K: TableKey, V> DHash<K, V> {
     /// Returns an empty table.
     ///
-    /// Memory is reserved and not touched.
+    /// Memory is reserved but not touched.
     ///
     /// # Errors
     ///
@@ -150,8 +149,8 @@ impl<K: TableKey, V> DHash<K, V> {
 
     /// Makes the whole table resident.
     ///
-    /// The first flow in a fresh page otherwise pays for the page: some hundred nanoseconds, or the
-    /// clearing of two megabytes where pages are huge.
+    /// Otherwise the first flow in a fresh page pays for the page fault: several hundred
+    /// nanoseconds, or the clearing of 2 MiB for a huge page.
     pub fn prefault(&mut self) {
         self.buckets.prefault();
         self.lists.prefault();
@@ -182,7 +181,8 @@ impl<K: TableKey, V> DHash<K, V> {
     /// Returns the matching slots of a bucket.
     #[inline(always)]
     fn compare<L: Lanes>(&self, lanes: L, bucket: u32, signature: u32) -> u32 {
-        // No closure: it would be compiled for any processor, and the compare not inlined into it.
+        // Do not use a closure here: it would be compiled for the baseline processor, and the
+        // compare would not inline into it.
         match self.buckets.get(bucket as usize) {
             Some(line) => lanes.equal(line, signature),
             None => 0,
@@ -216,7 +216,7 @@ impl<K: TableKey, V> DHash<K, V> {
         matching
     }
 
-    /// Hints that the state of a flow that is in its bucket's list will be read soon.
+    /// Prefetches the state of a flow in its bucket's list.
     #[cold]
     #[inline(never)]
     fn prefetch_listed(&self, bucket: u32, hash: TableHash) {
@@ -256,7 +256,7 @@ impl<K: TableKey, V> Kernel for Find<'_, K, V> {
     }
 }
 
-/// Hashes whose states are to be prefetched.
+/// Hashes whose states the kernel prefetches.
 struct AskStates<'a, K, V> {
     table: &'a DHash<K, V>,
     hashes: &'a [TableHash],
@@ -273,7 +273,7 @@ impl<K: TableKey, V> Kernel for AskStates<'_, K, V> {
     }
 }
 
-/// Many keys, in stages. Of those that are `PREFETCHED` the buckets are on their way.
+/// A staged lookup of many keys. If `PREFETCHED`, the caller has already prefetched the buckets.
 struct FindBatch<'a, K, V, const PREFETCHED: bool> {
     table: &'a DHash<K, V>,
     keys: &'a [K],
@@ -302,7 +302,7 @@ impl<K: TableKey, V, const PREFETCHED: bool> Kernel for FindBatch<'_, K, V, PREF
             for (&hash, matching) in hashes.iter().zip(&mut matching) {
                 *matching = table.matching_slots(lanes, hash);
             }
-            // The next stage's buckets travel while this one's states arrive.
+            // The next stage's buckets arrive while this stage waits for states.
             fetch(ahead.next().unwrap_or_default());
             for (((key, &hash), &matching), id) in keys.iter().zip(hashes).zip(&matching).zip(ids) {
                 *id = table.finish(table.bucket_of(hash), matching, key, hash);

@@ -1,4 +1,4 @@
-//! Many keys at once, as a pipeline.
+//! The lookup of many keys at once, as a pipeline.
 //!
 //! ```text
 //!  key   i + DEPTH             i + STATES_AHEAD                i
@@ -6,20 +6,22 @@
 //!                              signature, its state asked for
 //! ```
 //!
-//! If the caller has prefetched the lines, the first step is done already, and the second is
-//! [`PREFETCHED_STATES_AHEAD`] keys before the third.
+//! If the caller has prefetched the lines, the first step is already done, and the second precedes
+//! the third by [`PREFETCHED_STATES_AHEAD`] keys.
 //!
-//! Lines and states are prefetched into the second-level cache: they are many, and [the first level
-//! seems to track few lines in flight](prefetch::read_later). On a Zen 4 hits of 256 take half the
-//! time at a million and at eight million flows, misses 0.7 to 1.05 and 0.4 of it; at 65,536 flows
-//! batches of 256 take 0.9 to 1.0 of it, of 32 0.8 to 1.2.
+//! Lines and states are prefetched into the second-level cache, because there are many of them and
+//! [the first level seems to track few lines in flight](prefetch::read_later). On Zen 4 this halves
+//! the time of hits in batches of 256 at a million and at eight million flows, and misses take 0.7
+//! to 1.05 and 0.4 times as long; at 65,536 flows batches of 256 take 0.9 to 1.0 times as long, and
+//! batches of 32 take 0.8 to 1.2 times as long.
 //!
 //! A batch of any length runs in blocks of [`BLOCK`]. The intermediate result of a key is stored
-//! where its id will be, so stages pass nothing on but the caller's own memory. The few flows that
-//! may be outside their home line leave the pipeline for a list of strays, so that no key waits for
-//! their second line. Adding to the list takes no branch: in a table after long use, or fuller than
-//! three quarters, no branch predictor would learn it. With a branch misses take 0.96 of the time
-//! in a new table, 1.02 after some turnovers, 1.3 where lines are 86 per cent full.
+//! where its id will be, so the stages pass data only through the caller's memory. The few flows
+//! that may be outside their home line leave the pipeline for a list of strays, so that no key
+//! waits for a second line. Adding to the list takes no branch, because no branch predictor could
+//! learn it in a table that is fuller than three quarters or long in use. With a branch, misses
+//! take 0.96 times as long in a new table, 1.02 times after several turnovers, and 1.3 times when
+//! lines are 86 per cent full.
 
 use core::cell::Cell;
 use core::ops::Range;
@@ -34,35 +36,35 @@ use crate::state::slab::Tenants;
 use crate::table::{FlowId, TableKey};
 use flowloom_flow_key::TableHash;
 
-/// Keys between asking for a line and comparing it. Of eight million flows a Zen 4 takes 8.6 ns a
-/// miss with 32 and 6.9 with 64.
+/// Keys between the prefetch of a line and its comparison. At eight million flows on Zen 4, a miss
+/// takes 8.6 ns with 32 and 6.9 ns with 64.
 const LINES_AHEAD: usize = 64;
 
-/// Keys between the prefetch of a state and its comparison. At a million flows a Zen 4 takes 9.3 ns
-/// per key with 64, 8.8 with 96 and 8.5 with 160; a Zen 5, prefetching into the first level, 7.6
-/// with 64 and 7.2 with 96.
+/// Keys between the prefetch of a state and its comparison. At a million flows, Zen 4 takes 9.3 ns
+/// per key with 64, 8.8 ns with 96 and 8.5 ns with 160; Zen 5, prefetching into the first level,
+/// takes 7.6 ns with 64 and 7.2 ns with 96.
 const STATES_AHEAD: usize = 96;
 
-/// The same if the caller has prefetched the lines. At a million flows a Zen 4 takes 9.7 ns per hit
-/// with 64, 9.1 with 112 and 8.8 with 160, and 4.8, 4.9 and 5.0 per miss; at 4,096 flows misses
-/// take 3.9, 3.9 and 4.1.
+/// The same distance if the caller has prefetched the lines. At a million flows, Zen 4 takes 9.7 ns
+/// per hit with 64, 9.1 ns with 112 and 8.8 ns with 160, and 4.8, 4.9 and 5.0 ns per miss; at 4,096
+/// flows a miss takes 3.9, 3.9 and 4.1 ns.
 const PREFETCHED_STATES_AHEAD: usize = 160;
 
-/// Keys between the ends of the pipeline.
+/// Keys between the two ends of the pipeline.
 const DEPTH: usize = LINES_AHEAD + STATES_AHEAD;
 
-/// Returns the keys between the ends of the pipeline, and those between the last two steps.
+/// Returns the number of keys between the ends of the pipeline, and between the last two steps.
 const fn distances(prefetched: bool) -> (usize, usize) {
     if prefetched { (PREFETCHED_STATES_AHEAD, PREFETCHED_STATES_AHEAD) } else { (DEPTH, STATES_AHEAD) }
 }
 
-/// Keys that share a list of strays: as many as a byte can number.
+/// Number of keys that share a list of strays: as many as a byte can number.
 const BLOCK: usize = 256;
 
-/// Strays that are looked for at once.
+/// Number of strays that are looked up at once.
 const ROUND: usize = 32;
 
-/// A pipelined lookup of many keys. `PREFETCHED` tells whether the caller has prefetched the lines.
+/// A pipelined lookup of many keys. `PREFETCHED` says whether the caller has prefetched the lines.
 pub(super) struct FindBatch<'a, K, V, F, const PREFETCHED: bool> {
     pub(super) table: &'a LineHash<K, V>,
     pub(super) keys: &'a [K],
@@ -72,16 +74,16 @@ pub(super) struct FindBatch<'a, K, V, F, const PREFETCHED: bool> {
     pub(super) on_flow: F,
 }
 
-/// Keys of a block that leave the pipeline, by their numbers in it: those that are not in their
-/// home line and may be elsewhere, and those whose signature another flow has. A key is in one of
-/// the two lists at most.
+/// Keys of a block that leave the pipeline, by number: those that are not in their home line but
+/// may be elsewhere, and those whose signature belongs to another flow. A key is in at most one of
+/// the two lists.
 struct Apart<'a> {
     numbers: &'a mut [u8; BLOCK],
     count: usize,
 }
 
 impl Apart<'_> {
-    /// Notes a key, or does as if, without a branch.
+    /// Notes a key if `really`, without a branch.
     #[inline(always)]
     #[expect(clippy::cast_possible_truncation, reason = "a block's keys are numbered by a byte")]
     fn note(&mut self, number: usize, really: bool) {
@@ -89,7 +91,7 @@ impl Apart<'_> {
         self.count += usize::from(really);
     }
 
-    /// Returns the noted keys from a position on, at most the given number.
+    /// Returns the noted keys from a position on, at most `most`.
     #[inline(always)]
     fn some(&self, from: usize, most: usize) -> &[u8] {
         let noted = &self.numbers[..self.count.min(BLOCK)];
@@ -98,14 +100,14 @@ impl Apart<'_> {
     }
 }
 
-/// The parts of a table that the pipeline reads. Behind a reference they would be loaded again for
+/// The parts of a table that the pipeline reads. Behind a reference, they would be loaded again for
 /// every key.
 struct Pipeline<'a, K, V> {
     lines: Fractions<'a, Line>,
     states: Tenants<'a, K, V>,
-    /// States of a line, as the table has it: fewer instructions than the constant.
+    /// States per line, loaded from the table, which takes fewer instructions than the constant.
     line_states: u32,
-    /// Keys of the batch before the block.
+    /// Number of keys of the batch before the block.
     before: usize,
 }
 
@@ -118,7 +120,7 @@ impl<K, V> Clone for Pipeline<'_, K, V> {
 impl<K, V> Copy for Pipeline<'_, K, V> {}
 
 impl<'a, K: TableKey, V> Pipeline<'a, K, V> {
-    /// Returns the parts to read; a table has at least one line.
+    /// Returns the parts; a table has at least one line.
     #[inline(always)]
     fn of(table: &'a LineHash<K, V>, before: usize) -> Option<Self> {
         let lines = Fractions::new(&table.lines)?;
@@ -134,8 +136,8 @@ impl<'a, K: TableKey, V> Pipeline<'a, K, V> {
         prefetch::read_later(lines.as_ptr().cast::<u8>().wrapping_add(near));
     }
 
-    /// Compares a home line with a signature and prefetches the state that matches. Without a match
-    /// there is no flow, or one that is elsewhere.
+    /// Compares a home line with a signature, and prefetches the state that matches. Without a
+    /// match the flow does not exist or is elsewhere.
     #[inline(always)]
     fn compare<L: Lanes>(
         self,
@@ -158,7 +160,7 @@ impl<'a, K: TableKey, V> Pipeline<'a, K, V> {
         }
     }
 
-    /// Compares a key with the state that matched, and shows the value if it is the key's.
+    /// Compares a key with the state that matched, and passes the value on if the keys are equal.
     #[inline(always)]
     fn verify(
         self,
@@ -198,7 +200,7 @@ where
     #[inline(always)]
     fn run<L: Lanes>(self, lanes: L) -> Apart<'a> {
         let Self { pipeline, keys, hashes, ids, mut apart, on_flow } = self;
-        // Slices of one length, so that one bound is checked.
+        // Slices of equal length, so that one bounds check suffices.
         let (depth, states_ahead) = distances(PREFETCHED);
         let Some((_, coming)) = hashes.split_at_checked(depth) else { return apart };
         let count = coming.len();
@@ -215,10 +217,10 @@ where
     }
 }
 
-/// Keys that are only compared with their lines: at the beginning, and of short blocks all.
+/// Keys that are only compared with their lines: the first keys, and all keys of short blocks.
 struct Compare<'a, K, V> {
     pipeline: Pipeline<'a, K, V>,
-    /// The first one's number.
+    /// The number of the first key.
     first: usize,
     hashes: &'a [TableHash],
     ids: &'a [Cell<Option<FlowId>>],
@@ -238,10 +240,10 @@ impl<'a, K: TableKey, V> Kernel for Compare<'a, K, V> {
     }
 }
 
-/// Keys that are only compared with their states: the last ones.
+/// Keys that are only compared with their states: the last keys.
 struct Verify<'a, 'f, K, V, F> {
     pipeline: Pipeline<'a, K, V>,
-    /// The first one's number.
+    /// The number of the first key.
     first: usize,
     keys: &'a [K],
     ids: &'a [Cell<Option<FlowId>>],
@@ -265,16 +267,16 @@ impl<'a, K: TableKey, V, F: FnMut(usize, &V)> Kernel for Verify<'a, '_, K, V, F>
 /// A block of keys.
 struct Block<'a, K, V> {
     table: &'a LineHash<K, V>,
-    /// Keys of the batch before these.
+    /// Number of keys of the batch before the block.
     before: usize,
     keys: &'a [K],
     hashes: &'a [TableHash],
-    /// The state whose signature matched, until its key is compared; then the answer.
+    /// The state whose signature matched; after the key comparison, the answer.
     ids: &'a [Cell<Option<FlowId>>],
 }
 
 impl<'a, K: TableKey, V> Block<'a, K, V> {
-    /// Compares some keys with their lines.
+    /// Compares several keys with their lines.
     #[inline(always)]
     fn compare<'b, L: Lanes>(
         &self,
@@ -293,7 +295,7 @@ impl<'a, K: TableKey, V> Block<'a, K, V> {
         lanes.apart(Compare { pipeline, first, hashes, ids, apart })
     }
 
-    /// Compares some keys with their states.
+    /// Compares several keys with their states.
     #[inline(always)]
     fn verify<'b, L: Lanes>(
         &self,
@@ -330,7 +332,7 @@ impl<'a, K: TableKey, V> Block<'a, K, V> {
                 lanes.apart(Steady::<_, _, _, PREFETCHED> { pipeline, keys, hashes, ids, apart, on_flow });
         }
         apart = self.compare(lanes, pipeline, (states_ahead + steady).min(count)..count, apart);
-        // The strays' accesses overlap with those of the last keys of the block.
+        // The strays' memory accesses overlap with those of the last keys of the block.
         let strays = apart.some(0, ROUND).len();
         self.ask(apart.some(0, strays));
         let half = steady + (count - steady) / 2;
@@ -418,7 +420,7 @@ impl<'a, K: TableKey, V> Block<'a, K, V> {
     }
 }
 
-/// Hashes whose states are to be prefetched.
+/// Hashes whose states the kernel prefetches.
 pub(super) struct AskStates<'a, K, V> {
     pub(super) table: &'a LineHash<K, V>,
     pub(super) hashes: &'a [TableHash],

@@ -11,11 +11,11 @@ use crate::dhash::conflict::ConflictLists;
 use crate::error::BuildError;
 use crate::state::{States, Timeouts};
 
-/// Lines that share one list of the stash.
+/// Number of lines that share one list of the stash.
 pub(super) const LINES_PER_LIST: u32 = 8;
 
-/// States behind those of lanes, at least: a mask of lanes has 32 bits, and each of them names a
-/// state of any line.
+/// Minimum number of states after those of lanes: a mask of lanes has 32 bits, and each bit must
+/// name a state for every line.
 const SPARE: u32 = u32::BITS - LANES;
 
 /// Parameters of a [`LineHash`]: start with [`for_flows`](Self::for_flows) and change fields as
@@ -40,16 +40,16 @@ const SPARE: u32 = u32::BITS - LANES;
 pub struct LineHashConfig {
     /// The maximum number of flows, up to 2³⁰.
     pub flows: u32,
-    /// Lines; `None` for three quarters of the lanes taken when the table is full.
+    /// Number of lines; `None` for lines that are three quarters full when the table is full.
     pub lines: Option<u32>,
-    /// States behind the stash, at least two; `None` for one in a thousand flows plus 64, some
-    /// forty times the need.
+    /// Number of states for the stash, at least two; `None` for one per thousand flows plus 64,
+    /// about forty times the need.
     pub pool: Option<u32>,
-    /// Flows in one list of the stash, at most; eight lines share a list.
+    /// Maximum number of flows in one list of the stash; eight lines share a list.
     pub list_cap: u32,
-    /// How long flows may stay unseen.
+    /// Maximum idle time of flows.
     pub timeouts: Timeouts,
-    /// The instruction set; `None` for the best that this processor has.
+    /// The instruction set; `None` for the best one of this processor.
     pub isa: Option<Isa>,
     /// Whether to request huge pages.
     pub huge_pages: HugePages,
@@ -76,12 +76,12 @@ impl LineHashConfig {
 
     /// Returns the number of lines.
     pub fn line_count(&self) -> u32 {
-        // 22.5 flows a line.
+        // 22.5 flows per line.
         let lines = (u64::from(self.flows) * 2).div_ceil(u64::from(LANES) * 3 / 2);
         self.lines.unwrap_or(u32::try_from(lines).unwrap_or(u32::MAX)).max(1)
     }
 
-    /// Returns the number of states behind the stash.
+    /// Returns the number of states of the stash.
     pub fn pool_size(&self) -> u32 {
         self.pool.unwrap_or(self.flows / 1000 + 64)
     }

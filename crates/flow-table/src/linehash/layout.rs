@@ -8,8 +8,8 @@
 //!           20 … 16 class in the filter                        14 … 0 signature
 //! ```
 //!
-//! [`Counts`] has the number of displaced flows of each line, in an array of their own that lookups
-//! do not read.
+//! [`Counts`] has the number of displaced flows of each line, in a separate array that lookups do
+//! not read.
 
 use flowloom_cpu::pages::CacheLine;
 use flowloom_flow_key::TableHash;
@@ -28,47 +28,48 @@ const _: () = assert!(size_of::<Line>() == 64 && align_of::<Line>() == 64, "one 
 /// Index of the low half of the filter; the high half follows.
 const FILTER: usize = 30;
 
-/// The most flows of one home line that live in alternates, and the most in the stash.
+/// Maximum number of flows of one home line in alternates, and in the stash.
 pub const DISPLACED_MAX: u8 = u8::MAX;
 
-/// The bit that every signature has.
+/// The bit that is set in every signature.
 const TAKEN: u16 = 0x8000;
 
-/// The places that a flow's hash allows.
+/// The positions that a flow's hash allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
     /// The home line.
     pub home: u32,
-    /// The contents of its lane; never 0.
+    /// The contents of its lane, never 0.
     pub signature: u16,
 }
 
-/// One of the two ways out of a full line.
+/// One of the two alternates of a full line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
     /// The first alternate line.
     First,
-    /// The second one; the same line now and then.
+    /// The second alternate line, which is occasionally the same.
     Second,
 }
 
 impl Place {
-    /// Returns the place of a hash in a table of this many lines.
+    /// Returns the positions of a hash in a table of this many lines.
     #[inline(always)]
     #[must_use]
     pub const fn of(hash: TableHash, lines: u32) -> Self {
         Self { home: hash.bucket(lines), signature: Self::signature_of(hash) }
     }
 
-    /// Returns the part of a hash that selects line and favourite lane, as a fraction of 2³².
+    /// Returns the part of a hash that selects the line and the favourite lane, as a fraction of
+    /// 2³².
     #[inline(always)]
     #[must_use]
     pub const fn fraction_of(hash: TableHash) -> u32 {
         (hash.bits() >> 32) as u32
     }
 
-    /// Returns how many bytes behind the first line a byte of a hash's line is; any byte of it, for
-    /// a prefetch.
+    /// Returns the offset of a byte in a hash's line, in bytes from the first line; any byte of the
+    /// line serves for a prefetch.
     #[inline(always)]
     #[must_use]
     pub const fn near_line_of(hash: TableHash, lines: u32) -> usize {
@@ -76,8 +77,8 @@ impl Place {
         (((hash.bits() >> 32) * lines as u64) >> (32 - LINE_BITS)) as usize
     }
 
-    /// Returns the signature of a hash: fifteen bits, and one that is always set, so that no lane
-    /// with it looks empty.
+    /// Returns the signature of a hash: fifteen bits, and one bit that is always set, so that no
+    /// lane with a signature looks empty.
     #[inline(always)]
     #[must_use]
     #[expect(clippy::cast_possible_truncation, reason = "the low bits are meant")]
@@ -85,7 +86,7 @@ impl Place {
         hash.bits() as u16 | TAKEN
     }
 
-    /// Returns the favourite state of a hash, of all states of lanes: one of its home line,
+    /// Returns the favourite state of a hash among all states of lanes: a state of its home line,
     /// selected by the same bits as the line. A new flow takes it if it is free. A lookup can
     /// prefetch it before the line has arrived, and is usually right.
     #[inline(always)]
@@ -119,10 +120,10 @@ impl Place {
     }
 }
 
-/// The filter bit for a flow in the stash, which also stands for a class.
+/// The filter bit for flows in the stash, which also stands for a class.
 pub(super) const STASH_BIT: u32 = 1 << 31;
 
-/// Returns the filter's bit for a hash.
+/// Returns the filter bit of a hash.
 #[inline(always)]
 #[must_use]
 pub const fn filter_bit(hash: TableHash) -> u32 {
@@ -161,12 +162,12 @@ impl Filter for Line {
     }
 }
 
-/// How many flows of a home line are in alternates, and how many in the stash.
+/// The number of flows of a home line that are in alternates, and that are in the stash.
 pub type Counts = [u8; 2];
 
-/// Number of a count: flows in alternates.
+/// Index of a count: flows in alternates.
 pub(super) const AWAY: usize = 0;
-/// Number of a count: flows in the stash.
+/// Index of a count: flows in the stash.
 pub(super) const STASHED: usize = 1;
 
 /// Returns the state of a line's lane.
@@ -176,8 +177,8 @@ pub const fn state_of(line: u32, lane: u32) -> u32 {
     line * LANES + lane
 }
 
-/// Returns the lane to take of those that are empty: the favourite, or else the first. One must be
-/// empty.
+/// Returns the favourite lane if it is empty, or else the first empty lane. At least one lane must
+/// be empty.
 #[inline(always)]
 #[must_use]
 pub(super) const fn lane_to_take(empty: u32, favourite: u32) -> u32 {
@@ -191,7 +192,7 @@ pub const fn place_of(state: u32) -> (u32, u32) {
     (state / LANES, state % LANES)
 }
 
-/// Visits the states of a line's lanes until `visit` returns `false`; returns whether it never did.
+/// Visits the states of a line's lanes until `visit` returns `false`. Returns whether it never did.
 pub(super) fn visit_line(line: u32, visit: &mut dyn FnMut(u32) -> bool) -> bool {
     let start = state_of(line, 0);
     (start..start + LANES).all(visit)

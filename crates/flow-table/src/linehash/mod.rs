@@ -8,22 +8,21 @@
 //!  full?  ─▶ the emptier of two alternate lines, noted in the home's filter  ─▶  a bounded stash
 //! ```
 //!
-//! Nothing ever moves, so ids stay valid. At its design load, three quarters of the lanes, a flow
-//! takes 2.97 bytes of lookup structure; one flow in twenty is in an alternate line, and fewer than
+//! Nothing ever moves, so ids stay valid. At its design load of three quarters of the lanes, a flow
+//! takes 2.97 bytes of lookup structure. One flow in twenty is in an alternate line, and fewer than
 //! one in ten thousand in the stash.
 //!
-//! * A hit reads its home line and its state; a miss reads one line, and both alternates with the
-//!   chance that the filter is wrong.
+//! * A hit reads its home line and its state. A miss reads one line, and both alternates if the
+//!   filter gives a false positive.
 //! * The hash also names a favourite lane, which a flow takes if it is empty. A single lookup
-//!   prefetches that lane's state along with the line: in a freshly filled table it is the right
-//!   one for three flows in five, and under churn as often as a lane is empty.
+//!   prefetches that lane's state along with the line. In a freshly filled table this is the right
+//!   state for three flows in five, and under churn as often as a lane is empty.
 //! * The filter of a line has a bit for each of 32 classes of displaced flows. It is cleared when
-//!   the last displaced flow has ended; their number is counted in an array of its own, which no
-//!   lookup reads.
-//! * Without the secret of the caller's hash an attacker cannot choose where a flow goes, and what
-//!   is not keyed is bounded: the stash has lists with a cap, and a pool.
+//!   the last displaced flow has ended. Their number is in a separate array that no lookup reads.
+//! * Without the secret of the caller's hash, an attacker cannot choose the position of a flow. If
+//!   the hash is not keyed, the damage is bounded: the stash has a pool, and lists with a cap.
 //!
-//! The design comes from no paper; one line per bucket and a fixed state for each lane are ideas of
+//! The design comes from no paper. One line per bucket and a fixed state per lane are ideas of
 //! [`dhash`](crate::dhash).
 
 mod batch;
@@ -36,8 +35,8 @@ mod walk;
 pub use table::{LineHash, LineHashConfig};
 pub(crate) use walk::FlowsMut;
 
-/// Ids without values, for states that the caller keeps elsewhere: an array of
-/// [`slot_count`](crate::FlowTable::slot_count) places, indexed by [`slot`](crate::FlowId::slot).
+/// A table of ids without values, for states that the caller keeps in an array of
+/// [`slot_count`](crate::FlowTable::slot_count) elements, indexed by [`slot`](crate::FlowId::slot).
 ///
 /// # Examples
 ///

@@ -26,27 +26,27 @@ use crate::state::slab::lowest_if;
 use crate::table::{FlowId, FullReason, MemoryReport, TableKey, TableStats, Tick, TimeoutClass};
 use flowloom_flow_key::TableHash;
 
-/// The table to use. See the [module](super).
+/// The recommended table. See the [module](super).
 pub struct LineHash<K, V> {
     pub(super) lines: LineArray<Line>,
     line_count: u32,
-    /// The first state behind those of lanes.
+    /// The first state after those of lanes.
     pool_start: u32,
-    /// [`LANES`], hidden from the compiler: a multiplication is one instruction, the shifts that
-    /// replace a multiplication by a constant are three.
+    /// [`LANES`], hidden from the compiler: a multiplication takes one instruction, but the shifts
+    /// that replace multiplication by a constant take three.
     pub(super) line_states: u32,
-    /// The number of displaced flows of each line; only insertions and removals of such flows read
-    /// it.
+    /// The number of displaced flows of each line, which only insertions and removals of such flows
+    /// read.
     counts: LineArray<Counts>,
     stash: ConflictLists,
-    /// Flows in alternate lines.
+    /// Number of flows in alternate lines.
     away: u32,
     pub(super) states: States<K, V>,
     backend: Backend,
 }
 
 impl<K: TableKey, V> LineHash<K, V> {
-    /// Returns an empty table. Memory is reserved and not touched.
+    /// Returns an empty table. Memory is reserved but not touched.
     ///
     /// # Errors
     ///
@@ -93,10 +93,10 @@ impl<K: TableKey, V> LineHash<K, V> {
         Place::favourite_of(hash, self.pool_start)
     }
 
-    /// Returns the flow of a key, telling `probe` each step: lane by lane, in plain code.
+    /// Returns the flow of a key lane by lane, in plain code, and reports each step to `probe`.
     ///
-    /// Returns the result of [`FlowTable::lookup`](crate::FlowTable::lookup), slowly. For measuring
-    /// how good a hash is.
+    /// It returns the result of [`FlowTable::lookup`](crate::FlowTable::lookup), slowly. It serves
+    /// to measure the quality of a hash.
     pub fn find_counting(&self, key: &K, hash: TableHash, probe: &mut impl Probe) -> Option<FlowId> {
         let place = self.place_of_hash(hash);
         let found = self
@@ -177,8 +177,8 @@ impl<K: TableKey, V> LineHash<K, V> {
 
     /// Returns the lanes of a line that contain a half-word.
     ///
-    /// No closure here or below: a closure is compiled for any processor, and calls inside it are
-    /// no longer inlined.
+    /// Use no closure here or below: a closure is compiled for the baseline processor, and calls
+    /// inside it do not inline.
     #[inline(always)]
     pub(super) fn lanes_with<L: Lanes>(&self, lanes: L, line: u32, half: u16) -> u32 {
         match self.lines.get(line as usize) {
@@ -213,17 +213,18 @@ impl<K: TableKey, V> LineHash<K, V> {
             .find_map(|(number, _)| self.states.verify(self.pool_start + number, key))
     }
 
-    /// Looks a key up wherever it may be. Out of line, so that the path of most keys stays short:
-    /// the first lane of the home line with their signature has them, or none has. Cold, so that a
-    /// loop around that path does not keep registers free for a call.
+    /// Looks up a key wherever it may be. This function is not inlined, so that the path of most
+    /// keys stays short. On that path, the first lane of the home line with the signature holds the
+    /// key, or no lane does. It is cold, so that a loop around that path does not keep registers
+    /// free for a call.
     #[cold]
     #[inline(never)]
     pub(super) fn find_anywhere(&self, key: &K, hash: TableHash) -> Option<FlowId> {
         self.backend.run(FindAnywhere { table: self, key, hash })
     }
 
-    /// Looks a key up wherever it may be, with its value. Out of line too: otherwise the address of
-    /// the value is computed once more on the common path.
+    /// Looks up a key wherever it may be, with its value. Not inlined either; otherwise the common
+    /// path would compute the address of the value twice.
     #[cold]
     #[inline(never)]
     fn find_value_anywhere(&self, key: &K, hash: TableHash) -> Option<(FlowId, &V)> {
@@ -244,7 +245,7 @@ impl<K: TableKey, V> LineHash<K, V> {
         state_of(home, lane_to_take(empty, Place::favourite_lane_of(hash, self.line_count)))
     }
 
-    /// Looks for a key where most are.
+    /// Looks for a key in its home line, where most keys are.
     #[inline(always)]
     fn look_at_home(&self, key: &K, hash: TableHash) -> AtHome<'_, V> {
         let Some(lanes) = self.backend.plain() else { return AtHome::Unsure };
@@ -266,8 +267,8 @@ impl<K: TableKey, V> LineHash<K, V> {
     /// Looks for a key in both alternates of its home line, and in the stash if `home` says that it
     /// may be there.
     ///
-    /// Both are compared before either is chosen: a branch on the first would go the wrong way
-    /// every other time.
+    /// Both are compared before either is chosen, because a branch on the first would be
+    /// mispredicted every other time.
     #[inline(always)]
     fn find_away<L: Lanes>(
         &self,
@@ -295,17 +296,17 @@ impl<K: TableKey, V> LineHash<K, V> {
     }
 }
 
-/// The result of looking at a key's home line.
+/// The result of a lookup in a key's home line.
 enum AtHome<'a, V> {
-    /// The flow is there, and its value.
+    /// The flow exists; its id and its value.
     Found(FlowId, &'a V),
-    /// There is no flow.
+    /// The flow does not exist.
     Nowhere,
     /// The signature is there but belongs to another flow, or the flow may be elsewhere.
     Unsure,
 }
 
-/// One key, wherever it is.
+/// The lookup of one key, wherever it is.
 struct FindAnywhere<'a, K, V> {
     table: &'a LineHash<K, V>,
     key: &'a K,
@@ -337,7 +338,7 @@ impl<K: TableKey, V> LineHash<K, V> {
         TakenLanes { lines: &self.lines, backend: self.backend, pool_start: self.pool_start }
     }
 
-    /// Returns all flows for changing.
+    /// Returns all flows, mutably.
     pub(crate) fn flows_mut(&mut self) -> FlowsMut<'_, K, V> {
         let Self { lines, backend, pool_start, states, .. } = self;
         let slots = states.slot_count();
@@ -371,8 +372,8 @@ impl<K: TableKey, V> LineHash<K, V> {
 }
 
 impl<K: TableKey, V> LineHash<K, V> {
-    /// Links a flow that is not in its home line, and marks its state with the home that must hear
-    /// of its end.
+    /// Links a flow outside its home line, and marks its state with the home line, whose filter
+    /// must learn of the flow's end.
     #[inline(never)]
     fn link_elsewhere(&mut self, slot: u32, place: Place, hash: TableHash) {
         self.states.set_mark(slot, place.home + 1);
@@ -400,8 +401,8 @@ impl<K: TableKey, V> LineHash<K, V> {
         Some(flow)
     }
 
-    /// Unlinks a flow that was not in its home line; the home's filter forgets only when none of
-    /// its flows is elsewhere.
+    /// Unlinks a flow outside its home line. The filter of the home line forgets such flows only
+    /// when none is left.
     #[inline(never)]
     fn unlink_elsewhere(&mut self, slot: u32) {
         let home = self.states.mark(slot) as usize - 1;
@@ -456,7 +457,7 @@ impl<K: TableKey, V> Indexed for LineHash<K, V> {
 
     #[inline]
     fn find_value(&self, key: &K, hash: TableHash) -> Option<(FlowId, &V)> {
-        // Each path on its own, so that no comparison is repeated.
+        // Handle each path separately, so that no comparison is repeated.
         match self.look_at_home(key, hash) {
             AtHome::Found(id, value) => Some((id, value)),
             AtHome::Nowhere => None,
@@ -565,7 +566,7 @@ impl<K: TableKey, V> Indexed for LineHash<K, V> {
 
     #[inline]
     fn unlink(&mut self, slot: u32) {
-        // Only a flow that is not at home has a mark.
+        // Only a flow outside its home line has a mark.
         if self.states.mark(slot) == 0 {
             let (line, lane) = place_of(slot);
             self.lines[line as usize].0[lane as usize] = 0;
@@ -582,7 +583,7 @@ impl<K: TableKey, V> Indexed for LineHash<K, V> {
         let line = self.lines.get_mut(home as usize)?;
         let matching = lanes.equal_lanes(line, signature);
         if matching != 0 {
-            // A key is looked up in its own home line, so the flow is at home, and has no mark.
+            // A key is looked up in its own home line, so this flow is at home and has no mark.
             let lane = matching.trailing_zeros();
             if let Some(flow) = self.states.vacate_key(home * self.line_states + lane, key) {
                 line.0[lane as usize] = 0;

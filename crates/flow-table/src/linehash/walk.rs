@@ -1,11 +1,11 @@
-//! Walks over all flows of a [`LineHash`](super::LineHash), by its lines.
+//! Walks over all flows of a [`LineHash`](super::LineHash), line by line.
 
 use super::lanes::Empty;
 use super::layout::{ALL_LANES, Line, place_of, state_of};
 use crate::arch::Backend;
 use crate::state::slab::TenantsMut;
 
-/// The lanes that have a flow.
+/// The lanes that contain a flow.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TakenLanes<'a> {
     pub(super) lines: &'a [Line],
@@ -14,8 +14,8 @@ pub(super) struct TakenLanes<'a> {
 }
 
 impl TakenLanes<'_> {
-    /// Returns the first slot from `slot` on that may have a flow; states behind those of lanes may
-    /// all have one.
+    /// Returns the first slot from `slot` on that may have a flow. All states after those of lanes
+    /// may have one.
     pub(super) fn next(self, slot: u32) -> u32 {
         let mut slot = slot;
         while slot < self.pool_start {
@@ -31,7 +31,7 @@ impl TakenLanes<'_> {
     }
 }
 
-/// All flows, for changing their values.
+/// All flows, with mutable values.
 pub(crate) struct FlowsMut<'a, K, V> {
     pub(super) taken: TakenLanes<'a>,
     pub(super) states: TenantsMut<'a, K, V>,

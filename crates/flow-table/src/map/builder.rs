@@ -1,4 +1,4 @@
-//! How a [`FlowMap`] is built.
+//! Settings for building a [`FlowMap`].
 
 use alloc::boxed::Box;
 use core::hash::{BuildHasher, Hash};
@@ -14,7 +14,7 @@ use crate::segments::{Growing, GrowthLimits};
 use crate::state::Timeouts;
 use crate::table::{TableKey, Tick, TimeoutClass};
 
-/// Flows of the first segment, unless asked otherwise.
+/// Flows of the first segment, by default.
 const FIRST_FLOWS: u32 = 1024;
 
 /// Settings of a [`FlowMap`].
@@ -49,8 +49,8 @@ impl Default for FlowMapBuilder {
 }
 
 impl FlowMapBuilder {
-    /// Returns the settings of a map that grows as far as flows can be numbered (2³⁰) and the
-    /// machine has memory, without timeouts.
+    /// Returns the settings of a map without timeouts that grows up to 2³⁰ flows or the memory of
+    /// the machine.
     pub const fn new() -> Self {
         Self {
             flows: FIRST_FLOWS,
@@ -61,19 +61,19 @@ impl FlowMapBuilder {
         }
     }
 
-    /// Sets how many flows the map takes before it grows.
+    /// Sets the number of flows that the map holds before it grows.
     pub const fn flows(mut self, flows: u32) -> Self {
         self.flows = if flows == 0 { 1 } else { flows };
         self
     }
 
-    /// Sets the most flows: further ones are refused as [`Full`](crate::Full).
+    /// Sets the maximum number of flows; further ones are refused as [`Full`](crate::Full).
     pub const fn max_flows(mut self, flows: u32) -> Self {
         self.flows_max = flows;
         self
     }
 
-    /// Sets the most bytes of the map.
+    /// Sets the maximum size of the map in bytes.
     pub const fn memory_max_bytes(mut self, bytes: u64) -> Self {
         self.memory_max_bytes = bytes;
         self
@@ -90,23 +90,23 @@ impl FlowMapBuilder {
         self
     }
 
-    /// Sets whether to request huge pages; requested by default.
+    /// Sets whether to request huge pages; the default is to request them.
     pub const fn huge_pages(mut self, huge_pages: HugePages) -> Self {
         self.huge_pages = huge_pages;
         self
     }
 
-    /// Returns the map, with a secret drawn from the operating system.
+    /// Returns the map with a secret drawn from the operating system.
     ///
     /// # Errors
     ///
-    /// [`BuildError`] if the maximum is 0 or too large, or there is no memory.
+    /// [`BuildError`] if the maximum is 0 or too large, or if memory is insufficient.
     #[cfg(all(feature = "std", not(target_os = "unknown")))]
     pub fn build<K: TableKey + Hash, V>(self) -> Result<FlowMap<K, V>, BuildError> {
         self.build_with_hasher(KeyedState::random())
     }
 
-    /// Returns the map with a hasher of the caller's.
+    /// Returns the map with the caller's hasher.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! The place of a key in a [`FlowMap`](super::FlowMap).
+//! The entry of a key in a [`FlowMap`](super::FlowMap).
 
 use core::fmt;
 
@@ -6,7 +6,7 @@ use super::Table;
 use crate::table::{FlowId, FlowTable, Full, TableKey, Tick, TimeoutClass};
 use flowloom_flow_key::TableHash;
 
-/// The place of a key, which may have a flow or not.
+/// The entry of a key, which may have a flow or not.
 ///
 /// # Examples
 ///
@@ -24,9 +24,9 @@ use flowloom_flow_key::TableHash;
 /// ```
 #[derive(Debug)]
 pub enum Entry<'a, K: TableKey, V> {
-    /// There is a flow.
+    /// The key has a flow.
     Occupied(OccupiedEntry<'a, K, V>),
-    /// There is none.
+    /// The key has no flow.
     Vacant(VacantEntry<'a, K, V>),
 }
 
@@ -41,7 +41,7 @@ impl<'a, K: TableKey, V> Entry<'a, K, V> {
         self.or_insert_with(|| value)
     }
 
-    /// Returns the value, making one if there is no flow and there is space.
+    /// Returns the value, creating one if there is no flow and there is space.
     ///
     /// # Errors
     ///
@@ -67,7 +67,7 @@ impl<'a, K: TableKey, V> Entry<'a, K, V> {
         self.or_insert_with(V::default)
     }
 
-    /// Changes the value if there is a flow, which counts as seen.
+    /// Changes the value if there is a flow, and marks the flow as seen.
     #[inline]
     #[must_use]
     pub fn and_modify(mut self, change: impl FnOnce(&mut V)) -> Self {
@@ -85,7 +85,7 @@ impl<'a, K: TableKey, V> Entry<'a, K, V> {
         }
     }
 
-    /// Sets the timeout class that a flow gets if it is inserted now.
+    /// Sets the timeout class of the flow if this entry inserts it.
     #[must_use]
     pub fn in_class(mut self, class: TimeoutClass) -> Self {
         if let Self::Vacant(entry) = &mut self {
@@ -95,7 +95,7 @@ impl<'a, K: TableKey, V> Entry<'a, K, V> {
     }
 }
 
-/// The place of a key that has a flow.
+/// The entry of a key that has a flow.
 pub struct OccupiedEntry<'a, K, V> {
     pub(super) table: &'a mut Table<K, V>,
     pub(super) id: FlowId,
@@ -128,7 +128,7 @@ impl<'a, K: TableKey, V> OccupiedEntry<'a, K, V> {
         self.table.get(self.id).expect(THERE)
     }
 
-    /// Returns the value for changing; the flow counts as seen.
+    /// Returns the value, mutably, and marks the flow as seen.
     ///
     /// # Panics
     ///
@@ -138,7 +138,7 @@ impl<'a, K: TableKey, V> OccupiedEntry<'a, K, V> {
         self.table.get_mut_touch(self.id, self.now).expect(THERE).0
     }
 
-    /// Returns the value for changing, for as long as the map is borrowed.
+    /// Returns the value, mutably, for as long as the map is borrowed.
     ///
     /// # Panics
     ///
@@ -149,7 +149,7 @@ impl<'a, K: TableKey, V> OccupiedEntry<'a, K, V> {
         self.table.get_mut_touch(self.id, self.now).expect(THERE).0
     }
 
-    /// Replaces the value, and returns the former one.
+    /// Replaces the value, and returns the previous one.
     pub fn insert(&mut self, value: V) -> V {
         core::mem::replace(self.get_mut(), value)
     }
@@ -171,7 +171,7 @@ impl<K: TableKey, V> fmt::Debug for OccupiedEntry<'_, K, V> {
     }
 }
 
-/// The place of a key that has no flow.
+/// The entry of a key that has no flow.
 pub struct VacantEntry<'a, K, V> {
     pub(super) table: &'a mut Table<K, V>,
     pub(super) key: K,

@@ -13,7 +13,7 @@ impl<K: TableKey, V, S> FlowMap<K, V, S> {
         Iter { table: &self.table, cursor: Cursor::default(), left: self.len() }
     }
 
-    /// Returns all flows, with their values for changing; they do not count as seen.
+    /// Returns all flows with mutable values; the flows do not count as seen.
     pub fn iter_mut(&mut self) -> IterMut<'_, K, V> {
         IterMut { left: self.len(), flows: self.table.flows_mut() }
     }
@@ -28,19 +28,19 @@ impl<K: TableKey, V, S> FlowMap<K, V, S> {
         Values(self.iter())
     }
 
-    /// Returns all values for changing; the flows do not count as seen.
+    /// Returns all values, mutably; the flows do not count as seen.
     pub fn values_mut(&mut self) -> ValuesMut<'_, K, V> {
         ValuesMut(self.iter_mut())
     }
 
-    /// Removes all flows and returns them. What the iterator has not returned when it is dropped is
-    /// removed too.
+    /// Removes all flows and returns them. Dropping the iterator also removes the flows that it has
+    /// not returned.
     pub fn drain(&mut self) -> Drain<'_, K, V> {
         Drain { table: &mut self.table, cursor: Cursor::default() }
     }
 }
 
-/// All flows of a map.
+/// An iterator over all flows of a map.
 pub struct Iter<'a, K, V> {
     table: &'a Table<K, V>,
     cursor: Cursor,
@@ -68,7 +68,7 @@ impl<'a, K: TableKey, V> Iterator for Iter<'a, K, V> {
     }
 }
 
-/// All flows of a map, for changing their values.
+/// An iterator over all flows of a map, with mutable values.
 pub struct IterMut<'a, K, V> {
     flows: FlowsMut<'a, K, V>,
     left: usize,
@@ -88,7 +88,7 @@ impl<'a, K: TableKey, V> Iterator for IterMut<'a, K, V> {
     }
 }
 
-/// All flows of a map, which are removed.
+/// An iterator that removes all flows of a map.
 pub struct Drain<'a, K: TableKey, V> {
     table: &'a mut Table<K, V>,
     cursor: Cursor,
@@ -115,7 +115,7 @@ impl<K: TableKey, V> Drop for Drain<'_, K, V> {
     }
 }
 
-/// All flows of a map that is no more.
+/// An iterator over all flows of a consumed map.
 pub struct IntoIter<K, V> {
     table: Table<K, V>,
     cursor: Cursor,
@@ -163,15 +163,15 @@ impl<'a, K: TableKey, V, S> IntoIterator for &'a mut FlowMap<K, V, S> {
     }
 }
 
-/// All keys of a map.
+/// An iterator over all keys of a map.
 #[derive(Clone, Debug)]
 pub struct Keys<'a, K, V>(Iter<'a, K, V>);
 
-/// All values of a map.
+/// An iterator over all values of a map.
 #[derive(Clone, Debug)]
 pub struct Values<'a, K, V>(Iter<'a, K, V>);
 
-/// All values of a map, for changing.
+/// An iterator over all values of a map, mutably.
 #[derive(Debug)]
 pub struct ValuesMut<'a, K, V>(IterMut<'a, K, V>);
 

@@ -24,26 +24,27 @@ use crate::table::{
     Cursor, Expired, FlowId, FlowTable, Full, MemoryReport, TableKey, TableStats, Tick, TimeoutClass,
 };
 
-/// Keys whose hashes are computed, and whose lines are prefetched, before the first is looked up.
+/// Number of keys whose hashes are computed, and whose lines are prefetched, before the first
+/// lookup.
 const AHEAD: usize = 256;
 
 type Build<K, V> = Box<dyn FnMut(u32) -> Result<LineHash<K, V>, BuildError> + Send + Sync>;
 type Table<K, V> = Growing<K, V, LineHash<K, V>, Build<K, V>>;
 
-/// A map from the keys of flows to their values: what `HashMap` has, and what flows need besides.
+/// A map from the keys of flows to their values: `HashMap` with the additional operations that
+/// flows need.
 ///
 /// * A key is any type that is `Copy + Eq + Hash + Debug`, such as
-///   [`FiveTuple`](flowloom_flow_key::FiveTuple), [`FlowKey`](flowloom_flow_key::FlowKey) or a
-///   struct of yours. The hash is keyed with a secret of the process; any other [`BuildHasher`]
-///   will do, weak ones included, since the map mixes what it returns once more.
-/// * The map grows by opening further [segments](crate::segments): nothing moves, so no call takes
-///   long, and the [`FlowId`] of a flow stays valid until it is removed.
-///   [`compact`](FlowMap::compact) makes one segment of all, which makes lookups as fast as those
-///   of a map with the right [capacity](FlowMap::with_capacity).
-/// * A map of a [builder](FlowMap::builder) can have a maximum, and timeouts. A call that takes a
-///   flow in returns [`Full`] where there is no space: on the packet path that is an outcome and
-///   not a panic.
-/// * Time is what [`set_now`](FlowMap::set_now) says. [`insert`](FlowMap::insert),
+///   [`FiveTuple`](flowloom_flow_key::FiveTuple), [`FlowKey`](flowloom_flow_key::FlowKey) or your
+///   own struct. The hash is keyed with a secret of the process. Any other [`BuildHasher`] works,
+///   even a weak one, because the map mixes its result once more.
+/// * The map grows by opening further [segments](crate::segments). Nothing moves, so no call takes
+///   long, and the [`FlowId`] of a flow stays valid until the flow is removed.
+///   [`compact`](FlowMap::compact) merges the segments, which makes lookups as fast as in a map
+///   with the right [capacity](FlowMap::with_capacity).
+/// * A [builder](FlowMap::builder) sets a maximum and timeouts. An insertion returns [`Full`] if
+///   there is no space, because on the packet path that is an outcome and not a panic.
+/// * [`set_now`](FlowMap::set_now) sets the current time. [`insert`](FlowMap::insert),
 ///   [`get_mut`](FlowMap::get_mut), [`entry`](FlowMap::entry) and their relatives record that the
 ///   flow was seen; calls by shared reference and [`peek_mut`](FlowMap::peek_mut) do not.
 ///   [`expire`](FlowMap::expire) removes flows that were not seen for too long.
@@ -63,7 +64,7 @@ type Table<K, V> = Growing<K, V, LineHash<K, V>, Build<K, V>>;
 /// # Ok::<(), flowloom_flow_table::Full>(())
 /// ```
 ///
-/// A key of one's own, a maximum and a timeout:
+/// Example: a custom key, a maximum and a timeout.
 ///
 /// ```
 /// use flowloom_flow_table::{FlowMap, Tick};
@@ -90,7 +91,7 @@ impl<K: TableKey + Hash, V> FlowMap<K, V, KeyedState> {
     ///
     /// # Panics
     ///
-    /// If there is no memory for a thousand flows. [`FlowMapBuilder::build`] returns an error
+    /// If memory for a thousand flows is not available. [`FlowMapBuilder::build`] returns an error
     /// instead.
     #[cfg(all(feature = "std", not(target_os = "unknown")))]
     #[must_use]
@@ -98,11 +99,12 @@ impl<K: TableKey + Hash, V> FlowMap<K, V, KeyedState> {
         Self::with_hasher(KeyedState::random())
     }
 
-    /// Returns an empty map that takes this many flows before it grows.
+    /// Returns an empty map that holds this many flows before it grows.
     ///
     /// # Panics
     ///
-    /// If there is no memory for them. [`FlowMapBuilder::build`] returns an error instead.
+    /// If memory for these flows is not available. [`FlowMapBuilder::build`] returns an error
+    /// instead.
     #[cfg(all(feature = "std", not(target_os = "unknown")))]
     #[must_use]
     pub fn with_capacity(flows: u32) -> Self {
@@ -111,15 +113,16 @@ impl<K: TableKey + Hash, V> FlowMap<K, V, KeyedState> {
 }
 
 impl FlowMap<(), ()> {
-    /// Returns a builder: for a maximum, timeouts, and errors instead of panics. Its
-    /// [`build`](FlowMapBuilder::build) decides key and value.
+    /// Returns a builder, for a maximum, timeouts, and errors instead of panics. Its
+    /// [`build`](FlowMapBuilder::build) determines key and value.
     pub const fn builder() -> FlowMapBuilder {
         FlowMapBuilder::new()
     }
 }
 
 impl<K: TableKey + Hash, V, S: BuildHasher> FlowMap<K, V, S> {
-    /// Returns an empty map with this hasher. If others choose the keys, it must be keyed.
+    /// Returns an empty map with this hasher. If untrusted parties choose the keys, the hasher must
+    /// be keyed.
     ///
     /// # Panics
     ///
@@ -129,7 +132,7 @@ impl<K: TableKey + Hash, V, S: BuildHasher> FlowMap<K, V, S> {
         FlowMapBuilder::new().build_with_hasher(hasher).expect("memory for a thousand flows")
     }
 
-    /// Returns an empty map with this hasher that takes this many flows before it grows.
+    /// Returns an empty map with this hasher that holds this many flows before it grows.
     ///
     /// # Panics
     ///
@@ -140,7 +143,7 @@ impl<K: TableKey + Hash, V, S: BuildHasher> FlowMap<K, V, S> {
         builder.build_with_hasher(hasher).expect("memory for as many flows as were asked for")
     }
 
-    /// Returns the hash under which the table has a key.
+    /// Returns the hash under which the table stores a key.
     #[inline]
     fn hash(&self, key: &K) -> TableHash {
         hash_with(&self.hasher, key)
@@ -152,13 +155,13 @@ impl<K: TableKey + Hash, V, S: BuildHasher> FlowMap<K, V, S> {
         self.table.value_of(key, self.hash(key))
     }
 
-    /// Returns the value of a key for changing, and records that the flow was seen.
+    /// Returns the value of a key, mutably, and records that the flow was seen.
     #[inline]
     pub fn get_mut(&mut self, key: &K) -> Option<&mut V> {
         self.table.value_seen(key, self.hash(key), self.now)
     }
 
-    /// Returns the value of a key for changing; the flow does not count as seen.
+    /// Returns the value of a key, mutably; the flow does not count as seen.
     #[inline]
     pub fn peek_mut(&mut self, key: &K) -> Option<&mut V> {
         let id = self.id_of(key)?;
@@ -178,12 +181,11 @@ impl<K: TableKey + Hash, V, S: BuildHasher> FlowMap<K, V, S> {
         self.table.lookup(key, self.hash(key))
     }
 
-    /// Inserts a value under a key and returns the value that was there. The flow is in timeout
-    /// class 0.
+    /// Inserts a value under a key and returns the previous value. The flow is in timeout class 0.
     ///
     /// # Errors
     ///
-    /// [`Full`] if the map has as many flows as it may, or no memory.
+    /// [`Full`] if the map has its maximum number of flows, or memory is insufficient.
     ///
     /// # Panics
     ///
@@ -197,7 +199,7 @@ impl<K: TableKey + Hash, V, S: BuildHasher> FlowMap<K, V, S> {
         }
     }
 
-    /// Inserts a value in the cases that need a closer look.
+    /// Inserts a value in the cases that need a full search.
     #[inline(never)]
     fn insert_closely(&mut self, key: K, hash: TableHash, value: V) -> Result<Option<V>, Full> {
         let mut value = Some(value);
@@ -209,7 +211,7 @@ impl<K: TableKey + Hash, V, S: BuildHasher> FlowMap<K, V, S> {
         }
     }
 
-    /// Replaces the value of a flow, which begins anew.
+    /// Replaces the value of a flow and resets its class and time.
     fn replace(&mut self, id: FlowId, value: V) -> Option<V> {
         let (old, _) = self.table.get_mut_touch(id, self.now)?;
         let old = core::mem::replace(old, value);
@@ -217,7 +219,7 @@ impl<K: TableKey + Hash, V, S: BuildHasher> FlowMap<K, V, S> {
         Some(old)
     }
 
-    /// Returns the value of a key, making it if it is not there: find-or-insert in one lookup, for
+    /// Returns the value of a key, creating it if it is missing: find-or-insert in one lookup, for
     /// the packet path.
     ///
     /// # Errors
@@ -228,8 +230,8 @@ impl<K: TableKey + Hash, V, S: BuildHasher> FlowMap<K, V, S> {
         self.get_or_evict_with(key, make, &mut Refuse)
     }
 
-    /// Returns the value of a key, making it if it is not there, and evicting a flow that `policy`
-    /// ranks highest among a few if the map is full.
+    /// Returns the value of a key, creating it if it is missing. If the map is full, it evicts the
+    /// flow that `policy` ranks highest among a few.
     ///
     /// # Errors
     ///
@@ -264,7 +266,7 @@ impl<K: TableKey + Hash, V, S: BuildHasher> FlowMap<K, V, S> {
         Ok(self.table.get_mut_touch(entry.id, self.now).expect("it was just found or inserted").0)
     }
 
-    /// Returns the place of a key, which may have a flow or not.
+    /// Returns the entry of a key, which may have a flow or not.
     #[inline]
     pub fn entry(&mut self, key: K) -> Entry<'_, K, V> {
         let hash = self.hash(&key);
@@ -282,10 +284,10 @@ impl<K: TableKey + Hash, V, S: BuildHasher> FlowMap<K, V, S> {
         self.table.remove_key(key, hash)
     }
 
-    /// Looks up many keys at once, overlapping their memory latencies, and calls `on_flow` with the
-    /// index and the value of each that has a flow, in no particular order.
+    /// Looks up many keys at once, overlapping their memory latencies. Calls `on_flow` with the
+    /// index and the value of each key that has a flow, in no particular order.
     ///
-    /// At a million flows a batch of 32 takes half the time of single calls, and one of 256 a
+    /// At a million flows a batch of 32 takes half the time of single calls, and a batch of 256 a
     /// quarter.
     ///
     /// # Examples
@@ -304,8 +306,8 @@ impl<K: TableKey + Hash, V, S: BuildHasher> FlowMap<K, V, S> {
         });
     }
 
-    /// Looks up many keys at once, records that their flows were seen, and calls `on_flow` with the
-    /// index and the value of each that has a flow, in order.
+    /// Looks up many keys at once and records that their flows were seen. Calls `on_flow` in order
+    /// with the index and the value of each key that has a flow.
     #[inline]
     pub fn get_batch_mut(&mut self, keys: &[K], mut on_flow: impl FnMut(usize, &mut V)) {
         for (number, chunk) in keys.chunks(AHEAD).enumerate() {
@@ -323,7 +325,7 @@ impl<K: TableKey + Hash, V, S: BuildHasher> FlowMap<K, V, S> {
         }
     }
 
-    /// Calls `look` with up to 256 keys and their hashes, whose lines are on their way.
+    /// Calls `look` with up to 256 keys and their hashes, whose lines are being prefetched.
     #[inline]
     fn in_chunks(
         &self,
@@ -341,12 +343,13 @@ impl<K: TableKey + Hash, V, S: BuildHasher> FlowMap<K, V, S> {
         }
     }
 
-    /// Moves flows into one segment, at most `budget` of them, so that lookups become as fast as
-    /// they can be and older segments give their memory back; `on_move` gets the old and the new id
-    /// of each.
+    /// Moves at most `budget` flows into one segment, so that lookups become as fast as possible
+    /// and older segments free their memory. `on_move` receives the old and the new id of each
+    /// flow.
     ///
-    /// Call it now and then while [`Drained::more`]: never, if ids are stored and cannot be
-    /// changed. A call that finds the newest segment too small for all flows opens a larger one.
+    /// Call it from time to time while [`Drained::more`]. Do not call it if you store ids and
+    /// cannot change them. A call that finds the newest segment too small for all flows opens a
+    /// larger one.
     pub fn compact(&mut self, budget: u32, on_move: impl FnMut(FlowId, FlowId)) -> Drained {
         let Self { table, hasher, .. } = self;
         if !table.open_for_all() {
@@ -355,8 +358,8 @@ impl<K: TableKey + Hash, V, S: BuildHasher> FlowMap<K, V, S> {
         table.drain_oldest(budget, |key| hash_with(hasher, key), on_move)
     }
 
-    /// Changes the hasher of a map in use, if the secret may be known: from now on new flows are
-    /// hashed by it, and [`compact`](FlowMap::compact) moves the others, at the caller's pace.
+    /// Changes the hasher of a map in use, for a secret that may be known. New flows use the new
+    /// hasher at once, and [`compact`](FlowMap::compact) moves the others at the caller's pace.
     ///
     /// # Errors
     ///
@@ -385,7 +388,7 @@ impl<K: TableKey, V, S> FlowMap<K, V, S> {
         self.table.is_empty()
     }
 
-    /// Returns the most flows that the map may have.
+    /// Returns the maximum number of flows of the map.
     pub fn max_flows(&self) -> u32 {
         self.table.capacity()
     }
@@ -395,12 +398,12 @@ impl<K: TableKey, V, S> FlowMap<K, V, S> {
         &self.hasher
     }
 
-    /// Returns the time, in the caller's unit; it begins with 0.
+    /// Returns the current time in the caller's unit; the initial time is 0.
     pub fn now(&self) -> Tick {
         self.now
     }
 
-    /// Sets the time: that of the packets to come, and of [`expire`](FlowMap::expire).
+    /// Sets the current time, for packets and for [`expire`](FlowMap::expire).
     pub fn set_now(&mut self, now: Tick) {
         self.now = now;
     }
@@ -411,7 +414,7 @@ impl<K: TableKey, V, S> FlowMap<K, V, S> {
         self.table.get(id)
     }
 
-    /// Returns the value of a flow for changing, and records that it was seen.
+    /// Returns the value of a flow, mutably, and records that it was seen.
     #[inline]
     pub fn get_by_id_mut(&mut self, id: FlowId) -> Option<&mut V> {
         self.table.get_mut_touch(id, self.now).map(|(value, _)| value)
@@ -427,19 +430,19 @@ impl<K: TableKey, V, S> FlowMap<K, V, S> {
         self.table.key_of(id)
     }
 
-    /// Returns when a flow was last seen.
+    /// Returns the time at which a flow was last seen.
     pub fn last_seen(&self, id: FlowId) -> Option<Tick> {
         self.table.last_seen(id)
     }
 
-    /// Moves a flow to another timeout class, counted from when it was last seen; returns whether
-    /// the flow exists.
+    /// Moves a flow to another timeout class; the timeout counts from the time at which it was last
+    /// seen. Returns whether the flow exists.
     pub fn set_class(&mut self, id: FlowId, class: TimeoutClass) -> bool {
         self.table.set_class(id, class)
     }
 
-    /// Removes flows that were not seen for as long as their class allows, and calls `on_flow` with
-    /// each. Looks at no more than `budget` flows.
+    /// Removes flows that were not seen for the timeout of their class, and calls `on_flow` with
+    /// each. Examines no more than `budget` flows.
     pub fn expire(&mut self, budget: u32, mut on_flow: impl FnMut(K, V)) -> Expired {
         self.table.expire(self.now, budget, &mut |_, key, value| on_flow(key, value))
     }
@@ -456,7 +459,7 @@ impl<K: TableKey, V, S> FlowMap<K, V, S> {
         }
     }
 
-    /// Removes all flows, and gives the memory of all segments but one back.
+    /// Removes all flows, and frees the memory of all segments but one.
     pub fn clear(&mut self) {
         self.table.clear();
     }
@@ -472,7 +475,7 @@ impl<K: TableKey, V, S> FlowMap<K, V, S> {
     }
 }
 
-/// Returns the hash of a key, whatever the hasher: some leave half of the bits empty.
+/// Returns the hash of a key for any hasher; some hashers leave half of the bits empty.
 #[inline(always)]
 pub(crate) fn hash_with<K: Hash, S: BuildHasher>(hasher: &S, key: &K) -> TableHash {
     TableHash::from_weak(hasher.hash_one(key))

@@ -1,4 +1,4 @@
-//! A [`FlowMap`] as a map of a document: keys and values, without times and ids.
+//! Serializes a [`FlowMap`] as a map of keys and values, without times and ids.
 
 use core::fmt;
 use core::hash::{BuildHasher, Hash};

@@ -20,12 +20,12 @@ impl<K: TableKey, V: fmt::Debug, S> fmt::Debug for FlowMap<K, V, S> {
 }
 
 impl<K: TableKey + Hash, V: Clone, S: BuildHasher + Clone> Clone for FlowMap<K, V, S> {
-    /// Returns a map of the same settings, with the same flows, classes and times. Ids of one map
-    /// are not valid in the other.
+    /// Returns a map with the same settings, flows, classes and times. Ids of one map are not valid
+    /// in the other.
     ///
     /// # Panics
     ///
-    /// If there is no memory for it.
+    /// If memory is insufficient.
     fn clone(&self) -> Self {
         let flows = self.table.len().max(1);
         let builder = self.settings.flows(flows.min(self.max_flows()));
@@ -65,8 +65,8 @@ impl<K: TableKey + Hash, V, S: BuildHasher> Index<&K> for FlowMap<K, V, S> {
 }
 
 impl<K: TableKey + Hash, V, S: BuildHasher> Extend<(K, V)> for FlowMap<K, V, S> {
-    /// Inserts all; what a full map refuses is counted in
-    /// [`TableStats::refused`](crate::TableStats::refused) and dropped.
+    /// Inserts all flows. Flows that a full map refuses are dropped and counted in
+    /// [`TableStats::refused`](crate::TableStats::refused).
     fn extend<I: IntoIterator<Item = (K, V)>>(&mut self, flows: I) {
         for (key, value) in flows {
             // A refusal is an outcome that the map counts.

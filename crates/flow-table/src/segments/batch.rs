@@ -6,7 +6,7 @@ use crate::error::BuildError;
 use crate::table::{FlowId, FlowTable, TableKey};
 use flowloom_flow_key::TableHash;
 
-/// Keys per round of questions to older segments.
+/// Number of keys per round of lookups in older segments.
 const RETRY: usize = 32;
 
 impl<K, V, T, F> Growing<K, V, T, F>
@@ -15,7 +15,7 @@ where
     T: FlowTable<K, V>,
     F: FnMut(u32) -> Result<T, BuildError>,
 {
-    /// Returns the segments whose flows have the present hashes; the former hash of other flows
+    /// Returns the segments whose flows have the present hashes. The former hash of other flows
     /// cannot be computed without the key.
     #[inline]
     pub(super) fn alike(&self) -> impl Iterator<Item = &Segment<K, T>> {
@@ -23,8 +23,8 @@ where
         core::iter::once(self.newest()).chain(older)
     }
 
-    /// Completes a lookup of many keys: converts ids of the newest segment, and asks the older ones
-    /// for the rest.
+    /// Completes a lookup of many keys: converts ids of the newest segment, and looks up the rest
+    /// in older ones.
     #[inline]
     pub(super) fn end_batch(
         &self,
@@ -44,7 +44,7 @@ where
         }
     }
 
-    /// Asks older segments for the keys of a batch that are still missing.
+    /// Looks up the missing keys of a batch in older segments.
     #[cold]
     fn retry(
         &self,

@@ -1,4 +1,4 @@
-//! Emptying the oldest segment sooner than its flows end.
+//! Emptying the oldest segment before its flows end.
 
 use flowloom_flow_key::TableHash;
 
@@ -10,7 +10,7 @@ use crate::table::{Cursor, FlowId, FlowTable, TableKey};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Drained {
-    /// Flows that moved and have another id now.
+    /// Flows that moved and have a new id.
     pub moved: u32,
     /// Whether an older segment remains and can be emptied further; `false` if the newest has
     /// refused all remaining flows.
@@ -26,14 +26,15 @@ where
     /// Moves flows of the oldest segment into the newest, so that the oldest can be freed before
     /// its flows end.
     ///
-    /// Looks at no more than `budget` flows, so the time of a call is bounded; call again while
-    /// [`Drained::more`]. Each flow that moves gets another id: `on_move` receives the old and the
-    /// new one. Class, value and time move along. A table stores no hashes, so `hash` must return
-    /// for a key the hash that the caller uses for lookups: the one it was inserted with, or the
-    /// one in use since [`rekey`](Growing::rekey).
+    /// Examines no more than `budget` flows, so the time of a call is bounded; call it again while
+    /// [`Drained::more`]. Each flow that moves gets a new id: `on_move` receives the old and the
+    /// new one. Class, value and time move with it. A table stores no hashes, so `hash` must return
+    /// the hash that the caller uses for lookups of a key: the one with which it was inserted, or
+    /// the one in use since [`rekey`](Growing::rekey).
     ///
-    /// Nothing moves while there is one segment, or no space in the newest. A flow that the newest
-    /// refuses, because a list is at its cap, stays, and is tried again after all others.
+    /// Nothing moves while there is only one segment, or no space in the newest. A flow that the
+    /// newest segment refuses, because a list is at its cap, stays and is tried again after all
+    /// others.
     ///
     /// # Panics
     ///
@@ -65,13 +66,13 @@ where
             looked_at += 1;
             let Some((newest, older)) = self.segments.split_last_mut() else { return outcome };
             let oldest = &mut older[0];
-            // A flow leaves its slot when the newest has one for it and not before: where the
-            // newest refuses, for a list at its cap, or the caller's hash or comparison panics, it
-            // stays.
+            // A flow leaves its slot only when the newest segment has one for it. If the newest
+            // refuses it because a list is at its cap, or if the caller's hash or comparison
+            // panics, the flow stays.
             let make = || oldest.table.remove(id).expect("it was just met").1;
             if let Ok(entry) = newest.table.entry_with(key, hash, class, seen, make) {
                 if !entry.is_new {
-                    // Only where a key came with other hashes.
+                    // Only if a key was inserted with different hashes.
                     drop(oldest.table.remove(id));
                 }
                 self.moved += 1;

@@ -6,20 +6,21 @@
 //!          oldest                      newest: takes new flows
 //! ```
 //!
-//! When the newest segment is full, another one opens, four times as large: larger if twelve of
-//! them could not contain `flows_max`, and twice or once as large if memory is short. Flows stay
-//! where they are, so ids stay valid; older segments drain as their flows end, and an older segment
-//! without flows is freed. A lookup asks the newest segment first and then the older ones that
-//! contain flows: a miss reads all of them. With one segment this costs a comparison per batch.
+//! When the newest segment is full, the table opens another one, four times as large. It is larger
+//! if twelve segments could otherwise not hold `flows_max`, and twice or once as large if memory is
+//! short. Flows do not move, so ids stay valid. Older segments drain as their flows end, and the
+//! table frees an older segment without flows. A lookup searches the newest segment first and then
+//! the older ones that contain flows; a miss reads all of them. With one segment this costs a
+//! comparison per batch.
 //!
-//! An insertion with a policy of [eviction](crate::evict) grows the table first: a flow is evicted
-//! only at `flows_max`, or if the table can grow no more, or if a list is at its cap.
+//! An insertion with an [eviction](crate::evict) policy grows the table first. It evicts a flow
+//! only at `flows_max`, if the table cannot grow, or if a list is at its cap.
 //!
-//! A later segment reuses the slots of a freed one and continues their generations: so an id never
-//! becomes valid again, and slot numbers stay bounded.
+//! A later segment reuses the slots of a freed one and continues their generations. An id therefore
+//! never becomes valid again, and slot numbers stay bounded.
 //!
-//! Opening and freeing a segment allocate and free memory: no other step of a table does. A segment
-//! is freed at the next [`expire`](FlowTable::expire), [`drain`](FlowTable::drain) or
+//! Only opening and freeing a segment allocate and free memory. The table frees a segment at the
+//! next [`expire`](FlowTable::expire), [`drain`](FlowTable::drain) or
 //! [`drain_oldest`](Growing::drain_oldest), not when a packet removes its last flow.
 
 mod batch;
@@ -45,45 +46,44 @@ use crate::table::{
 };
 use flowloom_flow_key::TableHash;
 
-/// Most segments at a time.
+/// Maximum number of segments at a time.
 const SEGMENTS_MAX: usize = 12;
 
-/// Minimum growth factor from one segment to the next; larger if twelve segments would not be
-/// enough.
+/// Minimum growth factor from one segment to the next; larger if twelve segments would not suffice.
 const GROWTH: u32 = 4;
 
 /// Limits of a [`Growing`] table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GrowthLimits {
-    /// Flows of the first segment; [`flows_max`](Self::flows_max) where that is less.
+    /// Flows of the first segment; [`flows_max`](Self::flows_max) if that is less.
     pub first_flows: u32,
-    /// Flows of all segments together.
+    /// Maximum number of flows in all segments together.
     pub flows_max: u32,
-    /// Bytes of all segments together.
+    /// Maximum size of all segments together, in bytes.
     pub memory_max_bytes: u64,
 }
 
 impl GrowthLimits {
-    /// Returns the growth factor: the smallest from [`GROWTH`] on with which twelve segments
-    /// contain all flows.
+    /// Returns the smallest growth factor, from [`GROWTH`] on, with which twelve segments can hold
+    /// all flows.
     fn growth(&self) -> u32 {
         let reach = |growth: &u32| {
             let flows =
                 |place| u64::from(self.first_flows.max(1)).saturating_mul(u64::from(*growth).pow(place));
             (0_u32..).take(SEGMENTS_MAX).fold(0_u64, |sum, place| sum.saturating_add(flows(place)))
         };
-        // The eleventh power of 32 is more than any number of flows.
+        // 32 to the power of eleven exceeds any number of flows.
         (GROWTH..32).find(|growth| reach(growth) >= u64::from(self.flows_max)).unwrap_or(32)
     }
 }
 
-/// One table of several.
+/// One segment, which is a table.
 struct Segment<K, T> {
     table: T,
     names: Names,
-    /// Flows that it was built for.
+    /// The number of flows for which it was built.
     flows: u32,
-    /// The hash of its flows, if callers use another one now.
+    /// The hash of its flows, if callers have changed to another one.
     former: Option<FormerHash<K>>,
 }
 
@@ -117,10 +117,10 @@ impl<K: TableKey, V, P: Evict<K, V>> Evict<K, V> for Renamed<'_, K, V, P> {
     }
 }
 
-/// A table made of tables, see the [module](self).
+/// A table made of tables; see the [module](self).
 ///
-/// `F` builds a segment for a number of flows. A build that fails, for memory or for its own
-/// limits, ends growth until a segment is freed; the table then refuses flows as
+/// `F` builds a segment for a number of flows. If a build fails, for lack of memory or because of
+/// its limits, growth ends until a segment is freed; the table then refuses flows as
 /// [`FullReason::Memory`].
 ///
 /// # Examples
@@ -141,7 +141,7 @@ impl<K: TableKey, V, P: Evict<K, V>> Evict<K, V> for Renamed<'_, K, V, P> {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// Where the type needs a name, in a `struct` for example, make `F` a function:
+/// If the type needs a name, for example in a `struct`, make `F` a function:
 ///
 /// ```
 /// use flowloom_flow_table::segments::GrowthLimits;
@@ -160,10 +160,10 @@ impl<K: TableKey, V, P: Evict<K, V>> Evict<K, V> for Renamed<'_, K, V, P> {
 /// # Ok::<(), BuildError>(())
 /// ```
 pub struct Growing<K, V, T, F> {
-    /// By age, the newest last; never empty.
+    /// Sorted by age, the newest last; never empty.
     segments: Vec<Segment<K, T>>,
     places: Places,
-    /// Flows of the largest segment there ever was.
+    /// Flows of the largest segment so far.
     largest: u32,
     limits: GrowthLimits,
     build: F,
@@ -172,11 +172,11 @@ pub struct Growing<K, V, T, F> {
     /// Counters of segments that were freed.
     past: TableStats,
     refused: u64,
-    /// Flows that moved from one segment to another: neither removed nor inserted.
+    /// Flows that moved from one segment to another, which count as neither removed nor inserted.
     moved: u64,
     /// The position in the oldest segment up to which flows were moved.
     drained_to: Cursor,
-    /// Flows that left the oldest segment since its first flow was met.
+    /// Flows that left the oldest segment since draining it began.
     drained: u32,
     flow: PhantomData<fn() -> (K, V)>,
 }
@@ -187,7 +187,7 @@ where
     T: FlowTable<K, V>,
     F: FnMut(u32) -> Result<T, BuildError>,
 {
-    /// Returns an empty table of one segment.
+    /// Returns an empty table with one segment.
     ///
     /// # Errors
     ///
@@ -226,7 +226,7 @@ where
         Ok(())
     }
 
-    /// Opens a further segment; returns whether it could.
+    /// Opens a further segment; returns whether it succeeded.
     #[cold]
     fn grow(&mut self) -> bool {
         if self.stuck {
@@ -240,7 +240,7 @@ where
             }
             next /= 2;
         }
-        // No larger one: as large as the largest freed one.
+        // If no larger one is possible, one as large as the largest freed one.
         self.stuck = self.segments.len() == SEGMENTS_MAX
             || !self.places.given_back().into_iter().any(|flows| self.open(flows).is_ok());
         !self.stuck
@@ -312,7 +312,7 @@ where
         self.segments.iter().rev().skip(1).filter(|segment| !segment.table.is_empty())
     }
 
-    /// Looks a key up in the segments but the newest.
+    /// Looks up a key in all segments but the newest.
     fn lookup_older(&self, key: &K, hash: TableHash) -> Option<FlowId> {
         self.older().find_map(|segment| {
             let id = segment.table.lookup(key, segment.hash_in(key, hash))?;
@@ -320,8 +320,8 @@ where
         })
     }
 
-    /// Evicts a flow in the way of a new one, from the youngest segment in which the policy allows
-    /// it, and returns that segment's number.
+    /// Evicts a rival of a new flow, from the youngest segment in which the policy allows it, and
+    /// returns that segment's number.
     fn evict_for(&mut self, key: &K, hash: TableHash, policy: &mut impl Evict<K, V>) -> Option<usize> {
         (0..self.segments.len()).rev().find(|&number| {
             let hash = self.segments[number].hash_in(key, hash);
@@ -456,7 +456,8 @@ where
         make: impl FnOnce() -> V,
         policy: &mut impl Evict<K, V>,
     ) -> Result<Entry, Full> {
-        // A segment calls `make` only when it takes the flow, so after a refusal it is still there.
+        // A segment calls `make` only when it accepts the flow, so after a refusal it is still
+        // available.
         let mut make = Some(make);
         let mut make = || make.take().expect("one segment takes the flow")();
         if let Some(id) = self.lookup_older(&key, hash) {
@@ -479,7 +480,7 @@ where
             Ok(Entry { id: segment.names.outer(entry.id), ..entry })
         };
         let mut outcome = enter(self.newest_mut(), hash);
-        // A list at its cap is chance or attack: neither should cost memory.
+        // A list at its cap is caused by chance or by an attack; neither should cost memory.
         if let Err(Full { reason: FullReason::Capacity | FullReason::PoolExhausted }) = outcome {
             if self.grow() {
                 outcome = enter(self.newest_mut(), hash);
@@ -496,7 +497,7 @@ where
         }
         if let (Err(_), Some(number)) = (outcome, vacated) {
             // A flow was evicted for this one, so it is inserted even if the newest segment has no
-            // place for it.
+            // slot for it.
             let hash = self.segments[number].hash_in(&key, hash);
             outcome = enter(&mut self.segments[number], hash);
         }
@@ -556,7 +557,7 @@ where
     }
 
     fn next_live(&self, cursor: Cursor) -> Option<(FlowId, Cursor)> {
-        // Segments are ordered by age, a walk by slots; there are at most twelve of them.
+        // Segments are ordered by age, but a walk by slots; there are at most twelve segments.
         let mut from = cursor.0;
         loop {
             let behind =

@@ -1,4 +1,4 @@
-//! Slot ranges: one for each open segment, and generations for their reuse.
+//! Slot ranges, one per open segment, with generations for their reuse.
 //!
 //! ```text
 //!  slots   0 ……………… │ ……… │ ………………………… │ ……………………
@@ -11,7 +11,7 @@ use alloc::vec::Vec;
 use crate::table::FlowId;
 
 /// The slots of a segment, and the offset that distinguishes its ids from those of earlier segments
-/// there.
+/// with the same slots.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Names {
     pub(super) base: u32,
@@ -57,19 +57,19 @@ impl Names {
 struct Place {
     base: u32,
     slots: u32,
-    /// Flows of the largest segment that was freed here.
+    /// Flows of the largest segment that was freed in this range.
     flows: u32,
-    /// No slot of it had more tenants than this.
+    /// Upper bound of the number of tenants that any slot of the range had.
     came: u64,
     open: bool,
 }
 
-/// All slots, by number and without gaps; no two neighbouring ranges are both free.
+/// All slots by number, without gaps; no two neighbouring ranges are both free.
 #[derive(Debug, Default)]
 pub(super) struct Places(Vec<Place>);
 
 impl Places {
-    /// Returns the bound of all slot numbers ever used.
+    /// Returns the upper bound of all slot numbers ever used.
     pub(super) fn slot_count(&self) -> u32 {
         self.0.last().map_or(0, |place| place.base + place.slots)
     }
@@ -87,7 +87,7 @@ impl Places {
     }
 
     /// Reserves a range of slots: the smallest free range that is large enough, or a new one at the
-    /// end. `None` if slots cannot be numbered that far.
+    /// end. Returns `None` if slots cannot be numbered that far.
     pub(super) fn take(&mut self, slots: u32) -> Option<Names> {
         let fitting = self.0.iter().enumerate().filter(|(_, place)| !place.open && place.slots >= slots);
         let number = if let Some((number, &place)) = fitting.min_by_key(|(_, place)| place.slots) {
@@ -112,7 +112,7 @@ impl Places {
         Some(Names { base: place.base, slots, salt })
     }
 
-    /// Frees the range of a segment that was built for one number of flows and took in another.
+    /// Frees the range of a segment that was built for `flows` flows.
     pub(super) fn give_back(&mut self, names: Names, flows: u32, came: u64) {
         let Some(number) = self.0.iter().position(|place| place.base == names.base && place.open) else {
             return;

@@ -6,9 +6,9 @@
 //!  drained    hash B ──▶                        │ newest, B │      A is forgotten
 //! ```
 //!
-//! A flow's hash decides where it may be, so under another hash it must move, and gets another id.
-//! It moves as flows do that leave an old segment: gradually, at the caller's pace, each change
-//! reported. Until then a lookup finds it where it is.
+//! A flow's hash determines its position, so under another hash the flow must move, and gets a new
+//! id. Flows move as they do when an old segment is drained: gradually, at the caller's pace, with
+//! each change reported. Until then a lookup finds the flow at its old position.
 
 use alloc::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::error::BuildError;
 use crate::table::{FlowTable, Full, FullReason, TableKey};
 use flowloom_flow_key::TableHash;
 
-/// The hash that callers used before.
+/// The previous hash of the callers.
 pub(super) type FormerHash<K> = Arc<dyn Fn(&K) -> TableHash + Send + Sync>;
 
 impl<K, V, T, F> Growing<K, V, T, F>
@@ -26,25 +26,25 @@ where
     T: FlowTable<K, V>,
     F: FnMut(u32) -> Result<T, BuildError>,
 {
-    /// Changes to another hash: from now on callers pass hashes of a new secret, and `former`
-    /// returns the hash they passed before.
+    /// Changes to another hash: from now on callers pass hashes with a new secret, and `former`
+    /// computes the hash that they passed before.
     ///
     /// Use it when you suspect a flood by an attacker who knows the secret: flows refused as
     /// [`FullReason::ListCap`], or [`list_length_max`](crate::TableStats::list_length_max) and
     /// [`stashed`](crate::TableStats::stashed) far above their values for random keys. Another
-    /// segment opens, as large as the newest and with space for all flows, and takes new flows.
-    /// Existing flows stay and keep their ids; a key that is not in the newest segment is looked up
+    /// segment opens, as large as the newest and with space for all flows; new flows go there.
+    /// Existing flows stay and keep their ids. A key that is not in the newest segment is looked up
     /// with the former hash, which costs one more hash and one more lookup.
-    /// [`drain_oldest`](Growing::drain_oldest) moves them, with bounded work per call; until then
+    /// [`drain_oldest`](Growing::drain_oldest) moves them, with bounded work per call. Until then
     /// the table takes the memory of both. You may rekey again before that.
     ///
-    /// Allocates, as growing does. A table without flows does not change.
+    /// It allocates, as growing does. A table without flows does not change.
     ///
     /// # Errors
     ///
-    /// [`FullReason::Memory`] if no segment can be opened: limits, memory, or twelve at a time,
-    /// which draining makes fewer. Nothing has changed then, and callers must continue with their
-    /// hash.
+    /// [`FullReason::Memory`] if no segment can be opened: because of limits, memory, or twelve
+    /// open segments, whose number draining reduces. Nothing has changed then, and callers must
+    /// continue with their hash.
     ///
     /// # Examples
     ///
@@ -86,8 +86,8 @@ where
         Ok(())
     }
 
-    /// Returns whether any flow may still be where a former hash put it. Once this is false, the
-    /// table has dropped that hash.
+    /// Returns whether any flow may still be at a position from a former hash. Once this is false,
+    /// the table has dropped that hash.
     pub fn is_rekeying(&self) -> bool {
         self.segments.iter().any(|segment| segment.former.is_some())
     }
@@ -98,8 +98,8 @@ where
         self.segments.len() == 1 || self.len() <= self.newest().flows || self.open_beside()
     }
 
-    /// Opens a segment as large as the newest, with twice the space that all flows need as far as
-    /// the limit allows; returns whether it could.
+    /// Opens a segment as large as the newest, with up to twice the space that all flows need, as
+    /// the limit allows. Returns whether it succeeded.
     fn open_beside(&mut self) -> bool {
         let wanted = self.newest().flows.max(self.len().saturating_mul(2)).min(self.limits.flows_max);
         self.segments.len() < SEGMENTS_MAX && self.open(wanted).is_ok()
@@ -107,7 +107,7 @@ where
 }
 
 impl<K, T> Segment<K, T> {
-    /// Returns the hash of a key in the segment.
+    /// Returns the hash of a key in this segment.
     #[inline]
     pub(super) fn hash_in(&self, key: &K, hash: TableHash) -> TableHash {
         self.former.as_ref().map_or(hash, |former| former(key))

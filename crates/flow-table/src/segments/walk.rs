@@ -1,4 +1,4 @@
-//! Flows of all segments by reference, where segments are of [`LineHash`].
+//! Access to the flows of all segments by reference, for segments of [`LineHash`].
 
 use core::slice;
 
@@ -15,8 +15,8 @@ where
     K: TableKey,
     F: FnMut(u32) -> Result<LineHash<K, V>, BuildError>,
 {
-    /// Returns the value of a key, without the id, whose conversion to that of the whole table
-    /// would cost a lookup a tenth of its time.
+    /// Returns the value of a key without the id, whose conversion would take a tenth of the time
+    /// of a lookup.
     #[inline(always)]
     pub(crate) fn value_of(&self, key: &K, hash: TableHash) -> Option<&V> {
         match self.newest().table.find_value(key, hash) {
@@ -26,7 +26,7 @@ where
         }
     }
 
-    /// Returns the value of a key for changing, and records that the flow was seen.
+    /// Returns the value of a key, mutably, and records that the flow was seen.
     #[inline(always)]
     pub(crate) fn value_seen(&mut self, key: &K, hash: TableHash, now: Tick) -> Option<&mut V> {
         if self.segments.len() == 1 {
@@ -35,12 +35,12 @@ where
         self.lookup_touch(key, hash, now).map(|(_, value, _)| value)
     }
 
-    /// Inserts a new flow if there is one segment, which can tell at once that the flow is not
-    /// there and that there is space.
+    /// Inserts a new flow if there is one segment, which can tell at once that the flow is missing
+    /// and that there is space.
     ///
     /// # Errors
     ///
-    /// Returns `make`, not called, if the insertion needs a closer look.
+    /// Returns `make` uncalled if the insertion needs a full search.
     #[inline(always)]
     pub(crate) fn enter_at_once<M: FnOnce() -> V>(
         &mut self,
@@ -65,13 +65,13 @@ where
         segment.table.states().flow(id)
     }
 
-    /// Returns all flows for changing.
+    /// Returns all flows, mutably.
     pub(crate) fn flows_mut(&mut self) -> FlowsMut<'_, K, V> {
         FlowsMut { segments: self.segments.iter_mut(), flows: None }
     }
 }
 
-/// All flows, for changing their values.
+/// All flows, with mutable values.
 pub(crate) struct FlowsMut<'a, K, V> {
     segments: slice::IterMut<'a, Segment<K, LineHash<K, V>>>,
     flows: Option<linehash::FlowsMut<'a, K, V>>,

@@ -5,7 +5,7 @@ use flowloom_flow_key::TableHash;
 /// Bins of a bucket.
 pub const BINS: u32 = 4;
 
-/// Returns the bucket of a hash: its highest bits, as many as number the buckets.
+/// Returns the bucket of a hash: as many of its highest bits as the bucket numbers have.
 #[inline(always)]
 #[must_use]
 pub const fn bucket_of(hash: TableHash, buckets: u32) -> u32 {
@@ -21,11 +21,11 @@ pub const fn signature_of(hash: TableHash) -> u8 {
     if low == 0 { 1 } else { low }
 }
 
-/// Returns a table hash from a 32-bit digest, cut as in the paper: the low 24 bits select the
-/// bucket, the others are the signature.
+/// Returns a table hash from a 32-bit digest, split as in the paper: the low 24 bits select the
+/// bucket, and the others are the signature.
 ///
-/// For reproducing the paper, which has no secret: an attacker who knows the digest can aim at a
-/// bucket.
+/// It serves to reproduce the paper, which has no secret: an attacker who knows the digest can aim
+/// at a bucket.
 ///
 /// # Examples
 ///
@@ -39,9 +39,9 @@ pub const fn of_digest(digest: u32) -> TableHash {
     TableHash::from_mixed(((digest & 0x00FF_FFFF) as u64) << 40 | (digest >> 24) as u64)
 }
 
-/// Returns the bins that contain a signature: the top bit of each byte.
+/// Returns the bins that contain a signature, as the top bit of each byte.
 ///
-/// Exact, unlike the shorter test for a zero byte, which a borrow can mislead.
+/// It is exact, unlike the shorter test for a zero byte, which a borrow can mislead.
 #[inline(always)]
 #[must_use]
 pub const fn equal(word: u32, signature: u8) -> u32 {

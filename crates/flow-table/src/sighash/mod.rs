@@ -1,4 +1,4 @@
-//! `SigHash`: one word of signatures per bucket, states apart [FLOWNP §4].
+//! `SigHash`: one word of signatures per bucket, with the states elsewhere [FLOWNP §4].
 //!
 //! ```text
 //!  word i      │ s0 │ s1 │ s2 │ s3 │         four 8-bit signatures, 2ⁿ words: the paper's SRAM
@@ -8,12 +8,12 @@
 //!  a fifth flow ─▶ exception list of i, a pool behind it
 //! ```
 //!
-//! An 8-bit signature is wrong about an absent flow in one lookup out of a hundred or so: keys are
-//! compared always, or flows would merge.
+//! An 8-bit signature gives a false match for an absent flow in about one lookup in a hundred, so
+//! keys are always compared; otherwise flows would merge.
 //!
 //! * [`layout`]: the word, bin ↔ state.
-//! * [`mod@reference`]: bin by bin, counting accesses.
-//! * [`table`]: the one to use.
+//! * [`mod@reference`]: bin by bin, with counts of accesses.
+//! * [`table`]: the production table.
 
 pub mod layout;
 pub mod reference;

@@ -1,12 +1,12 @@
-//! `SigHash` as the paper describes it: bin by bin, counting [FLOWNP §4.2].
+//! `SigHash` as the paper describes it: bin by bin, with counts [FLOWNP §4.2].
 //!
-//! * *Find*: read the bucket's word; for each bin with the signature read the state and compare the
-//!   whole key; if none matches, search the exceptions.
+//! * *Find*: read the bucket's word; for each bin with the signature, read the state and compare
+//!   the whole key; if none matches, search the exceptions.
 //! * *Add*: the first empty bin, else an exception.
-//! * *Delete*: empty the bin, or take the exception out.
+//! * *Delete*: empty the bin, or remove the exception.
 //!
-//! A [`Probe`] hears one line for the word, one for each state read, and one for each exception
-//! visited: in the paper's words, accesses to SRAM, to DRAM, and the slow path.
+//! A [`Probe`] counts one line for the word, one for each state read, and one for each exception
+//! visited. In the paper's terms these are accesses to SRAM, to DRAM, and the slow path.
 
 use core::fmt;
 
@@ -49,7 +49,7 @@ impl<K: TableKey, V> ReferenceSigHash<K, V> {
         SigHash::try_new(config).map(Self)
     }
 
-    /// Returns the flow of a key, telling `probe` each step.
+    /// Returns the flow of a key, and reports each step to `probe`.
     pub fn find_counting(&self, key: &K, hash: TableHash, probe: &mut impl Probe) -> Option<FlowId> {
         let found = self.search(key, hash, probe);
         probe.done(found.is_some());

@@ -1,9 +1,9 @@
-//! `SigHash` for production: four bins compared at once, batches in two stages.
+//! `SigHash` for production: one compare for four bins, and batches in two stages.
 //!
-//! From the paper: the word, the bins, states by arithmetic, exceptions apart, one word and one
-//! state for a lookup that finds its flow [FLOWNP §4.2]. Unlike the paper, the hash is the caller's
-//! keyed one, the number of buckets need not be a power of two, and exceptions have lists with a
-//! cap instead of a slow path elsewhere.
+//! It follows the paper in the word, the bins, states located by arithmetic, separate exceptions,
+//! and one word and one state per successful lookup [FLOWNP §4.2]. Unlike the paper, the hash is
+//! the caller's keyed one, the number of buckets need not be a power of two, and exceptions are in
+//! lists with a cap instead of a slow path elsewhere.
 
 use core::fmt;
 
@@ -18,12 +18,12 @@ use crate::indexed::Indexed;
 use crate::state::{States, Timeouts};
 use crate::table::{FlowId, FullReason, MemoryReport, TableKey, TableStats};
 
-/// Keys whose lines are in flight together. At a million flows a Zen 5 takes two thirds of the time
-/// with 128 that it takes with 32.
+/// Number of keys whose lines are in flight together. At a million flows on Zen 5, 128 takes two
+/// thirds of the time of 32.
 const STAGE: usize = 128;
 
-/// Buckets that an eviction searches if a state is missing and no flow of the own bucket may be
-/// evicted, as in two of five that are empty: eight or nine lines.
+/// Number of buckets that an eviction searches if the pool has no state left and no flow of the own
+/// bucket may be evicted. Two in five buckets are empty; the search reads eight or nine lines.
 const FURTHER: usize = 128;
 
 /// How a [`SigHash`] is built.
@@ -44,15 +44,15 @@ pub struct SigHashConfig {
     /// explicit [`buckets`](Self::buckets) up to 2³⁰, if four states per bucket plus the pool are
     /// at most 2³¹ − 1.
     pub flows: u32,
-    /// Buckets; `None` for one a flow, rounded up to a power of two: the paper's load factor below
-    /// 1 [FLOWNP Fig. 5]. That is four states a flow, and nearly eight where the flows are few more
-    /// than a power of two.
+    /// Number of buckets; `None` for one per flow, rounded up to a power of two: the paper's load
+    /// factor below 1 [FLOWNP Fig. 5]. That is four states per flow, and nearly eight if the number
+    /// of flows is just above a power of two.
     pub buckets: Option<u32>,
-    /// States behind the exceptions; `None` for 3 % of the flows and 64.
+    /// Number of states for exceptions; `None` for 3 % of the flows plus 64.
     pub pool: Option<u32>,
-    /// Exceptions of one bucket, at most.
+    /// Maximum number of exceptions of one bucket.
     pub list_cap: u32,
-    /// How long flows may stay unseen.
+    /// Maximum idle time of flows.
     pub timeouts: Timeouts,
     /// Whether to request huge pages.
     pub huge_pages: HugePages,
@@ -61,8 +61,8 @@ pub struct SigHashConfig {
 }
 
 impl SigHashConfig {
-    /// The most flows of a table that has a bucket for each: the next power of two would be of more
-    /// states than slots can be numbered.
+    /// Maximum number of flows in a table with a bucket per flow; the next power of two would have
+    /// more states than slots can be numbered.
     pub const FLOWS_MAX: u32 = 1 << 28;
 
     /// Returns the configuration for a number of flows: no timeouts, no memory limit.
@@ -84,7 +84,7 @@ impl SigHashConfig {
         self.buckets.unwrap_or(self.flows.min(1 << 30).next_power_of_two()).max(1)
     }
 
-    /// Returns the number of states behind the exceptions.
+    /// Returns the number of states for exceptions.
     pub fn pool_size(&self) -> u32 {
         self.pool.unwrap_or(self.flows / 100 * 3 + 64)
     }
@@ -101,7 +101,7 @@ impl SigHashConfig {
         u64::from(self.bucket_count()) * u64::from(BINS) + u64::from(self.pool_size())
     }
 
-    /// Returns the number of states, if the numbers go together and fit the limit.
+    /// Returns the number of states, if the numbers are consistent and within the limit.
     pub(super) fn check<K: Copy, V>(&self) -> Result<u32, BuildError> {
         if self.buckets.is_none() && self.flows > Self::FLOWS_MAX {
             let (flows, flows_max) = (self.flows.into(), Self::FLOWS_MAX.into());
@@ -120,7 +120,7 @@ pub struct SigHash<K, V> {
 }
 
 impl<K: TableKey, V> SigHash<K, V> {
-    /// Returns an empty table. Memory is reserved and not touched.
+    /// Returns an empty table. Memory is reserved but not touched.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! The part of a table that all tables share behind their index.
+//! The part of a table that all tables share in addition to their index.
 //!
 //! The array of states with ids and counters is in [`slab`], ageing in [`wheel`].
 

@@ -5,12 +5,12 @@
 //!          0                4           8               16       64
 //! ```
 //!
-//! The generation is the number of the flow in the table, doubled plus one: it is known before the
-//! cell is read, so that inserting a flow need not wait for the cell. The low five bits of `class`
-//! are the timeout class; the rest is the index's mark on the slot.
+//! The generation is the number of the flow in the table, doubled plus one. It is known before the
+//! cell is read, so inserting a flow does not wait for the cell. The low five bits of `class` are
+//! the timeout class; the rest is the index's mark on the slot.
 //!
-//! With a [`FlowKey`](flowloom_flow_key::FlowKey) the fields that a packet needs before its value
-//! (identity, time, key) are one cache line, and a small value makes it two neighbouring ones.
+//! With a [`FlowKey`](flowloom_flow_key::FlowKey), the fields that a packet needs before its value
+//! (identity, time, key) are one cache line; a small value adds a neighbouring line.
 
 use core::num::NonZeroU32;
 
@@ -22,7 +22,7 @@ use crate::evict::Candidate;
 use crate::state::wheel::{Timeouts, Wheel};
 use crate::table::{Cursor, FlowId, TableStats, Tick, TimeoutClass};
 
-/// Bits of a cell's tag that contain the class; all classes that never time out are equivalent.
+/// Bits of a cell's tag that contain the class; all classes without a timeout are equivalent.
 const CLASS_BITS: u32 = 5;
 
 const _: () = assert!(Timeouts::CLASSES < 1 << CLASS_BITS, "one value more, for classes without timeout");
@@ -54,9 +54,9 @@ const _: () = assert!(
 
 /// The outcome for a flow that the wheel has returned.
 pub(crate) enum Verdict<K, V> {
-    /// It is past its deadline and was taken out.
+    /// Its deadline has passed, and it was removed.
     Removed(FlowId, K, V),
-    /// It was seen since, and is armed again.
+    /// It was seen since and has been armed again.
     Kept,
 }
 
@@ -68,9 +68,9 @@ pub struct States<K, V> {
     wheel: Wheel,
     timeouts: Timeouts,
     capacity: u32,
-    /// Flows that ever came; the next one's generation.
+    /// Number of flows ever inserted, which gives the next generation.
     came: u64,
-    /// Flows that went, whichever way.
+    /// Number of flows removed for any reason.
     went: u64,
     evicted: u64,
     expired: u64,
@@ -121,7 +121,7 @@ impl<'a, K, V> TenantsMut<'a, K, V> {
 /// A read-only view of the lines of an index and the states of their flows.
 pub(crate) type Homes<'a, L, K, V> = Buckets<'a, L, State<K, V>>;
 
-/// Returns the tenant of the lowest of these lanes' states, if its key is this one, and its value.
+/// Returns the tenant of the lowest of these lanes' states, with its value, if it has this key.
 #[inline(always)]
 pub(crate) fn lowest_if<'a, L, K: Eq, V>(
     home: Bucket<'a, L, State<K, V>>,
@@ -141,16 +141,15 @@ fn part_from<K, V>(state: State<K, V>, slot: u32, wheel: &mut Wheel, went: &mut 
 }
 
 impl<K: Copy, V> States<K, V> {
-    /// Returns the bytes that this many slots take, wheel included.
+    /// Returns the bytes that this many slots take, including the wheel.
     pub fn bytes_needed(slots: u64, timeouts: &Timeouts) -> u64 {
-        // More than any machine has is refused, whatever the exact number: half of the range leaves
-        // headroom for additions.
+        // Refuse more than any machine has; half of the range leaves headroom for additions.
         let states_bytes =
             slots.saturating_mul(SlotArray::<State<K, V>>::CELL_BYTES as u64).min(u64::MAX / 2);
         states_bytes + Wheel::bytes_needed(slots, timeouts)
     }
 
-    /// Returns vacant slots of which at most `capacity` will be taken.
+    /// Returns vacant slots, of which at most `capacity` will be used.
     ///
     /// # Errors
     ///
@@ -180,19 +179,19 @@ impl<K: Copy, V> States<K, V> {
         self.wheel.prefault();
     }
 
-    /// Hints that a slot's state will be read soon.
+    /// Prefetches a slot's state, which will be read soon.
     #[inline(always)]
     pub fn prefetch(&self, slot: u32) {
         self.slots.prefetch(slot);
     }
 
-    /// Hints that a slot's state will be read after those of many others.
+    /// Prefetches a slot's state, which will be read after those of many others.
     #[inline(always)]
     pub fn prefetch_later(&self, slot: u32) {
         self.slots.prefetch_later(slot);
     }
 
-    /// Returns the tenant of a slot, if its key is this one: the end of every successful lookup.
+    /// Returns the tenant of a slot if it has this key: the last step of every successful lookup.
     #[inline(always)]
     pub fn verify(&self, slot: u32, key: &K) -> Option<FlowId>
     where
@@ -207,8 +206,8 @@ impl<K: Copy, V> States<K, V> {
         Tenants(self.slots.view())
     }
 
-    /// Returns a view of the lines and a number of states of each, from the first on; `None` if the
-    /// last line has fewer than 32 states.
+    /// Returns a view of the lines, and of their states from the first on; `None` if the last line
+    /// has fewer than 32 states.
     #[inline(always)]
     pub(crate) fn homes<'a, L>(
         &'a self,
@@ -224,7 +223,7 @@ impl<K: Copy, V> States<K, V> {
         self.slots.get_live(slot).is_some()
     }
 
-    /// Returns the index's mark on a slot; 0 where none was set.
+    /// Returns the index's mark on a slot; 0 if none was set.
     #[inline]
     pub fn mark(&self, slot: u32) -> u32 {
         self.slots.tag(slot) >> CLASS_BITS
@@ -288,8 +287,8 @@ impl<K: Copy, V> States<K, V> {
         self.refused += 1;
     }
 
-    /// Moves a flow into a vacant slot, whose mark stays if the index `keeps_marks` on vacant
-    /// slots; if it does not, nothing of the slot is read.
+    /// Moves a flow into a vacant slot. The mark of the slot stays if the index `keeps_marks` on
+    /// vacant slots; otherwise nothing of the slot is read.
     #[inline(always)]
     pub(crate) fn occupy(
         &mut self,
@@ -302,7 +301,7 @@ impl<K: Copy, V> States<K, V> {
         let state = State { last_seen: now, key, value };
         let generation = Generation::after(self.came);
         let tag = |tag| with_class(if keeps_marks { tag } else { 0 }, class);
-        self.slots.occupy(slot, generation, tag, state).ok().expect("an index offers slots of its own");
+        self.slots.occupy(slot, generation, tag, state).ok().expect("an index offers only its own slots");
         self.came += 1;
         if let Some(deadline) = self.timeouts.deadline(class, now) {
             self.wheel.arm(slot, deadline, now);
@@ -344,21 +343,21 @@ impl<K: Copy, V> States<K, V> {
         slots.vacate_if(slot, |state| state.key == *key, |state| part_from(state, slot, wheel, went))
     }
 
-    /// Removes a flow to free its place.
+    /// Removes a flow to free its slot.
     pub(crate) fn evict(&mut self, id: FlowId) -> Option<(K, V)> {
         let flow = self.vacate(id)?;
         self.evicted += 1;
         Some(flow)
     }
 
-    /// Returns what an eviction policy sees of a slot's flow.
+    /// Returns the eviction policy's view of a slot's flow.
     pub(crate) fn candidate(&self, slot: u32) -> Option<Candidate<'_, K, V>> {
         let (generation, state) = self.slots.get_live(slot)?;
         let id = FlowId::of(slot, generation);
         Some(Candidate { id, key: &state.key, value: &state.value, last_seen: state.last_seen })
     }
 
-    /// Returns the next flow that may be due; `None` once there is none up to `now`.
+    /// Returns the next flow that may be due; `None` if there is none up to `now`.
     pub(crate) fn age_next(&mut self, now: Tick) -> Option<Verdict<K, V>> {
         let (slot, next) = self.wheel.pop(now)?;
         if let Some(next) = next {
@@ -387,7 +386,7 @@ impl<K: Copy, V> States<K, V> {
         Some((&state.key, &state.value))
     }
 
-    /// Returns a walk over flows for changing.
+    /// Returns a walk over flows with mutable values.
     pub(crate) fn walk_mut(&mut self) -> TenantsMut<'_, K, V> {
         TenantsMut(self.slots.walk_mut())
     }

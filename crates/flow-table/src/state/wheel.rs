@@ -1,4 +1,4 @@
-//! Ageing by a timer wheel over slots.
+//! Expiry with a timer wheel over slots.
 //!
 //! ```text
 //!  spoke   0   1   2   3  …  W-1        spoke s holds the flows to look at in granules s, s+W, …
@@ -6,13 +6,13 @@
 //!          7       4 ─ 9 ─ 2            doubly linked through arrays that are indexed by slot
 //! ```
 //!
-//! A packet of a flow does not touch the wheel: that would be a second and a third line per packet.
-//! The flow stays on the spoke of the deadline it had when it was armed; when that spoke is due, a
-//! flow with later packets moves to the spoke of its new deadline. So the wheel looks at a flow
-//! about once per timeout, however many packets it has.
+//! A packet of a flow does not touch the wheel, which would cost a second and a third line per
+//! packet. The flow stays on the spoke of the deadline that it had when it was armed. When that
+//! spoke is due, a flow with later packets moves to the spoke of its new deadline. The wheel
+//! therefore examines a flow about once per timeout, no matter how many packets it has.
 //!
-//! Everything is allocated when the table is built: 8 bytes per slot, and nothing at all if no
-//! class has a timeout.
+//! Everything is allocated when the table is built: 8 bytes per slot, and nothing if no class has a
+//! timeout.
 
 use core::num::NonZeroU64;
 
@@ -20,21 +20,22 @@ use flowloom_cpu::pages::{AllocError, HugePages, LineArray};
 
 use crate::table::{Tick, TimeoutClass};
 
-/// The maximum number of spokes: flows with longer timeouts are looked at more than once.
+/// Maximum number of spokes; flows with longer timeouts are examined more than once.
 const SPOKES_MAX: u32 = 4096;
 
 /// In a `previous` link: the predecessor is a spoke, not a slot.
 const SPOKE: u32 = 1 << 31;
 
-/// Slots that a wheel can link; the top bit of a link is [`SPOKE`].
+/// Number of slots that a wheel can link; the top bit of a link is [`SPOKE`].
 pub(crate) const SLOTS_MAX: u32 = SPOKE - 1;
 
-/// How long flows of each class may stay unseen, in ticks.
+/// The maximum idle time of flows in each class, in ticks.
 ///
-/// The wheel looks at a flow once per timeout, or, if that is more than 500 times the shortest of
-/// all classes, once in 500 of those: with timeouts of a microsecond and a day, two thousand times
-/// per second, which counts towards the budgets of [`expire`](crate::FlowTable::expire). So remove
-/// flows with very short lives yourself instead of giving them a class.
+/// The wheel examines a flow once per timeout. If that is more than 500 times the shortest timeout
+/// of all classes, it examines the flow once per 500 of those: with timeouts of a microsecond and a
+/// day, two thousand times per second, which counts towards the budgets of
+/// [`expire`](crate::FlowTable::expire). Therefore remove flows with very short lives yourself
+/// instead of giving them a class.
 ///
 /// # Examples
 ///
@@ -56,7 +57,7 @@ impl Timeouts {
     /// No class has a timeout; the table then keeps no wheel.
     pub const NEVER: Self = Self { ticks: [None; Self::CLASSES] };
 
-    /// Returns the same timeouts with one class changed; 0 ticks mean never, as does a class past
+    /// Returns the same timeouts with one class changed; 0 ticks mean never, as does a class beyond
     /// the last.
     #[must_use]
     pub const fn with(mut self, class: TimeoutClass, ticks: u64) -> Self {
@@ -66,7 +67,7 @@ impl Timeouts {
         self
     }
 
-    /// Returns the first time at which a flow last seen at a given time may be removed;
+    /// Returns the first time at which a flow last seen at `last_seen` may be removed;
     /// [`u64::MAX`], the end of time, if that would be later.
     #[inline]
     pub fn deadline(&self, class: TimeoutClass, last_seen: Tick) -> Option<Tick> {
@@ -87,10 +88,10 @@ impl Timeouts {
 pub(crate) struct Wheel {
     /// Ticks per spoke: an eighth of the shortest timeout.
     granule: u64,
-    /// The last granule of which all flows have been looked at.
+    /// The last granule whose flows have all been examined.
     done: u64,
     spoke_count: u32,
-    /// First slot of each spoke plus one, 0 for none; a power of two long.
+    /// The first slot of each spoke plus one, 0 for none; the length is a power of two.
     spokes: LineArray<u32>,
     /// Per slot: next (slot plus one, 0 for none) and previous (the same, or `SPOKE` and its
     /// number).
@@ -151,7 +152,8 @@ impl Wheel {
     /// Puts an unlinked slot onto the spoke of its deadline.
     pub(crate) fn arm(&mut self, slot: u32, deadline: Tick, now: Tick) {
         if self.armed == 0 {
-            // Nothing is due before now, so the wheel starts here, wherever the clock began.
+            // Nothing is due before `now`, so the wheel starts here, regardless of where the clock
+            // began.
             self.done = now.0 / self.granule;
         }
         let last = self.done.saturating_add(u64::from(self.spoke_count) - 1);
@@ -190,7 +192,7 @@ impl Wheel {
         self.armed -= 1;
     }
 
-    /// Takes the next slot to look at off its spoke; `None` once all granules up to `now` are done.
+    /// Takes the next slot to examine off its spoke; `None` once all granules up to `now` are done.
     ///
     /// Also returns the slot after it, for a prefetch.
     pub(crate) fn pop(&mut self, now: Tick) -> Option<(u32, Option<u32>)> {
@@ -198,7 +200,7 @@ impl Wheel {
         if self.armed == 0 {
             return None;
         }
-        // After a long pause one turn visits every spoke; more would visit them again.
+        // After a long pause one round visits every spoke; further rounds would visit them again.
         self.done = self.done.max(current.saturating_sub(u64::from(self.spoke_count)));
         while self.done < current {
             let spoke = self.spoke_of(self.done + 1);
