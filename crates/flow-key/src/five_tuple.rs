@@ -6,8 +6,8 @@ use crate::flow_key::{Direction, FlowKey};
 
 /// The addresses, ports and protocol of one packet, in the packet's own direction.
 ///
-/// ICMP echo carries its identifier in both ports; protocols without ports, and fragments that
-/// do not hold the transport header, carry zero.
+/// For ICMP echo, both ports contain the identifier. Protocols without ports, and fragments without
+/// the transport header, have port zero.
 ///
 /// # Examples
 ///
@@ -20,7 +20,7 @@ use crate::flow_key::{Direction, FlowKey};
 pub struct FiveTuple {
     /// Sender's address.
     pub source: IpAddr,
-    /// Receiver's address; of the same family as `source`.
+    /// Receiver's address, of the same family as `source`.
     pub destination: IpAddr,
     /// Sender's port.
     pub source_port: u16,
@@ -77,10 +77,10 @@ impl FiveTuple {
         }
     }
 
-    /// Returns the direction-free key, and which way this packet goes.
+    /// Returns the direction-free key, and the direction of this packet.
     ///
-    /// A tuple whose two addresses are of different families cannot come from a packet; its
-    /// IPv4 side is taken as an IPv4-mapped IPv6 address, so that the result is still a key.
+    /// A tuple whose addresses are of different families cannot come from a packet. Its IPv4 side
+    /// becomes an IPv4-mapped IPv6 address, so that the result is still a key.
     pub fn canonical(&self) -> (FlowKey, Direction) {
         match (self.source, self.destination) {
             (IpAddr::V4(source), IpAddr::V4(destination)) => FlowKey::from_v4(
@@ -102,12 +102,13 @@ impl FiveTuple {
 }
 
 impl core::hash::Hash for FiveTuple {
-    /// Hashes two words where both addresses are IPv4, and five otherwise.
+    /// Hashes two words if both addresses are IPv4, and five otherwise.
     #[inline]
     fn hash<H: core::hash::Hasher>(&self, state: &mut H) {
         let ports = u64::from(self.source_port) << 16 | u64::from(self.destination_port);
         let rest = ports << 8 | u64::from(self.protocol);
-        // The families are part of the word of the ports: an address is not its mapped form.
+        // The word with the ports includes the families, so an address differs from its mapped
+        // form.
         match (self.source, self.destination) {
             (IpAddr::V4(source), IpAddr::V4(destination)) => {
                 state.write_u64(u64::from(source.to_bits()) << 32 | u64::from(destination.to_bits()));

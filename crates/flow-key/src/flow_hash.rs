@@ -6,9 +6,9 @@
 //!  FlowHash.worker   32 bits        placement: worker, indirection entry, HRW weight
 //! ```
 //!
-//! Worker and table take separate folds of the same mixed key. Were a worker chosen by bucket bits,
-//! its table would only ever use its share of the buckets; were the bucket cut from signature bits,
-//! flows of one bucket would have alike signatures.
+//! Worker and table take separate folds of the same mixed key. If bucket bits chose the worker, the
+//! worker's table would only use its share of the buckets. If signature bits chose the bucket,
+//! flows of one bucket would have similar signatures.
 
 use crate::flow_key::{FlowKey, IpFamily};
 use crate::hash::fold::{fold, split_mix};
@@ -16,18 +16,18 @@ use crate::hash::fold::{fold, split_mix};
 /// The digest of a flow's key: two halves that share no bit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct FlowHash {
-    /// For the flow table.
+    /// The half for the flow table.
     pub table: TableHash,
-    /// For placement, and for nothing else.
+    /// The half for placement only.
     pub worker: u32,
 }
 
-/// The hash under which a table has a key: 64 well-mixed bits, the upper half for the bucket, the
+/// The hash with which a table finds a key: 64 well-mixed bits, the upper half for the bucket, the
 /// lower half for the signature.
 ///
-/// A type of its own, so that neither a key nor a hash of 32 bits is passed for one: those leave a
-/// half empty, and a table would put all flows into few buckets. A hasher makes it, or one of two
-/// conversions that say what they ask for.
+/// It is a separate type, so that neither a key nor a 32-bit hash can take its place: those leave
+/// one half empty, and a table would put all flows into few buckets. A hasher creates it, or one of
+/// two conversions whose names state their requirements.
 ///
 /// # Examples
 ///
@@ -42,15 +42,15 @@ pub struct FlowHash {
 pub struct TableHash(u64);
 
 impl TableHash {
-    /// Returns the hash of these bits as they are, of which each must depend on the whole key.
+    /// Returns a hash with exactly these bits, each of which must depend on the whole key.
     #[inline]
     #[must_use]
     pub const fn from_mixed(bits: u64) -> Self {
         Self(bits)
     }
 
-    /// Returns the hash of a weak one, or of a small key: mixes it into 64 bits. Equal inputs stay
-    /// equal, so a hash of 32 bits makes two of a hundred thousand keys one.
+    /// Returns the hash of a weak hash or a small key, mixed into 64 bits. Equal inputs stay equal,
+    /// so with a 32-bit hash two of a hundred thousand keys collide.
     #[inline]
     #[must_use]
     pub const fn from_weak(hash: u64) -> Self {
@@ -64,16 +64,16 @@ impl TableHash {
         self.0
     }
 
-    /// Returns an index below `bucket_count` from the bits for the bucket.
+    /// Returns an index below `bucket_count` from the bucket bits.
     ///
-    /// Multiplying replaces the modulo, so any count will do.
+    /// A multiplication replaces the modulo, so any count works.
     #[inline(always)]
     #[must_use]
     pub const fn bucket(self, bucket_count: u32) -> u32 {
         (((self.0 >> 32) * bucket_count as u64) >> 32) as u32
     }
 
-    /// Returns the bits for the signature.
+    /// Returns the signature bits.
     #[inline(always)]
     #[must_use]
     pub const fn signature(self) -> u32 {
@@ -81,11 +81,11 @@ impl TableHash {
     }
 }
 
-/// A keyed hash of [`FlowKey`]s: the default wherever traffic chooses the keys.
+/// A keyed hash of [`FlowKey`]s, the default wherever traffic chooses the keys.
 ///
-/// Three multiplications for IPv4, five for IPv6, and one more for a key with a zone or a pass. A
-/// practical mixer, not a proven pseudo-random function: what protects a table from chosen keys is
-/// that the secret stays secret.
+/// It takes three multiplications for IPv4, five for IPv6, and one more for a key with a zone or a
+/// pass. It is a practical mixer, not a proven pseudo-random function: it protects a table from
+/// chosen keys only as long as the secret stays secret.
 ///
 /// # Examples
 ///
@@ -107,9 +107,10 @@ impl core::fmt::Debug for FlowHasher {
 }
 
 impl FlowHasher {
-    /// Returns the hasher of a seed, the same on every machine and in every version 0.1.
+    /// Returns the hasher of a seed, which is the same on every machine and in every version 0.1.
     ///
-    /// For experiments that must repeat. A seed that an attacker can guess protects nothing.
+    /// It serves experiments that must be repeatable. A seed that an attacker can guess protects
+    /// nothing.
     #[must_use]
     pub fn with_seed(seed: u64) -> Self {
         let mut state = seed;
@@ -118,14 +119,14 @@ impl FlowHasher {
 
     /// Returns a hasher with a secret drawn from the operating system.
     ///
-    /// Not available on targets without one, such as `wasm32-unknown-unknown`: what the standard
-    /// library draws there is the same each time. If you have another source of entropy there, use
-    /// [`FlowHasher::with_seed`].
+    /// It is not available on targets without a source of entropy, such as
+    /// `wasm32-unknown-unknown`, where the standard library returns the same value each time. If
+    /// you have another source of entropy there, use [`FlowHasher::with_seed`].
     #[cfg(all(feature = "std", not(target_os = "unknown")))]
     #[must_use]
     pub fn random() -> Self {
         use std::hash::{BuildHasher, Hasher, RandomState};
-        // `RandomState` is the standard library's door to the system's entropy.
+        // `RandomState` is the standard library's access to the system's entropy.
         Self {
             secrets: core::array::from_fn(|i| {
                 let mut hasher = RandomState::new().build_hasher();
@@ -152,19 +153,21 @@ impl FlowHasher {
         self.finish(if w[5] == 0 { mixed } else { self.mix_apart(mixed, w[5]) })
     }
 
-    /// Mixes what tells flows of one five-tuple apart into the mixed tuple: zone and pass.
+    /// Mixes zone and pass, which separate flows of one five-tuple, into the mixed tuple.
     ///
-    /// A multiplication of its own, since zones and passes are counted up: with one less, those of
-    /// a tuple would come at even distances, and with some secrets most of them into a few buckets.
+    /// This takes a separate multiplication, because zones and passes are consecutive numbers.
+    /// Without it, those of one tuple would have evenly spaced hashes, and some secrets would put
+    /// most of them into a few buckets.
     #[inline]
     fn mix_apart(&self, mixed: u64, zone_and_pass: u64) -> u64 {
         fold(mixed ^ zone_and_pass ^ self.secrets[3], self.secrets[4])
     }
 
-    /// Returns the digest of a key of one's own: any number of words, of which none is padding.
+    /// Returns the digest of a custom key: any number of words without padding.
     ///
-    /// One multiplication for two words, and two for the halves of the digest. Keys of different
-    /// lengths have digests of their own. The same caution holds as for [`FlowHasher::hash`].
+    /// It takes one multiplication per two words, and two for the halves of the digest. Keys of
+    /// different lengths have unrelated digests. The same caution applies as for
+    /// [`FlowHasher::hash`].
     ///
     /// # Examples
     ///
@@ -180,7 +183,8 @@ impl FlowHasher {
         let (pairs, rest) = words.as_chunks::<2>();
         let mut mixed = s[3].wrapping_add(N as u64);
         for pair in pairs {
-            // What came before enters both factors, so no word can make the product forget it.
+            // The previous state enters both factors, so no word can cancel it by making a factor
+            // zero.
             mixed = fold(pair[0] ^ s[0] ^ mixed, pair[1] ^ s[1] ^ mixed.rotate_left(32));
         }
         if let [last] = rest {
@@ -189,7 +193,7 @@ impl FlowHasher {
         self.finish(mixed)
     }
 
-    /// Cuts both halves of a digest from a mixed key.
+    /// Derives both halves of a digest from a mixed key.
     #[inline]
     fn finish(&self, mixed: u64) -> FlowHash {
         let s = &self.secrets;

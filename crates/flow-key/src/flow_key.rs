@@ -1,4 +1,4 @@
-//! One name for both directions of a conversation.
+//! The key of both directions of a flow.
 //!
 //! ```text
 //!  word   bits 63 … 32                  31 … 0
@@ -10,9 +10,9 @@
 //!   5     zone                          pass
 //! ```
 //!
-//! *Low* and *high* order the two endpoints by (address, port), so the key does not depend on who
-//! speaks. Forty-eight bytes hold either family: one table serves both, and the key, the table's
-//! own words and a small state share one cache line.
+//! *Low* and *high* order the two endpoints by (address, port), so the key does not depend on which
+//! endpoint sends. Forty-eight bytes hold either family: one table serves both, and the key, the
+//! table's own words and a small state share one cache line.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -27,7 +27,7 @@ pub enum IpFamily {
     V6,
 }
 
-/// Which way a packet goes, relative to its flow's key.
+/// The direction of a packet, relative to its flow's key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Direction {
@@ -57,15 +57,15 @@ impl Direction {
 const FAMILY_V4: u64 = 4 << 16;
 const FAMILY_V6: u64 = 6 << 16;
 
-/// The name of a flow: canonical five-tuple, zone and pass.
+/// The identity of a flow: canonical five-tuple, zone and pass.
 ///
 /// The *zone* separates flows that share a five-tuple: VLAN ids, a tunnel id, a tenant. The *pass*
-/// separates the rounds of a looped capture, so that a second round makes new flows instead of
-/// finding the old ones; it is zero everywhere else. The *message* separates the messages of ICMP,
+/// separates the rounds of a looped capture, so that a second round creates new flows instead of
+/// finding the old ones. It is zero everywhere else. The *message* separates the messages of ICMP,
 /// which has no ports; it is zero for other protocols.
 ///
-/// Equality and order compare six words; the order is total and stable but not the numeric order of
-/// addresses for IPv6 against IPv4.
+/// Equality and order compare six words. The order is total and stable, but between IPv6 and IPv4
+/// it is not the numeric order of addresses.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 #[repr(C)]
 pub struct FlowKey {
@@ -88,9 +88,9 @@ impl FlowKey {
     ) -> (Self, Direction) {
         let addresses = u64::from(source) << 32 | u64::from(destination);
         let ports = u32::from(source_port) << 16 | u32::from(destination_port);
-        // Which end is lower is a coin toss per packet: both ways are computed, where a branch
-        // would be guessed wrong. Ports decide where the addresses are one, so both make one
-        // number.
+        // The lower end is random from packet to packet, so a branch would often be mispredicted.
+        // Both results are computed instead. Ports decide if the addresses are equal, so each
+        // endpoint forms one number.
         let both = |addresses: u64, ports: u32| u128::from(addresses) << 64 | u128::from(ports);
         let (turned_addresses, turned_ports) = (addresses.rotate_left(32), ports.rotate_left(16));
         let swap = both(addresses, ports) > both(turned_addresses, turned_ports);
@@ -126,7 +126,7 @@ impl FlowKey {
         (Self { words }, if swap { Direction::HighToLow } else { Direction::LowToHigh })
     }
 
-    /// Returns the same key in a zone (0: none).
+    /// Returns the same key in a zone (0 means none).
     #[inline]
     #[must_use]
     pub fn with_zone(mut self, zone: u32) -> Self {
@@ -134,7 +134,7 @@ impl FlowKey {
         self
     }
 
-    /// Returns the same key in a pass over a looped capture (0: the first).
+    /// Returns the same key in a pass over a looped capture (0 is the first).
     #[inline]
     #[must_use]
     pub fn with_pass(mut self, pass: u32) -> Self {
@@ -142,7 +142,7 @@ impl FlowKey {
         self
     }
 
-    /// Returns the same key for an ICMP message of this kind (0: no ICMP message). The decoder
+    /// Returns the same key for an ICMP message of this kind (0 means no ICMP message). The decoder
     /// chooses the number: see `flowloom_packet::icmp`.
     #[inline]
     #[must_use]
@@ -151,12 +151,12 @@ impl FlowKey {
         self
     }
 
-    /// Returns the kind of ICMP message, 0 for none.
+    /// Returns the kind of ICMP message, or 0 for none.
     pub fn message(&self) -> u16 {
         self.words[4] as u16
     }
 
-    /// Returns the zone, 0 for none.
+    /// Returns the zone, or 0 for none.
     pub fn zone(&self) -> u32 {
         (self.words[5] >> 32) as u32
     }
@@ -204,7 +204,7 @@ impl FlowKey {
         (self.words[4] >> 32) as u16
     }
 
-    /// Returns the five-tuple of a packet of this flow that goes the given way.
+    /// Returns the five-tuple of a packet of this flow in the given direction.
     pub fn tuple(&self, direction: Direction) -> FiveTuple {
         let tuple = FiveTuple {
             source: self.low_address(),
@@ -225,8 +225,8 @@ impl FlowKey {
         &self.words
     }
 
-    /// Returns the key whose [`words`](Self::words) these are; other words are the key of no
-    /// packet.
+    /// Returns the key with these [`words`](Self::words). Other words form a key that no packet
+    /// has.
     ///
     /// ```
     /// use flowloom_flow_key::FlowKey;
@@ -249,7 +249,7 @@ impl core::hash::Hash for FlowKey {
         let [first, second, third, fourth, ports, apart] = self.words;
         state.write_u64(first);
         state.write_u64(ports);
-        // Addresses of IPv4 have zeros here, unless a key was made of other words.
+        // IPv4 addresses have zeros here, unless the key was created from other words.
         if second | third | fourth != 0 {
             state.write_u64(second);
             state.write_u64(third);

@@ -1,18 +1,18 @@
-//! A keyed hasher for the standard library's traits: keys of one's own, by their `Hash`.
+//! A keyed hasher for the standard library's traits, for custom keys that implement `Hash`.
 //!
-//! The scheme is that of [`FlowHasher`](crate::FlowHasher): words are collected until there are
-//! 128 bits, and a multiplication folds those into the state. A key that hashes itself word by word
-//! costs one multiplication for two words. The tables of `flowloom-flow-table` add one
-//! for the bits that they need.
+//! The scheme is that of [`FlowHasher`](crate::FlowHasher): words are collected until there are 128
+//! bits, and a multiplication folds these into the state. A key that hashes itself word by word
+//! costs one multiplication per two words. The tables of `flowloom-flow-table` add one
+//! multiplication for the bits that they need.
 
 use core::hash::{BuildHasher, Hasher};
 
 use crate::hash::fold::{fold, split_mix};
 
-/// Makes [`KeyedHasher`]s with one secret: the default of a
+/// Creates [`KeyedHasher`]s with one secret; the default of a
 /// [`FlowMap`](https://docs.rs/flowloom-flow-table/latest/flowloom_flow_table/struct.FlowMap.html).
 ///
-/// What protects a table from chosen keys is that the secret stays secret, as for
+/// It protects a table from chosen keys only as long as the secret stays secret, like
 /// [`FlowHasher`](crate::FlowHasher).
 ///
 /// # Examples
@@ -36,7 +36,7 @@ impl core::fmt::Debug for KeyedState {
 }
 
 impl KeyedState {
-    /// Returns the state of a seed, for experiments that must repeat.
+    /// Returns the state of a seed, for experiments that must be repeatable.
     ///
     /// A seed that an attacker can guess protects nothing.
     #[must_use]
@@ -47,7 +47,8 @@ impl KeyedState {
 
     /// Returns a state with a secret drawn from the operating system.
     ///
-    /// Not available on targets without one, as [`FlowHasher::random`](crate::FlowHasher::random).
+    /// It is not available on targets without a source of entropy; see
+    /// [`FlowHasher::random`](crate::FlowHasher::random).
     #[cfg(all(feature = "std", not(target_os = "unknown")))]
     #[must_use]
     pub fn random() -> Self {
@@ -89,7 +90,7 @@ impl core::fmt::Debug for KeyedHasher {
 }
 
 impl KeyedHasher {
-    /// Takes up to 64 bits.
+    /// Adds up to 64 bits.
     #[inline(always)]
     fn take(&mut self, word: u64, bits: u32) {
         if self.held_bits + bits > 128 {
@@ -99,12 +100,12 @@ impl KeyedHasher {
         self.held_bits += bits;
     }
 
-    /// Folds the held words into the state.
+    /// Folds the collected words into the state.
     #[inline(always)]
     fn mix(&mut self) {
         let (low, high) = (self.held as u64, (self.held >> 64) as u64);
         let [s0, s1, ..] = self.secrets;
-        // What came before enters both factors, so no word can make the product forget it.
+        // The previous state enters both factors, so no word can cancel it by making a factor zero.
         self.mixed = fold(low ^ s0 ^ self.mixed, high ^ s1 ^ self.mixed.rotate_left(32));
         (self.held, self.held_bits) = (0, 0);
     }
@@ -159,8 +160,8 @@ impl Hasher for KeyedHasher {
     fn finish(&self) -> u64 {
         let (low, high) = (self.held as u64, (self.held >> 64) as u64);
         let [s0, _, s2, _] = self.secrets;
-        // The last product has a secret of its own for each number of bits, so that a key is not
-        // another one with more behind it.
+        // The last product uses a separate secret for each number of bits, so that a key differs
+        // from the same key with more bits appended.
         let last = s2.rotate_left(self.held_bits / 8);
         fold(low ^ s0 ^ self.mixed, high ^ last ^ self.mixed.rotate_left(32))
     }

@@ -1,9 +1,9 @@
-//! The name of a flow, and the numbers derived from it.
+//! The key of a flow, and the numbers derived from it.
 //!
-//! A [`FiveTuple`] is what one packet says: who sends, who receives. A [`FlowKey`] is the same for
-//! both directions of a conversation, with the [`Direction`] kept beside it. A [`FlowHasher`]
-//! turns a key into a [`FlowHash`], once per packet; everything downstream (worker, bucket,
-//! signature) takes its own bits of that one digest.
+//! A [`FiveTuple`] is the content of one packet: sender and receiver. A [`FlowKey`] is the same for
+//! both directions of a flow, with the [`Direction`] kept separately. A [`FlowHasher`] turns a key
+//! into a [`FlowHash`] once per packet. Worker, bucket and signature use separate bits of this one
+//! digest.
 //!
 //! ```
 //! use flowloom_flow_key::{FiveTuple, FlowHasher};
@@ -22,7 +22,7 @@
 //! # Features
 //!
 //! * `std` (default): `FlowHasher::random` draws a secret from the operating system. Without it the
-//!   crate is `no_std` and a seed must be given.
+//!   crate is `no_std` and requires a seed.
 //! * `proptest`: exports the strategies in `strategies`.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![cfg_attr(not(any(feature = "std", test)), no_std)]

@@ -19,13 +19,13 @@ use std::sync::Arc;
 /// ```
 #[non_exhaustive]
 pub enum Block {
-    /// Bytes that the source owns, and may refill once no other holder of the block is left.
+    /// Bytes owned by other code, such as a mapped file.
     Owned(Vec<u8>),
     /// Bytes that lie elsewhere, such as a mapped file.
     Foreign(Box<dyn AsRef<[u8]> + Send + Sync>),
 }
 
-/// A block that the source and every worker with packets in it hold.
+/// A block shared by the source and every worker that holds packets in it.
 pub type SharedBlock = Arc<Block>;
 
 impl Block {

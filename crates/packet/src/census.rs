@@ -1,5 +1,5 @@
-//! Counts by name: the encapsulations that were followed, those that were not and why, and unknown
-//! numbers.
+//! Counts by name of the encapsulations that were followed, of those that were not, with reasons,
+//! and of unknown numbers.
 
 use std::collections::BTreeMap;
 
@@ -8,13 +8,13 @@ use crate::link::LinkType;
 use crate::reason::DropReason;
 use crate::view::Headers;
 
-/// The first packet numbers that each count keeps.
+/// Number of first packet numbers that each count keeps.
 pub const FIRST_PACKETS_MAX: usize = 4;
-/// The most unknown numbers that are counted separately. Packets with further numbers share one
-/// count.
+/// Maximum number of unknown numbers that are counted separately. Packets with further numbers
+/// share one count.
 const UNKNOWN_MAX: usize = 256;
 
-/// Why a tunnel was not followed.
+/// The reason why a tunnel was not followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum NotFollowed {
@@ -34,11 +34,11 @@ impl NotFollowed {
     }
 }
 
-/// A number of packets, and the first of them.
+/// A number of packets, and the first packet numbers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Tally {
-    /// Packets.
+    /// Number of packets.
     pub packets: u64,
     /// The numbers of the first packets, at most [`FIRST_PACKETS_MAX`].
     pub first_packets: Vec<u64>,
@@ -114,8 +114,8 @@ impl EncapsulationCounts {
 
     #[cold]
     fn explain(&mut self, number: u64, link: LinkType, bytes: &[u8], options: DecodeOptions) {
-        // The census looks into tunnels without `decap` too, so that a report can say what `decap`
-        // would show.
+        // The census also looks into tunnels without `decap`, so that a report can show the effect
+        // of `decap`.
         let explained = explain(link, bytes, options.with_decap(true));
         let mut names: Vec<&'static str> = Vec::new();
         for entry in &explained.path {

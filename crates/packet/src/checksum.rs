@@ -1,11 +1,11 @@
-//! The Internet checksum, for reports and for packets of our own. The decoder does not refuse a
+//! The Internet checksum, for reports and for generated packets. The decoder does not refuse a
 //! packet with a wrong checksum.
 //!
 //! Captures from the sending host hold packets whose checksums the network card fills in later.
 #![expect(clippy::cast_possible_truncation, reason = "a folded sum has 16 bits")]
 
 /// Returns whether the IPv4 header at the start of `bytes` sums to zero. Returns `false` if the
-/// header is cut or its length is invalid.
+/// header is truncated or its length is invalid.
 #[must_use]
 pub fn ipv4_header_checksum_ok(bytes: &[u8]) -> bool {
     let Some(&first) = bytes.first() else { return false };
@@ -17,8 +17,8 @@ pub fn ipv4_header_checksum_ok(bytes: &[u8]) -> bool {
     internet_checksum(&[header]) == 0
 }
 
-/// Returns the Internet checksum [RFC 1071] of parts that lie one behind the other. Each part but
-/// the last has an even length.
+/// Returns the Internet checksum [RFC 1071] of consecutive parts. Each part except the last has an
+/// even length.
 #[must_use]
 pub(crate) fn internet_checksum(parts: &[&[u8]]) -> u16 {
     let word = |pair: &[u8]| u64::from(u16::from_be_bytes([pair[0], pair.get(1).copied().unwrap_or(0)]));

@@ -1,9 +1,9 @@
 //! A clock of packet times that one wrong time stamp cannot stop.
 //!
-//! Captures hold packets whose time is wrong by decades. A clock that follows the latest time would
-//! stand still after such a packet until the end of the capture. A clock that never goes back would
-//! stand still after a clock was set back. [`PacketClock`] takes small steps at once, and a far
-//! step only when several packets in a row agree on it:
+//! Captures contain packets whose time is wrong by decades. A clock that follows the latest time
+//! would stand still after such a packet until the end of the capture. A clock that never goes back
+//! would stand still after a clock was set back. [`PacketClock`] takes small steps at once, and a
+//! far step only when several packets in a row agree on it:
 //!
 //! ```text
 //!            behind                    now                      ahead
@@ -23,13 +23,13 @@ pub struct ClockLimits {
     pub forward_max_ns: u64,
     /// How far behind the clock a late packet may be, in nanoseconds.
     pub backward_max_ns: u64,
-    /// The packets in a row that must agree on a time further off; at least 1.
+    /// The number of consecutive packets that must agree on a time further off; at least 1.
     pub agreeing_packets: u32,
 }
 
 impl Default for ClockLimits {
-    /// Ten years forward, a minute back, and three packets. Captures that were joined have gaps of
-    /// years; a wrong stamp is mostly off by decades.
+    /// Ten years forward, a minute back, and three packets. Joined captures have gaps of years;
+    /// wrong stamps are mostly off by decades.
     fn default() -> Self {
         const NS_PER_SECOND: u64 = 1_000_000_000;
         Self {
@@ -46,19 +46,19 @@ impl Default for ClockLimits {
 pub struct ClockCounts {
     /// Packets behind the clock, by at most [`backward_max_ns`](ClockLimits::backward_max_ns).
     pub late: u64,
-    /// The most that a packet counted in `late` was behind, in nanoseconds.
+    /// The largest delay of a packet counted in `late`, in nanoseconds.
     pub late_ns_max: u64,
     /// Packets too far ahead. The clock did not follow them.
     pub outliers_ahead: u64,
     /// Packets too far behind. The clock did not follow them.
     pub outliers_behind: u64,
-    /// Far steps forward on which packets agreed.
+    /// Far steps forward that packets confirmed.
     pub steps_forward: u64,
-    /// Far steps back on which packets agreed.
+    /// Far steps back that packets confirmed.
     pub steps_back: u64,
 }
 
-/// A far time on which packets may agree.
+/// A far time that further packets may confirm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Candidate {
     is_ahead: bool,
@@ -126,7 +126,7 @@ impl PacketClock {
         self.begun
     }
 
-    /// Returns whether a new clock that the stamp `first_ns` sets would go on as this clock does.
+    /// Returns whether a new clock set by the stamp `first_ns` would continue as this clock does.
     #[must_use]
     pub fn continues_as_new(&self, first_ns: u64) -> bool {
         let is_usual = self.offset_ns == 0 && self.candidate.is_none();
@@ -163,7 +163,7 @@ impl PacketClock {
             return self.now_ns;
         }
         let agreed = self.candidate.filter(|far| {
-            // For a far step ahead any later time agrees, because a capture may have one packet a
+            // For a far step ahead any later time agrees, because a capture may have one packet per
             // week.
             let is_near = is_ahead || stamped_ns.saturating_sub(far.last_ns) <= self.limits.forward_max_ns;
             far.is_ahead == is_ahead

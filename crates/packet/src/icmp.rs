@@ -1,16 +1,15 @@
-//! What distinguishes the conversations of ICMP: the type and code of a message, or the identifier
-//! of a query.
+//! What distinguishes ICMP flows: the type and code of a message, or the identifier of a query.
 //!
-//! A query and its reply carry the same identifier, which plays the role of ports. Other messages,
-//! including errors, stand alone. So a flow of ICMP is one of two:
+//! A query and its reply contain the same identifier, which takes the place of ports. Other
+//! messages, including errors, have no reply. An ICMP flow is therefore one of two:
 //!
 //! * the queries and replies of one kind, with one identifier and one asking side (echo, timestamp,
 //!   information and address mask [RFC 792, RFC 950], extended echo [RFC 8335], mobile prefixes and
 //!   home agents [RFC 6275]), or
 //! * the messages of one type and code between two addresses.
 //!
-//! [`FlowKey::message`] tells which: it holds the type (high byte) and code of the message. For a
-//! query it holds the type of the request, and whether the higher endpoint asks.
+//! [`FlowKey::message`] encodes this: it contains the type (high byte) and code of the message. For
+//! a query it contains the type of the request, and whether the higher endpoint asks.
 
 use flowloom_flow_key::{Direction, FlowKey, IpFamily};
 

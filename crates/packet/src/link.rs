@@ -63,7 +63,7 @@ link_types! {
     UNDECLARED = 65535, "of an interface that the capture never declared";
 }
 
-/// Other link types with their names, in ascending order. No other code refers to these.
+/// Other link types with their names, in ascending order. No other code refers to these link types.
 static OTHERS: &[(u16, &str)] = &[
     (2, "experimental Ethernet"),
     (4, "ProNET"),

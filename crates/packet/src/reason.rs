@@ -2,7 +2,8 @@
 
 macro_rules! reasons {
     ($($(#[$doc:meta])* $variant:ident = $name:literal;)*) => {
-        /// Why a packet was not processed. It was lost, or it has no flow and is not tracked.
+        /// The reason why a packet was not processed. Either it was lost, or it has no flow and is
+        /// not tracked.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
         #[repr(u8)]
         #[non_exhaustive]
@@ -75,11 +76,11 @@ reasons! {
     FragmentOverlap = "fragment_overlap";
     /// A repeated fragment with the same bytes.
     FragmentDuplicate = "fragment_duplicate";
-    /// A fragment with an invalid offset or length, or another fragment of its datagram.
+    /// A fragment with an invalid offset or length, or any fragment of a datagram that has one.
     FragmentMalformed = "fragment_malformed";
     /// A fragment that was not captured completely.
     FragmentTruncated = "fragment_truncated";
-    /// A fragment of a datagram that was abandoned because a bound on fragments was reached.
+    /// A fragment of a datagram that was abandoned because a limit on fragments was reached.
     FragmentPoolFull = "fragment_pool_full";
     /// The buffer between the interface and the capturing program was full.
     InterfaceFull = "interface_full";
@@ -111,14 +112,13 @@ impl DropReason {
 }
 
 impl DropReason {
-    /// Returns whether the packet was lost: on the way to the program, or inside it. Other packets
-    /// were seen, and are not tracked because they have no flow.
+    /// Returns whether the packet was lost on the way to the program or inside it. Other packets
+    /// arrived but are not tracked, because they have no flow.
     pub fn is_loss(self) -> bool {
         matches!(self, Self::RingFull | Self::WorkerLost | Self::InterfaceFull | Self::InterfaceDropped)
     }
 
-    /// Returns whether only a source gives this reason, for packets that it took in and did not
-    /// yield.
+    /// Returns whether only a source uses this reason, for packets that it read and did not yield.
     pub fn is_withheld(self) -> bool {
         matches!(
             self,
@@ -175,7 +175,7 @@ impl DropCounts {
         self.0.iter().sum()
     }
 
-    /// Returns how many packets a source took in and did not yield.
+    /// Returns how many packets a source read and did not yield.
     pub fn withheld(&self) -> u64 {
         self.nonzero().filter(|(reason, _)| reason.is_withheld()).map(|(_, packets)| packets).sum()
     }

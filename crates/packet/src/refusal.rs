@@ -1,8 +1,8 @@
-//! Answers to packets that are denied: a TCP reset, or an ICMP error that says "prohibited".
+//! Answers to denied packets: a TCP reset, or an ICMP error that says "prohibited".
 //!
-//! An answer goes back where the packet came from, with the packet's addresses exchanged, VLAN tags
-//! included: it seems to come from the packet's destination, since an appliance on the wire has no
-//! address of its own.
+//! An answer goes back to the sender of the packet, with the packet's addresses exchanged and its
+//! VLAN tags. It appears to come from the packet's destination, because an appliance on the wire
+//! has no address.
 #![expect(clippy::cast_possible_truncation, reason = "flags of a reset, and lengths of one packet")]
 
 use flowloom_flow_key::IpFamily;
@@ -19,28 +19,28 @@ const ETHERNET_BYTES: usize = 14;
 const VLAN_BYTES: usize = 4;
 /// Tag types of VLANs.
 const VLAN_TAGS: [[u8; 2]; 3] = [[0x81, 0x00], [0x88, 0xA8], [0x91, 0x00]];
-/// Bytes of the packet that an ICMP error repeats, so that the error is no longer than any link
-/// takes [RFC 1812 §4.3.2.3, RFC 4443 §2.4].
+/// Bytes of the packet that an ICMP error quotes, so that the error fits any link [RFC 1812
+/// §4.3.2.3, RFC 4443 §2.4].
 const QUOTED_V4: usize = 548;
 const QUOTED_V6: usize = 1232;
 const HOPS: u8 = 64;
 
-/// How the sender of a denied packet is told.
+/// How to answer the sender of a denied packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Refusal {
-    /// Not at all: it waits and tries again.
+    /// No answer: the sender waits and tries again.
     #[default]
     Silent,
-    /// By a reset of the connection if the packet is TCP, and else by an ICMP error.
+    /// A reset if the packet is TCP, and otherwise an ICMP error.
     Reset,
-    /// By an ICMP error.
+    /// An ICMP error.
     Icmp,
 }
 
 impl Refusal {
-    /// Writes the answer to `out`, in the place of what is there. Returns whether there is an
-    /// answer: none is given to resets, ICMP errors, fragments other than the first, frames to
-    /// groups, and packets that are not directly in an Ethernet frame.
+    /// Writes the answer to `out`, replacing its contents. Returns whether there is an answer.
+    /// Resets, ICMP errors, later fragments, frames to groups, and packets that are not directly in
+    /// an Ethernet frame get none.
     ///
     /// # Examples
     ///
@@ -72,8 +72,8 @@ impl Refusal {
     }
 }
 
-/// Returns whether the IP header stands behind the Ethernet header and VLAN tags, of a frame to one
-/// station.
+/// Returns whether the IP header directly follows the Ethernet header and VLAN tags, in a frame to
+/// a single station.
 fn is_directly_in(frame: &[u8], network: usize) -> bool {
     if frame.first().is_none_or(|first| first & 1 == 1) {
         return false;
@@ -86,7 +86,7 @@ fn is_directly_in(frame: &[u8], network: usize) -> bool {
     at == network
 }
 
-/// Writes the link's header and the IP header of an answer with so many bytes of payload. Returns
+/// Writes the link header and the IP header of an answer with this many bytes of payload. Returns
 /// the offset of the IP header.
 fn begin(
     frame: &[u8],
@@ -119,7 +119,7 @@ fn begin(
     Some(network)
 }
 
-/// Sets the checksum of the payload that begins at `start`, over it and the pseudo-header.
+/// Sets the checksum of the payload that begins at `start`, computed with the pseudo-header.
 fn seal(out: &mut [u8], (network, start): (usize, usize), protocol: u8, at: usize) {
     let (header, payload) = out.split_at(start);
     let addresses = if start - network == 20 { &header[network + 12..] } else { &header[network + 8..] };
@@ -159,14 +159,14 @@ fn error(frame: &[u8], headers: &Headers, out: &mut Vec<u8>) -> Option<()> {
     let packet = frame.get(network..)?;
     let is_v4 = headers.key.family() == IpFamily::V4;
     let protocol = headers.key.protocol();
-    // Only requests are answered: an error about an error could go on for ever.
+    // Only requests are answered, because errors about errors could continue for ever.
     let kind = frame.get(headers.transport_offset as usize).copied();
     match (protocol, kind) {
         (ICMP, Some(8)) | (ICMPV6, Some(128)) => {}
         (ICMP | ICMPV6, _) => return None,
         _ => {}
     }
-    // Padding of the frame is no part of the packet.
+    // Padding of the frame does not belong to the packet.
     let stated = packet.get(if is_v4 { 2..4 } else { 4..6 })?;
     let stated = usize::from(u16::from_be_bytes([stated[0], stated[1]])) + if is_v4 { 0 } else { 40 };
     let quoted = packet.get(..packet.len().min(stated).min(if is_v4 { QUOTED_V4 } else { QUOTED_V6 }))?;

@@ -8,7 +8,7 @@ use crate::arena::{SharedBlock, bytes_at};
 use crate::link::LinkType;
 use crate::reason::DropCounts;
 
-/// The most packets of a batch. They share one indirect call.
+/// Maximum number of packets in a batch. They share one indirect call.
 ///
 /// Thirty-two packets of a usual mix span about 11 KiB, so the lines that the source prefetched are
 /// still in the first-level cache when the decoder reads them.
@@ -39,8 +39,8 @@ impl RawPacket {
     }
 }
 
-/// The most bytes that are requested with one packet: more than a first-level cache holds, whatever
-/// a source states in `ahead`.
+/// Maximum number of bytes requested with one packet, in case a source states too much in `ahead`;
+/// it exceeds a first-level cache.
 const SHARE_BYTES_MAX: usize = 64 << 10;
 
 /// A batch of packets that lie in one block.
@@ -69,8 +69,8 @@ impl PacketBatch {
     /// Returns a prefetcher of the lines that the source will need next. It prefetches some lines
     /// with each packet.
     ///
-    /// So memory works while packets are decoded. With all lines requested at once the source would
-    /// wait for memory, and memory for the decoder.
+    /// This way memory works while packets are decoded. If all lines were requested at once, the
+    /// source would wait for memory, and memory for the decoder.
     #[inline]
     pub fn lookahead(&self) -> Lookahead {
         // Positions in a block in memory fit into `usize`.
@@ -106,13 +106,13 @@ impl Lookahead {
 pub enum Fill {
     /// At least one packet.
     Packets,
-    /// Nothing now, because workers still hold every block of the source's pool, or because an
-    /// interface or a pipe has delivered nothing. Ask again after the workers have run.
+    /// No packets at present, because workers still hold every block of the source's pool, or
+    /// because an interface or a pipe has delivered nothing. Ask again after the workers have run.
     ///
     /// Stages may keep the block of the latest batch until the next batch, so a pool needs at least
     /// two blocks.
     Starved,
-    /// Nothing, and nothing will follow.
+    /// No packets, and none will follow.
     End,
 }
 
@@ -146,7 +146,7 @@ impl std::error::Error for SourceError {
 ///
 /// # Examples
 ///
-/// Frames from a channel, with each batch in its own block:
+/// Example: frames from a channel, with each batch in its own block.
 ///
 /// ```
 /// use std::sync::{Arc, mpsc};
@@ -212,12 +212,12 @@ pub trait PacketSource {
     /// does not call the source again.
     fn next_batch(&mut self, batch: &mut PacketBatch) -> Result<Fill, SourceError>;
 
-    /// Returns the packets that the source took in since the last call and will never yield, by
+    /// Returns the packets that the source read since the last call and will never yield, by
     /// reason: fragments joined into a datagram, packets that an interface dropped. They count as
-    /// taken in and as dropped.
+    /// read and as dropped.
     ///
     /// The engine calls it after each batch, and once more at the end of a run. A source that is
-    /// called twice in a row also counts what it still holds back.
+    /// called twice in a row also counts the packets that it still holds.
     fn withheld(&mut self) -> DropCounts {
         DropCounts::default()
     }

@@ -268,8 +268,8 @@ pub fn frame() -> impl Strategy<Value = Frame> {
         let option_words = prop_oneof![2 => Just(0_u8), 1 => 1..11_u8];
         let some = vec((prop_oneof![Just(0_u8), Just(43), Just(60)], 0..3_u8), 1..4);
         let kinds = prop_oneof![2 => Just(Vec::new()), 1 => some];
-        // An IPv6 packet of length 0 would be a jumbogram, so a packet without anything else needs
-        // a payload.
+        // An IPv6 packet of length 0 would be a jumbogram, so a packet without extensions or a
+        // transport header needs a payload.
         let (payload, padding) = (vec(any::<u8>(), 1..64), vec(any::<u8>(), 0..24));
         (prefix, transport(v6), any::<[u8; 32]>(), option_words, kinds, piece(), payload, padding).prop_map(
             move |(prefix, transport, addresses, option_words, kinds, piece, payload, padding)| {

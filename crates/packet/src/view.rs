@@ -17,7 +17,7 @@ pub struct Headers {
     pub tcp_flags: u16,
     /// Whether the packet is a fragment other than the first. Its key has no ports.
     pub later_fragment: bool,
-    /// Whether the packet is an ICMP error whose key is that of the flow that it is about. See
+    /// Whether the packet is an ICMP error with the key of the flow that it concerns. See
     /// [`DecodeOptions::errors_by_flow`](crate::DecodeOptions::errors_by_flow).
     pub is_error_of_flow: bool,
     /// Offset of the IP header that gave the key.
@@ -79,16 +79,16 @@ pub struct PacketView<'a> {
     /// The decoder's result.
     pub headers: Headers,
     /// Nanoseconds since 1970. A run gives each packet the time of its record, or the latest time
-    /// before it. So times never go back in arrival order, nor within a flow whose order is kept.
-    /// Where workers share flows, times may go back from one flow to another.
+    /// before it. Times therefore never decrease in arrival order, nor within a flow whose order is
+    /// kept. If workers share flows, times may decrease from one flow to another.
     pub time_ns: u64,
     /// Bytes the packet had on the wire.
     pub wire_bytes: u32,
-    /// The port of a wire that received it, counted from 0; 0 for packets of other sources.
+    /// The port of the wire that received it, counted from 0; 0 for packets of other sources.
     pub port: u16,
     /// The queue of that port.
     pub queue: u16,
-    /// The number that the wire gave its frame; 0 where it gives none.
+    /// The number that the wire assigned to its frame; 0 if it assigns none.
     pub tag: u64,
 }
 
@@ -123,7 +123,7 @@ impl<'a> PacketView<'a> {
     #[inline(always)]
     pub fn ip_bytes(&self) -> u32 {
         let headers = &self.headers;
-        // Do not read the bytes here: a caller that counts need not load them.
+        // Do not read the bytes here: a caller that only counts need not load them.
         if headers.payload_offset as usize == self.bytes.len() && self.wire_bytes > headers.payload_offset {
             return self.ip_bytes_of_cut();
         }

@@ -1,7 +1,8 @@
-//! The trait of live wires: frames come in by a port, are decided about, and leave by a port.
+//! The trait of live wires: frames arrive at a port, the application decides about them, and they
+//! leave by a port.
 //!
-//! A wire lends the frames of one batch where the kernel or the card wrote them, so a frame that
-//! passes is not copied. An appliance owns one wire per worker.
+//! A wire lends the frames of one batch where the kernel or the card wrote them, so a forwarded
+//! frame is not copied. An appliance owns one wire per worker.
 #![expect(clippy::cast_possible_truncation, reason = "no frame has 4 GiB")]
 
 use std::time::Duration;
@@ -10,7 +11,7 @@ use crate::link::LinkType;
 use crate::reason::DropCounts;
 use crate::source::SourceError;
 
-/// The most frames of a batch of a wire.
+/// Maximum number of frames in a batch of a wire.
 pub const WIRE_BATCH: usize = 32;
 
 /// A frame that a wire has received.
@@ -29,12 +30,12 @@ pub struct Frame<'a> {
     pub port: u16,
     /// The queue of that port.
     pub queue: u16,
-    /// A number that the wire gives frames for the application; 0 where it gives none.
+    /// A number that the wire assigns to frames for the application; 0 if it assigns none.
     pub tag: u64,
 }
 
 impl<'a> Frame<'a> {
-    /// Returns an Ethernet frame that `port` has received whole at `time_ns` nanoseconds since
+    /// Returns an Ethernet frame that `port` received completely at `time_ns` nanoseconds since
     /// 1970, on queue 0.
     ///
     /// # Examples
@@ -51,7 +52,7 @@ impl<'a> Frame<'a> {
         Self { bytes, wire_bytes, time_ns, link: LinkType::ETHERNET, port, queue: 0, tag: 0 }
     }
 
-    /// Returns the frame as one of another queue.
+    /// Returns the frame on another queue.
     #[inline]
     #[must_use]
     pub const fn on_queue(self, queue: u16) -> Self {
@@ -66,12 +67,12 @@ impl<'a> Frame<'a> {
     }
 }
 
-/// What becomes of a frame.
+/// The treatment of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision {
-    /// It leaves by the port that faces the one it came in by.
+    /// It leaves by the port opposite the one that received it.
     Pass,
-    /// It goes no further.
+    /// It is dropped.
     Drop,
     /// It leaves by this port.
     To(u16),
@@ -80,11 +81,12 @@ pub enum Decision {
 }
 
 /// Counts of one port of a wire, in frames. `received = forwarded + dropped`, summed over the ports
-/// of a wire, where `dropped` counts what was decided and what no port could send.
+/// of a wire; `dropped` counts the frames that the application dropped and those that no port could
+/// send.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PortCounts {
-    /// Frames that came in.
+    /// Frames that arrived.
     pub received: u64,
     /// Bytes of these frames.
     pub received_bytes: u64,
@@ -94,8 +96,8 @@ pub struct PortCounts {
     pub sent_bytes: u64,
     /// Copies and answers that left by the port in addition to `sent`.
     pub added: u64,
-    /// Frames that should have left by the port and were refused: its queue is full, the interface
-    /// is down, or the frame is larger than the interface takes.
+    /// Frames that the port refused to send: its queue is full, the interface is down, or the frame
+    /// exceeds the MTU.
     pub refused: u64,
     /// Copies and answers that were refused for the same reasons.
     pub added_refused: u64,
@@ -119,14 +121,13 @@ impl PortCounts {
 
 /// Ports between which an appliance passes frames.
 ///
-/// The caller repeats: [`receive`](Self::receive), look at each [`frame`](Self::frame),
-/// [`settle`](Self::settle). When nothing has come it [waits](Self::wait). At the end it
-/// [closes](Self::close) the wire, receives what the wire still holds, and
-/// [finishes](Self::finish).
+/// The caller repeats: [`receive`](Self::receive), examine each [`frame`](Self::frame),
+/// [`settle`](Self::settle). When no frame has arrived, it [waits](Self::wait). At the end it
+/// [closes](Self::close) the wire, receives the remaining frames, and [finishes](Self::finish).
 ///
 /// # Examples
 ///
-/// A wire in memory, on which frames come from a list:
+/// Example: a wire in memory, with frames from a list.
 ///
 /// ```
 /// use std::time::Duration;
@@ -165,46 +166,46 @@ impl PortCounts {
 /// # Ok::<(), SourceError>(())
 /// ```
 pub trait Wire {
-    /// Takes the next frames, at most [`WIRE_BATCH`]. Returns their number, 0 where none has come.
+    /// Takes the next frames, at most [`WIRE_BATCH`]. Returns their number, 0 if none has arrived.
     /// It does not wait.
     ///
     /// # Errors
     ///
-    /// [`SourceError`] when the wire cannot go on. An interface that is down is no error: its
-    /// frames come once it is up again.
+    /// [`SourceError`] when the wire cannot continue. An interface that is down is not an error:
+    /// its frames arrive once it is up again.
     fn receive(&mut self) -> Result<usize, SourceError>;
 
     /// Returns a frame of the batch that the last [`receive`](Self::receive) took.
     fn frame(&self, index: usize) -> Frame<'_>;
 
-    /// Ends the batch: sends its frames or drops them, by a decision for each. The frames are gone
+    /// Ends the batch: sends or drops each frame according to its decision. The frames are gone
     /// afterwards.
     ///
     /// # Errors
     ///
-    /// [`SourceError`] when the wire cannot go on. A frame that a port cannot send now is no error:
-    /// it counts as refused.
+    /// [`SourceError`] when the wire cannot continue. A frame that a port cannot send at present is
+    /// not an error: it counts as refused.
     fn settle(&mut self, decisions: &[Decision]) -> Result<(), SourceError>;
 
-    /// Sends a frame of the application's own by a port. Returns whether the port has taken it.
+    /// Sends a frame of the application's own by a port. Returns whether the port has accepted it.
     fn emit(&mut self, port: u16, bytes: &[u8]) -> bool;
 
-    /// Waits until a frame has come, at most for this long. It may return earlier.
+    /// Waits until a frame has arrived, at most for this long. It may return earlier.
     ///
     /// # Errors
     ///
-    /// [`SourceError`] when the wire cannot go on.
+    /// [`SourceError`] when the wire cannot continue.
     fn wait(&mut self, at_most: Duration) -> Result<(), SourceError>;
 
-    /// Ends the receipt of further frames. [`receive`](Self::receive) then yields what the wire has
-    /// taken in before.
+    /// Stops the reception of further frames. [`receive`](Self::receive) then yields the frames
+    /// that the wire has already received.
     ///
     /// # Errors
     ///
     /// [`SourceError`] when the kernel refuses.
     fn close(&mut self) -> Result<(), SourceError>;
 
-    /// Waits until the frames that it has sent have left, for a moment at most.
+    /// Waits briefly until the frames handed to the ports have been sent.
     ///
     /// # Errors
     ///
@@ -214,8 +215,8 @@ pub trait Wire {
     /// Returns the counts of each port.
     fn ports(&self) -> Vec<PortCounts>;
 
-    /// Returns the frames that came in since the last call and that [`receive`](Self::receive) will
-    /// never yield, by reason. They count as taken in and as dropped.
+    /// Returns the frames that arrived since the last call and that [`receive`](Self::receive) will
+    /// never yield, by reason. They count as received and as dropped.
     fn withheld(&mut self) -> DropCounts {
         DropCounts::default()
     }

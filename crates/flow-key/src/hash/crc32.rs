@@ -1,6 +1,6 @@
 //! CRC-32 (IEEE 802.3), as a network processor's hash unit computes it [FLOWNP §4.1].
 //!
-//! Linear and unkeyed: never let it place flows that an attacker may choose.
+//! It is linear and unkeyed: do not use it to place flows that an attacker may choose.
 
 /// Returns the CRC-32 of `bytes`; the checksum of `b"123456789"` is `0xCBF4_3926`.
 #[must_use]

@@ -1,6 +1,6 @@
 //! CRC-32C (Castagnoli), the polynomial of the SSE4.2 instruction [DHASH §III-B].
 //!
-//! Linear and unkeyed: never let it place flows that an attacker may choose.
+//! It is linear and unkeyed: do not use it to place flows that an attacker may choose.
 
 /// Returns the CRC-32C of `bytes`; the checksum of `b"123456789"` is `0xE306_9283`.
 #[must_use]

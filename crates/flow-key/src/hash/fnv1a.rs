@@ -1,6 +1,6 @@
 //! FNV-1a, 32 bits: one of the hashes that [FLOWNP §4.1, Tab. 3] compares.
 //!
-//! Not keyed: never let it place flows that an attacker may choose.
+//! It is not keyed: do not use it to place flows that an attacker may choose.
 
 /// Returns the FNV-1a digest of `bytes`: xor, then multiply, byte by byte.
 ///

@@ -2,8 +2,8 @@
 
 /// Returns the xor of the two halves of a 128-bit product.
 ///
-/// One multiplication mixes 128 bits into 64. The result is worth as much as the secrecy of what
-/// was xor-ed into the factors: with a known secret an attacker makes a factor zero.
+/// One multiplication mixes 128 bits into 64. The result is only as strong as the secrecy of the
+/// values xor-ed into the factors: with a known secret an attacker can make a factor zero.
 #[inline]
 #[must_use]
 pub const fn fold(a: u64, b: u64) -> u64 {
@@ -11,10 +11,10 @@ pub const fn fold(a: u64, b: u64) -> u64 {
     (product as u64) ^ ((product >> 64) as u64)
 }
 
-/// Returns the next of a sequence of well-mixed words, advancing `state`.
+/// Returns the next word of a sequence of well-mixed words, and advances `state`.
 ///
-/// The generator is `SplitMix64`; it expands one seed into as many secrets as a hasher needs, and
-/// drives the generators.
+/// The generator is `SplitMix64`. It expands one seed into the secrets of a hasher, and drives the
+/// generators.
 #[inline]
 pub const fn split_mix(state: &mut u64) -> u64 {
     *state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);

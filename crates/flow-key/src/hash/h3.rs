@@ -5,33 +5,33 @@
 //! ```
 //!
 //! Drawn at random from the class, two keys collide with probability 2⁻ʳ. In hardware an output bit
-//! costs as many AND gates as the key has selected bits, and one XOR gate less. Linear: never for
-//! keys that an attacker chooses and whose matrix he can learn.
+//! takes as many AND gates as the key has selected bits, and one XOR gate less. It is linear: do
+//! not use it for keys chosen by an attacker who can learn the matrix.
 
 use core::fmt;
 
 use super::fold::split_mix;
 
-/// Most bits that a function can give.
+/// Maximum number of output bits.
 pub const BITS_MAX: u32 = 32;
 
-/// Draws of a row before a matrix is given up; a failure has a probability below 2⁻⁶⁴.
+/// Number of draws of a row after which drawing fails; a failure has a probability below 2⁻⁶⁴.
 const DRAWS_MAX: u32 = 4096;
 
-/// Why a function cannot be drawn.
+/// The reason why a function cannot be drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum H3Error {
-    /// More output bits than [`BITS_MAX`].
+    /// There are more than [`BITS_MAX`] output bits.
     TooManyBits {
-        /// What was asked for.
+        /// The requested number.
         bits: u32,
     },
-    /// Fewer key bits are selected than rows must be independent, or none at all.
+    /// Fewer key bits are selected than there must be independent rows, or none.
     TooFewKeyBits {
-        /// Bits of the key that the function may look at.
+        /// Number of key bits that the function uses.
         key_bits: u32,
-        /// The fewest that would do.
+        /// The minimum.
         needed: u32,
     },
 }
@@ -40,11 +40,11 @@ impl fmt::Display for H3Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::TooManyBits { bits } => {
-                write!(f, "an H3 function of {bits} bits was asked for; at most {BITS_MAX} will do")
+                write!(f, "an H3 function of {bits} bits was requested; the maximum is {BITS_MAX}")
             }
             Self::TooFewKeyBits { key_bits, needed } => write!(
                 f,
-                "an H3 function over {key_bits} bits of the key was asked for; select at least {needed}"
+                "an H3 function over {key_bits} bits of the key was requested; select at least {needed}"
             ),
         }
     }
@@ -73,11 +73,11 @@ impl H3 {
     /// Returns a function with `bits` output bits over the key bits in `selected`, and advances
     /// `state`.
     ///
-    /// Rows are uniform among the non-zero ones.
+    /// Rows are uniform among the non-zero rows.
     ///
     /// # Errors
     ///
-    /// [`H3Error`] where there are more than 32 output bits, or no key bit is selected.
+    /// [`H3Error`] if there are more than 32 output bits, or if no key bit is selected.
     pub fn draw(state: &mut u64, bits: u32, selected: u64) -> Result<Self, H3Error> {
         if bits > BITS_MAX {
             return Err(H3Error::TooManyBits { bits });
@@ -93,7 +93,7 @@ impl H3 {
                 draws += 1;
             }
             if *row == 0 {
-                *row = selected; // Never seen: it takes thousands of empty draws in a row.
+                *row = selected; // Practically unreachable: it takes thousands of empty draws in a row.
             }
         }
         Ok(Self { rows, bits })
@@ -101,12 +101,13 @@ impl H3 {
 
     /// Returns such a function whose rows are linearly independent, so that every value occurs.
     ///
-    /// About one random matrix in a thousand is not of full rank where 16 bits give 6, and halves
-    /// the cache. Over fewer bits it is more: where only ten of the 16 vary, one in sixteen.
+    /// With 16 key bits and 6 output bits, about one random matrix in a thousand is not of full
+    /// rank, which halves the cache. With fewer key bits it is more: with ten varying bits of the
+    /// 16, one in sixteen.
     ///
     /// # Errors
     ///
-    /// As [`H3::draw`], and where fewer key bits are selected than output bits asked for.
+    /// As [`H3::draw`], and if fewer key bits are selected than output bits requested.
     pub fn draw_full_rank(state: &mut u64, bits: u32, selected: u64) -> Result<Self, H3Error> {
         if selected.count_ones() < bits {
             return Err(H3Error::TooFewKeyBits { key_bits: selected.count_ones(), needed: bits });
@@ -117,8 +118,8 @@ impl H3 {
                 return Ok(drawn);
             }
         }
-        // A random square matrix over bits has full rank with probability 0.29, so 4096 failures do
-        // not occur; one selected bit a row is of full rank in any case.
+        // A random square matrix over bits has full rank with probability 0.29, so 4,096 failures
+        // do not occur. One selected bit per row has full rank in any case.
         let mut rows = [0; BITS_MAX as usize];
         let mut rest = selected;
         for row in rows.iter_mut().take(bits as usize) {
@@ -138,7 +139,7 @@ impl H3 {
         hash
     }
 
-    /// Returns the rows of the matrix, the one of bit 0 first.
+    /// Returns the rows of the matrix, starting with that of bit 0.
     pub fn rows(&self) -> &[u64] {
         &self.rows[..self.bits as usize]
     }
@@ -148,7 +149,7 @@ impl H3 {
         self.bits
     }
 
-    /// Returns the rank of the matrix: 2^rank values occur.
+    /// Returns the rank of the matrix; the function takes 2^rank values.
     #[must_use]
     pub fn rank(&self) -> u32 {
         let mut rows = self.rows;

@@ -1,4 +1,5 @@
-//! Highest random weight: every worker bids for every flow, the highest bid wins [HRWTREE §3.1].
+//! Highest random weight: every worker bids for every flow, and the highest bid wins [HRWTREE
+//! §3.1].
 
 /// The paper's modulus, 2³¹.
 pub const MODULUS: u64 = 1 << 31;

@@ -1,6 +1,6 @@
 //! Jenkins's one-at-a-time hash: one of those that [FLOWNP §4.1, Tab. 3] compares.
 //!
-//! Not keyed: never let it place flows that an attacker may choose.
+//! It is not keyed: do not use it to place flows that an attacker may choose.
 
 /// Returns the one-at-a-time digest of `bytes`.
 ///

@@ -1,4 +1,4 @@
-//! The only home of hash functions.
+//! All hash functions of the project.
 //!
 //! | function | keyed | for |
 //! | --- | --- | --- |
@@ -10,8 +10,8 @@
 //! | [`h3`] | drawn | the banks of a simulated cache [TCBCACHE §3.2] |
 //! | [`index`] | no | the sets of simulated caches [TCBCACHE §2.3] |
 //!
-//! CRCs are linear: an attacker can build any number of keys that share one, whatever the seed.
-//! They stay for the papers' modes.
+//! CRCs are linear: an attacker can build any number of keys with the same CRC, for any seed. They
+//! serve the papers' modes.
 
 pub mod crc32;
 pub mod crc32c;

@@ -2,7 +2,7 @@
 
 use super::table::{self, Announced, Encapsulation};
 
-/// The most entries of each kind.
+/// Maximum number of entries of each kind.
 const ENTRIES_MAX: usize = 16;
 /// The first Ethertype. Smaller numbers are lengths.
 const ETHER_TYPE_MIN: u16 = 0x0600;
@@ -30,11 +30,11 @@ pub struct CustomEncapsulations {
     tunnels: Vec<(usize, u16)>,
 }
 
-/// Why an encapsulation cannot be added.
+/// The reason why an encapsulation cannot be added.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CustomError {
-    /// The tag type is a frame length.
+    /// The tag type is in the range of frame lengths.
     Length(u16),
     /// The tag type announces another protocol.
     Taken(u16, &'static str),
@@ -57,7 +57,7 @@ impl CustomEncapsulations {
     ///
     /// # Errors
     ///
-    /// When the number is a length or announces another protocol, or the list is full.
+    /// If the number is a length or announces another protocol, or the list is full.
     pub fn add_tag_type(&mut self, ether_type: u16) -> Result<(), CustomError> {
         if ether_type < ETHER_TYPE_MIN {
             return Err(CustomError::Length(ether_type));
@@ -77,7 +77,7 @@ impl CustomEncapsulations {
     ///
     /// # Errors
     ///
-    /// When no tunnel has the name, the port is 0, or the list is full.
+    /// If no tunnel has the name, the port is 0, or the list is full.
     pub fn add_tunnel(&mut self, name: &str, port: u16) -> Result<(), CustomError> {
         let Some(index) = table::UDP.iter().position(|entry| entry.name == name) else {
             return Err(CustomError::UnknownTunnel(name.to_owned()));

@@ -24,8 +24,8 @@ pub struct Explanation {
     pub unknown: Option<Unknown>,
 }
 
-/// Explains the headers of a packet. It decodes as [`decode`](super::decode) does and records each
-/// step; it allocates.
+/// Explains the headers of a packet. It decodes like [`decode`](super::decode) and records each
+/// step, which allocates.
 ///
 /// # Examples
 ///

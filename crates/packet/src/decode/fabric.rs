@@ -8,7 +8,7 @@ const CUT: DropReason = DropReason::TruncatedLink;
 
 impl Layers<'_> {
     /// Skips a provider's backbone tag (802.1ah): a service ID, which separates customers as a VLAN
-    /// does, then the customer's whole frame.
+    /// does, followed by the customer's whole frame.
     pub(super) fn backbone_tag(mut self, at: usize) -> Decoded {
         let tag = self.take::<4>(at, CUT)?;
         self.zone = self.zone.mixed(u32::from_be_bytes([0, tag[1], tag[2], tag[3]]));
@@ -19,7 +19,7 @@ impl Layers<'_> {
     /// type.
     pub(super) fn cisco_metadata(self, at: usize) -> Decoded {
         let header = self.take::<2>(at, CUT)?;
-        // Switches write 1 for both. Captures contain zeros too, but still with one option.
+        // Switches write 1 for both. Captures contain zeros too, but with one option.
         let at = at + 2 + usize::from(header[1].max(1)) * 4;
         let ether_type = self.half(at, CUT)?;
         self.deeper()?.ether_type(ether_type, at + 2)

@@ -103,7 +103,7 @@ struct Form {
     stated: u8,
     /// The header's length if the header does not state it.
     fixed: u8,
-    /// The least length. No header reaches the least length of other protocols.
+    /// The minimum length. No header reaches the minimum length of other protocols.
     least: u8,
     /// The mask of the flags.
     flags: u16,

@@ -55,7 +55,7 @@ pub(super) fn plain(link: LinkType, bytes: &[u8]) -> Result<Headers, DropReason>
     decoded
 }
 
-/// Decodes with tunnels.
+/// Decodes, following tunnels.
 pub(super) fn inner(link: LinkType, bytes: &[u8]) -> Result<Headers, DropReason> {
     decode(link, bytes, DecodeOptions::new().with_decap(true))
 }

@@ -22,7 +22,7 @@ impl Layers<'_> {
             }
             6 => {
                 let header = rest.first_chunk::<40>()?;
-                // The addresses of a packet are neither both unspecified, nor equal.
+                // The addresses of a packet are neither both unspecified nor equal.
                 (header[8..24] != header[24..40]).then_some(6)
             }
             _ => None,

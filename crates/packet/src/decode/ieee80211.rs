@@ -56,7 +56,7 @@ impl Layers<'_> {
             return Err(DropReason::Encrypted);
         }
         if header[22] & 0xF != 0 {
-            return Err(DropReason::NotIp); // A later fragment of a frame: its beginning had the headers.
+            return Err(DropReason::NotIp); // A later fragment of a frame; the first one has the headers.
         }
         let mut length = HEADER_BYTES;
         if flags & 3 == 3 {
@@ -76,7 +76,7 @@ impl Layers<'_> {
         }
         let mut at = at + length.next_multiple_of(align);
         if aggregate {
-            at += 14; // Of an aggregate the first packet counts: addresses and length before its link control.
+            at += 14; // In an aggregate the first packet counts: addresses and length precede its link control.
         }
         if mesh {
             at += self.mesh_control_bytes(at)?;

@@ -12,8 +12,8 @@ const OFFSET_MASK: u16 = 0x1FFF;
 impl Layers<'_> {
     /// Decodes from an IPv4 header on.
     ///
-    /// Offloading leaves a total length of 0 in packets above 64 KiB: then the packet ends with its
-    /// record. A wrong header checksum is no reason to refuse: see [`checksum`](crate::checksum).
+    /// Offloading leaves a total length of 0 in packets above 64 KiB; such a packet ends with its
+    /// record. The decoder accepts wrong header checksums: see [`checksum`](crate::checksum).
     pub(super) fn ipv4(self, at: usize) -> Decoded {
         let header = self.take::<HEADER_BYTES>(at, DropReason::TruncatedIpv4)?;
         let header_bytes = usize::from(header[0] & 0xF) * 4;

@@ -8,7 +8,7 @@ use super::transport::Network;
 use crate::reason::DropReason;
 
 const HEADER_BYTES: usize = 40;
-/// The most extension headers that the decoder follows.
+/// Maximum number of extension headers that the decoder follows.
 const EXTENSIONS_MAX: usize = 8;
 const CUT: DropReason = DropReason::TruncatedIpv6;
 
@@ -18,8 +18,8 @@ const NO_NEXT_HEADER: u8 = 59;
 impl Layers<'_> {
     /// Decodes from an IPv6 header on.
     ///
-    /// A payload length of 0 announces a jumbo payload, or remains after offloading: then the
-    /// packet ends with its record.
+    /// A payload length of 0 announces a jumbo payload, or remains after offloading; such a packet
+    /// ends with its record.
     pub(super) fn ipv6(self, at: usize) -> Decoded {
         let header = self.take::<HEADER_BYTES>(at, CUT)?;
         if header[0] >> 4 != 6 {
@@ -67,7 +67,7 @@ impl Layers<'_> {
             }
             next_at += length;
             if later_fragment {
-                break; // What follows is the middle of something.
+                break; // The payload is the middle of a datagram.
             }
         }
         if next_at > self.bytes.len() {

@@ -47,7 +47,7 @@ impl Layers<'_> {
     fn session(self, at: usize) -> Decoded {
         self.take::<4>(at, CUT)?;
         let found = self.first_of(OFFSETS.map(|offset| at + offset));
-        // A record is cut if it ends before any frame can be recognised.
+        // A record counts as truncated if it ends before any frame can be recognised.
         if found.is_err() && self.bytes.len() < at + OFFSETS[3] + 14 { Err(CUT) } else { found }
     }
 }

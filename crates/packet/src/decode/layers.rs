@@ -8,8 +8,8 @@ use crate::link::LinkType;
 use crate::reason::DropReason;
 use crate::view::Headers;
 
-/// The most nested headers that the decoder follows: tags, labels, link layers inside tunnels, IP
-/// inside IP.
+/// Maximum number of nested headers that the decoder follows: tags, labels, link layers inside
+/// tunnels, IP inside IP.
 const DEPTH_MAX: u8 = 16;
 
 /// A walk through the layers of one packet.
@@ -48,7 +48,7 @@ impl<'a> Layers<'a> {
         Err(DropReason::NotIp)
     }
 
-    /// Returns the result for a message between the ends of a tunnel, which carries no packet.
+    /// Returns the result for a message between the endpoints of a tunnel, which carries no packet.
     #[cold]
     pub(super) fn message(self) -> Decoded {
         if let Some(trace) = self.trace {
@@ -63,7 +63,7 @@ impl<'a> Layers<'a> {
         if self.depth > DEPTH_MAX { Err(DropReason::Depth) } else { Ok(self) }
     }
 
-    /// Returns `N` bytes at an offset, or the drop reason if they are not all there.
+    /// Returns `N` bytes at an offset, or the drop reason if not all of them exist.
     #[inline]
     pub(super) fn take<const N: usize>(
         &self,

@@ -7,7 +7,7 @@ use crate::link::LinkType;
 use crate::reason::DropReason;
 
 const CUT: DropReason = DropReason::TruncatedTunnel;
-/// The most tagged fields of TZSP that are read. Ten kinds are defined.
+/// Maximum number of TZSP fields that are read. Ten kinds are defined.
 const TAGS_MAX: usize = 32;
 
 impl Layers<'_> {
@@ -68,7 +68,7 @@ impl Layers<'_> {
         self.ieee80211_with(control, at + bytes, 1)
     }
 
-    /// Decodes "anything in anything". Its first two bytes hold the lengths of identity and
+    /// Decodes "anything in anything". Its first two bytes contain the lengths of identity and
     /// signature.
     pub(super) fn ayiya(self, at: usize) -> Decoded {
         const FORWARD: u8 = 1;

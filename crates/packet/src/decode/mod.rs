@@ -6,15 +6,15 @@
 //!                     └────── tunnel ◀───────┘   only with `decap`
 //! ```
 //!
-//! Encapsulations other than Ethernet and IP are data: the [tables](table) define how each is
-//! recognised and read. [`explain`] lists the encapsulations of a packet.
+//! Encapsulations other than Ethernet and IP are data: the [tables](table) define how to recognise
+//! and read each. [`explain`] lists the encapsulations of a packet.
 //!
 //! Almost every packet is Ethernet, perhaps with one VLAN tag, IP without options, and TCP or UDP.
 //! A fast path reads those with one length check. The layers, one file each, decode all other
-//! packets. A property test holds that both agree on the packets that both know.
+//! packets. A property test checks that both agree on the packets that both can decode.
 //!
 //! The key is that of the *outermost* IP header. With [`DecodeOptions::decap`] the decoder follows
-//! tunnels to the innermost IP header. If the payload is no valid tunnel or carries no IP, the
+//! tunnels to the innermost IP header. If the payload is not a valid tunnel or carries no IP, the
 //! outer key stays. If the record was cut inside the inner headers, the result is
 //! [`DropReason::TruncatedTunnel`].
 
@@ -69,7 +69,7 @@ use layers::Layers;
 ///
 /// # Errors
 ///
-/// The [`DropReason`] to count the packet under. It never panics, whatever the bytes.
+/// The [`DropReason`] under which to count the packet. It never panics, whatever the bytes.
 ///
 /// # Examples
 ///

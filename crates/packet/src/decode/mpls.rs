@@ -1,4 +1,4 @@
-//! A stack of MPLS labels. No field tells what is under it, except the first four bits.
+//! A stack of MPLS labels. Only the first four bits tell what follows the stack.
 
 use super::layers::{Decoded, Layers};
 use super::table::PSEUDOWIRE;
@@ -7,8 +7,8 @@ use crate::reason::DropReason;
 
 const LABEL_BYTES: usize = 4;
 const BOTTOM: u8 = 1;
-/// The most labels that the decoder follows. They do not count as nested headers, because skipping
-/// one costs next to nothing.
+/// Maximum number of labels that the decoder follows. They do not count as nested headers, because
+/// skipping one costs almost nothing.
 const LABELS_MAX: usize = 64;
 
 impl Layers<'_> {

@@ -2,7 +2,7 @@
 
 use super::custom::CustomEncapsulations;
 
-/// What the decoder does with tunnels, and what it knows in addition to its tables.
+/// The treatment of tunnels, and encapsulations in addition to the tables.
 ///
 /// # Examples
 ///
@@ -18,8 +18,8 @@ pub struct DecodeOptions {
     pub decap: bool,
     /// Read ESP as unencrypted if its trailer fits. The payload must then be plain.
     pub esp_null: bool,
-    /// Give an ICMP error the key of the flow that the error is about, if it quotes a packet with a
-    /// key. It then meets its flow in the flow table, whatever host sent it.
+    /// Give an ICMP error the key of the flow that it concerns, if it quotes a packet with a key.
+    /// The error then finds its flow in the flow table, regardless of the host that sent it.
     pub errors_by_flow: bool,
     /// Tag types and tunnel ports in addition to those of the tables.
     pub custom: Option<&'static CustomEncapsulations>,

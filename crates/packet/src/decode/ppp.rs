@@ -54,7 +54,7 @@ impl Layers<'_> {
         if self.take::<2>(at, cut)?[0] & BEGINS == 0 {
             return Err(DropReason::NotIp);
         }
-        // Both ends agree in advance on sequence numbers of 24 or 12 bits, so the bytes after them
+        // Both ends agree in advance on sequence numbers of 24 or 12 bits, so the following bytes
         // decide.
         let [long, short] = [at + 4, at + 2];
         if self.is_ppp(short) && !self.is_ppp(long) { self.ppp(short) } else { self.ppp(long) }

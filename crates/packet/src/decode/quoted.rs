@@ -1,4 +1,4 @@
-//! ICMP errors, which quote the packet that they are about.
+//! ICMP errors, which quote the packet that they concern.
 
 use flowloom_flow_key::IpFamily;
 
@@ -11,9 +11,9 @@ use crate::view::Headers;
 /// Bytes of an error's header, before the quoted packet.
 const ERROR_BYTES: usize = 8;
 
-/// Gives an ICMP error the key of the flow that it is about, and the direction towards the sender
-/// of the quoted packet. All other headers, and an error whose quoted packet has no key, stay as
-/// they are.
+/// Gives an ICMP error the key of the flow that it concerns, with the direction towards the sender
+/// of the quoted packet. All other headers stay unchanged, and so does an error whose quoted packet
+/// has no key.
 #[cold]
 pub(super) fn key_by_flow(bytes: &[u8], headers: &mut Headers) {
     let Some(quoted) = quoted_packet(bytes, headers) else { return };
@@ -27,7 +27,8 @@ pub(super) fn key_by_flow(bytes: &[u8], headers: &mut Headers) {
     headers.is_error_of_flow = true;
 }
 
-/// Returns the captured bytes of the packet that an error quotes; `None` of what is no error.
+/// Returns the captured bytes of the packet that an error quotes; `None` if the packet is not an
+/// error.
 fn quoted_packet<'a>(bytes: &'a [u8], headers: &Headers) -> Option<&'a [u8]> {
     if headers.later_fragment || !matches!(headers.key.protocol(), ICMP | ICMPV6) {
         return None;

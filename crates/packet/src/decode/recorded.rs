@@ -6,7 +6,7 @@ use super::table;
 use crate::reason::DropReason;
 
 const CUT: DropReason = DropReason::TruncatedLink;
-/// The most extension headers of ERF that the decoder follows. Cards write two or three.
+/// Maximum number of ERF extension headers that the decoder follows. Cards write two or three.
 const EXTENSIONS_MAX: usize = 16;
 
 impl Layers<'_> {

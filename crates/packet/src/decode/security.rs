@@ -8,7 +8,7 @@ use crate::reason::DropReason;
 
 pub(super) const AUTHENTICATION: u8 = 51;
 pub(super) const ENCAPSULATION: u8 = 50;
-/// The most authentication headers that the decoder follows in a row.
+/// Maximum number of consecutive authentication headers that the decoder follows.
 const AUTHENTICATIONS_MAX: usize = 8;
 const ESP_BYTES: usize = 8;
 /// Lengths of the integrity check value after an ESP trailer, the usual ones first [RFC 8221 §5,
@@ -70,7 +70,7 @@ impl Layers<'_> {
 
     /// Returns the protocol inside an unencrypted ESP packet, and where its payload ends.
     ///
-    /// No field tells that the packet is unencrypted. Its trailer must be that of a plain packet,
+    /// No field says that the packet is unencrypted. Its trailer must be that of a plain packet,
     /// with the padding 1, 2, 3, … of RFC 4303 §2.4, and the whole packet must be captured.
     fn null_encrypted(self, at: usize, end: usize) -> Option<(u8, usize)> {
         let packet = self.bytes.get(at..end)?;
@@ -95,7 +95,7 @@ impl Layers<'_> {
             return self.message(); // The marker of a key exchange.
         }
         if self.options.esp_null {
-            // The end of the datagram is unknown here. The end of the record may lie behind a
+            // The end of the datagram is unknown here. The end of the record may lie after a
             // link-layer trailer.
             let longest = self.bytes.len();
             let shortest = longest.saturating_sub(64).max(at);

@@ -6,9 +6,9 @@ use super::table::Encapsulation;
 use crate::link::LinkType;
 use crate::reason::DropReason;
 
-/// The most headers of the path that are kept, which is more than the decoder follows.
+/// Maximum number of headers in a recorded path, which is more than the decoder follows.
 const PATH_MAX: usize = 40;
-/// The most unfollowed tunnels that are kept for one packet.
+/// Maximum number of unfollowed tunnels recorded for one packet.
 const LEFT_MAX: usize = 16;
 
 /// An unknown number at which the decoder stopped.
@@ -134,7 +134,7 @@ pub(super) struct Steps {
     pub(super) path: Vec<&'static Encapsulation>,
     pub(super) left: Vec<(&'static Encapsulation, DropReason)>,
     pub(super) unknown: Option<Unknown>,
-    /// The packet is a message between the ends of the tunnel, and carries nothing.
+    /// The packet is a message between the endpoints of the tunnel, and carries no packet.
     is_message: bool,
 }
 

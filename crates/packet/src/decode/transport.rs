@@ -24,8 +24,8 @@ pub(super) struct Network {
     pub(super) transport_at: usize,
     /// Offset after the IP packet, by its own length. It may lie after the captured bytes.
     pub(super) end: usize,
-    /// The IP packet does not state its length. `end` is the end of the record, which may have been
-    /// cut.
+    /// The IP packet does not state its length. `end` is the end of the record, which may be
+    /// truncated.
     pub(super) is_open: bool,
     pub(super) protocol: u8,
     pub(super) later_fragment: bool,
@@ -69,7 +69,7 @@ impl Layers<'_> {
             keyed = icmp::keyed(keyed, message);
         }
         let (key, direction) = keyed;
-        // A transport header that claims more than its packet holds ends with the packet.
+        // A transport header that claims more bytes than its packet has ends with the packet.
         let payload_at =
             (network.transport_at + transport.header_bytes).min(network.end.max(network.transport_at));
         let clamp = |offset: usize| u32::try_from(offset.min(self.bytes.len())).unwrap_or(u32::MAX);
@@ -126,8 +126,8 @@ impl Layers<'_> {
         Ok((u16::from_be_bytes([ports[0], ports[1]]), u16::from_be_bytes([ports[2], ports[3]])))
     }
 
-    /// Returns the first bytes of the transport header. The record must hold them, and so must the
-    /// IP packet if it states its length.
+    /// Returns the first bytes of the transport header. The record must contain them, and so must
+    /// the IP packet if it states its length.
     fn within(&self, network: Network, count: usize) -> Result<&[u8], DropReason> {
         let at = network.transport_at;
         if at + count > network.end && !network.is_open {

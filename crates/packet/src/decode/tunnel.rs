@@ -1,7 +1,7 @@
 //! Follows tunnels on request. Reads the common tunnels over UDP.
 //!
-//! A port number is no proof. If the bytes after it do not fit the tunnel, or carry no IP, the
-//! result is `None` and the packet keeps its outer key.
+//! A port number does not prove a tunnel. If the bytes after it do not fit the tunnel, or carry no
+//! IP, the result is `None` and the packet keeps its outer key.
 
 use super::ethernet::TRANSPARENT_ETHERNET;
 use super::layers::{Decoded, Layers};
@@ -25,7 +25,7 @@ impl Layers<'_> {
         match inner {
             Ok(headers) => Some(Ok(headers)),
             Err(DropReason::Depth) => Some(Err(DropReason::Depth)),
-            // Only a record shorter than its packet was cut; in a whole record nothing more
+            // Only a record shorter than its packet is truncated; in a whole record nothing more
             // follows. A packet that does not state its length has more than 64 KiB.
             Err(reason) if reason.is_truncated() && (network.is_open || network.end > self.bytes.len()) => {
                 Some(Err(CUT))

@@ -4,7 +4,7 @@ use super::layers::{Decoded, Layers};
 use crate::reason::DropReason;
 
 const CUT: DropReason = DropReason::TruncatedLink;
-/// Bytes of a Frame Relay address, at most.
+/// Maximum length of a Frame Relay address, in bytes.
 const ADDRESS_BYTES_MAX: usize = 4;
 const UNNUMBERED: u8 = 0x03;
 

@@ -10,7 +10,7 @@ const CUT: DropReason = DropReason::TruncatedLink;
 const HEADER_BYTES_MAX: usize = 4096;
 /// The attribute of a netfilter log that holds the packet.
 const NFLOG_PAYLOAD: u16 = 9;
-/// The most attributes of a netfilter log that are read. The kernel writes about fifteen.
+/// Maximum number of netfilter log attributes that are read. The kernel writes about fifteen.
 const NFLOG_ATTRIBUTES_MAX: usize = 32;
 /// The end of OpenBSD's header of decrypted packets: address family, security association, flags.
 const ENC_BYTES: usize = 12;

@@ -2,8 +2,8 @@
 
 use crate::hash::crc32::crc32;
 
-/// Returns the set of a key in `bank` among `2^r` sets: bits `bank·r` and above of the CRC, going
-/// round after 32.
+/// Returns the set of a key in `bank` among `2^r` sets: bits `bank·r` and above of the CRC,
+/// wrapping after 32.
 ///
 /// `r` is below 32. Only the low 48 bits of the key count.
 #[inline]

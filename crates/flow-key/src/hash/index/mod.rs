@@ -1,4 +1,4 @@
-//! Functions that say in which set of a cache a key belongs [TCBCACHE §2.3].
+//! Functions that map a key to a set of a cache [TCBCACHE §2.3].
 //!
 //! | function | rule | sets |
 //! | --- | --- | --- |
@@ -10,8 +10,8 @@
 //! | [`crc_slice`] | r bits of the CRC-32 of the six bytes | powers of two |
 //!
 //! A key is `address << 16 | port`, 48 bits; r is log₂ of the number of sets, and the tag is key ≫
-//! r. The H₃ class stands in [`h3`](super::h3). None is keyed: they are what hardware computes, for
-//! simulated caches only.
+//! r. The H₃ class is in [`h3`](super::h3). None is keyed. They model hardware and serve simulated
+//! caches only.
 
 pub mod crc_slice;
 pub mod modulo;

@@ -1,4 +1,4 @@
-//! The low bits of the key, as the caches of offload engines take them [TCBCACHE §2.1.1].
+//! The low bits of the key, as the caches of offload engines use them [TCBCACHE §2.1.1].
 
 /// Returns the set of a key among `2^r` sets; `r` is below 32.
 #[inline]

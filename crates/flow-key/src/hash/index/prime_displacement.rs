@@ -1,8 +1,8 @@
-//! The tag, multiplied by a small prime, is added to the index [TCBCACHE §2.3].
+//! The index plus the tag multiplied by a small prime [TCBCACHE §2.3].
 
 use super::modulo::modulo;
 
-/// The multipliers, one a bank: the four that the literature uses, then further odd numbers.
+/// The multipliers, one per bank: the four in the literature, then further odd numbers.
 pub const MULTIPLIERS: [u32; 8] = [9, 19, 31, 37, 41, 43, 47, 53];
 
 /// Returns the set of a key among `2^r` sets; `r` is below 32.

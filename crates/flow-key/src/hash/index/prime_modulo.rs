@@ -1,16 +1,16 @@
-//! The remainder by the largest prime that is no more than the number of sets: a few sets stay
+//! The remainder by the largest prime that does not exceed the number of sets. A few sets stay
 //! empty, and no power of two divides the stride of conflicts [TCBCACHE §2.3].
 
-/// Returns the set of a key: the remainder by `prime`, 0 where that is 0.
+/// Returns the set of a key: the remainder by `prime`, or 0 if `prime` is 0.
 #[inline]
 #[must_use]
 pub const fn prime_modulo(key: u64, prime: u32) -> u32 {
     if prime == 0 { 0 } else { (key % prime as u64) as u32 }
 }
 
-/// Returns the largest prime below or equal to `limit`, or 1 where there is none.
+/// Returns the largest prime below or equal to `limit`, or 1 if there is none.
 ///
-/// Cost: trial division, below a hundred thousand steps for any limit.
+/// Cost: trial division, fewer than a hundred thousand steps for any limit.
 #[must_use]
 pub const fn largest_prime_at_most(limit: u32) -> u32 {
     let mut candidate = limit;

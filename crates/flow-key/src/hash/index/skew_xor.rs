@@ -1,14 +1,13 @@
-//! A different XOR for each bank: the index xor a slice of the tag, rotated by the bank's number.
+//! A different XOR per bank: the index xor a slice of the tag, rotated by the bank's number.
 //!
-//! It stands for the skewed caches that [TCBCACHE §2.3] compares with; the exact circuits of its
-//! sources differ in which wires they cross, and all of them mix the index with the r bits above
-//! it.
+//! It represents the skewed caches that [TCBCACHE §2.3] compares with. The circuits of its sources
+//! cross different wires, and all of them mix the index with the r bits above it.
 
 use super::modulo::modulo;
 
 /// Returns the set of a key in `bank` among `2^r` sets; `r` is below 32.
 ///
-/// Bank 0 rotates by nothing and equals [`xor_fold`](super::xor_fold::xor_fold).
+/// Bank 0 does not rotate and equals [`xor_fold`](super::xor_fold::xor_fold).
 #[inline]
 #[must_use]
 pub const fn skew_xor(key: u64, bank: u32, r: u32) -> u32 {

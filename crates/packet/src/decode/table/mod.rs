@@ -3,7 +3,7 @@
 //!
 //! An [`Encapsulation`] states how a header is recognised, how long it is, what follows, and which
 //! document defines it. Its examples are test vectors, from which the tests and the fuzz target
-//! build packets. So a new entry is a few lines in one table, and needs no change elsewhere.
+//! build packets. A new entry is therefore a few lines in one table, and needs no change elsewhere.
 //!
 //! | table | recognised by |
 //! | --- | --- |
@@ -205,7 +205,7 @@ pub(super) fn of_gre(protocol: u16) -> Option<&'static Encapsulation> {
 
 /// Returns the entry of a pair of UDP ports.
 pub(super) fn of_udp(source: u16, destination: u16) -> Option<&'static Encapsulation> {
-    // Most datagrams are no tunnel, and the low bytes of their ports show it.
+    // Most datagrams are not tunnels, which the low bytes of their ports show.
     if !UDP_LOW_BYTES[usize::from(source & 0xFF)] && !UDP_LOW_BYTES[usize::from(destination & 0xFF)] {
         return None;
     }

@@ -39,7 +39,7 @@ pub static PROTOCOLS: &[Encapsulation] = &[
         name: "esp",
         announced: Protocols(&[50]),
         document: "RFC 4303 §2, RFC 2410",
-        // The decoder removes null encryption before, so this payload is not readable.
+        // The decoder removes null encryption earlier, so this payload is encrypted.
         header: Header::Walk(|_, _| Err(DropReason::Encrypted)),
         examples: &[
             super::Example {
@@ -58,8 +58,8 @@ pub static PROTOCOLS: &[Encapsulation] = &[
         name: "ah",
         announced: Protocols(&[super::super::security::AUTHENTICATION]),
         document: "RFC 4302 §2",
-        // The decoder removes these with the IP header, so this packet has more of them than it
-        // follows.
+        // The decoder removes these with the IP header, so this packet has more of them than the
+        // decoder follows.
         header: Header::Walk(|_, _| Err(DropReason::Depth)),
         examples: &[
             carries(&[4, 4, 0, 0, 0, 0, 0, 1, 0, 0, 0, 1, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9], Ipv4),

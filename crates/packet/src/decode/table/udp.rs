@@ -1,5 +1,5 @@
-//! Encapsulations by UDP port. A port is no proof: if the bytes do not fit, the packet keeps its
-//! outer key.
+//! Encapsulations by UDP port. A port does not prove a tunnel: if the bytes do not fit, the packet
+//! keeps its outer key.
 #![expect(
     clippy::redundant_closure_for_method_calls,
     reason = "a method of a type with a lifetime is no function of every lifetime"
