@@ -1,12 +1,12 @@
-//! Runs any application with a simulated cache of connection state beside it [TCBCACHE §3.1].
+//! Runs any application together with a simulated cache of connection state [TCBCACHE §3.1].
 //!
-//! Each TCP packet is one access to the cache, in the order in which the worker sees packets. The
-//! wrapped application behaves as without the cache. The probe collects accesses by the thousand
-//! before it simulates them, and adds its counts to the run's when it is dropped, so it shares
-//! nothing while packets flow.
+//! Each TCP packet is one access to the cache, in the order in which the worker processes packets.
+//! The wrapped application behaves as without the cache. The probe collects accesses by the
+//! thousand before it simulates them. It adds its counts to the run's when it is dropped, so it
+//! shares nothing while packets flow.
 //!
 //! Within a record of the application the probe distinguishes consecutive sessions of the same
-//! address and port. Where the application ends a record, as [`Accounting`](crate::Accounting) does
+//! address and port. When the application ends a record, as [`Accounting`](crate::Accounting) does
 //! at a new session, or the idle timeout ends it, the next record's first session has the same key
 //! as this record's first.
 
@@ -17,7 +17,7 @@ use flowloom_packet::PacketView;
 use flowloom_tcb_cache::wire::{Closing, Seen, TCP, is_from_client, session_key};
 use flowloom_tcb_cache::{Access, Counts, Simulator};
 
-/// Accesses that are collected before the cache processes them.
+/// Number of accesses collected before the cache processes them.
 const BATCH: usize = 1024;
 
 /// The counts of all probes of a run: one entry per worker.
@@ -33,7 +33,7 @@ impl ProbeCounts {
     }
 }
 
-/// The state of a probed flow: the application's state, and how far the session has ended.
+/// The state of a probed flow: the application's state, and the progress of the session's end.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Probed<F> {
     inner: F,
@@ -55,7 +55,7 @@ impl<F: FlowState> FlowState for Probed<F> {
     }
 }
 
-/// An application with a simulated cache of the packets it sees.
+/// An application with a simulated cache of its packets.
 #[derive(Debug)]
 pub struct CacheProbe<A> {
     inner: A,

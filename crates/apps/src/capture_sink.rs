@@ -33,7 +33,7 @@ pub struct CaptureSink<W> {
     /// The interface of each link type that the captures do not describe.
     links: Vec<(LinkType, usize)>,
     details: Option<Details>,
-    /// Why the details could not be read further.
+    /// The reason why the details could not be read further.
     failed: Option<String>,
 }
 
@@ -53,7 +53,7 @@ enum Form {
     Pcapng,
 }
 
-/// What the captures say besides packets.
+/// The data in the captures other than packets.
 struct Details {
     reader: DetailReader,
     /// For each interface of the reader, its index in the file.
@@ -70,7 +70,7 @@ impl std::fmt::Debug for Details {
 fn described(interface: &InterfaceDetails) -> Interface {
     Interface {
         link: interface.link,
-        // The packets are written as they are, also where they are longer than was promised.
+        // Packets are written unchanged, even if they are longer than the declared snaplen.
         snaplen_bytes: 0,
         options: interface.options.clone(),
         ..Interface::default()
@@ -98,8 +98,8 @@ impl<W: Write> CaptureSink<W> {
         Self { state: State::Empty(inner, form), links: Vec::new(), details: None, failed: None }
     }
 
-    /// Adds to a pcapng file what the captures of `reader` say besides packets. The packets must
-    /// come in the order of their arrival.
+    /// Adds the data other than packets in the captures of `reader` to a pcapng file. The packets
+    /// must arrive in their original order.
     ///
     /// At the end the sink reads the rest of the captures for names and secrets, unless
     /// `is_stopped`.
@@ -114,22 +114,22 @@ impl<W: Write> CaptureSink<W> {
         self
     }
 
-    /// Returns what the captures have that the file does not: the counts, how many packets were not
-    /// found again, and why reading failed if it did. `None` without
+    /// Returns the data in the captures that the file lacks: the counts, how many packets were not
+    /// found again, and the error if reading failed. `None` without
     /// [`with_details`](Self::with_details).
     pub fn left_behind(&self) -> Option<(Annotations, u64, Option<&str>)> {
         let (annotations, not_found) = self.details.as_ref()?.reader.left_behind();
         Some((annotations, not_found, self.failed.as_deref()))
     }
 
-    /// Writes the header of the file, if it is not written.
+    /// Writes the header of the file, if it is not written yet.
     fn begin(&mut self, link: LinkType) -> io::Result<()> {
         let State::Empty(..) = &self.state else { return Ok(()) };
         let State::Empty(inner, form) = std::mem::replace(&mut self.state, State::Closed) else {
             return Ok(());
         };
         if let Form::Pcap = form {
-            // A snaplen of 0 would mean an empty packet to some readers.
+            // Some readers interpret a snaplen of 0 as empty packets.
             let options = PcapOptions { link, snaplen_bytes: u32::MAX >> 1, ..PcapOptions::default() };
             self.state = State::Pcap(PcapWriter::new(inner, options)?, link);
             return Ok(());
@@ -164,7 +164,8 @@ impl<W: Write> CaptureSink<W> {
                 return Err(io::Error::new(
                     io::ErrorKind::InvalidInput,
                     format!(
-                        "packet {} has link type {}, the packets before have {}, and a pcap file has one link type; pcapng has any number",
+                        "packet {} has link type {}, but earlier packets have {}, and a pcap file has a \
+                         single link type; write pcapng instead",
                         packet.number + 1,
                         link.0,
                         first.0
@@ -215,7 +216,7 @@ impl<W: Write> CaptureSink<W> {
 }
 
 impl Details {
-    /// Writes the interfaces and blocks that the reader has come past.
+    /// Writes the interfaces and blocks that the reader has passed.
     fn write_news<W: Write>(&mut self, writer: &mut PcapngWriter<W>) -> io::Result<()> {
         let known = self.interfaces.len();
         for interface in &self.reader.interfaces()[known..] {

@@ -1,4 +1,4 @@
-//! A firewall that keeps account: what a bridge runs.
+//! A firewall with accounting: the application of a bridge.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::source_direction::SourceDirection;
 
 const TCP_ACK: u16 = 16;
 
-/// The account of a flow, and its verdict.
+/// The accounting record of a flow, and its verdict.
 ///
 /// A full table evicts flows that are not established: TCP connections whose handshake is not
 /// complete, and other flows without packets in both directions.
@@ -23,13 +23,13 @@ pub struct GuardedFlow {
 }
 
 impl GuardedFlow {
-    /// Returns the account, which includes denied packets.
+    /// Returns the accounting record, which includes denied packets.
     pub fn account(&self) -> &Accounted {
         &self.account
     }
 
-    /// Returns the verdict and the counts of accepted and denied packets. They are those of the
-    /// connection, also where its account is cut into several records.
+    /// Returns the verdict and the counts of accepted and denied packets. They belong to the
+    /// connection, even if accounting splits it into several records.
     pub fn firewall(&self) -> &FirewallFlow {
         &self.firewall
     }
@@ -49,7 +49,7 @@ impl FlowState for GuardedFlow {
 
     fn is_established(&self) -> bool {
         let is_answered = self.account.packets().iter().all(|packets| *packets > 0);
-        // The side that opens a connection acknowledges only what was answered.
+        // The opening side acknowledges only what was answered.
         let flags = self.account.flags();
         let is_tcp = flags != [0, 0];
         is_answered && (!is_tcp || flags.iter().all(|flags| flags & TCP_ACK != 0))
@@ -98,7 +98,7 @@ impl App for Guard {
         }
     }
 
-    /// The verdict goes on where the account begins another record.
+    /// The verdict continues when accounting begins another record.
     #[inline]
     fn next_record(&self, packet: &PacketView<'_>, flow: &mut GuardedFlow) -> Option<GuardedFlow> {
         let account = self.accounting.next_record(packet, &mut flow.account)?;

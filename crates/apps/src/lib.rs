@@ -14,7 +14,7 @@
 //!
 //! # Examples
 //!
-//! The TCP connections of generated traffic, on this thread:
+//! Example: the TCP connections of generated traffic, on this thread.
 //!
 //! ```
 //! use flowloom_apps::engine::flow_table::{LineHash, LineHashConfig};

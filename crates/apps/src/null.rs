@@ -5,11 +5,11 @@ use flowloom_packet::PacketView;
 
 use crate::save_state::SaveState;
 
-/// Accepts every packet without looking at it.
+/// Accepts every packet without reading it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Null;
 
-/// The state of a flow of which nothing is kept.
+/// An empty flow state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NoState;
 

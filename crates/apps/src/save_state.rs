@@ -1,4 +1,4 @@
-//! Flow states as bytes, for parts of an input that are kept in files.
+//! Flow states as bytes, for parts of an input that are saved in files.
 
 use flowloom_engine::FlowState;
 
@@ -10,7 +10,7 @@ pub trait SaveState: FlowState {
     /// Appends the encoding.
     fn save(&self, out: &mut Vec<u8>);
 
-    /// Decodes [`BYTES`](Self::BYTES) bytes. Returns `None` if they are no valid encoding.
+    /// Decodes [`BYTES`](Self::BYTES) bytes. Returns `None` if they are not a valid encoding.
     fn load(bytes: &[u8]) -> Option<Self>;
 }
 

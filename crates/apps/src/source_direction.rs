@@ -44,7 +44,7 @@ impl<F> SourceDirection for Labelled<F> {
     }
 }
 
-/// The direction that the flow was judged for.
+/// The direction for which the flow was judged.
 impl SourceDirection for FirewallFlow {
     fn source_direction(&self) -> Option<Direction> {
         self.source_direction()

@@ -74,7 +74,7 @@ impl TcpState {
         }
         if flags & SYN != 0 {
             return match self {
-                _ if flags & ACK == 0 => Self::SynSent, // Opens, or opens again on the same ports.
+                _ if flags & ACK == 0 => Self::SynSent, // Opens the connection, or reopens it on the same ports.
                 // An answer, even if its SYN was not captured.
                 Self::SynSent | Self::NotTcp | Self::Midstream => Self::SynReceived,
                 state => state,
@@ -82,7 +82,7 @@ impl TcpState {
         }
         if flags & FIN != 0 {
             return match self {
-                Self::Reset => self, // It was on its way.
+                Self::Reset => self, // A packet that was in flight.
                 _ if other_fin => Self::Closed,
                 _ => Self::HalfClosed,
             };
@@ -107,7 +107,7 @@ pub struct TcpFlow {
     flags: [u16; 2],
     state: TcpState,
     /// Bits 0 and 1 mark the directions that have sent FIN since the connection was last opened.
-    /// Composing needs the other bits beside the state.
+    /// Composing needs the other bits in addition to the state.
     facts: u8,
     initiator: Initiator,
 }
@@ -134,7 +134,7 @@ impl TcpFlow {
         self.bytes
     }
 
-    /// Returns the union of the TCP flags, per direction.
+    /// Returns the times of the first and the last packet, in nanoseconds since 1970.
     pub fn flags(&self) -> [u16; 2] {
         self.flags
     }
@@ -155,7 +155,7 @@ impl TcpFlow {
         self.state
     }
 
-    /// Returns a digest of the flow's packets in the order in which they were seen. It differs if
+    /// Returns a digest of the flow's packets in the order in which they were seen. It changes if
     /// two packets are exchanged.
     pub fn order(&self) -> u64 {
         self.order
@@ -314,8 +314,8 @@ impl App for TcpTracker {
         flow.packets[way] += 1;
         flow.bytes[way] += u64::from(packet.wire_bytes);
         flow.last_ns = packet.time_ns;
-        // Most packets change nothing: an acknowledgement on an open connection, or a packet that
-        // is not TCP.
+        // Most packets change nothing: acknowledgements on an open connection, and packets other
+        // than TCP.
         if packet.headers.key.protocol() == TCP && !packet.headers.later_fragment {
             let settled = flow.facts & ACKED != 0 && flow.state != TcpState::SynReceived;
             if flags & (SYN | FIN | RST) != 0 || !settled {

@@ -1,4 +1,4 @@
-//! What is odd about a rule set: rules that never win.
+//! Rules of a set that never win.
 
 mod neighbours;
 mod pairs;
@@ -15,7 +15,7 @@ use neighbours::Neighbours;
 use pairs::Pairs;
 use seen::Seen;
 
-/// Why a rule never wins.
+/// The reason why a rule never wins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Oddity {
     /// It matches the same packets as an earlier rule.
@@ -25,18 +25,18 @@ pub enum Oddity {
         /// The first rule that matches the same.
         of: RuleId,
     },
-    /// An earlier rule matches all it matches, and more.
+    /// An earlier rule matches all packets of this rule, and more.
     Shadowed {
         /// The rule.
         rule: RuleId,
         /// The first such rule.
         by: RuleId,
     },
-    /// Earlier rules match all it matches, together.
+    /// Earlier rules together match all packets of this rule.
     Unreachable {
         /// The rule.
         rule: RuleId,
-        /// Earlier rules that it meets, those that never win left out.
+        /// Number of earlier rules that meet it, without those that never win.
         rules: u32,
     },
 }
@@ -52,40 +52,40 @@ impl Oddity {
     }
 }
 
-/// What [`check`] found.
+/// The result of [`check`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Findings {
     /// In the order of the rules.
     pub oddities: Vec<Oddity>,
-    /// Rules that were not examined, or not to the end, because the work reached its limit.
+    /// Rules that were not examined completely because the work reached its limit.
     pub undecided: u32,
 }
 
-/// Steps for cutting one rule's box, at least, where so many are left; it gets no more than a
-/// [`SHARE`] of all above that.
+/// Minimum number of steps for cutting one rule's box, if that many are left; beyond that it gets
+/// at most a [`SHARE`] of the rest.
 const STEPS_FOR_ONE: u64 = 1 << 16;
 
-/// One rule gets one part of so many: an intricate one leaves something for the others.
+/// One rule gets one part in this many, so that an intricate rule leaves steps for the others.
 const SHARE: u64 = 64;
 
-/// Fewer steps are left than a look takes.
+/// Fewer steps are left than an examination takes.
 #[derive(Clone, Copy, Debug)]
 struct OutOfSteps;
 
-/// What may still be spent.
+/// The remaining steps.
 #[derive(Debug)]
 struct Steps(u64);
 
 impl Steps {
-    /// Spends so many; if there are fewer, then there are none any more.
+    /// Spends this many steps; if there are fewer, spends all.
     fn take(&mut self, steps: usize) -> Result<(), OutOfSteps> {
         let left = self.0.checked_sub(steps as u64);
         self.0 = left.unwrap_or(0);
         left.map(drop).ok_or(OutOfSteps)
     }
 
-    /// Spends what `work` spends, so many at most.
+    /// Spends the steps that `work` spends, but at most this many.
     fn within<T>(&mut self, most: u64, work: impl FnOnce(&mut Self) -> T) -> T {
         let granted = self.0.min(most);
         let mut part = Self(granted);
@@ -100,21 +100,21 @@ impl Steps {
 enum Fate {
     Wins,
     Never(Oddity),
-    /// No rule alone takes all its packets; several together may.
+    /// No single rule takes all its packets; several together may.
     Open,
     Undecided,
 }
 
-/// Looks for rules that never win, within so many steps; a step compares two rules or two boxes, or
-/// looks for rules with the same prefixes.
+/// Finds rules that never win, within `steps_max` steps. A step compares two rules or two boxes, or
+/// looks up rules with the same prefixes.
 ///
-/// Three looks, the cheap ones at all rules first: duplicates are found by a hash, without steps. A
-/// rule that takes all packets of another has prefixes no longer than the other's, so single
-/// shadows are found with a look for each pair of lengths that there is, and where many rules have
-/// both prefixes in common, by blocks of ports in the same way; so is an earlier rule at one of two
-/// corners of a box, and where there is none the rule wins. From the boxes of the others, which are
-/// few, is cut away what earlier rules match, until nothing is left, or a piece that no earlier
-/// rule meets.
+/// It examines rules in three ways, the cheap ones first. Duplicates are found by a hash, without
+/// steps. A rule that takes all packets of another has prefixes no longer than the other's. Single
+/// shadows are therefore found with one lookup per pair of prefix lengths, and, where many rules
+/// share both prefixes, by blocks of ports in the same way. The same lookups find earlier rules at
+/// one of two corners of a box; if there are none, the rule wins. From the boxes of the few
+/// remaining rules, it cuts away what earlier rules match, until nothing is left, or a piece that
+/// no earlier rule meets.
 ///
 /// # Examples
 ///
@@ -132,12 +132,12 @@ pub fn check(rules: &RuleSet, steps_max: u64) -> Findings {
     check_watched(rules, steps_max, |_| {})
 }
 
-/// As [`check`], and says how many rules are decided or given up, each time that it is one more.
+/// Like [`check`], and reports the number of rules decided or given up whenever it grows.
 pub fn check_watched(rules: &RuleSet, steps_max: u64, watch: impl FnMut(u32)) -> Findings {
     check_with(rules, steps_max, false, watch)
 }
 
-/// As [`check_watched`]. Where packets without ports match no rule that asks for ports, port ranges
+/// As [`check_watched`]. If packets without ports match no rule that asks for ports, port ranges
 /// alone do not cover a rule that asks for none.
 pub(crate) fn check_with(
     rules: &RuleSet,
@@ -167,7 +167,7 @@ pub(crate) fn check_with(
     findings
 }
 
-/// Finds duplicates, single shadows, and rules that no earlier one meets at a corner.
+/// Finds duplicates, single shadows, and rules that no earlier rule meets at a corner.
 fn first_looks(rules: &RuleSet, steps: &mut Steps, count: &mut impl FnMut(Fate) -> Fate) -> Vec<Fate> {
     let mut seen = Seen::new();
     let (mut v4, mut v6) = (Pairs::<KeyV4>::new(), Pairs::<KeyV6>::new());
@@ -175,7 +175,7 @@ fn first_looks(rules: &RuleSet, steps: &mut Steps, count: &mut impl FnMut(Fate) 
         if let Some(of) = seen.first(rule, id) {
             return count(Fate::Never(Oddity::Duplicate { rule: RuleId(id), of: RuleId(of) }));
         }
-        // A rule of both families is covered by such rules only, which both have.
+        // Only rules that cover both families cover a rule of both families.
         let cover = match rule.addresses {
             Addresses::V6 { .. } => v6.cover(rules, rule, steps),
             _ => v4.cover(rules, rule, steps),
@@ -194,7 +194,7 @@ fn first_looks(rules: &RuleSet, steps: &mut Steps, count: &mut impl FnMut(Fate) 
                 }
             }
         };
-        // What one rule covers takes no packets from those behind it.
+        // A rule that another one covers takes no packets from later rules.
         if !matches!(fate, Fate::Never(_)) {
             v4.add(rules, id);
             v6.add(rules, id);
@@ -243,7 +243,7 @@ enum Remains {
     Undecided,
 }
 
-/// Cuts from a rule's box what earlier rules match.
+/// Cuts what earlier rules match from a rule's box.
 fn remains<K: Key>(
     rules: &RuleSet,
     rule: &Rule,
@@ -253,7 +253,7 @@ fn remains<K: Key>(
 ) -> Remains {
     let spans = |rule: &Rule| {
         let mut spans = rule.spans::<K>()?;
-        // No port is one more value, which rules that ask for no port take too.
+        // "No port" is an additional value, which rules that ask for no port match too.
         for (d, ports) in
             [(K::DIMENSIONS - 3, rule.source_ports), (K::DIMENSIONS - 2, rule.destination_ports)]
         {
@@ -268,16 +268,16 @@ fn remains<K: Key>(
     let mut cutters: Vec<K::Spans> = near
         .into_iter()
         .map(|id| &rules.rules()[id as usize])
-        // Only a box without holes takes away all of itself.
+        // Only a box without holes removes all of itself.
         .filter(|other| other.protocol.is_interval())
         .filter_map(spans)
         .filter(|cutter| meets::<K>(&whole, cutter))
         .collect();
-    // What takes most goes first: it leaves fewer pieces to those behind it.
+    // The cutter that removes most goes first, because it leaves fewer pieces for the others.
     cutters.sort_by_cached_key(|cutter| core::cmp::Reverse(common::<K>(&whole, cutter)));
-    // A box with holes is judged by its hull: then it may be reached where we say so, and is never
-    // called unreachable wrongly. Each piece with the first cutter that it has not met. The
-    // youngest goes on, so that few wait and a survivor is found soon.
+    // A box with holes is judged by its hull: it may wrongly count as reachable, but never as
+    // unreachable. Each piece has the first cutter that it has not met. Continue with the youngest
+    // piece, so that few wait and a survivor is found soon.
     let mut pieces = Vec::from([(whole, 0)]);
     let mut kept = Vec::new();
     while let Some((piece, from)) = pieces.pop() {
@@ -299,17 +299,17 @@ fn meets<K: Key>(a: &K::Spans, b: &K::Spans) -> bool {
     a.as_ref().iter().zip(b.as_ref()).all(|(a, b)| a.low <= b.high && b.low <= a.high)
 }
 
-/// Returns how large the part is that two boxes share, as a number that orders sizes.
+/// Returns the size of the part that two boxes share, as a number that orders sizes.
 fn common<K: Key>(a: &K::Spans, b: &K::Spans) -> u64 {
     let widths = a.as_ref().iter().zip(b.as_ref()).map(|(a, b)| {
         let shared = a.high.min(b.high).saturating_sub(a.low.max(b.low));
         f64::from(shared) + 1.0
     });
-    // The bits of positive numbers rise with them.
+    // The bits of positive floating-point numbers increase with them.
     widths.product::<f64>().to_bits()
 }
 
-/// Appends what is left of a box without another that it meets: slabs on both sides of each
+/// Appends the rest of a box without another box that it meets: slabs on both sides of each
 /// dimension.
 fn subtract<K: Key>(mut piece: K::Spans, cutter: &K::Spans, kept: &mut Vec<K::Spans>) {
     for d in 0..K::DIMENSIONS {

@@ -16,16 +16,16 @@ use crate::key::{AnyKey, Key, KeyV4, KeyV6, Match};
 use crate::lookup::{Candidates, Reads, classify_counting};
 use crate::rule_set::{Flat, RuleSet};
 
-/// How to search.
+/// The search algorithm.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub enum Algorithm {
-    /// FlowCuts, planned by trying; linear search where that is faster.
+    /// FlowCuts with the best of several plans; linear search if that is faster.
     #[default]
     Auto,
     /// FlowCuts with this plan, the same for both families.
     FlowCuts(Plan),
-    /// One rule after the other, eight at a time.
+    /// Linear search, eight rules at a time.
     Linear,
 }
 
@@ -58,63 +58,62 @@ impl Default for ClassifierBuilder {
 }
 
 impl ClassifierBuilder {
-    /// Returns a builder that plans by trying, for the best instruction set there is: within 1 GiB
-    /// a family, and within 12 million steps and 4,000 more for each rule, which is some ten
-    /// microseconds a rule.
+    /// Returns a builder that tries several plans, for the best instruction set of this processor:
+    /// within 1 GiB per family, and within 12 million steps and 4,000 more per rule, which is about
+    /// ten microseconds per rule.
     pub fn new() -> Self {
         Self { algorithm: Algorithm::Auto, limits: Limits::default(), huge: HugePages::Try, isa: None }
     }
 
-    /// Sets how to search.
+    /// Sets the search algorithm.
     #[must_use]
     pub fn algorithm(mut self, algorithm: Algorithm) -> Self {
         self.algorithm = algorithm;
         self
     }
 
-    /// Sets the most bytes that the arrays of each family may take.
+    /// Sets the maximum size of the arrays of each family, in bytes.
     #[must_use]
     pub fn memory_bytes_max(mut self, bytes: usize) -> Self {
         self.limits.memory_bytes_max = bytes;
         self
     }
 
-    /// Sets the most steps that all tries may take together; a step is some nanoseconds.
+    /// Sets the maximum number of steps for all plans together; a step takes several nanoseconds.
     ///
-    /// Where no plan was tried to its end, the classifier searches the rules one after the other if
-    /// the memory allows it, which takes no steps: rules that are meant to make building slow make
-    /// lookups slow instead. [`FamilyStats::worst`] says how slow they can be, so that a
-    /// caller can refuse them.
+    /// If no plan is finished, the classifier uses linear search, which takes no steps, as far as
+    /// the memory allows. Rules designed to make building slow then make lookups slow instead.
+    /// [`FamilyStats::worst`] says how slow lookups can be, so that a caller can refuse such rules.
     #[must_use]
     pub fn steps_max(mut self, steps: u64) -> Self {
         self.limits.steps_max = Some(steps);
         self
     }
 
-    /// Sets whether to ask for huge pages; the default is to try.
+    /// Sets whether to request huge pages; the default is to request them.
     #[must_use]
     pub fn huge_pages(mut self, huge: HugePages) -> Self {
         self.huge = huge;
         self
     }
 
-    /// Sets the instruction set instead of the best there is.
+    /// Sets the instruction set; the default is the best one of this processor.
     #[must_use]
     pub fn isa(mut self, isa: Isa) -> Self {
         self.isa = Some(isa);
         self
     }
 
-    /// Builds the classifier. The work is bounded by the limits, whatever the rules.
+    /// Builds the classifier. The limits bound the work for any rules.
     ///
     /// # Errors
     ///
-    /// [`BuildError`] where no form of the rules keeps within the limits, or the processor lacks
+    /// [`BuildError`] if no form of the rules stays within the limits, or if the processor lacks
     /// the instruction set.
     ///
     /// # Examples
     ///
-    /// A set that is too large for what it may take, and one that would be slow:
+    /// Example: a set that exceeds the memory limit, and one that would be slow.
     ///
     /// ```
     /// use flowloom_classifier::synth::{Profile, rules};
@@ -139,8 +138,8 @@ impl ClassifierBuilder {
         Ok(Classifier { backend, isa, rules: rules.len(), v4, v6 })
     }
 
-    /// Returns the rules that never win, ascending, as far as the steps for building find them.
-    /// Where a match may leave a packet to the rules behind it, none is looked for.
+    /// Returns the rules that never win, in ascending order, as far as the build steps suffice. If
+    /// a match may leave a packet to later rules, returns none.
     fn dead(&self, rules: &RuleSet) -> Vec<u32> {
         if rules.rules().iter().any(|rule| rule.is_conditional) {
             return Vec::new();
@@ -149,8 +148,8 @@ impl ClassifierBuilder {
         found.oddities.iter().map(|oddity| oddity.rule().0).collect()
     }
 
-    /// Returns a family's part without the dead rules, where they are many and leaving them out
-    /// makes lookups cheaper.
+    /// Returns a family's part without the dead rules, if there are many and removing them makes
+    /// lookups cheaper.
     fn without_dead<K: Key>(&self, half: Half<K>, rules: &RuleSet, dead: &[u32]) -> Half<K> {
         let all = rules.flatten::<K>();
         let live: Vec<Flat<K>> =
@@ -203,14 +202,14 @@ impl<K: Key> Half<K> {
         Ok(Self { rules: self.rules, tuned: Tuned { program, ..*tuned } })
     }
 
-    /// Returns what an image held; how it was planned is not in it.
+    /// Returns the contents of an image, which does not include the plan.
     fn read(part: Part<K>) -> Self {
         let tuned = Tuned { program: part.program, plan: None, tried: 0, steps: 0, expected_cost: 0.0 };
         Self { rules: part.rules, tuned }
     }
 }
 
-/// Rules in a form that is fast to look up. Immutable; share it among threads.
+/// Rules in a form for fast lookups. Immutable; share it among threads.
 #[derive(Debug)]
 pub struct Classifier {
     backend: Backend,
@@ -240,7 +239,8 @@ impl ClassifierKey for KeyV6 {
 }
 
 impl Classifier {
-    /// Returns the first rule that matches a packet. A batch is several times as fast a packet.
+    /// Returns the first rule that matches a packet. In a batch, lookups take a fraction of the
+    /// time per packet.
     pub fn classify(&self, tuple: &FiveTuple) -> Match {
         match AnyKey::from(tuple) {
             AnyKey::V4(key) => self.classify_key(&key),
@@ -255,19 +255,19 @@ impl Classifier {
         found[0]
     }
 
-    /// Looks up any number of keys of one family; 128 and more at a time are fastest. A caller
-    /// with keys of both sorts them first: [`AnyKey`] tells them apart. Allocates nothing and does
-    /// not panic on any key.
+    /// Looks up any number of keys of one family; batches of 128 and more are fastest. A caller
+    /// with keys of both families separates them first: [`AnyKey`] distinguishes them. Allocates
+    /// nothing and does not panic on any key.
     ///
     /// # Panics
     ///
-    /// If `matches` is not as long as `keys`.
+    /// If `matches` and `keys` differ in length.
     pub fn classify_batch<K: ClassifierKey>(&self, keys: &[K], matches: &mut [Match]) {
         assert_eq!(keys.len(), matches.len(), "a batch has a place for the match of each key");
         ClassifyBatch { program: K::program(self), keys, out: matches }.run_on(self.backend);
     }
 
-    /// Returns the first rule that matches a key, and what the lookup read. Slow.
+    /// Returns the first rule that matches a key, and what the lookup read. This is slow.
     pub fn classify_counting<K: ClassifierKey>(&self, key: &K) -> (Match, Reads) {
         classify_counting(K::program(self), key)
     }
@@ -275,8 +275,8 @@ impl Classifier {
     /// Returns the rules that match a key, in order: at least all of them through the first one
     /// that is not [conditional](crate::Rule::is_conditional).
     ///
-    /// Walks the trees once, and compares leaf blocks as far as the iterator is asked. Allocates
-    /// nothing.
+    /// Walks the trees once, and compares leaf blocks only as far as the iterator advances.
+    /// Allocates nothing.
     pub fn candidates<K: ClassifierKey>(&self, key: &K) -> Candidates<'_, K> {
         Candidates::new(K::program(self), *key)
     }
@@ -291,20 +291,20 @@ impl Classifier {
         self.backend
     }
 
-    /// Returns the classifier as bytes, which [`Classifier::from_image`] reads: the same on every
+    /// Returns the classifier as bytes for [`Classifier::from_image`]; they are the same on every
     /// machine.
     pub fn to_image(&self) -> Vec<u8> {
         let (v4, v6) = (&self.v4, &self.v6);
         image::write((&v4.tuned.program, v4.rules), (&v6.tuned.program, v6.rules), self.rules)
     }
 
-    /// Reads a classifier from bytes that [`Classifier::to_image`] made, for the best instruction
-    /// set there is. Any bytes may be given: they are checked in time and memory in proportion to
-    /// their length, and what is accepted is safe to look up in.
+    /// Reads a classifier from the bytes of [`Classifier::to_image`], for the best instruction set
+    /// of this processor. Any bytes are allowed: the check takes time and memory in proportion to
+    /// their length, and accepted bytes are safe for lookups.
     ///
     /// # Errors
     ///
-    /// [`ImageError`] where they are cut, corrupt or of another version.
+    /// [`ImageError`] if they are truncated, corrupt or of another version.
     pub fn from_image(bytes: &[u8]) -> Result<Self, ImageError> {
         let isa = Isa::detect();
         let backend = Backend::new(isa).ok_or(ImageError::IsaUnavailable { isa })?;
@@ -312,23 +312,23 @@ impl Classifier {
         Ok(Self { backend, isa, rules, v4: Half::read(v4), v6: Half::read(v6) })
     }
 
-    /// Returns a classifier of the same arrays that looks up with another instruction set.
+    /// Returns a classifier with the same arrays and another instruction set.
     ///
     /// # Errors
     ///
-    /// [`BuildError`] where the processor lacks it, or there is no memory for the copy.
+    /// [`BuildError`] if the processor lacks it, or if there is no memory for the copy.
     pub fn with_isa(&self, isa: Isa) -> Result<Self, BuildError> {
         let backend = Backend::new(isa).ok_or(BuildError::IsaUnavailable { isa })?;
         let (v4, v6) = (self.v4.try_clone()?, self.v6.try_clone()?);
         Ok(Self { backend, isa, rules: self.rules, v4, v6 })
     }
 
-    /// Returns the number of rules of the set that it was built of.
+    /// Returns the number of rules of the original set.
     pub fn rules(&self) -> usize {
         self.rules
     }
 
-    /// Returns what was built for a family, and what it costs at worst.
+    /// Returns what was built for a family, and its worst-case cost.
     pub fn stats(&self) -> Stats {
         Stats { v4: FamilyStats::of(&self.v4), v6: FamilyStats::of(&self.v6) }
     }
@@ -356,15 +356,15 @@ pub struct FamilyStats {
     pub leaf_bytes: usize,
     /// Trees.
     pub trees: usize,
-    /// The plan; `None` is linear search, or an image, which does not say.
+    /// The plan; `None` for linear search, and for an image, which does not contain it.
     pub plan: Option<Plan>,
     /// Plans that were tried.
     pub plans_tried: u32,
     /// Steps that all tries took.
     pub build_steps: u64,
-    /// What the tuner expects of a packet, in units near a cycle.
+    /// The tuner's estimate of the cost per packet, in units near a cycle.
     pub expected_cost: f64,
-    /// What a lookup reads at most, proved by the check of the finished trees.
+    /// The most that a lookup reads, proved by the check of the finished trees.
     pub worst: Reads,
 }
 

@@ -1,4 +1,4 @@
-//! Why a classifier cannot be built.
+//! The reason why a classifier cannot be built.
 
 use core::fmt;
 
@@ -10,19 +10,19 @@ use crate::arch::FaultyProgram;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum BuildError {
-    /// Every form that was tried would exceed the memory limit.
+    /// Every tried form would exceed the memory limit.
     Memory {
-        /// Bytes that the smallest form known takes, at least.
+        /// Minimum size of the smallest known form, in bytes.
         needed_bytes: u64,
         /// The limit.
         limit_bytes: u64,
     },
     /// The work limit was reached before any form was finished.
     Work {
-        /// Steps that were allowed.
+        /// The allowed number of steps.
         limit_steps: u64,
     },
-    /// AggreCuts' word has twenty bits for the base of a child array, which are not enough.
+    /// AggreCuts' word has twenty bits for the base of a child array, which do not suffice.
     BaseOverflow {
         /// Bits that a node cuts: 8 or 4.
         stride: u32,
@@ -31,12 +31,12 @@ pub enum BuildError {
     },
     /// The allocator has no memory.
     OutOfMemory {
-        /// Bytes that could not be had.
+        /// Bytes that could not be allocated.
         bytes: u64,
     },
-    /// This processor does not have the instruction set that was asked for.
+    /// This processor lacks the requested instruction set.
     IsaUnavailable {
-        /// What was asked for.
+        /// The requested instruction set.
         isa: Isa,
     },
 }
@@ -46,11 +46,12 @@ impl fmt::Display for BuildError {
         match self {
             Self::Memory { needed_bytes, limit_bytes } => write!(
                 f,
-                "the classifier needs {needed_bytes} bytes or more, the limit is {limit_bytes}; raise the limit"
+                "the classifier needs at least {needed_bytes} bytes, the limit is {limit_bytes}; raise \
+                 the limit"
             ),
             Self::Work { limit_steps } => write!(
                 f,
-                "no tree was finished within {limit_steps} steps; raise the limit, or ask for linear search"
+                "no tree was finished within {limit_steps} steps; raise the limit, or use linear search"
             ),
             Self::BaseOverflow { stride, limit_bytes } => write!(
                 f,
@@ -58,7 +59,7 @@ impl fmt::Display for BuildError {
                  sub-trees, or use FlowCuts"
             ),
             Self::OutOfMemory { bytes } => write!(f, "no memory for an array of {bytes} bytes"),
-            Self::IsaUnavailable { isa } => write!(f, "this processor does not have {isa}"),
+            Self::IsaUnavailable { isa } => write!(f, "this processor does not support {isa}"),
         }
     }
 }

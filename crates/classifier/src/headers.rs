@@ -1,4 +1,4 @@
-//! Headers to classify: some that rules match, some at random, some again and again.
+//! Generated headers for classification: some that rules match, some random, some repeated.
 
 use alloc::vec::Vec;
 
@@ -6,30 +6,31 @@ use crate::key::{Key, Span};
 use crate::random::Random;
 use crate::rule_set::{Flat, RuleSet};
 
-/// What traffic is like.
+/// The kind of traffic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Traffic {
-    /// Headers of each thousand that have random fields instead of a rule's.
+    /// Headers per thousand with random fields instead of a rule's.
     pub random_permille: u16,
-    /// Distinct headers, drawn with a probability of 1 over their rank; `None` draws a new header
+    /// Number of distinct headers, drawn with a probability of 1 / rank; `None` draws a new header
     /// for each packet.
     pub zipf_flows: Option<u32>,
 }
 
 impl Traffic {
-    /// Every header is inside some rule, all rules alike.
+    /// Every header matches a rule, chosen uniformly.
     pub const HITS: Self = Self { random_permille: 0, zipf_flows: None };
-    /// Three headers of ten have random fields: misses, but for rules that match almost everything.
+    /// Three in ten headers have random fields; they are misses, except for rules that match almost
+    /// everything.
     pub const MISSES: Self = Self { random_permille: 300, zipf_flows: None };
-    /// 16,384 flows, of which a few have most of the packets.
+    /// 16,384 flows, a few of which have most of the packets.
     pub const ZIPF: Self = Self { random_permille: 100, zipf_flows: Some(16_384) };
 }
 
-/// Returns that many headers, the same for a seed on every machine.
+/// Returns that many headers, which are the same for a seed on every machine.
 ///
-/// A header inside a rule has in each dimension its lowest value (once in eight), its highest (once
-/// in eight), or any. Another rule may match the header first. A set without rules of this family
-/// gives random headers.
+/// A header that matches a rule has, in each dimension, the rule's lowest value (once in eight),
+/// its highest value (once in eight), or any. Another rule may match the header first. A set
+/// without rules of this family gives random headers.
 ///
 /// # Examples
 ///
@@ -60,7 +61,7 @@ pub(crate) fn sample<K: Key>(rules: &[Flat<K>], traffic: Traffic, count: usize, 
     };
     let flows = (flows as usize).min(count).max(1);
     let pool: Vec<K> = (0..flows).map(|_| one(&mut random)).collect();
-    // Sums of 1 / rank, in integers so that every machine has the same.
+    // Sums of 1 / rank in integers, so that every machine has the same.
     let mut sum = 0;
     let sums: Vec<u64> = (1..=flows as u64)
         .map(|rank| {

@@ -1,9 +1,9 @@
-//! HiCuts as a baseline [FLOWNP §2.2, §3.2]: cuts whose number adapts, lists searched at the
-//! leaves.
+//! HiCuts as a baseline [FLOWNP §2.2, §3.2]: an adaptive number of cuts, and leaves with lists to
+//! search.
 //!
 //! The word model, with which the paper's counts are compared: two words for each node on the path,
-//! six for each rule that is looked at in the leaf. Memory: a word for each child pointer, a word
-//! for each node and each rule id of a leaf, 24 bytes for each rule.
+//! six for each rule examined in the leaf. Memory: a word for each child pointer, a word for each
+//! node and each rule id of a leaf, 24 bytes for each rule.
 
 use alloc::vec::Vec;
 
@@ -13,21 +13,21 @@ use crate::rule::RuleId;
 use crate::rule_box::{RuleBox, boxes};
 use crate::rule_set::RuleSet;
 
-/// What HiCuts is tuned by.
+/// The parameters of HiCuts.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct HiCutsConfig {
-    /// Rules that a leaf may hold.
+    /// Maximum number of rules in a leaf.
     pub binth: usize,
-    /// Copies of rules that a cut may make, for each rule.
+    /// Number of rule copies that a cut may make per rule.
     pub spfac: f64,
-    /// Bytes of the tree, at most.
+    /// Maximum size of the tree, in bytes.
     pub memory_bytes_max: usize,
-    /// Steps of the build, at most.
+    /// Maximum number of build steps.
     pub steps_max: u64,
 }
 
 impl HiCutsConfig {
-    /// Returns the parameters with wide limits.
+    /// Returns the parameters with generous limits.
     pub const fn new(binth: usize, spfac: f64) -> Self {
         Self { binth, spfac, memory_bytes_max: 256 << 20, steps_max: 4_000_000_000 }
     }
@@ -35,9 +35,9 @@ impl HiCutsConfig {
 
 /// Words for a node on the path.
 const NODE_WORDS: u32 = 2;
-/// Words for a rule that is looked at.
+/// Words per examined rule.
 const RULE_WORDS: u32 = 6;
-/// Bits that one cut looks at, at most.
+/// Maximum number of bits of one cut.
 const WIDTH_MAX: u32 = 16;
 
 #[derive(Clone, Debug)]
@@ -85,7 +85,7 @@ struct Builder<'a> {
     bytes: usize,
 }
 
-/// The cell of a node: what is left of each dimension, and where it begins.
+/// The cell of a node: the rest of each dimension, and its start.
 #[derive(Clone, Copy)]
 struct Cell {
     start: [u32; 5],
@@ -110,7 +110,7 @@ impl HiCuts {
     ///
     /// # Errors
     ///
-    /// [`BuildError`] where a limit is reached.
+    /// [`BuildError`] if a limit is reached.
     pub fn build(rules: &RuleSet, config: HiCutsConfig) -> Result<Self, BuildError> {
         let rules = boxes(rules);
         let mut builder =
@@ -146,7 +146,7 @@ impl HiCuts {
         }
     }
 
-    /// Returns the words that a lookup reads at worst.
+    /// Returns the maximum number of words that a lookup reads.
     pub fn worst_words(&self) -> u32 {
         self.worst_words
     }
@@ -173,7 +173,7 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// Returns the node of a list, and the words that a lookup reads from it on at worst.
+    /// Returns the node of a list, and the maximum number of words that a lookup reads from it on.
     fn node(&mut self, list: &[u32], cell: Cell) -> Result<(u32, u32), BuildError> {
         let choice = if list.len() <= self.config.binth { None } else { self.choose(list, &cell)? };
         let Some((dimension, width)) = choice else {
@@ -192,7 +192,7 @@ impl Builder<'_> {
             below.start[dimension] |= (u64::from(value) << shift) as u32;
             let span = below.span(dimension);
             let mut child = Vec::new();
-            // Children are equal when the same rules lie in them, each in the whole child along the
+            // Children are equal when the same rules meet them, each in the whole child along the
             // cut.
             let mut is_whole = true;
             for &rule in list {
@@ -220,7 +220,8 @@ impl Builder<'_> {
         Ok((self.nodes.len() as u32 - 1, worst + NODE_WORDS))
     }
 
-    /// Returns the dimension and the bits to cut: the least largest child, then the least copies.
+    /// Returns the dimension and the bits to cut: the smallest largest child, then the fewest
+    /// copies.
     fn choose(&mut self, list: &[u32], cell: &Cell) -> Result<Option<(usize, u32)>, BuildError> {
         let limit = self.config.spfac * list.len() as f64;
         let mut best: Option<((usize, u64), (usize, u32))> = None;
@@ -244,12 +245,12 @@ impl Builder<'_> {
                 best = Some((found, (d, width)));
             }
         }
-        // A cut that leaves some child with all rules and all others alike would go on for ever
+        // A cut that leaves one child with all rules, and all others equal, would repeat for ever
         // only if nothing were left to cut.
         Ok(best.map(|(_, choice)| choice))
     }
 
-    /// Returns the rules of the largest child, and cells plus copies.
+    /// Returns the number of rules in the largest child, and cells plus copies.
     fn weigh(
         &mut self,
         list: &[u32],

@@ -1,4 +1,4 @@
-//! A classifier as bytes: written once, checked whole when it is read.
+//! A classifier as bytes: written once, and checked completely when it is read.
 //!
 //! ```text
 //! 0    magic "FLOWCUTS", version u32, CRC-32C of all that follows, u32
@@ -7,12 +7,13 @@
 //! 96   v4 trees (root u64, least u64), words u64, padding to 64, rows 8 × u32 · then v6 alike
 //! ```
 //!
-//! All numbers are little-endian. Every array begins at a multiple of its element, rows at a
-//! multiple of 64 from the head, so that a mapped file can be looked at in place. Reading copies:
-//! what is looked up is checked memory of our own, which nothing else writes.
+//! All numbers are little-endian. Every array begins at a multiple of its element, and rows at a
+//! multiple of 64 from the head, so that a mapped file can be inspected in place. Reading copies
+//! the bytes, so lookups use checked memory that no other code writes.
 //!
-//! The check sum finds accidents; against intent every word is followed and bounded before a lookup
-//! may use it. Rules that hostile bytes name can be wrong, but are never above the number of rules.
+//! The checksum finds accidental damage. Against malicious bytes, every word is followed and
+//! bounded before a lookup may use it. Rules named by hostile bytes can be wrong, but never exceed
+//! the number of rules.
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -25,67 +26,72 @@ use crate::arch::{FaultyProgram, Program, Tree, plain};
 use crate::key::Key;
 
 const MAGIC: [u8; 8] = *b"FLOWCUTS";
-/// Version of the form.
+/// Version of the format.
 pub const VERSION: u32 = 2;
 const HEAD_BYTES: usize = 96;
 
-/// Bytes that are no classifier.
+/// Bytes that are not a valid classifier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ImageError {
     /// They do not begin as an image does.
     NotAnImage,
-    /// Another version of the form.
+    /// The format has another version.
     Version {
         /// Version in the bytes.
         found: u32,
     },
-    /// They end early, or go on behind the end.
+    /// They end early, or continue after the end.
     Length {
-        /// Bytes that the head promises.
+        /// Bytes that the head states.
         expected_bytes: u64,
-        /// Bytes that are there.
+        /// Bytes that are present.
         found_bytes: u64,
     },
-    /// The check sum is that of other bytes.
+    /// The checksum does not match.
     CheckSum,
     /// The trees cannot be walked.
     Program(FaultyProgramReport),
-    /// A block names a rule that is not one of the set.
+    /// A block names a rule outside the set.
     Rule {
         /// The rule.
         rule: u32,
-        /// Rules of the set.
+        /// Number of rules in the set.
         rules: u64,
     },
-    /// This processor does not have the instruction set that was asked for.
+    /// This processor lacks the requested instruction set.
     IsaUnavailable {
-        /// What was asked for.
+        /// The requested instruction set.
         isa: Isa,
     },
 }
 
-/// What is wrong with an image's trees, for people.
+/// A description of the fault in an image's trees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FaultyProgramReport(FaultyProgram);
 
 impl fmt::Display for ImageError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NotAnImage => f.write_str("no classifier image: it does not begin with FLOWCUTS"),
+            Self::NotAnImage => f.write_str("not a classifier image: it does not begin with FLOWCUTS"),
             Self::Version { found } => {
-                write!(f, "image of version {found}; this program reads version {VERSION}: write it again")
+                write!(
+                    f,
+                    "image of version {found}; this program reads version {VERSION}: write it \
+                    again"
+                )
             }
             Self::Length { expected_bytes, found_bytes } => {
                 write!(
                     f,
-                    "image of {found_bytes} bytes where its head promises {expected_bytes}: it is cut or corrupt"
+                    "image of {found_bytes} bytes, but its head states {expected_bytes}: it is \
+                     truncated or corrupt"
                 )
             }
-            Self::CheckSum => f.write_str("image with a wrong check sum: it is corrupt, write it again"),
+            Self::CheckSum => f.write_str("image with a wrong checksum: it is corrupt, write it again"),
             Self::Program(report) => write!(f, "image that cannot be used: {}", report.0),
             Self::Rule { rule, rules } => write!(f, "image that names rule {rule} of {rules}"),
-            Self::IsaUnavailable { isa } => write!(f, "this processor does not have {isa}"),
+            Self::IsaUnavailable { isa } => write!(f, "this processor does not support {isa}"),
         }
     }
 }
@@ -148,7 +154,7 @@ struct Bytes<'a> {
 }
 
 impl Bytes<'_> {
-    /// Returns the next numbers; `None` where they are not all there.
+    /// Returns the next numbers; `None` if not all of them are present.
     fn numbers<const N: usize, T>(&mut self, count: usize, read: fn([u8; N]) -> T) -> Option<Vec<T>> {
         let end = self.at.checked_add(count.checked_mul(N)?)?;
         let bytes = self.all.get(self.at..end)?;
@@ -177,7 +183,7 @@ pub(crate) fn read<A: Key, B: Key>(
         return Err(ImageError::Version { found: head[0] });
     }
     let sizes = bytes.numbers(10, u64::from_le_bytes).ok_or(short)?;
-    // Sizes are compared with the length before anything of their size is made.
+    // Sizes are compared with the length before any allocation of their size.
     let expected = expected_bytes(&sizes)
         .ok_or(ImageError::Length { expected_bytes: u64::MAX, found_bytes: image.len() as u64 })?;
     if expected != image.len() as u64 {
@@ -186,7 +192,7 @@ pub(crate) fn read<A: Key, B: Key>(
     if crc32c(&image[16..]) != head[1] {
         return Err(ImageError::CheckSum);
     }
-    // What names a rule of so many is an index.
+    // A number of rules that fits `usize` can be an index.
     let count = |rules: u64| {
         let length = ImageError::Length { expected_bytes: u64::MAX, found_bytes: image.len() as u64 };
         usize::try_from(rules).map_err(|_| length)
@@ -201,7 +207,7 @@ pub(crate) fn read<A: Key, B: Key>(
     ))
 }
 
-/// Returns the length of an image of these sizes; `None` where it does not fit a number.
+/// Returns the length of an image with these sizes; `None` if it overflows.
 fn expected_bytes(sizes: &[u64]) -> Option<u64> {
     let mut end = HEAD_BYTES as u64;
     for part in sizes[..8].chunks_exact(4) {
@@ -212,7 +218,7 @@ fn expected_bytes(sizes: &[u64]) -> Option<u64> {
     Some(end)
 }
 
-/// Reads a family's arrays, which are there: the length was compared.
+/// Reads a family's arrays, which are present because the length was compared.
 fn part<K: Key>(
     bytes: &mut Bytes<'_>,
     sizes: &[u64],

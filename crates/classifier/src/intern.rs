@@ -1,5 +1,4 @@
-//! Equal things stored once. Contents are compared, so a collision of hashes costs time and nothing
-//! else.
+//! Stores equal strings once. Contents are compared, so a hash collision only costs time.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -9,7 +8,7 @@ use alloc::vec::Vec;
 pub(crate) struct Interner {
     arena: Vec<u32>,
     entries: Vec<Entry>,
-    /// Positions in `entries`, plus one; a power of two of them.
+    /// Positions in `entries` plus one; the length is a power of two.
     table: Vec<u32>,
 }
 
@@ -31,7 +30,7 @@ impl Interner {
         self.find(hash(string), string).ok()
     }
 
-    /// Gives a string that is not there yet a value.
+    /// Assigns a value to a string that has none yet.
     pub(crate) fn insert(&mut self, string: &[u32], value: u64) {
         let hash = hash(string);
         if 2 * self.entries.len() >= self.table.len() {
@@ -45,12 +44,12 @@ impl Interner {
         }
     }
 
-    /// Bytes in use.
+    /// Returns the bytes in use.
     pub(crate) fn bytes(&self) -> usize {
         4 * self.arena.len() + size_of::<Entry>() * self.entries.len() + 4 * self.table.len()
     }
 
-    /// Returns the value, or the slot to put the string in.
+    /// Returns the value, or the slot for the string.
     fn find(&self, hash: u64, string: &[u32]) -> Result<u64, usize> {
         let mask = self.table.len() - 1;
         let mut slot = (hash >> 32) as usize & mask;

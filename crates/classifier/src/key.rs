@@ -1,4 +1,5 @@
-//! What is classified: the five fields of a packet, packed into the words that a lookup cuts.
+//! The key of classification: the five fields of a packet, packed into the words that a lookup
+//! cuts.
 
 use core::fmt;
 
@@ -12,7 +13,7 @@ mod sealed {
     impl Sealed for super::KeyV6 {}
 }
 
-/// An interval of one dimension, both ends in it.
+/// An interval of one dimension, including both ends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Span {
     /// Least value.
@@ -31,10 +32,10 @@ impl Span {
 
 /// A key of one address family. Only [`KeyV4`] and [`KeyV6`] are keys.
 ///
-/// A key is a few 64-bit *words*, and the fields are *dimensions* of at most 32 bits somewhere in
-/// these words: an IPv6 address is four dimensions.
+/// A key consists of a few 64-bit *words*. The fields are *dimensions* of at most 32 bits within
+/// these words; an IPv6 address is four dimensions.
 pub trait Key: sealed::Sealed + Copy + Eq + Default + fmt::Debug + Send + Sync + 'static {
-    /// A box: a [`Span`] for each dimension.
+    /// A box: one [`Span`] per dimension.
     type Spans: Copy + Eq + AsRef<[Span]> + AsMut<[Span]> + fmt::Debug + Default + Send + Sync;
 
     /// 64-bit words in a key.
@@ -51,10 +52,10 @@ pub trait Key: sealed::Sealed + Copy + Eq + Default + fmt::Debug + Send + Sync +
     /// Returns a word; `index` is below [`Key::WORDS`].
     fn word(&self, index: usize) -> u64;
 
-    /// Returns the key with these fields; of an address the low [`Key::ADDRESS_BITS`] count.
+    /// Returns the key with these fields; only the low [`Key::ADDRESS_BITS`] of an address count.
     fn from_fields(source: u128, destination: u128, ports: (u16, u16), protocol: u8) -> Self;
 
-    /// Returns the word that holds a dimension, and the lowest bit of the dimension there.
+    /// Returns the word that contains a dimension, and the lowest bit of the dimension in it.
     #[inline]
     fn place(dimension: usize) -> (usize, u32) {
         let addresses = 2 * Self::ADDRESS_DIMENSIONS;
@@ -65,8 +66,8 @@ pub trait Key: sealed::Sealed + Copy + Eq + Default + fmt::Debug + Send + Sync +
         }
     }
 
-    /// Returns how many bits a dimension has: 32 for a part of an address, 16 for a port, 8 for the
-    /// protocol.
+    /// Returns the number of bits of a dimension: 32 for a part of an address, 16 for a port, 8 for
+    /// the protocol.
     #[inline]
     fn bits(dimension: usize) -> u32 {
         let addresses = 2 * Self::ADDRESS_DIMENSIONS;
@@ -80,7 +81,7 @@ pub trait Key: sealed::Sealed + Copy + Eq + Default + fmt::Debug + Send + Sync +
         ((self.word(word) >> shift) & ((1 << Self::bits(dimension)) - 1)) as u32
     }
 
-    /// Returns the ports, the source's above.
+    /// Returns the ports, with the source port in the upper half.
     #[inline]
     fn ports(&self) -> u32 {
         self.word(Self::WORDS - 1) as u32
@@ -92,7 +93,7 @@ pub trait Key: sealed::Sealed + Copy + Eq + Default + fmt::Debug + Send + Sync +
         (self.word(Self::WORDS - 1) >> 32) as u8
     }
 
-    /// Returns the key as a five-tuple, to print.
+    /// Returns the key as a five-tuple, for printing.
     fn tuple(&self) -> FiveTuple;
 }
 
@@ -104,8 +105,8 @@ const fn rest(ports: (u16, u16), protocol: u8) -> u64 {
 
 /// The fields of an IPv4 packet.
 ///
-/// Protocols without ports, and fragments that do not hold the transport header, carry zero ports:
-/// a rule that asks for any port matches them, a rule that asks for port 0 or a range from 0 too.
+/// Protocols without ports, and fragments without the transport header, have zero ports. Rules for
+/// any port, for port 0, and for a range from 0 match them.
 ///
 /// # Examples
 ///
@@ -234,9 +235,9 @@ pub enum AnyKey {
 }
 
 impl From<&FiveTuple> for AnyKey {
-    /// Protocols without ports, such as ICMP, which carries an identifier there, have none in the
-    /// key. A tuple of two families cannot come from a packet; its IPv4 side is taken as an
-    /// IPv4-mapped address.
+    /// Protocols without ports have none in the key, including ICMP, whose tuple contains an
+    /// identifier there. A tuple of two families cannot come from a packet; its IPv4 side becomes
+    /// an IPv4-mapped address.
     fn from(tuple: &FiveTuple) -> Self {
         use core::net::IpAddr;
         let ports = if crate::policy::has_ports(tuple.protocol) {
@@ -259,7 +260,7 @@ impl From<&FiveTuple> for AnyKey {
     }
 }
 
-/// What a lookup says: the rule that wins, or that none does.
+/// The result of a lookup: the winning rule, or none.
 ///
 /// # Examples
 ///
@@ -273,7 +274,7 @@ impl From<&FiveTuple> for AnyKey {
 pub struct Match(pub(crate) u32);
 
 impl Match {
-    /// No rule matches. Greater than every match.
+    /// No rule matches. It is greater than every match.
     pub const NONE: Self = Self(u32::MAX);
 
     /// Returns the rule.

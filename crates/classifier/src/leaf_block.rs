@@ -6,10 +6,10 @@ use crate::arch::Program;
 use crate::key::Key;
 use crate::rule_set::Flat;
 
-/// Rules in a block.
+/// Number of rules in a block.
 pub(crate) const LANES: usize = 8;
 
-/// Appends the blocks of these rules, which ascend.
+/// Appends the blocks of these rules, which must be ascending.
 pub(crate) fn push_blocks<'a, K: Key>(rows: &mut Vec<[u32; 8]>, rules: impl Iterator<Item = &'a Flat<K>>) {
     let n = K::ADDRESS_DIMENSIONS;
     for (position, rule) in rules.enumerate() {
@@ -38,7 +38,8 @@ pub(crate) fn push_blocks<'a, K: Key>(rows: &mut Vec<[u32; 8]>, rules: impl Iter
 fn push_padding<K: Key>(rows: &mut Vec<[u32; 8]>) {
     rows.resize(rows.len() + Program::<K>::BLOCK_ROWS, [0; 8]);
     let start = rows.len() - 4;
-    // Ports low above high: only a packet without ports can match, and then the rule says "none".
+    // The low port is above the high port, so only a packet without ports can match, and then the
+    // rule says "none".
     rows[start + 1] = [u32::MAX; 8];
     rows[start + 3] = [u32::MAX; 8];
 }

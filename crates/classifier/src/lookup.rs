@@ -1,4 +1,4 @@
-//! Walking one packet with a tally.
+//! Walking one packet with counters.
 
 use crate::arch::{LEAF, Program, TREES_MAX, child_index, leaf_blocks, match_lanes, scan_block};
 use crate::key::{Key, Match};
@@ -18,7 +18,7 @@ pub struct Reads {
     pub words: u32,
 }
 
-/// Looks one packet up in plain words, and counts what is read.
+/// Looks up one packet in plain code, and counts the reads.
 pub(crate) fn classify_counting<K: Key>(program: &Program<K>, key: &K) -> (Match, Reads) {
     let mut best = u32::MAX;
     let mut reads = Reads::default();
@@ -50,12 +50,12 @@ pub(crate) fn classify_counting<K: Key>(program: &Program<K>, key: &K) -> (Match
     (Match(best), reads)
 }
 
-/// A place in a leaf.
+/// A position in a leaf.
 #[derive(Clone, Copy, Debug, Default)]
 struct Cursor {
     block: u32,
     end: u32,
-    /// Lanes of the block that match and were not handed out, the lowest first.
+    /// Lanes of the block that match and were not returned yet.
     lanes: u8,
     /// The rule of the lowest of them; `u32::MAX` at the end.
     next: u32,
@@ -75,7 +75,7 @@ impl Cursor {
             self.lanes = match_lanes(program.block(self.block as usize), key);
         }
         let rules = program.block(self.block as usize)[Program::<K>::BLOCK_ROWS - 1];
-        // Lanes without a rule say so, and end the leaf.
+        // Lanes without a rule have this value, and end the leaf.
         self.next = rules[self.lanes.trailing_zeros() as usize & 7];
     }
 }

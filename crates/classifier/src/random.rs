@@ -1,4 +1,4 @@
-//! Numbers that look random and are the same on every machine: `SplitMix64`.
+//! Pseudo-random numbers that are the same on every machine: `SplitMix64`.
 
 /// A generator.
 #[derive(Clone, Debug)]

@@ -1,4 +1,4 @@
-//! A rule: what it matches, and what it is worth.
+//! A rule: what it matches, and its priority and value.
 
 use core::fmt;
 use core::net::{Ipv4Addr, Ipv6Addr};
@@ -6,7 +6,7 @@ use core::str::FromStr;
 
 use crate::key::{Key, Span};
 
-/// Where a rule stands in its set, in the order of matching: the lowest of several matches wins.
+/// The position of a rule in its set, in matching order: the lowest of several matches wins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct RuleId(pub u32);
 
@@ -24,25 +24,25 @@ impl fmt::Display for RuleId {
     }
 }
 
-/// A part of a rule that cannot be.
+/// An invalid part of a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RuleError {
-    /// A prefix longer than an address.
+    /// The prefix is longer than an address.
     PrefixTooLong {
-        /// Length that was asked for.
+        /// Requested length.
         length: u32,
         /// Bits of an address.
         length_max: u32,
     },
-    /// A range whose first port is above its last.
+    /// The first port of a range is above its last.
     ReversedRange {
         /// First port.
         low: u16,
         /// Last port.
         high: u16,
     },
-    /// A text that is no prefix of this family.
+    /// The text is not a prefix of this family.
     NoPrefix {
         /// Bits of an address of the family: 32 or 128.
         bits: u32,
@@ -98,8 +98,8 @@ impl<const BITS: u32> Prefix<BITS> {
     /// Every address.
     pub const ANY: Self = Self { value: 0, length: 0 };
 
-    /// Returns the prefix of that length; `address` is a number, of which the low `BITS` count, and
-    /// its host bits are cleared.
+    /// Returns the prefix with that length. Only the low `BITS` of `address` count, and host bits
+    /// are cleared.
     ///
     /// # Errors
     ///
@@ -132,12 +132,12 @@ impl<const BITS: u32> Prefix<BITS> {
         u32::from(self.length)
     }
 
-    /// Returns whether an address lies in it.
+    /// Returns whether the prefix contains an address.
     pub fn contains(self, address: u128) -> bool {
         address & Self::mask(self.length()) == self.value
     }
 
-    /// Returns whether all of `other` lies in it.
+    /// Returns whether the prefix contains all of `other`.
     pub fn covers(self, other: Self) -> bool {
         self.length <= other.length && self.contains(other.value)
     }
@@ -170,7 +170,7 @@ impl From<Ipv6Addr> for PrefixV6 {
 impl FromStr for PrefixV4 {
     type Err = RuleError;
 
-    /// Reads an address, or an address, a stroke and a length.
+    /// Reads an address, optionally followed by a slash and a length.
     fn from_str(text: &str) -> Result<Self, RuleError> {
         prefix_of(text, |address| address.parse().map(Ipv4Addr::to_bits).map(u128::from).ok())
     }
@@ -179,7 +179,7 @@ impl FromStr for PrefixV4 {
 impl FromStr for PrefixV6 {
     type Err = RuleError;
 
-    /// Reads an address, or an address, a stroke and a length.
+    /// Reads an address, optionally followed by a slash and a length.
     fn from_str(text: &str) -> Result<Self, RuleError> {
         prefix_of(text, |address| address.parse().map(Ipv6Addr::to_bits).ok())
     }
@@ -197,12 +197,12 @@ fn prefix_of<const BITS: u32>(
     Prefix::new(address(first).ok_or(wrong)?, length)
 }
 
-/// Reads decimal digits and nothing else: the standard library would take a plus sign before them.
+/// Reads decimal digits only: the standard library would accept a leading plus sign.
 pub(crate) fn decimal<T: FromStr>(digits: &str) -> Option<T> {
     digits.parse().ok().filter(|_| !digits.starts_with('+'))
 }
 
-/// A range of ports, both ends in it.
+/// A range of ports, including both ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct PortRange {
     low: u16,
@@ -237,12 +237,12 @@ impl PortRange {
         self.high
     }
 
-    /// Returns whether a port lies in it.
+    /// Returns whether the range contains a port.
     pub const fn contains(self, port: u16) -> bool {
         self.low <= port && port <= self.high
     }
 
-    /// Returns whether all of `other` lies in it.
+    /// Returns whether the range contains all of `other`.
     pub const fn covers(self, other: Self) -> bool {
         self.low <= other.low && other.high <= self.high
     }
@@ -254,7 +254,7 @@ impl fmt::Display for PortRange {
     }
 }
 
-/// A protocol under a mask: it matches when the bits of the mask agree.
+/// A protocol under a mask: it matches if the bits under the mask are equal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ProtocolMatch {
     value: u8,
@@ -275,12 +275,12 @@ impl ProtocolMatch {
         Self { value: protocol, mask: 0xff }
     }
 
-    /// Returns the bits to agree with.
+    /// Returns the required bits.
     pub const fn value(self) -> u8 {
         self.value
     }
 
-    /// Returns the bits that count.
+    /// Returns the mask.
     pub const fn mask(self) -> u8 {
         self.mask
     }
@@ -290,18 +290,18 @@ impl ProtocolMatch {
         (protocol ^ self.value) & self.mask == 0
     }
 
-    /// Returns whether all that matches `other` matches this.
+    /// Returns whether this matches everything that `other` matches.
     pub const fn covers(self, other: Self) -> bool {
         self.mask & other.mask == self.mask && (other.value ^ self.value) & self.mask == 0
     }
 
-    /// Returns the least interval that holds all matching protocols. It is exact where the mask is
-    /// a prefix.
+    /// Returns the smallest interval that contains all matching protocols. It is exact if the mask
+    /// is a prefix.
     pub const fn span(self) -> Span {
         Span { low: self.value as u32, high: (self.value | !self.mask) as u32 }
     }
 
-    /// Returns whether [`ProtocolMatch::span`] holds nothing else.
+    /// Returns whether [`ProtocolMatch::span`] is exact.
     pub const fn is_interval(self) -> bool {
         self.mask.leading_ones() == self.mask.count_ones()
     }
@@ -334,17 +334,17 @@ pub enum Addresses {
     },
 }
 
-/// What a rule says is to be done with its packets.
+/// The action of a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Action {
-    /// They pass.
+    /// Its packets pass.
     Accept,
-    /// They are refused.
+    /// Its packets are refused.
     Deny,
 }
 
 impl Action {
-    /// Returns the action's name, as rules in TOML have it.
+    /// Returns the action's name in TOML rules.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Accept => "accept",
@@ -359,23 +359,23 @@ impl fmt::Display for Action {
     }
 }
 
-/// The last column of a ClassBench rule as its file gives it. It is kept and reported, and takes no
-/// part in matching but where that is asked for: [`crate::RuleSet::first_match_with_flags`].
+/// The last column of a ClassBench rule, as in its file. It is kept and reported, and takes part in
+/// matching only in [`crate::RuleSet::first_match_with_flags`].
 ///
-/// Published sets use its upper byte: for the flags of TCP (`0x1000/0x1000` is ACK, `0x0200/0x1200`
-/// SYN without ACK), and in rules on ICMP for the type (`0x0800/0xff00` is an echo request), the
-/// code below it.
+/// Published sets use its upper byte for the TCP flags (`0x1000/0x1000` is ACK, `0x0200/0x1200` SYN
+/// without ACK), and in ICMP rules for the type (`0x0800/0xff00` is an echo request), with the code
+/// below it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct FlagsColumn {
-    /// Bits to agree with.
+    /// Required bits.
     pub value: u16,
-    /// Bits that count.
+    /// Bits that are compared.
     pub mask: u16,
 }
 
 impl FlagsColumn {
-    /// Returns whether a packet matches: `word` is its TCP flags in the upper byte, or its ICMP
-    /// type and code; a packet that has neither matches where no bit counts.
+    /// Returns whether a packet matches. `word` has its TCP flags in the upper byte, or its ICMP
+    /// type and code; a packet without either matches if no bit is compared.
     pub const fn contains(self, word: Option<u16>) -> bool {
         match word {
             Some(word) => (word ^ self.value) & self.mask == 0,
@@ -409,17 +409,17 @@ pub struct Rule {
     pub destination_ports: PortRange,
     /// IP protocol.
     pub protocol: ProtocolMatch,
-    /// Higher goes first; equal ones go in the order they were added.
+    /// Rules with higher priority come first; rules with equal priority keep their order.
     pub priority: i32,
-    /// The caller's own: an action, a class, a line.
+    /// A value of the caller: an action, a class, a line.
     pub value: u32,
     /// The flags column of a ClassBench file.
     pub flags: Option<FlagsColumn>,
-    /// What to do with its packets, where the rule's file says so; it takes no part in matching.
+    /// The action for its packets, if the rule's file states one; it takes no part in matching.
     pub action: Option<Action>,
-    /// A match is only a candidate, because the rule asks for more than its five fields: a
-    /// classifier keeps the rules behind it even where it covers them, and
-    /// [`crate::Classifier::candidates`] goes on to them.
+    /// A match is only a candidate, because the rule has conditions beyond its five fields. A
+    /// classifier keeps later rules even if this one covers them, and
+    /// [`crate::Classifier::candidates`] continues with them.
     pub is_conditional: bool,
 }
 
@@ -437,18 +437,18 @@ impl Rule {
         is_conditional: false,
     };
 
-    /// Returns a rule on IPv4 addresses alone.
+    /// Returns a rule for IPv4 addresses only.
     pub const fn v4(source: PrefixV4, destination: PrefixV4) -> Self {
         Self { addresses: Addresses::V4 { source, destination }, ..Self::ANY }
     }
 
-    /// Returns a rule on IPv6 addresses alone.
+    /// Returns a rule for IPv6 addresses only.
     pub const fn v6(source: PrefixV6, destination: PrefixV6) -> Self {
         Self { addresses: Addresses::V6 { source, destination }, ..Self::ANY }
     }
 
     /// Returns the bounds of both addresses in a key's family, and the lengths of the prefixes;
-    /// `None` where the rule is of the other family.
+    /// `None` if the rule belongs to the other family.
     pub(crate) fn address_bounds<K: Key>(&self) -> Option<[(u128, u128, u32); 2]> {
         match (self.addresses, K::IS_V6) {
             (Addresses::Any, _) => Some([(0, u128::MAX >> (128 - K::ADDRESS_BITS), 0); 2]),
@@ -462,8 +462,8 @@ impl Rule {
         }
     }
 
-    /// Returns the rule's box in the dimensions of a key, `None` where the rule is of the other
-    /// family. Of a protocol mask that is no prefix the box is too large.
+    /// Returns the rule's box in the dimensions of a key; `None` if the rule belongs to the other
+    /// family. For a protocol mask that is not a prefix, the box is too large.
     pub fn spans<K: Key>(&self) -> Option<K::Spans> {
         let bounds = self.address_bounds::<K>()?;
         let mut spans = K::Spans::default();
@@ -482,7 +482,7 @@ impl Rule {
         Some(spans)
     }
 
-    /// Returns whether a packet matches. This is the definition that every classifier is held to.
+    /// Returns whether a packet matches. This is the definition that every classifier must satisfy.
     pub fn matches<K: Key>(&self, key: &K) -> bool {
         let Some(spans) = self.spans::<K>() else { return false };
         spans.as_ref().iter().enumerate().all(|(d, span)| span.contains(key.dimension(d)))

@@ -1,4 +1,4 @@
-//! Rules as boxes: what the algorithms of the papers cut.
+//! Rules as boxes, which the algorithms of the papers cut.
 
 use alloc::vec::Vec;
 
@@ -6,14 +6,14 @@ use crate::key::{KeyV4, Span};
 use crate::rule::ProtocolMatch;
 use crate::rule_set::RuleSet;
 
-/// The box of an IPv4 rule, or a part of it where its protocol mask has holes.
+/// The box of an IPv4 rule, or a part of it if its protocol mask has holes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RuleBox {
     pub(crate) spans: [Span; 5],
     pub(crate) id: u32,
 }
 
-/// Returns the boxes of all rules that match IPv4 packets, in the order of matching.
+/// Returns the boxes of all rules that match IPv4 packets, in matching order.
 pub(crate) fn boxes(rules: &RuleSet) -> Vec<RuleBox> {
     let mut boxes = Vec::new();
     for rule in rules.flatten::<KeyV4>() {

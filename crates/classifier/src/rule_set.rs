@@ -1,4 +1,4 @@
-//! Rules in the order of matching.
+//! Rules in matching order.
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -6,17 +6,17 @@ use core::fmt;
 use crate::key::{Key, Match, Span};
 use crate::rule::{ProtocolMatch, Rule, RuleId};
 
-/// The most rules that a set holds: ids stay below 2²⁴, so that they fit beside other things in a
-/// word.
+/// Maximum number of rules in a set: ids stay below 2²⁴, so that they fit into a word with other
+/// fields.
 pub const RULES_MAX: usize = (1 << 24) - 1;
 
-/// A set that would have too many rules.
+/// The error of a set with too many rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TooManyRules {
-    /// Rules that were given, as far as they were counted.
+    /// Number of given rules, as far as they were counted.
     pub rules: usize,
-    /// The most that the set takes.
+    /// The maximum of the set.
     pub rules_max: usize,
 }
 
@@ -39,7 +39,7 @@ pub(crate) struct Flat<K: Key> {
     pub(crate) protocol: ProtocolMatch,
     /// Lengths of the source's and the destination's prefix.
     pub(crate) lengths: [u8; 2],
-    /// It does not end the search.
+    /// A match does not end the search.
     pub(crate) is_conditional: bool,
     pub(crate) id: u32,
 }
@@ -52,7 +52,7 @@ impl<K: Key> Flat<K> {
     }
 }
 
-/// An immutable list of rules, the one to match first at the head.
+/// An immutable list of rules in matching order.
 ///
 /// # Examples
 ///
@@ -66,12 +66,13 @@ impl<K: Key> Flat<K> {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RuleSet {
     rules: Vec<Rule>,
-    /// Where each rule stood in what was given.
+    /// The original position of each rule.
     positions: Vec<u32>,
 }
 
 impl RuleSet {
-    /// Returns the set: by priority, the highest first, and in the given order where it is equal.
+    /// Returns the set: rules with higher priority come first; rules with equal priority keep their
+    /// order.
     ///
     /// # Errors
     ///
@@ -89,7 +90,7 @@ impl RuleSet {
         Ok(Self { rules, positions })
     }
 
-    /// Returns the set with the rules that `asks` picks marked as conditional.
+    /// Returns the set with the rules that `asks` selects marked as conditional.
     pub(crate) fn with_conditions(mut self, asks: impl Fn(&Rule) -> bool) -> Self {
         for rule in &mut self.rules {
             rule.is_conditional |= asks(rule);
@@ -97,8 +98,7 @@ impl RuleSet {
         self
     }
 
-    /// Returns the set without flags columns; of a set whose rules ask for nothing else, `asks`
-    /// picks the conditional ones.
+    /// Returns the set without flags columns; `asks` selects the rules that stay conditional.
     pub(crate) fn without_flags(mut self, asks: impl Fn(&Rule) -> bool) -> Self {
         for rule in self.rules.iter_mut().filter(|rule| rule.flags.is_some()) {
             rule.flags = None;
@@ -107,7 +107,7 @@ impl RuleSet {
         self
     }
 
-    /// Returns the rules, the first to match first.
+    /// Returns the rules in matching order.
     pub fn rules(&self) -> &[Rule] {
         &self.rules
     }
@@ -117,7 +117,7 @@ impl RuleSet {
         self.rules.get(id.index())
     }
 
-    /// Returns where a rule stood in the list that the set was made of, from zero.
+    /// Returns the position of a rule in the original list, from zero.
     pub fn position(&self, id: RuleId) -> Option<u32> {
         self.positions.get(id.index()).copied()
     }
@@ -132,16 +132,16 @@ impl RuleSet {
         self.rules.is_empty()
     }
 
-    /// Returns the first rule that matches, by asking one after the other. Every classifier is held
-    /// to this.
+    /// Returns the first rule that matches, by linear search. This defines the result of every
+    /// classifier.
     pub fn first_match<K: Key>(&self, key: &K) -> Match {
         self.all_matches(key).next().map_or(Match::NONE, Match::from)
     }
 
     /// Returns the first rule that matches a key and whose
-    /// [`FlagsColumn`](crate::rule::FlagsColumn) agrees with the packet's `flags`. `found` is what
-    /// a lookup of the key said: rules before it are not asked again, those behind it one after the
-    /// other.
+    /// [`FlagsColumn`](crate::rule::FlagsColumn) agrees with the packet's `flags`. `found` is the
+    /// result of a lookup of the key: rules before it are not tested again, later rules are tested
+    /// one by one.
     pub fn first_match_with_flags<K: Key>(&self, found: Match, key: &K, flags: Option<u16>) -> Match {
         let Some(first) = found.rule() else { return Match::NONE };
         (first.0..)

@@ -1,9 +1,9 @@
-//! Rule sets that look like real ones, of any size.
+//! Generated rule sets that resemble real ones, of any size.
 //!
-//! A [`Profile`] holds what was counted in sets of its kind: which lengths of prefixes come
-//! together, how often ports are any, one, a class or a range, which ports and protocols are named,
-//! how many distinct addresses there are, and how they crowd in a few networks. Rules are drawn
-//! from that, none twice, and ordered so that the more special ones go first, as operators write
+//! A [`Profile`] has statistics of sets of its kind: which prefix lengths occur together, how often
+//! ports are any, one, a class or a range, which ports and protocols occur, how many distinct
+//! addresses there are, and how they cluster in a few networks. Rules are drawn from these
+//! statistics, none twice, and sorted so that more specific ones come first, as operators write
 //! them.
 
 use alloc::collections::BTreeSet;
@@ -19,13 +19,13 @@ use crate::rule_set::{RULES_MAX, RuleSet, TooManyRules};
 pub enum Profile {
     /// Access lists of routers: hosts to hosts, few receivers, one port.
     Acl,
-    /// Firewalls: one side is often any, and many receivers.
+    /// Firewalls: one side is often any, with many receivers.
     Firewall,
     /// Chains of packet filters: networks to networks, often any port.
     PacketFilter,
 }
 
-/// A number with how often it comes, of a thousand.
+/// A value with its frequency per thousand.
 type Weighted<T> = &'static [(T, u16)];
 
 #[derive(Clone, Copy, Debug)]
@@ -38,14 +38,14 @@ enum Ports {
 }
 
 struct Statistics {
-    /// Lengths of source and destination prefix that come together.
+    /// Lengths of source and destination prefix that occur together.
     pairs: Weighted<(u8, u8)>,
-    /// Lengths where no pair is taken.
+    /// Lengths if no pair is drawn.
     source_lengths: Weighted<u8>,
     destination_lengths: Weighted<u8>,
-    /// Networks of 16 bits that addresses crowd in, for each 1,000 rules.
+    /// Number of 16-bit networks in which addresses cluster, per 1,000 rules.
     networks: (u32, u32),
-    /// Addresses that were named before, of a thousand.
+    /// Share of addresses that occurred before, per thousand.
     reuse: (u16, u16),
     ports: Weighted<(Ports, Ports)>,
     exact: Weighted<u16>,
@@ -276,7 +276,7 @@ struct Side {
 
 impl Side {
     fn new(networks: usize, reuse_permille: u16, random: &mut Random) -> Self {
-        // Networks lie in a few blocks of eight bits themselves.
+        // The networks themselves lie in a few 8-bit blocks.
         let blocks: Vec<u32> =
             (0..(networks / 2).clamp(4, 200)).map(|_| random.next() as u32 & 0xff00_0000).collect();
         let networks = (0..networks)
@@ -313,14 +313,14 @@ fn draw<T: Copy>(table: Weighted<T>, random: &mut Random) -> T {
     table[0].0
 }
 
-/// Returns a set of a profile, the same for a seed on every machine. With `v6` each address bit
-/// becomes three below `2001:db8::/32`, and lengths grow alike.
+/// Returns a set of a profile, which is the same for a seed on every machine. With `v6` each
+/// address bit becomes three bits below `2001:db8::/32`, and lengths grow accordingly.
 ///
-/// A size that the profile's variety does not reach gives as many rules as it does.
+/// A size beyond the variety of the profile gives as many rules as possible.
 ///
 /// # Errors
 ///
-/// [`TooManyRules`] above the most a [`RuleSet`] holds.
+/// [`TooManyRules`] above the maximum of a [`RuleSet`].
 ///
 /// # Examples
 ///
@@ -380,7 +380,7 @@ pub fn rules(profile: Profile, count: usize, seed: u64, v6: bool) -> Result<Rule
             let ports_bits =
                 |range: PortRange| 16 - (u32::from(range.high()) - u32::from(range.low()) + 1).ilog2();
             let special = u32::from(lengths.0) + u32::from(lengths.1) + ports_bits(from) + ports_bits(to);
-            // A little disorder, as in lists that grew.
+            // A little disorder, as in lists that grew over time.
             drawn.push((special + random.below(8) as u32, rule));
         }
     }
@@ -397,7 +397,7 @@ fn ports(class: Ports, statistics: &Statistics, random: &mut Random) -> PortRang
         Ports::High => range(1024, u16::MAX),
         Ports::Low => range(0, 1023),
         Ports::Exact => match draw(statistics.exact, random) {
-            // The rest of the table: one of some seventy other ports.
+            // The rest of the table: one of about seventy other ports.
             0 => PortRange::exact(1000 + 97 * random.below(70) as u16),
             port => PortRange::exact(port),
         },

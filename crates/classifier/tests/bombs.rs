@@ -44,7 +44,7 @@ fn overlapping_ranges_stay_within_memory_and_work() {
     let error = ClassifierBuilder::new().memory_bytes_max(10_000).build(&rules).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "the classifier needs 36096 bytes or more, the limit is 10000; raise the limit"
+        "the classifier needs at least 36096 bytes, the limit is 10000; raise the limit"
     );
 }
 

@@ -6,15 +6,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// How long a collector over TCP may take to accept a connection, and to take bytes.
+/// Maximum time for a TCP collector to accept a connection, and to accept bytes.
 const TCP_PATIENCE: Duration = Duration::from_secs(5);
 
-/// How datagrams are sent.
+/// The settings for sending datagrams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct UdpOptions {
-    /// Bytes a second at most: a collector has a buffer of a few hundred KiB, and says nothing when
-    /// it overflows.
+    /// Maximum bytes per second: a collector has a buffer of a few hundred KiB, and does not report
+    /// when it overflows.
     pub bytes_per_second: u64,
 }
 
@@ -24,7 +24,7 @@ impl Default for UdpOptions {
     }
 }
 
-/// What became of datagrams.
+/// Counts of datagrams.
 #[derive(Debug, Default)]
 pub struct UdpCounters {
     sent: AtomicU64,
@@ -32,12 +32,12 @@ pub struct UdpCounters {
 }
 
 impl UdpCounters {
-    /// Returns how many datagrams the system took.
+    /// Returns how many datagrams the system accepted.
     pub fn sent(&self) -> u64 {
         self.sent.load(Ordering::Relaxed)
     }
 
-    /// Returns how many it refused.
+    /// Returns how many datagrams the system refused.
     pub fn refused(&self) -> u64 {
         self.refused.load(Ordering::Relaxed)
     }
@@ -46,13 +46,13 @@ impl UdpCounters {
 /// Sends each [`write`](Write::write) as a datagram.
 ///
 /// Datagrams that the system refuses, for example because no collector listens, are counted and do
-/// not end the run: UDP promises nothing, and collectors are restarted.
+/// not end the run: UDP gives no guarantees, and collectors restart.
 #[derive(Debug)]
 pub struct UdpCollector {
     socket: UdpSocket,
     options: UdpOptions,
     counters: Arc<UdpCounters>,
-    /// When the bytes so far may have been sent.
+    /// The time by which all bytes so far may have been sent.
     free_at: Instant,
 }
 
@@ -61,7 +61,7 @@ impl UdpCollector {
     ///
     /// # Errors
     ///
-    /// What the system says of the socket.
+    /// The error of the system.
     pub fn connect(collector: SocketAddr, options: UdpOptions) -> io::Result<Self> {
         let local: SocketAddr =
             if collector.is_ipv4() { ([0, 0, 0, 0], 0).into() } else { ([0_u16; 8], 0).into() };
@@ -83,7 +83,7 @@ impl Write for UdpCollector {
             std::thread::sleep(self.free_at - now);
         }
         let ns = datagram.len() as u64 * 1_000_000_000 / self.options.bytes_per_second.max(1);
-        // Time that was not used is not saved up, but for a little.
+        // Unused time accumulates only to a small amount.
         self.free_at = self.free_at.max(now) + Duration::from_nanos(ns);
         match self.socket.send(datagram) {
             Ok(_) => self.counters.sent.fetch_add(1, Ordering::Relaxed),
@@ -98,8 +98,8 @@ impl Write for UdpCollector {
     }
 }
 
-/// Sends messages over a TCP connection. A collector that takes nothing for five seconds is an
-/// error.
+/// Sends messages over a TCP connection. A collector that accepts no data for five seconds causes
+/// an error.
 #[derive(Debug)]
 pub struct TcpCollector {
     stream: TcpStream,
@@ -110,7 +110,7 @@ impl TcpCollector {
     ///
     /// # Errors
     ///
-    /// What the system says, or that the collector did not answer within five seconds.
+    /// The error of the system, or a timeout of five seconds.
     pub fn connect(collector: SocketAddr) -> io::Result<Self> {
         let stream = TcpStream::connect_timeout(&collector, TCP_PATIENCE)?;
         stream.set_write_timeout(Some(TCP_PATIENCE))?;
@@ -123,7 +123,7 @@ impl Write for TcpCollector {
         self.stream.write(bytes).map_err(|error| match error.kind() {
             io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => io::Error::new(
                 io::ErrorKind::TimedOut,
-                format!("the collector has taken nothing for {} seconds", TCP_PATIENCE.as_secs()),
+                format!("the collector has accepted no data for {} seconds", TCP_PATIENCE.as_secs()),
             ),
             _ => error,
         })

@@ -1,4 +1,4 @@
-//! Flow events as Suricata's EVE log has them.
+//! Flow events in the format of Suricata's EVE log.
 
 use std::io::{self, Write};
 use std::time::{Duration, UNIX_EPOCH};
@@ -10,10 +10,10 @@ use serde_json::{Value, json};
 use crate::RecordWriter;
 use crate::service::Service;
 
-/// Writes records as events of type `flow`, one JSON object a line, with the names of Suricata's
+/// Writes records as events of type `flow`, one JSON object per line, with the names of Suricata's
 /// EVE log.
 ///
-/// Bytes are those of IP packets. `flow_id` is drawn from the flow's key and the record's start.
+/// Bytes are those of IP packets. `flow_id` is derived from the flow's key and the record's start.
 /// Fields of application protocols become the objects `tls`, `dns`, `http`, `quic` and `ssh` of the
 /// flow event, and `app_proto`.
 #[derive(Debug)]
@@ -22,7 +22,7 @@ pub struct EveWriter<W> {
     fields: Vec<FieldColumn>,
 }
 
-/// Further fields, and where Suricata has them: the object, an object in it, and the key.
+/// Additional fields and their position in EVE: the object, a nested object, and the key.
 const PLACES: [(&str, &str, Option<&str>, &str); 15] = [
     ("tls_sni", "tls", None, "sni"),
     ("tls_alpn", "tls", None, "client_alpns"),
@@ -47,7 +47,7 @@ impl<W: Write> EveWriter<W> {
         Self { out, fields: Vec::new() }
     }
 
-    /// Adds those of these further fields that [have a place](Self::takes), for
+    /// Adds those additional fields that EVE [can hold](Self::takes), for
     /// [`write_with`](RecordWriter::write_with).
     #[must_use]
     pub fn with_fields(self, fields: Vec<FieldColumn>) -> Self {
@@ -56,7 +56,7 @@ impl<W: Write> EveWriter<W> {
 }
 
 impl EveWriter<()> {
-    /// Returns whether EVE has a place for a further field.
+    /// Returns whether EVE can hold an additional field.
     #[must_use]
     pub fn takes(column: &FieldColumn) -> bool {
         PLACES.iter().any(|(name, ..)| *name == column.name)
@@ -85,7 +85,7 @@ impl<W: Write + Send> RecordWriter for EveWriter<W> {
     }
 }
 
-/// Adds a further field to an event, if it has a value and a place.
+/// Adds an additional field to an event, if it has a value and a position.
 fn add(event: &mut Value, column: &FieldColumn, value: &FieldValue) {
     let Some((name, object, inner, key)) = PLACES.iter().find(|(name, ..)| *name == column.name) else {
         return;

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::RecordWriter;
 
-/// Writes records as JSON lines: an object for each record, on a line of its own.
+/// Writes records as JSON lines: one object per record and line.
 #[derive(Debug)]
 pub struct JsonWriter<W> {
     out: W,
@@ -22,7 +22,7 @@ impl<W: Write> JsonWriter<W> {
         Self { out, columns, fields: Vec::new() }
     }
 
-    /// Adds further fields behind the columns, for [`write_with`](RecordWriter::write_with).
+    /// Adds additional fields after the columns, for [`write_with`](RecordWriter::write_with).
     #[must_use]
     pub fn with_fields(mut self, fields: Vec<FieldColumn>) -> Self {
         self.fields = fields;

@@ -1,4 +1,4 @@
-//! Accounting records in the formats that collectors and analysts read.
+//! Accounting records in the formats of collectors and analysis tools.
 //!
 //! | format | writer | where to |
 //! | --- | --- | --- |
@@ -60,15 +60,15 @@ pub trait RecordWriter: Send {
     ///
     /// # Errors
     ///
-    /// What the file or the collector says.
+    /// The error of the file or the collector.
     fn write(&mut self, record: &AccountingRecord) -> io::Result<()>;
 
-    /// Writes a record with further fields, one value for each column that the writer was made
-    /// with. Formats with a fixed set of columns leave the fields out.
+    /// Writes a record with additional fields, one value for each column with which the writer was
+    /// created. Formats with fixed columns omit the fields.
     ///
     /// # Errors
     ///
-    /// What the file or the collector says.
+    /// The error of the file or the collector.
     fn write_with(&mut self, record: &AccountingRecord, fields: &[FieldValue]) -> io::Result<()> {
         let _ = fields;
         self.write(record)
@@ -78,14 +78,14 @@ pub trait RecordWriter: Send {
     ///
     /// # Errors
     ///
-    /// What the file or the collector says.
+    /// The error of the file or the collector.
     fn flush(&mut self) -> io::Result<()>;
 
-    /// Writes what stands behind the last record.
+    /// Writes the data that follow the last record.
     ///
     /// # Errors
     ///
-    /// What the file or the collector says.
+    /// The error of the file or the collector.
     fn finish(&mut self) -> io::Result<()> {
         self.flush()
     }

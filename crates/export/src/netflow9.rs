@@ -1,4 +1,4 @@
-//! NetFlow version 9 (RFC 3954): one record for each direction.
+//! NetFlow version 9 (RFC 3954): one record per direction.
 //!
 //! ```text
 //!  packet    version 9 | records | uptime ms | seconds since 1970 | packets before | source
@@ -18,16 +18,16 @@ use flowloom_apps::accounting::AccountingRecord;
 
 use crate::RecordWriter;
 
-/// The longest packet: one frame of Ethernet over UDP and IPv6.
+/// Maximum size of a packet: one Ethernet frame over UDP and IPv6.
 const PACKET_BYTES_MAX: usize = 1400;
 const HEADER_BYTES: usize = 20;
 const SET_HEADER_BYTES: usize = 4;
-/// Packets between two that carry the templates.
+/// Number of packets from one with templates to the next.
 const TEMPLATE_EVERY: u32 = 64;
-/// How long before the first record's begin the exporter says that it was started.
+/// The exporter's stated start precedes the start of the first record by this time.
 const UPTIME_MS: u64 = 3_600_000;
 
-/// Fields of a record behind the addresses: number and bytes (RFC 3954, 8).
+/// Fields of a record after the addresses: number and bytes (RFC 3954, 8).
 const FIELDS: [(u16, u16); 10] = [
     (7, 2),  // L4_SRC_PORT
     (11, 2), // L4_DST_PORT
@@ -41,7 +41,7 @@ const FIELDS: [(u16, u16); 10] = [
     (58, 2), // SRC_VLAN
 ];
 
-/// Writes records as packets of NetFlow v9. The way back of a flow is a record of its own.
+/// Writes records as packets of NetFlow v9. The reverse direction of a flow is a separate record.
 ///
 /// Each packet is one call of `write` on `out`, so that a datagram socket sends it whole.
 #[derive(Debug)]
@@ -51,7 +51,7 @@ pub struct Netflow9Writer<W> {
     set: Option<(usize, u16)>,
     records: u16,
     packets: u32,
-    /// When the exporter says that it was started: milliseconds since 1970.
+    /// The exporter's stated start, in milliseconds since 1970.
     boot_ms: Option<u64>,
     latest_ms: u64,
 }
@@ -92,7 +92,7 @@ impl<W: Write> Netflow9Writer<W> {
 
     fn close_set(&mut self) {
         let Some((start, _)) = self.set.take() else { return };
-        // Sets end at four bytes.
+        // Sets end at a multiple of four bytes.
         let padded = start + (self.packet.len() - start).next_multiple_of(4);
         self.packet.resize(padded, 0);
         let length = (padded - start) as u16;
@@ -129,7 +129,7 @@ impl<W: Write> Netflow9Writer<W> {
         let bytes =
             FIELDS.iter().map(|(_, bytes)| usize::from(*bytes)).sum::<usize>() + if is_v4 { 8 } else { 32 };
         let (start_ms, end_ms) = (record.start_ns / 1_000_000, record.end_ns / 1_000_000);
-        // Times are counted from the start of the exporter, in 32 bits: seven weeks.
+        // Times count from the start of the exporter in 32 bits, which covers seven weeks.
         let fits = |boot: u64| start_ms >= boot && end_ms - boot < u64::from(u32::MAX) - 2000;
         if self.boot_ms.is_some_and(|boot| !fits(boot)) {
             self.send()?;
@@ -161,7 +161,7 @@ impl<W: Write> Netflow9Writer<W> {
             }
         }
         let message = record.icmp.map_or(0, u16::from_be_bytes);
-        // Collectors look for type and code in the port of the destination too.
+        // Some collectors also read type and code from the port of the destination.
         let destination_port = if record.icmp.is_some() { message } else { ends[1].1 };
         self.put(&ends[0].1.to_be_bytes());
         self.put(&destination_port.to_be_bytes());

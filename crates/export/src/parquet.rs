@@ -5,9 +5,9 @@
 //!                                         └──── written again with each flush ───┘
 //! ```
 //!
-//! A reader needs the footer, and the footer comes last. So each flush writes the rows that wait as
-//! a small row group and a footer behind it, and the next one writes over both: the file can be
-//! read at any time, also after the process was killed, and has few row groups whatever the number
+//! A reader needs the footer, which comes last. Each flush therefore writes the pending rows as a
+//! small row group followed by a footer, and the next flush overwrites both. The file is readable
+//! at any time, even after the process was killed, and has few row groups regardless of the number
 //! of flushes.
 
 #![expect(
@@ -34,21 +34,20 @@ use parquet::schema::types::{SchemaDescriptor, Type};
 
 use crate::RecordWriter;
 
-/// Rows of a group.
+/// Number of rows in a group.
 const GROUP_ROWS: usize = 128 << 10;
 const MAGIC: &[u8; 4] = b"PAR1";
-/// The key and the value by which the file says what its columns mean: see `docs/records.md`.
+/// The metadata key and value that identify the meaning of the columns: see `docs/records.md`.
 const VERSION: (&str, &str) = ("flowloom.records", "1");
 
-/// What Parquet is written to.
+/// The output of a Parquet writer.
 pub trait ParquetFile: Write + Send {
-    /// Forgets what stands behind `position`, from which writing goes on. Returns `false` where
-    /// that cannot be done, as with a pipe: there the file can be read when it is complete, and not
-    /// before.
+    /// Discards the data after `position`, where writing continues. Returns `false` if that is
+    /// impossible, as with a pipe; the file is then readable only when it is complete.
     ///
     /// # Errors
     ///
-    /// What the file says.
+    /// The error of the file.
     fn rewind(&mut self, position: u64) -> io::Result<bool>;
 }
 
@@ -70,9 +69,9 @@ enum Stored {
     Text,
     /// Nanoseconds since 1970, UTC.
     Time,
-    /// An unsigned number of 64 bits.
+    /// An unsigned 64-bit number.
     Wide,
-    /// An unsigned number of 32 bits.
+    /// An unsigned 32-bit number.
     Narrow,
 }
 
@@ -101,24 +100,24 @@ impl Stored {
     }
 }
 
-/// Writes records as Parquet: each column with the type that its unit has, missing values as nulls,
-/// compressed with zstd.
+/// Writes records as Parquet, compressed with zstd: each column has the type of its unit, and
+/// missing values are nulls.
 pub struct ParquetWriter<W> {
     out: W,
     columns: Vec<(&'static RecordColumn, Stored)>,
     fields: Vec<(FieldColumn, Stored)>,
     schema: Arc<Type>,
     properties: Arc<WriterProperties>,
-    /// Rows that are in no full group.
+    /// Rows that are not in a full group yet.
     rows: Vec<AccountingRecord>,
-    /// Their further fields, row by row.
+    /// Their additional fields, row by row.
     values: Vec<FieldValue>,
     groups: Vec<RowGroupMetaData>,
-    /// Where the rows that wait will stand.
+    /// The position at which the pending rows will be written.
     position: u64,
     is_begun: bool,
     can_rewind: bool,
-    /// There are rows that no footer tells of.
+    /// Some rows are not covered by a footer.
     is_stale: bool,
 }
 
@@ -142,17 +141,17 @@ impl<W: ParquetFile> ParquetWriter<W> {
     ///
     /// # Errors
     ///
-    /// Where two columns have one name.
+    /// If two columns have the same name.
     pub fn new(out: W, columns: Vec<&'static RecordColumn>) -> io::Result<Self> {
         Self::with_fields(out, columns, Vec::new())
     }
 
-    /// Returns a writer of these columns and further fields, for
+    /// Returns a writer of these columns and additional fields, for
     /// [`write_with`](RecordWriter::write_with).
     ///
     /// # Errors
     ///
-    /// Where two columns have one name.
+    /// If two columns have the same name.
     pub fn with_fields(
         out: W,
         columns: Vec<&'static RecordColumn>,
@@ -195,8 +194,8 @@ impl<W: ParquetFile> ParquetWriter<W> {
         Ok(())
     }
 
-    /// Returns the rows that wait as the bytes of a row group at the position that it will have,
-    /// and what the footer says of it.
+    /// Returns the pending rows as the bytes of a row group at its future position, with its
+    /// metadata for the footer.
     fn group(&self) -> Result<(Vec<u8>, RowGroupMetaData), ParquetError> {
         let mut writer =
             SerializedFileWriter::new(Vec::new(), Arc::clone(&self.schema), Arc::clone(&self.properties))?;
@@ -213,7 +212,7 @@ impl<W: ParquetFile> ParquetWriter<W> {
         let mut bytes = writer.into_inner()?;
         bytes.truncate(end);
         bytes.drain(..MAGIC.len());
-        // As if the group stood at the beginning of a file.
+        // As if the group were at the start of a file.
         let moved = self.position as i64 - MAGIC.len() as i64;
         let columns = group.columns().iter().map(|chunk| {
             let (data, dictionary) = (chunk.data_page_offset(), chunk.dictionary_page_offset());
@@ -241,7 +240,7 @@ impl<W: ParquetFile> ParquetWriter<W> {
         Ok(bytes)
     }
 
-    /// Writes the rows that wait as a row group that stays.
+    /// Writes the pending rows as a permanent row group.
     fn close_group(&mut self) -> io::Result<()> {
         self.begin()?;
         let (bytes, group) = self.group().map_err(other)?;
@@ -297,7 +296,7 @@ impl<W: ParquetFile> RecordWriter for ParquetWriter<W> {
     }
 }
 
-/// A value as it is stored.
+/// A value in its stored form.
 enum Cell {
     Number(u64),
     Text(ByteArray),

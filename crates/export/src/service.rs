@@ -1,8 +1,8 @@
-//! The application protocol that a record's further fields show.
+//! The application protocol that a record's additional fields imply.
 
 use flowloom_apps::accounting::fields::{FieldColumn, FieldValue};
 
-/// The beginnings of the fields' names, with the protocols' names in Suricata and in Zeek.
+/// The prefixes of the fields' names, with the protocols' names in Suricata and in Zeek.
 const SERVICES: [(&str, &str, &str); 5] = [
     ("tls_", "tls", "ssl"),
     ("dns_", "dns", "dns"),
@@ -19,7 +19,7 @@ pub(crate) struct Service {
 }
 
 impl Service {
-    /// Returns the protocol whose fields a record has.
+    /// Returns the protocol to which the fields of a record belong.
     pub(crate) fn of(columns: &[FieldColumn], values: &[FieldValue]) -> Option<Self> {
         columns.iter().zip(values).filter(|(_, value)| **value != FieldValue::None).find_map(
             |(column, _)| {
@@ -29,7 +29,7 @@ impl Service {
         )
     }
 
-    /// Returns whether the protocol follows from the values of a column.
+    /// Returns whether the values of a column imply the protocol.
     pub(crate) fn is_shown_by(column: &FieldColumn) -> bool {
         SERVICES.into_iter().any(|(begin, ..)| column.name.starts_with(begin))
     }

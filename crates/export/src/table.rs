@@ -8,7 +8,7 @@ use flowloom_apps::accounting::{AccountingRecord, RecordColumn};
 
 use crate::RecordWriter;
 
-/// Writes records as CSV (RFC 4180): a line of names, then a line for each record.
+/// Writes records as CSV (RFC 4180): a line of names, then one line per record.
 pub struct CsvWriter<W: Write> {
     out: csv::Writer<W>,
     columns: Vec<&'static RecordColumn>,
@@ -30,7 +30,7 @@ impl<W: Write> CsvWriter<W> {
         Self { out, columns, fields: Vec::new(), is_begun: false, value: String::new() }
     }
 
-    /// Adds further fields behind the columns, for [`write_with`](RecordWriter::write_with).
+    /// Adds additional fields after the columns, for [`write_with`](RecordWriter::write_with).
     #[must_use]
     pub fn with_fields(mut self, fields: Vec<FieldColumn>) -> Self {
         self.fields = fields;

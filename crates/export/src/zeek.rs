@@ -40,11 +40,11 @@ const FIELDS: [(&str, &str); 21] = [
     ("tunnel_parents", "set[string]"),
 ];
 
-/// Writes records as a `conn.log` of Zeek, with tabs between fields.
+/// Writes records as a Zeek `conn.log`, with tabs between fields.
 ///
-/// What accounting does not know is unset (`-`): payload bytes, history, which hosts are local, and
-/// the service unless [further fields](Self::with_fields) show it. `conn_state` follows from the
-/// flags of both sides, not from sequence numbers.
+/// Fields that accounting does not know are unset (`-`): payload bytes, history, which hosts are
+/// local, and the service unless [additional fields](Self::with_fields) imply it. `conn_state`
+/// follows from the flags of both sides, not from sequence numbers.
 #[derive(Debug)]
 pub struct ZeekWriter<W> {
     out: W,
@@ -59,7 +59,7 @@ impl<W: Write> ZeekWriter<W> {
         Self { out, line: String::new(), fields: Vec::new(), is_begun: false }
     }
 
-    /// Sets the service by these further fields, for [`write_with`](RecordWriter::write_with).
+    /// Sets the service from these additional fields, for [`write_with`](RecordWriter::write_with).
     #[must_use]
     pub fn with_fields(self, fields: Vec<FieldColumn>) -> Self {
         Self { fields, ..self }
@@ -81,7 +81,7 @@ impl<W: Write> ZeekWriter<W> {
 }
 
 impl ZeekWriter<()> {
-    /// Returns whether a service follows from a further field.
+    /// Returns whether an additional field implies a service.
     #[must_use]
     pub fn takes(column: &FieldColumn) -> bool {
         Service::is_shown_by(column)
@@ -97,7 +97,7 @@ impl<W: Write + Send> RecordWriter for ZeekWriter<W> {
         self.begin()?;
         self.line.clear();
         let service = Service::of(&self.fields, fields).map_or("-", |service| service.zeek);
-        // ICMP has its type and code where others have ports.
+        // ICMP has its type and code in the place of ports.
         let [orig_port, resp_port] = match record.icmp {
             Some(message) => message.map(u16::from),
             None => [record.source_port, record.destination_port],
@@ -137,9 +137,9 @@ fn seconds(ns: u64) -> String {
     format!("{}.{:06}", ns / 1_000_000_000, ns / 1000 % 1_000_000)
 }
 
-/// Returns a number of the record, the same in every run.
+/// Returns a number of the record that is the same in every run.
 pub(crate) fn identity(record: &AccountingRecord) -> u64 {
-    // FNV-1a, 64 bits: the record is found again by it, and nothing is defended by it.
+    // FNV-1a, 64 bits: the number identifies the record and needs no protection against attacks.
     let words = record.key.words().iter().copied().chain([record.start_ns]);
     words.flat_map(u64::to_le_bytes).fold(0xCBF2_9CE4_8422_2325, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01B3)
@@ -157,7 +157,7 @@ fn uid(record: &AccountingRecord) -> String {
     uid
 }
 
-/// Returns the state of a connection by Zeek's names.
+/// Returns the state of a connection in Zeek's terms.
 fn state(record: &AccountingRecord) -> &'static str {
     let (orig, resp) = (record.tcp_flags, record.reverse_tcp_flags);
     let has_answer = record.reverse_packets > 0;

@@ -1,7 +1,7 @@
-//! From the syntax tree to a program for packets of one link type.
+//! Compiles the syntax tree to a program for packets of one link type.
 //!
-//! `vlan`, `mpls` and `pppoes` move what follows them in the text: `vlan and ip` asks for IPv4
-//! behind a VLAN tag. That is how libpcap reads a filter, whatever brackets there are.
+//! `vlan`, `mpls` and `pppoes` shift everything that follows them in the text: `vlan and ip` tests
+//! for IPv4 after a VLAN tag. libpcap reads filters in the same way, regardless of brackets.
 
 use flowloom_packet::LinkType;
 
@@ -13,12 +13,12 @@ const IP: u16 = 0x0800;
 const IP6: u16 = 0x86DD;
 const ARP: u16 = 0x0806;
 const RARP: u16 = 0x8035;
-/// Ethertypes of VLAN tags, as libpcap knows them.
+/// Ethertypes of VLAN tags in libpcap.
 const VLAN_TAGS: [u16; 3] = [0x8100, 0x88A8, 0x9100];
-/// The largest length of an 802.3 frame, where the Ethertype would be.
+/// The maximum length of an 802.3 frame, in the place of the Ethertype.
 const LENGTH_MAX: u16 = 1500;
 
-/// How a header says what follows it.
+/// How a header identifies the header after it.
 #[derive(Clone, Copy, Debug)]
 enum Next {
     EtherType {
@@ -103,7 +103,7 @@ impl Compiler {
         })
     }
 
-    /// Returns a place in what follows the link layer.
+    /// Returns a position in the payload of the link layer.
     fn payload(&self, offset: u32) -> Base {
         Base::Packet(self.payload_at + offset)
     }
@@ -112,7 +112,7 @@ impl Compiler {
         Base::BehindIp { ip_at: self.payload_at, offset }
     }
 
-    /// Asks for a protocol of the network layer.
+    /// Tests for a protocol of the network layer.
     fn follows(&self, ether_type: u16) -> Node {
         let version = |version: u32| masked(self.payload(0), 1, 0xF0, version << 4);
         match (self.next, ether_type) {
@@ -145,7 +145,7 @@ impl Compiler {
         and(self.follows(IP), equals(self.payload(9), 1, number))
     }
 
-    /// Asks for a protocol of IPv6, also behind one fragment header.
+    /// Tests for a protocol of IPv6, also after one fragment header.
     fn ip6_protocol(&self, number: u32) -> Node {
         let behind_fragment = and(equals(self.payload(6), 1, 44), equals(self.payload(40), 1, number));
         and(self.follows(IP6), or(behind_fragment, equals(self.payload(6), 1, number)))
@@ -183,7 +183,7 @@ impl Compiler {
         }
         Err(FilterError::new(
             at,
-            format!("{what} is of Ethernet, and the packets are of link type {}", self.link.name()),
+            format!("{what} needs Ethernet, but the packets have link type {}", self.link.name()),
         ))
     }
 
@@ -268,7 +268,7 @@ impl Compiler {
                     LinkType::LINUX_SLL => equals(Base::Packet(0), 2, 4),
                     LinkType(276) => equals(Base::Packet(10), 1, 4),
                     _ => {
-                        let what = "'inbound' and 'outbound' are of captures on all interfaces of Linux";
+                        let what = "'inbound' and 'outbound' need captures on all interfaces of Linux";
                         return Err(FilterError::new(at, what.to_owned()));
                     }
                 };
@@ -319,14 +319,14 @@ impl Compiler {
 
     fn vlan(&mut self, number: Option<u32>, at: usize) -> Result<Node, FilterError> {
         let Next::EtherType { at: type_at } = self.next else {
-            return Err(FilterError::new(at, String::from("no VLAN tag can stand here")));
+            return Err(FilterError::new(at, String::from("no VLAN tag is possible here")));
         };
         let tags = VLAN_TAGS.map(|tag| self.follows(tag));
         let mut node = tags.into_iter().reduce(or).unwrap_or(Node::Constant(false));
         if let Some(number) = number {
             node = and(node, masked(self.payload(0), 2, 0x0FFF, number));
         }
-        // The tag's own Ethertype is behind its two bytes.
+        // The tag's own Ethertype follows its two bytes.
         self.next = Next::EtherType { at: type_at.max(self.payload_at - 2) + 4 };
         self.payload_at += 4;
         Ok(node)
@@ -334,12 +334,12 @@ impl Compiler {
 
     fn mpls(&mut self, label: Option<u32>, at: usize) -> Result<Node, FilterError> {
         let mut node = match self.next {
-            // Not the last label so far.
+            // The last label so far is not the bottom of the stack.
             Next::Mpls { label_at } => masked(Base::Packet(label_at + 2), 1, 1, 0),
             Next::EtherType { .. } => self.follows(0x8847),
             Next::Ppp { at } => equals(Base::Packet(at), 2, 0x281),
             Next::Version | Next::Family => {
-                return Err(FilterError::new(at, String::from("no MPLS label can stand here")));
+                return Err(FilterError::new(at, String::from("no MPLS label is possible here")));
             }
         };
         if let Some(label) = label {
@@ -357,7 +357,7 @@ impl Compiler {
             Arith::Negate(inner) => Value::Negate(Box::new(self.value(inner, checks)?)),
             Arith::Binary(left, operator, right) => {
                 let left = self.value(left, checks)?;
-                // libpcap asks for the protocol of the left side only.
+                // libpcap tests for the protocol of the left side only.
                 let right = self.value(right, &mut Vec::new())?;
                 Value::Binary(Box::new(left), *operator, Box::new(right))
             }
@@ -373,12 +373,12 @@ impl Compiler {
                         checks.push(self.protocol(*protocol));
                         self.payload(0)
                     }
-                    // Of IPv6 without extension headers, as libpcap has it.
+                    // Only ICMPv6 without extension headers, as in libpcap.
                     Protocol::Icmp6 => {
                         checks.push(and(self.follows(IP6), equals(self.payload(6), 1, 58)));
                         self.payload(40)
                     }
-                    // Of the others, only those in IPv4.
+                    // Of the other protocols, only those in IPv4.
                     _ => {
                         let in_v4 = and(self.follows(IP), self.protocol(*protocol));
                         checks.push(and(in_v4, self.is_first_fragment()));
@@ -400,7 +400,7 @@ fn by_way(way: Way, source: Node, destination: Node) -> Node {
     }
 }
 
-/// Asks for an address family, in the byte order of either kind of host.
+/// Tests for an address family, in the byte order of either kind of host.
 fn family(families: &[u32]) -> Node {
     let each = families.iter().flat_map(|family| [*family, family.swap_bytes()]);
     let ask = |value| equals(Base::Packet(0), 4, value);

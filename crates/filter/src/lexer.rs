@@ -1,4 +1,4 @@
-//! From text to tokens.
+//! Splits a filter into tokens.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -7,15 +7,14 @@ use crate::FilterError;
 /// A token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Token {
-    /// A keyword, a name, or after a backslash a name that is no keyword here.
+    /// A keyword, a name, or after a backslash a name that is not a keyword here.
     Word {
         text: String,
         escaped: bool,
     },
     /// A number in C's notation.
     Number(u32),
-    /// An IPv4 address or the beginning of one, as in `10.1`: its value as far as it goes, and its
-    /// bytes.
+    /// An IPv4 address or a prefix of one, such as `10.1`: its value and its number of bytes.
     V4 {
         address: u32,
         bytes: u8,
@@ -26,14 +25,14 @@ pub(crate) enum Token {
     Symbol(&'static str),
 }
 
-/// A token and where it begins, in bytes.
+/// A token and its first byte.
 #[derive(Clone, Debug)]
 pub(crate) struct Spanned {
     pub(crate) token: Token,
     pub(crate) at: usize,
 }
 
-/// Longer ones first, where one begins with another.
+/// Longer operators come before their prefixes.
 const SYMBOLS: [&str; 24] = [
     "&&", "||", "==", "!=", ">=", "<=", "<<", ">>", "&", "|", "^", "!", "=", ">", "<", "+", "-", "*", "/",
     "%", "(", ")", "[", "]",
@@ -71,7 +70,7 @@ fn operand(rest: &str, at: usize) -> Result<Option<(Token, usize)>, FilterError>
     if first == '\\' {
         let word = taken(&rest[1..], |c| c.is_alphanumeric() || c == '-' || c == '_');
         if word.is_empty() {
-            return Err(FilterError::new(at, String::from("a name is missing behind '\\'")));
+            return Err(FilterError::new(at, String::from("a name is missing after '\\'")));
         }
         return Ok(Some((Token::Word { text: word.to_ascii_lowercase(), escaped: true }, word.len() + 1)));
     }
@@ -89,7 +88,7 @@ fn operand(rest: &str, at: usize) -> Result<Option<(Token, usize)>, FilterError>
         return Ok(Some((Token::Number(number), digits.len())));
     }
     if first.is_alphabetic() || first == '_' {
-        // A hyphen belongs to a name such as `tcp-syn`; behind a bracket or a space it subtracts.
+        // A hyphen belongs to a name such as `tcp-syn`; after a bracket or a space it subtracts.
         let mut word = taken(rest, |c| c.is_alphanumeric() || matches!(c, '_' | '-' | '.'));
         while word.ends_with(['-', '.']) {
             word = &word[..word.len() - 1];
@@ -115,14 +114,14 @@ pub(crate) fn number(digits: &str) -> Option<u32> {
     digits.parse().ok()
 }
 
-/// Reads a MAC, IPv6 or IPv4 address, or the beginning of an IPv4 address with at least one dot.
+/// Reads a MAC, IPv6 or IPv4 address, or a prefix of an IPv4 address with at least one dot.
 fn address(rest: &str) -> Option<(Token, usize)> {
     let text = taken(rest, |c| c.is_ascii_hexdigit() || matches!(c, ':' | '.' | '-'));
     if let Some(mac) = mac(text) {
         return Some((Token::Mac(mac), text.len()));
     }
     let colons = taken(rest, |c| c.is_ascii_hexdigit() || matches!(c, ':' | '.'));
-    // `[0:2]` has a colon too: an IPv6 address has two at least.
+    // `[0:2]` has a colon too, but an IPv6 address has at least two.
     if colons.matches(':').count() >= 2
         && let Ok(v6) = colons.parse::<Ipv6Addr>()
     {
@@ -144,7 +143,8 @@ fn address(rest: &str) -> Option<(Token, usize)> {
     Some((Token::V4 { address: u32::from_be_bytes(all), bytes: count }, dotted.len()))
 }
 
-/// Returns a MAC address of six bytes between colons, hyphens, or in three groups between dots.
+/// Returns a MAC address of six bytes, separated by colons or hyphens, or in three groups separated
+/// by dots.
 fn mac(text: &str) -> Option<[u8; 6]> {
     let mut mac = [0; 6];
     for separator in [':', '-'] {

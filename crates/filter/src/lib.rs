@@ -1,11 +1,10 @@
-//! Packet filters in the language of pcap-filter(7), as tcpdump and Wireshark's capture filters
-//! have them.
+//! Packet filters in the language of pcap-filter(7), which tcpdump and Wireshark use for captures.
 //!
-//! A filter is compiled for each link type that it meets, and gives the answers of libpcap: `host
-//! 10.0.0.1` asks for IPv4, ARP and RARP, `port 80` for TCP, UDP and SCTP that is not a later
-//! fragment, and a packet that ends before a field that is asked for is rejected. Host names are
-//! not looked up. `protochain`, `gateway`, the fields of 802.11 and ATM, and `ip broadcast` are not
-//! supported; the error names the place.
+//! A filter is compiled for each link type that it meets, and gives the answers of libpcap.
+//! `host 10.0.0.1` tests IPv4, ARP and RARP; `port 80` tests TCP, UDP and SCTP except later
+//! fragments. A packet that ends before a tested field is rejected. Host names are not resolved.
+//! `protochain`, `gateway`, the fields of 802.11 and ATM, and `ip broadcast` are not supported; the
+//! error shows the position.
 //!
 //! # Examples
 //!
@@ -49,10 +48,10 @@ use flowloom_packet::LinkType;
 use program::{Node, Packet};
 use syntax::Expr;
 
-/// A filter that cannot be read, or does not fit the packets.
+/// The error of a filter that is invalid, or does not suit the packets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FilterError {
-    /// Where in the text, in bytes from 0.
+    /// The position in the text, in bytes from 0.
     pub at: usize,
     what: String,
 }
@@ -71,7 +70,7 @@ impl fmt::Display for FilterError {
 
 impl std::error::Error for FilterError {}
 
-/// A filter.
+/// A compiled filter.
 #[derive(Clone, Debug)]
 pub struct PacketFilter {
     /// `None` accepts all packets.
@@ -80,11 +79,11 @@ pub struct PacketFilter {
 }
 
 impl PacketFilter {
-    /// Reads a filter. An empty one accepts all packets.
+    /// Parses a filter. An empty one accepts all packets.
     ///
     /// # Errors
     ///
-    /// [`FilterError`] with the place of what cannot be read.
+    /// [`FilterError`] with the position of the mistake.
     pub fn parse(text: &str) -> Result<Self, FilterError> {
         Ok(Self { expr: parser::parse(text)?, programs: Vec::new() })
     }
@@ -94,7 +93,7 @@ impl PacketFilter {
     ///
     /// # Errors
     ///
-    /// [`FilterError`] where the filter has no meaning for packets of this link type.
+    /// [`FilterError`] if the filter has no meaning for packets of this link type.
     pub fn matches(&mut self, link: LinkType, bytes: &[u8], wire_bytes: u32) -> Result<bool, FilterError> {
         let Some(expr) = &self.expr else { return Ok(true) };
         let known = self.programs.iter().position(|(known, _)| *known == link);

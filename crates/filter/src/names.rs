@@ -1,4 +1,4 @@
-//! Names that stand for numbers.
+//! Names of numbers.
 
 /// Names of offsets and values in arithmetic, as in `tcp[tcpflags] & tcp-syn != 0` (pcap-filter(7),
 /// "Primitives").

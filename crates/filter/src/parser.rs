@@ -1,8 +1,8 @@
-//! From tokens to the syntax tree.
+//! Parses tokens to the syntax tree.
 //!
-//! `and` and `or` bind equally and associate to the left; `not` binds more closely
-//! (pcap-filter(7)). An identifier behind `and` or `or` takes the qualifiers of the primitive
-//! before it: `port 80 or 443`.
+//! `and` and `or` have equal precedence and associate to the left; `not` binds more tightly
+//! (pcap-filter(7)). An identifier after `and` or `or` takes the qualifiers of the preceding
+//! primitive: `port 80 or 443`.
 
 use std::net::Ipv4Addr;
 
@@ -11,12 +11,12 @@ use crate::lexer::{Spanned, Token, number, tokens};
 use crate::names;
 use crate::syntax::{Arith, Expr, Join, Kind, NumberOf, Operator, Primitive, Protocol, Relation, Way};
 
-/// How deeply brackets and `not` may be nested.
+/// Maximum nesting of brackets and `not`.
 const DEPTH_MAX: usize = 100;
-/// The longest filter.
+/// Maximum length of a filter, in bytes.
 const BYTES_MAX: usize = 64 << 10;
 
-/// What an identifier is of.
+/// The kind of an identifier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum TypeOf {
     Host,
@@ -26,7 +26,7 @@ enum TypeOf {
     Proto,
 }
 
-/// What stands before an identifier.
+/// The qualifiers before an identifier.
 #[derive(Clone, Copy, Debug)]
 struct Qualifiers {
     protocol: Option<Protocol>,
@@ -34,7 +34,7 @@ struct Qualifiers {
     of: Option<TypeOf>,
 }
 
-/// Reads a filter.
+/// Parses a filter.
 pub(crate) fn parse(text: &str) -> Result<Option<Expr>, FilterError> {
     if text.len() > BYTES_MAX {
         return Err(FilterError::new(BYTES_MAX, format!("the filter is longer than {BYTES_MAX} bytes")));
@@ -55,7 +55,7 @@ struct Parser {
     tokens: Vec<Spanned>,
     next: usize,
     depth: usize,
-    /// The qualifiers of the primitive before.
+    /// The qualifiers of the preceding primitive.
     last: Option<Qualifiers>,
     end: usize,
 }
@@ -147,7 +147,7 @@ impl Parser {
             let inner = inner.and_then(|inner| {
                 if self.takes_symbol(")") { Ok(inner) } else { Err(self.error("expected ')'")) }
             });
-            // Of two readings that fail, the one that came further is the one that was meant.
+            // If both readings fail, report the error of the one that got further.
             return match (inner, relation_error) {
                 (Err(error), Some(relation)) if furthest > error.at => Err(relation),
                 (inner, _) => inner,
@@ -159,7 +159,7 @@ impl Parser {
         self.primitive()
     }
 
-    /// Reads a relation, if one begins here.
+    /// Parses a relation, if one begins here.
     fn relation(&mut self) -> Result<Option<Expr>, FilterError> {
         let begins = match self.peek() {
             Some(Token::Symbol("(" | "-")) => true,
@@ -226,7 +226,7 @@ impl Parser {
         })
     }
 
-    /// Reads arithmetic whose operators bind more closely than `above`.
+    /// Parses arithmetic whose operators bind more tightly than `above`.
     fn arith(&mut self, above: u8) -> Result<Arith, FilterError> {
         let mut left = self.deeper(Self::operand)?;
         let mut operators = 0;
@@ -301,7 +301,7 @@ impl Parser {
             }
         };
         if is_identifier {
-            // An identifier by itself: with the qualifiers before it, or a host.
+            // An identifier by itself: it takes the preceding qualifiers, or means a host.
             let qualifiers = self.last.unwrap_or(Qualifiers { protocol: None, way: None, of: None });
             return self.identifier(qualifiers);
         }
@@ -346,7 +346,8 @@ impl Parser {
         if qualifiers.protocol.is_none() && qualifiers.way.is_none() && qualifiers.of.is_none() {
             let word = self.word().unwrap_or_default().to_owned();
             return Err(self.error(&format!(
-                "'{word}' is not a primitive of pcap-filter(7); host names are not looked up: use an address"
+                "'{word}' is not a primitive of pcap-filter(7); host names are not resolved: use an \
+                 address"
             )));
         }
         self.last = Some(qualifiers);
@@ -357,7 +358,7 @@ impl Parser {
         self.identifier(qualifiers)
     }
 
-    /// Reads identifiers between brackets, as in `host (10.0.0.1 or 10.0.0.2)`.
+    /// Parses identifiers in brackets, as in `host (10.0.0.1 or 10.0.0.2)`.
     fn list(&mut self, qualifiers: Qualifiers) -> Result<Expr, FilterError> {
         let first = self.listed(qualifiers)?;
         let mut rest = Vec::new();
@@ -400,7 +401,7 @@ impl Parser {
                 && matches!(parser.peek_at(1), Some(Token::Word { text, escaped: false }) if text == other)
         };
         for (joins, way) in [(["or", "||"], Way::Either), (["and", "&&"], Way::Both)] {
-            // `src or dst port 80` is one qualifier, `src 10.0.0.1 or dst 10.0.0.1` is two
+            // `src or dst port 80` is one qualifier; `src 10.0.0.1 or dst 10.0.0.1` is two
             // primitives.
             if follows(self, &joins) {
                 self.next += 2;
@@ -421,7 +422,7 @@ impl Parser {
         }
     }
 
-    /// Reads a primitive that has no qualifiers.
+    /// Parses a primitive without qualifiers.
     fn simple(&mut self) -> Result<Option<Kind>, FilterError> {
         let Some(word) = self.word().map(str::to_owned) else { return Ok(None) };
         let begin = self.next;
@@ -449,8 +450,7 @@ impl Parser {
         }))
     }
 
-    /// Reads what stands behind a protocol and takes no identifier: `ether multicast`, `ip
-    /// multicast`.
+    /// Parses what follows a protocol without an identifier: `ether multicast`, `ip multicast`.
     fn of_protocol(&mut self, protocol: Protocol) -> Option<Kind> {
         let kind = match (protocol, self.word()?) {
             (Protocol::Ether, "multicast") => Kind::EtherMulticast,
@@ -463,7 +463,7 @@ impl Parser {
         Some(kind)
     }
 
-    /// Reads an identifier with these qualifiers.
+    /// Parses an identifier with these qualifiers.
     fn identifier(&mut self, qualifiers: Qualifiers) -> Result<Expr, FilterError> {
         let at = self.at();
         let kind = match qualifiers.of {
@@ -513,7 +513,7 @@ impl Parser {
             Some(Protocol::Ether) => NumberOf::Ether,
             Some(Protocol::Ip) => NumberOf::Ip,
             Some(Protocol::Ip6) => NumberOf::Ip6,
-            Some(_) => return Err(self.error("only 'ether', 'ip' and 'ip6' may stand before 'proto'")),
+            Some(_) => return Err(self.error("only 'ether', 'ip' and 'ip6' may precede 'proto'")),
         };
         let number = match (self.peek(), of) {
             (Some(&Token::Number(number)), _) => Some(number),
@@ -524,7 +524,7 @@ impl Parser {
         let max = if of == NumberOf::Ether { 0xFFFF } else { 0xFF };
         let number = number.filter(|number| *number <= max);
         let number =
-            number.ok_or_else(|| self.error("expected a protocol's number, or its name behind a '\\'"))?;
+            number.ok_or_else(|| self.error("expected a protocol's number, or its name after a '\\'"))?;
         self.next += 1;
         Ok(Kind::Number(of, number))
     }
@@ -536,20 +536,20 @@ impl Parser {
         let kind = match token {
             Some(Token::Mac(address)) => {
                 if !matches!(protocol, None | Some(Protocol::Ether)) || is_net {
-                    return Err(self.error("a MAC address is a host of 'ether'"));
+                    return Err(self.error("a MAC address needs 'ether host'"));
                 }
                 self.next += 1;
                 return Ok(Kind::Mac { way, address });
             }
             Some(Token::V6(address)) => {
                 if !matches!(protocol, None | Some(Protocol::Ip6)) {
-                    return Err(self.error("an IPv6 address is a host of 'ip6'"));
+                    return Err(self.error("an IPv6 address needs 'ip6 host'"));
                 }
                 self.next += 1;
                 let bits = self.prefix_bits(128)?.unwrap_or(128);
                 let mask = u128::MAX.checked_shl(128 - bits).unwrap_or(0);
                 if address.to_bits() & !mask != 0 {
-                    return Err(self.error("the address has bits outside of its network"));
+                    return Err(self.error("the address has bits outside its network"));
                 }
                 return Ok(Kind::V6 { way, address, bits: bits as u8 });
             }
@@ -558,12 +558,12 @@ impl Parser {
             Some(Token::Number(number)) if is_net && number < 256 => (number << 24, 8),
             Some(Token::Number(number)) => (number, 32),
             Some(Token::Word { text, .. }) => {
-                return Err(self.error(&format!("'{text}' is not an address; names are not looked up")));
+                return Err(self.error(&format!("'{text}' is not an address; names are not resolved")));
             }
             _ => return Err(self.error("expected an address")),
         };
         if !matches!(protocol, None | Some(Protocol::Ip | Protocol::Arp | Protocol::Rarp)) {
-            return Err(self.error("only 'ip', 'arp' and 'rarp' may stand before an IPv4 address"));
+            return Err(self.error("only 'ip', 'arp' and 'rarp' may precede an IPv4 address"));
         }
         self.next += 1;
         let (address, stated) = kind;
@@ -585,13 +585,11 @@ impl Parser {
         } else if is_net || stated == 32 {
             u32::MAX.checked_shl(32 - stated).unwrap_or(0)
         } else {
-            return Err(self.error("an address has four bytes; use 'net' for the beginning of one"));
+            return Err(self.error("an address has four bytes; use 'net' for a prefix"));
         };
         if address & !mask != 0 {
             let (address, mask) = (Ipv4Addr::from_bits(address), Ipv4Addr::from_bits(mask));
-            return Err(
-                self.error(&format!("{address} has bits outside of its network, whose mask is {mask}"))
-            );
+            return Err(self.error(&format!("{address} has bits outside its network with the mask {mask}")));
         }
         Ok(Kind::V4 { protocol, way, address, mask })
     }
@@ -618,7 +616,7 @@ fn ports(qualifiers: Qualifiers, first: u16, last: u16, at: usize) -> Result<Kin
     let protocol = match qualifiers.protocol {
         None => None,
         Some(protocol) => Some(protocol.transport().ok_or_else(|| {
-            FilterError::new(at, String::from("only 'tcp', 'udp' and 'sctp' may stand before 'port'"))
+            FilterError::new(at, String::from("only 'tcp', 'udp' and 'sctp' may precede 'port'"))
         })?),
     };
     let way = qualifiers.way.unwrap_or(Way::Either);

@@ -1,17 +1,17 @@
-//! A compiled filter, and how it is run on a packet.
+//! A compiled filter, and its evaluation.
 
 use crate::syntax::{Join, Operator, Relation};
 
-/// Where bytes are counted from.
+/// The origin of an offset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Base {
-    /// The packet's first byte, and so many more.
+    /// The packet's first byte plus a constant.
     Packet(u32),
-    /// The end of the IPv4 header that begins at `ip_at`, and so many more.
+    /// The end of the IPv4 header that begins at `ip_at`, plus a constant.
     BehindIp { ip_at: u32, offset: u32 },
 }
 
-/// A question about a packet.
+/// A test on a packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Node {
     Constant(bool),
@@ -46,7 +46,7 @@ pub(crate) struct Packet<'a> {
 }
 
 impl Packet<'_> {
-    /// Returns a number at a place; `None` where the packet ends before.
+    /// Returns a number at a position; `None` if the packet ends before its end.
     fn load(&self, base: Base, index: u32, bytes: u8) -> Option<u32> {
         let start = match base {
             Base::Packet(at) => at.checked_add(index)?,
@@ -61,8 +61,8 @@ impl Packet<'_> {
 }
 
 impl Node {
-    /// Returns the answer; `None` where the packet ends before what is asked for, which rejects it
-    /// whatever the rest of the filter says (`McCanne` and Jacobson, USENIX 1993).
+    /// Returns the answer; `None` if the packet ends before a tested field, which rejects it
+    /// regardless of the rest of the filter (`McCanne` and Jacobson, USENIX 1993).
     pub(crate) fn run(&self, packet: &Packet<'_>) -> Option<bool> {
         match self {
             Self::Constant(value) => Some(*value),

@@ -7,28 +7,28 @@ use crate::names;
 /// A filter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Expr {
-    /// Questions joined from the left to the right; a list, so that a long one is not a deep one.
+    /// Tests joined from left to right; a list, so that a long filter is not deeply nested.
     Chain(Box<Expr>, Vec<(Join, Expr)>),
     Not(Box<Expr>),
     Primitive(Primitive),
     Relation(Arith, Relation, Arith),
 }
 
-/// How a question is joined to those before it.
+/// How a test is joined to the preceding ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Join {
     And,
     Or,
 }
 
-/// A primitive and where it stands.
+/// A primitive and its position.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Primitive {
     pub(crate) kind: Kind,
     pub(crate) at: usize,
 }
 
-/// What a primitive asks.
+/// The test of a primitive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// A protocol by its name.
@@ -72,7 +72,7 @@ pub(crate) enum Kind {
     Outbound(bool),
 }
 
-/// What `proto` is a number of.
+/// The kind of number in `proto`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NumberOf {
     Ether,
@@ -81,7 +81,7 @@ pub(crate) enum NumberOf {
     Either,
 }
 
-/// Protocols that have names of their own.
+/// Protocols with names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Protocol {
     Ether,
@@ -139,7 +139,7 @@ impl Protocol {
     }
 }
 
-/// Which end of a packet is asked.
+/// The end of a packet that is tested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Way {
     Source,

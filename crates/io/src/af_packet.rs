@@ -1,13 +1,13 @@
-//! Interfaces through `AF_PACKET`: frames come by a ring that the kernel fills, and leave in
+//! Interfaces through `AF_PACKET`: frames arrive in a ring that the kernel fills, and leave in
 //! batches.
 //!
-//! The ring has version 2 of the kernel's interface. Version 3 holds a frame back until a block is
-//! full or a timer ends, a millisecond at least, which is too long on a wire. Frames that do not
-//! fit a slot (jumbo frames, and segments that were not cut yet) come through the socket's queue,
-//! in order.
+//! The ring uses version 2 of the kernel's interface. Version 3 holds a frame until a block is full
+//! or a timer of at least a millisecond ends, which is too long on a wire. Frames that do not fit a
+//! slot (jumbo frames, and unsegmented packets) arrive through the socket's queue, in order.
 //!
-//! Frames carry the header of offloads in both directions. So a segment that its sender has left to
-//! the card crosses whole and without a checksum, and the last port cuts and sums it.
+//! Frames carry the header of offloads in both directions. A segment whose checksum or segmentation
+//! its sender has left to the card therefore crosses whole and without a checksum, and the last
+//! port segments and checksums it.
 
 use std::io::IoSliceMut;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -18,23 +18,23 @@ use crate::sys::bpf;
 use crate::sys::packet_ring::{COPY, PacketRing, Slot, VLAN, VLAN_TYPE};
 use crate::sys::socket::{self, Message};
 
-/// Bytes of a slot: a frame of the usual size, and its headers.
+/// Size of a slot, in bytes: a frame of the usual size, and its headers.
 const SLOT_BYTES: usize = 2048;
 /// Bytes that the kernel allocates at once.
 const BLOCK_BYTES: usize = 1 << 18;
-/// Bytes of the queue for frames that do not fit a slot, and of frames on their way out.
+/// Size of the queue for frames that do not fit a slot, and of the transmit queue, in bytes.
 const QUEUE_BYTES: libc::c_int = 32 << 20;
-/// The longest frame: a segment that was not cut, and its headers.
+/// Maximum size of a frame: an unsegmented packet, and its headers.
 const FRAME_BYTES_MAX: usize = (64 << 10) + 256;
 const TAG_BYTES: usize = 4;
 const TAG_AT: usize = 12;
 const USUAL_TAG: u16 = 0x8100;
-/// The most frames of a call that sends.
+/// Maximum number of frames per send call.
 const SEND_MOST: usize = 32;
-/// Asks for a group that has no members yet.
+/// Requests a group that has no members yet.
 const UNIQUE: libc::c_int = (libc::PACKET_FANOUT_FLAG_UNIQUEID as libc::c_int) << 16;
 
-/// How a port of `AF_PACKET` is opened.
+/// The settings of an `AF_PACKET` port.
 ///
 /// Any version may add fields, so end a literal with `..PacketOptions::default()`.
 ///
@@ -49,9 +49,9 @@ const UNIQUE: libc::c_int = (libc::PACKET_FANOUT_FLAG_UNIQUEID as libc::c_int) <
 pub struct PacketOptions {
     /// Bytes of the receive ring, rounded up to blocks of 256 KiB. Defaults to 8 MiB, 4,096 frames.
     pub ring_bytes: usize,
-    /// Also receive frames to other stations. Defaults to yes.
+    /// Also receive frames addressed to other stations. Defaults to `true`.
     pub is_promiscuous: bool,
-    /// Keep frames from the host's own network stack while the port is open. Defaults to yes. It
+    /// Keep frames from the host's own network stack while the port is open. Defaults to `true`. It
     /// needs Linux 6.6.
     pub keeps_from_host: bool,
 }
@@ -62,7 +62,7 @@ impl Default for PacketOptions {
     }
 }
 
-/// Where a frame at hand lies.
+/// The location of a received frame.
 #[derive(Debug)]
 enum Place {
     Slot(Slot, usize, usize),
@@ -104,12 +104,12 @@ pub struct PacketPort {
 }
 
 impl PacketPort {
-    /// Opens an interface. Frames come in from then on.
+    /// Opens an interface. Frames arrive from then on.
     ///
     /// # Errors
     ///
-    /// [`IoError`] when there is no such interface, it is down, or the kernel or the permissions
-    /// are not sufficient.
+    /// [`IoError`] when there is no such interface, it is down, or the kernel or the permissions do
+    /// not suffice.
     pub fn open(interface: &str, options: &PacketOptions) -> Result<Self, IoError> {
         let port = Self::open_in(interface, options, None)?;
         port.begin()?;
@@ -117,7 +117,7 @@ impl PacketPort {
     }
 
     /// Opens an interface as several ports that share its frames by flow. Both directions of a flow
-    /// come to ports of the same place, also where they come by two interfaces.
+    /// arrive at ports with the same index, even if they arrive by two interfaces.
     ///
     /// # Errors
     ///
@@ -137,7 +137,8 @@ impl PacketPort {
             0
         };
         group.push(first);
-        // The first port keeps frames from the host, and receives those to other stations, for all.
+        // The first port keeps frames from the host, and receives frames addressed to other
+        // stations, for all ports.
         let others = PacketOptions { is_promiscuous: false, keeps_from_host: false, ..options.clone() };
         for _ in 1..ports {
             group.push(Self::open_in(interface, &others, Some(number & 0xFFFF))?);
@@ -146,14 +147,14 @@ impl PacketPort {
         Ok(group)
     }
 
-    /// Lets frames come in.
+    /// Starts the reception of frames.
     fn begin(&self) -> Result<(), IoError> {
         let context = Context { interface: &self.interface, capability: "CAP_NET_RAW" };
-        socket::receive_all(&self.socket).map_err(context.failed("begin the receipt", ""))
+        socket::receive_all(&self.socket).map_err(context.failed("start receiving", ""))
     }
 
-    /// Opens an interface for one port of a group, by which nothing comes in yet: a socket that is
-    /// bound and not yet in its group would get the frames of all.
+    /// Opens an interface for one port of a group without receiving frames yet: a socket that is
+    /// bound but not yet in its group would receive the frames of all.
     fn open_in(
         interface: &str,
         options: &PacketOptions,
@@ -163,7 +164,7 @@ impl PacketPort {
         const TPACKET_V2: libc::c_int = 1;
         let context = Context { interface, capability: "CAP_NET_RAW" };
         let no = |what| context.failed(what, "");
-        // Without a protocol nothing comes in before the socket is bound.
+        // Without a protocol the socket receives nothing before it is bound.
         let socket =
             socket::open(libc::AF_PACKET, libc::SOCK_RAW, 0).map_err(no("open a packet socket"))?;
         let number = interface_number(&socket, interface)?;
@@ -172,17 +173,17 @@ impl PacketPort {
             return Err(IoError::Down { interface: interface.to_owned() });
         }
         let options_of_socket = [
-            (libc::PACKET_VERSION, TPACKET_V2, "take version 2 of the ring"),
-            (libc::PACKET_VNET_HDR, 1, "tell what is left to the card"),
-            (libc::PACKET_IGNORE_OUTGOING, 1, "leave out frames that are sent"),
+            (libc::PACKET_VERSION, TPACKET_V2, "use version 2 of the ring"),
+            (libc::PACKET_VNET_HDR, 1, "read offload headers"),
+            (libc::PACKET_IGNORE_OUTGOING, 1, "exclude sent frames"),
             (libc::PACKET_COPY_THRESH, 1, "copy frames larger than a slot"),
         ];
         for (name, value, what) in options_of_socket {
-            let failed = context.failed(what, "Linux 4.20 or later can");
+            let failed = context.failed(what, "use Linux 4.20 or later");
             socket::set(&socket, LEVEL, name, &value).map_err(failed)?;
         }
         for name in [libc::SO_RCVBUFFORCE, libc::SO_SNDBUFFORCE] {
-            // Without CAP_NET_ADMIN the usual size has to do.
+            // Without CAP_NET_ADMIN the default size must suffice.
             let plain = if name == libc::SO_RCVBUFFORCE { libc::SO_RCVBUF } else { libc::SO_SNDBUF };
             if socket::set(&socket, libc::SOL_SOCKET, name, &QUEUE_BYTES).is_err() {
                 socket::set(&socket, libc::SOL_SOCKET, plain, &QUEUE_BYTES)
@@ -196,11 +197,12 @@ impl PacketPort {
         socket::set(&socket, LEVEL, libc::PACKET_RX_RING, &request).map_err(no("make a receive ring"))?;
         let ring = PacketRing::map(socket.as_fd(), slots, SLOT_BYTES).map_err(no("map the ring"))?;
         if options.is_promiscuous {
-            socket::be_promiscuous(&socket, number).map_err(no("receive frames to other stations"))?;
+            socket::be_promiscuous(&socket, number).map_err(no("receive frames addressed to other \
+                stations"))?;
         }
         let context = Context { interface, capability: "CAP_NET_ADMIN and CAP_BPF" };
         let kept = if options.keeps_from_host {
-            let failed = context.failed("keep frames from the host", "Linux 6.6 or later can");
+            let failed = context.failed("keep frames from the host", "use Linux 6.6 or later");
             Some(bpf::keep_from_host(number).map_err(failed)?)
         } else {
             None
@@ -223,7 +225,7 @@ impl PacketPort {
         })
     }
 
-    /// Takes a frame that lies in a slot.
+    /// Takes a frame from a slot.
     fn take(&mut self, slot: Slot) -> Option<Held> {
         let header = slot.offset.checked_sub(Offload::BYTES)?;
         let mut offload = Offload::of(self.ring.bytes(&slot, header, Offload::BYTES));
@@ -245,12 +247,12 @@ impl PacketPort {
             return if is_whole { held(place) } else { None };
         }
         if slot.captured < slot.length {
-            // It fitted neither the slot nor the queue.
+            // It fits neither the slot nor the queue.
             return None;
         }
         let start = slot.offset - tag_bytes;
         if let Some(tag) = tag {
-            // The addresses move over the header of offloads, which was read.
+            // The addresses move over the offload header, which was read.
             captured += TAG_BYTES;
             let frame = self.ring.bytes_mut(&slot, start, captured);
             if frame.len() < TAG_AT + TAG_BYTES {
@@ -323,7 +325,7 @@ impl Port for PacketPort {
                         done += sent;
                     }
                     Err(error) if error.raw_os_error() == Some(libc::EINTR) => {}
-                    // The first of them was refused; those behind it may fit.
+                    // The first frame was refused; later ones may fit.
                     Err(_) => {
                         taken.push(false);
                         done += 1;
@@ -339,7 +341,7 @@ impl Port for PacketPort {
 
     fn missed(&mut self) -> u64 {
         let mut missed = std::mem::take(&mut self.missed);
-        // `struct tpacket_stats`: frames and dropped frames since the last look.
+        // `struct tpacket_stats`: frames and dropped frames since the last query.
         if let Ok([_, dropped]) =
             socket::get::<[u32; 2]>(&self.socket, libc::SOL_PACKET, libc::PACKET_STATISTICS)
         {
@@ -350,11 +352,11 @@ impl Port for PacketPort {
 
     fn close(&mut self) -> Result<(), IoError> {
         let context = Context { interface: &self.interface, capability: "CAP_NET_RAW" };
-        socket::receive_nothing(&self.socket).map_err(context.failed("end the receipt", ""))
+        socket::receive_nothing(&self.socket).map_err(context.failed("stop receiving", ""))
     }
 
     fn recover(&mut self) -> Result<(), IoError> {
-        // Asking for the error takes it away.
+        // Reading the error clears it.
         let _ = socket::get::<libc::c_int>(&self.socket, libc::SOL_SOCKET, libc::SO_ERROR);
         match rustix::net::netdevice::name_to_index(&self.socket, &self.interface) {
             Ok(_) => Ok(()),

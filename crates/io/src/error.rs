@@ -1,4 +1,4 @@
-//! Why a port cannot be opened or cannot go on.
+//! The reason why a port cannot be opened or cannot continue.
 
 use std::io;
 
@@ -6,12 +6,12 @@ use std::io;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum IoError {
-    /// There is no interface of this name.
-    #[error("there is no interface {interface}\n  interfaces here: {}", others.join(", "))]
+    /// No interface has this name.
+    #[error("no interface {interface}\n  interfaces: {}", others.join(", "))]
     NoInterface {
         /// The name.
         interface: String,
-        /// The interfaces that there are.
+        /// The existing interfaces.
         others: Vec<String>,
     },
     /// The interface is down.
@@ -20,60 +20,60 @@ pub enum IoError {
         /// The interface.
         interface: String,
     },
-    /// The interface has gone: a card was removed, or an interface was deleted.
-    #[error("{interface} is gone\n  start again when the interface is back")]
+    /// The interface no longer exists: a card was removed, or an interface was deleted.
+    #[error("{interface} no longer exists\n  restart when the interface is back")]
     Gone {
         /// The interface.
         interface: String,
     },
-    /// The process may not do this.
+    /// The process lacks the permission.
     #[error("{interface}: this process may not {what}\n  run as root, or with {capability}")]
     Permission {
         /// The interface.
         interface: String,
-        /// What was tried.
+        /// The operation.
         what: &'static str,
-        /// The capability that it takes.
+        /// The required capability.
         capability: &'static str,
     },
-    /// The kernel cannot do this.
+    /// The kernel does not support this.
     #[error("{interface}: this kernel or driver cannot {what}: {error}\n  {remedy}")]
     Unsupported {
         /// The interface.
         interface: String,
-        /// What was tried.
+        /// The operation.
         what: &'static str,
-        /// What the kernel said.
+        /// The error of the kernel.
         error: io::Error,
-        /// What can be done.
+        /// Advice.
         remedy: &'static str,
     },
-    /// Frames of the interface are larger than the backend takes.
+    /// Frames of the interface are larger than the backend supports.
     #[error(
-        "frames of {interface} have up to {mtu} bytes and {backend} takes {most}\n  \
-         ip link set {interface} mtu {most}, or use --backend af-packet"
+        "frames of {interface} have up to {mtu} bytes, but {backend} supports {most}\n  ip link set \
+         {interface} mtu {most}, or use --backend af-packet"
     )]
     Mtu {
         /// The interface.
         interface: String,
         /// The backend.
         backend: &'static str,
-        /// The most bytes of a frame of the interface, without the link's header.
+        /// Maximum size of a frame of the interface, without the link header, in bytes.
         mtu: u32,
-        /// The most bytes that the backend takes.
+        /// Maximum size that the backend supports, in bytes.
         most: u32,
     },
-    /// The interface has another number of queues than there are workers.
+    /// The number of receive queues differs from the number of workers.
     #[error(
-        "{interface} receives by {queues} queues, and there are {workers} workers\n  \
-         --workers {queues}, or ethtool -L {interface} combined {workers}"
+        "{interface} has {queues} receive queues, but there are {workers} workers\n  use --workers \
+         {queues}, or ethtool -L {interface} combined {workers}"
     )]
     Queues {
         /// The interface.
         interface: String,
-        /// Its queues.
+        /// The number of its receive queues.
         queues: u32,
-        /// The workers.
+        /// The number of workers.
         workers: u32,
     },
     /// Another system call has failed.
@@ -81,23 +81,24 @@ pub enum IoError {
     Failed {
         /// The interface.
         interface: String,
-        /// What was tried.
+        /// The operation.
         what: &'static str,
-        /// What the kernel said.
+        /// The error of the kernel.
         #[source]
         error: io::Error,
     },
 }
 
-/// Says what a failed call of an interface means.
+/// Interprets a failed call on an interface.
 pub(crate) struct Context<'a> {
     pub(crate) interface: &'a str,
-    /// The capability that the calls take.
+    /// The capability that the calls require.
     pub(crate) capability: &'static str,
 }
 
 impl Context<'_> {
-    /// Returns an error from what was tried, and what can be done where the kernel cannot do it.
+    /// Returns an error from the failed operation, with advice for a kernel that does not support
+    /// it.
     pub(crate) fn failed(
         &self,
         what: &'static str,

@@ -1,4 +1,4 @@
-//! Live ports of Linux, each a source and a sink of frames, one per queue.
+//! Live ports on Linux. Each port is a source and a sink of frames, for one queue.
 //!
 //! | type | frames | needs |
 //! | --- | --- | --- |
@@ -8,10 +8,10 @@
 //! | [`TapPort`] | of an interface that the process makes | `CAP_NET_ADMIN` |
 //!
 //! [`PortWire`] joins ports to a [`Wire`](flowloom_packet::wire::Wire), which an engine runs. A
-//! port waits on a descriptor when nothing comes. The kernel takes everything back when the process
-//! ends, however it ends: rings, programs on interfaces, promiscuous mode.
+//! port waits on a descriptor when no frame arrives. When the process ends for any reason, the
+//! kernel removes its rings, programs on interfaces, and promiscuous mode.
 //!
-//! On other systems than Linux the crate is empty.
+//! On systems other than Linux the crate is empty.
 
 #![cfg(target_os = "linux")]
 #![expect(

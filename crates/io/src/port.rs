@@ -1,11 +1,12 @@
-//! A port whose frames are copied by the kernel: a source and a sink of frames, of one queue.
+//! A port whose frames the kernel copies: a source and a sink of frames, for one queue.
 
 use std::os::fd::BorrowedFd;
 
 use crate::error::IoError;
 
-/// What the sender of a frame has left to the card, as `struct virtio_net_hdr` says it: checksums,
-/// and the cutting of segments. A port that takes the frame does it, or hands it on.
+/// The work that the sender of a frame has left to the card, in the form of
+/// `struct virtio_net_hdr`: checksums and segmentation. A port that accepts the frame does this
+/// work, or passes it on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Offload(pub(crate) [u8; Self::BYTES]);
 
@@ -18,12 +19,12 @@ impl Offload {
     const CHECKSUM_START: usize = 6;
     const NEEDS_CHECKSUM: u8 = 1;
 
-    /// Returns what stands before a frame in memory.
+    /// Returns the header that precedes a frame in memory.
     pub(crate) fn of(bytes: &[u8]) -> Self {
         Self(bytes.try_into().unwrap_or_default())
     }
 
-    /// Moves the places in the frame by the tag that was put into its link header.
+    /// Shifts the offsets within the frame by the size of a tag inserted into its link header.
     pub(crate) fn shift(&mut self, by: u16) {
         let mut add = |at: usize| {
             let place = u16::from_ne_bytes([self.0[at], self.0[at + 1]]).saturating_add(by);
@@ -47,9 +48,9 @@ pub struct PortFrame<'a> {
     pub bytes: &'a [u8],
     /// Bytes of the frame on the wire.
     pub wire_bytes: u32,
-    /// Nanoseconds since 1970; 0 of a frame to send.
+    /// Nanoseconds since 1970; 0 for a frame to send.
     pub time_ns: u64,
-    /// What is left to do.
+    /// The remaining offload work.
     pub offload: Offload,
 }
 
@@ -64,42 +65,41 @@ impl<'a> PortFrame<'a> {
 
 /// One queue of a live port.
 pub trait Port: Send {
-    /// Takes the frames that have come, at most `most`, and returns their number. It does not wait.
+    /// Receives at most `most` waiting frames, and returns their number. It does not wait.
     ///
     /// # Errors
     ///
-    /// [`IoError`] when the port cannot go on. An interface that is down is no error.
+    /// [`IoError`] when the port cannot continue. An interface that is down is not an error.
     fn receive(&mut self, most: usize) -> Result<usize, IoError>;
 
-    /// Returns a frame of those that the last call of [`receive`](Self::receive) took.
+    /// Returns a frame from the last call of [`receive`](Self::receive).
     fn frame(&self, index: usize) -> PortFrame<'_>;
 
-    /// Gives all frames back to the kernel.
+    /// Returns all frames to the kernel.
     fn release(&mut self);
 
-    /// Sends frames, and sets in `taken`, for each, whether the kernel took it.
+    /// Sends frames, and sets `taken` for each frame that the kernel accepted.
     fn send(&self, frames: &[PortFrame<'_>], taken: &mut Vec<bool>);
 
-    /// Returns the descriptor to wait on for frames.
+    /// Returns the descriptor on which to wait for frames.
     fn descriptor(&self) -> BorrowedFd<'_>;
 
-    /// Returns the frames that the kernel has dropped since the last call because they came faster
-    /// than they were received.
+    /// Returns the number of frames that the kernel has dropped since the last call because they
+    /// arrived faster than they were received.
     fn missed(&mut self) -> u64;
 
-    /// Ends the receipt of further frames. Those that have come can still be received.
+    /// Stops the reception of further frames. Frames that have arrived can still be received.
     ///
     /// # Errors
     ///
     /// [`IoError`] when the kernel refuses.
     fn close(&mut self) -> Result<(), IoError>;
 
-    /// Looks after a port whose descriptor reports an error. An interface that is down is waited
-    /// for.
+    /// Checks a port whose descriptor reports an error. It waits for an interface that is down.
     ///
     /// # Errors
     ///
-    /// [`IoError::Gone`] when the interface exists no more.
+    /// [`IoError::Gone`] when the interface no longer exists.
     fn recover(&mut self) -> Result<(), IoError>;
 
     /// Returns the name of the interface.

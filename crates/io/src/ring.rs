@@ -1,20 +1,20 @@
-//! The protocol of `AF_XDP` rings, apart from the memory that they lie in.
+//! The protocol of `AF_XDP` rings, independent of their memory.
 //!
 //! ```text
 //!   consumed │ full: the consumer's    │ free: the producer's      │
 //!            └ consumer index          └ producer index            └ consumer index + size
 //! ```
 //!
-//! One side produces and the other consumes. Each index is written by one side, grows for ever, and
-//! wraps around at 2³². The producer publishes entries by its index, and the consumer gives them
-//! back by its own.
+//! One side produces and the other consumes. One side writes each index, which grows for ever and
+//! wraps around at 2³². The producer publishes entries with its index, and the consumer returns
+//! them with its own.
 
 /// An index that the other side reads.
 pub(crate) trait Index {
-    /// Returns the index. What the other side did before it stored it has happened.
+    /// Returns the index. Everything that the other side did before it stored the index is visible.
     fn load(&self) -> u32;
 
-    /// Sets the index, for the other side to see together with what was done before.
+    /// Sets the index, and makes earlier writes visible to the other side.
     fn store(&self, value: u32);
 }
 
@@ -30,23 +30,23 @@ impl Index for std::sync::atomic::AtomicU32 {
     }
 }
 
-/// Our side of a ring in which we produce.
+/// This process's side of a ring in which it produces.
 #[derive(Debug)]
 pub(crate) struct Producing {
     size: u32,
     produced: u32,
-    /// The other side's index at the last look.
+    /// The other side's index when last read.
     consumed: u32,
 }
 
 impl Producing {
-    /// Returns the side of an empty ring of so many entries, a power of two.
+    /// Returns the side of an empty ring with this many entries, a power of two.
     pub(crate) fn new(size: u32) -> Self {
         debug_assert!(size.is_power_of_two(), "indices wrap");
         Self { size, produced: 0, consumed: 0 }
     }
 
-    /// Returns the place of the next entry to write, if the ring has one free.
+    /// Returns the index of the next entry to write, if the ring has a free one.
     #[inline]
     pub(crate) fn reserve(&mut self, consumer: &impl Index) -> Option<u32> {
         if self.produced.wrapping_sub(self.consumed) == self.size {
@@ -60,30 +60,30 @@ impl Producing {
         Some(place)
     }
 
-    /// Publishes all entries that were reserved and are written.
+    /// Publishes all entries that were reserved and written.
     #[inline]
     pub(crate) fn publish(&self, producer: &impl Index) {
         producer.store(self.produced);
     }
 }
 
-/// Our side of a ring in which we consume.
+/// This process's side of a ring in which it consumes.
 #[derive(Debug)]
 pub(crate) struct Consuming {
     size: u32,
     consumed: u32,
-    /// The other side's index at the last look.
+    /// The other side's index when last read.
     produced: u32,
 }
 
 impl Consuming {
-    /// Returns the side of an empty ring of so many entries, a power of two.
+    /// Returns the side of an empty ring with this many entries, a power of two.
     pub(crate) fn new(size: u32) -> Self {
         debug_assert!(size.is_power_of_two(), "indices wrap");
         Self { size, consumed: 0, produced: 0 }
     }
 
-    /// Returns the place of the next entry to read, if the ring has one.
+    /// Returns the index of the next entry to read, if the ring has one.
     #[inline]
     pub(crate) fn take(&mut self, producer: &impl Index) -> Option<u32> {
         if self.consumed == self.produced {
@@ -97,7 +97,7 @@ impl Consuming {
         Some(place)
     }
 
-    /// Gives back all entries that were taken and are read.
+    /// Returns all entries that were taken and read.
     #[inline]
     pub(crate) fn release(&self, consumer: &impl Index) {
         consumer.store(self.consumed);

@@ -1,5 +1,5 @@
-//! Interfaces that the process makes: what the host sends by one comes in here, and what is sent
-//! here comes in at the host.
+//! Interfaces that the process creates: frames that the host sends on one arrive here, and frames
+//! sent here arrive at the host.
 
 use std::fs::{File, OpenOptions};
 use std::io::{IoSlice, IoSliceMut};
@@ -11,16 +11,15 @@ use crate::error::{Context, IoError};
 use crate::port::{Offload, Port, PortFrame};
 use crate::sys::socket;
 
-/// The longest frame: a segment that was not cut, and its headers.
+/// Maximum size of a frame: an unsegmented packet, and its headers.
 const FRAME_BYTES_MAX: usize = (64 << 10) + 256;
-/// Frames that the kernel queues before the device.
+/// Number of frames that the kernel queues before the device.
 const QUEUED_MAX: usize = 1000;
 
 /// A tap interface.
 ///
-/// The interface goes when the port is dropped, unless it was made to persist before. Frames that
-/// the host sends faster than they are received count as `tx_dropped` of the interface, not as
-/// missed.
+/// Dropping the port removes the interface, unless it was made persistent before. Frames that the
+/// host sends faster than they are received count as `tx_dropped` of the interface, not as missed.
 ///
 /// # Examples
 ///
@@ -36,20 +35,20 @@ pub struct TapPort {
     interface: String,
     device: File,
     buffers: Vec<Vec<u8>>,
-    /// Bytes and offloads of the frames at hand.
+    /// Sizes and offloads of the received frames.
     held: Vec<(usize, Offload)>,
     time_ns: u64,
-    /// Frames that are still taken once the port is closed.
+    /// Number of frames to receive after the port is closed.
     left: Option<usize>,
 }
 
 impl TapPort {
-    /// Makes an interface, or opens one that there is and that no other process has open.
+    /// Creates an interface, or opens an existing one that no other process has open.
     ///
     /// # Errors
     ///
-    /// [`IoError`] when the kernel has no tap devices, the name cannot be, or the permissions are
-    /// not sufficient.
+    /// [`IoError`] when the kernel has no tap devices, the name is invalid, or the permissions do
+    /// not suffice.
     pub fn open(interface: &str) -> Result<Self, IoError> {
         let context = Context { interface, capability: "CAP_NET_ADMIN" };
         let opened = OpenOptions::new()
@@ -58,8 +57,8 @@ impl TapPort {
             .custom_flags(libc::O_NONBLOCK | libc::O_CLOEXEC)
             .open("/dev/net/tun");
         let device = opened.map_err(context.failed("open /dev/net/tun", ""))?;
-        let remedy = "modprobe tun; a name has at most 15 letters";
-        socket::attach_tap(&device, interface).map_err(context.failed("make a tap interface", remedy))?;
+        let remedy = "run modprobe tun; a name has at most 15 characters";
+        socket::attach_tap(&device, interface).map_err(context.failed("create a tap interface", remedy))?;
         Ok(Self {
             interface: interface.to_owned(),
             device,
@@ -123,7 +122,7 @@ impl Port for TapPort {
         Ok(())
     }
 
-    /// An interface that is down is up again some time.
+    /// An interface that is down comes up again later.
     fn recover(&mut self) -> Result<(), IoError> {
         Ok(())
     }

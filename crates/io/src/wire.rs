@@ -1,4 +1,4 @@
-//! A wire over ports: what comes in by one leaves by another.
+//! A wire over ports: a frame that arrives at one leaves by another.
 
 use std::time::Duration;
 
@@ -9,10 +9,11 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use crate::error::IoError;
 use crate::port::{Port, PortFrame};
 
-/// Batches between two looks at what the kernel has dropped, while frames keep coming.
+/// Number of batches between two reads of the kernel's drop counters while frames keep arriving.
 const BATCHES_PER_LOOK: u32 = 256;
 
-/// Ports in pairs: frames of port 0 pass to port 1 and the reverse, those of port 2 to port 3.
+/// Ports in pairs: frames of port 0 pass to port 1 and the reverse, those of port 2 to port 3 and
+/// the reverse.
 ///
 /// # Examples
 ///
@@ -35,7 +36,7 @@ pub struct PortWire<P> {
     ports: Vec<P>,
     counts: Vec<PortCounts>,
     queue: u16,
-    /// The port of the batch at hand, and its frames.
+    /// The port of the current batch, and its frames.
     at: usize,
     frames: usize,
     withheld: DropCounts,
@@ -64,7 +65,7 @@ impl<P: Port> PortWire<P> {
         }
     }
 
-    /// Counts what the kernel has dropped.
+    /// Counts the frames that the kernel has dropped.
     fn look(&mut self) {
         for (port, counts) in self.ports.iter_mut().zip(&mut self.counts) {
             let missed = port.missed();
@@ -73,7 +74,7 @@ impl<P: Port> PortWire<P> {
         }
     }
 
-    /// Sends those frames of the batch that `goes_to` names for this port.
+    /// Sends the frames of the batch that `goes_to` selects for this port.
     fn send_to(&mut self, to: usize, mut goes_to: impl FnMut(usize) -> bool, is_added: bool) {
         let from = &self.ports[self.at];
         let mut frames = [PortFrame::new(&[]); WIRE_BATCH];
@@ -91,7 +92,7 @@ impl<P: Port> PortWire<P> {
             self.taken.clear();
             self.taken.resize(count, false);
         }
-        // What goes to no port is refused by the one that it came in by.
+        // The receiving port refuses frames for a port that does not exist.
         let counts = &mut self.counts[if to < self.ports.len() { to } else { self.at }];
         for (frame, taken) in frames[..count].iter().zip(&self.taken) {
             let count = match (taken, is_added) {
@@ -192,7 +193,7 @@ impl<P: Port> Wire for PortWire<P> {
     }
 
     fn finish(&mut self) -> Result<(), SourceError> {
-        // The kernel has taken what was sent; only its counts are left.
+        // The kernel has accepted the sent frames; only its counters remain to be read.
         self.look();
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! The state of accounting for one flow: the record that is open now.
+//! The accounting state of a flow: its open record.
 
 use flowloom_engine::{Composed, FlowState, FlowValue};
 use flowloom_flow_key::Direction;
@@ -10,7 +10,7 @@ use super::connection::{Connection, FIN, Judgement, RST, SYN, Segment};
 use super::direction::{DirectionBasis, Initiator, has_tcp_header, opening};
 use crate::save_state::{SaveState, put, words};
 
-/// Bits of [`Accounted::seen`] that count packets: enough for a thousand million packets a second
+/// Bits of [`Accounted::seen`] that count packets: enough for a thousand million packets per second
 /// over three days.
 const PACKETS: u64 = (1 << FLAGS_SHIFT) - 1;
 const FLAGS_SHIFT: u32 = 48;
@@ -29,12 +29,12 @@ const CUT_NEW_CONNECTION: u8 = 16;
 const HAS_MESSAGE: u8 = 32;
 const MARKS: u8 = 63;
 
-/// Why the application ended a record and began another.
+/// The reason why the application ended a record and began another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SplitReason {
-    /// The record had lasted for the active timeout.
+    /// The record had reached the active timeout.
     Active,
-    /// The next packet begins another connection.
+    /// The next packet begins a new connection.
     NewConnection,
 }
 
@@ -192,7 +192,7 @@ impl Accounted {
         }
     }
 
-    /// Stores what only the first packet of a record shows.
+    /// Stores the data that only the first packet of a record contains.
     #[inline(never)]
     fn begin(&mut self, packet: &PacketView<'_>) {
         let headers = &packet.headers;
@@ -230,7 +230,7 @@ impl Accounted {
         }
     }
 
-    /// Returns whether a SYN or SYN+ACK begins another connection, and so another record.
+    /// Returns whether a SYN or SYN+ACK begins another connection, and therefore another record.
     #[cold]
     #[inline(never)]
     pub(super) fn ends_before_opening(&mut self, packet: &PacketView<'_>) -> bool {
@@ -244,9 +244,8 @@ impl Accounted {
         another.holds
     }
 
-    /// Returns whether the first of these packets, which were counted without knowledge of the
-    /// packets before, begins another connection than that of `before`. Returns `None` if it opens
-    /// none.
+    /// Returns whether the first of these packets, which were counted without knowledge of earlier
+    /// packets, begins another connection than that of `before`. Returns `None` if it opens none.
     fn opens_another(&self, before: &Self) -> Option<Judgement> {
         let acknowledges = self.marks & BEGAN_ANSWERING != 0;
         if !acknowledges && self.marks & BEGAN_OPENING == 0 {
@@ -281,7 +280,7 @@ impl Accounted {
         self.initiator.improve(later.initiator);
     }
 
-    /// Composes with later packets, except where the active timeout would separate the two.
+    /// Composes with later packets, unless the active timeout would separate the two.
     fn join(&mut self, later: &mut Self) -> Composed {
         if later.connection.is_renumbered() {
             return Composed::NeedsPackets;
@@ -308,7 +307,7 @@ impl Accounted {
         Composed::Joined
     }
 
-    /// Composes where records last for `active_ns` at most.
+    /// Composes records that last at most `active_ns`.
     pub(super) fn compose_within(&mut self, later: &mut Self, active_ns: u64) -> Composed {
         let lasts = |until_ns: u64| until_ns.saturating_sub(self.first_ns) >= active_ns;
         let is_another = !later.connection.is_renumbered()

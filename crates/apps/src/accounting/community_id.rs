@@ -1,4 +1,4 @@
-//! Community ID: an identifier of a flow that other tools compute too.
+//! Community ID: a flow id that other tools also compute.
 //!
 //! Specification: <https://github.com/corelight/community-id-spec>, version 1, seed 0.
 

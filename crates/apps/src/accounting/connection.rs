@@ -1,16 +1,17 @@
-//! The state of a record's TCP connection: sequence numbers, windows, and how far it is closed.
+//! The state of a record's TCP connection: sequence numbers, windows, and closing.
 //!
 //! Sequence numbers answer three questions:
 //!
 //! * Does a SYN (or SYN+ACK) begin another connection on the same addresses and ports? It does if
-//!   its number is not the initial sequence number of this connection; a retransmission has the
-//!   same number.
-//! * Does an RST close the connection? It does if it lies in the window that the other side last
-//!   announced [RFC 9293 §3.10.7.4].
-//! * Is the connection closed? It is once both sides have sent FIN, or an RST has closed it.
+//!   its number differs from the initial sequence number of this connection; a retransmission has
+//!   the same number.
+//! * Does an RST close the connection? It does if it lies within the window that the other side
+//!   last announced [RFC 9293 §3.10.7.4].
+//! * Is the connection closed? It is once both sides have sent a FIN, or an RST has closed it.
 //!
-//! The state keeps the numbers of the last segment of each side, not the highest ones. So the state
-//! after packets *a* then *b* follows from the states after each, and parts of an input compose.
+//! The state keeps the numbers of the last segment of each side, not the highest numbers. The state
+//! after packets *a* then *b* therefore follows from the states after each, and parts of an input
+//! compose.
 
 use flowloom_packet::PacketView;
 
@@ -19,17 +20,17 @@ pub(super) const SYN: u16 = 2;
 pub(super) const RST: u16 = 4;
 pub(super) const ACK: u16 = 16;
 
-/// How far a late SYN may lie below what its side has sent, or below what the other side has
+/// Maximum distance of a late SYN below what its side has sent, or below what the other side has
 /// acknowledged.
 const REORDERED_BYTES: u32 = 1 << 16;
-/// How far an RST may lie from what its side has sent, where the other side has acknowledged
+/// Maximum distance of an RST from what its side has sent, if the other side has acknowledged
 /// nothing.
 const UNACKNOWLEDGED_BYTES: u32 = 1 << 20;
 /// The largest window [RFC 7323 §2.2]. A number farther ahead counts as behind.
 const WINDOW_BYTES_MAX: u32 = 1 << 30;
 const SCALE_MAX: u8 = 14;
 
-// Bit `bit + d` holds a fact of side `d`.
+// Bit `bit + d` belongs to side `d`.
 const SENT: u16 = 0;
 const ACKNOWLEDGED: u16 = 2;
 const NUMBERED: u16 = 4;
@@ -38,7 +39,7 @@ const SCALES: u16 = 8;
 const FINISHED: u16 = 10;
 /// An RST has closed the connection.
 const RESET: u16 = 1 << 12;
-/// Earlier packets might have changed a decision.
+/// Earlier packets could have changed a decision.
 const DEPENDS: u16 = 1 << 13;
 /// Another initial sequence number has replaced an earlier one.
 const RENUMBERED: u16 = 1 << 14;
@@ -81,7 +82,7 @@ impl Segment {
         })
     }
 
-    /// Returns the first number of the segment and the number after its last. SYN and FIN take a
+    /// Returns the first number of the segment and the number after its last. SYN and FIN take one
     /// number each.
     #[inline(always)]
     pub(super) fn range(&self, flags: u16) -> (u32, u32) {
@@ -115,11 +116,11 @@ fn window_scale(packet: &PacketView<'_>) -> Option<u8> {
     }
 }
 
-/// A decision by sequence numbers.
+/// A decision based on sequence numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Judgement {
     pub(super) holds: bool,
-    /// Whether packets before the known ones might change it.
+    /// Whether packets before the known ones could change it.
     pub(super) depends: bool,
 }
 
@@ -129,7 +130,7 @@ pub(super) struct Judgement {
 pub(super) struct Connection {
     /// The number after the last segment of each side.
     end: [u32; 2],
-    /// What each side acknowledged last, and the unscaled window that it announced with it.
+    /// The last acknowledgement of each side, and the unscaled window announced with it.
     acknowledged: [u32; 2],
     /// The initial sequence numbers.
     initial: [u32; 2],
@@ -182,7 +183,7 @@ impl Connection {
         self.facts & OPEN_RESET != 0
     }
 
-    /// Returns whether earlier packets might have changed a decision.
+    /// Returns whether earlier packets could have changed a decision.
     pub(super) fn depends(&self) -> bool {
         self.facts & DEPENDS != 0
     }
@@ -281,7 +282,7 @@ impl Connection {
         }
         let Some(mut segment) = segment else { return };
         if self.initial(side).is_some_and(|initial| initial != segment.sequence) {
-            // An answer with another number than before, to the same SYN.
+            // A repeated answer to the same SYN with another number.
             self.facts |= DEPENDS | RENUMBERED;
         }
         self.initial[side] = segment.sequence;

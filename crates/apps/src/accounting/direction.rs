@@ -1,4 +1,4 @@
-//! Which endpoint of a flow is its source, and how that is known.
+//! The endpoint that is the source of a flow, and how it was determined.
 
 use flowloom_flow_key::Direction;
 use flowloom_packet::PacketView;
@@ -67,7 +67,7 @@ pub(crate) fn opening(packet: &PacketView<'_>) -> Option<bool> {
 /// The initiator of a flow, in one byte.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Initiator {
-    /// Bit 0 is set for the high endpoint. Bits 1 and 2 hold the basis. Bit 3 is set if the
+    /// Bit 0 is set for the high endpoint. Bits 1 and 2 contain the basis. Bit 3 is set if the
     /// initiator is known.
     bits: u8,
 }
@@ -79,8 +79,8 @@ impl Initiator {
         Self { bits: KNOWN | (basis as u8) << 1 | way as u8 }
     }
 
-    /// Returns the initiator that a packet shows by itself. A packet that opens no connection
-    /// counts as the first packet of its flow.
+    /// Returns the initiator according to a single packet. A packet that opens no connection counts
+    /// as the first packet of its flow.
     pub(crate) fn of_packet(packet: &PacketView<'_>) -> Self {
         let way = packet.headers.direction;
         match opening(packet) {
@@ -104,7 +104,7 @@ impl Initiator {
         DirectionBasis::ALL[usize::from(self.bits >> 1 & 3)]
     }
 
-    /// Replaces the initiator by one that is known better.
+    /// Replaces the initiator if the other one is known better.
     pub(crate) fn improve(&mut self, other: Self) {
         if !self.is_known() || (other.is_known() && other.basis() > self.basis()) {
             *self = other;

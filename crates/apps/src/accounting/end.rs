@@ -4,13 +4,13 @@ use flowloom_engine::EndedBy;
 
 use super::{Accounted, SplitReason};
 
-/// Why a record ended.
+/// The reason why a record ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum EndReason {
-    /// No packet came for longer than the idle timeout.
+    /// No packet arrived for longer than the idle timeout.
     Idle,
-    /// The record had lasted for the active timeout.
+    /// The record had reached the active timeout.
     Active,
     /// Both sides had sent FIN, in this record or in an earlier record of the connection.
     Fin,
@@ -18,7 +18,7 @@ pub enum EndReason {
     Reset,
     /// Another connection began on the same addresses and ports.
     NewConnection,
-    /// The full flow table needed the place.
+    /// The full flow table needed the slot.
     Evicted,
     /// The input ended, or the run was stopped.
     EndOfInput,
@@ -36,11 +36,11 @@ impl EndReason {
         Self::EndOfInput,
     ];
 
-    /// Returns why a record ended.
+    /// Returns the reason why a record ended.
     ///
-    /// The end of the TCP connection comes first: it is the reason for a closed connection's
-    /// record, whatever followed. The record itself knows whether the application ended it for its
-    /// age or for a new connection.
+    /// The end of the TCP connection takes precedence: it is the reason for the record of a closed
+    /// connection, regardless of later events. The record itself tells whether the application
+    /// ended it because of its age or a new connection.
     #[must_use]
     pub fn of(record: &Accounted, ended: EndedBy) -> Self {
         match (record.closed(), ended) {

@@ -12,7 +12,7 @@
 //! the bytes of IP packets, headers included, and `layer2OctetDeltaCount` the bytes on the wire.
 //! Times are in milliseconds, and in nanoseconds or microseconds in the format of NTP [RFC 7011
 //! §6.1.9]. ICMP has an element for type and code, and its ports are 0. A flow's zone is its
-//! `ingressVRFID`. The records of different passes of a looped capture look alike.
+//! `ingressVRFID`. The records of different passes of a looped capture look the same.
 
 use std::io::{self, Write};
 use std::net::IpAddr;
@@ -26,9 +26,9 @@ use super::fields::{FieldColumn, FieldValue};
 /// The size at which a message is closed: small enough for any reader, and large enough that
 /// headers do not matter.
 const MESSAGE_BYTES_MAX: usize = 16 << 10;
-/// The smallest limit of a message: its header, the templates and one record fit.
+/// The minimum limit of a message: its header, the templates and one record fit.
 const MESSAGE_BYTES_MIN: usize = 512;
-/// The smallest limit where records have text: four texts of 255 bytes fit.
+/// The minimum limit for records with text: four texts of 255 bytes fit.
 const MESSAGE_BYTES_MIN_WITH_TEXT: usize = 1280;
 const MESSAGE_HEADER_BYTES: usize = 16;
 const SET_HEADER_BYTES: usize = 4;
@@ -100,15 +100,15 @@ impl TimePrecision {
     }
 }
 
-/// Elements of a record without further fields.
+/// Number of elements of a record without additional fields.
 const ELEMENTS: u16 = 24;
-/// The length of an element in a template whose records have lengths of their own [RFC 7011 §7].
+/// The length of an element in a template whose records have variable lengths [RFC 7011 §7].
 const VARIABLE_LENGTH: u16 = u16::MAX;
 
-/// A further field that has an element.
+/// An additional field with an element.
 #[derive(Clone, Copy, Debug)]
 struct FieldElement {
-    /// Where its value stands among the values of a record.
+    /// The position of its value among the values of a record.
     index: usize,
     number: u16,
     bytes: u16,
@@ -215,7 +215,7 @@ pub struct IpfixWriter<W> {
 impl<W: Write> IpfixWriter<W> {
     /// Returns a writer with times in nanoseconds. The export time of its messages is `export_ns`,
     /// in nanoseconds since 1970, or the end of the latest record so far if that is later. Both are
-    /// packet time, so the same packets make the same file.
+    /// packet times, so the same packets give the same file.
     pub fn new(out: W, export_ns: u64) -> Self {
         Self::with_precision(out, export_ns, TimePrecision::default())
     }
@@ -239,21 +239,21 @@ impl<W: Write> IpfixWriter<W> {
         writer
     }
 
-    /// Limits messages to `message_bytes_max` bytes, for datagrams: at least 512, and 1280 with
-    /// fields of text. Repeats the templates in every sixteenth message: a collector may start at
-    /// any time, and datagrams may be lost.
+    /// Limits messages to `message_bytes_max` bytes, for datagrams: at least 512, and 1,280 with
+    /// text fields. Repeats the templates in every sixteenth message: a collector may start at any
+    /// time, and datagrams may be lost.
     #[must_use]
     pub fn for_datagrams(self, message_bytes_max: usize) -> Self {
         let message_bytes_max = message_bytes_max.clamp(MESSAGE_BYTES_MIN, MESSAGE_BYTES_MAX);
         Self { message_bytes_max, templates_every: Some(16), ..self }
     }
 
-    /// Adds those of these further fields to the records that have an element
-    /// ([`FieldColumn::ipfix`]), for [`write_with`](Self::write_with).
+    /// Adds those additional fields that have an element ([`FieldColumn::ipfix`]) to the records,
+    /// for [`write_with`](Self::write_with).
     ///
     /// # Panics
     ///
-    /// If a record has been written: the templates come before it.
+    /// If a record has been written, because the templates come before it.
     #[must_use]
     pub fn with_fields(mut self, fields: &[FieldColumn]) -> Self {
         assert!(self.written == 0 && self.records == 0, "fields are part of the templates");
@@ -291,8 +291,8 @@ impl<W: Write> IpfixWriter<W> {
         self.write_with(record, &[])
     }
 
-    /// Adds a record with further fields, one value for each column of
-    /// [`with_fields`](Self::with_fields). A value that is missing is 0 or an empty string.
+    /// Adds a record with additional fields, one value for each column of
+    /// [`with_fields`](Self::with_fields). A missing value is 0 or an empty string.
     ///
     /// # Errors
     ///
@@ -325,7 +325,7 @@ impl<W: Write> IpfixWriter<W> {
         self.put(&[record.protocol]);
         let seconds = u32::try_from(record.end_ns / 1_000_000_000).unwrap_or(u32::MAX);
         self.export_seconds = self.export_seconds.max(seconds);
-        // Many collectors know no finer times.
+        // Many collectors do not support finer times.
         for time_ns in [record.start_ns, record.end_ns] {
             self.put(&(time_ns / 1_000_000).to_be_bytes());
         }
@@ -402,7 +402,7 @@ impl<W: Write> IpfixWriter<W> {
         self.message.extend_from_slice(bytes);
     }
 
-    /// Begins a message. Its length is filled in when it is written.
+    /// Begins a message. Its length is set when it is written.
     fn begin(&mut self) {
         let (seconds, sequence) = (self.export_seconds.to_be_bytes(), self.written.to_be_bytes());
         let header = [[0, 10, 0, 0], seconds, sequence, [0; 4]];
@@ -451,7 +451,7 @@ impl<W: Write> IpfixWriter<W> {
     }
 }
 
-/// Returns the text, of which an element takes 255 bytes at most.
+/// Returns the text, limited to the 255 bytes of an element.
 fn text_of(text: &str) -> &str {
     let end = (0..=text.len().min(TEXT_BYTES_MAX)).rfind(|&end| text.is_char_boundary(end));
     &text[..end.unwrap_or(0)]

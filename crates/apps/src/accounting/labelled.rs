@@ -1,4 +1,4 @@
-//! Accounting records with the protocol that the L7 filter names.
+//! Accounting records with the protocol label of the L7 filter.
 
 use flowloom_engine::{App, Composed, FlowState, FlowValue, Verdict};
 use flowloom_packet::PacketView;
@@ -7,7 +7,7 @@ use super::Accounted;
 use super::fields::{Detailed, DetailedAccounting, Fields};
 use crate::{L7Filter, L7Flow, L7Plan};
 
-/// A record with further fields, and what is known of its protocol.
+/// A record with additional fields, and its protocol label.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Labelled<F> {
     detailed: Detailed<F>,
@@ -47,7 +47,7 @@ impl<F: Fields> FlowState for Labelled<F> {
     }
 }
 
-/// [`DetailedAccounting`] and [`L7Filter`] over the same packets. The filter begins anew with each
+/// [`DetailedAccounting`] and [`L7Filter`] on the same packets. The filter begins anew with each
 /// record.
 ///
 /// # Examples
@@ -95,7 +95,7 @@ impl<F: Fields> App for LabelledAccounting<F> {
     fn compose(&mut self, flow: &mut Labelled<F>, later: &mut Labelled<F>) -> Composed {
         let (mut detailed, mut next) = (flow.detailed.clone(), later.detailed.clone());
         let composed = self.accounting.compose(&mut detailed, &mut next);
-        // The filter changes nothing where it needs the packets.
+        // The filter changes nothing if it needs the packets.
         if composed == Composed::NeedsPackets
             || (composed == Composed::Joined
                 && self.l7.compose(&mut flow.l7, &mut later.l7) == Composed::NeedsPackets)

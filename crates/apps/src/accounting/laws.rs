@@ -1,4 +1,4 @@
-//! Records of parts of a connection compose to those of the whole, wherever it is cut.
+//! Records of parts of a connection compose to the record of the whole, wherever it is cut.
 
 use flowloom_engine::{App, Composed, FlowState};
 use proptest::prelude::*;
@@ -8,7 +8,7 @@ use super::segments::{Sent, records};
 use super::{Accounted, Accounting};
 use crate::save_state::SaveState;
 
-/// Segments whose numbers are often equal, so that decisions by them come out both ways.
+/// Segments whose numbers are often equal, so that decisions based on them have both results.
 fn sent() -> impl Strategy<Value = Sent> {
     let flags = prop_oneof![
         6 => Just(ACK), 2 => Just(SYN), 2 => Just(SYN | ACK), 2 => Just(FIN | ACK), 1 => Just(RST),

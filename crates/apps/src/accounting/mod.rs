@@ -1,4 +1,4 @@
-//! Flow accounting like NetFlow: records with a beginning, an end, and the reason for the end.
+//! Flow accounting like NetFlow: records with a start, an end, and the reason for the end.
 //!
 //! ```text
 //!  packets of one key   a a a . a a a . . . . . . . b b F F . S
@@ -8,22 +8,22 @@
 //!
 //! All times are packet times. A record ends for one of these reasons:
 //!
-//! * *idle*: no packet came for longer than the engine's idle timeout;
-//! * *active*: a packet came so long after the record's first that it begins another record, which
+//! * *idle*: no packet arrived for longer than the engine's idle timeout;
+//! * *active*: a packet arrived so long after the record's first that it begins a new record, which
 //!   inherits the direction, the sequence numbers and the FINs of the connection;
-//! * *fin*, *reset*: both sides had sent FIN, or one side an RST in the window of the other. Later
-//!   packets still belong to the record, until another connection begins;
+//! * *fin*, *reset*: both sides had sent FIN, or one side an RST within the window of the other.
+//!   Later packets still belong to the record, until another connection begins;
 //! * *new connection*: a SYN (or SYN+ACK) with another initial sequence number begins another
 //!   connection on the same addresses and ports. A retransmission has the same number;
 //! * *evicted*: the flow table needed the space;
 //! * *end*: the input ended.
 //!
-//! The source of a record is the initiator of its connection: the end that sent the SYN, else the
-//! one that received the SYN+ACK, else the one that sent the first packet. [`DirectionBasis`] says
-//! which rule applied.
+//! The source of a record is the initiator of its connection: the end that sent the SYN, otherwise
+//! the end that received the SYN+ACK, otherwise the end that sent the first packet.
+//! [`DirectionBasis`] says which rule applied.
 //!
-//! The records of one key stay separate and in order. The key's own packets decide where records
-//! are cut, so records do not depend on the number of workers.
+//! The records of one key stay separate and in order. The key's own packets determine where records
+//! are split, so records do not depend on the number of workers.
 
 mod accounted;
 mod columns;
@@ -54,7 +54,8 @@ pub use flowloom_engine::EndedBy;
 pub use labelled::{Labelled, LabelledAccounting};
 pub use record::AccountingRecord;
 
-/// Accounts for packets and bytes in records that end by timeouts and by TCP's own signs.
+/// Accounts for packets and bytes in records that end by timeouts and by the end of TCP
+/// connections.
 ///
 /// The engine applies the idle timeout.
 ///
@@ -73,8 +74,9 @@ pub struct Accounting {
 }
 
 impl Accounting {
-    /// Returns the application. A packet that comes `active_ns` nanoseconds or more after its
-    /// record's first begins another record. With `None` a record goes on as long as packets come.
+    /// Returns the application. A packet that arrives `active_ns` nanoseconds or more after its
+    /// record's first begins a new record. With `None` a record continues as long as packets
+    /// arrive.
     #[must_use]
     pub fn new(active_ns: Option<u64>) -> Self {
         Self { active_ns }

@@ -1,4 +1,4 @@
-//! A record with a source and a destination, as users read it.
+//! A record with a source and a destination, as users see it.
 
 use std::net::IpAddr;
 
@@ -38,9 +38,9 @@ pub struct AccountingRecord {
     pub source: IpAddr,
     /// The address of the destination.
     pub destination: IpAddr,
-    /// The port of the source; 0 where the protocol has none.
+    /// The port of the source; 0 if the protocol has no ports.
     pub source_port: u16,
-    /// The port of the destination; 0 where the protocol has none.
+    /// The port of the destination; 0 if the protocol has no ports.
     pub destination_port: u16,
     /// The number of the IP protocol.
     pub protocol: u8,
@@ -72,14 +72,14 @@ pub struct AccountingRecord {
     pub vlans: [Option<u16>; 2],
     /// How the source was determined.
     pub direction: DirectionBasis,
-    /// Why the record ended.
+    /// The reason why the record ended.
     pub end_reason: EndReason,
     /// The key of the flow in the flow table.
     pub key: FlowKey,
 }
 
 impl AccountingRecord {
-    /// Returns the record of a flow. `ended` is why the engine ended it.
+    /// Returns the record of a flow. `ended` is the engine's reason.
     #[must_use]
     pub fn of(key: &FlowKey, flow: &Accounted, ended: EndedBy) -> Self {
         let way = flow.source_direction();
@@ -89,7 +89,7 @@ impl AccountingRecord {
         let (start_ns, end_ns) = flow.times_ns();
         let mut icmp_identifier = None;
         if matches!(protocol, ICMP | ICMPV6) {
-            // The decoder keeps the identifier in the place of the ports.
+            // The decoder stores the identifier in place of the ports.
             let identifier = std::mem::take(&mut source_port);
             let kind = key.message().to_be_bytes()[0];
             // Only later fragments have no type. An echo reply has type 0, and its request has 8.

@@ -14,7 +14,7 @@ pub(super) struct Sent {
     pub(super) acknowledgement: u32,
     pub(super) window: u16,
     pub(super) payload_bytes: u16,
-    /// The data, instead of `payload_bytes` bytes of no meaning.
+    /// The data, instead of `payload_bytes` arbitrary bytes.
     pub(super) content: &'static [u8],
     pub(super) scale: Option<u8>,
     pub(super) time_ns: u64,

@@ -1,5 +1,5 @@
-//! Connection states as the Linux kernel's connection tracking has them, for rules that match on
-//! the state.
+//! Connection states as in the Linux kernel's connection tracking, for rules that match on the
+//! state.
 //!
 //! ```text
 //!  first packet, of a kind that can open a connection ─▶ NEW, until the other end answers
@@ -8,15 +8,15 @@
 //! ```
 //!
 //! A connection whose opening packet is denied is forgotten, as the kernel forgets a connection
-//! whose first packet it drops: [`Connection::settle`] takes the verdict on a packet. The states of
-//! TCP are those of [`TcpTracker`].
+//! whose first packet it drops: [`Connection::settle`] receives the verdict on a packet. The states
+//! of TCP are those of [`TcpTracker`].
 //!
-//! RELATED is an ICMP error about a known connection, sent to the host whose packet it quotes, and
-//! nothing else: the kernel's helpers for FTP and the like have no counterpart here. An error about
-//! anything else is INVALID. See [`Connection::take_view`].
+//! RELATED is an ICMP error about a known connection, sent to the host whose packet it quotes. The
+//! kernel's helpers for FTP and similar protocols have no counterpart here. An error about any
+//! other packet is INVALID. See [`Connection::take_view`].
 //!
 //! Unlike the kernel, the tracker does not compare sequence numbers or checksums, and a connection
-//! times out with its flow alone.
+//! times out only with its flow.
 
 use flowloom_classifier::policy::{ConnectionState, Fragment, Packet};
 use flowloom_flow_key::Direction;
@@ -24,7 +24,7 @@ use flowloom_packet::PacketView;
 
 use super::tcp_tracker::{Outcome, TcpTracker};
 
-/// The facts of a flow from which the states of its packets follow.
+/// The data of a flow that determines the states of its packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Connection {
     /// The endpoint that opened it.
@@ -36,7 +36,7 @@ pub struct Connection {
     tcp: TcpTracker,
 }
 
-/// How a packet relates to connections.
+/// The relation of a packet to connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Role {
     /// It belongs to a connection, and can open one.
@@ -45,11 +45,11 @@ enum Role {
     Follows,
     /// TCP: the tracker decides by these flags.
     Tcp(u8),
-    /// It belongs to no connection, whatever is open.
+    /// It belongs to no connection, even if one is open.
     Invalid,
     /// It is not tracked.
     Untracked,
-    /// It is about another connection, or a fragment without headers. Its own flow does not
+    /// It concerns another connection, or is a fragment without headers. Its own flow does not
     /// determine the state.
     Unknown,
 }
@@ -71,13 +71,13 @@ fn role(packet: &Packet<'_>) -> Role {
         (6, Some(flags), _) => Role::Tcp(flags),
         (1, _, Some((8 | 13 | 15 | 17, _))) | (58, _, Some((128, _))) => Role::Opens,
         (1, _, Some((0 | 14 | 16 | 18, _))) | (58, _, Some((129, _))) => Role::Follows,
-        // An error message is about another flow. A packet that is cut short has no known type.
+        // An error message concerns another flow. A truncated packet has no known type.
         _ if is_error(packet) => Role::Unknown,
         (1 | 58, _, None) | (6, None, _) => Role::Unknown,
         // Neighbour discovery and multicast listener messages.
         (58, _, Some((130..=137 | 143, _))) => Role::Untracked,
         (1 | 58, _, Some(_)) => Role::Invalid,
-        // INIT and HEARTBEAT open an association, other chunks follow.
+        // INIT and HEARTBEAT open an association; other chunks follow.
         (132, ..) if packet.sctp_chunk.is_some_and(|chunk| !matches!(chunk, 1 | 4)) => Role::Follows,
         _ => Role::Opens,
     }
@@ -85,7 +85,7 @@ fn role(packet: &Packet<'_>) -> Role {
 
 impl Connection {
     /// Updates the connection with a packet of the flow, and returns the packet's state. Returns
-    /// `None` if the flow does not determine it: an ICMP error is about another flow, and a later
+    /// `None` if the flow does not determine it: an ICMP error concerns another flow, and a later
     /// fragment belongs to a packet of another flow.
     pub fn take(&mut self, packet: &Packet<'_>, direction: Direction) -> Option<ConnectionState> {
         let is_reply = self.opener.is_some_and(|opener| opener != direction);
@@ -116,26 +116,27 @@ impl Connection {
         Some(if self.is_answered { ConnectionState::Established } else { ConnectionState::New })
     }
 
-    /// As [`take`](Self::take), of a packet that was decoded with
+    /// Like [`take`](Self::take), for a packet decoded with
     /// [`errors_by_flow`](flowloom_packet::DecodeOptions::errors_by_flow), so that an ICMP error
-    /// comes with the connection that it is about. `packet` describes the view.
+    /// comes with the connection that it concerns. `packet` describes the view.
     pub fn take_view(&mut self, view: &PacketView<'_>, packet: &Packet<'_>) -> Option<ConnectionState> {
         let headers = &view.headers;
         if headers.is_error_of_flow {
-            // The error goes to the host that sent the quoted packet, or it is not related.
+            // The error must go to the host that sent the quoted packet; otherwise it is not
+            // related.
             let is_related = self.is_confirmed && headers.tuple().destination == packet.tuple.destination;
             return Some(if is_related { ConnectionState::Related } else { ConnectionState::Invalid });
         }
         let is_whole = view.payload().len() == headers.payload_bytes as usize;
         if is_error(packet) && is_whole {
-            // An error that quotes no packet.
+            // The error quotes no packet.
             return Some(ConnectionState::Invalid);
         }
         self.take(packet, headers.direction)
     }
 
-    /// Takes the verdict on the packet of the last [`take`](Self::take). A connection of
-    /// which no packet was accepted is forgotten.
+    /// Receives the verdict on the packet of the last [`take`](Self::take). A connection without an
+    /// accepted packet is forgotten.
     pub fn settle(&mut self, is_accepted: bool) {
         if is_accepted {
             self.is_confirmed |= self.opener.is_some();

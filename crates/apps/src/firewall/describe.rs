@@ -1,14 +1,14 @@
-//! Converts a decoded packet to the packet that a policy matches.
+//! Converts a decoded packet to the packet type of policies.
 
 use flowloom_classifier::policy::{Fragment, Packet};
 use flowloom_flow_key::{FiveTuple, IpFamily};
 use flowloom_packet::{PacketView, icmp};
 
-/// Returns the fields of a packet that rules match on, except interfaces and the connection's
+/// Returns the fields of a packet on which rules match, except interfaces and the connection's
 /// state.
 ///
 /// TCP flags and the ICMP type are unknown if the captured bytes end before them. The sender's MAC
-/// address is known of Ethernet frames whose IP header follows the Ethernet header and VLAN tags.
+/// address is known for Ethernet frames whose IP header follows the Ethernet header and VLAN tags.
 #[must_use]
 pub fn describe(view: &PacketView<'_>) -> Packet<'static> {
     let headers = &view.headers;
@@ -43,13 +43,13 @@ pub fn describe(view: &PacketView<'_>) -> Packet<'static> {
         ip(1).map(|service| service >> 2)
     };
     packet.length = Some(view.ip_bytes());
-    // The zone of stacked tags or of a tunnel is no single VLAN ID.
+    // The zone of stacked tags or of a tunnel is not a single VLAN ID.
     packet.vlan = u16::try_from(headers.key.zone()).ok().filter(|&vlan| vlan < 4096);
     packet.source_mac = source_mac(view);
     packet
 }
 
-/// Returns the addresses of an ICMP error, whose key is that of the flow that it is about.
+/// Returns the addresses of an ICMP error, whose key is that of the flow that it concerns.
 fn tuple_of_error(view: &PacketView<'_>) -> FiveTuple {
     let network = view.bytes.get(view.headers.network_offset as usize..).unwrap_or_default();
     match view.headers.key.family() {
@@ -89,7 +89,7 @@ fn ether_type(view: &PacketView<'_>, offset: usize) -> Option<u16> {
 fn is_first_of_v6(view: &PacketView<'_>) -> bool {
     const HEADER_BYTES: usize = 40;
     const FRAGMENT: u8 = 44;
-    /// The most extension headers that are searched. The decoder follows no more.
+    /// Maximum number of extension headers that are searched, which is also the decoder's limit.
     const EXTENSIONS_MAX: usize = 8;
     let start = view.headers.network_offset as usize;
     let at = |offset: usize| view.bytes.get(start + offset).copied();

@@ -46,14 +46,14 @@ impl FirewallFlow {
         self.number
     }
 
-    /// Returns the [generation](super::LiveRules::generation) of the rules that
-    /// [`rule`](Self::rule) is a number of; 0 before the first verdict. A flow without packets
-    /// since the rules were replaced keeps the number of its rule among the earlier rules.
+    /// Returns the [generation](super::LiveRules::generation) of the rules to which
+    /// [`rule`](Self::rule) refers; 0 before the first verdict. A flow without packets since the
+    /// rules were replaced keeps the number of its rule in the earlier rules.
     pub fn generation(&self) -> u32 {
         self.generation
     }
 
-    /// Returns the direction that the flow was judged for: that of its first sender.
+    /// Returns the direction for which the flow was judged: that of its first sender.
     pub fn source_direction(&self) -> Option<Direction> {
         self.way
     }
@@ -66,8 +66,8 @@ impl FirewallFlow {
         }
     }
 
-    /// Returns whether later packets, judged by themselves, were judged as they would be after
-    /// these.
+    /// Returns whether later packets, judged separately, have the verdicts that they would have
+    /// after these.
     pub(super) fn judged_alike(&self, later: &Self) -> bool {
         !later.has_turned
             && (self.way, self.generation, self.number, self.denies)

@@ -6,8 +6,8 @@
 //! ```
 //!
 //! Unlike [`flowloom_classifier::live::Live`], which changes single rules, this replaces the whole
-//! set. The caller builds the new rules beside the running workers, one exchange installs them, and
-//! workers see them at their next packet.
+//! set. The caller builds the new rules while the workers run, one exchange installs them, and each
+//! worker uses them from its next packet on.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -27,7 +27,7 @@ struct Generations {
 struct Counts {
     /// The counts of workers that have ended, or have switched to newer rules.
     ended: VerdictCounts,
-    /// The counters that workers use now.
+    /// The counters in use by workers.
     tallies: Vec<Arc<Tally>>,
 }
 
@@ -50,7 +50,7 @@ impl LiveRules {
         }
     }
 
-    /// Replaces the rules. Each flow is judged by the new rules from its next packet on.
+    /// Replaces the rules. The new rules judge each flow from its next packet on.
     ///
     /// This call frees earlier rules that no worker uses any more. At most one set per worker and
     /// one more wait to be freed.
@@ -82,9 +82,9 @@ impl LiveRules {
         (self.generation(), Arc::clone(&place.current))
     }
 
-    /// Returns what all workers have counted so far. Each number is read by itself, so a packet in
-    /// process may be in one number and not yet in another. All numbers agree once the applications
-    /// have been dropped.
+    /// Returns the counts of all workers so far. Each number is read separately, so a packet in
+    /// process may be included in one number and not yet in another. All numbers agree once the
+    /// applications have been dropped.
     ///
     /// The call takes time and memory in proportion to the number of rules. It does not slow down
     /// workers.
@@ -99,7 +99,7 @@ impl LiveRules {
         counts
     }
 
-    /// Returns the counters that a worker uses from now on, and the current rules.
+    /// Returns the counters for a worker to use from now on, and the current rules.
     pub(super) fn begin(&self) -> Arc<Tally> {
         let (generation, rules) = self.current();
         let tally = Arc::new(Tally::new(generation, rules));
@@ -115,12 +115,12 @@ impl LiveRules {
         place.tallies.retain(|other| !Arc::ptr_eq(other, tally));
     }
 
-    /// Subtracts what a worker has counted.
+    /// Subtracts the counts of a worker.
     pub(super) fn forget(&self, tally: &Arc<Tally>) {
         locked(&self.counts).tallies.retain(|other| !Arc::ptr_eq(other, tally));
     }
 
-    /// Subtracts twice what a worker has counted: another worker has counted the same packets.
+    /// Subtracts the counts of a worker twice: another worker has counted the same packets.
     pub(super) fn subtract(&self, tally: &Arc<Tally>) {
         let counts = tally.counts();
         let mut place = locked(&self.counts);

@@ -8,28 +8,28 @@
 //!
 //! **Direction.** Rules match the direction of a flow's first packet. Packets of the other
 //! direction inherit the verdict, so replies need no rule. A TCP packet with SYN and without ACK in
-//! the other direction opens a connection of its own, and rules match it by itself. If they accept
+//! the other direction opens a separate connection, and rules match it separately. If they accept
 //! it on a denied flow, the flow takes its direction.
 //!
-//! **TCP that opens no connection** (no SYN was seen, as in a capture that begins midstream, or in
-//! a scan) is judged like other traffic. With [`FirewallOptions::strict_tcp`] it is denied until a
-//! SYN comes, and rules match the direction of the SYN. Only the opening is checked, neither
-//! sequence numbers nor the end of a connection.
+//! **TCP that opens no connection** (no SYN was seen, for example in a capture that begins
+//! midstream, or in a scan) is judged like other traffic. With [`FirewallOptions::strict_tcp`] it
+//! is denied until a SYN arrives, and rules match the direction of the SYN. Only the opening is
+//! checked, neither sequence numbers nor the end of a connection.
 //!
-//! **Rules that match more than a flow has**, such as TCP flags, an ICMP type or a connection's
-//! state, are matched with every packet by itself, in its own direction, as in a packet filter.
+//! **Rules with conditions beyond a flow**, such as TCP flags, an ICMP type or a connection's
+//! state, are evaluated for every packet separately, in its own direction, as in a packet filter.
 //! Replies then need rules. States come from the flow table: see [`Connection`].
 //!
 //! **Fragments** other than the first have no ports. All such fragments of one protocol between two
 //! hosts are one flow, which no rule with ports matches. `strict_tcp` does not apply to them.
 //!
-//! **ICMP errors** are flows of their own, and their state is unknown, unless the packets were
-//! decoded with [`errors_by_flow`](flowloom_packet::DecodeOptions::errors_by_flow). Then an error
-//! is a packet of the flow that it is about, rules match its own addresses and type, and its state
-//! is RELATED or INVALID.
+//! **ICMP errors** are separate flows with unknown state, unless the packets were decoded with
+//! [`errors_by_flow`](flowloom_packet::DecodeOptions::errors_by_flow). Then an error is a packet of
+//! the flow that it concerns, rules match its own addresses and type, and its state is RELATED or
+//! INVALID.
 //!
-//! **What a rule does** is its [`flowloom_classifier::Action`] if its file has one, and otherwise
-//! follows from [`Defaults`].
+//! **The action of a rule** is its [`flowloom_classifier::Action`] if its file has one, and
+//! otherwise follows from [`Defaults`].
 //!
 //! Results do not depend on the number of workers, if each flow's packets keep their order and the
 //! rules are not replaced meanwhile.
@@ -69,17 +69,17 @@ const TCP: u8 = 6;
 /// Any version may add fields, so end a literal with `..FirewallOptions::default()`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FirewallOptions {
-    /// Judge every packet by itself, in its own direction. Replies then need rules.
+    /// Judge every packet separately, in its own direction. Replies then need rules.
     pub per_packet: bool,
-    /// Deny TCP packets of flows that no SYN has opened. No effect where packets are judged by
-    /// themselves.
+    /// Deny TCP packets of flows that no SYN has opened. It has no effect if packets are judged
+    /// separately.
     pub strict_tcp: bool,
 }
 
 /// Accepts and denies packets by rules.
 ///
 /// The firewall reads the rules' generation once per packet, which costs one load, and takes a lock
-/// only after a change. Its counts are in [`LiveRules::counts`] at once.
+/// only after a change. Its counts are immediately visible in [`LiveRules::counts`].
 ///
 /// # Examples
 ///
@@ -118,7 +118,7 @@ impl Firewall {
         self.tally = self.live.begin();
     }
 
-    /// Judges a packet by itself. The flow keeps the rule of its last packet.
+    /// Judges a packet separately. The flow keeps the rule of its last packet.
     fn packet(&mut self, packet: &PacketView<'_>, flow: &mut FirewallFlow) -> Judgement {
         let mut described = describe(packet);
         if self.tally.rules().asks_state() {
@@ -220,7 +220,7 @@ impl App for Firewall {
     }
 
     /// The verdict of the first packet holds for all packets. Later packets that were judged by
-    /// another verdict are needed again.
+    /// another verdict must be processed again.
     fn compose(&mut self, flow: &mut FirewallFlow, later: &mut FirewallFlow) -> Composed {
         let by_packet = self.options.per_packet || self.tally.rules().is_per_packet();
         if by_packet || self.options.strict_tcp || !flow.judged_alike(later) {

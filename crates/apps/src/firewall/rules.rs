@@ -5,12 +5,12 @@ use flowloom_classifier::{Action, BuildError, ClassifierBuilder, Rule, RuleId, R
 use flowloom_engine::Verdict;
 use flowloom_flow_key::FiveTuple;
 
-/// The verdicts where the rules themselves do not decide.
+/// The verdicts for cases that the rules do not decide.
 ///
 /// Any version may add fields, so end a literal with `..Defaults::default()`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Defaults {
-    /// The verdict of packets that no rule matches.
+    /// The verdict on packets that no rule matches.
     pub unmatched: Verdict,
     /// The verdict of rules without an action, such as all rules of ClassBench.
     pub no_action: Verdict,
@@ -68,14 +68,14 @@ pub struct FirewallRules {
     is_per_packet: bool,
 }
 
-/// Facts that packets do not carry, and how unknown facts match.
+/// Information that packets do not contain, and the treatment of rules that depend on unknown data.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Enforcement {
-    /// The interface that packets come in by; empty if there is none.
+    /// The interface by which packets enter; empty if there is none.
     pub input: Option<String>,
-    /// The interface that packets leave by; empty if there is none.
+    /// The interface by which packets leave; empty if there is none.
     pub output: Option<String>,
-    /// How a rule counts that may match.
+    /// How to treat a rule that may match.
     pub assume: Assume,
 }
 
@@ -98,7 +98,7 @@ impl FirewallRules {
         Self::of_policy(Policy::from(set), defaults, Enforcement::default(), builder)
     }
 
-    /// Builds the classifier of a policy, whose rules may match more than the five fields.
+    /// Builds the classifier of a policy, whose rules may have conditions beyond the five fields.
     ///
     /// # Errors
     ///
@@ -168,8 +168,8 @@ impl FirewallRules {
         self.verdicts.len() - 1
     }
 
-    /// Returns whether rules match fields that differ among the packets of a flow, so that each
-    /// packet is judged by itself.
+    /// Returns whether rules depend on fields that differ among the packets of a flow, so that each
+    /// packet is judged separately.
     #[inline]
     #[must_use]
     pub fn is_per_packet(&self) -> bool {
@@ -200,7 +200,7 @@ impl FirewallRules {
         u32::try_from(at).ok().map(RuleId)
     }
 
-    /// Returns the verdicts where the rules do not decide.
+    /// Returns the verdicts for cases that the rules do not decide.
     #[must_use]
     pub fn defaults(&self) -> Defaults {
         self.defaults
@@ -219,7 +219,7 @@ impl FirewallRules {
         self.judge_packet(Packet::new(*tuple))
     }
 
-    /// Judges a packet by itself.
+    /// Judges a packet separately.
     #[must_use]
     pub fn judge_packet<'a>(&'a self, mut packet: Packet<'a>) -> Judgement {
         packet.input = packet.input.or(self.enforcement.input.as_deref());

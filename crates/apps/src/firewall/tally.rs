@@ -16,7 +16,7 @@ pub struct Hits {
     pub packets: u64,
     /// Their bytes on the wire.
     pub bytes: u64,
-    /// Flows judged: at their first packet, and again when the rules had changed.
+    /// Flows judged: at their first packet, and again after a change of rules.
     pub flows: u64,
 }
 
@@ -59,7 +59,7 @@ pub struct VerdictCounts {
 
 impl VerdictCounts {
     /// Adds other counts. It keeps the counts of single rules only for the newest generation,
-    /// because numbers of an older one mean other rules.
+    /// because numbers of an older one refer to other rules.
     pub fn add(&mut self, other: &Self) {
         self.accepted.add(other.accepted);
         self.denied.add(other.denied);
@@ -77,7 +77,7 @@ impl VerdictCounts {
 }
 
 impl VerdictCounts {
-    /// Subtracts what was counted twice.
+    /// Subtracts flows that were counted twice.
     pub(super) fn subtract(&mut self, other: &Self) {
         self.add(&Self {
             accepted: other.accepted.negated(),
@@ -90,8 +90,7 @@ impl VerdictCounts {
     }
 }
 
-/// Counters that one worker writes and any thread may read meanwhile. Each number is read by
-/// itself.
+/// Counters that one worker writes while any thread may read them. Each number is read separately.
 #[derive(Default)]
 pub(super) struct LiveHits {
     packets: AtomicU64,
@@ -178,7 +177,7 @@ impl Tally {
         add(&self.begun[usize::from(verdict == Verdict::Deny)], 1);
     }
 
-    /// Subtracts a judged flow, because two parts of an input have counted it.
+    /// Subtracts a judged flow that two parts of an input have counted.
     pub(super) fn take_back(&self, number: u32, denies: bool) {
         add(&self.rule(number).flows, 1_u64.wrapping_neg());
         add(&self.begun[usize::from(denies)], 1_u64.wrapping_neg());

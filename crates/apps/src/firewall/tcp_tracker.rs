@@ -1,10 +1,10 @@
-//! The states of TCP as connection tracking of the Linux kernel walks through them.
+//! The TCP states of the Linux kernel's connection tracking.
 //!
-//! The table is that of `net/netfilter/nf_conntrack_proto_tcp.c` with `nf_conntrack_tcp_loose`: a
-//! connection may be picked up by an ACK in its middle. Unlike the kernel, the tracker compares no
+//! The table is that of `net/netfilter/nf_conntrack_proto_tcp.c` with `nf_conntrack_tcp_loose`: an
+//! ACK in the middle of a connection may start tracking. Unlike the kernel, the tracker compares no
 //! sequence numbers, as with `nf_conntrack_tcp_be_liberal`.
 
-/// Where a connection stands.
+/// The state of a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum State {
     #[default]
@@ -21,7 +21,7 @@ enum State {
     SynSentBoth,
 }
 
-/// What a packet does.
+/// The effect of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
     To(State),
@@ -30,12 +30,12 @@ enum Step {
     Invalid,
 }
 
-/// What became of a packet.
+/// The relation of a packet to the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
     /// It belongs to the connection.
     Belongs,
-    /// It belongs to the connection, which ends with it at once.
+    /// It belongs to the connection and ends it at once.
     Ends,
     /// It begins the connection anew.
     Reopens,
@@ -58,11 +58,11 @@ pub(super) struct TcpTracker {
     state: State,
     /// An end has begun to close the connection.
     has_closed: bool,
-    /// The last packet was an RST, of the other end.
+    /// The last packet was an RST from the other end.
     last_reset: Option<bool>,
 }
 
-/// Returns the row of a packet; `None` of flags that no packet of TCP has together.
+/// Returns the row of a packet; `None` for flags that no TCP packet combines.
 fn kind(flags: u8) -> Option<usize> {
     match flags & (SYN | ACK | FIN | RST | URG) {
         SYN | 0x22 => Some(KIND_SYN),
@@ -74,7 +74,7 @@ fn kind(flags: u8) -> Option<usize> {
     }
 }
 
-/// Returns the step of a packet of the opener, or of the other end.
+/// Returns the step for a packet of the opener, or of the other end.
 #[expect(clippy::match_same_arms, reason = "row by row the table of the kernel")]
 fn step(is_reply: bool, kind: usize, state: State) -> Step {
     use State::{
@@ -102,13 +102,13 @@ fn step(is_reply: bool, kind: usize, state: State) -> Step {
 }
 
 impl TcpTracker {
-    /// Takes a packet of the opener, or of the other end. `is_answered` says whether the other end
-    /// has sent a packet before.
+    /// Processes a packet of the opener, or of the other end. `is_answered` says whether the other
+    /// end has sent a packet before.
     pub(super) fn take(&mut self, flags: u8, is_reply: bool, is_answered: bool) -> Outcome {
         let Some(kind) = kind(flags) else { return Outcome::Invalid };
         let mut step = step(is_reply, kind, self.state);
         if step == Step::To(State::SynSent) && matches!(self.state, State::TimeWait | State::Close) {
-            // Either end may open again what was closed, and the end that has reset it.
+            // Either end may reopen a closed connection, and so may the end that reset it.
             if self.has_closed || self.last_reset == Some(is_reply) {
                 return Outcome::Reopens;
             }
@@ -123,7 +123,7 @@ impl TcpTracker {
             }
         }
         self.last_reset = (kind == KIND_RST).then_some(is_reply);
-        // The answer to a SYN that is an RST leaves no connection behind.
+        // An RST in answer to a SYN leaves no connection.
         if kind == KIND_RST && !is_answered { Outcome::Ends } else { Outcome::Belongs }
     }
 }

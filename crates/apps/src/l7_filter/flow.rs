@@ -10,14 +10,14 @@ use super::names::Name;
 use super::pool::Lease;
 use crate::accounting::direction::Initiator;
 
-/// How far a connection is identified.
+/// The progress of identification.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub enum L7State {
     /// More packets are needed.
     #[default]
     NoMatchYet,
-    /// A pattern has matched. The label may change while more of the first packets come.
+    /// A pattern has matched. The label may change while more of the first packets arrive.
     Matched,
     /// No pattern has matched, and no more packets are scanned.
     NoMatch,
@@ -35,7 +35,7 @@ impl L7State {
     }
 }
 
-/// One direction of a flow. Of datagrams only the scanned bytes are counted and the match is kept.
+/// One direction of a flow. For datagrams only the number of scanned bytes and the match are kept.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub(super) struct Side {
@@ -43,7 +43,7 @@ pub(super) struct Side {
     pub(super) scan: ScanState,
     pub(super) window: Option<Lease>,
     pub(super) buffer: Option<Lease>,
-    /// No pattern can match any more, whatever follows.
+    /// No pattern can match any more, regardless of later data.
     pub(super) closed: bool,
     /// The direction takes no more data, because there is a gap or enough was scanned.
     pub(super) over: bool,
@@ -57,7 +57,7 @@ impl Side {
         self.closed = true;
     }
 
-    /// Returns what the direction says about the flow's label.
+    /// Returns the evidence of the direction for the flow's label.
     pub(super) fn seen(&self) -> Seen {
         let found = self.found.get();
         Seen { found, unknown: found.is_none() && self.scan.bytes() > 0 && !self.over }
@@ -87,11 +87,11 @@ pub struct L7Flow {
 
 const _: () = assert!(
     size_of::<L7Flow>() <= 192,
-    "with its key a flow has at most four lines, all of which a lookup asks for"
+    "with its key a flow has at most four lines, all of which a lookup prefetches"
 );
 
 impl L7Flow {
-    /// Returns how far the flow is identified.
+    /// Returns the progress of identification.
     #[must_use]
     pub fn state(&self) -> L7State {
         match (self.protocol, self.decided) {
@@ -107,14 +107,14 @@ impl L7Flow {
         self.protocol.copied()
     }
 
-    /// Returns how sure the protocol's name is, if there is one.
+    /// Returns the confidence of the protocol label, if there is one.
     #[must_use]
     pub fn confidence(&self) -> Option<Confidence> {
         self.protocol.map(|_| self.confidence)
     }
 
-    /// Returns whether the label is final: both directions have matched, or all packets that may be
-    /// scanned were.
+    /// Returns whether the label is final: both directions have matched, or all packets within the
+    /// limit were scanned.
     #[must_use]
     pub fn is_decided(&self) -> bool {
         self.decided
@@ -148,7 +148,7 @@ impl L7Flow {
         })
     }
 
-    /// Returns whether packets have changed nothing but the counts.
+    /// Returns whether packets have changed nothing except the counts.
     fn is_untouched(&self) -> bool {
         !self.decided && self.inspected == 0 && self.sides == <[Side; 2]>::default()
     }
@@ -192,8 +192,8 @@ impl FlowState for L7Flow {
         ]);
     }
 
-    /// A final label stays. An unfinished scan needs the packets, and so does a label that depends
-    /// on an end as the initiator which an earlier part knows better.
+    /// A final label stays. An unfinished scan needs the packets. So does a label that depends on
+    /// the initiator, if an earlier part knows the initiator better.
     fn compose(&mut self, later: &mut Self) -> Composed {
         let (packets, bytes) = (self.packets + later.packets, self.bytes + later.bytes);
         let mut initiator = self.initiator;

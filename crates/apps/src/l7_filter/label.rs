@@ -1,26 +1,27 @@
-//! A flow's label, from what was found in its two directions.
+//! A flow's label, derived from the matches in its two directions.
 
 use flowloom_dpi::{Match, PatternId};
 use flowloom_flow_key::{Direction, FiveTuple};
 
 use super::plan::Shared;
 
-/// How sure a label is.
+/// The confidence of a label.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Confidence {
-    /// The expression that matched says little and no port of the flow is usual for the protocol,
-    /// or the other side answered with something else.
+    /// The matching expression checks few bits and the flow uses no usual port of the protocol, or
+    /// the other side answered with another protocol.
     #[default]
     Guess,
     /// One direction matches, and the other does not contradict it.
     OneSide,
-    /// Both directions match the protocol, or the question was answered in kind.
+    /// Both directions match the protocol, or the answer matches a pattern that the protocol lists
+    /// as its answer.
     BothSides,
 }
 
 impl Confidence {
-    /// All values, the least sure first.
+    /// All values, the lowest first.
     pub const ALL: [Self; 3] = [Self::Guess, Self::OneSide, Self::BothSides];
 
     /// Returns the name that flow files use.
@@ -34,7 +35,7 @@ impl Confidence {
     }
 }
 
-/// What was found in a direction, in two bytes: zero if nothing was.
+/// The match in a direction, in two bytes: zero if there was none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Evidence(u16);
 
@@ -66,8 +67,8 @@ pub(super) struct Seen {
 
 /// Returns the label of a flow from both directions.
 ///
-/// Where both match and differ, the answer decides, as the question may be a probe; unless it is
-/// weak and the question is not.
+/// If both match and differ, the answer decides, because the request may be a probe; unless the
+/// answer is a weak match and the request is not.
 pub(super) fn judge(
     shared: &Shared,
     tuple: FiveTuple,

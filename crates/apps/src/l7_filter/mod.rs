@@ -2,20 +2,20 @@
 //!
 //! A connection is `NO_MATCH_YET` until a pattern matches, and `MATCHED` from then on. It is
 //! `NO_MATCH` when its first data packets (8, both directions together) match no pattern. Unlike
-//! the paper's, the scan goes on in the other direction after a match: [`Confidence`] tells whether
-//! both agree, and an answer that contradicts the question changes the label. The label is final
-//! once both directions match, or after the first data packets. Packets of a decided connection are
-//! not scanned.
+//! the paper's, the scan continues in the other direction after a match: [`Confidence`] tells
+//! whether both agree, and an answer that contradicts the request changes the label. The label is
+//! final once both directions match, or after the first data packets. Packets of a decided
+//! connection are not scanned.
 //!
 //! Unlike the paper's scan, this one is incremental: a few bytes of automaton state per direction
-//! stand for the scanned bytes, so no byte is scanned twice. [`L7Options::rescan`] selects the
+//! represent the scanned bytes, so no byte is scanned twice. [`L7Options::rescan`] selects the
 //! paper's scan, with the same results. Unlike the original, each direction of a TCP connection is
-//! a text of its own in the order of its sequence numbers, and each datagram is a text. Zero bytes
+//! a separate text in the order of its sequence numbers, and each datagram is a text. Zero bytes
 //! are skipped only for patterns in l7-filter's format.
 //!
 //! - Out-of-order data waits in a window until the missing data comes. If the first bytes never
-//!   come, or were cut off in the capture, the direction stays unidentified: a match in the middle
-//!   would be a false alarm.
+//!   arrive, or were cut off in the capture, the direction stays unidentified, because a match in
+//!   the middle would be a false positive.
 //! - All workers share a fixed number of windows and buffers. When all are in use, the oldest one
 //!   is reclaimed ([`L7Totals::reclaimed`]). As long as no connection returns to a window that it
 //!   lost ([`L7Totals::lost`]), results depend neither on the workers nor on the mode.
@@ -76,7 +76,7 @@ impl App for L7Filter {
         composed
     }
 
-    /// Of a decided flow only packets and bytes are counted.
+    /// For a decided flow only packets and bytes are counted.
     fn complete(&mut self, flow: &mut L7Flow, first: &L7Flow, again: ReprocessedPackets) -> bool {
         let rest = first.packets.saturating_sub(again.packets);
         if !flow.decided && rest > 0 {
@@ -102,7 +102,7 @@ impl L7Filter {
     fn look(&mut self, packet: &PacketView<'_>, flow: &mut L7Flow) {
         let headers = &packet.headers;
         let Some(transport) = Transport::of_ip_protocol(headers.key.protocol()) else {
-            // The patterns are about TCP and UDP.
+            // The patterns apply to TCP and UDP only.
             flow.decided = true;
             return;
         };
@@ -120,7 +120,7 @@ impl L7Filter {
         let client = flow.asker.source_direction();
         let side = &mut flow.sides[headers.direction.index()];
         if !side.found.is_some() {
-            // Only a handshake tells the ends apart: a capture may begin with an answer.
+            // Only a handshake identifies client and server: a capture may begin with an answer.
             let sender = (flow.asker.basis() >= DirectionBasis::SynAck)
                 .then_some(if headers.direction == client { Role::Client } else { Role::Server });
             let tuple = headers.tuple();
@@ -173,7 +173,7 @@ impl L7Filter {
         }
     }
 
-    /// Processes a segment of which the capture has cut the last `missing` bytes.
+    /// Processes a segment whose last `missing` bytes were not captured.
     fn segment(
         &mut self,
         segment: Segment<'_>,
@@ -200,8 +200,8 @@ impl L7Filter {
         let mut window = None;
         if let (true, Some(windows)) = (needs_window, &mut windows) {
             if side.window.is_some() && !windows.has(side.window) {
-                // The window was reclaimed with its data, so the bytes in the middle are missing:
-                // the direction cannot be identified any more.
+                // The window was reclaimed with its data, so bytes in the middle are missing, and
+                // the direction can no longer be identified.
                 self.totals.lost += 1;
                 side.end();
                 return None;
@@ -293,8 +293,8 @@ fn in_order(
     });
 }
 
-/// Returns the length of a datagram by its own header, since of a fragmented one the packet has a
-/// part only; without a usable header, the length of the packet's payload.
+/// Returns the length of a datagram by its own header, because a fragment contains only a part;
+/// without a usable header, the length of the packet's payload.
 fn datagram_bytes(packet: &PacketView<'_>) -> usize {
     let headers = &packet.headers;
     let at = headers.transport_offset as usize + 4;

@@ -1,9 +1,9 @@
-//! Names of patterns that live as long as the program, so that results hold words, not strings.
+//! Names of patterns that live as long as the program, so that results contain words, not strings.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
-/// The most names in a program's life. A loader limits each to 64 bytes.
+/// Maximum number of names during a program's life. A loader limits each to 64 bytes.
 pub(super) const NAMES_MAX: usize = 1 << 16;
 
 /// A name, in one word.

@@ -1,4 +1,4 @@
-//! What all workers share: the scanner, the names, the limits, and the totals.
+//! The data that all workers share: the scanner, the names, the limits, and the totals.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -17,17 +17,17 @@ use super::pool::Pool;
 /// Any version may add fields, so end a literal with `..L7Options::default()`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct L7Options {
-    /// Data packets of a connection that are scanned, both directions together.
+    /// Maximum number of data packets scanned per connection, both directions together.
     pub packets_max: u32,
-    /// Bytes of a direction, or of a datagram, that are scanned.
+    /// Maximum number of bytes scanned per direction or datagram.
     pub bytes_max: usize,
     /// Search the whole buffer again for every pattern at every packet, as the paper does.
     pub rescan: bool,
-    /// How far ahead of a gap data may lie, in bytes; a power of two.
+    /// Maximum distance of data ahead of a gap, in bytes; a power of two.
     pub window_bytes: usize,
-    /// Windows of all workers together.
+    /// Maximum number of windows of all workers together.
     pub windows_max: usize,
-    /// Buffers of all workers together, for rescans.
+    /// Maximum number of buffers of all workers together, for rescans.
     pub buffers_max: usize,
     /// Limits of building the scanner.
     pub budget: Budget,
@@ -47,18 +47,18 @@ impl Default for L7Options {
     }
 }
 
-/// Why a plan cannot be built.
+/// The reason why a plan cannot be built.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum L7Error {
     /// The patterns cannot be compiled into a scanner.
     Build(BuildError),
-    /// The program has used too many different names of patterns.
+    /// The program has loaded too many different names of patterns.
     TooManyNames {
-        /// The most names.
+        /// The maximum number of names.
         names_max: usize,
     },
-    /// A pattern says that another one answers it, which is not in the set.
+    /// The pattern's `answer` names a pattern outside the set.
     UnknownAnswer {
         /// The pattern's name.
         name: String,
@@ -79,12 +79,13 @@ impl fmt::Display for L7Error {
             Self::Build(error) => error.fmt(f),
             Self::TooManyNames { names_max } => write!(
                 f,
-                "this program has loaded {names_max} different names of patterns, and keeps each until it ends\n  start it anew"
+                "this program has loaded {names_max} different names of patterns, the maximum for its \
+                 lifetime\n  restart it"
             ),
             Self::UnknownAnswer { name, answer } => write!(
                 f,
-                "'answer = {answer}' of the pattern {name} names a pattern that is not loaded\n  load its file as well, or \
-                 leave the name out"
+                "'answer = {answer}' of the pattern {name} names a pattern that is not loaded\n  load \
+                 its file too, or remove the name"
             ),
         }
     }
@@ -99,14 +100,14 @@ impl std::error::Error for L7Error {
     }
 }
 
-/// The counts of the workers that are not in flows.
+/// The workers' counts that do not belong to flows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct L7Totals {
     /// Bytes passed to the scanner or to rescans. A sharded run also scans data in the middle of
-    /// connections, at the beginning of its parts.
+    /// connections, at the start of its parts.
     pub scanned_bytes: u64,
-    /// Windows and buffers reclaimed from the oldest holder, because all were in use.
+    /// Windows and buffers reclaimed from the oldest holder because all were in use.
     pub reclaimed: u64,
     /// Directions that returned to a window or buffer that they had lost. They stay unidentified.
     pub lost: u64,
@@ -119,13 +120,13 @@ pub(super) struct Loans {
     pub(super) buffers: Pool<Vec<u8>>,
 }
 
-/// What a label needs to know of a pattern.
+/// The properties of a pattern that a label needs.
 #[derive(Debug)]
 pub(super) struct Protocol {
     pub(super) name: Name,
     pub(super) ports: Box<[u16]>,
     pub(super) strict: bool,
-    /// The names of the patterns that answer it in kind, besides its own.
+    /// The names of the other patterns that are valid answers to it.
     answers: Box<[Name]>,
 }
 
@@ -141,16 +142,16 @@ pub(super) struct Shared {
 
 impl Shared {
     pub(super) fn loans(&self) -> MutexGuard<'_, Loans> {
-        // After a panic a window may hold half a segment. The run is ending.
+        // After a panic a window may contain half a segment. The run is ending.
         self.loans.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns what a label needs to know of a pattern.
+    /// Returns the properties of a pattern that a label needs.
     pub(super) fn protocol(&self, id: PatternId) -> &Protocol {
         &self.protocols[id.index()]
     }
 
-    /// Returns whether one pattern answers another in kind.
+    /// Returns whether one pattern is a valid answer to another.
     pub(super) fn is_in_kind(&self, asked: PatternId, answered: PatternId) -> bool {
         let (asked, answered) = (self.protocol(asked), self.protocol(answered));
         let is = |name: &Name| std::ptr::eq(*name, answered.name);

@@ -9,7 +9,7 @@ use std::num::NonZeroU32;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Lease {
     index: u32,
-    /// Never 0, so that an `Option` of a lease takes no more space than a lease.
+    /// It is never 0, so that an `Option` of a lease takes no more space than a lease.
     generation: NonZeroU32,
 }
 

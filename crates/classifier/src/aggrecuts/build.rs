@@ -1,5 +1,4 @@
-//! Cutting until one rule covers what is left [FLOWNP §3.2], and packing the pointers
-//! [FLOWNP §3.3].
+//! Cutting until one rule covers the rest [FLOWNP §3.2], and packing the pointers [FLOWNP §3.3].
 
 use alloc::vec::Vec;
 
@@ -11,33 +10,34 @@ use crate::intern::Interner;
 use crate::key::Span;
 use crate::rule_box::RuleBox;
 
-/// Which equal sub-trees are stored once.
+/// Which equal sub-trees are stored only once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Sharing {
-    /// Those below one node, as in the paper.
+    /// Equal sub-trees below one node, as in the paper.
     #[default]
     Siblings,
-    /// All. Ours; on sets with many wildcards a fifth to a twentieth of the memory.
+    /// Equal sub-trees anywhere. This is not in the paper; on sets with many wildcards it takes a
+    /// fifth to a twentieth of the memory.
     Everywhere,
 }
 
 /// Limits of a build.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Bytes of the tree, at most.
+    /// Maximum size of the tree, in bytes.
     pub memory_bytes_max: usize,
-    /// Steps, at most; a step is a rule looked at in a node, some nanoseconds.
+    /// Maximum number of steps; a step examines a rule in a node and takes several nanoseconds.
     pub steps_max: u64,
 }
 
 impl Default for Limits {
-    /// 128 MiB, which is what bases of w = 8 can address, and two thousand million steps.
+    /// 128 MiB, which bases with w = 8 can address, and two thousand million steps.
     fn default() -> Self {
         Self { memory_bytes_max: 128 << 20, steps_max: 2_000_000_000 }
     }
 }
 
-/// What is left of a header: bits to cut in each dimension.
+/// The rest of a header: bits left to cut in each dimension.
 type Left = [u8; 5];
 
 pub(super) struct Builder {
@@ -51,13 +51,13 @@ pub(super) struct Builder {
     pub(super) forms: PointerForms,
 }
 
-/// A cut in one dimension: runs of cells in which the same rules lie alike.
+/// A cut in one dimension: runs of cells that the same rules meet in the same way.
 struct Runs {
     /// First cell of each run.
     first: Vec<u32>,
-    /// Where each run's rules begin in `rules`, and one past the last.
+    /// The start of each run's rules in `rules`, and the end of the last.
     starts: Vec<usize>,
-    /// Positions in the list of the rules that meet the run, up to one that covers it.
+    /// Positions in the list of the rules that meet the run, up to the first that covers it.
     rules: Vec<u32>,
     largest: usize,
 }
@@ -103,7 +103,7 @@ impl Builder {
     }
 
     /// Returns the word of a list's tree, and its height in cuts. The list ends with the first box
-    /// that covers all that is left.
+    /// that covers the rest.
     fn node(&mut self, list: &[RuleBox], mut left: Left) -> Result<(Word, u32), BuildError> {
         self.spend(list.len() + 1)?;
         let Some(first) = list.first() else { return Ok((Word::leaf(None), 0)) };
@@ -130,8 +130,8 @@ impl Builder {
         Ok((word, height))
     }
 
-    /// Returns the cut with the least sum of children's rules; of equal ones that with the least
-    /// largest child.
+    /// Returns the cut with the smallest sum of children's rules; among equal cuts, the one with
+    /// the smallest largest child.
     fn choose(&mut self, list: &[RuleBox], left: Left) -> Result<(usize, Runs), BuildError> {
         let mut best: Option<(usize, Runs)> = None;
         for d in (0..5).filter(|&d| left[d] > 0) {
@@ -185,8 +185,8 @@ impl Builder {
         Ok((word, height))
     }
 
-    /// Writes the pointer array, each sub-array that differs from the one before, and returns the
-    /// node's word.
+    /// Writes the pointer array, with each sub-array that differs from the previous one, and
+    /// returns the node's word.
     fn pack(&mut self, d: usize, left: Left, first: &[u32], words: &[u32]) -> Result<Word, BuildError> {
         let (w, block) = (self.stride.bits(), self.stride.block_words());
         let mut array = Vec::with_capacity(1 << w);
@@ -259,7 +259,7 @@ fn divide(list: &[RuleBox], left: Left, d: usize, w: u32) -> Runs {
         let (from, to) = (cell_of(span.low, bits), cell_of(span.high, bits));
         edge[from] = true;
         edge[to + 1] = true;
-        // A cell that is covered in part is a run of its own.
+        // A partly covered cell is a separate run.
         edge[from + 1] |= span.low & last_in_cell != 0;
         edge[to] |= span.high & last_in_cell != last_in_cell;
     }
@@ -290,7 +290,7 @@ fn cell_of(value: u32, bits: u8) -> usize {
     (u64::from(value) >> bits) as usize
 }
 
-/// Spells a sub-problem so that equal ones are spelled alike.
+/// Encodes a sub-problem so that equal sub-problems have equal encodings.
 fn spell(list: &[RuleBox], left: Left) -> Vec<u32> {
     let mut key = Vec::with_capacity(5 + 11 * list.len());
     key.extend(left.map(u32::from));

@@ -12,37 +12,38 @@ use crate::key::{KeyV4, Match};
 use crate::rule_box::boxes;
 use crate::rule_set::RuleSet;
 
-/// Words that a lookup read.
+/// The words that a lookup read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Accesses(
-    /// Words of the pointer arrays. The root's word is not among them: it is a constant of the
+    /// Words of the pointer arrays. The root's word is not included: it is a constant of the
     /// program.
     pub u32,
 );
 
-/// What a tree looks like.
+/// The shape of a tree.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Shape {
-    /// Cuts on the longest path, and so the words that a lookup reads at worst.
+    /// Number of cuts on the longest path, which is the maximum number of words that a lookup
+    /// reads.
     pub depth: u32,
-    /// Nodes that were written; equal ones that are stored once count once.
+    /// Number of nodes written; nodes that share storage count once.
     pub nodes: u64,
-    /// Distinct children of all these nodes together.
+    /// Number of distinct children of all these nodes together.
     pub distinct_children: u64,
-    /// Sub-arrays that were stored, of eight for each node.
+    /// Number of sub-arrays stored, out of eight per node.
     pub sub_arrays: u64,
 }
 
-/// What the pointers of all nodes take in three forms [FLOWNP §3.3].
+/// The size of the pointers of all nodes in three forms [FLOWNP §3.3].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PointerForms {
     /// Plain arrays of 2ʷ words.
     pub plain_bytes: u64,
-    /// A string of a bit for each pointer that differs from the one before, and those pointers.
+    /// A string with a bit for each pointer that differs from the previous one, and those pointers.
     pub abs_bytes: u64,
-    /// A string of eight bits inside the node's word, and the sub-arrays that differ.
+    /// A string of eight bits in the node's word, and the sub-arrays that differ.
     pub habs_bytes: u64,
 }
 
@@ -53,8 +54,9 @@ impl PointerForms {
         self.habs_bytes += 4 * habs_words as u64;
     }
 
-    /// Returns the words that a lookup of so many cuts reads with plain strings of differences: the
-    /// string and the pointer for each cut. With plain arrays it is one word for each.
+    /// Returns the number of words that a lookup with this many cuts reads with plain strings of
+    /// differences: the string and the pointer of each cut. With plain arrays it is one word per
+    /// cut.
     pub const fn abs_words(stride: Stride, depth: u32) -> u32 {
         depth * (1_u32 << stride.bits()).div_ceil(32) + depth
     }
@@ -97,8 +99,8 @@ impl AggreCuts {
     ///
     /// # Errors
     ///
-    /// [`BuildError`] where a limit is reached, or twenty bits are too few for a base: never a tree
-    /// that is wrong.
+    /// [`BuildError`] if a limit is reached, or if twenty bits do not suffice for a base. The build
+    /// never returns a wrong tree.
     pub fn build(
         rules: &RuleSet,
         stride: Stride,
@@ -125,7 +127,7 @@ impl AggreCuts {
     ///
     /// # Panics
     ///
-    /// If `matches` is not as long as `keys`.
+    /// If `matches` and `keys` differ in length.
     pub fn classify_batch(&self, keys: &[KeyV4], matches: &mut [Match]) {
         assert_eq!(keys.len(), matches.len(), "a batch has a place for the match of each key");
         walk::batch(self, keys, matches);
@@ -146,12 +148,12 @@ impl AggreCuts {
         &self.words
     }
 
-    /// Returns what the tree looks like.
+    /// Returns the shape of the tree.
     pub fn shape(&self) -> Shape {
         self.shape
     }
 
-    /// Returns what its pointers would take in other forms.
+    /// Returns the size of its pointers in other forms.
     pub fn pointer_forms(&self) -> PointerForms {
         self.forms
     }
@@ -161,10 +163,10 @@ impl AggreCuts {
         4 * self.words.len() + 4
     }
 
-    /// Returns a header on one of the longest paths for each of so many draws: what the paper
-    /// measures throughput with.
+    /// Returns `count` headers on one of the longest paths, with which the paper measures
+    /// throughput.
     ///
-    /// The headers are the deepest of those given, again and again.
+    /// The headers are the deepest of those given, repeated.
     pub fn deepest_of(&self, keys: &[KeyV4], count: usize) -> Vec<KeyV4> {
         let depth = |key: &KeyV4| self.classify(key).1;
         let Some(deepest) = keys.iter().map(depth).max() else { return vec![] };

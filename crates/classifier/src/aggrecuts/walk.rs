@@ -1,4 +1,4 @@
-//! Looking up: as the paper writes it, and in batches.
+//! Lookups: as the paper describes them, and in batches.
 
 use flowloom_cpu::prefetch;
 
@@ -8,7 +8,7 @@ use super::word::{Cut, Decoded, Word};
 use crate::key::{Key, KeyV4, Match};
 use crate::rule::RuleId;
 
-/// The lookup of [FLOWNP §3.3], and what it reads.
+/// The lookup of [FLOWNP §3.3], with a count of its reads.
 #[expect(clippy::many_single_char_names, reason = "the paper's names")]
 pub(super) fn step_by_step(tree: &AggreCuts, key: &KeyV4) -> (Match, Accesses) {
     let (w, v) = (tree.stride().bits(), 3);
@@ -49,13 +49,13 @@ pub(super) fn step_by_step(tree: &AggreCuts, key: &KeyV4) -> (Match, Accesses) {
 /// Packets in flight.
 const FLIGHT: usize = 32;
 
-/// What the upper four bits of a word say, for a packet laid out as thirteen bytes: which byte to
-/// cut. Leaves are 13.
+/// The meaning of the upper four bits of a word for a packet laid out as thirteen bytes: the byte
+/// to cut. Leaves are 13.
 const BYTE_OF_CODE: [u8; 16] = [0, 1, 2, 3, 4, 5, 6, 7, 14, 14, 8, 9, 12, 13, 10, 11];
 /// The code of a leaf.
 const LEAF: u32 = 0b1101;
 
-/// The same in batches: a level of all packets at a time, each packet's next word prefetched.
+/// The same in batches: one level of all packets at a time, prefetching each packet's next word.
 pub(super) fn batch(tree: &AggreCuts, keys: &[KeyV4], matches: &mut [Match]) {
     match tree.stride() {
         Stride::Eight => batch_of::<8>(tree, keys, matches),
@@ -124,7 +124,7 @@ fn leaf(word: u32) -> Match {
     }
 }
 
-/// Returns where a node sends a packet.
+/// Returns the child to which a node sends a packet.
 #[expect(clippy::many_single_char_names, reason = "the paper's names")]
 #[inline(always)]
 fn next<const W: u32>(word: u32, bytes: &[u8; 16], halved: &mut u16) -> usize {

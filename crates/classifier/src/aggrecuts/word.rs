@@ -5,10 +5,10 @@
 //!  d2c   | b2c   | HABS  | CPA base
 //! ```
 //!
-//! The paper gives no word for a leaf. Unlike the paper, which leaves the codes unused, (d2c, b2c)
-//! = (11, 01) marks ours, with the rule in the 28 bits below.
+//! The paper defines no word for a leaf. Unlike the paper, which leaves the codes unused, (d2c,
+//! b2c) = (11, 01) marks a leaf here, with the rule in the lower 28 bits.
 
-/// A dimension to cut and a byte of it: what d2c and b2c say together.
+/// A dimension to cut and one of its bytes: d2c and b2c together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Cut {
     /// A byte of the source address, 0 the most significant.
@@ -66,9 +66,9 @@ impl Cut {
     ];
 }
 
-/// The most that a base can be: it counts blocks of 2ʷ/8 words.
+/// The maximum value of a base, which counts blocks of 2ʷ/8 words.
 pub const BASE_MAX: u32 = (1 << 20) - 1;
-/// The most that a leaf's rule can be.
+/// The maximum rule of a leaf.
 pub const RULE_MAX: u32 = (1 << 28) - 2;
 /// The rule of a leaf without one.
 const NO_RULE: u32 = (1 << 28) - 1;
@@ -77,21 +77,21 @@ const NO_RULE: u32 = (1 << 28) - 1;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Word(pub u32);
 
-/// What a word says.
+/// The meaning of a word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decoded {
-    /// Cut, and go on.
+    /// Cut, and continue.
     Node {
         /// What to cut.
         cut: Cut,
-        /// Which sub-arrays differ from the one before; bit 0 is the first.
+        /// The sub-arrays that differ from the previous one; bit 0 is the first.
         habs: u8,
         /// Base of the children, in blocks of 2ʷ/8 words.
         base: u32,
     },
     /// The end: a rule, or none.
     Leaf(Option<u32>),
-    /// A code that neither the paper nor we use.
+    /// A code that neither the paper nor this implementation uses.
     Unused,
 }
 
@@ -123,7 +123,7 @@ impl Word {
         Self(0b1101 << 28 | rule)
     }
 
-    /// Returns what the word says.
+    /// Returns the meaning of the word.
     pub const fn decode(self) -> Decoded {
         let (d2c, b2c) = (self.0 >> 30, (self.0 >> 28 & 3) as u8);
         let cut = match (d2c, b2c) {

@@ -1,5 +1,5 @@
-//! Earlier rules whose boxes may meet a rule's: those whose prefix holds its prefix or lies in it,
-//! by one of the two addresses.
+//! Earlier rules whose boxes may meet a rule's: by one of the two addresses, their prefix contains
+//! its prefix or lies within it.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -21,7 +21,7 @@ pub(super) struct Neighbours<K> {
 struct Side {
     /// Rules of a prefix: its lowest address, its length.
     prefixes: BTreeMap<(u128, u32), Vec<u32>>,
-    /// Lengths that prefixes have.
+    /// The lengths that prefixes have.
     lengths: Vec<u32>,
 }
 
@@ -30,7 +30,7 @@ impl<K: Key> Neighbours<K> {
         Self { sides: Default::default(), family: PhantomData }
     }
 
-    /// Takes a rule in, if it is of this family; ids rise.
+    /// Adds a rule, if it is of this family; ids must increase.
     pub(super) fn add(&mut self, rule: &Rule, id: u32) {
         let Some(bounds) = rule.address_bounds::<K>() else { return };
         for (side, (low, _, length)) in self.sides.iter_mut().zip(bounds) {
@@ -41,8 +41,8 @@ impl<K: Key> Neighbours<K> {
         }
     }
 
-    /// Returns the rules that meet `rule` in one of the addresses, the one where they are fewer,
-    /// rising.
+    /// Returns the rules that meet `rule` in one of the addresses, choosing the address with fewer
+    /// rules, in ascending order.
     pub(super) fn near(&self, rule: &Rule, steps: &mut Steps) -> Result<Vec<u32>, OutOfSteps> {
         let Some(bounds) = rule.address_bounds::<K>() else { return Ok(Vec::new()) };
         let [source, destination] = [0, 1].map(|side| self.sides[side].meeting::<K>(bounds[side]));
@@ -56,7 +56,7 @@ impl<K: Key> Neighbours<K> {
 }
 
 impl Side {
-    /// Returns the rules of all prefixes that hold one, or lie in it.
+    /// Returns the rules of all prefixes that contain one, or lie within it.
     fn meeting<K: Key>(&self, (low, high, length): (u128, u128, u32)) -> Vec<&[u32]> {
         let start = |shorter: u32| {
             let host_bits = K::ADDRESS_BITS - shorter;
@@ -65,7 +65,7 @@ impl Side {
         let shorter = self.lengths.iter().filter(|&&shorter| shorter < length);
         let holding = shorter
             .map(|&shorter| (start(shorter), shorter))
-            // Those that begin where this one does are among those within.
+            // Prefixes that begin at the same address are among those within.
             .filter(|&(first, _)| first != low)
             .filter_map(|prefix| self.prefixes.get(&prefix));
         let within = self.prefixes.range((low, 0)..=(high, u32::MAX)).map(|(_, ids)| ids);

@@ -1,6 +1,6 @@
-//! Rules by their two prefixes: whatever takes packets from a rule is found with a look for each
-//! pair of lengths, and where rules have both in common, with a look for each pair of lengths of
-//! their [ports' blocks](super::ports).
+//! Rules by their two prefixes. One lookup per pair of lengths finds every rule that takes packets
+//! from another; where rules share both prefixes, one lookup per pair of lengths of their [port
+//! blocks](super::ports).
 
 use alloc::vec::Vec;
 use core::marker::PhantomData;
@@ -12,12 +12,12 @@ use crate::key::Key;
 use crate::rule::{PortRange, Rule};
 use crate::rule_set::RuleSet;
 
-/// Earlier rules of one address family, by source's and destination's prefix.
+/// Earlier rules of one address family, by source and destination prefix.
 #[derive(Debug)]
 pub(super) struct Pairs<K> {
     /// Pairs of lengths that rules have.
     lengths: Vec<[u32; 2]>,
-    /// From prefixes to their place in `rules`.
+    /// Maps prefixes to their position in `rules`.
     places: Interner,
     /// Rules of a pair of prefixes.
     rules: Vec<ByPorts>,
@@ -29,7 +29,7 @@ impl<K: Key> Pairs<K> {
         Self { lengths: Vec::new(), places: Interner::new(), rules: Vec::new(), family: PhantomData }
     }
 
-    /// Takes a rule in, if it is of this family; ids rise.
+    /// Adds a rule, if it is of this family; ids must increase.
     pub(super) fn add(&mut self, rules: &RuleSet, id: u32) {
         let Some(bounds) = rules.rules()[id as usize].address_bounds::<K>() else { return };
         let lengths = bounds.map(|(_, _, length)| length);
@@ -47,7 +47,7 @@ impl<K: Key> Pairs<K> {
         }
     }
 
-    /// Returns the first rule that matches all that `rule` matches, if there is one.
+    /// Returns the first rule that matches all packets of `rule`, if any.
     pub(super) fn cover(
         &self,
         rules: &RuleSet,
@@ -77,8 +77,8 @@ impl<K: Key> Pairs<K> {
         Ok(first)
     }
 
-    /// Returns whether earlier rules match both the lowest and the highest packet of a rule's; true
-    /// of a rule of the other family.
+    /// Returns whether earlier rules match both the lowest and the highest packet of a rule; `true`
+    /// for a rule of the other family.
     pub(super) fn meets_corners(
         &self,
         rules: &RuleSet,
@@ -140,7 +140,7 @@ impl<K: Key> Pairs<K> {
     }
 }
 
-/// Returns what a pair of prefixes is found by.
+/// Returns the words by which a pair of prefixes is found.
 fn words<K: Key>(addresses: [u128; 2], lengths: [u32; 2]) -> [u32; 9] {
     let mut words = [0; 9];
     for (place, (address, length)) in addresses.into_iter().zip(lengths).enumerate() {

@@ -1,9 +1,9 @@
-//! Rules that have both prefixes in common, found by their ports where they are many.
+//! Rules that share both prefixes, found by their ports if there are many.
 //!
-//! A range of ports lies in a block: the ports that begin with the bits which its ends have in
-//! common. Whatever takes all packets of a rule, or a packet, has blocks that hold the rule's or
-//! the packet's: a look for each pair of lengths that there is finds it, as with prefixes. Ranges
-//! over the middle are in the block of all ports, but of such ranges few win.
+//! A range of ports lies in a block: the ports that begin with the common leading bits of its ends.
+//! A rule that takes all packets of another, or a given packet, has blocks that contain the
+//! other's. As with prefixes, one lookup per pair of lengths finds it. Ranges across the middle are
+//! in the block of all ports, but few such ranges win.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -13,11 +13,11 @@ use crate::intern::Interner;
 use crate::rule::{PortRange, Rule};
 use crate::rule_set::RuleSet;
 
-/// So many are compared one by one.
+/// Up to this many rules are compared one by one.
 const FEW: usize = 16;
 const PORT_BITS: u32 = 16;
 
-/// Rules, rising.
+/// Rules in ascending order.
 #[derive(Debug)]
 pub(super) enum ByPorts {
     Few(Vec<u32>),
@@ -29,9 +29,9 @@ pub(super) enum ByPorts {
 pub(super) struct Blocks {
     /// Pairs of lengths that blocks have.
     lengths: Vec<[u32; 2]>,
-    /// From blocks to their place in `ids`.
+    /// Maps blocks to their position in `ids`.
     places: Interner,
-    /// Rules of a pair of blocks, rising.
+    /// Rules of a pair of blocks, in ascending order.
     ids: Vec<Vec<u32>>,
 }
 
@@ -40,7 +40,7 @@ impl ByPorts {
         Self::Few(Vec::new())
     }
 
-    /// Takes a rule in; ids rise.
+    /// Adds a rule; ids must increase.
     pub(super) fn add(&mut self, rules: &RuleSet, id: u32) {
         match self {
             Self::Many(blocks) => blocks.add(rules, id),
@@ -56,8 +56,8 @@ impl ByPorts {
         }
     }
 
-    /// Calls `look` with lists of rules, until it is true; every rule that matches all of these
-    /// ports is in one of them.
+    /// Calls `look` with lists of rules until it returns true. Every rule that matches all of these
+    /// ports is in one of the lists.
     pub(super) fn any(
         &self,
         ports: [PortRange; 2],
@@ -105,12 +105,12 @@ pub(super) fn ports_of(rule: &Rule) -> [PortRange; 2] {
     [rule.source_ports, rule.destination_ports]
 }
 
-/// Returns how many leading bits the ends of a range have in common.
+/// Returns the number of leading bits that the ends of a range share.
 fn block_length(ports: PortRange) -> u32 {
     (ports.low() ^ ports.high()).leading_zeros()
 }
 
-/// Returns what a pair of blocks is found by.
+/// Returns the words by which a pair of blocks is found.
 fn words(ports: [PortRange; 2], lengths: [u32; 2]) -> [u32; 2] {
     [0, 1].map(|side| {
         let first = u32::from(ports[side].low()) >> (PORT_BITS - lengths[side]);

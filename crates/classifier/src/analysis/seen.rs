@@ -3,7 +3,7 @@
 use crate::intern::Interner;
 use crate::rule::{Addresses, Rule};
 
-/// The rules that were seen, by all that takes part in matching.
+/// The rules seen so far, by everything that takes part in matching.
 #[derive(Debug)]
 pub(super) struct Seen {
     rules: Interner,
@@ -14,7 +14,7 @@ impl Seen {
         Self { rules: Interner::new() }
     }
 
-    /// Returns the first rule that is the same; where there is none, it is this one from now on.
+    /// Returns the first rule that is equal. If there is none, records this one as the first.
     pub(super) fn first(&mut self, rule: &Rule, id: u32) -> Option<u32> {
         let words = words(rule);
         let first = self.rules.get(&words).map(|first| first as u32);
@@ -25,7 +25,7 @@ impl Seen {
     }
 }
 
-/// Returns what a rule matches; two rules with the same words match the same packets.
+/// Returns what a rule matches; two rules with equal words match the same packets.
 fn words(rule: &Rule) -> [u32; 13] {
     let (family, [source, destination]) = match rule.addresses {
         Addresses::Any => (0, [(0, 0); 2]),

@@ -1,4 +1,4 @@
-//! Eight rules of a leaf at once; the walk is the scalar one, compiled with its bit instructions.
+//! Eight rules of a leaf at once; the walk is the scalar one, compiled with bit instructions.
 #![expect(unsafe_code, reason = "SIMD intrinsics, with the proof of their features in hand")]
 
 use core::arch::asm;
@@ -60,8 +60,8 @@ impl Lanes for Avx2Lanes {
 ///
 /// # Safety
 ///
-/// The processor has AVX2 and BMI1, and the block is one of a program of this family, whose rows
-/// are given.
+/// The caller guarantees: the processor has AVX2 and BMI1, and the block belongs to a program of
+/// this family, whose rows are given.
 #[inline(always)]
 unsafe fn scan<K: Key>(rows: &[[u32; 8]], block: usize, key: &K) -> u32 {
     // SAFETY: the caller's promise: all rows of the block lie inside `rows`. The place of the first
@@ -79,7 +79,8 @@ unsafe fn scan<K: Key>(rows: &[[u32; 8]], block: usize, key: &K) -> u32 {
 ///
 /// # Safety
 ///
-/// The processor has AVX2, and the block is one of a program of this family, whose rows are given.
+/// The caller guarantees: the processor has AVX2, and the block belongs to a program of this
+/// family, whose rows are given.
 #[expect(clippy::cast_ptr_alignment, reason = "rows are loaded as unaligned")]
 #[inline(always)]
 pub(super) unsafe fn differences<K: Key>(rows: &[[u32; 8]], block: usize, key: &K) -> __m256i {
@@ -98,8 +99,8 @@ pub(super) unsafe fn differences<K: Key>(rows: &[[u32; 8]], block: usize, key: &
         let low_byte = set(0xff);
         let above = _mm256_srli_epi32::<8>(lengths);
         let hosts = [_mm256_and_si256(lengths, low_byte), _mm256_and_si256(above, low_byte)];
-        // The protocol lies behind the ports: read two bytes early it stands where the lengths have
-        // it.
+        // The protocol follows the ports: read two bytes early, it is at the same offset as the
+        // lengths.
         let protocol = bytes(8 * K::WORDS - 6);
         let protocol = _mm256_and_si256(_mm256_xor_si256(lengths, protocol), above);
         let ports = bytes(8 * K::WORDS - 8);
@@ -116,10 +117,10 @@ pub(super) unsafe fn differences<K: Key>(rows: &[[u32; 8]], block: usize, key: &
     }
 }
 
-/// Shifts each lane right by a count of its own; counts above 31 leave zero.
+/// Shifts each lane right by a separate count; counts above 31 give zero.
 ///
-/// The instruction itself: of the intrinsic the compiler knows only what it means, and tests the
-/// counts once more.
+/// Use the instruction itself: the compiler knows only the meaning of the intrinsic and would test
+/// the counts once more.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn shifted(lanes: __m256i, counts: __m256i) -> __m256i {

@@ -1,4 +1,4 @@
-//! Eight packets a gather, four to eight gathers in flight.
+//! Eight packets per gather, four to eight gathers in flight.
 #![expect(unsafe_code, reason = "SIMD intrinsics, with the proof of their features in hand")]
 
 use core::arch::x86_64::{
@@ -31,7 +31,7 @@ impl Avx512Lanes {
     }
 }
 
-/// Groups of eight packets that are walked together.
+/// Number of groups of eight packets that are walked together.
 const GROUPS: usize = 4;
 
 impl Lanes for Avx512Lanes {
@@ -83,7 +83,7 @@ impl Lanes for Avx512Lanes {
             let differs = avx2::differences(rows, block, key);
             let rules = rows.get_unchecked((block + 1) * Program::<K>::BLOCK_ROWS - 1);
             let rules = _mm256_loadu_epi32(rules.as_ptr().cast());
-            // The first that matches comes first, and -1 where none does.
+            // The first match comes first; -1 if there is none.
             let hits = _mm256_testn_epi32_mask(differs, differs);
             let first = _mm256_mask_compress_epi32(_mm256_set1_epi32(-1), hits, rules);
             _mm256_cvtsi256_si32(first).cast_unsigned()
@@ -108,7 +108,7 @@ type Halves = [__m512i; 2];
 /// Returns the rules that admit a nibble of eight keys' words.
 #[target_feature(enable = "avx512f")]
 fn admitting<const SHIFT: u32>([low, high]: Halves, words: __m512i) -> __m512i {
-    // A permutation looks at the four lowest bits only.
+    // A permutation examines only the four lowest bits.
     _mm512_permutex2var_epi64(low, _mm512_srli_epi64::<SHIFT>(words), high)
 }
 
@@ -141,7 +141,7 @@ unsafe fn sift_pairs<K: Key>(sift: Sift<'_, K>) {
             let high = _mm512_maskz_loadu_epi64((words >> 8) as u8, pairs.wrapping_add(8));
             let addresses = _mm512_permutex2var_epi64(low, even, high);
             let rest = _mm512_permutex2var_epi64(low, odd, high);
-            // Where `nibbles` says that they are, in words.
+            // `nibbles` defines these positions; here they are written out for words.
             let source = and(
                 and(admitting::<48>(tables[0], addresses), admitting::<52>(tables[1], addresses)),
                 and(admitting::<56>(tables[2], addresses), admitting::<60>(tables[3], addresses)),
@@ -214,8 +214,8 @@ unsafe fn enter_pairs<K: Key>(
     count
 }
 
-/// Walks four groups of eight packets to their leaves, and puts those that are worth looking
-/// through behind the first `looking`. Returns how many there are then.
+/// Walks four groups of eight packets to their leaves. Places those whose leaves must be searched
+/// after the first `looking`. Returns the new count.
 ///
 /// # Safety
 ///
@@ -249,7 +249,7 @@ unsafe fn walk<K: Key, const FULL: bool>(
             _mm512_maskz_loadu_epi64(there[group], column.add(start + 8 * group))
         };
         let set = |value: u64| _mm512_set1_epi64(value.cast_signed());
-        // Lanes without a packet stand at a leaf without blocks.
+        // Lanes without a packet are at a leaf without blocks.
         let nowhere = set(LEAF);
         let mut at: [__m512i; GROUPS] = if root.is_leaf() {
             core::array::from_fn(|group| _mm512_mask_blend_epi64(there[group], nowhere, set(root.word)))
@@ -261,7 +261,7 @@ unsafe fn walk<K: Key, const FULL: bool>(
             let below = set((1 << u) - 1);
             core::array::from_fn(|group| {
                 let cut = _mm512_srl_epi64(load(&flight.words[word], group), shift);
-                // Of a number the low four bits count, which are the sub-array's.
+                // Of the number only the low four bits count, which select the sub-array.
                 let begin = _mm512_permutex2var_epi64(low, _mm512_srl_epi64(cut, up), high);
                 let index = _mm512_add_epi64(begin, and(cut, below));
                 _mm512_mask_i64gather_epi64::<8>(nowhere, there[group], index, words.cast())

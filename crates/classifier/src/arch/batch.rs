@@ -1,18 +1,18 @@
-//! Classifying a batch: a flight of packets at a time, tree by tree.
+//! Classifying a batch: one flight of packets at a time, tree by tree.
 #![expect(unsafe_code, reason = "steps of a walk that starts at the roots of a checked program")]
 
 use super::scalar::leaf_of;
 use super::{Backend, FLIGHT, Flight, Kernel, Lanes, Looking, Program, leaf_blocks};
 use crate::key::{Key, Match};
 
-/// A batch to look up; there is a place for the match of each key.
+/// A batch to look up, with a place for the match of each key.
 pub(crate) struct ClassifyBatch<'a, K: Key> {
     pub(crate) program: &'a Program<K>,
     pub(crate) keys: &'a [K],
     pub(crate) out: &'a mut [Match],
 }
 
-/// So many keys are not worth a flight.
+/// Up to this many keys are not worth a flight.
 const FEW: usize = 4;
 
 impl<K: Key> ClassifyBatch<'_, K> {
@@ -21,7 +21,7 @@ impl<K: Key> ClassifyBatch<'_, K> {
         backend.run(self);
     }
 
-    /// Looks one key up after the other.
+    /// Looks up one key after another.
     #[inline(always)]
     fn one_by_one<L: Lanes>(self, lanes: L) {
         let rows = self.program.rows();
@@ -68,8 +68,8 @@ impl<K: Key> Kernel for ClassifyBatch<'_, K> {
                     let count = lanes.enter(self.program, keys, out, tree.least, &mut flight);
                     lanes.descend(self.program, root, &mut flight, count)
                 };
-                // Block by block for all packets that still look: how long one packet's leaf is
-                // cannot be guessed, how many packets are left can.
+                // Process block by block for all packets that still search. The length of one
+                // packet's leaf cannot be predicted, but the number of remaining packets can.
                 let [mut at, mut later] = flight.at.each_mut();
                 while looking > 0 {
                     let mut left = 0;

@@ -1,9 +1,9 @@
-//! Walking a [`Program`] with many packets at once; the module of this crate with unsafe code.
+//! Walking a [`Program`] with many packets at once: the module of this crate with unsafe code.
 //!
 //! A [`Kernel`] is a loop written once over [`Lanes`], the few operations that differ between
 //! instruction sets. [`Backend::run`] enters one function compiled for the instruction set and runs
-//! the whole kernel in it. A `Lanes` value holds the token that proves its features, and a
-//! `Program` has been checked: that is why its operations are safe to call.
+//! the whole kernel inside it. A `Lanes` value contains the token that proves its features, and a
+//! `Program` has been checked. Its operations are therefore safe to call.
 #![expect(unsafe_code, reason = "the operations have promises that their callers keep")]
 
 #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
@@ -38,8 +38,8 @@ use program::{LEAF_BLOCKS, Root};
 /// Packets in flight.
 const FLIGHT: usize = 128;
 
-/// Something of each packet in flight. What was not written is not initialised: writing zeros first
-/// would cost more than a small batch does.
+/// A value per packet in flight. Values that were not written are uninitialised: writing zeros
+/// first would cost more than a small batch.
 #[repr(C, align(64))]
 #[derive(Clone, Copy, Debug)]
 struct Column([MaybeUninit<u64>; FLIGHT + 8]);
@@ -52,7 +52,7 @@ impl Column {
         self.0[index] = MaybeUninit::new(value);
     }
 
-    /// Writes without a look at the index.
+    /// Writes without a bounds check.
     ///
     /// # Safety
     ///
@@ -63,7 +63,7 @@ impl Column {
         unsafe { self.0.get_unchecked_mut(index).write(value) };
     }
 
-    /// Returns what was written.
+    /// Returns the written value.
     ///
     /// # Safety
     ///
@@ -76,18 +76,18 @@ impl Column {
 }
 
 /// The packets of one flight that entered a tree. A back end may write a group of eight beyond the
-/// last one.
+/// last packet.
 #[derive(Debug)]
 struct Flight {
     /// Their keys' words, word by word.
     words: [Column; 5],
-    /// The place of each in its chunk, as [`Looking`] has it.
+    /// The position of each packet in its chunk, as [`Looking`] has it.
     place: Column,
-    /// The best match of each so far, as leaves say their least rule.
+    /// The best match of each packet so far, in the form of a leaf's least rule.
     limit: Column,
-    /// First the word of the program that each stands at, in the end a [`Looking`] for each leaf
-    /// that is worth looking through. Blocks are compared from one column to the other and back:
-    /// loads then need not wait for stores whose place is not known.
+    /// First the program word of each packet; finally a [`Looking`] for each leaf that must be
+    /// searched. Comparing blocks alternates between two columns, so that loads need not wait for
+    /// stores whose position is not known.
     at: [Column; 2],
 }
 
@@ -100,7 +100,7 @@ impl Flight {
     };
 }
 
-/// A packet before a leaf, in a word.
+/// A packet at a leaf, in one word.
 ///
 /// ```text
 /// 63‥46    45‥32   31‥0
@@ -110,12 +110,12 @@ impl Flight {
 struct Looking(u64);
 
 impl Looking {
-    /// Bits that a leaf's count of blocks goes up by.
+    /// Number of bits by which a leaf's count of blocks is shifted up.
     const COUNT_UP: u32 = 14;
-    /// Where the place is.
+    /// The position of the place.
     const PLACE: u32 = 32;
 
-    /// Returns the packet at `place`, shifted to its bits, before a leaf.
+    /// Returns the packet at `place`, shifted to its bits, at a leaf.
     #[inline(always)]
     fn new(leaf: u64, place: u64) -> Self {
         Self((leaf & LEAF_BLOCKS) << Self::COUNT_UP | place | u64::from(leaf as u32))
@@ -131,7 +131,7 @@ impl Looking {
         self.0 as u32 as usize
     }
 
-    /// Returns it one block later.
+    /// Returns the packet one block further.
     #[inline(always)]
     fn next(self) -> Self {
         Self(self.0.wrapping_sub((1 << (32 + Self::COUNT_UP)) - 1))
@@ -144,9 +144,9 @@ impl Looking {
     }
 }
 
-/// What a back end computes.
+/// The operations of a back end.
 trait Lanes: Copy {
-    /// Puts the packets whose match so far is behind `least` into the flight; returns how many.
+    /// Puts the packets whose match so far is after `least` into the flight; returns their number.
     ///
     /// # Safety
     ///
@@ -160,9 +160,9 @@ trait Lanes: Copy {
         flight: &mut Flight,
     ) -> usize;
 
-    /// Walks the first `count` packets from a root to their leaves. Returns how many of these are
-    /// worth looking through, having put a [`Looking`] of each first; and hints that they will be
-    /// read.
+    /// Walks the first `count` packets from a root to their leaves. Returns how many of these
+    /// leaves must be searched, with a [`Looking`] for each at the start; and prefetches their
+    /// blocks.
     ///
     /// # Safety
     ///
@@ -175,7 +175,7 @@ trait Lanes: Copy {
         count: usize,
     ) -> usize;
 
-    /// Returns the first rule of the block that matches, `u32::MAX` if none does.
+    /// Returns the first rule of the block that matches, or `u32::MAX` if none does.
     ///
     /// # Safety
     ///
@@ -197,7 +197,7 @@ trait Kernel {
     fn run<L: Lanes>(self, lanes: L) -> Self::Output;
 }
 
-/// The back end that a classifier uses, chosen once.
+/// The back end of a classifier, chosen once.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Backend {
     Scalar(scalar::Scalar),
@@ -208,10 +208,10 @@ pub(crate) enum Backend {
 }
 
 impl Backend {
-    /// Returns the back end of an instruction set, `None` if this processor does not have it.
+    /// Returns the back end of an instruction set, or `None` if this processor does not support it.
     ///
-    /// AVX-512 without its population count is served by AVX2, SSE4.2 and Neon by what the compiler
-    /// makes of the scalar one.
+    /// AVX2 serves AVX-512 without the population count; the compiled scalar code serves SSE4.2 and
+    /// Neon.
     pub(crate) fn new(isa: Isa) -> Option<Self> {
         match isa {
             Isa::Scalar => Some(Self::Scalar(scalar::Scalar)),
@@ -224,7 +224,7 @@ impl Backend {
             }),
             #[cfg(not(all(target_arch = "x86_64", target_feature = "sse2")))]
             Isa::Avx2 | Isa::Avx512 => None,
-            // A set that is named in `cpu` and has no back end here yet.
+            // An instruction set that `cpu` knows but for which there is no back end yet.
             _ => None,
         }
     }

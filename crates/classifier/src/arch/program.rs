@@ -8,15 +8,15 @@
 //! ```
 //!
 //! A node cuts `u + 4` bits of a word of the key, from bit `shift` on, into 16 sub-arrays of 2ᵘ
-//! children each. Bit m of HABS says that sub-array m differs from the one before; equal ones are
+//! children each. Bit m of HABS says that sub-array m differs from the previous one; equal ones are
 //! stored once [FLOWNP §3.3]. Unlike the paper, the string has sixteen bits and bit 0 stays clear,
-//! so that the population count is the number of the sub-array at once.
+//! so that the population count directly gives the number of the sub-array.
 //!
-//! A leaf without blocks has no rules. The upper bits of a leaf are its least rule's id without so
-//! many low bits that the greatest id fits: a packet whose match is better has nothing to look for
-//! there. [`Program::new`] writes them, whatever they were before.
+//! A leaf without blocks has no rules. The upper bits of a leaf contain its least rule's id without
+//! enough low bits that the greatest id fits. A packet with a better match need not search the
+//! leaf. [`Program::new`] overwrites them.
 //!
-//! A block is eight rules, a row for each thing to compare:
+//! A block contains eight rules, with one row per value to compare:
 //!
 //! ```text
 //! v4   source | destination | lengths | ports low | ports high | rule
@@ -26,8 +26,8 @@
 //!      ports: the source's in the upper half
 //! ```
 //!
-//! Lanes without a rule come last and have the rule `u32::MAX`: such a lane can match (a key of
-//! zeros), and then means "no match", which is right because nothing follows it.
+//! Lanes without a rule come last and have the rule `u32::MAX`. Such a lane can match (a key of
+//! zeros), and then means "no match", which is correct because no rule follows it.
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -38,16 +38,16 @@ use flowloom_cpu::pages::{AllocError, HugePages, LineArray};
 use super::scalar::prefetch_rows;
 use crate::key::Key;
 
-/// The bit that tells a leaf from a node.
+/// The bit that distinguishes a leaf from a node.
 pub(crate) const LEAF: u64 = 1 << 50;
-/// The lowest of a leaf's bits that say its least rule.
+/// The lowest bit of a leaf's least rule.
 pub(crate) const LEAF_TOP: u32 = 51;
-/// The bits of a leaf that say its blocks.
+/// The bits of a leaf that name its blocks.
 pub(crate) const LEAF_BLOCKS: u64 = 0x3_ffff << 32;
-/// The bits of a node that are clear: of the string the one that would count as a sub-array before
-/// the first, and two that say nothing.
+/// The bits of a node that are clear: the string's bit that would count as a sub-array before the
+/// first, and two unused bits.
 const NODE_CLEAR: u64 = 1 << 32 | 3 << 48;
-/// The most bits that a node cuts.
+/// Maximum number of bits that a node cuts.
 const WIDTH_MAX: u32 = 16;
 
 /// Returns a node's word. `width` is 4 to 16; bit 0 of `habs` is ignored.
@@ -66,19 +66,19 @@ pub(crate) fn leaf_word(first: u32, count: u32) -> u64 {
     LEAF | u64::from(count) << 32 | u64::from(first)
 }
 
-/// Returns the first block of a leaf, and how many there are.
+/// Returns the first block of a leaf, and the number of its blocks.
 #[inline(always)]
 pub(crate) fn leaf_blocks(leaf: u64) -> (usize, usize) {
     (leaf as u32 as usize, (leaf >> 32) as usize & 0x3_ffff)
 }
 
-/// Returns a word without what [`Program::new`] wrote into it.
+/// Returns a word without the bits that [`Program::new`] wrote into it.
 pub(crate) fn plain(word: u64) -> u64 {
     if word & LEAF != 0 { word & ((1 << LEAF_TOP) - 1) } else { word }
 }
 
-/// Returns which word of the program a node sends a key to; `field` is the key's word that the node
-/// names.
+/// Returns the index of the program word to which a node sends a key; `field` is the key's word
+/// that the node names.
 #[inline(always)]
 pub(crate) fn child_index(node: u64, field: u64) -> usize {
     let cut = field >> (node >> 58);
@@ -88,23 +88,24 @@ pub(crate) fn child_index(node: u64, field: u64) -> usize {
     node as u32 as usize + ((before as usize) << u) + (cut & ((1 << u) - 1)) as usize
 }
 
-/// Returns the first child of a node, and how many are stored.
+/// Returns the first child of a node, and the number of stored children.
 pub(crate) fn children(node: u64) -> (usize, usize) {
     let stored = (node & 0xfffe_0000_0000).count_ones() as usize + 1;
     (node as u32 as usize, stored << ((node >> 51) & 15))
 }
 
-/// Returns whether so many from the first on end where `end` is or before; their sum may be no
-/// address on a machine of 32 bits.
+/// Returns whether `count` elements from `first` on end at or before `end`; their sum may overflow
+/// on a 32-bit machine.
 fn is_within(first: usize, count: usize, end: usize) -> bool {
     first <= end && count <= end - first
 }
 
-/// Arrays of so many bytes lie in a near cache, where a hint costs more than it gains.
+/// Arrays up to this size, in bytes, stay in a near cache, where a prefetch costs more than it
+/// gains.
 const NEAR_BYTES: usize = 256 << 10;
 
-/// Trees of a program, at most: plans split rules into four, linear search of the largest set takes
-/// nine.
+/// Maximum number of trees in a program: plans split rules into four, and linear search of the
+/// largest set takes nine.
 pub(crate) const TREES_MAX: usize = 12;
 
 /// A tree of a program.
@@ -112,7 +113,7 @@ pub(crate) const TREES_MAX: usize = 12;
 pub(crate) struct Tree {
     /// Its root's word.
     pub(crate) root: u64,
-    /// The least rule in it: a packet that has a better match need not enter.
+    /// The least rule in it: a packet with a better match need not enter the tree.
     pub(crate) least: u32,
 }
 
@@ -123,26 +124,26 @@ pub(crate) struct Worst {
     pub(crate) nodes: u32,
     /// Blocks of the longest leaf.
     pub(crate) blocks: u32,
-    /// 64-bit words on the dearest path: nodes, and the blocks at its end.
+    /// 64-bit words on the most expensive path: nodes, and the blocks at its end.
     pub(crate) words: u32,
 }
 
-/// Two arrays that are no program.
+/// Two arrays that do not form a valid program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FaultyProgram {
-    /// A word that points outside, or not back towards the beginning.
+    /// A word points outside, or not towards the beginning.
     Word {
         /// Its position; roots are counted from the end of the words.
         position: usize,
     },
-    /// The rows are no whole blocks, or too many.
+    /// The rows are not whole blocks, or there are too many.
     Rows,
-    /// More trees than any plan makes.
+    /// There are more trees than any plan makes.
     Trees,
     /// The allocator has no memory.
     OutOfMemory {
-        /// Bytes that could not be had.
+        /// Bytes that could not be allocated.
         bytes: u64,
     },
 }
@@ -151,7 +152,7 @@ impl fmt::Display for FaultyProgram {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Word { position } => write!(f, "word {position} of the tree points outside its bounds"),
-            Self::Rows => f.write_str("the leaf rows are no whole blocks"),
+            Self::Rows => f.write_str("the leaf rows are not whole blocks"),
             Self::Trees => write!(f, "more than {TREES_MAX} trees"),
             Self::OutOfMemory { bytes } => write!(f, "no memory for an array of {bytes} bytes"),
         }
@@ -166,7 +167,7 @@ impl From<AllocError> for FaultyProgram {
     }
 }
 
-/// Trees that are safe to walk with any key. Only [`Program::new`] makes one.
+/// Trees that are safe to walk with any key. Only [`Program::new`] creates one.
 #[derive(Debug)]
 pub struct Program<K: Key> {
     words: LineArray<u64>,
@@ -174,9 +175,9 @@ pub struct Program<K: Key> {
     trees: Vec<Tree>,
     roots: Vec<Root>,
     worst: Vec<Worst>,
-    /// Whether blocks are worth a hint: those that a near cache holds are not.
+    /// Whether to prefetch blocks; blocks in a near cache are not worth it.
     hints: bool,
-    /// Low bits of a rule's id that leaves do not say.
+    /// Number of low bits of a rule's id that leaves omit.
     least_shift: u32,
     family: PhantomData<K>,
 }
@@ -185,11 +186,11 @@ impl<K: Key> Program<K> {
     /// Rows of a block.
     pub(crate) const BLOCK_ROWS: usize = 2 * K::ADDRESS_DIMENSIONS + 4;
 
-    /// Checks the arrays, and copies them to lines of their own.
+    /// Checks the arrays, and copies them to separate cache lines.
     ///
-    /// The check proves that every child of every node lies before the node itself, hence inside
-    /// the array and on no circle, that every leaf's blocks exist, and that no node cuts beyond its
-    /// key; and it finds the worst case. O(words · log words).
+    /// The check proves that every child of every node precedes the node, and is therefore inside
+    /// the array and on no cycle; that every leaf's blocks exist; and that no node cuts beyond its
+    /// key. It also finds the worst case. O(words · log words).
     pub(crate) fn new(
         words: &[u64],
         rows: &[[u32; 8]],
@@ -278,7 +279,7 @@ impl<K: Key> Program<K> {
         &self.trees
     }
 
-    /// Returns what lookups know of each tree.
+    /// Returns the data of each tree that lookups use.
     #[inline(always)]
     pub(super) fn roots(&self) -> &[Root] {
         &self.roots
@@ -295,24 +296,24 @@ impl<K: Key> Program<K> {
         &self.rows[block * Self::BLOCK_ROWS..][..Self::BLOCK_ROWS]
     }
 
-    /// Returns whether a leaf has no rule before the best one so far.
+    /// Returns whether a leaf has no rule before the best match so far.
     pub(crate) fn is_beyond(&self, leaf: u64, best: u32) -> bool {
         leaf & LEAF_BLOCKS == 0 || leaf >> LEAF_TOP > u64::from(best >> self.least_shift)
     }
 
-    /// Returns how many low bits of a rule's id leaves do not say.
+    /// Returns the number of low bits of a rule's id that leaves omit.
     #[inline(always)]
     pub(super) fn least_shift(&self) -> u32 {
         self.least_shift
     }
 
-    /// Returns whether blocks are worth a hint.
+    /// Returns whether to prefetch blocks.
     #[inline(always)]
     pub(super) fn wants_hints(&self) -> bool {
         self.hints
     }
 
-    /// Hints that a block will be read.
+    /// Prefetches a block.
     #[inline(always)]
     pub(crate) fn prefetch_block(&self, block: u32) {
         prefetch_rows(&self.rows, block as usize * Self::BLOCK_ROWS, Self::BLOCK_ROWS);
@@ -324,12 +325,12 @@ impl<K: Key> Program<K> {
     }
 }
 
-/// A tree's root, unfolded: every packet reads it, so that its string is counted once.
+/// A tree's root with its string decoded, because every packet reads it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Root {
     /// The root's word.
     pub(super) word: u64,
-    /// Where each of its sub-arrays begins; nothing where the root is a leaf.
+    /// The start of each of its sub-arrays; unused if the root is a leaf.
     pub(super) sub_arrays: [u64; 16],
 }
 
@@ -347,13 +348,15 @@ impl Root {
         self.word & LEAF != 0
     }
 
-    /// Returns which word of a key is cut, where from, and bits below the sub-array's number.
+    /// Returns the word of a key to cut, the first bit, and the number of bits below the
+    /// sub-array's number.
     #[inline(always)]
     pub(super) fn window(&self) -> (usize, u32, u32) {
         ((self.word >> 55) as usize & 7, (self.word >> 58) as u32, (self.word >> 51) as u32 & 15)
     }
 
-    /// Returns which word of the program a key goes to; `field` is the key's word that is cut.
+    /// Returns the index of the program word to which a key goes; `field` is the key's word that is
+    /// cut.
     #[inline(always)]
     pub(super) fn child_index(&self, field: u64) -> usize {
         let (_, shift, u) = self.window();
@@ -362,7 +365,7 @@ impl Root {
     }
 }
 
-/// Greatest of any run of elements, in logarithmic time: a segment tree.
+/// The maximum of any run of elements in logarithmic time: a segment tree.
 struct Maxima {
     tree: Vec<Worst>,
     len: usize,

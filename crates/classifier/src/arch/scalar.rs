@@ -1,4 +1,4 @@
-//! What the other back ends compute, in plain words.
+//! The operations of the back ends in plain code.
 #![expect(unsafe_code, reason = "indices that the check of a program has proved")]
 
 use flowloom_cpu::prefetch;
@@ -42,7 +42,7 @@ impl Lanes for Scalar {
     }
 }
 
-/// Puts packets into the flight, as [`Lanes::enter`].
+/// Puts packets into the flight, like [`Lanes::enter`].
 #[inline(always)]
 pub(super) fn enter<K: Key>(
     program: &Program<K>,
@@ -53,7 +53,7 @@ pub(super) fn enter<K: Key>(
 ) -> usize {
     let mut count = 0;
     for (place, (key, found)) in keys.iter().zip(found).enumerate() {
-        // Written whether the packet enters or not: the next one takes the place.
+        // Write whether or not the packet enters; otherwise the next one overwrites it.
         let at = count % FLIGHT;
         for word in 0..K::WORDS {
             flight.words[word].set(at, key.word(word));
@@ -65,11 +65,11 @@ pub(super) fn enter<K: Key>(
     count
 }
 
-/// Walks packet by packet, a level at a time, so that the loads of a level are in flight together.
+/// Walks the packets one level at a time, so that the loads of a level are in flight together.
 ///
 /// # Safety
 ///
-/// As of [`Lanes::descend`].
+/// As for [`Lanes::descend`].
 #[inline(always)]
 pub(super) unsafe fn descend<K: Key>(
     program: &Program<K>,
@@ -154,15 +154,15 @@ pub(crate) fn scan_block<K: Key>(rows: &[[u32; 8]], key: &K) -> u32 {
     }
 }
 
-/// Returns which rules of a block match, the first in the lowest bit. A lane without a rule may be
-/// among them.
+/// Returns which rules of a block match, with the first in the lowest bit. A lane without a rule
+/// may be among them.
 #[inline]
 pub(crate) fn match_lanes<K: Key>(rows: &[[u32; 8]], key: &K) -> u8 {
     let n = K::ADDRESS_DIMENSIONS;
     let Some((addresses, rest)) = rows.split_at_checked(2 * n) else { return 0 };
     let &[lengths, low, high, _] = rest else { return 0 };
     let protocol = u32::from(key.protocol()) << 16;
-    // Row by row, so that the compiler compares all lanes at once.
+    // Compare row by row, so that the compiler compares all lanes at once.
     let mut differs: [u32; 8] =
         core::array::from_fn(|lane| (lengths[lane] ^ protocol) & (lengths[lane] >> 8) & 0x00ff_0000);
     for (d, row) in addresses.iter().enumerate() {
@@ -182,7 +182,7 @@ pub(crate) fn match_lanes<K: Key>(rows: &[[u32; 8]], key: &K) -> u8 {
     (0..8).fold(0, |lanes, lane| lanes | u8::from(differs[lane] == 0) << lane)
 }
 
-/// Hints that the lines of a block will be read.
+/// Prefetches the lines of a block.
 #[inline(always)]
 pub(super) fn prefetch_rows(rows: &[[u32; 8]], first: usize, count: usize) {
     for line in 0..count / 2 {

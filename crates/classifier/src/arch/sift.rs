@@ -1,23 +1,24 @@
-//! Which of sixty-four rules may match a packet: for each nibble of its key that is looked at, a
-//! table of sixteen words.
+//! Finds which of sixty-four rules may match a packet, with a table of sixteen words for each
+//! examined nibble of the key.
 
 use super::{Backend, Kernel, Lanes};
 use crate::key::Key;
 
-/// Nibbles of a key that are looked at.
+/// Number of nibbles of a key that are examined.
 const NIBBLES: usize = 12;
 
-/// Keys of a group, whose masks are told empty or not in one byte.
+/// Number of keys in a group; one byte says which of their masks are not empty.
 pub(crate) const GROUP: usize = u8::BITS as usize;
 
-/// For each nibble and value that it may have, the rules that admit it, a bit each.
+/// For each nibble and each of its values, the rules that admit the value, one bit each.
 pub(crate) type Tables = [[u64; 16]; NIBBLES];
 
-/// Returns the nibbles: the dimension of each, and its lowest bit there.
+/// Returns the nibbles: the dimension of each, and its lowest bit in that dimension.
 ///
-/// Of addresses sixteen bits: of IPv4 the first, of IPv6 the third and fourth byte, since the first
-/// two are nearly the same for all. Of the destination port the low twelve bits; of the protocol
-/// the four that tell ICMP, TCP, UDP, ESP and SCTP apart.
+/// For addresses they cover sixteen bits: for IPv4 the first, and for IPv6 the third and fourth
+/// byte, because the first two are nearly the same for all. For the destination port they cover the
+/// low twelve bits, and for the protocol the four bits that distinguish ICMP, TCP, UDP, ESP and
+/// SCTP.
 pub(crate) const fn nibbles<K: Key>() -> [(usize, u32); NIBBLES] {
     let n = K::ADDRESS_DIMENSIONS;
     let low = if n == 1 { 16 } else { 0 };
@@ -42,19 +43,19 @@ pub(crate) const fn nibbles<K: Key>() -> [(usize, u32); NIBBLES] {
 pub(crate) struct Sift<'a, K: Key> {
     pub(crate) tables: &'a Tables,
     pub(crate) keys: &'a [K],
-    /// The rules that may match each key, a bit each.
+    /// The rules that may match each key, one bit each.
     pub(crate) masks: &'a mut [u64],
-    /// Which of eight masks are not zero, a bit each.
+    /// Which of eight masks are not zero, one bit each.
     pub(crate) some: &'a mut [u8],
 }
 
 impl<K: Key> Sift<'_, K> {
-    /// Writes masks, and which of them are not zero.
+    /// Writes the masks, and which of them are not zero.
     pub(crate) fn run_on(self, backend: Backend) {
         backend.run(self);
     }
 
-    /// Sifts one key after the other.
+    /// Sifts one key after another.
     #[inline(always)]
     pub(super) fn plainly(self) {
         let at = const { nibbles::<K>() };

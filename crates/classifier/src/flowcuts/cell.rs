@@ -1,35 +1,35 @@
-//! What is known of the packets that reach a node.
+//! The knowledge about the packets that reach a node.
 
 use crate::key::{Key, Span};
 use crate::rule_set::Flat;
 
-/// The most dimensions that a key has.
+/// Maximum number of dimensions of a key.
 pub(super) const DIMENSIONS_MAX: usize = 11;
 
-/// What is known of one dimension: some bits, and bounds.
+/// The knowledge about one dimension: some bits, and bounds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Known {
-    /// Bits that are known.
+    /// The known bits.
     pub(super) mask: u32,
     /// Their values; zero elsewhere.
     pub(super) value: u32,
-    /// No packet is below.
+    /// The lower bound of all packets.
     pub(super) low: u32,
-    /// No packet is above.
+    /// The upper bound of all packets.
     pub(super) high: u32,
-    /// Every rule of the list matches whatever a packet has here; the rest is zero.
+    /// Every rule of the list matches any value in this dimension; the other fields are zero.
     pub(super) is_done: bool,
 }
 
 impl Known {
-    /// Returns what is known of a dimension of that many bits before anything was cut.
+    /// Returns the knowledge about a dimension of this many bits before any cut.
     fn nothing(bits: u32) -> Self {
         let high = ((1_u64 << bits) - 1) as u32;
-        // Bits that the dimension does not have are known to be zero.
+        // Bits beyond the dimension are known to be zero.
         Self { mask: !high, high, ..Self::default() }
     }
 
-    /// Returns bounds that follow from all that is known.
+    /// Returns the bounds that follow from all knowledge.
     pub(super) fn bounds(self) -> Span {
         Span { low: self.low.max(self.value), high: self.high.min(self.value | !self.mask) }
     }
@@ -41,7 +41,7 @@ impl Known {
     }
 }
 
-/// What is known of all dimensions.
+/// The knowledge about all dimensions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Cell {
     pub(super) known: [Known; DIMENSIONS_MAX],
@@ -57,15 +57,14 @@ impl Cell {
         Self { known }
     }
 
-    /// Returns whether a rule matches every packet of the cell, so that no rule behind it wins
-    /// there.
+    /// Returns whether a rule matches every packet of the cell, so that no later rule wins there.
     pub(super) fn is_covered_by<K: Key>(&self, rule: &Flat<K>) -> bool {
         !rule.is_conditional
             && (0..K::DIMENSIONS).all(|d| self.known[d].is_within(rule.span(d)))
             && self.knows_protocol_of(rule)
     }
 
-    /// Returns whether the protocol's span says all, or the bits under its mask are known.
+    /// Returns whether the protocol's span is exact, or the bits under its mask are known.
     fn knows_protocol_of<K: Key>(&self, rule: &Flat<K>) -> bool {
         let known = self.known[K::DIMENSIONS - 1];
         let mask = u32::from(rule.protocol.mask());
@@ -74,7 +73,7 @@ impl Cell {
             || known.mask & mask == mask && (known.value ^ u32::from(rule.protocol.value())) & mask == 0
     }
 
-    /// Returns whether a rule can match a packet of the cell, as far as spans tell.
+    /// Returns whether a rule can match a packet of the cell, judging by spans.
     pub(super) fn meets<K: Key>(&self, rule: &Flat<K>) -> bool {
         (0..K::DIMENSIONS).all(|d| {
             let (bounds, span) = (self.known[d].bounds(), rule.span(d));
@@ -82,9 +81,9 @@ impl Cell {
         })
     }
 
-    /// Takes what all rules of a list agree on as known. A packet that does not agree matches none
-    /// of them, so it may go anywhere, since leaves compare whole rules. A dimension in which every
-    /// rule matches everything is forgotten: cells that differ there only have one tree.
+    /// Assumes what all rules of a list agree on. A packet that does not agree matches none of
+    /// them, so it may go anywhere, because leaves compare whole rules. A dimension in which every
+    /// rule matches everything is forgotten, so that cells that differ only there share one tree.
     pub(super) fn assume<K: Key>(&mut self, rules: &[Flat<K>], list: &[u32]) {
         for d in 0..K::DIMENSIONS {
             let known = &mut self.known[d];
@@ -112,7 +111,7 @@ impl Cell {
     }
 }
 
-/// Sets all bits below the highest that is set.
+/// Sets all bits below the highest set bit.
 fn smear(bits: u32) -> u32 {
     u32::MAX.checked_shr(bits.leading_zeros()).unwrap_or(0)
 }

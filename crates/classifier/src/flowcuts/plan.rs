@@ -1,4 +1,4 @@
-//! How a set is split and cut, and what a plan is likely to cost a lookup.
+//! How a set is split and cut, and the estimated cost of a lookup.
 
 use alloc::vec::Vec;
 
@@ -9,13 +9,13 @@ use crate::key::Key;
 use crate::lookup::classify_counting;
 use crate::rule_set::Flat;
 
-/// How rules are divided among trees.
+/// The division of rules among trees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Split {
     /// One tree.
     Whole,
-    /// Four at most: rules whose source prefix is, or is not, longer than so many bits, and the
-    /// same of the destination's.
+    /// At most four trees: rules whose source prefix is, or is not, longer than this many bits, and
+    /// the same for the destination prefix.
     Lengths {
         /// Source bits.
         source: u8,
@@ -24,21 +24,21 @@ pub enum Split {
     },
 }
 
-/// How a set is split and cut.
+/// A way to split and cut a set.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Plan {
-    /// How rules are divided among trees.
+    /// The division of rules among trees.
     pub split: Split,
-    /// Rules that a leaf may hold.
+    /// Maximum number of rules in a leaf.
     pub leaf_rules: usize,
-    /// Entries in the leaves of a tree for each of its rules, at most.
+    /// Maximum number of leaf entries in a tree per rule.
     pub growth_max: f64,
 }
 
 impl Plan {
-    /// Returns the lists of rules, one for each tree, none empty. A list of fewer rules than a leaf
-    /// holds goes to the list of the rules that are shortest in both, or the largest one: a tree
-    /// costs every packet, however small it is.
+    /// Returns the lists of rules, one per tree, none empty. A list shorter than a leaf joins the
+    /// list of the rules that are shortest in both, or the largest list: every tree costs time for
+    /// every packet, however small the tree is.
     pub(super) fn lists<K: Key>(&self, rules: &[Flat<K>]) -> Vec<Vec<u32>> {
         let Split::Lengths { source, destination } = self.split else {
             let all: Vec<u32> = (0..rules.len() as u32).collect();
@@ -83,13 +83,13 @@ impl Plan {
     }
 }
 
-/// Returns what a packet of the sample costs on average, in units of about a processor cycle.
+/// Returns the average cost of a packet of the sample, in units of about a processor cycle.
 ///
-/// The figures are those of one kind of machine, fitted to generated sets of all profiles, several
-/// seeds and sizes, with plans drawn at random; only their proportions matter. A node is a handful
-/// of instructions and a load, a block three lines and a compare; both grow dearer as the arrays
-/// outgrow a cache. Packets walk in groups that wait for their last one, and are compared in rounds
-/// that do: both have a part of the worst case.
+/// The constants are those of one kind of machine, fitted to generated sets of all profiles with
+/// several seeds and sizes and random plans; only their proportions matter. A node costs a handful
+/// of instructions and a load, a block three lines and a compare; both become more expensive as the
+/// arrays outgrow a cache. Packets walk in groups, and are compared in rounds, that wait for their
+/// last packet; both therefore include a share of the worst case.
 pub(super) fn cost<K: Key>(program: &Program<K>, sample: &[K]) -> f64 {
     let (mut trees, mut nodes, mut blocks) = (0_u64, 0_u64, 0_u64);
     for key in sample {

@@ -1,4 +1,4 @@
-//! Building trees into shared arrays.
+//! Building trees in shared arrays.
 
 use alloc::vec::Vec;
 
@@ -11,29 +11,28 @@ use crate::key::Key;
 use crate::leaf_block::{LANES, push_blocks};
 use crate::rule_set::Flat;
 
-/// What a build may use up.
+/// The limits of a build.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Allowance {
-    /// Bytes of words and rows together.
+    /// Maximum size of words and rows together, in bytes.
     pub(crate) bytes: usize,
-    /// Steps: a rule looked at, or a value of a window.
+    /// Maximum number of steps: a step examines a rule, or a value of a window.
     pub(crate) steps: u64,
 }
 
-/// How trees are cut.
+/// The parameters of cutting trees.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Shape {
-    /// Rules that a leaf may hold.
+    /// Maximum number of rules in a leaf.
     pub(crate) leaf_rules: usize,
-    /// Entries in the leaves of a tree for each of its rules, at most, before equal leaves are
-    /// stored once.
+    /// Maximum number of leaf entries in a tree per rule, before equal leaves are stored once.
     pub(crate) growth_max: f64,
 }
 
-/// Nodes on a path, at most: the bits of the longest key.
+/// Maximum number of nodes on a path: the bits of the longest key.
 const DEPTH_MAX: u32 = 296;
 
-/// Words and rows of the trees built so far, and what is shared among them.
+/// Words and rows of the trees built so far, and the data that they share.
 #[derive(Debug)]
 pub(crate) struct Forest<'a, K: Key> {
     rules: &'a [Flat<K>],
@@ -68,7 +67,7 @@ impl<'a, K: Key> Forest<'a, K> {
         }
     }
 
-    /// Builds the tree of a list of rules, which ascends and is not empty.
+    /// Builds the tree of a list of rules, which is ascending and not empty.
     pub(crate) fn add_tree(&mut self, list: &[u32]) -> Result<(), BuildError> {
         let least = self.rules[list[0] as usize].id;
         let root = self.node(list, Cell::everything::<K>(), self.shape.growth_max, 0)?;
@@ -93,7 +92,7 @@ impl<'a, K: Key> Forest<'a, K> {
             return Err(BuildError::Work { limit_steps: self.allowance.steps });
         }
         let bytes = size_of_val(&*self.words) + size_of_val(&*self.rows);
-        // What is shared is remembered beside the result, and has to stay in proportion too.
+        // The tables for sharing exist beside the result and must stay in proportion too.
         let aside = self.built.bytes() + self.arrays.bytes() + self.leaves.bytes();
         if bytes > self.allowance.bytes || aside / 8 > self.allowance.bytes {
             return Err(BuildError::Memory {
@@ -104,13 +103,14 @@ impl<'a, K: Key> Forest<'a, K> {
         Ok(())
     }
 
-    /// Returns the word of the tree for these rules and packets. `growth` is how many entries each
-    /// rule of the list may become in all leaves below: what a cut copies, its children cannot.
+    /// Returns the word of the tree for these rules and packets. `growth` is how many leaf entries
+    /// below this node each rule of the list may become: copies made by a cut reduce what its
+    /// children may make.
     fn node(&mut self, list: &[u32], mut cell: Cell, growth: f64, depth: u32) -> Result<u64, BuildError> {
         self.spend(list.len() as u64 + 1)?;
         cell.assume(self.rules, list);
-        // What all rules agree on may leave the first of them covering the cell: no rule behind it
-        // ever wins here.
+        // If all rules agree on the rest, the first of them may cover the cell, so that no later
+        // rule ever wins here.
         let covering = list.iter().position(|&rule| cell.is_covered_by(&self.rules[rule as usize]));
         let list = covering.map_or(list, |first| &list[..=first]);
         if list.len() <= self.shape.leaf_rules || depth == DEPTH_MAX {
@@ -164,7 +164,7 @@ impl<'a, K: Key> Forest<'a, K> {
         for (child, end) in children {
             let child_list = &lists[start..end];
             start = end;
-            // A run that ends up where it began would be cut the same way for ever.
+            // A run that ends up where it began would be cut in the same way for ever.
             let word = if child == *cell && child_list == list {
                 self.leaf(list)?
             } else {
@@ -178,7 +178,7 @@ impl<'a, K: Key> Forest<'a, K> {
         self.emit(window, &runs.of_value, &words)
     }
 
-    /// Writes the children's array, each sub-array that differs from the one before.
+    /// Writes the children's array, with each sub-array that differs from the previous one.
     fn emit(&mut self, window: Window, of_value: &[u32], words: &[u64]) -> Result<u64, BuildError> {
         let size = of_value.len() / 16;
         let child = |value: usize| words[of_value[value] as usize];
@@ -209,7 +209,7 @@ impl<'a, K: Key> Forest<'a, K> {
     }
 
     fn leaf(&mut self, list: &[u32]) -> Result<u64, BuildError> {
-        // No leaf of a tree is that long; linear search has its own way.
+        // No leaf of a tree is that long; linear search uses another path.
         if list.len() > 1 << 20 {
             return Err(BuildError::Work { limit_steps: self.allowance.steps });
         }
@@ -229,7 +229,7 @@ impl<'a, K: Key> Forest<'a, K> {
     }
 }
 
-/// Adds what a packet with a value of the run has.
+/// Adds the knowledge about a packet with a value of the run.
 fn narrow(cell: &mut Cell, window: Window, first: u32, last: u32) {
     let known = &mut cell.known[window.dimension];
     let bounds = known.bounds();
@@ -245,7 +245,7 @@ fn narrow(cell: &mut Cell, window: Window, first: u32, last: u32) {
     known.value |= first << window.shift & mask as u32;
 }
 
-/// Spells list and cell so that equal sub-problems are spelled alike.
+/// Encodes list and cell so that equal sub-problems have equal encodings.
 fn spell<K: Key>(list: &[u32], cell: &Cell) -> Vec<u32> {
     let mut key = Vec::with_capacity(list.len() + 4 * K::DIMENSIONS + 1);
     for known in &cell.known[..K::DIMENSIONS] {

@@ -1,4 +1,4 @@
-//! Choosing a plan: try, count, keep the best.
+//! Choosing a plan: try, measure, keep the best.
 
 use alloc::vec::Vec;
 
@@ -13,14 +13,14 @@ use crate::key::Key;
 use crate::leaf_block::{LANES, push_blocks};
 use crate::rule_set::Flat;
 
-/// Limits of a build with all its tries.
+/// Limits of a build with all its plans.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Limits {
-    /// Bytes of the classifier's arrays, at most. Arrays of a try that is given up stay below it
+    /// Maximum size of the classifier's arrays, in bytes. Arrays of an abandoned plan stay below it
     /// too.
     pub(crate) memory_bytes_max: usize,
-    /// Steps over all tries; a step is a rule looked at, some nanoseconds. `None` is 12 million and
-    /// 4,000 a rule.
+    /// Maximum number of steps over all plans; a step examines a rule and takes several
+    /// nanoseconds. `None` means 12 million and 4,000 per rule.
     pub(crate) steps_max: Option<u64>,
 }
 
@@ -31,19 +31,19 @@ impl Limits {
 }
 
 impl Default for Limits {
-    /// 1 GiB, and steps for some ten microseconds a rule.
+    /// 1 GiB, and steps for about ten microseconds per rule.
     fn default() -> Self {
         Self { memory_bytes_max: 1 << 30, steps_max: None }
     }
 }
 
-/// Rules that a leaf holds before other plans are tried.
+/// Leaf length above which other plans are tried.
 const LONG_LEAF: usize = 256;
 
-/// Headers that a plan is tried with.
+/// Number of headers with which a plan is tried.
 const SAMPLE: usize = 2048;
 
-/// What was built, and how.
+/// The finished program, and its plan.
 #[derive(Debug)]
 pub(crate) struct Tuned<K: Key> {
     pub(crate) program: Program<K>,
@@ -53,7 +53,7 @@ pub(crate) struct Tuned<K: Key> {
     pub(crate) expected_cost: f64,
 }
 
-/// Tries plans within the limits and returns the one that is likely to be fastest.
+/// Tries plans within the limits and returns the one with the lowest estimated cost.
 pub(crate) fn tune<K: Key>(
     rules: &[Flat<K>],
     limits: Limits,
@@ -93,7 +93,7 @@ pub(crate) fn tune<K: Key>(
     }
 }
 
-/// Returns whether a lookup may search a list that is longer than leaves are meant to be.
+/// Returns whether a lookup may search a list longer than leaves should be.
 pub(crate) fn searches_long_lists<K: Key>(program: &Program<K>) -> bool {
     program.worst().iter().any(|worst| worst.blocks as usize * LANES > LONG_LEAF)
 }
@@ -121,23 +121,23 @@ struct Trial<'a, K: Key> {
     huge: HugePages,
     tried: u32,
     best: Option<(f64, Option<Plan>, Program<K>)>,
-    /// Steps that the best plan took.
+    /// Steps of the best plan.
     best_steps: u64,
 }
 
 impl<K: Key> Trial<'_, K> {
-    /// First how to split, then how to cut. A plan that takes many times the steps of the best one
-    /// so far is seldom better, and never by much: it is given up.
+    /// First decide how to split, then how to cut. A plan that takes many times the steps of the
+    /// best one so far is rarely better, and never by much, so it is abandoned.
     fn run(&mut self) {
         let bits = K::ADDRESS_BITS as u8;
         let lengths = |source: u8, destination: u8| Split::Lengths { source, destination };
         let (half, quarter) = (bits / 2 - 1, bits / 4);
         let shorter = [lengths(bits, quarter), lengths(quarter, bits), lengths(quarter, quarter)];
         let longer = [lengths(bits, half), lengths(half, bits), lengths(half, half)];
-        // A quarter of an IPv6 address is what a provider has: rules are told apart further down.
+        // The first quarter of an IPv6 address belongs to the provider; rules differ further down.
         let (first, last) = if K::IS_V6 { (longer, shorter) } else { (shorter, longer) };
         let splits = first.into_iter().chain([Split::Whole]).chain(last);
-        // One tree holds much, and is tried with leaves that are soon reached.
+        // One tree contains many rules, so it is tried with leaves that are reached early.
         let plan = |split| Plan {
             split,
             leaf_rules: if split == Split::Whole { 32 } else { 16 },
@@ -152,7 +152,7 @@ impl<K: Key> Trial<'_, K> {
         }
         let share = self.steps_left / (distinct.len().min(5) as u64 + 3);
         let last_resort = self.steps_left / 3;
-        // Little is copied where little is cut.
+        // A tree with few cuts makes few copies.
         let sparing = |split| Plan { split, leaf_rules: 32, growth_max: 4.0 };
         let mut results: Vec<(f64, Plan)> = Vec::new();
         for &(split, _) in &distinct {
@@ -175,7 +175,7 @@ impl<K: Key> Trial<'_, K> {
         let least = results.first().map_or(0.0, |&(cost, _)| cost);
         for &(cost, tried) in results.iter().take(2) {
             for (leaf_rules, growth_max) in [(32, 64.0), (16, 64.0), (8, 16.0), (24, 32.0)] {
-                // What is far behind with one leaf size is so with any.
+                // A split that is far behind with one leaf size is so with every size.
                 if cost < 1.15 * least {
                     self.attempt(
                         Plan { leaf_rules, growth_max, ..tried },
@@ -186,9 +186,9 @@ impl<K: Key> Trial<'_, K> {
         }
     }
 
-    /// Tries plans that copy rules many times, where the best one so far searches long lists:
-    /// ranges that overlap in two fields part only after both are cut, and until then every cut
-    /// copies them.
+    /// Tries plans that copy rules many times, if the best one so far searches long lists. Ranges
+    /// that overlap in two fields separate only after both are cut, and until then every cut copies
+    /// them.
     fn unfold(&mut self) {
         for (leaf_rules, growth_max) in [(16, 256.0), (16, 2048.0), (16, 16_384.0)] {
             let is_dear = self.best.as_ref().is_none_or(|(_, _, program)| searches_long_lists(program));
@@ -200,12 +200,12 @@ impl<K: Key> Trial<'_, K> {
         }
     }
 
-    /// Returns the steps that a plan is worth, given those that the best one so far took.
+    /// Returns the number of steps to spend on a plan, given those of the best one so far.
     fn patience(&self, least: u64, times: u64, most: u64) -> u64 {
         if self.best_steps == 0 { most } else { most.min(least + times * self.best_steps) }
     }
 
-    /// Tries a plan with so many of the steps that are left; returns its cost if it was finished.
+    /// Tries a plan with this many of the remaining steps; returns its cost if it was finished.
     fn attempt(&mut self, plan: Plan, steps_max: u64) -> Option<f64> {
         let allowance = Allowance { bytes: self.memory_bytes_max, steps: self.steps_left.min(steps_max) };
         let (built, steps) = plan.build(self.rules, allowance, self.huge);
@@ -221,7 +221,7 @@ impl<K: Key> Trial<'_, K> {
     }
 }
 
-/// Returns the program that compares a packet with one block after the other.
+/// Returns the program that compares a packet with one block after another.
 pub(crate) fn linear<K: Key>(
     rules: &[Flat<K>],
     memory_bytes_max: usize,
@@ -239,7 +239,7 @@ pub(crate) fn linear<K: Key>(
     if !rules.is_empty() {
         push_blocks(&mut rows, rules.iter());
     }
-    // A leaf counts to 2¹⁸ − 1 blocks; larger sets take several.
+    // A leaf counts up to 2¹⁸ − 1 blocks; larger sets take several leaves.
     let trees = (0..blocks)
         .step_by(LEAF_BLOCKS_MAX)
         .map(|first| Tree {
@@ -250,5 +250,5 @@ pub(crate) fn linear<K: Key>(
     Ok(Program::new(&[], &rows, trees, huge)?)
 }
 
-/// Blocks that one leaf can name.
+/// Maximum number of blocks that one leaf can name.
 const LEAF_BLOCKS_MAX: usize = (1 << 18) - 1;

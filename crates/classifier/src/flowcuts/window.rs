@@ -1,4 +1,4 @@
-//! Which bits to cut at a node.
+//! The choice of the bits to cut at a node.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -7,7 +7,7 @@ use super::cell::{Cell, Known};
 use crate::key::{Key, Span};
 use crate::rule_set::Flat;
 
-/// Some adjacent bits of a dimension.
+/// Adjacent bits of a dimension.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Window {
     pub(super) dimension: usize,
@@ -23,10 +23,10 @@ impl Window {
         1 << self.width
     }
 
-    /// Returns which values packets of the cell can have in the bits.
+    /// Returns the values that packets of the cell can have in the bits.
     pub(super) fn possible(self, known: Known) -> Possible {
         let all = (self.cells() - 1) as u32;
-        // Only where all bits above are known do the bounds bear on the window.
+        // The bounds restrict the window only if all bits above it are known.
         let above = u32::MAX.checked_shl(self.shift + self.width).unwrap_or(0);
         let bounds = known.bounds();
         let (first, last) = if (bounds.low ^ bounds.high) & above == 0 {
@@ -43,7 +43,7 @@ impl Window {
     }
 
     /// Returns the values that packets of a span can have in the bits: from the first to the
-    /// second, round the end.
+    /// second, possibly wrapping.
     #[inline(always)]
     pub(super) fn project(self, bounds: Span, span: Span) -> (usize, usize) {
         let low = span.low.max(bounds.low) >> self.shift;
@@ -75,23 +75,23 @@ impl Possible {
     }
 }
 
-/// How good a window is.
+/// The quality of a window.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Score {
-    /// Less is better.
+    /// The cost; lower is better.
     pub(super) cost: f64,
-    /// Entries of the children's lists together, over those of this list.
+    /// Entries of the children's lists together, divided by those of this list.
     pub(super) growth: f64,
 }
 
-/// What begins or ends at a value of a window.
+/// The rules that begin or end at a value of a window.
 #[derive(Clone, Copy, Debug, Default)]
 struct Edge {
-    /// Rules that begin less rules that ended before.
+    /// Number of rules that begin here, minus those that ended just before.
     count: i32,
-    /// The same weighted by one over the rule's values.
+    /// The same, weighted by the inverse of the number of the rule's values.
     weight: i32,
-    /// Not zero where some rule begins here or ended just before.
+    /// Not zero if some rule begins here or ended just before.
     any: u32,
 }
 
@@ -104,30 +104,30 @@ impl Edge {
     }
 }
 
-/// Memory for the edges of a window, used again and again.
+/// Reusable memory for the edges of a window.
 #[derive(Debug, Default)]
 pub(super) struct Scratch {
     edges: Vec<Edge>,
     projected: Vec<(u32, u32)>,
 }
 
-/// One, as a weight: of so many sampled rules the sum stays below 2³¹.
+/// One, as a weight: the sum over all sampled rules stays below 2³¹.
 const UNIT: u32 = 1 << 20;
 
-/// What the choice of a window is weighed by.
+/// The parameters for choosing a window.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Weighing {
-    /// Rules that a leaf may hold.
+    /// Maximum number of rules in a leaf.
     pub(super) leaf_rules: usize,
-    /// Entries that a rule may become, here and below.
+    /// Maximum number of entries that a rule may become, here and below.
     pub(super) growth_max: f64,
 }
 
-/// Rules looked at to compare windows; of a longer list every n-th.
+/// Number of rules examined to compare windows; for longer lists every n-th rule.
 const SAMPLE: usize = 512;
 
-/// Returns the best window for a list, `None` where none makes progress within the growth allowed;
-/// and the steps taken.
+/// Returns the best window for a list, and the steps taken; `None` if none makes progress within
+/// the allowed growth.
 pub(super) fn choose<K: Key>(
     rules: &[Flat<K>],
     list: &[u32],
@@ -184,7 +184,7 @@ pub(super) fn choose<K: Key>(
     (best.map(|(window, _)| window), steps)
 }
 
-/// Weighs a window: `None` where every packet would go the same way.
+/// Rates a window; `None` if every packet would go the same way.
 #[expect(clippy::too_many_arguments, reason = "one step of a loop, apart to be read")]
 fn score<K: Key>(
     rules: &[Flat<K>],
@@ -242,7 +242,7 @@ fn score<K: Key>(
     let growth = entries as f64 / sampled;
     let expected = expected.max(weighing.leaf_rules as f64 / 2.0);
     let slack = (growth + cells as f64 / (8.0 * list.len() as f64)).max(1.0);
-    // Copies are dear where few are left for the way to the leaves.
+    // Copies are expensive if few are left for the path to the leaves.
     let way = list.len() as f64 / weighing.leaf_rules as f64;
     let left = weighing.growth_max * weighing.growth_max;
     let price = if left * left < way { slack * slack * slack } else { slack };
@@ -256,13 +256,13 @@ pub(super) struct Runs {
     pub(super) of_value: Vec<u32>,
     /// First and last possible value of each run.
     pub(super) ends: Vec<(u32, u32)>,
-    /// Where each run's list begins in `lists`, and one past the last.
+    /// The start of each run's list in `lists`, and the end of the last.
     pub(super) starts: Vec<usize>,
-    /// All lists, one after the other; each ascends.
+    /// All lists, one after another, each ascending.
     pub(super) lists: Vec<u32>,
 }
 
-/// Divides a list. Values that no packet has belong to the run before them.
+/// Divides a list. Values that no packet has belong to the preceding run.
 pub(super) fn divide<K: Key>(
     rules: &[Flat<K>],
     list: &[u32],
@@ -310,7 +310,7 @@ pub(super) fn divide<K: Key>(
         }
         first..last
     };
-    // A rule that goes round the end leaves a value out, so no run lies on both sides.
+    // A wrapping rule leaves out at least one value, so no run lies on both sides.
     let runs_of = |&(first, last): &(u32, u32)| {
         if first <= last {
             [stretch(first, last), 0..0]

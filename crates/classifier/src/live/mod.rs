@@ -8,13 +8,13 @@
 //!           + pending rules: in a prefilter of 64 to a word, or once settled in a small tree
 //! ```
 //!
-//! A change is published by itself within microseconds: it makes a new snapshot that shares the
-//! base. [`Live::settle`] makes pending changes cheap for lookups: well under a millisecond for
-//! some tens of them, and half a second for a thousand rules that were removed from twenty
-//! thousand; [`Live::rebuild`] makes them part of the base, on whichever thread calls it, while
-//! lookups and changes go on. A rule may ask for more than its box, by [tests](Live::insert_with);
-//! [`Reader::find`] decides packets by them. The crate starts no threads and takes no locks in a
-//! lookup, but for the moment in which a reader takes a new snapshot.
+//! A change is published within microseconds as a new snapshot that shares the base.
+//! [`Live::settle`] makes pending changes cheap for lookups. It takes well under a millisecond for
+//! several tens of changes, and half a second for a thousand rules removed from twenty thousand.
+//! [`Live::rebuild`] makes them part of the base on the calling thread, while lookups and changes
+//! continue. A rule may have [tests](Live::insert_with) beyond its box; [`Reader::find`] evaluates
+//! them for packets. The crate starts no threads. A lookup takes no locks, except at the moment
+//! when a reader takes a new snapshot.
 
 mod prefilter;
 mod reader;
@@ -40,26 +40,26 @@ use crate::policy::Test;
 use crate::rule::Rule;
 use crate::rule_set::{RULES_MAX, RuleSet};
 
-/// Changes that wait for a rebuild, at most.
+/// Maximum number of changes that wait for a rebuild.
 pub const PENDING_MAX: usize = 4096;
 
-/// Up to so many pending rules a prefilter is cheaper than a tree.
+/// Up to this many pending rules, a prefilter is cheaper than a tree.
 const PREFILTER_RULES: usize = 128;
 
-/// A rule of a [`Live`] set, for as long as it is there.
+/// The id of a rule in a [`Live`] set, valid until the rule is removed.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct LiveId(NonZeroU32);
 
 impl LiveId {
-    /// Returns the id of the rule that was added as this one, counted from 0.
+    /// Returns the id of the rule with this number, counted from 0.
     const fn of(number: u32) -> Self {
-        // Fewer rules than 2³² are ever added.
+        // Fewer than 2³² rules are ever added.
         Self(NonZeroU32::MIN.saturating_add(number))
     }
 
-    /// Returns the id of this [number](Self::number), to name a rule from outside the program;
-    /// `None` for `u32::MAX`, which no rule has. Whether there is such a rule shows where the id is
-    /// used.
+    /// Returns the id of this [number](Self::number), for naming a rule from outside the program;
+    /// `None` for `u32::MAX`, which no rule has. Whether such a rule exists is checked when the id
+    /// is used.
     ///
     /// # Examples
     ///
@@ -72,8 +72,8 @@ impl LiveId {
         if number == u32::MAX { None } else { Some(Self::of(number)) }
     }
 
-    /// Returns the number of the rule among all that were ever added to its set, counted from 0: to
-    /// show, to keep, to send.
+    /// Returns the number of the rule among all rules ever added to its set, counted from 0, for
+    /// display, storage or transmission.
     pub const fn number(self) -> u32 {
         self.0.get() - 1
     }
@@ -91,7 +91,7 @@ impl fmt::Debug for LiveId {
     }
 }
 
-/// What a lookup in a [`Live`] set says.
+/// The result of a lookup in a [`Live`] set.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub struct LiveMatch {
     /// Zero if no rule matches.
@@ -101,14 +101,14 @@ pub struct LiveMatch {
 }
 
 impl LiveMatch {
-    /// Returns the rule that wins, and its value; `None` if no rule matches.
+    /// Returns the winning rule and its value; `None` if no rule matches.
     #[inline]
     pub fn rule(self) -> Option<(LiveId, u32)> {
         NonZeroU32::new(self.id).map(|id| (LiveId(id), self.value))
     }
 
-    /// Says that the rule of this number wins; of number `u32::MAX`, that none does, which has
-    /// value zero.
+    /// Returns the match of the rule with this number; for `u32::MAX`, the match of no rule, whose
+    /// value is zero.
     const fn of(number: u32, value: u32) -> Self {
         Self { id: number.wrapping_add(1), value }
     }
@@ -123,18 +123,18 @@ impl fmt::Debug for LiveMatch {
     }
 }
 
-/// A change that was not made.
+/// The reason why a change was not made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LiveError {
-    /// No rule has this id, or not any more.
+    /// No rule has this id, or the rule was removed.
     NoSuchRule,
-    /// As many changes as can wait do: [`Live::rebuild`] first.
+    /// The maximum number of changes is pending: call [`Live::rebuild`] first.
     TooManyPending,
-    /// No more rules fit.
+    /// The set has its maximum number of rules.
     TooManyRules,
-    /// All numbers that a [`LiveId`] can have were given out, also to rules that are gone: make
-    /// another set of [`Live::rules`].
+    /// All numbers of a [`LiveId`] have been assigned, including those of removed rules: create
+    /// another set from [`Live::rules`].
     NumbersUsedUp,
     /// The classifier of the changes cannot be built.
     Build(BuildError),
@@ -145,13 +145,13 @@ impl fmt::Display for LiveError {
         match self {
             Self::NoSuchRule => f.write_str("no rule has this id any more"),
             Self::TooManyPending => {
-                write!(f, "{PENDING_MAX} changes wait for a rebuild already; rebuild first")
+                write!(f, "{PENDING_MAX} changes already wait for a rebuild; rebuild first")
             }
             Self::TooManyRules => {
-                write!(f, "the set has {RULES_MAX} rules already; remove one first")
+                write!(f, "the set already has {RULES_MAX} rules; remove one first")
             }
             Self::NumbersUsedUp => {
-                write!(f, "{} rules were added already; make another set of those that are left", u32::MAX)
+                write!(f, "{} rules have been added; create another set from the remaining ones", u32::MAX)
             }
             Self::Build(error) => error.fmt(f),
         }
@@ -166,7 +166,7 @@ impl From<BuildError> for LiveError {
     }
 }
 
-/// Where a rule stands: by priority, the highest first, then by age.
+/// The position of a rule: by priority, the highest first, then by age.
 type Order = u64;
 
 fn order_of(priority: i32, id: u32) -> Order {
@@ -177,17 +177,17 @@ fn order_of(priority: i32, id: u32) -> Order {
 #[derive(Clone)]
 struct State {
     rules: BTreeMap<Order, Rule>,
-    /// What rules ask beyond their boxes, of those that ask something.
+    /// The tests of rules that have any.
     tests: BTreeMap<Order, Arc<[Test]>>,
     orders: BTreeMap<u32, Order>,
     next: u32,
     pending: Vec<Entry>,
-    /// Of the pending rules, so many are in the small tree.
+    /// Number of the pending rules that are in the small tree.
     settled: usize,
 }
 
 impl State {
-    /// Returns a rule with what it asks.
+    /// Returns a rule with its tests.
     fn entry(&self, order: Order, rule: Rule) -> Entry {
         Entry { order, rule, tests: self.tests.get(&order).cloned() }
     }
@@ -195,8 +195,8 @@ impl State {
 
 /// A rule set that changes while packets are classified.
 ///
-/// It is shared, by reference or in an [`Arc`]: a thread makes a [`Reader`] of its own from it, and
-/// changes need no `mut`.
+/// Share it by reference or in an [`Arc`]. Each thread creates its own [`Reader`], and changes need
+/// no `mut`.
 ///
 /// # Examples
 ///
@@ -218,8 +218,8 @@ pub struct Live {
     builder: ClassifierBuilder,
     state: Mutex<State>,
     current: Mutex<Arc<Snapshot>>,
-    /// Former ones that some reader may still look up in. Kept, so that no reader is the last to
-    /// hold one: giving back a large classifier's memory takes longer than a packet may.
+    /// Previous snapshots that some reader may still use. They are kept so that no reader is the
+    /// last owner: freeing a large classifier takes longer than a packet may.
     retired: Mutex<Vec<Arc<Snapshot>>>,
     version: AtomicU64,
 }
@@ -230,8 +230,8 @@ impl fmt::Debug for Live {
     }
 }
 
-/// A copy shares the classifier of the last rebuild, and goes its own way from there. It takes time
-/// in proportion to the rules.
+/// A copy shares the classifier of the last rebuild, and changes independently from then on. It
+/// takes time in proportion to the rules.
 impl Clone for Live {
     fn clone(&self) -> Self {
         let state = locked(&self.state);
@@ -245,19 +245,19 @@ impl Clone for Live {
     }
 }
 
-/// A panic of ours under a lock leaves a state that was whole: changes are made in one piece at the
+/// A panic under a lock leaves consistent state, because changes are applied in one step at the
 /// end.
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Live {
-    /// Builds a set that begins with these rules; the [numbers](LiveId::number) of their ids are
-    /// their places in the set.
+    /// Builds a set that starts with these rules. The [numbers](LiveId::number) of their ids are
+    /// their positions in the set.
     ///
     /// # Errors
     ///
-    /// [`BuildError`] as of [`ClassifierBuilder::build`].
+    /// [`BuildError`], as for [`ClassifierBuilder::build`].
     pub fn new(rules: &RuleSet, builder: ClassifierBuilder) -> Result<Self, BuildError> {
         let entries: Vec<Entry> = (0_u32..)
             .zip(rules.rules())
@@ -277,16 +277,17 @@ impl Live {
         Ok(Self { builder, state, current, retired, version: AtomicU64::new(0) })
     }
 
-    /// Returns a reader, for one thread.
+    /// Returns a reader for one thread.
     pub fn reader(&self) -> Reader<'_> {
         Reader::new(self)
     }
 
-    /// Returns how often readers were given something new: once for each rule that came or went,
-    /// and once each time that the set was settled or rebuilt.
+    /// Returns how often the snapshot of readers has changed: once for each rule added or removed,
+    /// and once each time the set was settled or rebuilt.
     ///
-    /// A cache of lookups, such as the verdict of a flow, keeps with each result the version read
-    /// *before* the lookup. While the version stays the same, the lookup would give the same.
+    /// A cache of lookups, such as the verdict of a flow, stores with each result the version read
+    /// *before* the lookup. While the version stays the same, the lookup would give the same
+    /// result.
     ///
     /// # Examples
     ///
@@ -315,7 +316,7 @@ impl Live {
         self.len() == 0
     }
 
-    /// Returns the changes that wait for a rebuild.
+    /// Returns the number of changes that wait for a rebuild.
     pub fn pending(&self) -> usize {
         let state = locked(&self.state);
         state.pending.len() + self.snapshot().dead_count()
@@ -326,11 +327,11 @@ impl Live {
         locked(&self.state).rules.iter().map(|(&order, &rule)| (LiveId::of(order as u32), rule)).collect()
     }
 
-    /// Returns a rule; `None` where there is none of this id, or not any more.
+    /// Returns a rule; `None` if this id has none, or if the rule was removed.
     ///
     /// # Examples
     ///
-    /// What a lookup says is the rule's id and value; the rest, such as its action, is here:
+    /// A lookup returns the rule's id and value; this method returns the rest, such as its action:
     ///
     /// ```
     /// use flowloom_classifier::live::Live;
@@ -348,29 +349,29 @@ impl Live {
         state.rules.get(state.orders.get(&id.number())?).copied()
     }
 
-    /// Returns what a rule asks beyond its box; nothing where there is no rule of this id.
+    /// Returns the tests of a rule beyond its box; none if this id has no rule.
     pub fn tests(&self, id: LiveId) -> Vec<Test> {
         let state = locked(&self.state);
         let tests = state.orders.get(&id.number()).and_then(|order| state.tests.get(order));
         tests.map(|tests| tests.to_vec()).unwrap_or_default()
     }
 
-    /// Adds a rule behind those of its priority. Lookups that begin after the call see it.
+    /// Adds a rule after those of equal priority. Lookups that start after the call see it.
     ///
-    /// Each 64 rules that wait cost every lookup as much again as two or three lookups in a set
-    /// where none waits, until they are [settled](Live::settle): 4,096 of them a hundred times as
-    /// much.
+    /// Each 64 pending rules add the cost of two or three lookups to every lookup until they are
+    /// [settled](Live::settle); 4,096 of them cost a hundred times as much as a lookup.
     ///
     /// # Errors
     ///
-    /// [`LiveError`] where too much waits already, or no more fits; then nothing has changed.
+    /// [`LiveError`] if too many changes are pending, or if the set is full; nothing has changed
+    /// then.
     pub fn insert(&self, rule: Rule) -> Result<LiveId, LiveError> {
         self.insert_asking(rule, None)
     }
 
-    /// Adds a rule that asks for more than its box: all `tests` have to hold too. [`Reader::find`]
-    /// asks them. Lookups of keys alone, such as [`Reader::classify_key`], cannot, and take the
-    /// rule for one without tests.
+    /// Adds a rule with tests beyond its box: all `tests` must hold too. [`Reader::find`] evaluates
+    /// them. Lookups of keys alone, such as [`Reader::classify_key`], cannot evaluate tests and
+    /// treat the rule as having none.
     ///
     /// # Errors
     ///
@@ -425,18 +426,18 @@ impl Live {
         Ok(LiveId::of(id))
     }
 
-    /// Removes a rule. Lookups that begin after the call do not see it.
+    /// Removes a rule. Lookups that start after the call do not see it.
     ///
-    /// Packets that it would have won are compared with the rules behind it one by one, and once
-    /// that is [settled](Live::settle) with those that meet it, up to one that covers it. Where
-    /// these are many, as behind a wide rule at the head of a large set, such packets stay slow (a
-    /// thousand rules take as long as some five hundred lookups), which a sender can exploit:
-    /// then [rebuild](Live::rebuild) soon.
+    /// Packets that it would have won are compared with later rules one by one; once
+    /// [settled](Live::settle), only with those that meet it, up to one that covers it. If there
+    /// are many, as after a wide rule at the start of a large set, such packets stay slow (a
+    /// thousand rules take as long as about five hundred lookups). A sender can exploit this, so
+    /// [rebuild](Live::rebuild) soon.
     ///
     /// # Errors
     ///
-    /// [`LiveError`] where there is no such rule, or too much waits already; then nothing has
-    /// changed.
+    /// [`LiveError`] if there is no such rule, or if too many changes are pending; nothing has
+    /// changed then.
     pub fn remove(&self, id: LiveId) -> Result<Rule, LiveError> {
         let mut state = locked(&self.state);
         let &order = state.orders.get(&id.number()).ok_or(LiveError::NoSuchRule)?;
@@ -444,8 +445,7 @@ impl Live {
         let next = if let Some(place) = state.pending.iter().position(|entry| entry.order == order) {
             state.pending.remove(place);
             if place < state.settled {
-                // Out of the small tree: its rules go back to the prefilter until they are settled
-                // again.
+                // The rules of the small tree return to the prefilter until they are settled again.
                 state.settled = 0;
                 snapshot.with_pending(None, Prefilter::of(&state.pending))
             } else {
@@ -464,13 +464,14 @@ impl Live {
         Ok(rule)
     }
 
-    /// Makes what waits cheap for lookups: pending rules go into a small tree where there are many,
-    /// and for each dead rule those that may take its place are looked up once. Takes time in
-    /// proportion to what waits, and to the rules for each dead one: call it when changes pause.
+    /// Makes pending changes cheap for lookups. Many pending rules go into a small tree. For each
+    /// dead rule, the rules that may take its place are determined once. It takes time in
+    /// proportion to the pending changes, and to the number of rules for each dead one, so call it
+    /// when changes pause.
     ///
     /// # Errors
     ///
-    /// [`LiveError::Build`]; then nothing has changed.
+    /// [`LiveError::Build`]; nothing has changed then.
     pub fn settle(&self) -> Result<(), LiveError> {
         let mut state = locked(&self.state);
         let snapshot = self.snapshot();
@@ -487,16 +488,16 @@ impl Live {
         Ok(())
     }
 
-    /// Builds a new base of all rules beside the old one, and swaps it in; changes made meanwhile
-    /// wait on top of it. Lookups and changes go on, but for the moments in which rules are copied
-    /// out and the new base is put in.
+    /// Builds a new base from all rules beside the old one, and swaps it in. Changes made meanwhile
+    /// are pending on top of it. Lookups and changes continue, except while rules are copied out
+    /// and while the new base is put in.
     ///
-    /// The memory of the old base is given back by the first change, or [`settle`](Live::settle),
-    /// after the last reader has gone on to the new one, never by a reader.
+    /// The memory of the old base is freed by the first change, or [`settle`](Live::settle), after
+    /// the last reader has moved on to the new one. A reader never frees it.
     ///
     /// # Errors
     ///
-    /// [`LiveError::Build`], within the limits of the builder; then all rules stay as they are.
+    /// [`LiveError::Build`], within the limits of the builder; all rules stay unchanged then.
     pub fn rebuild(&self) -> Result<(), LiveError> {
         let entries: Vec<Entry> = {
             let state = locked(&self.state);
@@ -530,7 +531,7 @@ impl Live {
     fn publish(&self, snapshot: Snapshot) {
         let former = core::mem::replace(&mut *locked(&self.current), Arc::new(snapshot));
         self.version.fetch_add(1, Ordering::Release);
-        // Not before: readers would wait for the lock while memory is given back.
+        // Not earlier: readers would wait for the lock while memory is freed.
         let mut retired = locked(&self.retired);
         retired.push(former);
         retired.retain(|former| Arc::strong_count(former) > 1);

@@ -1,4 +1,4 @@
-//! Pending rules, sixty-four to a word: a few loads say of most packets that none of them can
+//! Pending rules, sixty-four per word. For most packets a few loads show that none of them can
 //! match.
 //!
 //! ```text
@@ -10,8 +10,8 @@
 //!    └───┴───┴───┴───────┴───┴─ and ─┴─────────┴───┴───┴────────────┘ ──▶ rules that may match
 //! ```
 //!
-//! The idea of looking up each field by itself and joining sets of rules as bits is Lakshman and
-//! Stiliadis' (1998).
+//! Looking up each field separately and intersecting sets of rules as bits is the idea of Lakshman
+//! and Stiliadis (1998).
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -22,10 +22,10 @@ use super::{LiveMatch, Order};
 use crate::arch::{Backend, GROUP, Sift, Tables, nibbles};
 use crate::key::{Key, KeyV4, KeyV6, Span};
 
-/// Rules of a word.
+/// Number of rules in a word.
 const RULES: usize = u64::BITS as usize;
 
-/// The rules of a word as far as they match packets of one family.
+/// The rules of a word for packets of one family.
 #[derive(Clone, Debug)]
 struct Family<S> {
     tables: Tables,
@@ -37,7 +37,7 @@ impl<S: Copy + AsRef<[Span]>> Family<S> {
         Box::new(Self { tables: Tables::default(), spans: Vec::with_capacity(RULES) })
     }
 
-    /// Adds a rule; `None` of one that is for the other family.
+    /// Adds a rule; `None` for a rule of the other family.
     fn push<K: Key>(&mut self, spans: Option<S>) {
         let rule = 1_u64 << self.spans.len();
         self.spans.push(spans);
@@ -45,7 +45,7 @@ impl<S: Copy + AsRef<[Span]>> Family<S> {
         for (table, (dimension, bit)) in self.tables.iter_mut().zip(nibbles::<K>()) {
             let span = spans.as_ref()[dimension];
             let nibble = |value: u32| (value >> bit & 15) as usize;
-            // Above this nibble both ends are the same, or every value may occur.
+            // Above this nibble both ends are equal, or every value may occur.
             let above = |value: u32| value.checked_shr(bit + 4).unwrap_or(0);
             let admitted = if above(span.low) == above(span.high) {
                 nibble(span.low)..=nibble(span.high)
@@ -89,7 +89,7 @@ impl Word {
         self.entries.push(entry);
     }
 
-    /// Returns what keys are sifted with; `None` if no rule matches packets of their family.
+    /// Returns the tables for sifting keys; `None` if no rule matches packets of their family.
     fn tables<K: Key>(&self) -> Option<&Tables> {
         if K::IS_V6 { self.v6.as_ref().map(|family| &family.tables) } else { Some(&self.v4.tables) }
     }
@@ -121,7 +121,7 @@ impl Word {
     }
 }
 
-/// What sifting writes: the rules that may match each key, and which keys have some.
+/// The output of sifting: the rules that may match each key, and the keys that have any.
 #[derive(Debug)]
 pub(super) struct Sifted {
     masks: [u64; CHUNK],
@@ -134,7 +134,7 @@ impl Default for Sifted {
     }
 }
 
-/// Pending rules. A copy shares all words but the one that is changed.
+/// Pending rules. A copy shares all words except the changed one.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Prefilter(Vec<Arc<Word>>);
 
@@ -151,7 +151,7 @@ impl Prefilter {
         Self(entries.chunks(RULES).map(word).collect())
     }
 
-    /// Returns the prefilter with a rule more.
+    /// Returns the prefilter with one more rule.
     pub(super) fn with(&self, entry: Entry) -> Self {
         let mut words = self.0.clone();
         match words.last_mut().filter(|word| word.entries.len() < RULES) {
@@ -161,7 +161,7 @@ impl Prefilter {
         Self(words)
     }
 
-    /// Returns the prefilter without a rule; its word is made anew.
+    /// Returns the prefilter without a rule; rebuilds its word.
     pub(super) fn without(&self, order: Order) -> Self {
         let mut words = self.0.clone();
         for at in 0..words.len() {
@@ -184,13 +184,13 @@ impl Prefilter {
         self.0.iter().flat_map(|word| word.entries.iter())
     }
 
-    /// Returns how often a key may be told of at most.
+    /// Returns the maximum number of times that a key may be reported.
     pub(super) fn words(&self) -> usize {
         self.0.len()
     }
 
-    /// Tells for each key that some rule matches the first that does, word by word: the key's
-    /// place, the rule's order, and what lookups say. A key is told once a word at most.
+    /// Reports, word by word, the first matching rule of each key that has one: the key's position,
+    /// the rule's order, and the result of a lookup. A key is reported at most once per word.
     #[inline]
     pub(super) fn each_first<K: Key>(
         &self,

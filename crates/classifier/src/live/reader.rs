@@ -1,4 +1,4 @@
-//! Looking up in a set that changes.
+//! Lookups in a set that changes.
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -11,8 +11,8 @@ use crate::classifier::ClassifierKey;
 use crate::key::AnyKey;
 use crate::policy::{Assume, Packet};
 
-/// A thread's view of a [`Live`] set: at the start of each batch it takes the newest rules, and
-/// keeps them to the batch's end.
+/// A thread's view of a [`Live`] set. At the start of each batch it takes the newest rules, and
+/// uses them until the end of the batch.
 #[derive(Debug)]
 pub struct Reader<'a> {
     live: &'a Live,
@@ -23,7 +23,7 @@ pub struct Reader<'a> {
 
 impl<'a> Reader<'a> {
     pub(super) fn new(live: &'a Live) -> Self {
-        // The version first: a change in between is then taken again, not missed.
+        // Read the version first: a change in between is then taken again, not missed.
         let version = live.version();
         Self { live, version, snapshot: live.snapshot(), scratch: Box::default() }
     }
@@ -38,20 +38,20 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Looks up any number of keys, all by the same rules.
+    /// Looks up any number of keys, all with the same rules.
     ///
     /// # Panics
     ///
-    /// If `matches` is not as long as `keys`.
+    /// If `matches` and `keys` differ in length.
     pub fn classify_batch<K: ClassifierKey>(&mut self, keys: &[K], matches: &mut [LiveMatch]) {
         assert_eq!(keys.len(), matches.len(), "a batch has a place for the match of each key");
         self.refresh();
         self.snapshot.classify(keys, matches, &mut self.scratch);
     }
 
-    /// Returns the first rule that matches a packet whole: its box, its flags column and its tests.
-    /// A rule that asks for ports matches no packet without ports. `assume` decides rules that may
-    /// match.
+    /// Returns the first rule that matches a packet completely: its box, its flags column and its
+    /// tests. A rule that asks for ports matches no packet without ports. `assume` decides rules
+    /// that may match.
     pub fn find(&mut self, packet: &Packet<'_>, assume: Assume) -> LiveMatch {
         self.refresh();
         match packet.key() {
@@ -60,7 +60,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Looks one packet up. A batch is several times as fast a packet.
+    /// Looks up one packet. In a batch, lookups take a fraction of the time per packet.
     pub fn classify(&mut self, tuple: &FiveTuple) -> LiveMatch {
         match AnyKey::from(tuple) {
             AnyKey::V4(key) => self.classify_key(&key),
@@ -68,7 +68,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Looks one key up.
+    /// Looks up one key.
     pub fn classify_key<K: ClassifierKey>(&mut self, key: &K) -> LiveMatch {
         let mut found = [LiveMatch::default()];
         self.classify_batch(core::slice::from_ref(key), &mut found);

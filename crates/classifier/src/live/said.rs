@@ -1,5 +1,5 @@
-//! What lookups say of each rule, in as little memory as will do: a table of a hundred thousand
-//! entries of eight bytes would push the classifier out of the cache.
+//! The lookup result of each rule, in as little memory as possible: a table of a hundred thousand
+//! eight-byte entries would evict the classifier from the cache.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -7,24 +7,24 @@ use alloc::vec::Vec;
 use super::LiveMatch;
 use crate::key::Match;
 
-/// What is said of rules by rank. Tables have one entry more, for packets that no rule matches.
+/// The lookup results by rank. Tables have one more entry, for packets that no rule matches.
 #[derive(Debug)]
 enum Form {
-    /// Of rules that were added in the order they match in: the rank, and the value that goes with
-    /// it.
+    /// For rules added in matching order: the rank, and its value.
     InOrder(Values),
     Each(Box<[LiveMatch]>),
 }
 
-/// Values of rules that were added in the order they match in.
+/// Values of rules that were added in matching order.
 #[derive(Debug)]
 enum Values {
-    /// They go up by the same from rule to rule: one value for all, places, sequence numbers.
+    /// They increase by a constant from rule to rule: one value for all, positions, sequence
+    /// numbers.
     Line {
         first: u32,
         step: u32,
     },
-    /// Which of a few values.
+    /// One of a few values.
     Few {
         which: Box<[u8]>,
         values: Box<[u32]>,
@@ -72,7 +72,7 @@ impl Said {
         Self { rules: count, form }
     }
 
-    /// Writes what lookups say of each rank.
+    /// Writes the lookup result of each rank.
     #[inline]
     pub(super) fn tell(&self, ranks: &[Match], out: &mut [LiveMatch]) {
         match &self.form {
@@ -94,14 +94,14 @@ impl Said {
         }
     }
 
-    /// Returns what lookups say of a rule.
+    /// Returns the lookup result of a rule.
     pub(super) fn one(&self, rank: Match) -> LiveMatch {
         let mut out = [LiveMatch::default()];
         self.tell(&[rank], &mut out);
         out[0]
     }
 
-    /// Returns where a rank is in tables.
+    /// Returns the index of a rank in tables.
     #[inline]
     fn at(&self, rank: Match) -> usize {
         (rank.0 as usize).min(self.rules)
@@ -110,7 +110,7 @@ impl Said {
     #[inline]
     fn tell_each(&self, ranks: &[Match], out: &mut [LiveMatch], say: impl Fn(u32, usize) -> LiveMatch) {
         for (out, &rank) in out.iter_mut().zip(ranks) {
-            // No match is the highest rank: one more is no id.
+            // "No match" is the highest rank; adding one gives no valid id.
             *out = say(rank.0, self.at(rank));
         }
     }

@@ -1,4 +1,4 @@
-//! What lookups see between two changes.
+//! The state that lookups see between two changes.
 
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
@@ -15,26 +15,26 @@ use crate::policy::{Assume, Packet, Test, TestKind, Truth, names_ports, needs_po
 use crate::rule::{Rule, RuleId};
 use crate::rule_set::RuleSet;
 
-/// A rule and where it stands.
+/// A rule and its position.
 #[derive(Clone, Debug)]
 pub(super) struct Entry {
     pub(super) order: Order,
     pub(super) rule: Rule,
-    /// What it asks beyond its box and its flags column.
+    /// Its tests beyond its box and its flags column.
     pub(super) tests: Tests,
 }
 
 impl Entry {
-    /// Returns what lookups say of it.
+    /// Returns its lookup result.
     pub(super) fn said(&self) -> LiveMatch {
         LiveMatch::of(self.order as u32, self.rule.value)
     }
 }
 
-/// Tests of a rule; `None` of a rule that asks nothing more.
+/// The tests of a rule; `None` if it has none.
 pub(super) type Tests = Option<Arc<[Test]>>;
 
-/// Returns whether a packet in the box of a rule meets the rest of what the rule asks.
+/// Returns whether a packet in the box of a rule meets the rule's other conditions.
 pub(super) fn holds(rule: &Rule, tests: &Tests, packet: &Packet<'_>) -> Truth {
     if !packet.has_ports && names_ports(rule) {
         return Truth::No;
@@ -47,7 +47,7 @@ pub(super) fn holds(rule: &Rule, tests: &Tests, packet: &Packet<'_>) -> Truth {
     truth
 }
 
-/// Returns whether a packet in the box of an entry may not match it.
+/// Returns whether a packet in the box of an entry may fail to match it.
 fn is_conditional(entry: &Entry) -> bool {
     let rule = &entry.rule;
     let asks_flags = rule.flags.is_some_and(|column| column.mask != 0);
@@ -60,7 +60,7 @@ pub(super) struct Base {
     pub(super) classifier: Classifier,
     pub(super) rules: RuleSet,
     orders: Vec<Order>,
-    /// The tests of each rule; empty where no rule has any.
+    /// The tests of each rule; empty if no rule has any.
     tests: Vec<Tests>,
     said: Said,
 }
@@ -82,7 +82,8 @@ impl Base {
         Ok(Self { classifier: builder.build(&rules)?, rules, orders, tests, said })
     }
 
-    /// Returns the first rule that matches a packet whole; `is_out` names rules that do not count.
+    /// Returns the first rule that matches a packet completely; `is_out` names rules that do not
+    /// count.
     fn find<K: ClassifierKey>(
         &self,
         key: &K,
@@ -102,7 +103,7 @@ impl Base {
                 return Some(rank);
             }
             if !rules[rank as usize].is_conditional {
-                // The classifier may lack the rules behind one that takes all packets of its box.
+                // The classifier may lack the rules after one that takes all packets of its box.
                 behind = Some(rank + 1);
                 break;
             }
@@ -115,11 +116,11 @@ impl Base {
     }
 }
 
-/// Rules that wait, in a classifier of their own.
+/// Pending rules, in a separate classifier.
 pub(super) type Pending = Base;
 
 impl Pending {
-    /// Returns a classifier; `None` of none.
+    /// Returns a classifier; `None` if there are no entries.
     pub(super) fn build_some(
         entries: &[Entry],
         builder: ClassifierBuilder,
@@ -132,24 +133,24 @@ impl Pending {
     }
 }
 
-/// What lookups see between two changes.
+/// The state that lookups see between two changes.
 #[derive(Clone, Debug)]
 pub(super) struct Snapshot {
     base: Arc<Base>,
-    /// Ranks of removed rules, a bit each; empty while there are none.
+    /// Ranks of removed rules, one bit each; empty if there are none.
     dead: Vec<u64>,
     dead_count: usize,
-    /// For a dead rule, the ranks of those behind it that meet it, up to one that covers it.
+    /// For a dead rule, the ranks of the later rules that meet it, up to one that covers it.
     substitutes: Arc<BTreeMap<u32, Vec<u32>>>,
     settled: Option<Arc<Pending>>,
     fresh: Prefilter,
 }
 
-/// Keys of one step.
+/// Number of keys per step.
 pub(super) const CHUNK: usize = 256;
 
-/// What a lookup writes on its way, kept by the reader: to clear it for each batch would cost as
-/// much as to sift the keys.
+/// Memory that a lookup writes, kept by the reader: clearing it for each batch would cost as much
+/// as sifting the keys.
 #[derive(Debug)]
 pub(super) struct Scratch {
     ranks: [Match; CHUNK],
@@ -223,7 +224,7 @@ impl Snapshot {
         self.dead.get(rank as usize / 64).is_some_and(|word| word >> (rank % 64) & 1 == 1)
     }
 
-    /// Looks keys up; there is a place for each.
+    /// Looks up keys; there is a place for the result of each.
     pub(super) fn classify<K: ClassifierKey>(
         &self,
         keys: &[K],
@@ -245,7 +246,7 @@ impl Snapshot {
         }
     }
 
-    /// Returns the first rule that matches a packet whole.
+    /// Returns the first rule that matches a packet completely.
     pub(super) fn find<K: ClassifierKey>(&self, key: &K, packet: &Packet<'_>, assume: Assume) -> LiveMatch {
         let base = self.base.find(key, packet, assume, |rank| self.is_dead(rank));
         let mut first = base.map(|rank| (self.base.orders[rank as usize], self.base.said.one(Match(rank))));
@@ -272,10 +273,9 @@ impl Snapshot {
     #[inline]
     fn overlay<K: ClassifierKey>(&self, keys: &[K], out: &mut [LiveMatch], scratch: &mut Scratch) {
         let Scratch { ranks, settled: found, orders, sifted } = scratch;
-        // Orders of the base's rules are looked at only for packets that hit a pending rule.
+        // Orders of the base's rules are read only for packets that match a pending rule.
         let base = |i: usize| ranks[i].rule().map_or(Order::MAX, |rule| self.base.orders[rule.index()]);
-        // A key that may be told of more than once keeps the order of the rule that is first so
-        // far.
+        // A key that may be reported more than once stores the order of its first rule so far.
         let once = self.settled.is_none() && self.fresh.words() <= 1;
         if !once {
             orders.fill(Order::MAX);
@@ -300,14 +300,14 @@ impl Snapshot {
         });
     }
 
-    /// Returns the first living rule behind a dead one that matches.
+    /// Returns the first live rule after a dead one that matches.
     #[cold]
     fn instead<K: Key>(&self, dead: u32, key: &K) -> Match {
         let rules = self.base.rules.rules();
         let fits = |&rank: &u32| !self.is_dead(rank) && rules[rank as usize].matches(key);
         let found = match self.substitutes.get(&dead) {
-            // The list ends with a rule that covers the dead one; if that is dead too, the search
-            // goes on behind it.
+            // The list ends with a rule that covers the dead one; if that rule is dead too, the
+            // search continues after it.
             Some(list) => list.iter().copied().find(|rank| fits(rank)).or_else(|| {
                 let last = list.last().copied().filter(|&last| self.is_dead(last))?;
                 (last + 1..rules.len() as u32).find(|rank| fits(rank))
@@ -318,7 +318,7 @@ impl Snapshot {
     }
 }
 
-/// Returns the rules behind one that meet it, up to the first that covers it.
+/// Returns the later rules that meet one, up to the first that covers it.
 fn substitutes_of(rules: &[Rule], dead: u32) -> Vec<u32> {
     let rule = &rules[dead as usize];
     let mut list = vec![];

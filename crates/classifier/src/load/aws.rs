@@ -1,11 +1,11 @@
-//! Security groups and network access lists of AWS, as `aws ec2 describe-security-groups` and
-//! `describe-network-acls` print them.
+//! Security groups and network access lists of AWS, as printed by
+//! `aws ec2 describe-security-groups` and `describe-network-acls`.
 //!
-//! A security group permits, and what it does not permit is denied; it keeps connections, so that
-//! replies need no rule. A reference to the members of another group, or to a prefix list, is a
-//! condition that [may hold](crate::policy::Truth::Maybe): the text does not say which addresses
-//! they have. A network list is asked in the order of its rules' numbers, and denies what none of
-//! them matches.
+//! A security group permits packets, and denies those that it does not permit. It tracks
+//! connections, so replies need no rule. A reference to the members of another group, or to a
+//! prefix list, is a condition that [may hold](crate::policy::Truth::Maybe), because the text does
+//! not contain their addresses. The rules of a network list are evaluated in the order of their
+//! numbers; the list denies what none of them matches.
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -19,20 +19,20 @@ use crate::policy::{
 };
 use crate::rule::{Action, decimal};
 
-/// What to read of a document.
+/// The parts of a document to read.
 ///
 /// Fields may be added in any version: a literal ends with `..Options::default()`.
 #[derive(Clone, Copy, Debug)]
 pub struct Options<'a> {
-    /// `ingress` or `egress`, or an id and one of these with a colon between them: `sg-1:egress`. A
-    /// direction alone takes the one group or list of the document.
+    /// `ingress` or `egress`, or an id followed by a colon and one of these: `sg-1:egress`. A
+    /// direction alone selects the only group or list of the document.
     pub chain: &'a str,
-    /// What is taken at most.
+    /// The limits of the loader.
     pub limits: LoadLimits,
 }
 
 impl Default for Options<'_> {
-    /// Returns the options for packets that come in.
+    /// Returns the options for incoming packets.
     fn default() -> Self {
         Self { chain: "ingress", limits: LoadLimits::default() }
     }
@@ -73,7 +73,11 @@ pub fn load(text: &str, options: &Options<'_>) -> Result<Policy, LoadErrors> {
     let is_egress = match direction {
         "ingress" | "INPUT" => false,
         "egress" | "OUTPUT" => true,
-        _ => return Err(refuse(0, format!("no direction '{direction}': ingress or egress")).into()),
+        _ => {
+            return Err(
+                refuse(0, format!("unknown direction '{direction}': write ingress or egress")).into()
+            );
+        }
     };
     let groups = document.get("SecurityGroups").and_then(Json::as_array);
     let lists = document.get("NetworkAcls").and_then(Json::as_array);
@@ -81,7 +85,7 @@ pub fn load(text: &str, options: &Options<'_>) -> Result<Policy, LoadErrors> {
         (Some(groups), _) => (groups, "GroupId"),
         (None, Some(lists)) => (lists, "NetworkAclId"),
         (None, None) => {
-            return Err(refuse(0, "SecurityGroups or NetworkAcls are expected".to_owned()).into());
+            return Err(refuse(0, "expected SecurityGroups or NetworkAcls".to_owned()).into());
         }
     };
     let name = |object: &Json| object.get(key).and_then(Json::as_str).unwrap_or("").to_owned();
@@ -93,14 +97,14 @@ pub fn load(text: &str, options: &Options<'_>) -> Result<Policy, LoadErrors> {
         _ => {
             let names: Vec<String> = objects.iter().map(name).collect();
             let message = format!(
-                "{} of them are here; name one with its direction, such as {}:ingress",
+                "there are {} of them; select one with its direction, such as {}:ingress",
                 names.len(),
                 names[0]
             );
             return Err(refuse(0, message).into());
         }
     };
-    // Rules are found again by what each of them has.
+    // Rules are located by a key that each of them has.
     let marker = if key == "GroupId" { "\"IpProtocol\"" } else { "\"RuleNumber\"" };
     let mut places = text.match_indices(marker).map(|(at, _)| at);
     let before: usize = objects
@@ -178,7 +182,7 @@ fn list<'a>(object: &'a Json, key: &str) -> &'a [Json] {
     object.get(key).and_then(Json::as_array).map_or(&[], Vec::as_slice)
 }
 
-/// Returns how many rules a group or a list has.
+/// Returns the number of rules of a group or a list.
 fn count(object: &Json, key: &str) -> usize {
     if key == "GroupId" {
         list(object, "IpPermissions").len() + list(object, "IpPermissionsEgress").len()
@@ -193,7 +197,12 @@ fn protocol(text: &str) -> Result<Option<u8>, String> {
         name => super::protocol(name)
             .filter(|found| found.mask() == 0xff)
             .map(|found| Some(found.value()))
-            .ok_or_else(|| format!("'{name}' is no protocol: a name such as tcp, a number, or -1")),
+            .ok_or_else(|| {
+                format!(
+                    "'{name}' is not a protocol: write a name such as tcp, a number, or \
+                -1"
+                )
+            }),
     }
 }
 
@@ -206,11 +215,11 @@ fn number(object: &Json, key: &str) -> Option<i64> {
 
 fn address(text: &str, is_v6: bool) -> Result<Ranges, String> {
     ipset::addresses(text, is_v6).map(|range| Ranges::of([range])).ok_or_else(|| {
-        format!("'{text}' is no prefix such as {}", if is_v6 { "2001:db8::/32" } else { "192.0.2.0/24" })
+        format!("'{text}' is not a prefix such as {}", if is_v6 { "2001:db8::/32" } else { "192.0.2.0/24" })
     })
 }
 
-/// Asks for ports, or for a type and a code of ICMP; -1 is any.
+/// Adds conditions on ports, or on type and code of ICMP; -1 means any.
 fn ask_ports(
     conditions: &mut Conditions,
     protocol: Option<u8>,
@@ -234,17 +243,17 @@ fn ask_ports(
         return Ok(());
     }
     match (u16::try_from(from), u16::try_from(to)) {
-        // All ports: later fragments pass too, as the service lets them.
+        // All ports: later fragments match too, as in the service.
         (Ok(0), Ok(u16::MAX)) => Ok(()),
         (Ok(low), Ok(high)) if low <= high => {
             conditions.ask_port(true, &Ranges::of([(u128::from(low), u128::from(high))]));
             Ok(())
         }
-        _ => Err(format!("ports {from} to {to} are no range from 0 to 65535")),
+        _ => Err(format!("ports {from} to {to} are not a range from 0 to 65535")),
     }
 }
 
-/// Returns the conditions of a permission: one for each source of packets.
+/// Returns the conditions of a permission, one for each source of packets.
 fn permitted(permission: &Json, is_egress: bool) -> Result<Vec<Conditions>, String> {
     let text = permission.get("IpProtocol").and_then(Json::as_str).ok_or("IpProtocol is missing")?;
     let mut base = Conditions::default();
@@ -289,7 +298,7 @@ fn listed(entry: &Json, is_egress: bool) -> Result<Vec<Conditions>, String> {
         (None, Some(prefix)) => conditions.ask_address(is_egress, true, &address(prefix, true)?),
         (None, None) => return Err("CidrBlock or Ipv6CidrBlock is missing".to_owned()),
     }
-    // Every address of a family is the family.
+    // A set of all addresses of a family is a condition on the family.
     for field in [&mut conditions.source, &mut conditions.destination] {
         let all = if conditions.families == Families::V6 { u128::MAX } else { 0xffff_ffff };
         if field.as_ref() == Some(&Ranges::up_to(all)) {

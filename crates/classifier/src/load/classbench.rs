@@ -1,13 +1,13 @@
-//! ClassBench filter files, in the dialects that are about.
+//! ClassBench filter files, in the existing dialects.
 //!
 //! ```text
 //! @10.0.0.0/8 <blank> 192.0.2.7/32 <blank> 0 : 65535 <blank> 80 : 80 <blank> 0x06/0xFF
 //! [<blank> 0x0000/0x0200]
 //! ```
 //!
-//! Blanks are spaces or tabs, also at the end; the sign at the head, the flags and blanks around
-//! colons may be missing. Addresses are four decimals or IPv6; bits below the prefix are cleared.
-//! Empty lines and lines that begin with `#` are passed over.
+//! Blanks are spaces or tabs, also at the end of a line. The sign at the start, the flags, and
+//! blanks around colons may be missing. Addresses are dotted decimals or IPv6; bits below the
+//! prefix are cleared. Empty lines and lines that begin with `#` are skipped.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -19,11 +19,11 @@ use super::{LoadError, LoadErrorKind, LoadErrors, LoadLimits, Located};
 use crate::policy::Policy;
 use crate::rule::{Addresses, FlagsColumn, PortRange, Prefix, ProtocolMatch, Rule};
 
-/// Reads all rules of a text, in its order.
+/// Reads all rules of a text, in order.
 ///
 /// # Errors
 ///
-/// [`LoadError`] at the first line that is no rule, or where a limit is passed.
+/// [`LoadError`] at the first line that is not a rule, or if a limit is exceeded.
 ///
 /// # Examples
 ///
@@ -40,11 +40,11 @@ pub fn parse(text: &str, limits: LoadLimits) -> Result<Vec<Rule>, LoadError> {
     Ok(parse_located(text, limits)?.into_iter().map(|located| located.rule).collect())
 }
 
-/// Reads what [`parse`] does, each rule with its line.
+/// Reads the same as [`parse`], with the line of each rule.
 ///
 /// # Errors
 ///
-/// Those of [`parse`].
+/// As for [`parse`].
 pub fn parse_located(text: &str, limits: LoadLimits) -> Result<Vec<Located>, LoadError> {
     let (located, errors) = located(text, limits, 1);
     match errors.into_iter().next() {
@@ -53,7 +53,7 @@ pub fn parse_located(text: &str, limits: LoadLimits) -> Result<Vec<Located>, Loa
     }
 }
 
-/// Reads all rules, up to the limits and so many errors.
+/// Reads all rules, up to the limits and the maximum number of errors.
 fn located(text: &str, limits: LoadLimits, errors_max: usize) -> (Vec<Located>, Vec<LoadError>) {
     let (mut rules, mut errors) = (Vec::new(), Vec::new());
     if let Err(error) = limits.check_bytes(text) {
@@ -84,7 +84,7 @@ fn located(text: &str, limits: LoadLimits, errors_max: usize) -> (Vec<Located>, 
     (rules, errors)
 }
 
-/// Reads the rules of a text as a policy, in which the flags column is asked of packets too.
+/// Reads the rules of a text as a policy that also evaluates the flags column.
 ///
 /// # Errors
 ///
@@ -111,8 +111,8 @@ pub fn load(text: &str, limits: LoadLimits) -> Result<Policy, LoadErrors> {
         .map_err(|error| LoadError::new(1, "", 0, LoadErrorKind::Form(alloc::format!("{error}"))).into())
 }
 
-/// Writes rules as a file that [`parse`] reads; a rule for any address of both families becomes one
-/// of IPv4.
+/// Writes rules as a file that [`parse`] reads; a rule for any address of both families becomes an
+/// IPv4 rule.
 pub fn write(rules: &[Rule]) -> String {
     let mut text = String::new();
     for rule in rules {

@@ -1,8 +1,8 @@
-//! A place in a line.
+//! A position in a line.
 
 use super::error::{LoadError, LoadErrorKind};
 
-/// A place in a line that moves forward.
+/// A position in a line that moves forward.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Cursor<'a> {
     text: &'a str,
@@ -19,7 +19,7 @@ impl<'a> Cursor<'a> {
         self.at
     }
 
-    /// Returns the error at this place.
+    /// Returns the error at this position.
     pub(super) fn error(&self, kind: LoadErrorKind) -> LoadError {
         self.error_at(self.at, kind)
     }
@@ -36,14 +36,14 @@ impl<'a> Cursor<'a> {
         self.at == self.text.len()
     }
 
-    /// Passes blanks; returns whether there were any.
+    /// Skips blanks; returns whether there were any.
     pub(super) fn blanks(&mut self) -> bool {
         let before = self.at;
         self.at = self.text.len() - self.rest().trim_start_matches([' ', '\t', '\r']).len();
         self.at > before
     }
 
-    /// Passes a character if it is the next one.
+    /// Skips a character if it is the next one.
     pub(super) fn take(&mut self, character: char) -> bool {
         let found = self.rest().starts_with(character);
         if found {
@@ -52,7 +52,7 @@ impl<'a> Cursor<'a> {
         found
     }
 
-    /// Passes a character that has to be there, with blanks on both sides where they are.
+    /// Skips a required character, and blanks on both sides of it.
     pub(super) fn require(&mut self, character: char, what: &'static str) -> Result<(), LoadError> {
         self.blanks();
         if !self.take(character) {
@@ -62,7 +62,7 @@ impl<'a> Cursor<'a> {
         Ok(())
     }
 
-    /// Passes characters as long as they are of a kind, and returns them.
+    /// Skips characters as long as they satisfy a predicate, and returns them.
     pub(super) fn while_of(&mut self, is_of: impl Fn(char) -> bool) -> &'a str {
         let rest = self.rest();
         let end = rest.find(|c| !is_of(c)).unwrap_or(rest.len());

@@ -1,4 +1,4 @@
-//! What is wrong with a text, and where.
+//! The errors of loaders, with their positions.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -6,63 +6,63 @@ use core::fmt;
 
 use crate::rule::RuleError;
 
-/// What is wrong.
+/// The kind of an error.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LoadErrorKind {
     /// Something else was expected here.
     Expected(
-        /// What was expected, for people.
+        /// A description of what was expected.
         &'static str,
     ),
-    /// A number that does not fit its field.
+    /// A number does not fit its field.
     NumberTooLarge {
-        /// The greatest that fits.
+        /// The maximum.
         max: u64,
     },
-    /// A part of the rule cannot be.
+    /// A part of the rule is invalid.
     Rule(RuleError),
-    /// More text or rules than the limits take.
+    /// The text or the rules exceed the limits.
     TooMuch {
-        /// Of what, for people.
+        /// A description of what exceeds the limit.
         what: &'static str,
         /// The limit.
         limit: usize,
     },
-    /// Something known, which this loader does not read.
+    /// A known construct that this loader does not support.
     Unsupported(
-        /// What it is and what to do, for people.
+        /// A description of the construct, with advice.
         &'static str,
     ),
-    /// Something that this loader refuses, with its name in the text.
+    /// A construct that this loader refuses, with its name in the text.
     Refused(
-        /// What it is and what to do, for people.
+        /// A description of the construct, with advice.
         String,
     ),
-    /// The text is not of this form at all.
+    /// The text is not in this format at all.
     Form(
-        /// What its parser says.
+        /// The parser's message.
         String,
     ),
 }
 
-/// A text cannot be read. Displayed, it shows the line with a caret below the place.
+/// The error of reading a text. Its display form shows the line with a caret below the position.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LoadError {
-    /// Line, from one.
+    /// Line number, from one.
     pub line: usize,
     /// Column in characters, from one.
     pub column: usize,
-    /// What is wrong.
+    /// The kind of the error.
     pub kind: LoadErrorKind,
-    /// The line, cut around the place if it is long.
+    /// The line, shortened around the position if it is long.
     pub text: String,
     /// Column in `text`, from one.
     pub text_column: usize,
 }
 
-/// Characters of a line that an error shows.
+/// Maximum number of characters of a line in an error.
 const SHOWN: usize = 100;
 
 impl LoadError {
@@ -86,7 +86,7 @@ impl fmt::Display for LoadErrorKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Expected(what) => write!(f, "expected {what}"),
-            Self::NumberTooLarge { max } => write!(f, "number is above {max}"),
+            Self::NumberTooLarge { max } => write!(f, "the number exceeds {max}"),
             Self::Rule(error) => error.fmt(f),
             Self::TooMuch { what, limit } => {
                 write!(f, "more than {limit} {what}; raise the limit or split the file")
@@ -102,8 +102,7 @@ impl fmt::Display for LoadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { line, column, kind, text, text_column } = self;
         write!(f, "{line}:{column}: {kind}")?;
-        // What is wrong with the whole text shows no line of it, and an empty line has nothing to
-        // show.
+        // An error about the whole text has no line to show, and neither has an empty line.
         if text.is_empty() {
             return Ok(());
         }
@@ -113,21 +112,21 @@ impl fmt::Display for LoadError {
 
 impl core::error::Error for LoadError {}
 
-/// Everything that is wrong with a text, in the order of its lines.
+/// All errors of a text, in the order of its lines.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LoadErrors {
-    /// The first of them; never empty.
+    /// The first errors; never empty.
     pub errors: Vec<LoadError>,
-    /// How many more there are.
+    /// Number of further errors.
     pub more: usize,
 }
 
-/// Errors that are kept of a text.
+/// Maximum number of errors kept for a text.
 const KEPT: usize = 50;
 
 impl LoadErrors {
-    /// Returns the errors, sorted by their place; `None` where there are none.
+    /// Returns the errors, sorted by position; `None` if there are none.
     pub(crate) fn of(mut errors: Vec<LoadError>) -> Option<Self> {
         errors.sort_by_key(|error| (error.line, error.column));
         errors.dedup();

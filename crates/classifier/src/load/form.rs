@@ -1,4 +1,4 @@
-//! Which form a text of rules has, and reading it whichever it is.
+//! Detecting the format of a rule text, and reading any format.
 
 use super::ipset::Sets;
 use super::{
@@ -7,15 +7,15 @@ use super::{
 };
 use crate::policy::{Families, Policy};
 
-/// A form of rules.
+/// A format of rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Form {
     /// ClassBench filter files.
     ClassBench,
-    /// Our own form.
+    /// Flowloom's TOML format.
     Toml,
-    /// What `iptables-save` and `ip6tables-save` write.
+    /// The output of `iptables-save` and `ip6tables-save`.
     Iptables,
     /// A ruleset of nftables, as text or as JSON.
     Nft,
@@ -27,28 +27,28 @@ pub enum Form {
     Kubernetes,
 }
 
-/// What to read of a text.
+/// The parts of a text to read.
 ///
 /// Fields may be added in any version: a literal ends with `..LoadOptions::default()`.
 #[derive(Clone, Debug, Default)]
 pub struct LoadOptions {
-    /// The table; `filter` where it is missing.
+    /// The table; `None` means `filter`.
     pub table: Option<String>,
-    /// The chain that packets enter; `INPUT` where it is missing.
+    /// The chain that packets enter; `None` means `INPUT`.
     pub chain: Option<String>,
-    /// Families of packets; where it is missing, what the text says.
+    /// Families of packets; `None` means those that the text states.
     pub families: Option<Families>,
-    /// Sets that rules refer to.
+    /// Sets to which rules refer.
     pub sets: Sets,
-    /// The address map of network policies, as [`kubernetes`] reads it.
+    /// The address map of network policies, in the format of [`kubernetes`].
     pub addresses: Option<String>,
-    /// What is taken at most.
+    /// The limits of the loader.
     pub limits: LoadLimits,
 }
 
 impl Form {
-    /// Returns the form that a text seems to have: by the ending of its file's name, then by its
-    /// first words.
+    /// Returns the format that a text appears to have: by the extension of its file name, then by
+    /// its first words.
     #[must_use]
     pub fn of(name: &str, text: &str) -> Self {
         let ending = name.rsplit_once('.').map_or("", |(_, ending)| ending);
@@ -73,7 +73,7 @@ impl Form {
         }
     }
 
-    /// Returns the name that reports have for it.
+    /// Returns its name in reports.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -87,28 +87,28 @@ impl Form {
         }
     }
 
-    /// Returns what messages call it.
+    /// Returns its name in messages.
     #[must_use]
     pub const fn title(self) -> &'static str {
         match self {
             Self::ClassBench => "a ClassBench filter file",
             Self::Toml => "TOML",
-            Self::Iptables => "what iptables-save writes",
+            Self::Iptables => "iptables-save output",
             Self::Nft => "a ruleset of nftables",
-            Self::Cisco => "access lists of Cisco",
-            Self::Aws => "security groups of AWS",
-            Self::Kubernetes => "network policies of Kubernetes",
+            Self::Cisco => "Cisco access lists",
+            Self::Aws => "AWS security groups",
+            Self::Kubernetes => "Kubernetes network policies",
         }
     }
 
-    /// Returns whether rules stand in chains.
+    /// Returns whether the format has chains.
     #[must_use]
     pub const fn has_chains(self) -> bool {
         matches!(self, Self::Iptables | Self::Nft | Self::Cisco | Self::Aws | Self::Kubernetes)
     }
 }
 
-/// Returns the first line that says something, and its number from one.
+/// Returns the first line with content, and its number from one.
 pub(crate) fn first_line(text: &str) -> Option<(usize, &str)> {
     let mut lines = (1..).zip(text.lines().map(str::trim));
     lines.find(|(_, line)| !line.is_empty() && !line.starts_with('#'))
@@ -118,7 +118,7 @@ fn is_toml_key(line: &str) -> bool {
     line.split_once('=').is_some_and(|(key, _)| matches!(key.trim(), "rules" | "default_action" | "rule"))
 }
 
-/// Reads the rules of a text of a form.
+/// Reads the rules of a text in a given format.
 ///
 /// # Errors
 ///
@@ -138,8 +138,7 @@ pub fn load(text: &str, form: Form, options: &LoadOptions) -> Result<Policy, Loa
     match form {
         Form::ClassBench => {
             if let Some((number, line)) = first_line(text).filter(|(_, line)| is_list(line)) {
-                let message =
-                    "unsupported listing: iptables -S names no table; use what iptables-save writes";
+                let message = "unsupported listing: iptables -S names no table; use iptables-save";
                 let error = LoadError::new(number, line, 0, LoadErrorKind::Refused(message.to_owned()));
                 return Err(error.into());
             }
@@ -178,7 +177,7 @@ pub fn load(text: &str, form: Form, options: &LoadOptions) -> Result<Policy, Loa
     }
 }
 
-/// Returns whether a line is of what `iptables -S` lists.
+/// Returns whether a line is from the output of `iptables -S`.
 fn is_list(line: &str) -> bool {
     ["-A ", "-P ", "-N "].iter().any(|begin| line.starts_with(begin))
 }
@@ -202,6 +201,6 @@ mod tests {
         assert_eq!(Form::of("a", "{\"nftables\": []}"), Form::Nft);
         assert_eq!(Form::of("a", "---\nkind: NetworkPolicy\napiVersion: v1\n"), Form::Kubernetes);
         let listed = load("-P INPUT DROP\n", Form::ClassBench, &LoadOptions::default()).unwrap_err();
-        assert!(listed.to_string().contains("iptables-save writes"), "{listed}");
+        assert!(listed.to_string().contains("use iptables-save"), "{listed}");
     }
 }

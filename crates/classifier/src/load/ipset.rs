@@ -1,5 +1,5 @@
-//! What `ipset save` writes: named sets of addresses, networks and ports, to which rules of
-//! iptables refer.
+//! The output of `ipset save`: named sets of addresses, networks and ports, to which iptables rules
+//! refer.
 
 use alloc::collections::BTreeMap;
 use alloc::format;
@@ -11,7 +11,7 @@ use super::{LoadError, LoadErrorKind, LoadErrors, LoadLimits, protocol};
 use crate::policy::{Conditions, InterfacePattern, Ranges, Test, TestKind};
 use crate::rule::decimal;
 
-/// Which address or port of a packet an element is compared with.
+/// The address or port of a packet with which an element is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
     /// The sender's.
@@ -34,15 +34,15 @@ enum Part {
 struct Set {
     is_v6: bool,
     parts: Vec<Part>,
-    /// Elements of sets of addresses alone, merged when the set is asked for.
+    /// Elements of sets that contain only addresses; they are merged when the set is used.
     addresses: Vec<(u128, u128)>,
-    /// Addresses that are taken out again by `nomatch`.
+    /// Addresses that `nomatch` excludes.
     without: Vec<(u128, u128)>,
-    /// Elements of other sets, by text.
+    /// Elements of other sets, as text.
     elements: Vec<Vec<String>>,
     /// Names of member sets.
     members: Vec<String>,
-    /// Has elements that come and go.
+    /// Its elements time out.
     is_timed: bool,
 }
 
@@ -52,7 +52,7 @@ pub struct Sets {
     sets: BTreeMap<String, Set>,
 }
 
-/// Elements of a set of several parts, at most: each becomes a condition of its own.
+/// Maximum number of elements of a set with several parts; each becomes a separate condition.
 const PRODUCT_MAX: usize = 1 << 16;
 
 /// Reads all sets of a text.
@@ -99,7 +99,7 @@ pub fn parse(text: &str, limits: LoadLimits) -> Result<Sets, LoadErrors> {
     }
 }
 
-/// Returns whether a text looks like what `ipset save` writes.
+/// Returns whether a text looks like the output of `ipset save`.
 #[must_use]
 pub fn is_ipset(text: &str) -> bool {
     text.lines().map(str::trim).find(|line| !line.is_empty() && !line.starts_with('#')).is_some_and(
@@ -111,12 +111,12 @@ pub fn is_ipset(text: &str) -> bool {
 }
 
 impl Sets {
-    /// No set.
+    /// The empty collection.
     pub(crate) const NONE: Self = Self { sets: BTreeMap::new() };
 
     fn line(&mut self, number: usize, line: &str) -> Result<(), LoadError> {
         let error = |word: &str, kind: LoadErrorKind| {
-            // A word is a part of the line.
+            // A word is a slice of the line.
             let at = word.as_ptr() as usize - line.as_ptr() as usize;
             LoadError::new(number, line, at, kind)
         };
@@ -139,8 +139,7 @@ impl Sets {
                 let parts: Option<Vec<Part>> =
                     if is_list { Some(Vec::new()) } else { types.split(',').map(part).collect() };
                 let parts = parts.ok_or_else(|| {
-                    let text =
-                        format!("unsupported set type '{kind}'; make it of ip, net, port, mac or iface");
+                    let text = format!("unsupported set type '{kind}'; use ip, net, port, mac or iface");
                     error(kind, LoadErrorKind::Refused(text))
                 })?;
                 let is_v6 = words.windows(2).any(|pair| pair == ["family", "inet6"]);
@@ -149,10 +148,7 @@ impl Sets {
             "add" | "-A" => {
                 let (name, element) = (word(1), word(2));
                 let set = self.sets.get_mut(name).ok_or_else(|| {
-                    error(
-                        name,
-                        LoadErrorKind::Refused(format!("no set '{name}' was created before this line")),
-                    )
+                    error(name, LoadErrorKind::Refused(format!("no line above creates a set '{name}'")))
                 })?;
                 let is_out = words.iter().skip(3).any(|&word| word == "nomatch");
                 set.is_timed |= words.iter().skip(3).any(|&word| word == "timeout");
@@ -181,26 +177,26 @@ impl Sets {
                         ));
                     }
                     if is_out || set.elements.len() == PRODUCT_MAX {
-                        let text = "exceptions, or more than 65536 elements, in a set of several parts";
+                        let text = "exceptions, or more than 65536 elements, in a set with several parts";
                         return Err(error(element, LoadErrorKind::Unsupported(text)));
                     }
                     set.elements.push(parts);
                 }
             }
             "del" | "flush" | "destroy" | "swap" | "rename" => {
-                let text = format!("'{}' is not written by ipset save; save the sets again", word(0));
+                let text = format!("'{}' is not from ipset save; save the sets again", word(0));
                 return Err(error(word(0), LoadErrorKind::Refused(text)));
             }
             other => {
-                let text = format!("unsupported line '{other}': ipset save writes create and add");
+                let text = format!("unsupported line '{other}': only create and add are supported");
                 return Err(error(other, LoadErrorKind::Refused(text)));
             }
         }
         Ok(())
     }
 
-    /// Returns the conditions of packets that are in a set, or not in it; `None` where there is no
-    /// such set, or it cannot be compared with these sides.
+    /// Returns the conditions for packets that are in a set, or not in it; `None` if there is no
+    /// such set, or if it cannot be compared with these sides.
     #[must_use]
     pub fn test(&self, name: &str, sides: &[Side], not: bool) -> Option<Conditions> {
         self.test_at(name, sides, not, 0)
@@ -222,7 +218,7 @@ impl Sets {
             return Some(conditions);
         }
         let any: Option<Vec<Conditions>> = if set.parts.is_empty() {
-            // A list holds sets that are no lists.
+            // A list contains sets that are not lists.
             if depth > 0 {
                 return None;
             }
@@ -276,7 +272,7 @@ impl Set {
     }
 }
 
-/// Reads an address, a prefix, or two addresses with a dash between them.
+/// Reads an address, a prefix, or a range with a dash.
 pub(crate) fn addresses(text: &str, is_v6: bool) -> Option<(u128, u128)> {
     let one = |text: &str| {
         let address: IpAddr = text.parse().ok()?;

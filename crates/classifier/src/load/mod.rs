@@ -12,8 +12,8 @@
 //! | [`ipset`] | sets that rules of iptables refer to |
 //! | [`trace`] | headers |
 //!
-//! Loaders are iterative and bounded: a line, a file and a list have limits, and what is wrong is
-//! said with its line, its column and what would be right.
+//! Loaders are iterative and bounded: lines, files and lists have limits. An error names its line,
+//! its column and what would be valid.
 
 #[cfg(feature = "std")]
 pub mod aws;
@@ -44,14 +44,14 @@ pub use error::{LoadError, LoadErrorKind, LoadErrors};
 #[cfg(feature = "std")]
 pub use form::{Form, LoadOptions, load};
 
-/// What a loader takes.
+/// The limits of a loader.
 ///
 /// Fields may be added in any version: a literal ends with `..LoadLimits::default()`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LoadLimits {
-    /// Rules, at most.
+    /// Maximum number of rules.
     pub rules_max: usize,
-    /// Bytes of text, at most.
+    /// Maximum size of the text, in bytes.
     pub bytes_max: usize,
 }
 
@@ -73,18 +73,18 @@ impl Default for LoadLimits {
     }
 }
 
-/// A rule and where a text has it.
+/// A rule and its position in a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Located {
     /// The rule.
     pub rule: Rule,
-    /// The line that it begins in, from one.
+    /// First line of the rule, from one.
     pub line: usize,
 }
 
-/// Reads a protocol as rules name it: `tcp` and some others, a number, a value under a mask such as
-/// `0x06/0x0f`, or `any`.
+/// Reads a protocol in the notation of rules: a name such as `tcp`, a number, a value under a mask
+/// such as `0x06/0x0f`, or `any`.
 pub fn protocol(word: &str) -> Option<ProtocolMatch> {
     let number = |text: &str| match text.strip_prefix("0x") {
         Some(digits) => u8::from_str_radix(digits, 16).ok().filter(|_| !digits.starts_with('+')),
@@ -156,7 +156,7 @@ pub fn protocol(word: &str) -> Option<ProtocolMatch> {
     Some(ProtocolMatch::exact(exact))
 }
 
-/// Returns the number of the line that holds a byte, from one, where it begins, and the line.
+/// Returns the number, from one, the start and the text of the line that contains a byte.
 #[cfg(feature = "std")]
 fn line_of(text: &str, place: usize) -> (usize, usize, &str) {
     let place = place.min(text.len());
@@ -166,7 +166,7 @@ fn line_of(text: &str, place: usize) -> (usize, usize, &str) {
     (line, start, text[start..].lines().next().unwrap_or(""))
 }
 
-/// Returns a line by its number, from one; empty where the text has fewer.
+/// Returns a line by its number, from one; empty if the text has fewer lines.
 #[cfg(feature = "std")]
 fn line_at(text: &str, number: usize) -> &str {
     text.lines().nth(number.saturating_sub(1)).unwrap_or("")

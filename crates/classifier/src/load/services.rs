@@ -1,6 +1,6 @@
 //! Names of ports that rules use.
 
-/// Names and ports, most of TCP and UDP alike.
+/// Names and ports, most of them the same for TCP and UDP.
 const SERVICES: [(&str, u16); 96] = [
     ("ftp-data", 20),
     ("ftp", 21),

@@ -1,8 +1,8 @@
-//! ClassBench header traces: source, destination, ports, protocol as decimals, then columns that
-//! are passed over.
+//! ClassBench header traces: source, destination, ports and protocol as decimals, then columns that
+//! are ignored.
 //!
-//! Some tools write flags and the number of a rule behind the five fields; that number counts from
-//! zero or one, or stems from another set, so it is never believed.
+//! Some tools write flags and a rule number after the five fields. The number counts from zero or
+//! one, or refers to another set, so it is never used.
 
 use alloc::vec::Vec;
 
@@ -10,11 +10,11 @@ use super::cursor::Cursor;
 use super::{LoadError, LoadErrorKind, LoadLimits};
 use crate::key::KeyV4;
 
-/// Reads all headers of a text, in its order.
+/// Reads all headers of a text, in order.
 ///
 /// # Errors
 ///
-/// [`LoadError`] at the first line that is no header, or where a limit is passed.
+/// [`LoadError`] at the first line that is not a header, or if a limit is exceeded.
 ///
 /// # Examples
 ///

@@ -1,7 +1,7 @@
-//! YAML documents as trees that know their lines.
+//! YAML documents as trees with line numbers.
 //!
-//! A tree is bounded: in its depth, in its nodes, and in the nodes that aliases repeat. JSON is
-//! YAML too.
+//! A tree has bounded depth, and a bounded number of nodes and of nodes that aliases repeat. JSON
+//! is YAML too.
 
 use alloc::collections::BTreeMap;
 use alloc::format;
@@ -12,28 +12,28 @@ use saphyr_parser::{Event, Parser, ScalarStyle, Span};
 
 use super::{LoadError, LoadErrorKind, line_at};
 
-/// Lists and mappings inside each other, at most.
+/// Maximum nesting of lists and mappings.
 const DEPTH_MAX: usize = 64;
 
-/// Nodes of all documents together, at most.
+/// Maximum number of nodes in all documents together.
 const NODES_MAX: usize = 1 << 22;
 
-/// Nodes that anchors keep and aliases repeat, at most: a few lines of aliases of aliases stand for
-/// as many nodes as no memory holds.
+/// Maximum number of nodes that anchors keep and aliases repeat: a few lines of nested aliases can
+/// stand for more nodes than fit any memory.
 const COPIED_MAX: usize = 1 << 16;
 
 /// A node of a document.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Yaml {
-    /// Line that it begins in, from one.
+    /// First line of the node, from one.
     pub(super) line: usize,
     pub(super) value: Value,
 }
 
-/// What a node holds.
+/// The contents of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Value {
-    /// Text, and whether it stands without quotation marks.
+    /// Text, and whether it is unquoted.
     Scalar(String, bool),
     List(Vec<Yaml>),
     /// Keys, each with its line and its value, in the order of the text.
@@ -41,19 +41,19 @@ pub(super) enum Value {
 }
 
 impl Yaml {
-    /// Returns the value of a key; `None` of what is no mapping, or has it not. A value that is
-    /// empty or `null` counts as missing.
+    /// Returns the value of a key; `None` if this is not a mapping, or if the key is missing. An
+    /// empty or `null` value counts as missing.
     pub(super) fn get(&self, key: &str) -> Option<&Self> {
         let (_, _, value) = self.fields().iter().find(|(name, ..)| name == key)?;
         (!value.is_null()).then_some(value)
     }
 
-    /// Returns whether a mapping has a key, whatever its value.
+    /// Returns whether a mapping has a key, with any value.
     pub(super) fn has(&self, key: &str) -> bool {
         self.fields().iter().any(|(name, ..)| name == key)
     }
 
-    /// Returns the keys and values of a mapping; none of anything else.
+    /// Returns the keys and values of a mapping; none for other nodes.
     pub(super) fn fields(&self) -> &[(String, usize, Self)] {
         match &self.value {
             Value::Map(fields) => fields,
@@ -61,7 +61,7 @@ impl Yaml {
         }
     }
 
-    /// Returns the items of a list; none of anything else.
+    /// Returns the items of a list; none for other nodes.
     pub(super) fn items(&self) -> &[Self] {
         match &self.value {
             Value::List(items) => items,
@@ -69,7 +69,7 @@ impl Yaml {
         }
     }
 
-    /// Returns the items below a key; none where it is missing.
+    /// Returns the items below a key; none if the key is missing.
     pub(super) fn list(&self, key: &str) -> &[Self] {
         self.get(key).map_or(&[], Self::items)
     }
@@ -99,7 +99,7 @@ struct Open {
     /// The key that waits for its value.
     key: Option<(String, usize)>,
     anchor: usize,
-    /// Nodes in it so far.
+    /// The state of reading a text.
     nodes: usize,
 }
 
@@ -117,7 +117,7 @@ struct Reading {
 ///
 /// # Errors
 ///
-/// The first place where the text is no YAML, or is more than the limits take.
+/// The first position at which the text is not YAML, or exceeds the limits.
 pub(super) fn parse(text: &str) -> Result<Vec<Yaml>, LoadError> {
     let mut parser = Parser::new_from_str(text);
     let mut reading = Reading::default();
@@ -155,7 +155,7 @@ impl Reading {
             Event::Alias(anchor) => {
                 // An anchor has no entry while its own node is open.
                 let kept = self.anchors.get(&anchor).map(|(_, nodes)| *nodes);
-                let nodes = kept.ok_or("an alias to a node that it stands in; write it out")?;
+                let nodes = kept.ok_or("an alias to a node that contains it; write the node out")?;
                 self.copy(nodes)?;
                 let (node, _) = self.anchors[&anchor].clone();
                 self.add(node, 0, nodes)
@@ -164,7 +164,7 @@ impl Reading {
         }
     }
 
-    /// Counts nodes that are about to be copied.
+    /// Counts nodes before they are copied.
     fn copy(&mut self, nodes: usize) -> Result<(), String> {
         self.copied = self.copied.saturating_add(nodes);
         if self.copied > COPIED_MAX {
@@ -181,7 +181,7 @@ impl Reading {
         Ok(())
     }
 
-    /// Adds a whole node to the one that is open.
+    /// Adds a complete node to the open one.
     fn add(&mut self, node: Yaml, anchor: usize, nodes: usize) -> Result<(), String> {
         self.nodes += 1;
         if self.nodes > NODES_MAX {
@@ -200,9 +200,9 @@ impl Reading {
             (Value::List(items), _) => items.push(node),
             (Value::Map(fields), Some((key, line))) => fields.push((key, line, node)),
             (Value::Map(fields), None) => {
-                let key = node.text().map(String::from).ok_or("a key that is no text")?;
+                let key = node.text().map(String::from).ok_or("a key that is not text")?;
                 if fields.iter().any(|(other, ..)| *other == key) {
-                    return Err(format!("key '{key}' is in this mapping already; remove one of the two"));
+                    return Err(format!("duplicate key '{key}' in this mapping; remove one of the two"));
                 }
                 parent.key = Some((key, node.line));
             }

@@ -1,4 +1,4 @@
-//! From conditions to the boxes that a classifier cuts.
+//! Converts conditions to the boxes that a classifier cuts.
 
 use alloc::vec::Vec;
 
@@ -6,11 +6,11 @@ use super::conditions::{Conditions, Families};
 use super::ranges::Ranges;
 use crate::rule::{Addresses, PortRange, Prefix, ProtocolMatch, Rule};
 
-/// Boxes that the product of several lists may take. A list alone may take more: it is indexed
-/// whatever its length.
+/// Maximum number of boxes from the product of several lists. A single list may have more, and is
+/// indexed at any length.
 const PRODUCT_MAX: usize = 4096;
 
-/// Fields of an index: addresses, protocol, ports.
+/// Number of indexed fields: addresses, protocol, ports.
 const FIELDS: usize = 5;
 
 /// The boxes of a rule.
@@ -18,12 +18,12 @@ const FIELDS: usize = 5;
 pub(super) struct Boxes {
     /// Every packet that meets the conditions lies in one of them.
     pub(super) rules: Vec<Rule>,
-    /// They hold packets that do not meet the conditions on indexed fields, which have to be asked
-    /// again.
+    /// They contain packets that do not meet the conditions on indexed fields, so these must be
+    /// tested again.
     pub(super) are_larger: bool,
 }
 
-/// Returns the boxes of conditions, with `rule`'s value and action; none where no packet can match.
+/// Returns the boxes of conditions, with `rule`'s value and action; none if no packet can match.
 pub(super) fn boxes_of(conditions: &Conditions, rule: Rule) -> Boxes {
     let mut boxes = Boxes { rules: Vec::new(), are_larger: false };
     if conditions.is_empty() {
@@ -80,7 +80,7 @@ fn add(conditions: &Conditions, rule: Rule, family: Option<bool>, boxes: &mut Bo
         if product <= PRODUCT_MAX.max(longest) {
             break;
         }
-        // The shortest list tells packets apart the least: it is left to a test.
+        // The shortest list separates packets least, so a test handles it.
         let shortest = (0..FIELDS).filter(|&field| counts[field] > 1).min_by_key(|&field| counts[field]);
         boxes.are_larger = true;
         match shortest {

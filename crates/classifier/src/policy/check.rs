@@ -9,12 +9,12 @@ use crate::analysis::{Findings, Oddity, check_with};
 use crate::rule::{Rule, RuleId};
 
 impl Policy {
-    /// Looks for rules of the file that no packet reaches, within so many steps; a step compares
+    /// Finds rules of the file that no packet reaches, within `steps_max` steps; a step compares
     /// two regions.
     ///
-    /// A rule that may match, because it asks for what no packet shows, takes nothing from the
-    /// rules behind it. The policy of a chain is never reported: it cannot be left out. `watch` is
-    /// told how many rules are decided or given up.
+    /// A rule that may match, because it depends on data that packets do not contain, takes nothing
+    /// from later rules. The policy of a chain is never reported, because it cannot be removed.
+    /// `watch` receives the number of rules decided or given up.
     ///
     /// # Examples
     ///
@@ -44,7 +44,7 @@ impl Policy {
         let left = cutting.left(watch);
         let boxes = self.first_boxes();
         let id = |entry: usize| boxes.get(entry).copied().flatten();
-        // A rule of the file is reached where one of its entries is.
+        // A rule of the file is reached if one of its entries is.
         let mut by_source: Vec<Vec<usize>> = alloc::vec![Vec::new(); self.sources().len()];
         for (index, entry) in self.entries().enumerate() {
             by_source[entry.source as usize].push(index);
@@ -62,7 +62,7 @@ impl Policy {
                 continue;
             }
             let Some(rule) = id(entries[0]) else { continue };
-            // One rule is the cause where it takes all that each entry asks for.
+            // One rule is the cause if it takes everything that each entry asks for.
             let causes: Vec<Option<usize>> = fates()
                 .map(|left| match left {
                     Left::TakenBy(entry) => Some(*entry),
@@ -91,7 +91,7 @@ impl Policy {
         findings
     }
 
-    /// Returns the first box of each entry; `None` of an entry that no packet can match.
+    /// Returns the first box of each entry; `None` for an entry that no packet can match.
     pub(super) fn first_boxes(&self) -> Vec<Option<RuleId>> {
         let mut boxes = alloc::vec![None; self.len()];
         for id in (0..self.set().len() as u32).map(RuleId) {

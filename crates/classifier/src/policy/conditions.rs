@@ -1,4 +1,4 @@
-//! What a rule asks of a packet, field by field.
+//! The conditions of a rule on a packet, field by field.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -8,7 +8,7 @@ use super::packet::Packet;
 use super::ranges::{Ranges, address_text};
 use super::test::{Test, TestKind, Truth, bits_of};
 
-/// Address families that a rule is about.
+/// Address families to which a rule applies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Families {
     /// IPv4 packets.
@@ -20,9 +20,9 @@ pub struct Families {
 impl Families {
     /// Both.
     pub const BOTH: Self = Self { v4: true, v6: true };
-    /// IPv4 alone.
+    /// IPv4 only.
     pub const V4: Self = Self { v4: true, v6: false };
-    /// IPv6 alone.
+    /// IPv6 only.
     pub const V6: Self = Self { v4: false, v6: true };
 
     /// Returns the families in both.
@@ -38,20 +38,20 @@ impl Families {
     }
 }
 
-/// Conditions that all have to hold. `None` asks nothing.
+/// Conditions that must all hold. `None` means no condition.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Conditions {
     /// Families of the packet's addresses.
     pub families: Families,
-    /// Senders: addresses of the one family.
+    /// Senders: addresses of a single family.
     pub source: Option<Ranges>,
-    /// Receivers: addresses of the one family.
+    /// Receivers: addresses of a single family.
     pub destination: Option<Ranges>,
     /// Protocols.
     pub protocols: Option<Ranges>,
-    /// Senders' ports. A packet without ports does not match, whatever the set.
+    /// Senders' ports. A packet without ports does not match any set.
     pub source_ports: Option<Ranges>,
-    /// Receivers' ports. A packet without ports does not match, whatever the set.
+    /// Receivers' ports. A packet without ports does not match any set.
     pub destination_ports: Option<Ranges>,
     /// Conditions on other fields.
     pub tests: Vec<Test>,
@@ -81,25 +81,25 @@ fn both(a: &mut Option<Ranges>, b: Option<&Ranges>) {
 }
 
 impl Conditions {
-    /// Asks that a protocol is one of these too.
+    /// Adds the condition that the protocol is one of these.
     pub fn ask_protocol(&mut self, protocols: &Ranges) {
         both(&mut self.protocols, Some(protocols));
     }
 
-    /// Asks that the sender, or the receiver, is one of these addresses of a family too.
+    /// Adds the condition that the sender, or the receiver, is one of these addresses of a family.
     pub fn ask_address(&mut self, is_destination: bool, is_v6: bool, addresses: &Ranges) {
         self.families = self.families.and(if is_v6 { Families::V6 } else { Families::V4 });
         let field = if is_destination { &mut self.destination } else { &mut self.source };
         both(field, Some(addresses));
     }
 
-    /// Asks that the sender's port, or the receiver's, is one of these too.
+    /// Adds the condition that the sender's port, or the receiver's, is one of these.
     pub fn ask_port(&mut self, is_destination: bool, ports: &Ranges) {
         let field = if is_destination { &mut self.destination_ports } else { &mut self.source_ports };
         both(field, Some(ports));
     }
 
-    /// Asks something else too. What was asked already is not asked twice.
+    /// Adds another condition. A condition that exists already is not added twice.
     pub fn ask(&mut self, test: impl Into<Test>) {
         let test = test.into();
         if !self.tests.contains(&test) {
@@ -107,7 +107,7 @@ impl Conditions {
         }
     }
 
-    /// Returns conditions that hold where both do.
+    /// Returns conditions that hold if both hold.
     #[must_use]
     pub fn and(&self, other: &Self) -> Self {
         let mut all = self.clone();
@@ -123,7 +123,7 @@ impl Conditions {
         all
     }
 
-    /// Returns whether no packet can meet them, as far as the indexed fields tell.
+    /// Returns whether no packet can meet them, judging by the indexed fields.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         let is_nothing = |field: &Option<Ranges>| field.as_ref().is_some_and(Ranges::is_empty);
@@ -135,7 +135,7 @@ impl Conditions {
             || is_nothing(&self.destination_ports)
     }
 
-    /// Returns whether a packet that has no ports cannot match.
+    /// Returns whether a packet without ports cannot match.
     #[must_use]
     pub fn names_ports(&self) -> bool {
         self.source_ports.is_some() || self.destination_ports.is_some()
@@ -150,7 +150,7 @@ impl Conditions {
         self.tests_hold(packet)
     }
 
-    /// Returns whether the fields that an index holds match.
+    /// Returns whether the indexed fields match.
     #[must_use]
     pub fn fields_match(&self, packet: &Packet<'_>) -> bool {
         let tuple = &packet.tuple;
@@ -180,7 +180,7 @@ impl Conditions {
         truth
     }
 
-    /// Returns the texts of what no packet shows.
+    /// Returns the texts of the conditions on data that packets do not contain.
     pub fn unknowable(&self) -> impl Iterator<Item = &str> {
         self.tests.iter().filter_map(|test| match &test.kind {
             TestKind::Unknowable(text) => Some(text.as_str()),
@@ -189,10 +189,10 @@ impl Conditions {
     }
 }
 
-/// Ranges that a text shows of a list.
+/// Maximum number of ranges that a text shows of a list.
 const SHOWN: usize = 8;
 
-/// Returns a set of addresses, as prefixes where they say it shortly.
+/// Returns a set of addresses, as prefixes if that is short.
 fn addresses_text(addresses: &Ranges, is_v6: bool) -> String {
     let bits = if is_v6 { 128 } else { 32 };
     let mut parts = Vec::new();
@@ -248,7 +248,7 @@ pub(crate) fn protocol_name(number: u8) -> String {
 }
 
 impl fmt::Display for Conditions {
-    /// Writes the conditions for people: `tcp 10.0.0.0/8 > any dport 80 state NEW`.
+    /// Writes the conditions as text: `tcp 10.0.0.0/8 > any dport 80 state NEW`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.protocols {
             None => f.write_str("all")?,

@@ -1,4 +1,4 @@
-//! The entries of a policy as regions, and what is left of each behind the entries before it.
+//! The entries of a policy as regions, and what the earlier entries leave of each.
 
 use alloc::vec::Vec;
 
@@ -12,11 +12,11 @@ use super::witness_search::{Fate, Layer, first_not_covered};
 pub(super) struct Cutting {
     pub(super) entries: Vec<Part>,
     index: OverlapIndex,
-    /// Entries that skip others, ascending.
+    /// Entries that skip others, in ascending order.
     skips: Vec<usize>,
-    /// Entries that take too many regions to express, ascending.
+    /// Entries that take too many regions to express, in ascending order.
     pub(super) without_regions: Vec<usize>,
-    /// What each entry takes from those behind it, where it is reached.
+    /// What each entry takes from later ones, if it is reached.
     taken: Vec<Option<Vec<Region>>>,
     steps: u64,
 }
@@ -24,26 +24,26 @@ pub(super) struct Cutting {
 /// An entry.
 #[derive(Debug)]
 pub(super) struct Part {
-    /// Packets that meet its conditions; `None` where that takes too many pieces.
+    /// Packets that meet its conditions; `None` if that takes too many pieces.
     pub(super) regions: Option<Vec<Region>>,
     pub(super) outcome: Outcome,
 }
 
 impl Part {
-    /// Returns the regions; none where they are too many to express.
+    /// Returns the regions; none if they are too many to express.
     pub(super) fn regions(&self) -> &[Region] {
         self.regions.as_deref().unwrap_or_default()
     }
 }
 
-/// What is left of an entry.
+/// What remains of an entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Left {
     /// Some packet reaches it.
     Reached,
-    /// No packet reaches it: one entry takes all it asks for.
+    /// No packet reaches it, because one entry takes everything that it asks for.
     TakenBy(usize),
-    /// No packet reaches it: so many entries take all it asks for together.
+    /// No packet reaches it, because this many entries together take everything that it asks for.
     TakenByAll(u32),
     /// The work reached its limit.
     Undecided,
@@ -67,14 +67,14 @@ impl Cutting {
         Self { entries, index, skips, without_regions, taken: Vec::new(), steps }
     }
 
-    /// Returns the entries whose regions may meet some regions, ascending. An entry whose regions
-    /// are too many to express is not among them.
+    /// Returns the entries whose regions may meet some regions, in ascending order. It omits
+    /// entries whose regions are too many to express.
     pub(super) fn near(&self, regions: &[Region]) -> Vec<usize> {
         self.index.near(regions)
     }
 
-    /// Returns the regions of packets that an entry takes where it is reached: all it asks for, but
-    /// those that pass over it by a skip.
+    /// Returns the regions of packets that an entry takes if it is reached: everything that it asks
+    /// for, except packets that skip it.
     fn without_skipped(&self, index: usize) -> Result<Vec<Region>, TooMuch> {
         let mut taken = self.entries[index].regions.clone().ok_or(TooMuch)?;
         for &skip in self.skips.iter().take_while(|&&skip| skip < index) {
@@ -88,7 +88,7 @@ impl Cutting {
         Ok(taken)
     }
 
-    /// Returns what is left of each entry. `watch` is told how many were looked at.
+    /// Returns what remains of each entry. `watch` receives the number of examined entries.
     pub(super) fn left(&mut self, mut watch: impl FnMut(u32)) -> Vec<Left> {
         self.taken = Vec::with_capacity(self.entries.len());
         let mut all = Vec::with_capacity(self.entries.len());
@@ -103,7 +103,7 @@ impl Cutting {
                 }
                 None => Left::Undecided,
             };
-            // What is never reached takes nothing from those behind it.
+            // An entry that is never reached takes nothing from later ones.
             let takes = matches!(self.entries[index].outcome, Outcome::Decide { .. })
                 && matches!(left, Left::Reached | Left::Undecided);
             self.taken.push(own.filter(|_| takes));
@@ -113,8 +113,8 @@ impl Cutting {
         all
     }
 
-    /// Returns the regions that an entry takes from those behind it, once [`Self::left`] has looked
-    /// at it.
+    /// Returns the regions that an entry takes from later ones, once [`Self::left`] has examined
+    /// it.
     pub(super) fn taken(&self, index: usize) -> &[Region] {
         self.taken.get(index).and_then(Option::as_deref).unwrap_or_default()
     }
@@ -153,7 +153,7 @@ impl Cutting {
         Left::TakenByAll(near.len() as u32)
     }
 
-    /// Returns whether two entries ask for the same packets, as far as single regions tell.
+    /// Returns whether two entries ask for the same packets, judging by single regions.
     pub(super) fn are_alike(&self, a: usize, b: usize) -> bool {
         self.entries[a].regions.is_some() && self.entries[a].regions == self.entries[b].regions
     }

@@ -19,29 +19,30 @@ use super::region::{
 use super::test::flags_text;
 use crate::rule::{Action, RuleId};
 
-/// What is decided where the rules do not say.
+/// The decisions that the rules leave open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CompareDefaults {
-    /// Of packets that no rule matches.
+    /// The decision about packets that no rule matches.
     pub unmatched: Action,
-    /// Of packets whose rule has no action.
+    /// The decision about packets whose rule has no action.
     pub no_action: Action,
 }
 
 impl Default for CompareDefaults {
-    /// Returns the defaults of the firewall: no rule denies, a rule without action accepts.
+    /// Returns the defaults of the firewall: deny without a matching rule, accept for a rule
+    /// without an action.
     fn default() -> Self {
         Self { unmatched: Action::Deny, no_action: Action::Accept }
     }
 }
 
-/// A packet of which all is known.
+/// A completely specified packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Witness {
     /// Addresses, ports and protocol.
     pub tuple: FiveTuple,
-    /// Which part of a datagram.
+    /// The part of a datagram.
     pub fragment: Fragment,
     /// TCP flags.
     pub tcp_flags: Option<u8>,
@@ -49,21 +50,21 @@ pub struct Witness {
     pub icmp: Option<(u8, u8)>,
     /// State of its connection.
     pub state: ConnectionState,
-    /// Interface that it comes in by.
+    /// Interface by which it enters.
     pub input: String,
-    /// Interface that it leaves by.
+    /// Interface by which it leaves.
     pub output: String,
     /// VLAN.
     pub vlan: u16,
-    /// Code point.
+    /// DSCP.
     pub dscp: u8,
-    /// Bytes of the IP packet.
+    /// Size of the IP packet, in bytes.
     pub length: u32,
     /// Sender's MAC address.
     pub source_mac: [u8; 6],
-    /// What no packet shows, and whether it holds.
+    /// Conditions on data that packets do not contain, and whether they hold.
     pub supposed: Vec<(String, bool)>,
-    /// Fields that one of the policies asks for here, beyond the five-tuple.
+    /// Fields beyond the five-tuple on which one of the policies depends here.
     told: Told,
 }
 
@@ -100,8 +101,8 @@ impl Witness {
 
     fn of(region: &Region, names: &Names, variables: &Variables) -> Self {
         let low = |field: usize| region.intervals[field].0;
-        // An address in the middle of nowhere says less than a host's: the first one that is not
-        // the network's.
+        // An arbitrary address is less readable than a host's: choose the first one that is not the
+        // network's.
         let host = |field: usize| {
             let (low, high) = region.intervals[field];
             if low < high { low + 1 } else { low }
@@ -114,7 +115,7 @@ impl Witness {
             }
         };
         let (first, last) = region.intervals[PROTOCOL];
-        // A protocol that people know, where it may be one.
+        // Choose a well-known protocol if possible.
         let known = [6, 17, if region.is_v6 { 58 } else { 1 }];
         let protocol = known.into_iter().find(|p| (first..=last).contains(p)).unwrap_or(first) as u8;
         let fragment = match region.sets[0].trailing_zeros() {
@@ -126,7 +127,7 @@ impl Witness {
         let ports = has_ports(protocol) && !is_later;
         let port = |field: usize| if ports { host(field).min(region.intervals[field].1) as u16 } else { 0 };
         let flags = (0..=255_u8).filter(|&f| region.flags[usize::from(f >> 6)] >> (f & 63) & 1 == 1);
-        // A flag that opens a connection, where it may be one.
+        // Choose a flag that opens a connection if possible.
         let flags: Vec<u8> = flags.collect();
         let flags = [2, 16].into_iter().find(|f| flags.contains(f)).or(flags.first().copied()).unwrap_or(0);
         let code = low(ICMP);
@@ -176,7 +177,7 @@ impl Witness {
 }
 
 impl fmt::Display for Witness {
-    /// Writes the packet, with the fields that bear on the decision.
+    /// Writes the packet, with the fields that affect the decision.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let tuple = &self.tuple;
         let is_v6 = tuple.source.is_ipv6();
@@ -233,26 +234,26 @@ impl fmt::Display for Witness {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Difference {
-    /// One of them.
+    /// An example of these packets.
     pub witness: Witness,
-    /// The box of the first policy's rule that decides, and what it does.
+    /// The box of the deciding rule of the first policy, and its action.
     pub first: (Option<RuleId>, Action),
-    /// The box of the second policy's rule that decides, and what it does.
+    /// The box of the deciding rule of the second policy, and its action.
     pub second: (Option<RuleId>, Action),
 }
 
-/// What a comparison found.
+/// The result of a comparison.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Comparison {
-    /// Differences, one for each pair of rules that decide differently, as many as were asked for.
+    /// Differences, one for each pair of rules that decide differently, up to the requested number.
     pub differences: Vec<Difference>,
     /// The work reached its limit before all packets were compared.
     pub is_undecided: bool,
 }
 
 impl Comparison {
-    /// Returns whether both policies decide every packet alike; `None` where that is not known.
+    /// Returns whether both policies decide every packet equally; `None` if that is not known.
     #[must_use]
     pub fn are_equivalent(&self) -> Option<bool> {
         match (self.differences.is_empty(), self.is_undecided) {
@@ -263,18 +264,18 @@ impl Comparison {
     }
 }
 
-/// A part of all packets on its way through both policies.
+/// A subset of all packets on its path through both policies.
 struct Way {
     region: Region,
     next: [usize; 2],
-    /// The entry that decides in each policy; the number of entries where none does.
+    /// The entry that decides in each policy; the number of entries if none does.
     decided: [Option<usize>; 2],
 }
 
 impl Policy {
-    /// Compares every packet's verdict with that of another policy, within so many steps.
-    /// Conditions that no packet shows are taken to hold and not to hold; those with the same text
-    /// in both policies hold together.
+    /// Compares every packet's verdict with that of another policy, within `steps_max` steps.
+    /// Conditions on data that packets do not contain are assumed to hold and not to hold. Those
+    /// with the same text in both policies hold together.
     ///
     /// # Examples
     ///
@@ -350,7 +351,7 @@ impl Policy {
     }
 }
 
-/// Takes a part of all packets through both policies; what leaves the way goes on by itself.
+/// Takes a subset of all packets through both policies; parts that branch off continue separately.
 fn go(cuttings: &[Cutting; 2], way: &mut Way, ways: &mut Vec<Way>, steps: &mut u64) -> Result<(), TooMuch> {
     for (side, cutting) in cuttings.iter().enumerate() {
         let entries = &cutting.entries;

@@ -1,4 +1,4 @@
-//! A policy: entries in the order of matching, and the boxes that index them.
+//! A policy: entries in matching order, and the boxes that index them.
 
 use alloc::string::{String, ToString};
 use alloc::sync::Arc;
@@ -13,19 +13,19 @@ use crate::load::Located;
 use crate::rule::{Action, Addresses, PortRange, ProtocolMatch, Rule, RuleId};
 use crate::rule_set::{RULES_MAX, RuleSet, TooManyRules};
 
-/// What follows when an entry matches.
+/// The outcome when an entry matches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Outcome {
-    /// The packet's fate is decided.
+    /// The packet is decided.
     Decide {
-        /// What is done; `None` where the file does not say.
+        /// The action; `None` if the file does not state one.
         action: Option<Action>,
-        /// A number that the file, or the target, gives.
+        /// A number that the file, or the target, states.
         value: u32,
     },
-    /// The entries before `to` are passed over, as by RETURN from a chain.
+    /// The entries before `to` are skipped, as with RETURN from a chain.
     Skip {
-        /// Index of the next entry to ask; may be the number of entries.
+        /// Index of the next entry to evaluate; may be the number of entries.
         to: u32,
     },
 }
@@ -33,35 +33,35 @@ pub enum Outcome {
 /// A rule of a flattened policy.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Entry {
-    /// All that it asks.
+    /// All its conditions.
     pub conditions: Arc<Conditions>,
-    /// What follows.
+    /// The outcome.
     pub outcome: Outcome,
-    /// Index of the rule of the file that it stems from.
+    /// Index of the rule of the file from which it comes.
     pub source: u32,
 }
 
 /// A rule of a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Source {
-    /// Line that it begins in, from one.
+    /// First line of the rule, from one.
     pub line: usize,
-    /// The chain that it stands in; empty where the form has none.
+    /// Its chain; empty in formats without chains.
     pub chain: Arc<str>,
-    /// It is the policy of a chain, which cannot be left out.
+    /// It is the policy of a chain, which cannot be removed.
     pub is_policy: bool,
 }
 
-/// Something that a loader passed over because it decides nothing.
+/// A rule that a loader skipped because it decides nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Note {
     /// Line, from one.
     pub line: usize,
-    /// What was passed over, and why.
+    /// What was skipped, and why.
     pub text: String,
 }
 
-/// Rules in the order of matching, with all they ask.
+/// Rules in matching order, with all their conditions.
 ///
 /// # Examples
 ///
@@ -83,7 +83,7 @@ pub struct Policy {
     set: RuleSet,
     /// The entry of each rule of the set; empty for a plain list, in which each rule is an entry.
     entry_of: Vec<u32>,
-    /// Whether a rule's boxes hold packets that do not meet its conditions on indexed fields, by
+    /// Whether a rule's boxes contain packets that do not meet its conditions on indexed fields, by
     /// entry.
     is_larger: Vec<bool>,
     entries: Vec<Entry>,
@@ -92,8 +92,8 @@ pub struct Policy {
 }
 
 impl Policy {
-    /// Returns the policy of a plain list of rules, in which addresses, ports, protocol and the
-    /// flags column say all.
+    /// Returns the policy of a plain list of rules, which addresses, ports, protocol and the flags
+    /// column describe completely.
     ///
     /// # Errors
     ///
@@ -110,19 +110,19 @@ impl Policy {
         Ok(Self { set: RuleSet::new(rules)?, sources, ..Self::default() })
     }
 
-    /// Returns the policy of entries. Each names its place among `sources`; what no packet can
-    /// match takes no memory.
+    /// Returns the policy of entries. Each entry names its position among `sources`; entries that
+    /// no packet can match take no memory.
     ///
     /// # Errors
     ///
-    /// [`TooManyRules`] where the boxes of all entries are more than a set holds.
+    /// [`TooManyRules`] if the boxes of all entries exceed a set.
     ///
     /// # Panics
     ///
-    /// If an entry names no source, or passes over entries backwards.
+    /// If an entry names no source, or skips backwards.
     pub fn new(entries: Vec<Entry>, sources: Vec<Source>, notes: Vec<Note>) -> Result<Self, TooManyRules> {
         let can_be_skipped = skippable(&entries);
-        // Most entries are one box.
+        // Most entries are a single box.
         let mut rules = Vec::with_capacity(entries.len());
         let mut entry_of = Vec::with_capacity(entries.len());
         let mut is_larger = Vec::with_capacity(entries.len());
@@ -131,10 +131,7 @@ impl Policy {
             let (action, value) = match entry.outcome {
                 Outcome::Decide { action, value } => (action, value),
                 Outcome::Skip { to } => {
-                    assert!(
-                        to as usize > index && to as usize <= entries.len(),
-                        "entries are passed over forwards"
-                    );
+                    assert!(to as usize > index && to as usize <= entries.len(), "skips lead forwards");
                     (None, 0)
                 }
             };
@@ -157,51 +154,51 @@ impl Policy {
         Ok(Self { set: RuleSet::new(rules)?, entry_of, is_larger, entries, sources, notes })
     }
 
-    /// Returns the boxes that a classifier is built of: one or several for each entry, in the same
+    /// Returns the boxes from which a classifier is built: one or several per entry, in the same
     /// order.
     #[must_use]
     pub fn set(&self) -> &RuleSet {
         &self.set
     }
 
-    /// Returns whether every rule is one box of the five fields, and nothing else is asked.
+    /// Returns whether every rule is one box of the five fields, without further conditions.
     #[must_use]
     pub fn is_plain(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// Returns whether no lookup needs to ask anything behind the first box that matches.
+    /// Returns whether no lookup needs to test anything after the first box that matches.
     #[must_use]
     pub fn is_unconditional(&self) -> bool {
         self.set.rules().iter().all(|rule| !rule.is_conditional)
     }
 
-    /// Returns the number of entries; of a plain list, the number of rules.
+    /// Returns the number of entries; for a plain list, the number of rules.
     #[must_use]
     pub fn len(&self) -> usize {
         if self.is_plain() { self.set.len() } else { self.entries.len() }
     }
 
-    /// Returns whether there is no entry.
+    /// Returns whether there are no entries.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Returns the rules of the file, in the order in which they are met first; a rule's number is
-    /// its index and one.
+    /// Returns the rules of the file in the order in which they are first evaluated; a rule's
+    /// number is its index plus one.
     #[must_use]
     pub fn sources(&self) -> &[Source] {
         &self.sources
     }
 
-    /// Returns what was passed over.
+    /// Returns notes on skipped rules.
     #[must_use]
     pub fn notes(&self) -> &[Note] {
         &self.notes
     }
 
-    /// Returns an entry. Of a plain list it is made of the rule.
+    /// Returns an entry. For a plain list, it is created from the rule.
     #[must_use]
     pub fn entry(&self, index: usize) -> Option<Entry> {
         if !self.is_plain() {
@@ -220,13 +217,13 @@ impl Policy {
         (0..self.len()).filter_map(|index| self.entry(index))
     }
 
-    /// Returns the index of the entry that a rule of the set is a box of.
+    /// Returns the index of the entry to which a box belongs.
     #[must_use]
     pub fn entry_of(&self, id: RuleId) -> usize {
         self.entry_of.get(id.index()).map_or(id.index(), |&entry| entry as usize)
     }
 
-    /// Returns the index of the rule of the file that a rule of the set stems from.
+    /// Returns the index of the file's rule to which a box belongs.
     #[must_use]
     pub fn source_index(&self, id: RuleId) -> usize {
         match self.entries.get(self.entry_of(id)) {
@@ -235,13 +232,13 @@ impl Policy {
         }
     }
 
-    /// Returns the rule of the file that a rule of the set stems from.
+    /// Returns the file's rule to which a box belongs.
     #[must_use]
     pub fn source(&self, id: RuleId) -> Option<&Source> {
         self.sources.get(self.source_index(id))
     }
 
-    /// Returns what follows when the rule of the set matches.
+    /// Returns the outcome when the rule of the set matches.
     #[inline]
     pub(super) fn outcome(&self, id: RuleId) -> Outcome {
         if let Some(entry) = self.entries.get(self.entry_of(id)) {
@@ -251,8 +248,7 @@ impl Policy {
         Outcome::Decide { action: rule.action, value: rule.value }
     }
 
-    /// Returns whether a packet that lies in the box of a rule of the set meets everything else
-    /// that the rule asks.
+    /// Returns whether a packet in the box of a rule of the set meets the rule's other conditions.
     pub(super) fn holds(&self, id: RuleId, packet: &Packet<'_>) -> Truth {
         let rule = &self.set.rules()[id.index()];
         let Some(entry) = self.entries.get(self.entry_of(id)) else {
@@ -272,12 +268,12 @@ impl Policy {
         entry.conditions.tests_hold(packet)
     }
 
-    /// Leaves the flags column of ClassBench out of matching.
+    /// Removes the ClassBench flags column from matching.
     pub fn ignore_flags(&mut self) {
         self.set = core::mem::take(&mut self.set).without_flags(needs_ports);
     }
 
-    /// Returns how many rules of the file ask for more than the five fields.
+    /// Returns how many rules of the file have conditions beyond the five fields.
     #[must_use]
     pub fn with_tests(&self) -> usize {
         if self.is_plain() {
@@ -291,7 +287,7 @@ impl Policy {
         asks.iter().filter(|&&asks| asks).count()
     }
 
-    /// Returns what the entry of a rule of the set asks, for people.
+    /// Returns the conditions of a rule's entry as text.
     #[must_use]
     pub fn text(&self, id: RuleId) -> String {
         match self.entries.get(self.entry_of(id)) {
@@ -302,7 +298,7 @@ impl Policy {
 }
 
 impl From<RuleSet> for Policy {
-    /// Returns the policy of a set, whose rules keep their places; it has no lines.
+    /// Returns the policy of a set, whose rules keep their positions; it has no line numbers.
     fn from(set: RuleSet) -> Self {
         let sources = alloc::vec![Source::default(); set.len()];
         let set = set
@@ -316,7 +312,7 @@ pub(crate) fn names_ports(rule: &Rule) -> bool {
     rule.source_ports != PortRange::ANY || rule.destination_ports != PortRange::ANY
 }
 
-/// Returns whether the box of a rule that asks for ports holds packets that have none, whose key
+/// Returns whether the box of a rule that asks for ports contains packets without ports, whose key
 /// has zeros there.
 pub(crate) fn needs_ports(rule: &Rule) -> bool {
     names_ports(rule) && rule.source_ports.low() == 0 && rule.destination_ports.low() == 0
@@ -368,14 +364,14 @@ pub(crate) fn conditions_of(rule: &Rule) -> Conditions {
     conditions
 }
 
-/// Returns which entries an earlier one may pass over.
+/// Returns which entries an earlier entry may skip.
 fn skippable(entries: &[Entry]) -> Vec<bool> {
-    /// Pairs of entries that are compared; beyond, an entry between the ends of a skip counts as
-    /// passed over.
+    /// Maximum number of pairs of entries that are compared; beyond it, an entry between the ends
+    /// of a skip counts as skipped.
     const PAIRS_MAX: usize = 1 << 22;
     let mut can_be = alloc::vec![false; entries.len()];
     let mut pairs = 0_usize;
-    // Where everything is marked up to, from the skips that are no longer compared.
+    // The end of the range that is already marked, from skips that are no longer compared.
     let mut marked = 0;
     for (index, entry) in entries.iter().enumerate() {
         if index < marked {

@@ -1,4 +1,4 @@
-//! What can decide a packet of which not everything is known.
+//! The possible deciders of a packet that is only partly known.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -10,31 +10,31 @@ use super::test::Truth;
 use crate::key::AnyKey;
 use crate::rule::RuleId;
 
-/// An entry that decides a packet, or may.
+/// An entry that decides a packet, or may decide it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Possible {
     /// The rule of the set.
     pub rule: RuleId,
-    /// Whether it does.
+    /// Whether it decides.
     pub truth: Truth,
 }
 
-/// What can decide a packet.
+/// The possible deciders of a packet.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PossibleOutcome {
-    /// Entries that decide, in order: those that may, and at most one at the end that does if none
-    /// of them did.
+    /// Entries that may decide, in order, followed by at most one entry that decides if none of
+    /// them did.
     pub deciders: Vec<Possible>,
-    /// Rules of the set that match and pass on, as RETURN does, in order.
+    /// Rules of the set that match and pass on, like RETURN, in order.
     pub passed: Vec<Possible>,
     /// Whether no entry decides.
     pub unmatched: Option<Truth>,
 }
 
 impl PossibleOutcome {
-    /// Returns the rule of the set that decides whatever is not known; `None` where that bears on
-    /// the answer, or none does.
+    /// Returns the rule of the set that decides regardless of unknown properties; `None` if these
+    /// affect the answer, or if no rule decides.
     #[must_use]
     pub fn decided(&self) -> Option<RuleId> {
         match self.deciders[..] {
@@ -45,7 +45,7 @@ impl PossibleOutcome {
 }
 
 impl Policy {
-    /// Returns all that can decide a packet, both outcomes of each rule that may match.
+    /// Returns all possible deciders of a packet, with both outcomes of each rule that may match.
     #[must_use]
     pub fn outcomes(&self, packet: &Packet<'_>) -> PossibleOutcome {
         match key_of(packet) {
@@ -56,13 +56,13 @@ impl Policy {
 
     fn explore(&self, candidates: impl Iterator<Item = RuleId>, packet: &Packet<'_>) -> PossibleOutcome {
         let mut outcome = PossibleOutcome::default();
-        // Whether the next entry is asked, and how else entries further on come to be asked.
+        // Whether the next entry is evaluated, and how later entries can be evaluated otherwise.
         let mut alive = Truth::Yes;
         let mut pending: BTreeMap<usize, Truth> = BTreeMap::new();
         let mut last = None;
         for id in candidates {
             let entry = self.entry_of(id);
-            // Boxes of one entry may overlap where they are larger than the entry.
+            // Boxes of one entry may overlap if they are larger than the entry.
             if last == Some(entry) {
                 continue;
             }
@@ -70,7 +70,7 @@ impl Policy {
                 alive = alive.or(truth);
                 pending.remove(&to);
             }
-            // Where nothing was decided and no way leads elsewhere, every way has led here.
+            // If nothing was decided and no path leads elsewhere, every path has led here.
             if outcome.deciders.is_empty() && pending.is_empty() {
                 alive = Truth::Yes;
             }

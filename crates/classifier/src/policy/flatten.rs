@@ -1,7 +1,7 @@
-//! Chains that jump to chains, as one list of entries.
+//! Flattens chains that jump to chains into one list of entries.
 //!
-//! A jump becomes the rules of the chain it leads to, each with the conditions of the jump; a
-//! RETURN becomes an entry that passes over the rest of its chain.
+//! A jump becomes the rules of its target chain, each with the conditions of the jump. A RETURN
+//! becomes an entry that skips the rest of its chain.
 
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -12,34 +12,35 @@ use super::conditions::{Conditions, Families};
 use super::entries::{Entry, Outcome, Source};
 use crate::rule::Action;
 
-/// What a rule of a chain does with packets that match.
+/// The effect of a rule of a chain on matching packets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
     /// They are accepted or denied.
     Decide {
-        /// What is done.
+        /// The action.
         action: Action,
         /// A number for the target: 0 for DROP, 1 for ACCEPT, 2 for REJECT.
         value: u32,
     },
-    /// The rules of another chain are asked, and then the next rule of this one.
+    /// The rules of another chain are evaluated, and then the next rule of this one.
     Jump(String),
-    /// The rules of another chain are asked, and then the chain that jumped to this one.
+    /// The rules of another chain are evaluated, and then the chain that jumped to this one.
     Goto(String),
-    /// The chain that jumped to this one goes on.
+    /// The chain that jumped to this one continues.
     Return,
 }
 
 /// A rule of a chain.
 #[derive(Clone, Debug)]
 pub struct ChainRule {
-    /// What it asks.
+    /// Its conditions.
     pub conditions: Conditions,
-    /// What it does.
+    /// Its effect.
     pub target: Target,
     /// Line of the file, from one.
     pub line: usize,
-    /// Number of the rule in its file: the elements of a map are rules here, and one in the file.
+    /// Number of the rule in its file. The elements of a map are separate rules here, but one rule
+    /// in the file.
     pub number: usize,
 }
 
@@ -50,49 +51,49 @@ pub struct Chain {
     pub name: String,
     /// Its rules.
     pub rules: Vec<ChainRule>,
-    /// What becomes of packets that no rule decides, and the line that says so.
+    /// The action for packets that no rule decides, and its line.
     pub policy: Option<(Action, u32, usize)>,
 }
 
 /// The chains of a table.
 #[derive(Clone, Debug, Default)]
 pub struct Chains {
-    /// All of them.
+    /// All chains.
     pub chains: Vec<Chain>,
     /// Families of packets that the table sees.
     pub families: Option<Families>,
 }
 
-/// Chains that cannot be flattened.
+/// The reason why chains cannot be flattened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FlattenError {
-    /// A jump to a chain that is not there.
+    /// A jump to a chain that does not exist.
     NoChain {
         /// The chain.
         name: String,
-        /// Line of the jump; 0 where the chain was asked for from outside.
+        /// Line of the jump; 0 if the caller selected the chain.
         line: usize,
     },
-    /// A chain that leads back to itself.
+    /// A chain leads back to itself.
     Loop {
         /// The chain.
         name: String,
-        /// Line of the jump that closes the circle.
+        /// Line of the jump that closes the loop.
         line: usize,
     },
-    /// Jumps that go deeper than the kernel allows.
+    /// Jumps nest deeper than the kernel allows.
     TooDeep {
         /// Line of the jump.
         line: usize,
-        /// Chains on a path, at most.
+        /// Maximum number of chains on a path.
         depth_max: usize,
     },
-    /// More entries than the limit.
+    /// There are more entries than the limit.
     TooMany {
-        /// Line of the rule that passed it.
+        /// Line of the rule that exceeds it.
         line: usize,
-        /// Entries, at most.
+        /// Maximum number of entries.
         entries_max: usize,
     },
 }
@@ -104,7 +105,7 @@ impl fmt::Display for FlattenError {
                 write!(f, "no chain '{name}' in this table; declare it, or correct the name")
             }
             Self::Loop { name, .. } => {
-                write!(f, "chain '{name}' jumps to itself, perhaps through others; remove this jump")
+                write!(f, "chain '{name}' jumps to itself, directly or through others; remove this jump")
             }
             Self::TooDeep { depth_max, .. } => {
                 write!(f, "jumps nest deeper than {depth_max} chains; flatten the chains")
@@ -118,7 +119,7 @@ impl fmt::Display for FlattenError {
 }
 
 impl FlattenError {
-    /// Returns the line of the rule that the error is about; 0 where there is none.
+    /// Returns the line of the rule that the error concerns; 0 if there is none.
     #[must_use]
     pub const fn line(&self) -> usize {
         match self {
@@ -132,20 +133,20 @@ impl FlattenError {
 
 impl core::error::Error for FlattenError {}
 
-/// Chains on a path of jumps, at most: the kernel's bound for `nf_tables`.
+/// Maximum number of chains on a path of jumps: the kernel's limit for `nf_tables`.
 const DEPTH_MAX: usize = 16;
 
-/// What a flattening has made so far.
+/// The state of a flattening.
 struct Flattening<'a> {
     chains: &'a [Chain],
     entries: &'a mut Vec<Entry>,
     sources: &'a mut Vec<Source>,
-    /// Index of the source of each rule of each chain, once it was met; the policy is behind the
+    /// Index of the source of each rule of each chain, once it was met; the policy follows the
     /// rules.
     met: Vec<Vec<Option<u32>>>,
     names: Vec<Arc<str>>,
     entries_max: usize,
-    /// Rules that were looked at. Chains of jumps alone make no entries, and have to end too.
+    /// Number of visited rules. Chains of jumps alone create no entries, but must end too.
     visited: usize,
     path: Vec<usize>,
 }
@@ -206,7 +207,7 @@ impl Flattening<'_> {
 
     fn source(&mut self, chain: usize, rule: usize, line: usize) -> u32 {
         let name = Arc::clone(&self.names[chain]);
-        // Several rules of a chain may stem from one line, such as the elements of a map.
+        // Several rules of a chain may come from one line, such as the elements of a map.
         if self.met[chain][rule].is_none() && rule > 0 {
             let same = self.chains[chain].rules.get(rule);
             let before = self.chains[chain].rules.get(rule - 1);
@@ -240,7 +241,7 @@ impl Flattening<'_> {
                 return Err(FlattenError::TooMany { line: rule.line, entries_max: self.entries_max });
             }
             let conditions = callers.and(&rule.conditions);
-            // A rule is numbered although no packet can reach it: numbers follow the file.
+            // A rule gets a number even if no packet can reach it, because numbers follow the file.
             let is_empty = conditions.is_empty();
             if is_empty {
                 self.source(chain, index, rule.line);
@@ -274,7 +275,7 @@ impl Flattening<'_> {
                 }
             }
         }
-        // What returns goes on behind the last rule of the chain.
+        // A packet that returns continues after the last rule of the chain.
         let end = self.entries.len() as u32;
         for index in returns {
             self.entries[index].outcome = Outcome::Skip { to: end };

@@ -11,35 +11,35 @@ use super::test::{Test, TestKind};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Field {
-    /// TCP flags, and ICMP's type and code.
+    /// TCP flags, and type and code of ICMP.
     Headers,
     /// State of the connection.
     State,
-    /// Interface that a packet came in by.
+    /// Interface by which a packet entered.
     Input,
-    /// Interface that a packet leaves by.
+    /// Interface by which a packet leaves.
     Output,
-    /// VLAN, code point, length.
+    /// VLAN, DSCP, length.
     Frame,
     /// The sender's MAC address.
     Mac,
-    /// What no packet shows.
+    /// Data that packets do not contain.
     Nothing,
 }
 
-/// What is known of every packet that a policy is asked about.
+/// The fields that are known of every packet.
 #[expect(clippy::struct_excessive_bools, reason = "a set of fields, by name")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Knowledge {
-    /// TCP flags, and ICMP's type and code.
+    /// TCP flags, and type and code of ICMP.
     pub headers: bool,
     /// State of the connection.
     pub state: bool,
-    /// Interface that packets come in by.
+    /// Interface by which packets enter.
     pub input: bool,
-    /// Interface that packets leave by.
+    /// Interface by which packets leave.
     pub output: bool,
-    /// VLAN, code point, length.
+    /// VLAN, DSCP, length.
     pub frame: bool,
     /// The sender's MAC address.
     pub mac: bool,
@@ -64,15 +64,15 @@ impl Knowledge {
 pub struct Undecidable {
     /// Index of the rule among the policy's sources.
     pub source: usize,
-    /// What would have to be known.
+    /// The field that would have to be known.
     pub field: Field,
-    /// What the rule asks.
+    /// The rule's condition.
     pub text: String,
 }
 
 impl Policy {
-    /// Returns the rules that may match, given what is known of packets: each condition of each
-    /// rule of the file once.
+    /// Returns the rules that may match, given what is known of packets; each condition of each
+    /// rule of the file occurs once.
     #[must_use]
     pub fn undecidable(&self, known: Knowledge) -> Vec<Undecidable> {
         let mut found: Vec<Undecidable> = Vec::new();
@@ -92,7 +92,7 @@ impl Policy {
         for entry in self.entries() {
             ask(&entry.conditions, known, &mut |field, test| {
                 let one = Undecidable { source: entry.source as usize, field, text: test.to_string() };
-                // Entries of one rule stand near each other.
+                // Entries of one rule are close together.
                 if !found.iter().rev().take(64).any(|other| *other == one) {
                     found.push(one);
                 }
@@ -109,8 +109,8 @@ impl Policy {
         self.asks(&|field| field == Field::State)
     }
 
-    /// Returns whether a rule asks for what differs among the packets of one flow: flags, state,
-    /// lengths, MAC addresses, or fragments.
+    /// Returns whether a rule depends on properties that differ among the packets of one flow:
+    /// flags, state, lengths, MAC addresses, or fragments.
     #[must_use]
     pub fn asks_per_packet(&self) -> bool {
         self.asks(&|field| matches!(field, Field::Headers | Field::State | Field::Frame | Field::Mac))
@@ -132,7 +132,7 @@ impl Policy {
     }
 }
 
-/// Hands over each test on a field that is not known.
+/// Passes on each test of a field that is not known.
 fn ask(conditions: &Conditions, known: Knowledge, found: &mut dyn FnMut(Field, &Test)) {
     for test in &conditions.tests {
         let field = match &test.kind {

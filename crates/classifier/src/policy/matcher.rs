@@ -11,7 +11,7 @@ use crate::error::BuildError;
 use crate::key::{AnyKey, Key, KeyV4, KeyV6, Match};
 use crate::rule::RuleId;
 
-/// What is taken of a rule that may match.
+/// How to treat a rule that may match.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Assume {
     /// It matches.
@@ -45,7 +45,7 @@ impl PolicyMatcher {
     ///
     /// # Errors
     ///
-    /// [`BuildError`] where the boxes do not keep within the builder's limits.
+    /// [`BuildError`] if the boxes exceed the builder's limits.
     pub fn build(policy: Policy, builder: ClassifierBuilder) -> Result<Self, BuildError> {
         let classifier = builder.build(policy.set())?;
         let is_unconditional = policy.is_unconditional();
@@ -74,9 +74,9 @@ impl PolicyMatcher {
         }
     }
 
-    /// Returns what decides a packet whose key has been looked up, in a batch of others. `found` is
-    /// what [`Classifier::classify_batch`] said of its key; where that rule asks nothing else, it
-    /// is the answer.
+    /// Returns the decider of a packet whose key was looked up in a batch. `found` is the result of
+    /// [`Classifier::classify_batch`] for its key. If that rule has no further conditions, it is
+    /// the answer.
     #[inline]
     #[must_use]
     pub fn decide<K: ClassifierKey>(
@@ -94,7 +94,7 @@ impl PolicyMatcher {
         pick(&self.policy, candidates, packet, assume).map_or(Match::NONE, Match::from)
     }
 
-    /// Returns whether no lookup asks anything behind the first box that matches.
+    /// Returns whether no lookup tests anything after the first box that matches.
     #[must_use]
     pub fn is_unconditional(&self) -> bool {
         self.is_unconditional
@@ -102,8 +102,8 @@ impl PolicyMatcher {
 }
 
 impl Policy {
-    /// Returns the rule of the set that decides a packet, by asking one after the other. Every
-    /// matcher is held to this.
+    /// Returns the rule of the set that decides a packet, by linear search. It defines the result
+    /// of every matcher.
     #[must_use]
     pub fn first_match(&self, packet: &Packet<'_>, assume: Assume) -> Option<RuleId> {
         match key_of(packet) {
@@ -114,8 +114,8 @@ impl Policy {
 }
 
 impl Policy {
-    /// Returns the first box of every entry that matches a packet, or may, in order, whatever
-    /// entries before it do.
+    /// Returns the first box of every entry that matches a packet, or may match it, in order,
+    /// regardless of earlier entries.
     #[must_use]
     pub fn all_matches(&self, packet: &Packet<'_>) -> Vec<Possible> {
         let possible = |candidates: &mut dyn Iterator<Item = RuleId>| {
@@ -138,14 +138,14 @@ impl Policy {
 }
 
 impl Packet<'_> {
-    /// Returns the key that the packet is looked up by.
+    /// Returns the key for the lookup of the packet.
     #[must_use]
     pub fn key(&self) -> AnyKey {
         key_of(self)
     }
 }
 
-/// Returns the key that a packet is looked up by.
+/// Returns the key for the lookup of a packet.
 pub(super) fn key_of(packet: &Packet<'_>) -> AnyKey {
     let key = AnyKey::from(&packet.tuple);
     if packet.has_ports {
@@ -162,7 +162,7 @@ pub(super) fn key_of(packet: &Packet<'_>) -> AnyKey {
     }
 }
 
-/// Returns the first candidate that matches whole; candidates ascend.
+/// Returns the first candidate that matches completely; candidates are ascending.
 fn pick(
     policy: &Policy,
     candidates: impl Iterator<Item = RuleId>,

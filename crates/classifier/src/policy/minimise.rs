@@ -1,4 +1,4 @@
-//! A policy without rules that change nothing.
+//! Removing rules without effect from a policy.
 
 use alloc::vec::Vec;
 use core::cmp::Ordering;
@@ -9,31 +9,31 @@ use super::region::{Names, TooMuch, Variables};
 use super::witness_search::{Fate, Layer, first_not_covered};
 use crate::rule_set::TooManyRules;
 
-/// Why a rule was left out.
+/// The reason why a rule was removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LeftOut {
     /// No packet reaches it.
     Unreached,
-    /// The rules behind it do the same with every packet that it decides.
+    /// Later rules decide all its packets in the same way.
     Redundant,
 }
 
-/// A policy that decides every packet as another does.
+/// A policy that decides every packet like another one.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Minimised {
-    /// The policy. Its rules keep the lines of the file.
+    /// The policy. Its rules keep their line numbers.
     pub policy: Policy,
-    /// Indices of the rules of the file that are left out, and why.
+    /// Indices of the removed rules of the file, and the reasons.
     pub left_out: Vec<(usize, LeftOut)>,
     /// Entries that were kept because the work reached its limit.
     pub undecided: u32,
 }
 
 impl Policy {
-    /// Returns the policy without rules that no packet reaches, and rules whose packets the rules
-    /// behind them decide alike, within so many steps. No verdict changes, whatever rules that may
-    /// match do.
+    /// Returns the policy without rules that no packet reaches, and without rules whose packets
+    /// later rules decide in the same way, within `steps_max` steps. No verdict changes, regardless
+    /// of the outcome of rules that may match.
     ///
     /// # Errors
     ///
@@ -84,7 +84,7 @@ impl Policy {
         self.without_entries(&entries, &keep, &why, undecided)
     }
 
-    /// Returns whether the entries behind one decide all packets that reach it as it does.
+    /// Returns whether the later entries decide all packets that reach one as it does.
     fn is_redundant(
         &self,
         entries: &[Entry],
@@ -94,7 +94,7 @@ impl Policy {
         steps: &mut u64,
     ) -> Result<bool, TooMuch> {
         let Outcome::Decide { action: Some(action), value } = entries[index].outcome else {
-            // A skip that passes over nothing that is kept.
+            // A skip over no kept entry.
             if let Outcome::Skip { to } = entries[index].outcome {
                 return Ok(!keep[index + 1..to as usize].contains(&true));
             }
@@ -103,7 +103,7 @@ impl Policy {
         if self.sources()[entries[index].source as usize].is_policy {
             return Ok(false);
         }
-        // Of a firewall's targets, DROP and REJECT both deny, and differ for the sender.
+        // The firewall targets DROP and REJECT both deny, but differ for the sender.
         let has_targets = !self.sources()[entries[index].source as usize].chain.is_empty();
         let fate = |entry: usize| match cutting.entries[entry].outcome {
             _ if entry < index => Fate::Covered,
@@ -114,7 +114,7 @@ impl Policy {
             }
             Outcome::Decide { .. } | Outcome::Skip { .. } => Fate::Free,
         };
-        // What is not expressed as regions may meet every packet.
+        // An entry that is not expressed as regions may meet every packet.
         let unknown =
             cutting.without_regions.iter().copied().filter(|&entry| entry > index && keep[entry]).min();
         let (end, last) = unknown.map_or((entries.len(), Fate::Free), |entry| (entry, Fate::Unknown));
@@ -151,7 +151,7 @@ impl Policy {
         why: &[LeftOut],
         undecided: u32,
     ) -> Result<Minimised, TooManyRules> {
-        // Where each entry goes: skips lead to the next one that is kept.
+        // The new index of each entry; a skip leads to the next kept entry.
         let mut places = Vec::with_capacity(entries.len() + 1);
         let mut next = 0;
         for &kept in keep {
@@ -179,7 +179,7 @@ impl Policy {
             .map(|(entry, why)| (entry.source as usize, *why))
             .filter(|&(source, _)| is_used[source].is_none())
             .collect();
-        // Of a rule with several entries, the first one says why.
+        // For a rule with several entries, the first one gives the reason.
         left_out.sort_by_key(|&(source, _)| source);
         left_out.dedup_by_key(|(source, _)| *source);
         let policy = Self::new(kept, sources, self.notes().to_vec())?;

@@ -1,4 +1,4 @@
-//! Policies: rules as firewalls have them, which ask for more than a five-tuple.
+//! Policies: firewall rules with conditions beyond a five-tuple.
 //!
 //! ```text
 //!  a file ──▶ chains ──▶ entries in order: conditions, and what follows ──▶ boxes ──▶ Classifier
@@ -6,8 +6,8 @@
 //!                                            └── tests on other fields ◀── candidates ───┘
 //! ```
 //!
-//! Addresses, ports and the protocol are indexed; a condition on anything else is a [`Test`], which
-//! is asked of those packets only that an index hands over as candidates. The first entry in the
+//! Addresses, ports and the protocol are indexed. A condition on any other field is a [`Test`],
+//! which is evaluated only for packets that the index returns as candidates. The first entry in the
 //! order of the file that matches decides.
 
 mod boxes;

@@ -1,8 +1,9 @@
-//! Which entries may share packets with another, without comparing it with each of them.
+//! Finds the entries that may share packets with another entry, without comparing it with each of
+//! them.
 //!
-//! Each of five fields is cut into buckets, and a bucket has one bit for each entry whose values
-//! reach into it. The entries that may meet some values are those with a bit in one of the
-//! buckets of these values, in every field: so a lookup costs a few words for each 64 entries.
+//! Each of five fields is divided into buckets. A bucket has a bit for each entry whose values
+//! extend into it. The entries that may meet some values have, in every field, a bit in one of the
+//! buckets of these values. A lookup therefore costs a few words per 64 entries.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -12,7 +13,7 @@ use super::region::{DESTINATION, DESTINATION_PORT, PROTOCOL, Region, SOURCE, SOU
 /// Fields that are indexed.
 const FIELDS: [usize; 5] = [SOURCE, DESTINATION, DESTINATION_PORT, SOURCE_PORT, PROTOCOL];
 
-/// Buckets of a field, at most.
+/// Maximum number of buckets per field.
 const BUCKETS_MAX: usize = 256;
 
 /// The lowest and highest value of each indexed field in some regions.
@@ -30,16 +31,16 @@ fn hull(regions: &[Region]) -> Option<Hull> {
 #[derive(Debug)]
 pub(super) struct OverlapIndex {
     fields: Vec<Buckets>,
-    /// Words of 64 entries each.
+    /// Number of words, for 64 entries each.
     words: usize,
 }
 
 /// The buckets of one field.
 #[derive(Debug)]
 struct Buckets {
-    /// First value of each bucket, ascending; that of the first is 0.
+    /// First value of each bucket, in ascending order; that of the first is 0.
     starts: Vec<u128>,
-    /// A bit for each entry, bucket by bucket.
+    /// A bit per entry, bucket by bucket.
     bits: Vec<u64>,
 }
 
@@ -80,8 +81,8 @@ impl OverlapIndex {
         Self { fields, words }
     }
 
-    /// Returns the entries that may share a packet with one of these regions, ascending. It leaves
-    /// out no entry that does.
+    /// Returns the entries that may share a packet with one of these regions, in ascending order.
+    /// It omits no entry that does.
     pub(super) fn near(&self, regions: &[Region]) -> Vec<usize> {
         let Some(hull) = hull(regions) else { return Vec::new() };
         let mut all = vec![u64::MAX; self.words];

@@ -12,20 +12,20 @@ pub const fn has_ports(protocol: u8) -> bool {
     matches!(protocol, 6 | 17 | 33 | 132 | 136)
 }
 
-/// Which part of a datagram a packet holds.
+/// The part of a datagram that a packet contains.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Fragment {
-    /// All of it.
+    /// The whole datagram.
     #[default]
     Whole,
     /// The first part, with the transport header.
     First,
-    /// A part without transport header.
+    /// A part without the transport header.
     Later,
 }
 
 impl Fragment {
-    /// The bit of a set of parts.
+    /// Returns the bit in a set of parts.
     #[must_use]
     pub const fn bit(self) -> u8 {
         match self {
@@ -36,18 +36,18 @@ impl Fragment {
     }
 }
 
-/// What connection tracking says of a packet.
+/// The connection tracking state of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ConnectionState {
-    /// Begins a connection, or belongs to one that was never answered.
+    /// It begins a connection, or belongs to one without an answer.
     New,
-    /// Belongs to a connection that has sent packets both ways.
+    /// It belongs to a connection that has sent packets in both directions.
     Established,
-    /// Begins a connection, or is an error, that belongs to a known connection.
+    /// It begins a connection, or is an error, that belongs to a known connection.
     Related,
-    /// Belongs to no connection that could exist.
+    /// It belongs to no possible connection.
     Invalid,
-    /// Is not tracked.
+    /// It is not tracked.
     Untracked,
 }
 
@@ -56,7 +56,7 @@ impl ConnectionState {
     pub const ALL: [Self; 5] =
         [Self::New, Self::Established, Self::Related, Self::Invalid, Self::Untracked];
 
-    /// The bit of a set of states.
+    /// Returns the bit in a set of states.
     #[must_use]
     pub const fn bit(self) -> u8 {
         match self {
@@ -68,7 +68,7 @@ impl ConnectionState {
         }
     }
 
-    /// Returns the name that iptables has for it, in capitals.
+    /// Returns its name in iptables, in capitals.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -80,49 +80,49 @@ impl ConnectionState {
         }
     }
 
-    /// Returns the state of a name, in capitals or not.
+    /// Returns the state with a name, in any case.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|state| state.name().eq_ignore_ascii_case(name))
     }
 }
 
-/// What is known of a packet. `None` is "not known": a condition on it may match.
+/// The known properties of a packet. `None` means "not known": a condition on the field may match.
 ///
-/// Fields may be added in any version: make one with [`Packet::new`].
+/// Fields may be added in any version: create one with [`Packet::new`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Packet<'a> {
     /// Addresses, protocol, and ports where there are any.
     pub tuple: FiveTuple,
-    /// The packet holds ports.
+    /// The packet contains ports.
     pub has_ports: bool,
-    /// Which part of a datagram it is.
+    /// The part of a datagram.
     pub fragment: Fragment,
-    /// Flags of TCP.
+    /// TCP flags.
     pub tcp_flags: Option<u8>,
     /// Type and code of ICMP.
     pub icmp: Option<(u8, u8)>,
-    /// Type of the first chunk of SCTP, by which associations are tracked.
+    /// Type of the first SCTP chunk, which tracking of associations uses.
     pub sctp_chunk: Option<u8>,
     /// State of its connection.
     pub state: Option<ConnectionState>,
-    /// Interface it came in by; empty where there is none.
+    /// Interface by which it entered; empty if there is none.
     pub input: Option<&'a str>,
-    /// Interface it leaves by; empty where there is none.
+    /// Interface by which it leaves; empty if there is none.
     pub output: Option<&'a str>,
-    /// VLAN; 0 is none.
+    /// VLAN; 0 means none.
     pub vlan: Option<u16>,
     /// Differentiated services code point.
     pub dscp: Option<u8>,
-    /// Bytes of the IP packet.
+    /// Size of the IP packet, in bytes.
     pub length: Option<u32>,
     /// Sender's MAC address.
     pub source_mac: Option<[u8; 6]>,
 }
 
 impl Packet<'_> {
-    /// Returns a whole packet of which the five-tuple alone is known.
+    /// Returns a whole packet of which only the five-tuple is known.
     ///
     /// # Examples
     ///
@@ -150,7 +150,7 @@ impl Packet<'_> {
         }
     }
 
-    /// Returns the packet as a fragment. A later one has no ports.
+    /// Returns the packet as a fragment. A later fragment has no ports.
     #[must_use]
     pub const fn with_fragment(mut self, fragment: Fragment) -> Self {
         self.fragment = fragment;

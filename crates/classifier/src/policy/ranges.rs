@@ -4,9 +4,9 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::net::{Ipv4Addr, Ipv6Addr};
 
-/// A set of numbers: ranges that ascend, do not meet, and leave a gap between them.
+/// A set of numbers: ascending ranges that do not overlap or touch.
 ///
-/// Addresses, ports, protocols and lengths are all such sets; IPv4 addresses are the low 32 bits.
+/// Addresses, ports, protocols and lengths are such sets; IPv4 addresses use the low 32 bits.
 ///
 /// # Examples
 ///
@@ -20,7 +20,7 @@ use core::net::{Ipv4Addr, Ipv6Addr};
 pub struct Ranges(Vec<(u128, u128)>);
 
 impl Ranges {
-    /// Returns the set of these ranges, both ends in them. A reversed range is empty.
+    /// Returns the set of these ranges, which include both ends. A reversed range is empty.
     #[must_use]
     pub fn of(ranges: impl IntoIterator<Item = (u128, u128)>) -> Self {
         let mut all: Vec<(u128, u128)> = ranges.into_iter().filter(|(low, high)| low <= high).collect();
@@ -47,13 +47,13 @@ impl Ranges {
         Self(Vec::from([(0, max)]))
     }
 
-    /// Returns the ranges, ascending.
+    /// Returns the ranges in ascending order.
     #[must_use]
     pub fn as_slice(&self) -> &[(u128, u128)] {
         &self.0
     }
 
-    /// Returns whether no number is in it.
+    /// Returns whether the set is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -65,7 +65,7 @@ impl Ranges {
         self.0.len()
     }
 
-    /// Returns whether a number is in it.
+    /// Returns whether the set contains a number.
     #[must_use]
     pub fn contains(&self, value: u128) -> bool {
         let at = self.0.partition_point(|&(_, high)| high < value);
@@ -97,7 +97,7 @@ impl Ranges {
         Self::of(self.0.iter().chain(&other.0).copied())
     }
 
-    /// Returns the numbers from 0 to `max` that are not in it.
+    /// Returns the numbers from 0 to `max` that are not in the set.
     #[must_use]
     pub fn complement(&self, max: u128) -> Self {
         let mut gaps = Vec::with_capacity(self.0.len() + 1);
@@ -114,20 +114,20 @@ impl Ranges {
         Self::of(gaps)
     }
 
-    /// Returns whether every number of `other` is in it.
+    /// Returns whether the set contains every number of `other`.
     #[must_use]
     pub fn covers(&self, other: &Self) -> bool {
         self.intersection(other) == *other
     }
 
-    /// Returns the least range that holds all; `None` of the empty set.
+    /// Returns the smallest range that contains all numbers; `None` for the empty set.
     #[must_use]
     pub fn hull(&self) -> Option<(u128, u128)> {
         Some((self.0.first()?.0, self.0.last()?.1))
     }
 
-    /// Returns the least set of prefixes with the same numbers, each its lowest number and its
-    /// length out of `bits`.
+    /// Returns the smallest set of prefixes with the same numbers, each with its lowest number and
+    /// its length out of `bits`.
     ///
     /// # Panics
     ///
@@ -139,7 +139,7 @@ impl Ranges {
         for &(low, high) in &self.0 {
             let mut at = low;
             loop {
-                // The largest block that begins here and does not end behind the range.
+                // The largest block that begins here and does not end after the range.
                 let aligned = if at == 0 { bits } else { at.trailing_zeros().min(bits) };
                 let size = (0..=aligned).rev().find(|&size| {
                     let last = at | 1_u128.checked_shl(size).map_or(u128::MAX, |block| block - 1);
@@ -157,13 +157,13 @@ impl Ranges {
         prefixes
     }
 
-    /// Returns the numbers whose bits under `mask` are those of `value`; `None` where that takes
+    /// Returns the numbers whose bits under `mask` equal those of `value`; `None` if that takes
     /// more than `ranges_max` ranges.
     #[must_use]
     pub fn under_mask(value: u128, mask: u128, bits: u32, ranges_max: usize) -> Option<Self> {
         let all = u128::MAX >> (128 - bits);
         let (mask, value) = (mask & all, value & mask & all);
-        // The free bits at the bottom make one range; each free bit above doubles the number of
+        // The free bits at the bottom form one range; each free bit above doubles the number of
         // ranges.
         let low_free = if mask == 0 { bits } else { mask.trailing_zeros() };
         let span = if low_free >= 128 { u128::MAX } else { (1_u128 << low_free) - 1 };
@@ -180,7 +180,7 @@ impl Ranges {
     }
 }
 
-/// Returns an address of a family as it is written.
+/// Returns the text form of an address of a family.
 pub(crate) fn address_text(value: u128, is_v6: bool) -> String {
     if is_v6 {
         alloc::format!("{}", Ipv6Addr::from_bits(value))

@@ -1,8 +1,8 @@
-//! Sets of packets as products of sets, one for each field: what analysis cuts.
+//! Sets of packets as products of sets, one per field, which the analyses cut.
 //!
-//! A condition on a header that a packet may not have is a condition on the protocol and the
-//! fragment too, so that a packet without that header lies outside. What no packet shows is a
-//! variable of its own, which may be true or false.
+//! A condition on a header that a packet may lack is also a condition on the protocol and the
+//! fragment, so that a packet without that header lies outside. Data that packets do not contain is
+//! a separate variable, which may be true or false.
 
 use alloc::collections::BTreeMap;
 use alloc::string::String;
@@ -26,7 +26,7 @@ pub(super) const LENGTH: usize = 8;
 pub(super) const MAC: usize = 9;
 const INTERVALS: usize = 10;
 
-/// The greatest value of each interval; of IPv4 addresses it is less.
+/// The maximum of each interval; for IPv4 addresses it is less.
 const MAX: [u128; INTERVALS] =
     [u128::MAX, u128::MAX, 255, 65_535, 65_535, 65_535, 4095, 63, u32::MAX as u128, (1 << 48) - 1];
 
@@ -43,11 +43,11 @@ pub(super) struct Region {
     pub(super) is_v6: bool,
     /// First and last value.
     pub(super) intervals: [(u128, u128); INTERVALS],
-    /// Values of TCP's flags, a bit for each.
+    /// TCP flag values, one bit each.
     pub(super) flags: [u64; 4],
     /// Bits of the other fields.
     pub(super) sets: [u128; SETS],
-    /// Variables that are true or false in it; ascending.
+    /// Variables that are true or false in it, in ascending order.
     pub(super) variables: Vec<(u32, bool)>,
 }
 
@@ -58,22 +58,22 @@ pub(super) enum Overlap {
     None,
     /// Some packets.
     Part {
-        /// Pieces that are left when the other region is cut out.
+        /// Number of pieces that remain when the other region is cut out.
         pieces: u32,
     },
     /// Every packet.
     Whole,
 }
 
-/// More pieces than analysis takes, or something that it does not express.
+/// More pieces than the analysis accepts, or a condition that it does not express.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TooMuch;
 
-/// Pieces of one condition, at most.
+/// Maximum number of pieces of one condition.
 const PIECES_MAX: usize = 1 << 14;
 
 impl Region {
-    /// Returns all packets of a family, among so many names of interfaces.
+    /// Returns all packets of a family, with these names of interfaces.
     pub(super) fn all(is_v6: bool, names: &Names) -> Self {
         let mut intervals = MAX.map(|max| (0, max));
         if !is_v6 {
@@ -97,7 +97,7 @@ impl Region {
             || self.variables.windows(2).any(|pair| pair[0].0 == pair[1].0)
     }
 
-    /// Returns the packets in both; `None` where there are none.
+    /// Returns the packets in both; `None` if there are none.
     pub(super) fn intersection(&self, other: &Self) -> Option<Self> {
         if !self.meets(other) {
             return None;
@@ -118,7 +118,7 @@ impl Region {
         (!common.is_empty()).then_some(common)
     }
 
-    /// Returns whether some packet is in both, variables aside.
+    /// Returns whether some packet is in both, ignoring variables.
     pub(super) fn meets(&self, other: &Self) -> bool {
         self.is_v6 == other.is_v6
             && self.intervals.iter().zip(&other.intervals).all(|(a, b)| a.0 <= b.1 && b.0 <= a.1)
@@ -126,7 +126,7 @@ impl Region {
             && self.sets.iter().zip(&other.sets).all(|(a, b)| a & b != 0)
     }
 
-    /// Returns whether every packet of `other` is in it.
+    /// Returns whether it contains every packet of `other`.
     pub(super) fn covers(&self, other: &Self) -> bool {
         self.is_v6 == other.is_v6
             && self.intervals.iter().zip(&other.intervals).all(|(a, b)| a.0 <= b.0 && b.1 <= a.1)
@@ -168,7 +168,7 @@ impl Region {
         if pieces == 0 { Overlap::Whole } else { Overlap::Part { pieces } }
     }
 
-    /// Appends what is left of it without another.
+    /// Appends what remains of it without another.
     pub(super) fn subtract(mut self, other: &Self, left: &mut Vec<Self>) {
         if self.overlap(other) == Overlap::None {
             left.push(self);
@@ -219,7 +219,7 @@ impl Region {
     }
 }
 
-/// Names of interfaces that conditions tell apart: every name, a name for every beginning, and one
+/// The interface names that conditions distinguish: every name, a name for every prefix, and one
 /// that is none of them.
 #[derive(Debug, Default)]
 pub(super) struct Names {
@@ -227,7 +227,7 @@ pub(super) struct Names {
 }
 
 impl Names {
-    /// Returns the names in conditions; `None` where there are too many to tell apart.
+    /// Returns the names in conditions; `None` if there are too many to distinguish.
     pub(super) fn of<'a>(all: impl Iterator<Item = &'a Conditions>) -> Result<Self, TooMuch> {
         let mut names: Vec<String> = Vec::from([String::from("other")]);
         let mut add = |pattern: &InterfacePattern| {
@@ -277,22 +277,22 @@ fn visit(conditions: &Conditions, found: &mut dyn FnMut(&InterfacePattern)) {
     }
 }
 
-/// Variables for what no packet shows.
+/// Variables for data that packets do not contain.
 #[derive(Debug, Default)]
 pub(super) struct Variables {
     numbers: BTreeMap<(String, u32), u32>,
-    /// How often each text was met in the policy that is read.
+    /// How often each text occurred in the current policy.
     counts: BTreeMap<String, u32>,
 }
 
 impl Variables {
-    /// Begins another policy, whose first condition of a text is that of the first policy's.
+    /// Starts another policy; its first condition with a text is that of the first policy.
     pub(super) fn restart(&mut self) {
         self.counts.clear();
     }
 
-    /// Returns the variable of a text. The same text in two rules is two variables: a limit counts
-    /// for each rule by itself.
+    /// Returns the variable of a text. The same text in two rules gives two variables, because a
+    /// limit counts separately for each rule.
     fn of(&mut self, text: String) -> u32 {
         let count = self.counts.entry(text.clone()).or_default();
         *count += 1;
@@ -404,7 +404,7 @@ fn asked(
             Ok(with_flags(pieces, |flags| (flags & mask == *value) != not))
         }
         TestKind::Column(column) => {
-            // A packet that has neither flags nor a type meets a column that asks nothing.
+            // A packet with neither flags nor a type meets a column without conditions.
             if column.mask == 0 {
                 return Ok(if not { Vec::new() } else { pieces });
             }
@@ -470,8 +470,8 @@ fn asked(
             }
             Ok(parts)
         }
-        // An address under a mask with many holes is a variable: equal masks are told apart from
-        // each other for nothing.
+        // An address under a mask with many holes is a variable. Equal masks get different
+        // variables, which only loses precision.
         TestKind::Address { .. } | TestKind::Unknowable(_) => {
             let kind = Test::from(test.kind.clone());
             let variable = variables.of(alloc::format!("{kind}"));
@@ -497,7 +497,7 @@ fn with_flags(mut pieces: Vec<Region>, holds: impl Fn(u8) -> bool) -> Vec<Region
     pieces
 }
 
-/// Returns what is left of pieces without others.
+/// Returns what remains of pieces without others.
 pub(super) fn without(mut pieces: Vec<Region>, others: &[Region]) -> Result<Vec<Region>, TooMuch> {
     for other in others {
         let mut left = Vec::with_capacity(pieces.len());

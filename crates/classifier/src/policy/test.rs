@@ -1,4 +1,5 @@
-//! Conditions on fields that are not indexed: each is asked of a packet whose five-tuple matches.
+//! Conditions on fields that are not indexed; each is evaluated for packets whose five-tuple
+//! matches.
 
 use alloc::format;
 use alloc::string::String;
@@ -10,14 +11,14 @@ use super::packet::{ConnectionState, Fragment, Packet};
 use super::ranges::Ranges;
 use crate::rule::FlagsColumn;
 
-/// Whether something holds, where not everything is known.
+/// Whether a condition holds, with partial knowledge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Truth {
-    /// It does not.
+    /// It does not hold.
     No,
-    /// It may.
+    /// It may hold.
     Maybe,
-    /// It does.
+    /// It holds.
     Yes,
 }
 
@@ -28,7 +29,7 @@ impl Truth {
         self.min(other)
     }
 
-    /// Returns whether one of both holds.
+    /// Returns whether at least one holds.
     #[must_use]
     pub fn or(self, other: Self) -> Self {
         self.max(other)
@@ -51,12 +52,12 @@ impl From<bool> for Truth {
     }
 }
 
-/// The name of an interface, or the beginning of one.
+/// The name of an interface, or a prefix of names.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct InterfacePattern {
-    /// The name, without the sign that stands for any ending.
+    /// The name, without the wildcard character.
     pub name: String,
-    /// Every interface whose name begins so.
+    /// The pattern matches every interface whose name begins with `name`.
     pub is_prefix: bool,
 }
 
@@ -70,7 +71,7 @@ impl InterfacePattern {
         }
     }
 
-    /// Returns whether an interface has such a name.
+    /// Returns whether the pattern matches an interface.
     #[must_use]
     pub fn matches(&self, interface: &str) -> bool {
         if self.is_prefix { interface.starts_with(self.name.as_str()) } else { interface == self.name }
@@ -83,73 +84,73 @@ impl fmt::Display for InterfacePattern {
     }
 }
 
-/// What is asked of a packet.
+/// The kind of a condition.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum TestKind {
     /// TCP flags under a mask.
     TcpFlags {
-        /// Flags that count.
+        /// Flags that are compared.
         mask: u8,
-        /// Those of them that are set.
+        /// Required values of these flags.
         value: u8,
     },
     /// The flags column of ClassBench.
     Column(FlagsColumn),
-    /// ICMP's type in the upper byte and its code in the lower.
+    /// ICMP type in the upper byte and code in the lower.
     Icmp {
-        /// Of `ICMPv6`, else of ICMP.
+        /// `ICMPv6` instead of ICMP.
         is_v6: bool,
         /// Types and codes.
         codes: Ranges,
     },
-    /// Which part of a datagram, as [`Fragment::bit`]s.
+    /// The part of a datagram, as [`Fragment::bit`]s.
     Fragment(u8),
     /// State of the connection, as [`ConnectionState::bit`]s.
     State(u8),
-    /// The interface that the packet came in by has one of these names.
+    /// The interface by which the packet entered has one of these names.
     Input(Vec<InterfacePattern>),
-    /// The interface that the packet leaves by has one of these names.
+    /// The interface by which the packet leaves has one of these names.
     Output(Vec<InterfacePattern>),
-    /// VLAN; 0 is none.
+    /// VLAN; 0 means none.
     Vlan(Ranges),
     /// Differentiated services code point.
     Dscp(Ranges),
-    /// Bytes of the IP packet.
+    /// Size of the IP packet, in bytes.
     Length(Ranges),
     /// Sender's MAC address under a mask.
     SourceMac {
-        /// Bits to agree with.
+        /// Required bits.
         value: u64,
-        /// Bits that count.
+        /// Bits that are compared.
         mask: u64,
     },
-    /// An address under a mask that no ranges express.
+    /// An address under a mask that ranges cannot express.
     Address {
-        /// The receiver's, else the sender's.
+        /// The receiver's address instead of the sender's.
         is_destination: bool,
-        /// Bits to agree with.
+        /// Required bits.
         value: u128,
-        /// Bits that count.
+        /// Bits that are compared.
         mask: u128,
     },
-    /// One of both ports.
+    /// At least one of both ports.
     EitherPort(Ranges),
     /// One of several conditions.
     AnyOf(Vec<Conditions>),
-    /// What no packet shows: a limit, a time, an owner. The text is that of the file.
+    /// Data that packets do not contain: a limit, a time, an owner. The text comes from the file.
     Unknowable(String),
 }
 
-/// A condition that holds, or does not hold.
+/// A condition, or its negation.
 ///
-/// A condition on a header that a packet does not have never holds, negated or not: a datagram of
-/// UDP has neither the flag SYN nor the flags "not SYN".
+/// A condition on a header that a packet lacks never holds, negated or not: a UDP datagram has
+/// neither the flag SYN nor the flags "not SYN".
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Test {
     /// It must not hold.
     pub is_negated: bool,
-    /// What is asked.
+    /// The condition.
     pub kind: TestKind,
 }
 
@@ -176,7 +177,7 @@ impl Test {
         }
     }
 
-    /// Asks without negation; `None` where the packet does not have the header that is asked about.
+    /// Evaluates the condition without negation; `None` if the packet lacks the header.
     fn asks(&self, packet: &Packet<'_>) -> Option<Truth> {
         let later = packet.fragment == Fragment::Later;
         let protocol = packet.tuple.protocol;
@@ -256,16 +257,16 @@ pub(crate) fn bits_of(address: core::net::IpAddr) -> u128 {
     }
 }
 
-/// Names of TCP's flags from the lowest bit on.
+/// Names of TCP flags, from the lowest bit on.
 pub(crate) const FLAG_NAMES: [&str; 8] = ["FIN", "SYN", "RST", "PSH", "ACK", "URG", "ECE", "CWR"];
 
-/// Returns flags as iptables lists them.
+/// Returns flags in the notation of iptables.
 pub(crate) fn flags_text(flags: u8) -> String {
     let set: Vec<&str> = (0..8).filter(|bit| flags >> bit & 1 == 1).map(|bit| FLAG_NAMES[bit]).collect();
     if set.is_empty() { String::from("NONE") } else { set.join(",") }
 }
 
-/// Returns a MAC address as iptables writes it.
+/// Returns a MAC address in the notation of iptables.
 pub(crate) fn mac_text(address: u64) -> String {
     let bytes = address.to_be_bytes();
     let text: Vec<String> = bytes[2..].iter().map(|byte| format!("{byte:02x}")).collect();

@@ -1,55 +1,55 @@
-//! Whether some packet of a region escapes a list of regions.
+//! Searches for a packet of a region outside a list of regions.
 //!
-//! The search is depth first and ends at the first packet that it finds, so it does not cut a
-//! region into all of its pieces: of most rules that are reached, a few cuts show it.
+//! The search is depth first and ends at the first such packet, so it does not cut a region into
+//! all of its pieces. For most rules that are reached, a few cuts suffice.
 
 use alloc::rc::Rc;
 use alloc::vec::Vec;
 
 use super::region::{Overlap, Region, TooMuch};
 
-/// One search may take this part of the steps that are left, so that a region that is hard to
-/// decide leaves steps to others.
+/// One search may take this fraction of the remaining steps, so that a difficult region leaves
+/// steps for others.
 const PART_OF_STEPS: u64 = 16;
 
-/// Steps that a search may take in any case, where so many are left.
+/// Steps that a search may take in any case, if that many are left.
 const SEARCH_STEPS: u64 = 1 << 20;
 
-/// What becomes of the packets of a layer.
+/// The fate of the packets of a layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fate {
     /// They are accounted for.
     Covered,
     /// They are what the search looks for.
     Free,
-    /// Too many regions would be needed to tell.
+    /// Deciding would need too many regions.
     Unknown,
 }
 
-/// A region in the order of matching.
+/// A region in matching order.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Layer<'a> {
     pub(super) region: &'a Region,
     pub(super) fate: Fate,
 }
 
-/// Layers of which the first that holds a packet gives the fate of that packet.
+/// Layers; the first that contains a packet gives its fate.
 #[derive(Clone, Debug)]
 struct Layers<'a> {
     list: Vec<Layer<'a>>,
-    /// Fate of a packet that no layer holds.
+    /// Fate of a packet that no layer contains.
     last: Fate,
 }
 
-/// A part of the region that is left to search.
+/// A part of the region that remains to search.
 struct Part<'a> {
     region: Region,
-    /// Layers that may hold some of it.
+    /// Layers that may contain some of it.
     layers: Rc<Layers<'a>>,
 }
 
-/// Returns the fate of some packet of `region` that is not covered; `None` where all are covered.
-/// `last` is the fate of a packet that no layer holds. A step looks at one layer.
+/// Returns the fate of some packet of `region` that is not covered; `None` if all are covered.
+/// `last` is the fate of a packet that no layer contains. A step examines one layer.
 pub(super) fn first_not_covered(
     region: Region,
     list: Vec<Layer<'_>>,
@@ -82,8 +82,8 @@ pub(super) fn first_not_covered(
     Ok(None)
 }
 
-/// Returns the layers that matter within a region, and which of the covered ones in front leaves
-/// the fewest pieces when it is cut out.
+/// Returns the layers that matter within a region, and which of the leading covered ones leaves the
+/// fewest pieces when it is cut out.
 fn narrowed<'a>(region: &Region, layers: &Layers<'a>) -> (Layers<'a>, usize) {
     let mut list: Vec<Layer<'a>> = Vec::new();
     let mut last = layers.last;
@@ -103,7 +103,7 @@ fn narrowed<'a>(region: &Region, layers: &Layers<'a>) -> (Layers<'a>, usize) {
         }
         list.push(layer);
     }
-    // Layers at the end change nothing where what follows them has the same fate.
+    // Trailing layers change nothing if what follows has the same fate.
     while list.last().is_some_and(|layer| layer.fate == last) {
         list.pop();
     }

@@ -1,6 +1,6 @@
-//! Entries that pass over others, as chains that return.
+//! Entries that skip others, as chains that return.
 //!
-//! A stretch that an entry passes over becomes a chain, in which that entry returns:
+//! A range that an entry skips becomes a chain, in which that entry returns:
 //!
 //! ```text
 //!  0 a            chain 0: a, jump chain 1, d
@@ -29,10 +29,10 @@ pub(super) enum Step<'a> {
     Jump(usize),
 }
 
-/// Returns the chains of entries, the one that packets enter first.
+/// Returns the chains of entries, starting with the one that packets enter.
 pub(super) fn blocks<'a>(policy: &Policy, entries: &'a [Entry]) -> Result<Vec<Block<'a>>, Unwritable> {
     let mut blocks = Vec::from([Block::default()]);
-    // Stretches that are still to be written: the chain, where it goes on, and where it ends.
+    // Ranges that are still to be written: the chain, its next entry, and its end.
     let mut open = Vec::from([(0, 0, entries.len())]);
     while let Some((block, mut at, end)) = open.pop() {
         while at < end {
@@ -47,9 +47,9 @@ pub(super) fn blocks<'a>(policy: &Policy, entries: &'a [Entry]) -> Result<Vec<Bl
                     at += 1;
                 }
                 Outcome::Decide { action: None, .. } => {
-                    return Err(unwritable("it has no action; say what it does in TOML first"));
+                    return Err(unwritable("it has no action; state one in TOML first"));
                 }
-                // The end of a chain that was jumped to is where it returns to.
+                // RETURN leads to the end of a chain that was jumped to.
                 Outcome::Skip { to } if to as usize == end && block != 0 => {
                     blocks[block].steps.push(Step::Return(entry));
                     at += 1;
@@ -57,16 +57,11 @@ pub(super) fn blocks<'a>(policy: &Policy, entries: &'a [Entry]) -> Result<Vec<Bl
                 Outcome::Skip { to } => {
                     let to = reach(entries, at, to as usize);
                     if to > end {
-                        return Err(unwritable(
-                            "it passes over rules that others pass over in part; reorder them",
-                        ));
+                        return Err(unwritable("it skips rules that others skip in part; reorder them"));
                     }
-                    // A stretch whose first entry does not reach its end has a chain within a
-                    // chain.
+                    // A range whose first entry does not reach its end has a chain within a chain.
                     if matches!(entry.outcome, Outcome::Skip { to: own } if own as usize != to) {
-                        return Err(unwritable(
-                            "it passes over rules that others pass over in part; reorder them",
-                        ));
+                        return Err(unwritable("it skips rules that others skip in part; reorder them"));
                     }
                     blocks.push(Block::default());
                     let inner = blocks.len() - 1;
@@ -80,8 +75,7 @@ pub(super) fn blocks<'a>(policy: &Policy, entries: &'a [Entry]) -> Result<Vec<Bl
     Ok(blocks)
 }
 
-/// Returns how far the entries of a stretch lead, those included that begin inside and lead
-/// further.
+/// Returns how far the entries of a range lead, including those that begin inside and lead further.
 fn reach(entries: &[Entry], from: usize, to: usize) -> usize {
     let mut end = to;
     let mut at = from;

@@ -1,4 +1,4 @@
-//! Entries without alternatives: each of them is an entry of its own.
+//! Expands entries with alternatives: each alternative becomes a separate entry.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -6,15 +6,15 @@ use alloc::vec::Vec;
 use super::Unwritable;
 use crate::policy::{Conditions, Entry, Outcome, Policy, TestKind};
 
-/// Entries that an expansion makes, at most.
+/// Maximum number of entries from an expansion.
 const ENTRIES_MAX: usize = 1 << 20;
 
-/// Returns the entries of a policy, alternatives written out: a condition that one of several holds
-/// becomes an entry for each, and a condition that none holds becomes entries before, which pass
-/// over the rule.
+/// Returns the entries of a policy with alternatives expanded. A condition of the form "one of
+/// several" becomes an entry for each; a condition "none of several" becomes earlier entries that
+/// skip the rule.
 pub(super) fn expanded(policy: &Policy) -> Result<Vec<Entry>, Unwritable> {
     let entries: Vec<Entry> = policy.entries().collect();
-    // Each entry becomes a group; skips within a group lead behind it.
+    // Each entry becomes a group; skips within a group lead to its end.
     let mut groups: Vec<Vec<(Conditions, Step)>> = Vec::with_capacity(entries.len());
     let mut count = 0;
     for entry in &entries {
@@ -52,9 +52,9 @@ pub(super) fn expanded(policy: &Policy) -> Result<Vec<Entry>, Unwritable> {
 
 #[derive(Clone, Copy)]
 enum Step {
-    /// What the entry does.
+    /// The entry's own outcome.
     Own,
-    /// The entry is passed over.
+    /// The entry is skipped.
     Over,
 }
 

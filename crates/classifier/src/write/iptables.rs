@@ -1,4 +1,4 @@
-//! Policies as `iptables-save` and `ip6tables-save` would write them.
+//! Policies in the format of `iptables-save` and `ip6tables-save`.
 
 use alloc::borrow::ToOwned;
 use alloc::format;
@@ -13,17 +13,16 @@ use crate::policy::{Conditions, ConnectionState, Families, Policy, Ranges, Test,
 use crate::policy::{WITH_PORTS, address_text, flags_text, mac_text};
 use crate::rule::Action;
 
-/// Lines that one rule becomes, at most.
+/// Maximum number of lines from one rule.
 const LINES_MAX: usize = 1 << 16;
 
 /// Returns the filter table of a family, whose chain INPUT decides as the policy does. Packets that
-/// no rule decides are accepted, as they are without a firewall, unless the last rule says
-/// otherwise.
+/// no rule decides are accepted, as without a firewall, unless the last rule says otherwise.
 ///
 /// # Errors
 ///
-/// [`Unwritable`] where a rule asks what iptables cannot be asked, has no action, or becomes too
-/// many lines.
+/// [`Unwritable`] if a rule has a condition that iptables cannot express, has no action, or becomes
+/// too many lines.
 ///
 /// # Examples
 ///
@@ -89,7 +88,7 @@ fn chain(policy: &Policy, index: usize, block: &Block<'_>, is_v6: bool) -> Resul
     Ok(text)
 }
 
-/// Returns the options of each line that conditions become, with a blank behind each.
+/// Returns the options of each line that conditions become, each followed by a blank.
 fn asks(conditions: &Conditions, is_v6: bool) -> Result<Vec<String>, String> {
     let bits = if is_v6 { 128 } else { 32 };
     let addresses = |field: &Option<Ranges>, short: &str, long: &str| match field {
@@ -124,7 +123,7 @@ fn asks(conditions: &Conditions, is_v6: bool) -> Result<Vec<String>, String> {
         protocols =
             all.into_iter().filter(|one| protocols.contains(&None) || protocols.contains(one)).collect();
     }
-    // A single protocol that is left out is said shorter.
+    // A single excluded protocol has a shorter notation.
     let mut options: Vec<String> = Vec::new();
     if protocols.len() == 255 {
         let missing = (0..=255_u8).find(|&value| !protocols.contains(&Some(value)));
@@ -136,7 +135,7 @@ fn asks(conditions: &Conditions, is_v6: bool) -> Result<Vec<String>, String> {
                 None => String::new(),
                 Some(0) => {
                     return Err(
-                        "iptables takes protocol 0 for every protocol; write nft or TOML".to_owned()
+                        "iptables treats protocol 0 as every protocol; write nft or TOML".to_owned()
                     );
                 }
                 Some(value) => format!("-p {} ", crate::policy::protocol_name(*value)),
@@ -237,6 +236,6 @@ fn ask(test: &Test, is_v6: bool) -> Result<String, String> {
                 set.as_slice().iter().map(range).collect::<Vec<_>>().join(",")
             )
         }
-        _ => return Err(format!("'{test}' has no counterpart here; write TOML")),
+        _ => return Err(format!("iptables cannot express '{test}'; write TOML")),
     })
 }

@@ -1,5 +1,5 @@
-//! Policies as JSON, for other programs: each entry with what it asks in words, and its boxes'
-//! fields where it is plain.
+//! Policies as JSON, for other programs: each entry with its conditions as text, and the fields of
+//! its boxes if it is plain.
 
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;

@@ -1,4 +1,4 @@
-//! Writing policies, so that another program, or we again, can read them.
+//! Writing policies, for other programs or for loading again.
 
 mod blocks;
 mod expand;
@@ -11,13 +11,13 @@ pub mod toml;
 use alloc::string::String;
 use core::fmt;
 
-/// A policy that a form cannot say.
+/// A policy that a format cannot express.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Unwritable {
-    /// Line of the rule that cannot be written; 0 where there is none.
+    /// Line of the rule that cannot be written; 0 if there is none.
     pub line: usize,
-    /// What it asks or does that the form cannot say, and what to do.
+    /// The condition or effect that the format cannot express, with advice.
     pub text: String,
 }
 

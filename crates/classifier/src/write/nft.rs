@@ -12,12 +12,13 @@ use crate::policy::{Conditions, ConnectionState, Families, Policy, Ranges, Test,
 use crate::policy::{address_text, mac_text};
 use crate::rule::Action;
 
-/// Returns a script that makes the table `inet flowloom`, whose chain `input` decides as the policy
-/// does.
+/// Returns a script that creates the table `inet flowloom`, whose chain `input` decides as the
+/// policy does.
 ///
 /// # Errors
 ///
-/// [`Unwritable`] where a rule asks what nftables cannot be asked in these terms, or has no action.
+/// [`Unwritable`] if a rule has a condition that nftables cannot express in these terms, or has no
+/// action.
 ///
 /// # Examples
 ///

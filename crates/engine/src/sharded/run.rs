@@ -108,10 +108,10 @@ pub(crate) struct RunContext<'a, C> {
 ///
 /// If there are more parts than workers, the run is a sequence of rounds, in which each worker
 /// processes one part. `table` builds the flow table and `app` the application of each part, and
-/// further ones where a part is read again. Each part keeps at most
+/// further ones if a part is read again. Each part keeps at most
 /// [`records_max`](EngineConfig::records_max) records, and the limits of its table apply to it
-/// alone. Only where a part reaches one of these limits may the results differ from those of
-/// another layout.
+/// alone. Only if a part reaches one of these limits may the results differ from those of another
+/// layout.
 ///
 /// A stopped run composes what each worker has processed until then.
 ///
@@ -143,11 +143,11 @@ where
 #[derive(Default)]
 #[non_exhaustive]
 pub struct Outputs<'s, F> {
-    /// The sink of records. It gets them after each round, once its parts are composed. The records
-    /// of flows that are live then go into the next round.
+    /// The sink of records. It receives them after each round, once the parts of the round are
+    /// composed. Records of flows that are live at that time pass into the next round.
     pub records: Option<&'s mut (dyn RecordSink<F> + Send)>,
-    /// Called for each record before the records become results, to keep them as a
-    /// [part](crate::SavedPart) of a larger input. The sink then gets records at the end only.
+    /// Called for each record before the records become results, to save them as a
+    /// [part](crate::SavedPart) of a larger input. The sink then receives records only at the end.
     pub part: Option<RecordVisitor<'s, F>>,
 }
 
@@ -382,7 +382,7 @@ impl<C: PartitionedSource> RunContext<'_, C> {
     }
 }
 
-/// The report of a worker that has processed nothing.
+/// Returns the report of a worker that has processed nothing.
 fn idle_worker() -> WorkerReport {
     WorkerReport {
         cpu: None,
@@ -398,7 +398,7 @@ fn idle_worker() -> WorkerReport {
     }
 }
 
-/// Composes the parts one after the other.
+/// Composes the parts one after another.
 struct Composition<'c, 'a, A: App, C: PartitionedSource> {
     context: &'c RunContext<'a, C>,
     composer: Composer<A::Flow>,

@@ -1,4 +1,4 @@
-//! From text to tokens.
+//! Splits an expression into tokens.
 
 use super::RecordFilterError;
 
@@ -13,7 +13,7 @@ pub(super) enum Comparison {
     GreaterOrEqual,
     /// One of the bits is set.
     HasBits,
-    /// One of several.
+    /// One of several values.
     In,
 }
 
@@ -28,11 +28,11 @@ pub(super) enum Kind {
     Compare(Comparison),
     /// A name or a value without quotes.
     Word(String),
-    /// What stood in quotes.
+    /// Quoted text.
     Quoted(String),
 }
 
-/// A token, and the byte at which it begins.
+/// A token, and its first byte.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Token {
     pub(super) at: usize,
@@ -45,7 +45,7 @@ fn is_word(c: char) -> bool {
 
 /// Returns the tokens of a text.
 pub(super) fn tokens(text: &str) -> Result<Vec<Token>, RecordFilterError> {
-    // Longer operators stand before their beginnings.
+    // Longer operators come before their prefixes.
     let operators = [
         ("==", Kind::Compare(Comparison::Equal)),
         ("!=", Kind::Compare(Comparison::Unequal)),
@@ -82,11 +82,10 @@ pub(super) fn tokens(text: &str) -> Result<Vec<Token>, RecordFilterError> {
             let end = rest.find(|c| !is_word(c)).unwrap_or(rest.len());
             (of_word(&rest[..end]), end)
         } else if first == '=' {
-            let what = "'=' compares nothing\n  write ==; a value that has '=' in it stands in quotes";
+            let what = "'=' is not an operator\n  write ==, or quote a value that contains '='";
             return Err(RecordFilterError::new(at, what));
         } else {
-            let what =
-                format!("unexpected '{}'\n  a value that has it stands in quotes", first.escape_debug());
+            let what = format!("unexpected '{}'\n  quote a value that contains it", first.escape_debug());
             return Err(RecordFilterError::new(at, what));
         };
         tokens.push(Token { at, kind });

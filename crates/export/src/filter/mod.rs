@@ -4,8 +4,8 @@
 //!  text ──lexer──▶ tokens ──parser──▶ Node: all / any / not / (subject, test) ──matches──▶ bool
 //! ```
 //!
-//! Every comparison of numbers becomes a list of ranges, every comparison of addresses a list of
-//! prefixes, so that a test is "one of the subject's values is in the list", and `!=` is its
+//! Every comparison of numbers becomes a list of ranges, and every comparison of addresses a list
+//! of prefixes. A test checks that one of the subject's values is in the list, and `!=` is the
 //! negation.
 
 mod lexer;
@@ -22,15 +22,15 @@ use flowloom_apps::accounting::fields::{FieldColumn, FieldValue};
 
 use subject::Subject;
 
-/// The most bytes of an expression.
+/// Maximum length of an expression, in bytes.
 const BYTES_MAX: usize = 1 << 16;
-/// The most parentheses and negations around a comparison.
+/// Maximum number of nested parentheses and negations.
 const DEPTH_MAX: usize = 64;
 
-/// An expression that cannot be read.
+/// The error of an invalid expression.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RecordFilterError {
-    /// Where in the text, in bytes from 0.
+    /// The position in the text, in bytes from 0.
     pub at: usize,
     what: String,
 }
@@ -61,9 +61,9 @@ impl std::error::Error for RecordFilterError {}
 /// | `start >= 2026-11-25T17:00:00Z` | a time, or nanoseconds since 1970 |
 /// | `and`, `or`, `not`, `( )` | also `&&`, `||`, `!`; `and` binds more closely than `or` |
 ///
-/// Beside the columns there are `address` and `port`, which are those of either end, and
-/// `total_packets`, `total_bytes` and `duration`. A value that a record does not have satisfies no
-/// comparison but `!=`, which is `not ==` everywhere.
+/// In addition to the columns there are `address` and `port`, which match either end, and
+/// `total_packets`, `total_bytes` and `duration`. A missing value satisfies `!=` and no other
+/// comparison; `!=` always means `not ==`.
 ///
 /// # Examples
 ///
@@ -87,11 +87,11 @@ pub struct RecordFilter {
 }
 
 impl RecordFilter {
-    /// Reads an expression over the columns of records and these further fields.
+    /// Parses an expression over the columns of records and these additional fields.
     ///
     /// # Errors
     ///
-    /// What cannot be read, and where it stands.
+    /// An error with the position of the mistake.
     pub fn parse(text: &str, fields: &[FieldColumn]) -> Result<Self, RecordFilterError> {
         if text.len() > BYTES_MAX {
             let what = format!("the expression has {} bytes, the limit is {BYTES_MAX}", text.len());
@@ -104,14 +104,14 @@ impl RecordFilter {
         Ok(Self { node, reads_fields: !indexes.is_empty() })
     }
 
-    /// Returns whether the expression reads further fields, which [`matches`](Self::matches) then
-    /// needs.
+    /// Returns whether the expression reads additional fields, which [`matches`](Self::matches)
+    /// then requires.
     #[must_use]
     pub fn reads_fields(&self) -> bool {
         self.reads_fields
     }
 
-    /// Returns the indexes of the further fields that the expression reads, in ascending order.
+    /// Returns the indexes of the additional fields that the expression reads, in ascending order.
     #[must_use]
     pub fn field_indexes(&self) -> Vec<usize> {
         let mut indexes = Vec::new();
@@ -121,8 +121,8 @@ impl RecordFilter {
         indexes
     }
 
-    /// Returns whether a record matches. `fields` has a value for each of the columns that the
-    /// expression was read with; it may be empty where the expression does not read them.
+    /// Returns whether a record matches. `fields` has a value for each column with which the
+    /// expression was parsed; it may be empty if the expression does not read them.
     #[must_use]
     pub fn matches(&self, record: &AccountingRecord, fields: &[FieldValue]) -> bool {
         self.node.matches(record, fields)
@@ -132,7 +132,7 @@ impl RecordFilter {
 impl FromStr for RecordFilter {
     type Err = RecordFilterError;
 
-    /// Reads an expression over the columns of records, without further fields.
+    /// Parses an expression over the columns of records, without additional fields.
     fn from_str(text: &str) -> Result<Self, RecordFilterError> {
         Self::parse(text, &[])
     }
@@ -147,12 +147,12 @@ enum Node {
     Is(Subject, Test),
 }
 
-/// What is asked of a value.
+/// The test of a value.
 #[derive(Clone, Debug)]
 enum Test {
-    /// The number is in one of the ranges, both ends included.
+    /// The number is in one of the ranges, which include both ends.
     Ranges(Vec<(u64, u64)>),
-    /// One of the bits is set.
+    /// At least one of the bits is set.
     Bits(u64),
     /// The address is in one of the prefixes.
     Prefixes(Vec<Prefix>),
@@ -194,7 +194,7 @@ impl Node {
     }
 }
 
-/// Addresses that agree in their first bits.
+/// Addresses with the same leading bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Prefix {
     address: IpAddr,

@@ -1,4 +1,4 @@
-//! From tokens to an expression.
+//! Parses tokens to an expression.
 
 use flowloom_apps::accounting::RecordColumn;
 use flowloom_apps::accounting::fields::FieldColumn;
@@ -9,7 +9,7 @@ use super::{DEPTH_MAX, Node, RecordFilterError, Test, value};
 
 pub(super) struct Parser<'a> {
     tokens: std::iter::Peekable<std::vec::IntoIter<Token>>,
-    /// Where the text ends.
+    /// The end of the text.
     end: usize,
     fields: &'a [FieldColumn],
     depth: usize,
@@ -20,13 +20,13 @@ impl<'a> Parser<'a> {
         Self { tokens: tokens.into_iter().peekable(), end: text.len(), fields, depth: 0 }
     }
 
-    /// Reads all tokens.
+    /// Parses all tokens.
     pub(super) fn whole(mut self) -> Result<Node, RecordFilterError> {
         let node = self.any()?;
         match self.tokens.next() {
             None => Ok(node),
             Some(Token { at, kind: Kind::Close }) => {
-                Err(RecordFilterError::new(at, "')' closes nothing\n  take it away, or open it before"))
+                Err(RecordFilterError::new(at, "unmatched ')'\n  remove it, or add '('"))
             }
             Some(Token { at, .. }) => {
                 Err(RecordFilterError::new(at, "expected 'and', 'or' or the end of the expression"))
@@ -67,7 +67,7 @@ impl<'a> Parser<'a> {
         }
         self.depth += 1;
         if self.depth > DEPTH_MAX {
-            let what = format!("more than {DEPTH_MAX} parentheses and negations within each other");
+            let what = format!("more than {DEPTH_MAX} nested parentheses and negations");
             return Err(RecordFilterError::new(at, what));
         }
         let node = if is_not { Node::Not(Box::new(self.one()?)) } else { self.any()? };
@@ -137,7 +137,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Reads a value, or several in parentheses.
+    /// Parses a value, or several in parentheses.
     fn list(&mut self, name: &str) -> Result<Vec<(usize, String)>, RecordFilterError> {
         if !self.takes(&Kind::Open) {
             return Ok(vec![self.value(name)?]);
@@ -175,11 +175,11 @@ fn compare(comparison: Comparison, number: u64) -> Test {
     Test::Ranges(range.into_iter().collect())
 }
 
-/// Reads one of the subject's words.
+/// Parses one of the subject's words.
 fn word(subject: &Subject, name: &str, text: &str) -> Result<String, String> {
     match subject.words() {
         Some(words) if !words.contains(&text) => {
-            Err(format!("'{text}' is not a word of {name}\n  there are {}", words.join(", ")))
+            Err(format!("'{text}' is not a value of {name}\n  use {}", words.join(", ")))
         }
         _ => Ok(text.to_owned()),
     }
@@ -189,7 +189,7 @@ fn unknown(name: &str, fields: &[FieldColumn]) -> String {
     let columns = RecordColumn::ALL.iter().map(|column| column.name);
     let derived = DERIVED.into_iter().map(|(name, ..)| name);
     let names: Vec<&str> = columns.chain(derived).chain(fields.iter().map(|field| field.name)).collect();
-    format!("unknown name '{name}'\n  there are {}", names.join(", "))
+    format!("unknown name '{name}'\n  use {}", names.join(", "))
 }
 
 #[cfg(test)]

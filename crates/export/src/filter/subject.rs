@@ -1,4 +1,5 @@
-//! What comparisons are about: columns, further fields, and what follows from several columns.
+//! The subjects of comparisons: columns, additional fields, and values derived from several
+//! columns.
 
 use std::net::IpAddr;
 
@@ -8,15 +9,15 @@ use flowloom_apps::accounting::{
 };
 use flowloom_apps::flow_key::FlowKey;
 
-/// What a comparison is about.
+/// The subject of a comparison.
 #[derive(Clone, Debug)]
 pub(super) enum Subject {
     Column(&'static RecordColumn),
-    /// A further field, by its index.
+    /// An additional field, by its index.
     Field(usize),
     /// The address of either end.
     Address,
-    /// The port of either end.
+    /// The kind of a subject's values.
     Port,
     TotalPackets,
     TotalBytes,
@@ -50,7 +51,7 @@ impl ValueKind {
     }
 }
 
-/// The names beside those of columns.
+/// Names in addition to those of columns.
 pub(super) const DERIVED: [(&str, Subject, ValueKind); 5] = [
     ("address", Subject::Address, ValueKind::Address),
     ("port", Subject::Port, ValueKind::Number),
@@ -74,7 +75,7 @@ impl Subject {
         Some((Self::Field(index), ValueKind::of_unit(fields[index].unit)))
     }
 
-    /// Returns the words that the subject may have, where they are a fixed set.
+    /// Returns the possible words of the subject, if they are a fixed set.
     pub(super) fn words(&self) -> Option<Vec<&'static str>> {
         match self {
             Self::Column(column) if column.name == "direction" => {
@@ -124,7 +125,7 @@ impl Subject {
         }
     }
 
-    /// Returns what `is` says of the text of a record; `false` where it has none.
+    /// Returns the result of `is` for the text of a record; `false` if there is none.
     pub(super) fn is_text(
         &self,
         record: &AccountingRecord,
@@ -146,7 +147,7 @@ impl Subject {
     }
 }
 
-/// Returns the name of an IP protocol, as records have it.
+/// Returns the name of an IP protocol, as in records.
 pub(super) fn protocol_name(protocol: u8) -> Option<&'static str> {
     let (key, _) = FlowKey::from_v4(1, 2, 0, 0, protocol);
     AccountingRecord::of(&key, &Accounted::default(), EndedBy::EndOfInput).protocol_name()

@@ -1,4 +1,4 @@
-//! The values that comparisons compare with.
+//! The values in comparisons.
 
 use std::net::IpAddr;
 use std::time::UNIX_EPOCH;
@@ -17,7 +17,7 @@ const FACTORS: [(&str, u64); 7] = [
     ("T", 1_000_000_000_000),
 ];
 
-/// Nanoseconds of the units of durations. A unit that ends in another stands before it.
+/// Nanoseconds of the units of durations. A unit that ends in another one comes before it.
 const UNITS: [(&str, u64); 6] = [
     ("ns", 1),
     ("us", 1_000),
@@ -31,21 +31,27 @@ const UNITS: [(&str, u64); 6] = [
 pub(super) fn number(text: &str, kind: ValueKind) -> Result<u64, String> {
     match kind {
         ValueKind::Duration => scaled(text, &UNITS).ok_or_else(|| {
-            format!("'{text}' is not a duration: a number with ns, us, ms, s, m or h, as in 1.5s")
+            format!("'{text}' is not a duration: write a number with ns, us, ms, s, m or h, such as 1.5s")
         }),
         ValueKind::Time => scaled(text, &[]).or_else(|| time(text)).ok_or_else(|| {
-            format!("'{text}' is not a time: 2026-11-25T17:00:00Z (UTC), or nanoseconds since 1970")
+            format!("'{text}' is not a time: write 2026-11-25T17:00:00Z (UTC), or nanoseconds since 1970")
         }),
         ValueKind::Protocol => scaled(text, &[]).or_else(|| protocol(text)).ok_or_else(|| {
-            format!("'{text}' is not a protocol: a number, or a name such as tcp, udp, icmp, ipv6-icmp")
+            format!(
+                "'{text}' is not a protocol: write a number, or a name such as tcp, udp, icmp or \
+                ipv6-icmp"
+            )
         }),
         _ => scaled(text, &FACTORS).ok_or_else(|| {
-            format!("'{text}' is not a number: digits, optionally with k, M, G, T, Ki, Mi or Gi behind")
+            format!(
+                "'{text}' is not a number: write digits, optionally followed by k, M, G, T, Ki, Mi \
+                or Gi"
+            )
         }),
     }
 }
 
-/// Reads a range of numbers, both ends included, or a number.
+/// Parses a number, or a range that includes both ends.
 pub(super) fn range(text: &str, kind: ValueKind) -> Result<(u64, u64), String> {
     if kind != ValueKind::Time
         && let Some((first, last)) = text.split_once('-')
@@ -59,8 +65,7 @@ pub(super) fn range(text: &str, kind: ValueKind) -> Result<(u64, u64), String> {
     number(text, kind).map(|number| (number, number))
 }
 
-/// Reads digits, with a fraction where a suffix makes the number whole again, or a hexadecimal
-/// number.
+/// Parses digits, with a fraction if a suffix makes the number whole, or a hexadecimal number.
 fn scaled(text: &str, suffixes: &[(&str, u64)]) -> Option<u64> {
     if let Some(digits) = text.strip_prefix("0x") {
         let is_hex = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
@@ -98,7 +103,7 @@ fn protocol(text: &str) -> Option<u64> {
     (0..=u8::MAX).find(|&protocol| protocol_name(protocol) == Some(name)).map(u64::from)
 }
 
-/// Reads an address, or with `many` a prefix.
+/// Parses an address, or with `many` a prefix.
 pub(super) fn prefix(text: &str, many: bool) -> Result<Prefix, String> {
     let (address, bits) = match text.split_once('/') {
         Some((address, bits)) => (address, Some(bits)),
@@ -118,10 +123,10 @@ pub(super) fn prefix(text: &str, many: bool) -> Result<Prefix, String> {
     }
     let is_short = !bits.is_empty() && bits.len() <= 3 && bits.bytes().all(|byte| byte.is_ascii_digit());
     let bits = bits.parse::<u8>().ok().filter(|&bits| is_short && bits <= width);
-    let bits = bits.ok_or_else(|| format!("'{text}': a prefix of it has 0 to {width} bits"))?;
+    let bits = bits.ok_or_else(|| format!("'{text}': a prefix has 0 to {width} bits"))?;
     if own.checked_shl(bits.into()).unwrap_or(0) != 0 {
         return Err(format!(
-            "'{text}' has bits behind its prefix\n  clear them, or use /{width} for one address"
+            "'{text}' has bits after its prefix\n  clear them, or use /{width} for one address"
         ));
     }
     Ok(Prefix { address, bits })

@@ -1,5 +1,5 @@
-//! Programs of a few instructions, which are attached by links: the kernel detaches them when the
-//! process ends, however it ends.
+//! BPF programs of a few instructions, attached by links: the kernel detaches them when the process
+//! ends for any reason.
 #![expect(unsafe_code, reason = "the system call takes a structure with addresses in it")]
 
 use std::io;
@@ -18,7 +18,7 @@ const XDP: u32 = 6;
 const ATTACH_XDP: u32 = 37;
 const ATTACH_TC_INGRESS: u32 = 46;
 
-/// Attributes of a call, as 32-bit words; those that are left zero have no effect.
+/// Attributes of a call, as 32-bit words; words that stay zero have no effect.
 #[repr(C, align(8))]
 struct Attributes([u32; 32]);
 
@@ -45,7 +45,8 @@ impl Attributes {
 ///
 /// # Safety
 ///
-/// Addresses in the attributes are of what the call expects there, and valid until it returns.
+/// The caller guarantees: addresses in the attributes point to what the call expects, and stay
+/// valid until it returns.
 unsafe fn call(command: libc::c_long, attributes: &mut Attributes) -> io::Result<i32> {
     let (at, bytes) = (std::ptr::from_mut(attributes), size_of::<Attributes>());
     // SAFETY: the kernel reads and writes the attributes within their size; the caller answers for
@@ -56,7 +57,7 @@ unsafe fn call(command: libc::c_long, attributes: &mut Attributes) -> io::Result
 
 /// # Safety
 ///
-/// As for [`call`], of a call that returns a descriptor.
+/// As for [`call`], for a call that returns a descriptor.
 unsafe fn opened(command: libc::c_long, attributes: &mut Attributes) -> io::Result<OwnedFd> {
     // SAFETY: the caller's promise.
     let fd = unsafe { call(command, attributes)? };
@@ -93,15 +94,15 @@ const CALL: u8 = 0x85;
 const MOVE: u8 = 0xB7;
 const EXIT: u64 = instruction(0x95, [0, 0], 0, 0);
 
-/// Keeps the frames that an interface receives from the host, while the link lives. Packet sockets
-/// see them before.
+/// Keeps the frames that an interface receives from the host while the link exists. Packet sockets
+/// receive them earlier.
 pub(crate) fn keep_from_host(interface: u32) -> io::Result<OwnedFd> {
     const DROP: u32 = 2;
     let program = load(CLASSIFIER, ATTACH_TC_INGRESS, &[instruction(MOVE, [0, 0], 0, DROP), EXIT])?;
     link(&program, interface, ATTACH_TC_INGRESS, 0)
 }
 
-/// The sockets of an interface, by queue, to which an attached program gives the frames.
+/// The sockets of an interface by queue, to which an attached program passes the frames.
 #[derive(Debug)]
 pub(crate) struct SocketMap {
     map: OwnedFd,
@@ -112,12 +113,12 @@ pub(crate) struct SocketMap {
 pub(crate) enum Attach {
     /// In the driver.
     Native,
-    /// In the kernel's own code, for any driver.
+    /// In the kernel's generic code, for any driver.
     Generic,
 }
 
 impl SocketMap {
-    /// Makes a map for so many queues.
+    /// Creates a map for this many queues.
     pub(crate) fn new(queues: u32) -> io::Result<Self> {
         let mut attributes = Attributes::new(&[(0, MAP_OF_SOCKETS), (1, 4), (2, 4), (3, queues)]);
         // SAFETY: the attributes have no address.
@@ -134,11 +135,11 @@ impl SocketMap {
         unsafe { call(MAP_UPDATE, &mut attributes) }.map(drop)
     }
 
-    /// Attaches a program that gives each frame to the socket of its queue; frames of a queue
+    /// Attaches a program that passes each frame to the socket of its queue; frames of a queue
     /// without a socket go to the host.
     pub(crate) fn attach(&self, interface: u32, how: Attach) -> io::Result<OwnedFd> {
         const PASS: u32 = 2;
-        // The number of a map, and of the function that looks up a socket in it.
+        // The numbers of a map argument, and of the function that looks up a socket in a map.
         const OF_A_MAP: u8 = 1;
         const REDIRECT: u32 = 51;
         const OFFSET_OF_QUEUE: i16 = 16;

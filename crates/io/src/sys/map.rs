@@ -53,7 +53,7 @@ impl Mapping {
     ///
     /// # Panics
     ///
-    /// If the word does not lie in the mapping, on an address that four divides.
+    /// If the word does not lie in the mapping at a multiple of four.
     #[inline(always)]
     pub(crate) fn word(&self, at: usize) -> &AtomicU32 {
         assert!(
@@ -66,11 +66,12 @@ impl Mapping {
         unsafe { AtomicU32::from_ptr(self.start.as_ptr().add(at).cast()) }
     }
 
-    /// Returns a part of the mapping; an empty one where it does not lie in the mapping.
+    /// Returns a part of the mapping; an empty slice if it does not lie in the mapping.
     ///
     /// # Safety
     ///
-    /// Until the reference ends, neither the kernel nor this process writes to the part.
+    /// The caller guarantees: until the reference ends, neither the kernel nor this process writes
+    /// to the part.
     #[inline(always)]
     pub(crate) unsafe fn bytes(&self, at: usize, bytes: usize) -> &[u8] {
         if at.checked_add(bytes).is_none_or(|end| end > self.bytes) {
@@ -80,12 +81,11 @@ impl Mapping {
         unsafe { std::slice::from_raw_parts(self.start.as_ptr().add(at), bytes) }
     }
 
-    /// Returns a part of the mapping to write to; an empty one where it does not lie in the
-    /// mapping.
+    /// Returns a part of the mapping for writing; an empty slice if it does not lie in the mapping.
     ///
     /// # Safety
     ///
-    /// Until the reference ends, nothing else reads or writes the part.
+    /// The caller guarantees: until the reference ends, nothing else reads or writes the part.
     #[inline(always)]
     pub(crate) unsafe fn bytes_mut(&mut self, at: usize, bytes: usize) -> &mut [u8] {
         if at.checked_add(bytes).is_none_or(|end| end > self.bytes) {

@@ -14,13 +14,13 @@ pub(crate) mod packet_ring;
 pub(crate) mod socket;
 pub(crate) mod umem;
 
-/// Returns the eight bytes that two words are in memory, the first of them first.
+/// Returns two words as eight bytes in memory order, the first word first.
 pub(crate) const fn joined([first, second]: [u32; 2]) -> u64 {
     let (low, high) = if cfg!(target_endian = "little") { (first, second) } else { (second, first) };
     (high as u64) << 32 | low as u64
 }
 
-/// Returns the two words that eight bytes are in memory.
+/// Returns eight bytes as two words in memory order.
 pub(crate) const fn halves(whole: u64) -> [u32; 2] {
     let (low, high) = (whole as u32, (whole >> 32) as u32);
     if cfg!(target_endian = "little") { [low, high] } else { [high, low] }

@@ -1,12 +1,12 @@
-//! The receive ring of an `AF_PACKET` socket, version 2: slots of one size, in a circle.
+//! The receive ring of an `AF_PACKET` socket, version 2: slots of equal size, used in a circle.
 //!
 //! ```text
 //!            first             next
 //!  … kernel │ ours   ours   ours │ kernel's, or ready for us …
 //! ```
 //!
-//! A slot belongs to the kernel until the kernel sets the user bit of its status, and to the
-//! process from then on until the process clears the status.
+//! A slot belongs to the kernel until the kernel sets the user bit of its status, and then to the
+//! process until the process clears the status.
 #![expect(unsafe_code, reason = "slots change hands between the kernel and the process")]
 
 use std::io;
@@ -30,14 +30,14 @@ const SECONDS: usize = 16;
 const NANOSECONDS: usize = 20;
 const TAG_AND_TYPE: usize = 24;
 
-/// What the kernel says of a slot's frame.
+/// The kernel's description of a slot's frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Slot {
     index: usize,
     pub(crate) status: u32,
     /// Bytes of the frame.
     pub(crate) length: u32,
-    /// Bytes of it in the slot.
+    /// Bytes of the frame that are in the slot.
     pub(crate) captured: u32,
     /// Offset of the frame in the slot.
     pub(crate) offset: usize,
@@ -57,7 +57,7 @@ pub(crate) struct PacketRing {
 }
 
 impl PacketRing {
-    /// Maps the ring of a socket that has one of this size. A slot's size is a power of two.
+    /// Maps the ring of a socket that has one with this size. A slot's size is a power of two.
     pub(crate) fn map(socket: BorrowedFd<'_>, slots: usize, slot_bytes: usize) -> io::Result<Self> {
         let map = Mapping::of_socket(socket, slots * slot_bytes, 0)?;
         Ok(Self::over(map, slots, slot_bytes))
@@ -82,7 +82,7 @@ impl PacketRing {
         }
         self.held += 1;
         let word = |at: usize| self.map.word(start + at).load(Ordering::Relaxed);
-        // The kernel writes the two halves of these words in the order of this machine.
+        // The kernel writes the two halves of these words in the byte order of this machine.
         let halves = |at: usize| {
             let bytes = word(at).to_ne_bytes();
             [u16::from_ne_bytes([bytes[0], bytes[1]]), u16::from_ne_bytes([bytes[2], bytes[3]])]
@@ -102,7 +102,7 @@ impl PacketRing {
         (slot.index + self.slots - self.first) % self.slots < self.held
     }
 
-    /// Returns bytes of a slot, from an offset in it; none of a slot that was given back.
+    /// Returns bytes of a slot from an offset on; none for a slot that was returned.
     #[inline]
     pub(crate) fn bytes(&self, slot: &Slot, offset: usize, bytes: usize) -> &[u8] {
         if !self.is_held(slot) || offset.checked_add(bytes).is_none_or(|end| end > self.slot_bytes) {
@@ -114,7 +114,7 @@ impl PacketRing {
         unsafe { self.map.bytes(slot.index * self.slot_bytes + offset, bytes) }
     }
 
-    /// Returns bytes of a slot to write to.
+    /// Returns bytes of a slot for writing.
     #[inline]
     pub(crate) fn bytes_mut(&mut self, slot: &Slot, offset: usize, bytes: usize) -> &mut [u8] {
         if !self.is_held(slot) || offset.checked_add(bytes).is_none_or(|end| end > self.slot_bytes) {
@@ -124,10 +124,10 @@ impl PacketRing {
         unsafe { self.map.bytes_mut(slot.index * self.slot_bytes + offset, bytes) }
     }
 
-    /// Gives all slots back to the kernel.
+    /// Returns all slots to the kernel.
     pub(crate) fn release(&mut self) {
         for _ in 0..self.held {
-            // Release: what we have read of the slot, we have read before the kernel writes to it.
+            // Release: reads of the slot by this process precede the kernel's writes to it.
             self.map.word(self.first * self.slot_bytes + STATUS).store(0, Ordering::Release);
             self.first = (self.first + 1) % self.slots;
         }

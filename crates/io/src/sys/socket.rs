@@ -7,11 +7,11 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use libc::{c_int, c_void};
 
-/// Plain numbers that the kernel reads or writes as they lie in memory.
+/// Plain data that the kernel reads or writes in memory order.
 ///
 /// # Safety
 ///
-/// Every pattern of bits is a value of the type, and the type has no padding.
+/// The implementer guarantees: every bit pattern is a valid value, and the type has no padding.
 pub(crate) unsafe trait Plain: Copy {}
 
 // SAFETY: numbers, and structures of numbers without gaps.
@@ -61,7 +61,7 @@ pub(crate) fn get<T: Plain>(fd: impl AsFd, level: c_int, name: c_int) -> io::Res
     Ok(value)
 }
 
-/// Lets the socket receive no further frames.
+/// Stops the reception of further frames on the socket.
 pub(crate) fn receive_nothing(fd: impl AsFd) -> io::Result<()> {
     let mut none = libc::sock_filter { code: 0x06, jt: 0, jf: 0, k: 0 };
     let program = libc::sock_fprog { len: 1, filter: &raw mut none };
@@ -73,7 +73,7 @@ pub(crate) fn receive_nothing(fd: impl AsFd) -> io::Result<()> {
         .map(drop)
 }
 
-/// Lets the socket receive frames again.
+/// Resumes the reception of frames on the socket.
 pub(crate) fn receive_all(fd: impl AsFd) -> io::Result<()> {
     set::<c_int>(fd, libc::SOL_SOCKET, libc::SO_DETACH_FILTER, &0)
 }
@@ -90,7 +90,8 @@ pub(crate) fn bind_packet(fd: impl AsFd, interface: u32) -> io::Result<()> {
     checked(unsafe { libc::bind(fd.as_fd().as_raw_fd(), at, bytes) }).map(drop)
 }
 
-/// Binds an XDP socket to a queue of an interface. `umem_of` is a socket whose memory it shares.
+/// Binds an XDP socket to a queue of an interface. `umem_of` is a socket whose memory this socket
+/// shares.
 pub(crate) fn bind_xdp(
     fd: impl AsFd,
     (interface, queue): (u32, u32),
@@ -109,14 +110,14 @@ pub(crate) fn bind_xdp(
     checked(unsafe { libc::bind(fd.as_fd().as_raw_fd(), at, bytes) }).map(drop)
 }
 
-/// Receives all frames of an interface, not only those to its address.
+/// Receives all frames of an interface, not only those addressed to it.
 pub(crate) fn be_promiscuous(fd: impl AsFd, interface: u32) -> io::Result<()> {
     // `struct packet_mreq`: interface, type and length of the address, the address.
     let request = [interface, libc::PACKET_MR_PROMISC as u32, 0, 0];
     set(fd, libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, &request)
 }
 
-/// Wakes the kernel to send what stands in a transmit ring.
+/// Wakes the kernel to send the entries of a transmit ring.
 pub(crate) fn wake_transmit(fd: impl AsFd) -> io::Result<()> {
     let fd = fd.as_fd().as_raw_fd();
     // SAFETY: the call sends no bytes of ours.
@@ -131,7 +132,7 @@ pub(crate) struct Message<'a> {
     pub(crate) bytes: &'a [u8],
 }
 
-/// Sends a batch of frames, at most 64. Returns how many the kernel took, or the error of the
+/// Sends a batch of frames, at most 64. Returns how many the kernel accepted, or the error of the
 /// first.
 pub(crate) fn send_batch(fd: impl AsFd, messages: &[Message<'_>]) -> io::Result<usize> {
     const MOST: usize = 64;
@@ -153,7 +154,7 @@ pub(crate) fn send_batch(fd: impl AsFd, messages: &[Message<'_>]) -> io::Result<
     Ok(sent as usize)
 }
 
-/// What the kernel says of an interface.
+/// The kernel's description of an interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct InterfaceState {
     pub(crate) mtu: u32,
@@ -181,7 +182,7 @@ pub(crate) fn interface_state(fd: impl AsFd, name: &str) -> io::Result<Interface
     let mtu = unsafe { request.ifr_ifru.ifru_mtu };
     Ok(InterfaceState { mtu: mtu.unsigned_abs(), is_up })
 }
-/// Attaches an open tap device to its interface, which the kernel makes where it is missing. Frames
+/// Attaches an open tap device to its interface, which the kernel creates if it is missing. Frames
 /// carry the header of offloads.
 pub(crate) fn attach_tap(fd: impl AsFd, name: &str) -> io::Result<()> {
     // SAFETY: a request may be all zeros.

@@ -1,11 +1,11 @@
-//! The memory of `AF_XDP` sockets: chunks, each of which the kernel or the process owns.
+//! The memory of `AF_XDP` sockets: chunks, each owned by the kernel or the process.
 #![expect(unsafe_code, reason = "chunks change hands between the kernel and the process")]
 
 use std::io;
 
 use super::map::Mapping;
 
-/// A chunk that the process owns. It is not copied: who puts it into a ring has it no longer.
+/// A chunk that the process owns. It is not `Copy`: code that puts it into a ring gives it up.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Chunk(u32);
 
@@ -18,7 +18,7 @@ pub(crate) struct Umem {
 }
 
 impl Umem {
-    /// Makes a memory of chunks, and returns it with its chunks, all of which are the process's.
+    /// Creates a memory of chunks, and returns it with its chunks, all owned by the process.
     pub(crate) fn new(chunks: u32, chunk_bytes: usize) -> io::Result<(Self, Vec<Chunk>)> {
         let map = Mapping::anonymous(chunks as usize * chunk_bytes)?;
         Ok((Self { map, chunk_bytes, chunks }, (0..chunks).map(Chunk).collect()))
@@ -29,11 +29,11 @@ impl Umem {
         (self.map.address(), u64::from(self.chunks) * self.chunk_bytes as u64)
     }
 
-    /// Returns the chunk that the kernel gives back with this address, and the offset of its frame
-    /// in it. `None` for an address outside the memory, which the kernel never gives.
+    /// Returns the chunk that the kernel returns with this address, and the offset of its frame in
+    /// it. Returns `None` for an address outside the memory, which the kernel never uses.
     ///
-    /// The caller has the address from a receive or a completion ring, where each address stands
-    /// once for each time that its chunk was given to the kernel.
+    /// The caller has read the address from a receive or a completion ring, where each address
+    /// occurs once for each time that its chunk was passed to the kernel.
     #[inline]
     pub(crate) fn returned(&self, address: u64) -> Option<(Chunk, usize)> {
         let size = self.chunk_bytes as u64;
@@ -41,13 +41,13 @@ impl Umem {
         Some((Chunk(chunk), (address % size) as usize))
     }
 
-    /// Returns the address of a chunk that is given to the kernel, and of an offset in it.
+    /// Returns the address of a chunk that is passed to the kernel, plus an offset in it.
     #[inline]
     pub(crate) fn given(&self, Chunk(index): Chunk, offset: usize) -> u64 {
         u64::from(index) * self.chunk_bytes as u64 + offset as u64
     }
 
-    /// Returns bytes of a chunk; none where they do not lie in it.
+    /// Returns bytes of a chunk; none if they do not lie in it.
     #[inline]
     pub(crate) fn bytes(&self, chunk: &Chunk, offset: usize, bytes: usize) -> &[u8] {
         if offset.checked_add(bytes).is_none_or(|end| end > self.chunk_bytes) {
@@ -59,7 +59,7 @@ impl Umem {
         unsafe { self.map.bytes(chunk.0 as usize * self.chunk_bytes + offset, bytes) }
     }
 
-    /// Returns bytes of a chunk to write to, from its start.
+    /// Returns bytes of a chunk for writing, from its start.
     #[inline]
     pub(crate) fn bytes_mut(&mut self, chunk: &mut Chunk, bytes: usize) -> &mut [u8] {
         if bytes > self.chunk_bytes {

@@ -6,11 +6,12 @@
 //!            fill ring ◀──── chunks ◀── completion ring
 //! ```
 //!
-//! A program of six instructions, attached to each interface by a link, gives the frames of a queue
-//! to the socket of that queue. When the process ends the kernel detaches it.
+//! A program of six instructions, attached to each interface by a link, passes the frames of a
+//! queue to the socket of that queue. When the process ends the kernel detaches it.
 //!
-//! A frame lies as the driver has it. So a sender on the same machine (a `veth`) must fill in
-//! checksums, cut segments and write VLAN tags itself: `ethtool -K eth0 tx off txvlan off`.
+//! A frame has the form that the driver gives it. A sender on the same machine (a `veth`) must
+//! therefore compute checksums, segment packets and write VLAN tags itself:
+//! `ethtool -K eth0 tx off txvlan off`.
 
 mod queue;
 
@@ -29,26 +30,26 @@ use crate::sys::umem::{Chunk, Umem};
 
 use queue::{Queue, Received};
 
-/// Bytes of a chunk: a page, as drivers want it.
+/// Size of a chunk in bytes: a page, as drivers require.
 const CHUNK_BYTES: usize = 4096;
-/// The largest MTU: a chunk without the space that the kernel keeps before and behind a frame.
+/// The maximum MTU: a chunk without the space that the kernel reserves before and after a frame.
 const MTU_MAX: u32 = 3498;
-/// Batches between two looks at what the kernel has dropped, while frames keep coming.
+/// Number of batches between two reads of the kernel's drop counters while frames keep arriving.
 const BATCHES_PER_LOOK: u32 = 256;
-/// The longest wait for frames to leave at the end.
+/// Maximum wait for frames to leave at the end.
 const LEAVE_IN: Duration = Duration::from_millis(200);
 
-/// Where the program runs that takes the frames.
+/// Where the program runs that receives the frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum XdpMode {
-    /// In the driver; without a copy if the driver can do that.
+    /// In the driver, without a copy if the driver supports that.
     #[default]
     Native,
-    /// In the kernel's own code, for drivers without XDP. Frames are copied.
+    /// In the kernel's generic code, for drivers without XDP. Frames are copied.
     Generic,
 }
 
-/// How interfaces are opened by `AF_XDP`.
+/// The settings of `AF_XDP` interfaces.
 ///
 /// Any version may add fields, so end a literal with `..XdpOptions::default()`.
 ///
@@ -78,7 +79,7 @@ impl Default for XdpOptions {
 #[derive(Debug)]
 struct Attached {
     maps: [SocketMap; 2],
-    /// Closing a link detaches its program, which takes no privilege.
+    /// Closing a link detaches its program, which needs no privilege.
     _links: [OwnedFd; 2],
 }
 
@@ -102,11 +103,11 @@ pub struct XdpWire {
     counts: [PortCounts; 2],
     interfaces: [String; 2],
     queue: u16,
-    /// `None` once the wire is closed: the last wire that closes detaches the programs.
+    /// `None` once the wire is closed; the last wire to close detaches the programs.
     attached: Option<Arc<Attached>>,
-    /// A socket to ask whether interfaces exist.
+    /// A socket for checking whether interfaces exist.
     probe: OwnedFd,
-    /// The port of the batch at hand, its frames, and when they came.
+    /// The port of the current batch, its frames, and their arrival time.
     at: usize,
     held: Vec<Option<Received>>,
     time_ns: u64,
@@ -115,14 +116,14 @@ pub struct XdpWire {
 }
 
 impl XdpWire {
-    /// Opens the first `workers` queues of two interfaces, a wire for each. The interfaces must
-    /// have no further queues. Where there are several, the cards must send both directions of a
-    /// flow to queues of the same number, by a symmetric hash.
+    /// Opens the first `workers` queues of two interfaces, with one wire per queue. The interfaces
+    /// must have no further queues. If there are several, the cards must send both directions of a
+    /// flow to queues with the same number, by a symmetric hash.
     ///
     /// # Errors
     ///
     /// [`IoError`] when there is no such interface, it is down, its MTU is too large, or the
-    /// driver, the kernel or the permissions are not sufficient.
+    /// driver, the kernel or the permissions do not suffice.
     pub fn open(a: &str, b: &str, workers: u32, options: &XdpOptions) -> Result<Vec<Self>, IoError> {
         let names = [a, b];
         let attach = match options.mode {
@@ -201,7 +202,7 @@ impl XdpWire {
         })
     }
 
-    /// Counts what the kernel has dropped.
+    /// Counts the frames that the kernel has dropped.
     fn look(&mut self) {
         for (queue, counts) in self.queues.iter_mut().zip(&mut self.counts) {
             let missed = queue.missed();
@@ -210,7 +211,7 @@ impl XdpWire {
         }
     }
 
-    /// Turns chunks that have left into chunks to receive into.
+    /// Reuses chunks whose frames have been sent for receiving.
     fn turn_over(&mut self) {
         for queue in &mut self.queues {
             queue.reclaim(&self.umem, &mut self.free);
@@ -220,7 +221,7 @@ impl XdpWire {
         }
     }
 
-    /// Sends a frame by a port, as one that was received or as one in addition.
+    /// Sends a frame by a port, either as a received frame or as an additional one.
     fn put(&mut self, to: usize, frame: Received, is_added: bool) {
         let bytes = frame.bytes as u64;
         let refused = match self.queues.get_mut(to) {
@@ -240,7 +241,7 @@ impl XdpWire {
         self.free.extend(refused.map(|frame| frame.chunk));
     }
 
-    /// Returns a copy of a frame in a chunk of its own, if there is a free one.
+    /// Returns a copy of a frame in a separate chunk, if one is free.
     fn copied(&mut self, bytes: &[u8]) -> Option<Received> {
         let mut chunk = self.free.pop()?;
         let to = self.umem.bytes_mut(&mut chunk, bytes.len());
@@ -263,7 +264,7 @@ impl XdpWire {
     }
 }
 
-/// Opens a socket to ask for interfaces.
+/// Opens a socket for queries about interfaces.
 fn probe(interface: &str) -> Result<OwnedFd, IoError> {
     let context = context(interface);
     let opened = socket::open(libc::AF_INET, libc::SOCK_DGRAM, 0);
@@ -274,7 +275,7 @@ fn context(interface: &str) -> Context<'_> {
     Context { interface, capability: "CAP_NET_ADMIN, CAP_NET_RAW and CAP_BPF" }
 }
 
-/// Returns how many queues an interface receives by.
+/// Returns the number of receive queues of an interface.
 fn receive_queues(interface: &str) -> u32 {
     let queues = std::fs::read_dir(format!("/sys/class/net/{interface}/queues"));
     let names = queues.into_iter().flatten().flatten();
@@ -352,7 +353,7 @@ impl Wire for XdpWire {
         for queue in &mut self.queues {
             queue.end_put();
         }
-        // Frames that wait for a busy driver are tried again soon.
+        // Frames that wait for a busy driver are retried soon.
         let waits = self.queues.iter().any(|queue| queue.in_flight > 0);
         let at_most = if waits { at_most.min(Duration::from_millis(1)) } else { at_most };
         let timeout =
@@ -383,7 +384,7 @@ impl Wire for XdpWire {
             self.turn_over();
             std::thread::yield_now();
         }
-        // What has not left by now never does.
+        // Frames that have not left by now never will.
         for (queue, counts) in self.queues.iter_mut().zip(&mut self.counts) {
             let held = std::mem::take(&mut queue.in_flight).min(counts.sent);
             counts.sent -= held;

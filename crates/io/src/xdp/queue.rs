@@ -12,11 +12,12 @@ use crate::sys::umem::{Chunk, Umem};
 use crate::sys::{halves, joined};
 
 const LEVEL: libc::c_int = libc::SOL_XDP;
-/// Bytes of a descriptor in the receive and transmit rings, and of an address in the two others.
+/// Size of a descriptor in the receive and transmit rings, and of an address in the other two, in
+/// bytes.
 const DESCRIPTOR: usize = 16;
 const ADDRESS: usize = 8;
 
-/// A ring's memory: where its indices, its flags and its entries are.
+/// The memory of a ring: the positions of its indices, flags and entries.
 #[derive(Debug)]
 struct Ring {
     map: Mapping,
@@ -27,8 +28,8 @@ struct Ring {
 }
 
 impl Ring {
-    /// Maps a ring. `offsets` has the places of the producer index, the consumer index, the entries
-    /// and the flags.
+    /// Maps a ring. `offsets` has the positions of the producer index, the consumer index, the
+    /// entries and the flags.
     fn map(fd: BorrowedFd<'_>, offsets: &[u64], entries: u32, entry: usize, at: u64) -> io::Result<Self> {
         let place = |number: usize| offsets.get(number).map_or(0, |offset| *offset as usize);
         let bytes = place(2) + entries as usize * entry;
@@ -49,7 +50,7 @@ impl Ring {
         self.map.word(self.flags).load(Ordering::Relaxed) & libc::XDP_RING_NEED_WAKEUP != 0
     }
 
-    // Words of entries are relaxed: the indices order them.
+    // Loads and stores of entries are relaxed: the indices order them.
 
     fn word(&self, at: usize) -> u32 {
         self.map.word(self.entries + at).load(Ordering::Relaxed)
@@ -70,7 +71,7 @@ impl Ring {
     }
 }
 
-/// A frame that was received.
+/// A received frame.
 #[derive(Debug)]
 pub(super) struct Received {
     pub(super) chunk: Chunk,
@@ -87,15 +88,15 @@ pub(super) struct Queue {
     fill: (Ring, Producing),
     completion: (Ring, Consuming),
     socket: OwnedFd,
-    /// Frames that were given to the kernel to send and have not come back.
+    /// Number of frames passed to the kernel for sending that have not been returned.
     pub(super) in_flight: u64,
-    /// What the kernel had missed at the last look.
+    /// The kernel's count of missed frames when last read.
     missed: u64,
     has_new: bool,
 }
 
 impl Queue {
-    /// Opens a socket with rings of so many entries over a memory, which it registers unless
+    /// Opens a socket with rings of this many entries over a memory, which it registers unless
     /// another socket has.
     pub(super) fn open(
         context: &Context<'_>,
@@ -123,7 +124,7 @@ impl Queue {
         ];
         for ring in rings {
             let entries = entries.cast_signed();
-            socket::set(&socket, LEVEL, ring, &entries).map_err(failed("make the rings"))?;
+            socket::set(&socket, LEVEL, ring, &entries).map_err(failed("create the rings"))?;
         }
         let offsets: [u64; 16] = socket::get(&socket, LEVEL, libc::XDP_MMAP_OFFSETS)
             .map_err(failed("ask where the rings are"))?;
@@ -135,7 +136,7 @@ impl Queue {
         let transmit = map(1, DESCRIPTOR, libc::XDP_PGOFF_TX_RING as u64)?;
         let fill = map(2, ADDRESS, libc::XDP_UMEM_PGOFF_FILL_RING)?;
         let completion = map(3, ADDRESS, libc::XDP_UMEM_PGOFF_COMPLETION_RING)?;
-        // A socket that shares the memory has the flags of the other.
+        // A socket that shares the memory has the flags of the other socket.
         let flags = if umem_of.is_some() { libc::XDP_SHARED_UMEM } else { flags };
         socket::bind_xdp(&socket, (interface, queue), flags, umem_of)
             .map_err(failed("bind an XDP socket"))?;
@@ -151,7 +152,7 @@ impl Queue {
         })
     }
 
-    /// Takes the next frame that was received.
+    /// Takes the next received frame.
     #[inline]
     pub(super) fn take(&mut self, umem: &Umem) -> Option<Received> {
         let (ring, side) = &mut self.receive;
@@ -160,13 +161,13 @@ impl Queue {
         Some(Received { chunk, offset, bytes: ring.word(at + 8) as usize })
     }
 
-    /// Gives the entries of the receive ring back.
+    /// Returns the entries of the receive ring to the kernel.
     pub(super) fn end_take(&mut self) {
         let (ring, side) = &self.receive;
         side.release(ring.consumer());
     }
 
-    /// Puts a frame into the transmit ring, or returns it where the ring is full.
+    /// Puts a frame into the transmit ring, or returns it if the ring is full.
     #[inline]
     pub(super) fn put(&mut self, umem: &Umem, frame: Received) -> Result<(), Received> {
         let (ring, side) = &mut self.transmit;
@@ -189,15 +190,15 @@ impl Queue {
         self.kick();
     }
 
-    /// Lets the kernel send what it has not sent.
+    /// Makes the kernel send pending frames.
     pub(super) fn kick(&mut self) {
         if self.in_flight > 0 && self.transmit.0.asks_for_wake() {
-            // A driver that is busy, and an interface that is down, send later or never.
+            // A busy driver, or an interface that is down, sends later or never.
             let _ = socket::wake_transmit(&self.socket);
         }
     }
 
-    /// Takes back the chunks whose frames have left.
+    /// Takes back the chunks whose frames have been sent.
     pub(super) fn reclaim(&mut self, umem: &Umem, free: &mut Vec<Chunk>) {
         let (ring, side) = &mut self.completion;
         let mut count = 0;
@@ -211,7 +212,7 @@ impl Queue {
         }
     }
 
-    /// Gives the kernel chunks to receive into.
+    /// Gives the kernel chunks for receiving.
     pub(super) fn refill(&mut self, umem: &Umem, free: &mut Vec<Chunk>) {
         let (ring, side) = &mut self.fill;
         let mut has_new = false;
@@ -226,9 +227,9 @@ impl Queue {
         }
     }
 
-    /// Returns the frames that the kernel has dropped since the last call.
+    /// Returns the number of frames that the kernel has dropped since the last call.
     pub(super) fn missed(&mut self) -> u64 {
-        // `struct xdp_statistics`: dropped, two kinds of wrong descriptors, ring full, two of
+        // `struct xdp_statistics`: dropped, two kinds of invalid descriptors, ring full, two of
         // empty.
         let Ok(counts) = socket::get::<[u64; 6]>(&self.socket, LEVEL, libc::XDP_STATISTICS) else {
             return 0;

@@ -14,18 +14,18 @@ const UDP: u8 = 17;
 const PORTS: [u16; 3] = [53, 5353, 5355];
 
 /// The first question of a flow with port 53, 5353 or 5355, and the code of the first response with
-/// the identifier of that message.
+/// the same identifier.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Dns {
     /// The first message with a question over UDP, and the code of its response.
     exchange: Option<Box<(u16, Question, Option<u8>)>>,
-    /// There was a message over UDP.
+    /// The flow has a message over UDP.
     has_messages: bool,
     over_tcp: FirstMessages<DnsMessage>,
 }
 
 impl Message for DnsMessage {
-    /// Over TCP a message comes after its length.
+    /// Over TCP, its length precedes a message.
     fn read(bytes: &[u8], is_all: bool) -> Reading<Self> {
         let mut cursor = Cursor::new(bytes);
         let (Some(length), false) = (cursor.u16(), bytes.is_empty()) else {
@@ -69,7 +69,7 @@ impl Dns {
             return Some((exchange.1.clone(), exchange.2));
         }
         let [low, high] = self.over_tcp.messages();
-        // The query, or the response where the query is not there.
+        // The query, or the response if the query is missing.
         let mut messages: Vec<DnsMessage> = [low, high].into_iter().flatten().collect();
         messages.sort_by_key(|message| message.response_code.is_some());
         let first = messages.iter().find(|message| message.question.is_some())?;

@@ -1,4 +1,4 @@
-//! Groups of further fields, by the names that users give them.
+//! Groups of additional fields, by the names that users type.
 
 use super::{
     Dns, FieldColumn, Fields, FirstPackets, Handshake, Http, PacketGaps, PacketSizes, PayloadRtt, Quic,
@@ -9,11 +9,11 @@ use super::{
 pub type AllFields =
     ((PacketSizes, (PacketGaps, (FirstPackets, (Handshake, TcpTrouble)))), (PayloadRtt, ApplicationFields));
 
-/// The fields of what flows carry, which are the last ones of [`AllFields`]. A flow with these
-/// takes some 300 bytes, and one with all fields about a KiB.
+/// The fields from payload, which come last in [`AllFields`]. A flow with these takes about 300
+/// bytes, and a flow with all fields about 1 KiB.
 pub type ApplicationFields = (Tls, (Dns, (Http, (Quic, Ssh))));
 
-/// A group of further fields.
+/// A group of additional fields.
 ///
 /// # Examples
 ///

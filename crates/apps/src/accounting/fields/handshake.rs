@@ -10,7 +10,7 @@ const TCP: u8 = 6;
 
 /// The times of a handshake: from the last SYN before the answer to that answer, and from the
 /// answer to the first ACK of the opening side. Their sum is the round-trip time between both ends,
-/// wherever the capture was taken.
+/// regardless of the capture point.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Handshake {
     /// The last SYN, and its direction.
@@ -21,13 +21,13 @@ pub struct Handshake {
 }
 
 impl Handshake {
-    /// Returns the nanoseconds from SYN to SYN+ACK: the round trip to the answering side.
+    /// Returns the time from SYN to SYN+ACK in nanoseconds: the round trip to the answering side.
     #[must_use]
     pub fn answer_time_ns(&self) -> Option<u64> {
         Some(self.answer_ns?.saturating_sub(self.syn?.0))
     }
 
-    /// Returns the nanoseconds from SYN+ACK to ACK: the round trip to the opening side.
+    /// Returns the time from SYN+ACK to ACK in nanoseconds: the round trip to the opening side.
     #[must_use]
     pub fn ack_time_ns(&self) -> Option<u64> {
         Some(self.ack_ns?.saturating_sub(self.answer_ns?))

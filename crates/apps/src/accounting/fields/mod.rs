@@ -1,4 +1,4 @@
-//! Optional fields of records. Each is a type, and costs nothing where a program does not name it.
+//! Optional fields of records. Each is a type, and costs nothing in a program that does not use it.
 //!
 //! | fields | content |
 //! | --- | --- |
@@ -14,13 +14,13 @@
 //! | [`Quic`] | version |
 //! | [`Ssh`] | software of both ends |
 //!
-//! A pair of fields is itself fields, so any of them combine: `(PacketSizes, (PacketGaps,
-//! Handshake))`. [`AllFields`] combines all of them, [`FieldGroup`] names their groups, and a
-//! [`FieldSet`] selects groups when the program runs.
+//! A pair of fields is itself a field type, so all of them combine:
+//! `(PacketSizes, (PacketGaps, Handshake))`. [`AllFields`] combines all of them, [`FieldGroup`]
+//! names their groups, and a [`FieldSet`] selects groups at run time.
 //!
-//! The fields from [`Tls`] on read what flows carry, with the readers of [`application`]: of each
-//! direction its first bytes, at most 4 KiB, beside which as many may wait for bytes before them. A
-//! direction that is decided keeps its values only.
+//! The fields from [`Tls`] on read payload with the readers of [`application`]: the first bytes of
+//! each direction, at most 4 KiB, while up to as many out-of-order bytes wait. A decided direction
+//! keeps only its values.
 
 pub mod application;
 mod dns;
@@ -60,7 +60,7 @@ pub use ssh::Ssh;
 pub use tcp_trouble::TcpTrouble;
 pub use tls::Tls;
 
-/// A column of further fields.
+/// A column of additional fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct FieldColumn {
@@ -68,10 +68,10 @@ pub struct FieldColumn {
     pub name: &'static str,
     /// The unit.
     pub unit: &'static str,
-    /// The number and the name of the IPFIX element that holds the value, if IANA has one. An
-    /// element whose name begins with `reverse` has the enterprise number 29305.
+    /// The number and name of the IPFIX element for the value, if IANA has one. An element whose
+    /// name begins with `reverse` has the enterprise number 29305.
     pub ipfix: Option<(u16, &'static str)>,
-    /// What the value means, in one sentence.
+    /// The meaning of the value, in one sentence.
     pub description: &'static str,
 }
 
@@ -84,14 +84,14 @@ impl FieldColumn {
         Self { ipfix: Some((number, name)), ..self }
     }
 
-    /// Returns whether its values are numbers; else they are text.
+    /// Returns whether its values are numbers; otherwise they are text.
     #[must_use]
     pub fn is_number(&self) -> bool {
         matches!(self.unit, "bytes" | "ns" | "packets" | "number")
     }
 }
 
-/// One value of further fields.
+/// One value of additional fields.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FieldValue {
@@ -125,13 +125,13 @@ impl From<Option<String>> for FieldValue {
     }
 }
 
-/// What accounting keeps of a record in addition to its sums.
+/// The data that accounting keeps per record in addition to its sums.
 pub trait Fields: Clone + fmt::Debug + Default + PartialEq + Send + Sync + 'static {
     /// The group of the fields, if they are one of this crate's groups.
     const GROUP: Option<FieldGroup> = None;
 
     /// Adds a packet of the record, if `asked` has the [group](Self::GROUP) of the fields. Fields
-    /// without a group are always asked for.
+    /// without a group are always added.
     #[inline(always)]
     fn on_packet_of(&mut self, packet: &PacketView<'_>, asked: FieldSet) {
         if Self::GROUP.is_none_or(|group| asked.contains(group)) {
@@ -187,7 +187,7 @@ impl<A: Fields, B: Fields> Fields for (A, B) {
     }
 }
 
-/// A record with further fields.
+/// A record with additional fields.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Detailed<F> {
     record: Accounted,
@@ -221,7 +221,7 @@ impl<F: Fields> FlowState for Detailed<F> {
         self.record.packet_count()
     }
 
-    /// The digest of the fields stands for them here.
+    /// The digest of the fields represents them here.
     fn values(&self, out: &mut Vec<FlowValue>) {
         self.record.values(out);
         let mut fields = Vec::new();
@@ -253,7 +253,8 @@ pub struct DetailedAccounting<F> {
     fields: std::marker::PhantomData<fn() -> F>,
 }
 
-// Derived, these would ask the same of the fields, which the application does not hold.
+// Derived implementations would require the same of the fields, which the application does not
+// contain.
 impl<F> Clone for DetailedAccounting<F> {
     fn clone(&self) -> Self {
         *self
@@ -275,8 +276,8 @@ impl<F> DetailedAccounting<F> {
         Self { accounting, asked: FieldSet::ALL, fields: std::marker::PhantomData }
     }
 
-    /// Keeps only the fields of these groups. The others cost nothing per packet, and stay as they
-    /// are of a record without packets.
+    /// Keeps only the fields of these groups. The others cost nothing per packet, and stay as in a
+    /// record without packets.
     #[must_use]
     pub fn with_groups(self, asked: FieldSet) -> Self {
         Self { asked, ..self }

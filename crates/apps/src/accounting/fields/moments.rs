@@ -37,8 +37,8 @@ impl Moments {
     pub(super) fn shown(&self) -> Option<[u64; 4]> {
         let count = u128::from(self.count);
         let mean = self.sum.checked_div(count)?;
-        // The result is exact unless sums of squares exceed 128 bits; then it is exact to a part in
-        // 2^64 of the numbers.
+        // The result is exact unless sums of squares exceed 128 bits; then its relative error is
+        // 2^-64.
         let exact =
             || Some((count.checked_mul(self.squares)? - self.sum.checked_mul(self.sum)?) / (count * count));
         let variance =

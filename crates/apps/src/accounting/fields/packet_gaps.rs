@@ -7,7 +7,8 @@ use super::moments::Moments;
 use super::packet_sizes::show;
 use super::{FieldColumn, FieldGroup, FieldValue, Fields};
 
-/// Minimum, mean, maximum and deviation of the time between two packets of one direction.
+/// Minimum, mean, maximum and deviation of the time between two consecutive packets of one
+/// direction.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PacketGaps {
     gaps: [Moments; 2],
@@ -48,13 +49,17 @@ impl Fields for PacketGaps {
     fn columns(out: &mut Vec<FieldColumn>) {
         let column = |name, description| FieldColumn::new(name, "ns", description);
         out.extend([
-            column("gap_min", "The least time between two packets from the source."),
+            column("gap_min", "The shortest time between two consecutive packets from the source."),
             column("gap_mean", "The mean of these times, rounded down."),
-            column("gap_max", "The largest of these times."),
+            column("gap_max", "The longest of these times."),
             column("gap_deviation", "The standard deviation of these times, rounded down."),
-            column("reverse_gap_min", "The least time between two packets from the destination."),
+            column(
+                "reverse_gap_min",
+                "The shortest time between two consecutive packets from the \
+                destination.",
+            ),
             column("reverse_gap_mean", "The mean of these times, rounded down."),
-            column("reverse_gap_max", "The largest of these times."),
+            column("reverse_gap_max", "The longest of these times."),
             column("reverse_gap_deviation", "The standard deviation of these times, rounded down."),
         ]);
     }

@@ -42,13 +42,14 @@ impl Fields for PacketSizes {
         out.extend([
             column("size_min", "The size of the smallest IP packet from the source.")
                 .with_ipfix(25, "minimumIpTotalLength"),
-            column("size_mean", "The mean size of these, rounded down."),
-            column("size_max", "The size of the largest of these.").with_ipfix(26, "maximumIpTotalLength"),
+            column("size_mean", "The mean size of these packets, rounded down."),
+            column("size_max", "The size of the largest of these packets.")
+                .with_ipfix(26, "maximumIpTotalLength"),
             column("size_deviation", "The standard deviation of these sizes, rounded down."),
             column("reverse_size_min", "The size of the smallest IP packet from the destination.")
                 .with_ipfix(25, "reverseMinimumIpTotalLength"),
-            column("reverse_size_mean", "The mean size of these, rounded down."),
-            column("reverse_size_max", "The size of the largest of these.")
+            column("reverse_size_mean", "The mean size of these packets, rounded down."),
+            column("reverse_size_max", "The size of the largest of these packets.")
                 .with_ipfix(26, "reverseMaximumIpTotalLength"),
             column("reverse_size_deviation", "The standard deviation of these sizes, rounded down."),
         ]);

@@ -10,12 +10,12 @@ use crate::accounting::connection::{ACK, RST, SYN, Segment};
 const TCP: u8 = 6;
 
 /// Minimum, mean, maximum and deviation of the times from a segment with data to its
-/// acknowledgement: the round trip between the place of the capture and the receiver, with the time
-/// that the receiver waits before it acknowledges.
+/// acknowledgement: the round trip between the capture point and the receiver, including the
+/// receiver's delay before it acknowledges.
 ///
-/// One segment is timed at a time, and none that is sent again [RFC 6298 §3, Karn's algorithm]: a
-/// segment is timed if its data is new and no other is being timed; the time ends with the first
-/// acknowledgement of all its data, and is given up when data before that end comes again.
+/// One segment is timed at a time, and never a retransmitted one [RFC 6298 §3, Karn's algorithm]. A
+/// segment is timed if its data is new and no other is being timed. The measurement ends with the
+/// first acknowledgement of all its data, and is abandoned when data before that end is sent again.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PayloadRtt {
     sides: [Side; 2],
@@ -25,11 +25,11 @@ pub struct PayloadRtt {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Side {
     times: Moments,
-    /// The number after all data so far, once there was data.
+    /// The number after all data so far, if there was data.
     highest: Option<u32>,
     /// The end of the segment that is timed, and its time.
     timed: Option<(u32, u64)>,
-    /// The other side has acknowledged something.
+    /// The other side has acknowledged data.
     is_acknowledged: bool,
 }
 

@@ -7,11 +7,11 @@ use super::application::quic_version;
 use super::{FieldColumn, FieldGroup, FieldValue, Fields};
 
 const UDP: u8 = 17;
-/// The datagrams of a direction that are looked at. A handshake begins with long headers, and a
-/// version negotiation or a retry comes before the version that is used.
+/// Number of datagrams examined per direction. A handshake begins with long headers, and a version
+/// negotiation or a retry precedes the final version.
 const DATAGRAMS_MAX: u8 = 8;
 
-/// The QUIC version that a flow's first datagrams carry.
+/// The QUIC version in a flow's first datagrams.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Quic {
     sides: [Side; 2],
@@ -20,7 +20,7 @@ pub struct Quic {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Side {
     version: Option<u32>,
-    /// Datagrams that were looked at, that with the version included.
+    /// Number of datagrams examined, including the one with the version.
     datagrams: u8,
 }
 

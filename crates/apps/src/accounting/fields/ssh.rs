@@ -7,13 +7,13 @@ use super::application::first_messages::{FirstMessages, Message};
 use super::application::{Reading, ssh_banner};
 use super::{FieldColumn, FieldGroup, FieldValue, Fields};
 
-/// What both ends of an SSH connection say of their software.
+/// The software that both ends of an SSH connection announce.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Ssh {
     banners: FirstMessages<Banner>,
 }
 
-/// What stands behind the protocol version.
+/// The text after the protocol version.
 #[derive(Clone, Debug, PartialEq)]
 struct Banner(String);
 

@@ -11,9 +11,9 @@ const TCP: u8 = 6;
 /// Counts of one direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Side {
-    /// The number after all that was sent, once something was.
+    /// The number after everything sent so far, if anything was sent.
     highest: Option<u32>,
-    /// The last gap in the numbers: its begin and its end.
+    /// The last gap in the numbers: its start and its end.
     hole: Option<(u32, u32)>,
     retransmissions: u64,
     out_of_order: u64,
@@ -52,8 +52,8 @@ impl Side {
         let fills = self.hole.filter(|&(from, to)| !is_before(begin, from) && !is_before(to, end));
         if let Some((from, to)) = fills {
             self.out_of_order += 1;
-            // Keep one remaining gap: the part after the segment if the segment begins at the gap's
-            // begin, otherwise the part before it.
+            // Keep one remaining gap: the part after the segment if the segment starts at the start
+            // of the gap, otherwise the part before it.
             self.hole = if begin == from { Some((end, to)) } else { Some((from, begin)) };
             self.hole = self.hole.filter(|(from, to)| from != to);
         } else {

@@ -8,8 +8,8 @@ use super::application::first_messages::{FirstMessages, Message};
 use super::application::tls_hello::{self, TlsHello, version_name};
 use super::{FieldColumn, FieldGroup, FieldValue, Fields};
 
-/// What the first ClientHello and the first ServerHello of a connection say. A handshake behind
-/// another protocol, as after STARTTLS, is not looked for.
+/// The contents of the first ClientHello and the first ServerHello of a connection. A handshake
+/// inside another protocol, as after STARTTLS, is not found.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Tls {
     hellos: FirstMessages<TlsHello>,

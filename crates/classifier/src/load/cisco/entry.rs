@@ -1,4 +1,4 @@
-//! An entry of an access list: what it asks, and what it does.
+//! An entry of an access list: its conditions and its action.
 
 use alloc::borrow::ToOwned;
 use alloc::format;
@@ -13,12 +13,12 @@ use super::Objects;
 use crate::policy::{Conditions, Families, Ranges, Test, TestKind, WITH_PORTS, bits_of};
 use crate::rule::{Action, decimal};
 
-/// How the addresses of an entry are written.
+/// The notation of the addresses of an entry.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Style {
-    /// Bits that do not count are set in the mask.
+    /// Bits set in the mask are ignored.
     Wildcard,
-    /// Bits that count are set in the mask.
+    /// Bits set in the mask are compared.
     Netmask,
 }
 
@@ -40,7 +40,7 @@ impl<'a> Entry<'a> {
         found
     }
 
-    /// Returns the byte at which a word begins.
+    /// Returns the first byte of a word.
     fn at(&self, index: usize) -> usize {
         self.words
             .get(index)
@@ -57,7 +57,7 @@ impl<'a> Entry<'a> {
         Ok(word)
     }
 
-    /// Reads the entry; `None` is a remark.
+    /// Reads the entry; returns `None` for a remark.
     pub(super) fn read(mut self, is_standard: bool) -> Result<Option<(Conditions, Action)>, LoadError> {
         if self.words.get(self.next).is_some_and(|word| word.parse::<u32>().is_ok()) {
             self.next += 1;
@@ -71,7 +71,8 @@ impl<'a> Entry<'a> {
             "remark" | "description" => return Ok(None),
             "evaluate" => {
                 self.next -= 1;
-                let message = "unsupported entry 'evaluate': a reflexive list changes while packets flow; leave it out";
+                let message = "unsupported entry 'evaluate': a reflexive list changes while packets \
+                    flow; remove it";
                 let kind = LoadErrorKind::Refused(message.to_owned());
                 return Err(LoadError::new(self.number, self.line, self.at(self.next), kind));
             }
@@ -146,7 +147,7 @@ impl<'a> Entry<'a> {
                 let name = self.word("the name of an object")?;
                 let Some(found) = self.objects.networks.get(name) else {
                     self.next -= 1;
-                    let message = format!("no object '{name}' of addresses before this line");
+                    let message = format!("no object '{name}' with addresses precedes this line");
                     let kind = LoadErrorKind::Refused(message);
                     return Err(LoadError::new(self.number, self.line, self.at(self.next), kind));
                 };
@@ -218,7 +219,7 @@ impl<'a> Entry<'a> {
             "eq" | "neq" => {
                 self.next += 1;
                 let mut ports = Vec::from([one(self)?]);
-                // IOS takes several ports.
+                // IOS accepts several ports.
                 while self.words.get(self.next).is_some_and(|word| port(word).is_some()) {
                     ports.push(one(self)?);
                 }
@@ -253,7 +254,7 @@ impl<'a> Entry<'a> {
         let allowed = Ranges::of(WITH_PORTS.map(|number| (u128::from(number), u128::from(number))));
         if !conditions.protocols.as_ref().is_some_and(|asked| allowed.covers(asked)) {
             self.next = start;
-            return Err(self.expected("a protocol that has ports, such as tcp or udp, before these"));
+            return Err(self.expected("a protocol with ports, such as tcp or udp, before the ports"));
         }
         conditions.ask_port(is_destination, &set);
         Ok(())
@@ -265,7 +266,7 @@ impl<'a> Entry<'a> {
         let word = self.word("an option")?;
         let protocols = conditions.protocols.as_ref().and_then(Ranges::hull).map(|(low, _)| low);
         match word {
-            // They write to a log, and decide nothing.
+            // These options write to a log and do not affect the decision.
             "log" | "log-input" => {
                 while self.words.get(self.next).is_some_and(|word| {
                     word.parse::<u32>().is_ok()
@@ -322,7 +323,7 @@ impl<'a> Entry<'a> {
                 conditions.ask(TestKind::Dscp(Ranges::of([(low, low + 7)])));
             }
             "ack" | "fin" | "psh" | "rst" | "syn" | "urg" if protocols == Some(6) => {
-                // Several of these: one of the flags is set.
+                // Several of these mean: one of the flags is set.
                 let mut mask = flag(word);
                 while let Some(&more) = self.words.get(self.next).filter(|word| flag(word) != 0) {
                     mask |= flag(more);
@@ -349,7 +350,7 @@ impl<'a> Entry<'a> {
                 let test = if word == "match-all" {
                     Test::from(TestKind::TcpFlags { mask: set | clear, value: set })
                 } else {
-                    // One of them: not all of them otherwise.
+                    // Any of them, as the negation of "none of them".
                     Test::new(TestKind::TcpFlags { mask: set | clear, value: clear }, true)
                 };
                 conditions.ask(test);
@@ -375,7 +376,7 @@ impl<'a> Entry<'a> {
                     text.push_str(more);
                     self.next += 1;
                 }
-                // A reflexive entry matches like any other, and makes another list grow.
+                // A reflexive entry matches like any other, and adds entries to another list.
                 if word != "reflect" {
                     conditions.ask(TestKind::Unknowable(text));
                 }
@@ -400,7 +401,7 @@ impl<'a> Entry<'a> {
             }
             other => {
                 let kind = LoadErrorKind::Refused(format!(
-                    "unsupported option '{other}'; leave the entry out or say it otherwise"
+                    "unsupported option '{other}'; remove the entry or rewrite it"
                 ));
                 return Err(LoadError::new(self.number, self.line, self.at(start), kind));
             }

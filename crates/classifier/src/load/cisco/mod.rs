@@ -8,9 +8,9 @@
 //! access-list OUT extended permit tcp 10.0.0.0 255.0.0.0 any  ASA: addresses under network masks
 //! ```
 //!
-//! What no entry matches is denied: that is the list's last rule, at the line that begins it. An
-//! entry that asks for ports or flags matches no later fragment; Cisco's devices let `permit`
-//! entries match them by their addresses alone.
+//! The list denies what no entry matches: this is the list's last rule, at the line that begins the
+//! list. An entry that asks for ports or flags matches no later fragment; Cisco's devices let
+//! `permit` entries match later fragments by their addresses alone.
 
 mod entry;
 
@@ -27,7 +27,7 @@ use crate::rule::Action;
 
 use entry::{Entry, Style, port};
 
-/// Lists of a file: the name, whether it is of IPv6, and its rules.
+/// The lists of a file: the name, whether it is IPv6, and its rules.
 #[derive(Default)]
 struct Lists {
     chains: Vec<Chain>,
@@ -47,15 +47,15 @@ impl Lists {
     }
 }
 
-/// Objects of an ASA that entries name.
+/// The ASA objects that entries refer to.
 #[derive(Default)]
 struct Objects {
     networks: BTreeMap<String, Vec<(bool, u128, u128)>>,
     ports: BTreeMap<String, Vec<(u128, u128)>>,
 }
 
-/// Reads an access list as a policy. `list` names it; it may be missing where the text has one list
-/// alone.
+/// Reads an access list as a policy. `list` selects it; it may be `None` if the text has only one
+/// list.
 ///
 /// # Errors
 ///
@@ -80,7 +80,7 @@ pub fn load(text: &str, list: Option<&str>, limits: LoadLimits) -> Result<Policy
         None if lists.chains.len() > 1 => {
             let names: Vec<&str> = lists.chains.iter().map(|chain| chain.name.as_str()).collect();
             let message =
-                format!("{} access lists are here; name one of: {}", names.len(), names.join(", "));
+                format!("there are {} access lists; select one of: {}", names.len(), names.join(", "));
             return Err(LoadError::new(1, "", 0, LoadErrorKind::Refused(message)).into());
         }
         None => (!lists.chains.is_empty()).then_some(0),
@@ -90,7 +90,7 @@ pub fn load(text: &str, list: Option<&str>, limits: LoadLimits) -> Result<Policy
         return Err(errors);
     }
     let families = if lists.is_v6[chosen] { Families::V6 } else { Families::V4 };
-    // A list of an ASA may hold entries of both families.
+    // A list of an ASA may contain entries of both families.
     let asks_v6 = |rule: &ChainRule| rule.conditions.families == Families::V6;
     let families = if families == Families::V4 && lists.chains[chosen].rules.iter().any(asks_v6) {
         Families::BOTH
@@ -189,7 +189,7 @@ fn read(text: &str, limits: LoadLimits) -> Result<Lists, LoadErrors> {
             _ => {
                 if let Some((at, is_standard)) = list {
                     entry.is_v6 = lists.is_v6[at];
-                    // Another part of the configuration begins at the margin.
+                    // An unindented line begins another part of the configuration.
                     let is_entry = words
                         .iter()
                         .take(2)
@@ -243,7 +243,7 @@ impl Objects {
     ) -> Result<(), LoadError> {
         let wrong = || {
             let message =
-                format!("unsupported line of object '{name}'; write its addresses or ports in the list");
+                format!("unsupported line of object '{name}'; write its addresses or ports into the list");
             LoadError::new(number, line, 0, LoadErrorKind::Refused(message))
         };
         if !is_network {

@@ -1,5 +1,5 @@
-//! What `iptables-save` and `ip6tables-save` write: a chain of a table, with all chains that it
-//! leads to.
+//! The output of `iptables-save` and `ip6tables-save`: a chain of a table, with all chains that it
+//! reaches.
 //!
 //! | line | read as |
 //! | --- | --- |
@@ -9,10 +9,9 @@
 //! | `-j chain`, `-g chain`, `-j RETURN` | the rules of the chain in place, under the conditions of the jump |
 //! | `-j LOG`, a rule without target | passed over and listed: it decides nothing |
 //!
-//! Matches on what no packet shows, such as `limit`, `recent` and `owner`, and matches that are not
-//! known, become conditions that [may hold](crate::policy::Truth::Maybe). A table that no COMMIT
-//! ends is an error: `iptables-restore` loads nothing of it, and a file that is being written, or
-//! was cut short, ends so.
+//! Matches on data that packets do not contain, such as `limit`, `recent` and `owner`, and unknown
+//! matches, become conditions that [may hold](crate::policy::Truth::Maybe). A table without COMMIT
+//! is an error: `iptables-restore` loads nothing of it, and it indicates a file that is incomplete.
 
 mod names;
 mod rule;
@@ -37,7 +36,7 @@ pub(crate) use names::{dscp_class, icmp, mac};
 #[cfg(feature = "std")]
 pub(crate) use targets::is_passing;
 
-/// What to read of a file.
+/// The parts of a file to read.
 ///
 /// Fields may be added in any version: a literal ends with `..Options::default()`.
 #[derive(Clone, Debug)]
@@ -46,11 +45,11 @@ pub struct Options<'a> {
     pub table: &'a str,
     /// The chain that packets enter.
     pub chain: &'a str,
-    /// The families of the file; `None` takes them from what the file says.
+    /// The families of the file; `None` means those that the file states.
     pub families: Option<Families>,
-    /// Sets that rules refer to.
+    /// Sets to which rules refer.
     pub sets: &'a Sets,
-    /// What is taken at most.
+    /// The limits of the loader.
     pub limits: LoadLimits,
 }
 
@@ -73,14 +72,14 @@ impl Default for Options<'_> {
 #[derive(Debug, Default)]
 struct Table<'a> {
     name: &'a str,
-    /// What a comment before the table says of its family.
+    /// The family that a comment before the table states.
     is_v6: Option<bool>,
     line: usize,
     chains: Vec<Chain>,
-    /// What is wrong with the rules of each chain.
+    /// The errors in the rules of each chain.
     errors: BTreeMap<usize, Vec<LoadError>>,
     notes: BTreeMap<usize, Vec<Note>>,
-    /// Where jumps lead that are perhaps targets: line, byte, name.
+    /// Jumps that may lead to targets: line, byte, name.
     jumps: Vec<(usize, usize)>,
 }
 
@@ -109,14 +108,14 @@ pub fn load(text: &str, options: &Options<'_>) -> Result<Policy, LoadErrors> {
     if let Some(errors) = LoadErrors::of(errors) {
         return Err(errors);
     }
-    // The last table of a name and family is the one that the kernel has in the end.
+    // The kernel keeps the last table of a name and family.
     let mut kept: Vec<Table<'_>> = Vec::new();
     let mut notes = Vec::new();
     for table in tables.into_iter().filter(|table| table.name == options.table) {
         if let Some(other) = kept.iter_mut().find(|other| other.is_v6 == table.is_v6) {
             notes.push(Note {
                 line: other.line,
-                text: format!("table {} is replaced by the one at line {}", other.name, table.line),
+                text: format!("the table at line {1} replaces table {0}", other.name, table.line),
             });
             *other = table;
         } else {
@@ -156,8 +155,8 @@ pub fn load(text: &str, options: &Options<'_>) -> Result<Policy, LoadErrors> {
     Policy::new(entries, sources, notes).map_err(|error| at_line(text, 1, error.to_string()).into())
 }
 
-/// Returns the chains of a table, in the order of the text; of several tables of the name, those of
-/// the last.
+/// Returns the chains of a table, in the order of the text; if several tables have the name, those
+/// of the last.
 #[must_use]
 pub fn chains<'a>(text: &'a str, table: &str) -> Vec<&'a str> {
     let mut is_in = false;
@@ -180,7 +179,7 @@ fn at_line(text: &str, line: usize, message: String) -> LoadError {
     LoadError::new(line.max(1), shown, 0, LoadErrorKind::Refused(message))
 }
 
-/// Returns the chains that a chain leads to, itself first.
+/// Returns the chains that a chain reaches, itself first.
 fn reached(chains: &[Chain], start: usize) -> Vec<usize> {
     let names: BTreeMap<&str, usize> =
         chains.iter().enumerate().map(|(index, chain)| (chain.name.as_str(), index)).collect();
@@ -201,7 +200,7 @@ fn reached(chains: &[Chain], start: usize) -> Vec<usize> {
     reached
 }
 
-/// Returns the error of a jump to what is neither a chain nor a target that is read.
+/// Returns the error of a jump to a name that is neither a chain nor a supported target.
 fn wrong_target(
     text: &str,
     chains: &[Chain],
@@ -215,7 +214,8 @@ fn wrong_target(
     let line = text.lines().nth(rule.line - 1).unwrap_or("");
     let at = jumps.iter().find(|(jump, _)| *jump == rule.line).map_or(0, |&(_, at)| at);
     let message = format!(
-        "unsupported target '{name}': it is no chain of this table, and what it does with packets is not known"
+        "unsupported target '{name}': it is not a chain of this table, and its effect on packets is \
+         unknown"
     );
     Some(LoadError::new(rule.line, line, at, LoadErrorKind::Refused(message)))
 }
@@ -224,7 +224,7 @@ fn word<'a>(cursor: &mut Cursor<'a>) -> &'a str {
     cursor.while_of(|c| !c.is_whitespace())
 }
 
-/// Passes a rule's counters, packets and bytes in brackets, where they are.
+/// Skips a rule's counters (packets and bytes in brackets), if present.
 fn counters(cursor: &mut Cursor<'_>) -> Result<(), LoadError> {
     if cursor.take('[') {
         cursor.while_of(|c| c.is_ascii_digit() || c == ':');
@@ -233,7 +233,7 @@ fn counters(cursor: &mut Cursor<'_>) -> Result<(), LoadError> {
     Ok(())
 }
 
-/// Reads all tables of the name that options ask for, and the ends of all others.
+/// Reads all tables with the selected name, and the ends of all others.
 fn tables<'a>(text: &'a str, options: &Options<'_>) -> (Vec<Table<'a>>, Vec<LoadError>) {
     let mut tables: Vec<Table<'a>> = Vec::new();
     let mut errors = Vec::new();
@@ -247,7 +247,7 @@ fn tables<'a>(text: &'a str, options: &Options<'_>) -> (Vec<Table<'a>>, Vec<Load
             continue;
         }
         if cursor.rest().starts_with('#') {
-            // The program that wrote the file says which one it is.
+            // The name of the writing program tells the family.
             if cursor.rest().contains("ip6tables-save") || cursor.rest().contains("ip6tables-nft-save") {
                 is_v6 = Some(true);
             } else if cursor.rest().contains("iptables-save") || cursor.rest().contains("iptables-nft-save")
@@ -267,7 +267,8 @@ fn tables<'a>(text: &'a str, options: &Options<'_>) -> (Vec<Table<'a>>, Vec<Load
         }
         let Some(table) = tables.last_mut().filter(|_| is_open) else {
             let kind = LoadErrorKind::Unsupported(
-                "this line stands in no table: iptables-save writes *filter before it, and COMMIT behind the last",
+                "this line is outside any table: *filter must precede it, and COMMIT must follow the \
+                 last line",
             );
             errors.push(cursor.error(kind));
             continue;
@@ -292,7 +293,7 @@ fn tables<'a>(text: &'a str, options: &Options<'_>) -> (Vec<Table<'a>>, Vec<Load
     }
     if is_open {
         let kind = LoadErrorKind::Expected(
-            "COMMIT behind the last line of a table; without it the file may be cut short",
+            "COMMIT after the last line of a table; without it the file may be truncated",
         );
         let (index, line) = text.lines().enumerate().last().unwrap_or((0, ""));
         errors.push(LoadError::new(index + 1, line, line.len(), kind));
@@ -304,8 +305,8 @@ fn tables<'a>(text: &'a str, options: &Options<'_>) -> (Vec<Table<'a>>, Vec<Load
 }
 
 impl Table<'_> {
-    /// Returns whether the rules are of IPv6: something in them is. What says nothing was written
-    /// by `iptables-save`.
+    /// Returns whether the rules are IPv6 rules, because some part of them is. A file without such
+    /// a comment is not from `iptables-save`.
     fn seems_v6(&self) -> bool {
         self.chains.iter().flat_map(|chain| &chain.rules).any(|rule| {
             let icmp = crate::policy::Ranges::exact(58);
@@ -320,8 +321,8 @@ impl Table<'_> {
         })
     }
 
-    /// Reads a line of the table. Errors of a rule are kept with its chain; what comes back is
-    /// wrong with the whole table.
+    /// Reads a line of the table. Errors of a rule are stored with its chain; the returned error
+    /// concerns the whole table.
     fn line(
         &mut self,
         cursor: &mut Cursor<'_>,
@@ -353,7 +354,8 @@ impl Table<'_> {
             }
             _ => {
                 let kind = LoadErrorKind::Unsupported(
-                    "this line is not read: only those that begin with -A are, as iptables-save writes them",
+                    "this line is not supported: only lines that begin with -A are, as iptables-save \
+                     writes them",
                 );
                 return Err(cursor.error_at(at, kind));
             }

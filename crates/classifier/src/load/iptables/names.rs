@@ -1,10 +1,10 @@
-//! Names that iptables has for numbers.
+//! The names of numbers in iptables.
 
 use alloc::vec::Vec;
 
 use crate::policy::{FLAG_NAMES, Ranges};
 
-/// ICMP types by name: the name, the type, and the code where it names one.
+/// ICMP types by name: the name, the type, and the code if the name implies one.
 const ICMP: [(&str, u8, Option<u8>); 40] = [
     ("echo-reply", 0, None),
     ("pong", 0, None),
@@ -81,8 +81,8 @@ const ICMPV6: [(&str, u8, Option<u8>); 29] = [
     ("mld-listener-report", 131, None),
 ];
 
-/// Reads an ICMP type: a name, a type, or a type and a code. The type is in the upper byte of what
-/// comes back.
+/// Reads an ICMP type: a name, a type, or a type and a code. The type is in the upper byte of the
+/// result.
 pub(crate) fn icmp(text: &str, is_v6: bool) -> Option<Ranges> {
     let of = |kind: u8, code: Option<u8>| {
         let kind = u128::from(kind) << 8;
@@ -100,7 +100,7 @@ pub(crate) fn icmp(text: &str, is_v6: bool) -> Option<Ranges> {
     }
     let (kind, code) = text.split_once('/').map_or((text, None), |(kind, code)| (kind, Some(code)));
     let kind: u8 = crate::rule::decimal(kind)?;
-    // The kernel takes this type for any.
+    // The kernel treats this type as any.
     if kind == 255 && !is_v6 {
         return Some(Ranges::up_to(0xffff));
     }
@@ -110,7 +110,7 @@ pub(crate) fn icmp(text: &str, is_v6: bool) -> Option<Ranges> {
     }
 }
 
-/// Reads TCP flags: names with commas between them, ALL or NONE.
+/// Reads TCP flags: comma-separated names, ALL or NONE.
 #[must_use]
 pub fn tcp_flags(text: &str) -> Option<u8> {
     let one = |name: &str| match name {

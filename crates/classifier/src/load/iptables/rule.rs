@@ -1,4 +1,4 @@
-//! One rule of `iptables-save`: its options, and what they ask of a packet.
+//! One rule of `iptables-save`: its options, and its conditions on packets.
 
 use alloc::borrow::ToOwned;
 use alloc::format;
@@ -15,33 +15,34 @@ use super::words::Word;
 use crate::policy::{Conditions, ConnectionState, InterfacePattern, Ranges, Test, TestKind, WITH_PORTS};
 use crate::rule::{Action, ProtocolMatch, decimal};
 
-/// What a rule does, as far as its line says.
+/// The effect of a rule, as far as its line determines it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Does {
     Decide(Action, u32),
-    /// A chain, or a target that is not known.
+    /// A jump to a chain, or an unknown target.
     Jump(String),
     Goto(String),
     Return,
-    /// What follows depends on what no packet shows: each of these decides if its text holds.
+    /// The effect depends on data that packets do not contain: each action applies if its text
+    /// holds.
     Asks(&'static [(Option<&'static str>, Action, u32)]),
-    /// Decides nothing: a target such as LOG, or none.
+    /// No decision: a target such as LOG, or none.
     Passes(String),
 }
 
-/// A rule as its line has it.
+/// A parsed rule line.
 #[derive(Clone, Debug)]
 pub(super) struct Rule {
     pub(super) conditions: Conditions,
     pub(super) does: Does,
-    /// Byte of the line where the target stands.
+    /// Byte of the line at which the target begins.
     pub(super) target_at: usize,
 }
 
-/// Ranges in a list of ports, at most: what the kernel takes too.
+/// Maximum number of ranges in a port list, which is also the kernel's.
 const PORTS_MAX: usize = 15;
 
-/// Matches whose options are read; their names do nothing by themselves.
+/// Matches whose options are supported; their names have no effect by themselves.
 const READ: [&str; 18] = [
     "tcp",
     "udp",
@@ -63,7 +64,7 @@ const READ: [&str; 18] = [
     "standard",
 ];
 
-/// The line that is read, and where.
+/// The line being read, and the position.
 pub(super) struct Reader<'a> {
     pub(super) number: usize,
     pub(super) line: &'a str,
@@ -72,7 +73,7 @@ pub(super) struct Reader<'a> {
     pub(super) is_v6: bool,
     pub(super) sets: &'a Sets,
     conditions: Conditions,
-    /// Names of matches since the last one that is read.
+    /// Names of matches since the last supported one.
     module: Option<String>,
     does: Option<Does>,
     target_at: usize,
@@ -124,7 +125,7 @@ impl<'a> Reader<'a> {
         Ok(word)
     }
 
-    /// Returns the argument, which may stand behind an exclamation mark as iptables took it once.
+    /// Returns the argument, which an exclamation mark may precede, as older iptables allowed.
     fn negatable(
         &mut self,
         option: &Word,
@@ -139,7 +140,7 @@ impl<'a> Reader<'a> {
         Ok(word)
     }
 
-    /// Refuses what stands in a rule twice.
+    /// Refuses an option that occurs twice in a rule.
     fn once(&mut self, name: &'static str, at: usize) -> Result<(), LoadError> {
         if self.seen.contains(&name) {
             return Err(self.refuse(at, format!("a second {name} in one rule; write two rules")));
@@ -158,7 +159,7 @@ impl<'a> Reader<'a> {
                 is_negated = true;
                 self.next += 1;
                 word = self.words.get(self.next).ok_or_else(|| {
-                    self.expected(self.line.len(), "an option behind the exclamation mark")
+                    self.expected(self.line.len(), "an option after the exclamation mark")
                 })?;
             }
             self.next += 1;
@@ -167,10 +168,7 @@ impl<'a> Reader<'a> {
         if let Some(at) = self.ports_at {
             let allowed = Ranges::of(WITH_PORTS.map(|number| (u128::from(number), u128::from(number))));
             if !self.conditions.protocols.as_ref().is_some_and(|asked| allowed.covers(asked)) {
-                return Err(self.expected(
-                    at,
-                    "a protocol that has ports beside these: -p tcp, udp, udplite, sctp or dccp",
-                ));
+                return Err(self.expected(at, "a protocol with ports: -p tcp, udp, udplite, sctp or dccp"));
             }
         }
         let does =
@@ -191,7 +189,7 @@ impl<'a> Reader<'a> {
                 let word = self.negatable(option, &mut not, "an address")?;
                 self.address(word, true, not)?;
             }
-            // Matches of IPsec policies and of applications have an option of this name.
+            // Matches of IPsec policies and of applications also have an option with this name.
             "--proto" if self.module.is_some() => self.other_option(option, not, start)?,
             "-p" | "--protocol" | "--proto" => {
                 self.once("-p", start)?;
@@ -203,7 +201,7 @@ impl<'a> Reader<'a> {
                 let names = Vec::from([InterfacePattern::new(&word.text, '+')]);
                 let is_input = option.text.starts_with("-i") || option.text.starts_with("--in");
                 let kind = if is_input { TestKind::Input(names) } else { TestKind::Output(names) };
-                // The sign alone stands for every name.
+                // The sign alone means every name.
                 if word.text == "+" && !not {
                     return Ok(());
                 }
@@ -289,7 +287,7 @@ impl<'a> Reader<'a> {
                 }
                 let set = Ranges::of([(bits(low), bits(high))]);
                 if set.is_empty() {
-                    return Err(self.expected(word.at, "a range that ends behind its beginning"));
+                    return Err(self.expected(word.at, "a range that ends after its start"));
                 }
                 self.ask_address(is_destination, is_v6, &set, not);
             }
@@ -323,7 +321,7 @@ impl<'a> Reader<'a> {
                 self.conditions.ask(Test::new(TestKind::Dscp(set), not));
             }
             "--match-set" => self.match_set(option, not)?,
-            // Options of targets; they come behind the target.
+            // Options of targets, which follow the target.
             text if self.does.is_some() && text.starts_with("--") => {
                 self.rest_of_option();
             }
@@ -331,7 +329,7 @@ impl<'a> Reader<'a> {
             _ if option.is_option() => {
                 return Err(self.refuse(
                     start,
-                    format!("unsupported option '{}'; leave the rule out or say it otherwise", option.text),
+                    format!("unsupported option '{}'; remove the rule or rewrite it", option.text),
                 ));
             }
             _ => {
@@ -341,7 +339,7 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// Passes the arguments of an option, up to the next option.
+    /// Skips the arguments of an option, up to the next option.
     fn rest_of_option(&mut self) -> Vec<&'a str> {
         let mut arguments = Vec::new();
         while let Some(word) = self.words.get(self.next).filter(|word| !word.is_option() && !word.is_not())
@@ -352,7 +350,7 @@ impl<'a> Reader<'a> {
         arguments
     }
 
-    /// Reads an option of a match that no packet can be asked about.
+    /// Reads an option of a match that cannot be evaluated for a packet.
     fn other_option(&mut self, option: &'a Word, not: bool, start: usize) -> Result<(), LoadError> {
         let arguments = self.rest_of_option();
         let mut text = format!("{}{}", if not { "! " } else { "" }, option.text);
@@ -361,7 +359,7 @@ impl<'a> Reader<'a> {
             text.push_str(argument);
         }
         match self.module.take() {
-            // The options of a match belong to its name.
+            // The options of a match begin with its name.
             Some(module) => {
                 self.conditions
                     .tests
@@ -370,7 +368,7 @@ impl<'a> Reader<'a> {
                 self.unknowable(joined.clone());
                 self.module = Some(joined);
             }
-            // These are known options of matches that are read otherwise.
+            // These are known options of matches that are handled elsewhere.
             None if option.text.starts_with("--ct")
                 || matches!(
                     option.text.as_str(),
@@ -395,7 +393,7 @@ impl<'a> Reader<'a> {
                 return Err(self.refuse(
                     start,
                     format!(
-                        "unsupported option '{}': it belongs to no match that is named before it",
+                        "unsupported option '{}': no match that precedes it has this option",
                         option.text
                     ),
                 ));
@@ -420,16 +418,20 @@ impl<'a> Reader<'a> {
 
     fn protocol(&mut self, word: &Word, not: bool) -> Result<(), LoadError> {
         let named = match word.text.as_str() {
-            "0" => Some(ProtocolMatch::ANY), // As in the kernel: no protocol has this number here.
+            "0" => Some(ProtocolMatch::ANY), // As in the kernel: 0 means every protocol here.
             name => protocol(&name.to_ascii_lowercase()),
         };
         let wrong = || self.expected(word.at, "a protocol such as tcp or 47");
         let named = named.filter(|_| !word.text.contains('/')).ok_or_else(wrong)?;
         if named == ProtocolMatch::ANY {
             if not {
-                return Err(
-                    self.refuse(word.at, String::from("no packet is of no protocol; leave the rule out"))
-                );
+                return Err(self.refuse(
+                    word.at,
+                    String::from(
+                        "the negation of 'all' matches no packet; remove \
+                        the rule",
+                    ),
+                ));
             }
             return Ok(());
         }
@@ -487,7 +489,10 @@ impl<'a> Reader<'a> {
                     return Ok(());
                 }
                 None => {
-                    let text = String::from("a mask with many holes in a list; write a rule for it alone");
+                    let text = String::from(
+                        "a mask with many holes in a list; write a separate rule \
+                        for it",
+                    );
                     return Err(self.refuse(at, text));
                 }
             }
@@ -518,11 +523,10 @@ impl<'a> Reader<'a> {
         let mut at = word.at;
         for part in word.text.split(',') {
             if ranges.len() == PORTS_MAX {
-                let text =
-                    "a list of more than 15 ports; iptables does not take it either: write another rule";
+                let text = "a list of more than 15 ports, the limit of iptables; write another rule";
                 return Err(self.refuse(at, text.to_owned()));
             }
-            // An end of a range may be missing: then it is that of all ports.
+            // A missing end of a range is the first or last of all ports.
             let (low, high) = part.split_once(':').unwrap_or((part, part));
             let number = |text: &str, missing: u16| {
                 if text.is_empty() && part.contains(':') {
@@ -564,7 +568,7 @@ impl<'a> Reader<'a> {
 
     fn match_set(&mut self, option: &'a Word, mut not: bool) -> Result<(), LoadError> {
         let name = self.negatable(option, &mut not, "the name of a set")?;
-        let flags = self.argument(option, "src, dst, or several with commas between them")?;
+        let flags = self.argument(option, "src, dst, or a comma-separated list of these")?;
         let sides: Option<Vec<Side>> = flags
             .text
             .split(',')
@@ -575,7 +579,7 @@ impl<'a> Reader<'a> {
             })
             .collect();
         let Some(sides) = sides else {
-            return Err(self.expected(flags.at, "src, dst, or several with commas between them"));
+            return Err(self.expected(flags.at, "src, dst, or a comma-separated list of these"));
         };
         if let Some(conditions) = self.sets.test(&name.text, &sides, not) {
             self.conditions = self.conditions.and(&conditions);

@@ -1,4 +1,4 @@
-//! Targets of iptables, and what becomes of a packet that reaches one.
+//! Targets of iptables, and their effect on packets.
 
 use alloc::format;
 use alloc::string::String;
@@ -6,7 +6,7 @@ use alloc::string::String;
 use super::rule::Does;
 use crate::rule::Action;
 
-/// Targets whose verdict is another program's, or depends on the state of the target.
+/// Targets whose verdict comes from another program, or depends on the state of the target.
 type Asking = (&'static str, &'static [(Option<&'static str>, Action, u32)]);
 const ASKING: [Asking; 6] = [
     ("NFQUEUE", &[(Some("NFQUEUE accepts"), Action::Accept, 3), (None, Action::Deny, 0)]),
@@ -17,7 +17,7 @@ const ASKING: [Asking; 6] = [
     ("JOOL", &[(Some("JOOL translates the packet"), Action::Accept, 3)]),
 ];
 
-/// Targets that let the packet go on to the next rule.
+/// Targets after which the packet continues with the next rule.
 const PASSING: [&str; 41] = [
     "DNPT",
     "SNPT",
@@ -62,13 +62,13 @@ const PASSING: [&str; 41] = [
     "STRIP",
 ];
 
-/// Returns whether a target lets the packet go on to the next rule.
+/// Returns whether a packet continues with the next rule after a target.
 #[cfg(feature = "std")]
 pub(crate) fn is_passing(name: &str) -> bool {
     PASSING.contains(&name)
 }
 
-/// Returns what a target does; what is no target is a chain.
+/// Returns the effect of a target; a name that is not a target is a chain.
 pub(super) fn of(name: &str) -> Does {
     match name {
         "ACCEPT" => Does::Decide(Action::Accept, 1),
@@ -76,12 +76,12 @@ pub(super) fn of(name: &str) -> Does {
             Does::Decide(Action::Deny, 0)
         }
         "REJECT" => Does::Decide(Action::Deny, 2),
-        // They end the walk through their table, and the packet goes on.
+        // They end the walk through their table, and the packet continues.
         "DNAT" | "SNAT" | "MASQUERADE" | "REDIRECT" | "NETMAP" | "SAME" | "BALANCE" | "TPROXY"
         | "DNETMAP" | "FULLCONENAT" => Does::Decide(Action::Accept, 3),
         "RETURN" => Does::Return,
         name if PASSING.contains(&name) => {
-            Does::Passes(format!("target {name} decides nothing: the packet goes on"))
+            Does::Passes(format!("target {name} decides nothing: the packet continues"))
         }
         name => match ASKING.iter().find(|(other, _)| *other == name) {
             Some((_, asks)) => Does::Asks(asks),

@@ -1,4 +1,4 @@
-//! A line of `iptables-save` in words, as `iptables-restore` divides it.
+//! Splits a line of `iptables-save` into words, like `iptables-restore`.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -11,7 +11,7 @@ pub(super) struct Word {
     pub(super) text: String,
     /// First byte in the line.
     pub(super) at: usize,
-    /// It was quoted: a dash at its head begins no option.
+    /// It was quoted, so a leading dash begins no option.
     pub(super) is_quoted: bool,
 }
 
@@ -21,14 +21,14 @@ impl Word {
         !self.is_quoted && self.text.len() > 1 && self.text.starts_with('-')
     }
 
-    /// Returns whether the word negates what follows.
+    /// Returns whether the word negates the next one.
     pub(super) fn is_not(&self) -> bool {
         !self.is_quoted && self.text == "!"
     }
 }
 
-/// Divides a line from a byte on. Quotes hold blanks together; a backslash inside them takes the
-/// next character as it is.
+/// Splits a line from a byte on. Quotes keep blanks together; inside them a backslash escapes the
+/// next character.
 pub(super) fn words(number: usize, line: &str, from: usize) -> Result<Vec<Word>, LoadError> {
     let mut words: Vec<Word> = Vec::new();
     let mut chars = line[from..].char_indices().map(|(at, c)| (at + from, c)).peekable();

@@ -20,18 +20,18 @@ use crate::rule::decimal;
 
 type Labels = BTreeMap<String, String>;
 
-/// A pod with addresses of its own.
+/// A pod with its own addresses.
 #[derive(Debug)]
 pub(super) struct Pod {
     pub(super) namespace: String,
     labels: Labels,
-    /// Addresses of IPv4 and of IPv6.
+    /// IPv4 and IPv6 addresses.
     addresses: [Vec<u128>; 2],
-    /// Name, protocol and number of each port that has a name.
+    /// Name, protocol and number of each named port.
     ports: Vec<(String, u8, u16)>,
 }
 
-/// What is known of a cluster.
+/// The known objects of a cluster.
 #[derive(Debug, Default)]
 pub(super) struct Cluster {
     namespaces: BTreeMap<String, Labels>,
@@ -39,7 +39,7 @@ pub(super) struct Cluster {
 }
 
 impl Cluster {
-    /// Takes an object; `false` where it says nothing of addresses.
+    /// Adds an object; returns `false` if it contains no addresses.
     pub(super) fn take(&mut self, object: &Yaml) -> Result<bool, Wrong> {
         match object.text_of("kind") {
             Some("Namespace") => {
@@ -64,7 +64,8 @@ impl Cluster {
         let metadata =
             object.get("metadata").ok_or_else(|| Wrong::new(object.line, "a pod without metadata"))?;
         let (spec, status) = (object.get("spec"), object.get("status"));
-        // A pod of the host's network has no address of its own, and a pod that has ended has none.
+        // A pod in the host's network has no address of its own, and neither has a pod that has
+        // ended.
         let is_host = spec.and_then(|spec| spec.text_of("hostNetwork")) == Some("true");
         let has_ended =
             matches!(status.and_then(|status| status.text_of("phase")), Some("Succeeded" | "Failed"));
@@ -120,7 +121,7 @@ impl Cluster {
                     .text()
                     .and_then(decimal)
                     .ok_or_else(|| Wrong::new(*line, format!("port '{name}' must be from 1 to 65535")))?;
-                // The short form tells no protocols apart.
+                // The short form does not distinguish protocols.
                 pod.ports.extend([6, 17, 132].map(|protocol| (name.clone(), protocol, number)));
             }
             self.pods.push(pod);
@@ -135,8 +136,8 @@ impl Cluster {
         labels
     }
 
-    /// Returns the pods that selectors name: of a namespace, or of those that a selector of
-    /// namespaces names.
+    /// Returns the pods that selectors select: in one namespace, or in the namespaces that a
+    /// selector selects.
     pub(super) fn select(
         &self,
         pods: Option<&Yaml>,
@@ -168,7 +169,7 @@ impl Pod {
                 }
                 Ok(())
             }
-            _ => Err(Wrong::new(address.line, format!("'{text}' is no address such as 10.1.0.5"))),
+            _ => Err(Wrong::new(address.line, format!("'{text}' is not an address such as 10.1.0.5"))),
         }
     }
 
@@ -178,21 +179,21 @@ impl Pod {
     }
 }
 
-/// Returns the addresses of pods: of IPv4, and of IPv6.
+/// Returns the IPv4 and IPv6 addresses of pods.
 pub(super) fn addresses(pods: &[&Pod]) -> [Ranges; 2] {
     [0, 1].map(|family| {
         Ranges::of(pods.iter().flat_map(|pod| pod.addresses[family].iter().map(|&one| (one, one))))
     })
 }
 
-/// Returns the number of a protocol of Kubernetes; TCP where none is named.
+/// Returns the number of a Kubernetes protocol; TCP if none is named.
 pub(super) fn protocol(node: &Yaml, name: Option<&str>) -> Result<u8, Wrong> {
     match name {
         None | Some("TCP") => Ok(6),
         Some("UDP") => Ok(17),
         Some("SCTP") => Ok(132),
         Some(other) => {
-            Err(Wrong::new(node.line, format!("'{other}' is no protocol: TCP, UDP or SCTP are")))
+            Err(Wrong::new(node.line, format!("'{other}' is not a protocol: write TCP, UDP or SCTP")))
         }
     }
 }
@@ -209,13 +210,13 @@ fn labels(node: &Yaml, key: &str) -> Result<Labels, Wrong> {
         .iter()
         .map(|(name, line, value)| {
             let text =
-                value.text().ok_or_else(|| Wrong::new(*line, format!("label '{name}' is no text")))?;
+                value.text().ok_or_else(|| Wrong::new(*line, format!("label '{name}' is not text")))?;
             Ok((name.clone(), String::from(text)))
         })
         .collect()
 }
 
-/// What a selector asks of one label.
+/// A selector's requirement on one label.
 #[derive(Debug)]
 enum Ask {
     In(Vec<String>),
@@ -224,7 +225,7 @@ enum Ask {
     DoesNotExist,
 }
 
-/// A selector of labels: all of it has to hold.
+/// A selector of labels: all requirements must hold.
 #[derive(Debug)]
 struct Selector(Vec<(String, Ask)>);
 
@@ -246,7 +247,7 @@ impl Selector {
                 other => {
                     let other = other.unwrap_or("");
                     let message =
-                        format!("'{other}' is no operator: In, NotIn, Exists or DoesNotExist are");
+                        format!("'{other}' is not an operator: write In, NotIn, Exists or DoesNotExist");
                     return Err(Wrong::new(one.line, message));
                 }
             };

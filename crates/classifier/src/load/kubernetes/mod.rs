@@ -1,8 +1,8 @@
 //! Network policies of Kubernetes, as YAML or JSON.
 //!
-//! A policy names pods by labels. The addresses of pods come from an address map: what
-//! `kubectl get namespaces,pods -A -o yaml` writes, or its short form. Both may stand in the text
-//! of the policies too.
+//! A policy selects pods by labels. The addresses of pods come from an address map: the output of
+//! `kubectl get namespaces,pods -A -o yaml`, or its short form. Both may also be in the text of the
+//! policies.
 //!
 //! ```text
 //!  chain cluster ─▶ egress  (rules of the sender's policies, then deny what they isolate)
@@ -10,9 +10,9 @@
 //!                ─▶ accept
 //! ```
 //!
-//! A pod that no policy of a direction selects is open in it. The cluster keeps connections, so
-//! replies need no rule. Two exceptions of Kubernetes are not here: a pod may always reach itself,
-//! and the host of a pod may always reach the pod.
+//! If no policy of a direction selects a pod, the pod is open in that direction. The cluster tracks
+//! connections, so replies need no rule. Two exceptions of Kubernetes are not modelled: a pod may
+//! always reach itself, and the host of a pod may always reach the pod.
 
 mod cluster;
 mod network_policy;
@@ -28,34 +28,34 @@ use crate::policy::{Chain, ChainRule, Chains, Conditions, Note, Policy, Target};
 use crate::rule::Action;
 use cluster::Cluster;
 
-/// Chains that a caller may ask for.
+/// Chains that a caller may select.
 const CHAINS: [&str; 3] = ["cluster", "ingress", "egress"];
 
-/// What to read of a text.
+/// The parts of a text to read.
 ///
 /// Fields may be added in any version: a literal ends with `..Options::default()`.
 #[derive(Clone, Copy, Debug)]
 pub struct Options<'a> {
-    /// `ingress` or `egress` for the policies of one direction; `cluster` for both: a packet has to
-    /// leave its sender and to reach its receiver.
+    /// `ingress` or `egress` for the policies of one direction, or `cluster` for both: a packet
+    /// must pass the egress policies of its sender and the ingress policies of its receiver.
     pub chain: &'a str,
-    /// The address map, where it is a text of its own.
+    /// The address map, if it is a separate text.
     pub addresses: Option<&'a str>,
-    /// What is taken at most.
+    /// The limits of the loader.
     pub limits: LoadLimits,
 }
 
 impl Default for Options<'_> {
-    /// Returns the options for both directions, and a text that has its addresses.
+    /// Returns the options for both directions, and a text that contains its addresses.
     fn default() -> Self {
         Self { chain: CHAINS[0], addresses: None, limits: LoadLimits::default() }
     }
 }
 
-/// Returns whether a text looks like an object of Kubernetes.
+/// Returns whether a text looks like a Kubernetes object.
 #[must_use]
 pub fn is_kubernetes(text: &str) -> bool {
-    /// Lines that are looked at.
+    /// Number of lines examined.
     const LINES: usize = 4096;
     let has = |word: &str| {
         text.lines().take(LINES).any(|line| {
@@ -63,13 +63,13 @@ pub fn is_kubernetes(text: &str) -> bool {
             line.strip_prefix(word).is_some_and(|rest| rest.trim_start_matches('"').starts_with(':'))
         })
     };
-    // JSON in one line has both keys somewhere.
+    // JSON in one line contains both keys somewhere.
     let is_json =
         text.trim_start().starts_with('{') && text.contains("\"apiVersion\"") && text.contains("\"kind\"");
     is_json || has("apiVersion") && has("kind")
 }
 
-/// What was wrong at a line.
+/// An error at a line.
 #[derive(Debug)]
 struct Wrong {
     line: usize,
@@ -81,12 +81,12 @@ impl Wrong {
         Self { line, message: message.into() }
     }
 
-    /// Refuses fields that are none of these: a field that is passed over could change the answer.
+    /// Refuses unknown fields, because ignoring a field could change the answer.
     fn unless_known(node: &Yaml, what: &str, known: &[&str]) -> Result<(), Self> {
         match node.fields().iter().find(|(key, ..)| !known.contains(&key.as_str())) {
             Some((key, line, _)) => {
                 let known = known.join(", ");
-                Err(Self::new(*line, format!("unsupported field '{key}' of {what}; known are {known}")))
+                Err(Self::new(*line, format!("unsupported field '{key}' of {what}; supported: {known}")))
             }
             None => Ok(()),
         }
@@ -137,7 +137,7 @@ pub fn load(text: &str, options: &Options<'_>) -> Result<Policy, LoadErrors> {
     options.limits.check_bytes(text)?;
     let refuse = |line: usize, message: String| Wrong::new(line, message).in_text(text);
     if !CHAINS.contains(&options.chain) {
-        let message = format!("no chain '{}': {} are there", options.chain, CHAINS.join(", "));
+        let message = format!("no chain '{}': the chains are {}", options.chain, CHAINS.join(", "));
         return Err(refuse(1, message).into());
     }
     let documents = yaml::parse(text)?;
@@ -184,7 +184,7 @@ pub fn load(text: &str, options: &Options<'_>) -> Result<Policy, LoadErrors> {
         let mut rules = Vec::new();
         let deny = Target::Decide { action: Action::Deny, value: 0 };
         for (list, target) in [(&directions[at], passes), (&denials[at], deny)] {
-            // Families of one rule of the text are one rule.
+            // The families of one rule of the text form one rule.
             let mut last = 0;
             for (line, conditions) in list {
                 number += usize::from(*line != last);
@@ -225,7 +225,7 @@ pub fn load(text: &str, options: &Options<'_>) -> Result<Policy, LoadErrors> {
     Policy::new(entries, sources, notes).map_err(|error| refuse(1, error.to_string()).into())
 }
 
-/// Reads an address map. Errors are shown with its lines.
+/// Reads an address map. Errors refer to its lines.
 fn cluster_of(addresses: &str, limits: LoadLimits) -> Result<Cluster, LoadErrors> {
     limits.check_bytes(addresses)?;
     let map = yaml::parse(addresses).map_err(|error| {
@@ -242,7 +242,7 @@ fn cluster_of(addresses: &str, limits: LoadLimits) -> Result<Cluster, LoadErrors
     LoadErrors::of(errors).map_or(Ok(cluster), Err)
 }
 
-/// Returns the objects of documents: those of a list are its items.
+/// Returns the objects of documents; for a list, its items.
 fn objects(documents: &[Yaml]) -> impl Iterator<Item = &Yaml> {
     documents.iter().flat_map(|document| {
         let is_list = document.text_of("kind").is_some_and(|kind| kind.ends_with("List"));

@@ -11,25 +11,25 @@ use super::cluster::{Cluster, Pod, addresses, name_of, protocol};
 use crate::policy::{Conditions, Note, Ranges};
 use crate::rule::decimal;
 
-/// Conditions at a line of the text, and whether they are of packets that leave a pod.
+/// Conditions at a line of the text, and whether they apply to packets that leave a pod.
 type At = (bool, usize, Conditions);
 
-/// What a policy says.
+/// The contents of a policy.
 #[derive(Debug, Default)]
 pub(super) struct NetworkPolicy {
     /// Packets that may leave or reach a selected pod.
     pub(super) allowed: Vec<At>,
-    /// All packets of the selected pods: what is not allowed is denied.
+    /// All packets of the selected pods; those that are not allowed are denied.
     pub(super) isolated: Vec<At>,
     pub(super) notes: Vec<Note>,
 }
 
-/// The other ends of packets.
+/// The other endpoints of packets.
 #[derive(Debug)]
 enum Peers<'a> {
     All,
     Pods(Vec<&'a Pod>),
-    /// Addresses of IPv4 and of IPv6.
+    /// IPv4 and IPv6 addresses.
     Block([Ranges; 2]),
 }
 
@@ -46,7 +46,7 @@ pub(super) fn read(object: &Yaml, cluster: &Cluster) -> Result<NetworkPolicy, Ve
     let one = |wrong: Wrong| Vec::from([wrong]);
     let version = object.text_of("apiVersion").unwrap_or("");
     if !version.starts_with("networking.k8s.io/") {
-        let message = format!("unsupported apiVersion '{version}': networking.k8s.io/v1 is read");
+        let message = format!("unsupported apiVersion '{version}': use networking.k8s.io/v1");
         return Err(one(Wrong::new(object.line, message)));
     }
     let name = name_of(object).map_err(one)?;
@@ -65,7 +65,7 @@ pub(super) fn read(object: &Yaml, cluster: &Cluster) -> Result<NetworkPolicy, Ve
     let types: Vec<&str> = spec.list("policyTypes").iter().filter_map(Yaml::text).collect();
     for (direction, is_egress) in [("Ingress", false), ("Egress", true)] {
         let key = if is_egress { "egress" } else { "ingress" };
-        // Without types a policy is of ingress, and of egress where it has rules for it.
+        // Without types a policy applies to ingress, and to egress if it has egress rules.
         let applies =
             if types.is_empty() { !is_egress || spec.has(key) } else { types.contains(&direction) };
         if !applies {
@@ -82,7 +82,7 @@ pub(super) fn read(object: &Yaml, cluster: &Cluster) -> Result<NetworkPolicy, Ve
         }
     }
     if let Some(other) = types.iter().find(|other| !["Ingress", "Egress"].contains(other)) {
-        let message = format!("'{other}' is no policy type: Ingress or Egress are");
+        let message = format!("'{other}' is not a policy type: write Ingress or Egress");
         errors.push(Wrong::new(spec.line, message));
     }
     if pods.is_empty() {
@@ -99,7 +99,7 @@ struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// Returns the pods that selectors name.
+    /// Returns the pods that selectors select.
     fn pods(
         &self,
         line: usize,
@@ -108,8 +108,8 @@ impl<'a> Reader<'a> {
     ) -> Result<Vec<&'a Pod>, Wrong> {
         if self.cluster.pods.is_empty() {
             let message = format!(
-                "policy '{}' selects pods, whose addresses are not known; --addresses FILE names what \
-                 'kubectl get namespaces,pods -A -o yaml' writes",
+                "policy '{}' selects pods whose addresses are not known; pass the output of 'kubectl \
+                 get namespaces,pods -A -o yaml' with --addresses FILE",
                 self.name
             );
             return Err(Wrong::new(line, message));
@@ -117,7 +117,7 @@ impl<'a> Reader<'a> {
         self.cluster.select(pods, namespaces, self.namespace)
     }
 
-    /// Reads an item of ingress or egress: each of its peers by each of its ports.
+    /// Reads an item of ingress or egress: each of its peers with each of its ports.
     fn item(
         &self,
         item: &Yaml,
@@ -127,7 +127,7 @@ impl<'a> Reader<'a> {
     ) -> Result<(), Wrong> {
         let side = if is_egress { "to" } else { "from" };
         Wrong::unless_known(item, "a rule", &[side, "ports"])?;
-        // A list that is empty or missing allows every peer, and every port.
+        // An empty or missing list allows every peer, or every port.
         let mut peers = Vec::new();
         for peer in item.list(side) {
             peers.push((peer.line, self.peer(peer)?));
@@ -147,7 +147,8 @@ impl<'a> Reader<'a> {
                 let before = policy.allowed.len();
                 self.allow(is_egress, *line, subjects, peer, port.as_ref(), policy);
                 if policy.allowed.len() == before && !subjects.is_empty() {
-                    let text = format!("policy '{}': no pod of the address map fits this rule", self.name);
+                    let text =
+                        format!("policy '{}': this rule selects no pod of the address map", self.name);
                     policy.notes.push(Note { line: *line, text });
                 }
             }
@@ -164,13 +165,13 @@ impl<'a> Reader<'a> {
         port: Option<&(u8, Ports<'_>)>,
         policy: &mut NetworkPolicy,
     ) {
-        // A named port is the receiver's: each number that it has is a rule of its own.
+        // A named port belongs to the receiver; each number that it has becomes a separate rule.
         if let Some(&(protocol, Ports::Named(name))) = port {
             let receivers: Vec<&Pod> = match (is_egress, peers) {
                 (false, _) => subjects.to_vec(),
                 (true, Peers::Pods(pods)) => pods.clone(),
                 (true, Peers::All) => self.cluster.pods.iter().collect(),
-                // Addresses have no named ports.
+                // Address blocks have no named ports.
                 (true, Peers::Block(_)) => Vec::new(),
             };
             let mut numbers: Vec<u16> =
@@ -230,7 +231,7 @@ impl<'a> Reader<'a> {
                 Ports::Named(name)
             }
             (_, _, Some(_)) => {
-                return Err(wrong("endPort needs a port that is no name and not above it, and"));
+                return Err(wrong("endPort needs a numeric port that does not exceed it, and"));
             }
             _ => return Err(wrong("port")),
         };
@@ -239,7 +240,7 @@ impl<'a> Reader<'a> {
 }
 
 impl Peers<'_> {
-    /// Returns the addresses of IPv4 and IPv6; `None` of every address.
+    /// Returns the IPv4 and IPv6 addresses; `None` means every address.
     fn addresses(&self) -> Option<[Ranges; 2]> {
         match self {
             Self::All => None,
@@ -249,7 +250,7 @@ impl Peers<'_> {
     }
 }
 
-/// Returns conditions of packets between pods and their peers, for each family that has both.
+/// Returns conditions for packets between pods and their peers, for each family that both have.
 fn between(is_egress: bool, subjects: &[Ranges; 2], peers: Option<&[Ranges; 2]>) -> Vec<Conditions> {
     let mut all = Vec::new();
     for (family, is_v6) in [(0, false), (1, true)] {
@@ -285,7 +286,7 @@ fn push(
     }
 }
 
-/// Returns the addresses of a block without those that it excepts.
+/// Returns the addresses of a block without its exceptions.
 fn ip_block(block: &Yaml) -> Result<[Ranges; 2], Wrong> {
     Wrong::unless_known(block, "an ipBlock", &["cidr", "except"])?;
     let prefix = |node: Option<&Yaml>, line: usize| {
@@ -293,7 +294,7 @@ fn ip_block(block: &Yaml) -> Result<[Ranges; 2], Wrong> {
         let is_v6 = text.contains(':');
         let range = ipset::addresses(text, is_v6).filter(|_| text.contains('/'));
         range.map(|range| (is_v6, range)).ok_or_else(|| {
-            Wrong::new(line, format!("'{text}' is no prefix such as 192.0.2.0/24 or 2001:db8::/32"))
+            Wrong::new(line, format!("'{text}' is not a prefix such as 192.0.2.0/24 or 2001:db8::/32"))
         })
     };
     let (is_v6, all) = prefix(block.get("cidr"), block.line)?;

@@ -1,4 +1,4 @@
-//! What a ruleset of nftables says, whichever form it is written in.
+//! The syntax tree of an nftables ruleset, for both of its formats.
 
 use alloc::collections::BTreeMap;
 use alloc::string::String;
@@ -8,24 +8,24 @@ use super::super::iptables::is_passing;
 use crate::policy::Families;
 use crate::rule::Action;
 
-/// Something that is compared.
+/// An expression that is compared.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Expr {
     /// A field of a header, such as `tcp dport`.
     Payload(String, String),
     /// A key of `meta`.
     Meta(String),
-    /// A key of `ct`.
+    /// Several expressions, concatenated.
     Ct(String),
     /// Several, side by side.
     Concat(Vec<Expr>),
     /// Bits under a mask.
     Masked(Box<Expr>, Box<Value>),
-    /// Something that no packet shows, or that is not known.
+    /// Data that packets do not contain, or an unknown expression.
     Other(String),
 }
 
-/// What it is compared with.
+/// The right side of a comparison.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Value {
     /// A number, a name, an address, a prefix or a range as text.
@@ -34,11 +34,11 @@ pub(super) enum Value {
     Range(String, String),
     /// Bits that are set together, such as `syn|ack`.
     Flags(Vec<String>),
-    /// A set, with a verdict for each element where it is a map.
+    /// A set, with a verdict per element if it is a map.
     Set(Vec<(Value, Option<Verdict>)>),
     /// A named set or map.
     Named(String),
-    /// Several, side by side.
+    /// Several values, concatenated.
     Concat(Vec<Value>),
     /// Flags, a slash and a mask: `syn / fin,syn,rst,ack`.
     Slash(Box<Value>, Box<Value>),
@@ -46,7 +46,7 @@ pub(super) enum Value {
     Any,
 }
 
-/// How it is compared.
+/// The comparison operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Op {
     /// No operator: one of the values, or one of the bits.
@@ -59,13 +59,13 @@ pub(super) enum Op {
     GreaterOrEqual,
 }
 
-/// What becomes of a packet.
+/// The verdict on a packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     Accept,
     Drop,
     Reject,
-    /// Address translation: the packet goes on, in another form.
+    /// Address translation: the packet continues in another form.
     Translate,
     Continue,
     Return,
@@ -79,13 +79,13 @@ pub(super) enum Statement {
     Match(Expr, Op, Value),
     Vmap(Expr, Value),
     Verdict(Verdict),
-    /// Decides nothing.
+    /// No decision.
     Passes(String),
-    /// May let the packet go on to the rest of the rule, or not.
+    /// The packet may continue with the rest of the rule, or not.
     Unknowable(String),
-    /// Another program decides: it accepts, or the packet is dropped.
+    /// Another program decides: it accepts the packet, or the packet is dropped.
     Queue,
-    /// May take the packet away.
+    /// The statement may consume the packet.
     MayTake(String),
 }
 
@@ -110,7 +110,7 @@ pub(super) struct Chain {
     pub(super) line: usize,
 }
 
-/// Where packets enter a chain.
+/// The hook through which packets enter a chain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Hook {
     pub(super) kind: String,
@@ -122,7 +122,7 @@ pub(super) struct Hook {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Set {
     pub(super) elements: Vec<(Value, Option<Verdict>)>,
-    /// Elements come and go while packets flow.
+    /// Elements are added and removed while packets flow.
     pub(super) is_dynamic: bool,
 }
 
@@ -140,7 +140,7 @@ impl Table {
         Self { family: family.into(), name: name.into(), chains: Vec::new(), sets: BTreeMap::new() }
     }
 
-    /// Returns the families of packets that it sees; `None` where they are not of IP.
+    /// Returns the families of its packets; `None` for tables without IP packets.
     pub(super) fn families(&self) -> Option<Families> {
         match self.family.as_str() {
             "ip" => Some(Families::V4),
@@ -150,7 +150,7 @@ impl Table {
         }
     }
 
-    /// Returns a chain, which is made where it is not there yet.
+    /// Returns a chain, creating it if necessary.
     pub(super) fn chain(&mut self, name: &str) -> &mut Chain {
         let at = self.chains.iter().position(|chain| chain.name == name).unwrap_or_else(|| {
             self.chains.push(Chain { name: name.into(), ..Chain::default() });
@@ -160,8 +160,8 @@ impl Table {
     }
 }
 
-/// Returns the statement of what stems from iptables and has no other words in nftables: a match in
-/// small letters, or a target in capitals.
+/// Returns the statement for a construct from iptables that nftables cannot express otherwise: a
+/// match in lower case, or a target in capitals.
 pub(super) fn from_iptables(name: &str) -> Result<Statement, String> {
     Ok(match name {
         "comment" => Statement::Passes("comment".into()),
@@ -178,14 +178,12 @@ pub(super) fn from_iptables(name: &str) -> Result<Statement, String> {
             Statement::Unknowable(alloc::format!("xt {name}"))
         }
         name => {
-            return Err(alloc::format!(
-                "unsupported target 'xt {name}': it stems from iptables; use what iptables-save writes"
-            ));
+            return Err(alloc::format!("unsupported target 'xt {name}' from iptables; use iptables-save"));
         }
     })
 }
 
-/// Returns the number of a priority's name.
+/// Returns the number of a named priority.
 pub(super) fn priority(name: &str) -> Option<i64> {
     Some(match name {
         "raw" => -300,

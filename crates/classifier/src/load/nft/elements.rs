@@ -1,4 +1,4 @@
-//! Elements of sets and maps, in the script form.
+//! Elements of sets and maps in the text format.
 
 use alloc::borrow::ToOwned;
 use alloc::format;
@@ -11,13 +11,13 @@ use super::text::Parser;
 use super::tokens::Kind;
 
 impl Parser<'_> {
-    /// Reads elements in braces, each with what a map has for it.
+    /// Reads elements in braces, with the value of each for a map.
     pub(super) fn set_elements(
         &mut self,
         depth: usize,
     ) -> Result<Vec<(Value, Option<Verdict>)>, LoadError> {
         if depth > DEPTH_MAX {
-            return Err(self.expected("fewer braces inside each other"));
+            return Err(self.expected("fewer nested braces"));
         }
         let mut elements: Vec<(Value, Option<Verdict>)> = Vec::new();
         if self.is_sign("$") {
@@ -45,7 +45,7 @@ impl Parser<'_> {
             let at = self.at();
             let mut key = self.single(depth + 1)?;
             let mut verdict = None;
-            // A colon that touches what is before it: `icmp: accept`, `icmp:accept`.
+            // A colon adjacent to the preceding word: `icmp: accept`, `icmp:accept`.
             if let Value::Word(word) = &key
                 && let Some((name, rest)) =
                     word.rsplit_once(':').filter(|(name, _)| !name.contains(':') && !name.is_empty())
@@ -73,7 +73,7 @@ impl Parser<'_> {
             }
             while self.newline_or_attribute() {}
             match key {
-                // A variable that is a set: its elements.
+                // A variable that is a set, which contributes its elements.
                 Value::Set(inner) if verdict.is_none() => elements.extend(inner),
                 key => elements.push((key, verdict)),
             }
@@ -87,7 +87,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Passes what an element has beside its key, such as a timeout.
+    /// Skips the attributes of an element after its key, such as a timeout.
     fn newline_or_attribute(&mut self) -> bool {
         match self.peek() {
             Some(Kind::Newline) => {
@@ -116,7 +116,13 @@ impl Parser<'_> {
             "jump" => Ok(Verdict::Jump(self.word("the name of a chain")?)),
             "goto" => Ok(Verdict::Goto(self.word("the name of a chain")?)),
             word => plain_verdict(word).ok_or_else(|| {
-                self.refuse(at, format!("unsupported map value '{word}'; maps of verdicts alone are read"))
+                self.refuse(
+                    at,
+                    format!(
+                        "unsupported map value '{word}'; only maps of verdicts are \
+                    supported"
+                    ),
+                )
             }),
         }
     }

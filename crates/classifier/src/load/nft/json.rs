@@ -1,4 +1,4 @@
-//! The JSON form: what `nft -j list ruleset` prints.
+//! The JSON format: the output of `nft -j list ruleset`.
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -32,13 +32,13 @@ pub(super) fn parse(text: &str, limits: LoadLimits) -> (Vec<Table>, Vec<LoadErro
             LoadErrorKind::Expected("an object with a list \"nftables\", as nft -j list ruleset prints");
         return (Vec::new(), Vec::from([LoadError::new(1, text.lines().next().unwrap_or(""), 0, kind)]));
     };
-    // Where each rule begins, to say its line.
+    // The start of each rule, for line numbers.
     let mut places = text.match_indices("\"rule\"").map(|(at, _)| at);
     let mut tables: Vec<Table> = Vec::new();
     let mut errors = Vec::new();
     let mut number = 0;
     for object in objects {
-        // A script of commands has each object in `add`.
+        // A script of commands wraps each object in `add`.
         let object = object.get("add").or_else(|| object.get("create")).unwrap_or(object);
         let Some((kind, body)) = object.as_object().and_then(|object| object.iter().next()) else {
             continue;
@@ -153,7 +153,7 @@ fn statement(json: &Json) -> Result<Statement, String> {
             .ok_or_else(|| format!("unsupported statement '{text}'"));
     }
     let Some((kind, body)) = entry(json) else {
-        return Err("an object with one statement is expected".into());
+        return Err("expected an object with one statement".into());
     };
     if let Some(verdict) = verdict(kind, body) {
         return Ok(Statement::Verdict(verdict));
@@ -161,7 +161,7 @@ fn statement(json: &Json) -> Result<Statement, String> {
     Ok(match kind {
         "match" => {
             let (left, right) =
-                body.get("left").zip(body.get("right")).ok_or("a match with left and right is expected")?;
+                body.get("left").zip(body.get("right")).ok_or("expected a match with left and right")?;
             let op = match body.get("op").and_then(Json::as_str).unwrap_or("in") {
                 "==" => Op::Equal,
                 "!=" => Op::NotEqual,
@@ -173,13 +173,13 @@ fn statement(json: &Json) -> Result<Statement, String> {
             };
             match value(right) {
                 Ok(right) => Statement::Match(expr(left)?, op, right),
-                // Such as another field: no packet shows whether the two are equal.
+                // For example another field: packets alone do not show whether the two are equal.
                 Err(_) => Statement::Unknowable(format!("match {body}")),
             }
         }
         "vmap" => {
             let (key, data) =
-                body.get("key").zip(body.get("data")).ok_or("a map with key and data is expected")?;
+                body.get("key").zip(body.get("data")).ok_or("expected a map with key and data")?;
             Statement::Vmap(expr(key)?, value(data)?)
         }
         "counter" | "log" | "mangle" | "notrack" | "ct helper" | "ct timeout" | "ct expectation"
@@ -198,10 +198,7 @@ fn statement(json: &Json) -> Result<Statement, String> {
         "synproxy" => Statement::MayTake("synproxy takes the packet".into()),
         "xt" => {
             let Some(name) = body.get("name").and_then(Json::as_str) else {
-                return Err(
-                    "unsupported statement 'xt': it stems from iptables; use what iptables-save writes"
-                        .into(),
-                );
+                return Err("unsupported statement 'xt' from iptables; use iptables-save".into());
             };
             from_iptables(name)?
         }
@@ -209,31 +206,31 @@ fn statement(json: &Json) -> Result<Statement, String> {
             Statement::Unknowable(format!("{kind} {body}"))
         }
         other => {
-            return Err(format!("unsupported statement '{other}'; leave the rule out or say it otherwise"));
+            return Err(format!("unsupported statement '{other}'; remove the rule or rewrite it"));
         }
     })
 }
 
 fn expr(json: &Json) -> Result<Expr, String> {
-    let Some((kind, body)) = entry(json) else { return Err("a field on the left is expected".into()) };
+    let Some((kind, body)) = entry(json) else { return Err("expected a field on the left".into()) };
     let text_of = |key: &str| body.get(key).and_then(Json::as_str).map(String::from);
     Ok(match kind {
         "payload" => match (text_of("protocol"), text_of("field")) {
             (Some(header), Some(field)) => Expr::Payload(header, field),
             _ => Expr::Other(format!("payload {body}")),
         },
-        "meta" => Expr::Meta(text_of("key").ok_or("a key of meta is expected")?),
+        "meta" => Expr::Meta(text_of("key").ok_or("expected a key of meta")?),
         "ct" => {
-            let key = text_of("key").ok_or("a key of ct is expected")?;
+            let key = text_of("key").ok_or("expected a key of ct")?;
             Expr::Ct(text_of("dir").map_or(key.clone(), |dir| format!("{dir} {key}")))
         }
         "concat" => {
-            let parts = body.as_array().ok_or("a list of fields is expected")?;
+            let parts = body.as_array().ok_or("expected a list of fields")?;
             Expr::Concat(parts.iter().map(expr).collect::<Result<_, _>>()?)
         }
         "&" => match body.as_array().map(Vec::as_slice) {
             Some([inner, mask]) => Expr::Masked(Box::new(expr(inner)?), Box::new(value(mask)?)),
-            _ => return Err("a field and a mask are expected".into()),
+            _ => return Err("expected a field and a mask".into()),
         },
         "exthdr" => Expr::Payload("exthdr".into(), text_of("name").unwrap_or_default()),
         other => Expr::Other(format!("{other} {body}")),
@@ -250,13 +247,13 @@ fn value(json: &Json) -> Result<Value, String> {
     }
     match json {
         Json::Bool(is_there) => Ok(if *is_there { Value::Any } else { Value::Word("missing".into()) }),
-        // Bits: one of them. A set is an object.
+        // Bits: one of them is set. A set is an object.
         Json::Array(list) => match list.iter().map(word).collect() {
             Some(words) => Ok(Value::Flags(words)),
             None => Ok(Value::Set(elements(json)?)),
         },
         Json::Object(_) => {
-            let (kind, body) = entry(json).ok_or("a value is expected")?;
+            let (kind, body) = entry(json).ok_or("expected a value")?;
             let two = || match body.as_array().map(Vec::as_slice) {
                 Some([a, b]) => Some((a, b)),
                 _ => None,
@@ -265,29 +262,29 @@ fn value(json: &Json) -> Result<Value, String> {
                 "set" => Ok(Value::Set(elements(body)?)),
                 "range" => {
                     let ends = two().and_then(|(low, high)| word(low).zip(word(high)));
-                    let (low, high) = ends.ok_or("a range with two ends is expected")?;
+                    let (low, high) = ends.ok_or("expected a range with two ends")?;
                     Ok(Value::Range(low, high))
                 }
                 "prefix" => {
                     let address =
-                        body.get("addr").and_then(word).ok_or("a prefix with addr and len is expected")?;
+                        body.get("addr").and_then(word).ok_or("expected a prefix with addr and len")?;
                     let length =
-                        body.get("len").and_then(word).ok_or("a prefix with addr and len is expected")?;
+                        body.get("len").and_then(word).ok_or("expected a prefix with addr and len")?;
                     Ok(Value::Word(format!("{address}/{length}")))
                 }
                 "concat" => {
-                    let parts = body.as_array().ok_or("a list of values is expected")?;
+                    let parts = body.as_array().ok_or("expected a list of values")?;
                     Ok(Value::Concat(parts.iter().map(value).collect::<Result<_, _>>()?))
                 }
-                "elem" => value(body.get("val").ok_or("an element with val is expected")?),
+                "elem" => value(body.get("val").ok_or("expected an element with val")?),
                 "|" => {
-                    let parts = body.as_array().ok_or("a list of flags is expected")?;
+                    let parts = body.as_array().ok_or("expected a list of flags")?;
                     let mut flags = Vec::new();
                     for part in parts {
                         match value(part)? {
                             Value::Word(word) => flags.push(word),
                             Value::Flags(words) => flags.extend(words),
-                            _ => return Err("flags are expected".into()),
+                            _ => return Err("expected flags".into()),
                         }
                     }
                     Ok(Value::Flags(flags))
@@ -295,11 +292,11 @@ fn value(json: &Json) -> Result<Value, String> {
                 other => Err(format!("unsupported value '{other}'")),
             }
         }
-        _ => Err("a value is expected".into()),
+        _ => Err("expected a value".into()),
     }
 }
 
-/// Reads the elements of a set, or of a map: each a key and what it leads to.
+/// Reads the elements of a set or a map: each key with its value.
 fn elements(json: &Json) -> Result<Vec<(Value, Option<Verdict>)>, String> {
     let list = match json {
         Json::Array(list) => list.as_slice(),
@@ -314,7 +311,7 @@ fn elements(json: &Json) -> Result<Vec<(Value, Option<Verdict>)>, String> {
                 Json::String(text) => verdict(text, &Json::Null),
                 data => entry(data).and_then(|(kind, body)| verdict(kind, body)),
             };
-            let found = found.ok_or("a map of verdicts is expected; other maps are not read")?;
+            let found = found.ok_or("expected a map of verdicts; other maps are not supported")?;
             all.push((value(key)?, Some(found)));
         } else {
             all.push((value(element)?, None));

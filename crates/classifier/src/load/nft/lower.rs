@@ -1,4 +1,4 @@
-//! From what nftables compares to conditions.
+//! Translates nftables comparisons into conditions.
 
 use alloc::format;
 use alloc::string::String;
@@ -12,7 +12,7 @@ use super::ast::{Expr, Op, Set, Table, Value, Verdict};
 use crate::policy::{Conditions, ConnectionState, Families, InterfacePattern, Ranges, Test, TestKind};
 use crate::rule::decimal;
 
-/// A part of a rule in words, where it cannot be read.
+/// A description of an unsupported part of a rule.
 pub(super) type Refusal = String;
 
 /// Returns the conditions of a comparison.
@@ -23,7 +23,7 @@ pub(super) fn compare(table: &Table, expr: &Expr, op: Op, value: &Value) -> Resu
         return Ok(conditions);
     }
     let not = op == Op::NotEqual;
-    // A named set whose elements come and go while packets flow.
+    // A named set whose elements change while packets flow.
     if let Value::Named(name) = value {
         let set = set(table, name)?;
         if set.is_dynamic {
@@ -43,7 +43,7 @@ pub(super) fn compare(table: &Table, expr: &Expr, op: Op, value: &Value) -> Resu
         if let ([one], false) = (&all[..], not) {
             return Ok(one.clone());
         }
-        // What the parts need for being there holds for the negation too.
+        // The condition that the parts exist holds for the negation too.
         conditions = needs(parts);
         if not {
             conditions = conditions.and(&has_headers(parts));
@@ -54,17 +54,13 @@ pub(super) fn compare(table: &Table, expr: &Expr, op: Op, value: &Value) -> Resu
     single(table, expr, op, value)
 }
 
-/// Returns the conditions of an element of several parts.
+/// Returns the conditions of an element with several parts.
 pub(super) fn concat(table: &Table, parts: &[Expr], element: &Value) -> Result<Conditions, Refusal> {
     let Value::Concat(values) = element else {
-        return Err(format!("an element of {} parts is expected", parts.len()));
+        return Err(format!("expected an element of {} parts", parts.len()));
     };
     if values.len() != parts.len() {
-        return Err(format!(
-            "an element of {} parts is expected, and one of {} is there",
-            parts.len(),
-            values.len()
-        ));
+        return Err(format!("expected an element of {} parts, found one of {}", parts.len(), values.len()));
     }
     let mut all = Conditions::default();
     for (part, value) in parts.iter().zip(values) {
@@ -77,8 +73,8 @@ pub(super) fn concat(table: &Table, parts: &[Expr], element: &Value) -> Result<C
     Ok(all)
 }
 
-/// Returns that a packet is no later fragment, where expressions read its transport header: it has
-/// none then, and no comparison holds, negated or not.
+/// Returns the condition that a packet is not a later fragment, if expressions read its transport
+/// header: without that header no comparison holds, negated or not.
 fn has_headers(parts: &[Expr]) -> Conditions {
     let mut all = Conditions::default();
     let reads = |part: &Expr| matches!(part, Expr::Payload(header, _) if header == "th" || transport(header).is_some());
@@ -88,7 +84,7 @@ fn has_headers(parts: &[Expr]) -> Conditions {
     all
 }
 
-/// Returns what packets must be of to have the fields of expressions at all.
+/// Returns the conditions under which packets have the fields of expressions at all.
 fn needs(parts: &[Expr]) -> Conditions {
     let mut all = Conditions::default();
     for part in parts {
@@ -124,7 +120,7 @@ fn set<'a>(table: &'a Table, name: &str) -> Result<&'a Set, Refusal> {
     table.sets.get(name).ok_or_else(|| format!("no set '{name}' in table {}", table.name))
 }
 
-/// Returns the values of a comparison, sets written out.
+/// Returns the values of a comparison, with sets expanded.
 fn values<'a>(table: &'a Table, value: &'a Value) -> Result<Vec<&'a Value>, Refusal> {
     Ok(match value {
         Value::Set(elements) => elements.iter().map(|(key, _)| key).collect(),
@@ -154,9 +150,11 @@ fn single(table: &Table, expr: &Expr, op: Op, value: &Value) -> Result<Condition
                 let all = if is_v6 { u128::MAX } else { 0xffff_ffff };
                 let mut set = Vec::new();
                 for one in values(table, value)? {
-                    set.push(addresses(one, is_v6).ok_or_else(|| {
-                        format!("{what}: an address or a prefix of {header} is expected")
-                    })?);
+                    set.push(
+                        addresses(one, is_v6).ok_or_else(|| {
+                            format!("{what}: expected an address or a prefix of {header}")
+                        })?,
+                    );
                 }
                 let set = Ranges::of(set);
                 let set = if not { set.complement(all) } else { set };
@@ -169,7 +167,7 @@ fn single(table: &Table, expr: &Expr, op: Op, value: &Value) -> Result<Condition
                 let read = |word: &str| dscp_class(word).map(u128::from).or_else(|| number(word));
                 conditions.ask(TestKind::Dscp(numbers(63, &read)?));
             }
-            // The family says the version.
+            // The family determines the version.
             ("ip" | "ip6", "version") => {
                 let version = if header == "ip6" { 6 } else { 4 };
                 if !numbers(15, &number)?.contains(version) {
@@ -186,8 +184,7 @@ fn single(table: &Table, expr: &Expr, op: Op, value: &Value) -> Result<Condition
                 let mut codes = Ranges::default();
                 for one in values(table, value)? {
                     codes = codes.union(
-                        &icmp_types(one, is_v6)
-                            .ok_or_else(|| format!("{what}: an ICMP type is expected"))?,
+                        &icmp_types(one, is_v6).ok_or_else(|| format!("{what}: expected an ICMP type"))?,
                     );
                 }
                 conditions.ask(Test::new(TestKind::Icmp { is_v6, codes }, not));
@@ -207,7 +204,7 @@ fn single(table: &Table, expr: &Expr, op: Op, value: &Value) -> Result<Condition
                 let mut any = Vec::new();
                 for one in values(table, value)? {
                     let Value::Word(word) = one else { return unknowable(conditions) };
-                    let value = mac(word).ok_or_else(|| format!("{what}: a MAC address is expected"))?;
+                    let value = mac(word).ok_or_else(|| format!("{what}: expected a MAC address"))?;
                     any.push(TestKind::SourceMac { value, mask: (1 << 48) - 1 });
                 }
                 let kind = if let [one] = &any[..] {
@@ -236,7 +233,7 @@ fn single(table: &Table, expr: &Expr, op: Op, value: &Value) -> Result<Condition
                     match one {
                         Value::Word(word) => names.push(InterfacePattern::new(word, '*')),
                         Value::Any => names.push(InterfacePattern::new("*", '*')),
-                        _ => return Err(format!("{what}: the name of an interface is expected")),
+                        _ => return Err(format!("{what}: expected the name of an interface")),
                     }
                 }
                 let is_input = key.starts_with('i');
@@ -252,11 +249,11 @@ fn single(table: &Table, expr: &Expr, op: Op, value: &Value) -> Result<Condition
                 let names: Vec<&String> = match one {
                     Value::Word(word) => Vec::from([word]),
                     Value::Flags(words) => words.iter().collect(),
-                    _ => return Err(format!("{what}: states such as new,established are expected")),
+                    _ => return Err(format!("{what}: expected states such as new,established")),
                 };
                 for name in names {
                     let state = ConnectionState::from_name(name);
-                    states |= state.ok_or_else(|| format!("{what}: '{name}' is no state"))?.bit();
+                    states |= state.ok_or_else(|| format!("{what}: '{name}' is not a state"))?.bit();
                 }
             }
             conditions.ask(Test::new(TestKind::State(states), not));
@@ -266,7 +263,7 @@ fn single(table: &Table, expr: &Expr, op: Op, value: &Value) -> Result<Condition
     Ok(conditions)
 }
 
-/// Returns what an expression is called in messages.
+/// Returns the name of an expression in messages.
 pub(super) fn describe(expr: &Expr) -> String {
     match expr {
         Expr::Payload(header, field) => format!("{header} {field}"),
@@ -278,7 +275,7 @@ pub(super) fn describe(expr: &Expr) -> String {
     }
 }
 
-/// Returns the set of numbers of a comparison, negation and order taken in.
+/// Returns the set of numbers of a comparison, including negation and order.
 fn numbers(
     table: &Table,
     what: &str,
@@ -287,14 +284,14 @@ fn numbers(
     max: u128,
     read: &dyn Fn(&str) -> Option<u128>,
 ) -> Result<Ranges, Refusal> {
-    let wrong = |word: &str| format!("{what}: '{word}' is no value of this field");
+    let wrong = |word: &str| format!("{what}: '{word}' is not a value of this field");
     let one = |word: &str| read(word).filter(|&number| number <= max).ok_or_else(|| wrong(word));
     let mut ranges = Vec::new();
     for value in values(table, value)? {
         ranges.push(match value {
             Value::Word(word) => match one(word) {
                 Ok(number) => (number, number),
-                // Two numbers with a dash between them; names have dashes too.
+                // Two numbers with a dash; names may contain dashes too.
                 Err(error) => match word.split_once('-') {
                     Some((low, high)) => {
                         (one(low).map_err(|_| error.clone())?, one(high).map_err(|_| error)?)
@@ -304,7 +301,7 @@ fn numbers(
             },
             Value::Range(low, high) => (one(low)?, one(high)?),
             Value::Any => (0, max),
-            _ => return Err(format!("{what}: a number, a range or a set of these is expected")),
+            _ => return Err(format!("{what}: expected a number, a range or a set of these")),
         });
     }
     if ranges.iter().any(|(low, high)| low > high) {
@@ -356,7 +353,7 @@ fn addresses(value: &Value, is_v6: bool) -> Option<(u128, u128)> {
 }
 
 fn icmp_types(value: &Value, is_v6: bool) -> Option<Ranges> {
-    // Names that nft has and iptables has not.
+    // Names that nft has but iptables does not.
     let one = |word: &str| {
         let word = match word {
             "nd-neighbor-solicit" => "135",
@@ -420,11 +417,11 @@ fn family(
 ) -> Result<Conditions, Refusal> {
     let mut asked = Families { v4: false, v6: false };
     for one in values(table, value)? {
-        let Value::Word(word) = one else { return Err("a family such as ipv4 is expected".to_owned()) };
+        let Value::Word(word) = one else { return Err("expected a family such as ipv4".to_owned()) };
         match word.as_str() {
             "ipv4" | "ip" | "2" | "0x0800" => asked.v4 = true,
             "ipv6" | "ip6" | "10" | "0x86dd" => asked.v6 = true,
-            // Other protocols of the link layer never reach these chains.
+            // Other link-layer protocols never reach these chains.
             _ => {}
         }
     }
@@ -440,13 +437,13 @@ fn flag_bits(value: &Value) -> Result<u8, Refusal> {
         super::super::iptables::tcp_flags(word)
             .filter(|_| !matches!(word, "ALL" | "NONE"))
             .or_else(|| number(word).and_then(|number| u8::try_from(number).ok()))
-            .ok_or_else(|| format!("'{word}' is no flag of TCP"))
+            .ok_or_else(|| format!("'{word}' is not a TCP flag"))
     };
     match value {
         Value::Word(word) => one(word),
         Value::Flags(words) => words.iter().try_fold(0, |bits, word| Ok(bits | one(word)?)),
         Value::Set(all) => all.iter().try_fold(0, |bits, (value, _)| Ok(bits | flag_bits(value)?)),
-        _ => Err("flags such as syn,ack are expected".to_owned()),
+        _ => Err("expected flags such as syn,ack".to_owned()),
     }
 }
 
@@ -462,7 +459,7 @@ fn tcp_flags(table: &Table, op: Op, value: &Value) -> Result<Conditions, Refusal
             let (value, mask) = (flag_bits(value)?, flag_bits(mask)?);
             conditions.ask(Test::new(TestKind::TcpFlags { mask, value }, not));
         }
-        // Nothing but names: one of the bits is set.
+        // Names only: one of the bits is set.
         Value::Word(_) | Value::Flags(_) if op == Op::In => {
             conditions.ask(Test::new(TestKind::TcpFlags { mask: flag_bits(value)?, value: 0 }, true));
         }
@@ -512,7 +509,7 @@ fn masked(inner: &Expr, mask: &Value, op: Op, value: &Value) -> Result<Condition
             };
             let both = address(mask).zip(address(value));
             let (mask, value) =
-                both.ok_or_else(|| format!("{}: an address and a mask are expected", describe(inner)))?;
+                both.ok_or_else(|| format!("{}: expected an address and a mask", describe(inner)))?;
             let kind = TestKind::Address { is_destination: field == "daddr", value, mask };
             conditions.ask(Test::new(kind, not));
         }
@@ -534,18 +531,18 @@ pub(super) fn map(
             let set = set(table, name)?;
             if set.is_dynamic {
                 return Err(format!(
-                    "map '{name}' changes while packets flow; what it does cannot be read"
+                    "map '{name}' changes while packets flow, so its verdicts are unknown"
                 ));
             }
             &set.elements
         }
-        _ => return Err("a map in braces, or @ and its name, is expected".to_owned()),
+        _ => return Err("expected a map in braces, or @ and its name".to_owned()),
     };
     let mut all = Vec::with_capacity(elements.len());
     let mut rest = None;
     for (key, verdict) in elements {
         let Some(verdict) = verdict.clone() else {
-            return Err("a map of verdicts is expected".to_owned());
+            return Err("expected a map of verdicts".to_owned());
         };
         if *key == Value::Any {
             rest = Some(verdict);
@@ -553,7 +550,7 @@ pub(super) fn map(
         }
         let conditions = match expr {
             Expr::Concat(parts) => concat(table, parts, key)?,
-            // An element is a value, not one of several bits.
+            // An element is a single value, not one of several bits.
             Expr::Payload(header, field) if header == "tcp" && field == "flags" => {
                 tcp_flags(table, Op::Equal, key)?
             }
@@ -561,7 +558,7 @@ pub(super) fn map(
         };
         all.push((conditions, verdict));
     }
-    // Whatever no other element has.
+    // All values that no other element has.
     all.extend(rest.map(|verdict| (needs(core::slice::from_ref(expr)), verdict)));
     Ok(all)
 }

@@ -1,10 +1,11 @@
-//! Rulesets of nftables: what `nft list ruleset` prints, with `-j` or without, and scripts for
+//! Rulesets of nftables: the output of `nft list ruleset`, with or without `-j`, and scripts for
 //! `nft -f`.
 //!
-//! Read are tables of IP, sets, maps and maps of verdicts, intervals, concatenations, chains with
-//! jumps and gotos, policies and priorities: a packet that one base chain accepts goes on to the
-//! next one of the same hook. Comparisons with what no packet shows, such as `limit rate`,
-//! `meta mark` and `fib`, become conditions that [may hold](crate::policy::Truth::Maybe).
+//! The loader supports tables of IP, sets, maps and maps of verdicts, intervals, concatenations,
+//! chains with jumps and gotos, policies and priorities. A packet that one base chain accepts
+//! continues with the next one of the same hook. Comparisons with data that packets do not contain,
+//! such as `limit rate`, `meta mark` and `fib`, become conditions that [may
+//! hold](crate::policy::Truth::Maybe).
 
 mod ast;
 mod elements;
@@ -26,18 +27,18 @@ use crate::rule::Action;
 
 use ast::{Statement, Table, Verdict};
 
-/// What to read of a ruleset.
+/// The parts of a ruleset to read.
 ///
 /// Fields may be added in any version: a literal ends with `..Options::default()`.
 #[derive(Clone, Copy, Debug)]
 pub struct Options<'a> {
-    /// The table; `None` takes all of them.
+    /// The table; `None` means all tables.
     pub table: Option<&'a str>,
-    /// A chain, or a hook, whose base chains packets enter one after the other.
+    /// A chain, or a hook, whose base chains packets enter one after another.
     pub chain: &'a str,
-    /// Families of packets; `None` takes what the tables see.
+    /// Families of packets; `None` means those of the tables.
     pub families: Option<Families>,
-    /// What is taken at most.
+    /// The limits of the loader.
     pub limits: LoadLimits,
 }
 
@@ -85,7 +86,7 @@ pub fn load(text: &str, options: &Options<'_>) -> Result<Policy, LoadErrors> {
         let table = &tables[table];
         let Some(families) = table.families() else { continue };
         let (chains, mut errors, mut passed) = lowered(text, table);
-        // What is wrong with chains that packets do not come to is none of theirs.
+        // Errors in chains that packets do not reach do not matter.
         let reached = reached(&chains.chains, chain);
         errors.retain(|(chain, _)| reached.contains(chain));
         if let Some(errors) = LoadErrors::of(errors.into_iter().map(|(_, error)| error).collect()) {
@@ -101,7 +102,7 @@ pub fn load(text: &str, options: &Options<'_>) -> Result<Policy, LoadErrors> {
             .map_err(|error| at_line(text, error.line(), error.to_string()))?;
         ends.push(entries.len());
     }
-    // What a base chain accepts goes on to the next one.
+    // A packet that a base chain accepts continues with the next one.
     let last = ends.len().saturating_sub(1);
     let mut from = 0;
     for &end in &ends[..last] {
@@ -117,7 +118,7 @@ pub fn load(text: &str, options: &Options<'_>) -> Result<Policy, LoadErrors> {
 }
 
 /// Returns the chains of all tables, each with its table's family and name, and whether packets
-/// enter it by a hook.
+/// enter it through a hook.
 #[must_use]
 pub fn chains(text: &str) -> Vec<String> {
     let limits = LoadLimits::default();
@@ -134,7 +135,7 @@ pub fn chains(text: &str) -> Vec<String> {
 #[must_use]
 pub fn is_nft(text: &str) -> bool {
     if text.trim_start().starts_with('{') {
-        // What nft prints says so at once.
+        // The output of nft says so near the start.
         return text.find("\"nftables\"").is_some_and(|at| at < 4096);
     }
     super::form::first_line(text).is_some_and(|(_, line)| {
@@ -187,7 +188,7 @@ fn entered(tables: &[Table], options: &Options<'_>) -> Vec<(usize, usize, i64)> 
             }
         }
     }
-    // A name that several chains of a hook have means the hook.
+    // A name shared by several chains of a hook means the hook.
     if by_hook.is_empty() || by_name.iter().any(|found| !by_hook.contains(found)) && by_name.len() == 1 {
         by_name
     } else {
@@ -197,8 +198,8 @@ fn entered(tables: &[Table], options: &Options<'_>) -> Vec<(usize, usize, i64)> 
 
 type AtChain<T> = Vec<(usize, T)>;
 
-/// Returns the chains of a table as rules with conditions, what is wrong with them, and what they
-/// pass over.
+/// Returns the chains of a table as rules with conditions, the errors in them, and notes on skipped
+/// rules.
 fn lowered(text: &str, table: &Table) -> (Chains, AtChain<LoadError>, AtChain<Note>) {
     let (mut errors, mut notes) = (Vec::new(), Vec::new());
     let mut chains = Vec::with_capacity(table.chains.len());
@@ -222,7 +223,7 @@ fn lowered(text: &str, table: &Table) -> (Chains, AtChain<LoadError>, AtChain<No
     (Chains { chains, families: None }, errors, notes)
 }
 
-/// Returns the entries of a rule; a note where it decides nothing.
+/// Returns the entries of a rule; a note if it decides nothing.
 fn lowered_rule(table: &Table, rule: &ast::Rule) -> Result<(Vec<ChainRule>, Option<String>), String> {
     let mut conditions = Conditions::default();
     let mut all = Vec::new();
@@ -280,7 +281,7 @@ fn lowered_rule(table: &Table, rule: &ast::Rule) -> Result<(Vec<ChainRule>, Opti
     Ok((all, note))
 }
 
-/// Returns the chains that a chain leads to, itself first.
+/// Returns the chains that a chain reaches, itself first.
 fn reached(chains: &[Chain], start: usize) -> Vec<usize> {
     let mut reached = Vec::from([start]);
     let mut next = 0;

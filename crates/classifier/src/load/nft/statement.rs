@@ -9,7 +9,7 @@ use super::ast::{Expr, Op, Rule, Statement, Value, Verdict, from_iptables};
 use super::text::Parser;
 use super::tokens::Kind;
 
-/// Keys of `meta` that may stand without that word.
+/// Keys of `meta` that may occur without that word.
 const META: [&str; 19] = [
     "iifgroup",
     "oifgroup",
@@ -32,17 +32,17 @@ const META: [&str; 19] = [
     "cpu",
 ];
 
-/// Headers whose fields are compared.
+/// Headers whose fields can be compared.
 const HEADERS: [&str; 32] = [
     "ip", "ip6", "tcp", "udp", "udplite", "sctp", "dccp", "th", "icmp", "icmpv6", "igmp", "ether", "vlan",
     "arp", "ah", "esp", "comp", "frag", "rt", "rt0", "rt2", "rt4", "srh", "mh", "hbh", "dst", "exthdr",
     "gre", "gretap", "vxlan", "geneve", "tunnel",
 ];
 
-/// Headers of tunnels, whose fields may be those of the headers inside.
+/// Tunnel headers, whose fields may belong to the inner headers.
 const TUNNELS: [&str; 4] = ["gre", "gretap", "vxlan", "geneve"];
 
-/// Words that begin a statement: whatever is not known ends before them.
+/// Words that begin a statement; unknown text ends before them.
 const STARTS: [&str; 21] = [
     "vmap",
     "accept",
@@ -67,12 +67,12 @@ const STARTS: [&str; 21] = [
     "ct",
 ];
 
-/// Braces and parentheses inside each other, at most.
+/// Maximum nesting of braces and parentheses.
 pub(super) const DEPTH_MAX: usize = 16;
 
 impl Parser<'_> {
-    /// Reads a rule up to the end of its line. What is wrong with it is kept, and the next line is
-    /// read.
+    /// Reads a rule up to the end of its line. Errors are kept, and reading continues with the next
+    /// line.
     pub(super) fn rule(&mut self) -> Result<Option<Rule>, LoadError> {
         let (line, at) = (self.line(), self.at());
         self.rules += 1;
@@ -211,13 +211,13 @@ impl Parser<'_> {
             other => {
                 return Err(self.refuse(
                     at,
-                    format!("unsupported statement '{other}'; leave the rule out or say it otherwise"),
+                    format!("unsupported statement '{other}'; remove the rule or rewrite it"),
                 ));
             }
         })
     }
 
-    /// Reads bytes of a packet by their place: `@th,16,16 53`.
+    /// Reads raw bytes of a packet by position: `@th,16,16 53`.
     fn raw(&mut self) -> Result<Statement, LoadError> {
         self.next += 1;
         let mut text = format!("@{}", self.word("ll, nh, th or ih")?);
@@ -228,7 +228,7 @@ impl Parser<'_> {
         self.compared(Expr::Other(text))
     }
 
-    /// Reads an expression that no packet shows, with what it is compared with, or its map.
+    /// Reads an expression on data that packets do not contain, with its comparison or its map.
     fn unknown_or_map(&mut self) -> Result<Statement, LoadError> {
         let text = self.unknown();
         if self.take_word("vmap") {
@@ -238,7 +238,7 @@ impl Parser<'_> {
         Ok(Statement::Unknowable(text))
     }
 
-    /// Passes what is not known, up to the next statement that is; returns its text.
+    /// Skips unknown text up to the next known statement; returns the text.
     fn unknown(&mut self) -> String {
         let mut text = String::new();
         let (mut depth, mut is_first) = (0_usize, true);
@@ -299,7 +299,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Passes the name of an option or a chunk, and of its field where one is named.
+    /// Skips the name of an option or a chunk, and of its field if there is one.
     fn unknown_field(&mut self) -> String {
         /// Fields of options and chunks.
         const FIELDS: [&str; 23] = [
@@ -350,11 +350,11 @@ impl Parser<'_> {
         self.compared(expr)
     }
 
-    /// Reads what follows an expression: what it is compared with, or written with.
+    /// Reads what follows an expression: a comparison or an assignment.
     fn compared(&mut self, mut expr: Expr) -> Result<Statement, LoadError> {
         let start = self.next;
         if self.take_word("set") {
-            // Writing a field changes the packet, or its mark, and decides nothing.
+            // Writing a field changes the packet or its mark, and decides nothing.
             let text = self.unknown();
             return Ok(Statement::Passes(format!("set {text}")));
         }
@@ -413,7 +413,7 @@ impl Parser<'_> {
     /// Reads flags that are set together: `syn`, `syn|ack`, `(fin | syn)`, or a number.
     fn flags(&mut self, depth: usize) -> Result<Value, LoadError> {
         if depth > DEPTH_MAX {
-            return Err(self.expected("fewer parentheses inside each other"));
+            return Err(self.expected("fewer nested parentheses"));
         }
         let mut names = Vec::new();
         loop {
@@ -438,10 +438,10 @@ impl Parser<'_> {
         })
     }
 
-    /// Reads what a field is compared with.
+    /// Reads the right side of a comparison.
     pub(super) fn value(&mut self, depth: usize) -> Result<Value, LoadError> {
         let first = self.single(depth)?;
-        // Bits with commas between them: one of them.
+        // Comma-separated bits: one of them is set.
         let mut first = first;
         if depth == 0 && self.is_sign(",") {
             let mut names = Vec::new();
@@ -449,7 +449,7 @@ impl Parser<'_> {
                 match first {
                     Value::Word(word) => names.push(word),
                     Value::Flags(words) => names.extend(words),
-                    _ => return Err(self.expected("flags with commas between them, or a set in braces")),
+                    _ => return Err(self.expected("comma-separated flags, or a set in braces")),
                 }
                 if !self.take_sign(",") {
                     break;
@@ -478,7 +478,7 @@ impl Parser<'_> {
 
     pub(super) fn atom(&mut self, depth: usize) -> Result<Value, LoadError> {
         if depth > DEPTH_MAX {
-            return Err(self.expected("fewer braces inside each other"));
+            return Err(self.expected("fewer nested braces"));
         }
         if self.is_sign("{") {
             return Ok(Value::Set(self.set_elements(depth)?));
@@ -489,15 +489,17 @@ impl Parser<'_> {
         if self.take_sign("$") {
             let at = self.at();
             let name = self.word("the name of a variable")?;
-            return self.defined.get(&name).cloned().ok_or_else(|| {
-                self.refuse(at, format!("variable '{name}' is not defined before this line"))
-            });
+            return self
+                .defined
+                .get(&name)
+                .cloned()
+                .ok_or_else(|| self.refuse(at, format!("no line above defines the variable '{name}'")));
         }
         if self.is_sign("(") {
             return self.flags(depth);
         }
         if self.take_sign("!") {
-            return Err(self.expected("!= before the value in the place of this sign"));
+            return Err(self.expected("!= before the value instead of this sign"));
         }
         let word = self.word("a value")?;
         if word == "*" {

@@ -1,4 +1,4 @@
-//! The script form: what `nft list ruleset` prints, and what `nft -f` reads.
+//! The text format: the output of `nft list ruleset`, and the input of `nft -f`.
 
 use alloc::collections::BTreeMap;
 use alloc::format;
@@ -107,7 +107,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Passes the rest of a statement list, up to the end of the line.
+    /// Skips the rest of a statement list, up to the end of the line.
     pub(super) fn skip_line(&mut self) {
         let mut depth = 0_usize;
         while let Some(kind) = self.peek() {
@@ -138,8 +138,8 @@ impl<'a> Parser<'a> {
                     }
                     self.skip_line();
                 }
-                // Before a table is read again it is declared and deleted, so that none of its
-                // rules is left.
+                // A script may declare and delete a table before it defines it, so that none of its
+                // old rules remains.
                 "delete" | "destroy" => {
                     if self.take_word("table") {
                         let (family, name) = self.table_name()?;
@@ -154,7 +154,8 @@ impl<'a> Parser<'a> {
                     self.defined.insert(name, value);
                 }
                 "include" => {
-                    let text = "an included file is not read; put its text here, or use what nft list ruleset prints";
+                    let text = "included files are not supported; insert the text, or use nft list \
+                        ruleset";
                     return Err(self.refuse(at, text.to_owned()));
                 }
                 word => {
@@ -167,7 +168,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Reads a table's family, where the script names it, and its name.
+    /// Reads a table's family, if the script names it, and its name.
     pub(super) fn table_name(&mut self) -> Result<(String, String), LoadError> {
         let first = self.word("the name of a table")?;
         if matches!(first.as_str(), "ip" | "ip6" | "inet" | "arp" | "bridge" | "netdev")
@@ -243,7 +244,7 @@ impl<'a> Parser<'a> {
             }
             if self.peek().is_none() {
                 return Err(
-                    self.expected("a brace that ends this table; without it the file may be cut short")
+                    self.expected("a brace that ends this table; without it the file may be truncated")
                 );
             }
             let word = self.word("chain, set, map or the end of the table")?;
@@ -278,7 +279,7 @@ impl<'a> Parser<'a> {
             }
             if self.peek().is_none() {
                 return Err(
-                    self.expected("a brace that ends this set; without it the file may be cut short")
+                    self.expected("a brace that ends this set; without it the file may be truncated")
                 );
             }
             let word = self.word("type, flags, elements or the end of the set")?;
@@ -313,7 +314,7 @@ impl<'a> Parser<'a> {
             }
             if self.peek().is_none() {
                 return Err(
-                    self.expected("a brace that ends this chain; without it the file may be cut short")
+                    self.expected("a brace that ends this chain; without it the file may be truncated")
                 );
             }
             if self.take_word("type") {

@@ -1,4 +1,4 @@
-//! A script of nft in tokens.
+//! The tokens of an nft script.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -18,13 +18,13 @@ pub(super) enum Kind {
     Newline,
 }
 
-/// A token and its place.
+/// A token and its position.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Token {
     pub(super) kind: Kind,
     /// Line, from one.
     pub(super) line: usize,
-    /// First byte in the text.
+    /// Maximum number of tokens in a text.
     pub(super) at: usize,
 }
 
@@ -40,7 +40,7 @@ fn is_of_word(c: char) -> bool {
     c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '/' | ':' | '-' | '*' | '+' | '%' | '\\')
 }
 
-/// Divides a text. Comments and lines that go on behind a backslash are left out.
+/// Splits a text into tokens. It omits comments and joins lines that a backslash continues.
 pub(super) fn tokens(text: &str) -> Result<Vec<Token>, LoadError> {
     let mut tokens: Vec<Token> = Vec::new();
     let (mut line, mut at) = (1, 0);
@@ -60,7 +60,7 @@ pub(super) fn tokens(text: &str) -> Result<Vec<Token>, LoadError> {
             at += c.len_utf8();
             continue;
         } else if rest.starts_with("# xt_") {
-            // Where nft has no words for a part of iptables, it shows a comment in its place.
+            // nft prints a comment in place of an iptables construct that it cannot express.
             at += 2;
             continue;
         } else if c == '#' {
@@ -82,7 +82,7 @@ pub(super) fn tokens(text: &str) -> Result<Vec<Token>, LoadError> {
         } else if is_of_word(c) && c != '/' || c == ':' || c == '.' {
             let end = rest.find(|c| !is_of_word(c)).unwrap_or(rest.len());
             let mut word = &rest[..end];
-            // A backslash at the end of a line is no part of the word before it.
+            // A backslash at the end of a line is not part of the preceding word.
             if let Some(cut) = word.find('\\').filter(|_| rest[end..].starts_with(['\n', '\r'])) {
                 word = &word[..cut];
             }

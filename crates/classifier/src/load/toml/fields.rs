@@ -61,7 +61,7 @@ enum NumberOrText {
     Text(String),
 }
 
-/// A field's values as words, and its place.
+/// A field's values as words, and its position.
 struct Words {
     words: Vec<String>,
     place: usize,
@@ -85,7 +85,7 @@ impl Words {
     }
 }
 
-/// The place of a field, to say what is wrong there.
+/// The position of a field, for errors.
 struct Place<'a> {
     text: &'a str,
     at: usize,
@@ -101,11 +101,11 @@ impl Place<'_> {
     }
 }
 
-/// What is wrong with a list that holds nothing.
+/// The error about an empty list.
 const EMPTY: &str = "a value in this list: an empty one would match nothing";
 
-/// Returns the rule of an entry; `index` is its place in the file, `start` the byte that spans
-/// count from.
+/// Returns the rule of an entry; `index` is its position in the file, and `start` the byte from
+/// which spans count.
 #[expect(clippy::too_many_lines, reason = "one call for each field of a rule")]
 pub(super) fn rule(
     text: &str,
@@ -125,7 +125,7 @@ pub(super) fn rule(
     if let Some(value) = whole(text, start, fields.value, "a value from 0 to 4294967295")? {
         rule.value = value;
     }
-    let skip: Option<u32> = whole(text, start, fields.skip, "a number of rules to pass over")?;
+    let skip: Option<u32> = whole(text, start, fields.skip, "a number of rules to skip")?;
     let mut has_action = false;
     if let Some(action) = fields.action {
         let here = Place { text, at: start + action.span().start };
@@ -134,8 +134,8 @@ pub(super) fn rule(
             ("accept", None) => rule.action = Some(Action::Accept),
             ("deny", None) => rule.action = Some(Action::Deny),
             ("skip", Some(_)) => {}
-            ("skip", None) => return Err(here.expected("skip = N beside this action")),
-            ("accept" | "deny", Some(_)) => return Err(here.expected("action = \"skip\" beside skip = N")),
+            ("skip", None) => return Err(here.expected("skip = N with this action")),
+            ("accept" | "deny", Some(_)) => return Err(here.expected("action = \"skip\" with skip = N")),
             _ => return Err(here.expected("an action: \"accept\" or \"deny\"")),
         }
     }
@@ -225,7 +225,7 @@ pub(super) fn rule(
     Ok(Read { rule, conditions: conditions.map(alloc::sync::Arc::new), skip, has_action, line, place })
 }
 
-/// Writes conditions into a rule where one box says them all.
+/// Writes conditions into a rule if one box can express them.
 fn boxed(conditions: &Conditions, rule: &mut Rule) -> bool {
     if !conditions.tests.is_empty() {
         return false;
@@ -240,7 +240,7 @@ fn boxed(conditions: &Conditions, rule: &mut Rule) -> bool {
     let span = |field: &Option<Ranges>| match field {
         None => Some(PortRange::ANY),
         Some(set) => match set.as_slice() {
-            // A range of all ports is no box: it asks for ports.
+            // A range of all ports is not a box, because it requires ports.
             [(0, 0xffff)] => None,
             [(low, high)] => PortRange::new(*low as u16, *high as u16).ok(),
             _ => None,
@@ -285,7 +285,7 @@ fn boxed(conditions: &Conditions, rule: &mut Rule) -> bool {
 
 const PORT: &str = "a port from 0 to 65535, a range such as \"1024-65535\", a list, or \"any\"";
 
-/// What a rule asks, while it is read.
+/// The conditions of a rule while it is read.
 struct Asked<'a> {
     text: &'a str,
     start: usize,
@@ -318,7 +318,7 @@ impl Asked<'_> {
         Ok(())
     }
 
-    /// Asks for a side's addresses; returns whether they are of IPv6.
+    /// Adds a condition on the addresses of a side; returns whether they are IPv6 addresses.
     fn network(
         &mut self,
         field: Option<Spanned<Value>>,
@@ -362,7 +362,7 @@ impl Asked<'_> {
             return Err(here.expected(EMPTY));
         }
         self.conditions.ask_address(is_destination, is_v6, &set);
-        // Every address of a family is the family alone.
+        // The set of all addresses of a family is a condition on the family.
         if set == Ranges::up_to(all) {
             let side =
                 if is_destination { &mut self.conditions.destination } else { &mut self.conditions.source };
@@ -371,7 +371,7 @@ impl Asked<'_> {
         Ok(family)
     }
 
-    /// Asks for an address under a mask with holes.
+    /// Adds a condition on an address under a mask with holes.
     fn mask(&mut self, field: Option<Spanned<Value>>, is_destination: bool) -> Result<(), LoadError> {
         const WHAT: &str = "an address and a mask such as 10.0.0.1/255.0.0.255";
         let mut test = None;
@@ -452,7 +452,7 @@ impl Asked<'_> {
         Ok(())
     }
 
-    /// Asks each word as a test of its own: all of them have to hold.
+    /// Adds each word as a separate test; all of them must hold.
     fn tests(
         &mut self,
         field: Option<Spanned<Value>>,
@@ -473,7 +473,7 @@ impl Asked<'_> {
         Ok(())
     }
 
-    /// Asks for one of the words; a mark before any of them negates all.
+    /// Adds a test for any of the words; a mark before any of them negates the test.
     fn sets(
         &mut self,
         field: Option<Spanned<Value>>,
@@ -555,7 +555,7 @@ fn hexadecimal(text: &str) -> Option<u16> {
     u16::from_str_radix(digits, 16).ok().filter(|_| !digits.starts_with('+'))
 }
 
-/// Narrows a number that is there.
+/// Converts an optional number to a narrower type.
 fn whole<T: TryFrom<i64>>(
     text: &str,
     start: usize,

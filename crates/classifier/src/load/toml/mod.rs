@@ -1,4 +1,4 @@
-//! Flowloom's own form of rules.
+//! Flowloom's TOML format for rules.
 //!
 //! ```toml
 //! # How many rules the file has: a file that was cut short is an error.
@@ -20,13 +20,13 @@
 //! action = "deny"
 //! ```
 //!
-//! A rule may ask for more: `family`, `tcp_flags = "SYN/SYN,ACK,RST,FIN"`, `icmp_type`,
+//! A rule may have further conditions: `family`, `tcp_flags = "SYN/SYN,ACK,RST,FIN"`, `icmp_type`,
 //! `icmpv6_type`, `fragment`, `state`, `in_interface`, `out_interface`, `vlan`, `dscp`, `length`,
-//! `source_mac`, `flags` (the column of ClassBench), and `may_match` for a condition that no packet
-//! shows. A mark `!` before the value negates these.
+//! `source_mac`, `flags` (the column of ClassBench), and `may_match` for a condition on data that
+//! packets do not contain. A mark `!` before the value negates these.
 //!
-//! A rule without an action, in a file without `default_action`, is an error: it would accept
-//! whatever it matches, as the loader's user prefers.
+//! A rule without an action, in a file without `default_action`, is an error, because its effect
+//! would depend on the program that loads it.
 
 mod fields;
 
@@ -42,7 +42,7 @@ use super::{LoadError, LoadErrorKind, LoadErrors, LoadLimits, Located, line_of};
 use crate::policy::{Conditions, Entry, Outcome, Policy, Source};
 use crate::rule::{Action, Rule};
 
-/// The part of a file that is no rule.
+/// The part of a file before its rules.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Head {
@@ -52,20 +52,21 @@ struct Head {
     rule: Vec<Spanned<fields::Fields>>,
 }
 
-/// What a file says of rules without an action.
+/// What a file states about rules without an action.
 #[derive(Clone, Copy)]
 enum Default {
-    /// Nothing: each rule needs one.
+    /// Nothing: each rule needs an action.
     Missing,
-    /// They have none, and the defaults of the command that uses the rules hold.
+    /// They have none, so the defaults of the command that uses the rules apply.
     Silent,
     Does(Action),
 }
 
-/// A rule as it is read.
+/// A parsed rule.
 struct Read {
     rule: Rule,
-    /// Its conditions, where a box does not say them. Behind a pointer: most rules have none.
+    /// Its conditions, if a box cannot express them. Behind a pointer, because most rules have
+    /// none.
     conditions: Option<Arc<Conditions>>,
     skip: Option<u32>,
     has_action: bool,
@@ -74,12 +75,12 @@ struct Read {
     place: usize,
 }
 
-/// Reads all rules of a text, in its order, where each is a box of the five fields. A rule without
-/// a value gets its place in the file.
+/// Reads all rules of a text, in order, if each is a box of the five fields. A rule without a value
+/// gets its position in the file.
 ///
 /// # Errors
 ///
-/// The first of what [`load`] finds wrong, or a rule that asks for more than five fields.
+/// The first error that [`load`] finds, or a rule with conditions beyond the five fields.
 ///
 /// # Examples
 ///
@@ -99,8 +100,7 @@ pub fn parse(text: &str, limits: LoadLimits) -> Result<Vec<Rule>, LoadError> {
     };
     let plain = |read: Read| {
         if read.conditions.is_some() || read.skip.is_some() {
-            let kind =
-                LoadErrorKind::Unsupported("a rule of several boxes here; load the file as a policy");
+            let kind = LoadErrorKind::Unsupported("a rule with several boxes; load the file as a policy");
             return Err(at(text, read.place, kind));
         }
         Ok(read.rule)
@@ -112,8 +112,8 @@ pub fn parse(text: &str, limits: LoadLimits) -> Result<Vec<Rule>, LoadError> {
 ///
 /// # Errors
 ///
-/// [`LoadErrors`] where the text is no TOML, a field is not right, a rule has no action, rules are
-/// missing, or a limit is passed.
+/// [`LoadErrors`] if the text is not TOML, a field is invalid, a rule has no action, rules are
+/// missing, or a limit is exceeded.
 ///
 /// # Examples
 ///
@@ -135,11 +135,11 @@ pub fn load(text: &str, limits: LoadLimits) -> Result<Policy, LoadErrors> {
     if read.iter().all(|read| read.conditions.is_none() && read.skip.is_none()) {
         let located = read.into_iter().map(|read| Located { rule: read.rule, line: read.line });
         let mut located: Vec<Located> = located.collect();
-        // It lies in the memory of what was read, which is larger.
+        // The vector reuses the memory of the parsed rules, which is larger.
         located.shrink_to_fit();
         return Policy::plain(located).map_err(too_many);
     }
-    // Entries stand in the order of matching, sources in that of the file.
+    // Entries are in matching order, sources in the order of the file.
     let sources =
         read.iter().map(|read| Source { line: read.line, ..Source::default() }).collect::<Vec<_>>();
     let mut order: Vec<usize> = (0..read.len()).collect();
@@ -147,8 +147,7 @@ pub fn load(text: &str, limits: LoadLimits) -> Result<Policy, LoadErrors> {
         && let Some(other) = read.iter().find(|read| read.rule.priority != 0)
     {
         let place = skip.place.max(other.place);
-        let kind =
-            LoadErrorKind::Unsupported("priorities in a file that passes over rules; order the rules");
+        let kind = LoadErrorKind::Unsupported("priorities in a file with skips; order the rules instead");
         return Err(at(text, place, kind).into());
     }
     order.sort_by_key(|&index| core::cmp::Reverse(read[index].rule.priority));
@@ -162,7 +161,10 @@ pub fn load(text: &str, limits: LoadLimits) -> Result<Policy, LoadErrors> {
             Some(skip) => {
                 let to = (place + 1).saturating_add(skip as usize);
                 if to > count {
-                    let kind = LoadErrorKind::Expected("a number of rules to pass over that are there");
+                    let kind = LoadErrorKind::Expected(
+                        "a number of rules to skip that does not pass \
+                        the end",
+                    );
                     return Err(at(text, one.place, kind).into());
                 }
                 Outcome::Skip { to: to as u32 }
@@ -171,7 +173,7 @@ pub fn load(text: &str, limits: LoadLimits) -> Result<Policy, LoadErrors> {
         };
         entries.push(Entry { conditions, outcome, source: index as u32 });
     }
-    // Boxes take as much memory again.
+    // The boxes take the same amount of memory again.
     drop(read);
     Policy::new(entries, sources, Vec::new()).map_err(too_many)
 }
@@ -186,7 +188,7 @@ fn read(text: &str, limits: LoadLimits) -> Result<Vec<Read>, LoadErrors> {
     limits.check_bytes(text)?;
     match in_parts(text, limits) {
         Ok(read) => Ok(read),
-        // A header of a rule may stand inside a text of several lines: only the whole file says.
+        // A multi-line text may contain what looks like a header of a rule, so read the whole file.
         Err(errors) if text.contains("\"\"\"") || text.contains("'''") => {
             whole(text, limits).or(Err(errors))
         }
@@ -194,8 +196,8 @@ fn read(text: &str, limits: LoadLimits) -> Result<Vec<Read>, LoadErrors> {
     }
 }
 
-/// Reads a file whose rules are tables of their own, one after the other: the memory is that of the
-/// rules, not of the text's tree.
+/// Reads a file whose rules are consecutive tables: the memory is that of the rules, not of the
+/// text's tree.
 fn in_parts(text: &str, limits: LoadLimits) -> Result<Vec<Read>, LoadErrors> {
     let mut errors = Vec::new();
     let mut starts = Vec::new();
@@ -225,7 +227,7 @@ fn in_parts(text: &str, limits: LoadLimits) -> Result<Vec<Read>, LoadErrors> {
                 ] {
                     if let Some(span) = field {
                         let text_of =
-                            alloc::format!("'{what}' behind a rule; write it before the first one");
+                            alloc::format!("'{what}' after a rule; write it before the first rule");
                         errors.push(at(text, start + span.start, LoadErrorKind::Refused(text_of)));
                     }
                 }
@@ -258,7 +260,7 @@ fn parse_part<T: for<'de> Deserialize<'de>>(text: &str, start: usize, end: usize
     })
 }
 
-/// Reads a rule; what is wrong with it is kept, and beyond the limit nothing is read any more.
+/// Reads a rule and keeps its errors; stops reading beyond the limit.
 fn push(
     text: &str,
     start: usize,
@@ -311,8 +313,8 @@ fn finish(
                 text,
                 read.place,
                 LoadErrorKind::Unsupported(
-                    "this rule has no action: write action = \"accept\" or \"deny\", or default_action before the first rule; \
-                     behind the last rule the file may be cut short",
+                    "this rule has no action: write action = \"accept\" or \"deny\", or default_action \
+                     before the first rule; if it is the last rule, the file may be truncated",
                 ),
             )),
         }
@@ -320,7 +322,7 @@ fn finish(
     if let Some(count) = count.filter(|count| errors.is_empty() && *count.get_ref() != rules.len() as i64) {
         let found = rules.len();
         let message = alloc::format!(
-            "{} rules are announced and {found} are there; the file may be cut short, or the number is old",
+            "the file states {} rules but has {found}; it may be truncated, or the number is out of date",
             count.get_ref()
         );
         errors.push(at(text, count.span().start, LoadErrorKind::Refused(message)));

@@ -1,6 +1,6 @@
-//! Reads numbers and length-prefixed lists from bytes, and stops at their end.
+//! Reads numbers and length-prefixed lists from bytes, and stops at the end.
 
-/// A position in bytes. Every method returns `None` at the end, and then reads nothing.
+/// A position in a byte slice. Every method returns `None` at the end and then consumes nothing.
 ///
 /// # Examples
 ///
@@ -21,13 +21,13 @@ impl<'a> Cursor<'a> {
         Self(bytes)
     }
 
-    /// Returns the bytes that are left.
+    /// Returns the remaining bytes.
     #[must_use]
     pub const fn rest(&self) -> &'a [u8] {
         self.0
     }
 
-    /// Returns whether no byte is left.
+    /// Returns whether no bytes remain.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -40,7 +40,7 @@ impl<'a> Cursor<'a> {
         Some(head)
     }
 
-    /// Reads this many bytes, or all that are left if there are fewer.
+    /// Reads this many bytes, or all remaining bytes if there are fewer.
     pub fn up_to(&mut self, bytes: usize) -> &'a [u8] {
         let (head, rest) = self.0.split_at(bytes.min(self.0.len()));
         self.0 = rest;
@@ -57,7 +57,7 @@ impl<'a> Cursor<'a> {
         self.bytes(2).map(|bytes| u16::from_be_bytes([bytes[0], bytes[1]]))
     }
 
-    /// Reads a list after its length in one byte.
+    /// Reads a list with a one-byte length.
     pub fn list8(&mut self) -> Option<Self> {
         let mut ahead = *self;
         let bytes = ahead.u8()?;
@@ -66,7 +66,7 @@ impl<'a> Cursor<'a> {
         Some(Self(list))
     }
 
-    /// Reads a list after its length in two bytes.
+    /// Reads a list with a two-byte length.
     pub fn list16(&mut self) -> Option<Self> {
         let mut ahead = *self;
         let bytes = ahead.u16()?;
@@ -75,7 +75,7 @@ impl<'a> Cursor<'a> {
         Some(Self(list))
     }
 
-    /// Returns the numbers of two bytes that are left.
+    /// Returns the remaining two-byte numbers.
     #[must_use]
     pub fn numbers(mut self) -> Vec<u16> {
         std::iter::from_fn(|| self.u16()).collect()

@@ -3,10 +3,10 @@
 use super::cursor::Cursor;
 use super::text::push_label;
 
-/// The most bytes of a name in a message.
+/// Maximum length of a name in a message, in bytes.
 const NAME_BYTES_MAX: usize = 255;
 
-/// A message that has a question.
+/// A message with a question.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DnsMessage {
     /// The identifier that a response shares with its query.
@@ -20,14 +20,14 @@ pub struct DnsMessage {
 /// A question.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Question {
-    /// The name, without the dot of the root, which alone is `.`.
+    /// The name, without the dot of the root; the root itself is `.`.
     pub name: String,
     /// The number of the type.
     pub kind: u16,
 }
 
-/// Reads a message. Returns `None` if the header is not whole, its operation is none that IANA has
-/// assigned, or its first question is not whole.
+/// Reads a message. Returns `None` if the header or the first question is incomplete, or if IANA
+/// has not assigned its operation.
 ///
 /// # Examples
 ///
@@ -58,7 +58,7 @@ fn question(cursor: &mut Cursor<'_>) -> Option<Question> {
     loop {
         let length = cursor.u8()?;
         wire_bytes += 1 + usize::from(length);
-        // Longer labels are pointers, which have nothing to point to in the first name.
+        // Longer labels are pointers, and the first name has nothing to point to.
         if length > 63 || wire_bytes > NAME_BYTES_MAX {
             return None;
         }

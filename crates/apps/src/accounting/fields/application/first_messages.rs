@@ -1,14 +1,14 @@
-//! The first message of each direction of a TCP connection, put in sequence.
+//! The first message of each direction of a TCP connection, in sequence.
 //!
 //! ```text
 //!  Unseen ─SYN─► Open ─data─► Collecting ─► Found       the message
 //!     └──────data──┴──────────────┴───────► Over        the direction begins with something else
 //! ```
 //!
-//! A direction begins at its SYN, or at the first data of the record where the SYN is missing. At
-//! most [`BYTES_MAX`] bytes are collected, and as many wait for bytes before them. Collected bytes
-//! are dropped when the direction is decided, and nothing is allocated for a direction whose first
-//! segment decides.
+//! A direction begins at its SYN, or at the first data of the record if the SYN is missing. At most
+//! [`BYTES_MAX`] bytes are collected, and as many out-of-order bytes wait for earlier ones.
+//! Collected bytes are dropped when the direction is decided. Nothing is allocated for a direction
+//! whose first segment decides.
 
 use flowloom_dpi::stream::{Piece, Segment as Data, Sequencer, Window};
 use flowloom_packet::PacketView;
@@ -18,19 +18,19 @@ use crate::accounting::connection::{SYN, Segment};
 
 const TCP: u8 = 6;
 
-/// The most bytes of a direction that are collected.
+/// Maximum number of bytes collected per direction.
 pub(in super::super) const BYTES_MAX: usize = 4096;
 
-/// A message that a direction of a connection may begin with.
+/// A message with which a direction of a connection may begin.
 pub(in super::super) trait Message:
     Clone + std::fmt::Debug + PartialEq + Send + Sync + 'static
 {
     /// Reads the message from the first bytes of a direction. With `is_all` no further bytes come,
-    /// and the reader returns what it has instead of [`Reading::More`].
+    /// and the reader returns its partial result instead of [`Reading::More`].
     fn read(bytes: &[u8], is_all: bool) -> Reading<Self>;
 }
 
-/// Bytes in sequence, and those that wait for others.
+/// Bytes in sequence, and bytes that wait for earlier ones.
 #[derive(Clone, Debug)]
 struct Collecting {
     order: Sequencer,
@@ -39,7 +39,7 @@ struct Collecting {
 }
 
 impl PartialEq for Collecting {
-    /// Windows are compared by the number of bytes that they hold.
+    /// Windows are compared by the number of bytes in them.
     fn eq(&self, other: &Self) -> bool {
         let held = |collecting: &Self| collecting.window.as_ref().map_or(0, Window::held);
         self.order == other.order && self.bytes == other.bytes && held(self) == held(other)
@@ -50,7 +50,7 @@ impl PartialEq for Collecting {
 enum Side<T> {
     #[default]
     Unseen,
-    /// A SYN came; the number of the first byte.
+    /// A SYN arrived; the number of the first byte.
     Open(u32),
     Collecting(Box<Collecting>),
     Found(Box<T>),
@@ -65,7 +65,7 @@ impl<T: Message> Side<T> {
         }
     }
 
-    /// Processes a segment with SYN or data. `is_cut` says that the capture lacks its end.
+    /// Processes a segment with SYN or data. `is_cut` says that its end was not captured.
     #[cold]
     #[inline(never)]
     fn push(&mut self, segment: Data<'_>, is_cut: bool) {
@@ -96,7 +96,7 @@ impl<T: Message> Side<T> {
             };
             return;
         }
-        // The usual case: the first segment holds the message, which is read where it lies.
+        // The usual case: the first segment contains the message, which is read in place.
         let (mut reading, mut bytes) = (Reading::More, Vec::new());
         order.push(segment, None, |piece| {
             if let Piece::Data(data) = piece {

@@ -3,10 +3,10 @@
 use super::Reading;
 use super::text::printable;
 
-/// The most bytes of a method.
+/// Maximum length of a method, in bytes.
 const METHOD_BYTES_MAX: usize = 20;
 
-/// The beginning of a direction of HTTP/1.
+/// The start of a direction of HTTP/1.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HttpHead {
     /// A request.
@@ -30,8 +30,8 @@ pub struct HttpRequest {
 
 /// Reads the first request or the first status line of a direction.
 ///
-/// The result is there when the status code is known, or of a request both headers are, or its
-/// headers have ended. Lines may end with LF alone.
+/// The result is available when the status code is known; for a request, when both headers are
+/// known or the headers have ended. Lines may end with LF alone.
 ///
 /// # Examples
 ///
@@ -48,7 +48,7 @@ pub struct HttpRequest {
 pub fn read(bytes: &[u8], is_all: bool) -> Reading<HttpHead> {
     let open = if is_all { Reading::Other } else { Reading::More };
     if starts_with(bytes, b"HTTP/1.") {
-        // The twelfth byte ends the status code, and the next one shows that no digit follows.
+        // The twelfth byte ends the status code; the next one shows that no digit follows.
         if bytes.len() < 13 && !bytes.contains(&b'\n') && !is_all {
             return Reading::More;
         }
@@ -80,7 +80,7 @@ pub fn read(bytes: &[u8], is_all: bool) -> Reading<HttpHead> {
     while let Some(line) = lines.next() {
         let is_whole = lines.peek().is_some();
         if !is_whole {
-            // What stands behind the last line end is no line yet.
+            // Text after the last line end is not a complete line.
             return if is_all { Reading::Found(HttpHead::Request(request)) } else { Reading::More };
         }
         if line.is_empty() {
@@ -100,7 +100,7 @@ pub fn read(bytes: &[u8], is_all: bool) -> Reading<HttpHead> {
     Reading::Found(HttpHead::Request(request))
 }
 
-/// Returns whether the bytes begin with `begin`, as far as there are any.
+/// Returns whether the bytes begin with `begin`, as far as they go.
 fn starts_with(bytes: &[u8], begin: &[u8]) -> bool {
     let shared = bytes.len().min(begin.len());
     shared > 0 && bytes[..shared] == begin[..shared]

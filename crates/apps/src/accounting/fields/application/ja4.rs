@@ -1,4 +1,4 @@
-//! JA4: a fingerprint of TLS clients, by the definition that FoxIO has published.
+//! JA4: a fingerprint of TLS clients, as defined by FoxIO.
 //!
 //! ```text
 //!  t13d1516h2_8daaf6152771_e5627efa2ab1
@@ -14,8 +14,8 @@
 //!  TLS over TCP
 //! ```
 //!
-//! GREASE values (RFC 8701) count nowhere. Hashes are the first twelve hexadecimal digits, and
-//! zeros where there is nothing to hash.
+//! GREASE values (RFC 8701) are always ignored. Hashes are the first twelve hexadecimal digits, or
+//! zeros if there is nothing to hash.
 
 use std::fmt::Write as _;
 
@@ -24,12 +24,12 @@ use sha2::{Digest as _, Sha256};
 const SERVER_NAME: u16 = 0;
 const ALPN: u16 = 16;
 
-/// What of a ClientHello goes into its fingerprint, in the order of the message.
+/// The parts of a ClientHello that enter its fingerprint, in the order of the message.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ja4Input<'a> {
     /// The version of the header.
     pub version: u16,
-    /// The versions of `supported_versions`, if the extension is there.
+    /// The versions of `supported_versions`, if the extension is present.
     pub supported_versions: Option<Vec<u16>>,
     /// Cipher suites.
     pub ciphers: Vec<u16>,
@@ -41,7 +41,7 @@ pub struct Ja4Input<'a> {
     pub signature_algorithms: Vec<u16>,
 }
 
-/// Returns whether a number is reserved to keep servers from relying on the known ones (RFC 8701).
+/// Returns whether a number is reserved to keep servers from relying on known values (RFC 8701).
 #[must_use]
 pub const fn is_grease(number: u16) -> bool {
     let [high, low] = number.to_be_bytes();
@@ -102,8 +102,8 @@ const fn version_digits(version: u16) -> &'static str {
     }
 }
 
-/// Returns the first and the last character of a protocol, or the first and the last hexadecimal
-/// digit of its bytes where one of the two is neither a letter nor a digit.
+/// Returns the first and last character of a protocol. If either is neither a letter nor a digit,
+/// returns the first and last hexadecimal digit of its bytes.
 fn alpn_characters(alpn: Option<&[u8]>) -> String {
     match alpn.and_then(|alpn| alpn.first().zip(alpn.last())) {
         None => String::from("00"),
@@ -114,7 +114,7 @@ fn alpn_characters(alpn: Option<&[u8]>) -> String {
     }
 }
 
-/// Returns numbers in four hexadecimal digits each, with commas between.
+/// Returns numbers in four hexadecimal digits each, separated by commas.
 fn listed(numbers: &[u16]) -> String {
     let mut list = String::with_capacity(numbers.len() * 5);
     for (at, number) in numbers.iter().enumerate() {

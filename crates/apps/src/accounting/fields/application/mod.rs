@@ -8,10 +8,10 @@
 //! | [`quic_version`] | the version in a long header of QUIC |
 //! | [`ssh_banner`] | the identification line of SSH |
 //!
-//! Each is a pure function of a byte slice: it reads each byte a bounded number of times, allocates
-//! no more than the slice is long plus a few hundred bytes, and returns text that [`text`] has made
-//! printable and at most [`text::TEXT_BYTES_MAX`] bytes long. Bytes come from the network, so none
-//! of them panics whatever it is given.
+//! Each is a pure function of a byte slice. It reads each byte a bounded number of times, allocates
+//! at most the length of the slice plus a few hundred bytes, and returns text that [`text`] has
+//! made printable and limited to [`text::TEXT_BYTES_MAX`] bytes. The bytes come from the network,
+//! so none of the readers panics on any input.
 
 pub mod cursor;
 pub mod dns_message;
@@ -23,13 +23,13 @@ pub mod ssh_banner;
 pub mod text;
 pub mod tls_hello;
 
-/// What a reader makes of the bytes that a direction of a connection begins with.
+/// A reader's result for the first bytes of a direction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reading<T> {
     /// The bytes are a prefix of a message; further bytes decide.
     More,
     /// The message.
     Found(T),
-    /// The bytes begin no such message.
+    /// The bytes do not begin such a message.
     Other,
 }

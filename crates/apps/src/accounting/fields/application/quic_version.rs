@@ -1,13 +1,13 @@
 //! The version in a long header of QUIC [RFC 8999 §5.1].
 
-/// The most bytes of a connection ID in the versions that are recognised.
+/// Maximum length of a connection ID in the recognised versions, in bytes.
 const ID_BYTES_MAX: usize = 20;
 
 /// Returns the version of a datagram that begins with a long header of a known version: 1, 2, a
-/// draft, Google's `Q0..` and `T05.`, or Meta's `faceb00.`. A version negotiation has none.
+/// draft, Google's `Q0..` and `T05.`, or Meta's `faceb00.`. A version negotiation has no version.
 ///
-/// Only the version is looked at and the lengths of the connection IDs, so one datagram in some
-/// hundred million of random bytes is mistaken for QUIC.
+/// Only the version and the lengths of the connection IDs are checked, so about one in several
+/// hundred million random datagrams is mistaken for QUIC.
 ///
 /// # Examples
 ///
@@ -22,7 +22,7 @@ const ID_BYTES_MAX: usize = 20;
 pub fn read(datagram: &[u8]) -> Option<u32> {
     let &[first, a, b, c, d, ref ids @ ..] = datagram else { return None };
     let version = u32::from_be_bytes([a, b, c, d]);
-    // The bit below the highest is fixed until the ends have agreed to grease it [RFC 9287].
+    // The bit below the highest is fixed until the endpoints have agreed to grease it [RFC 9287].
     if first & 0xC0 != 0xC0 || !is_known(version) {
         return None;
     }

@@ -3,12 +3,12 @@
 use super::Reading;
 use super::text::printable;
 
-/// The most bytes of the line, its end included.
+/// Maximum length of the line including its end, in bytes.
 const LINE_BYTES_MAX: usize = 255;
 const BEGIN: &[u8] = b"SSH-";
 
-/// Reads `SSH-2.0-software comments`, and returns what stands behind the protocol version. Lines
-/// that a server sends before the identification are not skipped.
+/// Reads `SSH-2.0-software comments`, and returns the text after the protocol version. Lines that a
+/// server sends before the identification are not skipped.
 ///
 /// # Examples
 ///

@@ -2,12 +2,12 @@
 
 use std::fmt::Write as _;
 
-/// The most bytes of a value, escapes included.
+/// Maximum length of a value including escapes, in bytes.
 pub const TEXT_BYTES_MAX: usize = 255;
 
-/// Returns bytes as printable ASCII of at most [`TEXT_BYTES_MAX`] bytes. A byte outside of `0x20`
-/// to `0x7E` becomes `\xNN`, and a backslash is doubled, so that different bytes have different
-/// texts but for what the limit cuts off. An escape is never cut in two.
+/// Returns bytes as printable ASCII of at most [`TEXT_BYTES_MAX`] bytes. A byte outside `0x20` to
+/// `0x7E` becomes `\xNN`, and a backslash is doubled. Different bytes therefore have different
+/// texts, except for what the limit cuts off. An escape is never split.
 ///
 /// # Examples
 ///
@@ -39,8 +39,8 @@ pub fn printable(bytes: &[u8]) -> String {
 }
 
 /// Appends a label of a domain name in the presentation format of RFC 1035 §5.1: `\.` and `\\`
-/// stand for those characters, and `\DDD` for a byte that is not printable. Returns whether all of
-/// it fitted into [`TEXT_BYTES_MAX`] bytes.
+/// stand for those characters, and `\DDD` for a byte that is not printable. Returns whether the
+/// whole label fitted into [`TEXT_BYTES_MAX`] bytes.
 pub(super) fn push_label(text: &mut String, label: &[u8]) -> bool {
     for &byte in label {
         let width = match byte {

@@ -16,7 +16,7 @@ const HANDSHAKE: u8 = 22;
 const CLIENT_HELLO: u8 = 1;
 const SERVER_HELLO: u8 = 2;
 const RECORD_BYTES_MAX: u16 = (1 << 14) + 256;
-/// The most bytes of a message, its header included.
+/// Maximum length of a message including its header, in bytes.
 const MESSAGE_BYTES_MAX: usize = 1 << 16;
 
 const SERVER_NAME: u16 = 0;
@@ -33,26 +33,26 @@ pub enum TlsHello {
     Server(ServerHello),
 }
 
-/// What a ClientHello offers.
+/// The offers of a ClientHello.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClientHello {
     /// The host name of the server name extension.
     pub server_name: Option<String>,
-    /// The ALPN protocols that it offers, with commas between.
+    /// The offered ALPN protocols, separated by commas.
     pub alpn: Option<String>,
-    /// Its JA4 fingerprint, if the whole message is there.
+    /// Its JA4 fingerprint, if the whole message is available.
     pub ja4: Option<String>,
 }
 
-/// What a ServerHello chooses.
+/// The choices of a ServerHello.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerHello {
-    /// The version: that of `supported_versions`, else that of the header.
+    /// The version: that of `supported_versions` if present, otherwise that of the header.
     pub version: u16,
 }
 
-/// Reads the first message of a direction. Of a message that is cut, with `is_all`, it returns what
-/// is there.
+/// Reads the first message of a direction. For a truncated message, with `is_all`, it returns the
+/// available parts.
 ///
 /// # Examples
 ///
@@ -84,18 +84,19 @@ pub fn read(bytes: &[u8], is_all: bool) -> Reading<TlsHello> {
     hello.map_or(Reading::Other, Reading::Found)
 }
 
-/// Returns what the handshake records at the beginning hold of their first message, or `None` if
-/// the bytes begin with something else.
+/// Returns the part of the first message in the leading handshake records, or `None` if the bytes
+/// begin with something else.
 fn handshake(bytes: &[u8]) -> Option<Cow<'_, [u8]>> {
     let mut message = Cow::Borrowed(&[][..]);
     let mut rest = bytes;
     loop {
-        // Each byte is judged as soon as it is there.
+        // Each byte is checked as soon as it is available.
         let is_record = rest.first().is_none_or(|&kind| kind == HANDSHAKE)
             && rest.get(1).is_none_or(|&major| major == 3)
             && rest.get(2).is_none_or(|&minor| minor <= 4);
         if !is_record {
-            // Another record after a part of the message: the message will not be whole.
+            // A record of another kind follows a part of the message, so the message stays
+            // incomplete.
             return (!message.is_empty()).then_some(message);
         }
         let Some((&[_, _, _, high, low], behind)) = rest.split_first_chunk::<5>() else {
@@ -123,7 +124,7 @@ fn handshake(bytes: &[u8]) -> Option<Cow<'_, [u8]>> {
     }
 }
 
-/// Reads a ClientHello [RFC 8446 §4.1.2]. Returns `None` if its header is not whole.
+/// Reads a ClientHello [RFC 8446 §4.1.2]. Returns `None` if its header is incomplete.
 fn client_hello(body: &[u8], is_whole: bool) -> Option<ClientHello> {
     let mut cursor = Cursor::new(body);
     let version = cursor.u16()?;
@@ -146,7 +147,7 @@ fn client_hello(body: &[u8], is_whole: bool) -> Option<ClientHello> {
     Some(hello)
 }
 
-/// Reads extensions into `hello` and `input`. Returns whether they were all there.
+/// Reads extensions into `hello` and `input`. Returns whether all of them were available.
 fn read_client_extensions<'a>(
     cursor: &mut Cursor<'a>,
     hello: &mut ClientHello,
@@ -208,8 +209,8 @@ fn server_name(mut content: Cursor<'_>) -> Option<String> {
     None
 }
 
-/// Reads a ServerHello [RFC 8446 §4.1.3]. Returns `None` if it is not whole: without its extensions
-/// the version is not known.
+/// Reads a ServerHello [RFC 8446 §4.1.3]. Returns `None` if it is incomplete, because the version
+/// is not known without its extensions.
 fn server_hello(body: &[u8], is_whole: bool) -> Option<ServerHello> {
     let mut cursor = Cursor::new(body);
     let mut version = cursor.u16()?;
@@ -260,7 +261,7 @@ pub(in super::super) mod tests {
         [&[kind], &length[1..], body].concat()
     }
 
-    /// Returns a message in records of at most `record_bytes` bytes.
+    /// Returns a message split into records of at most `record_bytes` bytes.
     fn records(message: &[u8], record_bytes: usize) -> Vec<u8> {
         let record = |part: &[u8]| [&[22, 3, 1][..], &list16(part)].concat();
         message.chunks(record_bytes).flat_map(record).collect()
