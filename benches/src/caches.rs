@@ -105,7 +105,7 @@ fn generate(path: &Path, accesses: usize) -> Result<()> {
 ///
 /// # Errors
 ///
-/// If the trace cannot be read, or libCacheSim answers differently.
+/// Returns an error if the trace cannot be read, or libCacheSim answers differently.
 pub fn run(options: &Options, report: &mut JudgedReport) -> Result<Vec<String>> {
     let folder = tempfile::tempdir()?;
     let generated = folder.path().join("trace.oracleGeneral.bin");

@@ -49,7 +49,7 @@ trait Rival {
 ///
 /// # Errors
 ///
-/// If a set cannot be read or built, or two answers differ.
+/// Returns an error if a set cannot be read or built, or two answers differ.
 pub fn run(options: &Options, data: Option<&Path>, report: &mut JudgedReport) -> Result<Vec<String>> {
     let mut missing = Vec::new();
     let rivals = Rivals::start(options, &mut missing);

@@ -64,7 +64,7 @@ impl Sizing {
     ///
     /// # Errors
     ///
-    /// If the capture cannot be read.
+    /// Returns an error if the capture cannot be read.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_precision_loss,
@@ -95,7 +95,7 @@ impl Sizing {
     ///
     /// # Errors
     ///
-    /// If the run could not begin, failed, or is not balanced.
+    /// Returns an error if the run could not begin, failed, or is not balanced.
     pub fn run<A: App>(
         &self,
         source: &mut Looped,

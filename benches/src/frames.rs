@@ -38,7 +38,7 @@ impl Frames {
     ///
     /// # Errors
     ///
-    /// If that many sessions cannot be generated.
+    /// Returns an error if that many sessions cannot be generated.
     pub fn new(flows: u32) -> Result<Self> {
         let mut trace = PaperTrace::with_sessions(flows.into(), 1)?;
         let mut frame = Vec::new();
@@ -96,7 +96,7 @@ impl PacketSource for Frames {
 ///
 /// # Errors
 ///
-/// If they do not find the same flows, or count different packets.
+/// Returns an error if they do not find the same flows, or count different packets.
 pub fn compare(flows: u32, rounds: usize) -> Result<Outcome<u64>> {
     let frames = Frames::new(flows)?;
     let (mut source, expected) = (frames.clone(), u64::from(flows));

@@ -113,7 +113,7 @@ impl JudgedReport {
     ///
     /// # Errors
     ///
-    /// If the report cannot be written.
+    /// Returns an error if the report cannot be written.
     pub fn write(&self, as_text: bool, output: Option<&Path>) -> Result<(), String> {
         let mut text = if as_text {
             self.to_text()

@@ -26,7 +26,7 @@ const PASSES: usize = 12;
 ///
 /// # Errors
 ///
-/// If the set cannot be built or changed.
+/// Returns an error if the set cannot be built or changed.
 pub fn run(rules: usize, rounds: usize, count: usize, report: &mut JudgedReport) -> Result<()> {
     let set = synth::rules(Profile::Acl, rules, 1, false)?;
     let more = synth::rules(Profile::Acl, 4 * PENDING, 99, false)?;

@@ -31,7 +31,7 @@ const READS_PER_WRITE: u64 = 10;
 ///
 /// # Errors
 ///
-/// If a table does not pass its trial, or two answers differ.
+/// Returns an error if a table does not pass its trial, or two answers differ.
 pub fn run(rounds: usize, sizes: &[u32], report: &mut JudgedReport) -> Result<()> {
     for &count in sizes {
         let flows = Flows::<2>::new(count, 1);

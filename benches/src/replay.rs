@@ -84,8 +84,8 @@ struct Bench<'a> {
 ///
 /// # Errors
 ///
-/// If an input cannot be read, a variant cannot run, or two variants disagree: then the bench
-/// reports no times.
+/// Returns an error if an input cannot be read, a variant cannot run, or two variants disagree:
+/// then the bench reports no times.
 pub fn run(capture: &CaptureFile, rounds: usize) -> Result<Outcome, String> {
     let path = capture.path();
     let pass_packets = looped::count(path).map_err(|error| error.to_string())?;

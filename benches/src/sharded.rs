@@ -49,7 +49,8 @@ impl Halves {
     ///
     /// # Errors
     ///
-    /// If the temporary files cannot be written: they take about 700 bytes per packet.
+    /// Returns an error if the temporary files cannot be written: they take about 700 bytes per
+    /// packet.
     pub fn generate(packets: u64) -> io::Result<Self> {
         let folder = TempDir::new()?;
         let flows = (packets / FLOW_PACKETS).max(1);

@@ -37,8 +37,8 @@ const BUILD_BATCH: usize = 256;
 /// [`Scope::Lookups`], which takes no more memory than sixteen-byte keys do.
 const LONG_KEYS_MAX: u32 = 2_000_000;
 
-/// The most flows that are compared from the frame on: beyond, making and tracking the frames would
-/// take longest of all.
+/// Maximum number of flows that are compared from the frame on: beyond, making and tracking the
+/// frames would take longest of all.
 const FRAMES_MAX: u32 = 2_000_000;
 
 /// Parameters of the comparison.
@@ -68,7 +68,7 @@ type Contenders<'a> = Vec<RefCell<Box<dyn Contender + 'a>>>;
 ///
 /// # Errors
 ///
-/// If a table does not pass its trial, or two answers differ.
+/// Returns an error if a table does not pass its trial, or two answers differ.
 pub fn run(options: &Options, report: &mut JudgedReport) -> Result<Vec<String>> {
     let mut missing = Vec::new();
     let with_dpdk = start_dpdk(options, &mut missing);

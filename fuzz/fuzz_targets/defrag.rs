@@ -1,5 +1,5 @@
 //! Any fragments in any order: each is accounted for, buffers stay within their bounds, and the
-//! same input gives the same packets whatever the batches.
+//! same input gives the same packets independent of the batches.
 //!
 //! Bytes make fragments of a few datagrams that a fuzzer would not guess the headers of, and some
 //! frames of its own.

@@ -46,7 +46,7 @@ fn header(choice: u8) -> Vec<u8> {
 }
 
 /// Runs the engine, and returns packets taken in and the digest of the flows; `None` if the input
-/// is no capture.
+/// is not a capture.
 fn outcome(bytes: &[u8], options: u8, mode: Layout) -> Option<(u64, String)> {
     let limits = UnpackLimits { bytes_max: 4 << 20, ratio_max: Some(100), ratio_after_bytes: 1 << 20 };
     let reading = CaptureOptions { map: false, limits };

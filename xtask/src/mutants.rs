@@ -87,7 +87,7 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<ExitCode> {
     for name in &sample {
         command.arg("--re").arg(format!("^{}$", escaped(name)));
     }
-    // cargo-mutants fails when mutants survive; that is no failure of the run.
+    // cargo-mutants fails when mutants survive; that is not a failure of the run.
     let status = command.status().context("cannot run cargo mutants")?;
     let score =
         read(&out.join("mutants.out")).with_context(|| format!("cargo mutants ended with {status}"))?;

@@ -76,7 +76,7 @@ pub struct Confusion {
 ///
 /// # Errors
 ///
-/// If it is not installed.
+/// Returns an error if it is not installed.
 pub fn tshark_version() -> Result<String> {
     let output = Command::new("tshark")
         .arg("--version")
@@ -91,7 +91,7 @@ pub fn tshark_version() -> Result<String> {
 ///
 /// # Errors
 ///
-/// If a folder cannot be read.
+/// Returns an error if a folder cannot be read.
 pub fn captures(folder: &Path) -> Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     let mut folders = vec![folder.to_owned()];
@@ -123,7 +123,7 @@ struct Seen {
 ///
 /// # Errors
 ///
-/// If it cannot be read, or tshark fails.
+/// Returns an error if it cannot be read, or tshark fails.
 pub fn compare(path: &Path, labels: &mut Labels) -> Result<()> {
     let patterns = builtin();
     let plan = L7Plan::new(&patterns, L7Options::default())?;

@@ -49,7 +49,7 @@ impl Payloads {
 ///
 /// # Errors
 ///
-/// If a capture cannot be read.
+/// Returns an error if a capture cannot be read.
 pub fn for_each_packet(
     paths: &[PathBuf],
     decap: bool,
@@ -84,7 +84,7 @@ pub fn for_each_packet(
 ///
 /// # Panics
 ///
-/// When they lie outside.
+/// Panics when they lie outside.
 #[must_use]
 #[expect(clippy::cast_possible_truncation, reason = "bounds of bytes in memory")]
 pub fn slice(bytes: &[u8], bounds: [u64; 2]) -> &[u8] {
@@ -109,7 +109,7 @@ struct Flow {
 ///
 /// # Errors
 ///
-/// If a capture cannot be read.
+/// Returns an error if a capture cannot be read.
 pub fn collect(paths: &[PathBuf]) -> Result<Payloads> {
     let mut flows: HashMap<FlowKey, Flow> = HashMap::new();
     let mut payloads = Payloads::default();

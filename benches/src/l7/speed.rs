@@ -131,7 +131,7 @@ fn rival(patterns: &[Pattern], transport: Transport, streaming: bool) -> Result<
 ///
 /// # Errors
 ///
-/// If a capture cannot be read, or vectorscan answers differently.
+/// Returns an error if a capture cannot be read, or vectorscan answers differently.
 pub fn run(options: &Options, report: &mut JudgedReport) -> Result<Vec<String>> {
     let mut missing = Vec::new();
     let payloads = collect(&options.captures)?;

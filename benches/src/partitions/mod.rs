@@ -56,8 +56,8 @@ impl Default for Options {
 ///
 /// # Errors
 ///
-/// If captures cannot be read or written, and for the first difference: with the command that
-/// repeats it.
+/// Returns an error if captures cannot be read or written, and for the first difference: with the
+/// command that repeats it.
 pub fn run(options: &Options, mut say: impl FnMut(&str)) -> Result<Checked, String> {
     let plan = L7Plan::new(&builtin(), L7Options::default()).map_err(|error| error.to_string())?;
     let given = match &options.captures {

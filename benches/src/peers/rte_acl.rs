@@ -144,11 +144,11 @@ impl Environment {
     ///
     /// # Errors
     ///
-    /// [`RteError`] where DPDK does not start.
+    /// Returns [`RteError`] where DPDK does not start.
     ///
     /// # Panics
     ///
-    /// Never: its words are its own.
+    /// Does not panic: its words are its own.
     pub fn start(memory_mib: u32) -> Result<Self, RteError> {
         let reserved = std::fs::read_to_string("/proc/sys/vm/nr_hugepages").unwrap_or_default();
         let huge_pages = reserved.trim().parse::<u32>().unwrap_or(0) * 2 >= memory_mib;
@@ -211,11 +211,11 @@ impl Acl {
     ///
     /// # Errors
     ///
-    /// [`RteError`] where a call fails.
+    /// Returns [`RteError`] where a call fails.
     ///
     /// # Panics
     ///
-    /// If the name contains a zero byte.
+    /// Panics if the name contains a zero byte.
     pub fn build(_environment: &Environment, rules: &RuleSet, name: &str) -> Result<Self, RteError> {
         let name = CString::new(name).expect("no name has a zero");
         let count = u32::try_from(rules.len()).expect("ids are 32 bits");
@@ -265,7 +265,7 @@ impl Acl {
     ///
     /// # Panics
     ///
-    /// If the lengths differ, or the library refuses the method.
+    /// Panics if the lengths differ, or the library refuses the method.
     pub fn classify(&self, keys: &[AclKey], results: &mut [u32], method: Method) {
         assert_eq!(keys.len(), results.len());
         let mut places = [ptr::null(); CALL_MAX];

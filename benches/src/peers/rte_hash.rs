@@ -61,7 +61,7 @@ const AHEAD: u32 = KEYS_AHEAD as u32;
 ///
 /// # Errors
 ///
-/// If DPDK does not start: it needs this many megabytes of reserved huge pages.
+/// Returns an error if DPDK does not start: it needs this many megabytes of reserved huge pages.
 pub fn start(megabytes: u32) -> Result<()> {
     let text = CString::new(megabytes.to_string())?;
     // SAFETY: the text ends with a zero and outlives the call.
@@ -134,7 +134,7 @@ impl<'a, const W: usize> RteHash<'a, W> {
     ///
     /// # Errors
     ///
-    /// If there is no memory, or a flow does not fit.
+    /// Returns an error if there is no memory, or a flow does not fit.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,

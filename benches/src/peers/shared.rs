@@ -34,7 +34,7 @@ pub trait Access {
 ///
 /// # Panics
 ///
-/// If there is no memory.
+/// Panics if there is no memory.
 #[must_use]
 pub fn ours(flows: u32) -> ConcurrentFlowTable<Key, State> {
     ConcurrentFlowTable::try_new(&ConcurrentConfig::for_flows(flows)).expect("a table of as many flows")

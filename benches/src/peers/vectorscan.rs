@@ -76,7 +76,7 @@ impl Vectorscan {
     ///
     /// # Errors
     ///
-    /// If a bound lies outside of `bytes`, or vectorscan fails.
+    /// Returns an error if a bound lies outside of `bytes`, or vectorscan fails.
     pub fn blocks(&mut self, bytes: &[u8], bounds: &[[u64; 2]], out: &mut [u32]) -> Result<()> {
         check(bytes, bounds)?;
         if out.len() != bounds.len() {
@@ -99,7 +99,7 @@ impl Vectorscan {
     ///
     /// # Errors
     ///
-    /// If a bound lies outside of `bytes`, or vectorscan fails.
+    /// Returns an error if a bound lies outside of `bytes`, or vectorscan fails.
     pub fn streams(
         &mut self,
         bytes: &[u8],

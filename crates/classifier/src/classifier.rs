@@ -108,8 +108,8 @@ impl ClassifierBuilder {
     ///
     /// # Errors
     ///
-    /// [`BuildError`] if no form of the rules stays within the limits, or if the processor lacks
-    /// the instruction set.
+    /// Returns [`BuildError`] if no form of the rules stays within the limits, or if the processor
+    /// lacks the instruction set.
     ///
     /// # Examples
     ///
@@ -261,7 +261,7 @@ impl Classifier {
     ///
     /// # Panics
     ///
-    /// If `matches` and `keys` differ in length.
+    /// Panics if `matches` and `keys` differ in length.
     pub fn classify_batch<K: ClassifierKey>(&self, keys: &[K], matches: &mut [Match]) {
         assert_eq!(keys.len(), matches.len(), "a batch has a place for the match of each key");
         ClassifyBatch { program: K::program(self), keys, out: matches }.run_on(self.backend);
@@ -304,7 +304,7 @@ impl Classifier {
     ///
     /// # Errors
     ///
-    /// [`ImageError`] if they are truncated, corrupt or of another version.
+    /// Returns [`ImageError`] if they are truncated, corrupt or of another version.
     pub fn from_image(bytes: &[u8]) -> Result<Self, ImageError> {
         let isa = Isa::detect();
         let backend = Backend::new(isa).ok_or(ImageError::IsaUnavailable { isa })?;
@@ -316,7 +316,7 @@ impl Classifier {
     ///
     /// # Errors
     ///
-    /// [`BuildError`] if the processor lacks it, or if there is no memory for the copy.
+    /// Returns [`BuildError`] if the processor lacks it, or if there is no memory for the copy.
     pub fn with_isa(&self, isa: Isa) -> Result<Self, BuildError> {
         let backend = Backend::new(isa).ok_or(BuildError::IsaUnavailable { isa })?;
         let (v4, v6) = (self.v4.try_clone()?, self.v6.try_clone()?);

@@ -110,7 +110,7 @@ impl HiCuts {
     ///
     /// # Errors
     ///
-    /// [`BuildError`] if a limit is reached.
+    /// Returns [`BuildError`] if a limit is reached.
     pub fn build(rules: &RuleSet, config: HiCutsConfig) -> Result<Self, BuildError> {
         let rules = boxes(rules);
         let mut builder =
@@ -245,7 +245,7 @@ impl Builder<'_> {
                 best = Some((found, (d, width)));
             }
         }
-        // A cut that leaves one child with all rules, and all others equal, would repeat for ever
+        // A cut that leaves one child with all rules, and all others equal, would repeat forever
         // only if nothing were left to cut.
         Ok(best.map(|(_, choice)| choice))
     }

@@ -103,7 +103,7 @@ impl<const BITS: u32> Prefix<BITS> {
     ///
     /// # Errors
     ///
-    /// [`RuleError::PrefixTooLong`].
+    /// Returns [`RuleError::PrefixTooLong`].
     pub fn new(address: u128, length: u32) -> Result<Self, RuleError> {
         if length > BITS {
             return Err(RuleError::PrefixTooLong { length, length_max: BITS });
@@ -217,7 +217,7 @@ impl PortRange {
     ///
     /// # Errors
     ///
-    /// [`RuleError::ReversedRange`].
+    /// Returns [`RuleError::ReversedRange`].
     pub fn new(low: u16, high: u16) -> Result<Self, RuleError> {
         if low > high { Err(RuleError::ReversedRange { low, high }) } else { Ok(Self { low, high }) }
     }

@@ -76,7 +76,7 @@ impl RuleSet {
     ///
     /// # Errors
     ///
-    /// [`TooManyRules`] above [`RULES_MAX`].
+    /// Returns [`TooManyRules`] above [`RULES_MAX`].
     pub fn new(rules: Vec<Rule>) -> Result<Self, TooManyRules> {
         if rules.len() > RULES_MAX {
             return Err(TooManyRules { rules: rules.len(), rules_max: RULES_MAX });

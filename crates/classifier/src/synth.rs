@@ -320,7 +320,7 @@ fn draw<T: Copy>(table: Weighted<T>, random: &mut Random) -> T {
 ///
 /// # Errors
 ///
-/// [`TooManyRules`] above the maximum of a [`RuleSet`].
+/// Returns [`TooManyRules`] above the maximum of a [`RuleSet`].
 ///
 /// # Examples
 ///

@@ -67,7 +67,7 @@ impl Binding {
     ///
     /// # Errors
     ///
-    /// The error of the system.
+    /// Returns the error of the system.
     pub(crate) fn of(capture: &Path, decoding: Vec<String>) -> std::io::Result<Self> {
         let file = File::open(capture)?;
         let metadata = file.metadata()?;

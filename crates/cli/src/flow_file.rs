@@ -164,7 +164,7 @@ impl Destination {
     ///
     /// # Errors
     ///
-    /// The error of the system.
+    /// Returns the error of the system.
     pub(crate) fn open(self) -> io::Result<Opened> {
         let mut counters = None;
         let out = match self.place {
@@ -328,7 +328,7 @@ impl<F: FlowState + SourceDirection> FlowWriter<F> {
     ///
     /// # Errors
     ///
-    /// The error of the file or the collector.
+    /// Returns the error of the file or the collector.
     pub(crate) fn finish(&mut self) -> io::Result<()> {
         self.begin()?;
         match &mut self.out {

@@ -23,7 +23,7 @@ impl OutputFile {
     ///
     /// # Errors
     ///
-    /// The error of the system.
+    /// Returns the error of the system.
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
         let (file, is_new) = match OpenOptions::new().write(true).create_new(true).open(path) {
             // This includes a link to a missing file; the file is created and stays.
@@ -115,7 +115,7 @@ impl OutputFolder {
     ///
     /// # Errors
     ///
-    /// [`Failure::Output`], which names the path.
+    /// Returns [`Failure::Output`], which names the path.
     pub(crate) fn open(path: &Path) -> Result<Self, Failure> {
         let is_missing = |folder: &&Path| !folder.as_os_str().is_empty() && !folder.exists();
         let made = path.ancestors().take_while(is_missing).map(Path::to_path_buf).collect();

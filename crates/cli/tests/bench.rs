@@ -22,7 +22,7 @@ fn tables_are_compared_with_the_first_one_and_the_floor() {
     assert!(
         has("hit, batch 256: linehash", "std") && has("miss", "lower bound") && has("build", "chained")
     );
-    assert!(has("hit, single, each after the other: linehash", "std"));
+    assert!(has("hit, single, dependent: linehash", "std"));
     assert!(!has("hit, single", "lower bound"), "the lower bound has no single lookups");
 }
 
@@ -90,7 +90,7 @@ fn the_packet_path_is_timed_by_stage_by_layout_and_by_lateness() {
         "hand-written",
         "p99.9",
         "1 worker",
-        "line to another CPU and back: not measured",
+        "round trip of a line to another CPU: not measured",
     ]);
     flowloom([&run[..], &["--format", "csv"]].concat()).shows(&["p95,line_round_trip_ns\n"]);
     flowloom(["bench", "pipeline", &trace, "--rounds", "0"]).ends(2);

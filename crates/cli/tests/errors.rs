@@ -38,11 +38,11 @@ fn what_is_no_capture_cannot_be_read() {
             (&snoop, &["this is a capture of snoop; editcap -F pcapng", ACCEPTED]),
             (
                 &folder.path("bare"),
-                &["directory", "bare has no capture in it", "files looked at: 0", ACCEPTED],
+                &["directory", "bare contains no capture", "files checked: 0", ACCEPTED],
             ),
             (
                 &folder.path("texts"),
-                &["directory", "texts has no capture in it", "files looked at: 1", ACCEPTED],
+                &["directory", "texts contains no capture", "files checked: 1", ACCEPTED],
             ),
         ] {
             let outcome = flowloom([verb, path]).ends(3).says(&["error: ", "[exit 3]"]).says(parts);
@@ -371,7 +371,7 @@ fn a_bomb_is_stopped_with_a_balanced_report() {
 
     let by_size = json_of(&path, &["--unpack-max", "8M"]).ends(6);
     let by_size =
-        by_size.says(&["error: ", "bomb.gz unpacks to more than is allowed", "8000000 bytes", "[exit 6]"]);
+        by_size.says(&["error: ", "bomb.gz exceeds the unpack limit", "8000000 bytes", "[exit 6]"]);
     let mut outcomes = vec![by_size, json_of(&path, &["--unpack-max", "8M", "--workers", "2"]).ends(6)];
     if ratio > 250 {
         outcomes.push(json_of(&path, &["--unpack-ratio-max", "250"]).ends(6).says(&["250 to 1"]));
@@ -384,7 +384,7 @@ fn a_bomb_is_stopped_with_a_balanced_report() {
         check_balance(&document);
         assert!(number(&document, "packets") > 0);
         assert_eq!(document["complete"], false);
-        assert!(document["fault"].as_str().unwrap().contains("unpacks to more than is allowed"));
+        assert!(document["fault"].as_str().unwrap().contains("exceeds the unpack limit"));
     }
 }
 
@@ -492,7 +492,7 @@ fn captures_put_behind_each_other_are_all_used_and_told_of() {
             let offset = format!("the second from byte {} on", one.len());
             let outcome = json_of(&path, options).ends(0);
             let outcome =
-                outcome.says(&["warning: ", "is 2 captures one behind the other", &offset, "mergecap"]);
+                outcome.says(&["warning: ", "consists of 2 concatenated captures", &offset, "mergecap"]);
             assert!(!outcome.stderr.contains("--strict"), "nothing is lacking: {}", outcome.stderr);
             assert_eq!(number(&outcome.json(), "packets"), 800);
         }
@@ -622,7 +622,7 @@ fn a_reader_that_has_had_enough_is_no_error() {
 fn a_pcapng_without_a_section_or_with_unknown_blocks_is_handled() {
     let folder = Folder::new();
     let cut = folder.write("cut.pcapng", &pcapng_header(&[])[..20]);
-    flowloom(["replay", &cut]).ends(3).says(&["no whole section header"]);
+    flowloom(["replay", &cut]).ends(3).says(&["no complete section header"]);
     let mut file = pcapng_header(&[1]);
     file.extend(block(0x0BAD, &[1; 40]));
     file.extend(enhanced(0, 1, 46, &udp_frame(7)));

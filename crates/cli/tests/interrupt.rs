@@ -309,7 +309,7 @@ fn what_comes_before_a_named_pipe_without_a_writer_is_dealt_with() {
         assert!(begun.elapsed() < Duration::from_secs(20), "{arguments:?}");
         let outcome = Outcome::of(&command, child.wait_with_output().unwrap()).ends(130);
         assert_eq!(number(&outcome.json(), "packets"), 1_234, "{arguments:?}");
-        // What is no capture is told as ever.
+        // What is not a capture is told as ever.
         let (command, child) = start(&arguments);
         std::fs::write(&path, "GET / HTTP/1.1\r\nHost: www.example.org\r\n\r\n").unwrap();
         let output = child.wait_with_output().unwrap();

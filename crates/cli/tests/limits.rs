@@ -62,6 +62,6 @@ fn inspect_unpacks_no_more_than_it_may() {
     flowloom(["inspect", &packed]).ends(0);
     flowloom(["inspect", &packed, "--unpack-max", "1k"])
         .ends(6)
-        .says(&["unpacks to more than is allowed", "limit"]);
+        .says(&["exceeds the unpack limit", "limit"]);
     flowloom(["inspect", &packed, "--unpack-max", "0"]).ends(2).says(&["--unpack-max", "at least 1"]);
 }

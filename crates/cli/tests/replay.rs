@@ -558,7 +558,7 @@ fn several_files_and_directories_are_one_input() {
     let directory = folder.path("");
     let outcome = flowloom(["replay", &directory, "--format", "json"]).ends(0);
     assert_eq!(number(&outcome.json(), "packets"), sum);
-    outcome.says(&["warning: ", "notes.txt is not a capture and was left out"]);
+    outcome.says(&["warning: ", "notes.txt is not a capture and was skipped"]);
     flowloom(["replay", &directory, "--strict", "--format", "json"]).ends(0);
 }
 

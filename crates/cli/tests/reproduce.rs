@@ -20,7 +20,7 @@ fn the_list_names_every_item() {
 
 #[test]
 fn an_item_is_found_by_the_start_of_its_name_and_run_once() {
-    // A part of a word is no name.
+    // A part of a word is not a name.
     flowloom(["reproduce", "dhash/section4_lo"]).ends(2);
     flowloom(["reproduce", "dhash/section4_load"]).ends(0).shows(&["1 item run"]);
     let twice =

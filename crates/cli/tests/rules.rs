@@ -100,7 +100,7 @@ fn states_come_from_the_flow_table_and_from_classify_alike() {
     let mut back = frame(6, 0, &tcp(22, 1024, 0x12), 1);
     back[26..34].copy_from_slice(&[192, 0, 2, 1, 10, 0, 0, 1]);
     // ICMP errors from a router on the way: about the connection, about another one, and about the
-    // connection but sent to a host that is no end of it.
+    // connection but sent to a host that is not an end of it.
     let error = |about: u16, to: [u8; 4]| {
         let mut quoted = vec![3, 1, 0, 0, 0, 0, 0, 0];
         quoted.extend(&frame(6, 0, &tcp(about, 22, 2), 1)[14..42]);

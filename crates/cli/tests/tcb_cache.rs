@@ -149,19 +149,15 @@ fn what_cannot_be_simulated_is_said() {
         (vec!["--model", "s"], 2, &["--overlap"]),
         (vec![], 2, &["TRACE"]),
         (model(&["--policy", "specc"]), 2, &["did you mean 'spec'?", "flowlru"]),
-        (model(&["--hash", "md5"]), 2, &["no index function is called 'md5'", "h3-N"]),
+        (model(&["--hash", "md5"]), 2, &["unknown index function 'md5'", "h3-N"]),
         (model(&["--hash", "h3-4-full"]), 2, &["select at least 6"]),
-        (model(&["--size", "33000"]), 2, &["valid next to it: 32768 and 65536"]),
-        (model(&["--banks", "5"]), 2, &["5 banks: between 1 and 4"]),
+        (model(&["--size", "33000"]), 2, &["nearest valid sizes: 32768 and 65536"]),
+        (model(&["--banks", "5"]), 2, &["invalid banks 5: must be from 1 to 4"]),
         (vec!["--model", "s", "--overlap", "9", "--accesses", "99999G"], 2, &["are free", "--accesses"]),
         (model(&["--ports", "all"]), 2, &["paper-like"]),
         (model(&["--warm", "200%"]), 2, &["not a share"]),
         (vec!["--model", "s", "--overlap", "90k", "--accesses", "10"], 2, &["invalid value '90k'"]),
-        (
-            vec!["--model", "s", "--overlap", "90000", "--accesses", "10"],
-            2,
-            &["for fewer sessions at a time"],
-        ),
+        (vec!["--model", "s", "--overlap", "90000", "--accesses", "10"], 2, &["fewer sessions at a time"]),
     ] {
         let outcome = flowloom([&["simulate", "tcb-cache"], &arguments[..]].concat());
         outcome.ends(status).says(parts);

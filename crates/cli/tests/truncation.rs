@@ -47,7 +47,7 @@ fn a_capture_that_is_cut_while_it_is_replayed_ends_there_with_a_balanced_report(
             let outcome = replay_and(&path, &options, || set_length(&path, cut_at));
             if layout == ["--no-mmap"] {
                 // Of a file that is read, a few pieces are in memory already; a cut at a record is
-                // no cut then.
+                // not a cut then.
                 let document = outcome.ends(0).json();
                 check_balance(&document);
                 assert!((left..=u64::from(PACKETS)).contains(&number(&document, "packets")));

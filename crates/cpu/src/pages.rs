@@ -299,7 +299,7 @@ impl<T: Zeroable> LineArray<T> {
     ///
     /// # Errors
     ///
-    /// [`AllocError`] if the allocator refuses the memory.
+    /// Returns [`AllocError`] if the allocator refuses the memory.
     pub fn try_new(len: usize, huge: HugePages) -> Result<Self, AllocError> {
         let memory = ZeroedMemory::try_new(size_of::<T>(), len, align_of::<T>(), huge)?;
         Ok(Self { memory, len, elements: PhantomData })

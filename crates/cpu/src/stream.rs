@@ -20,8 +20,8 @@ use plain::{settle, write};
 #[cfg(all(target_arch = "x86_64", target_feature = "sse2", not(any(miri, sanitized))))]
 use x86_64::{settle, write};
 
-/// Groups of words that are being written, one after the other; they can be read when
-/// [`past_caches`] returns.
+/// Groups of words that are being written, one after another; they can be read when [`past_caches`]
+/// returns.
 ///
 /// Each word is written once, nothing is read back meanwhile, and the thread that writes also waits
 /// for completion:

@@ -63,7 +63,8 @@ impl Topology {
     ///
     /// # Errors
     ///
-    /// [`TopologyError`] if the system describes the allowed CPUs in words that we cannot read.
+    /// Returns [`TopologyError`] if the system describes the allowed CPUs in words that we cannot
+    /// read.
     pub fn read() -> Result<Self, TopologyError> {
         Self::read_below(Path::new("/"))
     }
@@ -132,7 +133,7 @@ pub const PINNABLE_CPUS: u32 = if cfg!(any(target_os = "linux", target_os = "and
 ///
 /// # Errors
 ///
-/// As [`Topology::read`].
+/// Returns the same errors as [`Topology::read`].
 pub fn allowed_cpus() -> Result<Vec<u32>, TopologyError> {
     allowed(Path::new("/"))
 }
@@ -257,7 +258,7 @@ impl core::error::Error for TopologyError {}
 ///
 /// # Errors
 ///
-/// [`TopologyError`], with the invalid part.
+/// Returns [`TopologyError`], with the invalid part.
 ///
 /// # Examples
 ///

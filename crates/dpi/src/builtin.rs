@@ -1,9 +1,9 @@
-//! Our own patterns, written from the protocols' specifications.
+//! The builtin patterns, written from the protocols' specifications.
 
 use crate::load::parse_own;
 use crate::pattern::Pattern;
 
-/// The files, in the order of priority.
+/// The files, in order of priority.
 const FILES: [&str; 9] = [
     include_str!("../patterns/web.patterns"),
     include_str!("../patterns/secure.patterns"),
@@ -16,19 +16,19 @@ const FILES: [&str; 9] = [
     include_str!("../patterns/people.patterns"),
 ];
 
-/// Returns the builtin patterns, in the order of priority.
+/// Returns the builtin patterns, in order of priority.
 ///
-/// They are written for few false alarms rather than for few misses, and name the specification
-/// that each was written from. Ports decide only between protocols of one format, and how sure a
-/// label is.
+/// The patterns prefer few false alarms to few misses. Each names the specification that it was
+/// written from. Ports decide only between protocols of the same format, and how certain a label
+/// is.
 ///
 /// # Panics
 ///
-/// Never: a test reads them.
+/// Does not panic: a test parses all builtin patterns.
 ///
 /// # Examples
 ///
-/// Your own patterns before them, and so with higher priority:
+/// To give other patterns a higher priority, put them before the builtin ones:
 ///
 /// ```
 /// use flowloom_dpi::{Pattern, Scanner, Transport, Transports, builtin};

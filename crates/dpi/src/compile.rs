@@ -1,4 +1,4 @@
-//! From expressions to as few tables as fit the budget.
+//! Compiles expressions into as few tables as the budget allows.
 
 use regex_automata::nfa::thompson::{self, NFA};
 use regex_automata::util::prefilter::Prefilter;
@@ -11,26 +11,26 @@ use crate::pattern::Dialect;
 use crate::signature::Signature;
 use crate::table::Table;
 
-/// The most patterns of a set.
+/// Maximum number of patterns in a set.
 pub const PATTERNS_MAX: usize = 4096;
-/// The longest expression.
+/// Maximum length of an expression in bytes.
 pub const REGEX_BYTES_MAX: usize = 16 << 10;
 /// Limit in bytes for the nondeterministic automaton of one expression.
 const NFA_BYTES_MAX: usize = 4 << 20;
-/// A group has at most this many patterns.
+/// Maximum number of patterns in a group.
 const GROUP_PATTERNS_MAX: usize = 512;
-/// The most groups that patterns of one transport may need.
+/// Maximum number of groups per transport.
 pub const GROUPS_MAX: usize = 8;
-/// Bytes that a group's budget counts per transition. The finished table takes half of that.
+/// Bytes that count towards a group's budget per transition. The finished table uses half of that.
 const TRANSITION_BYTES: usize = 4;
-/// Limit for building beside the table, in budgets of the group.
+/// Limit for the working memory of building a table, as a multiple of the group's budget.
 const WORK: usize = 4;
 /// Bytes of an expression's own automaton that count as one step.
 const STEP_BYTES: usize = 4;
 
-/// Limits of building a scanner.
+/// Limits for building a scanner.
 ///
-/// Fields may be added in any version: a literal ends with `..Budget::default()`.
+/// Later versions may add fields: end a literal with `..Budget::default()`.
 ///
 /// # Examples
 ///
@@ -42,15 +42,16 @@ const STEP_BYTES: usize = 4;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Budget {
-    /// Bytes of one automaton, four for each state and class of bytes; patterns that do not fit
-    /// together are split over several. They are built one after the other: building takes at most
-    /// four times as much, beside the table of half the size and the nondeterministic automaton of
-    /// its expressions.
+    /// Maximum size of one automaton in bytes: four bytes per state and class of bytes. Patterns
+    /// that do not fit together are split over several automata. Automata are built one after
+    /// another. Building one takes at most four times this amount, in addition to the finished
+    /// table, which has half this size, and the nondeterministic automaton of its expressions.
     pub group_bytes_max: usize,
-    /// Bytes of all tables.
+    /// Maximum size of all tables in bytes.
     pub bytes_max: usize,
-    /// Steps of building, of tens of nanoseconds each: one per visited state of an expression's own
-    /// automaton, or per four bytes of such an automaton. Attempts that did not fit count too.
+    /// Maximum number of steps, each of which takes tens of nanoseconds. A step is one visited
+    /// state of an expression's own automaton, or four bytes of such an automaton. Attempts that
+    /// did not fit count too.
     pub steps_max: u64,
 }
 
@@ -60,11 +61,11 @@ impl Default for Budget {
     }
 }
 
-/// What a scanner has used so far of its limits.
+/// The part of the limits that a scanner has used so far.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Spent {
     budget: Budget,
-    /// Bytes of all tables.
+    /// Size of all tables in bytes.
     bytes: usize,
     steps_left: u64,
 }
@@ -74,13 +75,13 @@ impl Spent {
         Self { budget, bytes: 0, steps_left: budget.steps_max }
     }
 
-    /// Counts the steps of building this many bytes of an expression's own automaton.
+    /// Counts the steps of building `bytes` bytes of an expression's own automaton.
     fn made(&mut self, bytes: usize) -> Result<(), BuildError> {
         self.steps_left = self.steps_left.saturating_sub((bytes / STEP_BYTES) as u64);
         self.check()
     }
 
-    /// Returns whether steps are left.
+    /// A signature whose expression is valid.
     fn check(&self) -> Result<(), BuildError> {
         if self.steps_left > 0 {
             return Ok(());
@@ -102,7 +103,7 @@ impl Checked<'_> {
     }
 }
 
-/// How the expressions of a dialect are read.
+/// Returns the parser configuration of a dialect.
 pub(crate) fn syntax_of(dialect: Dialect) -> syntax::Config {
     syntax::Config::new()
         .unicode(false)
@@ -112,7 +113,7 @@ pub(crate) fn syntax_of(dialect: Dialect) -> syntax::Config {
         .nest_limit(64)
 }
 
-/// Compiles one expression for a search of whole buffers, without the tables.
+/// Compiles one expression for a search of whole buffers, without tables.
 pub(crate) fn whole(signature: &Signature) -> Result<meta::Regex, BuildError> {
     meta::Regex::builder()
         .syntax(syntax_of(signature.dialect))
@@ -127,7 +128,7 @@ pub(crate) fn whole(signature: &Signature) -> Result<meta::Regex, BuildError> {
         .map_err(|error| BuildError::Syntax { name: signature.name.clone(), message: flat(&error) })
 }
 
-/// Looks at one expression.
+/// Validates one expression.
 pub(crate) fn check<'a>(
     id: u16,
     signature: &'a Signature,
@@ -148,10 +149,7 @@ pub(crate) fn check<'a>(
         .map_err(|error| BuildError::Syntax { name: name(), message: flat(&error) })?;
     spent.made(nfa.memory_usage())?;
     if nfa.look_set_any().contains_word_unicode() {
-        return Err(BuildError::Syntax {
-            name: name(),
-            message: String::from("Unicode is not known here"),
-        });
+        return Err(BuildError::Syntax { name: name(), message: String::from("Unicode is not supported") });
     }
     if nfa.has_empty() && whole(signature)?.is_match(Input::new(&[])) {
         return Err(BuildError::MatchesNothing { name: name() });
@@ -173,8 +171,8 @@ fn flat(error: &dyn std::error::Error) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Builds the tables of patterns of one kind: all anchored or none, of one dialect. Halves the list
-/// until the halves fit. Stops once all tables take too many bytes, or took too many steps.
+/// Builds the tables of patterns of one dialect, of which either all or none are anchored. Halves
+/// the list until each half fits. Stops when the tables exceed the limit of bytes or of steps.
 pub(crate) fn tables(
     list: &[Checked<'_>],
     spent: &mut Spent,
@@ -203,7 +201,7 @@ pub(crate) fn tables(
     tables(high, spent, out)
 }
 
-/// Builds one table, if it fits.
+/// Builds one table, or returns `None` if it does not fit.
 fn table(list: &[Checked<'_>], spent: &mut Spent) -> Result<Option<Table>, BuildError> {
     let (anchored, skip_zero) = (list[0].anchored, list[0].skips_zero());
     let syntax = syntax_of(list[0].signature.dialect);
@@ -219,8 +217,8 @@ fn table(list: &[Checked<'_>], spent: &mut Spent) -> Result<Option<Table>, Build
     spent.made(nfa.as_ref().map_or(nfa_bytes_max, NFA::memory_usage))?;
     let Ok(nfa) = nfa else { return Ok(None) };
     let ids: Vec<u16> = list.iter().map(|checked| checked.id).collect();
-    // The end of the input is one of the classes, which compensates for zero where zero is a class
-    // of its own.
+    // The end of the input counts as one of the classes. This compensates for zero where zero has a
+    // class of its own.
     let row_bytes = TRANSITION_BYTES * nfa.byte_classes().iter().count().next_power_of_two();
     let shape = Shape {
         anchored,
@@ -233,7 +231,7 @@ fn table(list: &[Checked<'_>], spent: &mut Spent) -> Result<Option<Table>, Build
     let Ok(found) = Subsets::new(&nfa, &ids, &conditional, shape, &mut spent.steps_left) else {
         return spent.check().map(|()| None);
     };
-    // The literal finder does not know that bytes of zero inside a literal are skipped.
+    // The literal finder cannot skip bytes of zero inside a literal.
     let leap =
         if anchored || skip_zero { None } else { Prefilter::from_hirs_prefix(MatchKind::All, &hirs) };
     Ok(Table::new(&found, list[0].id, anchored, leap).ok())

@@ -1,110 +1,111 @@
-//! What must hold of a payload besides its expression: lengths and checksums.
+//! Requirements on a payload in addition to its expression: lengths and checksums.
 //!
-//! A condition is evaluated only where the expression has matched, so it costs nothing elsewhere.
-//! It reads a field at a fixed offset. Of a stream the first [`HEAD_BYTES`] bytes are known, and
-//! how many bytes there are so far; of a datagram, all bytes that were captured, and its length.
+//! A condition is evaluated only after the expression has matched, so it adds no cost to other
+//! payloads. It reads a field at a fixed offset. For a stream, the first [`HEAD_BYTES`] bytes and
+//! the number of bytes so far are available. For a datagram, all captured bytes and its length are
+//! available.
 
-/// The bytes at the beginning of a stream in which fields of conditions may lie.
+/// Bytes at the beginning of a stream that conditions can read.
 pub const HEAD_BYTES: usize = 20;
 
-/// The form of a number in the payload.
+/// Encoding of a number in the payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Number {
     /// An unsigned number of 1 to 4 bytes, the most significant byte first.
     Big {
-        /// Its bytes.
+        /// Length in bytes.
         bytes: u8,
     },
     /// An unsigned number of 1 to 4 bytes, the least significant byte first.
     Little {
-        /// Its bytes.
+        /// Length in bytes.
         bytes: u8,
     },
-    /// The size of an element of BER, tag and length included, by its definite length (X.690
+    /// The size of a BER element, including tag and length, given by its definite length (X.690
     /// §8.1.3). The offset is that of the tag.
     Ber,
 }
 
-/// The size of a record, from a number in it: `number * times + plus` bytes.
+/// The size of a record, computed from a number in it: `number * times + plus` bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Size {
-    /// The number's form.
+    /// Encoding of the number.
     pub number: Number,
-    /// The number's offset in the record.
+    /// Offset of the number in the record.
     pub at: u16,
     /// Bytes per unit of the number.
     pub times: u16,
-    /// Bytes that the number leaves out; negative if it counts bytes before the record.
+    /// Bytes that the number does not include; negative if it counts bytes before the record.
     pub plus: i16,
 }
 
-/// An algorithm that detects damage.
+/// A checksum algorithm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Checksum {
-    /// The Internet checksum of a range that includes the checksum itself (RFC 1071).
+    /// The Internet checksum of a range that includes the checksum field (RFC 1071).
     Internet,
-    /// The cyclic redundancy check of DNP3; its two bytes, the lower first, end the range
-    /// (IEEE 1815 §9.2.4.1.6).
+    /// The cyclic redundancy check of DNP3. Its two bytes, the lower one first, end the range (IEEE
+    /// 1815 §9.2.4.1.6).
     Dnp,
-    /// Bytes whose sum is a multiple of 256 (IPMI 2.0 §13.8).
+    /// The sum of the bytes is a multiple of 256 (IPMI 2.0 §13.8).
     Sum,
 }
 
-/// What must hold of a payload besides its expression.
+/// A requirement on a payload in addition to its expression.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Condition {
-    /// The size is the length of the datagram; or the stream has so many bytes by now, which makes
-    /// its first record complete.
+    /// For a datagram, the size equals its length. For a stream, at least this many bytes have
+    /// arrived, so that its first record is complete.
     Length(Size),
-    /// Records follow each other from an offset on, and the last ends where the datagram ends; or
-    /// the first record of the stream is complete.
+    /// For a datagram, records follow each other from an offset, and the last one ends at the end
+    /// of the datagram. For a stream, the first record is complete.
     Records {
-        /// The offset of the first record.
+        /// Offset of the first record.
         from: u16,
-        /// The size of each; offsets count from its beginning.
+        /// Size of each record; offsets count from the beginning of the record.
         size: Size,
     },
-    /// The checksum of a range is right.
+    /// The checksum of a range is correct.
     Checksum {
-        /// The algorithm.
+        /// Checksum algorithm.
         kind: Checksum,
-        /// The first byte of the range.
+        /// Offset of the first byte of the range.
         from: u16,
-        /// The bytes of the range.
+        /// Length of the range in bytes.
         bytes: u16,
     },
-    /// One of the flow's ports is usual for the pattern.
+    /// One of the flow's ports is a usual port of the pattern.
     UsualPort,
 }
 
-/// What is known of a payload.
+/// The known part of a payload.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Payload<'a> {
-    /// Its first bytes.
+    /// The first bytes of the payload.
     pub(crate) bytes: &'a [u8],
-    /// Its length: of a stream, so far.
+    /// Length of the payload; for a stream, its length so far.
     pub(crate) total_bytes: u64,
-    /// Whether more may follow.
+    /// Whether more bytes may follow.
     pub(crate) stream: bool,
 }
 
-/// Whether a condition holds.
+/// Result of a condition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Holds,
     Fails,
-    /// It depends on bytes that are not there.
+    /// The result depends on missing bytes.
     Unknown,
 }
 
 use Verdict::{Fails, Holds, Unknown};
 
 impl Condition {
-    /// Returns whether it holds. Of a datagram that the capture has cut, a condition holds unless
-    /// the captured bytes contradict it.
+    /// Checks the condition. For a datagram that the capture has truncated, a condition holds
+    /// unless the captured bytes contradict it.
     pub(crate) fn check(&self, payload: &Payload<'_>, usual_port: bool) -> Verdict {
         let verdict = match *self {
             Self::UsualPort => return if usual_port { Holds } else { Fails },
@@ -122,7 +123,7 @@ impl Condition {
         if verdict == Unknown && !payload.stream { Holds } else { verdict }
     }
 
-    /// Returns the end of the bytes that it reads at the beginning of a stream.
+    /// Returns how many bytes at the beginning of a stream the condition reads.
     pub(crate) fn head_bytes(&self) -> usize {
         match *self {
             Self::Length(size) => size.end(),
@@ -132,7 +133,7 @@ impl Condition {
         }
     }
 
-    /// Returns how many bits of a random payload it decides.
+    /// Returns how many bits of a random payload the condition decides.
     pub(crate) fn bits(&self) -> u32 {
         match self {
             Self::Length(size) | Self::Records { size, .. } => match size.number {
@@ -147,24 +148,24 @@ impl Condition {
 }
 
 impl Payload<'_> {
-    /// Returns what a field says that ends at an offset, beyond the bytes that are there.
+    /// Returns the result for a field that ends at offset `end`, after the last known byte.
     fn missing(&self, end: u64) -> Verdict {
         if self.stream || end <= self.total_bytes { Unknown } else { Fails }
     }
 }
 
 impl Size {
-    /// Returns where the bytes that it reads end.
+    /// Returns the end of the bytes that the number occupies.
     fn end(self) -> usize {
         usize::from(self.at)
             + match self.number {
                 Number::Big { bytes } | Number::Little { bytes } => usize::from(bytes),
-                // The tag, and the longest length that is read.
+                // The tag, and the longest length that is supported.
                 Number::Ber => 6,
             }
     }
 
-    /// Returns the size of the record at an offset.
+    /// Returns the size of the record at offset `from`.
     fn read(self, from: usize, payload: &Payload<'_>) -> Result<u64, Verdict> {
         let begin = from + usize::from(self.at);
         let number = |begin: usize, bytes: u8, little: bool| {
@@ -214,7 +215,7 @@ fn records(from: usize, size: Size, payload: &Payload<'_>) -> Verdict {
     }
     while at < payload.total_bytes || payload.stream {
         let Ok(begin) = usize::try_from(at) else { return Fails };
-        // Each step is over one byte at least, as a size of zero is none.
+        // Each step advances by at least one byte, because a size of zero is invalid.
         at = match size.read(begin, payload) {
             Ok(size) => at + size,
             Err(verdict) => return verdict,
@@ -234,7 +235,7 @@ impl Checksum {
                     .chunks(2)
                     .map(|pair| u64::from(pair[0]) << 8 | pair.get(1).map_or(0, |&low| u64::from(low)))
                     .sum();
-                // The sum of at most 2^15 words, of which none is all.
+                // The sum of at most 2^15 words, not all of which are zero.
                 sum > 0 && sum.is_multiple_of(0xffff)
             }
             Self::Dnp => match range.split_last_chunk() {
@@ -246,7 +247,7 @@ impl Checksum {
     }
 }
 
-/// Returns the CRC of DNP3: the polynomial 0x3d65 reflected, inverted at the end.
+/// Returns the CRC of DNP3: the reflected polynomial 0x3d65, inverted at the end.
 fn crc_dnp(data: &[u8]) -> u16 {
     let mut crc = 0_u16;
     for &byte in data {

@@ -1,19 +1,19 @@
-//! Names the protocol of a flow from the first bytes of its payload.
+//! Identifies the protocol of a flow from the first bytes of its payload.
 //!
-//! The method is that of l7-filter [HRWTREE §2.1]: a list of regular expressions, and the first
-//! that matches names the flow. The original searches the whole buffer again for every expression
-//! at every packet; [`Scanner`] carries the states of a few automata from packet to packet, so that
-//! it reads each byte once, and gives the same answers ([`reference::Rescanner`] works like the
-//! original, for comparison).
+//! The method is that of l7-filter [HRWTREE §2.1]: a list of regular expressions, of which the
+//! first that matches names the protocol of the flow. For every packet, l7-filter searches the
+//! whole buffer again for every expression. [`Scanner`] instead carries the states of a few
+//! automata from packet to packet, so that it reads each byte once, and gives the same answers. For
+//! comparison, [`reference::Rescanner`] works like l7-filter.
 //!
-//! - [`builtin`] returns our own patterns, written from the specifications, for more than 200
-//!   protocols; [`load`] reads files of ours and of l7-filter's form.
-//! - A pattern may ask for more than its expressions: a length field, a checksum, the end that
-//!   sends, a usual port ([`condition`]). Where that fails, the next pattern has its chance.
+//! - [`builtin`] returns patterns for more than 200 protocols, written from the specifications.
+//!   [`load`] reads pattern files in Flowloom's format and in that of l7-filter.
+//! - In addition to its expressions, a pattern can require a length field, a checksum, the sending
+//!   end, or a usual port ([`condition`]). If a condition fails, the next pattern is tried.
 //! - [`stream`] puts the data of TCP segments in sequence within a bounded window, so that the
-//!   scanner sees what the application saw.
+//!   scanner reads what the application received.
 //!
-//! The crate needs no other crate of Flowloom.
+//! The crate depends on no other crate of Flowloom.
 //!
 //! # Examples
 //!

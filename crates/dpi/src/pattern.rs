@@ -7,17 +7,17 @@ use crate::condition::Condition;
 /// The protocol that carries the payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Transport {
-    /// A byte stream, scanned as it grows, each direction for itself.
+    /// A byte stream, scanned as it grows, each direction separately.
     Tcp,
-    /// Datagrams, each scanned for itself.
+    /// Datagrams, each scanned separately.
     Udp,
 }
 
 impl Transport {
-    /// Both.
+    /// Both transports.
     pub const ALL: [Self; 2] = [Self::Tcp, Self::Udp];
 
-    /// Returns the transport of an IP protocol number, if it is one of the two.
+    /// Returns the transport with an IP protocol number, if it is TCP or UDP.
     #[must_use]
     pub fn of_ip_protocol(number: u8) -> Option<Self> {
         match number {
@@ -28,25 +28,25 @@ impl Transport {
     }
 }
 
-/// The transports that a pattern is looked for on.
+/// The transports on which a pattern is searched for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Transports {
-    /// On TCP.
+    /// Whether TCP is included.
     pub tcp: bool,
-    /// On UDP.
+    /// Whether UDP is included.
     pub udp: bool,
 }
 
 impl Transports {
-    /// Both.
+    /// TCP and UDP.
     pub const BOTH: Self = Self { tcp: true, udp: true };
-    /// TCP alone.
+    /// TCP only.
     pub const TCP: Self = Self { tcp: true, udp: false };
-    /// UDP alone.
+    /// UDP only.
     pub const UDP: Self = Self { tcp: false, udp: true };
 
-    /// Returns whether `transport` is one of these.
+    /// Returns whether `transport` is included.
     #[must_use]
     pub fn has(self, transport: Transport) -> bool {
         match transport {
@@ -56,11 +56,11 @@ impl Transports {
     }
 }
 
-/// The language a regular expression is written in.
+/// The language of a regular expression.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Dialect {
-    /// That of the `regex` crate over bytes: no Unicode, and `.` is any byte.
+    /// The syntax of the `regex` crate for bytes: no Unicode, and `.` is any byte.
     #[default]
     Bytes,
     /// The syntax of the `regex` crate after translation from an l7-filter file: letters match
@@ -77,28 +77,28 @@ pub enum Role {
     Server,
 }
 
-/// What is known of where a payload comes from.
+/// What is known about the origin of a payload.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Origin {
-    /// The end that has sent it; `None` if it may be either.
+    /// The end that sent it; `None` if unknown.
     pub sender: Option<Role>,
-    /// Both ports of the flow, if they are known.
+    /// Both ports of the flow, if known.
     pub ports: Option<[u16; 2]>,
 }
 
 impl Origin {
-    /// Nothing is known.
+    /// An unknown origin.
     pub const UNKNOWN: Self = Self { sender: None, ports: None };
 
-    /// Returns the origin with the end that has sent the payload.
+    /// Sets the end that sent the payload.
     #[must_use]
     pub const fn from(mut self, sender: Option<Role>) -> Self {
         self.sender = sender;
         self
     }
 
-    /// Returns the origin with the ports of the flow.
+    /// Sets the ports of the flow.
     #[must_use]
     pub const fn between(mut self, ports: [u16; 2]) -> Self {
         self.ports = Some(ports);
@@ -106,15 +106,16 @@ impl Origin {
     }
 }
 
-/// One regular expression of a pattern, and what else must hold where it matches.
+/// A regular expression of a pattern, and further requirements on the payloads that it matches.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Expression {
     /// The expression, in the syntax of the `regex` crate.
     pub regex: String,
-    /// The end that sends such bytes, if only one does. A sender that is not known may be either.
+    /// The end that sends such bytes, if only one does. A payload of an unknown sender may come
+    /// from this end.
     pub sender: Option<Role>,
-    /// What must hold besides. All conditions must.
+    /// Further requirements. All of them must hold.
     pub conditions: Vec<Condition>,
 }
 
@@ -132,27 +133,27 @@ impl Expression {
 pub struct Pattern {
     /// The label of a flow that matches.
     pub name: String,
-    /// Where it is looked for.
+    /// The transports on which it is searched for.
     pub transports: Transports,
     /// Alternatives: the pattern matches where one of them does.
     pub expressions: Vec<Expression>,
-    /// How to read them.
+    /// The language of the expressions.
     pub dialect: Dialect,
-    /// The usual ports of the protocol. They decide how sure a label is, not whether the pattern
+    /// The usual ports of the protocol. They decide how certain a label is, not whether the pattern
     /// matches.
     pub ports: Vec<u16>,
-    /// The names of patterns that answer this one in kind, besides its own.
+    /// The names of other patterns that can match the answer to this pattern.
     pub answers: Vec<String>,
-    /// Whether an answer that neither this pattern nor one of `answers` matches contradicts it.
+    /// Whether an answer that matches neither this pattern nor one of `answers` contradicts it.
     pub strict: bool,
-    /// Labels that tshark gives the protocol, the most usual first; empty if it has none.
+    /// Labels of the protocol in tshark, the most usual first; empty if there are none.
     pub tshark: Vec<String>,
-    /// Which specification the expressions were written from.
+    /// The specification that the expressions were written from.
     pub spec: String,
 }
 
 impl Pattern {
-    /// Returns a pattern of our own dialect with one expression, looked for on both transports.
+    /// Returns a pattern with one expression in the native dialect, for both transports.
     ///
     /// # Examples
     ///
@@ -182,7 +183,7 @@ impl Pattern {
         }
     }
 
-    /// Returns the pattern, looked for on these transports only.
+    /// Limits the pattern to these transports.
     #[must_use]
     pub fn on(mut self, transports: Transports) -> Self {
         self.transports = transports;
@@ -203,7 +204,7 @@ impl Pattern {
     }
 }
 
-/// Joins alternatives to one expression.
+/// Joins alternatives into one expression.
 pub(crate) fn joined<'a>(list: impl Iterator<Item = &'a str> + Clone) -> String {
     if list.clone().count() == 1 {
         return list.collect();
@@ -212,7 +213,7 @@ pub(crate) fn joined<'a>(list: impl Iterator<Item = &'a str> + Clone) -> String 
     list.join("|")
 }
 
-/// The number of a pattern in its set: the lower, the higher its priority.
+/// The number of a pattern in its set: a lower number has a higher priority.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PatternId(pub u16);
 
@@ -221,12 +222,12 @@ pub struct PatternId(pub u16);
 pub struct Match {
     /// The pattern.
     pub pattern: PatternId,
-    /// Whether the expression that matches says little: other payload may well begin alike.
+    /// Whether the matching expression is weak: other payloads are likely to begin alike.
     pub weak: bool,
 }
 
 impl PatternId {
-    /// Returns it as an index into the set.
+    /// Returns the number as an index into the set.
     #[must_use]
     pub fn index(self) -> usize {
         usize::from(self.0)

@@ -1,8 +1,8 @@
-//! The original's way: the whole buffer, searched again for every expression, in the order of
-//! configuration, at every packet [HRWTREE §2.1].
+//! The method of l7-filter: for every packet, it searches the whole buffer again for every
+//! expression, in the configured order [HRWTREE §2.1].
 //!
 //! It shares only the parsing of expressions with the scanner. The scanner must give the same
-//! answers; here each one is obviously right.
+//! answers, which are easy to verify here.
 
 use std::borrow::Cow;
 
@@ -26,11 +26,11 @@ impl std::fmt::Debug for Rescanner {
 }
 
 impl Rescanner {
-    /// Compiles each expression for itself.
+    /// Compiles each expression separately.
     ///
     /// # Errors
     ///
-    /// [`BuildError`] for the first that is no expression.
+    /// Returns a [`BuildError`] for the first invalid expression.
     pub fn new(patterns: &[Pattern]) -> Result<Self, BuildError> {
         let list = signatures(patterns)?
             .into_iter()
@@ -42,8 +42,8 @@ impl Rescanner {
         Ok(Self { list })
     }
 
-    /// Returns the first pattern that matches the buffer: the beginning of a stream, or a whole
-    /// datagram. Either end may have sent it.
+    /// Returns the first pattern that matches the buffer, which is the beginning of a stream or a
+    /// whole datagram. Either end may have sent it.
     ///
     /// # Examples
     ///
@@ -62,7 +62,7 @@ impl Rescanner {
     }
 
     /// Returns the first pattern that matches a buffer of known origin, which the capture may have
-    /// cut from `wire_bytes`.
+    /// truncated from `wire_bytes` bytes.
     #[must_use]
     pub fn first_from(
         &self,

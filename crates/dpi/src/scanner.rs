@@ -1,4 +1,5 @@
-//! The scanner: built once, shared by all workers, and a few bytes of state for each stream.
+//! The scanner, which is built once and shared by all workers, and the few bytes of state per
+//! stream.
 
 use crate::compile::{self, Budget, Checked, GROUPS_MAX, PATTERNS_MAX, Spent};
 use crate::condition::{HEAD_BYTES, Payload, Verdict};
@@ -7,11 +8,11 @@ use crate::pattern::{Match, Origin, Pattern, PatternId, Transport};
 use crate::signature::{Rule, signatures};
 use crate::table::{NONE, START, Table};
 
-/// The scan state of a stream: one automaton state per group, the first bytes, and how many bytes
-/// there are.
+/// The scan state of a stream: one automaton state per group, the first bytes, and the number of
+/// bytes so far.
 ///
-/// The default is the state of an empty stream. A state belongs to the scanner and the transport
-/// that created it.
+/// The default is the state of an empty stream. A state is valid only for the scanner and the
+/// transport that created it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ScanState {
     groups: [u16; GROUPS_MAX],
@@ -26,13 +27,13 @@ impl Default for ScanState {
 }
 
 impl ScanState {
-    /// Returns the bytes of the stream so far; the count saturates.
+    /// Returns the number of bytes of the stream so far; the count saturates.
     #[must_use]
     pub fn bytes(&self) -> u32 {
         self.bytes
     }
 
-    /// Counts bytes of the stream, and keeps the first ones, without scanning them.
+    /// Counts bytes of the stream and keeps the first ones, without scanning them.
     #[inline]
     pub fn count(&mut self, bytes: &[u8]) {
         let known = self.bytes as usize;
@@ -63,17 +64,17 @@ impl Default for Found {
 /// The result for a stream after some of its bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// This pattern matches, and none of higher priority does.
+    /// This pattern matches, and no pattern of higher priority does.
     Matched(Match),
-    /// None matches yet.
+    /// No pattern matches yet.
     Open,
-    /// None matches, and none can, whatever follows.
+    /// No pattern matches, and none can match later.
     Closed,
 }
 
-/// Looks for all patterns at once, each byte of a stream once.
+/// Searches for all patterns at once, and reads each byte of a stream once.
 ///
-/// A scanner is immutable and threads can share it; a scan allocates nothing.
+/// A scanner is immutable, and threads can share it. A scan allocates no memory.
 ///
 /// # Examples
 ///
@@ -109,21 +110,20 @@ impl std::fmt::Debug for Scanner {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Size {
-    /// Groups of each transport, TCP first.
+    /// Groups per transport, TCP first.
     pub groups: [usize; 2],
-    /// States of all groups.
+    /// Number of states in all groups.
     pub states: usize,
-    /// Bytes of all tables.
+    /// Size of all tables in bytes.
     pub bytes: usize,
 }
 
 impl Scanner {
-    /// Builds a scanner within the default budget; the patterns' order is their priority.
+    /// Builds a scanner within the default budget. The order of the patterns is their priority.
     ///
     /// # Errors
     ///
-    /// [`BuildError`] names the pattern that is invalid or too large, or the limit that the whole
-    /// exceeds.
+    /// Returns a [`BuildError`] that names the invalid or too large pattern, or the exceeded limit.
     pub fn new(patterns: &[Pattern]) -> Result<Self, BuildError> {
         Self::with_budget(patterns, Budget::default())
     }
@@ -132,7 +132,7 @@ impl Scanner {
     ///
     /// # Errors
     ///
-    /// As [`new`](Self::new).
+    /// Returns the same errors as [`new`](Self::new).
     pub fn with_budget(patterns: &[Pattern], budget: Budget) -> Result<Self, BuildError> {
         if patterns.is_empty() {
             return Err(BuildError::NoPatterns);
@@ -169,7 +169,8 @@ impl Scanner {
             for kind in &kinds {
                 compile::tables(kind, &mut spent, tables)?;
             }
-            // The best patterns first: a match there may spare the other groups the packet.
+            // The best patterns first: after a match, the other groups may not need to scan the
+            // packet.
             tables.sort_by_key(|table| table.first);
         }
         let names = patterns.iter().map(|pattern| pattern.name.clone().into_boxed_str()).collect();
@@ -177,18 +178,18 @@ impl Scanner {
         Ok(Self { names, rules, groups })
     }
 
-    /// Scans the bytes of a stream that follow those that `state` has seen. Either end may have
-    /// sent them. Conditions are those of a stream: a datagram is for
+    /// Scans the next bytes of a stream, after those that `state` has seen. Either end may have
+    /// sent them. Conditions are evaluated as for a stream; for a datagram, use
     /// [`scan_datagram`](Self::scan_datagram).
     ///
-    /// The answer concerns all bytes so far and takes the end of `bytes` for the end of the input,
-    /// as a search of the whole would. Once a pattern has matched, the stream is decided: results
-    /// of later calls for it are meaningless.
+    /// The answer concerns all bytes so far and treats the end of `bytes` as the end of the input,
+    /// like a search of the whole. After a match, the stream is decided, and the results of later
+    /// calls for it are meaningless.
     ///
     /// # Panics
     ///
-    /// If the state is out of range, which a state of another scanner may be; if it is in range,
-    /// the answer is meaningless.
+    /// Panics if the state is out of range, which can happen with a state of another scanner. If
+    /// such a state is in range, the answer is meaningless.
     #[inline]
     pub fn scan(&self, transport: Transport, state: &mut ScanState, bytes: &[u8]) -> Outcome {
         let mut found = Found::default();
@@ -196,12 +197,12 @@ impl Scanner {
         self.outcome(transport, state, found, Origin::UNKNOWN, 0)
     }
 
-    /// Scans one of several pieces that arrive together; [`outcome`](Self::outcome) returns the
-    /// result after the last.
+    /// Scans one of several pieces that arrive together; after the last one,
+    /// [`outcome`](Self::outcome) returns the result.
     ///
     /// # Panics
     ///
-    /// As [`scan`](Self::scan).
+    /// Panics in the same cases as [`scan`](Self::scan).
     #[inline]
     pub fn feed(&self, transport: Transport, state: &mut ScanState, found: &mut Found, bytes: &[u8]) {
         state.count(bytes);
@@ -212,13 +213,13 @@ impl Scanner {
         }
     }
 
-    /// Returns the result if the input ends here, after the pieces that left `found`, of a known
-    /// origin. The capture has cut `missing_bytes` after them, which count for the sizes
-    /// of records.
+    /// Returns the result, of the pieces that led to `found` and of a known origin, if the input
+    /// ends here. The capture has truncated `missing_bytes` bytes after the pieces. These count
+    /// towards the sizes of records.
     ///
     /// # Panics
     ///
-    /// As [`scan`](Self::scan).
+    /// Panics in the same cases as [`scan`](Self::scan).
     #[inline]
     pub fn outcome(
         &self,
@@ -250,8 +251,8 @@ impl Scanner {
         }
     }
 
-    /// Returns the best pattern once conditions are checked, and whether any condition of a better
-    /// one waits for bytes.
+    /// Checks conditions. Returns the best pattern, and whether a condition of a better one waits
+    /// for bytes.
     #[cold]
     fn check<'a>(
         &self,
@@ -276,8 +277,8 @@ impl Scanner {
         (best, waits)
     }
 
-    /// Scans a buffer as the beginning of a stream, or as a datagram, which has no earlier bytes.
-    /// Either end may have sent it.
+    /// Scans a buffer without earlier bytes: the beginning of a stream, or a datagram. Either end
+    /// may have sent it.
     #[inline]
     pub fn scan_whole(&self, transport: Transport, bytes: &[u8]) -> Option<Match> {
         let head = &bytes[..bytes.len().min(HEAD_BYTES)];
@@ -289,7 +290,8 @@ impl Scanner {
         self.whole(transport, bytes, &payload, Origin::UNKNOWN)
     }
 
-    /// Scans a datagram of a known origin, which the capture may have cut from `wire_bytes`.
+    /// Scans a datagram of a known origin, which the capture may have truncated from `wire_bytes`
+    /// bytes.
     #[inline]
     pub fn scan_datagram(&self, bytes: &[u8], wire_bytes: usize, origin: Origin) -> Option<Match> {
         let payload = Payload { bytes, total_bytes: wire_bytes as u64, stream: false };
@@ -322,21 +324,21 @@ impl Scanner {
     ///
     /// # Panics
     ///
-    /// If the id is another scanner's and out of range.
+    /// Panics if the id belongs to another scanner and is out of range.
     #[must_use]
     pub fn name(&self, id: PatternId) -> &str {
         let Some(name) = self.names.get(id.index()) else {
-            panic!("{id} is of another scanner: this one has {}", self.names.len());
+            panic!("{id} belongs to another scanner: this one has {} patterns", self.names.len());
         };
         name
     }
 
-    /// Returns all names, in the order of priority.
+    /// Returns all names, in order of priority.
     pub fn names(&self) -> impl ExactSizeIterator<Item = &str> {
         self.names.iter().map(AsRef::as_ref)
     }
 
-    /// Returns how large it came out.
+    /// Returns the size of the scanner.
     #[must_use]
     pub fn size(&self) -> Size {
         let all = || self.groups.iter().flatten();
@@ -353,7 +355,7 @@ mod tests {
     use super::*;
 
     #[test]
-    #[should_panic(expected = "pattern 7 is of another scanner: this one has 1")]
+    #[should_panic(expected = "pattern 7 belongs to another scanner: this one has 1 patterns")]
     fn the_name_of_another_scanners_pattern_is_refused_in_words() {
         let _ = Scanner::new(&[Pattern::new("one", "^1")]).unwrap().name(PatternId(7));
     }

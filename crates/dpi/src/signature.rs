@@ -1,4 +1,5 @@
-//! What the automata look for: the expressions of a pattern that ask for the same.
+//! The signatures that the automata search for: expressions of a pattern that have the same
+//! requirements.
 
 use crate::compile::syntax_of;
 use crate::condition::{Condition, HEAD_BYTES, Payload, Verdict};
@@ -6,10 +7,11 @@ use crate::error::BuildError;
 use crate::pattern::{Dialect, Match, Origin, Pattern, PatternId, Role, Transports, joined};
 use crate::strength;
 
-/// The most expressions of a set.
+/// Maximum number of expressions in a set.
 pub const EXPRESSIONS_MAX: usize = 1 << 14;
 
-/// Expressions of one pattern that have the same conditions, sender and strength, as one.
+/// The expressions of one pattern that have the same conditions, sender and strength, joined into
+/// one.
 #[derive(Clone, Debug)]
 pub(crate) struct Signature {
     pub(crate) name: String,
@@ -19,7 +21,7 @@ pub(crate) struct Signature {
     pub(crate) rule: Rule,
 }
 
-/// What remains of a signature once its automaton has matched.
+/// The parts of a signature that are needed after its automaton has matched.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Rule {
     pub(crate) found: Match,
@@ -30,12 +32,12 @@ pub(crate) struct Rule {
 }
 
 impl Rule {
-    /// Returns whether a match of the automaton is one only if more holds.
+    /// Returns whether a match of the automaton must be confirmed by further requirements.
     pub(crate) fn is_conditional(&self) -> bool {
         self.sender.is_some() || !self.conditions.is_empty()
     }
 
-    /// Returns whether all holds that is asked for beside the expression.
+    /// Returns whether all requirements in addition to the expression hold.
     pub(crate) fn check(&self, payload: &Payload<'_>, origin: Origin) -> Verdict {
         if let (Some(expected), Some(sender)) = (self.sender, origin.sender)
             && expected != sender
@@ -56,8 +58,8 @@ impl Rule {
     }
 }
 
-/// Returns the signatures of patterns, in the order of priority: a pattern's strong expressions
-/// come before its weak ones.
+/// Returns the signatures of patterns, in order of priority: a pattern's strong expressions come
+/// before its weak ones.
 pub(crate) fn signatures(patterns: &[Pattern]) -> Result<Vec<Signature>, BuildError> {
     let expressions: usize = patterns.iter().map(|pattern| pattern.expressions.len()).sum();
     if expressions > EXPRESSIONS_MAX {

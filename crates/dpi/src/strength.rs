@@ -1,15 +1,15 @@
-//! How much an expression says: the bits of a random payload that it decides.
+//! The strength of an expression: the number of bits of a random payload that it decides.
 
 use regex_automata::util::syntax;
 use regex_syntax::hir::{Class, Hir, HirKind, Look};
 
-/// An expression that decides fewer bits, its conditions included, is weak: one of 2^24 random
-/// payloads, or more, begins alike.
+/// An expression is weak if it decides fewer bits, including those of its conditions: at least one
+/// of 2^24 random payloads begins alike.
 const STRONG_BITS: f64 = 24.0;
-/// Bits that an expression loses which may match anywhere in about a thousand bytes.
+/// Bits subtracted from an expression that may match anywhere in about a thousand bytes.
 const ANYWHERE_BITS: f64 = 10.0;
 
-/// Returns whether an expression says little, together with conditions that decide some bits.
+/// Returns whether an expression is weak, together with conditions that decide `more` bits.
 pub(crate) fn is_weak(regex: &str, syntax: &syntax::Config, more_bits: u32) -> bool {
     let Ok(hir) = syntax::parse_with(regex, syntax) else { return true };
     let anchored = hir.properties().look_set_prefix().contains(Look::Start);
@@ -18,7 +18,7 @@ pub(crate) fn is_weak(regex: &str, syntax: &syntax::Config, more_bits: u32) -> b
 }
 
 /// Returns the negative binary logarithm of the share of random payloads that match at their
-/// beginning. An assertion decides nothing by itself.
+/// beginning. An assertion alone decides nothing.
 fn bits(hir: &Hir) -> f64 {
     match hir.kind() {
         HirKind::Empty | HirKind::Look(_) => 0.0,

@@ -1,6 +1,6 @@
-//! One group of patterns as one table of transitions: a load and a compare per byte.
+//! A group of patterns as one table of transitions: one load and one comparison per byte.
 //!
-//! A state's number encodes the action on entering it, so that most bytes take one compare:
+//! The number of a state encodes the action on entering it, so that most bytes take one comparison:
 //!
 //! ```text
 //!   0      1     2 ..= settled     ..= special            the others
@@ -8,13 +8,13 @@
 //!                better possible   one may follow
 //! ```
 //!
-//! States from which nothing can match are merged into the dead one, and states after which no
-//! better match can follow into one per pattern: a group stops as soon as further bytes cannot
-//! change the answer.
+//! States from which nothing can match are merged into the dead state. States after which no better
+//! match can follow are merged into one state per pattern. A group therefore stops as soon as
+//! further bytes cannot change the answer.
 //!
-//! A pattern with conditions is a *candidate* once its expression has matched. The state after the
-//! last byte tells all candidates, so that none of them costs anything per byte. Where further
-//! bytes cannot change them, the group stops in a settled state of that set.
+//! A pattern with conditions is a *candidate* after its expression has matched. The state after the
+//! last byte identifies all candidates, so they cost nothing per byte. Where further bytes cannot
+//! change the candidates, the group stops in a settled state of that set.
 
 use std::collections::HashMap;
 
@@ -28,9 +28,9 @@ pub(crate) const START: u16 = 0;
 pub(crate) const DEAD: u16 = 1;
 /// No pattern.
 pub(crate) const NONE: u16 = u16::MAX;
-/// The most states a table can number.
+/// Maximum number of states in a table.
 const STATES_MAX: usize = 65_000;
-/// With more bytes than this leading out of the start state, skipping the others does not pay.
+/// If more bytes than this leave the start state, skipping the others does not pay.
 const LEAVES_MAX: usize = 64;
 
 /// A group's transitions.
@@ -50,32 +50,33 @@ pub(crate) struct Table {
     at_end: Box<[u16]>,
     /// The number in `sets` of the candidates if the input ends in a state.
     candidates: Box<[u16]>,
-    /// Sets of candidates, in rising order; the first set is empty.
+    /// Sets of candidates, in ascending order; the first set is empty.
     sets: Box<[Box<[u16]>]>,
     /// The best pattern of the group.
     pub(crate) first: u16,
     /// How to leave the start state quickly, for unanchored groups.
     leap: Option<Leap>,
-    /// The bytes that lead out of the start state, if there is no faster way and most bytes stay.
+    /// The bytes that leave the start state, if there is no faster way and most bytes do not leave
+    /// it.
     leaves: Option<Box<[bool; 256]>>,
 }
 
-/// Finds where the next match may begin.
+/// Finds the next place where a match can begin.
 #[derive(Clone, Debug)]
 struct Leap {
     finder: Prefilter,
     literal_bytes_max: usize,
 }
 
-/// Why a table cannot be built.
+/// The table would have too many states.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TooManyStates;
 
 impl Table {
     /// Builds the table of an automaton whose best pattern is `first`.
     ///
-    /// Where `leap` finds the beginnings of all matches, the table may go from one to the next with
-    /// it.
+    /// If `leap` finds the beginnings of all matches, the table may use it to skip from one to the
+    /// next.
     pub(crate) fn new(
         found: &Subsets,
         first: u16,
@@ -84,7 +85,7 @@ impl Table {
     ) -> Result<Self, TooManyStates> {
         let mut table = rows(found, &changing(found))?;
         table.first = first;
-        // The finder does not know the byte before the place to which it skips.
+        // The finder does not know the byte before the place that it skips to.
         if !anchored && found.forgets {
             table.leap = leap
                 .filter(Prefilter::is_fast)
@@ -101,7 +102,7 @@ impl Table {
         Ok(table)
     }
 
-    /// Returns the bytes it takes.
+    /// Returns the size in bytes.
     pub(crate) fn bytes(&self) -> usize {
         let sets: usize = self.sets.iter().map(|set| set.len()).sum();
         2 * (self.next.len() + self.label.len() + self.at_end.len() + self.candidates.len() + sets) + 256
@@ -112,8 +113,8 @@ impl Table {
         self.at_end.len()
     }
 
-    /// Scans on from `state`; `best` becomes the best pattern that matched, if it is better than it
-    /// was.
+    /// Scans `bytes` from `state`, and sets `best` to the best pattern that matched if it is better
+    /// than the old value.
     #[inline]
     pub(crate) fn scan(&self, state: u16, bytes: &[u8], best: &mut u16) -> u16 {
         let mut state = state;
@@ -147,7 +148,7 @@ impl Table {
         self.at_end[usize::from(state)]
     }
 
-    /// Returns the candidates if the input ends here, in rising order.
+    /// Returns the candidates if the input ends here, in ascending order.
     #[inline]
     pub(crate) fn candidates(&self, state: u16) -> &[u16] {
         &self.sets[usize::from(self.candidates[usize::from(state)])]
@@ -159,7 +160,7 @@ impl Table {
         state != START && state <= self.settled
     }
 
-    /// Returns the state that a settled one leaves behind: itself if it has candidates.
+    /// Returns the state that remains after a settled one: the settled state if it has candidates.
     fn stop(&self, state: u16) -> u16 {
         if self.candidates[usize::from(state)] == 0 { DEAD } else { state }
     }
@@ -170,8 +171,9 @@ impl Table {
         self.next[usize::from(state) << self.shift | usize::from(class)]
     }
 
-    /// Like [`scan`](Self::scan), but skips bytes that keep the start state: unlike steps through
-    /// states, the search for the next other byte has no step that waits for the one before.
+    /// Like [`scan`](Self::scan), but skips bytes that do not leave the start state. Each step
+    /// through states waits for the previous one; the search for the next byte that leaves has no
+    /// such dependency.
     fn scan_skipping(&self, leaves: &[bool; 256], state: u16, bytes: &[u8], best: &mut u16) -> u16 {
         let mut state = state;
         let mut at = 0;
@@ -206,8 +208,8 @@ impl Table {
             if state == START {
                 match leap.finder.find(bytes, regex_automata::Span { start: at, end: bytes.len() }) {
                     Some(found) => at = found.start,
-                    // No match begins before the last bytes, in which a truncated literal may have
-                    // begun.
+                    // No match begins before the last bytes, in which a truncated literal may
+                    // begin.
                     None => at = at.max((bytes.len() + 1).saturating_sub(leap.literal_bytes_max)),
                 }
                 if at == bytes.len() {
@@ -230,8 +232,8 @@ impl Table {
     }
 }
 
-/// Returns for each state whether what has matched may change after it was entered: by further
-/// bytes, or when the input ends in it.
+/// Returns for each state whether the match may change after it was entered: by further bytes, or
+/// because the input ends in it.
 fn changing(found: &Subsets) -> Vec<bool> {
     let mut changing: Vec<bool> = (0..found.states())
         .map(|state| {
@@ -327,8 +329,8 @@ fn rows(found: &Subsets, changing: &[bool]) -> Result<Table, TooManyStates> {
     })
 }
 
-/// Returns the class of each byte, and the number of classes: bytes that no state distinguishes
-/// form one.
+/// Returns the class of each byte, and the number of classes. Bytes that no state distinguishes
+/// form one class.
 fn classes<'a>(rows: impl Iterator<Item = &'a [Step]>, number: &[u16]) -> (Box<[u8; 256]>, usize) {
     let mut first_like = [0_u8; 256]; // The first byte of its class so far.
     let mut row = [DEAD; 256];

@@ -235,8 +235,8 @@ impl EngineConfig {
     ///
     /// # Errors
     ///
-    /// [`ConfigError`] for an invalid number of workers or ring slots, and for a pace that would
-    /// never take a packet.
+    /// Returns [`ConfigError`] for an invalid number of workers or ring slots, and for a pace that
+    /// would never take a packet.
     pub fn check(&self) -> Result<(), ConfigError> {
         let workers = self.layout.workers();
         if workers == 0 || workers > Layout::WORKERS_MAX {

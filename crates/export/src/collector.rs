@@ -61,7 +61,7 @@ impl UdpCollector {
     ///
     /// # Errors
     ///
-    /// The error of the system.
+    /// Returns the error of the system.
     pub fn connect(collector: SocketAddr, options: UdpOptions) -> io::Result<Self> {
         let local: SocketAddr =
             if collector.is_ipv4() { ([0, 0, 0, 0], 0).into() } else { ([0_u16; 8], 0).into() };
@@ -110,7 +110,7 @@ impl TcpCollector {
     ///
     /// # Errors
     ///
-    /// The error of the system, or a timeout of five seconds.
+    /// Returns the error of the system, or a timeout of five seconds.
     pub fn connect(collector: SocketAddr) -> io::Result<Self> {
         let stream = TcpStream::connect_timeout(&collector, TCP_PATIENCE)?;
         stream.set_write_timeout(Some(TCP_PATIENCE))?;

@@ -60,7 +60,7 @@ pub trait RecordWriter: Send {
     ///
     /// # Errors
     ///
-    /// The error of the file or the collector.
+    /// Returns the error of the file or the collector.
     fn write(&mut self, record: &AccountingRecord) -> io::Result<()>;
 
     /// Writes a record with additional fields, one value for each column with which the writer was
@@ -68,7 +68,7 @@ pub trait RecordWriter: Send {
     ///
     /// # Errors
     ///
-    /// The error of the file or the collector.
+    /// Returns the error of the file or the collector.
     fn write_with(&mut self, record: &AccountingRecord, fields: &[FieldValue]) -> io::Result<()> {
         let _ = fields;
         self.write(record)
@@ -78,14 +78,14 @@ pub trait RecordWriter: Send {
     ///
     /// # Errors
     ///
-    /// The error of the file or the collector.
+    /// Returns the error of the file or the collector.
     fn flush(&mut self) -> io::Result<()>;
 
     /// Writes the data that follow the last record.
     ///
     /// # Errors
     ///
-    /// The error of the file or the collector.
+    /// Returns the error of the file or the collector.
     fn finish(&mut self) -> io::Result<()> {
         self.flush()
     }

@@ -47,7 +47,7 @@ pub trait ParquetFile: Write + Send {
     ///
     /// # Errors
     ///
-    /// The error of the file.
+    /// Returns the error of the file.
     fn rewind(&mut self, position: u64) -> io::Result<bool>;
 }
 
@@ -141,7 +141,7 @@ impl<W: ParquetFile> ParquetWriter<W> {
     ///
     /// # Errors
     ///
-    /// If two columns have the same name.
+    /// Returns an error if two columns have the same name.
     pub fn new(out: W, columns: Vec<&'static RecordColumn>) -> io::Result<Self> {
         Self::with_fields(out, columns, Vec::new())
     }
@@ -151,7 +151,7 @@ impl<W: ParquetFile> ParquetWriter<W> {
     ///
     /// # Errors
     ///
-    /// If two columns have the same name.
+    /// Returns an error if two columns have the same name.
     pub fn with_fields(
         out: W,
         columns: Vec<&'static RecordColumn>,

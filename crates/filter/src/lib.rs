@@ -83,7 +83,7 @@ impl PacketFilter {
     ///
     /// # Errors
     ///
-    /// [`FilterError`] with the position of the mistake.
+    /// Returns [`FilterError`] with the position of the mistake.
     pub fn parse(text: &str) -> Result<Self, FilterError> {
         Ok(Self { expr: parser::parse(text)?, programs: Vec::new() })
     }
@@ -93,7 +93,7 @@ impl PacketFilter {
     ///
     /// # Errors
     ///
-    /// [`FilterError`] if the filter has no meaning for packets of this link type.
+    /// Returns [`FilterError`] if the filter has no meaning for packets of this link type.
     pub fn matches(&mut self, link: LinkType, bytes: &[u8], wire_bytes: u32) -> Result<bool, FilterError> {
         let Some(expr) = &self.expr else { return Ok(true) };
         let known = self.programs.iter().position(|(known, _)| *known == link);

@@ -147,8 +147,8 @@ fn errors_name_the_place_and_what_to_do() {
     for (filter, at, what) in [
         ("tcp prot 80", 4, "expected 'and', 'or'"),
         ("port 70000", 5, "expected a port"),
-        ("host example.com", 5, "names are not looked up"),
-        ("net 10.0.0.1/8", 14, "bits outside of its network"),
+        ("host example.com", 5, "names are not resolved"),
+        ("net 10.0.0.1/8", 14, "bits outside its network"),
         ("tcp host 10.0.0.1", 9, "only 'ip', 'arp' and 'rarp'"),
         ("icmp port 80", 10, "only 'tcp', 'udp' and 'sctp'"),
         ("tcp[0:3] = 1", 6, "1, 2 or 4 bytes"),
@@ -174,5 +174,5 @@ fn errors_name_the_place_and_what_to_do() {
     assert!(PacketFilter::parse(&long).unwrap().matches(LinkType::RAW, &[0x45; 60], 60).is_ok());
     let mut ethernet = PacketFilter::parse("ether host 00:11:22:33:44:55").unwrap();
     let error = ethernet.matches(LinkType::RAW, &[0x45; 60], 60).unwrap_err();
-    assert!(error.to_string().contains("is of Ethernet"), "{error}");
+    assert!(error.to_string().contains("needs Ethernet"), "{error}");
 }

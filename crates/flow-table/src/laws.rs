@@ -139,7 +139,7 @@ struct Trial<'a, K, T> {
 ///
 /// # Panics
 ///
-/// If the table breaks a law. The message names the law and the operation.
+/// Panics if the table breaks a law. The message names the law and the operation.
 pub fn check<K, T>(
     table: &mut T,
     key_of: &dyn Fn(u16) -> (K, TableHash),

@@ -220,7 +220,7 @@ pub trait FlowTable<K: TableKey, V> {
     ///
     /// # Panics
     ///
-    /// If the slices differ in length, which is a mistake of the program, not of a packet.
+    /// Panics if the slices differ in length, which is a mistake of the program, not of a packet.
     fn lookup_batch(&self, keys: &[K], hashes: &[TableHash], ids: &mut [Option<FlowId>]);
 
     /// Looks up many keys at once and passes the value of each found flow, with its index in the
@@ -231,7 +231,7 @@ pub trait FlowTable<K: TableKey, V> {
     ///
     /// # Panics
     ///
-    /// As [`lookup_batch`](FlowTable::lookup_batch).
+    /// Panics in the same cases as [`lookup_batch`](FlowTable::lookup_batch).
     ///
     /// # Examples
     ///
@@ -269,7 +269,7 @@ pub trait FlowTable<K: TableKey, V> {
     ///
     /// # Panics
     ///
-    /// As [`lookup_batch`](FlowTable::lookup_batch).
+    /// Panics in the same cases as [`lookup_batch`](FlowTable::lookup_batch).
     ///
     /// # Examples
     ///
@@ -309,7 +309,7 @@ pub trait FlowTable<K: TableKey, V> {
     ///
     /// # Errors
     ///
-    /// [`Full`], with nothing changed except the count of refusals.
+    /// Returns [`Full`], with nothing changed except the count of refusals.
     #[inline]
     fn entry_with(
         &mut self,
@@ -330,7 +330,8 @@ pub trait FlowTable<K: TableKey, V> {
     ///
     /// # Errors
     ///
-    /// [`Full`] if the policy keeps all flows, with nothing changed except the count of refusals.
+    /// Returns [`Full`] if the policy keeps all flows, with nothing changed except the count of
+    /// refusals.
     fn entry_or_evict(
         &mut self,
         key: K,
@@ -348,7 +349,7 @@ pub trait FlowTable<K: TableKey, V> {
     ///
     /// # Errors
     ///
-    /// [`Full`], with nothing changed except the count of refusals.
+    /// Returns [`Full`], with nothing changed except the count of refusals.
     #[inline]
     fn insert(
         &mut self,
@@ -380,7 +381,7 @@ pub trait FlowTable<K: TableKey, V> {
     ///
     /// # Panics
     ///
-    /// If the slices differ in length, which is a mistake of the program, not of a packet.
+    /// Panics if the slices differ in length, which is a mistake of the program, not of a packet.
     ///
     /// # Examples
     ///
@@ -438,7 +439,7 @@ pub trait FlowTable<K: TableKey, V> {
     ///
     /// # Panics
     ///
-    /// If the slices differ in length, which is a mistake of the program, not of a packet.
+    /// Panics if the slices differ in length, which is a mistake of the program, not of a packet.
     #[inline]
     fn remove_batch(
         &mut self,

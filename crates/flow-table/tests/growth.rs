@@ -143,8 +143,8 @@ fn the_next_oldest_part_is_drained_from_its_beginning() {
 
 #[test]
 fn a_table_that_had_twelve_parts_can_turn_when_one_is_left() {
-    // Each segment is four times as large as the one before, and full with sixteen flows, which all
-    // go into its first bucket.
+    // Each segment is four times as large as the previous one, and full with sixteen flows, which
+    // all go into its first bucket.
     let build = |flows: u32| {
         let config = DHashConfig {
             buckets: Some(flows.div_ceil(16)),

@@ -412,7 +412,7 @@ fn what_a_segment_counted_is_kept_when_it_is_given_back() {
         .collect();
     let before = table.stats();
     assert!(before.segments > 1 && before.list_length_max > 10, "{before:?}");
-    // Older segments are emptied one after the other, and freed; a new flow goes into the newest.
+    // Older segments are emptied one after another, and freed; a new flow goes into the newest.
     let mut expired = 0;
     let outcome = table.expire(Tick(10_000), 1000, &mut |_, _, _| expired += 1);
     assert_eq!((expired, outcome.removed, outcome.more), (100, 100, false));

@@ -108,8 +108,8 @@ impl PacketPort {
     ///
     /// # Errors
     ///
-    /// [`IoError`] when there is no such interface, it is down, or the kernel or the permissions do
-    /// not suffice.
+    /// Returns [`IoError`] when there is no such interface, it is down, or the kernel or the
+    /// permissions do not suffice.
     pub fn open(interface: &str, options: &PacketOptions) -> Result<Self, IoError> {
         let port = Self::open_in(interface, options, None)?;
         port.begin()?;
@@ -121,7 +121,7 @@ impl PacketPort {
     ///
     /// # Errors
     ///
-    /// As [`open`](Self::open).
+    /// Returns the same errors as [`open`](Self::open).
     pub fn open_group(
         interface: &str,
         ports: usize,

@@ -69,7 +69,8 @@ pub trait Port: Send {
     ///
     /// # Errors
     ///
-    /// [`IoError`] when the port cannot continue. An interface that is down is not an error.
+    /// Returns [`IoError`] when the port cannot continue. An interface that is down is not an
+    /// error.
     fn receive(&mut self, most: usize) -> Result<usize, IoError>;
 
     /// Returns a frame from the last call of [`receive`](Self::receive).
@@ -92,14 +93,14 @@ pub trait Port: Send {
     ///
     /// # Errors
     ///
-    /// [`IoError`] when the kernel refuses.
+    /// Returns [`IoError`] when the kernel refuses.
     fn close(&mut self) -> Result<(), IoError>;
 
     /// Checks a port whose descriptor reports an error. It waits for an interface that is down.
     ///
     /// # Errors
     ///
-    /// [`IoError::Gone`] when the interface no longer exists.
+    /// Returns [`IoError::Gone`] when the interface no longer exists.
     fn recover(&mut self) -> Result<(), IoError>;
 
     /// Returns the name of the interface.

@@ -5,7 +5,7 @@
 //!            └ consumer index          └ producer index            └ consumer index + size
 //! ```
 //!
-//! One side produces and the other consumes. One side writes each index, which grows for ever and
+//! One side produces and the other consumes. One side writes each index, which grows forever and
 //! wraps around at 2³². The producer publishes entries with its index, and the consumer returns
 //! them with its own.
 

@@ -47,8 +47,8 @@ impl TapPort {
     ///
     /// # Errors
     ///
-    /// [`IoError`] when the kernel has no tap devices, the name is invalid, or the permissions do
-    /// not suffice.
+    /// Returns [`IoError`] when the kernel has no tap devices, the name is invalid, or the
+    /// permissions do not suffice.
     pub fn open(interface: &str) -> Result<Self, IoError> {
         let context = Context { interface, capability: "CAP_NET_ADMIN" };
         let opened = OpenOptions::new()

@@ -21,22 +21,23 @@ pub struct Change {
     pub base: f64,
     /// Median of the new run.
     pub new: f64,
-    /// The new median by that of the base.
+    /// The ratio of the new median to the base median.
     pub change: f64,
     /// Lower end of its interval.
     pub low: f64,
     /// Upper end of its interval.
     pub high: f64,
-    /// Whether both runs had rounds enough for an interval.
+    /// Whether both runs had enough rounds for an interval.
     pub is_sure: bool,
 }
 
 impl Change {
     /// Compares two rows of the same work.
     ///
-    /// The interval extends from the least to the greatest ratio that the medians' intervals allow:
-    /// each contains its median with at least 95 %, so both do with at least 90 %. It is wider than
-    /// one of paired rounds, which two runs do not have.
+    /// The interval extends from the lowest to the highest ratio that the medians' intervals allow.
+    /// Each of these contains its median with a probability of at least 95 %, so both do with at
+    /// least 90 %. It is wider than an interval of paired rounds, which two separate runs do not
+    /// have.
     ///
     /// # Examples
     ///
@@ -82,7 +83,8 @@ impl Change {
         }
     }
 
-    /// Returns whether the row is shown to be slower, and its median by more than a factor.
+    /// Returns whether the row is shown to be slower and its median is slower by more than
+    /// `factor`.
     pub fn is_slower_than(&self, factor: f64) -> bool {
         self.verdict() == Verdict::Slower && self.change > factor
     }
@@ -91,17 +93,17 @@ impl Change {
 /// The rows of two reports, matched.
 #[derive(Clone, Debug, PartialEq, Default, Serialize)]
 pub struct Changes {
-    /// Rows of both, in the new report's order.
+    /// Rows in both reports, in the order of the new report.
     pub rows: Vec<Change>,
-    /// Names of rows that only the base has.
+    /// Names of rows that are only in the base.
     pub only_base: Vec<String>,
-    /// Names of rows that only the new report has.
+    /// Names of rows that are only in the new report.
     pub only_new: Vec<String>,
 }
 
 impl Changes {
-    /// Matches rows by variant, work, size and unit. If both reports have the distance of their
-    /// CPUs, the distances must be similar; the suffix for it in the work is ignored.
+    /// Matches rows by variant, work, size and unit. If both reports contain the distance of their
+    /// CPUs, the distances must be similar; the suffix that describes the distance is ignored.
     pub fn between(base: &Report, new: &Report) -> Self {
         let same = |a: &ResultRow, b: &ResultRow| {
             (&a.variant, a.size, &a.unit) == (&b.variant, b.size, &b.unit)

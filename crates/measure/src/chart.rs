@@ -1,8 +1,8 @@
-//! Charts as SVG text, for reports that open anywhere.
+//! Draws charts as SVG text, for reports that need no other files.
 //!
-//! A [`Chart`] is data: axes and series. [`Chart::svg`] draws it, [`Chart::rows`] gives the same
-//! numbers as rows, so that every picture comes with its figures. Colours are distinguishable with
-//! any colour vision, and each series has a mark of its own as well.
+//! A [`Chart`] is data: axes and series. [`Chart::svg`] draws it, and [`Chart::rows`] returns the
+//! same numbers as rows, so that every picture is accompanied by its figures. The colours are
+//! distinguishable with any colour vision, and each series also has its own mark.
 
 use plotters::coord::Shift;
 use plotters::coord::ranged1d::{DefaultFormatting, KeyPointHint};
@@ -15,8 +15,8 @@ mod categories;
 
 use categories::{CategoryNames, broken};
 
-/// Draws the mark of a series: circle, triangle or cross in turn. A macro, because points of a
-/// chart and of its legend have different types.
+/// Draws the mark of a series: circle, triangle and cross in turn. This is a macro because points
+/// of a chart and of its legend have different types.
 macro_rules! mark {
     ($number:expr, $at:expr, $colour:expr) => {
         match $number % 3 {
@@ -27,17 +27,17 @@ macro_rules! mark {
     };
 }
 
-/// Why a chart cannot be drawn.
+/// The reason why a chart cannot be drawn.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum ChartError {
     /// No point of any series is visible on these axes.
-    #[error("chart \"{title}\" has no point that its axes can show")]
+    #[error("chart \"{title}\" has no point within its axes")]
     Empty {
         /// The chart.
         title: String,
     },
-    /// The drawing library gave up.
+    /// The drawing library failed.
     #[error("chart \"{title}\" cannot be drawn: {why}")]
     Drawing {
         /// The chart.
@@ -95,12 +95,12 @@ impl Axis {
     }
 }
 
-/// Points under one name.
+/// Points with a common name.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Series {
     /// The name in the legend.
     pub name: String,
-    /// The points; of bars, the place is the number of the category.
+    /// The points. For bars, the x value is the number of the category.
     pub points: Vec<(f64, f64)>,
     /// Whether points are joined by a line.
     pub joined: bool,
@@ -150,23 +150,23 @@ pub struct Chart {
     pub series: Vec<Series>,
 }
 
-/// Pixels across and up; a legend that is longer adds to the height, and leaves the plot as it is.
+/// Width and height in pixels. A longer legend adds to the height and does not change the plot.
 const SIZE: (u32, u32) = (960, 420);
-/// Pixels of it around the plot, and for the labels below and beside it.
+/// Margin in pixels around the plot, and the space for the labels below and beside it.
 const MARGIN: u32 = 10;
 const X_LABELS: u32 = 42;
 const Y_LABELS: u32 = 64;
-/// Pixels of it for the legend, and the characters of a line there.
+/// Width of the legend in pixels, and the number of characters per line.
 const LEGEND_WIDTH: u32 = 190;
 const LEGEND_CHARACTERS: usize = 26;
-/// Pixels above its first name, of a line of a name, and between two names.
+/// Pixels above the first name of the legend, per line of a name, and between two names.
 const LEGEND_TOP: u32 = 52;
 const LEGEND_LINE: u32 = 15;
 const LEGEND_GAP: u32 = 5;
-/// Marks on a line of many points.
+/// Number of marks on a line of many points.
 const LONG_MARKS: usize = 8;
 const FONT: &str = "sans-serif";
-/// Okabe and Ito's colours, the palest left out, and two greys.
+/// The colours of Okabe and Ito without the palest one, and two greys.
 const COLOURS: [RGBColor; 8] = [
     RGBColor(0, 114, 178),
     RGBColor(213, 94, 0),
@@ -201,7 +201,7 @@ impl Chart {
         self
     }
 
-    /// Adds a point to the series with a name; begins the series if it is new.
+    /// Adds a point to the series with a name; creates the series if it does not exist.
     pub fn push(&mut self, name: &str, joined: bool, point: (f64, f64)) {
         if let Some(series) = self.series.iter_mut().find(|series| series.name == name) {
             series.points.push(point);
@@ -236,14 +236,14 @@ impl Chart {
     ///
     /// # Errors
     ///
-    /// [`ChartError`] if there is nothing to show.
+    /// Returns [`ChartError`] if there is nothing to show.
     pub fn svg(&self) -> Result<String, ChartError> {
         let mut text = String::new();
         {
             let size = (SIZE.0, SIZE.1.max(self.legend_height()));
             let area = SVGBackend::with_string(&mut text, size).into_drawing_area();
             area.fill(&WHITE).map_err(|error| self.failed(&error))?;
-            // Beside the plot, so that it hides no points.
+            // The legend is beside the plot, so that it covers no points.
             let (left, legend) = area.split_horizontally(SIZE.0 - LEGEND_WIDTH);
             let (plot, _) = left.split_vertically(SIZE.1);
             if self.categories.is_empty() {
@@ -254,8 +254,8 @@ impl Chart {
             self.draw_legend(&legend)?;
             area.present().map_err(|error| self.failed(&error))?;
         }
-        // Of these characters most are no part of any XML document, not even escaped; names of
-        // files may have them.
+        // Most control characters are not allowed in XML, not even escaped; file names may contain
+        // them.
         Ok(text.replace(|character: char| character.is_control() && character != '\n', "\u{FFFD}"))
     }
 
@@ -263,13 +263,13 @@ impl Chart {
         ChartError::Drawing { title: self.title.clone(), why: why.to_string() }
     }
 
-    /// Returns the places of a series that its axes can show.
+    /// Returns the points of a series that its axes can show.
     fn places(&self, series: &Series) -> Vec<(f64, f64)> {
         let place = |&(x, y): &(f64, f64)| Some((self.x.scale.place(x)?, self.y.scale.place(y)?));
         series.points.iter().filter_map(place).collect()
     }
 
-    /// Returns the range of places that all points need, with some air, from zero up where that is
+    /// Returns the range that all points need, with some margin, and starting at zero if that is
     /// near.
     fn range(
         &self,
@@ -321,7 +321,8 @@ impl Chart {
                     .draw_series(LineSeries::new(places.iter().copied(), colour.stroke_width(2)))
                     .map_err(|error| failed(&error))?;
             }
-            // Many marks hide a line; a few identify it, away from those of its neighbours.
+            // Many marks cover a line; a few identify it, at a distance from those of its
+            // neighbours.
             let every = if series.joined && places.len() > 60 { places.len() / LONG_MARKS } else { 1 };
             let marked = places.iter().skip(number * 5 % every).step_by(every);
             chart
@@ -337,7 +338,7 @@ impl Chart {
         names.fold(LEGEND_TOP, |y, name| name.iter().fold(y + LEGEND_GAP, |y, _| y + LEGEND_LINE))
     }
 
-    /// Names the series, one below the other, each beside its mark.
+    /// Lists the series below each other, each beside its mark.
     fn draw_legend(&self, area: &DrawingArea<SVGBackend<'_>, Shift>) -> Result<(), ChartError> {
         let failed = |error: &dyn std::fmt::Display| self.failed(error);
         let mut y = LEGEND_TOP.cast_signed();
@@ -363,7 +364,8 @@ impl Chart {
 
     fn draw_bars(&self, area: &DrawingArea<SVGBackend<'_>, Shift>) -> Result<(), ChartError> {
         let mut y = self.range(&self.y, true, |place| place.1)?;
-        // Bars begin at zero; on a logarithmic axis, which has none, at its lower end.
+        // Bars begin at zero; on a logarithmic axis, which has no zero, they begin at its lower
+        // end.
         let foot = match self.y.scale {
             Scale::Linear => {
                 y = y.start.min(0.0)..y.end.max(0.0);
@@ -399,7 +401,7 @@ impl Chart {
             let (x, y) = chart.backend_coord(&(count(number), bottom));
             names.draw(number, (x, y + 9), area).map_err(|error| failed(&error))?;
         }
-        // Bars of a group share its width; a bar that is alone in its group has all of it.
+        // The bars of a group share its width; the only bar of a group has the full width.
         let beside = |series: &[Series], group: f64| {
             let is_in = |series: &&Series| series.points.iter().any(|point| (point.0 - group).abs() < 0.5);
             series.iter().filter(is_in).count()
@@ -420,8 +422,8 @@ impl Chart {
     }
 }
 
-/// Returns the style of a series' bars: filled, then, where colours repeat, pale with a border,
-/// then a border alone.
+/// Returns the style of a series' bars: filled first; when the colours repeat, pale with a border;
+/// then only a border.
 fn bar_styles(number: usize) -> Vec<ShapeStyle> {
     let colour = COLOURS[number % COLOURS.len()];
     match number / COLOURS.len() % 3 {
@@ -436,7 +438,7 @@ fn count(number: usize) -> f64 {
     number as f64
 }
 
-/// A range with its numbers where a reader expects them.
+/// A range with its numbers at expected positions.
 struct Ruler {
     range: RangedCoordf64,
     ticks: Vec<f64>,
@@ -465,8 +467,7 @@ impl Ranged for Ruler {
     }
 }
 
-/// Returns the places of an axis where a reader expects a number: one, two and five times a power
-/// of ten.
+/// Returns the positions at which an axis has numbers: one, two and five times a power of ten.
 fn ticks(scale: Scale, range: &std::ops::Range<f64>) -> Vec<f64> {
     const WANTED: f64 = 7.0;
     let span = range.end - range.start;

@@ -1,4 +1,4 @@
-//! Time as the processor spent it, and as the wall saw it.
+//! Processor time and wall-clock time.
 
 use std::io;
 
@@ -13,7 +13,7 @@ pub fn thread_cpu_ns() -> u64 {
     nanoseconds(ClockId::ThreadCPUTime)
 }
 
-/// Returns the time of a clock that is never set, in nanoseconds.
+/// Returns the time of a monotonic clock, in nanoseconds.
 pub fn wall_ns() -> u64 {
     nanoseconds(ClockId::Monotonic)
 }
@@ -24,13 +24,13 @@ fn nanoseconds(clock: ClockId) -> u64 {
     seconds * 1_000_000_000 + u64::try_from(time.tv_nsec).unwrap_or(0)
 }
 
-/// Returns the ticks of the processor's time stamp counter per nanosecond, compared with the wall
-/// clock; `None` without a counter of constant rate, as on processors other than x86-64 and systems
-/// other than Linux.
+/// Returns the ticks of the processor's time stamp counter per nanosecond, compared with the
+/// monotonic clock. Returns `None` without a counter of constant rate, as on processors other than
+/// x86-64 and systems other than Linux.
 ///
-/// The nanoseconds of [`thread_cpu_ns`] times this number are the ticks that a thread had, without
-/// those of other threads. They are ticks of the counter, not of the core, whose clock may be
-/// higher or lower. Takes 20 ms: the median of five spans, each between the fastest of several
+/// The nanoseconds of [`thread_cpu_ns`] times this number are the ticks of the thread, without
+/// those of other threads. These are ticks of the counter, not of the core, whose clock rate may be
+/// higher or lower. Takes 20 ms: the median of five intervals; each end is the fastest of several
 /// reads of both clocks.
 ///
 /// # Examples
@@ -43,7 +43,7 @@ fn nanoseconds(clock: ClockId) -> u64 {
 pub fn time_stamps_per_ns() -> Option<f64> {
     const SPAN_NS: u64 = 4_000_000;
     let stamps = TimeStamps::detect()?;
-    // The wall clock, and the counter within this many ticks of it.
+    // The monotonic clock, and the counter within this many ticks of it.
     let pair = || {
         (0..16)
             .map(|_| {
@@ -70,12 +70,12 @@ pub fn time_stamps_per_ns() -> Option<f64> {
 
 /// Returns the processor time, in nanoseconds, of the children that this process has waited for.
 ///
-/// Linux counts it in ticks, usually of 10 ms: children that run for less than a second are better
-/// timed by themselves.
+/// Linux counts this time in ticks, usually of 10 ms: children that run for less than a second
+/// should measure their own time.
 ///
 /// # Errors
 ///
-/// If `/proc/self/stat` cannot be read, as on systems other than Linux.
+/// Returns an error if `/proc/self/stat` cannot be read, as on systems other than Linux.
 pub fn children_cpu_ns() -> io::Result<u64> {
     let text = std::fs::read_to_string("/proc/self/stat")?;
     let ticks = children_ticks(&text).ok_or_else(|| {
@@ -86,8 +86,8 @@ pub fn children_cpu_ns() -> io::Result<u64> {
 
 /// Returns cutime and cstime, fields 16 and 17 of `stat`.
 fn children_ticks(stat: &str) -> Option<u64> {
-    // The second field is the program's name in brackets, which may contain spaces and brackets
-    // itself.
+    // The second field is the program's name in brackets, which may itself contain spaces and
+    // brackets.
     let (_, fields) = stat.rsplit_once(')')?;
     let mut fields = fields.split_whitespace().skip(13);
     let user: u64 = fields.next()?.parse().ok()?;
@@ -100,11 +100,11 @@ fn children_ticks(stat: &str) -> Option<u64> {
 pub struct Elapsed {
     /// Processor time of the thread that held the stopwatch.
     pub cpu_ns: u64,
-    /// Time on the wall.
+    /// Wall-clock time.
     pub wall_ns: u64,
 }
 
-/// Takes the processor time of one thread and the wall's time at once.
+/// Measures the processor time of one thread and the wall-clock time.
 ///
 /// # Examples
 ///
@@ -127,7 +127,7 @@ impl Stopwatch {
         Self { wall_ns: wall_ns(), cpu_ns: thread_cpu_ns() }
     }
 
-    /// Returns the time since the start. To be called on the thread that started it.
+    /// Returns the time since the start. Must be called on the thread that started it.
     pub fn elapsed(&self) -> Elapsed {
         let cpu_ns = thread_cpu_ns();
         Elapsed {

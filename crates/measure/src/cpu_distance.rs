@@ -1,8 +1,8 @@
 //! Distance between CPUs: the round-trip time of a cache line.
 //!
-//! The cost of communication between threads depends on it. On an AMD EPYC (Zen 4) it is 50 to 65
-//! ns if the CPUs share a cache and 305 to 340 if they do not. A hypervisor may move the CPUs of a
-//! virtual machine from one second to the next, and no other interface reports it.
+//! The cost of communication between threads depends on it. On an AMD EPYC (Zen 4), it is 50 to 65
+//! ns if the CPUs share a cache and 305 to 340 ns if they do not. A hypervisor may move the CPUs of
+//! a virtual machine from one second to the next, and no other interface reports it.
 
 use std::hint::spin_loop;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,20 +13,20 @@ use flowloom_cpu::topology::{PINNABLE_CPUS, Topology, allowed_cpus};
 
 use crate::stats::Summary;
 
-/// Round trips that are timed together, and how often.
+/// Number of round trips that are timed together, and number of repetitions.
 const TRIPS: u32 = 20;
 const TIMES: usize = 101;
-/// How long two CPUs are listened to, should one of them have other things to do.
+/// Maximum duration of a measurement between two CPUs if one of them has other work.
 const PATIENCE: Duration = Duration::from_millis(50);
 /// The maximum number of other CPUs to measure.
 pub(crate) const OTHERS: usize = 15;
-/// How often two CPUs are listened to that have other things to do.
+/// Number of attempts for two CPUs that have other work.
 const TRIES: usize = 5;
 /// The number that ends the measurement.
 const OVER: u64 = u64::MAX;
 
-/// Returns the least and the greatest round-trip time of a line between the first allowed CPU and
-/// others, one CPU per core; `None` if there is no other, or threads cannot be pinned.
+/// Returns the shortest and the longest round-trip time of a line between the first allowed CPU and
+/// others, one CPU per core. Returns `None` if there is no other CPU, or threads cannot be pinned.
 pub fn line_round_trips_ns() -> Option<[f64; 2]> {
     let cpus = Topology::read().ok()?.one_per_core();
     let (&first, others) = cpus.split_first()?;
@@ -37,21 +37,21 @@ pub fn line_round_trips_ns() -> Option<[f64; 2]> {
     })
 }
 
-/// Returns the round-trip time of a line from the first CPU to the furthest of the others; `None`
-/// if there is no other, or one does not answer after several attempts.
+/// Returns the round-trip time of a line from the first CPU to the furthest of the others. Returns
+/// `None` if there is no other CPU, or one does not answer after several attempts.
 pub fn furthest_round_trip_ns(cpus: &[u32]) -> Option<f64> {
     let (&first, others) = cpus.split_first()?;
     let trips: Option<Vec<f64>> = others.iter().take(OTHERS).map(|&other| trip_ns(first, other)).collect();
     trips?.into_iter().max_by(f64::total_cmp)
 }
 
-/// Attempts several times.
+/// Makes several attempts.
 fn trip_ns(one: u32, other: u32) -> Option<f64> {
     (0..TRIES).find_map(|_| line_round_trip_ns(one, other))
 }
 
-/// Returns the round-trip time of a line between two CPUs, the median of many; `None` if threads
-/// cannot be pinned to them, or other work keeps them busy. Takes a millisecond, and at most a
+/// Returns the median round-trip time of a line between two CPUs. Returns `None` if threads cannot
+/// be pinned to them, or other work keeps them busy. Takes about a millisecond, and at most a
 /// twentieth of a second.
 pub fn line_round_trip_ns(one: u32, other: u32) -> Option<f64> {
     if one == other || ![one, other].into_iter().all(may_run_on) {
@@ -65,12 +65,12 @@ pub fn line_round_trip_ns(one: u32, other: u32) -> Option<f64> {
     })
 }
 
-/// Returns the least and the most in words: one number where they are much the same.
+/// Formats the shortest and the longest time: as one number if they are similar.
 pub fn shown([least, most]: [f64; 2]) -> String {
     if most < 1.25 * least { format!("{most:.0} ns") } else { format!("{least:.0} to {most:.0} ns") }
 }
 
-/// A number on lines of its own.
+/// A number on its own cache lines.
 #[repr(align(128))]
 struct Line(AtomicU64);
 
@@ -100,7 +100,7 @@ fn wait(number: &AtomicU64, end: Instant, is_so: impl Fn(u64) -> bool) -> Option
     }
 }
 
-/// Counts on from every odd number.
+/// Increments every odd number.
 fn answer(number: &AtomicU64, end: Instant) {
     while let Some(now) = wait(number, end, |now| now % 2 == 1) {
         if now == OVER {
@@ -110,7 +110,7 @@ fn answer(number: &AtomicU64, end: Instant) {
     }
 }
 
-/// Counts on from every even number, and takes the time.
+/// Increments every even number, and measures the time.
 fn ask(number: &AtomicU64, end: Instant) -> Option<f64> {
     let mut next = 1;
     let mut trip = || {
@@ -118,7 +118,7 @@ fn ask(number: &AtomicU64, end: Instant) -> Option<f64> {
         next += 2;
         wait(number, end, |now| now == next - 1)
     };
-    // The other thread has to start first.
+    // The other thread must start first.
     trip()?;
     let mut times = Vec::with_capacity(TIMES);
     for _ in 0..TIMES {

@@ -1,9 +1,9 @@
 //! Rounds grouped by the distance of the CPUs ([`cpu_distance`](crate::cpu_distance)).
 //!
 //! A host moves the CPUs of a virtual machine during a run, and a median over near and far rounds
-//! describes neither. The groups follow from the round-trip times: in order of size, one that is at
-//! least half as long again as the one before begins another group. A round belongs to a group if
-//! the round trips before and after it do.
+//! describes neither. The groups are derived from the round-trip times: in order of size, a time
+//! that is at least half as long again as the previous one starts another group. A round belongs to
+//! a group if the round trips before and after it do.
 
 use std::cmp::Reverse;
 
@@ -12,23 +12,23 @@ use serde::{Deserialize, Serialize};
 use crate::rounds::Samples;
 use crate::stats::Summary;
 
-/// The factor between two round-trip times from which they count as different distances. On an AMD
-/// EPYC (Zen 4) round trips are 31 to 38 ns (between threads of one core, it seems), 62 to 75 if
-/// cores share a cache, and 301 to 352 if they do not: within a quarter in one group, and 1.6 times
-/// or more from one to the next.
+/// The ratio of two round-trip times from which they count as different distances. On an AMD EPYC
+/// (Zen 4), round trips take 31 to 38 ns (probably between threads of one core), 62 to 75 ns if
+/// cores share a cache, and 301 to 352 ns if they do not. Times within a group differ by at most a
+/// quarter, and times of different groups by a factor of at least 1.6.
 const APART: f64 = 1.5;
 
 /// The suffixes of a row's work if there are two groups.
 const SUFFIXES: [&str; 2] = [", near", ", far"];
 
-/// The distances that rounds were run at.
+/// The distances at which rounds were run.
 #[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize)]
 pub struct Distances {
     /// Round-trip times before the first round and after each, in nanoseconds; `None` if one could
     /// not be measured.
     pub line_round_trips_ns: Vec<Option<f64>>,
-    /// The kinds of rounds that have rows, the nearest first: the two that most rounds are of, one,
-    /// or none.
+    /// The kinds of rounds that have rows, the nearest first: the two most frequent ones, one, or
+    /// none.
     pub kinds: Vec<Kind>,
     /// Number of rounds during which the distance changed.
     pub changed: usize,
@@ -43,18 +43,18 @@ pub struct Distances {
 pub struct Kind {
     /// The median of the round trips of this kind, in nanoseconds.
     pub line_round_trip_ns: f64,
-    /// The shortest.
+    /// The shortest time, in nanoseconds.
     pub least_ns: f64,
-    /// The longest.
+    /// The longest time, in nanoseconds.
     pub most_ns: f64,
-    /// The rounds, from 0.
+    /// The rounds, numbered from 0.
     pub rounds: Vec<usize>,
 }
 
-/// Times of rounds of one kind, as they are reported.
+/// Times of rounds of one kind, as reported.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sorted {
-    /// The suffix of a row's work: `, near` or `, far` if there are both.
+    /// The suffix of a row's work: `, near` or `, far` if both exist.
     pub suffix: &'static str,
     /// The round-trip time, if known.
     pub line_round_trip_ns: Option<f64>,
@@ -62,13 +62,12 @@ pub struct Sorted {
     pub samples: Vec<Samples>,
 }
 
-/// Returns whether two round-trip times are of different distances.
+/// Returns whether two round-trip times belong to different distances.
 pub fn is_apart(one_ns: f64, other_ns: f64) -> bool {
     one_ns.max(other_ns) >= APART * one_ns.min(other_ns)
 }
 
-/// Returns a row's work without the suffix: the far rounds of one run may be the only ones of
-/// another.
+/// Returns a row's work without the suffix, because another run may have only far rounds.
 pub fn without_kind(work: &str) -> &str {
     SUFFIXES.iter().find_map(|suffix| work.strip_suffix(suffix)).unwrap_or(work)
 }
@@ -111,7 +110,7 @@ impl Distances {
         found
     }
 
-    /// Returns the times of each kind; all of them as they are where no round is of a kind.
+    /// Returns the times of each kind; if no round belongs to a kind, returns all times unchanged.
     pub fn sort(&self, samples: &[Samples]) -> Vec<Sorted> {
         let suffixes = match self.kinds.as_slice() {
             [] => {

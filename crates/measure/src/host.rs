@@ -1,4 +1,4 @@
-//! The machine that figures were taken on, and how quiet it was.
+//! The machine on which figures were measured, and its noise.
 
 use std::hint::black_box;
 
@@ -16,21 +16,22 @@ pub const NOISE_MAX: f64 = 1.25;
 pub struct Host {
     /// Model name of the processor.
     pub cpu: String,
-    /// Instruction set that our hot paths took, such as `avx512`.
+    /// Instruction set used by the hot paths, such as `avx512`.
     pub isa: String,
-    /// Logical processors that the run was pinned to; empty where it was not.
+    /// Logical processors to which the run was pinned; empty if it was not pinned.
     pub cores: Vec<usize>,
-    /// Programs that wanted to run, averaged over the last minute.
+    /// Number of runnable programs, averaged over the last minute.
     pub load1: f64,
     /// Release of the kernel.
     pub kernel: String,
     /// Version of the compiler, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rustc: Option<String>,
-    /// Spread of a fixed loop: 95th percentile of its time over the 5th. 1 is silence.
+    /// Spread of a fixed loop: the 95th percentile of its time divided by the 5th. 1 means no
+    /// noise.
     pub noise_p95_over_p5: f64,
-    /// Least and greatest round-trip time of a cache line between the first CPU and others, if
-    /// there are others: the cost of communication depends on it.
+    /// Shortest and longest round-trip time of a cache line between the first CPU and others, if
+    /// there are others; the cost of communication depends on it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub line_round_trip_ns: Option<[f64; 2]>,
 }
@@ -54,14 +55,14 @@ impl Host {
     }
 
     /// Returns whether absolute times of this machine are meaningful; ratios of interleaved rounds
-    /// are in any case.
+    /// always are.
     pub fn is_quiet(&self) -> bool {
         self.noise_p95_over_p5 <= NOISE_MAX
     }
 }
 
-/// Runs a fixed loop of about `loop_ns` `samples` times, and returns the 95th percentile of its
-/// wall time over the 5th.
+/// Runs a fixed loop of about `loop_ns` nanoseconds `samples` times, and returns the 95th
+/// percentile of its wall-clock time divided by the 5th.
 ///
 /// The loop does arithmetic in registers, so the spread comes from the clock rate and from other
 /// programs.
@@ -79,7 +80,7 @@ pub fn noise(samples: usize, loop_ns: u64) -> f64 {
     if summary.p5 > 0.0 { summary.p95 / summary.p5 } else { 1.0 }
 }
 
-/// A chain of multiplications that no compiler shortens.
+/// A chain of multiplications that no compiler can shorten.
 fn spin(steps: u64) -> u64 {
     (0..steps).fold(1, |x: u64, n| (x ^ n).wrapping_mul(0x9E37_79B9_7F4A_7C15))
 }

@@ -1,10 +1,10 @@
-//! How to compare and report honestly.
+//! Compares variants of a program, and reports the results without bias.
 //!
-//! Two runs of one program on one machine differ between two minutes. So variants run in turn,
-//! round by round ([`Rounds`]); their answers are compared before their times; times are processor
-//! times of the thread where possible ([`clock`]); and the result is the ratio within a round, with
-//! an interval that assumes nothing about the noise ([`stats`]). If the interval contains 1, the
-//! text says that no difference was shown.
+//! Two runs of a program on one machine give different times from one minute to the next. Therefore
+//! variants run in turn, round by round ([`Rounds`]); their answers are compared before their
+//! times; times are processor times of the thread if possible ([`clock`]); and the result is the
+//! ratio within a round, with an interval that makes no assumptions about the noise ([`stats`]). If
+//! the interval contains 1, the text states that no difference was shown.
 //!
 //! ```
 //! use flowloom_measure::{Rounds, rows::RatioRow};
@@ -20,8 +20,8 @@
 
 #[cfg(not(unix))]
 compile_error!(
-    "flowloom-measure takes processor times as Unix systems count them: it, flowloom-repro and the flowloom command build on \
-     Linux, macOS and the BSDs"
+    "flowloom-measure needs the processor times of Unix systems: flowloom-measure, flowloom-repro and \
+     the flowloom command build on Linux, macOS and the BSDs"
 );
 
 pub mod change;

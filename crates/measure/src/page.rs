@@ -1,4 +1,4 @@
-//! A report as one HTML page: no script, no external files, the data inside.
+//! Writes a report as one HTML page without scripts or external files; the page contains the data.
 
 use std::fmt::Write;
 
@@ -20,7 +20,7 @@ svg{filter:invert(.92) hue-rotate(180deg)}}
 @media print{body{max-width:none;margin:0}details{display:none}pre{white-space:pre-wrap}}
 ";
 
-/// Rows of figures below a picture; the data has the rest.
+/// Maximum number of rows of figures below a picture; the data contains the others.
 const ROWS_MAX: usize = 400;
 
 /// A page that is written from top to bottom.
@@ -55,9 +55,9 @@ impl Page {
     ///
     /// # Panics
     ///
-    /// If the text formats itself with an error.
+    /// Panics if formatting fails.
     pub fn markup(&mut self, markup: std::fmt::Arguments<'_>) {
-        self.text.write_fmt(markup).expect("memory takes all text");
+        self.text.write_fmt(markup).expect("writing to a string cannot fail");
     }
 
     /// Adds a line about the page itself.
@@ -75,7 +75,7 @@ impl Page {
         self.markup(format_args!("<pre>{}</pre>\n", escape(&lines.join("\n"))));
     }
 
-    /// Adds a picture with its figures below it, or the reason why there is none.
+    /// Adds a picture with its figures below it, or the reason why there is no picture.
     pub fn chart(&mut self, chart: &Chart) {
         match chart.svg() {
             Ok(svg) => self.markup(format_args!("{svg}\n")),
@@ -103,8 +103,8 @@ impl Page {
 
     /// Returns the whole page, with this JSON in it.
     pub fn finish(mut self, json: &str) -> String {
-        // A closing tag inside the data would end it early, a comment with an opening one would not
-        // let it end. JSON has this character in its texts only.
+        // A closing tag inside the data would end the element early, and a comment with an opening
+        // tag would prevent its end. In JSON, this character occurs only in strings.
         let json = json.replace('<', "\\u003c");
         self.markup(format_args!(
             "<script type=\"application/json\" id=\"data\">\n{json}\n</script>\n</body></html>\n"
@@ -113,7 +113,7 @@ impl Page {
     }
 }
 
-/// Returns text as markup that shows it.
+/// Escapes text for use in markup.
 pub fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
@@ -149,6 +149,6 @@ mod tests {
         assert!(
             html.contains("<svg") && html.contains("<td>ours &amp; theirs</td><td>10</td><td>2.5</td>")
         );
-        assert!(html.contains("no point that its axes can show"));
+        assert!(html.contains("no point within its axes"));
     }
 }

@@ -1,9 +1,9 @@
 //! Runs variants in turn, round by round.
 //!
-//! Running all of A before all of B would charge B with whatever the machine did in the second
-//! half. So each round runs every variant once; the order rotates from round to round and every
-//! second one is mirrored: in the long run each variant takes each position, and follows each other
-//! one, equally often.
+//! Running all of A before all of B would attribute to B everything that the machine did in the
+//! second half. Each round therefore runs every variant once. The order rotates from round to
+//! round, and every second round is mirrored. In the long run, each variant takes each position and
+//! follows each other variant equally often.
 
 use std::fmt;
 
@@ -11,14 +11,14 @@ use thiserror::Error;
 
 use crate::clock::{Elapsed, Stopwatch};
 
-/// Why the rounds gave no result.
+/// The reason why the rounds gave no result.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum RoundsError {
-    /// There is no variant.
-    #[error("no variant to run")]
+    /// There are no variants.
+    #[error("there are no variants to run")]
     NoVariants,
-    /// Two variants disagree, so at least one did other work.
+    /// Two variants disagree, so at least one did different work.
     #[error(
         "{other} answered {other_answer} in round {round}, but {first} answered {first_answer}: no times are reported"
     )]
@@ -31,30 +31,30 @@ pub enum RoundsError {
         other: String,
         /// Its answer.
         other_answer: String,
-        /// The round, warm-up rounds included, from 0.
+        /// The round, including warm-up rounds, numbered from 0.
         round: usize,
     },
-    /// A variant that brackets its own work did not.
+    /// A variant that marks its own timed part did not do so.
     #[error(
         "{variant} timed nothing in round {round}: a variant that gets a lap calls `Lap::time` or `Lap::add`"
     )]
     NothingTimed {
         /// The variant.
         variant: String,
-        /// The round, warm-up rounds included, from 0.
+        /// The round, including warm-up rounds, numbered from 0.
         round: usize,
     },
 }
 
-/// The times of one run of a variant that marks the timed part itself.
+/// The times of one run of a variant that marks its own timed part.
 #[derive(Debug, Default)]
 pub struct Lap {
     elapsed: Option<Elapsed>,
 }
 
 impl Lap {
-    /// Runs `work` and adds its time to the lap. Work outside, such as building a table, does not
-    /// count.
+    /// Runs `work` and adds its time to the lap. Work outside it, such as building a table, does
+    /// not count.
     pub fn time<T>(&mut self, work: impl FnOnce() -> T) -> T {
         let stopwatch = Stopwatch::start();
         let result = work();
@@ -62,7 +62,7 @@ impl Lap {
         result
     }
 
-    /// Adds time that was measured elsewhere: on another thread, by a child process.
+    /// Adds time that was measured elsewhere, for example on another thread or by a child process.
     pub fn add(&mut self, elapsed: Elapsed) {
         let sum = self.elapsed.get_or_insert_default();
         sum.cpu_ns += elapsed.cpu_ns;
@@ -75,14 +75,14 @@ struct Variant<'a, C> {
     run: Box<dyn FnMut(&mut Lap) -> C + 'a>,
 }
 
-/// The times of one variant, a pair per round.
+/// The times of one variant: a pair of times per round.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Samples {
     /// The variant's name.
     pub name: String,
     /// Processor time of each round.
     pub cpu_ns: Vec<u64>,
-    /// Time on the wall of each round.
+    /// Wall-clock time of each round.
     pub wall_ns: Vec<u64>,
 }
 
@@ -91,7 +91,7 @@ impl Samples {
     ///
     /// # Panics
     ///
-    /// If there is no such round.
+    /// Panics if there is no such round.
     #[must_use]
     pub fn of_rounds(&self, rounds: &[usize]) -> Self {
         let of = |times: &[u64]| rounds.iter().map(|&round| times[round]).collect();
@@ -137,21 +137,21 @@ impl<C> fmt::Debug for Rounds<'_, C> {
 }
 
 impl<'a, C: PartialEq + fmt::Debug> Rounds<'a, C> {
-    /// Returns a comparison of that many rounds, after one to warm up. Fewer than six show no
-    /// difference.
+    /// Returns a comparison of `rounds` rounds, after one warm-up round. Fewer than six rounds
+    /// cannot show a difference.
     pub fn new(rounds: usize) -> Self {
         Self { variants: Vec::new(), count: rounds, warm_up: 1 }
     }
 
-    /// Sets the number of rounds that are run first, and checked, but not counted.
+    /// Sets the number of warm-up rounds, which run first and are checked but not counted.
     #[must_use]
     pub fn warm_up(mut self, rounds: usize) -> Self {
         self.warm_up = rounds;
         self
     }
 
-    /// Adds a variant that is timed as a whole. It returns its answer, which must equal the
-    /// others'.
+    /// Adds a variant that is timed as a whole. It returns its answer, which must equal that of the
+    /// others.
     #[must_use]
     pub fn variant(self, name: impl Into<String>, mut run: impl FnMut() -> C + 'a) -> Self {
         self.variant_with_lap(name, move |lap| lap.time(&mut run))
@@ -172,19 +172,19 @@ impl<'a, C: PartialEq + fmt::Debug> Rounds<'a, C> {
     ///
     /// # Errors
     ///
-    /// As [`run_while`](Self::run_while).
+    /// Returns the same errors as [`run_while`](Self::run_while).
     pub fn run(self) -> Result<Outcome<C>, RoundsError> {
         self.run_while(|| true)
     }
 
-    /// Runs rounds while `go_on` returns `true`, called before each: an interruption keeps the
-    /// complete rounds.
+    /// Runs rounds while `go_on`, which is called before each round, returns `true`. After an
+    /// interruption, the complete rounds are kept.
     ///
     /// # Errors
     ///
-    /// [`RoundsError::AnswersDiffer`] as soon as an answer differs from the first one,
-    /// [`RoundsError::NothingTimed`] where a variant forgot to, [`RoundsError::NoVariants`] without
-    /// any (or where the first round was not allowed).
+    /// Returns [`RoundsError::AnswersDiffer`] as soon as an answer differs from the first one,
+    /// [`RoundsError::NothingTimed`] if a variant does not mark its timed part, and
+    /// [`RoundsError::NoVariants`] without variants (or if the first round was not allowed).
     pub fn run_while(mut self, mut go_on: impl FnMut() -> bool) -> Result<Outcome<C>, RoundsError> {
         let count = self.variants.len();
         let mut samples: Vec<Samples> = self

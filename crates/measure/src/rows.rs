@@ -1,4 +1,4 @@
-//! The JSON that figures are published in.
+//! The JSON format in which figures are published.
 
 use flowloom_flow_table::MemoryReport;
 use serde::{Deserialize, Serialize};
@@ -12,16 +12,16 @@ use crate::stats::{Ratio, Summary};
 /// Name and version of the schema.
 pub const SCHEMA: &str = "flowloom/bench/1";
 
-/// Which program took the figures.
+/// The program that measured the figures.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tool {
     /// Version of the program.
     pub version: String,
-    /// Commit it was built from; empty if unknown.
+    /// Commit from which it was built; empty if unknown.
     pub git: String,
 }
 
-/// One run: rows under one host header.
+/// One run: rows with a common host header.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Report {
     /// [`SCHEMA`].
@@ -30,7 +30,7 @@ pub struct Report {
     pub tool: Tool,
     /// The machine.
     pub host: Host,
-    /// The input, if one description fits all rows.
+    /// The input, if one description applies to all rows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input: Option<Value>,
     /// Times of single variants.
@@ -43,10 +43,10 @@ pub struct Report {
     /// Memory of tables, if measured.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub memory: Vec<MemoryRow>,
-    /// Distance of the CPUs in the rounds with several threads, if there are such.
+    /// Distance of the CPUs in the rounds with several threads, if there are any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub distances: Option<Distances>,
-    /// Whether the run went to its end.
+    /// Whether the run was completed.
     pub complete: bool,
 }
 
@@ -57,14 +57,14 @@ pub struct MemoryRow {
     pub variant: String,
     /// Flows in it.
     pub size: u64,
-    /// Bytes it reserves, keys, times and values with it.
+    /// Bytes that it reserves, including keys, times and values.
     pub bytes: u64,
-    /// Bytes of lookup structure per flow: everything besides keys, times and values.
+    /// Bytes of the lookup structure per flow: everything except keys, times and values.
     pub lookup_bytes_per_flow: f64,
-    /// Huge pages were requested, and the kernel accepted the request.
+    /// Whether huge pages were requested, and the kernel accepted the request.
     pub huge_pages_requested: bool,
-    /// Huge pages back at least a part of it; `None` if not asked, or if the system does not report
-    /// it.
+    /// Whether at least a part of it is in huge pages; `None` if not requested, or if the system
+    /// does not report it.
     pub huge_pages_obtained: Option<bool>,
 }
 
@@ -84,32 +84,33 @@ impl MemoryRow {
     }
 }
 
-/// How late packets were when they were done, counted from the time they were due at.
+/// Latencies of packets, measured from the time at which they were due.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LatencyRow {
     /// The layout.
     pub variant: String,
     /// The work.
     pub work: String,
-    /// Packets a second that were due.
+    /// Rate at which packets were due, in packets per second.
     pub rate: f64,
     /// That rate as a share of the layout's maximum rate.
     pub share: f64,
-    /// Packets a second that were done: less than `rate` where the layout fell behind.
+    /// Rate at which packets were completed, in packets per second: less than `rate` if the layout
+    /// could not keep up.
     pub achieved: f64,
-    /// Packets timed.
+    /// Number of timed packets.
     pub packets: u64,
-    /// Their mean, in nanoseconds.
+    /// Mean latency in nanoseconds.
     pub mean_ns: f64,
-    /// Half of them were no later.
+    /// Latency in nanoseconds that half of the packets did not exceed.
     pub p50_ns: u64,
-    /// Nine of ten packets were no later.
+    /// Latency in nanoseconds that 90 % of the packets did not exceed.
     pub p90_ns: u64,
-    /// Ninety-nine of a hundred.
+    /// Latency in nanoseconds that 99 % of the packets did not exceed.
     pub p99_ns: u64,
-    /// All but one of a thousand.
+    /// Latency in nanoseconds that 99.9 % of the packets did not exceed.
     pub p999_ns: u64,
-    /// The latency of the latest packet.
+    /// Maximum latency in nanoseconds.
     pub max_ns: u64,
 }
 
@@ -143,7 +144,7 @@ impl Report {
     ///
     /// # Panics
     ///
-    /// Never: every key is text, and numbers that are none become `null`.
+    /// Does not panic: every key is text, and numbers that are not finite become `null`.
     pub fn to_json(&self) -> String {
         serde_json::to_string_pretty(self).expect("rows are maps with text for keys")
     }
@@ -156,13 +157,13 @@ pub struct ResultRow {
     pub variant: String,
     /// The work.
     pub work: String,
-    /// Size of the work in its own items: flows, packets, rules.
+    /// Size of the work in items: flows, packets, rules.
     pub size: u64,
     /// Unit of the figures, such as `ns/op`.
     pub unit: String,
     /// Number of rounds.
     pub n: usize,
-    /// The quickest round.
+    /// The fastest round.
     pub min: f64,
     /// The median.
     pub median: f64,
@@ -170,10 +171,10 @@ pub struct ResultRow {
     pub p5: f64,
     /// The 95th percentile.
     pub p95: f64,
-    /// Every round, in order.
+    /// All rounds, in order.
     pub samples: Vec<f64>,
-    /// How long a line took from one CPU to the other and back in these rounds, where it was
-    /// measured: the median.
+    /// The median round-trip time of a line between the CPUs in these rounds, in nanoseconds, if
+    /// measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub line_round_trip_ns: Option<f64>,
 }
@@ -213,16 +214,16 @@ impl ResultRow {
     }
 }
 
-/// The time of an item: the quickest round, and the median.
+/// The time per item: the fastest round, and the median.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PerItem {
-    /// Nanoseconds in the quickest round.
+    /// Nanoseconds in the fastest round.
     pub min_ns: f64,
     /// Nanoseconds in the median round.
     pub median_ns: f64,
 }
 
-/// A comparison: the rival's time divided by ours, so above 1 we are faster.
+/// A comparison: the rival's time divided by Flowloom's, so above 1 Flowloom is faster.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RatioRow {
     /// The work.
@@ -239,14 +240,14 @@ pub struct RatioRow {
     pub ratio_high: f64,
     /// Number of rounds.
     pub rounds: usize,
-    /// Our time for one item.
+    /// Flowloom's time per item.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ours: Option<PerItem>,
-    /// The rival's time for one item.
+    /// The rival's time per item.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub theirs: Option<PerItem>,
-    /// How long a line took from one CPU to the other and back in these rounds, where it was
-    /// measured: the median.
+    /// The median round-trip time of a line between the CPUs in these rounds, in nanoseconds, if
+    /// measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub line_round_trip_ns: Option<f64>,
 }
@@ -257,8 +258,8 @@ impl RatioRow {
         Self::of_times(work, size, &rival.name, &rival.cpu_ns, &ours.cpu_ns)
     }
 
-    /// Returns the row of two lists of times, of whichever clock: work on several threads is timed
-    /// on the wall.
+    /// Returns the row of two lists of times of the same clock: work on several threads is timed by
+    /// wall clock.
     pub fn of_times(
         work: impl Into<String>,
         size: u64,
@@ -288,7 +289,7 @@ impl RatioRow {
         self
     }
 
-    /// Adds both sides' times for one of the `items` that a round works on.
+    /// Adds the times of both sides per item, of which a round has `items`.
     #[must_use]
     pub fn with_items(mut self, items: u64, rival_ns: &[u64], ours_ns: &[u64]) -> Self {
         let of = |times: &[u64]| {

@@ -1,9 +1,10 @@
-//! Measures whether two CPUs are threads of one core, whatever the system reports.
+//! Measures whether two CPUs are threads of one core, independent of what the system reports.
 //!
-//! A virtual machine sees each of its CPUs as a core, and its host may put two of them on the
-//! threads of one. A cache line then moves quickly ([`cpu_distance`](crate::cpu_distance)), but so
-//! it does between the cores of a fast machine. Threads of a core share its multiplier, so
-//! multiplications on both at once take twice as long as on one alone; two cores take no longer.
+//! A virtual machine sees each of its CPUs as a core, but its host may run two of them on the
+//! threads of one core. A cache line then moves quickly ([`cpu_distance`](crate::cpu_distance)),
+//! but this is also the case between the cores of a fast machine. Threads of a core share its
+//! multiplier, so simultaneous multiplications on both take twice as long as on one alone; on two
+//! cores, they take no longer.
 
 use std::hint::black_box;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -12,25 +13,26 @@ use crate::clock::thread_cpu_ns;
 use crate::cpu_distance::{OTHERS, may_run_on, pin};
 use crate::stats::Summary;
 
-/// Steps of a round; some tenth of a millisecond.
+/// Number of steps per round; a round takes several tenths of a millisecond.
 const STEPS: u64 = 1 << 16;
-/// Steps after which the other CPU publishes its progress.
+/// Number of steps after which the other CPU publishes its progress.
 const STRIDE: u64 = 1 << 10;
-/// Rounds, and how many must have been at the same time as the other CPU's work.
+/// Number of rounds, and the minimum number of them that must coincide with work of the other CPU.
 const ROUNDS: usize = 21;
 const ROUNDS_MIN: usize = 7;
 
-/// Returns the greatest slow-down of the first CPU's arithmetic while any one of the others works;
-/// `None` if there is no other, or none could be measured.
+/// Returns the largest slow-down of the first CPU's arithmetic while any one of the others works.
+/// Returns `None` if there is no other CPU, or none could be measured.
 pub fn most_slowed(cpus: &[u32]) -> Option<f64> {
     let (&first, others) = cpus.split_first()?;
     let slowed = others.iter().take(OTHERS).filter_map(|&other| slowed(first, other));
     slowed.max_by(f64::total_cmp)
 }
 
-/// Returns the slow-down of a CPU's arithmetic while another one works: 1 between cores, 2 between
-/// threads of one, by the median of pairs of rounds, in processor time. `None` if threads cannot be
-/// pinned, or the two seldom run at the same time. Takes some ten milliseconds.
+/// Returns the slow-down of a CPU's arithmetic while another CPU works: 1 between cores, 2 between
+/// threads of one core. It is the median of pairs of rounds, in processor time. Returns `None` if
+/// threads cannot be pinned, or the two CPUs seldom run at the same time. Takes about ten
+/// milliseconds.
 pub fn slowed(one: u32, other: u32) -> Option<f64> {
     if one == other || ![one, other].into_iter().all(may_run_on) {
         return None;
@@ -42,7 +44,7 @@ pub fn slowed(one: u32, other: u32) -> Option<f64> {
     std::thread::scope(|scope| scope.spawn(|| pin(one).then(ask).flatten()).join().ok().flatten())
 }
 
-/// Works alone and then together with the other CPU; returns the second time by the first.
+/// Works alone and then together with the other CPU. Returns the second time divided by the first.
 #[expect(clippy::cast_precision_loss, reason = "nanoseconds of a round are far below 2^53")]
 fn round(other: u32) -> Option<f64> {
     let alone = timed();
@@ -64,7 +66,7 @@ fn round(other: u32) -> Option<f64> {
         is_over.store(true, Ordering::Relaxed);
         (together, others)
     });
-    // The other may have been descheduled, and then slowed nothing.
+    // The other thread may have been descheduled, and then slowed nothing.
     let is_together = others >= STEPS / 2 && alone > 0;
     is_together.then(|| together as f64 / alone as f64)
 }
@@ -75,7 +77,7 @@ fn timed() -> u64 {
     thread_cpu_ns().saturating_sub(begun)
 }
 
-/// Keeps the multiplier busy: chains that do not wait for each other.
+/// Keeps the multiplier busy with chains that do not depend on each other.
 fn multiply(steps: u64) -> u64 {
     let mut chains: [u64; 8] = std::array::from_fn(|i| i as u64 | 1);
     for n in 0..steps {

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// The smallest confidence we report a difference at.
+/// The minimum confidence for reporting a difference.
 pub const CONFIDENCE: f64 = 0.95;
 
 /// Order statistics of samples.
@@ -10,7 +10,7 @@ pub const CONFIDENCE: f64 = 0.95;
 pub struct Summary {
     /// Number of samples.
     pub count: usize,
-    /// The smallest.
+    /// The minimum.
     pub min: f64,
     /// The 5th percentile.
     pub p5: f64,
@@ -18,7 +18,7 @@ pub struct Summary {
     pub median: f64,
     /// The 95th percentile.
     pub p95: f64,
-    /// The largest.
+    /// The maximum.
     pub max: f64,
 }
 
@@ -45,7 +45,7 @@ impl Summary {
     }
 }
 
-/// How many times as long the rival takes as we do: above 1 we are faster.
+/// The rival's time divided by Flowloom's: above 1, Flowloom is faster.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Ratio {
     /// The median of the rounds' ratios.
@@ -54,21 +54,21 @@ pub struct Ratio {
     pub low: f64,
     /// Upper end of the interval.
     pub high: f64,
-    /// Rounds that gave a ratio.
+    /// Number of rounds that gave a ratio.
     pub rounds: usize,
-    /// The probability that such an interval contains the true median: at least [`CONFIDENCE`] from
-    /// six rounds on.
+    /// The probability that such an interval contains the true median: at least [`CONFIDENCE`] for
+    /// six or more rounds.
     pub confidence: f64,
 }
 
 impl Ratio {
-    /// Returns the ratio of paired times, one of each per round.
+    /// Returns the ratio of paired times, one pair per round.
     ///
-    /// The ends of the interval are two of the ratios, as many places from either end as keep the
-    /// probability of missing the true median at one in twenty, whatever the noise (the sign test
-    /// inverted). A bootstrap would be a little narrower, and too narrow with few rounds. With
-    /// fewer than six rounds it is the whole range, and `confidence` is correspondingly low. Rounds
-    /// without a time of ours are left out.
+    /// The ends of the interval are two of the ratios. They are as far from the ends as possible
+    /// while the probability of missing the true median is at most one in twenty, for any noise
+    /// (the inverted sign test). A bootstrap would give a slightly narrower interval, which is too
+    /// narrow with few rounds. With fewer than six rounds, it is the whole range, and `confidence`
+    /// is correspondingly low. Rounds in which Flowloom's time is zero are omitted.
     ///
     /// # Examples
     ///
@@ -86,7 +86,7 @@ impl Ratio {
     }
 
     /// Returns the median of ratios with its interval; all zero if there are none. Values that are
-    /// not numbers are left out.
+    /// not numbers are omitted.
     pub fn of_ratios(ratios: impl IntoIterator<Item = f64>) -> Self {
         let sorted = sorted(ratios.into_iter().filter(|ratio| !ratio.is_nan()));
         let (from_end, confidence) = ends(sorted.len());
@@ -100,7 +100,7 @@ impl Ratio {
         }
     }
 
-    /// Returns the confidence of an interval from that many rounds.
+    /// Returns the confidence of an interval from this many rounds.
     pub fn confidence_of(rounds: usize) -> f64 {
         ends(rounds).1
     }
@@ -132,16 +132,16 @@ impl fmt::Display for Ratio {
     }
 }
 
-/// What a comparison has shown.
+/// The result of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// The whole interval lies above 1: the rival takes longer.
     Faster,
-    /// The whole interval lies below 1: we take longer.
+    /// The whole interval lies below 1: Flowloom takes longer.
     Slower,
     /// The interval contains 1.
     NoDifferenceShown,
-    /// All rounds lie on one side of 1, and there were fewer than six: chance could have done that.
+    /// All rounds lie on one side of 1, but there are fewer than six, which chance could explain.
     TooFewRounds,
 }
 
@@ -151,7 +151,7 @@ impl fmt::Display for Verdict {
             Self::Faster => "faster",
             Self::Slower => "slower",
             Self::NoDifferenceShown => "no difference shown",
-            Self::TooFewRounds => "too few rounds to say",
+            Self::TooFewRounds => "too few rounds to tell",
         })
     }
 }
@@ -162,19 +162,19 @@ fn sorted(samples: impl IntoIterator<Item = f64>) -> Vec<f64> {
     sorted
 }
 
-/// Returns the quantile of sorted samples, between two of them in proportion.
+/// Returns the quantile of sorted samples, interpolated between two of them.
 #[expect(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
-    reason = "a place in a slice: not negative, and far below 2^53"
+    reason = "an index in a slice is not negative, and far below 2^53"
 )]
 fn quantile(sorted: &[f64], share: f64) -> f64 {
     let Some(last) = sorted.len().checked_sub(1) else { return 0.0 };
     let place = share * last as f64;
     let below = place as usize;
     let above = (below + 1).min(last);
-    // The way from a sample to itself is none, also where the sample is infinite.
+    // There is nothing to interpolate between equal samples, even if they are infinite.
     if place <= below as f64 || sorted[above] <= sorted[below] {
         return sorted[below];
     }
@@ -184,13 +184,14 @@ fn quantile(sorted: &[f64], share: f64) -> f64 {
 /// Returns the distance of an interval for the median from either end of `count` sorted samples,
 /// and its confidence.
 ///
-/// Each sample lies below the true median with chance ½, so the number that do is binomial; leaving
-/// out `k` at each end misses the median with chance 2 · P(number ≤ k).
+/// Each sample lies below the true median with probability ½, so the number of such samples is
+/// binomially distributed. An interval without `k` samples at each end misses the median with
+/// probability 2 · P(number ≤ k).
 fn ends(count: usize) -> (usize, f64) {
     if count == 0 {
         return (0, 0.0);
     }
-    // In logarithms: 2^-count is no number from 1,075 samples on.
+    // In logarithms, because 2^-count underflows from 1,075 samples on.
     let mut term = -f64::from(u32::try_from(count).unwrap_or(u32::MAX)) * std::f64::consts::LN_2;
     let mut missed = 2.0 * term.exp();
     let mut best = (0, (1.0 - missed).max(0.0));
@@ -269,7 +270,7 @@ mod tests {
     fn too_few_rounds_show_nothing() {
         let ratio = Ratio::of_rounds(&[30, 30, 30, 30, 30], &[10, 10, 10, 10, 10]);
         assert_eq!(ratio.verdict(), Verdict::TooFewRounds);
-        assert_eq!(ratio.to_string(), "3.00 [3.00 … 3.00] too few rounds to say");
+        assert_eq!(ratio.to_string(), "3.00 [3.00 … 3.00] too few rounds to tell");
         let ratio = Ratio::of_rounds(&[30, 30, 10], &[10, 10, 30]);
         assert_eq!(ratio.verdict(), Verdict::NoDifferenceShown);
     }

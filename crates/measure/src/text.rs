@@ -1,4 +1,4 @@
-//! Rows as text, in columns.
+//! Formats rows as text, in columns.
 
 use std::fmt::Write;
 
@@ -8,7 +8,8 @@ use crate::host::{Host, NOISE_MAX};
 use crate::rows::{LatencyRow, MemoryRow, PerItem, RatioRow, ResultRow};
 use crate::stats::Summary;
 
-/// Returns the comparisons as a table: a line each, numbers aligned, the verdict in words.
+/// Returns the comparisons as a table: one line each, with aligned numbers and the verdict in
+/// words.
 ///
 /// # Examples
 ///
@@ -57,7 +58,7 @@ pub fn latencies(rows: &[LatencyRow]) -> String {
         Left("layout"),
         Left("work"),
         Right("packets/s"),
-        Right("of its most"),
+        Right("of its maximum"),
         Right("done/s"),
         Right("p50 µs"),
         Right("p90"),
@@ -83,7 +84,7 @@ pub fn latencies(rows: &[LatencyRow]) -> String {
     table(&head, lines)
 }
 
-/// Returns the times of single variants as a table: median, its spread, and the quickest round.
+/// Returns the times of single variants as a table: median, spread, and the fastest round.
 pub fn results(rows: &[ResultRow]) -> String {
     let head = [
         Left("variant"),
@@ -124,7 +125,7 @@ pub fn results(rows: &[ResultRow]) -> String {
 /// let row = MemoryRow::new("linehash", 1000, &table.memory());
 /// let text = text::memory(&[row]);
 /// assert!(text.starts_with("variant   size "), "{text}");
-/// assert!(text.ends_with("  not asked for\n"), "so small a table takes no huge pages: {text}");
+/// assert!(text.ends_with("  not requested\n"), "so small a table takes no huge pages: {text}");
 /// # Ok::<(), flowloom_flow_table::BuildError>(())
 /// ```
 pub fn memory(rows: &[MemoryRow]) -> String {
@@ -135,7 +136,7 @@ pub fn memory(rows: &[MemoryRow]) -> String {
             (_, Some(true)) => "obtained",
             (true, Some(false)) => "not obtained",
             (true, None) => "asked for",
-            (false, _) => "not asked for",
+            (false, _) => "not requested",
         };
         vec![
             row.variant.clone(),
@@ -148,7 +149,7 @@ pub fn memory(rows: &[MemoryRow]) -> String {
     table(&head, lines)
 }
 
-/// Returns the machine in one line, with a second one where it was too noisy for absolute figures.
+/// Returns the machine in one line, with a second line if it was too noisy for absolute figures.
 pub fn host(host: &Host) -> String {
     let cores = match host.cores.as_slice() {
         [] => "not pinned".to_owned(),
@@ -160,7 +161,7 @@ pub fn host(host: &Host) -> String {
     let Host { cpu, isa, load1, kernel, noise_p95_over_p5, line_round_trip_ns, .. } = host;
     let mut text =
         format!("{cpu}  {isa}  {cores}  kernel {kernel}  load {load1:.2}  noise {noise_p95_over_p5:.2}");
-    // To a `String`, which takes everything.
+    // Writing to a `String` cannot fail.
     let _ = match line_round_trip_ns {
         None => writeln!(text),
         Some(trips) => writeln!(text, "  line {}", shown(*trips)),
@@ -168,13 +169,14 @@ pub fn host(host: &Host) -> String {
     if !host.is_quiet() {
         let _ = writeln!(
             text,
-            "noise is above {NOISE_MAX}: only ratios of interleaved rounds mean anything here, absolute times do not"
+            "noise is above {NOISE_MAX}: only ratios of interleaved rounds are meaningful, absolute \
+             times are not"
         );
     }
     text
 }
 
-/// Returns the distance of the CPUs in one line, and the rounds that have no row for it.
+/// Returns the distance of the CPUs in one line, and the rounds that have no row.
 ///
 /// # Examples
 ///
@@ -182,8 +184,8 @@ pub fn host(host: &Host) -> String {
 /// use flowloom_measure::{distances::Distances, text};
 /// assert_eq!(
 ///     text::distances(&Distances::of(&[60.0, 62.0, 320.0, 310.0, 330.0].map(Some))),
-///     "line to another CPU and back: 62 ns in 1 round (near), 330 ns in 2 rounds (far); \
-///      rounds in no row: 1 in which it changed\n",
+///     "round trip of a line to another CPU: 62 ns in 1 round (near), 330 ns in 2 rounds (far); \
+///      rounds without a row: 1 with a change of distance\n",
 /// );
 /// ```
 pub fn distances(found: &Distances) -> String {
@@ -191,13 +193,13 @@ pub fn distances(found: &Distances) -> String {
     let measured = Summary::of(trips.iter().flatten().copied());
     let known = match found.kinds.as_slice() {
         [] if trips.is_empty() => {
-            "not measured, since threads are not pinned or there is one CPU".to_owned()
+            "not measured, because threads are not pinned or there is only one CPU".to_owned()
         }
         [] if measured.count == 0 => {
-            "could not be measured: CPUs that do not answer, or have other things to do".to_owned()
+            "could not be measured: CPUs do not answer, or have other work".to_owned()
         }
         [] => format!(
-            "{}, but not the same before and after any round: rows are of all rounds",
+            "{}, but different before and after every round: rows include all rounds",
             shown([measured.min, measured.max])
         ),
         [kind] => in_rounds(kind),
@@ -207,7 +209,7 @@ pub fn distances(found: &Distances) -> String {
         }
     };
     let left_out = [
-        (found.changed, "in which it changed"),
+        (found.changed, "with a change of distance"),
         (found.elsewhere, "at other distances"),
         (found.unmeasured, "in which it could not be measured"),
     ];
@@ -215,9 +217,9 @@ pub fn distances(found: &Distances) -> String {
     let left_out: Vec<String> = left_out.map(|(count, why)| format!("{count} {why}")).collect();
     let left_out = match left_out.join(", ") {
         none if none.is_empty() => none,
-        some => format!("; rounds in no row: {some}"),
+        some => format!("; rounds without a row: {some}"),
     };
-    format!("line to another CPU and back: {known}{left_out}\n")
+    format!("round trip of a line to another CPU: {known}{left_out}\n")
 }
 
 fn in_rounds(kind: &Kind) -> String {
@@ -226,7 +228,7 @@ fn in_rounds(kind: &Kind) -> String {
     format!("{} in {count} round{plural}", shown([kind.least_ns, kind.most_ns]))
 }
 
-/// A column's head, and the side its cells lean to.
+/// A column's header, and the alignment of its cells.
 #[derive(Clone, Copy)]
 enum Column {
     Left(&'static str),
@@ -287,21 +289,21 @@ hit          64  std         1.00  1.00 … 1.00       9        -          -  no
     fn distances_name_the_rounds_without_a_row() {
         let said = |trips: &[Option<f64>]| {
             let text = distances(&Distances::of(trips));
-            text.strip_prefix("line to another CPU and back: ").unwrap().trim_end().to_owned()
+            text.strip_prefix("round trip of a line to another CPU: ").unwrap().trim_end().to_owned()
         };
         let (near, far) = (Some(60.0), Some(320.0));
         assert_eq!(said(&[near; 10]), "60 ns in 9 rounds");
         assert_eq!(said(&[near, Some(80.0)]), "60 to 80 ns in 1 round");
         assert_eq!(
             said(&[near, near, None, near, far, far, far, Some(20.0), Some(20.0), near, near]),
-            "60 ns in 2 rounds (near), 320 ns in 2 rounds (far); rounds in no row: 3 in which it changed, 1 at other distances, \
+            "60 ns in 2 rounds (near), 320 ns in 2 rounds (far); rounds without a row: 3 with a change of distance, 1 at other distances, \
              2 in which it could not be measured"
         );
         assert_eq!(
             said(&[near, far, near]),
-            "60 to 320 ns, but not the same before and after any round: rows are of all rounds"
+            "60 to 320 ns, but different before and after every round: rows include all rounds"
         );
-        assert!(said(&[]).starts_with("not measured, since threads are not pinned"));
+        assert!(said(&[]).starts_with("not measured, because threads are not pinned"));
         assert!(said(&[None; 3]).starts_with("could not be measured"));
     }
 

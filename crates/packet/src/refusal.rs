@@ -159,7 +159,7 @@ fn error(frame: &[u8], headers: &Headers, out: &mut Vec<u8>) -> Option<()> {
     let packet = frame.get(network..)?;
     let is_v4 = headers.key.family() == IpFamily::V4;
     let protocol = headers.key.protocol();
-    // Only requests are answered, because errors about errors could continue for ever.
+    // Only requests are answered, because errors about errors could continue forever.
     let kind = frame.get(headers.transport_offset as usize).copied();
     match (protocol, kind) {
         (ICMP, Some(8)) | (ICMPV6, Some(128)) => {}

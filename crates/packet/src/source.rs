@@ -208,8 +208,8 @@ pub trait PacketSource {
     ///
     /// # Errors
     ///
-    /// [`SourceError`] when the source fails. Packets yielded before stay valid, and the engine
-    /// does not call the source again.
+    /// Returns [`SourceError`] when the source fails. Packets yielded before stay valid, and the
+    /// engine does not call the source again.
     fn next_batch(&mut self, batch: &mut PacketBatch) -> Result<Fill, SourceError>;
 
     /// Returns the packets that the source read since the last call and will never yield, by

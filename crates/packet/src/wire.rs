@@ -171,8 +171,8 @@ pub trait Wire {
     ///
     /// # Errors
     ///
-    /// [`SourceError`] when the wire cannot continue. An interface that is down is not an error:
-    /// its frames arrive once it is up again.
+    /// Returns [`SourceError`] when the wire cannot continue. An interface that is down is not an
+    /// error: its frames arrive once it is up again.
     fn receive(&mut self) -> Result<usize, SourceError>;
 
     /// Returns a frame of the batch that the last [`receive`](Self::receive) took.
@@ -183,8 +183,8 @@ pub trait Wire {
     ///
     /// # Errors
     ///
-    /// [`SourceError`] when the wire cannot continue. A frame that a port cannot send at present is
-    /// not an error: it counts as refused.
+    /// Returns [`SourceError`] when the wire cannot continue. A frame that a port cannot send at
+    /// present is not an error: it counts as refused.
     fn settle(&mut self, decisions: &[Decision]) -> Result<(), SourceError>;
 
     /// Sends a frame of the application's own by a port. Returns whether the port has accepted it.
@@ -194,7 +194,7 @@ pub trait Wire {
     ///
     /// # Errors
     ///
-    /// [`SourceError`] when the wire cannot continue.
+    /// Returns [`SourceError`] when the wire cannot continue.
     fn wait(&mut self, at_most: Duration) -> Result<(), SourceError>;
 
     /// Stops the reception of further frames. [`receive`](Self::receive) then yields the frames
@@ -202,14 +202,14 @@ pub trait Wire {
     ///
     /// # Errors
     ///
-    /// [`SourceError`] when the kernel refuses.
+    /// Returns [`SourceError`] when the kernel refuses.
     fn close(&mut self) -> Result<(), SourceError>;
 
     /// Waits briefly until the frames handed to the ports have been sent.
     ///
     /// # Errors
     ///
-    /// [`SourceError`] when the wire cannot send.
+    /// Returns [`SourceError`] when the wire cannot send.
     fn finish(&mut self) -> Result<(), SourceError>;
 
     /// Returns the counts of each port.

@@ -27,7 +27,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// The most seeds of an item.
+    /// Maximum number of seeds of an item.
     pub const SEEDS_MAX: u32 = 1000;
 
     /// Returns the seeds of an item: one where chance has no part.
@@ -286,7 +286,8 @@ fn ablation(switch: &Switch, with: &Outcome, without: &Outcome) -> Ablation {
 }
 
 impl Effect {
-    /// Returns the change as a share of the larger of the two values; 0 where either is no number.
+    /// Returns the change as a share of the larger of the two values; 0 where either is not a
+    /// number.
     pub fn share(&self) -> f64 {
         let change = (self.with - self.without).abs() / self.with.abs().max(self.without.abs());
         if change.is_finite() { change } else { 0.0 }

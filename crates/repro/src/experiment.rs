@@ -113,7 +113,7 @@ impl<'a> Context<'a> {
     ///
     /// # Errors
     ///
-    /// [`ItemError::Interrupted`].
+    /// Returns [`ItemError::Interrupted`].
     pub fn check_stop(&self) -> Result<(), ItemError> {
         if (self.go_on)() { Ok(()) } else { Err(ItemError::Interrupted) }
     }

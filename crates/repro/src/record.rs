@@ -132,7 +132,7 @@ impl Reproduction {
     ///
     /// # Panics
     ///
-    /// Never: keys are text, and numbers that are none become `null`.
+    /// Does not panic: keys are text, and numbers that are none become `null`.
     pub fn to_json(&self) -> String {
         serde_json::to_string_pretty(self).expect("maps with text for keys")
     }

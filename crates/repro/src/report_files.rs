@@ -13,7 +13,7 @@ impl Reproduction {
     ///
     /// # Errors
     ///
-    /// [`RecordError`] with the file that could not be written; earlier files remain.
+    /// Returns [`RecordError`] with the file that could not be written; earlier files remain.
     pub fn write(&self, folder: &Path) -> Result<(), RecordError> {
         let put = |path: PathBuf, bytes: &[u8]| {
             let parent = path.parent().unwrap_or(folder);

@@ -43,7 +43,7 @@ impl Times {
 ///
 /// # Errors
 ///
-/// As [`times`].
+/// Returns the same errors as [`times`].
 pub(crate) fn nanoseconds(
     context: &Context<'_>,
     rounds: usize,
@@ -56,7 +56,8 @@ pub(crate) fn nanoseconds(
 ///
 /// # Errors
 ///
-/// [`ItemError::Interrupted`] before the first round is over; after it, the completed rounds count.
+/// Returns [`ItemError::Interrupted`] before the first round is over; after it, the completed
+/// rounds count.
 pub(crate) fn times(
     context: &Context<'_>,
     rounds: usize,

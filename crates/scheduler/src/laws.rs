@@ -1,36 +1,36 @@
-//! Laws of placement and pull policies. Each policy's tests run them; run them on your own policies
-//! too.
+//! Checks of the guarantees that placement and pull policies make. The tests of each policy run
+//! them. Run them on your own policies too.
 
 use flowloom_flow_key::hash::fold::split_mix;
 
 use crate::{Decision, LoadView, OrderGuarantee, Placement, PullPolicy, WorkItem, WorkerCount, WorkerId};
 
 /// Checks that a policy which guarantees order keeps it, whatever workers and queues do. `seed`
-/// decides what they do.
+/// determines their behavior.
 ///
-/// The check places items of many flows in batches of 1 to 64. Between batches workers complete
-/// some of their items, report some completions late, and some items are dropped before they reach
-/// a worker. A flow may move to another worker only when that cannot put two of its items into work
-/// at once or out of order.
+/// The check places items of many flows in batches of 1 to 64. Between batches, workers complete
+/// some of their items and report some completions late, and some items are dropped before they
+/// reach a worker. A flow may move to another worker only if two of its items can then neither be
+/// processed at the same time nor out of order.
 ///
 /// # Panics
 ///
-/// When the policy promises [`OrderGuarantee::Home`] or [`OrderGuarantee::PerFlow`] and breaks the
-/// promise, or decides for a worker that does not exist.
+/// Panics if the policy promises [`OrderGuarantee::Home`] or [`OrderGuarantee::PerFlow`] and breaks
+/// the promise, or chooses a worker that does not exist.
 pub fn check_order(policy: &mut dyn Placement, workers: WorkerCount, seed: u64) {
     let mut state = seed;
     let broken = order_broken(policy, workers, &mut || split_mix(&mut state));
     if policy.order().keeps_flow_order() {
-        assert_eq!(broken, 0, "{} puts packets of a flow in two places, seed {seed}", policy.name());
+        assert_eq!(broken, 0, "{} sends packets of one flow to two workers, seed {seed}", policy.name());
     }
 }
 
-/// Returns how often a flow moved to a worker while another still had packets of it (or, for a
-/// policy that guarantees a home, moved at all), in 400 batches that `draw` decides.
+/// Counts how often, in 400 batches drawn from `seed`, a flow moved to a worker while another
+/// worker still had packets of it. For a policy that guarantees a home, every move counts.
 ///
 /// # Panics
 ///
-/// When the policy decides for a worker that does not exist.
+/// Panics if the policy chooses a worker that does not exist.
 pub fn order_broken(
     policy: &mut dyn Placement,
     workers: WorkerCount,
@@ -39,8 +39,8 @@ pub fn order_broken(
     const FLOWS: u64 = 48;
     let count = usize::from(workers.get());
     let home = policy.order() == OrderGuarantee::Home;
-    // The actual queues: the flow of each item, oldest first. And the counters that the policy
-    // sees.
+    // The actual queues hold the flow of each item, oldest first. The policy sees the counters
+    // below.
     let mut queues = vec![std::collections::VecDeque::<usize>::new(); count];
     let (mut sent, mut done, mut reported) = (vec![0_u64; count], vec![0_u64; count], vec![0_u64; count]);
     let (mut sent_bytes, mut done_bytes) = (vec![0_u64; count], vec![0_u64; count]);
@@ -51,7 +51,7 @@ pub fn order_broken(
         let items: Vec<(usize, WorkItem)> = (0..=draw() % 64)
             .map(|_| {
                 let word = draw();
-                // Few flows have most packets.
+                // Few flows have most of the packets.
                 let flow = (word % FLOWS).min((word >> 8) % FLOWS) as usize;
                 let mut mix = flow as u64;
                 let digest = (split_mix(&mut mix) >> 32) as u32;
@@ -78,7 +78,7 @@ pub fn order_broken(
             }
             last_worker[flow] = Some(worker);
             if is_full && draw().is_multiple_of(2) {
-                continue; // Dropped on the way: it never gets a place.
+                continue; // Dropped before it reaches a worker: it gets no position in a queue.
             }
             in_flight[flow] += 1;
             sent[worker] += 1;
@@ -101,36 +101,45 @@ pub fn order_broken(
     broken
 }
 
-/// Checks a pull policy: it neither loses nor invents packets, one worker at a time has a flow and
-/// in order, and no worker idles for ever while packets wait.
+/// Checks that a pull policy neither loses nor invents packets, that one worker at a time has a
+/// flow and processes it in order, and that no worker idles forever while packets wait.
 ///
 /// # Panics
 ///
-/// When the policy breaks one of these laws, or was made for another number of workers.
+/// Panics if the policy breaks one of these guarantees, or was made for another number of workers.
 pub fn check_pull(policy: &mut dyn PullPolicy, workers: WorkerCount, seed: u64) {
     const FLOWS: u64 = 40;
     let made_for = policy.workers().unwrap_or(workers.get().into());
-    assert_eq!(made_for, usize::from(workers.get()), "{}: made for another number", policy.name());
+    assert_eq!(
+        made_for,
+        usize::from(workers.get()),
+        "{}: made for another number of workers",
+        policy.name()
+    );
     let mut state = seed;
     let mut flow_of = Vec::new();
     let mut held: Vec<Option<usize>> = vec![None; usize::from(workers.get())];
     let mut last_done = vec![0_u32; FLOWS as usize];
     let (mut fetched, mut rounds) = (0, 0);
-    // Where all packets wait for one worker, asking every worker once fetches one of them.
+    // Even if all packets wait for one worker, each round over all workers fetches one of them.
     let rounds_max = 100_000.max(20_000 * u32::from(workers.get()));
     let mut ask = |policy: &mut dyn PullPolicy, worker: WorkerId, flow_of: &[usize]| {
         held[worker.index()] = None;
         let Some(next) = policy.next(worker) else { return false };
         let flow = flow_of[next.token as usize];
         assert!(!held.contains(&Some(flow)), "{}: two workers hold a flow, seed {seed}", policy.name());
-        assert!(next.token + 1 > last_done[flow], "{}: a flow out of order, seed {seed}", policy.name());
+        assert!(
+            next.token + 1 > last_done[flow],
+            "{}: packets of a flow out of order, seed {seed}",
+            policy.name()
+        );
         last_done[flow] = next.token + 1;
         held[worker.index()] = Some(flow);
         true
     };
     while rounds < 3000 || policy.waiting() > 0 {
         rounds += 1;
-        assert!(rounds < rounds_max, "{}: {} packets wait for ever", policy.name(), policy.waiting());
+        assert!(rounds < rounds_max, "{}: {} packets wait forever", policy.name(), policy.waiting());
         let word = split_mix(&mut state);
         if rounds < 3000 && word.is_multiple_of(2) {
             let flow = ((word >> 8) % FLOWS).min((word >> 20) % FLOWS) as usize;
@@ -150,18 +159,23 @@ pub fn check_pull(policy: &mut dyn PullPolicy, workers: WorkerCount, seed: u64) 
 }
 
 /// Checks a policy over `workers` workers with items drawn from `seed`, without load information.
-/// [`check_order`] checks order under load: call both, each with a new policy.
+/// [`check_order`] checks order under load. Call both, each with a new policy.
 ///
 /// # Panics
 ///
-/// When the policy was made for another number of workers, decides for one that does not exist,
-/// gives one a share far from its own, or guarantees a home and decides differently when the same
-/// items arrive in other batches.
+/// Panics if the policy was made for another number of workers, chooses a worker that does not
+/// exist, or gives a worker a share that differs greatly from its expected share. Also panics if it
+/// guarantees a home but decides differently when the same items arrive in other batches.
 #[expect(clippy::cast_precision_loss, reason = "counts far below 2^52")]
 pub fn check(policy: &mut dyn Placement, workers: WorkerCount, seed: u64) {
     const ITEMS: usize = 40_000;
     let made_for = policy.workers().unwrap_or(workers.get().into());
-    assert_eq!(made_for, usize::from(workers.get()), "{}: made for another number", policy.name());
+    assert_eq!(
+        made_for,
+        usize::from(workers.get()),
+        "{}: made for another number of workers",
+        policy.name()
+    );
     let mut state = seed;
     let items: Vec<WorkItem> = (0..ITEMS)
         .map(|_| {
@@ -184,7 +198,8 @@ pub fn check(policy: &mut dyn Placement, workers: WorkerCount, seed: u64) {
         }
     }
     let expected = ITEMS as f64 / shares.len() as f64;
-    // Six standard deviations of an even spread, widened for weights that are only pseudo-random.
+    // Six standard deviations of an even spread, plus a margin for weights that are only
+    // pseudo-random.
     let slack = 6.0 * expected.sqrt() + 0.12 * expected;
     for (worker, &share) in shares.iter().enumerate() {
         assert!(
@@ -199,7 +214,7 @@ pub fn check(policy: &mut dyn Placement, workers: WorkerCount, seed: u64) {
             for (items, decisions) in items.chunks(cut).zip(pieces.chunks_mut(cut)) {
                 policy.place(items, &LoadView::idle(), decisions);
             }
-            assert_eq!(whole, pieces, "{}: batches of {cut} change decisions", policy.name());
+            assert_eq!(whole, pieces, "{}: decisions differ in batches of {cut}", policy.name());
         }
     }
 }
@@ -276,9 +291,9 @@ mod tests {
         assert!(order(OrderGuarantee::Home, |_, _| 4).contains("careless chose worker 4 of 4"));
         assert!(
             order(OrderGuarantee::PerFlow, by_position)
-                .contains("careless puts packets of a flow in two places")
+                .contains("careless sends packets of one flow to two workers")
         );
-        assert!(order(OrderGuarantee::Home, by_position).contains("in two places"));
+        assert!(order(OrderGuarantee::Home, by_position).contains("to two workers"));
         for kept in [order(OrderGuarantee::None, by_position), order(OrderGuarantee::Home, by_digest)] {
             assert_eq!(kept, "");
         }
@@ -297,7 +312,7 @@ mod tests {
         let uneven = |digest: u32, _| [0, 0, 1, 1, 2, 3][digest as usize % 6];
         assert!(check(OrderGuarantee::Home, uneven).contains("expected"));
         let by_position: fn(u32, usize) -> u16 = |_, at| at as u16 % 4;
-        assert!(check(OrderGuarantee::Home, by_position).contains("batches of 1 change decisions"));
+        assert!(check(OrderGuarantee::Home, by_position).contains("decisions differ in batches of 1"));
         assert_eq!(check(OrderGuarantee::None, by_position), "");
     }
 
@@ -309,7 +324,7 @@ mod tests {
         assert_eq!(check(1, VecDeque::pop_front), "");
         assert!(check(2, VecDeque::pop_front).contains("two workers hold a flow"));
         assert!(check(1, VecDeque::pop_back).contains("a flow out of order"));
-        assert!(check(1, |_| None).contains("wait for ever"));
+        assert!(check(1, |_| None).contains("wait forever"));
         assert_ne!(
             check(1, |packets| packets.pop_front().and_then(|_| packets.pop_front())),
             "",

@@ -1,7 +1,7 @@
-//! Scheduling policies: which worker gets a packet.
+//! Scheduling policies, which decide which worker processes a packet.
 //!
-//! A policy has no threads, no clock and no packets, so the same object runs in the engine, in a
-//! simulator, and in your own loop.
+//! A policy has no threads, no clock and no packets. The same object therefore runs in the engine,
+//! in a simulator, and in any other loop.
 //!
 //! | module | contents |
 //! | --- | --- |
@@ -26,9 +26,9 @@
 
 #![expect(
     clippy::cast_possible_truncation,
-    reason = "workers, nodes, slots and jobs are bounded far below their types by the constructors"
+    reason = "constructors limit workers, nodes, slots and jobs far below the maximum of their types"
 )]
-#![cfg_attr(test, expect(clippy::cast_precision_loss, reason = "counts of tests, far below 2^52"))]
+#![cfg_attr(test, expect(clippy::cast_precision_loss, reason = "counts in tests, far below 2^52"))]
 
 pub mod laws;
 pub mod members;

@@ -1,7 +1,7 @@
-//! Every scheduling policy by name, in one list.
+//! All scheduling policies by name, in one list.
 //!
-//! The command line, the simulator and the engine read it: the policy that a name makes, and what
-//! its decisions cost a dispatcher.
+//! The command line, the simulator and the engine use it to create a policy from its name and to
+//! determine what its decisions cost a dispatcher.
 
 use crate::placement::adaptive::{Form, Threshold};
 use crate::placement::{OrderGuarantee, Placement, SetupError};
@@ -30,7 +30,7 @@ impl core::fmt::Debug for Policy {
 }
 
 impl Policy {
-    /// Returns which order of packets the policy guarantees.
+    /// Returns the order of packets that the policy guarantees.
     #[must_use]
     pub fn order(&self) -> OrderGuarantee {
         match self {
@@ -74,16 +74,17 @@ pub struct Scheme {
     pub about: &'static str,
     /// The input of its digests.
     pub digest: DigestKind,
-    /// Whether only the simulator offers it, because it describes what an operating system does.
+    /// Whether only the simulator offers it, because it models the behavior of an operating system.
     pub is_simulated_only: bool,
     /// Whether an idealised operating system moves its threads among all pipelines.
     pub pooled: bool,
-    /// Thousandths that its decisions add to the dispatcher's work for a packet.
+    /// Increase of the dispatcher's work per packet because of its decisions, in thousandths.
     ///
     /// Schemes with a table of flows add what [HRWTREE §4.6] states for the adaptive one: 0.57
-    /// after 0.49 µs.
+    /// instead of 0.49 µs.
     pub decision_permille: u32,
-    /// Thousandths that the dispatcher's work grows by for each packet that it sorts into its flow.
+    /// Increase of the dispatcher's work for each packet that it sorts into its flow, in
+    /// thousandths.
     pub sort_permille: u32,
 }
 
@@ -114,27 +115,32 @@ impl Scheme {
         Self { digest: DigestKind::Crc, ..scheme("crc", "CRC-32 of the five-tuple modulo the workers", 0) },
         Self { digest: DigestKind::Destination, ..scheme("dst", "server's address modulo the workers", 0) },
         scheme("rss", "indirection table of 128 entries", 0),
-        scheme("rss++", "indirection table of 512 entries, rebalanced while entries are idle", STATEFUL),
-        scheme("fixed", "least loaded worker at a flow's first packet, for life", STATEFUL),
+        scheme("rss++", "indirection table of 512 entries, rebalanced, moving only idle entries", STATEFUL),
+        scheme("fixed", "least loaded worker at a flow's first packet, then permanently", STATEFUL),
         scheme("minload", "least loaded worker for each packet: no order", STATEFUL),
         scheme("hrw", "highest random weight over all workers", 50),
         scheme("hrw3", "highest random weight level by level, weighted", 80),
-        scheme("hrw3-2009", "the tree's formula as printed, which idles threads", 80),
-        scheme("adaptive", "the tree overruled by queue lengths, order kept", STATEFUL),
+        scheme("hrw3-2009", "the tree's formula as printed, which leaves threads idle", 80),
+        scheme("adaptive", "the tree, overridden by queue lengths, order kept", STATEFUL),
         scheme("adaptive-racy", "the adaptive tree as published: moves flows in flight", STATEFUL),
-        scheme("adaptive-2009", "the adaptive tree with its table exactly as printed", STATEFUL),
-        simulated("pckt+os", "packets round robin to threads that an OS moves: no order", true),
+        scheme("adaptive-2009", "the adaptive tree with the table exactly as printed", STATEFUL),
+        simulated("pckt+os", "packets round robin to threads moved by an OS: no order", true),
         simulated("conn+aff", "connections to threads by hash, threads pinned", false),
         simulated("conn+os", "connections to threads by hash, threads moved by an OS", true),
-        scheme("fbs", "with its flow's packets in flight, else least loaded", STATEFUL),
+        scheme("fbs", "to the worker of the flow's packets in flight, else the least loaded", STATEFUL),
         scheme("p2c", "idle flows to the better of two random workers", STATEFUL),
-        scheme("flowpin", "idle flows move, only where a move pays; aware of pipelines", STATEFUL),
-        scheme("ph", "Packet Handoff: workers fetch, and hand packets over to a flow's owner", 0),
+        scheme("flowpin", "idle flows move only if a move pays; aware of pipelines", STATEFUL),
+        scheme("ph", "Packet Handoff: workers fetch packets and pass them to the flow's owner", 0),
         scheme("lfb", "Last Flow Bundle, sticky, with stealing", 0),
         scheme("lfb-ns", "Last Flow Bundle, sticky, without stealing", 0),
         Self {
             sort_permille: STATEFUL,
-            ..scheme("flowpull", "workers fetch flows, back to the last one unless it is busy", 0)
+            ..scheme(
+                "flowpull",
+                "workers fetch flows, which return to their last worker unless it is \
+                busy",
+                0,
+            )
         },
     ];
 
@@ -144,12 +150,12 @@ impl Scheme {
         Self::ALL.iter().find(|scheme| scheme.name == name).copied()
     }
 
-    /// Returns the policy for the workers of a topology. `seed` decides random choices.
+    /// Returns the policy for the workers of a topology. `seed` determines random choices.
     ///
     /// # Errors
     ///
-    /// [`SetupError`] for a topology that the policy cannot serve; every topology that can be
-    /// built is served today.
+    /// Returns [`SetupError`] for a topology that the policy does not support. At present, all
+    /// policies support every topology that can be built.
     pub fn policy(self, topology: &Topology, seed: u64) -> Result<Policy, SetupError> {
         let workers = topology.workers();
         let adaptive = |form| Adaptive::new(topology, form, Threshold::PAPER, Adaptive::BITS);

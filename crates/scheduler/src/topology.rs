@@ -1,4 +1,4 @@
-//! The machine as policies see it: a tree whose leaves are workers.
+//! The machine as seen by policies: a tree whose leaves are workers.
 //!
 //! ```text
 //!  8x2x4      core 0 ─┬─ pipeline 0 ─ threads 0–3     nodes of a level are numbered in order,
@@ -13,31 +13,31 @@ use core::str::FromStr;
 
 use crate::placement::{SetupError, WORKERS_MAX, WorkerCount, WorkerId};
 
-/// The most levels of a tree: socket, core, pipeline, thread.
+/// Maximum number of levels of a tree: socket, core, pipeline, thread.
 pub const LEVELS_MAX: usize = 4;
-/// A worker of ordinary speed.
+/// Capacity of a worker of ordinary speed.
 pub const CAPACITY_FULL: u32 = 100;
-/// The largest capacity of a worker: a hundred times an ordinary one.
+/// Maximum capacity of a worker: a hundred times an ordinary one.
 pub const CAPACITY_MAX: u32 = 100 * CAPACITY_FULL;
 
-/// A thread that uses all of a pipeline, in thousandths.
+/// Demand of a thread that uses all of a pipeline, in thousandths.
 const DEMAND_FULL: u32 = 1000;
 
 /// One level of the tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Level {
-    /// Capacity of each node, the sum of its workers'.
+    /// Capacity of each node: the sum of its workers' capacities.
     capacity: Vec<u32>,
-    /// First child of each node in the level below, and the number of nodes there; empty for
-    /// workers.
+    /// First child of each node in the level below, followed by the number of nodes there; empty
+    /// for workers.
     first_child: Vec<u16>,
-    /// First worker of each node, and the number of workers.
+    /// First worker of each node, followed by the number of workers.
     first_worker: Vec<u16>,
     /// The node of each worker.
     node_of: Vec<u16>,
 }
 
-/// A tree of sockets, cores, pipelines and threads with capacities; its leaves are the workers.
+/// A tree of sockets, cores, pipelines and threads with capacities. Its leaves are the workers.
 ///
 /// # Examples
 ///
@@ -73,17 +73,17 @@ impl Topology {
         }
     }
 
-    /// Returns a tree of workers with known places. A place is the list of the numbers of the nodes
-    /// that contain the worker, from the outermost (a socket, say) to itself; the capacity is in
-    /// hundredths of an ordinary worker.
+    /// Returns a tree of workers with known places. A place lists the numbers of the nodes that
+    /// contain the worker, from the outermost one (for example a socket) to the worker itself. The
+    /// capacity is in hundredths of an ordinary worker.
     ///
     /// Workers are numbered in the order of their places. Use this to describe the topology that
     /// the system reports.
     ///
     /// # Errors
     ///
-    /// [`SetupError`] for no worker or too many, no level or too many, places of unequal depth, a
-    /// place that occurs twice, a capacity of zero or above [`CAPACITY_MAX`].
+    /// Returns [`SetupError`] for zero or too many workers, zero or too many levels, places of
+    /// unequal depth, a place that occurs twice, and a capacity of zero or above [`CAPACITY_MAX`].
     pub fn from_places(mut places: Vec<(Vec<u32>, u32)>) -> Result<Self, SetupError> {
         WorkerCount::new(places.len())?;
         let depth = places[0].0.len();
@@ -106,23 +106,22 @@ impl Topology {
         Ok(Self { levels, thread_demand_permille: DEMAND_FULL })
     }
 
-    /// Returns the same tree with the share of its pipeline that one thread can use, in
-    /// thousandths: at 250 four threads do not slow each other. By default a thread alone on a
-    /// pipeline uses all of it.
+    /// Sets the share of its pipeline that one thread can use, in thousandths. At 250, four threads
+    /// do not slow each other down. By default, a thread alone on a pipeline uses all of it.
     #[must_use]
     pub fn with_thread_demand(mut self, permille: u32) -> Self {
         self.thread_demand_permille = permille.clamp(1, DEMAND_FULL);
         self
     }
 
-    /// Returns whether the workers of a pipeline slow each other when all of them run.
+    /// Returns whether the workers of a pipeline slow each other down when all of them run.
     #[must_use]
     pub fn is_contended(&self, pipeline: usize) -> bool {
         let workers = self.workers_of(self.pipeline_level(), pipeline).len() as u64;
         workers * u64::from(self.thread_demand_permille) > u64::from(DEMAND_FULL)
     }
 
-    /// Returns the number of levels, the workers' included.
+    /// Returns the number of levels, including that of the workers.
     #[must_use]
     pub fn levels(&self) -> usize {
         self.levels.len()
@@ -132,14 +131,14 @@ impl Topology {
     ///
     /// # Panics
     ///
-    /// Never: a topology has 1 to [`WORKERS_MAX`] workers.
+    /// Does not panic: a topology has 1 to [`WORKERS_MAX`] workers.
     #[must_use]
     pub fn workers(&self) -> WorkerCount {
         WorkerCount::new(self.nodes(self.levels.len() - 1))
             .expect("the constructors have checked the count")
     }
 
-    /// Returns the number of nodes of a level, counted from the outermost, 0.
+    /// Returns the number of nodes of a level; the outermost level is 0.
     #[must_use]
     pub fn nodes(&self, level: usize) -> usize {
         self.levels[level].capacity.len()
@@ -151,7 +150,7 @@ impl Topology {
         self.levels[level].capacity[node]
     }
 
-    /// Returns the children of a node: nodes of the level below. Empty for workers.
+    /// Returns the children of a node, which are nodes of the level below. Empty for workers.
     #[must_use]
     pub fn children(&self, level: usize, node: usize) -> Range<usize> {
         range(&self.levels[level].first_child, node)
@@ -170,14 +169,15 @@ impl Topology {
     }
 
     /// Returns the level whose nodes share execution units among their workers: the one above the
-    /// workers, or the workers' own if there is no other.
+    /// workers, or that of the workers if there is no other.
     #[must_use]
     pub fn pipeline_level(&self) -> usize {
         self.levels.len().saturating_sub(2)
     }
 
-    /// Returns the level whose nodes share a private cache: the one above the pipelines in a tree
-    /// of three or more levels, the pipelines' in a tree of two, else the workers' own.
+    /// Returns the level whose nodes share a private cache: in a tree of three or more levels the
+    /// one above the pipelines, in a tree of two levels that of the pipelines, otherwise that of
+    /// the workers.
     #[must_use]
     pub fn cache_level(&self) -> usize {
         self.levels.len().saturating_sub(3)
@@ -201,7 +201,7 @@ fn range(offsets: &[u16], node: usize) -> Range<usize> {
     }
 }
 
-/// Builds one level from sorted places: a node for each distinct prefix of that length.
+/// Builds one level from sorted places: one node per distinct prefix of length `prefix`.
 fn level(places: &[(Vec<u32>, u32)], prefix: usize) -> Level {
     let mut made = Level {
         capacity: Vec::new(),
@@ -238,13 +238,14 @@ fn level(places: &[(Vec<u32>, u32)], prefix: usize) -> Level {
 impl FromStr for Topology {
     type Err = SetupError;
 
-    /// Parses `8x2x4`: nodes per level from the outermost. Parts after commas change threads,
-    /// counted from 0 in the whole tree: `-0` removes one (a dispatcher runs there), `5=50` gives
-    /// one half of the ordinary capacity.
+    /// Parses `8x2x4`: nodes per level, starting from the outermost. Parts after commas change
+    /// threads, which are numbered from 0 in the whole tree. `-0` removes one (for example because
+    /// a dispatcher runs there), and `5=50` gives one half of the ordinary capacity.
     ///
     /// # Errors
     ///
-    /// [`SetupError::Text`] for any other text, and the errors of [`Topology::from_places`].
+    /// Returns [`SetupError::Text`] for any other text, and the errors of
+    /// [`Topology::from_places`].
     fn from_str(text: &str) -> Result<Self, SetupError> {
         let malformed = |part: &'static str| SetupError::Text { part };
         let mut parts = text.trim().split(',');
@@ -292,7 +293,7 @@ impl FromStr for Topology {
     }
 }
 
-/// Parses decimal digits and nothing else: the standard library would accept a plus sign.
+/// Parses decimal digits only. The standard library would also accept a plus sign.
 fn decimal<T: FromStr>(digits: &str) -> Option<T> {
     digits.parse().ok().filter(|_| !digits.starts_with('+'))
 }

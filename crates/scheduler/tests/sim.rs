@@ -177,7 +177,7 @@ fn what_a_machine_cannot_be_is_refused() {
     ] {
         assert!(push(&broken, &mut policy, &workload).is_err());
     }
-    // More workers than flows is no error: most workers have nothing to do.
+    // More workers than flows is not an error: most workers have nothing to do.
     let one =
         Workload::new(vec![Job { arrival: 0, flow: 0, digest: 9, bytes: 60, work: 100 }], Pace::Closed);
     run_all(&Machine::xeon("64".parse().unwrap()), &one.unwrap());

@@ -1,14 +1,14 @@
-//! One access to the cache: which session, when, and whether it is the session's last.
+//! One access to the cache: its session, its time, and whether it is the session's last one.
 
 /// An access, in 16 bytes.
 ///
 /// Time is in milliseconds from the beginning of the trace, below 2⁶³. Two accesses may have the
-/// same time; the caches treat a time that goes back as equal to the latest.
+/// same time. The caches treat a time that goes back as equal to the latest one.
 ///
-/// The key of a session is `address << 16 | port`, 48 bits. The 16 bits above may distinguish
+/// The key of a session is `address << 16 | port`, 48 bits. The upper 16 bits may distinguish
 /// successive sessions with the same address and port: the state of an ended session is of no use
-/// to the next one, so finding it is no hit. Index functions ignore these bits. Foreign traces have
-/// identifiers of up to 64 bits.
+/// to the next one, so finding it is not a hit. Index functions ignore these bits. External traces
+/// have identifiers of up to 64 bits.
 ///
 /// # Examples
 ///
@@ -25,7 +25,7 @@ pub struct Access {
 }
 
 impl Access {
-    /// The key that marks an empty line; [`Access::new`] takes it for the key below it.
+    /// The key that marks an empty line; [`Access::new`] replaces it with the key below it.
     pub(crate) const NO_KEY: u64 = u64::MAX;
 
     /// Returns an access that does not end its session.
@@ -50,8 +50,7 @@ impl Access {
         (address as u64) << 16 | port as u64
     }
 
-    /// Returns the key of one of several sessions that have an address and port one after the
-    /// other.
+    /// Returns the key of one of several successive sessions with the same address and port.
     #[inline]
     #[must_use]
     pub const fn nth_session_key(address: u32, port: u16, session: u16) -> u64 {

@@ -1,26 +1,26 @@
-//! Time as the lines see it: a tick of the Lifetime array, and the order of accesses within it.
+//! Time as the lines see it: the tick of the Lifetime array, and the order of accesses within it.
 
 use crate::lifetime::{ON_TICKS, TICK_MS};
 
-/// The age of an empty line: OFF, and before every other.
+/// The age of an empty line: OFF, and older than all others.
 pub(crate) const EMPTY: u64 = 0;
 
 /// The first tick; more than [`ON_TICKS`], so that empty lines are OFF from the start.
 const FIRST_TICK: u64 = 8;
 
-/// The moment of an access: its tick in the upper 32 bits, a running number within the tick in the
-/// lower.
+/// The time of an access: its tick in the upper 32 bits, and a running number within the tick in
+/// the lower 32 bits.
 ///
-/// So one word gives the order of two accesses, and whether a line is ON [TCBCACHE §3.3]. Ticks
-/// last for 34 years; after that, time stands still. Up to 2³² accesses within one tick keep their
-/// order.
+/// A single word therefore gives the order of two accesses and whether a line is ON [TCBCACHE
+/// §3.3]. Ticks suffice for 34 years; after that, time does not advance. Up to 2³² accesses within
+/// one tick keep their order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Clock {
     now: u64,
 }
 
 impl Clock {
-    /// Advances to an access at `time_ms`; a time that goes back counts as the present one.
+    /// Advances to an access at `time_ms`; a time that goes back counts as the present time.
     #[inline(always)]
     pub(crate) fn advance(&mut self, time_ms: u64) {
         let tick = (time_ms / TICK_MS).min(u64::from(u32::MAX) - FIRST_TICK) + FIRST_TICK;
@@ -33,7 +33,7 @@ impl Clock {
         self.now
     }
 
-    /// Returns whether a line of that age is ON.
+    /// Returns whether a line of age `age` is ON.
     #[inline(always)]
     pub(crate) fn is_on(self, age: u64) -> bool {
         (self.now >> 32) - (age >> 32) <= ON_TICKS

@@ -4,26 +4,28 @@
 //! T = 51.2 + (1 − m) · 6.4 + m · k · 50  ns        m misses a packet, k memory accesses a miss
 //! ```
 //!
-//! The paper's own formula has misses alone, without the time of a hit [TCBCACHE §4.1]: that is
-//! `hit_ns` of 0. It charges one access per miss, and states that a lookup in memory walks a list
-//! and takes more. Its CPU figures come from a full-system simulator and do not follow from miss
-//! ratios; [`HostModel`] adds up the terms that the text names, and models nothing else.
+//! The paper's own formula contains only misses, without the time of a hit [TCBCACHE §4.1]; this
+//! corresponds to a `hit_ns` of 0. It charges one memory access per miss, but states that a lookup
+//! in memory walks a list and takes more. Its CPU figures come from a full-system simulator and do
+//! not follow from miss ratios. [`HostModel`] adds up the terms that the text names, and models
+//! nothing else.
 
 /// An offload engine; times in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct OffloadEngine {
-    /// Processing of a packet in order.
+    /// Processing time of a packet in order.
     pub packet_ns: f64,
-    /// State that is in the cache.
+    /// Access time of state that is in the cache.
     pub hit_ns: f64,
-    /// One access to memory.
+    /// Time of one memory access.
     pub memory_ns: f64,
     /// Accesses to memory per miss.
     pub accesses_per_miss: f64,
 }
 
 impl OffloadEngine {
-    /// The paper's numbers, with `k` memory accesses a miss; its own figures have 1.
+    /// Returns the paper's numbers, with `k` memory accesses per miss; the paper's own figures use
+    /// 1.
     #[must_use]
     pub const fn paper(accesses_per_miss: f64) -> Self {
         Self { packet_ns: 51.2, hit_ns: 6.4, memory_ns: 50.0, accesses_per_miss }
@@ -44,22 +46,23 @@ impl OffloadEngine {
     }
 }
 
-/// A host whose protocol time has a fixed part and the misses on connection state; times in cycles.
+/// A host whose time per packet consists of a fixed part and the misses on connection state; times
+/// are in cycles.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct HostModel {
-    /// Everything but connection state.
+    /// Cycles per packet without connection state.
     pub packet_cycles: f64,
-    /// State that is in the cache.
+    /// Cycles to access state that is in the cache.
     pub hit_cycles: f64,
-    /// One miss to memory.
+    /// Cycles of one miss to memory.
     pub memory_cycles: f64,
     /// Cache lines of state, and steps of the list that finds it, per miss.
     pub lines_per_miss: f64,
 }
 
 impl HostModel {
-    /// The latencies of [TCBCACHE Tab. 1], with a packet time and a number of lines per miss of
-    /// your choice: the paper states neither.
+    /// Returns the latencies of [TCBCACHE Tab. 1], with a given packet time and number of lines per
+    /// miss, because the paper states neither.
     #[must_use]
     pub const fn paper_latencies(packet_cycles: f64, lines_per_miss: f64) -> Self {
         Self { packet_cycles, hit_cycles: 10.0, memory_cycles: 300.0, lines_per_miss }
@@ -73,11 +76,11 @@ impl HostModel {
     }
 }
 
-/// Gates of one output bit of an H₃ function over this many key bits, and its delay in gates
-/// [TCBCACHE §4.3].
+/// Returns the gates of one output bit of an H₃ function over this many key bits, and its delay in
+/// gates [TCBCACHE §4.3].
 ///
-/// An AND for each key bit and a tree of two-input XORs: 16 bits take 31 gates and 5 delays, 48
-/// take 95 and 7.
+/// An AND for each key bit and a tree of two-input XORs: 16 bits take 31 gates and 5 delays, and 48
+/// bits take 95 gates and 7 delays.
 #[must_use]
 pub const fn h3_output_bit(key_bits: u32) -> (u32, u32) {
     if key_bits == 0 {

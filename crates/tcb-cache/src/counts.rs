@@ -6,21 +6,21 @@ use core::ops::{Add, Sub};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Counts {
-    /// Accesses.
+    /// Number of accesses.
     pub accesses: u64,
-    /// Accesses that found their line, those by auxiliary functions included.
+    /// Accesses that found their line, including those by auxiliary functions.
     pub hits: u64,
     /// Hits that only the auxiliary functions found.
     pub auxiliary_hits: u64,
     /// Accesses that did not find their line.
     pub misses: u64,
-    /// Lines that were evicted for others.
+    /// Lines that were evicted for other lines.
     pub evictions: u64,
     /// Lines that moved within the cache to free a place.
     pub moves: u64,
     /// Lines that were dropped because their session ended.
     pub closed: u64,
-    /// Misses that were not filled because their session ended with them.
+    /// Misses that were not filled because they ended their session.
     pub not_filled: u64,
 }
 
@@ -59,7 +59,7 @@ impl Sub for Counts {
 impl Add for Counts {
     type Output = Self;
 
-    /// Returns the sum, as over several caches.
+    /// Returns the sum, for example over several caches.
     fn add(self, other: Self) -> Self {
         Self {
             accesses: self.accesses + other.accesses,

@@ -1,4 +1,4 @@
-//! How a cache is cut into banks, sets and ways [TCBCACHE §3.1].
+//! The division of a cache into banks, sets and ways [TCBCACHE §3.1].
 
 use core::fmt;
 
@@ -21,11 +21,11 @@ pub struct Geometry {
     pub(crate) ways: u32,
 }
 
-/// Why a cache cannot have a shape.
+/// The reason why a cache cannot have a shape.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum GeometryError {
-    /// Size and shape do not give a power of two of whole sets.
+    /// Size and shape do not result in a power of two of whole sets.
     NoWholeSets {
         /// Requested size in bytes.
         bytes: u64,
@@ -33,25 +33,25 @@ pub enum GeometryError {
         set_bytes: u64,
         /// The next smaller valid size; 0 if there is none.
         smaller_bytes: u64,
-        /// The next larger size that would do.
+        /// The next larger valid size.
         larger_bytes: u64,
     },
-    /// More sets a bank than an index can number.
+    /// A bank would have more sets than an index can number.
     TooManySets {
-        /// Requested sets.
+        /// Requested number of sets.
         sets: u64,
-        /// The largest size that would do, in bytes.
+        /// The largest valid size in bytes.
         bytes_max: u64,
     },
-    /// A number of banks, ways or line bytes that is outside its bounds.
+    /// A number of banks, ways or line bytes is out of range.
     OutOfBounds {
-        /// Which number.
+        /// The name of the quantity.
         what: &'static str,
         /// The requested value.
         value: u64,
-        /// The least that will do.
+        /// Minimum value.
         least: u64,
-        /// The most that will do.
+        /// Maximum value.
         most: u64,
     },
 }
@@ -62,7 +62,8 @@ impl fmt::Display for GeometryError {
             Self::NoWholeSets { bytes, set_bytes, smaller_bytes, larger_bytes } => {
                 write!(
                     f,
-                    "{bytes} bytes are no power of two of sets of {set_bytes} bytes; valid next to it: "
+                    "{bytes} bytes are not a power of two of sets of {set_bytes} bytes; nearest valid \
+                     sizes:  "
                 )?;
                 if smaller_bytes > 0 {
                     write!(f, "{smaller_bytes} and ")?;
@@ -71,11 +72,12 @@ impl fmt::Display for GeometryError {
             }
             Self::TooManySets { sets, bytes_max } => write!(
                 f,
-                "{sets} sets a bank are more than {}; with this shape the largest cache has {bytes_max} bytes",
+                "{sets} sets per bank exceed the limit of {}; the largest cache of this shape has \
+                 {bytes_max} bytes",
                 Geometry::SETS_MAX
             ),
             Self::OutOfBounds { what, value, least, most } => {
-                write!(f, "{value} {what}: between {least} and {most} are possible")
+                write!(f, "invalid {what} {value}: must be from {least} to {most}")
             }
         }
     }
@@ -84,24 +86,24 @@ impl fmt::Display for GeometryError {
 impl core::error::Error for GeometryError {}
 
 impl Geometry {
-    /// Most sets of a bank.
+    /// Maximum number of sets per bank.
     pub const SETS_MAX: u64 = 1 << 16;
-    /// Most banks.
+    /// Maximum number of banks.
     pub const BANKS_MAX: u32 = 4;
-    /// Most ways of a bank.
+    /// Maximum number of ways per bank.
     pub const WAYS_MAX: u32 = 64;
-    /// Most bytes of a line.
+    /// Maximum size of a line in bytes.
     pub const LINE_BYTES_MAX: u32 = 4096;
 
     /// The paper's cache: 32 KiB of 64-byte lines in two banks of four ways [TCBCACHE §3.1, Tab.
     /// 1].
     pub const PAPER: Self = Self { line_bytes: 64, banks: 2, sets: 64, ways: 4 };
 
-    /// Returns the shape of a cache of `bytes` in lines of `line_bytes`.
+    /// Returns the shape of a cache of `bytes` bytes with lines of `line_bytes` bytes.
     ///
     /// # Errors
     ///
-    /// [`GeometryError`], with the limits.
+    /// Returns [`GeometryError`], with the limits.
     pub fn new(bytes: u64, line_bytes: u32, banks: u32, ways: u32) -> Result<Self, GeometryError> {
         for (what, value, most) in [
             ("bytes a line", line_bytes, Self::LINE_BYTES_MAX),
@@ -131,16 +133,16 @@ impl Geometry {
         Ok(Self { line_bytes, banks, sets: sets as u32, ways })
     }
 
-    /// Returns the same lines in one bank, with as many ways as all banks had together.
+    /// Returns a shape with the same lines in one bank, with as many ways as all banks together.
     #[must_use]
     pub fn single_bank(self) -> Self {
         Self { banks: 1, ways: self.ways * self.banks, ..self }
     }
 
-    /// Returns the same lines as a cache without banks and sets, for policies that see it as a
-    /// whole.
+    /// Returns a shape with the same lines but without banks and sets, for policies that treat the
+    /// cache as a whole.
     ///
-    /// It may have more ways than a cache of banks could be built with.
+    /// It may have more ways than a cache with banks may have.
     #[must_use]
     pub fn single_set(self) -> Self {
         Self { banks: 1, sets: 1, ways: self.lines(), ..self }
@@ -152,19 +154,19 @@ impl Geometry {
         self.banks
     }
 
-    /// Returns the number of sets of a bank, a power of two.
+    /// Returns the number of sets per bank, a power of two.
     #[must_use]
     pub const fn sets(self) -> u32 {
         self.sets
     }
 
-    /// Returns the number of ways of a bank.
+    /// Returns the number of ways per bank.
     #[must_use]
     pub const fn ways(self) -> u32 {
         self.ways
     }
 
-    /// Returns log₂ of the number of sets: the bits of an index.
+    /// Returns log₂ of the number of sets: the number of index bits.
     #[must_use]
     pub const fn index_bits(self) -> u32 {
         self.sets.ilog2()

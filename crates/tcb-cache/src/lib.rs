@@ -1,5 +1,5 @@
-//! A simulator of small caches of connection state: the TCB cache of [TCBCACHE §3], its rivals, and
-//! the best possible.
+//! A simulator of small caches of connection state: the TCB cache of [TCBCACHE §3], competing
+//! policies, and the best possible policy.
 //!
 //! ```text
 //!  trace::read_log ──▶ model::LoggedSessions ─┐
@@ -8,10 +8,10 @@
 //!  trace::read_accesses ───────────────────────────────────────────▲
 //! ```
 //!
-//! An [`Access`] is a session's key, a time, and whether the session ends. A [`CacheSpec`]
+//! An [`Access`] consists of a session's key, a time, and whether the session ends. A [`CacheSpec`]
 //! describes a cache by values: [`Geometry`], [`IndexFunction`], [`Policy`]. A [`Simulator`] is a
-//! cache that you feed access by access. Everything is reproducible from its seeds, on every
-//! machine. No threads, no clock, no files.
+//! cache that processes accesses one by one. All results are reproducible from their seeds, on
+//! every machine. The crate uses no threads, clocks or files.
 //!
 //! ```
 //! use flowloom_tcb_cache::model::{Overlap, PacketModel, Ports, Surge, SurgeConfig};
@@ -40,7 +40,8 @@
     clippy::cast_possible_wrap,
     clippy::cast_precision_loss,
     clippy::cast_sign_loss,
-    reason = "lanes are cut from wider words, and times from draws, on purpose; ratios are for people"
+    reason = "lanes are deliberately truncated from wider words, and times from draws; ratios are for \
+        display"
 )]
 
 pub mod access;

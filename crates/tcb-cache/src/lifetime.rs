@@ -1,8 +1,9 @@
-//! The Lifetime array: which lines are ON [TCBCACHE §3.3, Fig. 10].
+//! The Lifetime array, which determines the lines that are ON [TCBCACHE §3.3, Fig. 10].
 //!
-//! The paper gives each line a counter of three bits. An access sets it to 7, a global tick every
-//! quarter of a second decrements it down to 0, and the line is ON while the upper bit is set, from
-//! 7 to 4. A line's life is thus 0.75 to 1 s, depending on when between two ticks it was accessed.
+//! The paper gives each line a three-bit counter. An access sets it to 7, and a global tick every
+//! quarter of a second decrements it down to 0. The line is ON while the upper bit is set, from 7
+//! to 4. The life of a line is therefore 0.75 to 1 s, depending on the time of the access between
+//! two ticks.
 //!
 //! The sweeps can be avoided. With tick(t) = ⌊t / 250 ms⌋,
 //!
@@ -10,9 +11,10 @@
 //! ON(line, now)  ⇔  tick(now) − tick(last access) ≤ 3
 //! ```
 //!
-//! Unlike the paper, which calls the tick "8 Hz", this uses 4 Hz, which its own N = FREQ·T/4 gives.
+//! The paper calls the tick "8 Hz". This implementation uses 4 Hz, which follows from the paper's N
+//! = FREQ·T/4.
 
-/// Milliseconds between two ticks.
+/// Milliseconds between ticks.
 pub const TICK_MS: u64 = 250;
 
 /// The counter's value after an access.
@@ -21,7 +23,7 @@ pub const FRESH: u8 = 7;
 /// A line is ON while its counter is at least this.
 pub const ON_FROM: u8 = 4;
 
-/// Ticks that a line survives as ON after the one of its last access.
+/// Number of ticks for which a line stays ON after the tick of its last access.
 pub const ON_TICKS: u64 = (FRESH - ON_FROM) as u64;
 
 /// Returns whether a line that was last accessed at `last_ms` is ON at `now_ms`.
@@ -31,7 +33,8 @@ pub const fn is_on(last_ms: u64, now_ms: u64) -> bool {
     (now_ms / TICK_MS).saturating_sub(last_ms / TICK_MS) <= ON_TICKS
 }
 
-/// The array as the paper builds it: counters that a sweep decrements. The reference of [`is_on`].
+/// The array as described in the paper, with counters that a sweep decrements. It is the reference
+/// for [`is_on`].
 #[derive(Clone, Debug)]
 pub struct LifetimeArray {
     counters: Vec<u8>,
@@ -45,11 +48,11 @@ impl LifetimeArray {
         Self { counters: vec![0; lines], tick: 0 }
     }
 
-    /// Advances time: sweeps the array once for each tick since the last call. Cost: a pass per
-    /// tick, at most seven.
+    /// Advances time: sweeps the array once per tick since the last call. Costs one pass per tick,
+    /// at most seven.
     pub fn advance(&mut self, now_ms: u64) {
         let tick = now_ms / TICK_MS;
-        // After seven sweeps every counter is 0: further ones change nothing.
+        // After seven sweeps every counter is 0, and additional sweeps change nothing.
         for _ in 0..tick.saturating_sub(self.tick).min(u64::from(FRESH)) {
             for counter in &mut self.counters {
                 *counter = counter.saturating_sub(1);

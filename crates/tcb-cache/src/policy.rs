@@ -1,4 +1,4 @@
-//! The policies by name.
+//! The replacement policies, by name.
 
 use core::fmt;
 use core::str::FromStr;
@@ -11,17 +11,17 @@ use crate::trace::number;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Policy {
-    /// The oldest of all candidates.
+    /// Evicts the oldest of all candidates.
     Lru,
-    /// The one filled first, of all candidates.
+    /// Evicts the candidate that was filled first.
     Fifo,
-    /// A random one not used recently: the paper's *2-hash* [TCBCACHE §4.1].
+    /// Evicts a random candidate that was not recently used: the paper's *2-hash* [TCBCACHE §4.1].
     Enru,
     /// TCB(RR): the banks alternate [TCBCACHE §4.4].
     RoundRobin,
-    /// TCB(Access): evicts from the bank whose set was accessed less [TCBCACHE §4.4].
+    /// TCB(Access): evicts from the bank whose set had fewer accesses [TCBCACHE §4.4].
     AccessCount {
-        /// What counts as an access.
+        /// The events that count as an access.
         counted: Counted,
     },
     /// TCB(n): LRU by time stamps that wrap, compared plainly [TCBCACHE §4.4].
@@ -34,7 +34,7 @@ pub enum Policy {
         /// Bits of a stamp, 1 to 32.
         bits: u32,
     },
-    /// The bank with fewer ON lines [TCBCACHE §3.4].
+    /// Evicts from the bank with fewer ON lines [TCBCACHE §3.4].
     NoMigrate {
         /// The bank that evicts in a tie.
         tie: Tie,
@@ -50,40 +50,41 @@ pub enum Policy {
     Drrip,
     /// Signature-based hit prediction.
     Ship,
-    /// The oldest line that one relocation can reach.
+    /// Evicts the oldest line that one relocation can reach.
     Zcache,
-    /// Ours: the oldest candidate after one step of relocation, and no sessions that have ended.
+    /// Flowloom's policy: the oldest candidate after one step of relocation; sessions that have
+    /// ended are dropped.
     FlowLru,
-    /// FlowLRU with ages of eight bits, as hardware would keep them.
+    /// FlowLRU with eight-bit ages, as hardware would keep them.
     FlowLruCoarse,
-    /// Least recently used of the whole cache.
+    /// Least recently used, over the whole cache.
     FullLru,
-    /// First in, first out over the whole cache.
+    /// First in, first out, over the whole cache.
     FullFifo,
-    /// Second chance over the whole cache.
+    /// Second chance, over the whole cache.
     Clock,
     /// SIEVE: a hand that moves over a queue and leaves visited lines in place.
     Sieve,
-    /// S3-FIFO: a small queue, a main queue, and the keys that left the small one.
+    /// S3-FIFO: a small queue, a main queue, and the keys that left the small queue.
     S3Fifo,
-    /// ARC: recency and frequency, balanced by the misses on evicted keys of each.
+    /// ARC: recency and frequency, balanced by the misses on evicted keys of each list.
     Arc,
-    /// 2Q: once-seen keys in a FIFO, others under LRU.
+    /// 2Q: keys used once in a FIFO, others under LRU.
     TwoQ,
-    /// LIRS: low inter-reference recency stays.
+    /// LIRS: keys with low inter-reference recency stay.
     Lirs,
     /// W-TinyLFU: a window, and admission by estimated frequency.
     WTinyLfu,
-    /// Belady's MIN over the whole cache: the least misses possible without knowing of ended
+    /// Belady's MIN over the whole cache: the minimum number of misses without knowledge of ended
     /// sessions.
     Min,
-    /// Farthest next use among the candidates: greedy, so near the least possible for banks but no
-    /// bound.
+    /// Evicts the candidate with the latest next use. This is greedy, and therefore near the
+    /// minimum for banks but not a bound.
     GreedyOpt,
 }
 
 impl Policy {
-    /// Every policy; of those with a parameter, the ones that the paper or we compare.
+    /// All policies. Of those with a parameter, the variants that the paper or Flowloom compares.
     pub const ALL: [Self; 33] = [
         Self::Lru,
         Self::Fifo,
@@ -145,7 +146,7 @@ impl Policy {
         matches!(self, Self::Min | Self::GreedyOpt)
     }
 
-    /// Returns whether the policy always drops sessions that end.
+    /// Returns whether the policy always drops sessions that have ended.
     #[must_use]
     pub const fn always_drops_closed(self) -> bool {
         matches!(self, Self::FlowLru | Self::FlowLruCoarse)
@@ -191,7 +192,7 @@ impl fmt::Display for Policy {
     }
 }
 
-/// A name that no policy has.
+/// The name of a policy is unknown.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct UnknownPolicy {
@@ -203,7 +204,7 @@ pub struct UnknownPolicy {
 
 impl fmt::Display for UnknownPolicy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "no policy is called '{}'; did you mean '{}'? Policies: ", self.name, self.nearest)?;
+        write!(f, "unknown policy '{}'; did you mean '{}'? Policies: ", self.name, self.nearest)?;
         for (i, policy) in Policy::ALL.iter().enumerate() {
             write!(f, "{}{policy}", if i == 0 { "" } else { ", " })?;
         }
@@ -247,9 +248,9 @@ impl FromStr for Policy {
     }
 }
 
-/// Returns how many insertions, deletions and exchanges lie between two words.
+/// Returns the number of insertions, deletions and exchanges between two words.
 fn distance(a: &[u8], b: &[u8]) -> usize {
-    // A longer name is similar to none, and need not be compared in full.
+    // A longer name is similar to none, and need not be compared completely.
     let b = &b[..b.len().min(64)];
     let mut row: Vec<usize> = (0..=b.len()).collect();
     for (i, x) in a.iter().enumerate() {

@@ -1,8 +1,8 @@
-//! The simulator's source of chance: the same numbers on every machine.
+//! The simulator's random numbers, which are the same on every machine.
 
 use flowloom_flow_key::hash::fold::split_mix;
 
-/// A sequence of well-mixed words. Not for secrets.
+/// A sequence of well-mixed words. Not suitable for secrets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Random {
     state: u64,
@@ -21,7 +21,7 @@ impl Random {
         split_mix(&mut self.state)
     }
 
-    /// Returns a number below `bound`, or 0 where that is 0; one word is drawn either way.
+    /// Returns a number below `bound`, or 0 if `bound` is 0; one word is drawn in both cases.
     #[inline]
     pub fn below(&mut self, bound: u64) -> u64 {
         ((u128::from(self.next_word()) * u128::from(bound)) >> 64) as u64
@@ -33,7 +33,7 @@ impl Random {
         ((self.next_word() >> 11) + 1) as f64 / (1_u64 << 53) as f64
     }
 
-    /// Returns the generator's state, for functions that draw from it themselves.
+    /// Returns the generator's state, for functions that draw from it directly.
     pub(crate) fn state_mut(&mut self) -> &mut u64 {
         &mut self.state
     }

@@ -1,4 +1,4 @@
-//! A whole trace through a cache.
+//! Runs a whole trace through a cache.
 
 use core::fmt;
 
@@ -8,10 +8,10 @@ use crate::counts::Counts;
 use crate::policy::Policy;
 use crate::spec::{CacheSpec, SpecError};
 
-/// Accesses between two looks at whether to stop.
+/// Number of accesses between checks of the stop condition.
 const STRIDE: usize = 1 << 16;
 
-/// A trace, ready for any number of caches.
+/// A trace that can be run through any number of caches.
 #[derive(Clone)]
 pub struct Trace {
     accesses: Vec<Access>,
@@ -32,11 +32,11 @@ impl fmt::Debug for Trace {
 pub enum Simulated {
     /// The counts of the measured part.
     Finished(Counts),
-    /// It was stopped before the end.
+    /// The simulation was stopped before the end.
     Stopped,
 }
 
-/// Why a trace cannot be simulated.
+/// The reason why a trace cannot be simulated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SimulateError {
@@ -59,7 +59,7 @@ impl fmt::Display for SimulateError {
             Self::TooLong { accesses } => {
                 write!(
                     f,
-                    "{accesses} accesses: policies that know the future take {} at most",
+                    "{accesses} accesses exceed the limit of {} for policies that know the future",
                     NextUses::MAX
                 )
             }
@@ -83,13 +83,13 @@ impl Trace {
         Self { accesses, warm }
     }
 
-    /// Returns the accesses, those of the warm-up included.
+    /// Returns the accesses, including those of the warm-up.
     #[must_use]
     pub fn accesses(&self) -> &[Access] {
         &self.accesses
     }
 
-    /// Returns the accesses, and ends the trace.
+    /// Converts the trace to its accesses.
     #[must_use]
     pub fn into_accesses(self) -> Vec<Access> {
         self.accesses
@@ -101,12 +101,12 @@ impl Trace {
         self.warm
     }
 
-    /// Returns the next uses, for policies that know the future; policies that treat closing
-    /// accesses alike share them.
+    /// Returns the next uses, for policies that know the future. Policies that treat closing
+    /// accesses in the same way can share them.
     ///
     /// # Errors
     ///
-    /// [`SimulateError::TooLong`] beyond [`NextUses::MAX`] accesses.
+    /// Returns [`SimulateError::TooLong`] beyond [`NextUses::MAX`] accesses.
     pub fn next_uses(&self, drops_closed: bool) -> Result<NextUses, SimulateError> {
         NextUses::of(&self.accesses, drops_closed)
             .map_err(|error| SimulateError::TooLong { accesses: error.accesses })
@@ -114,18 +114,18 @@ impl Trace {
 
     /// Runs the trace through a cache, and returns the counts of its measured part.
     ///
-    /// Calls `stop` every 65,536 accesses. `uses` saves the computation of next uses if it was done
-    /// before: pass what [`next_uses`](Self::next_uses) returned for this trace and for
-    /// [`CacheSpec::uses_closing`]. With any other the counts are meaningless.
+    /// Calls `stop` every 65,536 accesses. `uses` avoids the computation of next uses: pass the
+    /// result of [`next_uses`](Self::next_uses) for this trace and for [`CacheSpec::uses_closing`].
+    /// With any other value, the counts are meaningless.
     ///
     /// # Errors
     ///
-    /// [`SimulateError`] if no access is measured, the cache's parameters are invalid, or the trace
-    /// is too long for a policy that knows the future.
+    /// Returns [`SimulateError`] if no access is measured, the cache's parameters are invalid, or
+    /// the trace is too long for a policy that knows the future.
     ///
     /// # Panics
     ///
-    /// If the policy knows the future and `uses` are of a trace of another length.
+    /// Panics if the policy knows the future and `uses` belongs to a trace of another length.
     pub fn simulate(
         &self,
         spec: &CacheSpec,
@@ -151,7 +151,7 @@ impl Trace {
             let (known, here) = (uses.accesses(), self.accesses.len());
             assert_eq!(
                 known, here,
-                "these next uses are of a trace of {known} accesses: this one has {here}"
+                "these next uses belong to a trace of {known} accesses, but this one has {here}"
             );
         }
         match (spec.policy, uses) {
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "these next uses are of a trace of 200 accesses: this one has 100")]
+    #[should_panic(expected = "these next uses belong to a trace of 200 accesses, but this one has 100")]
     fn the_future_of_another_trace_is_refused_in_words() {
         let trace = |accesses| Trace::new((0..accesses).map(|i| Access::new(i % 70, i)).collect(), 0);
         let other = trace(200).next_uses(false).unwrap();

@@ -1,12 +1,12 @@
-//! The seam of all caches that decide as they go.
+//! The trait of all caches that decide without knowledge of the future.
 
 use crate::access::Access;
 use crate::counts::Counts;
 
 /// A cache that processes accesses in order and counts hits and misses.
 ///
-/// One call processes many accesses, so the trait works as `dyn`. Cost: a few to some hundred
-/// nanoseconds per access; no allocation.
+/// One call processes many accesses, so dynamic dispatch costs little. Takes a few to several
+/// hundred nanoseconds per access, and does not allocate.
 pub trait Simulator: core::fmt::Debug + Send {
     /// Processes accesses, in order.
     fn run(&mut self, accesses: &[Access]);

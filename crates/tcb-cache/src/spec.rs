@@ -1,4 +1,4 @@
-//! A cache to be simulated, described by values.
+//! A specification of a cache to be simulated.
 
 use core::fmt;
 
@@ -50,13 +50,13 @@ use crate::simulator::Simulator;
 pub struct CacheSpec {
     /// Banks, sets and ways.
     pub geometry: Geometry,
-    /// Which set a session belongs in.
+    /// The index function, which determines the set of a session.
     pub index: IndexFunction,
     /// The replacement policy.
     pub policy: Policy,
-    /// Whether the line of a session that ends is emptied at once.
+    /// Whether the line of a session that ends is emptied immediately.
     pub drops_closed: bool,
-    /// Seed of the matrices and of random choices.
+    /// Seed of the matrices and random choices.
     pub seed: u64,
 }
 
@@ -78,7 +78,7 @@ impl fmt::Display for SpecError {
         match self {
             Self::Index(error) => error.fmt(f),
             Self::NeedsFuture { policy } => {
-                write!(f, "'{policy}' must know the accesses to come; simulate it over a whole trace")
+                write!(f, "'{policy}' must know future accesses; simulate it over a whole trace")
             }
         }
     }
@@ -93,7 +93,7 @@ impl From<H3Error> for SpecError {
 }
 
 impl CacheSpec {
-    /// The paper's cache as it recommends it, TCB(spec).
+    /// The cache that the paper recommends, TCB(spec).
     pub const PAPER: Self = Self {
         geometry: Geometry::PAPER,
         index: IndexFunction::PAPER,
@@ -110,7 +110,7 @@ impl CacheSpec {
         ..Self::PAPER
     };
 
-    /// Returns the baseline of another size: the same sets, all ways in one bank, low bits, LRU.
+    /// Returns the baseline with another size: the same sets, all ways in one bank, low bits, LRU.
     #[must_use]
     pub fn baseline(geometry: Geometry) -> Self {
         Self { geometry: geometry.single_bank(), ..Self::BASELINE }
@@ -132,19 +132,21 @@ impl CacheSpec {
     ///
     /// # Errors
     ///
-    /// [`SpecError::Index`] if they cannot be drawn.
+    /// Returns [`SpecError::Index`] if they cannot be drawn.
     pub fn indexing(&self) -> Result<Indexing, SpecError> {
         Ok(Indexing::new(self.index, self.geometry, self.seed)?)
     }
 
-    /// Returns the empty cache. Cost: some 100 bytes a line, and the tables of the index functions.
+    /// Returns the empty cache. Takes about 100 bytes per line, and the tables of the index
+    /// functions.
     ///
     /// # Errors
     ///
-    /// [`SpecError`] if the index function cannot be drawn, or the policy must know the future.
+    /// Returns [`SpecError`] if the index function cannot be drawn, or the policy must know the
+    /// future.
     pub fn build(&self) -> Result<Box<dyn Simulator>, SpecError> {
         let lines = self.geometry.lines() as usize;
-        // Separate random streams for matrices and for policies.
+        // Separate random streams for matrices and policies.
         let seed = self.seed ^ 0x5EED_C401_CE00_0000;
         match self.policy {
             Policy::Lru => self.banked(Lru),
@@ -181,7 +183,7 @@ impl CacheSpec {
         Box::new(FullCache::new(policy, self.uses_closing()))
     }
 
-    /// Builds a cache of banks; common shapes have loops of their own.
+    /// Builds a cache with banks; common shapes have specialised loops.
     fn banked<R: Replacement + 'static>(&self, policy: R) -> Result<Box<dyn Simulator>, SpecError> {
         let (geometry, index, drops) = (self.geometry, self.indexing()?, self.uses_closing());
         Ok(match (geometry.banks(), geometry.ways()) {

@@ -1,4 +1,4 @@
-//! Packets of a capture as accesses: which end is the client, and its key.
+//! Converts packets of a capture to accesses: which end is the client, and its key.
 
 use core::net::IpAddr;
 
@@ -16,9 +16,10 @@ const RST: u16 = 4;
 /// Returns the 48-bit key of a TCP session from its flow: the client's address and port [TCBCACHE
 /// §3.1].
 ///
-/// The client is the end with the higher port, since servers listen on low ones; with equal ports,
-/// the end that comes first in the flow's key. IPv6 addresses are folded to 32 bits. Two sessions
-/// of one client port with different servers share a key, as in a cache for one server.
+/// The client is the end with the higher port, because servers listen on low ports. If ports are
+/// equal, it is the end that comes first in the flow's key. IPv6 addresses are folded to 32 bits.
+/// Two sessions of one client port with different servers share a key, as in a cache for one
+/// server.
 #[must_use]
 pub fn session_key(key: &FlowKey) -> u64 {
     let (address, port) = if key.low_port() >= key.high_port() {
@@ -43,7 +44,7 @@ pub fn is_from_client(key: &FlowKey, direction: Direction) -> bool {
     low_is_client == (direction == Direction::LowToHigh)
 }
 
-/// Progress of a session's end, by the flags seen so far, and the number of sessions of its flow:
+/// Progress of a session's end, from the flags seen so far, and the number of sessions of its flow:
 /// four bytes.
 ///
 /// # Examples
@@ -59,7 +60,8 @@ pub fn is_from_client(key: &FlowKey, direction: Direction) -> bool {
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Closing {
-    /// Bit 0: the client's FIN was seen; bit 1: the server's; bit 2: it is over.
+    /// Bit 0: the client's FIN was seen; bit 1: the server's FIN was seen; bit 2: the session is
+    /// over.
     seen: u8,
     sessions: u16,
 }
@@ -71,22 +73,22 @@ pub enum Seen {
     Open,
     /// The access that ends the session.
     Closes,
-    /// Of a session that has ended: no access.
+    /// A packet of a session that has ended, which is not an access.
     Over,
 }
 
 const OVER: u8 = 4;
 
 impl Closing {
-    /// Returns the key of the flow's present session, from that of its address and port.
+    /// Returns the key of the flow's present session, from the key of its address and port.
     #[inline]
     #[must_use]
     pub const fn key(self, session_key: u64) -> u64 {
         session_key | (self.sessions as u64) << 48
     }
 
-    /// Processes the flags of a packet. A session ends with an RST or the second FIN; then a SYN
-    /// begins another.
+    /// Processes the flags of a packet. A session ends with an RST or the second FIN; after that, a
+    /// SYN starts another session.
     #[inline]
     pub fn packet(&mut self, tcp_flags: u16, from_client: bool) -> Seen {
         if tcp_flags & SYN != 0 && self.seen & OVER != 0 {

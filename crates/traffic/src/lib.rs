@@ -7,7 +7,7 @@
 //!
 //! # Examples
 //!
-//! Every packet of a capture, with its time, source and destination:
+//! The example prints every packet of a capture with its time, source and destination:
 //!
 //! ```
 //! use flowloom_traffic::capture::{CaptureSet, Input, SetOptions};
@@ -45,7 +45,7 @@
 //!
 //! # Features
 //!
-//! * `live`: interfaces through libpcap, a C library, in `live`.
+//! * `live`: enables interfaces through libpcap, a C library, in the module `live`.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 pub mod capture;

@@ -6,9 +6,9 @@
 //! ```
 //!
 //! libpcap lends its buffer until the next call, so packets are copied once, into blocks that are
-//! reused when every worker has released them. While workers hold all blocks the source is starved,
-//! the kernel's buffer fills, and packets that no longer fit count as withheld: sent = yielded +
-//! withheld, whatever the load.
+//! reused after every worker has released them. While workers hold all blocks, the source is
+//! starved, the kernel's buffer fills, and packets that no longer fit count as withheld. Therefore
+//! sent = yielded + withheld, independent of the load.
 //!
 //! No call waits for packets longer than half a millisecond, so a run can stop quickly.
 
@@ -22,27 +22,27 @@ use flowloom_packet::{
 };
 use pcap::{Active, Capture, Device, Error, Stat};
 
-/// The most packets of one block.
+/// Maximum number of packets per block.
 const BLOCK_PACKETS: usize = 256;
-/// The size at which a block takes no further packet.
+/// Size in bytes at which a block accepts no further packet.
 const BLOCK_BYTES: usize = 128 << 10;
-/// The most blocks: 16 MiB of usual packets, and up to one snapshot length more per block.
+/// Maximum number of blocks: 16 MiB for usual packets, plus up to one snapshot length per block.
 const POOL_BLOCKS: usize = 128;
-/// How long the kernel may hold a packet to deliver several at once.
+/// Milliseconds for which the kernel may hold a packet to deliver several at once.
 const HAND_OVER_MS: i32 = 10;
-/// The sleep when nothing has arrived.
+/// The sleep when no packet has arrived.
 const IDLE: Duration = Duration::from_micros(500);
-/// Blocks between two reads of the kernel's counters while packets keep coming.
+/// Number of blocks between two reads of the kernel's counters while packets keep arriving.
 const BLOCKS_PER_LOOK: u32 = 64;
 
 /// How an interface is captured.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LiveOptions {
-    /// The most bytes captured of a packet.
+    /// Maximum number of captured bytes per packet.
     pub snaplen_bytes: u32,
-    /// Also capture packets that are addressed to other machines.
+    /// Whether to capture packets that are addressed to other machines.
     pub promiscuous: bool,
-    /// Bytes of the kernel's buffer.
+    /// Size of the kernel's buffer in bytes.
     pub buffer_bytes: u32,
     /// The filter in libpcap's language; empty for all packets.
     pub filter: String,
@@ -55,13 +55,14 @@ impl Default for LiveOptions {
     }
 }
 
-/// Why an interface cannot be captured.
+/// The reason why an interface cannot be captured.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LiveError {
     /// libpcap or the kernel returned an error.
     #[error(
-        "cannot capture on {interface}: {why}\n  interfaces here: {}\n  capturing needs root or CAP_NET_RAW (setcap cap_net_raw+ep on the program)",
+        "cannot capture on {interface}: {why}\n  available interfaces: {}\n  capturing needs root or \
+         CAP_NET_RAW (setcap cap_net_raw+ep on the program)",
         interfaces.join(", ")
     )]
     Open {
@@ -73,7 +74,10 @@ pub enum LiveError {
         interfaces: Vec<String>,
     },
     /// The filter is invalid.
-    #[error("'{filter}' is no capture filter for {interface}: {why}\n  the language is pcap-filter(7)")]
+    #[error(
+        "'{filter}' is not a valid capture filter for {interface}: {why}\n  the language is \
+        pcap-filter(7)"
+    )]
     Filter {
         /// The interface.
         interface: String,
@@ -90,12 +94,12 @@ pub enum LiveError {
         /// Its link type.
         link: LinkType,
     },
-    /// libpcap cannot take a number this large.
-    #[error("{what} of {bytes} bytes is more than libpcap takes: at most {max}", max = i32::MAX)]
+    /// A value is too large for libpcap.
+    #[error("{what} of {bytes} bytes exceeds the limit of libpcap, which is {max}", max = i32::MAX)]
     TooLarge {
         /// The option.
         what: &'static str,
-        /// The number.
+        /// The value.
         bytes: u32,
     },
 }
@@ -145,12 +149,12 @@ impl std::fmt::Debug for LiveSource {
 }
 
 impl LiveSource {
-    /// Opens an interface. Capturing starts at once.
+    /// Opens an interface. Capturing starts immediately.
     ///
     /// # Errors
     ///
-    /// [`LiveError`] when the interface does not exist, may not be captured, or does not take the
-    /// options.
+    /// Returns [`LiveError`] when the interface does not exist, may not be captured, or does not
+    /// support the options.
     pub fn open(interface: &str, options: &LiveOptions) -> Result<Self, LiveError> {
         let signed =
             |what, bytes: u32| i32::try_from(bytes).map_err(|_| LiveError::TooLarge { what, bytes });
@@ -174,7 +178,7 @@ impl LiveSource {
             .open()
             .and_then(Capture::setnonblock)
             .map_err(refused)?;
-        // A filter that ignores IPv6 and VLAN is easily wrong, but it is the user's.
+        // A filter that ignores IPv6 and VLAN is easily wrong, but it is the user's choice.
         capture.filter(&options.filter, true).map_err(|error| LiveError::Filter {
             interface: interface.to_owned(),
             filter: options.filter.clone(),
@@ -211,7 +215,7 @@ impl LiveSource {
         self.link
     }
 
-    /// Returns the most bytes captured of a packet.
+    /// Returns the maximum number of captured bytes per packet.
     pub fn snaplen_bytes(&self) -> u32 {
         self.snaplen_bytes
     }
@@ -279,7 +283,7 @@ impl PacketSource for LiveSource {
         if self.at == self.records.len() {
             // Yield the packets that arrived before the interface failed.
             if let Some(error) = self.error.take() {
-                let why = format!("{} cannot be captured any further: {error}", self.interface);
+                let why = format!("capture on {} stopped: {error}", self.interface);
                 return Err(SourceError(why.into()));
             }
             if !self.refill() {

@@ -1,11 +1,11 @@
 //! Writes captures: classic pcap and pcapng.
 //!
 //! Both writers take one packet at a time and return the errors of the inner writer. They buffer
-//! nothing: pass a [`BufWriter`](std::io::BufWriter) where that matters.
+//! nothing: pass a [`BufWriter`](std::io::BufWriter) if this matters.
 
 #![expect(
     clippy::cast_possible_truncation,
-    reason = "lengths are cut to a snaplen of 32 bits, times are written in halves"
+    reason = "lengths are limited by a 32-bit snaplen, and times are written in two halves"
 )]
 
 use std::io::{self, Write};
@@ -14,14 +14,14 @@ use flowloom_packet::LinkType;
 
 const NANOSECONDS_PER_SECOND: u64 = 1_000_000_000;
 
-/// The most bytes of a pcapng block. Its length has 32 bits, and readers accept no more than half
-/// of that range.
+/// Maximum number of bytes in a pcapng block. Its length has 32 bits, and readers accept no more
+/// than half of that range.
 const BLOCK_BYTES_MAX: u32 = 1 << 30;
 
 /// The resolution of the time stamps in a classic pcap file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum TimeUnit {
-    /// Microseconds, which every reader understands. Finer time is truncated.
+    /// Microseconds, which every reader understands. Finer times are truncated.
     Micro,
     /// Nanoseconds.
     #[default]
@@ -49,7 +49,8 @@ pub struct PcapOptions {
     pub byte_order: ByteOrder,
     /// Link type of every packet.
     pub link: LinkType,
-    /// The most bytes kept of a packet. A longer packet is cut and keeps its length on the wire.
+    /// Maximum number of bytes kept of a packet. A longer packet is truncated but keeps its length
+    /// on the wire.
     pub snaplen_bytes: u32,
 }
 
@@ -87,7 +88,7 @@ impl<W: Write> PcapWriter<W> {
     ///
     /// # Errors
     ///
-    /// The errors of `inner`.
+    /// Returns the errors of `inner`.
     pub fn new(mut inner: W, options: PcapOptions) -> io::Result<Self> {
         let magic: u32 = match options.time_unit {
             TimeUnit::Micro => 0xA1B2_C3D4,
@@ -106,13 +107,13 @@ impl<W: Write> PcapWriter<W> {
 
     /// Appends a packet: its time in nanoseconds since 1970, its length on the wire, and its bytes.
     ///
-    /// It writes at most `snaplen_bytes` of `bytes`. A `wire_bytes` below the bytes written stays
-    /// as it is, because real files hold such records.
+    /// It writes at most `snaplen_bytes` of `bytes`. A `wire_bytes` below the number of written
+    /// bytes remains as it is, because real files contain such records.
     ///
     /// # Errors
     ///
-    /// The errors of the inner writer; `InvalidInput` for a time after 2106, which the format
-    /// cannot hold.
+    /// Returns the errors of the inner writer; `InvalidInput` for a time after 2106, which the
+    /// format cannot hold.
     pub fn write(&mut self, time_ns: u64, wire_bytes: u32, bytes: &[u8]) -> io::Result<()> {
         let seconds = u32::try_from(time_ns / NANOSECONDS_PER_SECOND).map_err(|_| {
             io::Error::new(
@@ -142,7 +143,7 @@ impl<W: Write> PcapWriter<W> {
     ///
     /// # Errors
     ///
-    /// The errors of flushing.
+    /// Returns the errors of flushing.
     pub fn flush(&mut self) -> io::Result<()> {
         self.inner.flush()
     }
@@ -151,7 +152,7 @@ impl<W: Write> PcapWriter<W> {
     ///
     /// # Errors
     ///
-    /// The errors of flushing.
+    /// Returns the errors of flushing.
     pub fn finish(mut self) -> io::Result<W> {
         self.inner.flush()?;
         Ok(self.inner)
@@ -165,11 +166,11 @@ impl<W: Write> PcapWriter<W> {
 pub struct Interface {
     /// Link type of its packets.
     pub link: LinkType,
-    /// The most bytes kept of a packet; 0 means all.
+    /// Maximum number of bytes kept of a packet; 0 means all.
     pub snaplen_bytes: u32,
-    /// Its name, if it has one.
+    /// Its name, if any.
     pub name: Option<String>,
-    /// Its further options, encoded little-endian, such as a description. The writer sets the
+    /// Its additional options, encoded little-endian, such as a description. The writer sets the
     /// resolution of time stamps itself.
     pub options: Vec<u8>,
 }
@@ -204,18 +205,18 @@ impl<W: Write> PcapngWriter<W> {
     ///
     /// # Errors
     ///
-    /// The errors of `inner`; `InvalidInput` without an interface, or if a name is longer than
-    /// 65,535 bytes.
+    /// Returns the errors of `inner`, or `InvalidInput` without an interface or if a name is longer
+    /// than 65,535 bytes.
     pub fn new(inner: W, interfaces: Vec<Interface>) -> io::Result<Self> {
         Self::with_section(inner, &[], interfaces)
     }
 
-    /// Works as [`new`](Self::new) does, with options of the section, encoded little-endian, such
-    /// as a comment.
+    /// Works as [`new`](Self::new) does, with options of the section, such as a comment, encoded
+    /// little-endian.
     ///
     /// # Errors
     ///
-    /// Same as [`new`](Self::new).
+    /// Returns the same errors as [`new`](Self::new).
     pub fn with_section(inner: W, options: &[u8], interfaces: Vec<Interface>) -> io::Result<Self> {
         if interfaces.is_empty() {
             return Err(invalid("a pcapng file of packets needs at least one interface".to_owned()));
@@ -225,7 +226,7 @@ impl<W: Write> PcapngWriter<W> {
         body.extend_from_slice(&0x1A2B_3C4D_u32.to_le_bytes());
         body.extend_from_slice(&1_u16.to_le_bytes());
         body.extend_from_slice(&0_u16.to_le_bytes());
-        // The section's length is unknown before its end, which all ones express.
+        // The section's length is unknown before its end, which is expressed by all ones.
         body.extend_from_slice(&u64::MAX.to_le_bytes());
         if !options.is_empty() {
             body.extend_from_slice(options);
@@ -238,11 +239,12 @@ impl<W: Write> PcapngWriter<W> {
         Ok(writer)
     }
 
-    /// Appends an interface and returns its index. Packets of it may follow.
+    /// Appends an interface and returns its index. Its packets may follow.
     ///
     /// # Errors
     ///
-    /// The errors of the inner writer; `InvalidInput` if the name is longer than 65,535 bytes.
+    /// Returns the errors of the inner writer; `InvalidInput` if the name is longer than 65,535
+    /// bytes.
     pub fn add_interface(&mut self, interface: Interface) -> io::Result<usize> {
         self.interfaces.push(interface);
         let index = self.interfaces.len() - 1;
@@ -267,11 +269,11 @@ impl<W: Write> PcapngWriter<W> {
         self.block(1, &body)
     }
 
-    /// Appends a packet of the interface with an index.
+    /// Appends a packet of the interface with index `interface_index`.
     ///
     /// # Errors
     ///
-    /// The errors of the inner writer; `InvalidInput` for an unknown interface.
+    /// Returns the errors of the inner writer; `InvalidInput` for an unknown interface.
     pub fn write(
         &mut self,
         interface_index: usize,
@@ -286,7 +288,7 @@ impl<W: Write> PcapngWriter<W> {
     ///
     /// # Errors
     ///
-    /// Same as [`write`](Self::write).
+    /// Returns the same errors as [`write`](Self::write).
     pub fn write_with_options(
         &mut self,
         interface_index: usize,
@@ -327,11 +329,12 @@ impl<W: Write> PcapngWriter<W> {
         self.inner.write_all(&tail[4 - padding..])
     }
 
-    /// Appends a block of another kind, whose body has a multiple of four bytes: names, secrets.
+    /// Appends a block of another kind, such as names or secrets, whose body has a multiple of four
+    /// bytes.
     ///
     /// # Errors
     ///
-    /// The errors of the inner writer; `InvalidInput` for a body of another length.
+    /// Returns the errors of the inner writer; `InvalidInput` for a body of another length.
     pub fn write_block(&mut self, kind: u32, body: &[u8]) -> io::Result<()> {
         if !body.len().is_multiple_of(4) || body.len() > BLOCK_BYTES_MAX as usize {
             return Err(invalid(format!("a block of {} bytes", body.len())));
@@ -343,7 +346,7 @@ impl<W: Write> PcapngWriter<W> {
     ///
     /// # Errors
     ///
-    /// The errors of flushing.
+    /// Returns the errors of flushing.
     pub fn flush(&mut self) -> io::Result<()> {
         self.inner.flush()
     }
@@ -352,7 +355,7 @@ impl<W: Write> PcapngWriter<W> {
     ///
     /// # Errors
     ///
-    /// The errors of flushing.
+    /// Returns the errors of flushing.
     pub fn finish(mut self) -> io::Result<W> {
         self.inner.flush()?;
         Ok(self.inner)
@@ -371,8 +374,9 @@ impl<W: Write> PcapngWriter<W> {
 }
 
 fn option(body: &mut Vec<u8>, code: u16, value: &[u8]) -> io::Result<()> {
-    let length = u16::try_from(value.len())
-        .map_err(|_| invalid(format!("option {code} of {} bytes, at most 65535 fit", value.len())))?;
+    let length = u16::try_from(value.len()).map_err(|_| {
+        invalid(format!("option {code} of {} bytes exceeds the limit of 65535", value.len()))
+    })?;
     body.extend_from_slice(&code.to_le_bytes());
     body.extend_from_slice(&length.to_le_bytes());
     body.extend_from_slice(value);

@@ -37,7 +37,7 @@ pub(super) fn run(words: &[&str]) -> Result<()> {
     }
 }
 
-/// Sends echo requests, each when the one before was answered, and prints how many were not.
+/// Sends echo requests, each when the previous one was answered, and prints how many were not.
 fn ping(host: IpAddr, count: u16, bytes: usize) -> Result<()> {
     let (family, protocol, request, reply) = match host {
         IpAddr::V4(_) => (AddressFamily::INET, ipproto::ICMP, 8, 0),

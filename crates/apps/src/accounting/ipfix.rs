@@ -253,7 +253,7 @@ impl<W: Write> IpfixWriter<W> {
     ///
     /// # Panics
     ///
-    /// If a record has been written, because the templates come before it.
+    /// Panics if a record has been written, because the templates come before it.
     #[must_use]
     pub fn with_fields(mut self, fields: &[FieldColumn]) -> Self {
         assert!(self.written == 0 && self.records == 0, "fields are part of the templates");
@@ -286,7 +286,7 @@ impl<W: Write> IpfixWriter<W> {
     ///
     /// # Errors
     ///
-    /// The error of `out`, when a full message is written.
+    /// Returns the error of `out`, when a full message is written.
     pub fn write(&mut self, record: &AccountingRecord) -> io::Result<()> {
         self.write_with(record, &[])
     }
@@ -296,7 +296,7 @@ impl<W: Write> IpfixWriter<W> {
     ///
     /// # Errors
     ///
-    /// The error of `out`, when a full message is written.
+    /// Returns the error of `out`, when a full message is written.
     pub fn write_with(&mut self, record: &AccountingRecord, values: &[FieldValue]) -> io::Result<()> {
         let (id, elements) = template(record.family(), self.precision);
         let bytes: usize = elements.iter().map(|(_, bytes, _)| usize::from(*bytes)).sum();
@@ -365,7 +365,7 @@ impl<W: Write> IpfixWriter<W> {
     ///
     /// # Errors
     ///
-    /// The error of `out`.
+    /// Returns the error of `out`.
     pub fn flush(&mut self) -> io::Result<()> {
         self.flush_message()?;
         self.out.flush()
@@ -375,7 +375,7 @@ impl<W: Write> IpfixWriter<W> {
     ///
     /// # Errors
     ///
-    /// The error of `out`.
+    /// Returns the error of `out`.
     pub fn finish(mut self) -> io::Result<W> {
         self.flush()?;
         Ok(self.out)

@@ -93,7 +93,7 @@ impl FirewallRules {
     ///
     /// # Errors
     ///
-    /// [`BuildError`] when the rules exceed the builder's limits.
+    /// Returns [`BuildError`] when the rules exceed the builder's limits.
     pub fn build(set: RuleSet, defaults: Defaults, builder: ClassifierBuilder) -> Result<Self, BuildError> {
         Self::of_policy(Policy::from(set), defaults, Enforcement::default(), builder)
     }
@@ -102,7 +102,7 @@ impl FirewallRules {
     ///
     /// # Errors
     ///
-    /// [`BuildError`] when the boxes of the rules exceed the builder's limits.
+    /// Returns [`BuildError`] when the boxes of the rules exceed the builder's limits.
     pub fn of_policy(
         policy: Policy,
         defaults: Defaults,

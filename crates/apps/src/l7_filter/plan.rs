@@ -206,7 +206,7 @@ impl L7Plan {
     ///
     /// # Errors
     ///
-    /// [`L7Error`] when the patterns cannot be compiled.
+    /// Returns [`L7Error`] when the patterns cannot be compiled.
     pub fn new(patterns: &[Pattern], options: L7Options) -> Result<Self, L7Error> {
         let scanner = Scanner::with_budget(patterns, options.budget)?;
         let rescanner = if options.rescan { Some(Rescanner::new(patterns)?) } else { None };

@@ -99,8 +99,8 @@ impl AggreCuts {
     ///
     /// # Errors
     ///
-    /// [`BuildError`] if a limit is reached, or if twenty bits do not suffice for a base. The build
-    /// never returns a wrong tree.
+    /// Returns [`BuildError`] if a limit is reached, or if twenty bits do not suffice for a base.
+    /// The build never returns a wrong tree.
     pub fn build(
         rules: &RuleSet,
         stride: Stride,
@@ -127,7 +127,7 @@ impl AggreCuts {
     ///
     /// # Panics
     ///
-    /// If `matches` and `keys` differ in length.
+    /// Panics if `matches` and `keys` differ in length.
     pub fn classify_batch(&self, keys: &[KeyV4], matches: &mut [Match]) {
         assert_eq!(keys.len(), matches.len(), "a batch has a place for the match of each key");
         walk::batch(self, keys, matches);

@@ -100,7 +100,7 @@ impl Word {
     ///
     /// # Panics
     ///
-    /// If the base has more than twenty bits.
+    /// Panics if the base has more than twenty bits.
     pub const fn node(cut: Cut, habs: u8, base: u32) -> Self {
         assert!(base <= BASE_MAX, "the builder checks the base");
         let (d2c, b2c) = cut.code();
@@ -111,7 +111,7 @@ impl Word {
     ///
     /// # Panics
     ///
-    /// If the rule is above [`RULE_MAX`].
+    /// Panics if the rule is above [`RULE_MAX`].
     pub const fn leaf(rule: Option<u32>) -> Self {
         let rule = match rule {
             Some(rule) => {

@@ -164,7 +164,7 @@ impl<'a, K: Key> Forest<'a, K> {
         for (child, end) in children {
             let child_list = &lists[start..end];
             start = end;
-            // A run that ends up where it began would be cut in the same way for ever.
+            // A run that ends up where it began would be cut in the same way forever.
             let word = if child == *cell && child_list == list {
                 self.leaf(list)?
             } else {

@@ -257,7 +257,7 @@ impl Live {
     ///
     /// # Errors
     ///
-    /// [`BuildError`], as for [`ClassifierBuilder::build`].
+    /// Returns [`BuildError`], as for [`ClassifierBuilder::build`].
     pub fn new(rules: &RuleSet, builder: ClassifierBuilder) -> Result<Self, BuildError> {
         let entries: Vec<Entry> = (0_u32..)
             .zip(rules.rules())
@@ -363,8 +363,8 @@ impl Live {
     ///
     /// # Errors
     ///
-    /// [`LiveError`] if too many changes are pending, or if the set is full; nothing has changed
-    /// then.
+    /// Returns [`LiveError`] if too many changes are pending, or if the set is full; nothing has
+    /// changed then.
     pub fn insert(&self, rule: Rule) -> Result<LiveId, LiveError> {
         self.insert_asking(rule, None)
     }
@@ -375,7 +375,7 @@ impl Live {
     ///
     /// # Errors
     ///
-    /// As [`insert`](Self::insert).
+    /// Returns the same errors as [`insert`](Self::insert).
     ///
     /// # Examples
     ///
@@ -436,8 +436,8 @@ impl Live {
     ///
     /// # Errors
     ///
-    /// [`LiveError`] if there is no such rule, or if too many changes are pending; nothing has
-    /// changed then.
+    /// Returns [`LiveError`] if there is no such rule, or if too many changes are pending; nothing
+    /// has changed then.
     pub fn remove(&self, id: LiveId) -> Result<Rule, LiveError> {
         let mut state = locked(&self.state);
         let &order = state.orders.get(&id.number()).ok_or(LiveError::NoSuchRule)?;
@@ -471,7 +471,7 @@ impl Live {
     ///
     /// # Errors
     ///
-    /// [`LiveError::Build`]; nothing has changed then.
+    /// Returns [`LiveError::Build`]; nothing has changed then.
     pub fn settle(&self) -> Result<(), LiveError> {
         let mut state = locked(&self.state);
         let snapshot = self.snapshot();
@@ -497,7 +497,8 @@ impl Live {
     ///
     /// # Errors
     ///
-    /// [`LiveError::Build`], within the limits of the builder; all rules stay unchanged then.
+    /// Returns [`LiveError::Build`], within the limits of the builder; all rules stay unchanged
+    /// then.
     pub fn rebuild(&self) -> Result<(), LiveError> {
         let entries: Vec<Entry> = {
             let state = locked(&self.state);

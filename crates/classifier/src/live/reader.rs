@@ -42,7 +42,7 @@ impl<'a> Reader<'a> {
     ///
     /// # Panics
     ///
-    /// If `matches` and `keys` differ in length.
+    /// Panics if `matches` and `keys` differ in length.
     pub fn classify_batch<K: ClassifierKey>(&mut self, keys: &[K], matches: &mut [LiveMatch]) {
         assert_eq!(keys.len(), matches.len(), "a batch has a place for the match of each key");
         self.refresh();

@@ -49,8 +49,8 @@ pub fn is_aws(text: &str) -> bool {
 ///
 /// # Errors
 ///
-/// [`LoadErrors`]: everything that is wrong with the document, or that it has several groups and
-/// none was named.
+/// Returns [`LoadErrors`]: everything that is wrong with the document, or that it has several
+/// groups and none was named.
 ///
 /// # Examples
 ///

@@ -23,7 +23,7 @@ use crate::rule::{Addresses, FlagsColumn, PortRange, Prefix, ProtocolMatch, Rule
 ///
 /// # Errors
 ///
-/// [`LoadError`] at the first line that is not a rule, or if a limit is exceeded.
+/// Returns [`LoadError`] at the first line that is not a rule, or if a limit is exceeded.
 ///
 /// # Examples
 ///
@@ -88,7 +88,7 @@ fn located(text: &str, limits: LoadLimits, errors_max: usize) -> (Vec<Located>, 
 ///
 /// # Errors
 ///
-/// [`LoadErrors`]: every line that is no rule.
+/// Returns [`LoadErrors`]: every line that is not a rule.
 ///
 /// # Examples
 ///

@@ -122,7 +122,7 @@ fn is_toml_key(line: &str) -> bool {
 ///
 /// # Errors
 ///
-/// [`LoadErrors`]: all that is wrong with the text.
+/// Returns [`LoadErrors`]: all that is wrong with the text.
 ///
 /// # Examples
 ///

@@ -59,7 +59,7 @@ const PRODUCT_MAX: usize = 1 << 16;
 ///
 /// # Errors
 ///
-/// [`LoadErrors`]: every line that is not read.
+/// Returns [`LoadErrors`]: every line that is not read.
 ///
 /// # Examples
 ///

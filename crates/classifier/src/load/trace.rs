@@ -14,7 +14,7 @@ use crate::key::KeyV4;
 ///
 /// # Errors
 ///
-/// [`LoadError`] at the first line that is not a header, or if a limit is exceeded.
+/// Returns [`LoadError`] at the first line that is not a header, or if a limit is exceeded.
 ///
 /// # Examples
 ///

@@ -97,7 +97,7 @@ impl Policy {
     ///
     /// # Errors
     ///
-    /// [`TooManyRules`].
+    /// Returns [`TooManyRules`].
     pub fn plain(located: Vec<Located>) -> Result<Self, TooManyRules> {
         let chain: Arc<str> = Arc::from("");
         let mut sources = Vec::with_capacity(located.len());
@@ -115,11 +115,11 @@ impl Policy {
     ///
     /// # Errors
     ///
-    /// [`TooManyRules`] if the boxes of all entries exceed a set.
+    /// Returns [`TooManyRules`] if the boxes of all entries exceed a set.
     ///
     /// # Panics
     ///
-    /// If an entry names no source, or skips backwards.
+    /// Panics if an entry names no source, or skips backwards.
     pub fn new(entries: Vec<Entry>, sources: Vec<Source>, notes: Vec<Note>) -> Result<Self, TooManyRules> {
         let can_be_skipped = skippable(&entries);
         // Most entries are a single box.

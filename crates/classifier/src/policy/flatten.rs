@@ -156,7 +156,7 @@ impl Chains {
     ///
     /// # Errors
     ///
-    /// [`FlattenError`].
+    /// Returns [`FlattenError`].
     pub fn flatten(
         &self,
         chain: &str,

@@ -45,7 +45,7 @@ impl PolicyMatcher {
     ///
     /// # Errors
     ///
-    /// [`BuildError`] if the boxes exceed the builder's limits.
+    /// Returns [`BuildError`] if the boxes exceed the builder's limits.
     pub fn build(policy: Policy, builder: ClassifierBuilder) -> Result<Self, BuildError> {
         let classifier = builder.build(policy.set())?;
         let is_unconditional = policy.is_unconditional();

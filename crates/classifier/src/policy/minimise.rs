@@ -37,7 +37,7 @@ impl Policy {
     ///
     /// # Errors
     ///
-    /// [`TooManyRules`], as for any policy.
+    /// Returns [`TooManyRules`], as for any policy.
     ///
     /// # Examples
     ///

@@ -131,7 +131,7 @@ impl Ranges {
     ///
     /// # Panics
     ///
-    /// If `bits` is not from 1 to 128, or a number does not fit.
+    /// Panics if `bits` is not from 1 to 128, or a number does not fit.
     #[must_use]
     pub fn prefixes(&self, bits: u32) -> Vec<(u128, u32)> {
         assert!((1..=128).contains(&bits), "an address has 1 to 128 bits");

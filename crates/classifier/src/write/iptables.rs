@@ -21,8 +21,8 @@ const LINES_MAX: usize = 1 << 16;
 ///
 /// # Errors
 ///
-/// [`Unwritable`] if a rule has a condition that iptables cannot express, has no action, or becomes
-/// too many lines.
+/// Returns [`Unwritable`] if a rule has a condition that iptables cannot express, has no action, or
+/// becomes too many lines.
 ///
 /// # Examples
 ///

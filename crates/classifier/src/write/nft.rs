@@ -17,8 +17,8 @@ use crate::rule::Action;
 ///
 /// # Errors
 ///
-/// [`Unwritable`] if a rule has a condition that nftables cannot express in these terms, or has no
-/// action.
+/// Returns [`Unwritable`] if a rule has a condition that nftables cannot express in these terms, or
+/// has no action.
 ///
 /// # Examples
 ///

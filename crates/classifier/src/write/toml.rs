@@ -19,7 +19,7 @@ use crate::rule::RuleId;
 ///
 /// # Errors
 ///
-/// [`Unwritable`] where alternatives make too many rules.
+/// Returns [`Unwritable`] where alternatives make too many rules.
 ///
 /// # Examples
 ///

@@ -262,7 +262,7 @@ mod tests {
 
     #[test]
     fn every_option_says_itself_what_it_takes() {
-        // What the standard library says of text that is no number or address.
+        // What the standard library says of text that is not a number or address.
         let of_the_library = ["invalid", "cannot parse", "number too", "malformed"];
         let mut refused = 0;
         each_option(

@@ -21,7 +21,7 @@ impl Save {
     ///
     /// # Errors
     ///
-    /// [`Failure::Output`] if the folder cannot be written.
+    /// Returns [`Failure::Output`] if the folder cannot be written.
     pub(crate) fn open(&self) -> Result<Option<OutputFolder>, Failure> {
         self.save.as_deref().map(OutputFolder::open).transpose()
     }

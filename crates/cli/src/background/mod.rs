@@ -35,7 +35,7 @@ use statistics::Statistics;
 ///
 /// # Errors
 ///
-/// [`Failure`] if a thread cannot be started.
+/// Returns [`Failure`] if a thread cannot be started.
 pub(crate) fn start(
     control: &Arc<Control>,
     workers: usize,

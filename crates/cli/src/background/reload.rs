@@ -99,7 +99,7 @@ impl Reload {
     }
 
     fn again(&mut self, counts: &ReloadCounts) {
-        // Opening a pipe could block for ever.
+        // Opening a pipe could block forever.
         let is_other = std::fs::metadata(&self.path).is_ok_and(|file| !file.is_file());
         let loaded = if is_other {
             Err(Failure::Input(format!("{} is not a regular file", self.path.display())))

@@ -18,7 +18,8 @@ pub(crate) type Named = (&'static str, Chart);
 ///
 /// # Errors
 ///
-/// As [`save`] and [`print`]. A result that cannot be saved is printed nevertheless.
+/// Returns the same errors as [`save`] and [`print`]. A result that cannot be saved is printed
+/// nevertheless.
 pub(crate) fn print_and_save(
     report: &impl Report,
     title: &str,
@@ -46,7 +47,7 @@ pub(crate) fn files(folder: &Path, pictures: &[&str]) -> impl Iterator<Item = Pa
 ///
 /// # Errors
 ///
-/// [`Failure::Output`] with the file that could not be written; earlier files remain.
+/// Returns [`Failure::Output`] with the file that could not be written; earlier files remain.
 pub(crate) fn save(
     folder: &Path,
     title: &str,

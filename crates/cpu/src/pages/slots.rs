@@ -129,7 +129,7 @@ impl<T> SlotArray<T> {
     ///
     /// # Errors
     ///
-    /// [`AllocError`] if the allocator refuses the memory.
+    /// Returns [`AllocError`] if the allocator refuses the memory.
     pub fn try_new(len: u32, huge: HugePages) -> Result<Self, AllocError> {
         let memory = ZeroedMemory::try_new(Self::CELL_BYTES, len as usize, align_of::<Cell<T>>(), huge)?;
         Ok(Self { memory, len, cells: PhantomData })

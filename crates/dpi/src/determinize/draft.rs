@@ -1,4 +1,4 @@
-//! One subset under construction, and the assertions that decide its members.
+//! A subset under construction, and the assertions that decide its members.
 
 use std::mem;
 
@@ -8,7 +8,7 @@ use super::bytes::Bytes;
 use super::nodes::{Node, Nodes};
 use crate::table::NONE;
 
-/// The kind of a byte, as far as assertions distinguish it, or the end of the input.
+/// The kind of a byte, as far as assertions distinguish kinds, or the end of the input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Other,
@@ -20,9 +20,9 @@ pub(super) enum Kind {
 
 impl Kind {
     const ALL: [Self; 5] = [Self::Other, Self::Word, Self::Newline, Self::Return, Self::None];
-    /// Those of bytes.
+    /// The kinds of bytes, without the end of the input.
     pub(super) const BYTES: [Self; 4] = [Self::Other, Self::Word, Self::Newline, Self::Return];
-    /// The kind of the byte before.
+    /// The kind of the preceding byte.
     pub(super) const LAST: Bytes = {
         let mut last = Bytes::NONE;
         let mut byte = 0;
@@ -44,7 +44,7 @@ impl Kind {
         }
     }
 
-    /// Returns a byte of the kind.
+    /// Returns a byte of this kind.
     fn example(self) -> u8 {
         match self {
             Self::Other | Self::None => b' ',
@@ -62,20 +62,20 @@ fn holds(look: Look, behind: Kind, ahead: Kind) -> bool {
     LookMatcher::new().matches(look, &text[begin..end], 1 - begin)
 }
 
-/// One subset under construction.
+/// A subset under construction.
 #[derive(Debug)]
 pub(super) struct Draft<'a> {
     nodes: &'a Nodes,
-    /// In which round each node was reached last.
+    /// The round in which each node was last reached.
     seen: Vec<u32>,
     round: u32,
     stack: Vec<u32>,
-    /// The nodes that wait for a byte, or for an assertion about the next one, and candidates.
+    /// The nodes that wait for a byte or for an assertion about the next byte, and candidates.
     list: Vec<u32>,
     /// The best pattern that has matched.
     label: u16,
     key: Vec<u32>,
-    /// Nodes visited since the last query.
+    /// Nodes visited since the last call of [`looked_at`](Self::looked_at).
     looked_at: u64,
 }
 
@@ -99,7 +99,7 @@ impl<'a> Draft<'a> {
         mem::take(&mut self.looked_at)
     }
 
-    /// Begins another subset, with the best pattern that has matched.
+    /// Begins another subset; `label` is the best pattern that has matched.
     pub(super) fn begin(&mut self, label: u16) {
         self.list.clear();
         self.label = label;
@@ -109,8 +109,8 @@ impl<'a> Draft<'a> {
         });
     }
 
-    /// Adds a node and the nodes that follow from it without a byte. Assertions wait while the next
-    /// byte is unknown.
+    /// Adds a node and all nodes that follow from it without a byte. While the next byte is
+    /// unknown, assertions stay unresolved.
     pub(super) fn add(&mut self, node: u32, behind: Kind, ahead: Option<Kind>) {
         self.stack.push(node);
         while let Some(at) = self.stack.pop() {
@@ -133,8 +133,8 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// Resolves a subset's assertions for a known next byte; returns the best pattern that matches
-    /// because of it, and the nodes that wait for a byte.
+    /// Resolves a subset's assertions for a known next byte. Returns the best pattern that then
+    /// matches, and the nodes that wait for a byte.
     pub(super) fn resume(&mut self, key: &[u32], ahead: Kind) -> (u16, &[u32]) {
         self.begin(NONE);
         for &node in nodes(key) {
@@ -143,22 +143,22 @@ impl<'a> Draft<'a> {
         (self.label, &self.list)
     }
 
-    /// Returns the subset in canonical form: without nodes that cannot find a better pattern, in
-    /// order, after the other data that decides how it continues.
+    /// Returns the subset in canonical form: the data that decides how it continues, and then, in
+    /// order, its nodes without those that cannot lead to a better pattern.
     pub(super) fn finish(&mut self, behind: Kind) -> &[u32] {
         let Self { nodes, list, label, key, .. } = self;
         key.clear();
         key.push(0);
         key.extend(list.iter().filter(|&&at| nodes.best(at) < *label));
         key[1..].sort_unstable();
-        // The byte before matters if a waiting assertion depends on it.
+        // The preceding byte matters only if an unresolved assertion depends on it.
         let asked = nodes.asks() && nodes.waits(&key[1..]);
         key[0] = u32::from(*label) << 8 | if asked { behind as u32 } else { 0 };
         key
     }
 }
 
-/// Returns the nodes of a subset, in rising order.
+/// Returns the nodes of a subset, in ascending order.
 pub(super) fn nodes(key: &[u32]) -> &[u32] {
     &key[1..]
 }

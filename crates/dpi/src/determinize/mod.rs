@@ -1,14 +1,13 @@
-//! From an automaton that is in many states at once to one that is in one: the construction of
-//! subsets.
+//! The subset construction: turns a nondeterministic automaton into a deterministic one.
 //!
-//! A group of expressions is in few states at once, and these distinguish few bytes. So the builder
-//! takes one step for each run of bytes that the present subset treats alike, not one for each
-//! class of bytes that some state distinguishes. Besides,
+//! A group of expressions is in few states at once, and these distinguish few bytes. The builder
+//! therefore takes one step per run of bytes that the present subset treats alike, rather than one
+//! step per class of bytes that any state distinguishes. In addition:
 //!
-//! - a subset has no order, since the numbers of the patterns give the priority;
-//! - once a pattern has matched, states that can only find worse ones are left out;
-//! - a match is known on entering a state, and a byte later only if an assertion depends on the
-//!   next byte.
+//! - A subset has no order, because the numbers of the patterns give the priority.
+//! - Once a pattern has matched, states that can only find patterns of lower priority are omitted.
+//! - A match is known on entering a state; it is known one byte later only if an assertion depends
+//!   on the next byte.
 //!
 //! | file | what it is |
 //! |---|---|
@@ -25,6 +24,6 @@ mod subsets;
 
 pub(crate) use subsets::{Shape, Step, Subsets};
 
-/// The automaton is larger than it may be, or no step is left.
+/// The automaton exceeds its size limit or the limit of steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TooLarge;

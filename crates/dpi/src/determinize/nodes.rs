@@ -6,23 +6,23 @@ use regex_automata::util::primitives::StateID;
 
 use crate::table::NONE;
 
-/// One of its states.
+/// A state of the automaton.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Node {
-    /// Waits for a byte: these of `ranges`.
+    /// Waits for a byte: one of these entries of `ranges`.
     Bytes { begin: usize, end: usize },
-    /// Continues without a byte: to these of `splits`.
+    /// Continues without a byte, with these entries of `splits`.
     Split { begin: usize, end: usize },
-    /// Continues if this assertion holds.
+    /// Continues if the assertion holds.
     Look { look: Look, to: u32 },
     /// The pattern has matched.
     Match(u16),
-    /// The expression of a pattern with conditions has matched. Any byte keeps that known: this one
-    /// of `ranges`.
+    /// The expression of a pattern with conditions has matched. It remains matched after any byte:
+    /// this entry of `ranges` leads back here.
     Candidate { id: u16, range: usize },
 }
 
-/// Bytes, and where they lead.
+/// Bytes, and the state that they lead to.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Range {
     pub(super) first: u8,
@@ -30,21 +30,21 @@ pub(super) struct Range {
     pub(super) to: u32,
 }
 
-/// All of its states, by number.
+/// All states, by number.
 #[derive(Debug, Default)]
 pub(super) struct Nodes {
     list: Vec<Node>,
     ranges: Vec<Range>,
     splits: Vec<u32>,
-    /// The best pattern that each can lead to.
+    /// The best pattern that each state can lead to.
     best: Vec<u16>,
     /// Whether any assertion depends on more than the beginning and end of the input.
     asks: bool,
 }
 
 impl Nodes {
-    /// Takes them from an automaton of the patterns `ids`, in rising order, of which those in
-    /// `conditional` have conditions.
+    /// Copies the states of an automaton of the patterns `ids`, which are in ascending order; the
+    /// patterns in `conditional` have conditions.
     pub(super) fn new(nfa: &NFA, ids: &[u16], conditional: &[bool]) -> Self {
         let mut nodes = Self::default();
         for state in nfa.states() {
@@ -64,7 +64,7 @@ impl Nodes {
                 }
             }
         }
-        // The common prefix of all patterns leads to each.
+        // The common prefix of all patterns leads to each of them.
         let first = ids.first().copied().unwrap_or(NONE);
         nodes.best.iter_mut().filter(|best| **best == NONE).for_each(|best| *best = first);
         nodes
@@ -105,7 +105,7 @@ impl Nodes {
     }
 
     fn candidate(&mut self, id: u16) -> Node {
-        // The automaton's own numbers have 31 bits.
+        // The automaton's state numbers have 31 bits.
         let to = u32::try_from(self.list.len()).unwrap_or(u32::MAX);
         self.ranges.push(Range { first: 0, last: u8::MAX, to });
         Node::Candidate { id, range: self.ranges.len() - 1 }
@@ -151,8 +151,8 @@ impl Nodes {
         self.asks
     }
 
-    /// Returns the patterns with conditions whose expressions have matched, of these nodes, in
-    /// rising order.
+    /// Returns the patterns with conditions whose expressions have matched in these nodes, in
+    /// ascending order.
     pub(super) fn candidates(&self, list: &[u32]) -> Vec<u16> {
         let of = |&at: &u32| match self.get(at) {
             Node::Candidate { id, .. } => Some(id),
@@ -163,7 +163,7 @@ impl Nodes {
         ids
     }
 
-    /// Returns whether there are assertions among these.
+    /// Returns whether any of these nodes is an assertion.
     pub(super) fn waits(&self, list: &[u32]) -> bool {
         list.iter().any(|&at| matches!(self.get(at), Node::Look { .. }))
     }

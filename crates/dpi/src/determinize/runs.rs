@@ -1,4 +1,4 @@
-//! The bytes that a subset takes for one, run by run.
+//! The runs of bytes that a subset treats alike.
 
 use std::mem;
 
@@ -7,12 +7,12 @@ use super::bytes::Bytes;
 use super::draft::Kind;
 use super::nodes::{Nodes, Range};
 
-/// Runs of bytes, and the nodes that each leads to.
+/// Runs of bytes, and the nodes that each run leads to.
 #[derive(Debug)]
 pub(super) struct Runs {
-    /// The last byte of each.
+    /// The last byte of each run.
     last: Bytes,
-    /// Where the targets of each end.
+    /// The end of each run's targets.
     ends: Vec<usize>,
     targets: Vec<u32>,
 }
@@ -22,8 +22,8 @@ impl Runs {
         Self { last: Bytes::NONE, ends: Vec::new(), targets: Vec::new() }
     }
 
-    /// Computes the runs from the bytes that these nodes wait for, unless there are more than
-    /// `targets_max` targets in all.
+    /// Computes the runs from the bytes that these nodes wait for, unless all runs together have
+    /// more than `targets_max` targets.
     pub(super) fn fill(
         &mut self,
         nodes: &Nodes,
@@ -43,8 +43,8 @@ impl Runs {
             }
         }
         self.last = last;
-        // First the number of targets of each run, then where they begin, and, as they are filled
-        // in, where they end.
+        // First the number of targets per run, then their beginnings, which become their ends as
+        // the targets are filled in.
         let runs_of = |range: &Range| last.below(range.first)..=last.below(range.last);
         self.ends.clear();
         self.ends.resize(last.below(u8::MAX) + 1, 0);
@@ -69,12 +69,12 @@ impl Runs {
         Ok(())
     }
 
-    /// Returns how many targets all runs have.
+    /// Returns the number of targets of all runs.
     pub(super) fn targets(&self) -> usize {
         self.targets.len()
     }
 
-    /// Returns the last byte of each run, and where it leads.
+    /// Returns the last byte of each run, and the nodes that it leads to.
     pub(super) fn iter(&self) -> impl Iterator<Item = (u8, &[u32])> {
         let mut begin = 0;
         self.last

@@ -1,4 +1,4 @@
-//! All subsets of an automaton's states that it can be in at once, step by step, within bounds.
+//! Finds all subsets of states that an automaton can be in at once, step by step, within limits.
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -11,26 +11,26 @@ use super::nodes::Nodes;
 use super::runs::Runs;
 use crate::table::NONE;
 
-/// Bytes of a subset beside its nodes and its steps: an entry in the list, one in the index, its
+/// Bytes of a subset without its nodes and steps: an entry in the list, one in the index, its
 /// properties. Lists and index may be half empty.
 const SUBSET_BYTES: usize = 160;
-/// Bytes of a step, in a list that may be half empty.
+/// Bytes of a step; its list may be half empty.
 const STEP_BYTES: usize = 2 * size_of::<Step>();
 
-/// Options of building an automaton.
+/// Options for building an automaton.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shape {
     /// Matches only at the beginning of the input.
     pub(crate) anchored: bool,
     /// Bytes of zero have no effect.
     pub(crate) skip_zero: bool,
-    /// How many states it may have.
+    /// Maximum number of states.
     pub(crate) states_max: usize,
-    /// Limit of the memory while building.
+    /// Maximum memory while building, in bytes.
     pub(crate) bytes_max: usize,
 }
 
-/// Where the bytes lead that follow those of the step before, up to this one.
+/// The target of the bytes after those of the previous step, up to and including `last`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Step {
     pub(crate) last: u8,
@@ -41,26 +41,27 @@ pub(crate) struct Step {
 #[derive(Debug, Default)]
 pub(crate) struct Subsets {
     steps: Vec<Step>,
-    /// Where the steps of each state end.
+    /// The end of each state's steps.
     ends: Vec<usize>,
-    /// The best pattern that matches on entering a state.
+    /// The best pattern that matches on entering each state.
     pub(crate) label: Vec<u16>,
-    /// The best pattern that matches if the input ends in a state.
+    /// The best pattern that matches if the input ends in each state.
     pub(crate) at_end: Vec<u16>,
-    /// The set of patterns with conditions whose expressions have matched on entering a state.
+    /// The number of the set of patterns with conditions whose expressions have matched on entering
+    /// each state.
     pub(crate) candidates: Vec<u16>,
-    /// The same if the input ends in a state.
+    /// The same if the input ends in each state.
     pub(crate) candidates_at_end: Vec<u16>,
-    /// The sets, by number; the first is empty.
+    /// The sets, by number; the first one is empty.
     pub(crate) sets: Vec<Rc<[u16]>>,
-    /// Whether the start state is the same whatever the byte before.
+    /// Whether the start state is the same after every byte.
     pub(crate) forgets: bool,
 }
 
 impl Subsets {
-    /// Builds one automaton of the patterns `ids`, in ascending order, of which those in
-    /// `conditional` have conditions, within the steps that are left; sets them to zero if they do
-    /// not suffice.
+    /// Builds one automaton of the patterns `ids`, which are in ascending order; the patterns in
+    /// `conditional` have conditions. Subtracts its steps from those that are left, and sets them
+    /// to zero if they do not suffice.
     pub(crate) fn new(
         nfa: &NFA,
         ids: &[u16],
@@ -161,8 +162,8 @@ impl Sets {
 }
 
 impl Search<'_> {
-    /// Returns the best pattern that matches if the input ends in a subset, and the candidates
-    /// then, which are `candidates` if the end makes no difference.
+    /// Returns the best pattern that matches if the input ends in a subset, and the candidates at
+    /// that point, which are `candidates` if the end makes no difference.
     fn at_end(&mut self, subset: &[u32], candidates: u16) -> Result<(u16, u16), TooLarge> {
         if !self.nodes.waits(draft::nodes(subset)) {
             return Ok((NONE, candidates));
@@ -185,7 +186,7 @@ impl Search<'_> {
             }
             self.steps.sort_unstable_by_key(|step| step.last);
         } else {
-            // No byte fulfils an assertion about the end.
+            // No byte satisfies an assertion about the end.
             self.from.clear();
             self.from.extend_from_slice(draft::nodes(subset));
             self.step_from(at, NONE, None)?;
@@ -198,8 +199,8 @@ impl Search<'_> {
         self.order.take(STEP_BYTES * self.steps.len())
     }
 
-    /// Finds the steps from the nodes `from`, over the bytes of one kind if any assertion needs it;
-    /// `label` has matched.
+    /// Finds the steps from the nodes in `from`, over the bytes of kind `ahead` if any assertion
+    /// depends on it; `label` has matched.
     fn step_from(&mut self, at: u32, label: u16, ahead: Option<Kind>) -> Result<(), TooLarge> {
         let Self { nodes, shape, order, draft, runs, from, steps, steps_left, .. } = self;
         runs.fill(nodes, from, shape.skip_zero, order.remaining() / size_of::<u32>())?;
@@ -232,7 +233,7 @@ impl Search<'_> {
     }
 }
 
-/// Consumes a number of the remaining steps.
+/// Consumes some of the remaining steps.
 fn spend(left: &mut u64, steps: u64) -> Result<(), TooLarge> {
     *left = left.saturating_sub(steps);
     if *left == 0 { Err(TooLarge) } else { Ok(()) }
@@ -243,13 +244,13 @@ fn spend(left: &mut u64, steps: u64) -> Result<(), TooLarge> {
 struct Order {
     numbers: HashMap<Rc<[u32]>, u32>,
     list: Vec<Rc<[u32]>>,
-    /// Bytes that they take.
+    /// Their size in bytes.
     bytes: usize,
     shape: Shape,
 }
 
 impl Order {
-    /// Returns the number of a subset, the next one if it was not seen before.
+    /// Returns the number of a subset; a new subset gets the next number.
     fn number(&mut self, subset: &[u32]) -> Result<u32, TooLarge> {
         if let Some(&known) = self.numbers.get(subset) {
             return Ok(known);

@@ -1,10 +1,10 @@
-//! The text of a condition.
+//! Parses the text of a condition.
 
 use crate::condition::{Checksum, Condition, Number, Size};
 
-/// Returns the condition of a line, or what is wrong with it.
+/// Parses the condition of a line, or returns an error message.
 pub(super) fn parse(key: &str, value: &str) -> Result<Condition, String> {
-    // A comment may follow, as no condition has this character.
+    // A comment may follow, because `#` occurs in no condition.
     let value = value.split('#').next().unwrap_or_default();
     let words: Vec<&str> = value.split_whitespace().collect();
     match key {
@@ -18,7 +18,7 @@ pub(super) fn parse(key: &str, value: &str) -> Result<Condition, String> {
         }
         "port" if words == ["usual"] => Ok(Condition::UsualPort),
         "port" => Err(format!(
-            "'{}' is not understood: write 'port = usual', and the ports after 'ports ='",
+            "unknown condition '{}': write 'port = usual', and list the ports after 'ports ='",
             words.join(" ")
         )),
         _ => checksum(&words),
@@ -26,7 +26,8 @@ pub(super) fn parse(key: &str, value: &str) -> Result<Condition, String> {
 }
 
 fn size(words: &[&str]) -> Result<Size, String> {
-    let form = "write a number and its offset, as in 'u16be@2', then perhaps '* 4' and '+ 4' or '- 4'";
+    let form = "write a number and its offset, such as 'u16be@2', optionally followed by '* 4' and '+ \
+        4' or '- 4'";
     let [field, rest @ ..] = words else { return Err(format!("the size is missing: {form}")) };
     let (name, at) = field.split_once('@').ok_or_else(|| format!("'{field}' has no offset: {form}"))?;
     let (times, rest) = match rest {
@@ -37,10 +38,12 @@ fn size(words: &[&str]) -> Result<Size, String> {
         [] => 0,
         ["+", plus] => signed(plus)?,
         ["-", minus] => -signed(minus)?,
-        _ => return Err(format!("'{}' is not understood: {form}", words.join(" "))),
+        _ => return Err(format!("unexpected '{}': {form}", words.join(" "))),
     };
     if times == 0 {
-        return Err(String::from("a size of '* 0' is the same for every record: write at least '* 1'"));
+        return Err(String::from(
+            "the factor '* 0' makes every record the same size: write at least '* 1'",
+        ));
     }
     Ok(Size { number: form_of(name)?, at: number(at)?, times, plus })
 }
@@ -57,7 +60,8 @@ fn form_of(name: &str) -> Result<Number, String> {
         "ber" => Number::Ber,
         _ => {
             return Err(format!(
-                "'{name}' is no number: u8, u16be, u24be, u32be, u16le, u24le, u32le or ber"
+                "'{name}' is not a number format; the formats are u8, u16be, u24be, u32be, u16le, \
+                 u24le, u32le and ber"
             ));
         }
     })
@@ -66,7 +70,8 @@ fn form_of(name: &str) -> Result<Number, String> {
 fn checksum(words: &[&str]) -> Result<Condition, String> {
     let [name, from, bytes] = words else {
         return Err(format!(
-            "'{}' is no checksum: write its name, an offset and a number of bytes, as in 'internet 8 20'",
+            "'{}' is not a checksum: write its name, an offset and a number of bytes, such as 'internet \
+             8 20'",
             words.join(" ")
         ));
     };
@@ -74,24 +79,24 @@ fn checksum(words: &[&str]) -> Result<Condition, String> {
         "internet" => Checksum::Internet,
         "dnp" => Checksum::Dnp,
         "sum" => Checksum::Sum,
-        _ => return Err(format!("'{name}' is no checksum: internet, dnp or sum")),
+        _ => return Err(format!("'{name}' is not a checksum; the checksums are internet, dnp and sum")),
     };
     let bytes = number(bytes)?;
     if bytes < 2 {
-        return Err(format!("a checksum over {bytes} bytes says nothing: write at least 2"));
+        return Err(format!("a checksum needs at least 2 bytes, not {bytes}"));
     }
     Ok(Condition::Checksum { kind, from: number(from)?, bytes })
 }
 
 fn number(word: &str) -> Result<u16, String> {
-    word.parse().map_err(|_| format!("'{word}' is no number from 0 to 65535"))
+    word.parse().map_err(|_| format!("'{word}' is not a number from 0 to 65535"))
 }
 
 fn signed(word: &str) -> Result<i16, String> {
     word.parse()
         .ok()
         .filter(|&number| number >= 0)
-        .ok_or_else(|| format!("'{word}' is no number from 0 to 32767"))
+        .ok_or_else(|| format!("'{word}' is not a number from 0 to 32767"))
 }
 
 #[cfg(test)]

@@ -1,28 +1,28 @@
-//! The files of l7-filter: a name on a line, an expression on the next, and perhaps words for its
-//! user-space program.
+//! The file format of l7-filter: a name on one line, an expression on the next, and optional
+//! settings for its user-space program.
 //!
-//! The format only; its patterns are not ours to distribute. An expression is of POSIX's extended
-//! kind with `\xHH` for any byte, letters match either case, and bytes of zero are removed from the
-//! payload before the search. Many published files are not well formed, and both regex libraries of
-//! the original were lenient: an opening bracket inside brackets, a brace that repeats nothing and
-//! a `*` with nothing before it stand for themselves here too.
+//! Flowloom supports the format but does not distribute l7-filter's patterns. An expression is a
+//! POSIX extended regular expression with `\xHH` for any byte. Letters match either case, and bytes
+//! of zero are removed from the payload before the search. Many published files are malformed, and
+//! both regex libraries of l7-filter accept them. Therefore an opening bracket inside brackets, a
+//! brace that repeats nothing, and a `*` with nothing before it are literals here too.
 
 use super::ParseError;
 use super::own::check_name;
 use crate::pattern::{Dialect, Pattern};
 
-/// Names that match everything in the original: unmatched flows, and flows that were not scanned.
+/// Names that match everything in l7-filter: unmatched flows, and flows that were not scanned.
 const CATCH_ALL: [&str; 2] = ["unknown", "unset"];
 
-/// Parses the text of one file. `None` for the catch-alls, which would hide that no pattern
-/// matched.
+/// Parses the text of one file. Returns `None` for the catch-alls, which would conceal that no
+/// pattern matched.
 ///
-/// A second mark behind a first repeats the whole, as in POSIX; behind an interval (`a{2}+`) it is
-/// read as any number of the atom, which matches more.
+/// A second repetition mark after a first one repeats the whole, as in POSIX. After an interval
+/// (`a{2}+`) it is read as any number of the atom, which matches more.
 ///
 /// # Errors
 ///
-/// [`ParseError`] with the line.
+/// Returns a [`ParseError`] with the line.
 ///
 /// # Examples
 ///
@@ -47,7 +47,7 @@ pub fn parse(text: &str) -> Result<Option<Pattern>, ParseError> {
         if let Some(expression) = line.strip_prefix("userspace pattern=") {
             user = Some((number, expression));
         } else if line.starts_with("userspace flags=") {
-            // They state defaults of the original: extended syntax, either case, no match
+            // These lines state defaults of l7-filter: extended syntax, either case, no match
             // positions.
         } else if name.is_none() {
             check_name(line.trim(), number)?;
@@ -57,16 +57,17 @@ pub fn parse(text: &str) -> Result<Option<Pattern>, ParseError> {
         } else {
             return Err(ParseError::at(
                 number,
-                "stands behind the expression: one name and one expression a file",
+                "follows the expression: a file has one name and one expression",
             ));
         }
     }
     let name = name
-        .ok_or_else(|| ParseError::at(0, "holds no name: it must be the first line that is no comment"))?;
-    // The syntax is that of the user-space program; most files have one expression for both.
-    let (number, expression) = user.or(kernel).ok_or_else(|| {
-        ParseError::at(0, format!("{name} has no expression on the line behind its name"))
-    })?;
+        .ok_or_else(|| ParseError::at(0, "has no name: it must be the first line that is not a comment"))?;
+    // The syntax is that of the user-space program; most files have one expression for both
+    // programs.
+    let (number, expression) = user
+        .or(kernel)
+        .ok_or_else(|| ParseError::at(0, format!("{name} has no expression on the line after its name")))?;
     if CATCH_ALL.contains(&name) {
         return Ok(None);
     }
@@ -74,18 +75,18 @@ pub fn parse(text: &str) -> Result<Option<Pattern>, ParseError> {
     Ok(Some(Pattern { dialect: Dialect::L7Filter, ..Pattern::new(name, &regex) }))
 }
 
-/// The last item written, so that a repetition after it is read as POSIX would.
+/// The last item written, which decides how a repetition after it is read.
 #[derive(Clone, Copy, PartialEq)]
 enum Last {
     /// An item that cannot be repeated.
     Nothing,
     /// An atom.
     Atom,
-    /// An atom with its repetition, whose text begins here.
+    /// An atom with its repetition; the text of both begins at this offset.
     Repeated(usize),
 }
 
-/// Writes a POSIX expression in the `regex` crate's syntax.
+/// Converts a POSIX expression to the syntax of the `regex` crate.
 fn translate(expression: &str) -> Result<String, String> {
     let text: Vec<char> = expression.chars().collect();
     let mut out = String::with_capacity(expression.len() + 16);
@@ -151,7 +152,7 @@ fn translate(expression: &str) -> Result<String, String> {
                 literal(&mut out, c as u8);
                 last = Last::Atom;
             }
-            c => return Err(format!("'{c}' is no byte: write bytes above 7f as \\xHH")),
+            c => return Err(format!("'{c}' is not a byte: write bytes above 7f as \\xHH")),
         }
         at += 1;
     }
@@ -161,8 +162,8 @@ fn translate(expression: &str) -> Result<String, String> {
     Ok(out)
 }
 
-/// Repeats the last item. POSIX applies a second repetition to the whole, where the `regex` crate
-/// would take it for a modifier of the first.
+/// Repeats the last item. POSIX applies a second repetition to the whole, whereas the `regex` crate
+/// would read it as a modifier of the first.
 fn repeat(out: &mut String, last: Last, mark: char) -> Last {
     match last {
         Last::Nothing => {
@@ -177,8 +178,8 @@ fn repeat(out: &mut String, last: Last, mark: char) -> Last {
             let joined = match &out[begin..] {
                 "?" if mark == '?' => "?",
                 "+" if mark == '+' => "+",
-                // A repeated interval too: it is rare, a group can no longer be opened, and any
-                // number of repetitions covers it.
+                // This includes a repeated interval: it is rare, a group can no longer be inserted
+                // before it, and any number of repetitions covers it.
                 _ => "*",
             };
             out.truncate(begin);
@@ -191,14 +192,14 @@ fn repeat(out: &mut String, last: Last, mark: char) -> Last {
 /// Returns the byte that an escape represents, and the escape's length.
 fn escape(text: &[char]) -> Result<(u8, usize), String> {
     match text.get(1) {
-        None => Err(String::from("ends in a lone \\")),
+        None => Err(String::from("ends with a single \\")),
         Some('x' | 'X') => match (hex(text.get(2)), hex(text.get(3))) {
             (Some(high), Some(low)) => Ok((high << 4 | low, 4)),
-            // The original took such an x for itself.
+            // l7-filter reads such an x as a literal.
             _ => Ok((b'x', 2)),
         },
         Some(&c) if c.is_ascii() => Ok((c as u8, 2)),
-        Some(c) => Err(format!("'{c}' is no byte")),
+        Some(c) => Err(format!("'{c}' is not a byte")),
     }
 }
 
@@ -206,7 +207,7 @@ fn hex(c: Option<&char>) -> Option<u8> {
     c.and_then(|c| c.to_digit(16)).and_then(|digit| u8::try_from(digit).ok())
 }
 
-/// Returns the length of `{n}`, `{n,}` or `{n,m}`, 0 if it is none.
+/// Returns the length of `{n}`, `{n,}` or `{n,m}`, or 0 if the text is not an interval.
 fn interval(text: &[char]) -> usize {
     let Some(end) = text.iter().take(12).position(|&c| c == '}') else { return 0 };
     let inner: String = text[1..end].iter().collect();
@@ -217,7 +218,7 @@ fn interval(text: &[char]) -> usize {
     if good { end + 1 } else { 0 }
 }
 
-/// Writes a bracket expression, and returns its length.
+/// Converts a bracket expression, and returns its length.
 fn bracket(text: &[char], out: &mut String) -> Result<usize, String> {
     let mut at = 1;
     out.push('[');
@@ -262,17 +263,18 @@ fn bracket(text: &[char], out: &mut String) -> Result<usize, String> {
     Ok(at + 1)
 }
 
-/// Returns one member of a bracket expression. A backslash escapes here too, as the files mean it.
+/// Returns one member of a bracket expression. A backslash is an escape here too, because the
+/// authors of the files use it as one.
 fn member(text: &[char]) -> Result<(u8, usize), String> {
     match text.first() {
         Some('\\') => escape(text),
         Some(&c) if c.is_ascii() => Ok((c as u8, 1)),
-        Some(c) => Err(format!("'{c}' is no byte: write bytes above 7f as \\xHH")),
+        Some(c) => Err(format!("'{c}' is not a byte: write bytes above 7f as \\xHH")),
         None => Err(String::from("a [ is never closed")),
     }
 }
 
-/// Writes a class such as `[:alpha:]`, and returns its length; 0 if it is none.
+/// Converts a class such as `[:alpha:]`, and returns its length, or 0 if the text is not a class.
 fn class(text: &[char], out: &mut String) -> Result<usize, String> {
     const NAMES: [&str; 12] = [
         "alpha", "digit", "alnum", "upper", "lower", "space", "blank", "punct", "print", "graph", "cntrl",
@@ -282,7 +284,7 @@ fn class(text: &[char], out: &mut String) -> Result<usize, String> {
     let name: String = text[2..end].iter().collect();
     let Some(name) = name.strip_suffix(':') else { return Ok(0) };
     if !NAMES.contains(&name) {
-        return Err(format!("[:{name}:] is no class"));
+        return Err(format!("[:{name}:] is not a class"));
     }
     out.push_str("[:");
     out.push_str(name);

@@ -1,4 +1,4 @@
-//! Patterns from files: our own form, and that of l7-filter.
+//! Loads patterns from files in Flowloom's format or in that of l7-filter.
 
 mod conditions;
 mod l7;
@@ -13,20 +13,20 @@ use crate::pattern::Pattern;
 pub use l7::parse as parse_l7;
 pub use own::parse as parse_own;
 
-/// The longest file of patterns.
+/// Maximum size of a pattern file in bytes.
 pub const FILE_BYTES_MAX: u64 = 1 << 20;
-/// The most files of one folder, with its folders.
+/// Maximum number of files in a folder, including its subfolders.
 pub const FILES_MAX: usize = 4096;
-/// Folders within folders are followed to this depth.
+/// Maximum depth of nested folders.
 const DEPTH_MAX: usize = 4;
 
-/// An error in a text of patterns, and its place.
+/// An error in the text of patterns, and its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ParseError {
-    /// Line, from 1; 0 when it is about the whole.
+    /// Line number, starting at 1; 0 if the error concerns the whole text.
     pub line: usize,
-    /// The error.
+    /// Description of the error.
     pub what: String,
 }
 
@@ -47,7 +47,7 @@ impl fmt::Display for ParseError {
 
 impl std::error::Error for ParseError {}
 
-/// Why patterns could not be read.
+/// The reasons why patterns could not be read.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum LoadError {
@@ -55,7 +55,7 @@ pub enum LoadError {
     Io {
         /// Path of the file or folder.
         path: PathBuf,
-        /// The error of the system.
+        /// The system's error.
         error: std::io::Error,
     },
     /// A file is longer than [`FILE_BYTES_MAX`], or a folder contains more than [`FILES_MAX`]
@@ -63,7 +63,7 @@ pub enum LoadError {
     TooMuch {
         /// Path of the file or folder.
         path: PathBuf,
-        /// The exceeded limit.
+        /// The quantity that exceeds the limit.
         what: &'static str,
         /// The limit.
         limit: u64,
@@ -87,7 +87,7 @@ impl fmt::Display for LoadError {
         match self {
             Self::Io { path, error } => write!(f, "{}: {error}", path.display()),
             Self::TooMuch { path, what, limit } => {
-                write!(f, "{}: more than {limit} {what}\n  name the files that are meant", path.display())
+                write!(f, "{}: more than {limit} {what}\n  name the files to read", path.display())
             }
             Self::Text { path, error } if error.line > 0 => {
                 write!(f, "{}:{}: {}", path.display(), error.line, error.what)
@@ -95,7 +95,8 @@ impl fmt::Display for LoadError {
             Self::Text { path, error } => write!(f, "{}: {}", path.display(), error.what),
             Self::Empty { path } => write!(
                 f,
-                "{}: no .pat and no .patterns file in this folder\n  name a file of patterns, or their folder",
+                "{}: no .pat or .patterns file in this folder\n  name a pattern file or a folder of \
+                 pattern files",
                 path.display()
             ),
         }
@@ -112,14 +113,14 @@ impl std::error::Error for LoadError {
     }
 }
 
-/// Reads a file, or every `.pat` and `.patterns` file of a folder in the order of their names.
+/// Reads a file, or all `.pat` and `.patterns` files of a folder in the order of their names.
 ///
-/// A file that ends in `.pat` is l7-filter's; any other is our own form. The catch-alls of
-/// l7-filter, `unknown` and `unset`, are left out.
+/// A file whose name ends with `.pat` is in l7-filter's format; any other file is in Flowloom's
+/// format. The catch-alls of l7-filter, `unknown` and `unset`, are omitted.
 ///
 /// # Errors
 ///
-/// [`LoadError`] with the file, the line if there is one, and what to do.
+/// Returns a [`LoadError`] with the file, the line if known, and a remedy.
 pub fn load(path: &Path) -> Result<Vec<Pattern>, LoadError> {
     let io = |error| LoadError::Io { path: path.to_owned(), error };
     if !std::fs::metadata(path).map_err(io)?.is_dir() {
@@ -154,7 +155,7 @@ fn collect(folder: &Path, depth: usize, files: &mut Vec<PathBuf>) -> Result<(), 
         if files.len() > FILES_MAX {
             return Err(LoadError::TooMuch {
                 path: folder.to_owned(),
-                what: "files of patterns",
+                what: "pattern files",
                 limit: FILES_MAX as u64,
             });
         }
@@ -170,14 +171,14 @@ fn file(path: &Path) -> Result<Vec<Pattern>, LoadError> {
         return Err(LoadError::TooMuch { path: path.to_owned(), what: "bytes", limit: FILE_BYTES_MAX });
     }
     let parsed = if path.extension().is_some_and(|extension| extension == "pat") {
-        // Comments of the original's files are in whatever encoding their writers had.
+        // The comments of l7-filter's files have various encodings.
         parse_l7(&String::from_utf8_lossy(&bytes)).map(|pattern| pattern.into_iter().collect())
     } else {
         match std::str::from_utf8(&bytes) {
             Ok(text) => parse_own(text),
             Err(error) => {
                 let line = bytes[..error.valid_up_to()].split(|&byte| byte == b'\n').count();
-                Err(ParseError::at(line, "is no UTF-8; write bytes above 7f as \\xHH"))
+                Err(ParseError::at(line, "is not UTF-8; write bytes above 7f as \\xHH"))
             }
         }
     };

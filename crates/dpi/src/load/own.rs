@@ -24,9 +24,9 @@
 //! | `strict` | `yes` if an answer that is not in kind contradicts the label |
 //! | `tshark`, `spec` | for readers and for comparisons |
 //!
-//! A condition (`length`, `records`, `checksum`, `port`) that follows an expression concerns that
-//! one, and a condition before the first expression concerns all. An expression extends to the end
-//! of its line, without the spaces before it.
+//! A condition (`length`, `records`, `checksum`, `port`) after an expression applies to that
+//! expression. A condition before the first expression applies to all expressions. An expression
+//! extends to the end of its line, without trailing spaces.
 //!
 //! ```text
 //! [radius]
@@ -44,23 +44,23 @@
 //! checksum = sum 14 3            # the sum of these bytes is a multiple of 256
 //! ```
 //!
-//! Numbers are `u8`, `u16be`, `u24be`, `u32be`, `u16le`, `u24le`, `u32le` and `ber`.
+//! Number formats are `u8`, `u16be`, `u24be`, `u32be`, `u16le`, `u24le`, `u32le` and `ber`.
 
 use super::ParseError;
 use super::conditions;
 use crate::condition::Condition;
 use crate::pattern::{Dialect, Expression, Pattern, Role, Transports};
 
-/// The most expressions, ports or names of a pattern, and conditions of an expression.
+/// Maximum number of expressions, ports or names per pattern, and of conditions per expression.
 const LIST_MAX: usize = 64;
-/// The longest name.
+/// Maximum length of a name in bytes.
 pub(super) const NAME_BYTES_MAX: usize = 64;
 
-/// Reads a text in our own form.
+/// Parses patterns in Flowloom's format.
 ///
 /// # Errors
 ///
-/// [`ParseError`] with the line.
+/// Returns a [`ParseError`] with the line.
 ///
 /// # Examples
 ///
@@ -83,7 +83,7 @@ pub fn parse(text: &str) -> Result<Vec<Pattern>, ParseError> {
         }
         if let Some(rest) = line.strip_prefix('[') {
             let name = rest.trim_end().strip_suffix(']').ok_or_else(|| {
-                ParseError::at(number, "a name begins with [ and does not end with ]: write [name]")
+                ParseError::at(number, "a name begins with [ but does not end with ]: write [name]")
             })?;
             check_name(name, number)?;
             if let Some(section) = section.take() {
@@ -93,7 +93,7 @@ pub fn parse(text: &str) -> Result<Vec<Pattern>, ParseError> {
             continue;
         }
         let Some((key, value)) = line.split_once('=') else {
-            return Err(ParseError::at(number, "is no [name], no key = value, and no # comment"));
+            return Err(ParseError::at(number, "is not a [name], key = value or # comment"));
         };
         let Some(section) = &mut section else {
             return Err(ParseError::at(number, "comes before the first [name]"));
@@ -106,7 +106,7 @@ pub fn parse(text: &str) -> Result<Vec<Pattern>, ParseError> {
     Ok(patterns)
 }
 
-/// A pattern while its lines are read.
+/// A pattern whose lines are being read.
 struct Section {
     pattern: Pattern,
     /// The line of its name.
@@ -128,7 +128,7 @@ impl Section {
             if list < LIST_MAX {
                 return Ok(());
             }
-            Err(at(format!("more than {LIST_MAX} values of '{key}' in one pattern: leave some out")))
+            Err(at(format!("more than {LIST_MAX} values of '{key}' in one pattern: omit some")))
         };
         let pattern = &mut self.pattern;
         match key {
@@ -157,7 +157,11 @@ impl Section {
                     match word {
                         "tcp" => pattern.transports.tcp = true,
                         "udp" => pattern.transports.udp = true,
-                        _ => return Err(at(format!("'{word}' is no transport: tcp, udp, or both"))),
+                        _ => {
+                            return Err(at(format!(
+                                "'{word}' is not a transport: write tcp, udp, or both"
+                            )));
+                        }
                     }
                 }
             }
@@ -166,7 +170,7 @@ impl Section {
                     full(pattern.ports.len())?;
                     let port = word.parse().ok().filter(|&port| port > 0).ok_or_else(|| {
                         at(format!(
-                            "'{word}' is no port: write numbers from 1 to 65535 with spaces between"
+                            "'{word}' is not a port: write numbers from 1 to 65535, separated by spaces"
                         ))
                     })?;
                     pattern.ports.push(port);
@@ -190,8 +194,8 @@ impl Section {
             "spec" => value.trim().clone_into(&mut pattern.spec),
             _ => {
                 return Err(at(format!(
-                    "'{key}' is no key: regex, client, server, length, records, checksum, port, transport, ports, answer, \
-                     strict, tshark, spec"
+                    "'{key}' is not a key; the keys are regex, client, server, length, records, \
+                     checksum, port, transport, ports, answer, strict, tshark and spec"
                 )));
             }
         }
@@ -209,7 +213,7 @@ impl Section {
             let name = &pattern.name;
             return Err(ParseError::at(
                 begun,
-                format!("{name} asks for a usual port: name some with 'ports ='"),
+                format!("{name} requires a usual port: list the usual ports with 'ports ='"),
             ));
         }
         if pattern.transports == (Transports { tcp: false, udp: false }) {
@@ -222,13 +226,14 @@ impl Section {
     }
 }
 
-/// Names appear in tables, flow files and metrics: letters, digits and a few marks.
+/// Names appear in tables, flow files and metrics, so they consist of letters, digits and a few
+/// marks.
 pub(super) fn check_name(name: &str, number: usize) -> Result<(), ParseError> {
     let good = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '+' | '/');
     if name.is_empty() || name.len() > NAME_BYTES_MAX || !name.chars().all(good) {
         return Err(ParseError::at(
             number,
-            format!("a name has 1 to {NAME_BYTES_MAX} of the characters a-z A-Z 0-9 - _ . + /"),
+            format!("a name consists of 1 to {NAME_BYTES_MAX} of the characters a-z A-Z 0-9 - _ . + /"),
         ));
     }
     Ok(())

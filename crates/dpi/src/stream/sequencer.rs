@@ -1,15 +1,15 @@
-//! Finds the bytes of a segment that come next.
+//! Finds the next bytes of the stream in a segment.
 
 use super::window::Window;
 
-/// One TCP segment of the direction.
+/// A TCP segment of the direction.
 #[derive(Clone, Copy, Debug)]
 pub struct Segment<'a> {
-    /// The header's sequence number.
+    /// Sequence number of the header.
     pub sequence: u32,
-    /// Whether it carries SYN, which takes a number of its own.
+    /// Whether the segment carries SYN, which occupies one sequence number.
     pub syn: bool,
-    /// Its data.
+    /// The segment's data.
     pub payload: &'a [u8],
 }
 
@@ -18,19 +18,19 @@ pub struct Segment<'a> {
 pub enum Piece<'a> {
     /// The next bytes.
     Data(&'a [u8]),
-    /// This many bytes are missing here, and will not come.
+    /// This many bytes are missing here, and will not arrive later.
     Gap(u64),
 }
 
-/// Counts of everything but plain data in sequence.
+/// Counts of all events except data in sequence.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StreamCounts {
-    /// Bytes that came again, and were passed over.
+    /// Bytes that arrived again and were ignored.
     pub overlap_bytes: u32,
     /// Bytes that were skipped because later data did not fit into the window.
     pub gap_bytes: u32,
-    /// Times that this happened.
+    /// Number of gaps that were skipped.
     pub gaps: u32,
 }
 
@@ -44,11 +44,11 @@ pub struct Sequencer {
 }
 
 impl Sequencer {
-    /// Processes a segment and passes on all data that is in sequence now.
+    /// Processes a segment and passes on all data that is now in sequence.
     ///
-    /// `window` buffers early data; with `None` nothing is buffered, and the stream skips every
-    /// gap. Pass the same window with every segment of this direction, cleared when the direction
-    /// begins.
+    /// `window` buffers early data. With `None`, nothing is buffered, and the stream skips every
+    /// gap. Pass the same window with every segment of this direction, and clear it when the
+    /// direction begins.
     pub fn push(
         &mut self,
         segment: Segment<'_>,
@@ -77,7 +77,8 @@ impl Sequencer {
             self.next = sequence;
             self.begun = true;
         }
-        // The distance as a signed number: sequence numbers wrap, and half their range is behind.
+        // The distance as a signed number: sequence numbers wrap, and half of their range lies in
+        // the past.
         let ahead = sequence.wrapping_sub(self.next).cast_signed();
         let distance = ahead.unsigned_abs() as usize;
         let (mut payload, mut ahead) = if ahead < 0 {
@@ -111,7 +112,8 @@ impl Sequencer {
             }
             ahead = ahead + fitting - moved;
             if ahead >= window.places() {
-                // It does not fit: go on at the first byte that is there, be it held or this one.
+                // The segment does not fit: continue at the first available byte, which is buffered
+                // or in this segment.
                 let skipped = window.first_held().unwrap_or(ahead);
                 window.move_on(skipped.min(window.places()));
                 self.gap(skipped, &mut to);
@@ -127,13 +129,13 @@ impl Sequencer {
         self.counts
     }
 
-    /// Returns the sequence number of the next byte, once the direction has begun.
+    /// Returns the sequence number of the next byte, after the direction has begun.
     #[must_use]
     pub fn next_sequence(&self) -> Option<u32> {
         self.begun.then_some(self.next)
     }
 
-    /// Returns whether a segment would be delivered at once if nothing were buffered.
+    /// Returns whether a segment would be delivered immediately if nothing were buffered.
     #[must_use]
     pub fn is_next(&self, segment: &Segment<'_>) -> bool {
         let sequence = segment.sequence.wrapping_add(u32::from(segment.syn));
@@ -153,7 +155,7 @@ impl Sequencer {
         moved
     }
 
-    #[expect(clippy::cast_possible_truncation, reason = "sequence numbers count modulo 2^32")]
+    #[expect(clippy::cast_possible_truncation, reason = "sequence numbers wrap modulo 2^32")]
     fn advance(&mut self, bytes: usize) {
         self.next = self.next.wrapping_add(bytes as u32);
         self.delivered = true;

@@ -1,18 +1,18 @@
-//! Data that came before its turn: a ring of bytes, and a bit for each that is there.
+//! Data that arrived early: a ring of bytes, and one bit per byte that is present.
 
-/// The largest window.
+/// Maximum size of a window in bytes.
 pub const WINDOW_BYTES_MAX: usize = 1 << 24;
 
-/// Buffers data of one direction ahead of the delivered part.
+/// Buffers the data of one direction after the delivered part.
 ///
-/// Place 0 is the next byte to deliver. Cost is one step per byte of an out-of-order segment and,
-/// where a gap is skipped while data is buffered, one per 64 places of it; nothing is allocated
-/// after construction.
+/// Place 0 is the next byte to deliver. Costs one step per byte of an out-of-order segment. Where a
+/// gap is skipped while data is buffered, it costs one step per 64 places of the gap. Nothing is
+/// allocated after construction.
 #[derive(Clone)]
 pub struct Window {
     bytes: Box<[u8]>,
     there: Box<[u64]>,
-    /// Where place 0 is in the ring.
+    /// The position of place 0 in the ring.
     begin: usize,
     held: usize,
 }
@@ -46,13 +46,13 @@ impl Window {
         self.bytes.len()
     }
 
-    /// Returns how many bytes are held.
+    /// Returns the number of buffered bytes.
     #[must_use]
     pub fn held(&self) -> usize {
         self.held
     }
 
-    /// Forgets everything.
+    /// Discards all buffered data.
     pub fn clear(&mut self) {
         if self.held > 0 {
             self.there.fill(0);
@@ -70,8 +70,8 @@ impl Window {
         self.there[at / 64] >> (at % 64) & 1 == 1
     }
 
-    /// Inserts bytes from `place` on, which must fit. Returns how many were there already; these
-    /// stay as they are.
+    /// Inserts bytes at `place` and the following places. They must fit. Returns how many were
+    /// present already; these remain unchanged.
     pub(super) fn insert(&mut self, place: usize, bytes: &[u8]) -> usize {
         debug_assert!(place + bytes.len() <= self.places());
         let mut known = 0;
@@ -89,7 +89,7 @@ impl Window {
         known
     }
 
-    /// Returns the place of the first byte that is held.
+    /// Returns the place of the first buffered byte.
     pub(super) fn first_held(&self) -> Option<usize> {
         if self.held == 0 {
             return None;
@@ -106,8 +106,8 @@ impl Window {
         None
     }
 
-    /// Delivers the bytes that are buffered from place 0 on without a gap, in one or two pieces,
-    /// and advances past them. Returns their number.
+    /// Delivers the contiguous bytes that are buffered from place 0, in one or two pieces, and
+    /// advances past them. Returns the number of delivered bytes.
     pub(super) fn take(&mut self, mut to: impl FnMut(&[u8])) -> usize {
         let mut count = 0;
         while count < self.held && self.has(count) {
@@ -125,7 +125,7 @@ impl Window {
         count
     }
 
-    /// Advances place 0; drops what lies before it.
+    /// Advances place 0, and drops the data before it.
     pub(super) fn move_on(&mut self, places: usize) {
         let end = places.min(self.places());
         let mut place = 0;

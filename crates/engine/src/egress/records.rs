@@ -63,7 +63,7 @@ pub trait RecordSink<F> {
     ///
     /// # Errors
     ///
-    /// [`SinkError`] when the sink cannot write them. The run then ends.
+    /// Returns [`SinkError`] when the sink cannot write them. The run then ends.
     fn write(&mut self, records: &[FlowRecord<F>]) -> Result<(), SinkError>;
 
     /// Makes the written records visible to other programs. The engine calls it at least once per
@@ -71,7 +71,7 @@ pub trait RecordSink<F> {
     ///
     /// # Errors
     ///
-    /// [`SinkError`] when the sink cannot flush. The run then ends.
+    /// Returns [`SinkError`] when the sink cannot flush. The run then ends.
     fn flush(&mut self) -> Result<(), SinkError> {
         Ok(())
     }

@@ -83,8 +83,8 @@ pub trait PacketSink {
     ///
     /// # Errors
     ///
-    /// [`SinkError`] when the sink cannot take the packet. The run then stops, the engine does not
-    /// call the sink again, and the report counts the refused packets.
+    /// Returns [`SinkError`] when the sink cannot take the packet. The run then stops, the engine
+    /// does not call the sink again, and the report counts the refused packets.
     fn take(&mut self, packet: &Released<'_>) -> Result<(), SinkError>;
 
     /// Writes out the packets that the sink has buffered. The engine calls it when the input has no
@@ -93,7 +93,7 @@ pub trait PacketSink {
     ///
     /// # Errors
     ///
-    /// [`SinkError`] when the sink cannot write, as in [`PacketSink::take`].
+    /// Returns [`SinkError`] when the sink cannot write, as in [`PacketSink::take`].
     fn flush(&mut self) -> Result<(), SinkError> {
         Ok(())
     }
@@ -103,7 +103,7 @@ pub trait PacketSink {
     ///
     /// # Errors
     ///
-    /// [`SinkError`] when the sink cannot write.
+    /// Returns [`SinkError`] when the sink cannot write.
     fn finish(&mut self) -> Result<(), SinkError>;
 }
 
@@ -524,7 +524,8 @@ mod tests {
         let (mut sink, halt) = (Bytes::default(), Arc::new(Halt::default()));
         let (mut egress, Ends { window, mut notices, workers: _workers }) =
             connect(&mut sink, 1, true, &halt);
-        // The most messages there can be: one batch for each packet, and each packet dropped.
+        // Maximum number of messages there can be: one batch for each packet, and each packet
+        // dropped.
         for number in 0..WINDOW {
             assert!(window.admits(number, 1));
             notices.batch(number, 1, 1, None);

@@ -25,7 +25,8 @@ pub struct Pinning {
 ///
 /// # Errors
 ///
-/// [`ConfigError`] when the list names a CPU that the process may not use, or has too few CPUs.
+/// Returns [`ConfigError`] when the list names a CPU that the process may not use, or has too few
+/// CPUs.
 pub(crate) fn plan(config: &EngineConfig) -> Result<Pinning, ConfigError> {
     let (inputs, workers) = match config.layout {
         Layout::Inline => (1, 0),

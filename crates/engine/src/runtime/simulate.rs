@@ -136,8 +136,8 @@ impl<S, R> Slot<S, R> {
 ///
 /// # Errors
 ///
-/// [`SeededError`] when the run cannot start, or when every stage waits for another or for the
-/// source.
+/// Returns [`SeededError`] when the run cannot start, or when every stage waits for another or for
+/// the source.
 pub fn run_seeded<'a, A, T, E>(
     config: &EngineConfig,
     mut endpoints: Endpoints<'a, A::Flow>,

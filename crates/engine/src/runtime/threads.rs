@@ -37,13 +37,13 @@ use crate::runtime::shutdown::Halt;
 ///
 /// # Errors
 ///
-/// [`StartError`] when the run cannot start. Every later error is in the balanced report as its
-/// [`fault`](RunReport::fault), including a panic of the source, the policy, the application, the
-/// sink, or a flow's state.
+/// Returns [`StartError`] when the run cannot start. Every later error is in the balanced report as
+/// its [`fault`](RunReport::fault), including a panic of the source, the policy, the application,
+/// the sink, or a flow's state.
 ///
 /// # Panics
 ///
-/// If `table` or `app` panics. No thread has started by then.
+/// Panics if `table` or `app` panics. No thread has started by then.
 pub fn run<'a, A, T, E>(
     config: &EngineConfig,
     source: &'a mut (dyn PacketSource + Send),
@@ -64,11 +64,11 @@ where
 ///
 /// # Errors
 ///
-/// [`StartError`] when the run cannot start.
+/// Returns [`StartError`] when the run cannot start.
 ///
 /// # Panics
 ///
-/// Same as [`run`].
+/// Panics in the same cases as [`run`].
 pub fn run_with<'a, A, T, E>(
     config: &EngineConfig,
     mut endpoints: Endpoints<'a, A::Flow>,

@@ -23,14 +23,14 @@ pub trait PartitionedSource: Sync {
     ///
     /// # Errors
     ///
-    /// [`SourceError`] when the part cannot be opened.
+    /// Returns [`SourceError`] when the part cannot be opened.
     fn open(&self, part: usize) -> Result<Self::Part, SourceError>;
 
     /// Opens a part at another boundary.
     ///
     /// # Errors
     ///
-    /// [`SourceError`] when the part cannot be opened.
+    /// Returns [`SourceError`] when the part cannot be opened.
     fn open_at(&self, part: usize, begin: Self::Boundary) -> Result<Self::Part, SourceError>;
 
     /// Returns the boundary at which a part began.

@@ -103,8 +103,8 @@ pub(crate) struct RunContext<'a, C> {
     pub(crate) cpus: Vec<Option<u32>>,
 }
 
-/// Runs the parts of `cut` on the workers of the layout, and composes the results. The report equals
-/// that of one thread over the whole input.
+/// Runs the parts of `cut` on the workers of the layout, and composes the results. The report
+/// equals that of one thread over the whole input.
 ///
 /// If there are more parts than workers, the run is a sequence of rounds, in which each worker
 /// processes one part. `table` builds the flow table and `app` the application of each part, and
@@ -117,12 +117,12 @@ pub(crate) struct RunContext<'a, C> {
 ///
 /// # Errors
 ///
-/// [`StartError`] when the run cannot start. This includes an application that needs all packets in
-/// one sequence, and a configuration with a pace.
+/// Returns [`StartError`] when the run cannot start. This includes an application that needs all
+/// packets in one sequence, and a configuration with a pace.
 ///
 /// # Panics
 ///
-/// If `table` or `app` panics.
+/// Panics if `table` or `app` panics.
 pub fn run_sharded<A, T, E, C>(
     config: &EngineConfig,
     cut: &C,
@@ -165,11 +165,11 @@ pub(crate) type RecordVisitor<'s, F> = &'s mut dyn FnMut(&FlowRecord<F>, [u64; 2
 ///
 /// # Errors
 ///
-/// [`StartError`] when the run cannot start.
+/// Returns [`StartError`] when the run cannot start.
 ///
 /// # Panics
 ///
-/// Same as [`run_sharded`].
+/// Panics in the same cases as [`run_sharded`].
 pub fn run_sharded_with<A, T, E, C>(
     config: &EngineConfig,
     cut: &C,

@@ -119,7 +119,7 @@ pub enum MergeError {
 ///
 /// # Errors
 ///
-/// [`MergeError`] when the result would not be exact.
+/// Returns [`MergeError`] when the result would not be exact.
 pub fn merge_parts<A: App>(
     parts: Vec<SavedPart<A::Flow>>,
     idle_timeout: Option<IdleTimeout>,

@@ -90,12 +90,12 @@ struct WireEnd<A: App> {
 ///
 /// # Errors
 ///
-/// [`StartError`] when the run cannot start. Later errors are in the report as its
+/// Returns [`StartError`] when the run cannot start. Later errors are in the report as its
 /// [`fault`](RunReport::fault). A failed wire and a panic of an application end the run.
 ///
 /// # Panics
 ///
-/// If `table` or `app` panics. No thread has started by then.
+/// Panics if `table` or `app` panics. No thread has started by then.
 pub fn run_wires<A, T, E, W>(
     config: &EngineConfig,
     options: &WireOptions,

@@ -1,5 +1,5 @@
 //! Random faults by seed: in any layout and schedule every packet is accounted for, and no stage
-//! waits for ever.
+//! waits forever.
 //!
 //! Each seed draws a layout, a policy, an order, a schedule and up to two faults, and runs the
 //! engine's own stages step by step. `FLOWLOOM_SEEDS` sets the number of seeds and

@@ -14,7 +14,7 @@ use flowloom_scheduler::{Topology, WorkerCount};
 
 use crate::common::{Memory, Recorder, config, mix, small_table};
 
-/// The most packets between the input stage and the sink.
+/// Maximum number of packets between the input stage and the sink.
 const WINDOW: u64 = 1 << 14;
 
 /// Stalls at its first packet until the input stage stalls, and records how many packets the source

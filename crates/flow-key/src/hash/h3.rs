@@ -77,7 +77,7 @@ impl H3 {
     ///
     /// # Errors
     ///
-    /// [`H3Error`] if there are more than 32 output bits, or if no key bit is selected.
+    /// Returns [`H3Error`] if there are more than 32 output bits, or if no key bit is selected.
     pub fn draw(state: &mut u64, bits: u32, selected: u64) -> Result<Self, H3Error> {
         if bits > BITS_MAX {
             return Err(H3Error::TooManyBits { bits });
@@ -107,7 +107,8 @@ impl H3 {
     ///
     /// # Errors
     ///
-    /// As [`H3::draw`], and if fewer key bits are selected than output bits requested.
+    /// Returns the same errors as [`H3::draw`], and if fewer key bits are selected than output bits
+    /// requested.
     pub fn draw_full_rank(state: &mut u64, bits: u32, selected: u64) -> Result<Self, H3Error> {
         if selected.count_ones() < bits {
             return Err(H3Error::TooFewKeyBits { key_bits: selected.count_ones(), needed: bits });

@@ -79,7 +79,7 @@ impl<K: TableKey, V> Chained<K, V> {
     ///
     /// # Errors
     ///
-    /// [`BuildError`] for an invalid configuration, or one that exceeds the memory.
+    /// Returns [`BuildError`] for an invalid configuration, or one that exceeds the memory.
     pub fn try_new(config: &ChainedConfig) -> Result<Self, BuildError> {
         let flows = u64::from(config.flows);
         let needed_bytes = config.bytes_needed::<K, V>();

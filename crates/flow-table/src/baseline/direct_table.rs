@@ -83,7 +83,7 @@ impl<K: TableKey, V> DirectTable<K, V> {
     ///
     /// # Errors
     ///
-    /// [`BuildError`] for an invalid configuration, or one that exceeds the memory.
+    /// Returns [`BuildError`] for an invalid configuration, or one that exceeds the memory.
     pub fn try_new(config: &DirectTableConfig) -> Result<Self, BuildError> {
         let needed_bytes = config.bytes_needed::<K, V>();
         let places = check_linked(config.flows, config.places(), needed_bytes, config.memory_limit_bytes)?;

@@ -179,7 +179,7 @@ where
     ///
     /// # Errors
     ///
-    /// [`Full`] if the table has its maximum number of flows.
+    /// Returns [`Full`] if the table has its maximum number of flows.
     pub fn insert(&self, key: K, value: V) -> Result<ConcurrentFlow<'_, K, V>, Full> {
         self.enter(key, || value, true).map(|(flow, _)| flow)
     }
@@ -189,7 +189,7 @@ where
     ///
     /// # Errors
     ///
-    /// As [`insert`](Self::insert).
+    /// Returns the same errors as [`insert`](Self::insert).
     pub fn get_or_insert_with(&self, key: K, make: impl FnOnce() -> V) -> Result<&V, Full> {
         if let Some(value) = self.touch(&key) {
             return Ok(value);
@@ -202,7 +202,7 @@ where
     ///
     /// # Errors
     ///
-    /// As [`insert`](Self::insert).
+    /// Returns the same errors as [`insert`](Self::insert).
     pub fn try_insert(&self, key: K, value: V) -> Result<(ConcurrentFlow<'_, K, V>, bool), Full> {
         self.enter(key, || value, false)
     }

@@ -141,8 +141,8 @@ where
     ///
     /// # Errors
     ///
-    /// [`BuildError`] if the maximum is 0 or above 2³⁰, or if the number of shards is not a power
-    /// of two.
+    /// Returns [`BuildError`] if the maximum is 0 or above 2³⁰, or if the number of shards is not a
+    /// power of two.
     #[cfg(not(target_os = "unknown"))]
     pub fn try_new(config: &ConcurrentConfig) -> Result<Self, BuildError> {
         Self::try_with_hasher(config, KeyedState::random())
@@ -160,7 +160,7 @@ where
     ///
     /// # Errors
     ///
-    /// As [`try_new`](Self::try_new).
+    /// Returns the same errors as [`try_new`](Self::try_new).
     pub fn try_with_hasher(config: &ConcurrentConfig, hasher: S) -> Result<Self, BuildError> {
         let shards = config.shard_count();
         if config.max_flows == 0 {

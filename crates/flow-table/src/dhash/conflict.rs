@@ -54,7 +54,7 @@ impl ConflictLists {
     ///
     /// # Errors
     ///
-    /// [`AllocError`] if the allocator refuses the memory.
+    /// Returns [`AllocError`] if the allocator refuses the memory.
     pub fn try_new(buckets: u32, pool: u32, length_cap: u32) -> Result<Self, AllocError> {
         Ok(Self {
             listed: LineArray::try_new(buckets.div_ceil(64) as usize, HugePages::No)?,
@@ -97,7 +97,7 @@ impl ConflictLists {
     ///
     /// # Errors
     ///
-    /// [`FullReason::ListCap`] or [`FullReason::PoolExhausted`].
+    /// Returns [`FullReason::ListCap`] or [`FullReason::PoolExhausted`].
     pub fn vacancy(&self, bucket: u32) -> Result<u32, FullReason> {
         if self.list(bucket).count() >= self.length_cap as usize {
             return Err(FullReason::ListCap);

@@ -85,7 +85,7 @@ impl<K: TableKey, V, S: Signature<K>, M: MajorLocation, L: ListSearch> Reference
     ///
     /// # Errors
     ///
-    /// [`BuildError`] for an invalid configuration, or one that exceeds the memory.
+    /// Returns [`BuildError`] for an invalid configuration, or one that exceeds the memory.
     pub fn try_new(config: &DHashConfig) -> Result<Self, BuildError> {
         let places = config.check::<K, V>()?;
         let bucket_count = config.bucket_count();

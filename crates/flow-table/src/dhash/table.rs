@@ -132,7 +132,7 @@ impl<K: TableKey, V> DHash<K, V> {
     ///
     /// # Errors
     ///
-    /// [`BuildError`] for an invalid configuration, or one that exceeds the memory.
+    /// Returns [`BuildError`] for an invalid configuration, or one that exceeds the memory.
     pub fn try_new(config: &DHashConfig) -> Result<Self, BuildError> {
         let places = config.check::<K, V>()?;
         let isa = config.isa.unwrap_or_else(Isa::detect);

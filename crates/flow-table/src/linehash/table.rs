@@ -50,7 +50,7 @@ impl<K: TableKey, V> LineHash<K, V> {
     ///
     /// # Errors
     ///
-    /// [`BuildError`] for an invalid configuration, or one that exceeds the memory.
+    /// Returns [`BuildError`] for an invalid configuration, or one that exceeds the memory.
     pub fn try_new(config: &LineHashConfig) -> Result<Self, BuildError> {
         let places = check_size(
             config.flows,

@@ -100,7 +100,7 @@ impl FlowMapBuilder {
     ///
     /// # Errors
     ///
-    /// [`BuildError`] if the maximum is 0 or too large, or if memory is insufficient.
+    /// Returns [`BuildError`] if the maximum is 0 or too large, or if memory is insufficient.
     #[cfg(all(feature = "std", not(target_os = "unknown")))]
     pub fn build<K: TableKey + Hash, V>(self) -> Result<FlowMap<K, V>, BuildError> {
         self.build_with_hasher(KeyedState::random())
@@ -110,7 +110,7 @@ impl FlowMapBuilder {
     ///
     /// # Errors
     ///
-    /// As [`build`](FlowMapBuilder::build).
+    /// Returns the same errors as [`build`](FlowMapBuilder::build).
     pub fn build_with_hasher<K, V, S>(self, hasher: S) -> Result<FlowMap<K, V, S>, BuildError>
     where
         K: TableKey + Hash,

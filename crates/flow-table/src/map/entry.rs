@@ -35,7 +35,7 @@ impl<'a, K: TableKey, V> Entry<'a, K, V> {
     ///
     /// # Errors
     ///
-    /// [`Full`] if there is no flow and no space.
+    /// Returns [`Full`] if there is no flow and no space.
     #[inline]
     pub fn or_insert(self, value: V) -> Result<&'a mut V, Full> {
         self.or_insert_with(|| value)
@@ -45,7 +45,7 @@ impl<'a, K: TableKey, V> Entry<'a, K, V> {
     ///
     /// # Errors
     ///
-    /// As [`or_insert`](Entry::or_insert).
+    /// Returns the same errors as [`or_insert`](Entry::or_insert).
     #[inline]
     pub fn or_insert_with(self, make: impl FnOnce() -> V) -> Result<&'a mut V, Full> {
         match self {
@@ -58,7 +58,7 @@ impl<'a, K: TableKey, V> Entry<'a, K, V> {
     ///
     /// # Errors
     ///
-    /// As [`or_insert`](Entry::or_insert).
+    /// Returns the same errors as [`or_insert`](Entry::or_insert).
     #[inline]
     pub fn or_default(self) -> Result<&'a mut V, Full>
     where
@@ -190,7 +190,7 @@ impl<'a, K: TableKey, V> VacantEntry<'a, K, V> {
     ///
     /// # Errors
     ///
-    /// [`Full`] if there is no space.
+    /// Returns [`Full`] if there is no space.
     #[inline]
     pub fn insert(self, value: V) -> Result<&'a mut V, Full> {
         self.insert_with(|| value)

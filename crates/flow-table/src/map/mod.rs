@@ -91,8 +91,8 @@ impl<K: TableKey + Hash, V> FlowMap<K, V, KeyedState> {
     ///
     /// # Panics
     ///
-    /// If memory for a thousand flows is not available. [`FlowMapBuilder::build`] returns an error
-    /// instead.
+    /// Panics if memory for a thousand flows is not available. [`FlowMapBuilder::build`] returns an
+    /// error instead.
     #[cfg(all(feature = "std", not(target_os = "unknown")))]
     #[must_use]
     pub fn new() -> Self {
@@ -103,8 +103,8 @@ impl<K: TableKey + Hash, V> FlowMap<K, V, KeyedState> {
     ///
     /// # Panics
     ///
-    /// If memory for these flows is not available. [`FlowMapBuilder::build`] returns an error
-    /// instead.
+    /// Panics if memory for these flows is not available. [`FlowMapBuilder::build`] returns an
+    /// error instead.
     #[cfg(all(feature = "std", not(target_os = "unknown")))]
     #[must_use]
     pub fn with_capacity(flows: u32) -> Self {
@@ -126,7 +126,7 @@ impl<K: TableKey + Hash, V, S: BuildHasher> FlowMap<K, V, S> {
     ///
     /// # Panics
     ///
-    /// As [`new`](FlowMap::new).
+    /// Panics in the same cases as [`new`](FlowMap::new).
     #[must_use]
     pub fn with_hasher(hasher: S) -> Self {
         FlowMapBuilder::new().build_with_hasher(hasher).expect("memory for a thousand flows")
@@ -136,7 +136,7 @@ impl<K: TableKey + Hash, V, S: BuildHasher> FlowMap<K, V, S> {
     ///
     /// # Panics
     ///
-    /// As [`with_capacity`](FlowMap::with_capacity).
+    /// Panics in the same cases as [`with_capacity`](FlowMap::with_capacity).
     #[must_use]
     pub fn with_capacity_and_hasher(flows: u32, hasher: S) -> Self {
         let builder = FlowMapBuilder::new().flows(flows);
@@ -185,7 +185,7 @@ impl<K: TableKey + Hash, V, S: BuildHasher> FlowMap<K, V, S> {
     ///
     /// # Errors
     ///
-    /// [`Full`] if the map has its maximum number of flows, or memory is insufficient.
+    /// Returns [`Full`] if the map has its maximum number of flows, or memory is insufficient.
     ///
     /// # Panics
     ///
@@ -224,7 +224,7 @@ impl<K: TableKey + Hash, V, S: BuildHasher> FlowMap<K, V, S> {
     ///
     /// # Errors
     ///
-    /// As [`insert`](FlowMap::insert).
+    /// Returns the same errors as [`insert`](FlowMap::insert).
     #[inline]
     pub fn get_or_insert_with(&mut self, key: K, make: impl FnOnce() -> V) -> Result<&mut V, Full> {
         self.get_or_evict_with(key, make, &mut Refuse)
@@ -235,7 +235,7 @@ impl<K: TableKey + Hash, V, S: BuildHasher> FlowMap<K, V, S> {
     ///
     /// # Errors
     ///
-    /// [`Full`] if the policy keeps all of them.
+    /// Returns [`Full`] if the policy keeps all of them.
     ///
     /// # Panics
     ///
@@ -363,7 +363,8 @@ impl<K: TableKey + Hash, V, S: BuildHasher> FlowMap<K, V, S> {
     ///
     /// # Errors
     ///
-    /// As [`Growing::rekey`](crate::Growing::rekey); nothing has changed then.
+    /// Returns the same errors as [`Growing::rekey`](crate::Growing::rekey); nothing has changed
+    /// then.
     pub fn rekey(&mut self, hasher: S) -> Result<(), Full>
     where
         S: Clone + Send + Sync + 'static,

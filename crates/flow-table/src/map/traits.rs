@@ -25,7 +25,7 @@ impl<K: TableKey + Hash, V: Clone, S: BuildHasher + Clone> Clone for FlowMap<K, 
     ///
     /// # Panics
     ///
-    /// If memory is insufficient.
+    /// Panics if memory is insufficient.
     fn clone(&self) -> Self {
         let flows = self.table.len().max(1);
         let builder = self.settings.flows(flows.min(self.max_flows()));
@@ -58,7 +58,7 @@ impl<K: TableKey + Hash, V, S: BuildHasher> Index<&K> for FlowMap<K, V, S> {
     ///
     /// # Panics
     ///
-    /// If the map does not contain it; [`get`](FlowMap::get) returns an option.
+    /// Panics if the map does not contain it; [`get`](FlowMap::get) returns an option.
     fn index(&self, key: &K) -> &V {
         self.get(key).expect("the map contains the key")
     }

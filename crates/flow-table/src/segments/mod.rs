@@ -191,7 +191,8 @@ where
     ///
     /// # Errors
     ///
-    /// The error of building the first segment; [`BuildError::TooLarge`] if it exceeds the limit.
+    /// Returns the error of building the first segment; [`BuildError::TooLarge`] if it exceeds the
+    /// limit.
     pub fn try_new(limits: GrowthLimits, build: F) -> Result<Self, BuildError> {
         let mut table = Self {
             segments: Vec::with_capacity(SEGMENTS_MAX),

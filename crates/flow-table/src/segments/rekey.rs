@@ -42,9 +42,9 @@ where
     ///
     /// # Errors
     ///
-    /// [`FullReason::Memory`] if no segment can be opened: because of limits, memory, or twelve
-    /// open segments, whose number draining reduces. Nothing has changed then, and callers must
-    /// continue with their hash.
+    /// Returns [`FullReason::Memory`] if no segment can be opened: because of limits, memory, or
+    /// twelve open segments, whose number draining reduces. Nothing has changed then, and callers
+    /// must continue with their hash.
     ///
     /// # Examples
     ///

@@ -44,7 +44,7 @@ impl<K: TableKey, V> ReferenceSigHash<K, V> {
     ///
     /// # Errors
     ///
-    /// [`BuildError`] for an invalid configuration, or one that exceeds the memory.
+    /// Returns [`BuildError`] for an invalid configuration, or one that exceeds the memory.
     pub fn try_new(config: &SigHashConfig) -> Result<Self, BuildError> {
         SigHash::try_new(config).map(Self)
     }

@@ -124,7 +124,7 @@ impl<K: TableKey, V> SigHash<K, V> {
     ///
     /// # Errors
     ///
-    /// [`BuildError`] for an invalid configuration, or one that exceeds the memory.
+    /// Returns [`BuildError`] for an invalid configuration, or one that exceeds the memory.
     pub fn try_new(config: &SigHashConfig) -> Result<Self, BuildError> {
         let places = config.check::<K, V>()?;
         let bucket_count = config.bucket_count();

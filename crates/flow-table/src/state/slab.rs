@@ -153,7 +153,7 @@ impl<K: Copy, V> States<K, V> {
     ///
     /// # Errors
     ///
-    /// [`AllocError`] if the allocator refuses the memory.
+    /// Returns [`AllocError`] if the allocator refuses the memory.
     pub fn try_new(
         slots: u32,
         capacity: u32,

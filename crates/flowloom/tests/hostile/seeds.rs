@@ -7,7 +7,7 @@ use flowloom::packet::LinkType;
 use flowloom::traffic::synth::{FrameSize, Generate, Mix, MixConfig};
 use flowloom::traffic::write::{ByteOrder, Interface, PcapOptions, PcapWriter, PcapngWriter, TimeUnit};
 
-/// The most bytes of a seed.
+/// Maximum number of bytes of a seed.
 const SEED_BYTES: usize = 4096;
 /// Seeds taken from real captures at most.
 const REAL: usize = 80;

@@ -53,7 +53,7 @@ impl Mapping {
     ///
     /// # Panics
     ///
-    /// If the word does not lie in the mapping at a multiple of four.
+    /// Panics if the word does not lie in the mapping at a multiple of four.
     #[inline(always)]
     pub(crate) fn word(&self, at: usize) -> &AtomicU32 {
         assert!(

@@ -122,8 +122,8 @@ impl XdpWire {
     ///
     /// # Errors
     ///
-    /// [`IoError`] when there is no such interface, it is down, its MTU is too large, or the
-    /// driver, the kernel or the permissions do not suffice.
+    /// Returns [`IoError`] when there is no such interface, it is down, its MTU is too large, or
+    /// the driver, the kernel or the permissions do not suffice.
     pub fn open(a: &str, b: &str, workers: u32, options: &XdpOptions) -> Result<Vec<Self>, IoError> {
         let names = [a, b];
         let attach = match options.mode {

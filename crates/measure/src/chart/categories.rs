@@ -6,16 +6,17 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use super::{FONT, count};
 
-/// Pixels of a character of an axis' label, and from one of its lines to the next.
+/// Pixels per character of an axis label, and between two of its lines.
 const CHARACTER_WIDTH: f64 = 5.8;
 pub(super) const LINE_HEIGHT: u32 = 13;
-/// Lines that a category's name may have before it is turned upright.
+/// Maximum number of lines of a category's name before it is rotated.
 const CATEGORY_LINES: usize = 3;
-/// Pixels of an upright name; a longer one is cut off, and not the plot.
+/// Maximum height of a rotated name in pixels; a longer name is truncated, so that the plot keeps
+/// its size.
 const UPRIGHT_MAX: f64 = 200.0;
 
-/// Names below a bar chart's groups, so that none reaches into the next: broken into lines, or
-/// upright where they would be too many.
+/// Names below a bar chart's groups, arranged so that they do not overlap: broken into lines, or
+/// rotated if there would be too many lines.
 pub(super) enum CategoryNames {
     Lines(Vec<Vec<String>>),
     Upright(Vec<String>),
@@ -75,7 +76,7 @@ impl CategoryNames {
     }
 }
 
-/// Breaks a text at spaces into lines of limited length; a longer word gets a line of its own.
+/// Breaks a text at spaces into lines of limited length; a longer word gets its own line.
 pub(super) fn broken(text: &str, characters: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split_whitespace() {

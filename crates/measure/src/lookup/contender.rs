@@ -1,4 +1,4 @@
-//! Contenders: our tables and rivals behind one trait, so that a rival is one file.
+//! Contenders: Flowloom's tables and rivals with a common trait, so that each rival takes one file.
 
 use std::collections::HashMap;
 use std::hash::RandomState;
@@ -17,7 +17,7 @@ pub enum Work {
         /// Keys per call; a contender without batch calls looks them up one by one.
         batch: usize,
     },
-    /// The same, with the states of each batch prefetched some batches before.
+    /// Like [`Hit`](Self::Hit), with the states of each batch prefetched several batches earlier.
     HitAhead {
         /// Keys per call.
         batch: usize,
@@ -27,21 +27,22 @@ pub enum Work {
     },
     /// Looks up every flow, one by one.
     Single,
-    /// Looks up every flow, each after the answer before.
+    /// Looks up every flow; each lookup depends on the previous answer.
     Dependent,
     /// Looks up every missing key, in batches.
     Miss {
         /// Keys per call.
         batch: usize,
     },
-    /// Removes a flow by its key and inserts a new one, again and again.
+    /// Repeatedly removes a flow by its key and inserts a new one.
     Churn,
-    /// The same in batches: removes a batch, then inserts as many.
+    /// Like [`Churn`](Self::Churn), in batches: removes a batch, then inserts the same number of
+    /// flows.
     ChurnBatch {
         /// Keys per call; a contender without batch calls processes them one by one.
         batch: usize,
     },
-    /// An empty table of the right size is filled.
+    /// Fills an empty table of the right size.
     Build,
     /// Builds the table in batches.
     BuildBatch {
@@ -57,7 +58,7 @@ impl Work {
             Self::Hit { batch } => format!("hit, batch {batch}"),
             Self::HitAhead { batch, ahead } => format!("hit, batch {batch}, {ahead} ahead"),
             Self::Single => String::from("hit, single"),
-            Self::Dependent => String::from("hit, single, each after the other"),
+            Self::Dependent => String::from("hit, single, dependent"),
             Self::Miss { batch } => format!("miss, batch {batch}"),
             Self::Churn => String::from("delete + insert"),
             Self::ChurnBatch { batch } => format!("delete + insert, batch {batch}"),
@@ -80,25 +81,26 @@ pub trait Contender {
     /// Returns its name.
     fn name(&self) -> &str;
 
-    /// Returns whether it supports an operation; most support all.
+    /// Returns whether it supports an operation; most contenders support all.
     fn can(&self, work: Work) -> bool {
         let _ = work;
         true
     }
 
-    /// Does the work once, timing it; `None` if it cannot do that, or failed.
+    /// Does the work once and measures its time. Returns `None` if the operation is not supported
+    /// or failed.
     ///
-    /// The answer is the same for everyone: a sum of numbers, or a count.
+    /// The answer is the same for all contenders: a sum of numbers, or a count.
     fn run(&mut self, work: Work, lap: &mut Lap) -> Option<u64>;
 
-    /// Returns the memory of the filled table, if known. Asks the kernel about huge pages, which is
-    /// slow.
+    /// Returns the memory of the filled table, if known. Queries the kernel about huge pages, which
+    /// is slow.
     fn memory(&self) -> Option<MemoryRow> {
         None
     }
 }
 
-/// Which half of the keys is in the table: churn alternates between the halves.
+/// The half of the keys that is in the table: churn alternates between the halves.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Churn {
     is_swapped: bool,
@@ -114,10 +116,10 @@ impl Churn {
         flows.exchanged(!self.is_swapped)
     }
 
-    /// Swaps the halves flow by flow: `exchange` removes a key, inserts another one under a number,
-    /// and returns whether both worked. Returns how many did.
+    /// Swaps the halves flow by flow: `exchange` removes a key, inserts another one with a number,
+    /// and returns whether both operations succeeded. Returns the number of successful exchanges.
     ///
-    /// Never inlined, so that the timed code has all registers, whatever the caller.
+    /// Never inlined, so that the timed code can use all registers, independent of the caller.
     #[inline(never)]
     pub fn exchange_each<const W: usize>(
         &mut self,
@@ -133,7 +135,7 @@ impl Churn {
 /// The standard library's map.
 pub type StdMap<const W: usize> = HashMap<[u64; W], State, RandomState>;
 
-/// One of our tables.
+/// One of Flowloom's tables.
 pub struct OurTable<'a, const W: usize, T, F> {
     name: String,
     flows: &'a Flows<W>,
@@ -153,11 +155,11 @@ where
     T: FlowTable<[u64; W], State>,
     F: Fn(u32) -> Result<T, BuildError>,
 {
-    /// Builds a table, fills it, and tries it.
+    /// Builds a table, fills it, and verifies it.
     ///
     /// # Errors
     ///
-    /// [`TrialError`] names the failure.
+    /// Returns a [`TrialError`] that describes the failure.
     pub fn new(name: impl Into<String>, flows: &'a Flows<W>, build: F) -> Result<Self, TrialError> {
         let table = flows.trial(&build)?;
         Ok(Self { name: name.into(), flows, table, build, churn: Churn::default() })
@@ -210,18 +212,18 @@ where
     }
 }
 
-/// A map with states inside, with the operations of the comparison: one key at a time.
+/// A map that contains states, with the operations of the comparison, for one key at a time.
 pub trait StateMap<const W: usize> {
-    /// Returns an empty map with a capacity.
+    /// Returns an empty map with capacity for `flows` entries.
     fn with_capacity_for(flows: usize) -> Self;
 
     /// Returns the first word of a key's state, if there is one.
     fn first_word(&self, key: &[u64; W]) -> Option<u64>;
 
-    /// Inserts a state under a key; returns whether the key is new.
+    /// Inserts a state for a key. Returns whether the key is new.
     fn put(&mut self, key: [u64; W], state: State) -> bool;
 
-    /// Removes a key; returns whether it was there.
+    /// Removes a key. Returns whether it was present.
     fn take(&mut self, key: &[u64; W]) -> bool;
 
     /// Returns the number of entries.
@@ -271,7 +273,7 @@ impl<'a, const W: usize, M: StateMap<W>> MapContender<'a, W, M> {
     }
 }
 
-// Loops of their own, never inlined: they have all registers, as those over our tables do.
+// Separate loops, never inlined: they can use all registers, like those over Flowloom's tables.
 
 #[inline(never)]
 fn fill<const W: usize>(map: &mut impl StateMap<W>, flows: &Flows<W>) {
@@ -316,7 +318,7 @@ impl<const W: usize, M: StateMap<W>> Contender for MapContender<'_, W, M> {
     }
 }
 
-/// The lower bounds, which only look up.
+/// The lower bounds, which only perform lookups.
 #[derive(Debug)]
 pub struct LowerBoundContender<'a, const W: usize> {
     name: String,
@@ -325,8 +327,8 @@ pub struct LowerBoundContender<'a, const W: usize> {
 }
 
 impl<'a, const W: usize> LowerBoundContender<'a, W> {
-    /// Returns the bytes of a lower bound for this many flows, with a state for each: a line of
-    /// state, a part of an index line, and a place.
+    /// Returns the size in bytes of a lower bound for this many flows, with a state for each: a
+    /// line of state, a part of an index line, and a place.
     pub fn bytes_needed(count: u32) -> u64 {
         u64::from(count) * 72
     }

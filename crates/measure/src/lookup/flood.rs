@@ -1,9 +1,9 @@
-//! Flows that an attacker would send: all of one CRC.
+//! Flows of an attack: all have the same CRC.
 //!
-//! A CRC is linear: crc(a ⊕ b ⊕ c) = crc(a) ⊕ crc(b) ⊕ crc(c) for keys of one length, whatever the
-//! seed. So elimination finds the keys that share a value, without a search, and there are as many
-//! as there are free bits above 32. A table that hashes with a CRC puts all of them into one bucket
-//! under one signature.
+//! A CRC is linear: crc(a ⊕ b ⊕ c) = crc(a) ⊕ crc(b) ⊕ crc(c) for keys of one length, independent
+//! of the seed. Therefore elimination finds the keys that share a value without a search; their
+//! number is two to the power of the free bits above 32. A table that hashes with a CRC puts all of
+//! them into one bucket under one signature.
 
 use std::cmp::Reverse;
 
@@ -11,14 +11,14 @@ use flowloom_flow_key::hash::crc32c::crc32c;
 
 use super::{Flows, shuffle};
 
-/// Bits of a key's first word that the attacker chooses, as first bit and number: source address,
-/// and the low half of the destination's.
+/// Bits of a key's first word that the attacker chooses, as first bit and number of bits: the
+/// source address, and the lower half of the destination address.
 const FIRST_WORD: [(u32, u32); 2] = [(32, 32), (0, 16)];
 
-/// Those of its last word: source port.
+/// Bits of its last word that the attacker chooses: the source port.
 const LAST_WORD: (u32, u32) = (32, 16);
 
-/// Returns the hash of a table without a secret: one CRC for bucket and signature.
+/// Returns the hash of a table without a secret: one CRC for both bucket and signature.
 pub fn crc_hash<const W: usize>(key: &[u64; W]) -> u64 {
     let crc = u64::from(crc(key));
     crc << 32 | crc
@@ -28,12 +28,12 @@ fn crc<const W: usize>(key: &[u64; W]) -> u32 {
     crc32c(key.map(u64::to_be_bytes).as_flattened())
 }
 
-/// Returns `count` flows that share one CRC, and as many missing keys that share it as well; keys
-/// have two words or more.
+/// Returns `count` flows that share one CRC, and the same number of missing keys that share it too;
+/// keys must have at least two words.
 ///
-/// There are 2³² such keys: from 2³¹ flows on, flows are among the missing keys.
+/// There are 2³² such keys: from 2³¹ flows on, some flows are among the missing keys.
 pub fn one_crc<const W: usize>(count: u32, seed: u64) -> Flows<W> {
-    const { assert!(W >= 2, "addresses and ports are in words of their own") };
+    const { assert!(W >= 2, "addresses and ports are in separate words") };
     let mut base = [0x2001_0DB8_0000_0000; W];
     (base[0], base[W - 1]) = (0x0A00_0001_C0A8_0001, 1024 << 32 | 443 << 16 | 6);
     let kernel = kernel(base);
@@ -63,7 +63,7 @@ fn kernel<const W: usize>(base: [u64; W]) -> Vec<[u64; W]> {
     let of_word = |word: usize, (first, count)| (first..first + count).map(move |bit: u32| (word, bit));
     let free = FIRST_WORD.into_iter().flat_map(|bits| of_word(0, bits)).chain(of_word(W - 1, LAST_WORD));
     let of_base = crc(&base);
-    // Each row: the effect of these bits on the CRC, reduced by the rows before it.
+    // Each row is the effect of these bits on the CRC, reduced by the previous rows.
     let mut rows: Vec<(u32, [u64; W])> = Vec::new();
     let mut kernel = Vec::new();
     for (word, bit) in free {

@@ -1,8 +1,9 @@
-//! Lower bounds: the lines that every lookup must touch, and nothing else.
+//! Lower bounds: touches only the lines that every lookup must touch.
 //!
-//! The *two-line bound* hashes the key, reads a line of an index as large as a good table's, and
-//! then the state that this line leads to, in a pipeline of 64 keys per stage. It compares nothing.
-//! The *one-line bound* stops after the first line: the minimum for finding that a flow is missing.
+//! The *two-line bound* hashes the key, reads a line of an index as large as that of a good table,
+//! and then reads the state that this line leads to, in a pipeline of 64 keys per stage. It
+//! performs no comparison. The *one-line bound* stops after the first line, which is the minimum
+//! for detecting that a flow is missing.
 
 use flowloom_flow_key::TableHash;
 use std::hint::black_box;
@@ -12,12 +13,12 @@ use flowloom_cpu::prefetch;
 
 use super::{Flows, prefetched};
 
-/// Keys in a stage. A bound with 16 took twice the time of one with 64 on a Zen 5 at a million
-/// flows, and 128 no less than 64. Prefetching into the second level on a Zen 4, hits at a million
-/// take 8.1 ns with 32, 7.2 with 64 and 7.3 with 128.
+/// Number of keys in a stage. On a Zen 5 at a million flows, a bound with 16 took twice the time of
+/// one with 64, and 128 no less than 64. On a Zen 4 with prefetching into the second-level cache,
+/// hits at a million flows take 8.1 ns with 32, 7.2 ns with 64 and 7.3 ns with 128.
 const STEP: usize = 64;
 
-/// Flows for each line of the index, as in a table of thirty lanes three quarters full.
+/// Flows per line of the index, as in a table of thirty lanes that is three quarters full.
 const FLOWS_PER_LINE: f64 = 22.5;
 
 /// Memory that is only read.
@@ -25,21 +26,21 @@ const FLOWS_PER_LINE: f64 = 22.5;
 pub struct LowerBound {
     index: LineArray<CacheLine<[u32; 16]>>,
     states: LineArray<CacheLine<[u64; 8]>>,
-    /// Where the state of each packet's flow is.
+    /// The position of the state of each packet's flow.
     places: Vec<u32>,
 }
 
 impl LowerBound {
-    /// Returns a bound for flows; `spread` is the number of allocated states per state used.
+    /// Returns a bound for flows; `spread` is the number of allocated states per used state.
     ///
     /// # Panics
     ///
-    /// If there is no memory for it.
+    /// Panics if there is not enough memory.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
         clippy::cast_precision_loss,
-        reason = "numbers of flows"
+        reason = "flow numbers are small"
     )]
     pub fn new<const W: usize>(flows: &Flows<W>, spread: f64) -> Self {
         let count = flows.keys.len();
@@ -63,7 +64,7 @@ impl LowerBound {
 
     #[inline(always)]
     fn line_of(&self, hash: TableHash) -> usize {
-        #[expect(clippy::cast_possible_truncation, reason = "lines are fewer than flows")]
+        #[expect(clippy::cast_possible_truncation, reason = "there are fewer lines than flows")]
         let lines = self.index.len() as u32;
         hash.bucket(lines) as usize
     }
@@ -102,7 +103,8 @@ impl LowerBound {
         sum
     }
 
-    /// Touches an index line for each missing key, and returns the sum of their contents: zero.
+    /// Touches an index line for each missing key, and returns the sum of their contents, which is
+    /// zero.
     pub fn one_line<const W: usize>(&self, flows: &Flows<W>) -> u64 {
         let mut sum = 0;
         let (mut lines, mut next_lines) = (&mut [0; STEP], &mut [0; STEP]);

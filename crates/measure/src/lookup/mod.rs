@@ -1,11 +1,11 @@
-//! Lookups to be timed: the keys, their order, and the expected answers.
+//! Timed lookups: the keys, their order, and the expected answers.
 //!
-//! Flows are inserted in the order of their numbers, looked up in another, and removed in unrelated
-//! orders. Otherwise a table that allocates states in order of insertion would read them
-//! sequentially, which processors prefetch and traffic does not do.
+//! Flows are inserted in the order of their numbers, looked up in a second order, and removed in a
+//! third; the orders are unrelated. Otherwise a table that allocates states in order of insertion
+//! would read them sequentially, which processors prefetch but traffic does not do.
 //!
 //! Every flow is looked up once per round, in shuffled order, which is the longest reuse distance
-//! [DHASH §V-B]. A lookup must read the flow's state, which contains its number; a round's answer
+//! [DHASH §V-B]. A lookup must read the flow's state, which contains its number. A round's answer
 //! is the sum of all numbers, so that a table that finds wrong flows, or too few, cannot win.
 
 pub mod contender;
@@ -19,36 +19,37 @@ use flowloom_flow_key::hash::fold::split_mix;
 use flowloom_flow_key::{FlowHasher, TableHash};
 use flowloom_flow_table::{BuildError, FlowTable, Full, FullReason, Tick, TimeoutClass};
 
-/// The state of a flow: 32 bytes, so that a key of 16 and a table's own words fill one cache line.
+/// The state of a flow: 32 bytes, so that it fills one cache line together with a key of 16 bytes
+/// and the table's own words.
 pub type State = [u64; 4];
 
 /// The maximum number of flows that a round exchanges.
 pub const EXCHANGED_MAX: usize = 200_000;
 
-/// Keys between the prefetch of a key and its use.
+/// Number of keys between the prefetch of a key and its use.
 pub const KEYS_AHEAD: usize = 256;
 
 /// Returns keys in their order, prefetching each [`KEYS_AHEAD`] keys before its use.
 ///
-/// Real packets have just been decoded when their flows are looked up, so their keys are near. Ours
-/// are in an array larger than a cache, which processors prefetch up to the end of a page only: of
-/// a batch that fills a page of keys, every contender that does not overlap lookups would wait for
-/// the first.
+/// Real packets have just been decoded when their flows are looked up, so their keys are in a
+/// cache. These keys are in an array larger than a cache, which processors prefetch only up to the
+/// end of a page. In a batch that fills a page of keys, every contender that does not overlap
+/// lookups would wait for the first key.
 #[inline(always)]
 pub fn prefetched<T>(keys: &[T]) -> impl Iterator<Item = &T> {
     keys.iter().inspect(|&key| prefetch::read_later(std::ptr::from_ref(key).wrapping_add(KEYS_AHEAD)))
 }
 
-/// Flows to look up, and keys that are missing in the table.
+/// Flows to look up, and keys that are missing from the table.
 #[derive(Clone, Debug)]
 pub struct Flows<const W: usize> {
-    /// Key of each flow, in the order in which they are looked up.
+    /// Key of each flow, in the order of lookups.
     pub keys: Vec<[u64; W]>,
     /// Number of each flow, in the same order.
     pub numbers: Vec<u32>,
     /// Keys that no flow has.
     pub missing: Vec<[u64; W]>,
-    /// Keys and numbers in the order of insertion: that of the numbers.
+    /// A replacement for the keyed hash, if set.
     pub arrivals: Vec<([u64; W], u32)>,
     exchanges: [Exchange<W>; 2],
     hasher: FlowHasher,
@@ -56,7 +57,7 @@ pub struct Flows<const W: usize> {
     unkeyed: Option<fn(&[u64; W]) -> u64>,
 }
 
-/// Flows to remove, and others to insert in their place.
+/// Flows to remove, and flows to insert in their place.
 #[derive(Clone, Debug)]
 struct Exchange<const W: usize> {
     old: Vec<[u64; W]>,
@@ -65,16 +66,16 @@ struct Exchange<const W: usize> {
 }
 
 impl<const W: usize> Flows<W> {
-    /// Returns the maximum bytes that this many flows and missing keys take while they are
-    /// generated.
+    /// Returns the maximum number of bytes that this many flows and missing keys take while they
+    /// are generated.
     pub fn bytes_needed(count: u32) -> u64 {
-        // Keys with numbers in three orders, and missing keys twice.
+        // Keys with numbers in three orders, and missing keys in two.
         let each = 3 * size_of::<([u64; W], u32)>() + 2 * size_of::<[u64; W]>();
         u64::from(count) * each as u64
     }
 
-    /// Returns a number of flows and as many missing keys: neighbouring addresses and ascending
-    /// ports, shuffled.
+    /// Returns a number of flows and the same number of missing keys: neighbouring addresses and
+    /// ascending ports, shuffled.
     pub fn new(count: u32, seed: u64) -> Self {
         let mut packets: Vec<_> = (0..count).map(|number| (key(number, 443), number)).collect();
         let mut missing: Vec<_> = (0..count).map(|number| key(number, 80)).collect();
@@ -84,7 +85,7 @@ impl<const W: usize> Flows<W> {
         Self::of(packets, missing, seed)
     }
 
-    /// Returns flows and missing keys made of these keys, to be looked up in this order.
+    /// Returns flows and missing keys with these keys, to be looked up in this order.
     pub fn of(packets: Vec<([u64; W], u32)>, missing: Vec<[u64; W]>, seed: u64) -> Self {
         let count = packets.len().min(missing.len()).min(EXCHANGED_MAX);
         let mut state = seed;
@@ -119,7 +120,7 @@ impl<const W: usize> Flows<W> {
         self.numbers.iter().map(|&number| u64::from(number)).sum()
     }
 
-    /// Returns the hash of a key, as a table takes it.
+    /// Returns the hash of a key, as a table receives it.
     #[inline(always)]
     pub fn hash(&self, key: &[u64; W]) -> TableHash {
         match self.unkeyed {
@@ -128,7 +129,7 @@ impl<const W: usize> Flows<W> {
         }
     }
 
-    /// Uses another hash function from now on, such as one without a secret.
+    /// Uses another hash function from now on, for example one without a secret.
     pub fn hash_with(&mut self, hash: fn(&[u64; W]) -> u64) {
         self.unkeyed = Some(hash);
     }
@@ -137,7 +138,7 @@ impl<const W: usize> Flows<W> {
     ///
     /// # Errors
     ///
-    /// [`Full`] if one does not fit.
+    /// Returns [`Full`] if a flow does not fit.
     pub fn fill(&self, table: &mut impl FlowTable<[u64; W], State>) -> Result<(), Full> {
         for (key, number) in prefetched(&self.arrivals) {
             table.insert(*key, self.hash(key), state(*number), TimeoutClass(0), Tick(0))?;
@@ -149,7 +150,7 @@ impl<const W: usize> Flows<W> {
     ///
     /// # Errors
     ///
-    /// [`Full`] if one does not fit.
+    /// Returns [`Full`] if a flow does not fit.
     pub fn fill_batch(
         &self,
         table: &mut impl FlowTable<[u64; W], State>,
@@ -169,7 +170,7 @@ impl<const W: usize> Flows<W> {
         Ok(())
     }
 
-    /// Inserts flows in one batch and returns how many were accepted.
+    /// Inserts flows in one batch. Returns how many were accepted.
     fn put(
         &self,
         table: &mut impl FlowTable<[u64; W], State>,
@@ -186,8 +187,8 @@ impl<const W: usize> Flows<W> {
         count - table.insert_batch(keys, hashes, TimeoutClass(0), Tick(0), value, ids)
     }
 
-    /// Removes flows and inserts others in their place, `batch` at a time; returns how many
-    /// insertions replaced a flow that was there.
+    /// Removes flows and inserts others in their place, `batch` at a time. Returns how many
+    /// insertions replaced an existing flow.
     pub fn exchange(
         &self,
         table: &mut impl FlowTable<[u64; W], State>,
@@ -208,7 +209,7 @@ impl<const W: usize> Flows<W> {
         done
     }
 
-    /// Looks all flows up, `batch` at a time, and returns the sum of their numbers.
+    /// Looks up all flows, `batch` at a time, and returns the sum of their numbers.
     pub fn hits(&self, table: &impl FlowTable<[u64; W], State>, batch: usize) -> u64 {
         let mut buffers = self.buffers(batch);
         let mut sum = 0;
@@ -221,7 +222,7 @@ impl<const W: usize> Flows<W> {
         sum
     }
 
-    /// Does the same, with each batch's states prefetched a number of batches before.
+    /// Like [`hits`](Self::hits), with the states of each batch prefetched several batches earlier.
     pub fn hits_prefetched(
         &self,
         table: &impl FlowTable<[u64; W], State>,
@@ -247,7 +248,7 @@ impl<const W: usize> Flows<W> {
         sum
     }
 
-    /// Returns buffers for this many keys at a time, at most as many as there are.
+    /// Returns buffers for `batch` keys, or for all keys if there are fewer.
     fn buffers(&self, batch: usize) -> Buffers {
         Buffers::new(batch.min(self.keys.len().max(self.missing.len())))
     }
@@ -268,20 +269,20 @@ impl<const W: usize> Flows<W> {
         }
     }
 
-    /// Looks all flows up one by one, and returns the sum of their numbers.
+    /// Looks up all flows one by one, and returns the sum of their numbers.
     pub fn single_hits(&self, table: &impl FlowTable<[u64; W], State>) -> u64 {
         prefetched(&self.keys).map(|key| self.number_of(table, key)).sum()
     }
 
-    /// Returns the number in the state of a key's flow, 0 if there is none.
+    /// Returns the number in the state of a key's flow, or 0 if there is no flow.
     #[inline(always)]
     pub fn number_of(&self, table: &impl FlowTable<[u64; W], State>, key: &[u64; W]) -> u64 {
         table.lookup_value(key, self.hash(key)).map_or(0, |(_, state)| state[0])
     }
 
-    /// Looks all flows up one by one, each after the answer before, and returns the sum of their
-    /// numbers: `find` gives a key's number. The time is a lookup's full latency, while independent
-    /// lookups overlap.
+    /// Looks up all flows one by one, each depending on the previous answer, and returns the sum of
+    /// their numbers. `find` returns a key's number. This measures the full latency of a lookup,
+    /// whereas independent lookups overlap.
     #[inline(always)]
     pub fn dependent_hits(&self, mut find: impl FnMut(&[u64; W]) -> u64) -> u64 {
         let (mut sum, mut nothing) = (0, 0);
@@ -289,14 +290,14 @@ impl<const W: usize> Flows<W> {
             let mut key = *key;
             key[0] ^= nothing;
             let number = find(&key);
-            // Numbers have 32 bits, which neither the compiler nor the processor knows.
+            // Numbers have 32 bits, but neither the compiler nor the processor can know this.
             nothing = number >> 32;
             sum += number;
         }
         sum
     }
 
-    /// Looks all missing keys up, `batch` at a time, and returns how many were found: zero.
+    /// Looks up all missing keys, `batch` at a time, and returns how many were found: zero.
     pub fn misses(&self, table: &impl FlowTable<[u64; W], State>, batch: usize) -> u64 {
         let mut buffers = self.buffers(batch);
         let mut found = 0;
@@ -313,7 +314,7 @@ impl<const W: usize> Flows<W> {
     ///
     /// # Errors
     ///
-    /// [`TrialError`] names the failure.
+    /// Returns a [`TrialError`] that describes the failure.
     pub fn trial<T: FlowTable<[u64; W], State>>(
         &self,
         build: impl FnOnce(u32) -> Result<T, BuildError>,
@@ -331,36 +332,36 @@ impl<const W: usize> Flows<W> {
     }
 }
 
-/// Hashes with a custom function. Cold, so that loops with the keyed hash do not keep registers
-/// free for a call.
+/// Hashes with a custom function. Marked cold, so that loops with the keyed hash do not reserve
+/// registers for a call.
 #[cold]
 #[inline(never)]
 fn hash_apart<const W: usize>(hash: fn(&[u64; W]) -> u64, key: &[u64; W]) -> TableHash {
     TableHash::from_mixed(hash(key))
 }
 
-/// Why a table is not timed.
+/// The reason why a table is not timed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TrialError {
     /// The table cannot be built.
     #[error("the table cannot be built: {0}")]
     Build(#[from] BuildError),
-    /// The table refuses some flows.
-    #[error("the table does not take all flows: {0}")]
+    /// The table rejects some flows.
+    #[error("the table does not accept all flows: {0}")]
     Full(#[from] Full),
-    /// The table returned other flows than the expected ones.
-    #[error("the flows that were found add up to {found}, not to {wanted}")]
+    /// The table returned wrong flows.
+    #[error("the numbers of the found flows add up to {found} instead of {wanted}")]
     WrongFlows {
-        /// Sum of the numbers that were found.
+        /// Sum of the numbers of the found flows.
         found: u64,
         /// Sum of all numbers.
         wanted: u64,
     },
-    /// It found flows that are not there.
+    /// The table found flows that are not in it.
     #[error("the table found {found} flows that are not in it: its lookups are wrong")]
     FoundMissing {
-        /// Flows that it refuses.
+        /// Number of missing flows that it found.
         found: u64,
     },
 }
@@ -381,8 +382,8 @@ pub fn state(number: u32) -> State {
     [u64::from(number), 0, 0, 0]
 }
 
-/// Returns the key of a flow: two neighbouring addresses, an ascending port and a fixed one, then
-/// equal words.
+/// Returns the key of a flow: two neighbouring addresses, an ascending and a fixed port, then equal
+/// words.
 fn key<const W: usize>(number: u32, port: u64) -> [u64; W] {
     let mut words = [0x2001_0DB8_0000_0000; W];
     words[0] = 0x0A00_0000_C0A8_0001 + (u64::from(number / 1024) << 32);
@@ -394,7 +395,7 @@ fn key<const W: usize>(number: u32, port: u64) -> [u64; W] {
     words
 }
 
-/// Fisher and Yates's shuffle.
+/// The Fisher–Yates shuffle.
 pub fn shuffle<T>(items: &mut [T], state: &mut u64) {
     for last in (1..items.len()).rev() {
         let other = split_mix(state) % (last as u64 + 1);

@@ -1,4 +1,4 @@
-//! The path of inline mode written by hand for one purpose: no stages, no counters by reason, no
+//! The path of inline mode, written by hand for one purpose: no stages, no counters by reason, no
 //! report.
 
 use flowloom_engine::App;
@@ -21,11 +21,12 @@ pub struct Handled {
     pub flows: u64,
 }
 
-/// Reads, decodes, hashes, looks up in batches, inserts flows and runs `app` on them.
+/// Reads and decodes packets, hashes and looks up their flows in batches, inserts new flows, and
+/// runs `app` on them.
 ///
 /// # Errors
 ///
-/// The source's; and where the table refuses a flow.
+/// Returns the errors of the source, and an error if the table rejects a flow.
 pub fn hand_loop<A: App, T: FlowTable<FlowKey, A::Flow>>(
     source: &mut impl PacketSource,
     hasher: &FlowHasher,
@@ -57,7 +58,7 @@ pub fn hand_loop<A: App, T: FlowTable<FlowKey, A::Flow>>(
         }
         table.lookup_batch_prefetched(&keys, &hashes, &mut ids[..keys.len()], |_, _| {});
         for (i, (headers, raw)) in found.iter().enumerate() {
-            // Milliseconds, about: as coarse as the engine's.
+            // Approximately milliseconds, which is the resolution of the engine.
             let now = Tick(raw.time_ns >> 20);
             let id = if let Some(id) = ids[i] {
                 id

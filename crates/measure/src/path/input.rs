@@ -1,4 +1,4 @@
-//! The capture to work on: a given file, an unpacked one, or a generated one.
+//! The capture to use: a given file, an unpacked one, or a generated one.
 
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Write};
@@ -8,10 +8,10 @@ use flowloom_traffic::synth::{Generate, Mix, MixConfig};
 use flowloom_traffic::write::{PcapOptions, PcapWriter};
 use tempfile::TempPath;
 
-/// The development mixture, below the folder of real data.
+/// The development mixture, within the directory of real data.
 const DEVELOPMENT_MIX: &str = "pcaps/dev_mix_ether.pcap.zst";
 
-/// Packets of the generated mixture: enough for a round in one pass.
+/// Number of packets of the generated mixture, which suffices for a round in one pass.
 const GENERATED_PACKETS: u64 = 800_000;
 
 /// A plain capture on disk; a temporary one is removed on drop.
@@ -24,11 +24,13 @@ pub struct CaptureFile {
 }
 
 impl CaptureFile {
-    /// Returns the given capture, else the development mixture in `data`, else a generated one.
+    /// Returns the given capture, or else the development mixture in `data`, or else a generated
+    /// one.
     ///
     /// # Errors
     ///
-    /// If a file cannot be read or unpacked, or the temporary one not written.
+    /// Returns an error if a file cannot be read or unpacked, or the temporary file cannot be
+    /// written.
     pub fn choose(asked: Option<&Path>, data: Option<&Path>) -> io::Result<Self> {
         if let Some(path) = asked {
             return Self::open(path);
@@ -39,11 +41,11 @@ impl CaptureFile {
         }
     }
 
-    /// Returns a capture; unpacks one in zstd, so that unpacking is not timed.
+    /// Returns a capture. A zstd file is unpacked first, so that unpacking is not timed.
     ///
     /// # Errors
     ///
-    /// If it cannot be read or unpacked.
+    /// Returns an error if it cannot be read or unpacked.
     pub fn open(path: &Path) -> io::Result<Self> {
         let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
         match path.extension().and_then(|extension| extension.to_str()) {
@@ -63,11 +65,12 @@ impl CaptureFile {
         }
     }
 
-    /// Returns a generated mixture with a number of packets and flows, the same on every machine.
+    /// Returns a generated mixture with a number of packets and flows, which is the same on every
+    /// machine.
     ///
     /// # Errors
     ///
-    /// If the temporary file cannot be written.
+    /// Returns an error if the temporary file cannot be written.
     pub fn generate(packets: u64, flows: u64) -> io::Result<Self> {
         let config = MixConfig { flows, packets, ..MixConfig::default() };
         let mut mix = Mix::new(config).map_err(io::Error::other)?;
@@ -94,7 +97,7 @@ impl CaptureFile {
         Ok(Self { path: temporary.to_path_buf(), name, _temporary: Some(temporary) })
     }
 
-    /// Returns where it lies.
+    /// Returns its path.
     pub fn path(&self) -> &Path {
         &self.path
     }

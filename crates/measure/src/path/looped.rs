@@ -1,8 +1,8 @@
-//! A capture without end, cut into rounds of the same packets.
+//! A capture that repeats endlessly, divided into rounds of the same packets.
 //!
-//! The mapping is kept from round to round, as between the passes of a long run: a round then
-//! measures the packet path, and not the page faults of a new mapping. Rows of whole programs
-//! include those.
+//! The mapping is kept from round to round, as between the passes of a long run. A round therefore
+//! measures the packet path without the page faults of a new mapping. Rows that measure whole
+//! programs include the page faults.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ impl Looped {
     ///
     /// # Errors
     ///
-    /// If the capture cannot be read.
+    /// Returns an error if the capture cannot be read.
     pub fn open(path: &Path, round_packets: u64) -> Result<Self, CaptureError> {
         let options = SetOptions { passes: u32::MAX, ..SetOptions::default() };
         Ok(Self {
@@ -41,13 +41,13 @@ impl Looped {
         })
     }
 
-    /// Ends a round early once a run is stopped, because a round may be long.
+    /// Ends a round early when a run is stopped, because a round may be long.
     #[must_use]
     pub fn until_stopped(self, control: Arc<Control>) -> Self {
         Self { control: Some(control), ..self }
     }
 
-    /// Begins another round; its flows are distinct from those of other rounds.
+    /// Starts another round; its flows differ from those of other rounds.
     pub fn rewind(&mut self) {
         self.left = self.round_packets;
         self.stopwatch = None;
@@ -56,8 +56,9 @@ impl Looped {
 
     /// Returns the time from the round's first batch to its end, on the thread that requested them.
     ///
-    /// A request for the next batch means that the one before is done, so on a single thread this
-    /// is the whole packet path, without the building of tables and of reports.
+    /// A request for the next batch means that the previous one is completed. On a single thread,
+    /// this therefore measures the whole packet path, without the construction of tables and
+    /// reports.
     pub fn elapsed(&self) -> Elapsed {
         self.elapsed
     }
@@ -75,17 +76,17 @@ impl PacketSource for Looped {
             return Ok(Fill::End);
         }
         let fill = self.set.next_batch(batch)?;
-        // A pass ends a batch, so a round of whole passes ends with one.
+        // A pass ends a batch, so a round of whole passes ends with a batch.
         self.left = self.left.saturating_sub(batch.packets.len() as u64);
         Ok(fill)
     }
 }
 
-/// Returns the packets of one pass.
+/// Returns the number of packets in one pass.
 ///
 /// # Errors
 ///
-/// If the capture cannot be read.
+/// Returns an error if the capture cannot be read.
 pub fn count(path: &Path) -> Result<u64, SourceError> {
     let open = CaptureSet::open(&[Input::Path(path.to_path_buf())], SetOptions::default());
     let mut set = open.map_err(|error| SourceError(Box::new(error)))?;
@@ -101,7 +102,7 @@ pub fn count(path: &Path) -> Result<u64, SourceError> {
 ///
 /// # Errors
 ///
-/// If it cannot be read, or has no packets.
+/// Returns an error if it cannot be read, or has no packets.
 pub fn mapping(path: &Path) -> Result<SharedBlock, String> {
     let mut capture = Capture::open(path, CaptureOptions::default()).map_err(|error| error.to_string())?;
     let mut batch = PacketBatch::new();

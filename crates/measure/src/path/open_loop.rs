@@ -1,10 +1,10 @@
-//! Packets that are due at fixed times, whatever becomes of those before, and how late each is
-//! dealt with.
+//! Delivers packets at fixed times, independent of the processing of earlier packets, and measures
+//! the latency of each packet.
 //!
-//! A sender that waits for the receiver hides its pauses: packets that should have come meanwhile
-//! are never sent, and never counted as late. Here each packet has a fixed due time. It is
-//! delivered at that time, or as soon after as the engine asks, and its latency counts from the due
-//! time to the end of its processing.
+//! A sender that waits for the receiver conceals the receiver's pauses: packets that should have
+//! arrived during a pause are never sent and never counted as late. Here, each packet has a fixed
+//! due time. It is delivered at that time, or when the engine next requests packets. Its latency is
+//! measured from the due time to the end of its processing.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -14,9 +14,9 @@ use hdrhistogram::Histogram;
 
 use crate::clock::wall_ns;
 
-/// The maximum latency of the histogram: a minute.
+/// The maximum latency of the histogram: one minute.
 const LATENCY_MAX_NS: u64 = 60_000_000_000;
-/// Significant digits of a latency.
+/// Number of significant digits of a latency.
 const DIGITS: u8 = 3;
 
 /// Delivers the packets of another source at a fixed rate; their due times replace their own times.
@@ -37,7 +37,7 @@ impl<S: PacketSource> OpenLoop<S> {
     ///
     /// # Panics
     ///
-    /// For a rate that is not positive.
+    /// Panics if the rate is not positive.
     pub fn new(inner: S, packets_per_second: f64, packets: u64) -> Self {
         assert!(packets_per_second > 0.0, "a rate is positive");
         Self {
@@ -57,7 +57,7 @@ impl<S: PacketSource> PacketSource for OpenLoop<S> {
         clippy::cast_possible_truncation,
         clippy::cast_precision_loss,
         clippy::cast_sign_loss,
-        reason = "times of a run that lasts seconds"
+        reason = "a run lasts only seconds"
     )]
     fn next_batch(&mut self, batch: &mut PacketBatch) -> Result<Fill, SourceError> {
         batch.packets.clear();
@@ -102,7 +102,7 @@ impl<S: PacketSource> PacketSource for OpenLoop<S> {
     }
 }
 
-/// Where the latencies of all workers end up.
+/// Collects the latencies of all workers.
 #[derive(Clone, Debug)]
 pub struct Latencies(Arc<Mutex<Histogram<u64>>>);
 
@@ -120,12 +120,12 @@ fn empty() -> Histogram<u64> {
 }
 
 impl Latencies {
-    /// Returns `inner` with a clock behind it.
+    /// Wraps `inner` with a clock that measures latencies.
     pub fn behind<A: App>(&self, inner: A) -> Timed<A> {
         Timed { inner, own: empty(), all: self.clone() }
     }
 
-    /// Returns how many packets were timed, and their latency in nanoseconds at each of these
+    /// Returns the number of timed packets, and their latency in nanoseconds at each of these
     /// quantiles.
     pub fn at(&self, quantiles: &[f64]) -> (u64, Vec<u64>) {
         let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -138,7 +138,7 @@ impl Latencies {
     }
 }
 
-/// An application that records the latency of each packet. Costs a clock read per packet.
+/// An application that records the latency of each packet. Costs one clock read per packet.
 #[derive(Debug)]
 pub struct Timed<A> {
     inner: A,
@@ -162,10 +162,10 @@ impl<A: App> App for Timed<A> {
 }
 
 impl<A> Drop for Timed<A> {
-    /// Adds this worker's latencies to those of all.
+    /// Adds this worker's latencies to the common histogram.
     fn drop(&mut self) {
         let mut all = self.all.0.lock().unwrap_or_else(PoisonError::into_inner);
-        // Both have the same bounds.
+        // Both histograms have the same bounds.
         let _ = all.add(&self.own);
     }
 }

@@ -1,4 +1,4 @@
-//! The packet path up to the hash, and the copy it is held against.
+//! The packet path up to the hash, and the copy that it is compared with.
 
 use std::hint::black_box;
 
@@ -7,25 +7,25 @@ use flowloom_packet::{
     DecodeOptions, Fill, Headers, LinkType, PacketBatch, PacketSource, SourceError, decode,
 };
 
-/// Bytes copied at once: a size that fits the second-level cache, and that most readers read at
-/// once.
+/// Number of bytes copied at once: a size that fits the second-level cache, and that most readers
+/// read at once.
 pub const COPY_BYTES: usize = 64 << 10;
 
-/// The results of a round. A step that was not taken leaves 0.
+/// The results of a round. A step that was not performed has the value 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Tally {
-    /// Packets.
+    /// Number of packets.
     pub packets: u64,
     /// Captured bytes.
     pub bytes: u64,
     /// Packets with a flow key.
     pub decoded: u64,
-    /// Something of each packet's result, so that none is left out.
+    /// A value derived from each packet's result, so that the compiler can omit none.
     pub checksum: u64,
 }
 
 impl Tally {
-    /// Counts a packet, its bytes found.
+    /// Counts a packet and its captured bytes.
     #[inline(always)]
     pub fn count(&mut self, captured: u32) {
         self.packets += 1;
@@ -45,7 +45,7 @@ impl Tally {
 ///
 /// # Errors
 ///
-/// The source's.
+/// Returns the errors of the source.
 pub fn walk(source: &mut impl PacketSource) -> Result<Tally, SourceError> {
     let mut tally = Tally::default();
     let mut batch = PacketBatch::new();
@@ -65,7 +65,7 @@ pub fn walk(source: &mut impl PacketSource) -> Result<Tally, SourceError> {
 ///
 /// # Errors
 ///
-/// The source's.
+/// Returns the errors of the source.
 pub fn walk_parse(source: &mut impl PacketSource) -> Result<Tally, SourceError> {
     each_decoded(source, |tally, headers| {
         tally.decoded += 1;
@@ -78,7 +78,7 @@ pub fn walk_parse(source: &mut impl PacketSource) -> Result<Tally, SourceError> 
 ///
 /// # Errors
 ///
-/// The source's.
+/// Returns the errors of the source.
 pub fn walk_parse_hash(source: &mut impl PacketSource, hasher: &FlowHasher) -> Result<Tally, SourceError> {
     each_decoded(source, |tally, headers| tally.hashed(hasher, &headers.key))
 }
@@ -105,7 +105,7 @@ fn each_decoded(
     Ok(tally)
 }
 
-/// Returns a packet's headers, its key marked with the pass as the engine marks it.
+/// Returns a packet's headers; its key is marked with the pass as in the engine.
 #[inline(always)]
 pub fn headers_of(link: LinkType, bytes: &[u8], pass: u32) -> Option<Headers> {
     let mut headers = decode(link, bytes, DecodeOptions::default()).ok()?;

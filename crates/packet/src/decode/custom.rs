@@ -57,7 +57,8 @@ impl CustomEncapsulations {
     ///
     /// # Errors
     ///
-    /// If the number is a length or announces another protocol, or the list is full.
+    /// Returns an error if the number is a length or announces another protocol, or the list is
+    /// full.
     pub fn add_tag_type(&mut self, ether_type: u16) -> Result<(), CustomError> {
         if ether_type < ETHER_TYPE_MIN {
             return Err(CustomError::Length(ether_type));
@@ -77,7 +78,7 @@ impl CustomEncapsulations {
     ///
     /// # Errors
     ///
-    /// If no tunnel has the name, the port is 0, or the list is full.
+    /// Returns an error if no tunnel has the name, the port is 0, or the list is full.
     pub fn add_tunnel(&mut self, name: &str, port: u16) -> Result<(), CustomError> {
         let Some(index) = table::UDP.iter().position(|entry| entry.name == name) else {
             return Err(CustomError::UnknownTunnel(name.to_owned()));

@@ -94,7 +94,7 @@ pub fn decode(link: LinkType, bytes: &[u8], options: DecodeOptions) -> Result<He
 ///
 /// # Errors
 ///
-/// Same as [`decode`].
+/// Returns the same errors as [`decode`].
 #[inline(never)]
 pub fn decode_layered(link: LinkType, bytes: &[u8], options: DecodeOptions) -> Result<Headers, DropReason> {
     let mut headers = Layers::new(bytes, options, None).link(link, 0)?;

@@ -18,7 +18,7 @@ use pcap_parser::{
 ///
 /// # Panics
 ///
-/// If the file cannot be read.
+/// Panics if the file cannot be read.
 pub(crate) fn for_each_packet(path: &Path, mut each: impl FnMut(LinkType, u32, &[u8])) {
     let file = unpacked(&fs::read(path).expect("the file can be read"));
     if file.starts_with(&[0x0A, 0x0D, 0x0D, 0x0A]) {

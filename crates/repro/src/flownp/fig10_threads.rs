@@ -43,7 +43,7 @@ struct Sweep {
     points: Vec<(f64, f64)>,
     /// Gbps of a thread that waits for no other.
     alone: f64,
-    /// The most threads that scale.
+    /// Maximum number of threads that scale.
     knee: f64,
 }
 
@@ -144,7 +144,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
         values.push(match words {
             // The rate of threads that never wait, less some waiting.
             0 => rate.band(9.3, 10.0),
-            // An entry and a half read and one written, one after the other: 7.83 fill the channel.
+            // An entry and a half read and one written, one after another: 7.83 fill the channel.
             ENTRY_WORDS => rate.band(7.4, 7.9),
             _ => rate,
         });

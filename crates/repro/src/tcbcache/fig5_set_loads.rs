@@ -85,7 +85,7 @@ fn loads(
     workload: &Workload,
     seed: u64,
 ) -> Result<Vec<(&'static str, Loads)>, ItemError> {
-    // Address and port only: sessions that have them one after the other lie in one set.
+    // Address and port only: sessions that have them one after another lie in one set.
     let keys: BTreeSet<u64> =
         workload.trace.accesses().iter().map(|access| access.key() & 0xFFFF_FFFF_FFFF).collect();
     let index = |function, banks| -> Result<Indexing, ItemError> {

@@ -4,14 +4,15 @@ use flowloom_flow_key::hash::fold::split_mix;
 
 use super::{Member, MemberId, Members};
 
-/// Entries of a table, unless asked otherwise: the smaller of the paper's two sizes.
+/// Default number of entries: the smaller of the paper's two sizes.
 const ENTRIES: u32 = 65_537;
 
-/// A table from a flow's digest to its member, which takes one read however many members there are.
+/// A table that maps a flow's digest to its member. A lookup takes one read, independent of the
+/// number of members.
 ///
-/// Each member fills entries in an order of its own, as often as its weight says. Unlike with
-/// [`Members`], a member that goes or comes moves a few flows of the others too, and the table must
-/// be built anew.
+/// Each member fills entries in its own order, in proportion to its weight. Unlike with
+/// [`Members`], adding or removing a member also moves a few flows between other members, and the
+/// table must be rebuilt.
 ///
 /// # Examples
 ///
@@ -31,14 +32,14 @@ pub struct MaglevTable {
 }
 
 impl MaglevTable {
-    /// Returns the table of the members that get new flows, of 65,537 entries.
+    /// Builds a table of 65,537 entries for the members that accept new flows.
     #[must_use]
     pub fn new(members: &Members) -> Self {
         Self::with_entries(members, ENTRIES)
     }
 
-    /// Returns the table with at least this many entries: the next prime, up to 2²⁰. A hundred per
-    /// member keep the shares of members within a percent or two.
+    /// Builds a table with at least `entries` entries: the next prime, up to 2²⁰. With a hundred
+    /// entries per member, the shares of members are accurate to one or two percent.
     #[must_use]
     pub fn with_entries(members: &Members, entries: u32) -> Self {
         let size = (entries.clamp(2, 1 << 20)..2 << 20).find(|&size| is_prime(size)).unwrap_or(ENTRIES);
@@ -59,7 +60,7 @@ impl MaglevTable {
                     continue;
                 }
                 order.credit -= heaviest;
-                // A prime size: the order visits every entry, so it comes to an empty one.
+                // The size is prime, so the order visits every entry and reaches an empty one.
                 while table[order.next as usize].is_some() {
                     order.step(size);
                 }
@@ -71,8 +72,8 @@ impl MaglevTable {
         Self { entries: table.into_iter().flatten().collect() }
     }
 
-    /// Returns the member of a new flow, by the bits for placement of its
-    /// [hash](flowloom_flow_key::FlowHash::worker); `None` if no member gets new flows.
+    /// Returns the member for a new flow, chosen by the placement bits of its
+    /// [hash](flowloom_flow_key::FlowHash::worker), or `None` if no member accepts new flows.
     #[inline]
     #[must_use]
     pub fn pick(&self, digest: u32) -> Option<MemberId> {

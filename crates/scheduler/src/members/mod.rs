@@ -1,17 +1,18 @@
-//! Backends of a load balancer: members that come, drain and go, and which of them gets a flow.
+//! Backends of a load balancer: members that are added, drain and are removed, and the choice of
+//! the member for a flow.
 //!
-//! Workers of a machine are numbered from zero. Backends have names of their own, and one of the
-//! middle may leave: so a [`MemberId`] is the caller's, and a flow's member depends on ids and
-//! weights alone, not on the order in which members were added.
+//! The workers of a machine are numbered from zero. Backends have their own names, and any of them
+//! may leave. The caller therefore chooses each [`MemberId`], and a flow's member depends only on
+//! ids and weights, not on the order in which members were added.
 //!
 //! | | moved if one of four goes | moved if a fifth comes | cost of a choice |
 //! | --- | --- | --- | --- |
 //! | [`Members`], highest random weight | only its own flows | a fifth | one bid per member |
 //! | [`MaglevTable`] of 65,537 entries | its own, and 3 % of the others | a fifth, and 4 % | one read |
 //!
-//! Connections that exist are not for a hash to keep: a load balancer remembers the member of each
-//! connection in a flow table and asks for new ones only, as the example `load_balancer` of the
-//! crate `flowloom` does.
+//! A hash cannot keep existing connections on their members. A load balancer therefore stores the
+//! member of each connection in a flow table and calls `pick` for new connections only, as the
+//! example `load_balancer` of the crate `flowloom` does.
 
 mod maglev;
 
@@ -22,8 +23,8 @@ use flowloom_flow_key::hash::fold::split_mix;
 use crate::SetupError;
 use crate::placement::rendezvous::NegativeLog;
 
-/// The name of a member: any number that stays the same as long as the member does, such as its
-/// address.
+/// The name of a member: any number that remains the same for the lifetime of the member, such as
+/// its address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct MemberId(pub u64);
 
@@ -31,22 +32,23 @@ pub struct MemberId(pub u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Member {
-    /// Its name.
+    /// Name of the backend.
     pub id: MemberId,
-    /// Its share of new flows, relative to the others'.
+    /// Share of new flows, relative to those of the other members.
     pub weight: u32,
-    /// Whether it gets no new flows.
+    /// Whether it accepts no new flows.
     pub is_draining: bool,
 }
 
-/// The largest weight of a member.
+/// Maximum weight of a member.
 pub const WEIGHT_MAX: u32 = 1 << 16;
 
-/// Places flows on members by highest random weight: each member bids for a flow, and the highest
-/// bid wins.
+/// Distributes flows over members by highest random weight: each member bids for a flow, and the
+/// highest bid wins.
 ///
-/// A member that goes, or drains, leaves its flows to all others by their weights, and no other
-/// flow moves; one that comes takes its share from all. A choice computes one bid per member.
+/// The flows of a member that is removed or drains are distributed over all others by weight, and
+/// no other flow moves. A member that is added takes its share from all others. A choice computes
+/// one bid per member.
 ///
 /// # Examples
 ///
@@ -66,16 +68,16 @@ pub const WEIGHT_MAX: u32 = 1 << 16;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Members {
-    /// By id.
+    /// Sorted by id.
     all: Vec<Member>,
-    /// The members that get new flows.
+    /// The members that accept new flows.
     bidders: Vec<Bidder>,
     logarithm: NegativeLog,
-    /// All bidders have one weight, so that the highest bid wins as it is.
+    /// Whether all bidders have the same weight, so that the highest bid wins unchanged.
     is_even: bool,
 }
 
-/// A member that gets new flows.
+/// A member that accepts new flows.
 #[derive(Clone, Copy, Debug)]
 struct Bidder {
     id: MemberId,
@@ -85,7 +87,7 @@ struct Bidder {
 }
 
 impl Bidder {
-    /// Returns its bid for a flow: 64 uniform bits.
+    /// Returns the member's bid for a flow: 64 uniformly distributed bits.
     #[inline]
     fn bid(&self, digest: u32) -> u64 {
         let mut state = self.seed ^ u64::from(digest).wrapping_mul(0x9E37_79B9_7F4A_7C15);
@@ -100,19 +102,19 @@ impl Default for Members {
 }
 
 impl Members {
-    /// Returns no members.
+    /// Returns an empty set of members.
     #[must_use]
     pub fn new() -> Self {
         Self { all: Vec::new(), bidders: Vec::new(), logarithm: NegativeLog::new(), is_even: true }
     }
 
-    /// Adds a member, or changes the weight of one that is there; one that drained gets new flows
+    /// Adds a member, or changes the weight of an existing one. A draining member accepts new flows
     /// again.
     ///
     /// # Errors
     ///
-    /// [`SetupError::Parameter`] for a weight of 0 or above [`WEIGHT_MAX`]: to take a member's new
-    /// flows away, [`drain`](Members::drain) it.
+    /// Returns [`SetupError::Parameter`] for a weight of 0 or above [`WEIGHT_MAX`]. To stop new
+    /// flows to a member, [`drain`](Members::drain) it.
     pub fn set(&mut self, id: MemberId, weight: u32) -> Result<(), SetupError> {
         if weight == 0 || weight > WEIGHT_MAX {
             let (value, most) = (weight.into(), WEIGHT_MAX.into());
@@ -127,10 +129,11 @@ impl Members {
         Ok(())
     }
 
-    /// Gives a member no new flows from now on; returns whether it is there.
+    /// Stops new flows to a member. Returns whether the member exists.
     ///
-    /// [`pick`](Members::pick) then returns other members for its flows too: those that exist must
-    /// be kept by what tracks connections. Remove it when the last of them has ended.
+    /// Afterwards, [`pick`](Members::pick) returns other members for its flows too, so the
+    /// component that tracks connections must keep existing ones on their member. Remove the member
+    /// after its last connection has ended.
     pub fn drain(&mut self, id: MemberId) -> bool {
         let Ok(place) = self.place_of(id) else { return false };
         self.all[place].is_draining = true;
@@ -146,31 +149,31 @@ impl Members {
         Some(member)
     }
 
-    /// Returns a member.
+    /// Returns a member, if it exists.
     #[must_use]
     pub fn get(&self, id: MemberId) -> Option<Member> {
         self.place_of(id).ok().map(|place| self.all[place])
     }
 
-    /// Returns all members, by id.
+    /// Returns all members, sorted by id.
     pub fn iter(&self) -> impl Iterator<Item = Member> {
         self.all.iter().copied()
     }
 
-    /// Returns the member of a new flow, by the bits for placement of its
-    /// [hash](flowloom_flow_key::FlowHash::worker); `None` if no member gets new flows.
+    /// Returns the member for a new flow, chosen by the placement bits of its
+    /// [hash](flowloom_flow_key::FlowHash::worker), or `None` if no member accepts new flows.
     #[inline]
     #[must_use]
     pub fn pick(&self, digest: u32) -> Option<MemberId> {
         self.pick_if(digest, |_| true)
     }
 
-    /// Returns the member of a new flow such that none has more than its share of all flows times
-    /// `percent` / 100, at least one flow each: with 125, the busiest member has at most a quarter
-    /// more than it should, and a few flows go to the member with their next best bid.
+    /// Returns the member for a new flow such that no member exceeds its share of all flows times
+    /// `percent` / 100, with a minimum of one flow. With 125, the busiest member has at most a
+    /// quarter more flows than its share, and a few flows go to the member with the next-best bid.
     ///
-    /// `flows_of` returns the number of flows that a member has now. A percentage below 100 counts
-    /// as 100.
+    /// `flows_of` returns the present number of flows of a member. A percentage below 100 counts as
+    /// 100.
     ///
     /// # Examples
     ///
@@ -198,27 +201,27 @@ impl Members {
         let flows: u64 = self.bidders.iter().map(|bidder| flows_of(bidder.id)).sum();
         let weights: u64 = self.bidders.iter().map(|bidder| u64::from(bidder.weight)).sum();
         let allowed = u128::from(flows + 1) * u128::from(percent.max(100));
-        // The bounds of all together are at least one flow more than there are, so one member has
-        // space.
+        // The limits of all members add up to at least one flow more than there are, so one member
+        // has space.
         self.pick_if(digest, |bidder| {
             let bound = (allowed * u128::from(bidder.weight)).div_ceil(u128::from(weights) * 100);
             u128::from(flows_of(bidder.id)) < bound
         })
     }
 
-    /// Returns the highest bidder among some.
+    /// Returns the highest bidder among those that satisfy `may`.
     #[inline]
     fn pick_if(&self, digest: u32, may: impl Fn(&Bidder) -> bool) -> Option<MemberId> {
         let bidders = self.bidders.iter().filter(|bidder| may(bidder));
         if self.is_even {
-            // The first of equal bids: bidders are in the order of their ids.
+            // Of equal bids, the first wins; bidders are sorted by id.
             let bids = bidders.map(|bidder| (!bidder.bid(digest), bidder.id));
             return bids.min().map(|(_, id)| id);
         }
         let bids = bidders.map(|bidder| {
             let bid = bidder.bid(digest);
-            // Of equal weights the higher bid wins even if the logarithms are equal, so a weight
-            // that changes moves no flow between other members.
+            // If weights and logarithms are equal, the higher bid wins. A change of one weight
+            // therefore moves no flow between other members.
             ((self.logarithm.of(bid) << 16) / u64::from(bidder.weight), !bid, bidder.id)
         });
         bids.min().map(|(_, _, id)| id)
@@ -228,7 +231,7 @@ impl Members {
         self.all.binary_search_by_key(&id, |member| member.id)
     }
 
-    /// Lists the members that get new flows.
+    /// Lists the members that accept new flows.
     fn invite(&mut self) {
         let open = self.all.iter().filter(|member| !member.is_draining);
         self.bidders.clear();

@@ -1,8 +1,8 @@
-//! The adaptive feedback of Table I: the tree's hash decides, unless the queue it chose is too long
+//! The adaptive feedback of Table I: the tree's hash decides, unless the chosen queue is too long
 //! [HRWTREE §3.3, Table I].
 //!
-//! The printed table cannot be executed as it is, so there are three readings of it, each under its
-//! own name:
+//! The printed table cannot be executed as it is, so there are three interpretations of it, each
+//! with its own name:
 //!
 //! | form | what it is | order |
 //! | --- | --- | --- |
@@ -16,33 +16,34 @@ use super::tree::TreeLoad;
 use super::{Decision, LoadView, OrderGuarantee, Placement, SetupError, WorkItem, WorkerId, bounded};
 use crate::topology::{LEVELS_MAX, Topology};
 
-/// Which reading of Table I.
+/// The interpretation of Table I.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
     /// With its mistakes corrected.
     Corrected,
-    /// Corrected, and flows with packets in flight stay.
+    /// Corrected; in addition, flows with packets in flight do not move.
     OrderSafe,
-    /// As close to the print as can be executed.
+    /// As close to the printed table as can be executed.
     Printed,
 }
 
-/// When the hash is overruled.
+/// The difference at which queue lengths override the hash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Threshold {
-    /// By how much of the shortest queue the chosen one may be longer, in thousandths. `None`: by
-    /// any amount.
+    /// Amount by which the chosen queue may exceed the shortest one, in thousandths of the shortest
+    /// one. `None` means no limit.
     pub permille: Option<u32>,
-    /// By how much of a mean item it may be longer in any case, in thousandths: the cost of a move.
+    /// Amount by which it may exceed the shortest one in any case, in thousandths of a mean item:
+    /// the cost of a move.
     pub least_permille: u32,
 }
 
 impl Threshold {
-    /// A tenth of the shortest queue, as the paper chose.
+    /// A tenth of the shortest queue, as in the paper.
     pub const PAPER: Self = Self { permille: Some(100), least_permille: 250 };
 }
 
-/// Places by the tree's hash, corrected by the length of queues at each level.
+/// Places items by the tree's hash, corrected by queue lengths at each level.
 #[derive(Clone, Debug)]
 pub struct Adaptive {
     form: Form,
@@ -50,8 +51,8 @@ pub struct Adaptive {
     tree: HrwTree,
     load: TreeLoad,
     flows: FlowSlots,
-    /// In the printed form: the bytes counted for each thread, which are those of overruled items
-    /// only.
+    /// In the printed form, the bytes counted for each thread: those of items for which the hash
+    /// was overridden.
     overruled: Vec<u64>,
 }
 
@@ -63,7 +64,7 @@ impl Adaptive {
     ///
     /// # Errors
     ///
-    /// [`SetupError::Parameter`] for more than 2²⁴ slots.
+    /// Returns [`SetupError::Parameter`] for more than 2²⁴ slots.
     pub fn new(
         topology: &Topology,
         form: Form,
@@ -81,8 +82,8 @@ impl Adaptive {
         })
     }
 
-    /// Returns the child of a node that an item goes to: the one the hash chose, or the one with
-    /// the shortest queue.
+    /// Returns the child of a node that an item goes to: the one that the hash chose, or the one
+    /// with the shortest queue.
     fn child(&self, node: u32, item: WorkItem) -> (u32, bool) {
         let hashed = self.tree.winner(node, item.digest);
         let children = self.load.nodes.children(node);
@@ -114,8 +115,8 @@ impl Adaptive {
         (node - self.load.nodes.first_worker) as usize
     }
 
-    /// Table I with its slips: an overruled thread sends the item to the same place below the
-    /// shortest core.
+    /// Table I with its errors: if the hash is overridden for a thread, the item goes to the same
+    /// position below the shortest core.
     fn as_printed(&mut self, item: WorkItem, load: &LoadView<'_>) -> usize {
         let first = self.load.nodes.first_worker;
         let mut node = 0;
@@ -125,7 +126,8 @@ impl Adaptive {
         let hashed = self.tree.winner(node, item.digest);
         let threads = self.load.nodes.children(node);
         let worker = |thread: u32| (thread - first) as usize;
-        // Only overruled items count for a thread's queue; completions shorten it all the same.
+        // Only items for which the hash was overridden count towards a thread's queue, but every
+        // completion shortens it.
         let length = |thread: u32| {
             let completed = load.completed_bytes.get(worker(thread)).copied().unwrap_or(0);
             self.overruled[worker(thread)].saturating_sub(completed)

@@ -1,20 +1,21 @@
-//! Estimates of each worker's backlog, from what the dispatcher knows.
+//! Estimates the backlog of each worker from what the dispatcher knows.
 //!
-//! The work of a packet is unknown until it is done. The dispatcher knows how many items and bytes
-//! it has sent, how many are completed (a batch late), and perhaps how long each worker was busy.
-//! It fits a line `time = a·items + b·bytes` to these during the run and expresses backlogs in it.
-//! Without measured times, an item counts as its bytes plus a constant.
+//! The work of a packet is unknown until the packet is completed. The dispatcher knows how many
+//! items and bytes it has sent, how many are completed (one batch late), and in some cases how long
+//! each worker was busy. During the run, it fits a line `time = a·items + b·bytes` to these numbers
+//! and expresses backlogs in terms of it. Without measured times, an item counts as its bytes plus
+//! a constant.
 
 use super::{LoadView, WorkItem, WorkerId};
 use crate::topology::{CAPACITY_FULL, Topology};
 
-/// Cost of an item beside its bytes, in bytes, until times have been measured.
+/// Cost of an item in addition to its bytes, in bytes, until times have been measured.
 const ITEM_BYTES: u64 = 256;
-/// Fractional bits of the line's two numbers.
+/// Fractional bits of the two coefficients.
 const FRACTION: u32 = 8;
-/// Measurements after which a new line is drawn.
+/// Measurements after which the line is fitted again.
 const FIT_EVERY: u32 = 256;
-/// Share of the sums that survives a new fit.
+/// Share of the sums that is kept after a new fit.
 const KEEP: f64 = 0.75;
 
 /// The cost of an item: `item + byte · bytes`.
@@ -25,7 +26,7 @@ pub(super) struct Cost {
     /// Sums over the measurements: items², items·bytes, bytes², items·time, bytes·time.
     sums: [f64; 5],
     measured: u32,
-    /// The line has changed, so estimates by the old one must be recomputed.
+    /// Whether the line has changed, so that earlier estimates must be recomputed.
     refitted: bool,
 }
 
@@ -45,7 +46,7 @@ impl Cost {
         (self.item.wrapping_mul(items).wrapping_add(self.byte.wrapping_mul(bytes))) >> FRACTION
     }
 
-    /// Returns the given costs.
+    /// Returns a line with the given coefficients.
     #[cfg(test)]
     pub(super) fn drawn(item: u64, byte: u64) -> Self {
         Self { item, byte, ..Self::new() }
@@ -56,7 +57,7 @@ impl Cost {
         (self.item, self.byte)
     }
 
-    #[expect(clippy::cast_precision_loss, reason = "differences of counters over one batch")]
+    #[expect(clippy::cast_precision_loss, reason = "differences of counters over one batch are small")]
     pub(super) fn measure(&mut self, items: u64, bytes: u64, time: u64) {
         let (x, y, t) = (items as f64, bytes as f64, time as f64);
         for (sum, term) in self.sums.iter_mut().zip([x * x, x * y, y * y, x * t, y * t]) {
@@ -71,8 +72,8 @@ impl Cost {
     }
 
     /// Least squares through the origin. If the measurements cannot separate the two coefficients,
-    /// items carry all of the cost.
-    #[expect(clippy::cast_sign_loss, reason = "negative slopes are replaced before")]
+    /// the cost per item accounts for all of the time.
+    #[expect(clippy::cast_sign_loss, reason = "negative slopes were replaced above")]
     fn fit(&mut self) {
         let [xx, xy, yy, xt, yt] = self.sums;
         if xx <= 0.0 {
@@ -105,10 +106,10 @@ pub(crate) struct Backlog {
     completed_bytes: Vec<u64>,
     busy: Vec<u64>,
     waiting: Vec<u32>,
-    /// 2¹⁶ over the worker's capacity, in ordinary workers.
+    /// 2¹⁶ divided by the worker's capacity, relative to an ordinary worker.
     scale: Vec<u64>,
     cost: Cost,
-    /// Mean cost of an item, ×16, with a memory of about 256 items.
+    /// Mean cost of an item, ×16, averaged over about 256 items.
     mean: u64,
 }
 
@@ -141,11 +142,11 @@ impl Backlog {
         self.waiting.len()
     }
 
-    /// Reads the dispatcher's counters. Cost: a few operations per worker, once per batch.
+    /// Reads the dispatcher's counters. Costs a few operations per worker, once per batch.
     pub(crate) fn refresh(&mut self, load: &LoadView<'_>) {
         let count = self.waiting.len();
         if load.sent.len() < count || load.completed.len() < count {
-            return; // Without counters, the assigned items are the estimate.
+            return; // Without counters, the sum of the assigned items is the estimate.
         }
         let has_bytes = load.sent_bytes.len() >= count && load.completed_bytes.len() >= count;
         let has_time = load.busy.len() >= count;
@@ -153,7 +154,7 @@ impl Backlog {
         for worker in 0..count {
             let (sent, completed) = (load.sent[worker], load.completed[worker]);
             if sent == self.sent[worker] && completed == self.completed[worker] && !refitted {
-                continue; // What was assigned arrived, and nothing is done: the estimate stands.
+                continue; // All assigned items have arrived and none is completed: the estimate remains valid.
             }
             if completed != self.completed[worker] && has_time {
                 let bytes = if has_bytes { load.completed_bytes[worker] } else { 0 };
@@ -182,7 +183,7 @@ impl Backlog {
         u32::try_from(cost.saturating_mul(self.scale[worker]) >> 16).unwrap_or(u32::MAX)
     }
 
-    /// Counts an item for a worker; returns its position in the worker's queue and its cost.
+    /// Counts an item for a worker. Returns its position in the worker's queue and its cost.
     #[inline]
     pub(crate) fn assign(&mut self, worker: usize, item: WorkItem) -> (u64, u32) {
         let cost = self.cost.of(1, u64::from(item.bytes));
@@ -193,17 +194,17 @@ impl Backlog {
         (self.sent[worker], added)
     }
 
-    /// Returns whether the item at a position of a worker's queue, and so every earlier one, is
-    /// completed.
+    /// Returns whether the item at a position of a worker's queue, and therefore every earlier one,
+    /// is completed.
     ///
-    /// A position beyond `sent` belongs to an item that was dropped on the way; it counts as
-    /// completed when the queue is empty.
+    /// A position beyond `sent` belongs to an item that was dropped before it reached the worker.
+    /// It counts as completed when the queue is empty.
     #[inline]
     pub(crate) fn is_done(&self, worker: usize, place: u64) -> bool {
         self.completed[worker] >= place.min(self.sent[worker])
     }
 
-    /// Returns the estimated backlog of each worker, per capacity.
+    /// Returns the estimated backlog of each worker, divided by its capacity.
     #[inline]
     pub(crate) fn waiting(&self) -> &[u32] {
         &self.waiting
@@ -228,8 +229,8 @@ impl Backlog {
     }
 }
 
-/// Returns the place of the least value; of equal ones some `digest` chooses, so that they share
-/// the work.
+/// Returns the index of the smallest value. Of several smallest values, bits of `digest` choose
+/// one, so that they share the work.
 ///
 /// Compares value and index as one number, in four independent lanes, without a branch that the
 /// processor would have to predict.

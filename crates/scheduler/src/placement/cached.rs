@@ -1,7 +1,7 @@
-//! The decisions of a policy that looks at the digest only, remembered.
+//! Caches the decisions of a policy that uses only the digest.
 //!
-//! Unlike the paper's table of weights, 256 bytes per flow that still have to be compared, this
-//! keeps the result of the comparison: eight bytes per flow.
+//! The paper's table stores weights, 256 bytes per flow that must still be compared. This table
+//! stores the result of the comparison, eight bytes per flow.
 
 use flowloom_cpu::prefetch;
 
@@ -9,11 +9,12 @@ use super::{
     ByDigest, Decision, LoadView, OrderGuarantee, Placement, SetupError, WorkItem, WorkerId, bounded,
 };
 
-/// Remembers the worker of recent digests; decides exactly as the wrapped policy.
+/// Caches the worker of recent digests. Decides exactly like the wrapped policy.
 #[derive(Clone)]
 pub struct Cached<P> {
     policy: P,
-    /// Digest above, worker below; a digest that was never seen has no such place.
+    /// The digest is in the upper bits, the worker in the lower bits; a digest that is not cached
+    /// matches no line.
     lines: Vec<u64>,
     mask: usize,
 }
@@ -34,11 +35,11 @@ impl<P: ByDigest> Cached<P> {
     /// Default number of lines, as a power of two: 512 KiB.
     pub const BITS: u32 = 16;
 
-    /// Returns the policy with a memory of 2^`bits` decisions of eight bytes.
+    /// Returns the policy with a cache of 2^`bits` decisions of eight bytes.
     ///
     /// # Errors
     ///
-    /// [`SetupError::Parameter`] for more than 2²⁴ lines.
+    /// Returns [`SetupError::Parameter`] for more than 2²⁴ lines.
     pub fn new(policy: P, bits: u32) -> Result<Self, SetupError> {
         bounded("memory bits", u64::from(bits), 0, 24)?;
         Ok(Self { policy, lines: vec![EMPTY; 1 << bits], mask: (1 << bits) - 1 })

@@ -1,14 +1,15 @@
-//! Direct hash: a flow's digest decides, once and for all [FLOWNP §5.2.2].
+//! Direct hash: a flow's digest determines its worker permanently [FLOWNP §5.2.2].
 //!
-//! It has no state, and keeps the order within a flow by construction. It cannot move a heavy flow
-//! away from its worker.
+//! It has no state, and preserves the order within a flow by construction. It cannot move a heavy
+//! flow away from its worker.
 
 use super::{Decision, LoadView, OrderGuarantee, Placement, WorkItem, WorkerCount, WorkerId};
 
 /// Places each flow by its digest.
 ///
-/// Unlike the paper, which takes a CRC modulo the number of threads, the digest is keyed and scaled
-/// by multiplication: the same spread without a division, and no attacker can aim at one worker.
+/// The paper takes a CRC modulo the number of threads. Here, the digest is keyed and scaled by
+/// multiplication, which gives the same spread without a division and prevents attackers from
+/// targeting one worker.
 #[derive(Clone, Copy, Debug)]
 pub struct DirectHash {
     workers: WorkerCount,
@@ -24,7 +25,7 @@ impl DirectHash {
     #[inline]
     fn worker(self, digest: u32) -> WorkerId {
         let scaled = (u64::from(digest) * u64::from(self.workers.get())) >> 32;
-        // Below the worker count, which is a u16.
+        // The result is below the worker count, which is a u16.
         WorkerId((scaled & 0xFFFF) as u16)
     }
 }

@@ -1,5 +1,5 @@
-//! Flow-based scheduling: the least loaded worker at the first packet, and then that worker for
-//! life [LFB slide 4].
+//! Flow-based scheduling: the first packet of a flow goes to the least loaded worker, and all later
+//! ones to the same worker [LFB slide 4].
 
 use flowloom_cpu::prefetch;
 
@@ -7,14 +7,14 @@ use super::backlog::{Backlog, least_by};
 use super::{Decision, LoadView, OrderGuarantee, Placement, SetupError, WorkItem, bounded};
 use crate::topology::Topology;
 
-/// A slot that no flow has used.
+/// Marks a slot that no flow has used.
 const NO_WORKER: u16 = u16::MAX;
 
-/// Places a flow on the worker that has least waiting when its first packet arrives, and keeps it
-/// there.
+/// Places a flow on the worker with the least waiting work when its first packet arrives, and keeps
+/// it there.
 ///
-/// The table has 2^`bits` slots of two bytes, which flows share whose digests begin with the same
-/// bits.
+/// The table has 2^`bits` slots of two bytes. Flows whose digests begin with the same bits share a
+/// slot.
 #[derive(Clone)]
 pub struct Fixed {
     backlog: Backlog,
@@ -39,7 +39,7 @@ impl Fixed {
     ///
     /// # Errors
     ///
-    /// [`SetupError::Parameter`] for a table of more than 2²⁴ slots.
+    /// Returns [`SetupError::Parameter`] for a table of more than 2²⁴ slots.
     pub fn new(topology: &Topology, bits: u32) -> Result<Self, SetupError> {
         bounded("table bits", u64::from(bits), 0, 24)?;
         Ok(Self { backlog: Backlog::new(topology), homes: vec![NO_WORKER; 1 << bits], shift: 32 - bits })

@@ -1,16 +1,16 @@
-//! Flow-burst scheduling: a flow stays on the worker that has its packets, and restarts on the
-//! least loaded worker once it has none in flight [LFB slide 5].
+//! Flow-burst scheduling: a flow stays on its worker while packets of it are in flight, and
+//! afterwards restarts on the least loaded worker [LFB slide 5].
 //!
-//! The contract of an event device's atomic queues: a flow with packets in progress is pinned, an
-//! idle one is free.
+//! Atomic queues of an event device have the same contract: a flow with packets in progress is
+//! pinned, and an idle flow may move.
 
 use super::backlog::{Backlog, least_by};
 use super::flows::{FlowSlots, SLOTS_MAX, Whereabouts};
 use super::{Decision, LoadView, OrderGuarantee, Placement, SetupError, WorkItem, bounded};
 use crate::topology::Topology;
 
-/// Places a packet with the packets of its flow that are in flight, or on the least loaded worker
-/// if there are none.
+/// Sends a packet to the worker that has packets of its flow in flight, or to the least loaded
+/// worker if there are none.
 #[derive(Clone, Debug)]
 pub struct FlowBurst {
     backlog: Backlog,
@@ -25,7 +25,7 @@ impl FlowBurst {
     ///
     /// # Errors
     ///
-    /// [`SetupError::Parameter`] for more than 2²⁴ slots.
+    /// Returns [`SetupError::Parameter`] for more than 2²⁴ slots.
     pub fn new(topology: &Topology, bits: u32) -> Result<Self, SetupError> {
         bounded("table bits", u64::from(bits), 0, u64::from(SLOTS_MAX.ilog2()))?;
         Ok(Self { backlog: Backlog::new(topology), flows: FlowSlots::new(bits) })

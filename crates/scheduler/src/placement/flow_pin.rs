@@ -1,5 +1,4 @@
-//! FlowPin: a flow moves only while none of its packets is in flight, and only where that is worth
-//! it.
+//! FlowPin: a flow moves only while none of its packets is in flight, and only if the move pays.
 //!
 //! ```text
 //!  in flight ──────────────▶ its worker
@@ -9,15 +8,15 @@
 //! ```
 //!
 //! The policy needs no feedback per packet: a flow is idle when its worker has completed as many
-//! items as were sent to it up to the flow's last. Backlogs are estimated from items, bytes and,
-//! where measured, time. At the thread the backlog tells how long a packet would wait, at the
-//! pipeline how many siblings would slow it down. So the siblings of an elephant stay idle, and it
-//! fills its pipeline alone. Where workers differ in speed, backlogs are compared as the time until
-//! one more packet would be done.
+//! items as had been sent to it up to and including the flow's last packet. Backlogs are estimated
+//! from items, bytes and, if measured, time. The backlog of a thread determines how long a packet
+//! would wait, and that of a pipeline how many siblings would slow it down. Therefore the siblings
+//! of an elephant's thread stay idle, and the elephant uses its pipeline alone. If workers differ
+//! in speed, the compared value is the time until one more packet would be completed.
 //!
-//! "Much longer" is between a quarter of a packet and two: half of the shortest pipeline's backlog.
-//! A move that prevents no idle time only costs: the flow a fetch of its state, and the dispatcher
-//! a search.
+//! "Much longer" means half of the shortest pipeline's backlog, but at least a quarter of a packet
+//! and at most two packets. A move that prevents no idle time has only costs: the flow's state must
+//! be fetched, and the dispatcher must search for a worker.
 
 use super::flows::{FlowSlots, SLOTS_MAX};
 use super::load_index::LoadIndex;
@@ -50,11 +49,11 @@ impl FlowPin {
 
     /// Returns the policy over a topology with 2^`bits` slots of eight bytes.
     ///
-    /// Flows that share a slot are pinned together; with few slots little can move.
+    /// Flows that share a slot are pinned together, so with few slots, few flows can move.
     ///
     /// # Errors
     ///
-    /// [`SetupError::Parameter`] for more than 2²⁴ slots.
+    /// Returns [`SetupError::Parameter`] for more than 2²⁴ slots.
     pub fn new(topology: &Topology, bits: u32) -> Result<Self, SetupError> {
         bounded("table bits", u64::from(bits), 0, u64::from(SLOTS_MAX.ilog2()))?;
         Ok(Self { index: LoadIndex::new(topology), flows: FlowSlots::new(bits) })

@@ -1,26 +1,27 @@
-//! Where the last packet of a flow went, and whether it is still there.
+//! Stores which worker got the last packet of a flow, and determines whether it is still in flight.
 //!
-//! A worker completes items in the order in which it got them. So a flow needs no counter of
+//! A worker completes items in the order in which it got them. A flow therefore needs no counter of
 //! packets in flight: it has none when the worker's count of completed items has reached the
-//! position of the flow's last packet. One word per flow, which only the dispatcher writes.
+//! position of the flow's last packet. This takes one word per flow, which only the dispatcher
+//! writes.
 
 use flowloom_cpu::prefetch;
 
 use super::WorkItem;
 use super::backlog::Backlog;
 
-/// The bits of a slot that contain the worker; the others contain the position in its queue.
+/// Bits of a slot that contain the worker; the others contain the position in its queue.
 const WORKER_BITS: u32 = 16;
-/// The worker of a slot that no flow has used.
+/// The worker in a slot that no flow has used.
 const NO_WORKER: u64 = 0xFFFF;
 
-/// The most slots: 128 MiB of them.
+/// Maximum number of slots, which take 128 MiB.
 pub(crate) const SLOTS_MAX: u64 = 1 << 24;
 
-/// One slot for each of many groups of flows: those whose digests begin with the same bits.
+/// An array of slots, each for the group of flows whose digests begin with the same bits.
 ///
-/// Flows of one slot are placed together while any of them has packets in flight, which keeps the
-/// order of each.
+/// The flows of a slot are placed together while any of them has packets in flight, which preserves
+/// the order within each flow.
 #[derive(Clone)]
 pub(crate) struct FlowSlots {
     slots: Vec<u64>,
@@ -38,14 +39,14 @@ impl core::fmt::Debug for FlowSlots {
 pub(crate) enum Whereabouts {
     /// No packet of the flow has been seen.
     Unseen,
-    /// All packets are done with; this worker had the last.
+    /// All packets are completed; this worker had the last one.
     Idle(usize),
     /// Packets are in flight to this worker, and to no other.
     InFlight(usize),
 }
 
 impl FlowSlots {
-    /// Returns 2^`bits` slots that no flow has used.
+    /// Returns 2^`bits` unused slots.
     pub(crate) fn new(bits: u32) -> Self {
         Self { slots: vec![NO_WORKER; 1 << bits], shift: 32 - bits }
     }
@@ -64,7 +65,7 @@ impl FlowSlots {
         (u64::from(item.digest) >> self.shift) as usize
     }
 
-    /// Returns where the flows of a slot are.
+    /// Returns the location of the flows of a slot.
     #[inline]
     pub(crate) fn find(&self, slot: usize, backlog: &Backlog) -> Whereabouts {
         let word = self.slots[slot];
@@ -87,7 +88,7 @@ impl FlowSlots {
         Slot(&mut self.slots[slot])
     }
 
-    /// Notes that the flow's last packet has a place in a worker's queue.
+    /// Stores the position of the flow's last packet in a worker's queue.
     #[inline]
     pub(crate) fn sent(&mut self, slot: usize, worker: usize, place: u64) {
         self.slots[slot] = (place << WORKER_BITS) | worker as u64;
@@ -99,15 +100,15 @@ impl FlowSlots {
 pub(crate) struct Slot<'a>(&'a mut u64);
 
 impl Slot<'_> {
-    /// Returns the worker that had the last packet of its flows, and that packet's place in the
-    /// worker's queue.
+    /// Returns the worker that had the last packet of the slot's flows, and that packet's position
+    /// in the worker's queue.
     #[inline]
     pub(crate) fn last(&self) -> Option<(usize, u64)> {
         let worker = *self.0 & NO_WORKER;
         (worker != NO_WORKER).then_some((worker as usize, *self.0 >> WORKER_BITS))
     }
 
-    /// Notes that the flow's last packet has a place in a worker's queue.
+    /// Stores the position of the flow's last packet in a worker's queue.
     #[inline]
     pub(crate) fn set(self, worker: usize, place: u64) {
         *self.0 = (place << WORKER_BITS) | worker as u64;

@@ -1,17 +1,17 @@
 //! The tree of 2009 exactly as printed: the same formula and digest at each level, and node numbers
 //! that restart at each node [HRWTREE §3.2].
 //!
-//! The module exists to be measured. If core j has the highest of eight bids, bid j is also the
-//! highest of any subset that contains it; so a pipeline or thread of the same number wins again
-//! below, and most threads of a core can never win. In a tree of 8x2x4, 34 of 64 threads get no
-//! flow at all.
+//! The module exists only for measurements of this formula. If core j has the highest of eight
+//! bids, bid j is also the highest of any subset that contains it. A pipeline or thread with the
+//! same number therefore wins again at the lower levels, and most threads of a core can never win.
+//! In a tree of 8x2x4, 34 of 64 threads get no flow.
 
 use flowloom_flow_key::hash::hrw::weight;
 
 use super::{Decision, LoadView, OrderGuarantee, Placement, WorkItem, WorkerId};
 use crate::topology::Topology;
 
-/// Places each flow as the formula of 2009 does.
+/// Places each flow by the formula of 2009.
 #[derive(Clone, Debug)]
 pub struct HrwTree2009 {
     topology: Topology,

@@ -1,20 +1,20 @@
 //! Highest random weight over all workers at once [HRWTREE §3.1].
 //!
-//! Every worker bids for a flow with a pseudo-random weight; the highest bid wins. When a worker
-//! joins or leaves, only its flows move. Workers are numbered from zero, so only the last one can
-//! join or leave; if another one leaves, the last takes its number.
+//! Every worker bids for a flow with a pseudo-random weight, and the highest bid wins. When a
+//! worker joins or leaves, only its own flows move. Workers are numbered from zero, so only the
+//! last one can join or leave. If another one leaves, the last one takes its number.
 
 use flowloom_flow_key::hash::hrw::weight;
 
 use super::{ByDigest, Decision, LoadView, OrderGuarantee, Placement, WorkItem, WorkerCount, WorkerId};
 
-/// Places each flow on the worker with the highest weight for it. Cost: one weight per worker and
+/// Places each flow on the worker with the highest weight for it. Costs one weight per worker and
 /// packet.
 ///
 /// # Examples
 ///
-/// Servers behind a load balancer, of which one from the middle leaves. The last gets its number,
-/// so no flows move but those of these two:
+/// The example has servers behind a load balancer, one of which leaves from the middle. The last
+/// server gets its number, so only the flows of these two move:
 ///
 /// ```
 /// use flowloom_scheduler::{ByDigest, HrwFlat, WorkerCount};
@@ -54,7 +54,7 @@ impl ByDigest for HrwFlat {
         let mut best = (weight(0, digest), 0);
         for worker in 1..self.workers.get() {
             let bid = weight(u32::from(worker), digest);
-            // Ties go to the lower number, as a scan from the left finds it first.
+            // Ties go to the lower number, because a scan from the left finds it first.
             if bid > best.0 {
                 best = (bid, worker);
             }

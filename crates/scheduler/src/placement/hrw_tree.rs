@@ -1,27 +1,28 @@
-//! Highest random weight level by level: a core, one of its pipelines, one of its threads [HRWTREE
+//! Highest random weight, level by level: a core, one of its pipelines, one of its threads [HRWTREE
 //! §3.2].
 //!
-//! Unlike the paper, nodes bid under numbers that are unique in the whole tree, and with the weight
-//! of their capacity. [`super::hrw_2009`] has the paper's formula taken literally, and its effect.
+//! Unlike in the paper, nodes bid with numbers that are unique in the whole tree, and with their
+//! capacity as weight. [`super::hrw_2009`] implements the paper's formula literally and describes
+//! its effect.
 //!
-//! The numbers are positions in the topology. A worker that leaves changes the numbers of others
-//! unless it was the last, and their flows move too.
+//! The numbers are positions in the topology. Unless the worker that leaves is the last one, the
+//! numbers of others change, and their flows move too.
 
 use super::rendezvous::{NegativeLog, bid};
 use super::tree::Nodes;
 use super::{ByDigest, Decision, LoadView, OrderGuarantee, Placement, WorkItem, WorkerId};
 use crate::topology::Topology;
 
-/// Places each flow on the winner among the children of the winner among … the outermost nodes.
+/// Chooses a winner among the outermost nodes, then among its children, and so on down to a worker.
 ///
-/// A worker gets flows in proportion to its capacity. Cost: one bid per child on the way, 14 in a
+/// A worker gets flows in proportion to its capacity. Costs one bid per child on the path, 14 in a
 /// tree of 8x2x4.
 #[derive(Clone, Debug)]
 pub struct HrwTree {
     nodes: Nodes,
-    /// Whether the children of a node differ in capacity.
+    /// Whether the children of each node differ in capacity.
     uneven: Vec<bool>,
-    /// 2³² over the capacity of each node.
+    /// 2³² divided by the capacity of each node.
     reciprocal: Vec<u64>,
     log: NegativeLog,
 }
@@ -39,7 +40,7 @@ impl HrwTree {
         Self { nodes, uneven, reciprocal, log: NegativeLog::new() }
     }
 
-    /// Returns a child's bid for a flow: the least among its parent's children wins.
+    /// Returns a child's bid for a flow; the lowest bid among its parent's children wins.
     #[inline]
     pub(super) fn offer(&self, parent: u32, child: u32, digest: u32) -> u64 {
         let bid = bid(digest, child);
@@ -47,12 +48,12 @@ impl HrwTree {
             let product = u128::from(self.log.of(bid)) * u128::from(self.reciprocal[child as usize]);
             u64::try_from(product >> 16).unwrap_or(u64::MAX)
         } else {
-            // The highest bid is the least complement.
+            // The complement turns the highest bid into the lowest.
             !bid
         }
     }
 
-    /// Returns the winner among the children of a node; of equal ones the first.
+    /// Returns the winner among the children of a node; the first one if bids are equal.
     #[inline]
     pub(super) fn winner(&self, node: u32, digest: u32) -> u32 {
         let children = self.nodes.children(node);

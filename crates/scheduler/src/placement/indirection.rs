@@ -1,18 +1,18 @@
-//! Indirection: a digest selects an entry of a table, and the entry names the worker [LFB slide 5].
+//! Indirection: a digest selects an entry of a table, which contains the worker [LFB slide 5].
 //!
 //! The table of a network card has 128 entries. A fixed table is a hash with rounding: of 63
-//! workers, two own three entries and the others two. A rebalanced one is the adaptive hash of
-//! receive-side scaling: entries move from the most to the least loaded worker. As in RSS++, a
-//! period's bytes are the load and the move is greedy.
+//! workers, two have three entries each, and the others two. A rebalanced table is the adaptive
+//! hash of receive-side scaling: entries move from the most loaded to the least loaded worker. As
+//! in RSS++, the load is the number of bytes in a period, and the choice of moves is greedy.
 //!
-//! Unlike RSS++, which accepts a moment of disorder, an entry moves only while none of its packets
+//! RSS++ accepts a short period of reordering. Here, an entry moves only while none of its packets
 //! is in flight.
 
 use super::backlog::Backlog;
 use super::{Decision, LoadView, OrderGuarantee, Placement, SetupError, WorkItem, WorkerId, bounded};
 use crate::topology::Topology;
 
-/// The most moves that one rebalancing plans.
+/// Maximum number of moves per rebalancing.
 const MOVES_MAX: usize = 16;
 
 /// Places flows through a table.
@@ -37,27 +37,27 @@ impl core::fmt::Debug for Indirection {
 struct Balance {
     backlog: Backlog,
     capacity: Vec<u64>,
-    /// Place of the last packet of an entry in its worker's queue.
+    /// Position of each entry's last packet in its worker's queue.
     place: Vec<u64>,
     /// Load of each entry; halved every period.
     load: Vec<u64>,
-    /// Where an entry moves as soon as none of its packets is in flight.
+    /// The worker to which each entry moves as soon as none of its packets is in flight.
     target: Vec<u16>,
     period: u32,
     left: u32,
 }
 
 impl Indirection {
-    /// Entries of the table of a network card.
+    /// Number of entries of a network card's table.
     pub const ENTRIES: usize = 128;
-    /// Default number of items between two rebalancings.
+    /// Default number of items between rebalancings.
     pub const PERIOD: u32 = 8192;
 
     /// Returns a fixed table, with entries assigned to the workers round robin.
     ///
     /// # Errors
     ///
-    /// [`SetupError::Parameter`] for no entries or more than 65,536.
+    /// Returns [`SetupError::Parameter`] for no entries or more than 65,536.
     pub fn fixed(topology: &Topology, entries: usize) -> Result<Self, SetupError> {
         bounded("entries of the indirection table", entries as u64, 1, 1 << 16)?;
         let workers = usize::from(topology.workers().get());
@@ -72,9 +72,10 @@ impl Indirection {
     ///
     /// # Errors
     ///
-    /// [`SetupError::Parameter`] as for [`Indirection::fixed`], and for a period of no item.
+    /// Returns [`SetupError::Parameter`] as for [`Indirection::fixed`], and for a period of zero
+    /// items.
     pub fn rebalanced(topology: &Topology, entries: usize, period: u32) -> Result<Self, SetupError> {
-        bounded("period of rebalancing", u64::from(period), 1, u64::from(u32::MAX))?;
+        bounded("rebalancing period", u64::from(period), 1, u64::from(u32::MAX))?;
         let table = Self::fixed(topology, entries)?;
         let level = topology.levels() - 1;
         let balance = Balance {
@@ -96,7 +97,7 @@ impl Indirection {
 }
 
 impl Balance {
-    /// Plans moves from the worker with the largest load per capacity to the one with the smallest,
+    /// Plans moves from the worker with the highest load per capacity to the one with the lowest,
     /// while the gap shrinks.
     fn plan(&mut self) {
         let mut loads = vec![0_u64; self.capacity.len()];
@@ -110,8 +111,8 @@ impl Balance {
             else {
                 return;
             };
-            // The gap shrinks where the load moved is below it; the largest such entry closes most
-            // of it.
+            // The gap shrinks if the moved load is smaller than it. The largest such entry reduces
+            // it most.
             let gap = per_capacity(&most) - per_capacity(&least);
             let shift =
                 |load: u64| (load << 10) / self.capacity[most] + (load << 10) / self.capacity[least];

@@ -2,39 +2,40 @@
 //!
 //! The estimates are those of [`Backlog`](super::backlog::Backlog); the representation differs. A
 //! backlog is counted in small parts of a packet, so that it fits into a 32-bit word together with
-//! the number of its node: the minimum word identifies the least loaded node, and several words are
-//! compared at once. Once per batch all words are recomputed from the counters, in loops without
-//! branches; between batches a decision reads a few words and adds to two.
+//! the number of its node. The smallest word identifies the least loaded node, and several words
+//! are compared at once. Once per batch, all words are recomputed from the counters in loops
+//! without branches. Between batches, a decision reads a few words and adds to two of them.
 
 use super::backlog::Cost;
 use super::flows::FlowSlots;
 use super::{Decision, LoadView, WORKERS_MAX, WorkItem, WorkerId};
 use crate::topology::{CAPACITY_FULL, Topology};
 
-/// Low bits of a word: the number of its node, below 1024.
+/// Low bits of a word, which contain the number of its node, below 1024.
 const PLACE_BITS: u32 = 10;
 const PLACES: u32 = (1 << PLACE_BITS) - 1;
-/// The most that a word counts as waiting.
+/// Maximum backlog that a word can represent.
 const WAITING_MAX: u32 = (1 << 21) - 2;
-/// Words of no node, greater than any node's, which fill up the last group.
+/// Words without a node, which are greater than any node's word and fill the last group.
 const NO_NODE: u32 = (WAITING_MAX + 1) << PLACE_BITS;
-/// Words that are compared in a loop without branches.
+/// Number of words that are compared in a loop without branches.
 const GROUP: usize = 8;
-/// A mean packet counts less than two to this, and at least half of it.
+/// A mean packet counts less than two to this power, and at least half of that.
 const PACKET_BITS: u32 = 7;
-/// Packets that the mean remembers, as a power of two; also its fractional bits.
+/// Packets over which the mean is averaged, as a power of two; also its fractional bits.
 const MEMORY: u32 = 8;
 /// Quarters of a packet by which a thread may exceed the mean of its pipeline, or another of its
-/// threads, and keep a flow: the pipeline's throughput does not depend on which of its threads
+/// threads, and keep a flow. The pipeline's throughput does not depend on which of its threads
 /// work.
 const THREAD_QUARTERS: u32 = 8;
-/// The most quarters of a packet by which a pipeline may exceed the shortest and keep a flow.
+/// Maximum number of quarters of a packet by which a pipeline may exceed the shortest one and keep
+/// a flow.
 const PIPELINE_QUARTERS: u32 = 8;
-/// Bytes of a mean packet, until some were seen.
+/// Mean size of a packet in bytes, until the first packets have been seen.
 const BYTES: u64 = 700;
 
-/// The cost of packets in parts of a mean one: `(item · items + byte · bytes) >> shift`, both
-/// factors below 2³¹.
+/// The cost of packets in parts of a mean packet: `(item · items + byte · bytes) >> shift`, where
+/// both factors are below 2³¹.
 #[derive(Clone, Copy, Debug)]
 struct Line {
     item: u32,
@@ -58,11 +59,11 @@ impl Line {
     }
 }
 
-/// Constant facts about a worker.
+/// Constant properties of a worker.
 #[derive(Clone, Copy, Debug)]
 struct Home {
     pipeline: u16,
-    /// 2¹⁶ over the capacity of the worker, and of its pipeline, in ordinary workers.
+    /// 2¹⁶ divided by the capacity of the worker and of its pipeline, relative to ordinary workers.
     scale: u32,
     pipeline_scale: u32,
 }
@@ -75,7 +76,7 @@ struct Tables {
     completed: [u64; WORKERS_MAX],
     /// Words of workers, per capacity.
     threads: [u32; WORKERS_MAX],
-    /// Words of pipelines, per capacity, and beyond them [`NO_NODE`].
+    /// Words of pipelines, per capacity, followed by [`NO_NODE`].
     pipelines: [u32; WORKERS_MAX],
 }
 
@@ -89,17 +90,18 @@ pub(super) struct LoadIndex {
     cost: Cost,
     mean_bytes: u64,
     line: Line,
-    /// Pipelines, and more words of no node, up to whole groups.
+    /// Number of pipelines, rounded up to whole groups.
     groups: usize,
     homes: Vec<Home>,
-    /// First worker of each pipeline, and the number of workers.
+    /// First worker of each pipeline, followed by the number of workers.
     first_worker: Vec<u16>,
-    /// Threads of each pipeline, if all pipelines have the same number and it is 1, 2, 4, or 8.
+    /// Threads per pipeline, if all pipelines have the same number and it is 1, 2, 4, or 8.
     width: Option<usize>,
     /// A quarter of a mean packet, as a word.
     slack: u32,
-    /// Up to which word a pipeline may keep its flows, by the shortest at the last search. Until
-    /// the next batch none is shorter, since backlogs only grow.
+    /// The highest word with which a pipeline may keep its flows, derived from the shortest
+    /// pipeline at the last search. No pipeline becomes shorter before the next batch, because
+    /// backlogs only grow.
     limit: u32,
 }
 
@@ -162,11 +164,11 @@ impl LoadIndex {
         self.workers
     }
 
-    /// Reads the dispatcher's counters. Cost: a few operations per worker, once per batch.
+    /// Reads the dispatcher's counters. Costs a few operations per worker, once per batch.
     fn refresh(&mut self, load: &LoadView<'_>) {
         let count = self.workers;
         if load.sent.len() < count || load.completed.len() < count {
-            return; // Without counters, the assigned items are the estimate.
+            return; // Without counters, the sum of the assigned items is the estimate.
         }
         let (sent, completed) = (&load.sent[..count], &load.completed[..count]);
         let has_bytes = load.sent_bytes.len() >= count && load.completed_bytes.len() >= count;
@@ -193,7 +195,7 @@ impl LoadIndex {
             *word = ((waiting as u32) << PLACE_BITS) | place as u32;
         }
         if most >= u64::from(WAITING_MAX) {
-            // Very much waits, or a counter runs backwards.
+            // The backlog is very large, or a counter has decreased.
             for (worker, word) in self.tables.threads[..count].iter_mut().enumerate() {
                 let items = sent[worker].saturating_sub(completed[worker]);
                 let bytes = sent_bytes[worker].saturating_sub(completed_bytes[worker]);
@@ -224,16 +226,16 @@ impl LoadIndex {
     /// Chooses the parts of a packet in which backlogs are counted until the next batch.
     fn draw_line(&mut self) {
         let (item, byte) = self.cost.line();
-        // Products with counts of 32 bits must fit into 64.
+        // Products with 32-bit counts must fit into 64 bits.
         let excess = (64 - (item | byte).leading_zeros()).saturating_sub(31);
         let (item, byte) = (item >> excess, byte >> excess);
-        // At least one byte, so that the cost of an item stays far below 2⁶⁴ whatever its bytes;
-        // and at most 16 MiB, so that this product does.
+        // At least one byte, so that the cost of an item stays far below 2⁶⁴ whatever its size, and
+        // at most 16 MiB, so that this product does too.
         let mean_bytes = self.mean_bytes.clamp(1 << MEMORY, 1 << 32);
         let mean = item + ((byte * mean_bytes) >> MEMORY);
         let shift = (64 - mean.leading_zeros()).saturating_sub(PACKET_BITS);
         self.line = Line { item: item as u32, byte: byte as u32, shift };
-        // A move costs about one or two cache misses: a quarter of a packet's cost here.
+        // A move costs about one or two cache misses, counted here as a quarter of a packet's cost.
         self.slack = ((mean >> shift) as u32 / 4) << PLACE_BITS;
     }
 
@@ -251,8 +253,8 @@ impl LoadIndex {
         self.limit = limit(least_of(&self.tables.pipelines[..self.groups], 0), self.slack);
     }
 
-    /// Computes the words where workers or pipelines differ, as the time until each would be done
-    /// with one more packet.
+    /// Computes the words if workers or pipelines differ, as the time until each would have
+    /// completed one more packet.
     #[cold]
     fn finish_uneven_words(&mut self) {
         let one = self.line.of(1, self.mean_bytes >> MEMORY);
@@ -273,8 +275,8 @@ impl LoadIndex {
         }
     }
 
-    /// Places a batch: a flow stays where it is while it has packets in flight or no better worker
-    /// is near.
+    /// Places a batch: a flow stays on its worker while it has packets in flight or no clearly
+    /// better worker is available.
     pub(super) fn place(
         &mut self,
         flows: &mut FlowSlots,
@@ -293,8 +295,8 @@ impl LoadIndex {
         }
     }
 
-    /// Places a batch once all words are written, over pipelines of `WIDTH` threads, or any if that
-    /// is 0.
+    /// Places a batch after all words are written, over pipelines of `WIDTH` threads, or of any
+    /// number if `WIDTH` is 0.
     fn place_over<const WIDTH: usize>(
         &mut self,
         flows: &mut FlowSlots,
@@ -369,23 +371,23 @@ impl<const WIDTH: usize> Assignment<'_, WIDTH> {
     }
 
     /// Returns whether a worker may keep a flow, given the position of the flow's last item,
-    /// without a look at other workers.
+    /// without looking at other workers.
     #[inline(always)]
     fn may_keep(&self, worker: usize, place: u64) -> bool {
         let worker = worker % WORKERS_MAX;
-        // A position beyond `sent` belongs to an item that was dropped on the way; it counts as
-        // completed when the queue is empty.
+        // A position beyond `sent` belongs to an item that was dropped before it reached the
+        // worker. It counts as completed when the queue is empty.
         let done = self.tables.completed[worker].wrapping_sub(place.min(self.tables.sent[worker]));
         let is_in_flight = (done.cast_signed() >> 63).cast_unsigned() as u32;
         let pipeline = self.tables.pipelines[self.pipeline_of(worker)];
         let excess = pipeline.saturating_sub(self.limit)
             | self.tables.threads[worker].saturating_sub(pipeline + THREAD_QUARTERS * self.slack);
-        // Three conditions and one branch, since none of them can be guessed; as an `if` of each
-        // they would be three.
+        // The three conditions share one branch: none of them is predictable, and separate `if`
+        // statements would need three.
         excess & !is_in_flight == 0
     }
 
-    /// Returns the worker for an idle flow that `last` may not just keep.
+    /// Returns the worker for an idle flow that `last` may not keep without a comparison.
     #[inline(always)]
     fn instead_of(&mut self, last: usize, digest: u32) -> usize {
         let pipeline = self.pipeline_of(last);
@@ -434,7 +436,7 @@ impl<const WIDTH: usize> Assignment<'_, WIDTH> {
         ((least ^ order) & PLACES) as usize
     }
 
-    /// Counts an item for a worker; returns its place in the worker's queue.
+    /// Counts an item for a worker. Returns its position in the worker's queue.
     #[inline(always)]
     fn assign(&mut self, worker: usize, cost: u64) -> u64 {
         let worker = worker % WORKERS_MAX;
@@ -451,7 +453,7 @@ impl<const WIDTH: usize> Assignment<'_, WIDTH> {
     }
 }
 
-/// Returns the least word of any pipeline; of equal backlogs `order` chooses.
+/// Returns the smallest word of any pipeline. If several backlogs are equal, `order` chooses.
 #[inline(always)]
 fn least_of(pipelines: &[u32], order: u32) -> u32 {
     let mut least = [i32::MAX; GROUP];
@@ -471,12 +473,12 @@ fn least_of(pipelines: &[u32], order: u32) -> u32 {
     least[0].cast_unsigned() ^ order
 }
 
-/// Returns the word up to which a pipeline is as good as the one with the least.
+/// Returns the highest word with which a pipeline counts as good as the least loaded one.
 #[inline(always)]
 fn limit(least: u32, slack: u32) -> u32 {
-    // Of the backlog alone, so that a search finds no lower limit than the one before.
+    // Uses the backlog only, so that no later search finds a lower limit.
     let least = least | PLACES;
-    // Where no worker is about to become idle, staying costs little.
+    // If no worker is about to become idle, staying costs little.
     least + (least >> 1).clamp(slack, PIPELINE_QUARTERS * slack)
 }
 
@@ -487,14 +489,15 @@ fn add(word: &mut u32, waiting: u64) {
     *word = if sum < u64::from(NO_NODE) { sum as u32 } else { full(*word) };
 }
 
-/// Returns the word of the largest backlog.
+/// Returns the word of the maximum backlog.
 #[cold]
 #[inline(never)]
 fn full(word: u32) -> u32 {
     (WAITING_MAX << PLACE_BITS) | (word & PLACES)
 }
 
-/// Returns the order in which a flow sees nodes that have equal backlogs, so that flows share them.
+/// Returns the order in which a flow considers nodes with equal backlogs. Flows have different
+/// orders, so they share these nodes.
 #[inline(always)]
 fn order(digest: u32) -> u32 {
     (digest >> 7) & PLACES

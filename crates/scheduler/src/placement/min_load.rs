@@ -1,10 +1,10 @@
-//! Minimum-load mapping: each packet to the worker with least waiting [HRWTREE §3.3].
+//! Minimum-load mapping: each packet goes to the worker with the least waiting work [HRWTREE §3.3].
 
 use super::backlog::{Backlog, least_by};
 use super::{Decision, LoadView, OrderGuarantee, Placement, WorkItem};
 use crate::topology::Topology;
 
-/// Places each packet on the worker that has least waiting, whatever flow it belongs to.
+/// Places each packet on the worker with the least waiting work, independent of its flow.
 #[derive(Clone, Debug)]
 pub struct MinLoad {
     backlog: Backlog,

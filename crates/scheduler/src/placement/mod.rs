@@ -1,8 +1,8 @@
-//! Placement policies: for a batch of work items, which worker gets each, given the load of the
-//! workers.
+//! Placement policies: given the load of the workers, they choose the worker for each work item of
+//! a batch.
 //!
-//! Where a policy compares workers, the cost of a decision depends on their number. Instructions
-//! per item, in batches of 32 on x86-64 with AVX2; the second number is for flows that the policy
+//! If a policy compares workers, the cost of a decision depends on their number. Instructions per
+//! item, in batches of 32 on x86-64 with AVX2; the second number applies to flows that the policy
 //! has not seen:
 //!
 //! | policy | 4 workers | 64 | 1024 |
@@ -37,15 +37,15 @@ pub mod round_robin;
 mod tree;
 pub mod two_choices;
 
-/// The most workers a policy places onto.
+/// Maximum number of workers of a policy.
 pub const WORKERS_MAX: usize = 1024;
 
-/// A worker, counted from 0.
+/// A worker, numbered from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct WorkerId(u16);
 
 impl WorkerId {
-    /// Returns the worker's place in arrays.
+    /// Returns the worker's index in arrays.
     #[inline]
     #[must_use]
     pub const fn index(self) -> usize {
@@ -74,7 +74,7 @@ impl WorkerCount {
     ///
     /// # Errors
     ///
-    /// [`SetupError::Workers`] for 0 and for more than [`WORKERS_MAX`].
+    /// Returns [`SetupError::Workers`] for 0 and for more than [`WORKERS_MAX`].
     pub fn new(workers: usize) -> Result<Self, SetupError> {
         match u16::try_from(workers) {
             Ok(count) if count > 0 && workers <= WORKERS_MAX => Ok(Self(count)),
@@ -95,60 +95,60 @@ impl WorkerCount {
     }
 }
 
-/// Why a policy, topology or workload is invalid.
+/// The reason why a policy, topology or workload is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SetupError {
-    /// An invalid number of workers.
+    /// The number of workers is invalid.
     Workers {
         /// The requested number.
         workers: usize,
     },
-    /// A tree with no level, too many, or places of unequal depth.
+    /// A tree has no level or too many, or places of unequal depth.
     Levels {
-        /// The levels of the tree, or of the place that differs.
+        /// The number of levels of the tree, or of the place that differs.
         levels: usize,
     },
-    /// A worker whose capacity is zero or above the maximum.
+    /// The capacity of a worker is zero or above the maximum.
     Capacity {
         /// The worker.
         worker: usize,
-        /// In hundredths of an ordinary worker.
+        /// Capacity in hundredths of an ordinary worker.
         capacity: u32,
     },
-    /// Two workers in one place.
+    /// Two workers have the same place.
     SamePlace {
-        /// The second of them.
+        /// The second of the two workers.
         worker: usize,
     },
-    /// A text that describes no topology.
+    /// A text does not describe a topology.
     Text {
-        /// The part that is not valid.
+        /// The invalid part.
         part: &'static str,
     },
-    /// A number of a policy's, an policy's or a machine's that lies outside its bounds.
+    /// A parameter of a policy or machine is out of range.
     Parameter {
-        /// Its name.
+        /// Name of the parameter.
         name: &'static str,
         /// The given value.
         value: u64,
-        /// The least that can be.
+        /// Minimum value.
         least: u64,
-        /// The most that can be.
+        /// Maximum value.
         most: u64,
     },
-    /// A workload without packets, or without flows.
+    /// A workload has no packets or no flows.
     NoWork,
-    /// A workload with fewer flows than workers.
+    /// A workload has fewer flows than workers.
     FewFlows {
-        /// The workers.
+        /// Number of workers.
         workers: u16,
-        /// The flows.
+        /// Number of flows.
         flows: u32,
     },
 }
 
-/// Checks a parameter against its bounds.
+/// Checks a parameter against its limits.
 pub(crate) fn bounded(name: &'static str, value: u64, least: u64, most: u64) -> Result<u64, SetupError> {
     if (least..=most).contains(&value) {
         Ok(value)
@@ -165,8 +165,8 @@ impl core::fmt::Display for SetupError {
             }
             Self::Levels { levels } => write!(
                 f,
-                "invalid topology: a worker has a place of {levels} levels; all places must have the same \
-                 number of levels, from 1 to {}",
+                "invalid topology: the place of a worker has {levels} levels; all places must have the \
+                 same number of levels, from 1 to {}",
                 crate::topology::LEVELS_MAX
             ),
             Self::Capacity { worker, capacity } => write!(
@@ -176,71 +176,76 @@ impl core::fmt::Display for SetupError {
                 crate::topology::CAPACITY_MAX
             ),
             Self::SamePlace { worker } => {
-                write!(f, "invalid topology: worker {worker} has the place of the worker before it")
+                write!(f, "invalid topology: worker {worker} has the same place as the previous worker")
             }
             Self::Text { part } => write!(
                 f,
-                "invalid topology: cannot read the {part}; write for example 8x2x4, or 8x2x4,-0,5=50 \
-                 without thread 0 and with thread 5 at half speed"
+                "invalid topology: cannot read the {part}; write, for example, 8x2x4, or 8x2x4,-0,5=50 \
+                 to omit thread 0 and run thread 5 at half speed"
             ),
             Self::Parameter { name, value, least, most } => {
                 write!(f, "invalid value {value} for {name}: must be from {least} to {most}")
             }
             Self::FewFlows { workers, flows } => write!(
                 f,
-                "{flows} flows cannot occupy {workers} workers in order; use a smaller topology, or traffic \
-                 with more flows"
+                "{flows} flows cannot keep {workers} workers busy if order is kept; use a smaller \
+                 topology, or traffic with more flows"
             ),
-            Self::NoWork => f.write_str("no packet has a flow to schedule: use a trace that has some"),
+            Self::NoWork => f.write_str(
+                "no packet belongs to a flow: use a trace with packets that can \
+                be scheduled",
+            ),
         }
     }
 }
 
 impl core::error::Error for SetupError {}
 
-/// What a policy sees of a packet.
+/// The data about a packet that a policy can use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WorkItem {
-    /// The worker bits of the flow's hash: equal for all packets of a flow, in either direction.
+    /// The worker bits of the flow's hash, which are equal for all packets of a flow in both
+    /// directions.
     pub digest: u32,
-    /// Bytes on the wire, as a measure of the work.
+    /// Size on the wire in bytes, as a measure of the work.
     pub bytes: u32,
 }
 
-/// What the dispatcher does with a work item.
+/// The dispatcher's action for a work item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision {
-    /// The item goes to this worker.
+    /// Send the item to this worker.
     To(WorkerId),
-    /// It is dropped, and counted as packets are that found a ring full.
+    /// Drop the item, and count it like a packet that found a ring full.
     Drop,
 }
 
-/// Load of each worker, as far as the dispatcher knows it.
+/// The load of each worker, as far as the dispatcher knows it.
 ///
-/// Each slice has one entry per worker, or none: a policy that ignores load may get
-/// [`LoadView::idle`]. Other policies work with what is there: bytes where times are missing, their
-/// own counts where all slices are empty.
+/// Each slice has one entry per worker, or is empty. A policy that ignores load may get
+/// [`LoadView::idle`]. Other policies use the available slices: bytes if times are missing, their
+/// own counts if all slices are empty.
 ///
 /// A worker completes items in the order in which it gets them, so a count of items is a position
-/// in its queue: an item is completed once `completed` has reached the value that `sent` had with
-/// it. Policies store positions in 48 bits: counts must start near zero and stay below 2⁴⁸, which
-/// ten million items per second reach after 325 days. To run longer, replace the policy at a moment
-/// without items in flight.
+/// in its queue. An item is completed when `completed` has reached the value that `sent` had when
+/// the item was sent. Policies store positions in 48 bits. Counts must start near zero and stay
+/// below 2⁴⁸, which ten million items per second reach after 325 days. To run longer, replace the
+/// policy while no items are in flight.
 ///
-/// Fields may be added in any version: a literal ends with `..LoadView::idle()`.
+/// Later versions may add fields: end a literal with `..LoadView::idle()`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LoadView<'a> {
-    /// Items sent to each worker so far. Items staged for a worker count; items dropped before they
-    /// reach it do not.
+    /// Number of items sent to each worker so far. Items staged for a worker count; items dropped
+    /// before they reach it do not.
     pub sent: &'a [u64],
-    /// Items that each worker has completed so far; lags by up to a batch.
+    /// Number of items that each worker has completed so far; lags by up to a batch.
     pub completed: &'a [u64],
-    /// Bytes of the items sent.
+    /// Bytes of the sent items.
     pub sent_bytes: &'a [u64],
-    /// Bytes of the items completed.
+    /// Bytes of the completed items.
     pub completed_bytes: &'a [u64],
-    /// Time each worker has spent on the items completed, in any unit that is the same for all.
+    /// Time that each worker has spent on the completed items, in any unit that is the same for all
+    /// workers.
     pub busy: &'a [u64],
 }
 
@@ -251,7 +256,7 @@ impl LoadView<'_> {
         Self { sent: &[], completed: &[], sent_bytes: &[], completed_bytes: &[], busy: &[] }
     }
 
-    /// Returns the number of items that wait for a worker, 0 if it is unknown.
+    /// Returns the number of items that wait for a worker, or 0 if unknown.
     #[must_use]
     pub fn waiting(&self, worker: WorkerId) -> u64 {
         match (self.sent.get(worker.index()), self.completed.get(worker.index())) {
@@ -261,16 +266,17 @@ impl LoadView<'_> {
     }
 }
 
-/// Which order of a flow's packets a policy guarantees, strongest first.
+/// The order of a flow's packets that a policy guarantees, strongest guarantee first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OrderGuarantee {
-    /// One worker gets all packets of a flow for the lifetime of the policy: the flow's state may
-    /// stay with that worker.
+    /// One worker gets all packets of a flow for the lifetime of the policy, so the flow's state
+    /// can stay with that worker.
     Home,
-    /// They are processed in the order they arrived in, and by one worker at a time. Between two
-    /// packets the flow may move, and its state must be where both workers reach it.
+    /// The packets are processed in the order in which they arrived, and by one worker at a time.
+    /// The flow may move between two packets, so both workers must be able to access its state.
     PerFlow,
-    /// Packets leave in the order in which they arrived, whichever workers processed them.
+    /// Packets leave in the order in which they arrived, independent of the workers that processed
+    /// them.
     External,
     /// No guarantee.
     None,
@@ -284,12 +290,12 @@ impl OrderGuarantee {
     }
 }
 
-/// A policy whose decision depends on the digest alone, so that [`cached::Cached`] can remember it.
+/// A policy whose decision depends on the digest alone, so that [`cached::Cached`] can cache it.
 pub trait ByDigest {
-    /// Returns the worker of a digest, always the same.
+    /// Returns the worker of a digest, which is always the same.
     fn worker(&self, digest: u32) -> WorkerId;
 
-    /// Returns the short name of the policy with a memory before it.
+    /// Returns the short name of the policy with a cache.
     fn cached_name(&self) -> &'static str;
 }
 
@@ -297,7 +303,7 @@ pub trait ByDigest {
 ///
 /// # Examples
 ///
-/// A policy of your own, and the laws that check its guarantees:
+/// This example implements a policy and runs the checks of its guarantees:
 ///
 /// ```
 /// use flowloom_scheduler::{
@@ -336,18 +342,19 @@ pub trait ByDigest {
 /// ```
 pub trait Placement: Send {
     /// Decides for each item; `decisions` is as long as `items`. Must not allocate. With few
-    /// workers it should take a few nanoseconds per item; see the table in the [module](self).
+    /// workers, a call should take a few nanoseconds per item; see the table in the [module](self).
     fn place(&mut self, items: &[WorkItem], load: &LoadView<'_>, decisions: &mut [Decision]);
 
-    /// Returns the number of workers that the policy was made for, if it depends on one.
+    /// Returns the number of workers that the policy was made for, or `None` if it accepts any
+    /// number.
     ///
-    /// The engine refuses to run the policy with another number. A policy that returns `None` must
-    /// accept any number; deciding for a worker that does not exist ends the run.
+    /// The engine refuses to run the policy with a different number. A policy that returns `None`
+    /// must accept any number. Choosing a worker that does not exist ends the run.
     fn workers(&self) -> Option<usize> {
         None
     }
 
-    /// Returns which order of a flow's packets the policy guarantees.
+    /// Returns the order of a flow's packets that the policy guarantees.
     fn order(&self) -> OrderGuarantee;
 
     /// Returns the policy's short name, for reports.

@@ -1,8 +1,8 @@
-//! Digest modulo the number of workers, as a network processor does it [FLOWNP §5.2.2].
+//! Digest modulo the number of workers, as in a network processor [FLOWNP §5.2.2].
 //!
 //! The caller chooses the digest: the paper compares the CRC-32 of the five-tuple with the
-//! destination address. Neither has a key, so an attacker can aim both at one worker; and the two
-//! directions of a flow have different destinations.
+//! destination address. Neither has a key, so an attacker can direct traffic at one worker. With
+//! the destination address, the two directions of a flow also have different digests.
 
 use flowloom_flow_key::FlowKey;
 use flowloom_flow_key::hash::crc32::crc32;
@@ -17,7 +17,8 @@ pub struct Modulo {
 }
 
 impl Modulo {
-    /// Returns the policy over a number of workers. `name` is the name of its digest: `crc`, `dst`.
+    /// Returns the policy over a number of workers. `name` is the name of its digest: `crc` or
+    /// `dst`.
     #[must_use]
     pub const fn new(workers: WorkerCount, name: &'static str) -> Self {
         Self { workers, name }

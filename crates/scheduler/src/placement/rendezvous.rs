@@ -1,21 +1,21 @@
 //! Bids of a tree's nodes for a flow, weighted by capacity.
 //!
-//! Of nodes with capacities W, each should win W / ΣW of the flows. It does so if the winner is the
-//! node with the least `-log u / W`, where u is its uniform bid: the minimum of exponentials. The
-//! logarithm is computed in fixed point from integers alone, so that a flow has the same worker on
-//! every machine.
+//! A node of capacity W among nodes with a total capacity ΣW should win W / ΣW of the flows. This
+//! holds if the winner is the node with the smallest `-log u / W`, where u is its uniformly
+//! distributed bid: the minimum of exponentially distributed values. The logarithm is computed in
+//! fixed point with integers only, so that a flow has the same worker on every machine.
 
 use flowloom_flow_key::hash::fold::split_mix;
 
-/// Entries of the table of logarithms, as a power of two.
+/// Number of entries in the table of logarithms, as a power of two.
 const TABLE_BITS: u32 = 10;
 /// Fractional bits of a logarithm.
 const FRACTION: u32 = 40;
 
-/// Returns the bid of a node for a flow: 64 uniform bits.
+/// Returns the bid of a node for a flow: 64 uniformly distributed bits.
 ///
-/// Node numbers must be unique in the whole tree. If they restarted at each node, the winner among
-/// eight would also win in any subset of them, and the levels would not be independent.
+/// Node numbers must be unique in the whole tree. If numbers restarted at each node, the winner
+/// among eight would also win in any subset of them, and the levels would not be independent.
 #[inline]
 pub(crate) fn bid(digest: u32, node: u32) -> u64 {
     let mut state = (u64::from(digest) << 32) | u64::from(node);
@@ -30,7 +30,7 @@ pub(crate) struct NegativeLog {
 }
 
 impl NegativeLog {
-    /// Computes the table; 2^10 entries of 40 squarings each.
+    /// Computes the table of 2^10 entries, with 40 squarings each.
     pub(crate) fn new() -> Self {
         Self { table: (0..=1_u64 << TABLE_BITS).map(|i| log2((1 << TABLE_BITS) + i)).collect() }
     }
@@ -48,7 +48,7 @@ impl NegativeLog {
     }
 }
 
-/// Returns log2(x / 2^10) for x from 2^10 to 2^11: one bit of it per squaring.
+/// Returns log2(x / 2^10) for x from 2^10 to 2^11; each squaring gives one bit.
 fn log2(x: u64) -> u64 {
     let mut mantissa = u128::from(x) << (62 - TABLE_BITS);
     if x == 2 << TABLE_BITS {

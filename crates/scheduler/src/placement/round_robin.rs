@@ -1,10 +1,11 @@
-//! Round robin: packet by packet to one worker after the other [LFB slide 4].
+//! Round robin: each packet goes to the next worker in turn [LFB slide 4].
 //!
-//! The work is spread as evenly as packets can be, and no flow keeps its order or its cache.
+//! The work is spread as evenly as packets allow, but neither the order nor the cache locality of a
+//! flow is preserved.
 
 use super::{Decision, LoadView, OrderGuarantee, Placement, WorkItem, WorkerCount, WorkerId};
 
-/// Places each packet on the worker after the last one's.
+/// Places each packet on the worker after that of the previous packet.
 #[derive(Clone, Copy, Debug)]
 pub struct RoundRobin {
     workers: WorkerCount,

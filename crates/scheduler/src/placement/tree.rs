@@ -1,4 +1,4 @@
-//! The nodes of a topology in one array, the root first, and the backlog below each.
+//! The nodes of a topology in one array, the root first, and the backlog below each node.
 
 use std::ops::Range;
 
@@ -6,15 +6,16 @@ use super::backlog::Backlog;
 use super::{LoadView, WorkItem};
 use crate::topology::{CAPACITY_FULL, Topology};
 
-/// Fractional bits of the factor for an item's cost: enough for a node of the maximum number of
-/// workers with the largest capacity, and few enough for products of 64 bits.
+/// Fractional bits of the factor for an item's cost. They suffice for a node with the maximum
+/// number of workers of the largest capacity, and products still fit into 64 bits.
 const FRACTION: u32 = 24;
 
-/// Nodes of all levels, numbered from the root: those of a level follow those of the level above,
-/// workers come last.
+/// Nodes of all levels, numbered from the root. The nodes of a level follow those of the level
+/// above; workers come last.
 #[derive(Clone, Debug)]
 pub(crate) struct Nodes {
-    /// First child of each node; the next entry ends them. Workers have none.
+    /// First child of each node; the next entry is the end of its children. Workers have no
+    /// children.
     first_child: Vec<u32>,
     parent: Vec<u32>,
     capacity: Vec<u32>,
@@ -73,9 +74,9 @@ impl Nodes {
 pub(crate) struct TreeLoad {
     pub(crate) nodes: Nodes,
     pub(crate) backlog: Backlog,
-    /// By node number.
+    /// Backlog by node number.
     waiting: Vec<u32>,
-    /// 2²⁴ over the capacity of each node, in ordinary workers.
+    /// 2²⁴ divided by the capacity of each node, relative to an ordinary worker.
     scale: Vec<u64>,
 }
 
@@ -106,7 +107,7 @@ impl TreeLoad {
         }
     }
 
-    /// Counts an item for a worker; returns its place in the worker's queue.
+    /// Counts an item for a worker. Returns its position in the worker's queue.
     #[inline]
     pub(crate) fn assign(&mut self, worker: usize, item: WorkItem) -> u64 {
         let (place, added) = self.backlog.assign(worker, item);
@@ -123,7 +124,7 @@ impl TreeLoad {
         }
     }
 
-    /// Returns the backlog below a node, per capacity.
+    /// Returns the backlog below a node, divided by its capacity.
     #[inline]
     pub(crate) fn waiting(&self, node: u32) -> u32 {
         self.waiting[node as usize]

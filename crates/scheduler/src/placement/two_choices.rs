@@ -1,5 +1,5 @@
-//! Power of two choices: an idle flow that would wait too long moves to the better of two workers
-//! drawn at random.
+//! Power of two choices: an idle flow that would wait too long moves to the better of two randomly
+//! chosen workers.
 
 use flowloom_flow_key::hash::fold::split_mix;
 
@@ -8,8 +8,8 @@ use super::flows::{FlowSlots, SLOTS_MAX, Whereabouts};
 use super::{Decision, LoadView, OrderGuarantee, Placement, SetupError, WorkItem, bounded};
 use crate::topology::Topology;
 
-/// Places a flow by looking at two workers instead of all; moves it only while none of its packets
-/// is in flight.
+/// Compares two workers instead of all, and moves a flow only while none of its packets is in
+/// flight.
 #[derive(Clone, Debug)]
 pub struct TwoChoices {
     backlog: Backlog,
@@ -21,12 +21,12 @@ impl TwoChoices {
     /// Default size of the table, as a power of two.
     pub const BITS: u32 = 16;
 
-    /// Returns the policy over the workers of a topology with 2^`bits` slots of eight bytes,
-    /// drawing from `seed`.
+    /// Returns the policy over the workers of a topology, with 2^`bits` slots of eight bytes and
+    /// random numbers drawn from `seed`.
     ///
     /// # Errors
     ///
-    /// [`SetupError::Parameter`] for more than 2²⁴ slots.
+    /// Returns [`SetupError::Parameter`] for more than 2²⁴ slots.
     pub fn new(topology: &Topology, bits: u32, seed: u64) -> Result<Self, SetupError> {
         bounded("table bits", u64::from(bits), 0, u64::from(SLOTS_MAX.ilog2()))?;
         Ok(Self { backlog: Backlog::new(topology), flows: FlowSlots::new(bits), state: seed })
@@ -54,7 +54,7 @@ impl Placement for TwoChoices {
                 Whereabouts::Idle(last) => {
                     let better = self.better_of_two();
                     let waiting = self.backlog.waiting();
-                    // A move costs a cache miss or two, a fraction of an item's work.
+                    // A move costs one or two cache misses, a fraction of an item's work.
                     let slack = self.backlog.mean_cost() / 4;
                     if waiting[last] <= waiting[better].saturating_add(slack) { last } else { better }
                 }

@@ -5,7 +5,7 @@ const NIL: u32 = u32::MAX;
 /// The links of all queues.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Links {
-    /// Token, cost, and the next node.
+    /// The token, its cost, and the next node.
     nodes: Vec<((u32, u32), u32)>,
     free: Vec<u32>,
 }

@@ -1,13 +1,14 @@
-//! FlowPull: the pull form of FlowPin. Workers fetch flows; one worker at a time holds a flow, and
+//! FlowPull: the pull form of FlowPin. Workers fetch flows. One worker at a time holds a flow, and
 //! the flow returns to its last worker unless another would be idle.
 //!
-//! Unlike [LFB slide 10], the dispatcher sorts packets into flows, so that workers do not contend
-//! for a receive queue, unless the dispatcher is the bottleneck: while a worker is idle, or few
-//! packets wait, packets stay unsorted until a worker sorts them. A worker returns a flow after a
-//! few packets, so that no flow delays others for long. A flow with more than a pipeline's share of
-//! all waiting work (an elephant) goes first, since it would finish last, and its worker keeps it
-//! unless a faster worker is free. Threads of a pipeline stay idle for a sibling's elephant if
-//! every running thread slows it ([`Topology::with_thread_demand`] says whether it does).
+//! Unlike in [LFB slide 10], the dispatcher sorts packets into flows, so that workers do not
+//! contend for a receive queue. If the dispatcher is the bottleneck, that is, while a worker is
+//! idle or few packets wait, packets stay unsorted until a worker sorts them. A worker returns a
+//! flow after a few packets, so that no flow delays others for long. A flow with more than a
+//! pipeline's share of all waiting work (an elephant) goes first, because it would finish last. Its
+//! worker keeps it unless a faster worker is free. Threads of a pipeline stay idle for a sibling's
+//! elephant if every running thread slows it down ([`Topology::with_thread_demand`] determines
+//! whether it does).
 
 use std::collections::VecDeque;
 
@@ -18,30 +19,30 @@ use crate::topology::Topology;
 
 const NO_WORKER: u16 = u16::MAX;
 const FULL_SPEED: u32 = u32::MAX;
-/// Packets of a flow after which its worker checks whether other flows wait.
+/// Number of packets of a flow after which its worker checks whether other flows wait.
 const QUOTA: u32 = 8;
-/// Flows that wait for their last worker; any worker may take further ones.
+/// Number of flows that wait for their last worker; any worker may take additional ones.
 const OWN_LIST: usize = 8;
-/// Packets that an otherwise idle worker sorts at once.
+/// Number of packets that an otherwise idle worker sorts at once.
 const BATCH: usize = 32;
-/// Packets sorted per arrival while workers are busy: more than one, so that the unsorted queue
-/// drains.
+/// Number of packets sorted per arrival while workers are busy: more than one, so that the unsorted
+/// queue drains.
 const SORTED: usize = 2;
-/// Packets that wait per worker where workers are the bottleneck.
+/// Number of waiting packets per worker above which workers are the bottleneck.
 const PLENTY: usize = 4;
-/// Cost of a packet beside its bytes.
+/// Cost of a packet in addition to its bytes.
 const ITEM_BYTES: u32 = 256;
 
 #[derive(Clone, Copy, Debug)]
 struct Flow {
     packets: Fifo,
     last: u16,
-    /// Held by a worker, or in a list.
+    /// Whether a worker holds it, or it is in a list.
     taken: bool,
-    /// Held by a worker, or reserved for a worker at full speed; not available to others, whatever
-    /// list it is in.
+    /// Whether a worker holds it, or it is reserved for a worker at full speed. Others cannot take
+    /// it, even if it is in a list.
     held: bool,
-    /// In the list of elephants.
+    /// Whether it is in the list of elephants.
     urgent: bool,
     /// Waiting work, in bytes plus [`ITEM_BYTES`] per packet.
     waiting: u64,
@@ -52,33 +53,34 @@ struct Flow {
 pub struct FlowPull {
     /// Unsorted packets: their token, flow and cost.
     receive: VecDeque<(u32, u32, u32)>,
-    /// Packets that the last arrival sorted.
+    /// Number of packets that the last arrival sorted.
     sorted: u32,
-    /// Whether each worker found nothing at its last fetch, and how many did.
+    /// Whether each worker found nothing at its last fetch, and how many workers found nothing.
     is_idle: Vec<bool>,
     idle: usize,
     links: Links,
     flows: Vec<Flow>,
-    /// The flow that each worker holds, and how many of its packets it has had.
+    /// The flow that each worker holds, and how many of its packets the worker has fetched.
     current: Vec<Option<(u32, u32)>>,
     own: Vec<VecDeque<u32>>,
     shared: VecDeque<u32>,
     /// Flows that no worker holds and that have so much waiting work that they would finish last.
-    /// Each is in another list too, and stays there when it is taken from here; readers skip
+    /// Each flow is in another list too and stays there when it is removed from here. Readers skip
     /// entries of flows that are held or empty.
     urgent: VecDeque<u32>,
-    /// Elephants that wait for a faster worker than their last.
+    /// Elephants that wait for a faster worker than their last one.
     homeless: VecDeque<Homeless>,
-    /// The capacity of a worker, or [`FULL_SPEED`] for the fastest on the fastest pipelines.
+    /// The capacity of each worker, or [`FULL_SPEED`] for the fastest workers on the fastest
+    /// pipelines.
     speed: Vec<u32>,
     is_fast_pipeline: Vec<bool>,
     fast_pipelines: usize,
     pipeline: Vec<u16>,
-    /// Whether the workers of a pipeline slow each other.
+    /// Whether the workers of a pipeline slow each other down.
     is_contended: Vec<bool>,
-    /// The worker of a pipeline that has an elephant, by pipeline.
+    /// The worker that has an elephant, by pipeline.
     elephant: Vec<u16>,
-    /// Waiting work in flows.
+    /// Total waiting work of all flows.
     waiting_cost: u64,
     waiting: usize,
     shift: u32,
@@ -103,7 +105,7 @@ impl FlowPull {
     ///
     /// # Errors
     ///
-    /// [`SetupError::Parameter`] for more than 2²⁰ slots.
+    /// Returns [`SetupError::Parameter`] for more than 2²⁰ slots.
     pub fn new(topology: &Topology, bits: u32) -> Result<Self, SetupError> {
         bounded("table bits", u64::from(bits), 0, 20)?;
         let workers = usize::from(topology.workers().get());
@@ -154,14 +156,15 @@ impl FlowPull {
         })
     }
 
-    /// Returns whether a flow has more than a pipeline's share of the waiting work, and enough for
-    /// it to matter.
+    /// Returns whether a flow has more than a pipeline's share of the waiting work, and enough work
+    /// to matter.
     fn is_elephant(&self, flow: &Flow) -> bool {
         let share = self.waiting_cost / self.elephant.len() as u64;
         flow.packets.len() > 2 * QUOTA && flow.waiting > share
     }
 
-    /// Returns whether another worker of the pipeline holds an elephant that this one would slow.
+    /// Returns whether another worker of the pipeline holds an elephant that this worker would slow
+    /// down.
     fn is_yielding(&self, worker: usize) -> bool {
         let pipeline = usize::from(self.pipeline[worker]);
         let elephant = self.elephant[pipeline];
@@ -169,8 +172,8 @@ impl FlowPull {
     }
 
     /// Returns the speed that the next worker of this worker's elephant must exceed, if the
-    /// elephant should move: a worker at full speed holds no elephant half as large, or a worker
-    /// twice as fast has no work.
+    /// elephant should move. This is the case if a worker at full speed holds no elephant half as
+    /// large, or if a worker twice as fast has no work.
     fn better_than(&self, worker: usize, flow: &Flow) -> Option<u32> {
         let speed = self.speed[worker];
         if speed == FULL_SPEED {
@@ -202,7 +205,8 @@ impl FlowPull {
         self.homeless.remove(at).map(|home| home.flow)
     }
 
-    /// Sorts up to a number of packets into their flows, oldest first; returns how many it sorted.
+    /// Sorts up to `most` packets into their flows, oldest first. Returns the number of sorted
+    /// packets.
     fn sort(&mut self, most: usize) -> u32 {
         let count = most.min(self.receive.len());
         for _ in 0..count {
@@ -237,7 +241,7 @@ impl FlowPull {
         }
     }
 
-    /// Takes the flow from a worker and puts it into its own list or into the shared one.
+    /// Takes the flow from a worker and puts it into the worker's own list or into the shared one.
     fn give_back(&mut self, worker: usize, at: u32, list: List) {
         self.current[worker] = None;
         let pipeline = usize::from(self.pipeline[worker]);
@@ -289,7 +293,8 @@ impl Flow {
     }
 }
 
-/// Removes the first waiting flow of a list; skips entries of flows that were taken elsewhere.
+/// Removes the first waiting flow of a list. Skips entries of flows that were taken from another
+/// list.
 fn first_of(list: &mut VecDeque<u32>, flows: &[Flow]) -> Option<u32> {
     while let Some(at) = list.pop_front() {
         if flows[at as usize].is_waiting() {
@@ -299,18 +304,18 @@ fn first_of(list: &mut VecDeque<u32>, flows: &[Flow]) -> Option<u32> {
     None
 }
 
-/// Where a flow waits that no worker holds.
+/// The list in which a flow waits that no worker holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum List {
-    /// For its last worker.
+    /// The list of its last worker.
     Own,
-    /// For any worker.
+    /// The list for any worker.
     Shared,
-    /// For a worker faster than this: an elephant.
+    /// The list of elephants that wait for a worker faster than `above`.
     Homeless { above: u32 },
 }
 
-/// An elephant that waits for a worker faster than this.
+/// An elephant that waits for a faster worker.
 #[derive(Clone, Copy, Debug)]
 struct Homeless {
     flow: u32,
@@ -323,7 +328,8 @@ impl PullPolicy for FlowPull {
         let cost = item.bytes.saturating_add(ITEM_BYTES);
         self.waiting += 1;
         self.receive.push_back((token, at, cost));
-        // Where little waits, workers are less loaded than the caller, and sort themselves.
+        // If little work waits, workers are less loaded than the caller and sort the packets
+        // themselves.
         let is_busy = self.idle == 0 && self.waiting >= PLENTY * self.is_idle.len();
         self.sorted = if is_busy { self.sort(SORTED) } else { 0 };
         let last = self.flows[at as usize].last;
@@ -353,8 +359,8 @@ impl PullPolicy for FlowPull {
             }
         }
         if is_yielding {
-            // The elephant needs the whole pipeline; other workers can take what waits for this
-            // one.
+            // The elephant needs the whole pipeline; other workers can take the flows that wait for
+            // this one.
             while let Some(at) = self.own[worker].pop_front() {
                 self.shared.push_back(at);
             }
@@ -401,8 +407,8 @@ impl PullPolicy for FlowPull {
     }
 
     fn refuses(&self, item: WorkItem, capacity: u64) -> bool {
-        // A flow may have as many packets waiting as all others still could, so that one flow
-        // leaves space for the others.
+        // A flow may have at most as many waiting packets as there is space left for all others, so
+        // that one flow leaves space for the others.
         let at = (u64::from(item.digest) >> self.shift) as usize;
         let free = capacity.saturating_sub(self.waiting as u64);
         u64::from(self.flows[at].packets.len()) >= free

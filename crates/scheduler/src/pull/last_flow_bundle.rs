@@ -1,5 +1,5 @@
-//! Last Flow Bundle: packets wait in bundles of flows, and a worker returns to the bundles it had
-//! last [LFB slide 10].
+//! Last Flow Bundle: packets wait in bundles of flows, and a worker returns to the bundles that it
+//! had last [LFB slide 10].
 //!
 //! ```text
 //!  receive queue ─ 32 at a time, by a worker without better work ─▶ bundles
@@ -10,9 +10,9 @@
 //!     4  with stealing: another worker's, the last of the longest list
 //! ```
 //!
-//! A reconstruction from the slides. Bundles are served before the receive queue, which is the
-//! slides' reason for the highest maximum latency. The slides do not say whether workers steal, so
-//! both forms exist.
+//! This is a reconstruction from the slides. Bundles are served before the receive queue, which the
+//! slides give as the reason for the highest maximum latency. The slides do not state whether
+//! workers steal, so both forms exist.
 
 use std::collections::VecDeque;
 
@@ -22,17 +22,17 @@ use crate::placement::{OrderGuarantee, SetupError, WorkItem, WorkerId, bounded};
 use crate::topology::Topology;
 
 const NO_WORKER: u16 = u16::MAX;
-/// Packets that move from the receive queue to bundles at once.
+/// Number of packets that move from the receive queue to bundles at once.
 const BATCH: usize = 32;
-/// Bundles that wait for their last worker while others may steal; any worker may take further
-/// ones.
+/// Number of bundles that wait for their last worker if others may steal; any worker may take
+/// additional ones.
 const OWN_LIST: usize = 8;
 
 #[derive(Clone, Copy, Debug)]
 struct Bundle {
     packets: Fifo,
     last: u16,
-    /// Held by a worker, or in a list.
+    /// Whether a worker holds it, or it is in a list.
     taken: bool,
 }
 
@@ -47,7 +47,7 @@ pub struct LastFlowBundle {
     shared: VecDeque<u32>,
     shift: u32,
     steal: bool,
-    /// Whether bundles go to any worker each time.
+    /// Whether any worker may take each bundle, independent of its last worker.
     forgets: bool,
     bundled: usize,
 }
@@ -72,7 +72,7 @@ impl LastFlowBundle {
     ///
     /// # Errors
     ///
-    /// [`SetupError::Parameter`] for more than 2²⁰ bundles.
+    /// Returns [`SetupError::Parameter`] for more than 2²⁰ bundles.
     pub fn new(topology: &Topology, bits: u32, steal: bool) -> Result<Self, SetupError> {
         bounded("table bits", u64::from(bits), 0, 20)?;
         let workers = usize::from(topology.workers().get());
@@ -91,8 +91,8 @@ impl LastFlowBundle {
         })
     }
 
-    /// Returns the policy without its namesake: a bundle goes to whichever worker asks first, not
-    /// to its last one. For experiments on what the memory is worth.
+    /// Disables the preference for the last worker: a bundle goes to the first worker that fetches.
+    /// This is for experiments that measure the value of the preference.
     #[must_use]
     pub fn forgetting(mut self) -> Self {
         self.forgets = true;
@@ -166,7 +166,8 @@ impl PullPolicy for LastFlowBundle {
             }
             if let Some(at) = self.choose(worker, &mut steps) {
                 let bundle = &mut self.bundles[at as usize];
-                // The worker that sorted a packet has looked at it, at the first as at the others.
+                // The worker that sorted a packet has inspected it, whether it is the first one or
+                // a later one.
                 steps.moved += u32::from(usize::from(bundle.last) != worker);
                 bundle.last = worker as u16;
                 self.current[worker] = Some(at);
@@ -184,8 +185,8 @@ impl PullPolicy for LastFlowBundle {
     }
 
     fn has_ready(&self) -> bool {
-        // Without stealing a bundle may wait for one particular worker, so the caller must ask
-        // each.
+        // Without stealing, a bundle may wait for one particular worker, so the caller must ask
+        // each worker.
         !self.receive.is_empty() || !self.shared.is_empty() || self.own.iter().any(|list| !list.is_empty())
     }
 

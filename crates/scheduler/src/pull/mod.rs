@@ -1,8 +1,8 @@
-//! Pull policies: workers fetch packets, and the policy decides which worker may have which.
+//! Pull policies: workers fetch packets, and the policy decides which worker gets which packet.
 //!
-//! A policy handles tokens; the caller keeps the packets that they stand for. One policy serves all
-//! workers, so a machine with threads puts it behind locks. Each fetched token comes with the locks
-//! and moves that a concurrent implementation would need, as [`FetchCost`].
+//! A policy handles tokens; the caller keeps the packets that they represent. One policy serves all
+//! workers, so a machine with threads must protect it with locks. Each fetched token comes with the
+//! number of locks and moves that a concurrent implementation would need, as [`FetchCost`].
 
 mod fifo;
 pub mod flow_pull;
@@ -11,7 +11,7 @@ pub mod packet_handoff;
 
 use crate::placement::{OrderGuarantee, WorkItem, WorkerId};
 
-/// The steps of a fetch, for callers that charge for them.
+/// The steps of a fetch, for callers that account for their cost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct FetchCost {
@@ -21,7 +21,7 @@ pub struct FetchCost {
     pub inspected: u32,
     /// Packets passed on to the worker that owns their flow.
     pub handed_over: u32,
-    /// Packets fetched that another worker had inspected.
+    /// Fetched packets that another worker had inspected.
     pub moved: u32,
     /// Bundles taken from another worker.
     pub stolen: u32,
@@ -32,16 +32,16 @@ pub struct FetchCost {
 pub struct Fetched {
     /// The caller's number of the packet.
     pub token: u32,
-    /// The steps it took.
+    /// The steps of the fetch.
     pub steps: FetchCost,
 }
 
 /// A policy from which workers fetch packets.
 ///
-/// The policy must return every packet to some worker that asks: a run ends only when all have been
-/// returned.
+/// The policy must return every packet to some worker that fetches: a run ends only after all
+/// packets have been returned.
 pub trait PullPolicy: Send {
-    /// Adds a packet; returns the worker that should fetch it, if the policy prefers one.
+    /// Adds a packet. Returns the worker that should fetch it, if the policy prefers one.
     fn arrive(&mut self, token: u32, item: WorkItem) -> Option<WorkerId>;
 
     /// Returns the next packet for a worker that has completed all earlier ones, or `None` if there
@@ -53,16 +53,16 @@ pub trait PullPolicy: Send {
     /// Returns the number of waiting packets.
     fn waiting(&self) -> usize;
 
-    /// Returns how many packets the last [`arrive`](Self::arrive) sorted into their flows, on the
-    /// caller's time.
+    /// Returns how many packets the last call of [`arrive`](Self::arrive) sorted into their flows,
+    /// in the caller's time.
     ///
-    /// Zero where workers sort when they fetch; [`FetchCost`] counts that.
+    /// Zero if workers sort when they fetch; [`FetchCost`] counts that.
     fn sorted(&self) -> u32 {
         0
     }
 
-    /// Returns whether the caller should drop a packet instead of adding it, where `capacity`
-    /// packets may wait in all.
+    /// Returns whether the caller should drop a packet instead of adding it, if `capacity` packets
+    /// may wait in total.
     fn refuses(&self, _item: WorkItem, capacity: u64) -> bool {
         self.waiting() as u64 >= capacity
     }
@@ -74,15 +74,15 @@ pub trait PullPolicy: Send {
         self.waiting() > 0
     }
 
-    /// Returns the number of workers that the policy was made for, if it depends on one.
+    /// Returns the number of workers that the policy was made for, or `None` if it accepts any
+    /// number.
     ///
-    /// The engine refuses to run the policy with another number. A policy that returns `None` must
-    /// accept any number.
+    /// The engine refuses to run the policy with a different number.
     fn workers(&self) -> Option<usize> {
         None
     }
 
-    /// Returns which order of a flow's packets the policy guarantees.
+    /// Returns the order of a flow's packets that the policy guarantees.
     fn order(&self) -> OrderGuarantee;
 
     /// Returns the policy's short name, as on the command line.

@@ -1,9 +1,9 @@
 //! Packet Handoff: the worker that takes a packet owns its flow, and other workers pass on packets
 //! of that flow [LFB slide 9].
 //!
-//! A reconstruction from the slides' labels. Taking a packet from the receive queue and queueing it
-//! for its owner are one step under one lock: as two steps they would let packets of a flow
-//! overtake each other.
+//! This is a reconstruction from the slides' labels. Taking a packet from the receive queue and
+//! queueing it for its owner happen as one step under one lock. As two steps, packets of a flow
+//! could overtake each other.
 
 use std::collections::VecDeque;
 
@@ -14,7 +14,7 @@ use crate::topology::Topology;
 
 const NO_WORKER: u16 = u16::MAX;
 
-/// One queue for all packets, and a queue for each flow that a worker owns.
+/// One queue for all packets, and one queue per flow that a worker owns.
 #[derive(Clone)]
 pub struct PacketHandoff {
     receive: VecDeque<(u32, u32)>,
@@ -45,7 +45,7 @@ impl PacketHandoff {
     ///
     /// # Errors
     ///
-    /// [`SetupError::Parameter`] for more than 2²⁰ entries.
+    /// Returns [`SetupError::Parameter`] for more than 2²⁰ entries.
     pub fn new(topology: &Topology, bits: u32) -> Result<Self, SetupError> {
         bounded("table bits", u64::from(bits), 0, 20)?;
         Ok(Self {

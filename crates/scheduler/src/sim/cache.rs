@@ -1,10 +1,10 @@
-//! Where a flow's state is: counted in changes of flow since it was last used.
+//! Tracks where a flow's state is cached, by the number of flow changes since its last use.
 
 use super::machine::CacheModel;
 
 const NOWHERE: u16 = u16::MAX;
 
-/// Where a state had to be fetched from.
+/// The cache or memory from which a state had to be fetched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fetch {
     Private,
@@ -20,14 +20,14 @@ struct Place {
     core: u16,
 }
 
-/// The state of each flow.
+/// The location of each flow's state.
 #[derive(Clone, Debug)]
 pub(super) struct Caches {
     model: CacheModel,
     places: Vec<Place>,
     core_changes: Vec<u32>,
     all_changes: u32,
-    /// The flow that each worker had last.
+    /// The flow that each worker processed last.
     current: Vec<u32>,
     core_of: Vec<u16>,
 }
@@ -45,7 +45,7 @@ impl Caches {
         }
     }
 
-    /// Records that a worker uses a flow's state; returns where it came from and the cost.
+    /// Records that a worker uses a flow's state. Returns the source and the cost of the fetch.
     #[inline]
     pub(super) fn touch(&mut self, worker: usize, flow: u32) -> (Fetch, u32) {
         let core = self.core_of[worker];

@@ -1,10 +1,10 @@
-//! The next event: a tournament tree over the next event of each source.
+//! Finds the next event with a tournament tree over the next event of each source.
 
 /// The next event of each of a fixed number of sources; the earliest is at the root.
 #[derive(Clone, Debug)]
 pub(super) struct Events {
-    /// A complete binary tree: times of the sources in the lower half, the earlier of two in each
-    /// place above.
+    /// A complete binary tree: times of the sources in the upper half of the array, and in every
+    /// other place the earlier of its two children.
     times: Vec<u64>,
     leaves: usize,
 }
@@ -18,7 +18,7 @@ impl Events {
         Self { times: vec![NEVER; 2 * leaves], leaves }
     }
 
-    /// Sets the time of a source's next event. Cost: logarithmic in the number of sources.
+    /// Sets the time of a source's next event. The cost is logarithmic in the number of sources.
     #[inline]
     pub(super) fn set(&mut self, source: usize, time: u64) {
         let mut at = self.leaves + source;
@@ -33,7 +33,7 @@ impl Events {
         }
     }
 
-    /// Returns the earliest event, of simultaneous ones that of the first source.
+    /// Returns the earliest event; of simultaneous events, that of the first source.
     #[inline]
     pub(super) fn next(&self) -> Option<(u64, usize)> {
         let time = self.times[1];

@@ -1,6 +1,6 @@
-//! Times by magnitude: sixteen steps for each doubling, so a percentile is right within 6 %.
+//! A histogram of times with sixteen steps per doubling, so that a percentile is accurate to 6 %.
 
-/// Steps for each doubling, as a power of two.
+/// Steps per doubling, as a power of two.
 const STEP_BITS: u32 = 4;
 const STEPS: usize = 1 << STEP_BITS;
 const BINS: usize = STEPS * (64 - STEP_BITS as usize + 1);
@@ -29,7 +29,7 @@ fn bin(value: u64) -> usize {
     (octave as usize + 1) * STEPS + ((value >> octave) as usize & (STEPS - 1))
 }
 
-/// Returns the least value that falls into a bin.
+/// Returns the smallest value of a bin.
 fn least_of(bin: usize) -> u64 {
     if bin < STEPS {
         return bin as u64;
@@ -58,26 +58,26 @@ impl Histogram {
         self.max = self.max.max(other.max);
     }
 
-    /// Returns how many values were counted.
+    /// Returns the number of counted values.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// Returns the mean, 0 if there are no values.
+    /// Returns the mean, or 0 if there are no values.
     #[must_use]
     pub fn mean(&self) -> u64 {
         self.sum.checked_div(self.count).unwrap_or(0)
     }
 
-    /// Returns the greatest, exactly.
+    /// Returns the exact maximum.
     #[must_use]
     pub fn max(&self) -> u64 {
         self.max
     }
 
-    /// Returns the value that the given thousandths of all values do not exceed, within a
-    /// sixteenth; 0 if there are none.
+    /// Returns the value that `permille` thousandths of all values do not exceed, to within a
+    /// sixteenth, or 0 if there are no values.
     #[must_use]
     pub fn permille(&self, permille: u64) -> u64 {
         let wanted = (u128::from(self.count) * u128::from(permille.min(1000))).div_ceil(1000) as u64;
@@ -85,7 +85,7 @@ impl Histogram {
         for (at, &count) in self.bins.iter().enumerate() {
             seen += count;
             if seen >= wanted.max(1) {
-                // The upper end of the bin, but never more than was seen.
+                // The upper end of the bin, limited to the maximum of the values.
                 let upper = if at + 1 < BINS { least_of(at + 1) - 1 } else { u64::MAX };
                 return upper.min(self.max);
             }

@@ -3,89 +3,90 @@
 use crate::placement::{SetupError, bounded};
 use crate::topology::Topology;
 
-/// What the dispatcher does when the queue it wants to fill is full.
+/// The dispatcher's action when the queue for a packet is full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WhenFull {
-    /// It waits, and everything behind it waits too.
+    /// It waits, and so do all packets behind this one.
     Block,
     /// It drops the packet.
     Drop,
 }
 
-/// The caches, as counts of flows: a flow's state is near while few other flows came between.
+/// The caches, described by counts of flows: a flow's state stays in a cache until enough other
+/// flows were processed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CacheModel {
     /// Cycles to fetch a flow's state from the shared cache.
     pub shared_cycles: u32,
-    /// Cycles to fetch it from the private cache of another core.
+    /// Cycles to fetch a flow's state from the private cache of another core.
     pub remote_cycles: u32,
-    /// Cycles to fetch it from memory.
+    /// Cycles to fetch a flow's state from memory.
     pub memory_cycles: u32,
-    /// Changes of flow on a core after which a state has left its private cache.
+    /// Flow changes on a core after which a state has left its private cache.
     pub private_flows: u32,
-    /// Changes of flow on all cores after which it has left the shared cache.
+    /// Flow changes on all cores after which a state has left the shared cache.
     pub shared_flows: u32,
 }
 
 /// Costs of a worker that fetches its own work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PullCosts {
-    /// Taking a lock, waiting for it and giving it back.
+    /// Cycles to wait for, take and release a lock.
     pub lock_cycles: u32,
-    /// Finding out which flow a packet belongs to.
+    /// Cycles to determine the flow of a packet.
     pub inspect_cycles: u32,
-    /// Handing a packet over to the worker that owns its flow.
+    /// Cycles to hand a packet over to the worker that owns its flow.
     pub hand_over_cycles: u32,
-    /// Fetching the lines of a packet that another core has inspected.
+    /// Cycles to fetch the cache lines of a packet that another core has inspected.
     pub move_cycles: u32,
 }
 
 /// A machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Machine {
-    /// Its threads; those of one pipeline share its speed, those of one core its private cache.
+    /// Its threads. Those of a pipeline share its execution units, and those of a core its private
+    /// cache.
     pub topology: Topology,
-    /// The share of a pipeline that one thread can use, in thousandths: at 250 four threads do not
-    /// slow each other.
+    /// The share of a pipeline that one thread can use, in thousandths. At 250, four threads do not
+    /// slow each other down.
     pub thread_demand_permille: u32,
-    /// Whether an operating system moves threads among all pipelines for free, an idealised one.
+    /// Whether an idealised operating system moves threads among all pipelines at no cost.
     pub pooled: bool,
-    /// Whether the dispatcher runs on a thread of the first pipeline and slows its siblings.
+    /// Whether the dispatcher runs on a thread of the first pipeline and slows its siblings down.
     pub dispatcher_on_first_pipeline: bool,
-    /// Cycles of the dispatcher for a packet, the policy's included.
+    /// Cycles of the dispatcher per packet, including those of the policy.
     pub dispatch_cycles: u32,
-    /// Cycles of the dispatcher to sort a packet into its flow, beside those, where an policy has
-    /// it done.
+    /// Additional cycles of the dispatcher to sort a packet into its flow, if a policy requires it.
     pub sort_cycles: u32,
-    /// Packets that are placed at once, at most.
+    /// Maximum number of packets that are placed at once.
     pub batch: u32,
-    /// Packets after which a worker reports its completions; it also reports when it runs out of
-    /// work.
+    /// Number of packets after which a worker reports its completions. It also reports when it runs
+    /// out of work.
     pub chunk: u32,
-    /// Packets that wait for one worker at most.
+    /// Maximum number of packets that wait for one worker.
     pub queue_packets: u32,
-    /// What the dispatcher does with a full queue.
+    /// The dispatcher's action for a full queue.
     pub when_full: WhenFull,
-    /// Packets in the machine at most; the dispatcher waits beyond.
+    /// Maximum number of packets in the machine; the dispatcher waits if it is reached.
     pub pool_packets: u32,
     /// Cycles of a worker to take a packet.
     pub take_cycles: u32,
-    /// Caches.
+    /// Cache model.
     pub cache: CacheModel,
     /// Costs of pull schemes.
     pub pull: PullCosts,
-    /// Cycles a second, to turn times into seconds.
+    /// Cycles per second, to convert times to seconds.
     pub hertz: u64,
 }
 
 impl Machine {
-    /// No bound.
+    /// No limit.
     pub const UNBOUNDED: u32 = u32::MAX;
 
-    /// Returns the eight cores that the traffic of [LFB Tab. 1] was scheduled on, 2.53 GHz, over a
+    /// Returns the eight cores at 2.53 GHz that the traffic of [LFB Tab. 1] was scheduled on, for a
     /// topology.
     ///
-    /// Costs are plausible guesses; experiments vary them.
+    /// The costs are plausible guesses; experiments vary them.
     #[must_use]
     pub fn xeon(topology: Topology) -> Self {
         Self {
@@ -118,8 +119,8 @@ impl Machine {
         }
     }
 
-    /// Returns the Niagara 2 of [HRWTREE §4.1], 1.2 GHz, whose thread 0 dispatches. The topology
-    /// should lack that thread (`8x2x4,-0`); any topology works.
+    /// Returns the Niagara 2 of [HRWTREE §4.1], at 1.2 GHz, whose thread 0 dispatches. The topology
+    /// should omit that thread (`8x2x4,-0`), but any topology works.
     #[must_use]
     pub fn niagara(topology: Topology) -> Self {
         Self {
@@ -145,8 +146,8 @@ impl Machine {
         }
     }
 
-    /// Returns the machine's capacity in thousandths of an ordinary worker: its threads, or what
-    /// its pipelines can carry.
+    /// Returns the machine's capacity in thousandths of an ordinary worker: the sum of its threads,
+    /// limited by the capacity of its pipelines.
     #[must_use]
     pub fn parallelism_permille(&self) -> u64 {
         let leaf = self.topology.levels() - 1;
@@ -159,22 +160,22 @@ impl Machine {
         threads.min(pipelines * 1_000_000 / u64::from(self.thread_demand_permille.max(1)))
     }
 
-    /// Checks that there are at least as many flows as workers: with fewer, order-keeping
-    /// schedulers cannot be compared.
+    /// Checks that there are at least as many flows as workers. With fewer flows, schedulers that
+    /// keep order cannot be compared.
     ///
     /// # Errors
     ///
-    /// [`SetupError::FewFlows`] otherwise.
+    /// Returns [`SetupError::FewFlows`] otherwise.
     pub fn check_flows(&self, flows: u32) -> Result<(), SetupError> {
         let workers = self.topology.workers().get();
         if u32::from(workers) > flows { Err(SetupError::FewFlows { workers, flows }) } else { Ok(()) }
     }
 
-    /// Checks the bounds of everything.
+    /// Checks the limits of all parameters.
     ///
     /// # Errors
     ///
-    /// [`SetupError::Parameter`] for the first number that lies outside of its own.
+    /// Returns [`SetupError::Parameter`] for the first parameter that is out of range.
     pub fn check(&self) -> Result<(), SetupError> {
         let cycles_max = 100_000_000;
         bounded("thread demand", u64::from(self.thread_demand_permille), 1, 1000)?;
@@ -184,14 +185,14 @@ impl Machine {
         bounded("packet pool", u64::from(self.pool_packets), 1, u64::from(u32::MAX))?;
         bounded("clock rate", self.hertz, 1, 1_000_000_000_000)?;
         for (name, cycles) in [
-            ("cost of a dispatch", self.dispatch_cycles),
+            ("cost of dispatching a packet", self.dispatch_cycles),
             ("cost of sorting a packet", self.sort_cycles),
             ("cost of taking a packet", self.take_cycles),
             ("cost of the shared cache", self.cache.shared_cycles),
             ("cost of a remote cache", self.cache.remote_cycles),
             ("cost of memory", self.cache.memory_cycles),
             ("cost of a lock", self.pull.lock_cycles),
-            ("cost of looking at a packet", self.pull.inspect_cycles),
+            ("cost of inspecting a packet", self.pull.inspect_cycles),
             ("cost of a hand-over", self.pull.hand_over_cycles),
             ("cost of moving a packet", self.pull.move_cycles),
         ] {

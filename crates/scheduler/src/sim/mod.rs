@@ -1,5 +1,5 @@
-//! A machine in virtual time: how a policy affects throughput, order and latency on 64 threads,
-//! computed on any host.
+//! Simulates a machine in virtual time, to show how a policy affects throughput, order and latency
+//! on 64 threads, on any host.
 //!
 //! ```text
 //!  jobs ─▶ dispatcher ─┬─▶ queue ─▶ thread ┐ pipeline: its running     ┐ core: its cache
@@ -8,9 +8,9 @@
 //! ```
 //!
 //! The policies are those that the engine runs, called in the same way: batch by batch, with
-//! counters that lag. Time advances in 1/256 of a cycle and nothing is random, so a run is
-//! reproducible to the last digit on any machine. The model is as good as the costs of [`Machine`];
-//! it ranks schemes and predicts no throughput.
+//! counters that lag. Time advances in steps of 1/256 of a cycle, and nothing is random, so a run
+//! gives exactly the same result on every machine. The model is only as accurate as the costs of
+//! [`Machine`]. It ranks schemes and does not predict throughput.
 //!
 //! | module | holds |
 //! | --- | --- |

@@ -1,15 +1,16 @@
 //! External order: packets go to threads round robin, enter and leave in order, and lock their flow
 //! [FLOWNP §5.1].
 //!
-//! The alternative, internal order, is a flow's packets in one queue: any push policy that keeps a
-//! flow's order.
+//! The alternative, internal order, keeps a flow's packets in one queue, like any push policy that
+//! keeps a flow's order.
 //!
-//! Packet i runs on thread i mod N. It enters when that thread has released its last packet, after
-//! packet i − 1; works; holds its flow's lock for the part of the work that uses the flow's state,
-//! in packet order; and leaves after packet i − 1. The thread is free when the packet has left.
+//! Packet i runs on thread i mod N. It enters when that thread has released its last packet and
+//! packet i − 1 has entered. It then works, and during the part of the work that uses the flow's
+//! state, it holds its flow's lock, in packet order. It leaves after packet i − 1. The thread is
+//! free when the packet has left.
 //!
-//! Unlike the paper, whose lock is a test-and-set and may let packets of one flow pass each other,
-//! the lock is a ticket lock.
+//! The paper's lock is a test-and-set lock, which may let packets of one flow pass each other. This
+//! one is a ticket lock.
 
 use super::servers::TICK;
 use super::workload::{Pace, Workload};
@@ -18,9 +19,9 @@ use crate::placement::{SetupError, bounded};
 /// The costs of external order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExternalOrder {
-    /// Threads.
+    /// Number of threads.
     pub threads: u32,
-    /// Thousandths of a packet's work that are on its flow's state, under the flow's lock.
+    /// Thousandths of a packet's work that use its flow's state, under the flow's lock.
     pub locked_permille: u32,
     /// Cycles of the ordered section at the entrance.
     pub enter_cycles: u32,
@@ -28,12 +29,13 @@ pub struct ExternalOrder {
     pub leave_cycles: u32,
 }
 
-/// In which order packets leave.
+/// The order in which packets leave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
-    /// Each after the one before it.
+    /// Each packet leaves after the previous one.
     InOrder,
-    /// Each when it is done: what external order costs over this is the price of its exit.
+    /// Each packet leaves when it is completed. The difference in cost to
+    /// [`InOrder`](Self::InOrder) is the price of the ordered exit.
     WhenDone,
 }
 
@@ -41,16 +43,16 @@ pub enum Exit {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct OrderingReport {
-    /// Until the last packet has left.
+    /// Cycles until the last packet has left.
     pub cycles: u64,
-    /// Cycles that threads were at work, all together.
+    /// Cycles that threads were at work, summed over all threads.
     pub busy_cycles: u64,
     /// Cycles that packets waited for the lock of their flow.
     pub lock_cycles: u64,
-    /// Cycles that packets waited for those before them to leave.
+    /// Cycles that packets waited for earlier ones to leave.
     pub leave_wait_cycles: u64,
-    /// Packets of a flow that used its state after a later one. Zero by construction, and counted
-    /// all the same.
+    /// Packets that used their flow's state after a later packet of the flow. Zero by construction,
+    /// but counted nevertheless.
     pub reorders: u64,
     /// Packets that left after a later one. Zero if they leave in order.
     pub overtaken: u64,
@@ -61,16 +63,17 @@ impl ExternalOrder {
     ///
     /// # Errors
     ///
-    /// [`SetupError::Parameter`] for no thread or more than 1024, and for a share above 1000.
+    /// Returns [`SetupError::Parameter`] for zero threads or more than 1024, and for a share above
+    /// 1000.
     pub fn run(&self, workload: &Workload) -> Result<OrderingReport, SetupError> {
         self.run_to(workload, Exit::InOrder)
     }
 
-    /// Runs a workload to an exit of either kind.
+    /// Runs a workload with the given kind of exit.
     ///
     /// # Errors
     ///
-    /// As [`ExternalOrder::run`].
+    /// Returns the errors of [`ExternalOrder::run`].
     pub fn run_to(&self, workload: &Workload, exit: Exit) -> Result<OrderingReport, SetupError> {
         bounded("threads", u64::from(self.threads), 1, 1024)?;
         bounded("locked share", u64::from(self.locked_permille), 0, 1000)?;
@@ -117,7 +120,7 @@ impl ExternalOrder {
             report.leave_wait_cycles += (own - done) >> TICK;
             report.busy_cycles += u64::from(job.work);
         }
-        // From the end: a packet is overtaken by a later one that is gone before it.
+        // Starts from the end: a packet is overtaken if a later one left before it.
         let mut first = u64::MAX;
         for &own in gone.iter().rev() {
             report.overtaken += u64::from(own > first);
@@ -182,7 +185,7 @@ mod tests {
         mixed[0].work = 1000;
         let report = PLAIN.run(&Workload::new(mixed, Pace::Closed).unwrap()).unwrap();
         assert_eq!((report.cycles, report.lock_cycles, report.leave_wait_cycles), (1000, 0, 3 * 900));
-        // Each leaves behind the one before, which takes time too; the thread is free only then.
+        // Each leaves behind the previous one, which takes time too; the thread is free only then.
         let narrow = ExternalOrder { threads: 1, leave_cycles: 7, ..PLAIN };
         let report = narrow.run(&jobs(&[0; 3], 100)).unwrap();
         assert_eq!((report.cycles, report.leave_wait_cycles), (300, 0));

@@ -1,4 +1,4 @@
-//! Runs an [`PullPolicy`]: the dispatcher only takes packets in, and workers fetch them.
+//! Runs a [`PullPolicy`]: the dispatcher only receives packets, and workers fetch them.
 
 use super::events::NEVER;
 use super::machine::{Machine, WhenFull};
@@ -13,7 +13,7 @@ struct Pull<'a> {
     machine: &'a Machine,
     workload: &'a Workload,
     threads: Threads<'a>,
-    /// Workers without work, in no order.
+    /// Workers without work, in no particular order.
     idle: Vec<u16>,
     next: usize,
     in_machine: u64,
@@ -25,14 +25,14 @@ struct Pull<'a> {
     queue_max: u32,
 }
 
-/// Runs a workload through an policy on a machine.
+/// Runs a workload with a policy on a machine.
 ///
-/// [`Machine::queue_packets`] bounds the waiting packets per worker on average: the total bound is
-/// that times the number of workers.
+/// [`Machine::queue_packets`] limits the average number of waiting packets per worker: the total
+/// limit is this value times the number of workers.
 ///
 /// # Errors
 ///
-/// As [`Machine::check`].
+/// Returns the errors of [`Machine::check`].
 pub fn pull(
     machine: &Machine,
     policy: &mut dyn PullPolicy,
@@ -81,7 +81,7 @@ impl Pull<'_> {
         Some(if self.workload.pace() == Pace::Open { job.arrival << TICK } else { 0 })
     }
 
-    /// Adds the packet that is due; returns when the next one is.
+    /// Adds the packet that is due. Returns when the next one is due.
     fn take_in(&mut self, policy: &mut dyn PullPolicy, capacity: u64, now: u64) -> u64 {
         let Some(arrival) = self.arrival(self.next) else { return NEVER };
         if arrival > now {

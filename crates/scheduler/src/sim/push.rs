@@ -1,4 +1,4 @@
-//! Runs a [`Placement`]: a dispatcher decides, each worker has a queue.
+//! Runs a [`Placement`]: a dispatcher decides, and each worker has a queue.
 
 use std::collections::VecDeque;
 
@@ -15,7 +15,7 @@ use crate::placement::{Decision, LoadView, Placement, SetupError, WorkItem};
 struct Counters {
     sent: Vec<u64>,
     sent_bytes: Vec<u64>,
-    /// As reported, after each chunk.
+    /// The completions reported so far, after each chunk.
     completed: Vec<u64>,
     completed_bytes: Vec<u64>,
     busy: Vec<u64>,
@@ -24,12 +24,12 @@ struct Counters {
 #[derive(Debug)]
 struct Queue {
     jobs: VecDeque<u32>,
-    /// Jobs of the chunk until the worker reports.
+    /// Jobs left in the chunk until the worker reports.
     chunk_left: u32,
     done: u64,
     done_bytes: u64,
     max: u32,
-    /// Packets times ticks, and until when that is.
+    /// Packets times ticks, and the time up to which the product is computed.
     area: u128,
     updated: u64,
 }
@@ -42,13 +42,13 @@ impl Queue {
     }
 }
 
-/// What the dispatcher waits for.
+/// The reason for which the dispatcher waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Waiting {
     No,
-    /// Space in a worker's queue.
+    /// It waits for space in a worker's queue.
     Queue(usize),
-    /// Space in the machine.
+    /// It waits for space in the machine.
     Pool,
 }
 
@@ -59,7 +59,7 @@ struct Push<'a> {
     queues: Vec<Queue>,
     counters: Counters,
     placed: Vec<Decision>,
-    /// The next job to dispatch, and the first job that is not placed yet.
+    /// The next job to dispatch, and the first job that is not yet placed.
     next: usize,
     placed_to: usize,
     in_machine: u64,
@@ -69,13 +69,13 @@ struct Push<'a> {
     blocked: u64,
 }
 
-/// Runs a workload through a policy on a machine.
+/// Runs a workload with a policy on a machine.
 ///
-/// Batches and counters reach the policy as in the engine. Jobs that it drops are counted.
+/// The policy gets batches and counters as in the engine. Jobs that it drops are counted.
 ///
 /// # Errors
 ///
-/// As [`Machine::check`].
+/// Returns the errors of [`Machine::check`].
 pub fn push(
     machine: &Machine,
     policy: &mut dyn Placement,
@@ -137,13 +137,13 @@ pub fn push(
 }
 
 impl Push<'_> {
-    /// Returns when a job arrives, in ticks; none after the last.
+    /// Returns when a job arrives, in ticks, or `None` after the last one.
     fn arrival(&self, job: usize) -> Option<u64> {
         let job = self.workload.jobs().get(job)?;
         Some(if self.workload.pace() == Pace::Open { job.arrival << TICK } else { 0 })
     }
 
-    /// Performs the dispatcher's next step; returns when the following one is due.
+    /// Performs the dispatcher's next step. Returns when the following one is due.
     fn dispatch(&mut self, policy: &mut dyn Placement, items: &mut Vec<WorkItem>, now: u64) -> u64 {
         if self.next < self.placed_to {
             match self.hand_on(now) {
@@ -169,11 +169,11 @@ impl Push<'_> {
     }
 
     fn dispatch_ticks(&self) -> u64 {
-        // Never zero, so that time passes.
+        // Never zero, so that time advances.
         (u64::from(self.machine.dispatch_cycles) << TICK).max(1)
     }
 
-    /// Places the jobs that have arrived, at most a batch.
+    /// Places the jobs that have arrived, at most one batch.
     fn place(&mut self, policy: &mut dyn Placement, items: &mut Vec<WorkItem>, now: u64) {
         items.clear();
         while items.len() < self.machine.batch as usize {
@@ -235,7 +235,7 @@ impl Push<'_> {
         Waiting::No
     }
 
-    /// Ends the job that is due on a server, and begins that worker's next one.
+    /// Ends the job that is due on a server, and starts that worker's next job.
     fn finish(&mut self, server: usize, now: u64) {
         let (worker, job) = self.threads.finish(server, now);
         self.in_machine -= 1;

@@ -2,7 +2,7 @@
 
 use super::histogram::Histogram;
 
-/// Fetches of a flow's state that the private cache did not answer.
+/// Fetches of a flow's state that missed the private cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Misses {
@@ -15,20 +15,20 @@ pub struct Misses {
 }
 
 impl Misses {
-    /// Returns all of them.
+    /// Returns the sum.
     #[must_use]
     pub fn total(self) -> u64 {
         self.shared + self.remote + self.memory
     }
 }
 
-/// How the nodes of one level were used.
+/// The use of the nodes of one level.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LevelUse {
     /// Name of the nodes.
     pub name: &'static str,
-    /// Thousandths of the time that each node worked; for a pipeline, of its capacity.
+    /// Thousandths of the time that each node worked; for a pipeline, thousandths of its capacity.
     pub permille: Vec<u32>,
     /// The latency in cycles that 99 % of each node's jobs did not exceed.
     pub p99_cycles: Vec<u64>,
@@ -42,7 +42,7 @@ impl LevelUse {
         sum.checked_div(self.permille.len() as u64).unwrap_or(0) as u32
     }
 
-    /// Returns the least and the greatest use, in thousandths.
+    /// Returns the lowest and the highest use, in thousandths.
     #[must_use]
     pub fn range(&self) -> (u32, u32) {
         let least = self.permille.iter().copied().min().unwrap_or(0);
@@ -56,25 +56,25 @@ impl LevelUse {
 pub struct Report {
     /// The scheduler's name.
     pub scheduler: String,
-    /// Jobs that came.
+    /// Number of jobs offered.
     pub jobs: u64,
-    /// Jobs that were done.
+    /// Number of jobs completed.
     pub completed: u64,
-    /// Jobs that found a queue full.
+    /// Number of jobs dropped because a queue was full.
     pub dropped: u64,
-    /// Until the last was done.
+    /// Cycles until the last job was completed.
     pub cycles: u64,
-    /// Work of all jobs that came, without any costs.
+    /// Work of all offered jobs in cycles, without any costs.
     pub work: u64,
-    /// Work of the jobs that were done: all of it, unless some were dropped.
+    /// Work of the completed jobs in cycles: all of it, unless some jobs were dropped.
     pub work_done: u64,
-    /// A lower bound for any scheduler: [`super::Workload::least_cycles`].
+    /// A lower bound for any scheduler, in cycles: [`super::Workload::least_cycles`].
     pub least_cycles: u64,
-    /// Jobs done after a later one of the same flow.
+    /// Jobs completed after a later one of the same flow.
     pub reorders: u64,
-    /// Jobs begun while a worker still had another one of the same flow.
+    /// Jobs started while a worker still had another one of the same flow.
     pub races: u64,
-    /// Jobs of flows whose last job another worker had.
+    /// Jobs of flows whose previous job was processed by another worker.
     pub migrations: u64,
     /// Fetches of state.
     pub misses: Misses,
@@ -84,25 +84,26 @@ pub struct Report {
     pub steals: u64,
     /// Cycles that the dispatcher waited for space in a queue.
     pub blocked_cycles: u64,
-    /// The longest queue of each worker; empty for schemes without queues.
+    /// Maximum queue length of each worker; empty for schemes without queues.
     pub queue_max: Vec<u32>,
-    /// The mean queue of each worker over time, in thousandths.
+    /// Mean queue length of each worker over time, in thousandths.
     pub queue_mean_milli: Vec<u64>,
-    /// Use of each level, from the outermost.
+    /// Use of each level, starting from the outermost.
     pub levels: Vec<LevelUse>,
-    /// Cycles from a job's arrival until it was done.
+    /// Cycles from a job's arrival until its completion.
     pub latency: Histogram,
-    /// Digest of the order, place and time of every completion: equal runs have equal digests.
+    /// Digest of the order, worker and time of every completion: equal runs have equal digests.
     pub digest: u64,
 }
 
-#[expect(clippy::cast_precision_loss, reason = "shown as a few digits")]
+#[expect(clippy::cast_precision_loss, reason = "shown with a few digits")]
 impl Report {
-    /// Returns the share of the physical bound that was reached: 1 is the least time there can be.
+    /// Returns the share of the physical bound that was reached; 1 means the shortest possible
+    /// time.
     ///
-    /// Where jobs were dropped it is a ratio of rates, of work done in a time. Then it may exceed
-    /// 1, since the bound is that of all jobs: by a little, or by a fifth where most dropped jobs
-    /// are of the flow that sets the bound.
+    /// If jobs were dropped, it is a ratio of rates, that is, of work per time. It may then exceed
+    /// 1, because the bound includes all jobs: slightly, or by a fifth if most dropped jobs belong
+    /// to the flow that determines the bound.
     #[must_use]
     pub fn share_of_bound(&self) -> f64 {
         let done = self.work_done as f64 / self.work.max(1) as f64;
@@ -128,7 +129,7 @@ impl Report {
         self.dropped as f64 / self.jobs as f64
     }
 
-    /// Returns the fetches of state for each job done.
+    /// Returns the fetches of state per completed job.
     #[must_use]
     pub fn misses_per_job(&self) -> f64 {
         self.misses.total() as f64 / self.completed.max(1) as f64

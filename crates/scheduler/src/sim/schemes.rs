@@ -10,7 +10,7 @@ use crate::placement::modulo::crc_of;
 use crate::registry::{DigestKind, Policy, Scheme};
 
 impl Scheme {
-    /// Returns the machine with the costs of this scheme added.
+    /// Adds the costs of this scheme to a machine.
     #[must_use]
     pub fn machine(self, machine: &Machine) -> Machine {
         let share =
@@ -27,7 +27,7 @@ impl Scheme {
     ///
     /// # Errors
     ///
-    /// As [`push()`] and [`pull()`].
+    /// Returns the errors of [`push()`] and [`pull()`].
     pub fn run(self, machine: &Machine, offered: &Offered, seed: u64) -> Result<Report, SetupError> {
         let machine = self.machine(machine);
         let workload = match self.digest {
@@ -53,11 +53,11 @@ pub struct Offered {
 }
 
 impl Offered {
-    /// Returns generated traffic.
+    /// Takes generated traffic as the offered jobs.
     ///
     /// # Errors
     ///
-    /// As [`Workload::new`].
+    /// Returns the errors of [`Workload::new`].
     pub fn of(traffic: Traffic, pace: Pace) -> Result<Self, SetupError> {
         let crc = traffic.keys.iter().map(crc_of).collect();
         Ok(Self { keyed: Workload::new(traffic.jobs, pace)?, crc, servers: traffic.servers })

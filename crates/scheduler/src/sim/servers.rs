@@ -1,4 +1,4 @@
-//! Pipelines: their running threads share the pipeline's capacity equally at each moment.
+//! Models pipelines, whose running threads share the pipeline's capacity equally at each moment.
 
 use super::machine::Machine;
 use crate::placement::WorkerId;
@@ -8,21 +8,21 @@ use crate::topology::CAPACITY_FULL;
 pub(super) const TICK: u32 = 8;
 /// A full rate.
 const RATE_ONE: u64 = 1 << 16;
-/// A thread without work.
+/// Marks a thread without work.
 const IDLE: u64 = u64::MAX;
 
 #[derive(Clone, Debug)]
 struct Server {
-    /// Its threads, by worker; the last place is the dispatcher's where it runs here.
+    /// Its threads, by worker. The last place is the dispatcher's, if it runs here.
     threads: Vec<usize>,
-    /// Pipelines that it represents, in thousandths of a thread's demand.
+    /// The number of pipelines that it represents, in thousandths of a thread's demand.
     carries_permille: u64,
     running: u64,
     rate: u64,
-    /// Work that a thread which ran all the time would have done.
+    /// Work that a thread which ran all the time would have completed.
     served: u64,
     updated: u64,
-    /// Work done, of all threads.
+    /// Work completed by all threads.
     done: u64,
 }
 
@@ -31,9 +31,9 @@ struct Server {
 pub(super) struct Servers {
     row: Vec<Server>,
     home: Vec<usize>,
-    /// `served` of the server at which a thread's job is done.
+    /// The value of the server's `served` at which each thread's job is completed.
     finish: Vec<u64>,
-    /// Hundredths of an ordinary worker.
+    /// Capacity in hundredths of an ordinary worker.
     capacity: Vec<u64>,
 }
 
@@ -79,7 +79,7 @@ impl Servers {
         self.home[worker]
     }
 
-    /// Returns the work that a server has done, in ticks.
+    /// Returns the work that a server has completed, in ticks.
     pub(super) fn done(&self, server: usize) -> u64 {
         self.row[server].done
     }
@@ -87,7 +87,7 @@ impl Servers {
     #[inline]
     fn advance(&mut self, server: usize, now: u64) {
         let server = &mut self.row[server];
-        // A pipeline may have been idle for longer than 2⁴⁸ ticks, some minutes.
+        // A pipeline may have been idle for longer than 2⁴⁸ ticks, which is several minutes.
         let step = ((u128::from(now - server.updated) * u128::from(server.rate)) >> 16) as u64;
         server.served += step;
         server.done += step * server.running;
@@ -114,7 +114,7 @@ impl Servers {
         self.set_rate(at);
     }
 
-    /// Returns when the next thread of a server is done, and which.
+    /// Returns which thread of a server completes its job next, and when.
     #[inline]
     pub(super) fn next(&self, server: usize) -> Option<(u64, usize)> {
         let own = &self.row[server];
@@ -131,7 +131,7 @@ impl Servers {
         Some((own.updated + (left << 16).div_ceil(own.rate), first.1))
     }
 
-    /// Ends the work of a thread, at the time that [`next`](Self::next) gave.
+    /// Ends the work of a thread, at the time that [`next`](Self::next) returned.
     #[inline]
     pub(super) fn end(&mut self, worker: usize, now: u64) {
         let at = self.home[worker];

@@ -1,4 +1,4 @@
-//! The worker side: begins and ends jobs, and counts what the report needs.
+//! Starts and ends jobs on threads, and counts the values of the report.
 
 use super::cache::{Caches, Fetch};
 use super::events::{Events, NEVER};
@@ -9,34 +9,34 @@ use super::servers::{Servers, TICK};
 use super::workload::Workload;
 use crate::placement::WorkerId;
 
-/// No job, no worker.
+/// No job or no worker.
 const NONE: u32 = u32::MAX;
 
 /// History of a flow.
 #[derive(Clone, Copy, Debug)]
 struct FlowSeen {
-    /// One more than the number of the last job done.
+    /// One more than the number of the last completed job.
     done: u32,
-    /// How many of its jobs are being worked on.
+    /// Number of its jobs that are being processed.
     in_work: u32,
     last_worker: u32,
 }
 
-/// The threads of a machine at work.
+/// The running threads of a machine.
 #[derive(Debug)]
 pub(super) struct Threads<'a> {
     machine: &'a Machine,
     workload: &'a Workload,
     servers: Servers,
     caches: Caches,
-    /// One event source for each server, and one more for the dispatcher or pool.
+    /// One event source per server, and one more for the dispatcher or pool.
     pub(super) events: Events,
     current: Vec<u32>,
     started: Vec<u64>,
     flows: Vec<FlowSeen>,
-    /// When each job came in.
+    /// The time at which each job entered.
     entered: Vec<u64>,
-    /// Ticks that each worker had something to do.
+    /// Ticks during which each worker had work.
     pub(super) busy: Vec<u64>,
     latency: Vec<Histogram>,
     completed: u64,
@@ -87,7 +87,7 @@ impl<'a> Threads<'a> {
         self.servers.count()
     }
 
-    /// Notes when a job came in, in ticks.
+    /// Records when a job entered, in ticks.
     #[inline]
     pub(super) fn enter(&mut self, job: u32, now: u64) {
         self.entered[job as usize] = now;
@@ -97,8 +97,8 @@ impl<'a> Threads<'a> {
         self.current[worker] == NONE
     }
 
-    /// Begins a job on an idle thread; `extra` cycles add to the job's work, its fetches and the
-    /// dequeue.
+    /// Starts a job on an idle thread; `extra` cycles, for fetches and the dequeue, add to the
+    /// job's work.
     #[inline]
     pub(super) fn start(&mut self, worker: usize, job: u32, extra: u64, now: u64) {
         let what = self.workload.jobs()[job as usize];
@@ -132,11 +132,11 @@ impl<'a> Threads<'a> {
         self.events.set(server, next);
     }
 
-    /// Ends the job that is due on a server; returns its worker and its number.
+    /// Ends the job that is due on a server. Returns its worker and its number.
     #[inline]
     pub(super) fn finish(&mut self, server: usize, now: u64) -> (usize, u32) {
         let Some((_, worker)) = self.servers.next(server) else {
-            unreachable!("an event stands for a thread that is at work")
+            unreachable!("an event exists only for a running thread")
         };
         let job = std::mem::replace(&mut self.current[worker], NONE);
         self.servers.end(worker, now);
@@ -153,7 +153,7 @@ impl<'a> Threads<'a> {
         self.completed += 1;
         self.busy[worker] += now - self.started[worker];
         self.latency[worker].add((now - self.entered[job as usize]) >> TICK);
-        // Order of completion, place and time: all that could differ.
+        // The order, place and time of completion: everything that could differ.
         for word in [u64::from(job), worker as u64, now] {
             self.digest = (self.digest ^ word).wrapping_mul(0x0000_0100_0000_01B3).rotate_left(29);
         }

@@ -1,34 +1,34 @@
-//! Jobs, and lower bounds of their time.
+//! Jobs, and lower bounds for their total time.
 
 use super::machine::Machine;
 use crate::placement::SetupError;
 
-/// The most jobs of a workload.
+/// Maximum number of jobs in a workload.
 pub const JOBS_MAX: usize = 64 << 20;
-/// The most cycles of one job.
+/// Maximum cycles of one job.
 pub const WORK_MAX: u32 = 1 << 30;
 
-/// A packet, or whatever is scheduled as one.
+/// A packet, or another unit that is scheduled like one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Job {
     /// Arrival time in cycles, ascending. Ignored with [`Pace::Closed`].
     pub arrival: u64,
-    /// Its flow: an index.
+    /// Index of its flow.
     pub flow: u32,
     /// The worker bits of the flow's hash.
     pub digest: u32,
-    /// Size, visible to policies.
+    /// Size in bytes, visible to policies.
     pub bytes: u32,
-    /// Cycles of work; no policy sees them.
+    /// Cycles of work, not visible to policies.
     pub work: u32,
 }
 
 /// How jobs arrive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pace {
-    /// The next as soon as the dispatcher is free: the machine is saturated.
+    /// Each job arrives as soon as the dispatcher is free: the machine is saturated.
     Closed,
-    /// When they arrive.
+    /// Jobs arrive at their arrival times.
     Open,
 }
 
@@ -55,13 +55,14 @@ impl Workload {
     ///
     /// # Errors
     ///
-    /// [`SetupError::NoWork`] for no job; [`SetupError::Parameter`] for more than [`JOBS_MAX`], one
-    /// of more than [`WORK_MAX`] cycles, or arrivals that fall in an open workload.
+    /// Returns [`SetupError::NoWork`] for zero jobs, and [`SetupError::Parameter`] for more than
+    /// [`JOBS_MAX`] jobs, for a job of more than [`WORK_MAX`] cycles, and for arrival times that
+    /// decrease in an open workload.
     pub fn new(jobs: Vec<Job>, pace: Pace) -> Result<Self, SetupError> {
         let bound = |name, value, least, most| crate::placement::bounded(name, value, least, most);
         bound("number of jobs", jobs.len() as u64, 0, JOBS_MAX as u64)?;
         let Some(flow) = jobs.iter().map(|job| job.flow).max() else { return Err(SetupError::NoWork) };
-        bound("number of a flow", u64::from(flow), 0, JOBS_MAX as u64)?;
+        bound("index of a flow", u64::from(flow), 0, JOBS_MAX as u64)?;
         let work = jobs.iter().map(|job| job.work).max().unwrap_or(0);
         bound("cycles of a job", u64::from(work), 0, u64::from(WORK_MAX))?;
         if pace == Pace::Open {
@@ -79,7 +80,7 @@ impl Workload {
         &self.jobs
     }
 
-    /// Returns one more than the highest number of a flow.
+    /// Returns one more than the highest flow index.
     #[must_use]
     pub fn flows(&self) -> u32 {
         self.flows
@@ -91,7 +92,7 @@ impl Workload {
         self.pace
     }
 
-    /// Returns the same jobs with other digests, one for each flow; flows beyond keep theirs.
+    /// Returns the same jobs with other digests, one per flow. Flows without an entry keep theirs.
     #[must_use]
     pub fn with_digests(&self, digests: &[u32]) -> Self {
         let mut other = self.clone();
@@ -101,13 +102,13 @@ impl Workload {
         other
     }
 
-    /// Returns all the work, in cycles.
+    /// Returns the total work in cycles.
     #[must_use]
     pub fn work(&self) -> u64 {
         self.jobs.iter().map(|job| u64::from(job.work)).sum()
     }
 
-    /// Returns the work of the flow that has most of it, in cycles.
+    /// Returns the work of the flow with the most work, in cycles.
     #[must_use]
     pub fn heaviest_flow(&self) -> u64 {
         let mut flows = vec![0_u64; self.flows as usize];
@@ -117,11 +118,12 @@ impl Workload {
         flows.into_iter().max().unwrap_or(0)
     }
 
-    /// Returns a lower bound of the cycles of any order-keeping scheduler, whatever the arrivals.
+    /// Returns a lower bound for the cycles of any scheduler that keeps order, independent of
+    /// arrival times.
     ///
-    /// The greater of all work spread over the whole machine, and the heaviest flow one packet
-    /// after the other on the fastest thread. Costs of taking, caches and dispatching are not in
-    /// it.
+    /// The bound is the greater of two values: all work spread over the whole machine, and the
+    /// heaviest flow processed packet by packet on the fastest thread. It does not include the
+    /// costs of taking packets, caches and dispatching.
     #[must_use]
     pub fn least_cycles(&self, machine: &Machine) -> u64 {
         let leaf = machine.topology.levels() - 1;

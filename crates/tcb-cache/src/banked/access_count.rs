@@ -1,20 +1,20 @@
-//! TCB(Access): evicts from the bank whose candidate set was accessed less [TCBCACHE §4.4, Fig.
+//! TCB(Access): evicts from the bank whose candidate set had fewer accesses [TCBCACHE §4.4, Fig.
 //! 14].
 //!
 //! The paper does not define an access to a set. Read literally, every search looks into the sets
-//! of both banks and is an access to each: [`Counted::Searches`]. A set's count is then its
+//! of both banks and is an access to each of them: [`Counted::Searches`]. A set's count is then its
 //! popularity, and the policy has no influence on it. [`Counted::Uses`] counts only hits and fills,
-//! which balances the banks. Counts never restart; ties go left; within a bank the oldest line is
-//! evicted.
+//! which balances the banks. Counts never restart. If counts are equal, the left bank evicts;
+//! within a bank, the oldest line is evicted.
 
 use super::cache::Replacement;
 use super::miss::Miss;
 
-/// What counts as an access to a set.
+/// The events that count as an access to a set.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Counted {
-    /// Every search, since it looks into the set.
+    /// Every search, because it looks into the set.
     #[default]
     Searches,
     /// Hits and fills.

@@ -1,4 +1,4 @@
-//! Looks lines up, fills and drops them; the policy selects the victim.
+//! Looks up, fills and drops lines; the policy selects the victim.
 
 use crate::access::Access;
 use crate::clock::Clock;
@@ -23,20 +23,20 @@ pub(crate) trait Replacement: core::fmt::Debug + Send {
     #[inline(always)]
     fn searched(&mut self, _base: usize) {}
 
-    /// Takes note of a hit.
+    /// Records a hit.
     #[inline(always)]
     fn hit(&mut self, _line: usize) {}
 
-    /// Takes note that a line was emptied because its session ended.
+    /// Records that a line was emptied because its session ended.
     #[inline(always)]
     fn closed(&mut self, _line: usize) {}
 
-    /// Returns the line to fill, after moving others if the policy does that. Called before the
-    /// fill.
+    /// Returns the line to fill, after moving other lines if the policy requires it. Called before
+    /// the fill.
     fn place<const B: usize, const W: usize>(&mut self, miss: &mut Miss<'_, B, W>) -> usize;
 }
 
-/// A cache of banks, sets and ways under a policy.
+/// A cache of banks, sets and ways, with a replacement policy.
 #[derive(Clone, Debug)]
 pub(crate) struct Banked<R, const B: usize, const W: usize> {
     lines: Lines<B, W>,

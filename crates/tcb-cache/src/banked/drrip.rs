@@ -1,24 +1,24 @@
-//! Dynamic re-reference interval prediction: new lines enter as "long", or nearly always as
-//! "distant", whichever has fewer misses in a few sets that are dedicated to each.
+//! Dynamic re-reference interval prediction: new lines enter as "long" or nearly always as
+//! "distant", depending on which of these two methods has fewer misses in a few dedicated sets.
 //!
-//! Of every 32 sets of bank 0, set 0 always uses the first way and set 1 the second; a ten-bit
-//! counter records which misses less. "Nearly always" is all but one fill in 32.
+//! Of every 32 sets of bank 0, set 0 always uses the first method and set 1 the second. A ten-bit
+//! counter records which has fewer misses. "Nearly always" means all but one fill in 32.
 
 use super::cache::Replacement;
 use super::miss::Miss;
 use super::srrip::{DISTANT, LONG, Srrip};
 
-/// One set in this many is dedicated to each way; smaller caches have one of each too.
+/// One set in this many is dedicated to each method; smaller caches have one of each too.
 const LEADERS_EVERY: usize = 32;
-/// The selecting counter's bound: ten bits.
+/// The maximum of the selecting counter: ten bits.
 const SELECTOR_MAX: u16 = 1023;
-/// One fill in this many is "long" in the second way.
+/// One fill in this many is "long" with the second method.
 const RARELY: u32 = 32;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Drrip {
     inner: Srrip,
-    /// Above the middle: the first way missed more.
+    /// Above the middle, the first method missed more.
     selector: u16,
     fills: u32,
 }

@@ -1,9 +1,9 @@
 //! Enhanced not recently used: the pseudo-LRU that the paper's multiple-hash schemes use [TCBCACHE
 //! §2.3, §4.1].
 //!
-//! A reference bit per line, set by each access. The victim is a random candidate whose bit is
-//! clear; if all are set, they are cleared first. The paper refers to another paper for the rule;
-//! this is our reading.
+//! Each line has a reference bit, which every access sets. The victim is a random candidate whose
+//! bit is clear; if all bits are set, they are cleared first. The paper refers to another paper for
+//! the rule; this is one interpretation.
 
 use crate::random::Random;
 
@@ -45,7 +45,7 @@ impl Replacement for Enru {
             }
             let chosen = self.random.below(clear as u64) as usize;
             let mut unused = miss.candidates().filter(|&line| !self.used[line]);
-            unused.nth(chosen).expect("the number drawn is below the count")
+            unused.nth(chosen).expect("the drawn number is below the count")
         });
         self.used[line] = true;
         line

@@ -6,17 +6,17 @@
 use super::cache::Replacement;
 use super::miss::Miss;
 
-/// The bank that evicts if two have equally many ON lines.
+/// The bank that evicts if both have the same number of ON lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Tie {
-    /// The left one, as the paper has it "for simplicity". Where all lines are ON, this fills one
-    /// bank only.
+    /// The left one, as in the paper, which chooses it "for simplicity". If all lines are ON, this
+    /// fills only one bank.
     #[default]
     Left,
-    /// The bank with the older oldest line.
+    /// The bank whose oldest line is older.
     Older,
-    /// The banks alternate: a bit of state for the whole cache.
+    /// The banks alternate, which takes one bit of state for the whole cache.
     RoundRobin,
 }
 
@@ -50,7 +50,7 @@ impl FewerOn {
                 best = (on, line);
             }
         }
-        // Turns pass on only where one was needed.
+        // The turn passes on only if it was needed.
         self.turn = (self.turn + usize::from(tied)) % banks;
         best.1
     }

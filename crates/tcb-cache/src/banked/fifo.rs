@@ -1,4 +1,4 @@
-//! First in, first out, over all candidates: hits do not make a line young.
+//! First in, first out, over all candidates: a hit does not change a line's age.
 
 use super::cache::Replacement;
 use super::miss::Miss;

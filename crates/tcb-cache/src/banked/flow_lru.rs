@@ -1,9 +1,9 @@
-//! FlowLRU: our alternative to the speculative policy.
+//! FlowLRU: Flowloom's alternative to the speculative policy.
 //!
-//! Unlike the paper, FlowLRU compares banks by age and not by the number of ON lines, saves a line
-//! whether or not it is ON, and makes no random choice: the victim is the oldest candidate, and if
-//! its other sets contain an older line, it moves over that one. Sessions that end leave at once,
-//! because the cache sees FIN and RST.
+//! Unlike the paper's policy, FlowLRU compares banks by age rather than by the number of ON lines,
+//! saves a line whether or not it is ON, and makes no random choice. The victim is the oldest
+//! candidate. If its other sets contain an older line, the victim moves to the place of that line,
+//! which is evicted. Sessions that end leave immediately, because the cache sees FIN and RST.
 //!
 //! ```text
 //! v = oldest of the session's own sets              8 lines
@@ -11,9 +11,9 @@
 //! d older than v, or empty:  v moves over d;  the session takes v's place
 //! ```
 //!
-//! So a miss evicts the oldest of some 20 lines. New sessions enter their own sets, where the first
-//! search finds them; only lines that were once the oldest of eight need a search by the auxiliary
-//! functions.
+//! A miss therefore evicts the oldest of about 20 lines. New sessions enter their own sets, where
+//! the first search finds them. Only lines that were once the oldest of eight need a search by the
+//! auxiliary functions.
 
 use super::cache::Replacement;
 use super::miss::Miss;

@@ -1,19 +1,19 @@
 //! FlowLRU for hardware: eight bits of age per line.
 //!
-//! The age is a count of periods since the last access that stops at 255; a period is a sixteenth
-//! as many hits and fills as the cache has lines, 32 of them for 512 lines. Hardware can keep it as
-//! the paper keeps its Lifetime array [TCBCACHE §3.3], by a sweep each period, or by comparing with
-//! a running number. Lines of one age are ordered by bank and way. Everything else is as in
+//! The age counts periods since the last access and stops at 255. The length of a period, in hits
+//! and fills, is a sixteenth of the number of lines: 32 for 512 lines. Hardware can maintain it
+//! like the paper's Lifetime array [TCBCACHE §3.3], by a sweep per period, or by comparing with a
+//! running number. Lines of the same age are ordered by bank and way. Everything else is as in
 //! [`flow_lru`](super::flow_lru).
 
 use super::cache::Replacement;
 use super::lines::Lines;
 use super::miss::Miss;
 
-/// The age at which counting stops; one more marks an empty line.
+/// The age at which counting stops; the next higher value marks an empty line.
 const AGE_MAX: u64 = 255;
 
-/// Periods that the cache is as long as.
+/// Number of periods per cache length, which is one hit or fill per line.
 const PERIODS_PER_LINES: usize = 16;
 
 #[derive(Clone, Debug)]
@@ -24,7 +24,7 @@ pub(crate) struct FlowLruCoarse {
     uses_per_period: u64,
 }
 
-/// Returns how many hits and fills make a period.
+/// Returns the number of hits and fills in a period.
 pub(crate) fn uses_per_period(lines: usize) -> u64 {
     (lines / PERIODS_PER_LINES).max(1) as u64
 }

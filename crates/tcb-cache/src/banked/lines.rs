@@ -4,8 +4,8 @@
 //! line = (bank · sets + set) · ways + way
 //! ```
 //!
-//! `B` and `W` fix banks and ways when the program is built, so that loops over them are unrolled;
-//! 0 leaves them open.
+//! `B` and `W` fix banks and ways at compile time, so that loops over them are unrolled; 0 means
+//! that they are set at run time.
 
 use crate::access::Access;
 use crate::clock::EMPTY;
@@ -15,7 +15,7 @@ use crate::geometry::Geometry;
 pub(crate) struct Lines<const B: usize, const W: usize> {
     /// The session of each line; [`Access::NO_KEY`] in empty ones.
     pub(crate) keys: Vec<u64>,
-    /// The moment of each line's last access; [`EMPTY`] in empty ones.
+    /// The time of each line's last access; [`EMPTY`] in empty ones.
     pub(crate) ages: Vec<u64>,
     banks: usize,
     sets: usize,
@@ -26,7 +26,11 @@ impl<const B: usize, const W: usize> Lines<B, W> {
     pub(crate) fn new(geometry: Geometry) -> Self {
         let lines = geometry.lines() as usize;
         let (banks, ways) = (geometry.banks() as usize, geometry.ways() as usize);
-        assert!((B == 0 || B == banks) && (W == 0 || W == ways), "the shape is the one built for");
+        assert!(
+            (B == 0 || B == banks) && (W == 0 || W == ways),
+            "the shape is the one that the cache \
+            was built for"
+        );
         Self {
             keys: vec![Access::NO_KEY; lines],
             ages: vec![EMPTY; lines],
@@ -46,7 +50,7 @@ impl<const B: usize, const W: usize> Lines<B, W> {
         if W == 0 { self.ways } else { W }
     }
 
-    /// Returns the first line of the set that `lanes` name in a bank.
+    /// Returns the first line of the set that `lanes` selects in a bank.
     #[inline(always)]
     pub(crate) fn base(&self, lanes: u64, bank: usize) -> usize {
         let set = (lanes >> (16 * bank)) as usize & 0xFFFF;

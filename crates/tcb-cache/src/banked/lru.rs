@@ -1,5 +1,5 @@
-//! Least recently used, over all candidates: the true LRU that is dear to build over several banks
-//! [TCBCACHE §3.4].
+//! Least recently used, over all candidates: the true LRU, which is expensive to build over several
+//! banks [TCBCACHE §3.4].
 
 use super::cache::Replacement;
 use super::miss::Miss;

@@ -1,4 +1,4 @@
-//! What a replacement policy sees of a miss.
+//! The data about a miss that a replacement policy can use.
 
 use crate::clock::Clock;
 use crate::counts::Counts;
@@ -11,7 +11,7 @@ pub(crate) struct Miss<'a, const B: usize, const W: usize> {
     pub(crate) key: u64,
     /// The sets of the banks' own functions.
     pub(crate) primary: u64,
-    /// The sets of the auxiliary functions, where the policy uses them; else 0.
+    /// The sets of the auxiliary functions if the policy uses them, or 0.
     pub(crate) auxiliary: u64,
     pub(crate) clock: Clock,
     pub(crate) index: &'a Indexing,
@@ -73,7 +73,7 @@ impl<const B: usize, const W: usize> Miss<'_, B, W> {
         self.candidates().find(|&line| self.lines.is_empty(line))
     }
 
-    /// Moves a line over another one, and leaves its own place empty.
+    /// Moves a line to the place of another one, and leaves its own place empty.
     #[inline]
     pub(crate) fn relocate(&mut self, from: usize, to: usize) {
         self.counts.moves += 1;

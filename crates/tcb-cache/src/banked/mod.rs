@@ -1,8 +1,8 @@
 //! Caches of banks, sets and ways: the paper's organisation [TCBCACHE §3.1, Fig. 6].
 //!
 //! Every bank has its own index function. A session may be in any way of one set per bank; with
-//! auxiliary functions, in one more set per bank. A [`Replacement`] selects the victim of a miss;
-//! each has a file:
+//! auxiliary functions, in one more set per bank. A [`Replacement`] selects the victim of a miss.
+//! Each policy is in a separate file:
 //!
 //! | file | victim |
 //! | --- | --- |

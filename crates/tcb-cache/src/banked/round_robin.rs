@@ -1,4 +1,4 @@
-//! TCB(RR): the banks evict alternately, each its oldest line [TCBCACHE §4.4, Fig. 14].
+//! TCB(RR): the banks evict alternately, each one its oldest line [TCBCACHE §4.4, Fig. 14].
 
 use super::cache::Replacement;
 use super::miss::Miss;

@@ -1,8 +1,8 @@
 //! Signature-based hit prediction over re-reference intervals: a line enters as "distant" if
-//! earlier lines of its network were never hit before they were evicted.
+//! earlier lines of its network were evicted before they were ever hit.
 //!
-//! The signature is the client's /24 network, folded to 14 bits; a counter of three bits each. A
-//! processor would take the program counter, which a packet does not have.
+//! The signature is the client's /24 network, folded to 14 bits; each signature has a three-bit
+//! counter. A processor would use the program counter, which does not exist for packets.
 
 use flowloom_flow_key::hash::fold::fold;
 

@@ -1,10 +1,10 @@
-//! The speculative policy [TCBCACHE §3.4, Fig. 11]: keep ON lines, by moving one where the victim
-//! would be ON.
+//! The speculative policy [TCBCACHE §3.4, Fig. 11] keeps ON lines: it moves one if the victim would
+//! be ON.
 //!
-//! The victim is that of *no-migrate*. If it is ON, so are all lines of its set, because the victim
-//! is the oldest. A line is migratable if its auxiliary sets contain a line that is OFF or empty;
-//! its own set does not count. A random migratable line moves over the oldest such line, and the
-//! new session takes its place. If no line is migratable, the victim is evicted.
+//! The victim is that of *no-migrate*. If the victim is ON, so are all lines of its set, because
+//! the victim is the oldest. A line is migratable if its auxiliary sets contain a line that is OFF
+//! or empty; its own set does not count. A random migratable line moves to the place of the oldest
+//! such line, and the new session takes its place. If no line is migratable, the victim is evicted.
 
 use crate::random::Random;
 
@@ -16,7 +16,7 @@ use super::miss::Miss;
 pub(crate) struct Speculative {
     choice: FewerOn,
     random: Random,
-    /// Lines that can be moved, and where to; kept to save the allocation.
+    /// Lines that can be moved, and their targets; kept to avoid allocations.
     migratable: Vec<(u32, u32)>,
 }
 
@@ -41,7 +41,7 @@ impl Speculative {
                 if there == base {
                     continue;
                 }
-                // The oldest line of a set is OFF if any is.
+                // The oldest line of a set is OFF if any line is.
                 let oldest = miss.lines.oldest(there);
                 let older = best.is_none_or(|best| miss.lines.ages[oldest] < miss.lines.ages[best]);
                 if older && !miss.is_on(oldest) {

@@ -1,8 +1,8 @@
 //! Static re-reference interval prediction: two bits per line that predict the distance of its next
 //! use.
 //!
-//! A line enters as "long" (2), a hit makes it "soon" (0), and the first "distant" (3) line is
-//! evicted; if there is none, all candidates age by one.
+//! A line enters as "long" (2), a hit sets it to "soon" (0), and the first "distant" (3) line is
+//! evicted. If there is none, all candidates age by one.
 
 use super::cache::Replacement;
 use super::miss::Miss;
@@ -34,7 +34,7 @@ impl Srrip {
         }
         miss.candidates()
             .find(|&line| self.intervals[line] == DISTANT)
-            .expect("the farthest is distant now")
+            .expect("the most distant line is distant now")
     }
 }
 

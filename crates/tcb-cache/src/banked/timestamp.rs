@@ -1,9 +1,9 @@
 //! TCB(n): LRU by time stamps of n bits that count accesses and wrap [TCBCACHE §3.4, §4.4, Fig.
 //! 14].
 //!
-//! The paper does not say how stamps are compared. Compared plainly, a line that was touched before
-//! the counter wrapped looks young; by their distance to the counter, a line looks young only if
-//! 2ⁿ accesses passed since.
+//! The paper does not state how stamps are compared. In a plain comparison, a line that was last
+//! touched before the counter wrapped looks young. If their distances to the counter are compared,
+//! a line looks young only if 2ⁿ accesses have passed since.
 
 use super::cache::Replacement;
 use super::miss::Miss;
@@ -17,12 +17,12 @@ pub(crate) struct Timestamp {
 }
 
 impl Timestamp {
-    /// Returns the policy with stamps of `bits`, 1 to 32.
+    /// Returns the policy with stamps of `bits` bits, 1 to 32.
     pub(crate) fn new(lines: usize, bits: u32, by_distance: bool) -> Self {
         Self { stamps: vec![0; lines], counter: 0, mask: u32::MAX >> (32 - bits.clamp(1, 32)), by_distance }
     }
 
-    /// Returns a number that is less for a line that counts as older.
+    /// Returns a number that is lower for lines that count as older.
     #[inline(always)]
     fn youth(&self, line: usize) -> u32 {
         let stamp = self.stamps[line];

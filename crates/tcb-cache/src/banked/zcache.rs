@@ -1,9 +1,10 @@
-//! Relocation in the manner of a zcache: the victim is the oldest line that one exchange can reach.
+//! Relocation as in a zcache: the victim is the oldest line that one exchange can reach.
 //!
 //! First-level candidates are the lines of the session's own and auxiliary sets. Second-level
-//! candidates are the lines of the other sets that each of these may be in. If the oldest is of the
-//! second level, the first-level line moves over it and frees its place. With two banks of four
-//! ways that is 16 lines and up to 192 behind them.
+//! candidates are the lines of the other sets that each first-level candidate may be in. If the
+//! oldest candidate is of the second level, the first-level line moves to its place and frees its
+//! own. With two banks of four ways, these are 16 lines of the first level and up to 192 of the
+//! second.
 
 use super::cache::Replacement;
 use super::miss::Miss;

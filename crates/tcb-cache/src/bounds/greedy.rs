@@ -1,7 +1,7 @@
-//! The best that banks can do, nearly: throw out the candidate that is used again last.
+//! A near-optimal bound for banks: evicts the candidate whose next use is latest.
 //!
-//! With one bank that is MIN in each set, and optimal. With several, the place of a line affects
-//! which lines can stay later, and the greedy choice is close to the best but no bound.
+//! With one bank, this is MIN in each set, and optimal. With several banks, the place of a line
+//! affects which lines can stay later. The greedy choice is close to the optimum but not a bound.
 
 use crate::access::Access;
 use crate::counts::Counts;
@@ -15,7 +15,7 @@ pub(crate) struct Greedy {
     geometry: Geometry,
     index: Indexing,
     keys: Vec<u64>,
-    /// The next use of each line; never, in empty ones.
+    /// The next use of each line; never for empty lines.
     next: Vec<u32>,
     drops_closed: bool,
     position: usize,
@@ -40,7 +40,7 @@ impl Greedy {
         self.counts
     }
 
-    /// Processes further accesses; `uses` must have been computed from them.
+    /// Processes additional accesses; `uses` must have been computed from them.
     pub(crate) fn run(&mut self, accesses: &[Access], uses: &NextUses) {
         for access in accesses {
             let next = uses.after(self.position);
@@ -54,7 +54,7 @@ impl Greedy {
         let (sets, ways) = (self.geometry.sets() as usize, self.geometry.ways() as usize);
         let lanes = self.index.primary(access.key());
         let ends = self.drops_closed && access.closes();
-        // The farthest candidate; an empty one before all others.
+        // The candidate with the latest next use; an empty one takes precedence.
         let mut best = (0, 0);
         for bank in 0..self.geometry.banks() as usize {
             let set = (lanes >> (16 * bank)) as usize & 0xFFFF;

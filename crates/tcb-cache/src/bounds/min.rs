@@ -1,4 +1,4 @@
-//! Belady's MIN over the whole cache: throw out whatever is used again last.
+//! Belady's MIN over the whole cache: evicts the line whose next use is latest.
 
 use std::collections::BTreeSet;
 
@@ -7,12 +7,12 @@ use crate::counts::Counts;
 
 use super::NextUses;
 
-/// The cache, with its lines in the order of their next uses. Cost: a logarithm of the lines an
-/// access.
+/// The cache, with its lines in the order of their next uses. The cost is logarithmic in the number
+/// of lines, per access.
 #[derive(Clone, Debug)]
 pub(crate) struct Min {
-    /// Next use and, since several are never used again, a tie-breaker: the position of the last
-    /// use.
+    /// Next use, and the position of the last use as a tie-breaker, because several lines are never
+    /// used again.
     lines: BTreeSet<(u32, u32)>,
     capacity: usize,
     drops_closed: bool,
@@ -38,7 +38,7 @@ impl Min {
         self.counts
     }
 
-    /// Processes further accesses; `uses` must have been computed from them.
+    /// Processes additional accesses; `uses` must have been computed from them.
     pub(crate) fn run(&mut self, accesses: &[Access], uses: &NextUses) {
         for access in accesses {
             let position = self.position;
@@ -48,14 +48,14 @@ impl Min {
             self.counts.accesses += 1;
             if self.awaited[position] {
                 self.counts.hits += 1;
-                self.lines.pop_first().expect("the line that is used now is the first to be used");
+                self.lines.pop_first().expect("the line that is used now has the earliest next use");
                 self.counts.closed += u64::from(ends);
             } else {
                 self.counts.misses += 1;
                 self.counts.not_filled += u64::from(ends);
                 if !ends && self.lines.len() == self.capacity {
                     self.counts.evictions += 1;
-                    let (victim, _) = self.lines.pop_last().expect("a full cache has a line");
+                    let (victim, _) = self.lines.pop_last().expect("a full cache has at least one line");
                     if let Some(awaited) = self.awaited.get_mut(victim as usize) {
                         *awaited = false;
                     }

@@ -1,4 +1,4 @@
-//! Caches that know the future: bounds, exact or nearly so, of every policy.
+//! Caches that know the future: exact or near bounds for every policy.
 
 mod greedy;
 mod min;

@@ -1,4 +1,4 @@
-//! When each key of a trace is used next.
+//! The position of the next use of each key of a trace.
 
 use core::fmt;
 
@@ -16,7 +16,7 @@ impl fmt::Debug for NextUses {
     }
 }
 
-/// A trace of more accesses than positions can be numbered.
+/// A trace has more accesses than there are position numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TooLong {
@@ -26,26 +26,31 @@ pub struct TooLong {
 
 impl fmt::Display for TooLong {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} accesses: looking into the future works for {} at most", self.accesses, NextUses::MAX)
+        write!(
+            f,
+            "{} accesses exceed the limit of {} for policies that know the future",
+            self.accesses,
+            NextUses::MAX
+        )
     }
 }
 
 impl core::error::Error for TooLong {}
 
 impl NextUses {
-    /// No further use.
+    /// Marks a key without a further use.
     pub const NEVER: u32 = u32::MAX;
-    /// Most accesses of a trace.
+    /// Maximum number of accesses in a trace.
     pub const MAX: usize = (u32::MAX - 1) as usize;
 
-    /// Looks at a trace from its end. Cost: n log n steps, and 16 bytes an access while it works.
+    /// Processes a trace from its end. Takes n log n steps, and 16 bytes per access while it works.
     ///
-    /// With `ends`, an access after a closing one belongs to another session, because the line is
-    /// gone by then.
+    /// With `ends`, an access after a closing one belongs to another session, because the line has
+    /// been dropped by then.
     ///
     /// # Errors
     ///
-    /// [`TooLong`] beyond [`NextUses::MAX`] accesses.
+    /// Returns [`TooLong`] beyond [`NextUses::MAX`] accesses.
     pub fn of(accesses: &[Access], ends: bool) -> Result<Self, TooLong> {
         if accesses.len() > Self::MAX {
             return Err(TooLong { accesses: accesses.len() });
@@ -72,7 +77,7 @@ impl NextUses {
     ///
     /// # Panics
     ///
-    /// When the trace has no access at `position`.
+    /// Panics if the trace has no access at `position`.
     #[inline]
     #[must_use]
     pub fn after(&self, position: usize) -> u32 {

@@ -1,5 +1,5 @@
-//! ARC: keys seen once and keys seen more often, each under LRU with a list of evicted keys; a miss
-//! on an evicted key grows its side.
+//! ARC: keys used once and keys used more often have separate LRU lists, each with a list of
+//! evicted keys. A miss on an evicted key increases the share of its side.
 
 use super::queues::Queues;
 use super::{Eviction, Full};
@@ -13,7 +13,7 @@ const LOST_OFTEN: usize = 3;
 pub(crate) struct Arc {
     queues: Queues<4>,
     lines: usize,
-    /// How many lines the once-seen keys should have.
+    /// Target number of lines for keys that were used once.
     target: usize,
 }
 

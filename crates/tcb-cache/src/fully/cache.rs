@@ -4,18 +4,18 @@ use crate::access::Access;
 use crate::counts::Counts;
 use crate::simulator::Simulator;
 
-/// How many lines a miss threw out.
+/// Number of lines that a miss evicted.
 pub(crate) type Eviction = u64;
 
-/// A policy over keys alone.
+/// A policy over keys only.
 pub(crate) trait Full: core::fmt::Debug + Send {
-    /// Takes note of a hit on the key, if it is resident.
+    /// Records a hit on the key if it is resident; returns whether it is.
     fn hit(&mut self, key: u64) -> bool;
 
-    /// Takes a key in that is not resident, and returns how many lines went for it.
+    /// Inserts a key that is not resident, and returns how many lines were evicted for it.
     fn fill(&mut self, key: u64) -> Eviction;
 
-    /// Forgets a key that is resident.
+    /// Removes a resident key.
     fn close(&mut self, key: u64);
 
     /// Returns the resident keys.

@@ -1,10 +1,11 @@
-//! From keys to places: open addressing over a power of two of slots, at most half of them used.
+//! Maps keys to places by open addressing, with a power of two of slots, at most half of which are
+//! used.
 
 use flowloom_flow_key::hash::fold::fold;
 
 const FREE: u32 = u32::MAX;
 
-/// A map from keys to numbers below 2³² − 1, of a capacity that is fixed when it is built.
+/// A map from keys to numbers below 2³² − 1, with a fixed capacity.
 #[derive(Clone, Debug)]
 pub(crate) struct KeyMap {
     slots: Vec<(u64, u32)>,
@@ -52,10 +53,10 @@ impl KeyMap {
         let (at, found) = self.slot(key);
         self.slots[at] = (key, value);
         self.len += usize::from(!found);
-        assert!(self.len <= self.capacity, "as many keys at most as the map was built for");
+        assert!(self.len <= self.capacity, "the map never contains more keys than it was built for");
     }
 
-    /// Takes a key out, and closes the gap so that no search ends early.
+    /// Removes a key, and closes the gap so that no search ends early.
     #[inline]
     pub(crate) fn remove(&mut self, key: u64) {
         let (mut gap, found) = self.slot(key);
@@ -71,7 +72,7 @@ impl KeyMap {
             if value == FREE {
                 break;
             }
-            // It may move into the gap if its home does not lie behind the gap.
+            // It may move into the gap if its home is not behind the gap.
             if (at.wrapping_sub(self.home(resident)) & mask) >= (at.wrapping_sub(gap) & mask) {
                 self.slots[gap] = self.slots[at];
                 gap = at;

@@ -1,9 +1,9 @@
-//! LIRS: lines with few other keys between two uses (LIR) keep their place; the others (HIR) share
-//! a hundredth of the cache.
+//! LIRS: keys with few other keys between two uses (LIR) keep their place; the others (HIR) share a
+//! hundredth of the cache.
 //!
-//! The stack contains keys by recency, among them ones that are not resident; a non-resident key
-//! that is used while it is in the stack becomes LIR. Unlike the original, whose stack has no
-//! bound, this one drops the oldest non-resident key beyond twice the number of lines.
+//! The stack contains keys by recency, including some that are not resident. A non-resident key
+//! that is used while it is in the stack becomes LIR. The original stack has no size limit. This
+//! one drops the oldest non-resident key when their number exceeds twice the number of lines.
 
 use super::queues::{END, Queues};
 use super::{Eviction, Full};
@@ -19,7 +19,7 @@ pub(crate) struct Lirs {
     stack: Queues<1>,
     /// The resident HIR keys.
     hir: Queues<1>,
-    /// The non-resident keys of the stack, in the order in which they went.
+    /// The non-resident keys of the stack, in the order in which they were evicted.
     gone: Queues<1>,
     lir_count: usize,
     lir_max: usize,
@@ -46,7 +46,7 @@ impl Lirs {
         self.lir_count + self.hir.len(0)
     }
 
-    /// Takes keys off the bottom of the stack until a LIR key lies there.
+    /// Removes keys from the bottom of the stack until the bottom key is LIR.
     fn prune(&mut self) {
         loop {
             let bottom = self.stack.back(0);
@@ -61,7 +61,7 @@ impl Lirs {
         }
     }
 
-    /// Turns the LIR key at the bottom of the stack into a HIR one.
+    /// Turns the LIR key at the bottom of the stack into a HIR key.
     fn demote(&mut self) {
         self.prune();
         let bottom = self.stack.back(0);
@@ -84,7 +84,7 @@ impl Lirs {
         self.stack.set_mark(node, mark);
     }
 
-    /// Throws out the HIR key that waited longest.
+    /// Evicts the HIR key that has waited longest.
     fn evict(&mut self) {
         if self.hir.len(0) == 0 {
             self.demote();

@@ -1,8 +1,8 @@
-//! Fully associative caches: rivals that pay no heed to banks and sets.
+//! Fully associative caches, as competitors that ignore banks and sets.
 //!
-//! Hardware for hundreds of lines would not be fully associative; software caches are, and they
-//! bound what better hashing could gain. Each policy has a file; all are queues of keys over
-//! [`queues`].
+//! Hardware for hundreds of lines would not be fully associative, but software caches are, and they
+//! limit what better hashing could gain. Each policy is in a separate file; all are queues of keys
+//! based on [`queues`].
 
 pub(crate) mod arc;
 mod cache;

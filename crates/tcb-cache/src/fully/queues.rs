@@ -8,9 +8,9 @@ pub(crate) const END: u32 = u32::MAX;
 #[derive(Clone, Copy, Debug)]
 struct Node {
     key: u64,
-    /// Towards the front, where keys enter.
+    /// The neighbour towards the front, where keys enter.
     newer: u32,
-    /// Towards the back, where they go.
+    /// The neighbour towards the back, where keys leave.
     older: u32,
     queue: u8,
     mark: u8,
@@ -28,7 +28,7 @@ pub(crate) struct Queues<const N: usize> {
 }
 
 impl<const N: usize> Queues<N> {
-    /// Returns empty queues for this many keys in all.
+    /// Returns empty queues for this many keys in total.
     pub(crate) fn new(capacity: usize) -> Self {
         Self {
             map: KeyMap::new(capacity),
@@ -76,13 +76,13 @@ impl<const N: usize> Queues<N> {
         self.backs[queue]
     }
 
-    /// Returns the node before this one on the way to the front, or [`END`].
+    /// Returns the next node in the direction of the front, or [`END`].
     #[inline(always)]
     pub(crate) fn newer(&self, node: u32) -> u32 {
         self.nodes[node as usize].newer
     }
 
-    /// Inserts a key that is in no queue before another one, with mark 0.
+    /// Inserts a key that is in no queue at the front, with mark 0.
     #[inline]
     pub(crate) fn push(&mut self, queue: usize, key: u64) -> u32 {
         let fresh = Node { key, newer: END, older: END, queue: queue as u8, mark: 0 };
@@ -139,7 +139,7 @@ impl<const N: usize> Queues<N> {
         self.link(queue, node);
     }
 
-    /// Takes a node out, and returns its key.
+    /// Removes a node, and returns its key.
     #[inline]
     pub(crate) fn remove(&mut self, node: u32) -> u64 {
         self.unlink(node);

@@ -1,8 +1,9 @@
-//! S3-FIFO: new keys enter a small queue; those used there move to the main queue, the others leave
-//! a ghost.
+//! S3-FIFO: new keys enter a small queue. Keys that are used there move to the main queue; the
+//! others leave a ghost entry.
 //!
-//! The small queue has a tenth of the lines. A key with a ghost enters the main queue at once. Uses
-//! are counted up to 3; a key at the back of the main queue stays for another round for each.
+//! The small queue has a tenth of the lines. A key with a ghost entry enters the main queue
+//! immediately. Uses are counted up to 3. For each counted use, a key at the back of the main queue
+//! stays for another round.
 
 use super::queues::Queues;
 use super::{Eviction, Full};
@@ -11,7 +12,7 @@ const SMALL: usize = 0;
 const MAIN: usize = 1;
 const GHOST: usize = 2;
 const USES_MAX: u8 = 3;
-/// Uses in the small queue that carry a key into the main one: more than this.
+/// A key moves from the small queue to the main one if it has more uses than this.
 const USES_TO_STAY: u8 = 0;
 
 #[derive(Clone, Debug)]
@@ -72,7 +73,7 @@ impl Full for S3Fifo {
     }
 
     fn fill(&mut self, key: u64) -> Eviction {
-        // A ghost counts if it exists when the key arrives, before the eviction.
+        // A ghost entry counts if it exists when the key arrives, before the eviction.
         let ghost = self.queues.find(key);
         if let Some(node) = ghost {
             self.queues.remove(node);

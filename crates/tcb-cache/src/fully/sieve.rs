@@ -1,6 +1,6 @@
-//! SIEVE: a queue in order of arrival, and a hand that moves from the back to the front, clears the
-//! visited bits it meets, and evicts the first key without one. Unlike in CLOCK, a spared key stays
-//! in its place.
+//! SIEVE: a queue in order of arrival. A hand moves from the back to the front, clears the visited
+//! bits on its way, and evicts the first key whose bit is clear. Unlike in CLOCK, a key that is not
+//! evicted stays in its place.
 
 use super::queues::{END, Queues};
 use super::{Eviction, Full};

@@ -1,10 +1,10 @@
-//! Approximate use counts of keys: four rows of four-bit counters, halved from time to time.
+//! Approximate use counts of keys: four rows of four-bit counters, which are halved periodically.
 
 use flowloom_flow_key::hash::fold::fold;
 
 const ROWS: usize = 4;
 const COUNT_MAX: u8 = 15;
-/// Counts per counter of a row before all are halved.
+/// Number of samples per counter of a row after which all counters are halved.
 const SAMPLES_PER_LINE: u64 = 10;
 
 #[derive(Clone, Debug)]

@@ -1,5 +1,6 @@
-//! 2Q, the full version: keys seen once wait in a FIFO of a quarter of the lines; a key that is
-//! used again after leaving it, within a memory of half as many keys as lines, enters an LRU.
+//! 2Q, the full version: keys that were used once wait in a FIFO of a quarter of the lines. A key
+//! that is used again after it left the FIFO enters an LRU queue, if the memory of half as many
+//! keys as lines still contains it.
 
 use super::queues::Queues;
 use super::{Eviction, Full};

@@ -1,6 +1,6 @@
-//! W-TinyLFU: a window of a hundredth of the lines under LRU. A key that leaves it enters the rest
-//! only if a sketch estimates more uses for it than for the victim there. The rest is LRU in two
-//! parts, four fifths protected.
+//! W-TinyLFU: a window with a hundredth of the lines, under LRU. A key that leaves the window
+//! enters the rest only if a sketch estimates more uses for it than for the victim there. The rest
+//! is an LRU in two parts, four fifths of which are protected.
 
 use super::queues::Queues;
 use super::sketch::Sketch;
@@ -61,7 +61,7 @@ impl Full for WTinyLfu {
                 let side = if self.queues.len(PROBATION) > 0 { PROBATION } else { PROTECTED };
                 evicted = 1;
                 if self.queues.len(side) == 0 {
-                    // A cache of one line is all window.
+                    // In a cache of one line, the window is the whole cache.
                     self.queues.remove(candidate);
                 } else {
                     let victim = self.queues.back(side);

@@ -1,10 +1,10 @@
 //! Index functions by table: every function that is affine over bits is a XOR of table entries, one
-//! a byte.
+//! per byte.
 //!
-//! Modulo, XOR folds, CRCs and the class H₃ all are. Up to four functions of 16 bits share an
-//! entry, so one lookup per relevant byte gives the sets of all banks.
+//! This applies to modulo, XOR folds, CRCs and the class H₃. Up to four functions of 16 bits share
+//! an entry, so one lookup per relevant byte gives the sets of all banks.
 
-/// Up to four affine functions of a key, 16 bits each, side by side in a word.
+/// Up to four affine functions of a key, 16 bits each, in one word.
 #[derive(Clone, Debug)]
 pub(crate) struct Affine {
     constant: u64,
@@ -30,7 +30,7 @@ impl Affine {
         Self { constant, bytes }
     }
 
-    /// Returns the functions' values.
+    /// Returns the values of the functions.
     #[inline(always)]
     pub(crate) fn lanes(&self, key: u64) -> u64 {
         let mut lanes = self.constant;

@@ -1,4 +1,4 @@
-//! In which set of each bank a key belongs: the index functions that [TCBCACHE §2.3] compares.
+//! Index functions, which map a key to a set of each bank, as compared in [TCBCACHE §2.3].
 
 mod affine;
 
@@ -22,19 +22,19 @@ use affine::Affine;
 pub enum IndexFunction {
     /// The low bits of the key; the same for every bank.
     Modulo,
-    /// Index xor tag; further banks rotate the tag's slice.
+    /// Index XOR tag; additional banks rotate the tag's slice.
     Xor,
-    /// Remainder by the largest prime that fits; further banks take the next smaller primes.
+    /// Remainder by the largest prime that fits; additional banks use the next smaller primes.
     PrimeModulo,
-    /// Index plus a multiple of the tag; a multiplier a bank.
+    /// Index plus a multiple of the tag, with a different multiplier per bank.
     PrimeDisplacement,
-    /// Bits of the CRC-32; a slice a bank.
+    /// Bits of the CRC-32, with a different slice per bank.
     Crc,
-    /// The universal class H₃ over selected bits of the key; drawn once a bank.
+    /// The universal class H₃ over selected bits of the key; each bank has its own random matrix.
     H3 {
-        /// Bits of the key that the function uses, 1 to 64, see [`selected_bits`].
+        /// Number of key bits that the function uses, 1 to 64; see [`selected_bits`].
         key_bits: u32,
-        /// Whether only matrices of full rank are taken.
+        /// Whether only matrices of full rank are used.
         full_rank: bool,
     },
 }
@@ -58,7 +58,7 @@ impl fmt::Display for IndexFunction {
     }
 }
 
-/// A name that no index function has.
+/// The name of an index function is unknown.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct UnknownIndex {
@@ -70,8 +70,8 @@ impl fmt::Display for UnknownIndex {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "no index function is called '{}'; functions: mod, xor, pmod, pdisp, crc, h3-N over N key bits (1 to 64) \
-             and h3-N-full for matrices of full rank only",
+            "unknown index function '{}'; functions: mod, xor, pmod, pdisp, crc, h3-N over N key bits \
+             (1 to 64), and h3-N-full with matrices of full rank only",
             self.name
         )
     }
@@ -104,11 +104,12 @@ impl core::str::FromStr for IndexFunction {
     }
 }
 
-/// Returns a mask of the `n` bits of a key that an n-bit hash looks at [TCBCACHE §4.3].
+/// Returns a mask of the `n` bits of a key that an n-bit hash uses [TCBCACHE §4.3].
 ///
-/// First the eight low bits of the port, then those of the address from its lowest, 40 in all; then
-/// the upper bits of the port, and beyond 48 the upper bits of foreign keys. 16 gives the paper's
-/// choice, `IP<24–31>` and `Port<8–15>`, where bit 0 is the most significant.
+/// The order is: the eight low bits of the port, then the bits of the address starting with the
+/// lowest (40 in total), then the upper bits of the port, and beyond 48 the upper bits of external
+/// keys. 16 gives the paper's choice, `IP<24–31>` and `Port<8–15>`, where bit 0 is the most
+/// significant one.
 #[must_use]
 pub const fn selected_bits(n: u32) -> u64 {
     match n {
@@ -118,14 +119,15 @@ pub const fn selected_bits(n: u32) -> u64 {
     }
 }
 
-/// Address and port in a key.
+/// The bits of address and port in a key.
 const SESSION_BITS: u64 = ones(48);
 
 const fn ones(count: u32) -> u64 {
     if count >= 64 { u64::MAX } else { (1 << count) - 1 }
 }
 
-/// The index functions of all banks, and as many auxiliary ones, ready to be evaluated.
+/// The index functions of all banks, and the same number of auxiliary ones, prepared for
+/// evaluation.
 #[derive(Clone, Debug)]
 pub struct Indexing {
     primary: Lanes,
@@ -159,17 +161,18 @@ fn pack(set: impl Fn(usize) -> u32) -> u64 {
     (0..4).fold(0, |lanes, bank| lanes | u64::from(set(bank) & 0xFFFF) << (16 * bank))
 }
 
-/// Returns the lane of a bank, 0 if the bank does not exist.
+/// Returns the lane of a bank, or 0 if the bank does not exist.
 fn lane(lanes: u64, bank: u32) -> u32 {
     lanes.checked_shr(bank.saturating_mul(16)).unwrap_or(0) as u32 & 0xFFFF
 }
 
 impl Indexing {
-    /// Returns the functions of a cache's banks; `seed` draws the matrices of the H₃ class.
+    /// Returns the functions of a cache's banks; the matrices of the H₃ class are drawn from
+    /// `seed`.
     ///
     /// # Errors
     ///
-    /// [`H3Error`] if H₃ has too few key bits for the number of sets.
+    /// Returns [`H3Error`] if H₃ has too few key bits for the number of sets.
     pub fn new(function: IndexFunction, geometry: Geometry, seed: u64) -> Result<Self, H3Error> {
         let r = geometry.index_bits();
         let banks = geometry.banks();
@@ -204,7 +207,8 @@ impl Indexing {
                 let mut limit = geometry.sets();
                 for prime in &mut primes {
                     *prime = largest_prime_at_most(limit);
-                    // Small caches have fewer primes than banks; the largest is then used again.
+                    // Small caches have fewer primes than banks; then the largest prime is used
+                    // again.
                     limit = if *prime > 2 { *prime - 1 } else { geometry.sets() };
                 }
                 let half = |first: usize| {
@@ -223,7 +227,8 @@ impl Indexing {
         Ok(Self { primary, auxiliary, matrices })
     }
 
-    /// Returns the sets of the banks' own functions, 16 bits a bank, bank 0 lowest.
+    /// Returns the sets of the banks' own functions, 16 bits per bank, with bank 0 in the lowest
+    /// bits.
     #[inline(always)]
     pub(crate) fn primary(&self, key: u64) -> u64 {
         self.primary.of(key)
@@ -235,21 +240,21 @@ impl Indexing {
         self.auxiliary.of(key)
     }
 
-    /// Returns the set of a key in a bank, by the bank's own function; meaningless for a bank that
-    /// the cache lacks.
+    /// Returns the set of a key in a bank, by the bank's own function. The result is meaningless if
+    /// the cache has no such bank.
     #[must_use]
     pub fn set(&self, key: u64, bank: u32) -> u32 {
         lane(self.primary(key), bank)
     }
 
-    /// Returns the set of a key in a bank, by the auxiliary function; meaningless for a bank that
-    /// the cache lacks.
+    /// Returns the set of a key in a bank, by the auxiliary function. The result is meaningless if
+    /// the cache has no such bank.
     #[must_use]
     pub fn auxiliary_set(&self, key: u64, bank: u32) -> u32 {
         lane(self.auxiliary(key), bank)
     }
 
-    /// Returns the matrices, those of the banks first; empty for other functions than H₃.
+    /// Returns the matrices, those of the banks first; empty if the function is not H₃.
     #[must_use]
     pub fn matrices(&self) -> &[H3] {
         &self.matrices

@@ -1,4 +1,4 @@
-//! Draws from the distributions of web traffic; the same numbers on every machine.
+//! Draws from the distributions of web traffic, with the same numbers on every machine.
 
 use crate::random::Random;
 
@@ -17,7 +17,7 @@ pub fn pareto(random: &mut Random, least: f64, shape: f64) -> f64 {
 /// Returns a draw that exceeds x with probability e^(−(x/scale)^shape).
 pub fn weibull(random: &mut Random, scale: f64, shape: f64) -> f64 {
     let unit = -ln(random.unit());
-    // The logarithm of 1 is 0, and 0 has none.
+    // The logarithm of 1 is 0, and 0 has no logarithm.
     if unit > 0.0 { scale * exp(ln(unit) / shape) } else { 0.0 }
 }
 

@@ -1,4 +1,5 @@
-//! Sessions cut from a log: one client's requests until it rests for half an hour [TCBCACHE §2.2].
+//! Sessions extracted from a log: one client's requests until it pauses for half an hour [TCBCACHE
+//! §2.2].
 
 use flowloom_flow_key::hash::fold::fold;
 
@@ -9,24 +10,26 @@ use super::packets::PacketModel;
 use super::ports::Ports;
 use super::session::{Request, Session, SessionSource};
 
-/// A pause that ends a session.
+/// Duration of a pause that ends a session.
 pub const IDLE_MS: u64 = 30 * 60 * 1000;
 
-/// A request as a log has it.
+/// A request in a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct LogEntry {
-    /// The client's IPv4 address, or a stand-in: see [`address_of`].
+    /// The client's IPv4 address, or a substitute: see [`address_of`].
     pub address: u32,
-    /// Milliseconds since 1970; multiples of 1000 in logs that record seconds only.
+    /// Milliseconds since 1970; multiples of 1000 in logs that record only seconds.
     pub time_ms: u64,
     /// Bytes of the reply.
     pub reply_bytes: u64,
 }
 
-/// Returns the IPv4 address of a host: its own if it is numeric, else one derived from its name.
+/// Returns the IPv4 address of a host: its own if the host is numeric, otherwise one derived from
+/// its name.
 ///
-/// Hosts of a domain share one /24, as real ones often do: the network comes from the name without
-/// its first label, the last octet from the whole name. The same on every machine.
+/// Hosts of a domain share a /24 network, as real ones often do: the network is derived from the
+/// name without its first label, and the last octet from the whole name. The result is the same on
+/// every machine.
 #[must_use]
 pub fn address_of(host: &[u8]) -> u32 {
     let text = core::str::from_utf8(host).unwrap_or_default();
@@ -38,7 +41,7 @@ pub fn address_of(host: &[u8]) -> u32 {
     network << 8 | digest(host) as u32 & 0xFF
 }
 
-/// FNV-1a, and a mixer behind it since its low bits are poor. Letters count without case.
+/// FNV-1a, followed by a mixer because its low bits are poor. Upper and lower case count as equal.
 fn digest(bytes: &[u8]) -> u64 {
     let fnv = bytes.iter().fold(0xCBF2_9CE4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte.to_ascii_lowercase())).wrapping_mul(0x0000_0100_0000_01B3)
@@ -49,7 +52,7 @@ fn digest(bytes: &[u8]) -> u64 {
 /// The sessions of a log.
 #[derive(Clone)]
 pub struct LoggedSessions {
-    /// Beginning and session, in order of the beginnings.
+    /// Start time and session, in order of start times.
     sessions: Vec<(u64, Session)>,
 }
 
@@ -60,10 +63,10 @@ impl std::fmt::Debug for LoggedSessions {
 }
 
 impl LoggedSessions {
-    /// Cuts a log into sessions. With `jitter`, times are drawn at random within each second: old
-    /// logs record seconds only, and all requests of a page would coincide.
+    /// Divides a log into sessions. With `jitter`, times are drawn at random within each second:
+    /// old logs record only seconds, so all requests of a page would coincide.
     ///
-    /// The log need not be in order of time. Cost: two sorts.
+    /// The log need not be in chronological order. Takes two sorts.
     #[must_use]
     pub fn cut(mut entries: Vec<LogEntry>, jitter: Option<u64>) -> Self {
         if let Some(seed) = jitter {
@@ -72,7 +75,7 @@ impl LoggedSessions {
                 entry.time_ms += random.below(1000);
             }
         }
-        // Stable, so that requests of one time stay in their order.
+        // The sort is stable, so that requests with the same time keep their order.
         entries.sort_by_key(|entry| (entry.address, entry.time_ms));
         let same = |a: &LogEntry, b: &LogEntry| a.address == b.address && b.time_ms - a.time_ms <= IDLE_MS;
         let mut sessions: Vec<(u64, Session)> = entries
@@ -103,12 +106,12 @@ impl LoggedSessions {
         self.sessions.is_empty()
     }
 
-    /// Returns the sessions with their beginnings, in order.
+    /// Returns the sessions with their start times, in order.
     pub fn iter(&self) -> <&Self as IntoIterator>::IntoIter {
         self.sessions.iter().map(|(begin, session)| (*begin, session))
     }
 
-    /// Returns the accesses of the log in its own order; time begins with the first session.
+    /// Returns the accesses of the log in its own order; time starts with the first session.
     #[must_use]
     pub fn as_logged(&self, packets: PacketModel, ports: Ports, seed: u64) -> Vec<Access> {
         let mut random = Random::new(seed);
@@ -136,7 +139,7 @@ impl LoggedSessions {
         accesses
     }
 
-    /// Returns a source that draws from the sessions, again and again.
+    /// Returns a source that repeatedly draws from the sessions.
     #[must_use]
     pub fn drawn(&self) -> Drawn<'_> {
         Drawn { sessions: &self.sessions }
@@ -153,7 +156,7 @@ impl<'a> IntoIterator for &'a LoggedSessions {
     }
 }
 
-/// Draws sessions of a log with equal chances, any number of times.
+/// Draws sessions of a log with equal probability, any number of times.
 #[derive(Clone, Debug)]
 pub struct Drawn<'a> {
     sessions: &'a [(u64, Session)],

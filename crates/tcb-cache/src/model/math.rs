@@ -1,7 +1,8 @@
-//! Logarithm and exponential from additions, multiplications and divisions only.
+//! Logarithm and exponential, computed with additions, multiplications and divisions only.
 //!
-//! The math libraries of two machines differ in the last bit, and so would generated traces. These
-//! functions are the same everywhere, and exact to about fifteen digits.
+//! The math libraries of two machines may differ in the last bit, and generated traces would then
+//! differ too. These functions give the same results everywhere, and are exact to about fifteen
+//! digits.
 
 use core::f64::consts::{LN_2, SQRT_2};
 
@@ -27,7 +28,7 @@ pub(super) fn ln(x: f64) -> f64 {
     2.0 * s * sum + exponent as f64 * LN_2
 }
 
-/// Returns e to the power of `x`, which is cut to ±700.
+/// Returns e to the power of `x`, which is limited to ±700.
 pub(super) fn exp(x: f64) -> f64 {
     let x = x.clamp(-700.0, 700.0);
     let power = (x / LN_2).round();

@@ -1,8 +1,8 @@
-//! From sessions of a web server to accesses: the workloads [TCBCACHE §4.1].
+//! Generates accesses from sessions of a web server: the workloads [TCBCACHE §4.1].
 //!
 //! The paper replays logs with a tool that "opens multiple sessions … keeping the same behavior
-//! inside each session", and does not state how many at a time, which ports they have and which
-//! packets of a request the cache sees. Here these are parameters:
+//! inside each session". It does not state how many sessions are open at a time, which ports they
+//! have, and which packets of a request the cache sees. Here, these are parameters:
 //!
 //! | file | what |
 //! | --- | --- |

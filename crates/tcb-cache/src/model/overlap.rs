@@ -1,12 +1,12 @@
-//! N sessions at a time.
+//! Overlaps N sessions at a time.
 //!
 //! ```text
 //! N slots begin at random within the first minute;
 //! a slot whose session has ended begins another after 1 ms and an exponential pause of 2 s
 //! ```
 //!
-//! Timing within a session is kept. No two live connections have the same key: a port in use is
-//! drawn again.
+//! The timing within a session is kept. No two live connections have the same key: a port that is
+//! in use is drawn again.
 
 use core::fmt;
 use core::iter::repeat;
@@ -22,36 +22,37 @@ use super::packets::PacketModel;
 use super::ports::Ports;
 use super::session::{Session, SessionSource};
 
-/// All slots begin within this time.
+/// All slots start within this time.
 const BEGIN_MS: u64 = 60_000;
-/// Mean pause of a slot.
+/// Mean pause of a slot in milliseconds.
 const PAUSE_MS: f64 = 2000.0;
-/// Draws of a port before the next free one is taken.
+/// Number of draws of a port before the next free one is used.
 const PORT_DRAWS: u32 = 16;
-/// Number of ports, from 1024 on.
+/// Number of ports, starting at 1024.
 const PORTS: u32 = 65_536 - 1024;
 
-/// How sessions are laid over each other.
+/// How sessions overlap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Overlap {
     /// Sessions at a time.
     pub sessions: u32,
-    /// Accesses to make.
+    /// Number of accesses to generate.
     pub accesses: usize,
-    /// How sessions become accesses.
+    /// How sessions are converted to accesses.
     pub packets: PacketModel,
     /// Which ports clients use.
     pub ports: Ports,
-    /// Seed of all choices.
+    /// Seed of all random choices.
     pub seed: u64,
 }
 
 impl Overlap {
-    /// Most sessions at a time.
+    /// Maximum number of sessions at a time.
     pub const SESSIONS_MAX: u32 = 1 << 20;
-    /// Most accesses.
+    /// Maximum number of accesses.
     pub const ACCESSES_MAX: usize = 1 << 28;
-    /// Approximate bytes per access while a trace is generated; 16 of them remain afterwards.
+    /// Approximate number of bytes per access while a trace is generated; 16 of them remain
+    /// afterwards.
     pub const BYTES_PER_ACCESS: u64 = 128;
 }
 
@@ -61,9 +62,9 @@ impl Overlap {
 pub struct Workload {
     /// The accesses in order of time.
     pub accesses: Vec<Access>,
-    /// Connections that were begun within the trace.
+    /// Connections that started within the trace.
     pub connections: u64,
-    /// Connections that found no free port of their model and took the next one.
+    /// Connections that found no free port of their model and used the next free one.
     pub ports_moved: u64,
 }
 
@@ -74,32 +75,32 @@ struct Emitted {
     reply_bytes: u64,
 }
 
-/// Sessions laid over each other.
+/// Overlapped sessions.
 struct Laid {
     emitted: Vec<Emitted>,
     connections: u64,
     ports_moved: u64,
 }
 
-/// Why a trace cannot be generated.
+/// The reason why a trace cannot be generated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OverlapError {
-    /// No sessions at a time, or too many.
+    /// The number of sessions at a time is zero or too large.
     Sessions {
         /// The requested value.
         sessions: u32,
     },
-    /// No accesses, or too many.
+    /// The number of accesses is zero or too large.
     Accesses {
         /// The requested value.
         accesses: usize,
     },
-    /// The accesses end before all slots have begun, so that fewer than N sessions overlap.
+    /// The accesses end before all slots have started, so that fewer than N sessions overlap.
     TooShort {
         /// Requested accesses.
         accesses: usize,
-        /// Accesses before the last slot begins.
+        /// Accesses before the last slot starts.
         needed: usize,
     },
     /// The source has no sessions.
@@ -112,38 +113,42 @@ impl fmt::Display for OverlapError {
             Self::Sessions { sessions } => {
                 write!(
                     f,
-                    "{sessions} sessions at a time: between 1 and {} are possible",
+                    "invalid number of sessions at a time {sessions}: must be from 1 to {}",
                     Overlap::SESSIONS_MAX
                 )
             }
             Self::Accesses { accesses } => {
-                write!(f, "{accesses} accesses: between 1 and {} are possible", Overlap::ACCESSES_MAX)
+                write!(
+                    f,
+                    "invalid number of accesses {accesses}: must be from 1 to {}",
+                    Overlap::ACCESSES_MAX
+                )
             }
             Self::TooShort { accesses, needed } => write!(
                 f,
-                "{accesses} accesses end before all sessions have begun; ask for more than {needed}, or for fewer \
-                 sessions at a time"
+                "{accesses} accesses end before all sessions have started; request more than {needed} \
+                 accesses, or fewer sessions at a time"
             ),
-            Self::NoSessions => f.write_str("there are no sessions to lay over each other"),
+            Self::NoSessions => f.write_str("there are no sessions to overlap"),
         }
     }
 }
 
 impl core::error::Error for OverlapError {}
 
-/// The connections that are open, by key, with the time they end.
+/// The open connections by key, with their end times.
 #[derive(Debug, Default)]
 struct Live {
     ends: BTreeMap<u64, u64>,
-    /// Connections of each client so far; only sequential ports need it.
+    /// Connections of each client so far, which only sequential ports need.
     earlier: BTreeMap<u32, u32>,
     moved: u64,
-    /// Keys at which ended connections are forgotten next.
+    /// Number of keys at which ended connections are next removed.
     forget_at: usize,
 }
 
 impl Live {
-    /// Returns a key for a client's connection that no other connection uses between these times.
+    /// Returns a key for a client's connection that no other connection uses during this time.
     fn key(&mut self, address: u32, ports: Ports, random: &mut Random, begin: u64, end: u64) -> u64 {
         let free = |live: &Self, key| live.ends.get(&key).is_none_or(|ends| *ends < begin);
         let mut earlier = 0;
@@ -169,12 +174,12 @@ impl Live {
                 break;
             }
         }
-        // A client with all ports in use has one twice.
+        // A client with all ports in use uses one port twice.
         self.ends.insert(key, end);
         key
     }
 
-    /// Drops connections that have ended, when there are many.
+    /// Removes connections that have ended, if there are many.
     fn forget(&mut self, now: u64) {
         if self.ends.len() >= self.forget_at.max(1 << 16) {
             self.ends.retain(|_, end| *end >= now);
@@ -184,25 +189,25 @@ impl Live {
 }
 
 impl Overlap {
-    /// Generates the trace. Cost: a heap operation per session and a sort of twice the accesses;
-    /// and for each connection of a client that has all 256 ports of its model in use, a check of
-    /// each port in use, 64,512 at most.
+    /// Generates the trace. Takes a heap operation per session and a sort of twice the accesses. If
+    /// all 256 ports of a client's model are in use, each further connection of the client takes a
+    /// check of each port in use, at most 64,512.
     ///
     /// # Errors
     ///
-    /// [`OverlapError`] for numbers out of bounds, or too few accesses for N sessions.
+    /// Returns [`OverlapError`] for numbers out of range, or too few accesses for N sessions.
     pub fn make(&self, source: &mut dyn SessionSource) -> Result<Workload, OverlapError> {
         let Laid { emitted, connections, ports_moved } = self.lay(source)?;
         let accesses = emitted.into_iter().map(|emitted| emitted.access).collect();
         Ok(Workload { accesses, connections, ports_moved })
     }
 
-    /// Generates the log that a server would write of the same sessions: one request each, whatever
-    /// the packet model.
+    /// Generates the log that a server would write about the same sessions: one request each,
+    /// independent of the packet model.
     ///
     /// # Errors
     ///
-    /// As [`Overlap::make`].
+    /// Returns the same errors as [`Overlap::make`].
     pub fn make_log(
         &self,
         source: &mut dyn SessionSource,
@@ -233,7 +238,7 @@ impl Overlap {
         let mut connections = 0_u64;
         let mut session = Session::default();
         let mut times = Vec::new();
-        // Sessions begin in order of time, so all accesses before the next one's beginning are
+        // Sessions start in order of time, so all accesses before the start of the next one are
         // complete.
         let mut look_at = self.accesses + self.accesses / 2;
         let mut horizon = u64::MAX;
@@ -260,7 +265,7 @@ impl Overlap {
                 // port.
                 let key = key | (connections & 0xFFFF) << 48;
                 connections += 1;
-                // With one access a request, the two go together; other views have packets that
+                // With one access per request, the two correspond; other views have packets that
                 // carry no reply.
                 let replies = requests.iter().map(|request| request.reply_bytes).chain(repeat(0));
                 emitted.extend(times.iter().zip(replies).map(|(time, reply_bytes)| Emitted {
@@ -278,7 +283,8 @@ impl Overlap {
         if begun == 0 {
             return Err(OverlapError::NoSessions);
         }
-        // Stable: of accesses at the same time, those of the session that began first come first.
+        // The sort is stable: of accesses at the same time, those of the session that started first
+        // come first.
         emitted.sort_by_key(|emitted| emitted.access.time_ms());
         let complete = emitted.partition_point(|emitted| emitted.access.time_ms() < horizon);
         emitted.truncate(complete.min(self.accesses));
@@ -413,9 +419,9 @@ mod tests {
     #[test]
     fn invalid_overlaps_are_errors() {
         let error = |overlap: Overlap| overlap.make(&mut surge()).unwrap_err().to_string();
-        assert!(error(overlap(0, 1)).contains("between 1 and"));
-        assert!(error(overlap(1, 0)).contains("between 1 and"));
-        assert!(error(overlap(50_000, 1000)).contains("ask for more than"));
+        assert!(error(overlap(0, 1)).contains("must be from 1 to"));
+        assert!(error(overlap(1, 0)).contains("must be from 1 to"));
+        assert!(error(overlap(50_000, 1000)).contains("request more than"));
         assert_eq!(overlap(5, 5).make(&mut Nothing), Err(OverlapError::NoSessions));
     }
 }

@@ -1,4 +1,4 @@
-//! A session on the wire: its connections, and the packets that access their state.
+//! The packets of a session: its connections, and the packets that access their state.
 //!
 //! | view | a request of n reply segments is |
 //! | --- | --- |
@@ -6,8 +6,8 @@
 //! | `rx` | SYN, ACK, GET, an ACK for every two segments, FIN: what the server receives |
 //! | `rxtx` | the same, and SYN-ACK, the segments and the server's FIN |
 //!
-//! Segments carry 1,460 bytes, of which 250 are the reply's header; there are 1 to 2,000. Requests
-//! of a connection are served one after the other. Each connection draws its round trip,
+//! Segments carry 1,460 bytes, of which 250 are the reply's header; there are 1 to 2,000 segments.
+//! Requests of a connection are served one after another. Each connection draws its round trip,
 //! lognormal(ln 0.08 s, 0.5), and its bandwidth, lognormal(ln 1 Mb/s, 0.8). The last access of a
 //! connection is its closing one.
 
@@ -20,19 +20,20 @@ use super::session::{Request, Session};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Connection {
-    /// All of a session.
+    /// All requests of a session.
     PerSession,
-    /// Those with less than 15 s in between, the usual time a server keeps a connection open.
+    /// Requests with less than 15 s between them, the usual time for which a server keeps a
+    /// connection open.
     PerPage,
-    /// None.
+    /// No requests.
     PerRequest,
 }
 
-/// Which packets the cache sees.
+/// The packets that the cache sees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum View {
-    /// One for each request.
+    /// One packet per request.
     Request,
     /// Packets that the server receives.
     Rx,
@@ -40,7 +41,7 @@ pub enum View {
     RxTx,
 }
 
-/// How sessions become accesses.
+/// How sessions are converted to accesses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PacketModel {
     /// Which requests share a connection.
@@ -50,13 +51,13 @@ pub struct PacketModel {
 }
 
 impl Default for PacketModel {
-    /// One connection a session, one access a request.
+    /// One connection per session, one access per request.
     fn default() -> Self {
         Self { connection: Connection::PerSession, view: View::Request }
     }
 }
 
-/// Longest pause that a connection survives with [`Connection::PerPage`].
+/// Maximum pause that a connection survives with [`Connection::PerPage`].
 const KEEP_ALIVE_MS: u64 = 15_000;
 const SEGMENT_BYTES: u64 = 1460;
 const HEADER_BYTES: u64 = 250;
@@ -79,7 +80,7 @@ impl core::fmt::Display for PacketModel {
 }
 
 impl PacketModel {
-    /// Cuts a session into connections, each a run of requests.
+    /// Divides a session into connections, each of which is a run of requests.
     pub(crate) fn connections(self, session: &Session) -> impl Iterator<Item = &[Request]> {
         let apart = move |a: &Request, b: &Request| match self.connection {
             Connection::PerSession => false,
@@ -129,7 +130,7 @@ impl PacketModel {
             at(free); // the server's FIN
         }
         at(free + round_trip_ms); // FIN
-        // Acknowledgements arrive a round trip after their segments, so later segments may come
+        // Acknowledgements arrive one round trip after their segments, so later segments may arrive
         // before them.
         times_ms.sort_unstable();
     }

@@ -1,4 +1,4 @@
-//! Which source ports clients use: from 1024 on [TCBCACHE §3.2].
+//! The source ports that clients use, starting at 1024 [TCBCACHE §3.2].
 
 use crate::random::Random;
 use crate::trace::number;
@@ -9,15 +9,15 @@ use super::draw::exponential;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Ports {
-    /// 1024 plus an exponential draw of this mean, modulo 256. A mean of 4 is called "paper-like",
-    /// since only ports as skewed as that make the low bits as bad as in the paper.
+    /// 1024 plus an exponential draw with this mean, modulo 256. A mean of 4 is called
+    /// "paper-like", because only ports with such a skew make the low bits as poor as in the paper.
     Skewed {
         /// Mean of the draw.
         mean: u32,
     },
     /// Any of the 256 ports from 1024 on.
     Uniform,
-    /// One after the other for each client, from 1024 on, the 256 over and over.
+    /// Each client uses its ports in sequence, starting at 1024, and repeats the 256 ports.
     Sequential,
 }
 
@@ -25,7 +25,8 @@ impl Ports {
     /// Ports with the skew that the paper's miss ratios imply.
     pub const PAPER_LIKE: Self = Self::Skewed { mean: 4 };
 
-    /// Returns the port of a client's next connection; `earlier` is how many it had.
+    /// Returns the port of a client's next connection; `earlier` is the number of its previous
+    /// connections.
     pub(crate) fn draw(self, random: &mut Random, earlier: u32) -> u16 {
         let above = match self {
             Self::Skewed { mean } => exponential(random, f64::from(mean)) as u64 % 256,
@@ -47,7 +48,7 @@ impl core::fmt::Display for Ports {
     }
 }
 
-/// A name that no choice of ports has.
+/// The name of a port model is unknown.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct UnknownPorts {
@@ -59,7 +60,7 @@ impl core::fmt::Display for UnknownPorts {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         write!(
             f,
-            "no choice of ports is called '{}'; choices: paper-like, uniform, sequential, skewed-N with a mean of N",
+            "unknown port model '{}'; models: paper-like, uniform, sequential, skewed-N with a mean of N",
             self.name
         )
     }

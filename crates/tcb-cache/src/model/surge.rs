@@ -1,4 +1,4 @@
-//! Model S: sessions of ON and OFF periods, in the manner of SURGE [TCBCACHE §2.2].
+//! Model S: sessions of ON and OFF periods, similar to SURGE [TCBCACHE §2.2].
 //!
 //! | part | distribution | |
 //! | --- | --- | --- |
@@ -9,50 +9,50 @@
 //! | reply | 93 % lognormal(9.357, 1.318), 7 % Pareto(133,000, 1.1), at most 5 MB | |
 //! | client | one of 20,000 random /24 networks, one of 256 hosts | ours |
 //!
-//! *Fitted* values bring the miss ratios of four policies near those of [TCBCACHE Fig. 12]; their
-//! agreement is therefore no evidence. The others follow the literature on SURGE from memory and
-//! are not checked against it; there, a page has at least 1 request, gaps within it a scale of 1.46
-//! s, and nothing is multiplied by 16.
+//! *Fitted* values were chosen so that the miss ratios of four policies are near those of [TCBCACHE
+//! Fig. 12]; the agreement is therefore no evidence. The others follow the literature on SURGE from
+//! memory and were not checked against it. There, a page has at least 1 request, gaps within a page
+//! have a scale of 1.46 s, and nothing is multiplied by 16.
 
 use crate::random::Random;
 
 use super::draw::{lognormal, pareto, weibull};
 use super::session::{Request, Session, SessionSource};
 
-/// The parameters of the model; the default is model S. Times are finite and not negative.
+/// The parameters of the model; the default is model S. Times must be finite and not negative.
 ///
-/// Fields may be added in any version: a literal ends with `..SurgeConfig::default()`.
+/// Later versions may add fields: end a literal with `..SurgeConfig::default()`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SurgeConfig {
     /// Mean of the logarithm of the number of pages.
     pub pages_mean_ln: f64,
     /// Deviation of the logarithm of the number of pages.
     pub pages_deviation_ln: f64,
-    /// Most pages of a session; 0 counts as 1.
+    /// Maximum number of pages per session; 0 counts as 1.
     pub pages_max: u32,
-    /// Least requests of a page, before rounding.
+    /// Minimum number of requests per page, before rounding.
     pub requests_least: f64,
-    /// Shape of the requests of a page.
+    /// Shape of the distribution of requests per page.
     pub requests_shape: f64,
-    /// Most requests of a page; 0 counts as 1.
+    /// Maximum number of requests per page; 0 counts as 1.
     pub requests_max: u32,
     /// Scale of the gap within a page, in seconds.
     pub active_scale_s: f64,
     /// Shape of the gap within a page.
     pub active_shape: f64,
-    /// Longest gap within a page, in seconds.
+    /// Maximum gap within a page, in seconds.
     pub active_max_s: f64,
-    /// Added to each gap within a page, in seconds.
+    /// Time added to each gap within a page, in seconds.
     pub request_s: f64,
-    /// Least gap between pages, in seconds, before it is stretched.
+    /// Minimum gap between pages, in seconds, before it is stretched.
     pub think_least_s: f64,
     /// Shape of the gap between pages.
     pub think_shape: f64,
-    /// Longest gap between pages, in seconds, before it is stretched.
+    /// Maximum gap between pages, in seconds, before it is stretched.
     pub think_max_s: f64,
     /// Factor for the gaps between pages.
     pub think_factor: f64,
-    /// Networks of /24 that clients are in, 1 to 2²⁴.
+    /// Number of /24 networks of the clients, 1 to 2²⁴.
     pub networks: u32,
 }
 
@@ -78,7 +78,7 @@ impl Default for SurgeConfig {
     }
 }
 
-/// Share of replies from the body of their distribution, in thousandths.
+/// Share of replies from the body of the distribution, in thousandths.
 const BODY_PERMILLE: u64 = 930;
 const REPLY_BYTES_MAX: f64 = 5_000_000.0;
 
@@ -90,7 +90,7 @@ pub struct Surge {
 }
 
 impl Surge {
-    /// Returns the source; `seed` draws the clients' networks.
+    /// Returns the source; the clients' networks are drawn from `seed`.
     #[must_use]
     pub fn new(config: SurgeConfig, seed: u64) -> Self {
         let mut random = Random::new(seed ^ 0x0057_5247_4500_0000);

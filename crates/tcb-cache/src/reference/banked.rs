@@ -1,8 +1,8 @@
-//! The caches of banks as the papers describe them: a list of ways per set, counters that are
+//! The caches with banks as the papers describe them: a list of ways per set, counters that are
 //! swept, and no tables.
 //!
-//! Random choices are drawn in the same order as in production: one number a choice, candidates
-//! from bank 0 way 0 on.
+//! Random choices are drawn in the same order as in production: one number per choice, with
+//! candidates in order from bank 0, way 0.
 
 use crate::access::Access;
 use crate::banked::access_count::Counted;
@@ -22,12 +22,12 @@ use crate::spec::{CacheSpec, SpecError};
 #[derive(Clone, Copy, Debug)]
 struct Line {
     key: u64,
-    /// Numbers of the accesses that filled it and touched it last.
+    /// Numbers of the accesses that filled the line and last touched it.
     filled: u64,
     touched: u64,
     /// A wrapping time stamp.
     stamp: u64,
-    /// Whether it was used since that was last forgotten (ENRU), or since it came in (`SHiP`).
+    /// Whether it was used since the bits were last cleared (ENRU), or since it entered (`SHiP`).
     used: bool,
     /// Predicted re-reference interval.
     interval: u8,
@@ -36,7 +36,7 @@ struct Line {
     age: u8,
 }
 
-/// Where a line lies.
+/// The place of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Place {
     bank: usize,
@@ -44,13 +44,13 @@ struct Place {
     way: usize,
 }
 
-/// A cache of banks, set out plainly.
+/// A cache with banks, in a simple implementation.
 #[derive(Debug)]
 pub struct ReferenceCache {
     spec: CacheSpec,
     geometry: Geometry,
     index: Indexing,
-    /// By bank, set and way.
+    /// Lines by bank, set and way.
     banks: Vec<Vec<Vec<Option<Line>>>>,
     lifetime: LifetimeArray,
     set_accesses: Vec<Vec<u64>>,
@@ -66,12 +66,12 @@ pub struct ReferenceCache {
 }
 
 impl ReferenceCache {
-    /// Returns the empty cache of a description with banks.
+    /// Returns the empty cache of a specification with banks.
     ///
     /// # Errors
     ///
-    /// [`SpecError`], as [`CacheSpec::build`] has it; fully associative policies are none of its
-    /// own.
+    /// Returns [`SpecError`] in the same cases as [`CacheSpec::build`]. Fully associative policies
+    /// are not supported.
     pub fn new(spec: &CacheSpec) -> Result<Self, SpecError> {
         let geometry = spec.geometry;
         if spec.policy.is_fully_associative() || spec.policy.needs_future() {
@@ -135,7 +135,8 @@ impl ReferenceCache {
         places
     }
 
-    /// Returns the place with the least value; empty ones come first, and the first of equal ones.
+    /// Returns the place with the lowest value. Empty places come first; of equal ones, the first
+    /// wins.
     fn least(&self, places: &[Place], value: impl Fn(&Line) -> u64) -> Place {
         *places
             .iter()
@@ -243,7 +244,7 @@ impl ReferenceCache {
             Policy::Drrip => self.duel(key),
             _ => 2,
         };
-        // SHiP uses whether a line was hit, ENRU whether it was used at all.
+        // SHiP needs to know whether a line was hit, ENRU whether it was used at all.
         let used = self.spec.policy == Policy::Enru;
         self.count_use(place);
         *self.line_mut(place) =
@@ -430,7 +431,7 @@ impl ReferenceCache {
         }
     }
 
-    /// Frees a place by one step of relocation; `youth` is smaller for older lines, and above 0.
+    /// Frees a place by one step of relocation; `youth` is lower for older lines, and above 0.
     fn flow_lru(&mut self, own: &[Place], youth: impl Fn(&Line) -> u64) -> Place {
         let victim = self.least(own, &youth);
         let Some(line) = self.line(victim) else { return victim };

@@ -77,7 +77,7 @@ impl Full for Fifo {
     }
 }
 
-/// A circle of keys with reference bits; the hand points to the oldest.
+/// A circle of keys with reference bits; the hand points to the oldest key.
 #[derive(Debug)]
 pub(super) struct Clock {
     keys: Vec<(u64, bool)>,
@@ -117,7 +117,7 @@ impl Full for Clock {
     }
 }
 
-/// Keys oldest first; the hand is the key it points to.
+/// Keys, oldest first; the hand is the key that it points to.
 #[derive(Debug)]
 pub(super) struct Sieve {
     keys: Vec<(u64, bool)>,
@@ -197,7 +197,7 @@ impl S3Fifo {
                     self.ghosts.truncate(ghosts_max);
                 }
             } else {
-                let (key, uses) = self.main.pop().expect("the lines are somewhere");
+                let (key, uses) = self.main.pop().expect("every line is in one of the lists");
                 if uses > 0 {
                     self.main.insert(0, (key, uses - 1));
                 }
@@ -260,7 +260,7 @@ impl Full for TwoQ {
         let full = self.once.len() + self.often.len() == self.lines;
         if full {
             if self.once.len() > (self.lines / 4).max(1) || self.often.is_empty() {
-                let key = self.once.pop().expect("the lines are somewhere");
+                let key = self.once.pop().expect("every line is in one of the lists");
                 self.ghosts.insert(0, key);
                 self.ghosts.truncate((self.lines / 2).max(1));
             } else {
@@ -381,7 +381,7 @@ enum Status {
 
 #[derive(Debug)]
 pub(super) struct Lirs {
-    /// The most recent first.
+    /// Most recent key first.
     stack: Vec<(u64, Status)>,
     hir: Vec<u64>,
     /// Evicted keys, latest first.
@@ -503,7 +503,7 @@ impl Full for Lirs {
     }
 }
 
-/// Shares the sketch with production; the queues are its own.
+/// Shares the sketch with the production code; the queues are separate.
 #[derive(Debug)]
 pub(super) struct WTinyLfu {
     window: Vec<u64>,
@@ -527,7 +527,7 @@ impl Full for WTinyLfu {
         } else if take(&mut self.probation, key) || take(&mut self.protected, key) {
             self.protected.insert(0, key);
             if self.protected.len() > (self.lines - (self.lines / 100).max(1)) * 4 / 5 {
-                let demoted = self.protected.pop().expect("a key was just put there");
+                let demoted = self.protected.pop().expect("a key was just inserted there");
                 self.probation.insert(0, demoted);
             }
         } else {
@@ -544,7 +544,7 @@ impl Full for WTinyLfu {
         if self.window.len() <= window_max {
             return 0;
         }
-        let candidate = self.window.pop().expect("a key was just put there");
+        let candidate = self.window.pop().expect("a key was just inserted there");
         if self.probation.len() + self.protected.len() < self.lines - window_max {
             self.probation.insert(0, candidate);
             return 0;

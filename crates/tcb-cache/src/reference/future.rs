@@ -1,11 +1,12 @@
-//! Belady's MIN by looking ahead at each miss.
+//! Belady's MIN, which looks ahead at each miss.
 
 use crate::access::Access;
 
-/// Returns how often an optimal, fully associative cache of `lines` misses, access by access.
+/// Returns the number of misses of an optimal, fully associative cache of `lines` lines, access by
+/// access.
 ///
-/// `lines` is at least 1. Cost: lines × accesses per miss. With `drops_closed` a session that ends
-/// leaves, and the next access of its key belongs to another session.
+/// `lines` is at least 1. Costs lines × accesses per miss. With `drops_closed`, a session that ends
+/// is removed, and the next access of its key belongs to another session.
 #[must_use]
 pub fn misses_of_min(accesses: &[Access], lines: usize, drops_closed: bool) -> Vec<bool> {
     let mut cache: Vec<u64> = Vec::new();
@@ -18,8 +19,8 @@ pub fn misses_of_min(accesses: &[Access], lines: usize, drops_closed: bool) -> V
             cache.retain(|k| *k != key);
         } else if !hit {
             if cache.len() == lines {
-                // The next access of a resident key; no closing access lies in between, or the key
-                // would be gone.
+                // The next access of a resident key; no closing access comes before it, or the key
+                // would have been removed.
                 let next = |key: u64| {
                     accesses[now + 1..].iter().position(|later| later.key() == key).unwrap_or(usize::MAX)
                 };

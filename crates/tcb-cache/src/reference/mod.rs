@@ -1,5 +1,5 @@
-//! Plain versions of the simulated caches, to compare the quick ones with: slow, and obviously
-//! right.
+//! Simple versions of the simulated caches, for comparison with the fast ones: slow, but easy to
+//! verify.
 
 mod banked;
 mod full;
@@ -13,11 +13,11 @@ use crate::policy::Policy;
 use crate::simulator::Simulator;
 use crate::spec::{CacheSpec, SpecError};
 
-/// Returns the plain twin of [`CacheSpec::build`]'s cache.
+/// Returns the simple version of [`CacheSpec::build`]'s cache.
 ///
 /// # Errors
 ///
-/// As [`CacheSpec::build`].
+/// Returns the same errors as [`CacheSpec::build`].
 pub fn build(spec: &CacheSpec) -> Result<Box<dyn Simulator>, SpecError> {
     let lines = spec.geometry.lines() as usize;
     let ends = spec.uses_closing();

@@ -1,4 +1,4 @@
-//! Readers of access traces, for any record format.
+//! Readers of access traces, for all record formats.
 
 use std::io::{self, Read};
 
@@ -13,7 +13,7 @@ use super::{csv, oracle_general, vscsi};
 /// A trace and the summary of reading it.
 pub type AccessTrace = (Vec<Access>, ReadSummary);
 
-/// Collects accesses; time begins in the tick of the first, and never goes back.
+/// Collects accesses; time starts in the tick of the first access, and never goes back.
 #[derive(Debug, Default)]
 struct Collector {
     accesses: Vec<Access>,
@@ -27,7 +27,8 @@ impl Collector {
         match read {
             Ok(access) => {
                 self.summary.take();
-                // Whole ticks are taken off, so that lines go OFF when they would have.
+                // Only whole ticks are subtracted, so that the times at which lines go OFF do not
+                // change.
                 let first_ms = access.time_ms();
                 let origin = *self.origin_ms.get_or_insert(first_ms - first_ms % TICK_MS);
                 let time = access.time_ms().saturating_sub(origin);
@@ -47,14 +48,14 @@ impl Collector {
 }
 
 /// Reads a trace of accesses: [`Format::Csv`], [`Format::OracleGeneral`] or [`Format::Vscsi`]; any
-/// other is taken for the first.
+/// other format is treated as the first.
 ///
-/// Time begins within a quarter of a second before the first record and never goes back: a record
-/// that would go back is counted, and gets the time of its predecessor.
+/// Time starts within a quarter of a second before the first record and never goes back: a record
+/// whose time goes back is counted, and gets the time of its predecessor.
 ///
 /// # Errors
 ///
-/// [`ReadError`] if the input fails or contains no usable record.
+/// Returns [`ReadError`] if the input fails or contains no usable record.
 pub fn read_accesses(
     input: impl Read,
     format: Format,
@@ -86,7 +87,7 @@ fn read_csv(input: impl Read, collector: &mut Collector, limits: ReadLimits) -> 
             continue;
         };
         collector.add(columns.parse(line).or_else(|reason| {
-            // The header of the file, or of a file appended to it.
+            // The header of the file, or of a file that was appended to it.
             columns = csv::Columns::of(line).ok_or(reason)?;
             Err(Skip::Empty)
         }));
@@ -94,7 +95,7 @@ fn read_csv(input: impl Read, collector: &mut Collector, limits: ReadLimits) -> 
     Ok(())
 }
 
-/// Reads until the buffer is full or the input ends; returns how many bytes came.
+/// Reads until the buffer is full or the input ends. Returns the number of bytes read.
 fn read_full(input: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
     let mut have = 0;
     while have < buffer.len() {
@@ -136,7 +137,7 @@ fn read_oracle_general(
 }
 
 fn read_vscsi(mut input: impl Read, collector: &mut Collector, limits: ReadLimits) -> io::Result<()> {
-    // A size that fits whole records of either version.
+    // A size that is a multiple of the record sizes of both versions.
     let mut block = vec![0; BLOCK_RECORDS * 160];
     let mut version = None;
     loop {

@@ -1,5 +1,4 @@
-//! The condensed client traces of Boston University: machine, seconds, microseconds, quoted URL,
-//! size, retrieval time.
+//! Parses a line.
 //!
 //! ```text
 //! cs20 785526142 920156 "http://cs-www.bu.edu/lib/pics/bu-logo.gif" 1803 0.484092

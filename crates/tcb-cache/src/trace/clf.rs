@@ -1,4 +1,4 @@
-//! The common log format, and the combined one, which has two quoted fields more.
+//! The common log format, and the combined one, which has two additional quoted fields.
 //!
 //! ```text
 //! host ident user [17/May/2015:10:05:03 +0000] "GET / HTTP/1.1" 200 203023
@@ -11,7 +11,7 @@ use super::entry::Entry;
 use super::number::{digits, size};
 use super::summary::Skip;
 
-/// Reads a line.
+/// Parses a line.
 ///
 /// # Errors
 ///
@@ -22,12 +22,13 @@ pub fn parse(line: &[u8]) -> Result<Entry<'_>, Skip> {
     }
     let host_end = line.iter().position(|byte| *byte == b' ').ok_or(Skip::FieldsMissing)?;
     let (host, rest) = line.split_at(host_end);
-    // Names of users have been seen with brackets in them: the time is the first that reads as one.
+    // User names with brackets have been seen, so the time is the first text in brackets that is a
+    // valid time.
     let mut skip = Skip::Time;
     for (at, _) in rest.iter().enumerate().filter(|(_, byte)| **byte == b'[') {
         let bracket = &rest[at..];
-        // Nothing longer is a time; otherwise a line of brackets would be searched once per
-        // bracket.
+        // A longer text cannot be a time; without this limit, a line of brackets would be searched
+        // once per bracket.
         let bracket = &bracket[..bracket.len().min(TIME_BYTES_MAX + 2)];
         let Some(length) = bracket.iter().position(|byte| *byte == b']') else { continue };
         let Some(time_ms) = time(&rest[at + 1..at + length]) else { continue };
@@ -51,7 +52,7 @@ fn client<'a>(first: &'a [u8], between: &'a [u8]) -> &'a [u8] {
     let has_port = parts.next().is_some() && parts.next().is_some_and(|port| digits(port).is_some());
     let mut fields = between.split(|byte| *byte == b' ').filter(|field| !field.is_empty());
     match (fields.next(), fields.count()) {
-        // Three fields follow a server's name, two a host's.
+        // Three fields follow a server's name, two follow a host.
         (Some(second), 2..) if has_port && parts.next().is_none() && second != b"-" => second,
         _ => first,
     }
@@ -60,7 +61,7 @@ fn client<'a>(first: &'a [u8], between: &'a [u8]) -> &'a [u8] {
 /// Returns the reply's size from the text after the time: the quoted request, the status, the size.
 fn reply(rest: &[u8]) -> Result<u64, Skip> {
     let request = rest.strip_prefix(b" \"").ok_or(Skip::Quoting)?;
-    // Requests may contain quotes, escaped or not: the closing one comes before a status.
+    // Requests may contain quotes, escaped or not: the closing quote comes before a status.
     for (at, _) in request.iter().enumerate().filter(|(_, byte)| **byte == b'"') {
         let Some(rest) = request[at + 1..].strip_prefix(b" ") else { continue };
         let mut fields = rest.split(|byte| *byte == b' ');

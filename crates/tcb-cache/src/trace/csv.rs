@@ -1,10 +1,10 @@
 //! Accesses as comma-separated values: time, key, end of the session.
 //!
-//! A line with a word for the key, at the head or at the beginning of an appended file, names the
-//! columns: `time`, `timestamp` or `ts` (seconds, with or without a fraction) or `time_ms`; `key`,
-//! `id`, `obj_id` or `session`; `closes`, `end` or `fin` (`1` or `true`). Without one they are
-//! time, key, end. A key is a number, `0x…`, an address and port such as `10.0.0.1:1024`, or any
-//! word.
+//! A line with a word in place of the key, at the beginning of the file or of an appended file,
+//! names the columns: `time`, `timestamp` or `ts` (seconds, with or without a fraction) or
+//! `time_ms`; `key`, `id`, `obj_id` or `session`; `closes`, `end` or `fin` (`1` or `true`). Without
+//! such a line, the columns are time, key, end. A key is a number, `0x…`, an address and port such
+//! as `10.0.0.1:1024`, or any word.
 
 use crate::access::Access;
 use crate::model::logged::address_of;
@@ -12,7 +12,7 @@ use crate::model::logged::address_of;
 use super::number::{digits, seconds_as_ms};
 use super::summary::Skip;
 
-/// Where the columns are.
+/// The positions of the columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Columns {
     time: Option<usize>,
@@ -27,7 +27,7 @@ impl Default for Columns {
     }
 }
 
-/// A field without blanks around it.
+/// Returns a field without surrounding blanks.
 fn trimmed(field: &[u8]) -> &[u8] {
     field.trim_ascii()
 }
@@ -83,7 +83,7 @@ fn key_of(field: &[u8]) -> Option<u64> {
     if let Some(endpoint) = text.and_then(|text| text.parse::<core::net::SocketAddrV4>().ok()) {
         return Some(Access::session_key(endpoint.ip().to_bits(), endpoint.port()));
     }
-    // A word: two digests of it, as good as 64 bits of one.
+    // A word is replaced by two digests, which are as good as 64 bits of one digest.
     let backwards: Vec<u8> = field.iter().rev().copied().collect();
     Some(u64::from(address_of(field)) << 32 | u64::from(address_of(&backwards)))
 }

@@ -2,7 +2,7 @@
 
 use super::summary::Skip;
 
-/// Longest name of a host.
+/// Maximum length of a host name in bytes.
 const HOST_BYTES_MAX: usize = 255;
 
 /// The request in a line of a log.

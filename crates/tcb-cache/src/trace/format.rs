@@ -1,4 +1,4 @@
-//! Which format an input has.
+//! The format of an input.
 
 use core::fmt;
 use core::str::FromStr;
@@ -30,14 +30,15 @@ impl Format {
     pub const ALL: [Self; 7] =
         [Self::Clf, Self::Tsv, Self::W3c, Self::Bu, Self::Csv, Self::OracleGeneral, Self::Vscsi];
 
-    /// Returns whether records are requests of a log, from which sessions and packets have to be
+    /// Returns whether records are requests of a log, from which sessions and packets must be
     /// generated.
     #[must_use]
     pub const fn is_log(self) -> bool {
         matches!(self, Self::Clf | Self::Tsv | Self::W3c | Self::Bu)
     }
 
-    /// Guesses the format from a file's name, without an ending for packing, and its first bytes.
+    /// Guesses the format from a file's name, without the suffix of its compression, and from its
+    /// first bytes.
     #[must_use]
     pub fn detect(name: &str, head: &[u8]) -> Option<Self> {
         let name = name.to_ascii_lowercase();
@@ -54,7 +55,7 @@ impl Format {
         if ends("tsv") {
             return Some(Self::Tsv);
         }
-        // The last line of the head may be cut.
+        // The last line may be truncated.
         let lines = head.split(|byte| *byte == b'\n').take(20);
         let lines: Vec<&[u8]> = lines.map(|line| line.strip_suffix(b"\r").unwrap_or(line)).collect();
         let lines = if lines.len() > 1 { &lines[..lines.len() - 1] } else { &lines[..] };
@@ -86,7 +87,7 @@ impl fmt::Display for Format {
     }
 }
 
-/// A name that no format has.
+/// The name of a format is unknown.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct UnknownFormat {
@@ -96,7 +97,7 @@ pub struct UnknownFormat {
 
 impl fmt::Display for UnknownFormat {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "no format is called '{}'; formats: ", self.name)?;
+        write!(f, "unknown format '{}'; formats: ", self.name)?;
         for (i, format) in Format::ALL.iter().enumerate() {
             write!(f, "{}{format}", if i == 0 { "" } else { ", " })?;
         }

@@ -1,20 +1,20 @@
-//! Lines of bounded length from a stream of bytes of any kind.
+//! Reads lines of limited length from a stream of arbitrary bytes.
 
 use std::io::{self, Read};
 
-/// The longest line that is parsed; longer ones are skipped and not buffered beyond this.
+/// Maximum length of a line in bytes; longer lines are skipped and not buffered beyond this length.
 pub const LINE_BYTES_MAX: usize = 64 << 10;
 
 /// A line, or a marker for a skipped one.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Line<'a> {
-    /// Its bytes, without the end.
+    /// Its bytes, without the line end.
     Whole(&'a [u8]),
     /// It exceeded [`LINE_BYTES_MAX`].
     TooLong,
 }
 
-/// Cuts a stream into lines.
+/// Divides a stream into lines.
 #[derive(Debug)]
 pub(super) struct Lines<R> {
     input: R,
@@ -60,7 +60,8 @@ impl<R: Read> Lines<R> {
         if line.len() > LINE_BYTES_MAX { Line::TooLong } else { Line::Whole(line) }
     }
 
-    /// Reads more input behind the buffered part; returns how far that part moved to the front.
+    /// Reads more input after the buffered part. Returns by how many bytes that part moved to the
+    /// front.
     fn fill(&mut self) -> io::Result<usize> {
         let mut moved = 0;
         if self.end == self.buffer.len() {
@@ -80,7 +81,7 @@ impl<R: Read> Lines<R> {
         }
     }
 
-    /// Drops everything up to the end of the line.
+    /// Skips everything up to the end of the line.
     fn skip_rest(&mut self) -> io::Result<()> {
         loop {
             if let Some(at) = self.buffer[self.start..self.end].iter().position(|byte| *byte == b'\n') {

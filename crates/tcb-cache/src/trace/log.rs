@@ -1,4 +1,4 @@
-//! Readers of request logs, for any line format.
+//! Readers of request logs, for all line formats.
 
 use std::io::Read;
 
@@ -11,13 +11,13 @@ use super::summary::{ReadError, ReadLimits, ReadSummary, Skip};
 use super::{bu, clf, tsv, w3c};
 
 /// Reads a log of requests: [`Format::Clf`], [`Format::Tsv`], [`Format::W3c`] or [`Format::Bu`];
-/// any other is taken for the first.
+/// any other format is treated as the first.
 ///
-/// The entries come in the order of the log, which need not be chronological.
+/// The entries are in the order of the log, which need not be chronological.
 ///
 /// # Errors
 ///
-/// [`ReadError`] if the input fails or contains no usable record.
+/// Returns [`ReadError`] if the input fails or contains no usable record.
 pub fn read_log(
     input: impl Read,
     format: Format,
@@ -45,7 +45,7 @@ pub fn read_log(
         }
         let entry = match format {
             Format::Tsv => columns.parse(line).or_else(|reason| {
-                // The header of the file, or of a file appended to it.
+                // The header of the file, or of a file that was appended to it.
                 columns = tsv::Columns::of(line).ok_or(reason)?;
                 Err(Skip::Empty)
             }),

@@ -1,5 +1,5 @@
-//! Readers of logs and traces. They take any [`Read`](std::io::Read); unpacking is the caller's
-//! business.
+//! Readers of logs and traces. They read from any [`Read`](std::io::Read); the caller decompresses
+//! the input.
 //!
 //! | format | file | a record is |
 //! | --- | --- | --- |
@@ -11,8 +11,8 @@
 //! | `oracleGeneral` of libCacheSim | [`oracle_general`] | an access |
 //! | VSCSI, versions 1 and 2 | [`vscsi`] | an access |
 //!
-//! Logs contain errors. A reader skips unusable records and counts each under a [`Skip`]; it trusts
-//! no value, grows no buffer without a bound, and fails only for errors of its input.
+//! Logs contain errors. A reader skips unusable records and counts each under a [`Skip`]. It trusts
+//! no value, limits all buffers, and fails only on errors of its input.
 
 mod accesses;
 pub mod bu;

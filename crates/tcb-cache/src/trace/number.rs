@@ -1,6 +1,6 @@
-//! Numbers in bytes, without going through text.
+//! Parses numbers from bytes, without conversion to text.
 
-/// Reads decimal digits; at most 19 of them.
+/// Parses at most 19 decimal digits.
 pub(super) fn digits(bytes: &[u8]) -> Option<u64> {
     if bytes.is_empty() || bytes.len() > 19 {
         return None;
@@ -10,12 +10,12 @@ pub(super) fn digits(bytes: &[u8]) -> Option<u64> {
     })
 }
 
-/// Reads decimal digits as a small number.
+/// Parses decimal digits as a small number.
 pub(crate) fn decimal(text: &str) -> Option<u32> {
     digits(text.as_bytes()).and_then(|number| u32::try_from(number).ok())
 }
 
-/// Reads a number of seconds, with or without a fraction, as milliseconds; at most some 10¹⁵ s.
+/// Parses a number of seconds, with or without a fraction, as milliseconds; at most about 10¹⁵ s.
 pub(super) fn seconds_as_ms(bytes: &[u8]) -> Option<u64> {
     let dot = bytes.iter().position(|byte| *byte == b'.');
     let (whole, fraction) = dot.map_or((bytes, &b""[..]), |dot| (&bytes[..dot], &bytes[dot + 1..]));
@@ -28,7 +28,7 @@ pub(super) fn seconds_as_ms(bytes: &[u8]) -> Option<u64> {
     decimal.then_some(whole * 1000 + ms)
 }
 
-/// Parses a size: digits; empty text or a dash is 0.
+/// Parses a size: digits. Empty text or a dash is 0.
 pub(super) fn size(bytes: &[u8]) -> Option<u64> {
     if bytes.is_empty() || bytes == b"-" { Some(0) } else { digits(bytes) }
 }

@@ -11,10 +11,10 @@ use crate::access::Access;
 
 use super::summary::Skip;
 
-/// Bytes of a record.
+/// Size of a record in bytes.
 pub const RECORD_BYTES: usize = 24;
 
-/// Reads a record.
+/// Parses a record.
 ///
 /// # Errors
 ///
@@ -29,8 +29,8 @@ pub fn parse(record: [u8; RECORD_BYTES]) -> Result<Access, Skip> {
     Ok(Access::new(u64::from_le_bytes(*key), u64::from(u32::from_le_bytes(*time)) * 1000))
 }
 
-/// Returns the record of an access; `next_use` is the index of the next one of its key, if there is
-/// one.
+/// Returns the record of an access; `next_use` is the index of the next access with its key, if
+/// there is one.
 #[must_use]
 pub fn record(access: Access, size: u32, next_use: Option<u64>) -> [u8; RECORD_BYTES] {
     let mut bytes = [0; RECORD_BYTES];

@@ -3,7 +3,7 @@
 use core::fmt;
 use std::io;
 
-/// Why a line or record was not used.
+/// The reason why a line or record was not used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Skip {
@@ -17,18 +17,18 @@ pub enum Skip {
     Host,
     /// The time is invalid.
     Time,
-    /// The request is not quoted as it should be.
+    /// The request is not quoted correctly.
     Quoting,
     /// A number is invalid.
     Number,
     /// A binary record has impossible values.
     Record,
-    /// A binary record is cut by the end of the input.
+    /// A binary record is truncated by the end of the input.
     Cut,
 }
 
 impl Skip {
-    /// Every reason.
+    /// All reasons.
     pub const ALL: [Self; 9] = [
         Self::Empty,
         Self::TooLong,
@@ -60,10 +60,10 @@ impl Skip {
 
 /// Limits of a reader.
 ///
-/// Fields may be added in any version: a literal ends with `..ReadLimits::default()`.
+/// Later versions may add fields: end a literal with `..ReadLimits::default()`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReadLimits {
-    /// Records that are used at most; reading stops there.
+    /// Maximum number of used records; reading stops there.
     pub records_max: usize,
 }
 
@@ -79,11 +79,11 @@ impl Default for ReadLimits {
 pub struct ReadSummary {
     /// Lines or binary records that were parsed.
     pub records: u64,
-    /// Those that are in the result.
+    /// Records that are in the result.
     pub used: u64,
-    /// Those that are not, by reason, in the order of [`Skip::ALL`].
+    /// Records that are not in the result, by reason, in the order of [`Skip::ALL`].
     skipped: [u64; Skip::ALL.len()],
-    /// Used records whose time is before that of an earlier one.
+    /// Used records whose time is before that of an earlier record.
     pub time_backwards: u64,
     /// Whether reading stopped at [`ReadLimits::records_max`].
     pub limited: bool,
@@ -108,7 +108,7 @@ impl ReadSummary {
         self.skipped[reason as usize]
     }
 
-    /// Returns how many records were skipped, but for empty ones.
+    /// Returns how many records were skipped, without empty ones.
     #[must_use]
     pub fn skipped_in_all(&self) -> u64 {
         self.skipped.iter().sum::<u64>() - self.skipped(Skip::Empty)
@@ -136,7 +136,7 @@ impl fmt::Display for ReadSummary {
     }
 }
 
-/// Why an input gives no trace.
+/// The reason why an input results in no trace.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ReadError {

@@ -1,14 +1,14 @@
 //! Tab-separated logs: host, login name, time, method, URL, status, bytes.
 //!
-//! A line with the words `host` and `time`, at the head or at the beginning of an appended file,
-//! names the columns; without one they are as above. Time is in seconds since 1970. Further columns
-//! are ignored.
+//! A line with the words `host` and `time`, at the beginning of the file or of an appended file,
+//! names the columns. Without such a line, they are as above. Time is in seconds since 1970.
+//! Additional columns are ignored.
 
 use super::entry::Entry;
 use super::number::{seconds_as_ms, size};
 use super::summary::Skip;
 
-/// Where the columns are.
+/// The positions of the columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Columns {
     host: usize,
@@ -32,7 +32,7 @@ impl Columns {
         Some(Self { host: named(b"host")?, time: named(b"time")?, bytes: named(b"bytes") })
     }
 
-    /// Reads a line.
+    /// Parses a line.
     ///
     /// # Errors
     ///

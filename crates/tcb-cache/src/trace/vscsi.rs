@@ -1,4 +1,4 @@
-//! VSCSI traces of block storage: the block's number is the key.
+//! VSCSI traces of block storage: the number of the block is the key.
 //!
 //! ```text
 //! version 1, 32 bytes: number u32, length u32, segments u32, command u16, version u16,
@@ -7,7 +7,7 @@
 //!                      block u64, time u64, latency u64
 //! ```
 //!
-//! Little-endian; the upper byte of the version field contains the version; time is in
+//! Numbers are little-endian; the upper byte of the version field contains the version; time is in
 //! microseconds.
 
 use crate::access::Access;
@@ -43,7 +43,7 @@ impl Version {
         }
     }
 
-    /// Reads a record.
+    /// Parses a record.
     ///
     /// # Errors
     ///
@@ -59,7 +59,7 @@ impl Version {
         if half(version_at).ok_or(Skip::Cut)? >> 8 != number {
             return Err(Skip::Record);
         }
-        // Both keep block and time behind the first four words.
+        // Both layouts have block and time after the first four words.
         let (block, time_us) = (long(16).ok_or(Skip::Cut)?, long(24).ok_or(Skip::Cut)?);
         Ok(Access::new(block, time_us / 1000))
     }

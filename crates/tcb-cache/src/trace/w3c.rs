@@ -1,14 +1,15 @@
-//! The extended log format of the W3C, which IIS and others write: a directive names the fields of
-//! the lines after it.
+//! The extended log format of the W3C, which IIS and other servers write: a directive names the
+//! fields of the lines after it.
 //!
 //! ```text
 //! #Fields: date time s-ip cs-method cs-uri-stem c-ip sc-status sc-bytes
 //! 2015-05-17 10:05:03 10.0.0.1 GET /index.html 192.0.2.7 200 203023
 //! ```
 //!
-//! The client is `c-ip`, or `c-dns` if that is missing; the reply's size is `sc-bytes`, or 0
-//! without that field. Without `date`, the day is that of the last `#Date:`. Times are UTC. Spaces
-//! separate fields; spaces inside quotes do not, if the line would have too many fields otherwise.
+//! The client is `c-ip`, or `c-dns` if that is missing. The reply's size is `sc-bytes`, or 0
+//! without that field. Without `date`, the day is that of the last `#Date:` directive. Times are
+//! UTC. Spaces separate fields. Spaces inside quotes do not if the line would otherwise have too
+//! many fields.
 
 use super::calendar::days_since_1970;
 use super::entry::Entry;
@@ -17,7 +18,7 @@ use super::summary::Skip;
 
 const DAY_MS: u64 = 86_400_000;
 
-/// Where the fields are.
+/// The positions of the fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Columns {
     host: usize,
@@ -28,7 +29,7 @@ struct Columns {
 }
 
 impl Columns {
-    /// Reads the names of the fields.
+    /// Parses the names of the fields.
     fn of(names: &[u8]) -> Option<Self> {
         let named = |name: &str| {
             Fields::new(names, false).position(|field| field.eq_ignore_ascii_case(name.as_bytes()))
@@ -43,22 +44,22 @@ impl Columns {
     }
 }
 
-/// The directives up to a line.
+/// The directives up to the present line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Directives {
     columns: Option<Columns>,
-    /// Midnight of the last `#Date:`.
+    /// Midnight of the last `#Date:` directive.
     day_ms: Option<u64>,
 }
 
 impl Directives {
-    /// Returns whether a line names fields, among them those that a request needs.
+    /// Returns whether a line names fields, including those that a request needs.
     #[must_use]
     pub fn begin_with(line: &[u8]) -> bool {
         directive(line, "#fields:").and_then(Columns::of).is_some()
     }
 
-    /// Reads a line; one of directives is empty, but heeded.
+    /// Parses a line; a directive counts as empty, but takes effect.
     ///
     /// # Errors
     ///
@@ -110,7 +111,7 @@ fn directive<'a>(line: &'a [u8], name: &str) -> Option<&'a [u8]> {
     begin.eq_ignore_ascii_case(name.as_bytes()).then_some(rest)
 }
 
-/// Reads `2015-05-17` as milliseconds since 1970.
+/// Parses `2015-05-17` as milliseconds since 1970.
 fn day_ms(text: &[u8]) -> Option<u64> {
     let [year @ .., b'-', m0, m1, b'-', d0, d1] = text else { return None };
     let (year, month, day) = (digits(year)?, digits(&[*m0, *m1])?, digits(&[*d0, *d1])?);
@@ -118,7 +119,7 @@ fn day_ms(text: &[u8]) -> Option<u64> {
     in_range.then(|| days_since_1970(year, month, day) * DAY_MS)
 }
 
-/// Reads `10:05:03`, with a fraction or without, or `10:05`.
+/// Parses `10:05:03`, with or without a fraction, or `10:05`.
 fn time_of_day_ms(text: &[u8]) -> Option<u64> {
     let mut parts = text.splitn(3, |byte| *byte == b':');
     let (hour, minute) = (digits(parts.next()?)?, digits(parts.next()?)?);
@@ -158,7 +159,7 @@ impl<'a> Iterator for Fields<'a> {
                 self.rest = &rest[end + 1..];
                 return Some(&rest[1..end]);
             }
-            // Nor will a later one be closed: the rest is not searched again.
+            // Later quotes will not be closed either, so the rest is not searched again.
             self.quoted = false;
         }
         let end = rest.iter().position(|byte| is_blank(*byte)).unwrap_or(rest.len());

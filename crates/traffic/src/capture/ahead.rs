@@ -5,20 +5,21 @@ use std::ops::Range;
 use flowloom_cpu::prefetch::{self, LINE_BYTES};
 use flowloom_packet::BATCH_PACKETS;
 
-/// How far ahead of its offset the walk has prefetched: a few records.
+/// Number of bytes from the walk's offset to which lines have been prefetched: a few records.
 const NEAR_BYTES: usize = 1024;
-/// How far beyond the next batch lines are prefetched, if the next batch is as long as this one.
+/// Number of bytes beyond the next batch to which lines are prefetched, if the next batch is as
+/// long as this one.
 const BEYOND_BYTES: usize = 2048;
-/// The most bytes prefetched ahead, also with long records: most of a first-level cache.
+/// Maximum number of bytes prefetched ahead, even with long records: most of a first-level cache.
 const WINDOW_BYTES_MAX: usize = 24 << 10;
-/// The most bytes prefetched with one record.
+/// Maximum number of bytes prefetched with one record.
 const SHARE_BYTES_MAX: usize = 512;
 
-/// Prefetches lines ahead of a walk, each once.
+/// Prefetches the lines ahead of a walk, each line once.
 ///
-/// The walk of this batch prefetches half of the next batch's lines, and its decoding the other
-/// half. Each record prefetches as many lines as the one before: a loop of varying length would be
-/// mispredicted once a record.
+/// The walk of this batch prefetches half of the next batch's lines, and the decoding of this batch
+/// the other half. Each record prefetches as many lines as the previous one: a loop of varying
+/// length would be mispredicted once per record.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ahead {
     /// Every line before this one was prefetched.
@@ -32,8 +33,8 @@ impl Ahead {
         Self { next: position, share_bytes: LINE_BYTES }
     }
 
-    /// Leaves the remaining lines of the next batch to the decoder of a batch, which was walked
-    /// from `from` to `to`.
+    /// Leaves the remaining lines of the next batch to the decoder of a batch that was walked from
+    /// `from` to `to`.
     pub(super) fn leave(&mut self, from: usize, to: usize) -> Range<u64> {
         let span = to - from;
         let records = BATCH_PACKETS;
@@ -45,12 +46,12 @@ impl Ahead {
         start as u64..end as u64
     }
 
-    /// Prefetches the lines of the next few records if necessary, and this record's share of those
-    /// further on.
+    /// Prefetches the lines of the next few records if necessary, and this record's share of later
+    /// lines.
     #[inline(always)]
     pub(super) fn reach(&mut self, bytes: &[u8], position: usize) {
         if self.next < position + NEAR_BYTES {
-            // The lines that a long record skipped are not needed.
+            // Lines skipped by a long record are not needed.
             self.next = self.next.max(position.saturating_sub(NEAR_BYTES));
             self.request(bytes, position + NEAR_BYTES);
         }

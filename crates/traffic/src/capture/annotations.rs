@@ -1,6 +1,6 @@
-//! The contents of a pcapng file besides its packets: names, comments, flags. Readers of packets do
-//! not see them, and a file written from the packets lacks them. So a program that copies packets
-//! can report what it leaves behind.
+//! Counts the contents of a pcapng file other than its packets: names, comments, flags. Readers of
+//! packets ignore these contents, and a file written from the packets omits them. A program that
+//! copies packets can therefore report what it omits.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read};
@@ -19,7 +19,7 @@ const STATISTICS: u32 = 5;
 const ENHANCED_PACKET: u32 = 6;
 const SECRETS: u32 = 10;
 
-/// Counts of the contents of a pcapng file besides its packets.
+/// Counts of the contents of a pcapng file other than its packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Annotations {
@@ -38,12 +38,12 @@ pub struct Annotations {
 }
 
 impl Annotations {
-    /// Returns the counts of a file, which are zero for a file that is no pcapng. A packed file is
-    /// unpacked within `limits`.
+    /// Returns the counts of a file, which are zero for a file that is not a pcapng. A packed file
+    /// is unpacked within `limits`.
     ///
     /// # Errors
     ///
-    /// When the file cannot be read or unpacked.
+    /// Returns an error when the file cannot be read or unpacked.
     pub fn of_file(path: &Path, limits: UnpackLimits) -> io::Result<Self> {
         let mut file = BufReader::with_capacity(1 << 16, File::open(path)?);
         let mut prefix = Vec::new();
@@ -62,7 +62,7 @@ impl Annotations {
     ///
     /// # Errors
     ///
-    /// When reading fails. The end of the input is no error.
+    /// Returns an error when reading fails. The end of the input is not an error.
     ///
     /// # Examples
     ///
@@ -92,16 +92,16 @@ impl Annotations {
                     _ => None,
                 };
             }
-            // The first block is no section: this is no pcapng file, or a section of an unknown
-            // byte order.
+            // The first block is not a section: this is not a pcapng file, or the section has an
+            // unknown byte order.
             let Some(big_endian) = big_endian else { return Ok(found) };
             let words = Words { big_endian };
             let length = words.word(length) as usize;
             if !(12..=RECORD_BYTES_MAX).contains(&length) || !length.is_multiple_of(4) {
                 return Ok(found);
             }
-            // The first word of the body was read with the head; the last one of the block repeats
-            // the length.
+            // The first word of the body was read with the block's head. The last word of the block
+            // repeats the length.
             body.clear();
             body.extend_from_slice(&mark);
             let rest = length - 12;
@@ -145,7 +145,7 @@ impl Annotations {
         }
     }
 
-    /// Returns whether there is nothing besides packets.
+    /// Returns whether the file contains only packets.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
@@ -215,7 +215,7 @@ impl Words {
     }
 }
 
-/// Fills a buffer. Returns `false` if the input ends before.
+/// Fills a buffer. Returns `false` if the input ends before the buffer is full.
 fn filled(reader: &mut impl Read, buffer: &mut [u8]) -> io::Result<bool> {
     match reader.read_exact(buffer) {
         Ok(()) => Ok(true),

@@ -1,7 +1,7 @@
 //! Helper threads outside the engine, which run on any CPU that the process may use.
 //!
 //! A thread inherits the CPUs of the thread that starts it. The engine pins its input thread, and
-//! captures are opened on that thread. Without its own CPU set, a read-ahead thread would share one
+//! captures are opened on that thread. Without its own CPU set, a read-ahead thread would share a
 //! CPU with the walk that it serves.
 
 use std::io;
@@ -24,7 +24,7 @@ pub(super) fn spawn(
     Builder::new().name(name.into()).spawn(move || {
         #[cfg(target_os = "linux")]
         if let Some(Some(cpus)) = CPUS.get() {
-            // If the process may no longer use the set, the inherited one stays.
+            // If the process may no longer use the set, the inherited one remains.
             let _ = rustix::thread::sched_setaffinity(None, cpus);
         }
         body();

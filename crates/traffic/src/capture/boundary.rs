@@ -1,13 +1,13 @@
-//! Finds the beginning of a record from any offset of a file.
+//! Finds the beginning of a record from an arbitrary offset in a file.
 //!
 //! Neither format marks the beginning of a record, so the search looks for a *chain*: a plausible
 //! record header, which leads to the next header, which is plausible too, and so on. A payload may
-//! hold images of records (a capture of captures sent over a network), but such a chain breaks
-//! where the packet around it ends. The search accepts a chain that is longer than the longest
-//! usual packet, or that reaches the end of the file.
+//! contain images of records (for example, a capture of captures sent over a network), but such a
+//! chain breaks where the surrounding packet ends. The search accepts a chain that is longer than
+//! the longest usual packet, or that reaches the end of the file.
 //!
-//! The result is an assumption. [`CaptureParts`](super::CaptureParts) reads on from it and
-//! compares.
+//! The result is an assumption. [`CaptureParts`](super::CaptureParts) reads on from there and
+//! verifies it.
 //!
 //! A search reads the headers of about 128 KiB of records, which are a few pages. It stops after
 //! [`WINDOW_BYTES`] or [`HEADERS_MAX`] headers.
@@ -19,31 +19,31 @@ use super::pcapng::{BlockHeader, PcapngState, section_header_bytes};
 use super::stop::Stop;
 use super::walk::{Walk, WalkState};
 
-/// Bytes after the starting offset in which a record must begin.
+/// Number of bytes after the starting offset in which a record must begin.
 const WINDOW_BYTES: usize = 1 << 20;
-/// The most headers read in one search: one for each byte of the window, and as many again for
+/// Maximum number of headers read in one search: one per byte of the window, and as many again for
 /// chains.
 const HEADERS_MAX: u32 = 2 << 20;
-/// The most headers read in all searches of a plan, which take half a second.
+/// Maximum number of headers read in all searches of a plan, which takes half a second.
 const HEADERS_OF_PLAN_MAX: u32 = 64 << 20;
-/// The bytes that a chain must cover: more than a packet built by offloading, which may hold a
-/// chain of its own.
+/// Number of bytes that a chain must cover: more than a packet built by offloading, which may
+/// contain its own chain.
 const CHAIN_BYTES: usize = 128 << 10;
-/// The least records of a chain, unless it reaches the end of the file.
+/// Minimum number of records of a chain, unless it reaches the end of the file.
 const CHAIN_RECORDS: u32 = 8;
-/// Whole records before one that the end of the file cuts.
+/// Number of whole records that a chain needs before a record that the end of the file truncates.
 const CHAIN_RECORDS_CUT: u32 = 3;
-/// Bytes at the start of a file that hold the descriptions before the first packet.
+/// Number of bytes at the start of a file that contain the descriptions before the first packet.
 const DESCRIPTIONS_BYTES: usize = 4 << 20;
-/// The most seconds between a record and the next, in either direction: twelve days.
+/// Maximum number of seconds between consecutive records, in either direction: twelve days.
 const GAP_SECONDS_MAX: u32 = 1 << 20;
 /// Bytes by which the captured length may exceed the length on the wire: headers that adapters add.
 const EXTRA_BYTES_MAX: u32 = 64;
 /// A smaller snap length counts as this one: some writers exceed the limit in their header.
 const SNAPLEN_MIN: u32 = 65_535;
 
-/// The remaining cost of searches: a hostile file may hold any number of long chains that break in
-/// the end.
+/// The remaining cost of searches: a hostile file may contain any number of long chains that
+/// eventually break.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Budget {
     headers: u32,
@@ -65,7 +65,7 @@ pub(super) struct FileHead {
 }
 
 impl FileHead {
-    /// Reads the beginning of a file. Returns `None` if it is no capture.
+    /// Reads the beginning of a file. Returns `None` if it is not a capture.
     pub(super) fn of(bytes: &[u8]) -> Option<Self> {
         let (mut walk, start) = Walk::begin(Format::of(bytes)?, bytes).ok()?;
         let end = bytes.len().min(DESCRIPTIONS_BYTES);
@@ -222,7 +222,7 @@ fn is_plausible(state: PcapState, header: RecordHeader, before: Option<u32>) -> 
         snaplen => snaplen.max(SNAPLEN_MIN),
     };
     let RecordHeader { seconds, fraction, captured, wire } = header;
-    // Records of packets without bytes are valid, and look like zeros: they do not count as a
+    // Records of packets without bytes are valid but look like zeros, so they do not count as a
     // beginning.
     wire > 0
         && wire as usize <= RECORD_BYTES_MAX

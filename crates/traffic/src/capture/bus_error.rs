@@ -1,14 +1,14 @@
-//! Mapped files that another process cuts short: their lost pages become zeros, and the walk learns
-//! where the file ends.
+//! Handles mapped files that another process truncates: their lost pages become zeros, and the walk
+//! learns where the file ends.
 //!
 //! A read of a mapped page beyond the end of its file raises SIGBUS, which ends the process. This
 //! handler looks the address up among the registered mappings, maps pages of zeros over everything
-//! after the new end, and records the end. The read then continues, and the walk finds the record
+//! after the new end, and records the end. The read then continues, and the walk learns of the loss
 //! before it yields what it read.
 //!
 //! The handler calls `fstat`, `mmap`, `sigaction` and `raise` and accesses only atomics. All of
 //! these may be used in a signal handler (on Linux `mmap` is a plain system call).
-#![expect(unsafe_code, reason = "a signal handler that maps pages; atomics and system calls only")]
+#![expect(unsafe_code, reason = "signal handler that maps pages; uses only atomics and system calls")]
 
 use std::ffi::{c_int, c_void};
 use std::fs::File;
@@ -34,10 +34,10 @@ static INSTALLED: OnceLock<Installed> = OnceLock::new();
 /// The regions, in a list that only grows, so that the handler may walk it at any time.
 static REGIONS: AtomicPtr<Region> = AtomicPtr::new(ptr::null_mut());
 
-/// Serialises registrations. The handler never takes it.
+/// Serialises registrations. The handler never locks it.
 static REGISTERING: Mutex<()> = Mutex::new(());
 
-/// A registered mapping of a file. Regions are never freed; the next registration reuses a free
+/// A registered mapping of a file. Regions are never freed; the next registration reuses an unused
 /// one.
 struct Region {
     /// Address of the first byte; 0 while the region is free.
@@ -46,7 +46,7 @@ struct Region {
     file: AtomicI32,
     /// The file offset of the first byte that is lost.
     lost_from: AtomicU64,
-    /// A page inside the file is lost: the storage failed.
+    /// Whether a page inside the file is lost because the storage failed.
     is_unreadable: AtomicBool,
     next: AtomicPtr<Region>,
 }
@@ -64,7 +64,7 @@ impl std::fmt::Debug for Registration {
 ///
 /// # Errors
 ///
-/// The error of the system when it does not install the handler.
+/// Returns the system's error if it does not install the handler.
 pub(super) fn install() -> io::Result<()> {
     let _one_at_a_time = REGISTERING.lock().unwrap_or_else(PoisonError::into_inner);
     if INSTALLED.get().is_some() {
@@ -84,7 +84,7 @@ pub(super) fn install() -> io::Result<()> {
     // SAFETY: as above.
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
     action.sa_sigaction = on_bus_error as *const () as usize;
-    // On the alternate stack where the thread has one: the previous handler may need it for a stack
+    // On the alternate stack if the thread has one: the previous handler may need it for a stack
     // overflow.
     action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
     // SAFETY: `action` is a valid action whose handler has the signature that SA_SIGINFO asks for.
@@ -104,7 +104,7 @@ impl Registration {
         INSTALLED.get()?;
         let _one_at_a_time = REGISTERING.lock().unwrap_or_else(PoisonError::into_inner);
         let mut next = REGIONS.load(Ordering::Relaxed);
-        // SAFETY: the list holds only leaked regions, which stay valid for ever.
+        // SAFETY: the list holds only leaked regions, which stay valid forever.
         while let Some(region) = unsafe { next.as_ref() } {
             if region.start.load(Ordering::Relaxed) == 0 {
                 region.set(file, bytes);
@@ -140,7 +140,7 @@ impl Registration {
     /// Simulates a fault at `address`.
     #[cfg(test)]
     pub(super) fn lose(&self, address: usize) {
-        let installed = INSTALLED.get().expect("there are registrations only where it is installed");
+        let installed = INSTALLED.get().expect("registrations exist only if the handler is installed");
         assert!(self.0.replace(address, installed.page_bytes));
     }
 
@@ -235,7 +235,7 @@ extern "C" fn on_bus_error(signal: c_int, info: *mut libc::siginfo_t, context: *
 fn replace_lost_pages(address: usize, page_bytes: usize) -> bool {
     // Acquire: pairs with the registration that put a region at the head of the list.
     let mut next = REGIONS.load(Ordering::Acquire);
-    // SAFETY: the list holds only leaked regions, which stay valid for ever.
+    // SAFETY: the list holds only leaked regions, which stay valid forever.
     while let Some(region) = unsafe { next.as_ref() } {
         if region.replace(address, page_bytes) {
             return true;

@@ -23,7 +23,7 @@ pub struct SetSummary {
     pub notices: Vec<Notice>,
     /// The files that were begun, in reading order.
     pub files: Vec<FileSummary>,
-    /// Packets of all parts.
+    /// Number of packets of all parts.
     pub packets: u64,
     /// The first file, if nothing can be decoded.
     undecodable: Option<(PathBuf, Vec<LinkType>)>,
@@ -36,7 +36,8 @@ impl SetSummary {
     ///
     /// # Errors
     ///
-    /// [`CaptureError::NothingDecodable`] for the first file of a link type that is not decoded.
+    /// Returns [`CaptureError::NothingDecodable`] for the first file whose link type is not
+    /// decoded.
     pub fn check_decodable(&self) -> Result<(), CaptureError> {
         match self.undecodable.clone() {
             Some((path, links)) => Err(CaptureError::NothingDecodable { path, links }),
@@ -48,7 +49,8 @@ impl SetSummary {
 impl SetSummary {
     /// Returns how many files overlap in time although the plan read them [by
     /// time](super::SetOrder::ByTime), one after another. `None` if no files overlap. Packets of
-    /// overlapping files did not come by time; a [`CaptureSet`](super::CaptureSet) merges them.
+    /// overlapping files were not in order of time; a [`CaptureSet`](super::CaptureSet) merges
+    /// them.
     pub fn overlapped(&self) -> Option<usize> {
         Some(self.overlapping).filter(|files| *files > 0)
     }
@@ -59,15 +61,15 @@ impl CaptureParts {
     /// each must begin.
     ///
     /// `reads` holds the results of the parts in order. Results of parts that are not returned are
-    /// right. Replace each of the others by the result of [`open_at`](Self::open_at), and call this
-    /// again until it returns nothing. The first part returned is right after it was read again, so
-    /// at most as many rounds as parts are needed. The others begin at the most likely boundary, so
-    /// that all are read at the same time. A part that was stopped before its end confirms no
-    /// other.
+    /// correct. Replace each of the others by the result of [`open_at`](Self::open_at), and call
+    /// this again until it returns nothing. After it was read again, the first returned part is
+    /// correct, so there are at most as many rounds as parts. The other parts begin at the most
+    /// likely boundary, so that all can be read at the same time. A part that was stopped before
+    /// its end confirms no other part.
     ///
     /// # Panics
     ///
-    /// If there are more reads than parts.
+    /// Panics if there are more reads than parts.
     pub fn unconfirmed(&self, reads: &[PartRead]) -> Vec<(usize, Boundary)> {
         assert!(reads.len() <= self.len(), "{} reads of {} parts", reads.len(), self.len());
         let mut again = Vec::new();

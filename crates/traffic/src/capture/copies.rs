@@ -1,11 +1,11 @@
-//! Blocks that hold copies of packets from several files. They are reused once no worker holds
-//! them.
+//! Blocks that hold copies of packets from several files. They are reused after all workers have
+//! released them.
 
 use std::sync::Arc;
 
 use flowloom_packet::{BATCH_PACKETS, Block, PacketBatch, RawPacket, SharedBlock};
 
-/// Bytes of a block. A longer packet is not copied.
+/// Size of a block in bytes. A longer packet is not copied.
 const COPY_BYTES: usize = 64 << 10;
 /// Number of blocks: one is filled, and workers may hold the others.
 const COPIES: usize = 16;
@@ -37,7 +37,7 @@ impl Copies {
         self.filling.is_some()
     }
 
-    /// Appends copies of packets in `block` to a batch: as many of the first ones as fit.
+    /// Appends copies of packets in `block` to a batch: as many as fit, from the first one.
     pub(super) fn take_in(
         &mut self,
         packets: &[RawPacket],

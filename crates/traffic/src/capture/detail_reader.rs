@@ -1,4 +1,5 @@
-//! Reads captures a second time, beside a run, for what their packets have besides bytes.
+//! Reads captures a second time, in parallel with a run, for the details of their packets other
+//! than bytes.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -11,13 +12,13 @@ use super::error::CaptureError;
 use super::open::{Capture, CaptureOptions};
 use super::set_options::SetOrder;
 
-/// The most captures that are read a second time: each has a mapping or a buffer.
+/// Maximum number of captures that are read a second time; each takes a mapping or a buffer.
 const CAPTURES_MAX: usize = 256;
 
 /// Finds names, comments and flags in pcapng captures for packets that a program passes on.
 ///
-/// The packets must come in the order of their arrival; some may be left out. The reader goes
-/// through the same captures again and skips the packets that were left out.
+/// The packets must be passed in the order of their arrival; some may be omitted. The reader reads
+/// the same captures again and skips the packets that were omitted.
 ///
 /// # Examples
 ///
@@ -60,7 +61,7 @@ pub struct DetailReader {
     not_found: u64,
 }
 
-/// What a packet has besides its bytes.
+/// The details of a packet other than its bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PacketDetails<'a> {
@@ -82,7 +83,7 @@ struct Cursor {
     latest_ns: u64,
     /// For each interface of the capture, its index in the reader.
     interfaces: Vec<usize>,
-    /// How much of the section options and counts were taken.
+    /// How many of the section options and counts were taken.
     taken: (usize, u64, u64),
     is_ended: bool,
 }
@@ -108,8 +109,8 @@ impl Cursor {
         self.batch.packets.get(self.at).map(|packet| packet.time_ns)
     }
 
-    /// Returns whether the next packet may have been passed on like this. One whose time goes back
-    /// has a later time then, at most the latest time of the packets before.
+    /// Returns whether the next packet may have been passed on with this time. A packet whose time
+    /// goes back was then given a later time: at most the latest time of the packets before it.
     fn is_next(&self, (time_ns, latest_ns): (u64, u64), wire_bytes: u32, bytes: &[u8]) -> bool {
         self.batch.packets.get(self.at).zip(self.batch.block.as_ref()).is_some_and(|(packet, block)| {
             let is_back =
@@ -120,7 +121,7 @@ impl Cursor {
         })
     }
 
-    /// Goes past the next packet.
+    /// Skips the next packet.
     fn pass(&mut self) {
         self.latest_ns = self.latest_ns.max(self.next_ns().unwrap_or_default());
         self.at += 1;
@@ -133,7 +134,7 @@ impl DetailReader {
     ///
     /// # Errors
     ///
-    /// [`CaptureError`] for a capture that cannot be opened.
+    /// Returns [`CaptureError`] for a capture that cannot be opened.
     pub fn open(
         paths: &[PathBuf],
         options: CaptureOptions,
@@ -172,7 +173,7 @@ impl DetailReader {
     ///
     /// # Errors
     ///
-    /// [`CaptureError`] when reading fails.
+    /// Returns [`CaptureError`] when reading fails.
     pub fn begin(&mut self) -> Result<(), CaptureError> {
         self.next().map(|_| ())
     }
@@ -184,7 +185,7 @@ impl DetailReader {
         &self.section_options
     }
 
-    /// Returns the interfaces declared so far, those of all captures in one list.
+    /// Returns the interfaces declared so far in all captures, in one list.
     #[must_use]
     pub fn interfaces(&self) -> &[InterfaceDetails] {
         &self.interfaces
@@ -197,13 +198,14 @@ impl DetailReader {
     }
 
     /// Returns the details of the next packet that was passed on with this time, length on the wire
-    /// and these bytes. The time may be later than the capture has it if the packets before are.
+    /// and these bytes. The time may be later than in the capture if the times of earlier packets
+    /// are.
     ///
-    /// Returns `None` if the captures have no such packet any more.
+    /// Returns `None` if the captures have no further packet that matches.
     ///
     /// # Errors
     ///
-    /// [`CaptureError`] when reading fails.
+    /// Returns [`CaptureError`] when reading fails.
     pub fn find(
         &mut self,
         time_ns: u64,
@@ -221,7 +223,7 @@ impl DetailReader {
         Ok(None)
     }
 
-    /// Returns the details of a cursor's next packet, and goes past it.
+    /// Returns the details of a cursor's next packet, and skips it.
     fn details_of(&mut self, cursor: usize) -> PacketDetails<'_> {
         let Self { cursors, scratch, options_left, .. } = self;
         let cursor = &mut cursors[cursor];
@@ -246,7 +248,7 @@ impl DetailReader {
     ///
     /// # Errors
     ///
-    /// [`CaptureError`] when reading fails.
+    /// Returns [`CaptureError`] when reading fails.
     pub fn finish(&mut self, stopped: &dyn Fn() -> bool) -> Result<(), CaptureError> {
         while !stopped()
             && let Some(first) = self.next()?
@@ -257,8 +259,8 @@ impl DetailReader {
         Ok(())
     }
 
-    /// Returns what is not kept: blocks of statistics and of unknown kinds, invalid options, and
-    /// how many packets were not found again.
+    /// Counts what is not kept: blocks of statistics and of unknown kinds, and invalid options.
+    /// Also returns how many packets were not found again.
     #[must_use]
     pub fn left_behind(&self) -> (Annotations, u64) {
         let left = Annotations {
@@ -310,7 +312,7 @@ impl DetailReader {
         let Some(details) = cursor.capture.details() else { return Ok(()) };
         let known = cursor.interfaces.len();
         for interface in &details.interfaces[known..] {
-            // The same interface of another capture or section stays one.
+            // The same interface in another capture or section counts as one interface.
             let known = self.known.entry(interface.clone()).or_insert_with(|| {
                 self.interfaces.push(interface.clone());
                 self.interfaces.len() - 1

@@ -1,4 +1,5 @@
-//! What a pcapng file says besides its packets, in the form in which another file repeats it.
+//! The details of a pcapng file other than its packets, in the form in which another file repeats
+//! them.
 
 use flowloom_packet::LinkType;
 
@@ -7,17 +8,18 @@ pub(super) const NAMES: u32 = 4;
 /// The block of secrets for decryption.
 pub(super) const SECRETS: u32 = 10;
 
-/// The most bytes of options and blocks that are held at a time.
+/// Maximum number of bytes of options and blocks that are held at a time.
 const BYTES_MAX: usize = 16 << 20;
-/// The most interfaces that are told apart.
+/// Maximum number of interfaces that are distinguished.
 const INTERFACES_MAX: usize = 1 << 20;
-/// The options of an interface that say how its time stamps count. A written file has its own.
+/// The options of an interface that describe how its time stamps count. A written file has its own
+/// time options.
 const TIME_OPTIONS: [u16; 2] = [9, 14];
 /// The numbers of an interface: its speeds.
 const INTERFACE_NUMBERS: [u16; 3] = [8, 16, 17];
 /// The numbers of a packet: flags, drops, identifier, queue.
 const PACKET_NUMBERS: [u16; 4] = [2, 4, 5, 6];
-/// The custom options, which begin with the number of an enterprise.
+/// The custom options, which begin with an enterprise number.
 const CUSTOM: [u16; 4] = [2988, 2989, 19372, 19373];
 
 /// An interface as its capture describes it.
@@ -43,12 +45,12 @@ pub struct DetailBlock {
     pub body: Vec<u8>,
 }
 
-/// What a packet has besides its bytes.
+/// The details of a packet other than its bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct PacketContext {
-    /// The number of the interface in the capture. `None` for one that was not declared.
+    /// The number of the interface in the capture. `None` for an interface that was not declared.
     pub(super) interface: Option<usize>,
-    /// Where its options begin in the block of the batch, and their length.
+    /// The offset of its options in the block of the batch, and their length.
     pub(super) options: (u64, u32),
     pub(super) big_endian: bool,
 }
@@ -60,21 +62,22 @@ pub(super) struct Details {
     pub(super) section_options: Vec<u8>,
     /// The interfaces of all sections.
     pub(super) interfaces: Vec<InterfaceDetails>,
-    /// The blocks that were not taken yet.
+    /// The blocks that have not been taken.
     pub(super) blocks: Vec<DetailBlock>,
     /// The packets of the latest batch.
     pub(super) packets: Vec<PacketContext>,
     /// The number of the section's first interface.
     first: usize,
     held: usize,
-    /// Blocks that are not kept: statistics, custom and unknown blocks, and all beyond the limit.
+    /// Number of blocks that are not kept: statistics, custom and unknown blocks, and those beyond
+    /// the limit.
     pub(super) blocks_left: u64,
-    /// Options that are not kept: invalid ones, and all beyond the limit.
+    /// Number of options that are not kept: invalid ones, and those beyond the limit.
     pub(super) options_left: u64,
 }
 
 impl Details {
-    /// Returns whether so many more bytes may be held.
+    /// Returns whether `bytes` more bytes may be held.
     fn holds(&mut self, bytes: usize) -> bool {
         let fits = self.held + bytes <= BYTES_MAX;
         if fits {
@@ -111,14 +114,14 @@ impl Details {
         self.interfaces.push(InterfaceDetails { link, options, number });
     }
 
-    /// Notes a packet of an interface of the section, whose options begin at `position`.
+    /// Records a packet of an interface of the section; its options begin at `position`.
     pub(super) fn packet(&mut self, interface: Option<u32>, options: (u64, u32), big_endian: bool) {
         let number = interface.map(|number| self.first + number as usize);
         let interface = number.filter(|number| *number < self.interfaces.len());
         self.packets.push(PacketContext { interface, options, big_endian });
     }
 
-    /// Notes another block.
+    /// Records another block.
     pub(super) fn block(&mut self, kind: u32, body: &[u8], big_endian: bool) {
         let body = match kind {
             NAMES => names(body, big_endian),
@@ -139,7 +142,7 @@ impl Details {
     }
 }
 
-/// What options belong to: their codes have another meaning for each.
+/// The block that options belong to, which determines the meaning of their codes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum OptionsOf {
     Section,
@@ -148,8 +151,8 @@ pub(super) enum OptionsOf {
     Names,
 }
 
-/// Appends options, encoded little-endian and without their end, to `out`. Returns how many it
-/// leaves out because they are invalid.
+/// Appends options, encoded little-endian and without their end, to `out`. Returns how many options
+/// it omits because they are invalid.
 pub(super) fn append_options(kind: OptionsOf, options: &[u8], big_endian: bool, out: &mut Vec<u8>) -> u64 {
     let half =
         |bytes: [u8; 2]| if big_endian { u16::from_be_bytes(bytes) } else { u16::from_le_bytes(bytes) };
@@ -201,7 +204,7 @@ fn names(body: &[u8], big_endian: bool) -> Option<Vec<u8>> {
         out.extend_from_slice(&kind.to_le_bytes());
         out.extend_from_slice(&length.to_le_bytes());
         let bytes = usize::from(length).next_multiple_of(4);
-        // The addresses are in network order in either case.
+        // The addresses are in network order in both cases.
         out.extend_from_slice(behind.get(..bytes)?);
         rest = &behind[bytes..];
         if kind == 0 {
@@ -212,7 +215,7 @@ fn names(body: &[u8], big_endian: bool) -> Option<Vec<u8>> {
     Some(out)
 }
 
-/// Returns a block of secrets, little-endian. `None` if it is invalid.
+/// Returns a block of secrets, little-endian. Returns `None` if it is invalid.
 fn secrets(body: &[u8], big_endian: bool) -> Option<Vec<u8>> {
     let (head, _) = body.split_first_chunk::<8>()?;
     let mut out = body.to_vec();

@@ -1,17 +1,17 @@
-//! Why a capture cannot be read.
+//! The reasons why a capture cannot be read.
 
 use std::path::PathBuf;
 
 use flowloom_packet::LinkType;
 
-/// Why a capture cannot be opened, or cannot be read further.
+/// The reason why a capture cannot be opened, or cannot be read further.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CaptureError {
     /// The operating system returned an error.
     #[error("cannot read {}: {source}", path.display())]
     Io {
-        /// The path that was to be read.
+        /// The path that could not be read.
         path: PathBuf,
         /// The error of the system.
         source: std::io::Error,
@@ -19,7 +19,7 @@ pub enum CaptureError {
     /// The file is empty.
     #[error("{} is empty: not a capture file", path.display())]
     Empty {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
     },
     /// The content is none of the supported formats.
@@ -28,46 +28,50 @@ pub enum CaptureError {
         path.display()
     )]
     NotACapture {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
         /// Its first bytes, in hexadecimal.
         first_bytes: String,
         /// The reason.
         why: String,
     },
-    /// The directory holds no capture.
-    #[error("directory {} has no capture in it (files looked at: {files}{})\n  accepted: pcap, pcapng, and either of them in gzip, zstd, xz or lz4",
+    /// The directory contains no capture.
+    #[error("directory {} contains no capture (files checked: {files}{})\n  accepted: pcap, pcapng, and \
+        either of them in gzip, zstd, xz or lz4",
         path.display(),
-        if *folders > 0 { format!("; directories in it, which are not entered: {folders}") } else { String::new() }
+        if *folders > 0 { format!("; subdirectories, which are not searched: {folders}") } else { String::new() }
     )]
     NoCaptures {
         /// The directory.
         path: PathBuf,
         /// Number of its regular files.
         files: usize,
-        /// Number of its directories, which are not searched.
+        /// Number of its subdirectories, which are not searched.
         folders: usize,
     },
-    /// The directory holds more files than the reader keeps in memory.
-    #[error("directory {} has more than {files_max} files\n  name the files, or folders of fewer", path.display())]
+    /// The directory contains more files than the reader keeps in memory.
+    #[error("directory {} contains more than {files_max} files\n  name the files, or directories with \
+        fewer files", path.display())]
     TooManyFiles {
         /// The directory.
         path: PathBuf,
-        /// The most files.
+        /// Maximum number of files.
         files_max: usize,
     },
-    /// More files overlap in time than may be open at a time.
+    /// More files overlap in time than may be open at the same time.
     #[error(
-        "cannot open {}: {files_max} files that overlap it in time are open\n  merge some of them first, or read the files one behind the other",
+        "cannot open {}: {files_max} files that overlap it in time are already open\n  merge some of \
+         them first, or read the files one after another",
         path.display()
     )]
     TooManyOpen {
-        /// The next file that was to be opened.
+        /// The next file to open.
         path: PathBuf,
-        /// The most open files, which is smaller for files that are compressed or not mapped.
+        /// Maximum number of open files, which is lower for files that are compressed or not
+        /// mapped.
         files_max: usize,
     },
-    /// The capture has packets, but none of a link type that is decoded.
+    /// The capture has packets, but none of a supported link type.
     #[error(
         "no interface of {} can be decoded: link type {}\n  supported: {}",
         path.display(),
@@ -82,17 +86,18 @@ pub enum CaptureError {
     },
     /// A compressed input exceeded a limit when it was unpacked.
     #[error(
-        "{} unpacks to more than is allowed: {unpacked_bytes} bytes out of {packed_bytes} packed ones (limit {limit})\n  if the file is to be trusted, unpack it first and replay the plain file",
+        "{} exceeds the unpack limit: {unpacked_bytes} bytes from {packed_bytes} compressed bytes \
+         (limit {limit})\n  if you trust the file, unpack it first and replay the plain file",
         path.display()
     )]
     UnpackLimit {
         /// The file.
         path: PathBuf,
-        /// Packed bytes read so far.
+        /// Compressed bytes read so far.
         packed_bytes: u64,
         /// Bytes that they unpacked to.
         unpacked_bytes: u64,
-        /// The limit in words.
+        /// Description of the limit.
         limit: String,
     },
     /// A pipe cannot be read more than once.
@@ -103,7 +108,7 @@ pub enum CaptureError {
     },
 }
 
-/// Names the first link types of a list: a file may have all there are.
+/// Names the first link types of a list, because a file may contain all existing ones.
 pub(super) fn list(links: &[LinkType]) -> String {
     const MOST: usize = 16;
     let mut names: Vec<String> = links.iter().take(MOST).map(ToString::to_string).collect();

@@ -13,12 +13,13 @@
 
 use std::io::{self, Read};
 
-/// Free space before the bytes of a piece. It holds the first part of all but the longest records.
+/// Free space before the bytes of a piece. It suffices for the first part of all but the longest
+/// records.
 pub(super) const HEADROOM_BYTES: usize = 64 << 10;
-/// The most bytes in one piece. Several pieces fit into a second-level cache.
+/// Maximum number of bytes in one piece. Several pieces fit into a second-level cache.
 pub(super) const PIECE_BYTES: usize = 256 << 10;
 
-/// The most bytes in one piece where many files are read at the same time.
+/// Maximum number of bytes in one piece when many files are read at the same time.
 pub(super) const SMALL_PIECE_BYTES: usize = 64 << 10;
 
 /// A buffer with bytes of the unpacked file.
@@ -27,7 +28,7 @@ pub(super) struct Piece {
     /// Always [`HEADROOM_BYTES`] + [`PIECE_BYTES`] long, so that no buffer is cleared between two
     /// uses.
     pub(super) buffer: Vec<u8>,
-    /// The beginning of the bytes. The space before may be overwritten.
+    /// The beginning of the bytes. The space before them may be overwritten.
     pub(super) start: usize,
     /// The end of the bytes.
     pub(super) end: usize,
@@ -53,7 +54,7 @@ pub(super) fn is_piece_buffer(buffer: &[u8]) -> bool {
 pub(super) enum Fed {
     /// The next bytes, at least one.
     Piece(Piece),
-    /// The reader has nothing now. The buffer comes back.
+    /// The reader has no bytes now. The buffer comes back.
     Silent(Vec<u8>),
     /// The reader has ended.
     End,
@@ -64,7 +65,7 @@ pub(super) enum Fed {
 /// How much of a buffer a feed fills before it returns it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Filling {
-    /// All of it if possible, for files.
+    /// The whole buffer if possible; for files.
     Whole,
     /// The result of one read, so that bytes from a pipe do not wait for the rest of a piece.
     OneRead,

@@ -1,8 +1,8 @@
 //! Runs a feed on its own thread, so that reading and decompression overlap with the walk.
 //!
-//! Buffers circulate: the thread fills a free buffer, the walk takes it from the queue, and it is
-//! free again when the last worker has released its block. The number of buffers bounds how far the
-//! thread is ahead.
+//! Buffers circulate: the thread fills a free buffer, the walk takes it from the queue, and it
+//! becomes free again when the last worker has released its block. The number of buffers limits how
+//! far ahead the thread reads.
 
 use std::collections::VecDeque;
 use std::io;
@@ -32,14 +32,14 @@ struct Shared {
 #[derive(Debug)]
 struct State {
     pieces: VecDeque<Piece>,
-    /// Buffers to fill. The thread takes the last used one first, because it is most likely in a
-    /// cache.
+    /// Buffers to fill. The thread takes the most recently used one first, because it is most
+    /// likely to be in a cache.
     free: Vec<Vec<u8>>,
     /// Buffers that may still be allocated.
     unallocated: usize,
     /// Whether the thread is filling a buffer.
     is_filling: bool,
-    /// How the reader ended, until the walk has seen it.
+    /// The reader's error or end, until the walk has received it.
     last_word: Option<io::Result<()>>,
     is_ended: bool,
     is_stopped: bool,
@@ -68,7 +68,7 @@ impl FeedThread {
     ///
     /// # Errors
     ///
-    /// The feed and the buffers, if the system starts no thread.
+    /// Returns the feed and the buffers if the system cannot start a thread.
     pub(super) fn start(
         feed: Feed,
         free: Vec<Vec<u8>>,
@@ -85,7 +85,8 @@ impl FeedThread {
         };
         let shared =
             Arc::new(Shared { state: Mutex::new(state), filled: Condvar::new(), freed: Condvar::new() });
-        // The feed is passed on when the thread runs, so that it is not lost if no thread starts.
+        // The thread takes the feed only when it runs, so that the feed is not lost if no thread
+        // starts.
         let hand_over = Arc::new(Mutex::new(Some(feed)));
         let thread = background::spawn("capture-feed", {
             let (shared, hand_over) = (Arc::clone(&shared), Arc::clone(&hand_over));
@@ -102,7 +103,7 @@ impl FeedThread {
         }
         let feed = hand_over.lock().unwrap_or_else(PoisonError::into_inner).take();
         let free = std::mem::take(&mut shared.lock().free);
-        Err((feed.expect("only a thread that runs takes the feed"), free))
+        Err((feed.expect("only a running thread takes the feed"), free))
     }
 
     /// Returns the next piece. Waits for it as long as the thread has a buffer to fill.
@@ -189,7 +190,7 @@ fn run(shared: &Shared, mut feed: Feed) {
             Fed::Piece(piece) => state.pieces.push_back(piece),
             Fed::End => state.last_word = Some(Ok(())),
             Fed::Error(error) => state.last_word = Some(Err(error)),
-            // Only files are read by a thread, and a file always has bytes or ends.
+            // A thread reads only files, and a file always has bytes or ends.
             Fed::Silent(_) => state.last_word = Some(Err(io::ErrorKind::WouldBlock.into())),
         }
         state.is_ended = state.last_word.is_some();

@@ -20,7 +20,7 @@ pub enum Format {
     Pcapng,
 }
 
-/// How a capture is packed.
+/// The compression format of a capture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Packing {
     Gzip,

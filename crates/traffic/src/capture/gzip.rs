@@ -70,7 +70,7 @@ impl<R: BufRead> GzipReader<R> {
                     return Ok(true);
                 }
                 Some(_) => {
-                    let why = "invalid gzip header: zeros, and then something else";
+                    let why = "invalid gzip header: zeros followed by other data";
                     return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
                 }
                 None if bytes.is_empty() => return Ok(false),

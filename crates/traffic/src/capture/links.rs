@@ -1,4 +1,4 @@
-//! The distinct link types of a capture. A file may name every link type over and over.
+//! The distinct link types of a capture. A file may declare every link type many times.
 
 use flowloom_packet::LinkType;
 
@@ -6,7 +6,7 @@ use flowloom_packet::LinkType;
 #[derive(Debug, Default)]
 pub(super) struct Links {
     list: Vec<LinkType>,
-    /// A bit for each number, once the list is too long for a linear search.
+    /// One bit per number, used when the list is too long for a linear search.
     seen: Vec<u64>,
 }
 
@@ -14,8 +14,7 @@ pub(super) struct Links {
 const GLANCE: usize = 8;
 
 impl Links {
-    /// Adds a link type, unless the list has it. The cost does not depend on the length of the
-    /// list.
+    /// Adds a link type, unless the list has it. The cost is independent of the length of the list.
     pub(super) fn add(&mut self, link: LinkType) {
         if self.list.len() < GLANCE {
             if !self.list.contains(&link) {

@@ -15,7 +15,7 @@ use super::bus_error::Registration;
 
 /// A mapping of a whole file, with the file's length at that time.
 ///
-/// Another process may cut the file short later. [`Mapping::left`] returns how much is left. A read
+/// Another process may truncate the file later. [`Mapping::left`] returns how much is left. A read
 /// after the new end finds zeros if [`guard_against_truncation`](super::guard_against_truncation)
 /// was called, and ends the process otherwise.
 #[derive(Clone, Debug)]
@@ -26,7 +26,7 @@ pub(super) struct Mapping {
     head: Arc<[u8]>,
 }
 
-// Fields drop in this order: the registration needs both others.
+// Fields are dropped in this order: the registration needs both others.
 #[derive(Debug)]
 struct MappedFile {
     #[cfg(target_os = "linux")]
@@ -53,20 +53,20 @@ impl AsRef<[u8]> for Bytes {
     }
 }
 
-/// Makes captures that are cut short while they are mapped end where they were cut.
+/// Makes captures that are truncated while they are mapped end where they were truncated.
 ///
 /// Without it, a read beyond the new end of a mapped file ends the process (SIGBUS). With it, the
 /// capture ends with [`Notice::CutRecord`](super::Notice::CutRecord). Call it once, before captures
-/// are opened. It installs a handler of SIGBUS for the whole process, which passes on every signal
-/// that does not concern a mapped capture. Packets that were yielded before the cut may read as
-/// zeros.
+/// are opened. It installs a SIGBUS handler for the whole process, which passes on every signal
+/// that does not concern a mapped capture. Packets that were yielded before the truncation may read
+/// as zeros.
 ///
-/// It works on Linux only and does nothing elsewhere. On other systems, read files that may be cut
-/// with [`CaptureOptions::map`](super::CaptureOptions::map) off.
+/// It works on Linux only and does nothing elsewhere. On other systems, disable
+/// [`CaptureOptions::map`](super::CaptureOptions::map) for files that may be truncated.
 ///
 /// # Errors
 ///
-/// The error of the system when it installs no handler.
+/// Returns the error of the system when it installs no handler.
 ///
 /// # Examples
 ///
@@ -85,14 +85,14 @@ impl Mapping {
     ///
     /// # Errors
     ///
-    /// When the file system cannot map the file.
+    /// Returns an error when the file system cannot map the file.
     pub(super) fn new(file: File, head: &[u8]) -> io::Result<Self> {
         // SAFETY: the mapping is private and read-only, so nothing in this process writes through
-        // it. `Mmap` asks that no other process changes the file; a change of contents is seen as
-        // other packet bytes, which every reader here takes for untrusted anyway, and a cut is a
-        // fault as documented above.
+        // it. `Mmap` requires that no other process changes the file. Changed contents appear as
+        // different packet bytes, which every reader here treats as untrusted anyway, and a
+        // truncation causes a fault as documented above.
         let map = unsafe { Mmap::map(&file)? };
-        // The advice is a hint; a kernel without it reads ahead in its usual way.
+        // The advice is a hint; a kernel that does not support it reads ahead in its usual way.
         #[cfg(unix)]
         let _ = map.advise(memmap2::Advice::Sequential);
         let mapped = Arc::new(MappedFile {
@@ -105,7 +105,7 @@ impl Mapping {
         Ok(Self { block, mapped, head: head.into() })
     }
 
-    /// Returns the same mapping with its own block: threads that count references to one block
+    /// Returns the same mapping with its own block: threads that count references to the same block
     /// would contend.
     pub(super) fn with_own_block(&self) -> Self {
         let block = Arc::new(Block::Foreign(Box::new(Bytes(Arc::clone(&self.mapped)))));
@@ -165,7 +165,7 @@ impl Mapping {
     /// Returns the part of the mapping that the file still covers.
     pub(super) fn left(&self) -> Left {
         let mapped_bytes = self.mapped.map.len();
-        // If the file system cannot return the length, reads find out.
+        // If the file system cannot return the length, reads detect the loss.
         let file_bytes = self.mapped.file.metadata().map_or(u64::MAX, |metadata| metadata.len());
         let bytes = file_bytes.min(self.lost_from().unwrap_or(u64::MAX));
         Left {
@@ -179,8 +179,8 @@ impl Mapping {
     ///
     /// # Errors
     ///
-    /// When a page lies beyond the end of a file that was cut, or the kernel does not know this
-    /// advice.
+    /// Fails if a page lies beyond the end of a truncated file, or if the kernel does not support
+    /// this advice.
     #[cfg(target_os = "linux")]
     pub(super) fn populate(&self, range: Range<usize>) -> io::Result<()> {
         let end = range.end.min(self.mapped.map.len());
@@ -190,7 +190,7 @@ impl Mapping {
         self.mapped.map.advise_range(memmap2::Advice::PopulateRead, range.start, end - range.start)
     }
     /// Unmaps the pages of `range`. A later read maps them again. The thread that has walked the
-    /// range does so, because one thread would take long for the whole file.
+    /// range calls this, because one thread would take long for the whole file.
     #[cfg(target_os = "linux")]
     pub(super) fn release(&self, range: Range<usize>) {
         let end = range.end.min(self.mapped.map.len());
@@ -198,7 +198,7 @@ impl Mapping {
             return;
         }
         // SAFETY: the mapping is of a file and read-only, so a later read finds the file's bytes
-        // again, as the first one did. Nothing written is lost.
+        // again, as the first one did. No written data is lost.
         let advised = unsafe {
             self.mapped.map.unchecked_advise_range(
                 memmap2::UncheckedAdvice::DontNeed,
@@ -206,7 +206,7 @@ impl Mapping {
                 end - range.start,
             )
         };
-        // Without the advice the pages stay until the mapping ends.
+        // Without the advice, the pages remain until the mapping ends.
         let _ = advised;
     }
 }

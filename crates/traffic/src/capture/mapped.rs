@@ -1,9 +1,9 @@
-//! Walks a mapped capture in place. The file may be cut short meanwhile.
+//! Walks a mapped capture in place. Meanwhile, the file may be truncated.
 //!
-//! The walk trusts the length of the file for a stretch of bytes at a time. After the new end of a
-//! cut file lie zeros, which look like classic records of packets without bytes. The walk takes
-//! such packets back before it yields the batch, and the capture ends as if it had been cut before
-//! it was opened.
+//! The walk trusts the length of the file for a limited number of bytes at a time. The bytes after
+//! the new end of a truncated file are zeros, which look like classic records of packets without
+//! bytes. The walk removes such packets before it yields the batch, and the capture ends as if it
+//! had been truncated before it was opened.
 
 use std::io;
 use std::sync::Arc;
@@ -16,13 +16,13 @@ use super::read_ahead::ReadAhead;
 use super::stop::Stop;
 use super::walk::Walk;
 
-/// Bytes that the walk reads before it asks for the file's length again.
+/// Number of bytes that the walk reads before it queries the file's length again.
 const TRUSTED_BYTES: usize = 256 << 10;
-/// The remaining bytes that justify a thread: the kernel itself reads this much ahead.
+/// Number of remaining bytes that justify a thread; the kernel itself reads this far ahead.
 #[cfg(target_os = "linux")]
 const READ_AHEAD_FROM_BYTES: usize = 8 << 20;
 
-/// A walk that unmaps what it has read does so in steps of this size: whole pages, of any size.
+/// Step size in bytes of a walk that unmaps what it has read: whole pages, of any page size.
 #[cfg(target_os = "linux")]
 const RELEASE_BYTES: usize = 32 << 20;
 /// Smaller steps at the end: whole pages of the usual size.
@@ -36,7 +36,7 @@ pub(super) enum MappedFill {
     Packets,
     /// No more packets.
     End(Stop),
-    /// The storage failed.
+    /// The reason why bytes of a mapping are lost.
     Error(io::Error),
 }
 
@@ -54,9 +54,9 @@ enum Loss {
 pub(super) struct Mapped {
     mapping: Mapping,
     at: usize,
-    /// The end of the capture: the length of the mapping, or less once the file was cut.
+    /// The end of the capture: the length of the mapping, or less if the file was truncated.
     end: usize,
-    /// Why the capture ends before the mapping does.
+    /// The reason why the capture ends before the mapping does.
     loss: Option<Loss>,
     /// The walk skips records that begin here or later.
     limit: usize,
@@ -80,12 +80,12 @@ impl Mapped {
         let end = mapping.block().bytes().len();
         Self {
             mapping,
-            // The file may have been cut while it was opened.
+            // The file may have been truncated while it was opened.
             at: start.min(end),
             end,
             loss: (start > end).then_some(Loss::Cut),
             limit,
-            // A capture that was mapped before may have been cut since.
+            // A capture that was mapped earlier may have been truncated since.
             trusted_to: 0,
             touched: start.min(end),
             is_numbered: false,
@@ -98,7 +98,7 @@ impl Mapped {
         }
     }
 
-    /// Unmaps pages behind the walk, which is one of several through the file.
+    /// Makes the walk, which is one of several through the file, unmap the pages behind it.
     pub(super) fn releasing(mut self) -> Self {
         #[cfg(target_os = "linux")]
         {
@@ -107,7 +107,7 @@ impl Mapped {
         self
     }
 
-    /// Unmaps the pages before the walk, if there are `bytes` of them.
+    /// Unmaps the pages before the walk's position, if they have at least `bytes` bytes.
     #[cfg(target_os = "linux")]
     fn release(&mut self, bytes: usize) {
         let Some(released) = &mut self.released else { return };
@@ -167,7 +167,7 @@ impl Mapped {
                         let why = format!("the storage does not deliver byte {} of the file", self.end);
                         MappedFill::Error(io::Error::other(why))
                     }
-                    // The file was cut where a record ends: there were more records.
+                    // The file was truncated at the end of a record, so there were more records.
                     (Stop::End, Some(Loss::Cut)) => {
                         MappedFill::End(Stop::Cut { have: 0, need: walk.record_header_bytes() })
                     }
@@ -187,7 +187,7 @@ impl Mapped {
             batch.block_number += 1;
         }
         let block = self.mapping.block();
-        // Mostly the block of the previous batch, so the reference count does not change.
+        // Usually this is the block of the previous batch, so the reference count does not change.
         if !batch.block.as_ref().is_some_and(|known| Arc::ptr_eq(known, block)) {
             batch.block = Some(Arc::clone(block));
         }
@@ -214,7 +214,7 @@ impl Mapped {
         }
         let end = self.end.min(self.limit);
         if self.is_begun && end.saturating_sub(self.at) >= READ_AHEAD_FROM_BYTES {
-            // If no thread starts, the walk reads by itself.
+            // If no thread starts, the walk reads without it.
             self.read_ahead = ReadAhead::start(self.mapping.clone(), self.at..end).ok();
         }
         self.is_begun = true;
@@ -223,18 +223,19 @@ impl Mapped {
 
 /// Returns whether the next record begins with zeros, or may be lost.
 ///
-/// If the file ends inside a record that was read, zeros follow up to the end of its page, and then
-/// a page that faults. No true record begins with zeros, except one without a time.
+/// If the file ends inside a record that was read, it is followed by zeros up to the end of its
+/// page, and then by a page that faults. No real record begins with zeros, except one without a
+/// time.
 #[inline]
 fn is_zero(bytes: &[u8], next: usize) -> bool {
     bytes.get(next..).and_then(|rest| rest.first_chunk::<8>()).is_none_or(|head| *head == [0; 8])
 }
 
-/// Makes the next pages of the walk present: a prefetch into a page that is not present does
-/// nothing.
+/// Makes the next pages of the walk present, because a prefetch into a page that is not present has
+/// no effect.
 ///
-/// The kernel maps a run of pages around each fault. One touch per run before the walk needs it
-/// causes no further fault.
+/// The kernel maps a run of pages around each fault. One touch per run, before the walk needs it,
+/// causes no additional fault.
 #[inline]
 fn touch_ahead(bytes: &[u8], at: usize, touched: &mut usize) {
     const RUN_BYTES: usize = 64 << 10;

@@ -16,14 +16,14 @@ use super::summary::is_undecodable;
 
 /// The name of standard input in reports.
 pub(super) const STDIN: &str = "standard input";
-/// The most files of one directory. More would take too much memory for names.
+/// Maximum number of files of one directory. More files would take too much memory for their names.
 const FILES_MAX: usize = 1 << 20;
 
 /// One input of a set: standard input, a pipe or a file.
 #[derive(Debug)]
 pub(super) struct Member {
     pub(super) input: Input,
-    /// Bytes on disk; `None` if it is no regular file.
+    /// Bytes on disk; `None` if it is not a regular file.
     pub(super) bytes: Option<u64>,
     /// The mapping, kept for the next pass.
     pub(super) mapping: Option<Mapping>,
@@ -37,7 +37,7 @@ pub(super) struct Member {
 #[derive(Clone, Debug)]
 pub(super) struct Opener {
     pub(super) options: CaptureOptions,
-    /// Returns whether to stop waiting for a pipe.
+    /// Callback that returns whether to stop waiting for a pipe.
     pub(super) give_up: GiveUp,
     /// Whether the files are read again.
     pub(super) keeps_mappings: bool,
@@ -101,8 +101,7 @@ pub(super) struct Members {
 }
 
 impl Members {
-    /// Lists the members of a set. It opens every regular file, so that a mistake shows before the
-    /// run.
+    /// Lists the members of a set. It opens every regular file, so that errors show before the run.
     pub(super) fn of(inputs: &[Input], options: SetOptions) -> Result<Self, CaptureError> {
         let mut members = Self::default();
         if inputs.iter().filter(|input| **input == Input::Stdin).count() > 1
@@ -166,7 +165,8 @@ impl Members {
     }
 }
 
-/// Fails if a file is no capture or, as the only input, has only link types that are not decoded.
+/// Fails if a file is not a capture or, as the only input, has only link types that are not
+/// decoded.
 fn check_file(path: &Path, options: CaptureOptions, is_one_of_several: bool) -> Result<(), CaptureError> {
     let capture = Capture::open(path, options)?;
     let links = capture.links();

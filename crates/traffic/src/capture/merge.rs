@@ -10,27 +10,26 @@
 //! times, the file that was named first comes first. A file keeps its own order: if its time goes
 //! back, the packet comes at once.
 //!
-//! A batch holds packets of one block. If one file runs alone for [`RUN_PACKETS`] packets or more,
-//! its batches are passed on without a copy. If files alternate, packets are copied into blocks of
-//! the merge.
+//! A batch holds packets of one block. A batch contains packets of one block. If files alternate,
+//! packets are copied into blocks of the merge.
 //!
 //! A file is opened when the time of its first packet is reached, and closed at its end. Captures
-//! that do not overlap are read one after another, in the order of time. A pipe has no first time
-//! to read in advance: it is opened at the beginning, and the merge yields nothing until its first
-//! packet has arrived, and while it is silent later.
+//! that do not overlap are read one after another, in the order of time. The time of a pipe's first
+//! packet cannot be read in advance. A pipe is therefore opened at the beginning, and the merge
+//! yields nothing until the pipe's first packet has arrived, and whenever the pipe is silent later.
 //!
 //! # Memory
 //!
-//! The first [`MAPPED_FILES`] files that are open at a time are read like single files. Each
-//! further file takes no file descriptor and no thread, but at most two buffers of 128 KiB, and a
-//! compressed file also what its decompressor needs: 0.1 MiB for gzip, and for zstd the window of
-//! the file, which is 2 MiB at the default level of `zstd` and 8 MiB at level 19. Measured for 1024
-//! overlapping files of records of 1 KiB: 90 MiB plain, 230 MiB in gzip. While a record longer than
-//! a buffer is read, it takes its own length more, at most
+//! The first [`MAPPED_FILES`] simultaneously open files are read like single files. Each additional
+//! file takes no file descriptor and no thread, but at most two buffers of 128 KiB. A compressed
+//! file also takes the memory of its decompressor: 0.1 MiB for gzip, and for zstd the window of the
+//! file, which is 2 MiB at the default level of `zstd` and 8 MiB at level 19. 1024 overlapping
+//! files of 1 KiB records were measured to take 90 MiB uncompressed and 230 MiB in gzip. A record
+//! that is longer than a buffer takes additional memory of its own length while it is read, at most
 //! [`RECORD_BYTES_MAX`](super::RECORD_BYTES_MAX).
 //!
-//! More than [`OPEN_FILES_MAX`] files that overlap, or [`OPEN_PACKED_MAX`] compressed ones, are an
-//! error.
+//! More than [`OPEN_FILES_MAX`] overlapping files, or more than [`OPEN_PACKED_MAX`] overlapping
+//! compressed files, are an error.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -46,14 +45,14 @@ use super::set_progress::SetProgress;
 use super::stream::Reading;
 use super::summary::{FileRead, FileSummary, SummaryBuilder};
 
-/// The least packets of one file in a row that are passed on without a copy.
+/// Minimum number of consecutive packets of one file that are passed on without a copy.
 const RUN_PACKETS: usize = 8;
-/// The most files that are mapped, or read by a thread, at a time. Further files are read with
-/// little memory.
+/// Maximum number of files that are mapped, or read by a thread, at the same time. Additional files
+/// are read with little memory.
 const MAPPED_FILES: usize = 8;
-/// Files that may be open at a time.
+/// Maximum number of files that may be open at the same time.
 const OPEN_FILES_MAX: usize = 4096;
-/// Compressed files that may be open at a time.
+/// Maximum number of compressed files that may be open at the same time.
 const OPEN_PACKED_MAX: usize = 1024;
 
 /// The key that orders files: the time of the next packet, then their index in the set.
@@ -174,7 +173,7 @@ impl Merge {
 
     /// Begins another pass with the first file, once all files have ended.
     pub(super) fn restart(&mut self) {
-        debug_assert!(self.open_files == 0, "a pass ends with its last file");
+        debug_assert!(self.open_files == 0, "a pass ends after its last file");
         self.is_first_pass = false;
         (self.begun, self.latest, self.passed_on) = (0, None, None);
     }
@@ -184,12 +183,12 @@ impl Merge {
         self.schedule.iter().map(|(_, index)| *index)
     }
 
-    /// Returns how many files overlap another one, as far as they were read.
+    /// Returns how many files overlap another one, as far as the files have been read.
     pub(super) fn overlapping(&self) -> usize {
         self.overlapping
     }
 
-    /// Returns whether a file was not begun, or its header has not arrived.
+    /// Returns whether a file was not started, or its header has not arrived.
     pub(super) fn is_some_unknown(&self) -> bool {
         self.begun < self.schedule.len() || self.opening.is_some()
     }

@@ -94,7 +94,7 @@ pub use set_progress::SetProgress;
 pub use summary::FileSummary;
 pub use unpack::UnpackLimits;
 
-/// The longest record that the reader accepts. A longer one has a broken length field.
+/// The longest record that the reader accepts. The length field of a longer one is corrupt.
 ///
-/// Twice the largest frame that offloading builds, and many times a jumbo frame.
+/// The limit is twice the largest frame that offloading builds, and many times a jumbo frame.
 pub const RECORD_BYTES_MAX: usize = 16 << 20;

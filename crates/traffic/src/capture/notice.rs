@@ -1,4 +1,4 @@
-//! Notices about the input: nothing is skipped silently.
+//! Notices about the input; nothing is skipped silently.
 
 use std::path::PathBuf;
 
@@ -6,17 +6,17 @@ use std::path::PathBuf;
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Notice {
-    /// The capture ends inside a record. The whole packets before it were used.
+    /// The capture ends inside a record. The complete packets before it were used.
     CutRecord {
         /// The file.
         path: PathBuf,
-        /// Number of the cut packet, counted from 1.
+        /// Number of the truncated packet, counted from 1.
         packet: u64,
         /// Offset of its record, in bytes from the start of the unpacked file.
         offset: u64,
-        /// Bytes of the record in the file.
+        /// Bytes of the record that are in the file.
         have: u64,
-        /// Bytes of the whole record.
+        /// Size of the whole record in bytes.
         need: u64,
     },
     /// A record or block is invalid. The packets before it were used.
@@ -30,7 +30,8 @@ pub enum Notice {
         /// The reason.
         why: String,
     },
-    /// Packets state more captured bytes than their blocks hold. They were cut to fit.
+    /// The stated captured lengths of packets exceed their blocks. The packets were truncated to
+    /// fit.
     LyingLengths {
         /// The file.
         path: PathBuf,
@@ -62,7 +63,7 @@ pub enum Notice {
         /// Its link types in words.
         links: String,
     },
-    /// A file of a directory is no capture.
+    /// A file of a directory is not a capture.
     NotACapture {
         /// The file.
         path: PathBuf,
@@ -108,7 +109,8 @@ impl std::fmt::Display for Notice {
             ),
             Self::LyingLengths { path, packets } => write!(
                 f,
-                "{} is corrupt: {} more captured bytes than the record holds\n  what is there was used",
+                "{} is corrupt: {} more captured bytes than the record contains\n  the available bytes \
+                 were used",
                 path.display(),
                 if *packets == 1 {
                     String::from("a packet states")
@@ -118,13 +120,13 @@ impl std::fmt::Display for Notice {
             ),
             Self::Joined { path, captures, offset } => write!(
                 f,
-                "{} is {captures} captures one behind the other, the second from byte {offset} on\n  \
-                 the packets of all were used in this order; mergecap joins captures by time",
+                "{} consists of {captures} concatenated captures; the second begins at byte {offset}\n  \
+                 the packets of all captures were used in this order; mergecap joins captures by time",
                 path.display()
             ),
             Self::DamagedStream { path, packet, why } => write!(
                 f,
-                "{} does not unpack beyond packet {}: {why}\n  {}",
+                "{} cannot be unpacked beyond packet {}: {why}\n  {}",
                 path.display(),
                 packet - 1,
                 before(*packet)
@@ -134,16 +136,16 @@ impl std::fmt::Display for Notice {
                 "no interface of {} can be decoded: link type {links}\n  its packets are counted as unsupported",
                 path.display()
             ),
-            Self::NotACapture { path } => write!(f, "{} is not a capture and was left out", path.display()),
+            Self::NotACapture { path } => write!(f, "{} is not a capture and was skipped", path.display()),
         }
     }
 }
 
-/// Returns what happened to the packets before number `packet`.
+/// Describes the use of the packets before number `packet`.
 fn before(packet: u64) -> String {
     match packet {
-        0 | 1 => String::from("no packet could be read before it"),
+        0 | 1 => String::from("no packet before it could be read"),
         2 => String::from("the packet before it was used"),
-        _ => format!("the {} whole packets before it were used", packet - 1),
+        _ => format!("the {} complete packets before it were used", packet - 1),
     }
 }

@@ -40,7 +40,7 @@ impl Default for CaptureOptions {
     }
 }
 
-/// An open capture, which yields its packets in batches. It is a source by itself;
+/// An open capture, which yields its packets in batches. It can be used as a source directly;
 /// [`CaptureSet`](super::CaptureSet) reads any number of captures.
 ///
 /// # Examples
@@ -91,12 +91,12 @@ enum Body {
 }
 
 impl Capture {
-    /// Opens the capture at `path`. It waits for the header of a pipe. While a pipe is silent
-    /// later, it returns [`Fill::Starved`].
+    /// Opens the capture at `path`. It waits for the header of a pipe. If the pipe is silent later,
+    /// it returns [`Fill::Starved`].
     ///
     /// # Errors
     ///
-    /// [`CaptureError`] when the file cannot be read, is empty, or is no capture.
+    /// Returns [`CaptureError`] when the file cannot be read, is empty, or is no capture.
     pub fn open(path: &Path, options: CaptureOptions) -> Result<Self, CaptureError> {
         Self::open_unless_pipe(path, options)?.or_else(|pipe| {
             let pipe = Patient::new(pipe, GiveUp::default());
@@ -140,7 +140,7 @@ impl Capture {
         }
         if let (true, Some(format)) = (options.map, Format::of(&prefix)) {
             read_header(&mut file, format, &mut prefix).map_err(io)?;
-            // If the file system cannot map, the file is read as a stream.
+            // If the file system cannot map the file, it is read as a stream.
             if let Ok(mapping) = file.try_clone().and_then(|file| Mapping::new(file, &prefix)) {
                 return Self::mapped(path, mapping).map(Ok);
             }
@@ -150,13 +150,13 @@ impl Capture {
 
     /// Opens a capture from `inner`. Messages name it `path`.
     ///
-    /// The thread that asks for batches also reads and decompresses, because `inner` may be a pipe
-    /// that has nothing for now. [`Capture::open`] reads and decompresses files on a thread of
-    /// their own.
+    /// The thread that requests batches also reads and decompresses, because `inner` may be a pipe
+    /// that has no data for now. [`Capture::open`] reads and decompresses files on a separate
+    /// thread.
     ///
     /// # Errors
     ///
-    /// Same as [`Capture::open`].
+    /// Returns the same errors as [`Capture::open`].
     pub fn read_from(
         path: &Path,
         inner: impl Read + Send + 'static,
@@ -276,12 +276,12 @@ impl Capture {
         })
     }
 
-    /// Notes from now on what a pcapng capture says besides its packets.
+    /// From now on, collects the details of a pcapng capture other than its packets.
     pub(super) fn note_details(&mut self) {
         self.walk.note_details();
     }
 
-    /// Returns what was noted, for a pcapng capture.
+    /// Returns the collected details of a pcapng capture.
     pub(super) fn details(&mut self) -> Option<&mut Details> {
         self.walk.details()
     }
@@ -291,7 +291,7 @@ impl Capture {
     ///
     /// # Errors
     ///
-    /// When reading fails or an unpack limit is broken.
+    /// Returns an error when reading fails or an unpack limit is exceeded.
     pub fn next_batch(&mut self, batch: &mut PacketBatch) -> Result<Fill, CaptureError> {
         batch.packets.clear();
         batch.ahead = 0..0;
@@ -329,7 +329,7 @@ impl Capture {
                 Ok(Fill::End)
             }
             Body::Stream(stream) => {
-                // The pool reclaims buffers that no other holder has.
+                // The pool reclaims buffers that have no other holder.
                 batch.block = None;
                 match stream.fill(&mut self.walk, batch) {
                     StreamFill::Packets => Ok(Fill::Packets),
@@ -383,12 +383,12 @@ impl Capture {
         self.notice.as_ref()
     }
 
-    /// Returns the path that it was opened under.
+    /// Returns the path under which it was opened.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Returns the format, in words: `pcap, little-endian, ns timestamps (zstd)`.
+    /// Describes the format: `pcap, little-endian, ns timestamps (zstd)`.
     pub fn describe(&self) -> String {
         let format = self.format.describe();
         self.packing.map_or(format.clone(), |packing| format!("{format} ({})", packing.name()))
@@ -404,8 +404,8 @@ impl Capture {
         self.walk.packets()
     }
 
-    /// Returns how many packets stated a captured length that their record cannot hold. They were
-    /// cut to fit.
+    /// Returns how many packets stated a captured length that exceeds their record. They were
+    /// truncated to fit.
     pub fn lying_lengths(&self) -> u64 {
         self.walk.lying_lengths()
     }
@@ -472,7 +472,7 @@ fn recognise(path: &Path, bytes: &[u8], packing: Option<Packing>) -> Result<Form
     })
 }
 
-/// Returns a sentence on a file of another known kind, and how it can be read.
+/// Describes a file of another known format, and how it can be read.
 fn foreign(bytes: &[u8]) -> Option<String> {
     let packed = |name: &str, tool: &str| Some(format!("this is {name}; unpack it first: {tool} FILE"));
     let capture = |name: &str| Some(format!("this is {name}; editcap -F pcapng converts it"));

@@ -10,10 +10,10 @@ use super::error::CaptureError;
 use super::open::{Capture, CaptureOptions};
 use super::patient::Patient;
 
-/// Bytes that are read before the header is parsed again.
+/// Number of bytes that are read before the header is parsed again.
 const PIECE_BYTES: usize = 16 << 10;
-/// Bytes in which the header must end: packed input may begin with any number of parts without
-/// content.
+/// Number of bytes in which the header must end: compressed input may begin with any number of
+/// empty parts.
 const HEADER_MAX: usize = 4 << 20;
 
 /// A capture that is being opened.
@@ -29,9 +29,9 @@ pub(super) struct Opening {
 struct Kept {
     pipe: Patient,
     bytes: Vec<u8>,
-    /// The capture is open, so later bytes need not be kept.
+    /// Whether the capture is open, so that later bytes need not be kept.
     is_open: bool,
-    /// The parser of the header would have had to wait.
+    /// Whether the parser of the header would have had to wait.
     is_silent: bool,
 }
 
@@ -43,7 +43,7 @@ struct FromTheFirst {
 }
 
 fn lock(kept: &Mutex<Kept>) -> MutexGuard<'_, Kept> {
-    // After a panic of a reader the bytes from before are still there.
+    // If a reader has panicked, the earlier bytes are still present.
     kept.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -59,7 +59,7 @@ impl Opening {
     ///
     /// # Errors
     ///
-    /// Same as [`Capture::open`].
+    /// Returns the same errors as [`Capture::open`].
     pub(super) fn poll(&mut self) -> Result<Option<Capture>, CaptureError> {
         if lock(&self.kept).is_without_news() {
             return Ok(None);
@@ -69,7 +69,7 @@ impl Opening {
         let mut kept = lock(&self.kept);
         kept.is_open = capture.is_ok();
         match capture {
-            // Without the rest, the bytes may look like another format.
+            // Without the remaining bytes, the content may look like another format.
             Err(_) if kept.is_silent => Ok(None),
             capture => capture.map(Some),
         }
@@ -77,7 +77,7 @@ impl Opening {
 }
 
 impl Kept {
-    /// Reads a piece if one has arrived. Returns whether none has. The parser of the header finds
+    /// Reads a piece if one has arrived. Returns whether none has. The parser of the header detects
     /// the end and errors.
     fn is_without_news(&mut self) -> bool {
         let mut piece = [0; PIECE_BYTES];

@@ -10,14 +10,15 @@ use super::walk::Walk;
 /// Bytes at the end of a file in which the estimate searches for the last times.
 const TAIL_BYTES: usize = 64 << 10;
 
-/// How captures overlap in time, by their first and last records.
+/// How captures overlap in time, estimated from their first and last records.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Overlap {
-    /// Files that overlap another.
+    /// Number of files that overlap another file.
     pub files: usize,
-    /// Files whose last time is unknown without reading them: compressed files, and files whose
-    /// last records are not found. They count as ending with their first packet.
+    /// Number of files whose last time is unknown unless they are read completely: compressed
+    /// files, and files whose last records are not found. They count as ending with their first
+    /// packet.
     pub unknown: usize,
 }
 
@@ -26,7 +27,7 @@ pub(super) fn sort_by_first_time(files: &mut [Member]) {
     files.sort_by_key(|file| (file.first_ns, file.named));
 }
 
-/// Estimates how files overlap that are sorted by their first times.
+/// Estimates how files overlap; they must be sorted by their first times.
 pub(super) fn estimate(files: &[Member], options: CaptureOptions) -> Result<Overlap, CaptureError> {
     let mut times = Vec::with_capacity(files.len());
     let (mut unknown, mut budget) = (0, Budget::default());
@@ -53,8 +54,8 @@ pub(super) struct Times {
     pub(super) last_ns: u64,
 }
 
-/// Returns how many files, sorted by their first times, overlap an earlier one, together with the
-/// files that they overlap. 0 means that a merge reads them one after another.
+/// Returns how many files overlap an earlier one, including the files that they overlap. `times`
+/// must be sorted by first time. 0 means that a merge reads them one after another.
 pub(super) fn overlapping(times: &[Times]) -> usize {
     let mut overlaps = vec![false; times.len()];
     // The file with the latest end so far.

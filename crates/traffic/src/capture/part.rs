@@ -15,19 +15,19 @@ use super::summary::FileRead;
 /// A source that reads one part of a set of captures. [`CaptureParts`](super::CaptureParts) creates
 /// parts, and has an example.
 ///
-/// Its packets are those that a [`CaptureSet`](super::CaptureSet) yields between two boundaries, in
-/// other batches. Where the set would fail, the part fails, and later parts do not count.
+/// It yields the packets that a [`CaptureSet`](super::CaptureSet) yields between two boundaries, in
+/// other batches. Where the set would fail, the part fails, and later parts are ignored.
 #[derive(Debug)]
 pub struct CapturePart {
     plan: Arc<Plan>,
     begin: Boundary,
-    /// Records that begin here belong to the next part.
+    /// Records from here on belong to the next part.
     limit: Boundary,
     end: Option<Boundary>,
     current: Option<Capture>,
     /// The open file, or the next one.
     file: usize,
-    /// Bytes of the current file that count as read.
+    /// Number of bytes of the current file that count as read.
     taken_bytes: u64,
     /// Times of the first and the latest packet of the current file.
     times: Option<(u64, u64)>,
@@ -42,10 +42,10 @@ pub struct CapturePart {
 pub(super) struct PartFile {
     pub(super) file: usize,
     pub(super) read: FileRead,
-    /// The file has ended, or cannot be read further.
+    /// Whether the file has ended, or cannot be read further.
     pub(super) is_over: bool,
     pub(super) effects: Effects,
-    /// Times of its first and its latest packet, where the plan needs them and there are packets.
+    /// Times of its first and its latest packet, if the plan needs them and there are packets.
     pub(super) times: Option<(u64, u64)>,
 }
 
@@ -64,7 +64,7 @@ impl PartRead {
         &self.begin
     }
 
-    /// Returns the true end of the part, or `None` if it was stopped before.
+    /// Returns the actual end of the part, or `None` if it was stopped before.
     pub fn end(&self) -> Option<&Boundary> {
         self.end.as_ref()
     }
@@ -106,7 +106,7 @@ impl CapturePart {
         Ok(part)
     }
 
-    /// Calls `stopped` before each batch. Once it returns `true`, the part ends there and has no
+    /// Calls `stopped` before each batch. When it returns `true`, the part ends there and has no
     /// [`end`](Self::end).
     pub fn stop_when(&mut self, stopped: impl Fn() -> bool + Send + Sync + 'static) {
         self.give_up = GiveUp::when(stopped);
@@ -117,7 +117,7 @@ impl CapturePart {
         &self.begin
     }
 
-    /// Returns the true end of the part once it has ended: `None` before, and if it was stopped.
+    /// Returns the actual end of the part after it has ended; `None` before, or if it was stopped.
     pub fn end(&self) -> Option<&Boundary> {
         self.end.as_ref()
     }

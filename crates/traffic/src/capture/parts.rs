@@ -8,28 +8,27 @@
 //!                     assumed boundaries: where a record seems to begin
 //! ```
 //!
-//! Plain files may be cut inside, compressed files only between each other. The beginning of a
-//! record in the middle of a file is not marked, so the [plan](CaptureParts::plan) assumes it, and
-//! each part reports where it really [ended](super::PartRead::end). A part reads every record that
-//! begins before the next part's assumed beginning. If it ends exactly there, in the state that the
-//! next part assumed, both have read what one reader would have read. Otherwise the next part is
-//! [read again](CaptureParts::unconfirmed) from the end of the part before. So only the time
-//! depends on the assumptions, never the result.
+//! Plain files may be divided internally, compressed files only between each other. The beginning
+//! of a record in the middle of a file is not marked, so the [plan](CaptureParts::plan) makes an
+//! assumption, and each part reports where it really [ended](super::PartRead::end). A part reads
+//! every record that begins before the assumed beginning of the next part. If it ends exactly
+//! there, in the state that the next part assumed, both parts have read what one reader would have
+//! read. Otherwise the next part is [read again](CaptureParts::unconfirmed) from the end of the
+//! previous part. Therefore only the time depends on the assumptions, never the result.
 //!
 //! # The assumed state of pcapng
 //!
 //! How a packet block is read depends on the section and the interfaces before it. The plan assumes
 //! those described before the first packet of the file, which is right for nearly all files. A
 //! later interface needs no second reading, unless a later part has packets of it or describes more
-//! interfaces. A section that begins in the middle needs none in the part where it begins. All
-//! later parts are read again at the same time: the state at the end of a part tells what the next
-//! ones should have assumed.
+//! interfaces. A section that begins in the middle of a part does not require that the part is read
+//! again. All later parts are read again at the same time: the state at the end of a part shows
+//! what the next parts should have assumed.
 //!
 //! # Costs
 //!
 //! A cut reads the headers of about 128 KiB of records, which are a few pages. A part takes the
-//! memory of one [`Capture`], and in pcapng a boundary takes 24 bytes for each interface of its
-//! section.
+//! memory of one [`Capture`]. In pcapng, a boundary takes 24 bytes per interface of its section.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -44,7 +43,7 @@ use super::plan::{Boundary, Plan};
 use super::set_options::{Input, SetOptions, SetOrder};
 use super::set_progress::SetProgress;
 
-/// Why a set of captures cannot be read in parts.
+/// The reason why a set of captures cannot be read in parts.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NotCuttable {
@@ -55,35 +54,35 @@ pub enum NotCuttable {
         path: PathBuf,
     },
     /// The set is read several times, and each pass continues the previous one.
-    #[error("the input is read several times, each pass behind the one before")]
+    #[error("the input is read several times, one pass after another")]
     Passes,
     /// The set is one compressed file.
-    #[error("{} is compressed, and can only be unpacked sequentially", path.display())]
+    #[error("{} is compressed and can only be unpacked sequentially", path.display())]
     Compressed {
         /// The file.
         path: PathBuf,
     },
     /// The set is one file that is not mapped.
-    #[error("{} is not mapped, and can only be read sequentially", path.display())]
+    #[error("{} is not mapped and can only be read sequentially", path.display())]
     NotMapped {
         /// The file.
         path: PathBuf,
     },
     /// Files overlap in time and must be [merged](SetOrder::ByTime).
-    #[error("{files} files overlap in time, and are merged by one reader")]
+    #[error("{files} files overlap in time and are merged by one reader")]
     Overlapping {
-        /// The files that overlap another, by their first and last packets.
+        /// Number of files that overlap another, according to their first and last packets.
         files: usize,
     },
-    /// The search found no beginning of a record in the middle.
-    #[error("{} has no place to be cut: it is too short, or its records are too long or unusual", path.display())]
+    /// The search found no beginning of a record inside the file.
+    #[error("{} cannot be divided: it is too short, or its records are too long or unusual", path.display())]
     NoBoundary {
-        /// The file, the largest of several.
+        /// Path of the file; of several files, the largest.
         path: PathBuf,
     },
 }
 
-/// Why a set of captures has no plan.
+/// The reason why a set of captures has no plan.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PlanError {
@@ -100,7 +99,7 @@ pub enum PlanError {
 ///
 /// # Examples
 ///
-/// Four threads read a capture, and together they find what one reader finds:
+/// In this example, four threads read a capture and together obtain the result of one reader:
 ///
 /// ```
 /// use flowloom_traffic::capture::{CaptureParts, CapturePart, Input, PartRead, SetOptions};
@@ -154,7 +153,7 @@ pub struct CaptureParts {
 }
 
 impl CaptureParts {
-    /// The most parts of a set. Each takes a search.
+    /// Maximum number of parts of a set. Each part takes a search.
     pub const PARTS_MAX: usize = 1024;
 
     /// Estimates how the files of a set overlap in time, from their first packets and their last 64
@@ -167,7 +166,7 @@ impl CaptureParts {
     ///
     /// # Errors
     ///
-    /// Same as [`CaptureSet::open`](super::CaptureSet::open).
+    /// Returns the same errors as [`CaptureSet::open`](super::CaptureSet::open).
     pub fn overlap(inputs: &[Input], options: SetOptions) -> Result<Overlap, CaptureError> {
         let options = SetOptions { order: SetOrder::ByTime, ..options };
         let mut members = Members::of(inputs, options)?.list;
@@ -183,13 +182,13 @@ impl CaptureParts {
     ///
     /// [By time](SetOrder::ByTime), files that do not overlap are read one after another, in the
     /// order of their first times. The plan [estimates](Self::overlap) whether they overlap. Call
-    /// [`SetSummary::overlapped`](super::SetSummary::overlapped) at the end to confirm that they
-    /// did not.
+    /// [`SetSummary::overlapped`](super::SetSummary::overlapped) at the end to verify that they did
+    /// not.
     ///
     /// # Errors
     ///
-    /// [`PlanError::Capture`] for inputs that cannot be read; [`PlanError::NotCuttable`] if `parts`
-    /// is more than one and the set cannot be divided.
+    /// Returns [`PlanError::Capture`] for inputs that cannot be read; [`PlanError::NotCuttable`] if
+    /// `parts` is more than one and the set cannot be divided.
     pub fn plan(inputs: &[Input], options: SetOptions, parts: usize) -> Result<Self, PlanError> {
         Self::of_cuts(inputs, options, Cuts::Equal(parts))
     }
@@ -197,13 +196,13 @@ impl CaptureParts {
     /// Divides a set of captures near given offsets: a part begins at each offset, or at the first
     /// record after it.
     ///
-    /// Offsets count the bytes of all files in reading order, and may be in any order. Several
-    /// offsets that lead to the same record make one cut. Offsets after the last record, and cuts
-    /// after the first 1023, have no effect.
+    /// Offsets count the bytes of all files in reading order, and may be in any order. If several
+    /// offsets lead to the same record, a single part begins there. Offsets after the last record,
+    /// and all part boundaries after the first 1023, have no effect.
     ///
     /// # Errors
     ///
-    /// Same as [`plan`](Self::plan).
+    /// Returns the same errors as [`plan`](Self::plan).
     ///
     /// # Examples
     ///
@@ -266,7 +265,7 @@ impl CaptureParts {
     ///
     /// # Panics
     ///
-    /// If there is no part with this index.
+    /// Panics if there is no part with this index.
     pub fn begin(&self, part: usize) -> &Boundary {
         &self.plan.begins[part]
     }
@@ -275,11 +274,11 @@ impl CaptureParts {
     ///
     /// # Errors
     ///
-    /// [`CaptureError`] when its first file cannot be read any more.
+    /// Returns [`CaptureError`] when its first file cannot be read any more.
     ///
     /// # Panics
     ///
-    /// If there is no part with this index.
+    /// Panics if there is no part with this index.
     pub fn open(&self, part: usize) -> Result<CapturePart, CaptureError> {
         let progress = Some(Arc::clone(&self.plan.progress));
         CapturePart::new(Arc::clone(&self.plan), part, self.plan.begins[part].clone(), progress)
@@ -290,16 +289,17 @@ impl CaptureParts {
     ///
     /// # Errors
     ///
-    /// Same as [`open`](Self::open).
+    /// Returns the same errors as [`open`](Self::open).
     ///
     /// # Panics
     ///
-    /// Same as [`open`](Self::open), and if the boundary belongs to another plan.
+    /// Panics in the same cases as [`open`](Self::open), and if the boundary belongs to another
+    /// plan.
     pub fn open_at(&self, part: usize, begin: Boundary) -> Result<CapturePart, CaptureError> {
         assert!(part < self.len(), "part {part} of {}", self.len());
         let file = self.plan.files.get(begin.file());
         let is_known = begin.place.is_none() || file.is_some_and(|file| file.mapping.is_some());
-        assert!(is_known, "a boundary inside of a file that this plan does not cut");
+        assert!(is_known, "a boundary inside a file that this plan does not divide");
         CapturePart::new(Arc::clone(&self.plan), part, begin, None)
     }
 
@@ -313,7 +313,7 @@ impl CaptureParts {
         self.plan.files.iter().map(Member::path)
     }
 
-    /// Returns the bytes of the set on disk, an upper bound for sizing tables.
+    /// Returns the bytes of the set on disk, an upper limit for sizing tables.
     pub fn bytes_on_disk(&self) -> u64 {
         self.plan.files.iter().filter_map(|file| file.bytes).sum()
     }
@@ -350,7 +350,7 @@ impl Cuts<'_> {
     }
 }
 
-/// What the planner keeps from one search to the next.
+/// State that the planner keeps from one search to the next.
 #[derive(Debug, Default)]
 struct Search {
     /// The beginning of the file that was searched last, and the file's index.
@@ -412,7 +412,7 @@ fn place_from(
     let (Some((_, head)), Ok(from)) = (head, usize::try_from(offset)) else { return Ok(None) };
     Ok(head
         .record_from(bytes, from, budget)
-        // Before the first record lies the beginning of the file.
+        // The beginning of the file lies before the first record.
         .filter(|at| *at > head.first())
         .map(|at| Place { offset: at as u64, state: head.state_at(bytes, at) }))
 }

@@ -1,5 +1,5 @@
-//! Reads pipes that may be silent for hours. A thread that waits for a pipe checks at times whether
-//! it must go on waiting.
+//! Reads pipes that may be silent for hours. A thread that waits for a pipe periodically checks
+//! whether it should continue to wait.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read};
@@ -19,16 +19,16 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::OFlags;
 
 #[cfg(not(any(unix, windows)))]
-compile_error!("flowloom-traffic reads files and pipes of Unix and Windows");
+compile_error!("flowloom-traffic supports files and pipes of Unix and Windows only");
 
 /// The longest single wait for a silent pipe.
 #[cfg(unix)]
 const LOOK_UP: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
-/// The wait of a caller that has other work meanwhile.
+/// Duration of the wait of a caller that has other work meanwhile.
 #[cfg(unix)]
 const MOMENT: Timespec = Timespec { tv_sec: 0, tv_nsec: 1_000_000 };
 
-/// Returns whether to stop waiting.
+/// Callback that returns whether to stop waiting.
 #[derive(Clone, Default)]
 pub(super) struct GiveUp(Option<Arc<dyn Fn() -> bool + Send + Sync>>);
 
@@ -61,7 +61,7 @@ pub(super) fn open(path: &Path) -> io::Result<File> {
 
 /// A pipe, a terminal, a socket or a file, which ends when its owner stops waiting for it.
 ///
-/// On Windows, the stop is checked before each read only, so a silent pipe blocks.
+/// On Windows, `stopped` is checked only before each read, so a silent pipe blocks.
 ///
 /// ```
 /// use std::io::Read;
@@ -76,7 +76,8 @@ pub(super) fn open(path: &Path) -> io::Result<File> {
 pub struct Patient {
     file: File,
     give_up: GiveUp,
-    /// The caller asks again: a silent pipe returns [`io::ErrorKind::WouldBlock`].
+    /// Whether the caller polls again, in which case a silent pipe returns
+    /// [`io::ErrorKind::WouldBlock`].
     asks_again: Arc<AtomicBool>,
 }
 
@@ -85,14 +86,14 @@ impl Patient {
         Self { file, give_up, asks_again: Arc::default() }
     }
 
-    /// Opens a file. It opens a named pipe at once, without waiting for its other end.
+    /// Opens a file. It opens a named pipe immediately, without waiting for its other end.
     ///
-    /// It calls `stopped` about twenty times a second while nothing arrives. Once that returns
-    /// `true`, the file ends there.
+    /// It calls `stopped` about twenty times per second while no data arrives. When `stopped`
+    /// returns `true`, the file ends there.
     ///
     /// # Errors
     ///
-    /// The error of opening the file.
+    /// Returns the error of opening the file.
     pub fn open(path: &Path, stopped: impl Fn() -> bool + Send + Sync + 'static) -> io::Result<Self> {
         Ok(Self::new(open(path)?, GiveUp::when(stopped)))
     }
@@ -101,7 +102,7 @@ impl Patient {
     ///
     /// # Errors
     ///
-    /// When standard input is closed.
+    /// Returns an error when standard input is closed.
     pub fn stdin(stopped: impl Fn() -> bool + Send + Sync + 'static) -> io::Result<Self> {
         Self::stdin_until(GiveUp::when(stopped))
     }
@@ -120,20 +121,20 @@ impl Patient {
         self.file.metadata().is_ok_and(|metadata| metadata.is_file())
     }
 
-    /// Returns a flag for a caller that asks again. Once the flag is set, a silent pipe returns
+    /// Returns a flag for a caller that polls again. Once the flag is set, a silent pipe returns
     /// instead of waiting.
     pub(super) fn asks_again(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.asks_again)
     }
 
-    /// Waits for bytes, an error or the end. Returns whether there may be any of these.
+    /// Waits for bytes, an error or the end. Returns whether one of these may have occurred.
     #[cfg(unix)]
     fn wait(&self) -> io::Result<bool> {
         // Relaxed: the reading thread itself sets the flag.
         let asks_again = self.asks_again.load(Ordering::Relaxed);
         let look_up = if asks_again { Some(&MOMENT) } else { self.give_up.0.as_ref().map(|_| &LOOK_UP) };
         loop {
-            // A named pipe without a writer so far would read as ended.
+            // A named pipe that has had no writer would read as ended.
             let mut pipe = [PollFd::new(&self.file, PollFlags::IN)];
             match poll(&mut pipe, look_up) {
                 Ok(0) if self.give_up.is_stopped() => return Ok(false),

@@ -29,7 +29,7 @@ pub(super) struct PcapWalk {
     /// Link types so far.
     links: Links,
     state: PcapState,
-    /// Whether the records confirmed the header length of the magic number.
+    /// Whether the records have confirmed the header length implied by the magic number.
     is_asked: bool,
 }
 
@@ -41,15 +41,15 @@ impl PcapWalk {
         modified: bool,
     ) -> Result<(Self, usize), String> {
         let mut header = *bytes.first_chunk::<FILE_HEADER_BYTES>().ok_or_else(|| {
-            format!("a pcap header has {FILE_HEADER_BYTES} bytes, only {} are here", bytes.len())
+            format!("a pcap header has {FILE_HEADER_BYTES} bytes, but only {} are present", bytes.len())
         })?;
         if big_endian {
-            // The parser does not know the modified variant in this byte order; the fields are the
-            // same.
+            // The parser does not support the modified variant in this byte order; the fields are
+            // the same.
             header[..4].copy_from_slice(&0xA1B2_C3D4_u32.to_be_bytes());
         }
         let (_, header) =
-            parse_pcap_header(&header).map_err(|error| format!("broken pcap header: {error:?}"))?;
+            parse_pcap_header(&header).map_err(|error| format!("invalid pcap header: {error:?}"))?;
         let lengths = Lengths::of_version(header.version_major, header.version_minor)?;
         // The upper half of the field holds the length of a frame check sequence, not the link
         // type.
@@ -75,8 +75,8 @@ impl PcapWalk {
         Self { links: Links::default(), state, is_asked: true }
     }
 
-    /// Derives the header length from the first records. Returns how many bytes of them that needs
-    /// if they are not there. `last` is set if nothing follows `records`.
+    /// Derives the header length from the first records. Returns how many bytes of records it needs
+    /// if they are not yet available. `last` means that nothing follows `records`.
     fn ask(&mut self, records: &[u8], last: bool) -> Option<usize> {
         match variant::extra_bytes(&self.state, self.state.extra_bytes, records, last) {
             Answer::Extra(extra_bytes) => {
@@ -96,7 +96,7 @@ impl PcapWalk {
     /// first record.
     pub(super) fn join(&mut self, bytes: &[u8]) -> Result<usize, String> {
         let Some(Format::Pcap { big_endian, nanoseconds, modified }) = Format::of(bytes) else {
-            return Err(String::from("no header of another pcap capture"));
+            return Err(String::from("not the header of another pcap capture"));
         };
         let (mut walk, start) = Self::begin(bytes, big_endian, nanoseconds, modified)?;
         walk.links = std::mem::take(&mut self.links);
@@ -143,7 +143,7 @@ impl PcapWalk {
         self.state.header_bytes()
     }
 
-    /// Appends the records from offset `from` on, up to the first unusual one. Returns its offset.
+    /// Appends the records from offset `from` up to the first unusual one. Returns its offset.
     fn usual_records(
         &self,
         bytes: &[u8],
@@ -157,7 +157,8 @@ impl PcapWalk {
             }
             (Lengths::CapturedFirst, true, 0) => self
                 .records(bytes, from, ahead, out, |rest| parse_pcap_frame_be(rest).map(|(_, frame)| frame)),
-            // The library reads the modified variant in one byte order only, and no old lengths.
+            // The library reads the modified variant in one byte order only, and does not support
+            // old length fields.
             _ => self.records(bytes, from, ahead, out, |rest| self.frame(rest)),
         }
     }
@@ -173,8 +174,8 @@ impl PcapWalk {
     ) -> usize {
         let header_bytes = self.header_bytes();
         let (link, ns_per_unit) = (self.state.link, self.state.ns_per_unit);
-        // Use slots for a whole batch, and keep the changing state in registers: everything waits
-        // for the offset of the next record.
+        // Slots for a whole batch are used, and the changing state stays in registers: everything
+        // waits for the offset of the next record.
         let before = out.len();
         out.resize(BATCH_PACKETS, NO_PACKET);
         let (mut at, mut lines) = (from, *ahead);
@@ -193,8 +194,8 @@ impl PcapWalk {
                         link,
                     };
                     left -= 1;
-                    // Use the stated length, not the checked one, though they are equal: it is
-                    // known sooner.
+                    // Uses the stated length, which is known earlier than the checked one and equal
+                    // to it.
                     at += header_bytes + frame.caplen as usize;
                     lines.reach(bytes, at);
                 }
@@ -206,9 +207,9 @@ impl PcapWalk {
         at
     }
 
-    /// Returns the packet at the start of `rest`, which is not empty. Otherwise returns why there
-    /// is none: its record is incomplete, its length is invalid, or the header of another capture
-    /// begins here.
+    /// Returns the packet at the start of `rest`, which is not empty. Otherwise returns the reason:
+    /// its record is incomplete, its length is invalid, or the header of another capture begins
+    /// here.
     #[cold]
     fn unusual_record(&self, rest: &[u8]) -> Result<RawPacket, Stop> {
         let header_bytes = self.header_bytes();
@@ -237,7 +238,8 @@ impl PcapWalk {
         Ok(RawPacket { time_ns, wire_bytes, link: self.state.link, ..NO_PACKET })
     }
 
-    /// Reads a record of any variant: the usual header, perhaps eight more bytes, then the packet.
+    /// Reads a record of any variant: the usual header, eight more bytes in some variants, then the
+    /// packet.
     fn frame<'a>(&self, rest: &'a [u8]) -> Result<LegacyPcapBlock<'a>, ParseError<'a>> {
         let incomplete = || pcap_parser::nom::Err::Incomplete(pcap_parser::nom::Needed::Unknown);
         let RecordHeader { seconds, fraction, captured, wire } =
@@ -265,9 +267,7 @@ fn is_file_header(header: &[u8; RECORD_HEADER_BYTES]) -> bool {
 }
 
 fn too_long(captured: usize) -> Stop {
-    Stop::Corrupt(format!(
-        "a record claims {captured} captured bytes, the largest that is believed has {RECORD_BYTES_MAX}"
-    ))
+    Stop::Corrupt(format!("a record states {captured} captured bytes; the limit is {RECORD_BYTES_MAX}"))
 }
 
 #[cfg(test)]
@@ -330,7 +330,7 @@ mod tests {
                 let (bytes, _) = capture(big_endian, false, version, [3, 5]);
                 let why = PcapWalk::begin(&bytes, big_endian, false, false).unwrap_err();
                 let [major, minor] = version;
-                assert_eq!(why, format!("pcap version {major}.{minor}: only version 2 is known"));
+                assert_eq!(why, format!("pcap version {major}.{minor}: only version 2 is supported"));
             }
         }
     }

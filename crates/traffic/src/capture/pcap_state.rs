@@ -11,7 +11,7 @@ pub(super) const RECORD_HEADER_BYTES: usize = 16;
 pub(super) enum Lengths {
     CapturedFirst,
     WireFirst,
-    /// Versions wrote both orders; the captured length is the smaller one.
+    /// Versions wrote both orders; the captured length is the smaller of the two.
     Unknown,
 }
 
@@ -23,7 +23,7 @@ impl Lengths {
             (2, ..3) | (543, _) => Ok(Self::WireFirst),
             (2, 3) => Ok(Self::Unknown),
             (2, _) => Ok(Self::CapturedFirst),
-            _ => Err(format!("pcap version {major}.{minor}: only version 2 is known")),
+            _ => Err(format!("pcap version {major}.{minor}: only version 2 is supported")),
         }
     }
 
@@ -64,7 +64,7 @@ impl PcapState {
         RECORD_HEADER_BYTES + self.extra_bytes
     }
 
-    /// Returns the most packet bytes that a record should have; 0 if the file does not state it.
+    /// Returns the maximum number of packet bytes of a record; 0 if the file does not state it.
     pub(super) fn snaplen(&self) -> u32 {
         self.snaplen
     }

@@ -1,8 +1,8 @@
 //! Blocks: sections with their own byte order, and interfaces with their own link type and clock.
 //!
-//! This module reads packet blocks field by field: the library's parser would collect a block's
-//! options in a vector, which allocates per packet. It parses section headers and interface
-//! descriptions, which come once.
+//! This module reads packet blocks field by field: the library's parser would collect the options
+//! of each block in a vector, which allocates per packet. The library parses section headers and
+//! interface descriptions, which occur once.
 
 use std::ops::Range;
 
@@ -31,11 +31,12 @@ pub(super) const BLOCK_BYTES_MIN: usize = 12;
 /// The default resolution of a clock: a negative power of ten.
 const MICROSECONDS: u8 = 6;
 
-/// The most interfaces of a section. More would be an attack on memory.
+/// Maximum number of interfaces of a section. A larger number would be an attack on memory.
 const INTERFACES_MAX: usize = 1 << 16;
 
-/// The longest accepted description of a section or an interface: sixteen of the longest comments.
-/// The library collects its options in a vector, of at least eight bytes for each byte of them.
+/// Maximum length in bytes of the description of a section or an interface: sixteen of the longest
+/// comments. The library collects its options in a vector that takes at least eight bytes per byte
+/// of the options.
 pub(super) const DESCRIPTION_BYTES_MAX: usize = 1 << 20;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,8 +64,8 @@ impl Clock {
         Self { units_per_second, offset_seconds }
     }
 
-    /// Returns the clock that an interface's options describe, by default one of microseconds. The
-    /// parser also lists bytes after the end of the options, which do not count.
+    /// Returns the clock that an interface's options describe; the default counts microseconds. The
+    /// parser also lists bytes after the end of the options, which are ignored.
     fn of(options: &[PcapNGOption<'_>], big_endian: bool) -> Self {
         let (mut resolution, mut offset_seconds) = (MICROSECONDS, 0);
         for option in options.iter().take_while(|option| option.code != OptionCode::EndOfOpt) {
@@ -107,17 +108,17 @@ impl Clock {
 pub(super) struct PcapngState {
     pub(super) big_endian: bool,
     interfaces: Vec<Interface>,
-    /// Time of the previous packet, which a simple packet takes over.
+    /// Time of the previous packet, which a simple packet inherits.
     last_time_ns: u64,
     /// A section header comes next, so the previous section has no effect.
     is_before_section: bool,
 }
 
 /// How a walk's results depend on what came before, and how later results depend on the walk.
-#[expect(clippy::struct_excessive_bools, reason = "four facts that may hold in any combination")]
+#[expect(clippy::struct_excessive_bools, reason = "four independent facts")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Effects {
-    /// A section (or another classic capture) began: earlier interfaces have no effect on later
+    /// A section (or another classic capture) began, so earlier interfaces have no effect on later
     /// blocks.
     pub(super) has_section: bool,
     /// There was a packet with its own time.
@@ -190,7 +191,7 @@ impl BlockHeader {
         matches!(self.kind, ENHANCED_PACKET | OBSOLETE_PACKET)
     }
 
-    /// Returns whether the block is a packet.
+    /// The state of a walk through blocks.
     pub(super) fn is_packet(self) -> bool {
         self.has_time() || self.kind == SIMPLE_PACKET
     }
@@ -211,7 +212,7 @@ pub(super) struct PcapngWalk {
     lying_lengths: u64,
     sections: u64,
     interfaces_seen: u64,
-    /// What the capture says besides its packets, if that was asked for.
+    /// The details of the capture other than its packets, if requested.
     details: Option<Box<Details>>,
 }
 
@@ -219,7 +220,7 @@ impl PcapngWalk {
     pub(super) fn begin(bytes: &[u8]) -> Result<Self, String> {
         check_description(section_header_bytes(bytes))?;
         let (_, section) = parse_sectionheaderblock(bytes)
-            .map_err(|_| String::from("pcapng magic number, but no whole section header behind it"))?;
+            .map_err(|_| String::from("pcapng magic number, but no complete section header after it"))?;
         check_version(&section)?;
         Ok(Self::resume(PcapngState::default()))
     }
@@ -240,7 +241,7 @@ impl PcapngWalk {
         }
     }
 
-    /// Notes from now on what the capture says besides its packets.
+    /// From now on, collects the details of the capture other than its packets.
     pub(super) fn note_details(&mut self) {
         self.details = Some(Box::default());
     }
@@ -262,14 +263,14 @@ impl PcapngWalk {
         self.effects
     }
 
-    /// Returns the block that contains `position`, from the start of an earlier block on. If the
-    /// end of a block is lost, that block has no end.
+    /// Returns the block that contains `position`, starting at the beginning of an earlier block.
+    /// If the end of a block is lost, that block has no end.
     #[cold]
     pub(super) fn block_of_packet(&self, bytes: &[u8], from: usize, position: usize) -> Range<usize> {
         let mut at = from;
         while let Some(head) = bytes.get(at..).and_then(|rest| rest.first_chunk::<8>()) {
             let stated = [head[4], head[5], head[6], head[7]];
-            // A section may have changed the byte order meanwhile.
+            // A section may have changed the byte order in between.
             let lengths = [self.word(stated), self.word(stated).swap_bytes()].map(|length| length as usize);
             let length = lengths.into_iter().find(|length| {
                 (BLOCK_BYTES_MIN..=RECORD_BYTES_MAX).contains(length)
@@ -326,19 +327,17 @@ impl PcapngWalk {
                     other => {
                         return (
                             at,
-                            Stop::Corrupt(format!("section byte-order mark {other:02x?} is unknown")),
+                            Stop::Corrupt(format!("unknown section byte-order mark {other:02x?}")),
                         );
                     }
                 }
             }
             let length = self.word([head[4], head[5], head[6], head[7]]) as usize;
             if length < 12 {
-                return (at, Stop::Corrupt(format!("a block of {length} bytes is too short to be one")));
+                return (at, Stop::Corrupt(format!("a block of {length} bytes is too short")));
             }
             if length > RECORD_BYTES_MAX {
-                let why = format!(
-                    "a block claims {length} bytes, the largest that is believed has {RECORD_BYTES_MAX}"
-                );
+                let why = format!("a block states {length} bytes; the limit is {RECORD_BYTES_MAX}");
                 return (at, other_capture(head).unwrap_or(Stop::Corrupt(why)));
             }
             let Some(block) = rest.get(..length) else { return (at, Stop::More { need: length }) };
@@ -346,7 +345,7 @@ impl PcapngWalk {
                 as usize
                 != length
             {
-                let why = format!("a block of {length} bytes does not end as it begins");
+                let why = format!("a block of {length} bytes does not end with its length");
                 return (at, other_capture(head).unwrap_or(Stop::Corrupt(why)));
             }
             if let Err(why) = self.block(kind, block, at, out) {
@@ -405,7 +404,7 @@ impl PcapngWalk {
                 let Some(wire) = self.field(body, 0) else {
                     return Err(String::from("a simple packet block is too short for its length"));
                 };
-                // The block has neither interface nor time: it takes the first interface, and the
+                // The block has neither interface nor time, so it gets the first interface and the
                 // time of the previous packet.
                 let (link, snaplen) = match self.interfaces.first() {
                     Some(interface) => (interface.link, interface.snaplen),
@@ -420,8 +419,8 @@ impl PcapngWalk {
             }
             SECTION_HEADER => {
                 check_description(block.len())?;
-                let (_, section) =
-                    parse_sectionheaderblock(block).map_err(|e| format!("broken section header: {e:?}"))?;
+                let (_, section) = parse_sectionheaderblock(block)
+                    .map_err(|e| format!("invalid section header: {e:?}"))?;
                 check_version(&section)?;
                 self.interfaces.clear();
                 self.effects.has_section = true;
@@ -431,7 +430,7 @@ impl PcapngWalk {
                 }
             }
             INTERFACE_DESCRIPTION => self.interface(block)?,
-            // Names, statistics, secrets: nothing that the engine needs.
+            // Names, statistics and secrets, which the engine does not need.
             _ => {
                 if let Some(details) = &mut self.details {
                     details.block(kind, body, self.big_endian);
@@ -441,8 +440,8 @@ impl PcapngWalk {
         Ok(())
     }
 
-    /// Notes a packet of a block whose body begins at offset `at`, and whose options go from
-    /// `begin` to `end` of the body.
+    /// Records a packet of a block whose body begins at offset `at`; its options are at
+    /// `begin..end` of the body.
     #[cold]
     fn note_packet(&mut self, interface: Option<u32>, at: usize, begin: usize, end: usize) {
         let begin = begin.min(end);
@@ -530,19 +529,22 @@ fn check_description(bytes: usize) -> Result<(), String> {
         return Ok(());
     }
     Err(format!(
-        "a section or an interface is described in {bytes} bytes, the longest that is believed has {DESCRIPTION_BYTES_MAX}"
+        "the description of a section or an interface has {bytes} bytes; the limit is \
+         {DESCRIPTION_BYTES_MAX}"
     ))
 }
 
-/// Refuses sections of another major version, whose blocks may have any meaning.
+/// Rejects sections of another major version, whose blocks may have any meaning.
 fn check_version(section: &SectionHeaderBlock<'_>) -> Result<(), String> {
     match section.major_version {
         1 => Ok(()),
-        major => Err(format!("pcapng version {major}.{}: only version 1 is known", section.minor_version)),
+        major => {
+            Err(format!("pcapng version {major}.{}: only version 1 is supported", section.minor_version))
+        }
     }
 }
 
-/// Returns an error that names the classic capture which begins where a block should.
+/// Returns an error that names the classic capture that begins in place of a block.
 #[cold]
 pub(super) fn other_capture(head: &[u8]) -> Option<Stop> {
     matches!(Format::of(head), Some(Format::Pcap { .. })).then(|| other_format("pcap"))
@@ -611,7 +613,7 @@ mod tests {
                 [word(SECTION_HEADER), word(28), word(0x1A2B_3C4D), version, [0xFF; 4], [0xFF; 4], word(28)]
                     .concat()
             };
-            let why = String::from("pcapng version 2.0: only version 1 is known");
+            let why = String::from("pcapng version 2.0: only version 1 is supported");
             assert_eq!(PcapngWalk::begin(&section(2)).unwrap_err(), why);
             let mut walk = PcapngWalk::begin(&section(1)).unwrap();
             let bytes = [section(1), section(2)].concat();

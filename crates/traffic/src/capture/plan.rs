@@ -1,4 +1,4 @@
-//! The plan of dividing a set of captures into parts: the files, and where parts begin.
+//! The plan for dividing a set of captures into parts: the files, and where parts begin.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ impl Boundary {
         Self { file, place: Some(place) }
     }
 
-    /// Returns the index of the file in the set. At the end of the set it is the number of files.
+    /// Returns the index of the file in the set. At the end of the set, it is the number of files.
     pub fn file(&self) -> usize {
         self.file
     }
@@ -42,10 +42,10 @@ impl Boundary {
     }
 }
 
-/// What all parts of a set share.
+/// The data that all parts of a set share.
 #[derive(Debug)]
 pub(super) struct Plan {
-    /// The files. Those that are cut inside are mapped.
+    /// The files. Files that are divided internally are mapped.
     pub(super) files: Vec<Member>,
     pub(super) options: SetOptions,
     /// Whether there are several files, which must not overlap in time.

@@ -1,12 +1,12 @@
 //! A thread that makes the pages of a mapping present before the walk reads them.
 //!
-//! A walk that faults waits for the storage and computes nothing meanwhile. This thread faults
-//! first: the kernel sees sequential faults, reads in the largest requests that the device takes,
-//! and keeps the pages in large folios. `posix_fadvise` and `readahead(2)` are no substitute: they
-//! fill the page cache with single pages, which take twice the processor time to map. If the file
-//! is cached already, the thread checks one page of each piece and leaves the faults to the walk:
-//! mapping all pages at once takes more processor time than the walk's faults, which map a run of
-//! pages each.
+//! A walk that faults waits for the storage and computes nothing during that time. This thread
+//! faults first. The kernel then sees sequential faults, reads in the largest requests that the
+//! device supports, and keeps the pages in large folios. `posix_fadvise` and `readahead(2)` are no
+//! substitute: they fill the page cache with single pages, which take twice the processor time to
+//! map. If the file is cached already, the thread checks one page per piece and leaves the faults
+//! to the walk. Mapping all pages at once takes more processor time than the walk's faults, which
+//! map a run of pages each.
 
 use std::fs::File;
 use std::io::{self, IoSliceMut};
@@ -22,7 +22,7 @@ use super::map::Mapping;
 
 /// Bytes that are made present at a time.
 const PIECE_BYTES: usize = 1 << 20;
-/// How far the thread is ahead of the walk at most.
+/// Maximum number of bytes that the thread is ahead of the walk.
 const AHEAD_BYTES: usize = 32 << 20;
 
 /// Reads a range of a mapping ahead of its walk. Dropping it ends the thread and waits for its last
@@ -47,7 +47,7 @@ impl ReadAhead {
     ///
     /// # Errors
     ///
-    /// When the system starts no thread.
+    /// Returns an error when the system cannot start a thread.
     pub(super) fn start(mapping: Mapping, range: Range<usize>) -> io::Result<Self> {
         let shared = Arc::new(Shared {
             walked: AtomicUsize::new(range.start),
@@ -86,7 +86,7 @@ impl Drop for ReadAhead {
         self.shared.is_stopped.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
             thread.thread().unpark();
-            // The thread runs no code that panics, and its work is a hint anyway.
+            // The thread runs no code that panics, and its work is only a hint.
             let _ = thread.join();
         }
     }
@@ -96,17 +96,17 @@ fn run(shared: &Shared, mapping: &Mapping, range: Range<usize>) {
     // Whole pages: a piece is a multiple of the largest pages.
     let mut at = range.start / PIECE_BYTES * PIECE_BYTES;
     // Touching an uncached page makes the kernel read that page alone, and disturbs its read-ahead.
-    // So after the first uncached page all pieces are made present without a check.
+    // Therefore, after the first uncached page, all pieces are made present without a check.
     let mut is_cold = false;
     while at < range.end {
-        // The walk has passed these pages and needs them no more.
+        // The walk has passed these pages and no longer needs them.
         let walked = shared.walked.load(Ordering::Relaxed);
         at = at.max(walked / PIECE_BYTES * PIECE_BYTES);
         while at > shared.walked.load(Ordering::Relaxed) + AHEAD_BYTES {
             if shared.is_stopped.load(Ordering::Relaxed) {
                 return;
             }
-            // Half of the read-ahead is left then.
+            // Half of the read-ahead distance is left then.
             let wake_at = at - AHEAD_BYTES / 2;
             shared.wake_at.store(wake_at, Ordering::Relaxed);
             if shared.walked.load(Ordering::Relaxed) < wake_at {
@@ -123,15 +123,15 @@ fn run(shared: &Shared, mapping: &Mapping, range: Range<usize>) {
             continue;
         }
         if mapping.populate(piece).is_err() {
-            // The file was cut, or the kernel is older than the advice (5.14). The walk reads by
-            // itself.
+            // The file was truncated, or the kernel is older than the advice (5.14). The walk
+            // continues without it.
             return;
         }
     }
 }
 
-/// Returns whether the page at `offset` is in memory. Returns `false` if the file system does not
-/// know.
+/// Returns whether the page at `offset` is in memory. Returns `false` if the file system cannot
+/// tell.
 fn is_cached(file: &File, offset: usize) -> bool {
     preadv2(file, &mut [IoSliceMut::new(&mut [0])], offset as u64, ReadWriteFlags::NOWAIT).is_ok()
 }

@@ -1,8 +1,9 @@
-//! A file that is reopened for each piece, so that any number of files can be read at a time.
+//! A file that is reopened for each piece, so that any number of files can be read at the same
+//! time.
 //!
-//! A process may have some thousand files open, often 1024. A merge of more files reads most of
-//! them like this. Opening and closing take a few microseconds; reading the piece takes ten times
-//! that.
+//! A process may have only a limited number of files open, often 1024. A merge of more files reads
+//! most of them in this way. Opening and closing take a few microseconds; reading the piece takes
+//! ten times as long.
 
 use std::fs::{File, Metadata};
 use std::io::{self, Read, Seek, SeekFrom};
@@ -10,7 +11,7 @@ use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-/// Reads a file from an offset on.
+/// Reads a file from a given offset.
 #[derive(Debug)]
 pub(super) struct Reopened {
     path: PathBuf,
@@ -21,7 +22,8 @@ pub(super) struct Reopened {
 }
 
 impl Reopened {
-    /// Returns a reader of the file at `path` from offset `at` on. `metadata` describes the file.
+    /// Returns a reader of the file at `path` that starts at offset `at`. `metadata` describes the
+    /// file.
     pub(super) fn new(path: &Path, metadata: &Metadata, at: u64) -> Self {
         Self {
             path: path.to_path_buf(),
@@ -36,7 +38,7 @@ impl Reopened {
         if identity(&file.metadata()?) == self.identity {
             return Ok(());
         }
-        Err(io::Error::other("another file took its place while it was read"))
+        Err(io::Error::other("the file was replaced while it was read"))
     }
 
     /// Other systems do not report whether a file was replaced.
@@ -81,7 +83,7 @@ mod tests {
         std::fs::write(&other, b"another file, which is longer").unwrap();
         std::fs::rename(&other, &path).unwrap();
         #[cfg(unix)]
-        assert!(reader.read(&mut piece).unwrap_err().to_string().contains("took its place"));
+        assert!(reader.read(&mut piece).unwrap_err().to_string().contains("the file was replaced"));
         std::fs::remove_file(&path).unwrap();
         assert_eq!(reader.read(&mut piece).unwrap_err().kind(), io::ErrorKind::NotFound);
     }

@@ -19,8 +19,8 @@ use super::set_progress::SetProgress;
 use super::stream::Reading;
 use super::summary::{FileRead, FileSummary, SummaryBuilder};
 
-/// The most files whose mappings and descriptors are kept for the next pass. Further files are
-/// opened again.
+/// Maximum number of files whose mappings and descriptors are kept for the next pass. Additional
+/// files are opened again.
 const MAPPINGS_KEPT: usize = 256;
 
 /// A source that reads captures one after another, or [merges them by time](SetOrder::ByTime).
@@ -71,12 +71,12 @@ pub struct CaptureSet {
 }
 
 impl CaptureSet {
-    /// Opens a set. It opens every regular file now, so that a mistake shows before the run.
+    /// Opens a set. It opens every regular file immediately, so that errors show before the run.
     ///
     /// # Errors
     ///
-    /// [`CaptureError`] for the first input that cannot be read, is no capture, or cannot be
-    /// decoded at all.
+    /// Returns [`CaptureError`] for the first input that cannot be read, is not a capture, or
+    /// cannot be decoded at all.
     pub fn open(inputs: &[Input], options: SetOptions) -> Result<Self, CaptureError> {
         background::remember_cpus();
         let members = Members::of(inputs, options)?;
@@ -110,8 +110,8 @@ impl CaptureSet {
     }
 
     /// Calls `stopped` repeatedly while a pipe is silent. Once that returns `true`, the pipe counts
-    /// as ended there. A silent pipe is [`Fill::Starved`], with or without `stopped`, also before
-    /// its header has arrived.
+    /// as ended there. A silent pipe returns [`Fill::Starved`], with or without `stopped`, even
+    /// before its header has arrived.
     pub fn stop_when(&mut self, stopped: impl Fn() -> bool + Send + Sync + 'static) {
         self.opener.give_up = GiveUp::when(stopped);
     }
@@ -126,8 +126,8 @@ impl CaptureSet {
         self.summary.notices()
     }
 
-    /// Returns the files in reading order after a whole pass. In the first pass it returns the
-    /// files begun so far, the last as far as it was read.
+    /// Returns the files in reading order after a whole pass. During the first pass, it returns the
+    /// files begun so far, including the last one as far as it was read.
     pub fn files(&self) -> Vec<FileSummary> {
         if !self.whole_pass.is_empty() {
             return self.whole_pass.clone();
@@ -141,11 +141,12 @@ impl CaptureSet {
     }
 
     /// Fails if nothing that was read can be decoded, and no input remains that was not begun. Call
-    /// it when you stop before the end; at the end the source fails for the same reason.
+    /// it if you stop before the end; at the end, the source fails for the same reason.
     ///
     /// # Errors
     ///
-    /// [`CaptureError::NothingDecodable`] for the first input of a link type that is not decoded.
+    /// Returns [`CaptureError::NothingDecodable`] for the first input whose link type is not
+    /// decoded.
     pub fn check_decodable(&self) -> Result<(), CaptureError> {
         let (is_some_unknown, merged) = match &self.merge {
             Some(merge) => (merge.is_some_unknown(), Some(merge.captures())),
@@ -177,7 +178,7 @@ impl CaptureSet {
         merged.chain(concat).map(|index| self.members[index].path())
     }
 
-    /// Returns the bytes of plain captures on disk, an upper bound for sizing tables. `None` if an
+    /// Returns the bytes of plain captures on disk, an upper limit for sizing tables. `None` if an
     /// input is a pipe.
     pub fn bytes_on_disk(&self) -> Option<u64> {
         self.members
@@ -227,8 +228,8 @@ impl CaptureSet {
         Ok(Fill::Packets)
     }
 
-    /// Begins another pass, later by the span of the set and the mean gap between its packets.
-    /// There is none if nothing was found, or nothing can be decoded.
+    /// Begins another pass, with times later by the span of the set plus the mean gap between its
+    /// packets. Returns `false` if no packets were found, or nothing can be decoded.
     fn next_pass(&mut self) -> bool {
         let again = self.options.passes == u32::MAX || self.pass + 1 < self.options.passes;
         if !again || !self.summary.is_decodable() || self.packets_of_pass == 0 {
@@ -291,7 +292,7 @@ impl CaptureSet {
                     return Ok(Fill::Packets);
                 }
                 Fill::Starved => return Ok(Fill::Starved),
-                // If it was stopped before a header arrived, the format stays unknown.
+                // If the source was stopped before a header arrived, the format stays unknown.
                 Fill::End if merge.is_some_unknown() => return Ok(Fill::End),
                 Fill::End if self.next_pass() => {}
                 Fill::End => {

@@ -9,7 +9,7 @@ use super::open::CaptureOptions;
 pub enum Input {
     /// Standard input.
     Stdin,
-    /// A file, a pipe, or a directory, which stands for all its captures.
+    /// A file, a pipe, or a directory, which represents all its captures.
     Path(PathBuf),
 }
 
@@ -27,7 +27,7 @@ impl Input {
 pub struct SetOptions {
     /// How each capture is opened.
     pub capture: CaptureOptions,
-    /// The number of passes over the whole set. `u32::MAX` means without end.
+    /// The number of passes over the whole set. `u32::MAX` means endless.
     pub passes: u32,
     /// The order of packets from several inputs.
     pub order: SetOrder,
@@ -36,19 +36,19 @@ pub struct SetOptions {
 /// The order of packets from several inputs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SetOrder {
-    /// One input after another, as they are named. The captures of a directory come in the order of
-    /// their first packets.
+    /// One input after another, in the order in which they are named. The captures of a directory
+    /// come in the order of their first packets.
     #[default]
     Concat,
-    /// Packets by time. Of equal times the input that was named first comes first. An input keeps
-    /// its own order where its time goes back.
+    /// Packets by time. If times are equal, the input that was named first comes first. If the
+    /// times of an input go back, its packets keep their order.
     ///
-    /// A pipe among several inputs takes part from the beginning: nothing comes until its first
-    /// packet has arrived, nor while it is silent later.
+    /// If one of several inputs is a pipe, the merge waits for it from the beginning: it yields
+    /// nothing until the pipe's first packet has arrived, and while the pipe is silent later.
     ///
     /// # Examples
     ///
-    /// Two captures of the same hour, from two interfaces:
+    /// The example merges two captures of the same hour, from two interfaces:
     ///
     /// ```
     /// # use flowloom_traffic::write::{PcapOptions, PcapWriter};

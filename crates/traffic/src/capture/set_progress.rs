@@ -30,7 +30,8 @@ impl SetProgress {
         self.done_bytes.load(Ordering::Relaxed)
     }
 
-    /// Returns the bytes to be read over all passes; 0 if unknown (a pipe, or passes without end).
+    /// Returns the bytes to be read over all passes; 0 if unknown (a pipe, or an endless number of
+    /// passes).
     pub fn total_bytes(&self) -> u64 {
         self.total_bytes.load(Ordering::Relaxed)
     }

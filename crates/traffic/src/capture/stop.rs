@@ -1,12 +1,12 @@
-//! Why a record walk stopped.
+//! The reasons why a record walk stopped.
 
-/// Why a walk stopped.
+/// The reason why a walk stopped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Stop {
     /// The batch is full.
     Full,
-    /// The bytes end inside a record, and more may come. This many are needed from the record's
-    /// start, at least.
+    /// The bytes end inside a record, and more may come. At least this many bytes are needed,
+    /// counted from the start of the record.
     More { need: usize },
     /// The bytes end after a record, and no more will come.
     End,
@@ -14,15 +14,15 @@ pub(super) enum Stop {
     Cut { have: usize, need: usize },
     /// The next record begins at the limit or later.
     Limit,
-    /// Another capture begins here, of classic records like this one.
+    /// Another capture begins here, with classic records like those of this one.
     Joined,
     /// The record is invalid.
     Corrupt(String),
 }
 
-/// Returns the error of a capture of another format that begins where a record should.
+/// Returns the error for a capture of another format that begins in place of a record.
 pub(super) fn other_format(name: &str) -> Stop {
     Stop::Corrupt(format!(
-        "here a {name} capture begins; give both as files of their own, or join them with mergecap"
+        "a {name} capture begins here; split the file into separate captures, or join them with mergecap"
     ))
 }

@@ -1,4 +1,4 @@
-//! Pipes and compressed files: read in pieces, which are walked in place.
+//! Pipes and compressed files, which are read in pieces and walked in place.
 //!
 //! The same code walks mapped files and pieces, so both yield the same packets. If a record crosses
 //! from one piece to the next, its first part is copied before the second piece. A record that does
@@ -23,10 +23,10 @@ const BUFFERS: usize = 16;
 /// Blocks of long records that workers may hold at a time.
 const LONG_BLOCKS: usize = 8;
 
-/// Why a stream has ended for good.
+/// The reason why a stream has ended permanently.
 #[derive(Debug)]
 pub(super) enum StreamEnd {
-    /// It ended after a record, or was cut, or is corrupt.
+    /// It ended after a record, was truncated, or is corrupt.
     Stop(Stop),
     /// Reading failed.
     Error(io::Error),
@@ -37,7 +37,7 @@ pub(super) enum StreamEnd {
 pub(super) enum StreamFill {
     /// The batch holds packets.
     Packets,
-    /// Workers hold all blocks, or nothing arrives.
+    /// Workers hold all blocks, or no data arrives.
     Starved,
     /// No more packets.
     End(StreamEnd),
@@ -46,12 +46,11 @@ pub(super) enum StreamFill {
 /// The thread that reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reading {
-    /// The thread that walks: a pipe may have nothing now.
+    /// The thread that walks, because a pipe may have no data now.
     Inline,
-    /// Its own thread, from the second piece on: a file always has bytes or ends.
+    /// A separate thread, from the second piece on, because a file always has bytes or ends.
     OwnThread,
-    /// The thread that walks, in small pieces: for one of many files that are open at the same
-    /// time.
+    /// The thread that walks, in small pieces, for one of many simultaneously open files.
     Frugal,
 }
 
@@ -93,7 +92,7 @@ pub(super) struct Stream {
     pending: Option<Piece>,
     /// Nothing follows the current block and the pending bytes.
     is_ended: bool,
-    /// Blocks that were walked, until no worker holds them.
+    /// Blocks that were walked, until all workers have released them.
     walked: Vec<SharedBlock>,
     /// The buffer of a long record, kept for the next one.
     spare: Option<Vec<u8>>,
@@ -130,7 +129,7 @@ impl Stream {
         match (&self.current, &self.gathered) {
             (Some(current), _) => current.offset(),
             (None, Some(gathered)) => gathered.offset,
-            (None, None) => unreachable!("either a block is walked or a record is gathered"),
+            (None, None) => unreachable!("either a block is being walked or a record is being gathered"),
         }
     }
 
@@ -152,7 +151,8 @@ impl Stream {
                     Stop::Full => unreachable!("a full batch has packets"),
                     Stop::More { need: bytes } if bytes > RECORD_AND_HEADER_BYTES_MAX => {
                         let why = format!(
-                            "a record needs {bytes} bytes of buffer, the cap is {RECORD_AND_HEADER_BYTES_MAX}"
+                            "a record needs a buffer of {bytes} bytes; the limit is \
+                             {RECORD_AND_HEADER_BYTES_MAX}"
                         );
                         return StreamFill::End(StreamEnd::Stop(Stop::Corrupt(why)));
                     }
@@ -160,7 +160,7 @@ impl Stream {
                     stop => return StreamFill::End(StreamEnd::Stop(stop)),
                 }
             }
-            // Return `Starved` before anything changes, so that asking again repeats nothing.
+            // Return `Starved` before any change, so that polling again repeats nothing.
             let piece = match self.next_piece() {
                 Taken::Piece(piece) => piece,
                 Taken::NoBuffer => return StreamFill::Starved,
@@ -263,7 +263,7 @@ impl Stream {
         self.current = Some(Current { block, at: range.start, end: range.end, base });
     }
 
-    /// Takes back the buffers that no worker holds any more.
+    /// Takes back the buffers that all workers have released.
     fn reclaim(&mut self) {
         let mut index = 0;
         while let Some(block) = self.walked.get_mut(index) {

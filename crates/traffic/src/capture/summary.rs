@@ -11,13 +11,13 @@ use super::notice::Notice;
 use super::open::Capture;
 use super::walk::Joints;
 
-/// The known facts of one file of a set.
+/// The properties of one file of a set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct FileSummary {
     /// The path, or `standard input`.
     pub path: PathBuf,
-    /// The format in words.
+    /// Description of the format.
     pub format: String,
     /// The distinct link types.
     pub links: Vec<LinkType>,
@@ -32,8 +32,8 @@ pub struct FileSummary {
 }
 
 impl FileSummary {
-    /// Returns the summary of an input that is no file, such as an interface: no section, and no
-    /// packets so far.
+    /// Returns the summary of an input that is not a file, such as an interface, with no section
+    /// and no packets so far.
     #[must_use]
     pub fn of_interface(name: impl Into<PathBuf>, format: String, link: LinkType) -> Self {
         Self {
@@ -66,7 +66,7 @@ impl FileSummary {
 pub(super) struct FileRead {
     pub(super) summary: FileSummary,
     joints: Joints,
-    /// Why reading stopped before the end of the file.
+    /// The reason why reading stopped before the end of the file.
     notice: Option<Notice>,
 }
 
@@ -104,8 +104,8 @@ impl FileRead {
 #[derive(Clone, Debug, Default)]
 pub(super) struct SummaryBuilder {
     notices: Vec<Notice>,
-    /// Notices about files that were read. Later passes, and a file named twice, do not repeat
-    /// them.
+    /// Notices about files that were read. Later passes, and files that are named twice, do not
+    /// repeat them.
     noticed: BTreeSet<Notice>,
     /// Files of this pass that have ended, each with its index in the reading order.
     files: Vec<(usize, FileSummary)>,

@@ -1,4 +1,4 @@
-//! Decompresses under limits, so that a small file cannot become an endless one.
+//! Decompresses with limits, so that a small file cannot expand endlessly.
 
 use std::io::{self, BufReader, Read};
 use std::sync::Arc;
@@ -12,20 +12,21 @@ use super::gzip::GzipReader;
 /// Any version may add fields, so end a literal with `..UnpackLimits::default()`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UnpackLimits {
-    /// The most unpacked bytes.
+    /// Maximum number of unpacked bytes.
     pub bytes_max: u64,
-    /// The most unpacked bytes per packed byte, once `ratio_after_bytes` were unpacked; `None` for
-    /// any ratio.
+    /// Maximum number of unpacked bytes per packed byte, checked after `ratio_after_bytes` were
+    /// unpacked; `None` for any ratio.
     pub ratio_max: Option<u64>,
-    /// The ratio applies after this many unpacked bytes.
+    /// Number of unpacked bytes after which the ratio is checked.
     pub ratio_after_bytes: u64,
 }
 
 impl Default for UnpackLimits {
     /// 1 TiB at any ratio. A ratio, if set, applies after 256 MiB.
     ///
-    /// A capture of one repeated packet compresses as well as a bomb does, so a ratio alone proves
-    /// nothing. Unpacking streams: `bytes_max` bounds the output, and the buffers bound the memory.
+    /// A capture of one repeated packet compresses as well as a decompression bomb, so a ratio
+    /// alone proves nothing. Unpacking uses streams: `bytes_max` limits the output, and the buffers
+    /// limit the memory.
     fn default() -> Self {
         Self { bytes_max: 1 << 40, ratio_max: None, ratio_after_bytes: 256 << 20 }
     }
@@ -47,7 +48,7 @@ impl std::fmt::Display for LimitBroken {
 
 impl std::error::Error for LimitBroken {}
 
-/// The memory limit of unpacking xz, in KiB: a header may ask for a dictionary of 4 GiB. `xz -9`
+/// The memory limit of unpacking xz, in KiB: a header may require a dictionary of 4 GiB. `xz -9`
 /// needs 65 MiB.
 const XZ_MEMORY_KIB_MAX: u32 = 300 << 10;
 
@@ -58,8 +59,8 @@ struct Lz4Frames<R: Read> {
 
 impl<R: Read> Read for Lz4Frames<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        // A frame ends with a read of no bytes, and so does the input: only two in a row mark its
-        // end.
+        // A read of zero bytes marks the end of a frame and of the input; only two consecutive ones
+        // mark the end of the input.
         match self.inner.read(buffer)? {
             0 => self.inner.read(buffer),
             bytes => Ok(bytes),

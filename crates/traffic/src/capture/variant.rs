@@ -1,8 +1,8 @@
-//! Classic pcap files whose records have longer headers than their magic number announces.
+//! Detects classic pcap files whose records have longer headers than their magic number implies.
 //!
-//! Patched versions of libpcap wrote more bytes between a record's header and its packet, and kept
-//! a magic number that was in use. Only the records show it: with the right length each header
-//! leads to another plausible one.
+//! Patched versions of libpcap wrote additional bytes between a record's header and its packet, but
+//! kept a magic number that was already in use. Only the records reveal this: with the correct
+//! length, each header leads to another plausible one.
 //!
 //! | magic number | more bytes | written by |
 //! | --- | --- | --- |
@@ -13,47 +13,48 @@
 //! | | 12 | `SuSE` 6.3 (`suse6_3pcap`) |
 
 //!
-//! The shortest beginning of the file that decides does so, whatever else is there: a pipe that
-//! delivers single bytes is read as the whole file is.
+//! The decision depends only on the shortest beginning of the file that suffices, so a pipe that
+//! delivers single bytes gives the same result as a file.
 
 use super::RECORD_BYTES_MAX;
 use super::pcap_state::{PcapState, RECORD_HEADER_BYTES, RecordHeader};
 
-/// The headers that must follow each other for the length that the magic number announces.
+/// Number of consecutive plausible headers that confirm the header length of the magic number.
 const ANNOUNCED_HEADERS: usize = 2;
-/// The headers that must follow each other for another length.
+/// Number of consecutive plausible headers that confirm another length.
 const OTHER_HEADERS: usize = 3;
 /// At the end of the file, this many whole records suffice for another length.
 const OTHER_RECORDS: usize = 2;
-/// The most bytes of records that are looked at.
+/// Maximum number of bytes of records that are inspected.
 const LOOK_AHEAD_BYTES_MAX: usize = RECORD_BYTES_MAX;
-/// The most seconds between two consecutive records; captures of rare packets have days.
+/// Maximum number of seconds between two consecutive records; in captures of rare packets, it can
+/// be days.
 const SECONDS_APART_MAX: u32 = 400 * 86_400;
 
-/// How far the records of a file lead with one header length.
+/// The length of the chain of plausible records with a given header length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Chain {
     /// All headers are plausible.
     Whole,
     /// A header is not plausible.
     Broken,
-    /// The next header ends after `need` bytes, which are not there.
+    /// The next header ends after `need` bytes, which are not available.
     Short { records: usize, need: usize },
 }
 
-/// What the records tell about the length of their headers.
+/// The header length that follows from the records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Answer {
-    /// This many bytes lie between a record's header and its packet.
+    /// This many bytes separate a record's header from its packet.
     Extra(usize),
-    /// So many bytes of records are needed to tell.
+    /// This many bytes of records are needed for a decision.
     Need(usize),
 }
 
 /// Derives the number of bytes between a record's header and its packet, for a file whose records
-/// begin `rest`. The `announced` number stays unless it fails and another one does not.
+/// begin `rest`. The `announced` number is used unless it fails and another number does not.
 ///
-/// `last` is set if nothing follows `rest`.
+/// `last` means that nothing follows `rest`.
 pub(super) fn extra_bytes(state: &PcapState, announced: usize, rest: &[u8], last: bool) -> Answer {
     match chain(state, announced, rest, ANNOUNCED_HEADERS, is_possible) {
         Chain::Broken => {}
@@ -96,14 +97,15 @@ fn chain(
     Chain::Whole
 }
 
-/// Returns whether a header may be of the announced kind: real files have odd lengths and times.
+/// Returns whether a header is possible with the announced length: real files have unusual lengths
+/// and times.
 fn is_possible(state: &PcapState, header: RecordHeader, before: Option<RecordHeader>) -> bool {
     header.captured as usize <= RECORD_BYTES_MAX
         && u64::from(header.fraction) < state.units_per_second()
         && before.is_none_or(|before| before.seconds.abs_diff(header.seconds) <= SECONDS_APART_MAX)
 }
 
-/// Returns whether a header looks like one of another kind, for which the test is stricter.
+/// Returns whether a header is plausible with another length; this test is stricter.
 fn is_plausible(state: &PcapState, header: RecordHeader, before: Option<RecordHeader>) -> bool {
     header.captured > 0 && header.captured <= header.wire && is_possible(state, header, before)
 }

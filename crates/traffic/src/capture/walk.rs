@@ -1,10 +1,10 @@
 //! The record walk: finds each packet, and prefetches the lines ahead.
 //!
-//! The offset of a record is known only when the record before was read, so a plain walk pays one
-//! memory latency per packet; the hardware prefetcher does not follow strides of a few hundred
-//! bytes. The walk therefore prefetches every line once, well before it is needed. That is several
-//! times faster, measured (`cargo xtask bench replay` prints the ratio to copying the same bytes).
-//! The decoder of the batch issues most of the prefetches
+//! The offset of a record is known only after the previous record was read, so a plain walk pays
+//! one memory latency per packet; the hardware prefetcher does not follow strides of a few hundred
+//! bytes. The walk therefore prefetches every line once, well before it is needed. This was
+//! measured to be several times faster (`cargo xtask bench replay` prints the ratio to copying the
+//! same bytes). The decoder of the batch issues most of the prefetches
 //! ([`PacketBatch::lookahead`](flowloom_packet::PacketBatch::lookahead)), so that memory and
 //! decoder work at the same time. The walk issues the rest.
 
@@ -44,7 +44,7 @@ pub(super) struct Joints {
 }
 
 impl Joints {
-    /// Returns these and those that come later in the file.
+    /// Combines these with those that come later in the file.
     pub(super) fn and(self, later: Self) -> Self {
         let first = if self.count > 0 { self.first } else { later.first };
         Self { count: self.count + later.count, first }
@@ -127,8 +127,8 @@ impl Walk {
 
     /// Appends the records from offset `from` on to `out` until it holds [`BATCH_PACKETS`].
     ///
-    /// `last` is set if nothing follows `bytes`. Returns the offset of the first record that was
-    /// not read, and why.
+    /// `last` means that nothing follows `bytes`. Returns the offset of the first record that was
+    /// not read, and the reason.
     pub(super) fn step(
         &mut self,
         bytes: &[u8],
@@ -168,7 +168,7 @@ impl Walk {
     /// Works as [`step`](Self::step) does, but skips the records that begin at offset `limit` or
     /// later.
     ///
-    /// Whether nothing follows `bytes`.
+    /// `is_end` means that nothing follows `bytes`.
     pub(super) fn step_until(
         &mut self,
         bytes: &[u8],
@@ -179,8 +179,8 @@ impl Walk {
         if limit >= bytes.len() {
             return self.step(bytes, from, true, out);
         }
-        // Read the whole records before the limit first, then the bytes of the record that crosses
-        // it, once they are known.
+        // First reads the whole records before the limit, and then the record that crosses it, when
+        // its end is known.
         let (mut at, mut end) = (from, limit);
         loop {
             if at >= limit {
@@ -249,8 +249,9 @@ impl Walk {
         self.ahead.leave(from, to)
     }
 
-    /// Prepares a step over other bytes: position 0 lies at `base` in the file, and prefetches
-    /// begin at `from`. `base` wraps if the bytes before `from` would lie before the file.
+    /// Prepares a step over other bytes: position 0 corresponds to `base` in the file, and
+    /// prefetches begin at `from`. `base` wraps if the bytes before `from` would lie before the
+    /// file.
     pub(super) fn moved(&mut self, base: u64, from: usize) {
         self.ahead = Ahead::from(from);
         self.base = base;
@@ -264,7 +265,7 @@ impl Walk {
         self.joints.count += 1;
     }
 
-    /// Removes the packets of a step from `from` whose records do not end by `end`. Returns the
+    /// Removes the packets, in a step from `from`, whose records do not end by `end`. Returns the
     /// beginning of the first of these records.
     #[cold]
     pub(super) fn take_back(
@@ -290,14 +291,14 @@ impl Walk {
         Some(start)
     }
 
-    /// Notes from now on what a pcapng capture says besides its packets.
+    /// From now on, collects the details of a pcapng capture other than its packets.
     pub(super) fn note_details(&mut self) {
         if let Kind::Pcapng(walk) = &mut self.kind {
             walk.note_details();
         }
     }
 
-    /// Returns what was noted, for a pcapng capture.
+    /// Returns the collected details of a pcapng capture.
     pub(super) fn details(&mut self) -> Option<&mut Details> {
         match &mut self.kind {
             Kind::Pcap(_) => None,
@@ -305,7 +306,7 @@ impl Walk {
         }
     }
 
-    /// Returns the least bytes of a record.
+    /// Returns the minimum size of a record in bytes.
     pub(super) fn record_header_bytes(&self) -> usize {
         match &self.kind {
             Kind::Pcap(walk) => walk.header_bytes(),
@@ -331,7 +332,7 @@ impl Walk {
         }
     }
 
-    /// Returns how many packets stated a captured length that their record cannot hold.
+    /// Returns how many packets stated a captured length that exceeds their record.
     pub(super) fn lying_lengths(&self) -> u64 {
         match &self.kind {
             Kind::Pcap(_) => 0,

@@ -1,4 +1,4 @@
-//! Recognises fragments, and the datagram of each.
+//! Recognises fragments, and identifies the datagram of each.
 
 use std::net::IpAddr;
 
@@ -8,7 +8,7 @@ use flowloom_packet::{DecodeOptions, LinkType, RawPacket};
 const IPV4_BYTES: usize = 20;
 const IPV6_BYTES: usize = 40;
 const FRAGMENT_HEADER_BYTES: usize = 8;
-/// The most extension headers that are followed, the same as in the decoder.
+/// Maximum number of extension headers that are followed, as in the decoder.
 const EXTENSIONS_MAX: usize = 8;
 const FRAGMENT: u8 = 44;
 /// The bits of IPv4's field that hold "more fragments" and the offset.
@@ -21,7 +21,7 @@ pub(super) struct DatagramId {
     zone: u32,
     source: IpAddr,
     destination: IpAddr,
-    /// IPv4 only: IPv6 uses the first fragment's, whatever the others have.
+    /// IPv4 only. In IPv6, the value of the first fragment counts.
     protocol: u8,
     identification: u32,
     /// Whether it is inside a tunnel.
@@ -37,7 +37,7 @@ pub(super) struct Fragment<'a> {
     pub(super) more: bool,
     /// The captured part of the payload.
     pub(super) payload: &'a [u8],
-    /// Whether the record ends before the payload does.
+    /// Whether the captured bytes end before the payload does.
     pub(super) cut: bool,
     pub(super) shape: Shape,
 }
@@ -52,8 +52,8 @@ pub(super) enum Shape {
     V6 { at: usize, fragment_at: usize, announced_at: usize, next: u8 },
 }
 
-/// Returns the fragment that a packet is. Returns `None` for other packets, and for packets that
-/// the decoder refuses and counts.
+/// Returns the fragment that a packet contains. Returns `None` for other packets, and for packets
+/// that the decoder rejects and counts.
 #[inline]
 pub(super) fn find<'a>(
     raw: &RawPacket,
@@ -67,8 +67,8 @@ pub(super) fn find<'a>(
     find_layered(raw.link, bytes, pass, options)
 }
 
-/// Returns whether a frame is certainly no fragment: Ethernet, at most one VLAN tag, and an IP
-/// header that shows it.
+/// Returns whether a frame is certainly not a fragment: Ethernet, at most one VLAN tag, and an IP
+/// header without fragmentation.
 #[inline(always)]
 fn is_usual(bytes: &[u8], options: DecodeOptions) -> bool {
     let Some(header) = bytes.first_chunk::<28>() else { return false };
@@ -162,7 +162,7 @@ fn ipv6(bytes: &[u8], at: usize, id: DatagramId) -> Option<Fragment<'_>> {
     let fragment = bytes.get(next_at..)?.first_chunk::<FRAGMENT_HEADER_BYTES>()?;
     let field = u16::from_be_bytes([fragment[2], fragment[3]]);
     if field & 0xFFF9 == 0 {
-        return None; // A fragment header around a whole datagram, which the decoder passes over.
+        return None; // A fragment header around a whole datagram, which the decoder skips.
     }
     let end = promised.min(bytes.len());
     Some(Fragment {
@@ -202,7 +202,7 @@ impl Shape {
     }
 
     /// Writes the datagram's length into its header, and IPv4's checksum. Returns `None` if no
-    /// header can state that length.
+    /// header can state this length.
     pub(super) fn finish(self, head: &mut [u8], payload_bytes: usize) -> Option<()> {
         match self {
             Self::V4 { at, end } => {

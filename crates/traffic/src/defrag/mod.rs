@@ -11,23 +11,23 @@
 //! Fragments are recognised at the decoder's IP offset: after VLAN tags, MPLS labels, PPPoE and
 //! every link type that is decoded. With [`DecodeOptions::decap`] the outermost and the innermost
 //! IP header are checked, in this order; headers between the two are not. A fragment that the
-//! decoder refuses is passed on, and the decoder counts it.
+//! decoder rejects is passed on, and the decoder counts it.
 //!
 //! A datagram has the link layer and the IP header of its fragment at offset 0, with the length,
-//! the checksum and the fragment fields of an unfragmented packet. Other lengths before that header
-//! stay as they are. It has the time of the fragment that completed it, and the sum of the
+//! checksum and fragment fields of an unfragmented packet. Other length fields before that header
+//! remain unchanged. It has the time of the fragment that completed it, and the sum of the
 //! fragments' bytes on the wire.
 //!
-//! **Overlaps.** A fragment whose bytes are all known and equal is a duplicate, and only it is
-//! dropped. Any other overlap ends the datagram with all its fragments, including later ones, as
-//! RFC 5722 requires for IPv6 and as Linux does for IPv4 too: it is unknown which version the
-//! receiver used. No datagram mixes two versions of a byte.
+//! **Overlaps.** A fragment whose bytes are all known and equal is a duplicate, and only the
+//! duplicate is dropped. Any other overlap ends the datagram with all its fragments, including
+//! later ones, as RFC 5722 requires for IPv6 and as Linux does for IPv4 too: it is unknown which
+//! version the receiver used. No datagram mixes two versions of a byte.
 //!
-//! etherparse's `IpDefragBuf` assembles the bytes. The library's `IpDefragPool` around it has no
-//! bound, cannot abandon one datagram, and discards the headers, so this module has its own pool.
+//! etherparse's `IpDefragBuf` assembles the bytes. The library's `IpDefragPool` has no limit,
+//! cannot abandon a single datagram, and discards the headers, so this module has its own pool.
 //!
 //! An unfragmented packet costs one check of a header that the decoder reads anyway. With `decap`,
-//! a UDP packet costs one more decoding.
+//! a UDP packet costs one additional decoding.
 
 mod fragment;
 mod pool;
@@ -41,8 +41,8 @@ use flowloom_packet::{
 pub use pool::DefragLimits;
 use pool::{Datagram, Pool};
 
-/// The most blocks of datagrams that workers may hold: about 4 MiB if all datagrams have the
-/// largest size.
+/// Maximum number of blocks of datagrams that workers may hold: about 4 MiB if all datagrams have
+/// the largest size.
 const BLOCKS_MAX: usize = 64;
 
 /// The location of a batch's packets.
@@ -86,13 +86,13 @@ pub struct Defrag<S> {
     /// A batch with fragments, and how far it was processed.
     split: PacketBatch,
     at: usize,
-    /// A datagram that waits for a block, with the time and the pass of its last fragment.
+    /// A datagram that waits for a block, with the time and pass of its last fragment.
     ready: Option<(Datagram, u64, u32)>,
     blocks: Vec<SharedBlock>,
     datagrams: u64,
     place: Option<Place>,
     number: u64,
-    /// Nothing was read from the source since the last call of `withheld`.
+    /// Whether nothing was read from the source since the last call of `withheld`.
     asked: bool,
 }
 
@@ -124,8 +124,8 @@ impl<S: PacketSource> Defrag<S> {
         (self.pool.datagrams(), self.pool.bytes())
     }
 
-    /// Sets the block number of a batch by the location of its packets: another location gets
-    /// another number.
+    /// Sets the block number of a batch according to the location of its packets: a new location
+    /// gets a new number.
     fn number(&mut self, batch: &mut PacketBatch, place: Place) {
         if self.place != Some(place) {
             self.place = Some(place);
@@ -134,7 +134,7 @@ impl<S: PacketSource> Defrag<S> {
         batch.block_number = self.number;
     }
 
-    /// Puts the completed datagram into a block. Without a free block the datagram waits.
+    /// Puts the completed datagram into a block. Without a free block, the datagram waits.
     fn yield_ready(&mut self, batch: &mut PacketBatch) -> Option<Fill> {
         let (datagram, time_ns, pass) = self.ready.take()?;
         let Some(mut block) = self.free_block() else {
@@ -144,7 +144,7 @@ impl<S: PacketSource> Defrag<S> {
         batch.pass = pass;
         batch.packets.push(RawPacket {
             position: 0,
-            // A datagram and its headers have 64 KiB and a few hundred bytes.
+            // A datagram and its headers have at most 64 KiB and a few hundred bytes.
             captured_bytes: u32::try_from(datagram.bytes.len()).unwrap_or(u32::MAX),
             wire_bytes: datagram.wire,
             time_ns,
@@ -160,7 +160,7 @@ impl<S: PacketSource> Defrag<S> {
         Some(Fill::Packets)
     }
 
-    /// Takes a block that no other holder has, or a new one while the limit allows it.
+    /// Takes a block that no other holder has, or a new one within the limit.
     fn free_block(&mut self) -> Option<SharedBlock> {
         if let Some(free) = self.blocks.iter_mut().position(|block| Arc::get_mut(block).is_some()) {
             return Some(self.blocks.swap_remove(free));
@@ -202,7 +202,7 @@ impl<S: PacketSource> Defrag<S> {
             self.number(batch, place);
         }
         if self.at == self.split.packets.len() {
-            // Release the block early: the source may want to refill it.
+            // Releases the block early, because the source may want to refill it.
             self.split.block = None;
         }
     }
@@ -217,8 +217,8 @@ impl<S: PacketSource> Defrag<S> {
     }
 }
 
-/// Passes on a datagram. A datagram that is itself a fragment, inside a tunnel, goes into the pool
-/// again.
+/// Passes on a datagram. A datagram that is itself a fragment, inside a tunnel, is added to the
+/// pool again.
 fn join_inner(
     pool: &mut Pool,
     outer: Datagram,
@@ -234,7 +234,8 @@ fn join_inner(
         link: outer.link,
     };
     match fragment::find(&raw, &outer.bytes, pass, decode) {
-        // The result is whole: neither its outermost nor its innermost header is a fragment's.
+        // The result is complete: neither its outermost nor its innermost header belongs to a
+        // fragment.
         Some(fragment) => pool.add(&fragment, &raw, &outer.bytes).map(|datagram| (datagram, time_ns, pass)),
         None => Some((outer, time_ns, pass)),
     }
@@ -285,7 +286,8 @@ impl<S: PacketSource> PacketSource for Defrag<S> {
 
     fn withheld(&mut self) -> DropCounts {
         if self.asked {
-            // Nothing was read in between: the run is over, and incomplete datagrams end with it.
+            // No packet was read in between, so the run is over, and incomplete datagrams end with
+            // it.
             self.pool.finish();
         }
         self.asked = true;

@@ -1,4 +1,4 @@
-//! The pool of incomplete datagrams. It bounds their number, size and age, and counts the outcome
+//! The pool of incomplete datagrams. It limits their number, size and age, and counts the outcome
 //! of each fragment.
 
 use std::collections::BTreeMap;
@@ -10,28 +10,29 @@ use flowloom_packet::{DropCounts, DropReason, LinkType, RawPacket};
 
 use super::fragment::{DatagramId, Fragment, Shape};
 
-/// Bytes that an open datagram takes besides its buffers: its entries in two trees, with their
-/// slack.
+/// Number of bytes that an open datagram takes in addition to its buffers: its entries in two
+/// trees, with their slack.
 const ENTRY_BYTES: usize = 768;
 
-/// The bounds on incomplete datagrams.
+/// The limits for incomplete datagrams.
 ///
 /// Any version may add fields, so end a literal with `..DefragLimits::default()`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DefragLimits {
-    /// The most datagrams at a time. Beyond it the oldest is abandoned.
+    /// Maximum number of datagrams at a time. When it is exceeded, the oldest datagram is
+    /// abandoned.
     pub datagrams_max: usize,
-    /// The most bytes held at a time, bookkeeping included. Beyond it the oldest datagram is
-    /// abandoned. One datagram may exceed it.
+    /// Maximum number of bytes held at a time, including bookkeeping. When it is exceeded, the
+    /// oldest datagram is abandoned. A single datagram may exceed it.
     pub bytes_max: usize,
-    /// The most fragments of one datagram. Beyond it the datagram is abandoned.
+    /// Maximum number of fragments of one datagram. When it is exceeded, the datagram is abandoned.
     pub fragments_max: u32,
-    /// Nanoseconds of packet time after a datagram's first fragment until it is abandoned.
+    /// Time in nanoseconds, by packet time, from a datagram's first fragment until it is abandoned.
     pub age_max_ns: u64,
 }
 
 impl Default for DefragLimits {
-    /// 4096 datagrams, 16 MiB, 1500 fragments each (64 KiB at IPv4's least MTU), 30 seconds.
+    /// 4096 datagrams, 16 MiB, 1500 fragments each (64 KiB at IPv4's minimum MTU), 30 seconds.
     fn default() -> Self {
         Self { datagrams_max: 4096, bytes_max: 16 << 20, fragments_max: 1500, age_max_ns: 30_000_000_000 }
     }
@@ -49,7 +50,8 @@ pub(super) struct Datagram {
 
 #[derive(Debug)]
 struct Open {
-    /// `None` once the datagram was abandoned: its later fragments are dropped for the same reason.
+    /// `None` after the datagram was abandoned: its later fragments are dropped for the same
+    /// reason.
     buffer: Result<IpDefragBuf, DropReason>,
     /// The headers before the payload, from the fragment at offset 0.
     head: Option<(Shape, LinkType, Vec<u8>)>,
@@ -58,7 +60,7 @@ struct Open {
     wire: u32,
     begun: u64,
     begun_ns: u64,
-    /// Bytes that count as held.
+    /// Number of bytes that count as held.
     bytes: usize,
 }
 
@@ -206,8 +208,7 @@ impl Pool {
             }
             _ => None,
         };
-        // The datagram takes the place of one of its packets, so that one does not count as
-        // withheld.
+        // The datagram replaces one of its packets, so that one does not count as withheld.
         match joined {
             Some(_) => self.ended.add(DropReason::Reassembled, fragments - 1),
             None => self.ended.add(DropReason::FragmentMalformed, fragments),
@@ -219,7 +220,7 @@ impl Pool {
 enum Taken {
     Held,
     Whole,
-    /// This fragment is dropped, the others stay.
+    /// This fragment is dropped; the others remain.
     Dropped(DropReason),
     /// The datagram is abandoned, with this fragment.
     Abandoned(DropReason),
@@ -245,12 +246,11 @@ fn take(
     let is_odd =
         fragment.more && (fragment.payload.is_empty() || !fragment.payload.len().is_multiple_of(8));
     if is_odd || range.end > usize::from(u16::MAX) {
-        // It alone [RFC 8200 §4.5].
+        // Only the fragment is dropped [RFC 8200 §4.5].
         return Taken::Dropped(DropReason::FragmentMalformed);
     }
     if buffer.sections().iter().any(overlaps) {
-        // The comparison reads held bytes only where they were written: the rest of the buffer
-        // never was.
+        // The comparison reads only held bytes that were written; the rest of the buffer never was.
         let again = buffer.sections().iter().any(holds)
             && buffer.data().get(range.clone()) == Some(fragment.payload)
             && (fragment.more || buffer.end().is_some_and(|end| usize::from(end) == range.end));
@@ -263,7 +263,7 @@ fn take(
     if open.fragments >= fragments_max {
         return Taken::Abandoned(DropReason::FragmentPoolFull);
     }
-    // A last fragment that ends before another begins would cut the held bytes.
+    // A last fragment that ends before another begins would truncate the held bytes.
     let ends_inside =
         !fragment.more && buffer.sections().iter().any(|held| usize::from(held.end) > range.end);
     let Ok(offset) = IpFragOffset::try_new(fragment.offset) else {

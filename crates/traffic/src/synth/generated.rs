@@ -9,7 +9,7 @@ use flowloom_packet::{
 
 use super::Generate;
 
-/// The packets of a generator as a source, for an engine without a file.
+/// Makes the packets of a generator available as a source, for an engine without a file.
 ///
 /// # Examples
 ///

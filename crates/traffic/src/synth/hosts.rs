@@ -1,17 +1,17 @@
-//! The endpoints of flows: a client endpoint for each flow, and a server.
+//! The endpoints of flows: a client endpoint per flow, and a server.
 //!
-//! The number of a flow decides its endpoints, so nothing is stored and no two flows share a client
-//! endpoint. Sixteen flows share a client address, each with its own port. Clients live in
-//! `10.0.0.0/8` and `2001:db8::/32`, servers in `198.18.0.0/15` (reserved for benchmarks) and
-//! `2001:db8:ffff::/48`, so a replayed trace reaches no real host.
+//! The number of a flow determines its endpoints, so nothing is stored, and no two flows share a
+//! client endpoint. Sixteen flows share a client address, each with its own port. Clients have
+//! addresses in `10.0.0.0/8` and `2001:db8::/32`, and servers in `198.18.0.0/15` (reserved for
+//! benchmarks) and `2001:db8:ffff::/48`, so a replayed trace reaches no real host.
 
 use super::random::word_of;
 use super::wire::Addresses;
 
-/// Flows that share a client's address.
+/// Number of flows that share a client's address.
 pub(super) const FLOWS_PER_CLIENT: u64 = 16;
 
-/// The most distinct flows: 2^24 clients.
+/// Maximum number of distinct flows: 2^24 clients.
 pub(super) const FLOWS_MAX: u64 = FLOWS_PER_CLIENT << 24;
 
 const HOST_MASK: u32 = 0x00FF_FFFF;
@@ -34,8 +34,8 @@ impl Hosts {
         debug_assert!(index < FLOWS_MAX, "two flows would share an endpoint");
         let client = index / FLOWS_PER_CLIENT;
         let word = word_of(self.seed, client);
-        // A client opens its ports in ascending order with small gaps, so neighbours have close
-        // numbers, as in real traffic.
+        // A client opens its ports in ascending order with small gaps, so neighbouring flows have
+        // close port numbers, as in real traffic.
         let base = word % 12_000;
         let stride = 1 + (word >> 32) % 1024;
         let port = 32_768 + base + (index % FLOWS_PER_CLIENT) * stride;
@@ -46,7 +46,7 @@ impl Hosts {
     #[inline]
     pub(super) fn server(&self, index: u64) -> u32 {
         let word = word_of(self.seed ^ 0x5352_5652, index);
-        // The product of two uniform numbers leans towards zero, which is enough skew here.
+        // The product of two uniform numbers is skewed towards zero, which is sufficient here.
         (((word & 0xFFFF) * ((word >> 16) & 0xFFFF)) >> 15) as u32
     }
 

@@ -8,13 +8,13 @@
 //! | [`generated`] | a source from any generator |
 //! | [`reuse`] | the figures of a trace: concurrent sessions, reuse distance, mean length |
 //!
-//! Generators stream, and [`Generated`] makes a source of any generator. Nothing here reads a
-//! clock, the system's entropy or the environment. No number that decides a byte comes from a
-//! function whose last digit differs between mathematical libraries.
+//! Generators produce packets as a stream, and [`Generated`] turns any generator into a source.
+//! Nothing here reads a clock, the system's entropy or the environment. No number that determines a
+//! byte comes from a function whose last digit differs between mathematical libraries.
 
 #![expect(
     clippy::cast_possible_truncation,
-    reason = "fields of headers are cut out of wider words; sizes are bounded by the configurations' limits"
+    reason = "header fields are extracted from wider words; the configuration limits sizes"
 )]
 
 pub mod generated;
@@ -36,17 +36,17 @@ pub use sessions::{PaperTrace, PaperTraceError};
 /// The default beginning of generated traces: 2026-01-01 00:00:00 UTC, in nanoseconds since 1970.
 pub const START_NS: u64 = 1_767_225_600 * 1_000_000_000;
 
-/// Facts about a generated packet besides its bytes.
+/// Properties of a generated packet other than its bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Meta {
     /// Nanoseconds since 1970. Never goes backwards.
     pub time_ns: u64,
     /// Length of the frame.
     pub wire_bytes: u32,
-    /// The generator's number of the flow; `None` for packets that belong to none, such as ARP.
+    /// The generator's number of the flow; `None` for packets that belong to no flow, such as ARP.
     ///
-    /// A number is a conversation: later fragments of its datagrams have the same number, but
-    /// another flow key, since they have no ports.
+    /// A number represents a conversation: later fragments of its datagrams have the same number,
+    /// but another flow key, because they have no ports.
     pub flow: Option<u32>,
 }
 

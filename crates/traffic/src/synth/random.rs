@@ -20,7 +20,7 @@ impl Random {
         split_mix(&mut self.state)
     }
 
-    /// Returns a number below `bound`, or 0 where that is 0.
+    /// Returns a number below `bound`, or 0 if `bound` is 0.
     ///
     /// Multiply and shift: the bias is below `bound / 2^64`, and no loop depends on the numbers.
     #[inline]
@@ -42,7 +42,7 @@ pub(super) fn word_of(seed: u64, index: u64) -> u64 {
     split_mix(&mut state)
 }
 
-/// The order that visits every number below `count` once, in steps of about 0.618 of it.
+/// An order that visits every number below `count` once, in steps of about 0.618 of `count`.
 ///
 /// Neighbours in the order have distant numbers, and the order needs no memory.
 #[derive(Clone, Debug)]

@@ -1,14 +1,14 @@
-//! The load of a trace on a flow table: how many sessions are open at once, and how soon a session
-//! is needed again.
+//! The load of a trace on a flow table: how many sessions are open at the same time, and how soon a
+//! session is needed again.
 
 use super::{Generate, Meta};
 
 /// Figures of a trace, counted packet by packet.
 ///
 /// A session is *open* from its first packet until its last, and concurrency is counted after every
-/// packet. So a session of one packet never counts as open, and the average is the sum of all
-/// distances from first to last packet, divided by the packets. This definition gives the figures
-/// of the paper, see [`sessions`](super::sessions).
+/// packet. A session of one packet therefore never counts as open, and the average is the sum of
+/// all distances from first to last packet, divided by the number of packets. This definition gives
+/// the figures of the paper, see [`sessions`](super::sessions).
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct TraceProfile {
@@ -18,16 +18,16 @@ pub struct TraceProfile {
     pub wire_bytes: u64,
     /// Distinct flows.
     pub sessions: u64,
-    /// The most sessions open at once.
+    /// Maximum number of sessions open at once.
     pub sessions_max: u64,
     /// Mean number of open sessions over all packets.
     pub sessions_average: f64,
     /// Mean bytes of a packet on the wire.
     pub mean_length_bytes: f64,
-    /// The least number of other packets between two packets of one flow; `None` if no flow has
-    /// two.
+    /// Minimum number of other packets between two packets of one flow; `None` if no flow has two
+    /// packets.
     pub reuse_distance_min: Option<u64>,
-    /// The greatest number of other packets between two packets of one flow.
+    /// Maximum number of other packets between two packets of one flow.
     pub reuse_distance_max: Option<u64>,
 }
 
@@ -79,8 +79,8 @@ impl TraceProfile {
     }
 }
 
-/// Returns the most sessions open after any packet, from the sorted positions of first and last
-/// packets.
+/// Returns the maximum number of sessions open after any packet, given the sorted positions of
+/// first and last packets.
 fn most_open(first: &[u64], last: &[u64]) -> u64 {
     let (mut closed, mut most) = (0, 0);
     for (opened, &position) in (1_u64..).zip(first) {
@@ -92,7 +92,7 @@ fn most_open(first: &[u64], last: &[u64]) -> u64 {
     most
 }
 
-#[expect(clippy::cast_precision_loss, reason = "exact up to 2^53, a good deal more than a trace has")]
+#[expect(clippy::cast_precision_loss, reason = "exact up to 2^53, far more than a trace contains")]
 fn mean(total: u64, count: u64) -> f64 {
     if count == 0 { 0.0 } else { total as f64 / count as f64 }
 }

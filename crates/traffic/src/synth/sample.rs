@@ -1,8 +1,8 @@
-//! The committed traces, by name.
+//! The traces in the repository, by name.
 
 use super::{FrameSize, Generate, Mix, MixConfig, MixError, PaperTrace, PaperTraceError};
 
-/// What generates a sample.
+/// The generator of a sample.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Recipe {
@@ -17,9 +17,9 @@ pub enum Recipe {
     },
 }
 
-/// A committed trace: its name, its generator, and how much of each packet is kept.
+/// A trace in the repository: its name, its generator, and how much of each packet is kept.
 ///
-/// The file is a classic pcap with nanoseconds, little-endian, Ethernet:
+/// The file is a classic pcap file with nanoseconds, little-endian, Ethernet:
 /// [`PcapOptions::default`](crate::write::PcapOptions) except for the snap length.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
@@ -30,7 +30,7 @@ pub struct Sample {
     pub about: &'static str,
     /// Its generator.
     pub recipe: Recipe,
-    /// Bytes kept of each packet.
+    /// Number of bytes kept of each packet.
     pub snaplen_bytes: u32,
 }
 
@@ -48,7 +48,7 @@ impl Sample {
     /// Returns the generator of its packets.
     pub fn generator(&self) -> Box<dyn Generate> {
         fn valid<T, E: std::fmt::Display>(made: Result<T, E>, name: &str) -> T {
-            made.unwrap_or_else(|error| panic!("the recipe of sample {name} is ours and valid: {error}"))
+            made.unwrap_or_else(|error| panic!("the built-in recipe of sample {name} is valid: {error}"))
         }
         match &self.recipe {
             Recipe::Mix(config) => {
@@ -63,11 +63,12 @@ impl Sample {
     }
 }
 
-/// Returns a minute of a small site: every kind of packet of the mixture, cut after the headers.
+/// Returns one minute of a small site, with every kind of packet of the mixture, truncated after
+/// the headers.
 pub fn campus() -> Sample {
     Sample {
         name: "campus",
-        about: "a minute of a small site, cut after the headers",
+        about: "one minute of a small site, truncated after the headers",
         recipe: Recipe::Mix(MixConfig {
             flows: 400,
             packets: 6000,
@@ -87,12 +88,12 @@ pub fn campus() -> Sample {
     }
 }
 
-/// Returns a small version of the paper's trace: 256 sessions at the greatest reuse distance [DHASH
+/// Returns a small version of the paper's trace: 256 sessions at the maximum reuse distance [DHASH
 /// §V-B].
 pub fn paper_file_mini() -> Sample {
     Sample {
         name: "paper-file-mini",
-        about: "256 sessions of twenty packets, any two of a session 255 others apart",
+        about: "256 sessions of twenty packets, with 255 other packets between two packets of a session",
         recipe: Recipe::Paper { sessions: 256, seed: 1 },
         snaplen_bytes: 262_144,
     }

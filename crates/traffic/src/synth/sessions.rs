@@ -1,8 +1,8 @@
-//! The traces of the paper: N sessions of twenty packets, at the greatest reuse distance.
+//! The traces of the paper: N sessions of twenty packets, at the maximum reuse distance.
 //!
-//! The packets come in twenty rounds. A round holds the next packet of every session, always in the
-//! same order. So between two packets of a session lie the N − 1 others, which is the worst case
-//! for a cache.
+//! The packets come in twenty rounds. A round contains the next packet of every session, always in
+//! the same order. Between two packets of a session, there are therefore N − 1 other packets, which
+//! is the worst case for a cache.
 //!
 //! ```text
 //!  packet    0 … N−1    N … 2N−1     2N … 3N−1          19N … 20N−1
@@ -10,17 +10,17 @@
 //! ```
 //!
 //! Paper: [DHASH §V-B, Tab. II]. Table II also states the average number of concurrent sessions,
-//! without its definition. Count after every packet, and call a session open from its first packet
-//! until its last. Session *i* then opens with packet *i* and closes with packet 19N + *i*, so
-//! every session is open after 19N of the 20N packets. Hence the average is N · 19N / 20N = 0.95 N:
-//! 249,036.8 and 498,073.6 for File-1 and File-2, of which the table prints the whole part. For
-//! File-3 it is 996,147.2 where the table prints 996,189, which is 0.004 % more. The greatest
-//! number is N, from packet N − 1 to packet 19N − 1.
+//! but does not define it. Here, sessions are counted after every packet, and a session is open
+//! from its first packet until its last. Session *i* then opens with packet *i* and closes with
+//! packet 19N + *i*, so every session is open after 19N of the 20N packets. Hence the average is N
+//! · 19N / 20N = 0.95 N: 249,036.8 and 498,073.6 for File-1 and File-2, of which the table prints
+//! the whole part. For File-3, it is 996,147.2, whereas the table states 996,189, which is 0.004 %
+//! more. The maximum number is N, from packet N − 1 to packet 19N − 1.
 //!
-//! Table II's mean length of 67 bytes is exact here: each session sends 20 · 67 = 1,340 bytes, of
-//! which 1,080 are twenty Ethernet, IPv4 and TCP headers, 16 the options of the two SYNs and 244
-//! data. Frames are as their sender saw them: pure acknowledgments have 54 bytes, since Ethernet
-//! pads to 60 only on the wire.
+//! The mean length of 67 bytes in Table II is exact here: each session sends 20 · 67 = 1,340 bytes,
+//! of which 1,080 are twenty Ethernet, IPv4 and TCP headers, 16 are the options of the two SYNs,
+//! and 244 are data. Frames are as seen by their sender: pure acknowledgments have 54 bytes,
+//! because Ethernet pads to 60 bytes only on the wire.
 
 use thiserror::Error;
 
@@ -29,16 +29,16 @@ use super::random::{Stride, word_of};
 use super::wire::{self, ACK, FIN, PSH, Packet, Pool, SYN, SYN_OPTIONS, Slice, Transport};
 use super::{Generate, Meta, START_NS};
 
-/// Packets of a session [DHASH §V-B].
+/// Number of packets per session [DHASH §V-B].
 pub const PACKETS_PER_SESSION: u64 = 20;
 
 /// The mean length of a frame [DHASH Tab. II].
 pub const MEAN_LENGTH_BYTES: u64 = 67;
 
-/// Nanoseconds between packets: ten million a second.
+/// Nanoseconds between packets: ten million packets per second.
 const GAP_NS: u64 = 100;
 
-/// A packet of the script: from the client or not, its flags, and its bytes of data.
+/// A packet of the script: its direction, its flags, and its number of data bytes.
 struct Line {
     from_client: bool,
     flags: u8,
@@ -77,8 +77,8 @@ const SCRIPT: [Line; PACKETS_PER_SESSION as usize] = [
     client(ACK, 0),
 ];
 
-/// What each side has sent before a packet of the script: data, and one number for each SYN and
-/// FIN.
+/// The amount that each side has sent before a packet of the script: data, and one number for each
+/// SYN and FIN.
 const SENT_BEFORE: [(u32, u32); PACKETS_PER_SESSION as usize] = {
     let mut sent = [(0, 0); PACKETS_PER_SESSION as usize];
     let mut index = 1;
@@ -107,7 +107,7 @@ const _: () = {
     assert!(total == PACKETS_PER_SESSION * MEAN_LENGTH_BYTES, "the mean length is exact");
 };
 
-/// Why a trace of the paper cannot be generated.
+/// The reason why a trace of the paper cannot be generated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum PaperTraceError {
@@ -119,20 +119,21 @@ pub enum PaperTraceError {
     },
     /// The number of sessions is outside the limits.
     #[error(
-        "{sessions} sessions: a trace has at least 1 and at most {limit}, since each has its own endpoint"
+        "{sessions} sessions: a trace has at least 1 and at most {limit}, because each has its own \
+         endpoint"
     )]
     Sessions {
         /// The requested number.
         sessions: u64,
-        /// The most sessions.
+        /// Maximum number of sessions.
         limit: u64,
     },
 }
 
-/// A trace of N sessions with twenty packets each. N − 1 other packets lie between any two of a
-/// session.
+/// A trace of N sessions with twenty packets each. N − 1 other packets separate any two packets of
+/// a session.
 ///
-/// The generator streams: its memory does not grow with N.
+/// The generator produces a stream: its memory does not grow with N.
 ///
 /// # Examples
 ///
@@ -163,7 +164,7 @@ impl PaperTrace {
     ///
     /// # Errors
     ///
-    /// [`PaperTraceError::NoSuchFile`] for another number.
+    /// Returns [`PaperTraceError::NoSuchFile`] for another number.
     pub fn file(number: u8, seed: u64) -> Result<Self, PaperTraceError> {
         if !(1..=3).contains(&number) {
             return Err(PaperTraceError::NoSuchFile { number });
@@ -175,7 +176,7 @@ impl PaperTrace {
     ///
     /// # Errors
     ///
-    /// [`PaperTraceError::Sessions`] outside this range.
+    /// Returns [`PaperTraceError::Sessions`] outside this range.
     pub fn with_sessions(sessions: u64, seed: u64) -> Result<Self, PaperTraceError> {
         if !(1..=FLOWS_MAX).contains(&sessions) {
             return Err(PaperTraceError::Sessions { sessions, limit: FLOWS_MAX });

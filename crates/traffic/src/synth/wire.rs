@@ -4,8 +4,8 @@
 //!  Ethernet 14 │ VLAN tags 0, 4, 8 │ IPv4 20, IPv6 40 │ TCP 20–28, UDP 8, echo 8 │ payload │ pad
 //! ```
 //!
-//! Payload comes from a pool of noise with known running sums, so a checksum costs the same for one
-//! byte as for 1,500.
+//! The payload comes from a pool of noise with known running sums, so a checksum costs the same for
+//! one byte as for 1,500.
 
 use super::random::Random;
 
@@ -18,10 +18,10 @@ pub(super) const ACK: u8 = 0x10;
 /// Bytes of an Ethernet header without tags.
 pub(super) const ETHERNET_BYTES: usize = 14;
 
-/// The most payload one frame takes: a jumbo frame's.
+/// Maximum payload of a frame in bytes: that of a jumbo frame.
 pub(super) const PAYLOAD_BYTES_MAX: usize = 9216;
 
-/// Maximum segment size 1460 and selective acknowledgments, as a SYN carries them.
+/// Maximum segment size 1460 and selective acknowledgments, as in a SYN.
 pub(super) const SYN_OPTIONS: &[u8] = &[2, 4, 0x05, 0xB4, 1, 1, 4, 2];
 
 const POOL_BYTES: usize = 32 * 1024;
@@ -60,8 +60,8 @@ pub(super) enum Transport {
         options: &'static [u8],
     },
     Udp,
-    /// The first fragment of a datagram. Its UDP header states `whole_bytes` of payload, and this
-    /// frame holds less.
+    /// The first fragment of a datagram. Its UDP header states `whole_bytes` of payload; this frame
+    /// contains fewer.
     UdpFirst {
         whole_bytes: usize,
     },
@@ -91,7 +91,7 @@ pub(super) struct Packet {
     /// Outer and inner VLAN ID.
     pub(super) tags: [Option<u16>; 2],
     pub(super) addresses: Addresses,
-    /// An echo uses its identifier for both.
+    /// An echo uses its identifier for both ports.
     pub(super) source_port: u16,
     pub(super) destination_port: u16,
     pub(super) identification: u16,
@@ -115,7 +115,7 @@ impl Slice {
         Self { start: (word % places) as usize * 2, bytes }
     }
 
-    /// Returns the part from `skip` (an even number) on, of at most `bytes` bytes.
+    /// Returns the part that starts at `skip` (an even number) and has at most `bytes` bytes.
     pub(super) fn part(self, skip: usize, bytes: usize) -> Self {
         debug_assert!(skip.is_multiple_of(2), "sums are kept for whole words");
         let skip = skip.min(self.bytes);
@@ -157,7 +157,8 @@ impl Pool {
         &self.bytes[slice.start..slice.start + slice.bytes]
     }
 
-    /// Returns the sum of a piece's words. An odd last byte counts as if a zero followed.
+    /// Returns the sum of a piece's words. An odd last byte counts as if it were followed by a zero
+    /// byte.
     #[inline]
     fn sum(&self, slice: Slice) -> u64 {
         let (first, words) = (slice.start / 2, slice.bytes / 2);
@@ -288,7 +289,7 @@ fn transport(header: &mut [u8], packet: &Packet, pool: &Pool, protocol: u8, addr
             put_u16(header, 2, packet.destination_port);
             put_u16(header, 4, length as u16);
             let sum = addresses_sum + u64::from(protocol) + length as u64 + pool.sum(whole);
-            // Zero means "no checksum", so a sum of zero is sent in its other form.
+            // Zero means "no checksum", so a sum of zero is sent in its other representation.
             let checksum = match finish(sum + words_sum(header)) {
                 0 => 0xFFFF,
                 checksum => checksum,
@@ -319,7 +320,7 @@ fn words_sum(bytes: &[u8]) -> u64 {
     bytes.chunks_exact(2).map(|word| u64::from(u16::from_be_bytes([word[0], word[1]]))).sum()
 }
 
-/// Folds the carries and complements.
+/// Folds the carries and complements the sum.
 #[inline]
 fn finish(mut sum: u64) -> u16 {
     while sum > 0xFFFF {

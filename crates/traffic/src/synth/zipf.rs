@@ -1,8 +1,8 @@
-//! Shares that fall with a power of the rank.
+//! Computes shares that fall with a power of the rank.
 //!
-//! The platform's `powf` may differ in its last digit between C libraries, and a last digit can
-//! move a packet from one flow to another. So logarithm and exponential are series of additions,
-//! multiplications and divisions, which IEEE 754 defines to the bit.
+//! The last digit of the platform's `powf` may differ between C libraries, and a difference can
+//! move a packet from one flow to another. Logarithm and exponential are therefore series of
+//! additions, multiplications and divisions, which IEEE 754 defines to the bit.
 
 #![expect(
     clippy::cast_precision_loss,
@@ -22,7 +22,7 @@ fn ln(x: f64) -> f64 {
     let mantissa = f64::from_bits((bits & ((1 << MANTISSA_BITS) - 1)) | 1023 << MANTISSA_BITS);
     let (exponent, mantissa) =
         if mantissa > SQRT_2 { (exponent + 1, mantissa / 2.0) } else { (exponent, mantissa) };
-    // 2 artanh(t), where |t| < 0.172: eleven terms leave an error below a unit in the last place.
+    // 2 artanh(t), where |t| < 0.172: eleven terms give an error below one unit in the last place.
     let t = (mantissa - 1.0) / (mantissa + 1.0);
     let square = t * t;
     let (mut power, mut sum) = (t, 0.0);

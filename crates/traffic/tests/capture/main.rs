@@ -492,13 +492,13 @@ fn a_capture_of_the_other_format_behind_a_capture_is_named() {
         let (seen, notice) = read_all_ways(&file).unwrap();
         assert_eq!(seen.len(), 3);
         let why = notice.unwrap().to_string();
-        assert!(why.contains("here a pcapng capture begins"), "{why}");
+        assert!(why.contains("a pcapng capture begins here"), "{why}");
         for packets in [0, 3, 3000] {
             let file = [&section(big_endian)[..], &interface(1, &[], big_endian), &pcap(packets)].concat();
             let (seen, notice) = read_all_ways(&file).unwrap();
             assert_eq!(seen.len(), 0);
             let why = notice.unwrap().to_string();
-            assert!(why.contains("here a pcap capture begins"), "{why}");
+            assert!(why.contains("a pcap capture begins here"), "{why}");
         }
     }
 }
@@ -591,7 +591,7 @@ fn a_bomb_is_stopped_by_ratio_and_by_size() {
             Capture::read_from(Path::new("bomb"), Cursor::new(packed.clone()), options).unwrap();
         let error = drain(&mut capture).map(|seen| seen.len()).unwrap_err();
         assert!(matches!(error, CaptureError::UnpackLimit { .. }), "{error}");
-        assert!(error.to_string().contains("unpacks to more than is allowed"));
+        assert!(error.to_string().contains("exceeds the unpack limit"));
     }
 }
 
@@ -603,7 +603,7 @@ fn a_file_that_is_no_capture_is_named_for_what_it_is() {
         (&gzip(b"hello, this is text")[..], "neither pcap nor pcapng"),
         (&gzip(b"")[..], "gzip of nothing"),
         (&pcap(1)[..20], "has 24 bytes"),
-        (&section(false)[..20], "no whole section header"),
+        (&section(false)[..20], "no complete section header"),
         (b"BZh91AY&SY and more", "bzip2 -dc"),
         (b"\xFD7zXZ\0 and more", "does not decompress"),
         (b"\x04\x22\x4D\x18 and more", "does not decompress"),

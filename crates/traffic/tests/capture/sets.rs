@@ -79,12 +79,12 @@ fn a_directory_without_captures_is_an_error() {
     let input = Input::Path(directory.path().to_path_buf());
     let error = || CaptureSet::open(std::slice::from_ref(&input), SetOptions::default()).unwrap_err();
     assert!(matches!(error(), CaptureError::NoCaptures { files: 1, folders: 0, .. }), "{}", error());
-    assert!(error().to_string().contains("(files looked at: 1)"), "{}", error());
+    assert!(error().to_string().contains("(files checked: 1)"), "{}", error());
     let inner = directory.path().join("inner");
     std::fs::create_dir(&inner).unwrap();
     write_file(&inner, "a.pcap", &pcap(1));
     assert!(
-        error().to_string().contains("(files looked at: 1; directories in it, which are not entered: 1)"),
+        error().to_string().contains("(files checked: 1; subdirectories, which are not searched: 1)"),
         "{}",
         error()
     );

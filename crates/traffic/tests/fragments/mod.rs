@@ -69,7 +69,7 @@ impl PacketSource for Memory {
 pub(crate) struct Drained {
     pub(crate) packets: Vec<Packet>,
     pub(crate) withheld: DropCounts,
-    /// The most bytes held at a time.
+    /// Maximum number of bytes held at a time.
     pub(crate) held_max: usize,
 }
 

@@ -59,8 +59,8 @@ struct Objects {
 ///
 /// # Errors
 ///
-/// [`LoadErrors`]: every entry of the list that is not read, or that there are several lists and
-/// none was named.
+/// Returns [`LoadErrors`]: every entry of the list that is not read, or that there are several
+/// lists and none was named.
 ///
 /// # Examples
 ///

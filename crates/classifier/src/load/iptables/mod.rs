@@ -87,8 +87,8 @@ struct Table<'a> {
 ///
 /// # Errors
 ///
-/// [`LoadErrors`]: everything that is wrong with the lines of the table, as far as the chain leads
-/// there.
+/// Returns [`LoadErrors`]: everything that is wrong with the lines of the table, as far as the
+/// chain leads there.
 ///
 /// # Examples
 ///

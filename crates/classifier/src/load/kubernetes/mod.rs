@@ -101,7 +101,7 @@ impl Wrong {
 ///
 /// # Errors
 ///
-/// [`LoadErrors`]: all that is wrong with the text, or with the address map.
+/// Returns [`LoadErrors`]: all that is wrong with the text, or with the address map.
 ///
 /// # Examples
 ///

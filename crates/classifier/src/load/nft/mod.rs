@@ -53,7 +53,8 @@ impl Default for Options<'_> {
 ///
 /// # Errors
 ///
-/// [`LoadErrors`]: everything that is wrong with the text, and with the rules that packets come to.
+/// Returns [`LoadErrors`]: everything that is wrong with the text, and with the rules that packets
+/// come to.
 ///
 /// # Examples
 ///

@@ -112,8 +112,8 @@ pub fn parse(text: &str, limits: LoadLimits) -> Result<Vec<Rule>, LoadError> {
 ///
 /// # Errors
 ///
-/// [`LoadErrors`] if the text is not TOML, a field is invalid, a rule has no action, rules are
-/// missing, or a limit is exceeded.
+/// Returns [`LoadErrors`] if the text is not TOML, a field is invalid, a rule has no action, rules
+/// are missing, or a limit is exceeded.
 ///
 /// # Examples
 ///

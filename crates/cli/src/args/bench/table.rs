@@ -78,7 +78,7 @@ pub(crate) enum WorkName {
     HitAhead,
     /// Lookups of present flows, one at a time
     Single,
-    /// The same, each waiting for the answer to the one before
+    /// The same, each waiting for the answer to the previous one
     Dependent,
     /// Lookups of absent flows, in batches
     Miss,

@@ -145,7 +145,7 @@ impl<'a> Picture<'a> {
     ///
     /// # Errors
     ///
-    /// [`Failure::Output`] if it cannot be written.
+    /// Returns [`Failure::Output`] if it cannot be written.
     pub(crate) fn open(path: &'a Path) -> Result<Self, Failure> {
         OutputFile::open(path).map(|file| Self { file, path }).map_err(|error| cannot_draw(path, &error))
     }

@@ -114,8 +114,8 @@ pub(super) fn run(arguments: &Bridge, common: &Common) -> Result<Status, Failure
     })
 }
 
-/// Discards records if none are requested: a bridge that runs for ever would otherwise keep them
-/// for ever.
+/// Discards records if none are requested: a bridge that runs forever would otherwise keep them
+/// forever.
 struct Forgotten;
 
 impl RecordSink<GuardedFlow> for Forgotten {

@@ -48,7 +48,7 @@ pub(crate) struct Looked {
 ///
 /// # Errors
 ///
-/// [`Failure`] for contradictory arguments, and for input that cannot be read.
+/// Returns [`Failure`] for contradictory arguments, and for input that cannot be read.
 pub(crate) fn look(
     arguments: &Replay,
     common: &Common,

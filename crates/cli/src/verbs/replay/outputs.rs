@@ -36,7 +36,7 @@ impl Outputs {
     ///
     /// # Errors
     ///
-    /// [`Failure`] if a path cannot be written, is an input of the run, or is named twice.
+    /// Returns [`Failure`] if a path cannot be written, is an input of the run, or is named twice.
     pub(super) fn open(arguments: &Replay, captures: &[&Path]) -> Result<Self, Failure> {
         check_inputs(arguments, captures)?;
         let open = |option: &str, what: &str, path: Option<&Path>| {

@@ -1,33 +1,34 @@
-//! The three captures of [LFB Tab. 1], as far as the slides describe them.
+//! Models of the three captures of [LFB Tab. 1], as far as the slides describe them.
 
-#![expect(clippy::cast_sign_loss, reason = "sizes and sums of them are not negative")]
+#![expect(clippy::cast_sign_loss, reason = "sizes and their sums are not negative")]
 
 use super::power::power;
 use super::{Making, Random};
 
-/// The attributes of a capture and how they are met.
+/// The attributes of a capture and the way in which generated traffic reproduces them.
 ///
-/// A number of connections is active at a time. A packet belongs to the dominant flow with a fixed
-/// probability, else to the flow of the previous packet with another, else to any active one. The
-/// next connection replaces an exhausted one.
+/// A fixed number of connections is active at a time. A packet belongs to the dominant flow with a
+/// fixed probability. Otherwise it belongs to the flow of the previous packet with another fixed
+/// probability, or else to any active flow. An exhausted connection is replaced by the next one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Capture {
-    /// Packets.
+    /// Number of packets.
     pub packets: u32,
-    /// Connections.
+    /// Number of connections.
     pub connections: u32,
-    /// Mean cycles of work for a packet.
+    /// Mean cycles of work per packet.
     pub cycles_per_packet: u32,
-    /// Thousandths of the packets and of the work that one connection has.
+    /// Thousandths of the packets and of the work that belong to one connection.
     pub dominant_permille: (u32, u32),
-    /// Connections at a time.
+    /// Number of simultaneously active connections.
     pub active: u32,
-    /// Thousandths of the packets, the dominant flow's aside, that follow one of their own flow.
+    /// Thousandths of the packets, without those of the dominant flow, that belong to the same flow
+    /// as the previous one.
     pub stay_permille: u32,
 }
 
 impl Capture {
-    /// One connection has over half of the packets and 27 % of the clocks.
+    /// One connection has over half of the packets and 27 % of the cycles.
     pub const DOMINANT: Self = Self {
         packets: 454_988,
         connections: 2_224,
@@ -45,7 +46,7 @@ impl Capture {
         active: 120,
         stay_permille: 300,
     };
-    /// A capture in which no flow dominates and flows are not many.
+    /// A capture without a dominant flow and without many flows.
     pub const BALANCED: Self = Self {
         packets: 1_236_710,
         connections: 43_357,
@@ -113,13 +114,13 @@ impl Capture {
     }
 }
 
-/// Returns sizes of connections: heavy-tailed (Pareto, 1.2, from 1 to 3000), about `most` at most,
-/// and `packets` in sum.
+/// Returns sizes of connections. They follow a heavy-tailed distribution (Pareto, 1.2, from 1 to
+/// 3000), are at most about `most`, and add up to `packets`.
 ///
-/// Large connections tend to come first, so that the number of active connections stays the same at
-/// the end.
+/// Large connections tend to come first, so that the number of active connections stays constant
+/// until the end.
 fn sizes(packets: u32, connections: u32, most: u32, random: &mut Random) -> Vec<u32> {
-    // Survival is x^−1.2, so a uniform u gives u^(−5/6).
+    // The survival function is x^−1.2, so a uniform u gives u^(−5/6).
     let mut raw: Vec<f64> = (0..connections)
         .map(|_| {
             let u = f64::from((random.word() >> 32) as u32 | 1) / f64::from(u32::MAX);
@@ -127,8 +128,8 @@ fn sizes(packets: u32, connections: u32, most: u32, random: &mut Random) -> Vec<
         })
         .collect();
     let spare = f64::from(packets.saturating_sub(connections));
-    // The excess of the largest is spread over all, which lifts some above the bound again; a few
-    // rounds converge.
+    // The excess of the largest connections is spread over all, which may raise some above the
+    // limit again. A few rounds converge.
     for _ in 0..8 {
         let whole: f64 = raw.iter().sum();
         let bound = f64::from(most) / spare.max(1.0) * whole;
@@ -154,8 +155,8 @@ fn sizes(packets: u32, connections: u32, most: u32, random: &mut Random) -> Vec<
         .enumerate()
         .map(|(at, (_, size))| {
             sum += size;
-            // Shares of the remainder after each has one; differences of rounded running sums add
-            // up exactly.
+            // The remainder, after each connection has one packet, is shared; differences of
+            // rounded running sums add up exactly.
             let up_to = if at == last { spare } else { sum / whole * spare };
             let share = (up_to as u32).max(given) - given;
             given += share;

@@ -1,30 +1,31 @@
-//! The jobs of an application classifier: whole reassembled buffers [HRWTREE §3.1, §4.2].
+//! Models the jobs of an application classifier, which are whole reassembled buffers [HRWTREE §3.1,
+//! §4.2].
 //!
-//! The first eight packets at most of each connection are appended to a buffer, and each time the
-//! whole buffer so far is matched again, until a pattern matches.
+//! At most the first eight packets of each connection are appended to a buffer. Each time, the
+//! whole buffer is matched again until a pattern matches.
 
 use super::{Making, Random};
 
-/// About 340,000 packets of 40,000 connections in the paper's trace.
+/// The paper's trace has about 340,000 packets of 40,000 connections.
 pub(super) const PACKETS: u32 = 340_000;
 const CONNECTIONS: u32 = 40_000;
 const ACTIVE: usize = 400;
 const STAY_PERMILLE: u32 = 600;
 const JOBS_PER_CONNECTION: u32 = 8;
 const MATCH_PERMILLE: u32 = 150;
-/// Cycles of a job, and of each byte of it.
+/// Cycles per job, and per byte of it.
 const JOB_CYCLES: u32 = 500;
 const BYTE_CYCLES: u32 = 18;
 
-/// Generates a number of jobs; `elephant_permille` of them belong to one connection that never
-/// matches.
+/// Generates a number of jobs, of which `elephant_permille` thousandths belong to one connection
+/// that never matches.
 pub(super) fn generate(packets: u32, elephant_permille: u32, seed: u64) -> Making {
     let mut random = Random(seed ^ 0x1700_F117);
     let mut making = Making::default();
     let connections =
         ((u64::from(CONNECTIONS) * u64::from(packets) / u64::from(PACKETS)) as u32).max(ACTIVE as u32);
     let mean_packets = packets / connections;
-    // The rest of each active connection: its flow, packets, jobs, bytes in the buffer.
+    // The remainder of each active connection: its flow, packets, jobs, and bytes in the buffer.
     let mut active: Vec<(u32, u32, u32, u32)> = Vec::new();
     let begin = |making: &mut Making, random: &mut Random| {
         (making.flow(random), 1 + random.below(2 * mean_packets.max(1)), JOBS_PER_CONNECTION, 0)
@@ -47,7 +48,7 @@ pub(super) fn generate(packets: u32, elephant_permille: u32, seed: u64) -> Makin
             mean_bytes = (mean_bytes * 255 + u64::from(*buffer)) / 256;
             mean_work = (mean_work * 255 + u64::from(work)) / 256;
             *jobs_left = if random.permille(MATCH_PERMILLE) { 0 } else { *jobs_left - 1 };
-            // Each ordinary job brings its share of an elephant's job with it.
+            // Each ordinary job is accompanied by its share of an elephant's job.
             if let Some(elephant) = elephant
                 && random.below(1000 - elephant_permille) < elephant_permille
             {

@@ -1,5 +1,5 @@
-//! Traffic models: fitted to the captures of [LFB Tab. 1] and the jobs of [HRWTREE §4.2], and some
-//! synthetic ones.
+//! Traffic models, fitted to the captures of [LFB Tab. 1] and the jobs of [HRWTREE §4.2], and
+//! several synthetic ones.
 //!
 //! | model | what it is hard for |
 //! | --- | --- |
@@ -43,34 +43,34 @@ pub enum Model {
         /// Thousandths of the jobs that belong to one flow which never matches.
         elephant_permille: u32,
     },
-    /// A fixed number of flows whose shares fall with a power of their rank.
+    /// A fixed number of flows with shares that fall with a power of their rank.
     Zipf {
-        /// Flows.
+        /// Number of flows.
         flows: u32,
-        /// The power, in thousandths.
+        /// The exponent, in thousandths.
         exponent_permille: u32,
     },
-    /// Two thousand flows that send trains.
+    /// Two thousand flows that send trains of packets.
     Bursts,
-    /// Four elephants among mice.
+    /// Four elephants among many small flows.
     Elephants,
-    /// Flows crafted for one queue of a CRC modulo 64, beside ordinary ones.
+    /// Flows constructed to hit one queue of a CRC modulo 64, among ordinary flows.
     Attack,
 }
 
 /// Generated packets and the keys of their flows.
 #[derive(Clone, Debug)]
 pub struct Traffic {
-    /// Jobs; their digests are of [`DigestKind::Keyed`], their arrivals zero.
+    /// The jobs. Their digests are [`DigestKind::Keyed`], and their arrival times are zero.
     pub jobs: Vec<Job>,
     /// The key of each flow.
     pub keys: Vec<FlowKey>,
-    /// The server's address of each flow.
+    /// The server address of each flow.
     pub servers: Vec<u32>,
 }
 
 impl Model {
-    /// One of each kind, L7 without and with an elephant.
+    /// One model of each kind; L7 without and with an elephant.
     pub const EACH: [Self; 9] = [
         Self::Dominant,
         Self::Many,
@@ -99,7 +99,7 @@ impl Model {
         }
     }
 
-    /// Returns the default number of packets: as many as the modelled capture has.
+    /// Returns the default number of packets, which is that of the modelled capture.
     #[must_use]
     pub fn packets(self) -> u32 {
         match self {
@@ -111,15 +111,16 @@ impl Model {
         }
     }
 
-    /// Generates about `packets` packets; a seed gives the same traffic on every machine.
+    /// Generates about `packets` packets. The same seed gives the same traffic on every machine.
     ///
-    /// The captures shrink with their number: a tenth of the packets has a tenth of the flows. Jobs
-    /// of [`Model::L7`] are fewer than its packets.
+    /// The models of captures scale with this number: a tenth of the packets have a tenth of the
+    /// flows. [`Model::L7`] generates fewer jobs than packets.
     ///
     /// # Errors
     ///
-    /// [`SetupError::Parameter`] for fewer than 1,000 packets or more than a workload may have, for
-    /// no flow, and for an elephant's share beyond 900 thousandths, a power beyond 4000.
+    /// Returns [`SetupError::Parameter`] for fewer than 1,000 packets or more than a workload may
+    /// have, for zero flows, for an elephant's share above 900 thousandths, and for an exponent
+    /// above 4000 thousandths.
     pub fn generate(self, packets: u32, seed: u64) -> Result<Traffic, SetupError> {
         bounded("packets of a model", u64::from(packets), 1000, JOBS_MAX as u64)?;
         let flows = match self {
@@ -132,7 +133,7 @@ impl Model {
             }
             Self::Zipf { flows, exponent_permille } => {
                 bounded("flows of a model", u64::from(flows), 1, 1 << 24)?;
-                bounded("power of a model", u64::from(exponent_permille), 0, 4000)?;
+                bounded("exponent of a model", u64::from(exponent_permille), 0, 4000)?;
                 simple::zipf(packets, flows, exponent_permille, seed)
             }
             Self::Bursts => simple::bursts(packets, seed),
@@ -164,14 +165,14 @@ impl Traffic {
         self
     }
 
-    /// Gives every job an arrival time, on average one every `mean_cycles`, at random. If
-    /// `wave_cycles` is not 0, a fifth of each wave arrives at 2.5 times the mean rate, the rest at
-    /// 0.625 times.
+    /// Gives every job a random arrival time, on average one job every `mean_cycles` cycles. If
+    /// `wave_cycles` is not 0, jobs arrive at 2.5 times the mean rate during a fifth of each wave,
+    /// and at 0.625 times during the rest.
     #[must_use]
     pub fn with_arrivals(mut self, mean_cycles: u64, wave_cycles: u64, seed: u64) -> Self {
         let log = NegativeLog::new();
         let mut state = seed ^ 0xA771_7A15;
-        // In 1/256 of a cycle, so that short gaps are not rounded away.
+        // In 1/256 of a cycle, so that short gaps are not rounded to zero.
         let mut now = 0_u64;
         for job in &mut self.jobs {
             job.arrival = now >> 8;
@@ -194,13 +195,13 @@ impl Traffic {
     ///
     /// # Errors
     ///
-    /// As [`Workload::new`].
+    /// Returns the errors of [`Workload::new`].
     pub fn workload(self, pace: Pace) -> Result<Workload, SetupError> {
         Workload::new(self.jobs, pace)
     }
 }
 
-/// Flows and jobs in the making.
+/// Flows and jobs that are being generated.
 #[derive(Debug, Default)]
 struct Making {
     jobs: Vec<Job>,
@@ -209,7 +210,7 @@ struct Making {
 }
 
 impl Making {
-    /// Adds a flow of one of 60,000 clients to one of 40 servers and 8 services; returns its
+    /// Adds a flow from one of 60,000 clients to one of 40 servers and 8 services. Returns its
     /// number.
     fn flow(&mut self, random: &mut Random) -> u32 {
         const SERVICES: [u16; 8] = [80, 443, 25, 53, 22, 110, 143, 8080];
@@ -236,7 +237,7 @@ impl Making {
     }
 }
 
-/// Numbers drawn from a seed.
+/// Random numbers drawn from a seed.
 #[derive(Debug)]
 struct Random(u64);
 
@@ -245,7 +246,7 @@ impl Random {
         split_mix(&mut self.0)
     }
 
-    /// Returns a number below `bound`, which is not 0.
+    /// Returns a number below `bound`, which must not be 0.
     fn below(&mut self, bound: u32) -> u32 {
         (((self.word() >> 32) * u64::from(bound)) >> 32) as u32
     }
@@ -254,7 +255,8 @@ impl Random {
         self.below(1000) < permille
     }
 
-    /// Returns a size on the wire: 45 % are small, 16.5 % medium, the others nearly full.
+    /// Returns a size on the wire in bytes: 45 % are small, 16.5 % medium, and the others nearly
+    /// full.
     fn bytes(&mut self) -> u32 {
         match self.below(1000) {
             0..450 => 64 + self.below(60),
@@ -263,7 +265,8 @@ impl Random {
         }
     }
 
-    /// Returns a value around `mean`, evenly between a quarter and seven quarters of it.
+    /// Returns a value around `mean`, uniformly distributed between a quarter and seven quarters of
+    /// it.
     fn around(&mut self, mean: u32) -> u32 {
         (u64::from(mean) * u64::from(250 + self.below(1501)) / 1000) as u32
     }

@@ -1,6 +1,7 @@
-//! Powers without the platform's math library, whose last digit may differ between machines.
+//! Computes powers without the platform's math library, whose last digit may differ between
+//! machines.
 
-/// Returns log2 of a number of at least 1, within 2⁻⁴⁰, by squaring.
+/// Returns log2 of a number of at least 1, to within 2⁻⁴⁰, by squaring.
 fn log2(x: f64) -> f64 {
     let (mut x, mut log) = (x, 0.0);
     while x >= 2.0 {
@@ -27,7 +28,7 @@ fn exp2(x: f64) -> f64 {
         value *= 2.0;
         rest -= 1.0;
     }
-    // IEEE 754 defines the square root to the last bit.
+    // IEEE 754 defines the square root exactly, to the last bit.
     let mut root = 2.0_f64;
     for _ in 0..40 {
         root = root.sqrt();

@@ -1,10 +1,10 @@
-//! Traffic that no paper fitted, for schedulers that were.
+//! Synthetic traffic that is not fitted to any paper, for schedulers that were fitted to papers.
 
 use super::power::power;
 use super::{Making, Random};
 use crate::placement::modulo::crc_of;
 
-/// Mean cycles of a packet.
+/// Mean cycles per packet.
 const MEAN_CYCLES: u32 = 5_000;
 
 fn work(random: &mut Random, bytes: u32) -> u32 {
@@ -19,7 +19,7 @@ fn packet(making: &mut Making, random: &mut Random, flow: u32) {
     making.job(flow, bytes, work);
 }
 
-/// Flows whose shares fall with a power of their rank.
+/// Generates flows with shares that fall with a power of their rank.
 pub(super) fn zipf(packets: u32, flows: u32, exponent_permille: u32, seed: u64) -> Making {
     let mut random = Random(seed ^ 0x21BF);
     let mut making = Making::default();
@@ -38,7 +38,8 @@ pub(super) fn zipf(packets: u32, flows: u32, exponent_permille: u32, seed: u64) 
     making
 }
 
-/// Two thousand flows, each a train of 1 to 64 packets at a time, four trains interleaved.
+/// Generates two thousand flows, each of which sends trains of 1 to 64 packets; four trains are
+/// interleaved.
 pub(super) fn bursts(packets: u32, seed: u64) -> Making {
     const FLOWS: u32 = 2_000;
     let mut random = Random(seed ^ 0xB1257);
@@ -58,8 +59,8 @@ pub(super) fn bursts(packets: u32, seed: u64) -> Making {
     making
 }
 
-/// Four flows with a tenth of the packets each; every other packet is of one of five thousand
-/// flows.
+/// Generates four flows with a tenth of the packets each; every other packet belongs to one of five
+/// thousand flows.
 pub(super) fn elephants(packets: u32, seed: u64) -> Making {
     const MICE: u32 = 5_000;
     let mut random = Random(seed ^ 0xE1E);
@@ -77,8 +78,8 @@ pub(super) fn elephants(packets: u32, seed: u64) -> Making {
     making
 }
 
-/// Half of the packets are of flows whose CRC is 17 modulo 64; the others are of five thousand
-/// ordinary flows.
+/// Generates packets, half of which belong to flows whose CRC is 17 modulo 64; the others belong to
+/// five thousand ordinary flows.
 pub(super) fn attack(packets: u32, seed: u64) -> Making {
     const EACH: u32 = 5_000;
     let mut random = Random(seed ^ 0xA77AC);

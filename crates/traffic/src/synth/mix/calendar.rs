@@ -1,8 +1,8 @@
 //! The next sending time of each flow.
 //!
-//! Time is cut into slots of about eight packets. A slot is a linked list of the flows that send in
-//! it, so inserting and removing cost the same for a thousand waiting flows as for a million. A
-//! flow that has sent in a slot is due in a later one, so its packets keep their order.
+//! Time is divided into slots of about eight packets. A slot is a linked list of the flows that
+//! send in it, so inserting and removing cost the same with a thousand waiting flows as with a
+//! million. A flow that has sent in a slot is due in a later one, so its packets keep their order.
 
 const NO_FLOW: u32 = u32::MAX;
 const PACKETS_PER_SLOT: u64 = 8;

@@ -1,4 +1,4 @@
-//! The parameters of a mixture, and why they may be refused.
+//! The parameters of a mixture, and the reasons why they may be rejected.
 
 use std::str::FromStr;
 
@@ -6,15 +6,15 @@ use thiserror::Error;
 
 use crate::synth::START_NS;
 
-/// The most flows of a mixture.
+/// Maximum number of flows of a mixture.
 pub const FLOWS_MAX: u64 = 1 << 26;
-/// The most packets of a mixture.
+/// Maximum number of packets of a mixture.
 pub const PACKETS_MAX: u64 = u32::MAX as u64;
-/// The least and the greatest length of fixed frames.
+/// Minimum and maximum length of fixed frames in bytes.
 pub const FIXED_BYTES: (u16, u16) = (64, 9018);
-/// The greatest exponent of the flows' popularity.
+/// Maximum exponent of the flows' popularity.
 pub const ZIPF_MAX: f64 = 4.0;
-/// The greatest mean number of packets in a burst.
+/// Maximum mean number of packets in a burst.
 pub const BURST_PACKETS_MAX: u32 = 256;
 
 /// The length of frames.
@@ -24,9 +24,9 @@ pub enum FrameSize {
     /// IP lengths of at most 64, 576 and 1,500 bytes in the ratio 7 : 4 : 1.
     #[default]
     Imix,
-    /// Frames of that many bytes (without check sequence), 64 to 9,018.
+    /// Frames of this many bytes (without check sequence), 64 to 9,018.
     ///
-    /// Data fills the frame. Packets without data are padded to 64 bytes, and longer headers stay
+    /// Data fills the frame. Packets without data are padded to 64 bytes, and longer headers remain
     /// as they are (74 bytes for TCP in IPv6).
     Fixed(u16),
 }
@@ -40,7 +40,7 @@ impl FromStr for FrameSize {
             return Ok(Self::Imix);
         }
         match text.parse() {
-            // The standard library would accept a plus sign.
+            // The standard library would also accept a plus sign.
             Ok(bytes) if !text.starts_with('+') && (FIXED_BYTES.0..=FIXED_BYTES.1).contains(&bytes) => {
                 Ok(Self::Fixed(bytes))
             }
@@ -82,10 +82,10 @@ pub struct MixConfig {
     pub other_permille: u16,
     /// Mean number of packets that a flow sends in one burst: 1 to [`BURST_PACKETS_MAX`].
     pub burst_packets: u32,
-    /// Flows of one SYN each to one victim, in the middle fifth of the trace. Fewer than `flows`,
-    /// which includes them.
+    /// Flows of one SYN each to a single victim, in the middle fifth of the trace. Must be less
+    /// than `flows`, which includes them.
     pub syn_flood: u64,
-    /// Mean packets per second, above 0.
+    /// Mean number of packets per second, above 0.
     pub rate_pps: u64,
     /// Time of the first packet, in nanoseconds since 1970.
     pub start_ns: u64,
@@ -114,7 +114,7 @@ impl Default for MixConfig {
     }
 }
 
-/// Why a mixture cannot be generated.
+/// The reason why a mixture cannot be generated.
 #[derive(Clone, Debug, PartialEq, Error)]
 #[non_exhaustive]
 pub enum MixError {
@@ -132,7 +132,7 @@ pub enum MixError {
     },
     /// Some flow would have no packet.
     #[error(
-        "{packets} packet{} cannot show {flows} flows: each flow needs at least one",
+        "{packets} packet{} cannot contain {flows} flows: each flow needs at least one",
         if *packets == 1 { "" } else { "s" }
     )]
     FewerPacketsThanFlows {
@@ -141,19 +141,19 @@ pub enum MixError {
         /// The requested flows.
         flows: u64,
     },
-    /// The exponent is no number, negative or too large.
+    /// The exponent is not a number, is negative, or is too large.
     #[error("invalid zipf exponent {value}: must be from 0 (all flows equal) to {ZIPF_MAX}")]
     Zipf {
         /// The requested exponent.
         value: f64,
     },
-    /// The size is neither `imix` nor within bounds.
+    /// The size is neither `imix` nor within the limits.
     #[error("invalid frame size {value}: must be 'imix' or a number of bytes from {} to {}", FIXED_BYTES.0, FIXED_BYTES.1)]
     Size {
         /// The requested size.
         value: String,
     },
-    /// A share is more than 1000 per thousand.
+    /// A share exceeds 1000 per thousand.
     #[error("invalid {name} of {value} per thousand: must be at most 1000")]
     Share {
         /// The name of the share.
@@ -161,14 +161,14 @@ pub enum MixError {
         /// The requested share.
         value: u16,
     },
-    /// A burst has no packet, or too many.
+    /// A burst has no packets, or too many.
     #[error("invalid burst of {value} packets: must be from 1 to {BURST_PACKETS_MAX}")]
     Burst {
         /// The requested mean.
         value: u32,
     },
     /// The flood leaves no ordinary flow.
-    #[error("a flood of {flood} of {flows} flows: it must leave at least one ordinary flow")]
+    #[error("a flood of {flood} of {flows} flows: at least one ordinary flow must remain")]
     Flood {
         /// Flows of the flood.
         flood: u64,
@@ -176,10 +176,13 @@ pub enum MixError {
         flows: u64,
     },
     /// The rate is not above zero.
-    #[error("a rate of 0 packets a second: packets would never come")]
+    #[error("invalid rate of 0 packets per second: no packet would ever be sent")]
     Rate,
-    /// The last packet would be later than a capture can state.
-    #[error("{packets} packets at {rate_pps} a second end after the year 2106, where pcap's clock ends")]
+    /// The time of the last packet exceeds the range of a capture's time stamps.
+    #[error(
+        "{packets} packets at {rate_pps} per second end after the year 2106, the limit of pcap's \
+        time stamps"
+    )]
     Span {
         /// The requested packets.
         packets: u64,
@@ -262,7 +265,7 @@ mod tests {
         assert!(refused(|c| c.v6_permille = 1001).contains("IPv6 share of 1001"));
         assert!(refused(|c| c.burst_packets = 0).contains("must be from 1"));
         assert!(refused(|c| c.syn_flood = c.flows).contains("at least one ordinary flow"));
-        assert!(refused(|c| c.rate_pps = 0).contains("never come"));
+        assert!(refused(|c| c.rate_pps = 0).contains("no packet would ever be sent"));
         assert!(refused(|c| (c.rate_pps, c.packets) = (1, 3_000_000_000)).contains("2106"));
     }
 

@@ -1,9 +1,9 @@
-//! The contents of one flow's packets.
+//! Generates the contents of a flow's packets.
 //!
-//! A flow's number decides its kind, and its number of packets decides how far it gets. TCP of one
-//! packet is a SYN without an answer. From six packets on it is a whole session, of which one in
-//! eight ends in a reset. One long session in sixteen began before the trace, and has neither start
-//! nor end.
+//! A flow's number determines its kind, and its number of packets determines how far it progresses.
+//! A TCP flow of one packet is a SYN without an answer. From six packets on, it is a whole session;
+//! one session in eight ends with a reset. One long session in sixteen began before the trace, and
+//! has neither a start nor an end.
 
 use super::config::FrameSize;
 use crate::synth::hosts::{self, FLOWS_PER_CLIENT, Hosts};
@@ -13,7 +13,7 @@ use crate::synth::wire::{
     Transport,
 };
 
-/// IP lengths of the two larger classes of the simple IMIX, and each class's share of twelve.
+/// IP lengths of the two larger classes of the simple IMIX, and each class's share in twelfths.
 const IMIX_IP_BYTES: (usize, usize) = (576, 1500);
 const IMIX_SHARES: (u64, u64, u64) = (7, 4, 1);
 
@@ -24,7 +24,7 @@ pub(super) enum Kind {
     Dns,
     Quic,
     Echo,
-    /// Datagrams in two pieces: two flow keys, since the later piece has no ports.
+    /// Datagrams in two fragments: two flow keys, because the later fragment has no ports.
     Fragments,
     Flood,
 }
@@ -43,12 +43,12 @@ pub(super) struct Layout {
     pub(super) size: FrameSize,
 }
 
-/// How far a flow has come.
+/// The progress of a flow.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Progress {
     pub(super) sent: u32,
     pub(super) left: u32,
-    /// Sequence numbers used up by each side.
+    /// Sequence numbers used by each side.
     by_client: u32,
     by_server: u32,
 }
@@ -94,7 +94,7 @@ impl Layout {
         let tags = self.tags(flow, word);
         let v6 = self.is_v6(flow) && kind != Kind::Fragments;
         let (client, client_port) = hosts.client(flow);
-        // A flood has one victim: the web server of the most popular host.
+        // A flood has a single victim: the web server of the most popular host.
         let server = if kind == Kind::Flood { 0 } else { hosts.server(flow) };
         let addresses = if v6 { hosts::v6(client, server) } else { hosts::v4(client, server) };
         let headers_bytes = ETHERNET_BYTES + 4 * tags.iter().flatten().count() + addresses.header_bytes();
@@ -107,7 +107,7 @@ impl Layout {
             Kind::Dns => dns(progress.sent, &space, draw),
             Kind::Quic => {
                 let payload = space.drawn(8, draw).unwrap_or(30);
-                // Mostly from the server, as downloads are.
+                // Most packets come from the server, as in downloads.
                 Step { from_client: progress.sent == 0 || draw >> 61 == 0, payload, what: What::Udp }
             }
             Kind::Echo => Step {
@@ -124,8 +124,8 @@ impl Layout {
             Kind::Fragments => 2049,
             Kind::Echo => client_port,
         };
-        // Both fragments of a datagram come from one piece of the pool, which the datagram's number
-        // chooses.
+        // Both fragments of a datagram come from the same piece of the pool, which the datagram's
+        // number selects.
         let place =
             if kind == Kind::Fragments { word_of(word, u64::from(progress.sent / 2)) } else { draw };
         let transport = transport(&step, word, progress);
@@ -153,13 +153,13 @@ impl Layout {
         )
     }
 
-    /// Spreads the share evenly over the numbers, so that it is exact to one flow.
+    /// Spreads the share evenly over the flow numbers, so that it is exact to one flow.
     fn is_v6(&self, flow: u64) -> bool {
         spread(flow, self.v6_permille)
     }
 
     fn tags(&self, flow: u64, word: u64) -> [Option<u16>; 2] {
-        // The phase differs from IPv6's; otherwise the same flows would be chosen.
+        // The phase differs from that of IPv6; otherwise the same flows would be chosen.
         if !spread(flow.wrapping_mul(613).wrapping_add(311), self.vlan_permille) {
             return [None, None];
         }
@@ -228,8 +228,8 @@ impl Space {
         }
     }
 
-    /// Returns the payload of a packet that may carry data, or `None` if the draw is a small
-    /// packet. With fixed frames all packets carry data, with piggybacked acknowledgments.
+    /// Returns the payload length of a packet that may carry data, or `None` if a small packet is
+    /// drawn. With fixed frames all packets carry data, with piggybacked acknowledgments.
     fn drawn(&self, transport_bytes: usize, draw: u64) -> Option<usize> {
         if let Some(bytes) = self.filled(transport_bytes) {
             return Some(bytes);
@@ -241,7 +241,7 @@ impl Space {
             _ => IMIX_IP_BYTES.1,
         };
         let ip_header = self.headers_bytes - ETHERNET_BYTES;
-        // Tags do not count as part of the IP packet's length.
+        // Tags do not count towards the length of the IP packet.
         let ip_header = if ip_header >= 40 { 40 } else { 20 };
         Some(ip_bytes - ip_header - transport_bytes)
     }
@@ -273,7 +273,7 @@ fn tcp(progress: &Progress, size: u32, word: u64, space: &Space, draw: u64) -> S
     let data = |payload| Step { from_client: data_from_client, payload, what: What::Tcp(PSH | ACK) };
     match space.drawn(20, draw) {
         Some(payload) if payload > 0 => data(payload),
-        // A little data, as in keystrokes and small requests.
+        // A small amount of data, as in keystrokes and small requests.
         None if sent == 3 || draw >> 60 == 0 => data(6 + ((draw >> 32) & 15) as usize),
         _ => step(!data_from_client, ACK),
     }

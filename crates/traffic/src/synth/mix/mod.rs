@@ -1,12 +1,12 @@
-//! Traffic like that of a site.
+//! Generates traffic that resembles that of a site.
 //!
-//! TCP sessions, name look-ups, QUIC-like datagrams and pings between clients and popular servers.
-//! Some are in IPv6, some tagged, some fragmented, and some frames are not IP. A few flows have
-//! most of the packets (Zipf). Each flow has its own pace, from 65 µs to two seconds between
-//! packets, so that flows interleave as they do on a link.
+//! It consists of TCP sessions, name look-ups, QUIC-like datagrams and pings between clients and
+//! popular servers. Some flows use IPv6, some are tagged, some are fragmented, and some frames are
+//! not IP. A few flows have most of the packets (Zipf). Each flow has its own pace, from 65 µs to
+//! two seconds between packets, so that flows interleave as on a real link.
 //!
-//! The numbers of packets and of distinct flow keys are exact. A later fragment has no ports and so
-//! its own key: a fragmenting flow counts as two.
+//! The numbers of packets and of distinct flow keys are exact. A later fragment has no ports and
+//! therefore its own key: a fragmenting flow counts as two.
 
 mod calendar;
 mod config;
@@ -24,14 +24,14 @@ use super::random::{Random, Stride, scale, word_of};
 use super::wire::{self, Pool};
 use super::{Generate, Meta, zipf};
 
-const _: () = assert!(FLOWS_MAX <= hosts::FLOWS_MAX, "every flow has an endpoint of its own");
+const _: () = assert!(FLOWS_MAX <= hosts::FLOWS_MAX, "every flow has its own endpoint");
 
-/// Ethernet's least frame, without check sequence.
+/// Minimum size of an Ethernet frame in bytes, without check sequence.
 const FRAME_BYTES_MIN: usize = 60;
 
 /// A mixture of flows, packet by packet.
 ///
-/// It takes about 24 bytes of memory per flow, and one byte for each two packets.
+/// It takes about 24 bytes of memory per flow, and one byte per two packets.
 ///
 /// # Examples
 ///
@@ -56,8 +56,7 @@ pub struct Mix {
     /// Ordinary flows, then the flood, then senders of other frames.
     progress: Vec<Progress>,
     calendar: Calendar,
-    /// Flows of the current slot that have still to send, last first, with the length of their
-    /// burst.
+    /// Flows of the current slot that have yet to send, last first, with the length of their burst.
     queue: Vec<(u32, u32)>,
     sending: Option<(u32, u32)>,
     slot: u64,
@@ -88,7 +87,7 @@ impl Mix {
     ///
     /// # Errors
     ///
-    /// A [`MixError`] with the parameter, its value and its limits.
+    /// Returns a [`MixError`] with the parameter, its value and its limits.
     pub fn new(config: MixConfig) -> Result<Self, MixError> {
         config.validate()?;
         let ordinary_keys = config.flows - config.syn_flood;
@@ -168,8 +167,8 @@ impl Mix {
             calendar.take(*slot, |flow| {
                 let left = progress[flow as usize].left;
                 let drawn = 1 + random.below(2 * u64::from(config.burst_packets) - 1) as u32;
-                // The packets that must be sent now, if one burst in every later slot is to
-                // suffice.
+                // The number of packets that must be sent now if one burst in every later slot is
+                // to suffice.
                 let train = drawn.max(left.div_ceil(remaining)).min(left);
                 packets += u64::from(train);
                 queue.push((flow, train));
@@ -274,8 +273,8 @@ fn sizes(config: &MixConfig, layout: &Layout) -> Vec<Progress> {
     let spare = config.packets - config.flows - others;
     let flows = layout.ordinary + config.syn_flood;
     let mut progress = vec![Progress::of(1); flows as usize];
-    // Ranks are scattered over the numbers; otherwise the first clients would have the most popular
-    // flows.
+    // Ranks are scattered over the flow numbers; otherwise the first clients would have the most
+    // popular flows.
     let mut order = Stride::new(layout.ordinary, word_of(config.seed, 2));
     zipf::apportion(spare, layout.ordinary, config.zipf, |share| {
         let flow = order.advance();

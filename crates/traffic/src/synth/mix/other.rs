@@ -1,12 +1,13 @@
 //! Frames other than IP, which belong to no flow: ARP, LLDP, spanning tree.
 
-/// The senders of these frames, each with its own pace.
+/// Number of senders of these frames, each with its own pace.
 pub(super) const SENDERS: u64 = 4;
 
 const BROADCAST: [u8; 6] = [0xFF; 6];
 const SWITCH: [u8; 6] = [0x02, 0, 0, 0, 0, 0xFE];
 
-/// Replaces the contents of `frame` by a frame of a sender (below [`SENDERS`]). `word` varies it.
+/// Replaces the contents of `frame` by a frame of a sender (below [`SENDERS`]). `word` varies the
+/// contents.
 pub(super) fn write(frame: &mut Vec<u8>, sender: u64, word: u64) {
     frame.clear();
     match sender {
@@ -42,7 +43,7 @@ fn lldp(frame: &mut Vec<u8>, word: u64) {
 fn spanning_tree(frame: &mut Vec<u8>, word: u64) {
     frame.extend_from_slice(&[0x01, 0x80, 0xC2, 0, 0, 0]);
     frame.extend_from_slice(&SWITCH);
-    // 802.3: a length in place of a type, then LLC.
+    // 802.3: a length field in place of a type, then LLC.
     frame.extend_from_slice(&[0, 38, 0x42, 0x42, 0x03, 0, 0, 0, 0, 0]);
     // Root, cost of the path to it, bridge, port; age, greatest age, interval, delay.
     frame.extend_from_slice(&[0x80, 0]);
