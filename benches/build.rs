@@ -1,4 +1,5 @@
-//! Compiles the shims around C rivals, if their features are enabled and their libraries installed.
+//! Compiles the shims around C rivals, if their features are enabled and their libraries are
+//! installed.
 
 fn main() {
     println!("cargo::rerun-if-changed=c");
@@ -10,7 +11,7 @@ fn main() {
     vectorscan();
 }
 
-/// Without the library the rival is left out, and the bench reports it.
+/// Without the library, the rival is omitted, and the bench reports it.
 #[cfg(feature = "dpdk")]
 fn dpdk() {
     match pkg_config::Config::new().probe("libdpdk") {

@@ -1,8 +1,8 @@
-//! From key and hash to a flow's state: the call pair of the packet path.
+//! Time from key and hash to a flow's state: the pair of calls in the packet path.
 //!
-//! Every flow is looked up once per round, in shuffled order: the longest reuse distance, which
-//! [DHASH §V-B] takes as its worst case. The tables are filled beforehand, so that the timed part
-//! touches no fresh page. 16 K flows are near the second-level cache's size, 256 K are beyond.
+//! Every flow is looked up once per round, in shuffled order. This is the longest reuse distance,
+//! the worst case in [DHASH §V-B]. The tables are filled in advance, so that the timed part touches
+//! no fresh page. 16 K flows are close to the size of the second-level cache, 256 K exceed it.
 
 use flowloom::flow_key::TableHash;
 use std::hint::black_box;
@@ -15,10 +15,10 @@ use flowloom::flow_table::dhash::{DHash, DHashConfig, ReferenceDHash};
 use flowloom::flow_table::segments::{Growing, GrowthLimits};
 use flowloom::flow_table::{FlowTable, Tick, TimeoutClass};
 
-/// Packets of a batch, as the engine takes them from a ring.
+/// Number of packets in a batch, as the engine takes them from a ring.
 const BATCH: usize = 32;
 
-/// The packets of one round: a key and its hash each.
+/// The packets of one round, each as a key and its hash.
 struct Round {
     keys: Vec<FlowKey>,
     hashes: Vec<TableHash>,
@@ -40,7 +40,7 @@ impl Round {
         Self { keys, hashes }
     }
 
-    /// Looks every packet up in batches and touches the flows it finds; returns their number.
+    /// Looks up all packets in batches and touches the found flows. Returns their number.
     fn play(&self, table: &mut impl FlowTable<FlowKey, ()>, now: Tick) -> usize {
         let mut ids = [None; BATCH];
         let mut found = 0;
@@ -55,8 +55,7 @@ impl Round {
     }
 }
 
-/// Fills a table, checks that it answers rightly, and times rounds of hits, misses and single
-/// lookups.
+/// Fills a table, checks its answers, and times rounds of hits, misses and single lookups.
 fn measure(
     group: &mut BenchmarkGroup<'_, WallTime>,
     name: &str,

@@ -1,8 +1,8 @@
-//! From one stage to the next: time to put descriptors of 40 bytes into a queue and take them out
-//! again, on one thread.
+//! Time to put 40-byte descriptors into a queue and take them out again, on one thread.
 //!
-//! The `ring` rows of `cargo xtask bench replay` add the crossing between processors; this is the
-//! bookkeeping of each queue, and the reason why the engine moves descriptors in chunks.
+//! The `ring` rows of `cargo xtask bench replay` also include the transfer between processors. This
+//! bench measures the bookkeeping of each queue, which is the reason why the engine moves
+//! descriptors in chunks.
 
 use std::hint::black_box;
 
@@ -10,7 +10,7 @@ use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use crossbeam_queue::ArrayQueue;
 use rtrb::RingBuffer;
 
-/// As large as the engine's.
+/// Same size as the engine's descriptor.
 type Descriptor = [u64; 5];
 
 const SLOTS: usize = 1024;

@@ -1,4 +1,4 @@
-//! From a digest to a worker: time per decision, in batches of the input stage.
+//! Time per decision of a policy, from a digest to a worker, in batches of the input stage.
 
 use std::hint::black_box;
 
@@ -6,7 +6,7 @@ use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use flowloom::flow_key::hash::fold::split_mix;
 use flowloom::scheduler::{Decision, DirectHash, HrwFlat, LoadView, Placement, WorkItem, WorkerCount};
 
-/// Packets that are placed at once.
+/// Number of packets that are placed at once.
 const BATCH: usize = 32;
 const ITEMS: usize = 4096;
 
@@ -23,7 +23,7 @@ fn place(criterion: &mut Criterion) {
         for mut policy in policies {
             let name = format!("{}/{count}", policy.name());
             let (once, again) = (shares(&mut *policy, &items, count), shares(&mut *policy, &items, count));
-            assert_eq!(once, again, "{name} decides alike for the same digest");
+            assert_eq!(once, again, "{name} makes the same decision for the same digest");
             let even = ITEMS / count;
             assert!(once.iter().all(|&share| share > even / 3 && share < even * 2), "{name}: {once:?}");
             let mut decisions = [Decision::Drop; BATCH];

@@ -1,7 +1,7 @@
 //! The engine on one thread, over generated packets.
 //!
-//! Timed from the first batch to the last packet, on the thread that does the work: neither the
-//! building of the table nor the sorting of the results is in it.
+//! It is timed from the first batch to the last packet, on the thread that does the work, without
+//! the construction of the table and the sorting of the results.
 
 use std::time::Duration;
 

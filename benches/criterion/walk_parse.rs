@@ -1,7 +1,7 @@
-//! From a mapped capture to hashes, step by step.
+//! Time from a mapped capture to hashes, step by step.
 //!
-//! About 50,000 generated packets: 20 MB, larger than any second-level cache, so the time includes
-//! the prefetching of the walk.
+//! About 50,000 generated packets take 20 MB, more than any second-level cache, so the time
+//! includes the prefetching of the walk.
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use flowloom::flow_key::FlowHasher;

@@ -1,7 +1,7 @@
-//! Answers of variants, compared before any time is reported.
+//! The answers of variants, which are compared before any time is reported.
 //!
-//! Variants know different things: a copy counts no packets, a walk no flows. Each reports the
-//! counts that it knows; the first report of a count is the reference for the others.
+//! Variants know different counts: a copy counts no packets, and a walk counts no flows. Each
+//! reports the counts that it knows; the first report of a count is the reference for the others.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -17,7 +17,7 @@ impl Answers {
     ///
     /// # Errors
     ///
-    /// A sentence with both variants, if another one reported another value before.
+    /// Returns a sentence with both variants if another one reported a different value before.
     pub fn check(&self, variant: &str, facts: &[(&'static str, u64)]) -> Result<(), String> {
         let mut known = self.known.borrow_mut();
         for &(thing, number) in facts {

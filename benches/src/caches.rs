@@ -1,10 +1,10 @@
-//! Simulated caches beside libCacheSim, over one oracleGeneral file that both read.
+//! Compares simulated caches with libCacheSim, on an oracleGeneral file that both read.
 //!
-//! libCacheSim runs in Python, through its own package: each round starts an interpreter, which
+//! libCacheSim runs in Python, through its own package. Each round starts an interpreter, which
 //! times reading and simulating in its process and prints misses and nanoseconds. Its answers are
-//! compared with ours before any time: LRU, FIFO and Belady's MIN over 512 objects must have equal
-//! misses. Our time includes opening the file, reading all of it and simulating; the interpreter's
-//! start is not charged to libCacheSim.
+//! compared with Flowloom's before any time: LRU, FIFO and Belady's MIN over 512 objects must have
+//! the same number of misses. Flowloom's time includes opening the file, reading all of it and
+//! simulating; the start of the interpreter is not counted for libCacheSim.
 
 use std::fs::File;
 use std::io::Write;
@@ -23,21 +23,21 @@ use crate::goal::{Clock, JudgedReport, JudgedResult, JudgedRow};
 /// The size of the comparison.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Rounds.
+    /// Number of rounds.
     pub rounds: usize,
-    /// Accesses of the generated trace.
+    /// Number of accesses of the generated trace.
     pub accesses: usize,
-    /// A trace in place of the generated one.
+    /// A trace that replaces the generated one.
     pub trace: Option<PathBuf>,
-    /// A Python that has libCacheSim's package.
+    /// A Python interpreter that has libCacheSim's package.
     pub python: Option<PathBuf>,
 }
 
-/// Sessions at a time of the generated trace.
+/// Number of concurrent sessions in the generated trace.
 const SESSIONS: u32 = 4000;
 const LINES: u32 = 512;
 
-/// Prints misses, and nanoseconds of processor and wall, of one policy over one file.
+/// Prints misses, and nanoseconds of processor and wall-clock time, of a policy on a file.
 const SCRIPT: &str = "\
 import sys, time
 import libcachesim as lcs
@@ -50,7 +50,7 @@ cpu, wall = time.thread_time_ns() - cpu, time.perf_counter_ns() - wall
 print(repr(ratio), cpu, wall)
 ";
 
-/// Runs libCacheSim once; returns its miss ratio and the time it took.
+/// Runs libCacheSim once. Returns its miss ratio and the time that it took.
 fn libcachesim(python: &Path, trace: &Path, policy: &str) -> Result<(f64, Elapsed)> {
     let output = Command::new(python)
         .args(["-c", SCRIPT])
@@ -81,7 +81,7 @@ fn measured(trace: &Trace, spec: &CacheSpec) -> Result<Counts> {
     }
 }
 
-/// Simulates to be timed; returns how many accesses were taken in, 0 where something failed.
+/// Simulates the trace; this is timed. Returns how many accesses were processed, or 0 on failure.
 fn simulate(trace: &Trace, spec: &CacheSpec) -> u64 {
     measured(trace, spec).map_or(0, |counts| std::hint::black_box(counts).accesses)
 }
@@ -101,11 +101,11 @@ fn generate(path: &Path, accesses: usize) -> Result<()> {
     Ok(out.flush()?)
 }
 
-/// Adds the rows to a report; returns the missing ones.
+/// Adds the rows to a report. Returns the missing ones.
 ///
 /// # Errors
 ///
-/// Returns an error if the trace cannot be read, or libCacheSim answers differently.
+/// Returns an error if the trace cannot be read, or libCacheSim's answer differs.
 pub fn run(options: &Options, report: &mut JudgedReport) -> Result<Vec<String>> {
     let folder = tempfile::tempdir()?;
     let generated = folder.path().join("trace.oracleGeneral.bin");
@@ -139,7 +139,7 @@ pub fn run(options: &Options, report: &mut JudgedReport) -> Result<Vec<String>> 
             }
         }
     }
-    // Policies differ in their misses; all must agree on the number of accesses.
+    // Policies differ in their misses, but all must agree on the number of accesses.
     let from_file = |policy| {
         move || -> u64 {
             let trace = Trace::new(read(path).unwrap_or_default(), 0);

@@ -1,4 +1,5 @@
-//! The classifier beside `rte_acl`: rule sets, traffic, answers checked, then interleaved rounds.
+//! Compares the classifier with `rte_acl`: rule sets, traffic, verified answers, then interleaved
+//! rounds.
 
 use std::path::Path;
 
@@ -16,36 +17,37 @@ use crate::goal::{Clock, JudgedReport, JudgedResult, JudgedRow};
 /// Parameters of the comparison.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Rounds of every comparison.
+    /// Number of rounds of each comparison.
     pub rounds: usize,
-    /// Sets whose name contains one of these; all if there is none.
+    /// Only sets whose name contains one of these; all sets if empty.
     pub only: Vec<String>,
-    /// Generated sets: rules of each.
+    /// Numbers of rules of the generated sets.
     pub sizes: Vec<usize>,
-    /// Generated sets: seeds of each profile and size.
+    /// Number of seeds per profile and size of the generated sets.
     pub seeds: u64,
-    /// Headers of a round.
+    /// Number of headers per round.
     pub headers: usize,
-    /// Rules of the set that is changed while packets are classified; `None` leaves that out.
+    /// Number of rules of the set that is changed while packets are classified; `None` omits this
+    /// measurement.
     pub live_rules: Option<usize>,
-    /// Start DPDK with this many megabytes; `None` leaves it out.
+    /// Starts DPDK with this many megabytes; `None` omits it.
     pub dpdk_megabytes: Option<u32>,
 }
 
-/// Keys of a batch.
+/// Number of keys per batch.
 const BATCH: usize = 256;
-/// Headers that are compared with the first match, rule by rule.
+/// Number of headers that are compared with the first match, rule by rule.
 const CHECKED: usize = 1000;
 
 /// A rival that classifies the same headers.
 trait Rival {
     /// Name in rows.
     fn name(&self) -> String;
-    /// Looks all headers up and returns a digest of the matches.
+    /// Looks up all headers and returns a digest of the matches.
     fn run(&mut self) -> u64;
 }
 
-/// Runs all comparisons; missing rivals are named in the second half.
+/// Runs all comparisons. Missing rivals are named in the second part of the result.
 ///
 /// # Errors
 ///
@@ -102,7 +104,7 @@ fn sets(options: &Options, data: Option<&Path>) -> Result<Vec<(String, RuleSet)>
     Ok(sets)
 }
 
-/// The goal for the ratio to the best method of `rte_acl`.
+/// The minimum ratio to the best method of `rte_acl`.
 fn goal(rules: usize) -> f64 {
     match rules {
         0..2_000 => 1.3,
@@ -185,7 +187,7 @@ fn digest(sum: u64, rule: u32) -> u64 {
     (sum.rotate_left(5) ^ u64::from(rule)).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
-/// Ours, with an instruction set.
+/// Flowloom's classifier, with an instruction set.
 struct Ours<'a> {
     name: String,
     classifier: &'a Classifier,
@@ -215,7 +217,7 @@ fn look_up(
     options: &Options,
     report: &mut JudgedReport,
 ) -> Result<()> {
-    // The other instruction sets look up the same arrays.
+    // The other instruction sets search the same arrays.
     let others: Vec<(Isa, Classifier)> = [Isa::Avx2, Isa::Scalar]
         .into_iter()
         .filter(|isa| isa.is_available() && *isa != ours.isa())
@@ -289,7 +291,7 @@ mod dpdk {
         Acl, AclKey, Environment, KeyV4, Method, Options, Result, Rival, RuleSet, digest, thread_cpu_ns,
     };
 
-    /// Rivals that are there.
+    /// The available rivals.
     pub(super) struct Rivals(Option<Environment>);
 
     /// A rival's classifier of a set.
@@ -309,7 +311,8 @@ mod dpdk {
                 Ok(environment) => {
                     if !environment.huge_pages {
                         missing.push(String::from(
-                            "rte_acl on 2 MiB pages: not enough are reserved (sysctl vm.nr_hugepages), it runs on 4 KiB pages",
+                            "rte_acl on 2 MiB pages: too few are reserved (sysctl vm.nr_hugepages), so \
+                             it runs on 4 KiB pages",
                         ));
                     }
                     Self(Some(environment))
@@ -377,7 +380,7 @@ use dpdk::{Built, Rivals};
 mod no_dpdk {
     use super::{KeyV4, Options, Result, Rival, RuleSet};
 
-    /// Rivals that are there: none.
+    /// The available rivals: none.
     pub(super) struct Rivals;
 
     /// Never constructed.

@@ -1,4 +1,4 @@
-//! The engine over a round, set up as the command line sets it up.
+//! Runs the engine for a round, with the same settings as the command line.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -19,15 +19,15 @@ use crate::walk::headers_of;
 /// The seed of the hash, the same in all rounds.
 pub const SEED: u64 = 1;
 
-/// Packets for guessing the number of flows, and the bounds of the guess; the same as those of the
+/// Number of packets for estimating the number of flows, and the limits of the estimate, as on the
 /// command line.
 const SAMPLE_PACKETS: u64 = 4096;
 const GUESS: std::ops::RangeInclusive<f64> = 1024.0..=4_194_304.0;
 
-/// How tables are built: as the command line does, but resident before the timed part.
+/// How tables are built: as on the command line, but resident before the timed part.
 ///
 /// The command line leaves the pages to the first flow that needs them; rows of whole programs
-/// include that cost.
+/// include this cost.
 #[derive(Clone, Copy, Debug)]
 pub struct Sizing {
     first_flows: u32,
@@ -36,18 +36,18 @@ pub struct Sizing {
 /// The results of a run of the engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ran {
-    /// On the wall, the packet path of all threads; of processor time, that of the thread that
-    /// reads the source.
+    /// Wall-clock time of the packet path of all threads; processor time of the thread that reads
+    /// the source.
     pub elapsed: Elapsed,
-    /// Packets.
+    /// Number of packets.
     pub packets: u64,
     /// Captured bytes.
     pub bytes: u64,
     /// Packets with a flow key.
     pub decoded: u64,
-    /// Flows.
+    /// Number of flows.
     pub flows: u64,
-    /// Segments of the first worker's table at the end: above 1, the guess was too low.
+    /// Segments of the first worker's table at the end: above 1, the estimate was too low.
     pub segments: u32,
 }
 
@@ -60,7 +60,7 @@ impl Ran {
 }
 
 impl Sizing {
-    /// Guesses the flows of a number of passes from a capture's first packets and its size.
+    /// Estimates the number of flows in several passes from a capture's first packets and its size.
     ///
     /// # Errors
     ///
@@ -95,7 +95,7 @@ impl Sizing {
     ///
     /// # Errors
     ///
-    /// Returns an error if the run could not begin, failed, or is not balanced.
+    /// Returns an error if the run could not start, failed, or is not balanced.
     pub fn run<A: App>(
         &self,
         source: &mut Looped,

@@ -1,5 +1,5 @@
-//! From frames to flows: decoding, hashing, the table and a state of counters together, beside a
-//! tracker that takes frames and not keys.
+//! Compares the path from frames to flows (decoding, hashing, the table and a state of counters
+//! together) with a tracker that takes frames rather than keys.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -18,14 +18,14 @@ use flowloom_measure::{Outcome, Rounds};
 
 use crate::peers::flowscope::Tracker;
 
-/// The packet of a session to take: an acknowledgement in its middle, which begins and ends
-/// nothing.
+/// The packet of a session to use: an acknowledgement in its middle, which neither begins nor ends
+/// anything.
 const SCRIPT_LINE: u64 = 6;
 
-/// The time of all frames: nothing ages.
+/// The time of all frames, so that nothing ages.
 const SECOND: u32 = 1;
 
-/// One frame of each flow, in shuffled order, as a source without end that is read in rounds.
+/// One frame of each flow, in shuffled order, as an endless source that is read in rounds.
 #[derive(Clone, Debug)]
 pub struct Frames {
     block: SharedBlock,
@@ -34,7 +34,7 @@ pub struct Frames {
 }
 
 impl Frames {
-    /// Returns a frame for each of this many flows.
+    /// Returns one frame for each of `flows` flows.
     ///
     /// # Errors
     ///
@@ -92,11 +92,11 @@ impl PacketSource for Frames {
     }
 }
 
-/// Times both, one frame of every flow a round; the flows are there before the first.
+/// Times both, with one frame of every flow per round; the flows exist before the first round.
 ///
 /// # Errors
 ///
-/// Returns an error if they do not find the same flows, or count different packets.
+/// Returns an error if they do not find the same flows, or count different numbers of packets.
 pub fn compare(flows: u32, rounds: usize) -> Result<Outcome<u64>> {
     let frames = Frames::new(flows)?;
     let (mut source, expected) = (frames.clone(), u64::from(flows));

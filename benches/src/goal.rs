@@ -1,4 +1,4 @@
-//! Comparisons that have something to reach: the published rows, each with its goal beside it.
+//! Comparisons with goals: the published rows, each with its goal.
 
 use std::io::Write;
 use std::path::Path;
@@ -8,13 +8,13 @@ use flowloom_measure::{Host, RatioRow, ResultRow, text};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// Which time a comparison is of.
+/// The clock of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Clock {
     /// Processor time, of the thread or of the whole program.
     Cpu,
-    /// Time on the wall, where several threads work.
+    /// Wall-clock time, if several threads work.
     Wall,
 }
 
@@ -24,40 +24,40 @@ pub struct JudgedRow {
     /// The comparison.
     #[serde(flatten)]
     pub row: RatioRow,
-    /// Which time was compared.
+    /// The clock of the compared times.
     pub clock: Clock,
-    /// The lower limit for the median.
+    /// Minimum of the median.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub goal: Option<f64>,
-    /// Whether it is.
+    /// Whether the goal is met.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub met: Option<bool>,
 }
 
 impl JudgedRow {
-    /// Returns the row with its verdict; without a goal there is none.
+    /// Returns the row with its verdict, or without one if there is no goal.
     pub fn new(row: RatioRow, clock: Clock, goal: Option<f64>) -> Self {
         let met = goal.map(|goal| row.ratio_median >= goal);
         Self { row, clock, goal, met }
     }
 }
 
-/// A time that has something to stay below.
+/// A time with an upper limit.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct JudgedResult {
     /// The times.
     #[serde(flatten)]
     pub row: ResultRow,
-    /// The upper limit for the median.
+    /// Maximum of the median.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub goal: Option<f64>,
-    /// Whether it is.
+    /// Whether the goal is met.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub met: Option<bool>,
 }
 
 impl JudgedResult {
-    /// Returns the row with its verdict; without a goal there is none.
+    /// Returns the row with its verdict, or without one if there is no goal.
     pub fn new(row: ResultRow, goal: Option<f64>) -> Self {
         let met = goal.map(|goal| row.median <= goal);
         Self { row, goal, met }
@@ -79,7 +79,7 @@ pub struct JudgedReport {
     pub results: Vec<JudgedResult>,
     /// Comparisons.
     pub ratios: Vec<JudgedRow>,
-    /// Whether the run went to its end.
+    /// Whether the run was completed.
     pub complete: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Benches: the programs of `cargo xtask bench` and `peers`, and code that the criterion benches
+//! Benchmarks: the programs of `cargo xtask bench` and `peers`, and code that the criterion benches
 //! share.
 //!
 //! | module | holds |

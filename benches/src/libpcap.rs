@@ -1,5 +1,4 @@
-//! The rival that most readers are built on: libpcap, reading the same file, with our decoder
-//! behind it.
+//! libpcap as a rival, on which most readers are based, with Flowloom's decoder.
 
 use std::path::Path;
 
@@ -13,7 +12,7 @@ use crate::walk::{Tally, headers_of};
 ///
 /// # Errors
 ///
-/// The error message of libpcap.
+/// Returns the error message of libpcap.
 pub fn read_parse_hash(path: &Path, passes: u32, hasher: &FlowHasher) -> Result<Tally, String> {
     let mut tally = Tally::default();
     for pass in 0..passes {

@@ -1,5 +1,5 @@
-//! A rule set that changes during classification: the delay until lookups see a change, and the
-//! cost of pending changes.
+//! Measures a rule set that changes during classification: the delay until lookups see a change,
+//! and the cost of pending changes.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -13,13 +13,14 @@ use flowloom_measure::{RatioRow, ResultRow, Rounds, Samples};
 
 use crate::goal::{Clock, JudgedReport, JudgedResult, JudgedRow};
 
-/// Changes that wait.
+/// Number of pending changes.
 const PENDING: usize = 64;
-/// The limit for the delay of a change, at the 99th percentile.
+/// The maximum delay of a change in nanoseconds, at the 99th percentile.
 const VISIBLE_NS: f64 = 10_000.0;
-/// The limit for the cost of pending changes: 15 % of the rate.
+/// The minimum rate with pending changes: they may cost 15 %.
 const RATE_GOAL: f64 = 0.85;
-/// Lookups of each key in a round: during the first the caches contain the set of another variant.
+/// Number of lookups of each key per round; during the first lookup, the caches contain the set of
+/// another variant.
 const PASSES: usize = 12;
 
 /// Runs both measurements.
@@ -35,13 +36,13 @@ pub fn run(rules: usize, rounds: usize, count: usize, report: &mut JudgedReport)
     changes(&live, more.rules(), &keys, rules as u64, report)?;
     live.rebuild()?;
     let given = Given { more: &more.rules()[..PENDING], keys: &keys, rounds };
-    // Positions as values, which loaders use by default, and values that are unrelated to the
+    // The values are positions, which loaders use by default, or values that are unrelated to the
     // position.
     given.rates("the rules' places", &set, report)?;
     given.rates("any values", &with_any_values(&set)?, report)
 }
 
-/// Returns the rules with distinct values, in no order.
+/// Returns the rules with distinct values in random order.
 fn with_any_values(set: &RuleSet) -> Result<RuleSet> {
     let value = |place: u32| (place ^ 0x5A5A_5A5A).wrapping_mul(0x9E37_79B1);
     let rules = (0..).zip(set.rules()).map(|(place, rule)| Rule { value: value(place), ..*rule });
@@ -56,9 +57,9 @@ struct Given<'a> {
 }
 
 impl Given<'_> {
-    /// Times lookups in sets of the same size: pending rules are new ones, after all others.
+    /// Times lookups in sets of the same size. Pending rules are new ones, after all others.
     fn rates(&self, values: &str, set: &RuleSet, report: &mut JudgedReport) -> Result<()> {
-        // All variants share a classifier: one each would not fit the caches.
+        // All variants share a classifier, because separate ones would not fit into the caches.
         let idle = Live::new(set, ClassifierBuilder::new())?;
         let pend = |settle: bool| -> Result<Live> {
             let live = idle.clone();
@@ -93,8 +94,8 @@ impl Given<'_> {
             let row = ResultRow::new(format!("live lookups, {values}"), size, items, samples);
             report.results.push(JudgedResult::new(row, None));
         }
-        // The reference for the cost of pending changes is a set without any; for the cost of a
-        // changeable set, a user's own table.
+        // The reference for the cost of pending changes is a set without any; the reference for the
+        // cost of a changeable set is a separate table.
         if let [plain, table, idle, waiting @ ..] = &outcome.samples[..] {
             let mut judge = |rival: &Samples, live: &Samples, goal| {
                 let row =
@@ -114,7 +115,7 @@ impl Given<'_> {
     }
 }
 
-/// Batches of the keys, over and over.
+/// Returns batches of the keys, repeated endlessly.
 fn again(keys: &[KeyV4]) -> impl Iterator<Item = &[KeyV4]> {
     (0..PASSES).flat_map(|_| keys.chunks(256))
 }
@@ -128,7 +129,7 @@ fn plainly(classifier: &Classifier, keys: &[KeyV4]) -> usize {
     PASSES * keys.len()
 }
 
-/// Works like a user of the classifier whose rules have values of their own.
+/// Looks up like a user of the classifier whose rules have separate values.
 fn with_values(classifier: &Classifier, values: &[u32], keys: &[KeyV4]) -> usize {
     let mut found = [Match::NONE; 256];
     let mut reported = [None; 256];
@@ -153,8 +154,8 @@ fn alive(live: &Live, keys: &[KeyV4]) -> usize {
     PASSES * keys.len()
 }
 
-/// Times changes while another thread classifies: from the call to its return, when every lookup
-/// that begins sees it.
+/// Times changes while another thread classifies: from the call to its return, after which every
+/// lookup sees the change.
 fn changes(live: &Live, more: &[Rule], keys: &[KeyV4], size: u64, report: &mut JudgedReport) -> Result<()> {
     let stop = AtomicBool::new(false);
     let (mut inserts, mut removals) = (Vec::new(), Vec::new());
@@ -191,7 +192,7 @@ fn changes(live: &Live, more: &[Rule], keys: &[KeyV4], size: u64, report: &mut J
     Ok(())
 }
 
-/// Returns the row of the 99th percentile, with the median in its place of the least.
+/// Returns a row with the 99th percentile, and with the median in place of the minimum.
 #[expect(clippy::cast_precision_loss, reason = "nanoseconds, for readers")]
 fn percentile(variant: &str, size: u64, mut times: Vec<u64>) -> ResultRow {
     times.sort_unstable();

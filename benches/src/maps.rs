@@ -1,5 +1,5 @@
-//! [`FlowMap`] and [`ConcurrentFlowTable`](flowloom::flow_table::ConcurrentFlowTable) beside the
-//! maps of the Rust world: answers checked, then interleaved rounds of every work.
+//! Compares [`FlowMap`] and [`ConcurrentFlowTable`](flowloom::flow_table::ConcurrentFlowTable) with
+//! other Rust maps: verified answers, then interleaved rounds of all operations.
 
 use std::cell::RefCell;
 use std::hint::spin_loop;
@@ -21,10 +21,10 @@ const LINE_HASH: &str = "linehash, hashed by the caller";
 const FLOW_MAP: &str = "flow map";
 const CONCURRENT: &str = "concurrent table";
 
-/// Keys of a batch.
+/// Number of keys per batch.
 const BATCH: usize = 32;
 
-/// Lookups of a reader per change of the writer beside it.
+/// Number of lookups of a reader per change of the concurrent writer.
 const READS_PER_WRITE: u64 = 10;
 
 /// Runs all comparisons.
@@ -41,7 +41,7 @@ pub fn run(rounds: usize, sizes: &[u32], report: &mut JudgedReport) -> Result<()
     Ok(())
 }
 
-/// Our map behind the seam of the comparison.
+/// Flowloom's map, with the trait of the comparison.
 #[derive(Debug)]
 struct Ours(FlowMap<Key, State>);
 
@@ -70,7 +70,7 @@ impl StateMap<2> for Ours {
     }
 }
 
-/// Maps of one thread.
+/// Maps for one thread.
 fn owned(flows: &Flows<2>, rounds: usize, report: &mut JudgedReport) -> Result<()> {
     let line = |count: u32| LineHash::<Key, State>::try_new(&LineHashConfig::for_flows(count));
     let contenders: Vec<RefCell<Box<dyn Contender + '_>>> = vec![
@@ -110,7 +110,7 @@ fn owned(flows: &Flows<2>, rounds: usize, report: &mut JudgedReport) -> Result<(
     Ok(())
 }
 
-/// Maps that threads share, and `LineHash` of one thread beside them.
+/// Maps that threads share, and a single-threaded `LineHash` for comparison.
 fn shared(flows: &Flows<2>, rounds: usize, report: &mut JudgedReport) -> Result<()> {
     let count = u32::try_from(flows.keys.len()).unwrap_or(u32::MAX);
     let capacity = flows.keys.len();
@@ -172,7 +172,7 @@ fn shared(flows: &Flows<2>, rounds: usize, report: &mut JudgedReport) -> Result<
     let items = Work::Churn.items(capacity);
     add(report, &samples, "shared: delete + insert", flows, items, Clock::Cpu, |_| None);
     if samples.first().is_some_and(|sample| sample.cpu_ns.len() % 2 == 1) {
-        // An odd number of rounds leaves other flows than it found.
+        // An odd number of rounds leaves different flows in the map.
         for (_, map) in &maps {
             let access = map.access();
             let (old, new, numbers) = flows.exchanged(true);
@@ -198,7 +198,7 @@ fn shared(flows: &Flows<2>, rounds: usize, report: &mut JudgedReport) -> Result<
     Ok(())
 }
 
-/// Looks all keys up, and counts them as it goes.
+/// Looks up all keys, and counts them in `done` as it proceeds.
 fn read(access: &dyn Access, keys: &[Key], batch: usize, done: &AtomicU64) -> u64 {
     let mut sum = 0;
     for keys in keys.chunks(batch) {
@@ -210,8 +210,8 @@ fn read(access: &dyn Access, keys: &[Key], batch: usize, done: &AtomicU64) -> u6
     sum
 }
 
-/// Looks all keys up while another thread inserts and removes others, one change per ten lookups;
-/// times the reader.
+/// Looks up all keys while another thread inserts and removes other keys, one change per ten
+/// lookups. Times the reader.
 fn beside_writer(map: &dyn SharedMap, flows: &Flows<2>, lap: &mut flowloom_measure::rounds::Lap) -> u64 {
     let (done, stop) = (AtomicU64::new(0), AtomicBool::new(false));
     thread::scope(|scope| {
@@ -248,7 +248,7 @@ fn beside_writer(map: &dyn SharedMap, flows: &Flows<2>, lap: &mut flowloom_measu
     })
 }
 
-/// Adds all times, and every rival's ratio to the first.
+/// Adds all times, and the ratio of every rival to the first.
 fn add(
     report: &mut JudgedReport,
     samples: &[Samples],

@@ -1,4 +1,4 @@
-//! All of the packet path in one interleaved run.
+//! Runs all steps of the packet path in one interleaved run.
 //!
 //! | variant | what a round does |
 //! | --- | --- |
@@ -10,7 +10,7 @@
 //! | `inline-null`, `inline-tcp-tracker` | the engine on one thread |
 //! | `pipeline-N` | the engine with N workers, `tcp-tracker` |
 //!
-//! And in rounds of their own, the [ways from thread to thread](ring).
+//! The [ways to pass packets between threads](ring) are measured in separate rounds.
 
 use std::num::NonZeroUsize;
 use std::path::Path;
@@ -30,12 +30,12 @@ use crate::walk::{self, COPY_BYTES, Tally, walk_parse_hash};
 
 /// Minimum number of packets per round.
 pub const ROUND_PACKETS_MIN: u64 = 800_000;
-/// Packets that a round moves through a ring.
+/// Number of packets that a round moves through a ring.
 const RING_ITEMS: u64 = 4 << 20;
-/// Processor time that a packet may cost on either side.
+/// Maximum processor time per packet on either side, in nanoseconds.
 const RING_GOAL_NS: f64 = 10.0;
 
-/// The comparisons with their clocks and goals: ours, rival, clock, goal.
+/// The comparisons: Flowloom's variant, rival, clock, goal.
 const COMPARISONS: [(&str, &str, Clock, Option<f64>); 9] = [
     ("walk", "copy-64KiB", Clock::Cpu, None),
     ("walk+parse+hash", "copy-64KiB", Clock::Cpu, Some(1.0)),
@@ -51,13 +51,13 @@ const COMPARISONS: [(&str, &str, Clock, Option<f64>); 9] = [
 /// The results of a run.
 #[derive(Debug)]
 pub struct Outcome {
-    /// Packets of one pass.
+    /// Number of packets in one pass.
     pub pass_packets: u64,
-    /// Passes of a round.
+    /// Number of passes per round.
     pub passes: u32,
-    /// Flows of a round.
+    /// Number of flows per round.
     pub flows: u64,
-    /// Captured bytes of a round.
+    /// Captured bytes per round.
     pub bytes: u64,
     /// Times of single variants.
     pub results: Vec<JudgedResult>,
@@ -67,7 +67,8 @@ pub struct Outcome {
     pub missing: Vec<String>,
 }
 
-/// Every variant returns this: its answers agree with those of others, or a sentence.
+/// The result of every variant: its answers agree with those of others, or a sentence describes the
+/// difference.
 type Answer = Result<(), String>;
 
 /// Data that the variants share.
@@ -80,12 +81,12 @@ struct Bench<'a> {
     answers: Answers,
 }
 
-/// Runs everything, that many rounds.
+/// Runs all variants for `rounds` rounds.
 ///
 /// # Errors
 ///
-/// Returns an error if an input cannot be read, a variant cannot run, or two variants disagree:
-/// then the bench reports no times.
+/// Returns an error if an input cannot be read, a variant cannot run, or two variants disagree; the
+/// bench then reports no times.
 pub fn run(capture: &CaptureFile, rounds: usize) -> Result<Outcome, String> {
     let path = capture.path();
     let pass_packets = looped::count(path).map_err(|error| error.to_string())?;
@@ -171,8 +172,8 @@ impl Bench<'_> {
             .variant_with_lap("walk+parse+hash", move |lap| {
                 hashed.rewind();
                 let tally = lap.time(|| walk_parse_hash(&mut hashed, &self.hasher));
-                // Pass numbers grow from round to round, and so do the keys: the sum differs each
-                // time.
+                // Pass numbers increase from round to round and are part of the keys, so the sum
+                // differs each time.
                 let tally = Tally { checksum: 0, ..tally.map_err(|error| error.to_string())? };
                 self.check("walk+parse+hash", &tally)
             })
@@ -211,7 +212,7 @@ impl Bench<'_> {
         let variant = name.to_owned();
         Ok(rounds.variant_with_lap(name, move |lap| {
             let ran = self.sizing.run(&mut source, mode, app);
-            // A lap without a time would hide the error.
+            // A lap without a time would conceal the error.
             lap.add(ran.as_ref().map_or_else(|_| Elapsed::default(), |ran| ran.elapsed));
             self.answers.check(&variant, &ran?.facts())
         }))

@@ -6,7 +6,7 @@
 //! | [`descriptor_batches`] | sixteen bytes for up to 64 packets, as in the engine: a batch, and which of its descriptors are meant | descriptors of 112 bytes, written past the caches |
 //!
 //! The ring, its slots and the waiting are those between the engine's input stage and a worker,
-//! without work on the items. The time that a side waits for the other counts, since a spinning
+//! without work on the items. The time that a side waits for the other counts, because a spinning
 //! processor does nothing else.
 
 use std::collections::VecDeque;
@@ -17,23 +17,23 @@ use flowloom::cpu::{prefetch, stream};
 use flowloom_measure::Stopwatch;
 use rtrb::{Consumer, Producer, RingBuffer};
 
-/// The descriptor of a packet that would travel in the ring itself.
+/// The descriptor of a packet that moves through the ring itself.
 type Descriptor = [u64; 5];
 
-/// Descriptors that move at once.
+/// Number of descriptors that move at once.
 const CHUNK: usize = 32;
-/// Packets that may be on the way.
+/// Maximum number of packets in flight.
 const SLOTS: usize = 16 << 10;
 
-/// Packets of a batch, and words of each, as in the engine.
+/// Number of packets per batch, and of words per packet, as in the engine.
 const DESCRIPTORS: usize = 64;
 const WORDS: usize = 14;
 
-/// The place where a thread writes packets for another.
+/// The memory in which a thread writes packets for another thread.
 #[repr(C, align(64))]
 struct DescriptorBatch([[u64; WORDS]; DESCRIPTORS]);
 
-/// A batch, and a bit for each of its descriptors that the other side shall have.
+/// A batch, and one bit per descriptor that belongs to the other side.
 type Share = (Arc<DescriptorBatch>, u64);
 
 /// Processor time of both sides.
@@ -49,17 +49,17 @@ pub struct Sides {
 ///
 /// # Errors
 ///
-/// Where something else came out than went in.
+/// Returns an error if the received items differ from the sent ones.
 pub fn descriptors(items: u64) -> Result<Sides, String> {
     transfer(items, give, take)
 }
 
-/// Moves a number of packets in descriptor batches, rounded up to whole ones, and returns the time
-/// of both sides.
+/// Moves a number of packets in descriptor batches, rounded up to whole ones. Returns the time of
+/// both sides.
 ///
 /// # Errors
 ///
-/// Where something else came out than went in.
+/// Returns an error if the received items differ from the sent ones.
 pub fn descriptor_batches(items: u64) -> Result<Sides, String> {
     transfer(items.next_multiple_of(DESCRIPTORS as u64), send_batches, receive_batches)
 }
@@ -87,7 +87,7 @@ fn transfer<T: Send>(
     .into_results()?;
     let expected = (0..items).fold(0, u64::wrapping_add);
     if received != expected {
-        return Err(format!("the ring gave out a sum of {received}, {expected} went in"));
+        return Err(format!("the sum of received items is {received}, that of sent items {expected}"));
     }
     Ok(Sides { producer_ns, consumer_ns })
 }

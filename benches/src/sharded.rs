@@ -1,5 +1,5 @@
-//! Whole programs on one capture in each layout, beside the machine's limit: two programs on its
-//! halves.
+//! Compares whole programs on one capture in each layout with the machine's limit: two programs on
+//! the halves of the capture.
 //!
 //! | variant | what a round does |
 //! | --- | --- |
@@ -22,20 +22,20 @@ use tempfile::TempDir;
 use crate::answers::Answers;
 use crate::goal::{Clock, JudgedResult, JudgedRow};
 
-/// The applications, as the command line names them.
+/// The applications, with their names on the command line.
 const APPS: [&str; 3] = ["tcp-tracker", "accounting", "l7"];
-/// Packets per flow of the generated capture.
+/// Number of packets per flow in the generated capture.
 const FLOW_PACKETS: u64 = 20;
 /// The share of the speed of two independent programs that two workers must reach.
 const OF_TWO_PROGRAMS: f64 = 0.95;
-/// The speed-up that two workers must reach over one thread, if two programs do.
+/// The speed-up over one thread that two workers must reach if two programs reach it.
 const SPEED_UP: f64 = 1.7;
-/// The limit for the processor time of two workers, as a multiple of one thread's.
+/// Maximum processor time of two workers, as a multiple of one thread's.
 const CPU_MAX: f64 = 1.08;
-/// The layout that has goals.
+/// The layout with goals.
 const JUDGED: &str = "sharded 2";
 
-/// The capture and its halves; they go when this does.
+/// The capture and its halves, which are deleted on drop.
 #[derive(Debug)]
 pub struct Halves {
     whole: PathBuf,
@@ -45,7 +45,7 @@ pub struct Halves {
 }
 
 impl Halves {
-    /// Generates a mixture and writes it as a whole and in two halves, cut in time.
+    /// Generates a mixture and writes it as a whole and in two halves, divided by time.
     ///
     /// # Errors
     ///
@@ -77,7 +77,7 @@ impl Halves {
     }
 }
 
-/// A way to process the whole capture.
+/// A method to process the whole capture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Variant {
     Inline,
@@ -100,15 +100,15 @@ impl Variant {
 /// The measured variants.
 #[derive(Debug)]
 pub struct Bench<'a> {
-    /// Our command.
+    /// The flowloom command.
     pub flowloom: &'a Path,
     /// The input.
     pub capture: &'a Halves,
-    /// Rounds of each application, after one to warm up.
+    /// Number of rounds per application, after one warm-up round.
     pub rounds: usize,
-    /// Workers of the sharded layout; two are always among them.
+    /// Numbers of workers in the sharded layout; two is always included.
     pub workers: &'a [usize],
-    /// Two CPUs for two programs; fewer leave their places to the system.
+    /// Two CPUs for two programs; if there are fewer, the system chooses.
     pub cpus: &'a [u32],
 }
 
@@ -117,7 +117,7 @@ impl Bench<'_> {
     ///
     /// # Errors
     ///
-    /// Where a program fails, or two variants disagree: then no times are reported.
+    /// Returns an error if a program fails or two variants disagree; then no times are reported.
     pub fn run(&self) -> Result<(Vec<JudgedResult>, Vec<JudgedRow>), String> {
         let mut workers = self.workers.to_vec();
         workers.push(2);
@@ -135,7 +135,7 @@ impl Bench<'_> {
                 let digests = &digests;
                 rounds = rounds.variant_with_lap(variant.name(), move |lap| {
                     let ran = self.go(variant, app, digests);
-                    // A lap without a time would hide the error.
+                    // A lap without a time would conceal the error.
                     lap.add(ran.as_ref().copied().unwrap_or_default());
                     ran.map(|_| ())
                 });
@@ -162,7 +162,7 @@ impl Bench<'_> {
             }
         };
         if variant == Variant::TwoPrograms {
-            // Each would take the first CPU.
+            // Otherwise each program would use the first CPU.
             for (at, command) in commands.iter_mut().enumerate() {
                 match self.cpus {
                     [one, other, ..] => command.args(["--cores", &[one, other][at].to_string()]),
@@ -229,7 +229,7 @@ impl Answer {
     }
 }
 
-/// Returns a variant's times, on the wall and of all processors.
+/// Returns a variant's times: wall-clock time, and the time of all processors.
 fn times(app: &str, samples: &Samples) -> [JudgedResult; 2] {
     [("wall", &samples.wall_ns), ("cpu", &samples.cpu_ns)].map(|(clock, times)| {
         let mut row = ResultRow::of_times(format!("{app} {clock}"), 1, 1_000_000, &samples.name, times);
@@ -238,7 +238,7 @@ fn times(app: &str, samples: &Samples) -> [JudgedResult; 2] {
     })
 }
 
-/// Returns the comparisons of an application. A ratio is the rival's time divided by ours.
+/// Returns the comparisons of an application. A ratio is the rival's time divided by Flowloom's.
 fn comparisons(app: &str, packets: u64, samples: &[Samples]) -> Vec<JudgedRow> {
     let ratio = |ours: &str, rival: &str, clock| {
         let of = |name: &str| samples.iter().find(|samples| samples.name == name);

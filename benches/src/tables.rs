@@ -1,4 +1,5 @@
-//! Flow tables and their rivals: answers checked, then interleaved rounds of every work.
+//! Compares flow tables and their rivals: verified answers, then interleaved rounds of all
+//! operations.
 
 use std::cell::RefCell;
 
@@ -15,7 +16,7 @@ use crate::frames;
 use crate::goal::{Clock, JudgedReport, JudgedResult, JudgedRow};
 use crate::peers::maps::{Dash, Hashbrown};
 
-/// Our table, first in every comparison.
+/// Flowloom's table, which is the first in every comparison.
 const OURS: &str = "linehash";
 const OURS_AVX2: &str = "linehash, avx2";
 const BOUND: &str = "lower bound";
@@ -25,30 +26,30 @@ const STD: &str = "std";
 const RTE_DENSE: &str = "rte_hash, 95 % full";
 const RTE_HALF: &str = "rte_hash, half full";
 
-/// Keys of our batches; `rte_hash` takes 64 at most.
+/// Numbers of keys per batch; `rte_hash` supports at most 64.
 const BATCHES: [usize; 2] = [32, 256];
 
-/// Flows of a batch that are inserted or removed at once; rivals have no call for many, so they
-/// process them one by one.
+/// Number of flows per batch that are inserted or removed at once. Rivals have no batch calls for
+/// this, so they process flows one by one.
 const CHURN_BATCH: usize = 32;
 const BUILD_BATCH: usize = 256;
 
-/// The maximum number of flows with forty-byte keys in the full comparison: beyond,
-/// [`Scope::Lookups`], which takes no more memory than sixteen-byte keys do.
+/// The maximum number of flows with forty-byte keys in the full comparison. Above it,
+/// [`Scope::Lookups`] takes no more memory than sixteen-byte keys do.
 const LONG_KEYS_MAX: u32 = 2_000_000;
 
-/// Maximum number of flows that are compared from the frame on: beyond, making and tracking the
-/// frames would take longest of all.
+/// Maximum number of flows that are compared starting from frames: with more flows, generating and
+/// tracking the frames would take longest.
 const FRAMES_MAX: u32 = 2_000_000;
 
 /// Parameters of the comparison.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Rounds of every comparison.
+    /// Number of rounds of each comparison.
     pub rounds: usize,
     /// Numbers of flows.
     pub flows: Vec<u32>,
-    /// Start DPDK with this many megabytes of reserved huge pages; `None` leaves it out.
+    /// Starts DPDK with this many megabytes of reserved huge pages; `None` omits it.
     pub dpdk_megabytes: Option<u32>,
 }
 
@@ -64,7 +65,7 @@ enum Scope {
 /// The contenders.
 type Contenders<'a> = Vec<RefCell<Box<dyn Contender + 'a>>>;
 
-/// Runs all comparisons; missing rivals are named in the second half.
+/// Runs all comparisons. Missing rivals are named in the second part of the result.
 ///
 /// # Errors
 ///
@@ -159,7 +160,7 @@ fn add_dpdk<const W: usize>(_all: &mut Contenders<'_>, _flows: &Flows<W>, _scope
     anyhow::bail!("built without DPDK")
 }
 
-/// The goal for the ratio of a rival's time to ours.
+/// The minimum ratio of a rival's time to Flowloom's.
 fn goal(work: Work, rival: &str, flows: u32) -> Option<f64> {
     match (work, rival) {
         (Work::Hit { batch: 256 }, BOUND) if flows <= 100_000 => Some(1.0 / 1.6),
@@ -196,7 +197,7 @@ fn compare(
         works.extend([Work::Build, Work::BuildBatch { batch: BUILD_BATCH }]);
     }
     for work in works {
-        // A table that is 95 % full of its capacity fails to replace flows by new ones.
+        // A table that is 95 % full cannot replace flows by new ones.
         let takes_part = |contender: &dyn Contender| {
             contender.can(work)
                 && !(matches!(work, Work::Churn | Work::ChurnBatch { .. }) && contender.name() == RTE_DENSE)
@@ -225,7 +226,7 @@ fn time(
     Ok(run.run()?)
 }
 
-/// Adds all times, and every rival's ratio to the first.
+/// Adds all times, and the ratio of every rival to the first.
 fn add(
     report: &mut JudgedReport,
     samples: &[Samples],

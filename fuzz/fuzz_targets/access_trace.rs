@@ -1,5 +1,5 @@
-//! Any bytes as a trace of accesses, and the trace through caches: quick and plain versions must
-//! agree.
+//! Treats arbitrary bytes as a trace of accesses, and runs the trace through caches: fast and
+//! simple implementations must agree.
 //!
 //! The first byte chooses the format, the second the policy.
 #![no_main]

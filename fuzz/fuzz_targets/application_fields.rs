@@ -1,5 +1,5 @@
-//! Any first bytes: the readers of application fields return bounded, printable text, and decide a
-//! prefix as they decide the whole or not at all.
+//! Arbitrary first bytes: the readers of application fields return bounded, printable text, and
+//! their decision on a prefix is either open or equal to that on the whole.
 #![no_main]
 
 use flowloom_apps::accounting::fields::application::http_head::{self, HttpHead};
@@ -13,7 +13,7 @@ fn check(text: &str) {
     assert!(text.bytes().all(|byte| (0x20..0x7F).contains(&byte)), "{text:?}");
 }
 
-/// A reader that has decided does not decide otherwise with further bytes.
+/// A reader that has decided does not change its decision when further bytes follow.
 fn agrees<T: PartialEq + std::fmt::Debug>(prefix: Reading<T>, whole: &Reading<T>) {
     assert!(prefix == Reading::More || prefix == *whole, "{prefix:?} and then {whole:?}");
 }

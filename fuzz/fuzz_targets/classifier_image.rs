@@ -1,5 +1,5 @@
-//! Any bytes as a classifier's image, with the right check sum inserted: an error, or a classifier
-//! that is safe to use.
+//! Arbitrary bytes as a classifier's image, with the correct checksum inserted: the result is an
+//! error, or a classifier that is safe to use.
 #![no_main]
 
 use flowloom_classifier::image::VERSION;
@@ -20,7 +20,7 @@ fn check(read: &Classifier, words: [u64; 5]) {
 fuzz_target!(|data: &[u8]| {
     let mut image = data.to_vec();
     if image.len() >= 16 {
-        // Most inputs would end at the head otherwise.
+        // Otherwise most inputs would end at the head.
         image[..8].copy_from_slice(b"FLOWCUTS");
         image[8..12].copy_from_slice(&VERSION.to_le_bytes());
         let sum = crc32c(&image[16..]);

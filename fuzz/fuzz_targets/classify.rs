@@ -1,5 +1,5 @@
-//! Any rules and headers, under a limit of memory: every classifier answers as the first match
-//! does, or reports why it was not built.
+//! Arbitrary rules and headers, with a memory limit: every classifier returns the first match, or
+//! reports why it was not built.
 #![no_main]
 
 use arbitrary::Arbitrary;

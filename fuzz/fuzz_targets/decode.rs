@@ -1,6 +1,6 @@
-//! Decodes any bytes after any link layer and any headers of the tables. It must not panic, offsets
-//! must lie within the bytes, the fast path, the layers and the explanation must agree, and answers
-//! to refused packets must be packets.
+//! Decodes arbitrary bytes after any link layer and any headers of the tables. Decoding must not
+//! panic, and offsets must lie within the bytes. The fast path, the layers and the explanation must
+//! agree, and answers to denied packets must be packets.
 #![no_main]
 
 use std::sync::LazyLock;
@@ -73,7 +73,7 @@ fuzz_target!(|data: &[u8]| {
         assert!(headers.transport_offset <= headers.payload_offset);
         assert!(headers.payload_offset as usize <= frame.len());
         assert_eq!(headers.tuple().canonical().0, headers.key.with_zone(0));
-        // As long as its record, or cut.
+        // The original length equals that of the record, or is longer.
         for more in [0, 1000] {
             let wire_bytes = frame.len() as u32 + more;
             let view = PacketView::new(&frame, headers, 0, wire_bytes);

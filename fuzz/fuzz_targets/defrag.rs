@@ -1,8 +1,8 @@
-//! Any fragments in any order: each is accounted for, buffers stay within their bounds, and the
-//! same input gives the same packets independent of the batches.
+//! Arbitrary fragments in any order: each is accounted for, buffers stay within their limits, and
+//! the same input gives the same packets independent of the batches.
 //!
-//! Bytes make fragments of a few datagrams that a fuzzer would not guess the headers of, and some
-//! frames of its own.
+//! Bytes are converted to fragments of several datagrams, whose headers a fuzzer would not guess,
+//! and to some unmodified frames.
 #![no_main]
 
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use libfuzzer_sys::fuzz_target;
 enum Frame {
     /// A fragment: its datagram, family, offset in eighths, more-fragments flag, length, bytes.
     Fragment { id: u8, v6: bool, offset: u16, more: bool, length: u16, fill: u8 },
-    /// A frame as it is.
+    /// An unmodified frame.
     Any(Vec<u8>),
 }
 
@@ -35,7 +35,7 @@ impl Frame {
         match self {
             Self::Any(bytes) => bytes,
             Self::Fragment { id, v6, offset, more, length, fill } => {
-                // Short ones, and offsets near each other, so that fragments overlap.
+                // Fragments are short and their offsets are close, so that fragments overlap.
                 let length = usize::from(length % 200);
                 let offset = if offset % 8 == 0 { offset & 0x1FFF } else { offset % 64 };
                 let payload = vec![fill; length];

@@ -1,5 +1,5 @@
-//! Any text as a packet filter, on any bytes of any link type: no panic, and an error lies within
-//! the text.
+//! Arbitrary text as a packet filter, on arbitrary bytes of any link type: no panic, and an error
+//! lies within the text.
 #![no_main]
 
 use flowloom_filter::PacketFilter;

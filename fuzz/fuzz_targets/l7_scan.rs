@@ -1,5 +1,5 @@
-//! Any payload in any pieces: scanned once, piece by piece, it is named as when all of it is
-//! searched again at every piece.
+//! Arbitrary payload in arbitrary pieces: a single scan, piece by piece, gives the same label as a
+//! search of the whole payload after every piece.
 #![no_main]
 
 use std::sync::LazyLock;
@@ -26,7 +26,7 @@ fn both(patterns: &[Pattern]) -> Both {
 }
 
 static BUILTIN: LazyLock<Both> = LazyLock::new(|| both(&builtin()));
-/// Patterns that are looked for anywhere, with ends, word boundaries and lines.
+/// Patterns that may match anywhere, with ends, word boundaries and lines.
 static FLOATING: LazyLock<Both> = LazyLock::new(|| {
     both(&[
         Pattern::new("a", r"HTTP/1\.[01] [1-5]"),

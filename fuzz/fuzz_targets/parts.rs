@@ -1,9 +1,9 @@
-//! Any bytes as a capture in parts: whatever is assumed about where records begin, the parts find
-//! what one reader finds.
+//! Arbitrary bytes as a capture in parts: independent of the assumptions about where records begin,
+//! the parts find the same packets as one reader.
 //!
-//! The first byte is the number of parts, the second selects the prefix of the rest: nothing, the
-//! header of a classic capture, or a section with an interface. It also selects whether the rest is
-//! repeated, which makes chains of records.
+//! The first byte is the number of parts, and the second selects the prefix of the rest: nothing,
+//! the header of a classic capture, or a section with an interface. It also selects whether the
+//! rest is repeated, which creates chains of records.
 #![no_main]
 
 use std::path::{Path, PathBuf};
@@ -21,7 +21,7 @@ type Seen = (Vec<u8>, u32, u64, LinkType);
 /// Packets, notices, files, and errors.
 type Found = (Vec<Seen>, Vec<Notice>, Vec<FileSummary>, Option<String>);
 
-/// Returns the file that inputs are written to: parts are of files that are mapped.
+/// Returns the file to which inputs are written, because parts must be in mapped files.
 fn file() -> &'static Path {
     static FILE: OnceLock<PathBuf> = OnceLock::new();
     FILE.get_or_init(|| std::env::temp_dir().join(format!("flowloom-fuzz-parts-{}", std::process::id())))

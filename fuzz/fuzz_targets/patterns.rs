@@ -1,5 +1,5 @@
-//! Any text as a file of patterns, ours or l7-filter's: an error with its line, or a scanner that
-//! answers as rescanning does.
+//! Arbitrary text as a pattern file, in Flowloom's or l7-filter's format: the result is an error
+//! with its line, or a scanner whose answers equal those of rescanning.
 #![no_main]
 
 use flowloom_dpi::load::{parse_l7, parse_own};

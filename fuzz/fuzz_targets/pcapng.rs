@@ -1,8 +1,9 @@
-//! Any bytes as a pcapng capture: read to an end, within their blocks, whatever the blocks claim.
+//! Arbitrary bytes as a pcapng capture: it is read to an end, and packets lie within their blocks,
+//! independent of the lengths in the blocks.
 //!
 //! The first byte selects the prefix of the rest: nothing, a section header, or a section with
 //! interfaces of either byte order. It also selects whether the rest is raw bytes or the bodies of
-//! well-formed blocks, which a fuzzer would seldom find by itself because a block states its length
+//! well-formed blocks. A fuzzer would seldom find these alone, because a block states its length
 //! twice.
 #![no_main]
 

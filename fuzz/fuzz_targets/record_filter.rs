@@ -1,4 +1,5 @@
-//! Any text as a filter of records, on any record: no panic, and an error lies within the text.
+//! Arbitrary text as a record filter, on arbitrary records: no panic, and an error lies within the
+//! text.
 #![no_main]
 
 use flowloom_apps::accounting::fields::{FieldValue, all_columns};

@@ -1,8 +1,9 @@
-//! Any bytes as a capture through the whole engine: read, joined, decoded, looked up, tracked,
-//! reported.
+//! Arbitrary bytes as a capture through the whole engine: read, joined, decoded, looked up,
+//! tracked, reported.
 //!
-//! Every packet is accounted for, nothing panics, and two workers find what one thread finds. The
-//! first byte selects the options of the run, the second the header that precedes the rest.
+//! Every packet is accounted for, nothing panics, and two workers find the same flows as one
+//! thread. The first byte selects the options of the run, the second the header that precedes the
+//! rest.
 #![no_main]
 
 use std::io::Cursor;
@@ -45,7 +46,7 @@ fn header(choice: u8) -> Vec<u8> {
     words.iter().flat_map(|word: &u32| word.to_le_bytes()).collect()
 }
 
-/// Runs the engine, and returns packets taken in and the digest of the flows; `None` if the input
+/// Runs the engine. Returns the number of packets and the digest of the flows; `None` if the input
 /// is not a capture.
 fn outcome(bytes: &[u8], options: u8, mode: Layout) -> Option<(u64, String)> {
     let limits = UnpackLimits { bytes_max: 4 << 20, ratio_max: Some(100), ratio_after_bytes: 1 << 20 };
@@ -78,7 +79,7 @@ fuzz_target!(|input: &[u8]| {
     let mut bytes = header(choice);
     bytes.extend_from_slice(rest);
     let inline = outcome(&bytes, options, Layout::Inline);
-    // Threads are expensive: one input in sixteen runs a second time.
+    // Threads are expensive, so only one input in sixteen runs a second time.
     if options & 0xF0 == 0x10 {
         assert_eq!(outcome(&bytes, options, Layout::Pipeline { workers: 2 }), inline);
     }

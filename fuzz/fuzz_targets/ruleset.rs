@@ -1,4 +1,4 @@
-//! Any text as rules and headers: no panic, error positions inside the text, and parsed rules
+//! Arbitrary text as rules and headers: no panic, error positions inside the text, and parsed rules
 //! survive writing and parsing again.
 #![no_main]
 
@@ -68,7 +68,10 @@ fuzz_target!(|data: &[u8]| {
     match rules {
         Ok(rules) => {
             let written = classbench::write(&rules);
-            let again = classbench::parse(&written, LoadLimits::default()).expect("what we write we read");
+            let again = classbench::parse(&written, LoadLimits::default()).expect(
+                "written text can be \
+                parsed",
+            );
             assert_eq!(classbench::write(&again), written);
             assert_eq!(RuleSet::new(rules).expect("few enough").len(), again.len());
         }

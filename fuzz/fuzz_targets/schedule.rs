@@ -1,4 +1,5 @@
-//! Any topology from any text; any scheduler, over workers and queues that the bytes control.
+//! Arbitrary topology from arbitrary text; any scheduler, over workers and queues that the bytes
+//! control.
 
 #![no_main]
 
@@ -11,7 +12,7 @@ fuzz_target!(|input: (&str, u8, &[u8])| {
     let (text, which, bytes) = input;
     let topology: Topology = text.parse().unwrap_or_else(|_| "2x2,-0".parse().expect("a sound topology"));
     if topology.workers().get() > 64 {
-        return; // As many decisions, and slower.
+        return; // The same number of decisions, but slower.
     }
     let scheme = Scheme::ALL[usize::from(which) % Scheme::ALL.len()];
     match scheme.policy(&topology, 1).expect("its own sizes are sound") {
@@ -19,7 +20,7 @@ fuzz_target!(|input: (&str, u8, &[u8])| {
             let mut words = bytes.chunks(8).cycle();
             let mut count = 0_u64;
             let mut draw = || {
-                // The bytes repeated, each round with different values.
+                // The bytes are repeated, with different values in each round.
                 let mut word = [0; 8];
                 let chunk = words.next().unwrap_or_default();
                 word[..chunk.len()].copy_from_slice(chunk);
@@ -29,7 +30,7 @@ fuzz_target!(|input: (&str, u8, &[u8])| {
             let broken = laws::order_broken(&mut *policy, topology.workers(), &mut draw);
             assert!(
                 broken == 0 || !policy.order().keeps_flow_order(),
-                "{} broke its promise",
+                "{} broke its guarantee",
                 policy.name()
             );
         }

@@ -1,7 +1,7 @@
-//! Any sequence of operations on any small table keeps the laws of flow tables.
+//! Any sequence of operations on any small table preserves the properties of flow tables.
 //!
-//! The input selects the table's sizes, how many bits its hashes keep, and the operations. Only a
-//! broken law may panic.
+//! The input selects the table's sizes, the number of bits that its hashes keep, and the
+//! operations. Only a violated property may panic.
 #![no_main]
 
 use arbitrary::Arbitrary;
@@ -17,7 +17,7 @@ use flowloom_flow_table::{
 };
 use libfuzzer_sys::fuzz_target;
 
-/// One step as bytes; keys and classes are few, so that flows meet.
+/// One step as bytes; there are few keys and classes, so that flows meet.
 #[derive(Arbitrary, Clone, Copy, Debug)]
 enum Step {
     Entry { key: u8, class: u8 },
@@ -84,7 +84,7 @@ fuzz_target!(|input: Input| {
         timeouts,
         ..DHashConfig::for_flows(u32::from(input.flows).clamp(1, buckets * 16 + pool))
     };
-    // Every step compares the whole table: long inputs only repeat.
+    // Every step compares the whole table, so long inputs only repeat work.
     let operations: Vec<Operation> = input.steps.iter().take(256).map(|&step| step.into()).collect();
     let keys = |number: u16| {
         (u64::from(number), TableHash::from_mixed(split_mix(&mut u64::from(number)) & input.hash_bits))

@@ -1,4 +1,5 @@
-//! Any segments in any order: the stream equals an array in which the first copy of a byte stays.
+//! Arbitrary segments in any order: the stream equals an array in which the first copy of each byte
+//! is kept.
 #![no_main]
 
 use arbitrary::Arbitrary;
@@ -9,9 +10,9 @@ use libfuzzer_sys::fuzz_target;
 struct Input {
     start: u32,
     wide: bool,
-    /// Offset from the beginning of the last one, whether it is a SYN, its data.
+    /// Offset from the beginning of the previous one, whether it is a SYN, and its data.
     segments: Vec<(i16, bool, Vec<u8>)>,
-    /// Sequence numbers from anywhere.
+    /// Arbitrary sequence numbers.
     wild: Vec<(u32, bool, Vec<u8>)>,
 }
 
@@ -56,8 +57,8 @@ fuzz_target!(|input: Input| {
         assert_eq!(out, expected);
         assert_eq!(order.next_sequence(), Some(input.start.wrapping_add(1).wrapping_add(next as u32)));
     }
-    // Arbitrary sequence numbers, with and without a window: no reference, but no panic and a
-    // window of constant size.
+    // Arbitrary sequence numbers, with and without a window: there is no reference, but no panic
+    // may occur and the window must keep its size.
     for (i, (sequence, syn, payload)) in input.wild.iter().take(64).enumerate() {
         let window = (i % 3 > 0).then_some(&mut window);
         let segment = Segment { sequence: *sequence, syn: *syn, payload };

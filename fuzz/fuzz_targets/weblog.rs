@@ -1,5 +1,5 @@
-//! Any bytes as a log of requests: every line is used or skipped for a reason, and the used ones
-//! form sessions.
+//! Arbitrary bytes as a log of requests: every line is used or skipped for a reason, and the used
+//! lines form sessions.
 //!
 //! The first byte selects the format; half of the inputs get nearly valid lines as a prefix.
 #![no_main]

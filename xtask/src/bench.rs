@@ -17,9 +17,9 @@ const USAGE: &str =
            below $FLOWLOOM_DATA, or on a generated mixture.
   sharded  compares whole programs on a generated capture [5M packets, 7 rounds]: one thread, workers on parts
            of the capture [2, 4, ... as far as there are CPUs], a pipeline, and two programs on its halves. Both
-           captures take 700 bytes a packet below $TMPDIR.";
+           captures take 700 bytes per packet below $TMPDIR.";
 
-/// Where libpcap's header lies on supported systems.
+/// Paths of libpcap's header on supported systems.
 const LIBPCAP_HEADERS: [&str; 4] = [
     "/usr/include/pcap/pcap.h",
     "/usr/include/pcap.h",
@@ -61,7 +61,7 @@ pub(crate) fn has_libpcap() -> bool {
     LIBPCAP_HEADERS.iter().any(|header| Path::new(header).is_file())
 }
 
-/// Runs a bench with the commit and the compiler in its environment.
+/// Runs a bench, with the commit and the compiler in its environment.
 fn hand_over(root: &Path, command: &mut Command) -> Result<ExitCode> {
     for (option, program, words) in [
         ("--git", "git", &["describe", "--always", "--dirty", "--exclude", "*"][..]),
@@ -112,7 +112,7 @@ fn executable(messages: &str) -> Option<PathBuf> {
         .next_back()
 }
 
-/// Returns the output of a program, or none if it cannot run.
+/// Returns the output of a program, or an empty text if it cannot run.
 pub(crate) fn output_of(root: &Path, program: &str, words: &[&str]) -> Option<String> {
     let output = Command::new(program).args(words).current_dir(root).output().ok()?;
     let text = String::from_utf8(output.stdout).ok()?;

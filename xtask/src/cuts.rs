@@ -1,4 +1,4 @@
-//! `cargo xtask cuts`: checks that results do not depend on where an input is cut.
+//! `cargo xtask cuts`: checks that results do not depend on where an input is divided.
 
 use std::path::Path;
 use std::process::{Command, ExitCode};
@@ -13,9 +13,9 @@ const USAGE: &str = "usage: cargo xtask cuts [--cuts N] [--seed S] [--captures P
   Compares the results of one thread with those of a pipeline and of 2 to 16 workers on parts of the input, on
   generated captures and, every second time, on given ones.
 
-  --cuts      at least so many [100000, about 20 seconds]
+  --cuts      minimum number of cuts [100000, about 20 seconds]
   --seed      of the first case; each case has the next one [1]
-  --captures  a capture or a folder of them [$FLOWLOOM_DATA, none where that is not set]";
+  --captures  a capture or a directory of captures [$FLOWLOOM_DATA; none if not set]";
 
 /// Builds the check and runs it.
 pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<ExitCode> {

@@ -1,8 +1,8 @@
 //! `cargo xtask emulate`: runs tests for another processor on this one.
 //!
-//! 64-bit ARM has back ends of its own (NEON), and s390x has the other byte order. QEMU's user mode
+//! 64-bit ARM has its own back ends (NEON), and s390x has the other byte order. QEMU's user mode
 //! runs the tests as programs of this machine. It keeps this machine's memory order, so it cannot
-//! find races.
+//! detect races.
 
 use std::path::Path;
 use std::process::{Command, ExitCode};

@@ -1,14 +1,14 @@
 //! `cargo xtask figures`: writes the tables of `docs/performance` from the published rows.
 //!
-//! A table stands between two comments of a page:
+//! A table is enclosed by two comments of a page:
 //!
 //! ```text
 //! <!-- figures: data/flow-tables-zen4.json rows=work,rival columns=size -->
 //! <!-- end -->
 //! ```
 //!
-//! `rows` names the fields of a ratio that identify a line of the table, `columns` the field whose
-//! values become columns, and the word `goal` adds the goal of each line.
+//! `rows` names the fields of a ratio that identify a line of the table, `columns` names the field
+//! whose values become columns, and `goal` adds the goal of each line.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -18,7 +18,7 @@ use serde_json::Value;
 
 const BEGIN: &str = "<!-- figures: ";
 const END: &str = "<!-- end -->";
-/// Folder of the pages; paths in comments are relative to it.
+/// Directory of the pages; paths in comments are relative to it.
 pub(crate) const FOLDER: &str = "docs/performance/";
 
 /// Rewrites the tables of every page.
@@ -44,11 +44,13 @@ pub(crate) fn run(root: &Path) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Returns the text of a page with each table made from its data, which `read` returns by path.
+/// Returns the text of a page with each table generated from its data; `read` returns the data of a
+/// path.
 ///
 /// # Errors
 ///
-/// A comment without its end, data that cannot be read, or data in another form.
+/// Returns an error for a comment without its end, and for data that cannot be read or has another
+/// form.
 pub(crate) fn with_tables(
     text: &str,
     read: impl Fn(&str) -> std::result::Result<String, String>,
@@ -60,7 +62,7 @@ pub(crate) fn with_tables(
         out.push('\n');
         let Some(rest) = line.strip_prefix(BEGIN) else { continue };
         if !lines.by_ref().any(|line| line == END) {
-            bail!("no '{END}' follows '{line}': add it on a line of its own");
+            bail!("no '{END}' follows '{line}': add it on a separate line");
         }
         let words: Vec<&str> = rest.trim_end_matches("-->").split_whitespace().collect();
         let (path, options) = words.split_first().context("the comment names no data file")?;
@@ -136,7 +138,7 @@ impl<'a> Table<'a> {
     }
 }
 
-/// Returns a ratio with its interval, in bold where it misses its goal.
+/// Returns a ratio with its interval, in bold if it misses its goal.
 fn cell(ratio: &Value) -> String {
     let number = |field: &str| ratio[field].as_f64();
     let Some(median) = number("ratio_median") else { return "–".to_owned() };

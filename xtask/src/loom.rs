@@ -1,5 +1,5 @@
-//! `cargo xtask loom`: runs the models of what threads share, under every interleaving
-//! that loom explores.
+//! `cargo xtask loom`: runs the models of data that threads share, with every interleaving that
+//! loom explores.
 
 use std::path::Path;
 use std::process::{Command, ExitCode};
@@ -14,7 +14,7 @@ const MODELS: [(&str, &[&str]); 4] = [
     ("flowloom-io", &["--lib", "ring::models"]),
 ];
 
-/// Runs the models in a target folder of their own, because the flag recompiles everything.
+/// Runs the models in a separate target directory, because the flag recompiles everything.
 pub(crate) fn run(root: &Path) -> Result<ExitCode> {
     for (package, arguments) in MODELS {
         let status = Command::new("cargo")

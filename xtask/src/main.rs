@@ -1,5 +1,5 @@
-//! Development tasks: `cargo xtask tidy` checks the project's rules, `cargo xtask ci` runs what CI
-//! runs, `cargo xtask bench` takes the published figures.
+//! Development tasks: `cargo xtask tidy` checks the project's rules, `cargo xtask ci` runs the same
+//! checks as CI, `cargo xtask bench` measures the published figures.
 
 mod bench;
 mod ci;
@@ -59,7 +59,7 @@ fn run(arguments: &[String]) -> Result<ExitCode> {
     match verb.as_str() {
         "tidy" | "ci" | "loom" | "figures" if is_help(rest) => Ok(show(USAGE, rest)),
         "tidy" | "ci" | "loom" | "figures" if !rest.is_empty() => {
-            bail!("{verb} takes no arguments, and '{}' was given\n{USAGE}", rest.join(" "))
+            bail!("{verb} takes no arguments, but '{}' was given\n{USAGE}", rest.join(" "))
         }
         "tidy" => tidy::run(&root),
         "ci" => ci::run(&root),
@@ -79,13 +79,13 @@ fn run(arguments: &[String]) -> Result<ExitCode> {
     }
 }
 
-/// Returns whether the arguments ask for help, before those for another program.
+/// Returns whether the arguments request help, before those for another program.
 fn is_help(arguments: &[String]) -> bool {
     arguments.first().is_some_and(|first| first == "help")
         || arguments.iter().take_while(|word| *word != "--").any(|word| word == "-h" || word == "--help")
 }
 
-/// Prints a usage text. The status is 0 if the arguments ask for help, else 2.
+/// Prints a usage text. The status is 0 if the arguments request help, otherwise 2.
 fn show(usage: &str, arguments: &[String]) -> ExitCode {
     eprintln!("{usage}");
     ExitCode::from(if is_help(arguments) { 0 } else { 2 })
@@ -141,7 +141,7 @@ mod tests {
     #[test]
     fn what_is_no_verb_and_what_a_verb_does_not_take_are_mistakes() {
         for (asked, said) in
-            [("weave", "unknown verb 'weave'"), ("tidy -v", "tidy takes no arguments, and '-v'")]
+            [("weave", "unknown verb 'weave'"), ("tidy -v", "tidy takes no arguments, but '-v'")]
         {
             assert!(run(&words(asked)).unwrap_err().to_string().starts_with(said), "{asked}");
         }

@@ -1,9 +1,9 @@
 //! `cargo xtask mutants`: mutates a crate in seeded places, one at a time, and counts the mutants
 //! that its tests notice.
 //!
-//! Runs on demand, not in CI: a mutant costs a build and a run of the crate's tests. This program
-//! draws the sample, so that a seed names the same mutants again; cargo-mutants makes them and runs
-//! the tests.
+//! It runs on demand, not in CI: a mutant takes a build and a run of the crate's tests. This
+//! program draws the sample, so that a seed selects the same mutants again; cargo-mutants creates
+//! them and runs the tests.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -23,7 +23,7 @@ const USAGE: &str = "usage: cargo xtask mutants CRATE [--sample N] [--seed S] [-
 
   Needs cargo-mutants (cargo install cargo-mutants). Prints the survivors, which are also in target/mutants/CRATE/mutants.out.";
 
-/// Files that make test inputs: a mutant there changes the test, not the product.
+/// Files that generate test inputs: a mutant there changes the test, not the product.
 const STRATEGIES: &str = "**/strategies.rs";
 
 struct Options {
@@ -32,7 +32,7 @@ struct Options {
     seed: u64,
     least: f64,
     features: Option<String>,
-    /// Files to mutate; empty for all of the package.
+    /// Files to mutate; empty for all files of the package.
     files: Vec<String>,
 }
 
@@ -46,7 +46,7 @@ struct Score {
 }
 
 impl Score {
-    /// Returns the percentage of mutants that the tests noticed, of those that compile.
+    /// Returns the percentage of mutants that the tests noticed, out of those that compile.
     #[expect(clippy::cast_precision_loss, reason = "hundreds")]
     fn percent(&self) -> f64 {
         let noticed = self.caught + self.timed_out;
@@ -76,7 +76,7 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<ExitCode> {
     command
         .args(["mutants", "--no-shuffle", "--colors", "never", "--exclude", STRATEGIES])
         .args(["--package", &options.package])
-        // Documentation tests take longer than all others together and find little.
+        // Documentation tests take longer than all others together and find few mutants.
         .args(["--cargo-test-arg=--lib", "--cargo-test-arg=--tests", "--timeout-multiplier", "5"])
         .arg("--output")
         .arg(&out)
@@ -87,7 +87,7 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<ExitCode> {
     for name in &sample {
         command.arg("--re").arg(format!("^{}$", escaped(name)));
     }
-    // cargo-mutants fails when mutants survive; that is not a failure of the run.
+    // cargo-mutants fails if mutants survive, which is not a failure of the run.
     let status = command.status().context("cannot run cargo mutants")?;
     let score =
         read(&out.join("mutants.out")).with_context(|| format!("cargo mutants ended with {status}"))?;
@@ -128,13 +128,13 @@ fn parse(arguments: &[String]) -> Result<Option<Options>> {
             "--features" => options.features = Some(value.clone()),
             "--file" => options.files.push(value.clone()),
             "--least" => options.least = value.parse().with_context(wrong)?,
-            _ => bail!("'{word}' is not understood\n{USAGE}"),
+            _ => bail!("unknown option '{word}'\n{USAGE}"),
         }
     }
     Ok(Some(options))
 }
 
-/// Returns the names of all mutants of a package, or of the given files of it.
+/// Returns the names of all mutants of a package, or of its given files.
 fn list(root: &Path, options: &Options) -> Result<Vec<String>> {
     let package = &options.package;
     let output = Command::new("cargo")
@@ -146,7 +146,7 @@ fn list(root: &Path, options: &Options) -> Result<Vec<String>> {
     let error = String::from_utf8_lossy(&output.stderr);
     ensure!(output.status.success(), "cargo mutants --list failed: {error}");
     let mut names: Vec<String> = String::from_utf8(output.stdout)?.lines().map(str::to_owned).collect();
-    // One name may stand for several mutants, which then run together.
+    // One name may identify several mutants, which then run together.
     names.dedup();
     let among = if options.files.is_empty() {
         ""
@@ -162,7 +162,7 @@ fn sample(all: &[String], count: usize, seed: u64) -> Vec<String> {
     let mut state = seed;
     let mut keyed: Vec<(u64, usize)> = (0..all.len())
         .map(|at| {
-            // SplitMix64: the same numbers for a seed on every platform.
+            // SplitMix64, which gives the same numbers for a seed on every platform.
             state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
             let z = (state ^ (state >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
             let z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
@@ -187,7 +187,7 @@ fn escaped(text: &str) -> String {
     pattern
 }
 
-/// Reads the results of cargo-mutants: a file of names for each outcome.
+/// Reads the results of cargo-mutants: one file of names per outcome.
 fn read(folder: &Path) -> Result<Score> {
     let names = |file: &str| -> Result<Vec<String>> {
         let path: PathBuf = folder.join(file);

@@ -4,7 +4,8 @@ use std::process::{Command, ExitCode};
 
 use anyhow::{Context, Result};
 
-/// Splits packages from the options of the test program; without packages the verb's defaults hold.
+/// Splits packages from the options of the test program; without packages, the defaults of the verb
+/// are used.
 pub(crate) fn split<'a>(arguments: &'a [String], unless_named: &[&'a str]) -> (Vec<&'a str>, Vec<&'a str>) {
     let end = arguments.iter().position(|argument| argument == "--").unwrap_or(arguments.len());
     let named: Vec<&str> = arguments[..end].iter().map(String::as_str).collect();

@@ -1,4 +1,4 @@
-//! `cargo xtask peers`: compares our components with their rivals, in one process.
+//! `cargo xtask peers`: compares Flowloom's components with their rivals, in one process.
 
 use std::path::Path;
 use std::process::{Command, ExitCode};
@@ -67,7 +67,7 @@ fn classifier(root: &Path, arguments: &[String]) -> Result<ExitCode> {
     let mut command = Command::new(program);
     command.args(arguments);
     if !arguments.iter().any(|argument| argument == "--dpdk-megabytes") {
-        // DPDK starts without reserved huge pages too, on small ones; 100,000 rules need about a
+        // DPDK also starts without reserved huge pages, on small ones; 100,000 rules need about a
         // gigabyte.
         let megabytes = match reserved_megabytes() {
             0 => 2048,
@@ -81,7 +81,7 @@ fn classifier(root: &Path, arguments: &[String]) -> Result<ExitCode> {
 fn tcb_cache(root: &Path, arguments: &[String]) -> Result<ExitCode> {
     let program = build(root, &["-p", "flowloom-benches", "--bin", "tcb_cache_peers"])?;
     let mut command = Command::new(program);
-    // Without the Python package the row is missing, and the program reports it.
+    // Without the Python package, the row is missing, and the program reports it.
     command.args(["--python", "python3"]).args(arguments);
     finish(root, command)
 }
@@ -94,7 +94,7 @@ fn l7(root: &Path, arguments: &[String]) -> Result<ExitCode> {
     finish(root, command)
 }
 
-/// Runs a comparison with the commit and the compiler in its environment.
+/// Runs a comparison, with the commit and the compiler in its environment.
 fn finish(root: &Path, mut command: Command) -> Result<ExitCode> {
     for (option, program, words) in [
         ("--git", "git", &["describe", "--always", "--dirty", "--exclude", "*"][..]),
@@ -108,7 +108,7 @@ fn finish(root: &Path, mut command: Command) -> Result<ExitCode> {
     Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Returns the megabytes of huge pages of 2 MiB that are reserved and free.
+/// Returns the megabytes of reserved and free 2 MiB huge pages.
 fn reserved_megabytes() -> u64 {
     let meminfo = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     free_megabytes(&meminfo)

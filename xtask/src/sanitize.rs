@@ -1,8 +1,8 @@
 //! `cargo xtask sanitize`: runs the tests of crates with threads or unsafe code under a sanitizer.
 //!
-//! Needs nightly with `rust-src`: the standard library is built with the sanitizer too, or its
-//! locks and channels would look like races. C code of dependencies (zstd in `traffic`) is not
-//! instrumented.
+//! It needs nightly with `rust-src`, because the standard library must be built with the sanitizer
+//! too; otherwise its locks and channels would be reported as races. C code of dependencies (zstd
+//! in `traffic`) is not instrumented.
 
 use std::path::Path;
 use std::process::{Command, ExitCode};
@@ -22,16 +22,16 @@ const USAGE: &str = "usage: cargo xtask sanitize thread|address [PACKAGE…] [--
 const PACKAGES: [&str; 5] =
     ["flowloom-engine", "flowloom-traffic", "flowloom-classifier", "flowloom-flow-table", "flowloom-cpu"];
 
-/// Tests without meaning under a sanitizer: one measures resident memory, which includes the
-/// sanitizer's shadows; one reads three megabytes byte by byte, which takes a quarter of an hour;
-/// and one expects an end within a tenth of a second.
+/// Tests that are meaningless under a sanitizer: one measures resident memory, which includes the
+/// sanitizer's shadow memory; one reads three megabytes byte by byte, which takes a quarter of an
+/// hour; and one expects the end of a run within a tenth of a second.
 const SKIPPED: [&str; 3] = [
     "untouched_memory_is_not_resident",
     "a_record_longer_than_the_buffer_is_read_whole",
     "a_panic_ends_a_run_at_once_whatever_is_still_to_come",
 ];
 
-/// The triple that the standard library is built for; a sanitizer needs an explicit one.
+/// The target triple for which the standard library is built; a sanitizer needs an explicit one.
 const TARGETS: [(&str, &str); 2] =
     [("x86_64", "x86_64-unknown-linux-gnu"), ("aarch64", "aarch64-unknown-linux-gnu")];
 
@@ -41,7 +41,7 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<ExitCode> {
         _ if is_help(arguments) => return Ok(show(USAGE, arguments)),
         Some(name @ ("thread" | "address")) => name,
         Some(name) if !name.starts_with('-') => {
-            bail!("no sanitizer is called '{name}'\n{USAGE}")
+            bail!("unknown sanitizer '{name}'\n{USAGE}")
         }
         _ => return Ok(show(USAGE, arguments)),
     };
@@ -49,7 +49,7 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<ExitCode> {
         .iter()
         .find(|(arch, _)| *arch == std::env::consts::ARCH)
         .map(|(_, target)| *target)
-        .context("sanitizers are run on x86-64 and 64-bit ARM Linux only")?;
+        .context("sanitizers run only on x86-64 and 64-bit ARM Linux")?;
     let (packages, mut options) = packages::split(&arguments[1..], &PACKAGES);
     let mut command = Command::new("cargo");
     command
@@ -77,6 +77,6 @@ mod tests {
     #[test]
     fn unknown_sanitizers_are_refused() {
         let error = run(Path::new("."), &[String::from("memory")]).unwrap_err();
-        assert!(error.to_string().contains("no sanitizer is called 'memory'"));
+        assert!(error.to_string().contains("unknown sanitizer 'memory'"));
     }
 }

@@ -1,4 +1,4 @@
-//! `cargo xtask soak`: runs the engine for a very long time and watches its memory.
+//! `cargo xtask soak`: runs the engine for a very long time and monitors its memory.
 
 use std::path::Path;
 use std::process::{Command, ExitCode};

@@ -5,18 +5,19 @@ use std::path::{Path, PathBuf};
 /// A file of the tree.
 #[derive(Clone, Debug)]
 pub(crate) struct SourceFile {
-    /// Path from the root, with slashes.
+    /// Path relative to the root, with slashes.
     pub(crate) path: String,
     /// The whole text.
     pub(crate) text: String,
-    /// The same text with comments, strings and characters blanked; line and column stay.
+    /// The same text with comments, strings and characters blanked; line and column numbers are
+    /// unchanged.
     pub(crate) code: String,
-    /// Whether each line (from 0) belongs to test code.
+    /// Whether each line (starting at 0) belongs to test code.
     test_lines: Vec<bool>,
 }
 
 impl SourceFile {
-    /// Splits a text. Files that are not Rust are all text and no code.
+    /// Splits a text. Files that are not Rust consist of text only.
     pub(crate) fn new(path: &str, text: &str) -> Self {
         let code = if is_rust(path) { blank(text) } else { String::new() };
         let test_lines = test_lines(path, &code);
@@ -28,7 +29,7 @@ impl SourceFile {
         is_rust(&self.path)
     }
 
-    /// Returns the folder of the file's crate, such as `crates/packet`, if it lies in one.
+    /// Returns the directory of the file's crate, such as `crates/packet`, if it belongs to one.
     pub(crate) fn crate_folder(&self) -> Option<&str> {
         let rest = self.path.strip_prefix("crates/")?;
         let end = rest.find('/')?;
@@ -40,7 +41,7 @@ impl SourceFile {
         self.crate_folder().is_some_and(|folder| self.path[folder.len()..].starts_with("/src/"))
     }
 
-    /// Returns the numbered lines of code (from 1), comments and strings blanked.
+    /// Returns the numbered lines of code (starting at 1), with comments and strings blanked.
     pub(crate) fn code_lines(&self) -> impl Iterator<Item = (usize, &str)> {
         (1..).zip(self.code.lines())
     }
@@ -157,7 +158,7 @@ fn character(text: &str) -> Option<usize> {
     (second == '\'').then_some(at + 1)
 }
 
-/// Marks the lines of test code: whole files in `tests`, `benches` and `examples`, items under
+/// Marks the lines of test code: whole files in `tests`, `benches` and `examples`, and items under
 /// `cfg(test)` elsewhere.
 fn test_lines(path: &str, code: &str) -> Vec<bool> {
     let count = code.lines().count();
@@ -195,7 +196,7 @@ fn item_end(code: &str, start: usize) -> usize {
 
 /// Returns the paths of all files of the tree, sorted, from the root and with slashes.
 ///
-/// Asks git if it is available; otherwise walks the folders and skips build output.
+/// Asks git if it is available; otherwise walks the directories and skips build output.
 pub(crate) fn files(root: &Path) -> std::io::Result<Vec<String>> {
     let git = std::process::Command::new("git")
         .args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"])

@@ -1,4 +1,4 @@
-//! Times the classifier beside its rivals; `cargo xtask peers classifier` builds it and runs it.
+//! Times the classifier and its rivals; `cargo xtask peers classifier` builds and runs it.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -42,7 +42,7 @@ fn start(mut words: impl Iterator<Item = String>) -> Result<(), String> {
         let value = words.next().ok_or_else(|| format!("{word} needs a value\n{USAGE}"))?;
         let number = |text: &str| match text.parse::<u32>() {
             Ok(number) if number > 0 => Ok(number),
-            _ => Err(format!("{word} takes numbers from 1 on, not '{text}'\n{USAGE}")),
+            _ => Err(format!("{word} takes positive numbers, not '{text}'\n{USAGE}")),
         };
         match word.as_str() {
             "--rounds" => options.rounds = number(&value)? as usize,
@@ -63,7 +63,7 @@ fn start(mut words: impl Iterator<Item = String>) -> Result<(), String> {
             "--format" if value == "json" => text = false,
             "--git" => git = value,
             "--rustc" => rustc = Some(value),
-            _ => return Err(format!("'{word} {value}' is not understood\n{USAGE}")),
+            _ => return Err(format!("unknown option '{word} {value}'\n{USAGE}")),
         }
     }
     let data = std::env::var_os("FLOWLOOM_DATA").map(PathBuf::from);

@@ -1,4 +1,5 @@
-//! Cuts captures at random and compares the results; `cargo xtask cuts` builds it and runs it.
+//! Divides captures at random places and compares the results; `cargo xtask cuts` builds and runs
+//! it.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -16,7 +17,7 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    eprintln!("{} cuts from seed {} on", options.cuts, options.seed);
+    eprintln!("{} cuts, starting with seed {}", options.cuts, options.seed);
     match run(&options, |progress| eprintln!("{progress}")) {
         Ok(checked) => {
             let Checked { cuts, parts_reread, flows_reprocessed, generated, given, captures, .. } = checked;
@@ -41,13 +42,13 @@ fn parse(mut words: impl Iterator<Item = String>) -> Result<Options, String> {
         let value = words.next().ok_or_else(|| format!("{word} needs a value\n{USAGE}"))?;
         let number = || match value.parse() {
             Ok(number) => Ok(number),
-            Err(_) => Err(format!("{word} is a whole number, not '{value}'\n{USAGE}")),
+            Err(_) => Err(format!("{word} takes an integer, not '{value}'\n{USAGE}")),
         };
         match word.as_str() {
             "--cuts" => options.cuts = number()?,
             "--seed" => options.seed = number()?,
             "--captures" => options.captures = Some(PathBuf::from(value)),
-            _ => return Err(format!("'{word}' is not understood\n{USAGE}")),
+            _ => return Err(format!("unknown option '{word}'\n{USAGE}")),
         }
     }
     Ok(options)

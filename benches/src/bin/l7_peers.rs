@@ -1,5 +1,5 @@
-//! Times the L7 scanner beside vectorscan, or compares labels with tshark's; `cargo xtask peers l7`
-//! builds it and runs it.
+//! Times the L7 scanner and vectorscan, or compares labels with those of tshark;
+//! `cargo xtask peers l7` builds and runs it.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -45,7 +45,7 @@ fn start(mut words: impl Iterator<Item = String>) -> Result<(), String> {
             "--rounds" => {
                 options.rounds =
                     value.parse().ok().filter(|&rounds| rounds > 0).ok_or_else(|| {
-                        format!("--rounds takes a number from 1 on, not '{value}'\n{USAGE}")
+                        format!("--rounds takes a positive number, not '{value}'\n{USAGE}")
                     })?;
             }
             "--capture" => options.captures.push(PathBuf::from(value)),
@@ -53,13 +53,14 @@ fn start(mut words: impl Iterator<Item = String>) -> Result<(), String> {
             "--format" if value == "json" => text = false,
             "--git" => git = value,
             "--rustc" => rustc = Some(value),
-            _ => return Err(format!("'{word} {value}' is not understood\n{USAGE}")),
+            _ => return Err(format!("unknown option '{word} {value}'\n{USAGE}")),
         }
     }
     if options.captures.is_empty() {
         let Some(data) = std::env::var_os("FLOWLOOM_DATA") else {
             eprintln!(
-                "skipped: FLOWLOOM_DATA is not set (the folder of real captures), and no --capture is given"
+                "skipped: FLOWLOOM_DATA is not set (the directory of real captures), and no --capture \
+                 is given"
             );
             return Ok(());
         };

@@ -1,4 +1,4 @@
-//! Times maps beside their rivals; `cargo xtask peers maps` builds it and runs it.
+//! Times maps and their rivals; `cargo xtask peers maps` builds and runs it.
 
 use std::process::ExitCode;
 
@@ -31,7 +31,7 @@ fn start(mut words: impl Iterator<Item = String>) -> Result<(), String> {
         let value = words.next().ok_or_else(|| format!("{word} needs a value\n{USAGE}"))?;
         let number = |text: &str| match text.parse::<u32>() {
             Ok(number) if number > 0 => Ok(number),
-            _ => Err(format!("{word} takes numbers from 1 on, not '{text}'\n{USAGE}")),
+            _ => Err(format!("{word} takes positive numbers, not '{text}'\n{USAGE}")),
         };
         match word.as_str() {
             "--rounds" => rounds = number(&value)? as usize,
@@ -40,7 +40,7 @@ fn start(mut words: impl Iterator<Item = String>) -> Result<(), String> {
             "--format" if value == "json" => text = false,
             "--git" => git = value,
             "--rustc" => rustc = Some(value),
-            _ => return Err(format!("'{word} {value}' is not understood\n{USAGE}")),
+            _ => return Err(format!("unknown option '{word} {value}'\n{USAGE}")),
         }
     }
     let mut host = Host::read(Isa::detect().to_string(), &[]);

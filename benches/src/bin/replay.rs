@@ -44,7 +44,7 @@ fn parse(mut words: impl Iterator<Item = String>) -> Result<Arguments, String> {
         match word.as_str() {
             "--rounds" => match value.parse() {
                 Ok(rounds) if rounds > 0 => arguments.rounds = Some(rounds),
-                _ => return Err(format!("--rounds is a number from 1 on, not {value}")),
+                _ => return Err(format!("--rounds takes a positive number, not {value}")),
             },
             "--capture" => arguments.capture = path(),
             "--format" if value == "text" => arguments.text = true,
@@ -52,7 +52,7 @@ fn parse(mut words: impl Iterator<Item = String>) -> Result<Arguments, String> {
             "-o" | "--output" => arguments.output = path(),
             "--git" => arguments.git = value,
             "--rustc" => arguments.rustc = Some(value),
-            _ => return Err(format!("'{word} {value}' is not understood\n{USAGE}")),
+            _ => return Err(format!("unknown option '{word} {value}'\n{USAGE}")),
         }
     }
     Ok(arguments)

@@ -1,4 +1,5 @@
-//! Times whole programs in the layouts; `cargo xtask bench sharded` builds both and runs this.
+//! Times whole programs in different layouts; `cargo xtask bench sharded` builds the programs and
+//! runs it.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -73,16 +74,16 @@ fn parse(mut words: impl Iterator<Item = String>) -> Result<Arguments, String> {
             "--flowloom" => arguments.flowloom = value.into(),
             "--git" => arguments.git = value,
             "--rustc" => arguments.rustc = Some(value),
-            _ => return Err(format!("'{word} {value}' is not understood\n{USAGE}")),
+            _ => return Err(format!("unknown option '{word} {value}'\n{USAGE}")),
         }
     }
     if arguments.flowloom.as_os_str().is_empty() {
-        return Err(format!("--flowloom, our command, is not given\n{USAGE}"));
+        return Err(format!("--flowloom, the path of the flowloom command, is missing\n{USAGE}"));
     }
     Ok(arguments)
 }
 
-/// Reads a number, of thousands or millions where it ends in k or M.
+/// Parses a number, which is in thousands or millions if it ends with k or M.
 fn number(text: &str) -> Option<u64> {
     let (digits, unit) = match text.strip_suffix(['k', 'K']) {
         Some(digits) => (digits, 1_000),
@@ -103,8 +104,12 @@ fn run(arguments: &Arguments) -> Result<(), String> {
     let mut host = Host::read(Isa::detect().to_string(), &[]);
     host.rustc.clone_from(&arguments.rustc);
     eprintln!("generating {} packets below {}", arguments.packets, std::env::temp_dir().display());
-    let capture = Halves::generate(arguments.packets)
-        .map_err(|error| format!("cannot write the capture: {error}\n  TMPDIR names another folder"))?;
+    let capture = Halves::generate(arguments.packets).map_err(|error| {
+        format!(
+            "cannot write the capture: {error}\n  set TMPDIR to use another \
+            directory"
+        )
+    })?;
     let flowloom = arguments.flowloom.as_path();
     let rounds = usize::try_from(arguments.rounds).unwrap_or(usize::MAX);
     let bench = Bench { flowloom, capture: &capture, rounds, workers: &workers, cpus: &cpus };

@@ -1,9 +1,9 @@
-//! Runs the engine for very many packets and watches its memory; `cargo xtask soak` builds it and
-//! runs it.
+//! Runs the engine for a very large number of packets and monitors its memory; `cargo xtask soak`
+//! builds and runs it.
 //!
-//! The run repeats the packets of one capture as the same flows. So all memory that may grow has
-//! grown after the first round, and every flow's counters are known: those of one round times the
-//! rounds.
+//! The run repeats the packets of one capture as the same flows. Therefore all memory that may grow
+//! has grown after the first round, and every flow's counters are known: those of one round times
+//! the number of rounds.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -22,13 +22,13 @@ use flowloom_benches::looped::count;
 
 const USAGE: &str = "usage: soak [--packets N] [--flows N] [--round N]";
 
-/// Allowed growth of memory after the warm-up.
+/// Allowed growth of memory after the warm-up, in bytes.
 const GROWTH_BYTES_MAX: u64 = 1 << 20;
-/// The share of packets after which it is warm: an eighth.
+/// Number whose reciprocal is the share of packets in the warm-up: an eighth.
 const WARM_ONE_IN: u64 = 8;
 const LOOK: Duration = Duration::from_millis(100);
 
-/// One capture for a number of rounds, each round the same flows later.
+/// Repeats a capture for a number of rounds, with the same flows at later times.
 struct Rounds {
     set: CaptureSet,
     left: u64,
@@ -58,7 +58,7 @@ impl PacketSource for Rounds {
     }
 }
 
-/// Each flow's packets, both ways.
+/// Packets and bytes of each flow in both directions.
 type Flows = HashMap<FlowKey, [u64; 4]>;
 
 fn flows_of<F: FlowState>(report: &RunReport<F>) -> Flows {
@@ -80,14 +80,14 @@ fn flows_of<F: FlowState>(report: &RunReport<F>) -> Flows {
         .collect()
 }
 
-/// Returns the memory of this process that no file backs.
+/// Returns the memory of this process that no file backs, in bytes.
 fn anonymous_bytes() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:"))?;
     line.trim().strip_suffix(" kB")?.parse::<u64>().ok().map(|kibibytes| kibibytes << 10)
 }
 
-/// The least and the most memory between the warm-up and the end, and how often was looked.
+/// The minimum and maximum memory between the warm-up and the end, and the number of measurements.
 #[derive(Debug, Default)]
 struct Memory {
     least: u64,
@@ -115,7 +115,7 @@ fn watched(
             scope.spawn(|| run(&config, &mut source, &mut placement, table, |_| TcpTracker, &control));
         while !running.is_finished() {
             std::thread::sleep(LOOK);
-            // At the end the run gathers results, which is other memory.
+            // At the end, the run collects results, which takes additional memory.
             let warm = packets / WARM_ONE_IN..packets - packets / 64;
             if let (true, Some(bytes)) = (warm.contains(&control.packets()), anonymous_bytes()) {
                 memory.least = memory.least.min(bytes);
@@ -157,10 +157,10 @@ fn soak(path: &Path, rounds: u32, flows: u32, mode: Layout) -> Result<String, St
         memory.looks
     );
     if memory.looks < 10 {
-        return Err(format!("{line}\n  too short for a statement about memory: use more --packets"));
+        return Err(format!("{line}\n  too short to judge memory: increase --packets"));
     }
     if growth > GROWTH_BYTES_MAX {
-        return Err(format!("{line}\n  it grew by {growth} bytes, {GROWTH_BYTES_MAX} are allowed"));
+        return Err(format!("{line}\n  memory grew by {growth} bytes; {GROWTH_BYTES_MAX} are allowed"));
     }
     Ok(line)
 }
@@ -175,7 +175,7 @@ fn start(mut words: impl Iterator<Item = String>) -> Result<(), String> {
             "--packets" => packets = number,
             "--round" => round = number.max(1),
             "--flows" => flows = u32::try_from(number).map_err(|error| error.to_string())?,
-            _ => return Err(format!("'{word}' is not understood\n{USAGE}")),
+            _ => return Err(format!("unknown option '{word}'\n{USAGE}")),
         }
     }
     let capture = CaptureFile::generate(round, u64::from(flows)).map_err(|error| error.to_string())?;

@@ -1,4 +1,4 @@
-//! Times simulated caches beside libCacheSim; `cargo xtask peers tcb-cache` builds it and runs it.
+//! Times simulated caches and libCacheSim; `cargo xtask peers tcb-cache` builds and runs it.
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -32,7 +32,7 @@ fn start(mut words: impl Iterator<Item = String>) -> Result<(), String> {
         let value = words.next().ok_or_else(|| format!("{word} needs a value\n{USAGE}"))?;
         let number = || match value.parse::<usize>() {
             Ok(number) if number > 0 => Ok(number),
-            _ => Err(format!("{word} takes a number from 1 on, not '{value}'\n{USAGE}")),
+            _ => Err(format!("{word} takes a positive number, not '{value}'\n{USAGE}")),
         };
         match word.as_str() {
             "--rounds" => options.rounds = number()?,
@@ -43,7 +43,7 @@ fn start(mut words: impl Iterator<Item = String>) -> Result<(), String> {
             "--format" if value == "json" => text = false,
             "--git" => git = value,
             "--rustc" => rustc = Some(value),
-            _ => return Err(format!("'{word} {value}' is not understood\n{USAGE}")),
+            _ => return Err(format!("unknown option '{word} {value}'\n{USAGE}")),
         }
     }
     let mut host = Host::read(Isa::detect().to_string(), &[]);

@@ -1,23 +1,25 @@
-//! Our labels beside tshark's, flow by flow.
+//! Compares Flowloom's labels with tshark's, flow by flow.
 //!
-//! How it is counted, per capture:
+//! The counting rules per capture are:
 //!
-//! - Flows are ours, over TCP and UDP, tunnels followed. Packets are matched with tshark's by their
-//!   number in the file, and belong to the flow that our decoder gives them.
-//! - A flow's words are those that tshark's `frame.protocols` has behind the last `tcp` or `udp`,
-//!   of all its packets. Words that none of our patterns for that transport names do not count.
-//! - A label that tshark gives for the port alone is no evidence: packets that it calls malformed
-//!   do not count, nor do `http` and `tls` in packets where it reads no request, response, header
-//!   or record.
-//! - The counts are of flows with such a label and at least one data packet; a flow without payload
-//!   has nothing to name.
-//! - A flow **agrees** when one of the words of our label is among the flow's; it **agrees in the
-//!   first** when the first of the flow's words is one of our label's. No label is no agreement.
+//! - Flows are Flowloom's, over TCP and UDP, including those in tunnels. Packets are matched with
+//!   tshark's by their number in the file, and belong to the flow that Flowloom's decoder assigns.
+//! - The words of a flow are those after the last `tcp` or `udp` in tshark's `frame.protocols`,
+//!   over all its packets. Words that no Flowloom pattern for that transport names do not count.
+//! - A label that tshark derives from the port alone is no evidence. Therefore packets that it
+//!   calls malformed do not count, and neither do `http` and `tls` in packets in which it reads no
+//!   request, response, header or record.
+//! - The counts include flows with such a label and at least one data packet; a flow without
+//!   payload has nothing to name.
+//! - A flow **agrees** if one of the words of Flowloom's label is among the flow's words. It
+//!   **agrees in the first** if the first of the flow's words is a word of Flowloom's label. A flow
+//!   without a Flowloom label does not agree.
 //!
-//! - A flow is **named by both** when we label it as well; a label of ours that does not agree is
-//!   **wrong** then. Both are also counted by the confidence of our label.
+//! - A flow is **named by both** if Flowloom labels it too; a label that does not agree is then
+//!   **wrong**. Both are also counted by the confidence of Flowloom's label.
 //!
-//! tshark runs with its defaults, so other labels that it gives for a port alone count against us.
+//! tshark runs with its defaults, so other labels that it derives from a port alone count against
+//! Flowloom.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt::Write as _;
@@ -33,42 +35,42 @@ use serde::Serialize;
 
 use super::payloads::for_each_packet;
 
-/// How the flows of some captures compare.
+/// Comparison of the flows of several captures.
 #[derive(Debug, Default, Serialize)]
 pub struct Labels {
-    /// Flows that count.
+    /// Number of counted flows.
     pub counted: u64,
-    /// Of these, those with our label among tshark's words.
+    /// Those with Flowloom's label among tshark's words.
     pub agree: u64,
-    /// Of these, those with our label's word as tshark's first.
+    /// Those whose first tshark word is a word of Flowloom's label.
     pub agree_in_the_first: u64,
-    /// Agreement of the flows that both name, by the confidence of our label, the least sure first.
+    /// Agreement of the flows that both name, by the confidence of Flowloom's label, lowest first.
     pub by_confidence: [Agreement; 3],
-    /// Flows that we label and tshark gives no label that we know.
+    /// Flows that Flowloom labels, and for which tshark has no label with a Flowloom pattern.
     pub labelled_only_by_us: BTreeMap<String, u64>,
-    /// Disagreements: transport, tshark's first word, our label.
+    /// Disagreements: transport, tshark's first word, Flowloom's label.
     pub confusion: Vec<Confusion>,
 }
 
-/// How flows compare that both name.
+/// Comparison of the flows that both name.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct Agreement {
-    /// Flows with our label among tshark's words.
+    /// Flows with Flowloom's label among tshark's words.
     pub agree: u64,
-    /// Flows with another.
+    /// Flows with a different label.
     pub wrong: u64,
 }
 
-/// One way to disagree.
+/// A kind of disagreement.
 #[derive(Debug, Serialize)]
 pub struct Confusion {
     /// `tcp` or `udp`.
     pub transport: &'static str,
-    /// tshark's first word that we name.
+    /// tshark's first word for which Flowloom has a pattern.
     pub tshark: String,
-    /// Our label, or `-`.
+    /// Flowloom's label, or `-`.
     pub ours: String,
-    /// Flows.
+    /// Number of flows.
     pub flows: u64,
 }
 
@@ -87,11 +89,11 @@ pub fn tshark_version() -> Result<String> {
     Ok(text.lines().next().unwrap_or_default().to_owned())
 }
 
-/// Returns the files of captures below a folder, sorted.
+/// Returns the capture files below a directory, sorted.
 ///
 /// # Errors
 ///
-/// Returns an error if a folder cannot be read.
+/// Returns an error if a directory cannot be read.
 pub fn captures(folder: &Path) -> Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     let mut folders = vec![folder.to_owned()];
@@ -213,7 +215,7 @@ fn judge(
     }
 }
 
-/// Returns the words behind the last transport.
+/// Returns the words after the last transport.
 fn behind_transport(protocols: &str) -> Vec<&str> {
     let words: Vec<&str> = protocols.split(':').collect();
     match words.iter().rposition(|word| matches!(*word, "tcp" | "udp")) {
@@ -238,7 +240,7 @@ fn tshark(path: &Path) -> Result<Vec<(usize, String)>> {
         .arg(&file)
         .stderr(Stdio::null())
         .output()?;
-    // It exits with 2 on a truncated capture, after it has printed the rest.
+    // tshark exits with 2 on a truncated capture, after it has printed the other packets.
     if output.stdout.is_empty() && !output.status.success() {
         bail!("tshark cannot read {}", path.display());
     }
@@ -246,7 +248,8 @@ fn tshark(path: &Path) -> Result<Vec<(usize, String)>> {
     Ok(text.lines().filter_map(with_evidence).collect())
 }
 
-/// Protocols that tshark also names for the port alone, and fields that it reads where it does not.
+/// Protocols that tshark also derives from the port alone, and the fields that count as evidence
+/// for them.
 const EVIDENCE: [(&str, &str); 6] = [
     ("http", "http.request.method"),
     ("http", "http.response.code"),
@@ -292,7 +295,7 @@ impl Labels {
         line("all", all) + &rows.collect::<String>()
     }
 
-    /// Returns the table for people.
+    /// Returns the table as text.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "a share for people")]
     pub fn to_text(&self) -> String {
@@ -308,7 +311,7 @@ impl Labels {
         text += &self.both_to_text();
         text += "\nconfusion: transport, tshark's word, our label, flows\n";
         for row in &self.confusion {
-            // Writing to a string does not fail.
+            // Writing to a string cannot fail.
             let _ =
                 writeln!(text, "  {:<4} {:<16} {:<16} {}", row.transport, row.tshark, row.ours, row.flows);
         }

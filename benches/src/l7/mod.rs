@@ -1,5 +1,5 @@
-//! The L7 filter: its speed beside vectorscan's, and its labels beside tshark's, over the same
-//! captures.
+//! The L7 filter: its speed compared with vectorscan, and its labels compared with tshark, on the
+//! same captures.
 
 pub mod labels;
 pub mod payloads;

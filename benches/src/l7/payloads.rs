@@ -11,27 +11,27 @@ use flowloom::flow_key::FlowKey;
 use flowloom::packet::{DecodeOptions, Fill, Headers, PacketBatch, PacketSource as _, PacketView, decode};
 use flowloom::traffic::capture::{CaptureSet, Input, SetOptions};
 
-/// Data packets of a flow that are scanned.
+/// Maximum number of data packets per flow that are scanned.
 const PACKETS_MAX: u32 = 8;
 const SYN: u16 = 2;
 
-/// Payload, in one allocation; data of one buffer is contiguous.
+/// Payload in one allocation; the data of one buffer is contiguous.
 #[derive(Debug, Default)]
 pub struct Payloads {
     /// All bytes.
     pub bytes: Vec<u8>,
-    /// Directions of TCP connections, from where to where.
+    /// Ranges of the directions of TCP connections.
     pub streams: Vec<[u64; 2]>,
-    /// Their pieces, as they came.
+    /// Ranges of their pieces, in order of arrival.
     pub pieces: Vec<[u64; 2]>,
     /// The first piece of each stream, and the end of the last.
     pub first: Vec<u64>,
-    /// Datagrams.
+    /// Ranges of the datagrams.
     pub datagrams: Vec<[u64; 2]>,
 }
 
 impl Payloads {
-    /// Returns the bytes of a list of bounds.
+    /// Returns the total length of a list of ranges in bytes.
     #[must_use]
     pub fn total(bounds: &[[u64; 2]]) -> u64 {
         bounds.iter().map(|[from, to]| to - from).sum()
@@ -45,7 +45,7 @@ impl Payloads {
 }
 
 /// Calls `each` with every packet of the captures that has a flow key, and with its number in its
-/// file, from 1.
+/// file, starting at 1.
 ///
 /// # Errors
 ///
@@ -64,7 +64,7 @@ pub fn for_each_packet(
             Ok(Fill::Packets) => {}
             Ok(Fill::Starved) => continue,
             Ok(Fill::End) => return Ok(()),
-            // A capture that breaks off has been read up to there.
+            // A truncated capture has been read up to that point.
             Err(_) if number > 0 => return Ok(()),
             Err(error) => return Err(error.into()),
         }
@@ -80,11 +80,11 @@ pub fn for_each_packet(
     }
 }
 
-/// Returns the bytes within bounds.
+/// Returns the bytes within a range.
 ///
 /// # Panics
 ///
-/// Panics when they lie outside.
+/// Panics if the range is outside `bytes`.
 #[must_use]
 #[expect(clippy::cast_possible_truncation, reason = "bounds of bytes in memory")]
 pub fn slice(bytes: &[u8], bounds: [u64; 2]) -> &[u8] {

@@ -1,11 +1,11 @@
-//! The scanner beside vectorscan, on the same patterns and the same payload.
+//! Compares the scanner with vectorscan, on the same patterns and the same payload.
 //!
-//! Vectorscan has two suitable modes: whole buffers (block), and streams that are fed piece by
-//! piece. The scanner is compared with each on the same work: the lowest pattern that matches in a
-//! buffer, or in a stream at its end. Answers are compared before any time; a pattern that
-//! vectorscan cannot compile is left out of both, and named. The scanner must agree with a search
-//! for one expression after the other; buffers for which vectorscan does not, at most one in a
-//! hundred, are left out of the timed work and counted.
+//! Vectorscan has two suitable modes: whole buffers (block mode), and streams that are passed piece
+//! by piece. The scanner is compared with each mode on the same work: the pattern with the lowest
+//! number that matches in a buffer, or in a stream at its end. Answers are compared before any
+//! time. A pattern that vectorscan cannot compile is omitted on both sides, and named. The scanner
+//! must agree with a search for one expression after another. Buffers for which vectorscan does not
+//! agree, at most one in a hundred, are omitted from the timed work and counted.
 
 use std::path::PathBuf;
 
@@ -23,13 +23,13 @@ use crate::peers::vectorscan::Vectorscan;
 /// The size of the comparison.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Rounds.
+    /// Number of rounds.
     pub rounds: usize,
-    /// Captures, or folders of them.
+    /// Captures, or directories of captures.
     pub captures: Vec<PathBuf>,
 }
 
-/// Unanchored patterns, to measure their cost: none of the built-in ones is.
+/// Unanchored patterns, to measure their cost; all built-in patterns are anchored.
 const FLOATING: [(&str, &str); 12] = [
     ("any-http", r"HTTP/1\.[01] [1-5][0-9][0-9] "),
     ("any-upgrade", r"(?i:upgrade: websocket)"),
@@ -45,7 +45,8 @@ const FLOATING: [(&str, &str); 12] = [
     ("any-mz", r"MZ..[\x01-\x04]\x00\x00\x00"),
 ];
 
-/// Writes an expression as PCRE has it: there, `$` also matches before a last line break.
+/// Converts an expression to the syntax of PCRE, in which `$` also matches before a final line
+/// break.
 #[cfg(any(has_vectorscan, test))]
 fn for_vectorscan(regex: &str) -> String {
     let (mut out, mut escaped, mut class) = (String::with_capacity(regex.len() + 8), false, false);
@@ -64,7 +65,7 @@ fn for_vectorscan(regex: &str) -> String {
     out
 }
 
-/// The answers of one way of scanning, to be compared; no pattern is `u32::MAX`.
+/// The answers of one scanning method, for comparison; `u32::MAX` means no pattern.
 type Answers = Vec<u32>;
 
 fn id_of(found: Option<flowloom::dpi::Match>) -> u32 {
@@ -127,16 +128,16 @@ fn rival(patterns: &[Pattern], transport: Transport, streaming: bool) -> Result<
         .map_err(|bad| anyhow::anyhow!("vectorscan cannot compile pattern {bad}"))
 }
 
-/// Adds the rows to a report; returns the missing ones.
+/// Adds the rows to a report. Returns the missing ones.
 ///
 /// # Errors
 ///
-/// Returns an error if a capture cannot be read, or vectorscan answers differently.
+/// Returns an error if a capture cannot be read, or vectorscan's answers differ.
 pub fn run(options: &Options, report: &mut JudgedReport) -> Result<Vec<String>> {
     let mut missing = Vec::new();
     let payloads = collect(&options.captures)?;
     if payloads.streams.is_empty() || payloads.datagrams.is_empty() {
-        bail!("the captures hold no TCP data or no datagrams to scan");
+        bail!("the captures contain no TCP data or no datagrams");
     }
     #[cfg(not(has_vectorscan))]
     missing.push(String::from("vectorscan: not installed when this was built (libvectorscan-dev)"));
@@ -166,13 +167,13 @@ pub fn run(options: &Options, report: &mut JudgedReport) -> Result<Vec<String>> 
     Ok(missing)
 }
 
-/// The patterns with their conditions: what is timed.
+/// The patterns with their conditions; this scanner is timed.
 struct Full {
     scanner: Scanner,
     rescanner: Rescanner,
 }
 
-/// One kind of work.
+/// A kind of work.
 struct Job<'a> {
     work: String,
     transport: Transport,
@@ -221,7 +222,7 @@ fn whole(
         bounds.iter().map(|&at| id_of(full.rescanner.first(transport, slice(bytes, at)))).collect();
     let mut rounds = Rounds::new(options.rounds).variant_with_lap("flowloom", move |lap| {
         lap.time(|| ours_whole(&full.scanner, transport, bytes, bounds, &mut answers));
-        // With conditions the answers are others than vectorscan's, and checked by themselves.
+        // With conditions, the answers differ from vectorscan's, and are checked separately.
         if answers == expected { alone } else { !alone }
     });
     #[cfg(has_vectorscan)]
@@ -273,8 +274,8 @@ fn streams(
         let mut theirs: Answers = vec![0; payloads.streams.len()];
         vectorscan.streams(&payloads.bytes, &payloads.pieces, &payloads.first, &mut theirs)?;
         let keep = agreeing(work, &theirs, &expected, missing)?;
-        // A stream that it answers differently is scanned and timed by both, and its answer
-        // replaced by ours.
+        // A stream for which its answer differs is scanned and timed by both, and its answer is
+        // replaced by the correct one.
         let put_right: Vec<(usize, u32)> =
             (0..keep.len()).filter(|&i| !keep[i]).map(|i| (i, expected[i])).collect();
         rounds = rounds.variant("vectorscan, streams", move || {
@@ -295,23 +296,23 @@ fn streams(
 fn same(work: &str, answers: &[u32], expected: &[u32]) -> Result<()> {
     let differ = answers.iter().zip(expected).filter(|(a, b)| a != b).count();
     if differ > 0 {
-        bail!("{work}: the scanner answers {differ} of {} buffers differently", answers.len());
+        bail!("{work}: the scanner's answers differ for {differ} of {} buffers", answers.len());
     }
     Ok(())
 }
 
-/// Returns which buffers vectorscan answers like the other variants.
+/// Returns the buffers for which vectorscan's answer equals that of the other variants.
 #[cfg(has_vectorscan)]
 fn agreeing(work: &str, theirs: &[u32], expected: &[u32], missing: &mut Vec<String>) -> Result<Vec<bool>> {
     let keep: Vec<bool> = theirs.iter().zip(expected).map(|(a, b)| a == b).collect();
     let differ = keep.iter().filter(|&&same| !same).count();
     if differ * 100 > keep.len() {
-        bail!("{work}: vectorscan answers {differ} of {} buffers differently", keep.len());
+        bail!("{work}: vectorscan's answers differ for {differ} of {} buffers", keep.len());
     }
     if differ > 0 {
         missing.push(format!(
-            "{work}: vectorscan answers {differ} of {} buffers differently from the scanner and from the expressions one \
-             by one",
+            "{work}: for {differ} of {} buffers, vectorscan's answers differ from those of the scanner \
+             and of the individual expressions",
             keep.len()
         ));
     }

@@ -1,4 +1,4 @@
-//! One input in all layouts, with every application.
+//! Runs one input in all layouts, with every application.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ use crate::partitions::checked::Checked;
 use crate::partitions::draw::Draw;
 use crate::partitions::part::Cut;
 
-/// Inputs of more bytes are cut into one set of parts, others into several.
+/// Inputs with more bytes are divided into one set of parts, others into several.
 const LARGE_BYTES: u64 = 4 << 20;
 const SETS_OF_PARTS: usize = 3;
 const WORKERS_MAX: u64 = 16;
@@ -37,13 +37,13 @@ pub(super) struct Case<'a> {
     l7: &'a L7Plan,
     decode: DecodeOptions,
     timeouts: FlowTimeouts,
-    /// Of records, in accounting.
+    /// Active timeout of records, in accounting.
     active_ns: Option<u64>,
     firewall: FirewallOptions,
     draw: Draw,
 }
 
-/// Everything of a run that must not depend on the layout, or the reason why it did not begin.
+/// Everything about a run that must not depend on the layout, or the reason why it did not start.
 type Found = Result<Box<Facts>, String>;
 
 #[derive(Debug, PartialEq, Eq)]
@@ -52,15 +52,15 @@ struct Facts {
     records: u64,
     input: InputCounters,
     dropped: DropCounts,
-    /// Without the flows ended by timeout: how many of them a table has removed by the end is left
-    /// to it.
+    /// Without the flows that ended by timeout, because a table may have removed a different number
+    /// of them by the end.
     workers: WorkerCounters,
     fault: Option<String>,
     notices: Vec<Notice>,
     files: Vec<FileSummary>,
-    /// The reason why nothing of it can be decoded.
+    /// The reason why nothing in the input can be decoded.
     undecodable: Option<String>,
-    /// Counts of the application beside flows.
+    /// Counts of the application other than flows.
     counts: String,
 }
 
@@ -160,7 +160,7 @@ impl<'a> Case<'a> {
         })
     }
 
-    /// Runs an application over the whole input.
+    /// Runs an application on the whole input.
     fn whole<A: App>(&self, layout: Layout, (app, counts): (impl Fn() -> A, impl Fn() -> String)) -> Found {
         let mut set = CaptureSet::open(&self.inputs, SetOptions::default()).map_err(|e| e.to_string())?;
         let workers = WorkerCount::new(layout.workers()).map_err(|error| error.to_string())?;
@@ -177,7 +177,7 @@ impl<'a> Case<'a> {
         facts::<A>(&report, set.notices(), set.files(), undecodable, counts())
     }
 
-    /// Runs an application over the input in parts, and returns how they were composed.
+    /// Runs an application on the input in parts. Returns how the parts were composed.
     fn in_parts<A: App>(
         &self,
         offsets: &[u64],
@@ -187,12 +187,13 @@ impl<'a> Case<'a> {
         let mut found = || {
             let options = SetOptions::default();
             let plan = match CaptureParts::plan_at(&self.inputs, options, offsets) {
-                // An input that cannot be cut is one part.
+                // An input that cannot be divided is one part.
                 Err(PlanError::NotCuttable(_)) => CaptureParts::plan_at(&self.inputs, options, &[]),
                 plan => plan,
             };
             let plan = plan.map_err(|error| error.to_string())?;
-            // Any number of rounds, with records that are kept or go to a sink after each.
+            // Any number of rounds, with records that are kept or passed to a sink after each
+            // round.
             let drawn = offsets.iter().fold(0, |all: u64, offset| all.wrapping_mul(31) ^ offset);
             let workers = 1 + drawn as usize % plan.len();
             let config = self.config(Layout::Sharded { workers });
@@ -211,7 +212,7 @@ impl<'a> Case<'a> {
     }
 }
 
-/// A sink that keeps nothing; the report has the digest of the records.
+/// A sink that discards records; the report has their digest.
 struct Discard;
 
 impl<F> RecordSink<F> for Discard {
@@ -246,8 +247,8 @@ fn facts<A: App>(
     }))
 }
 
-/// Returns where to cut into 2 to 16 parts: anywhere, or all near one place, so that parts are of a
-/// few packets.
+/// Returns offsets that divide the input into 2 to 16 parts: at random places, or all near one
+/// place, so that parts have few packets.
 fn offsets(draw: &mut Draw, bytes: u64) -> Vec<u64> {
     let cuts = 1 + draw.below(WORKERS_MAX - 1);
     let is_near = draw.one_in(4);
@@ -256,7 +257,7 @@ fn offsets(draw: &mut Draw, bytes: u64) -> Vec<u64> {
     (0..cuts).map(|_| offset()).collect()
 }
 
-/// Returns a few rules for the ports of generated and of given captures.
+/// Returns several rules for the ports of generated and given captures.
 fn rules() -> Result<RuleSet, String> {
     let from =
         |port, action| Rule { action: Some(action), source_ports: PortRange::exact(port), ..Rule::ANY };

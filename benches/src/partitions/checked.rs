@@ -3,15 +3,15 @@
 /// Counts of the check.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Checked {
-    /// Cuts.
+    /// Number of cuts.
     pub cuts: u64,
-    /// Parts that began elsewhere than assumed, or later in time, and were read again.
+    /// Number of parts that began elsewhere than assumed, or later in time, and were read again.
     pub parts_reread: u64,
-    /// Flows that were processed again, because their summaries do not compose.
+    /// Number of flows that were processed again because their summaries do not compose.
     pub flows_reprocessed: u64,
-    /// Cases on generated captures.
+    /// Number of cases with generated captures.
     pub generated: u64,
-    /// Cases on given captures.
+    /// Number of cases with given captures.
     pub given: u64,
     /// Number of given captures.
     pub captures: u64,

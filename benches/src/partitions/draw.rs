@@ -1,8 +1,8 @@
-//! Numbers that follow from a seed.
+//! Random numbers drawn from a seed.
 
 use flowloom::flow_key::hash::fold::split_mix;
 
-/// Numbers that follow from a seed.
+/// Random numbers drawn from a seed.
 #[derive(Clone, Debug)]
 pub(super) struct Draw(pub(super) u64);
 
@@ -17,7 +17,7 @@ impl Draw {
         index_of(split_mix(&mut self.0), length)
     }
 
-    /// Returns true once in this many times.
+    /// Returns `true` with a probability of one in `times`.
     pub(super) fn one_in(&mut self, times: u64) -> bool {
         self.below(times) == 0
     }

@@ -1,4 +1,4 @@
-//! Captures generated from a seed: formats, tunnels, fragments, times that go back, and damaged
+//! Captures generated from a seed: formats, tunnels, fragments, times that go back, and corrupt
 //! files.
 
 use std::fs::File;
@@ -11,7 +11,7 @@ use flowloom::traffic::write::{ByteOrder, Interface, PcapOptions, PcapWriter, Pc
 
 use crate::partitions::draw::Draw;
 
-/// Beginnings of some packets' data, so that protocols are recognised.
+/// The first bytes of some packets' data, so that protocols are recognised.
 const PAYLOADS: [&[u8]; 4] = [
     b"GET / HTTP/1.1\r\nHost: example.org\r\n\r\n",
     b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n",
@@ -22,7 +22,7 @@ const ETHERNET_BYTES: u32 = 14;
 const IPV4_BYTES: u16 = 20;
 const MILLISECOND_NS: u64 = 1_000_000;
 
-/// Writes one capture, now and then two, into a folder.
+/// Writes one capture, sometimes two, into a directory.
 pub(super) fn write(draw: &mut Draw, directory: &Path) -> io::Result<Vec<PathBuf>> {
     let files = if draw.one_in(8) { 2 } else { 1 };
     let mut paths = Vec::new();
@@ -61,8 +61,8 @@ fn classic(draw: &mut Draw) -> io::Result<Vec<u8>> {
     writer.finish()
 }
 
-/// Returns a file of blocks; interfaces begin anywhere, and some have packets without Ethernet
-/// headers.
+/// Returns a pcapng file. Interfaces may be declared anywhere, and some have packets without
+/// Ethernet headers.
 fn blocks(draw: &mut Draw) -> io::Result<Vec<u8>> {
     let mut traffic = Traffic::new(draw)?;
     let mut links = vec![LinkType::ETHERNET];
@@ -88,11 +88,11 @@ fn blocks(draw: &mut Draw) -> io::Result<Vec<u8>> {
     writer.finish()
 }
 
-/// A generated mixture, changed on its way.
+/// A generated mixture that is modified.
 struct Traffic {
     mix: Mix,
     frame: Vec<u8>,
-    /// Flows that are sent through a tunnel, of 8.
+    /// Number of flows out of 8 that are sent through a tunnel.
     tunnelled: u64,
     /// A time goes back once per this many packets.
     back: Option<u64>,
@@ -135,7 +135,7 @@ impl Traffic {
             }
             if meta.flow.is_some_and(|flow| u64::from(flow) % 8 < self.tunnelled) {
                 let packet = self.frame.split_off(headers.network_offset as usize);
-                // Tags go with the type.
+                // Tags are kept with the type.
                 let tags_bytes = headers.network_offset - ETHERNET_BYTES;
                 self.frame.truncate(ETHERNET_BYTES as usize - 2);
                 enclose(&mut self.frame, &packet);
@@ -146,7 +146,7 @@ impl Traffic {
     }
 }
 
-/// Appends an IP packet in an IPv4 packet behind the addresses of an Ethernet frame.
+/// Appends an IP packet inside an IPv4 packet, after the addresses of an Ethernet frame.
 fn enclose(frame: &mut Vec<u8>, packet: &[u8]) {
     let protocol = if packet[0] >> 4 == 6 { 41 } else { 4 };
     let total = u16::try_from(packet.len()).map_or(u16::MAX, |bytes| bytes.saturating_add(IPV4_BYTES));

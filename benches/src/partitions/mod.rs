@@ -1,12 +1,12 @@
-//! Whether results depend on where an input is cut: `cargo xtask cuts`.
+//! Checks whether results depend on where an input is divided: `cargo xtask cuts`.
 //!
-//! A case is an input, generated or given, with an idle timeout or none, and with tunnels followed
-//! or not. For each application the results of one thread are compared with those of a pipeline of
-//! two workers, and of 2 to 16 workers on parts of the input, cut at random. Everything that a user
-//! sees must be equal: the digest of all flows, all counts, drops and denials, the notices about
-//! files, and the error that ended the run.
+//! A case consists of an input, generated or given, an idle timeout or none, and whether tunnels
+//! are followed. For each application, the results of one thread are compared with those of a
+//! pipeline of two workers, and with those of 2 to 16 workers on parts of the input that is divided
+//! at random. Everything that a user sees must be equal: the digest of all flows, all counts, drops
+//! and denials, the notices about files, and the error that ended the run.
 //!
-//! The seed of a case decides everything in it, so a case is repeated by its seed.
+//! The seed of a case determines everything in it, so a case can be repeated by its seed.
 
 mod case;
 mod checked;
@@ -29,7 +29,7 @@ use crate::partitions::case::Case;
 pub use crate::partitions::checked::Checked;
 use crate::partitions::draw::{Draw, index_of};
 
-/// Default number of cuts: about 20 seconds.
+/// Default number of cuts, which takes about 20 seconds.
 pub const CUTS: u64 = 100_000;
 const PROGRESS_EVERY: Duration = Duration::from_secs(5);
 
@@ -38,11 +38,11 @@ const PROGRESS_EVERY: Duration = Duration::from_secs(5);
 pub struct Options {
     /// Minimum number of cuts.
     pub cuts: u64,
-    /// The seed of the first case; the next case has the next one.
+    /// Seed of the first case; each following case uses the next seed.
     pub seed: u64,
-    /// A capture, or a folder of them. `None`: all captures are generated.
+    /// A capture, or a directory of captures. With `None`, all captures are generated.
     pub captures: Option<PathBuf>,
-    /// Larger captures are left out. It counts the bytes of unpacked ones.
+    /// Larger captures are omitted. Compressed captures count with their unpacked size.
     pub capture_bytes_max: u64,
 }
 
@@ -52,11 +52,11 @@ impl Default for Options {
     }
 }
 
-/// Compares results until there were enough cuts; calls `say` with the progress.
+/// Compares results until there were enough cuts, and calls `say` with the progress.
 ///
 /// # Errors
 ///
-/// Returns an error if captures cannot be read or written, and for the first difference: with the
+/// Returns an error if captures cannot be read or written, and for the first difference, with the
 /// command that repeats it.
 pub fn run(options: &Options, mut say: impl FnMut(&str)) -> Result<Checked, String> {
     let plan = L7Plan::new(&builtin(), L7Options::default()).map_err(|error| error.to_string())?;
@@ -65,7 +65,8 @@ pub fn run(options: &Options, mut say: impl FnMut(&str)) -> Result<Checked, Stri
             .map_err(|error| format!("cannot read {}: {error}", path.display()))?,
         None => Vec::new(),
     };
-    let directory = TempDir::new().map_err(|error| format!("no temporary folder: {error}"))?;
+    let directory =
+        TempDir::new().map_err(|error| format!("cannot create a temporary directory: {error}"))?;
     let mut checked = Checked { captures: given.len() as u64, ..Checked::default() };
     let mut reported = Instant::now();
     let mut seed = options.seed;
@@ -87,7 +88,7 @@ pub fn run(options: &Options, mut say: impl FnMut(&str)) -> Result<Checked, Stri
         Case::new(&mut draw, &inputs, &plan).check(&mut checked).map_err(|difference| {
             let (before, behind) = match given {
                 Some(given) => ("", format!(" --captures {}", given.name.display())),
-                // With captures, every second case is on one of them.
+                // If captures are given, every second case uses one of them.
                 None => ("env -u FLOWLOOM_DATA ", String::new()),
             };
             format!("{difference}\nto repeat it: {before}cargo xtask cuts --cuts 1 --seed {seed}{behind}")
@@ -101,7 +102,7 @@ pub fn run(options: &Options, mut say: impl FnMut(&str)) -> Result<Checked, Stri
     Ok(checked)
 }
 
-/// A capture on disk, unpacked if possible: a compressed one cannot be cut.
+/// A capture on disk, unpacked if possible, because a compressed one cannot be divided.
 #[derive(Debug)]
 struct Given {
     /// The path as given.
@@ -111,7 +112,7 @@ struct Given {
 }
 
 impl Given {
-    /// Returns the captures at a path and below it, in the order of their names.
+    /// Returns the captures at or below a path, in the order of their names.
     fn all(path: &Path, bytes_max: u64) -> io::Result<Vec<Self>> {
         let (mut folders, mut files) = (Vec::new(), Vec::new());
         if path.is_dir() {
@@ -132,7 +133,7 @@ impl Given {
             }
         }
         if files.is_empty() {
-            return Err(io::Error::new(io::ErrorKind::NotFound, "there is no capture (*.pcap*)"));
+            return Err(io::Error::new(io::ErrorKind::NotFound, "no capture (*.pcap*) found"));
         }
         files.sort();
         let mut all = Vec::new();
@@ -157,7 +158,7 @@ impl Given {
         };
         let file = NamedTempFile::new()?;
         let unpacked = io::copy(&mut reader, &mut BufWriter::new(&file));
-        // A damaged file is an input too, as it is.
+        // A damaged file is a valid input too.
         if unpacked.is_err() {
             return Ok(Self { name: path.clone(), path, _unpacked: None });
         }

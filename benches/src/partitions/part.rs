@@ -1,10 +1,10 @@
-//! Captures in parts, as the engine takes them.
+//! Captures in parts, as the engine processes them.
 
 use flowloom::engine::{PartSource, PartitionedSource};
 use flowloom::packet::{Fill, PacketBatch, PacketSource, SourceError};
 use flowloom::traffic::capture::{Boundary, CapturePart, CaptureParts, PartRead};
 
-/// Captures, cut.
+/// Captures divided into parts.
 pub(super) struct Cut<'a>(pub(super) &'a CaptureParts);
 
 /// One of the parts.

@@ -1,5 +1,5 @@
-//! flowscope, a flow tracker in Rust that takes frames: its bidirectional five-tuple, its tracker,
-//! no reassembly and no events.
+//! flowscope, a flow tracker in Rust that takes frames, with its bidirectional five-tuple and its
+//! tracker, without reassembly and events.
 
 use flowscope::extract::FiveTuple;
 use flowscope::{FlowTracker, FlowTrackerConfig, PacketView, Timestamp};
@@ -25,13 +25,13 @@ impl Tracker {
         Self(tracker)
     }
 
-    /// Processes a frame of this second.
+    /// Processes a frame with a time of `second`.
     #[inline]
     pub fn track(&mut self, frame: &[u8], second: u32) {
         self.0.track(PacketView::new(frame, Timestamp::new(second, 0)));
     }
 
-    /// Returns the numbers of flows and of their packets.
+    /// Returns the number of flows and the number of their packets.
     #[must_use]
     pub fn totals(&self) -> (u64, u64) {
         (self.0.flow_count() as u64, self.0.iter_active().map(|flow| flow.stats.total_packets()).sum())

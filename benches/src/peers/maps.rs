@@ -1,5 +1,5 @@
-//! Maps of the Rust world, both with foldhash's fast hasher: hashbrown, which a Rust program would
-//! use today, and `DashMap`, which data planes share between threads, here used by one.
+//! Rust maps, both with foldhash's fast hasher: hashbrown, which is the usual choice of a Rust
+//! program, and `DashMap`, which data planes share between threads and which one thread uses here.
 
 use dashmap::DashMap;
 use flowloom_measure::lookup::State;
@@ -13,7 +13,7 @@ pub type Hashbrown<const W: usize> = Keyed<HashMap<[u64; W], State, RandomState>
 /// `DashMap` with foldhash.
 pub type Dash<const W: usize> = Keyed<DashMap<[u64; W], State, RandomState>>;
 
-/// A foreign map behind our seam.
+/// A rival map with the trait of the comparison.
 #[derive(Debug)]
 pub struct Keyed<M>(M);
 

@@ -1,4 +1,5 @@
-//! Rivals behind our seam, a file each. None of them is ever in a user's dependency tree.
+//! Rivals that implement the traits of the comparison, in one file each. None of them is ever in a
+//! user's dependency tree.
 
 pub mod flowscope;
 pub mod maps;

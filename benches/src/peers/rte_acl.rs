@@ -1,5 +1,5 @@
-//! The rival of the classifier: DPDK's `rte_acl`, called through its C interface.
-#![expect(unsafe_code, reason = "calls of a C library, whose structures are laid out here")]
+//! DPDK's `rte_acl`, the rival of the classifier, called through its C interface.
+#![expect(unsafe_code, reason = "calls of a C library, whose structures are declared here")]
 
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::fmt;
@@ -7,7 +7,7 @@ use std::ptr;
 
 use flowloom::classifier::{Addresses, Key, KeyV4, RuleId, RuleSet};
 
-/// Longest key list of a call; longer batches are cut.
+/// Maximum number of keys per call; longer batches are split.
 const CALL_MAX: usize = 256;
 const FIELDS: usize = 5;
 
@@ -84,7 +84,7 @@ struct HeapStats {
     allocated_bytes: usize,
 }
 
-/// A way of `rte_acl` to walk its tries.
+/// A method of `rte_acl` to walk its tries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(i32)]
 pub enum Method {
@@ -101,7 +101,7 @@ pub enum Method {
 }
 
 impl Method {
-    /// All of them, the plainest first.
+    /// All methods, the simplest first.
     pub const ALL: [Self; 5] = [Self::Scalar, Self::Sse, Self::Avx2, Self::Avx512x16, Self::Avx512x32];
 
     /// Returns a name to print.
@@ -116,7 +116,7 @@ impl Method {
     }
 }
 
-/// A call that failed, with its errno.
+/// A failed call, with its errno.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RteError {
     /// The failed call.
@@ -134,21 +134,21 @@ impl fmt::Display for RteError {
 /// DPDK's environment, started once in a process.
 #[derive(Debug)]
 pub struct Environment {
-    /// Whether its heap lies on 2 MiB pages.
+    /// Whether its heap uses 2 MiB pages.
     pub huge_pages: bool,
 }
 
 impl Environment {
-    /// Starts it: with that much memory on 2 MiB pages where the system has them reserved, else on
-    /// small ones.
+    /// Starts the environment with this much memory, on 2 MiB pages if the system has reserved
+    /// enough, otherwise on small pages.
     ///
     /// # Errors
     ///
-    /// Returns [`RteError`] where DPDK does not start.
+    /// Returns [`RteError`] if DPDK does not start.
     ///
     /// # Panics
     ///
-    /// Does not panic: its words are its own.
+    /// Does not panic: no argument contains a zero byte.
     pub fn start(memory_mib: u32) -> Result<Self, RteError> {
         let reserved = std::fs::read_to_string("/proc/sys/vm/nr_hugepages").unwrap_or_default();
         let huge_pages = reserved.trim().parse::<u32>().unwrap_or(0) * 2 >= memory_mib;
@@ -156,11 +156,13 @@ impl Environment {
         let mut words = vec!["benches", "--no-pci", "--no-telemetry", "--lcores", "0@(0-1)", "-m", &memory];
         words.extend(["--force-max-simd-bitwidth=512", "--log-level=3"]);
         words.push(if huge_pages { "--in-memory" } else { "--no-huge" });
-        let words: Vec<CString> =
-            words.into_iter().map(|word| CString::new(word).expect("no word has a zero")).collect();
+        let words: Vec<CString> = words
+            .into_iter()
+            .map(|word| CString::new(word).expect("no argument contains a zero byte"))
+            .collect();
         let mut argv: Vec<*mut c_char> = words.iter().map(|word| word.as_ptr().cast_mut()).collect();
         let argc = c_int::try_from(argv.len()).expect("a dozen");
-        // DPDK keeps pointers into the words for as long as the process lives.
+        // DPDK keeps pointers to the arguments for the lifetime of the process.
         std::mem::forget(words);
         argv.push(ptr::null_mut());
         // SAFETY: argv contains argc words, each zero-terminated and never freed, and a null after
@@ -169,7 +171,7 @@ impl Environment {
         if code < 0 { Err(RteError { call: "rte_eal_init", code }) } else { Ok(Self { huge_pages }) }
     }
 
-    /// Returns the bytes that are allocated on its heap.
+    /// Returns the number of bytes that are allocated on its heap.
     pub fn allocated_bytes(&self) -> usize {
         let mut stats = HeapStats::default();
         // SAFETY: `HeapStats` is laid out as the C structure.
@@ -178,8 +180,8 @@ impl Environment {
     }
 }
 
-/// A header as `rte_acl` reads it: in network order, the protocol alone in the first group of four
-/// bytes.
+/// A header in the format of `rte_acl`: in network order, with only the protocol in the first group
+/// of four bytes.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(16))]
 pub struct AclKey([u8; 16]);
@@ -207,11 +209,11 @@ impl Drop for Acl {
 }
 
 impl Acl {
-    /// Builds the IPv4 rules of a set. The name has to be new in this process.
+    /// Builds the IPv4 rules of a set. The name must be unique in this process.
     ///
     /// # Errors
     ///
-    /// Returns [`RteError`] where a call fails.
+    /// Returns [`RteError`] if a call fails.
     ///
     /// # Panics
     ///
@@ -261,7 +263,7 @@ impl Acl {
         if code == 0 { Ok(acl) } else { Err(RteError { call: "rte_acl_build", code }) }
     }
 
-    /// Classifies; a result is a rule's number plus one, or zero.
+    /// Classifies keys; a result is a rule's number plus one, or zero.
     ///
     /// # Panics
     ///
@@ -286,7 +288,7 @@ impl Acl {
                     method as c_int,
                 )
             };
-            assert_eq!(code, 0, "{} is not to be had", method.name());
+            assert_eq!(code, 0, "{} is not available", method.name());
         }
     }
 

@@ -50,14 +50,14 @@ unsafe extern "C" {
     ) -> u64;
 }
 
-/// Keys that `rte_hash` takes at once, at most.
+/// Maximum number of keys that `rte_hash` accepts at once.
 const BULK_MAX: usize = 64;
 
-/// Keys between prefetch and use, as for all contenders.
+/// Number of keys between prefetch and use, as for all contenders.
 #[expect(clippy::cast_possible_truncation, reason = "a page of keys")]
 const AHEAD: u32 = KEYS_AHEAD as u32;
 
-/// Starts DPDK's environment, once for the process.
+/// Starts DPDK's environment, once per process.
 ///
 /// # Errors
 ///
@@ -104,7 +104,7 @@ impl Drop for Owned {
     }
 }
 
-/// `rte_hash`, with a line of state for every position.
+/// `rte_hash`, with a cache line of state per position.
 pub struct RteHash<'a, const W: usize> {
     name: String,
     flows: &'a Flows<W>,
@@ -120,7 +120,7 @@ impl<const W: usize> std::fmt::Debug for RteHash<'_, W> {
     }
 }
 
-/// Bytes of a key of this many words.
+/// Returns the size in bytes of a key of this many words.
 fn key_bytes<const W: usize>() -> u32 {
     u32::try_from(8 * W).expect("keys are short")
 }
@@ -130,7 +130,7 @@ fn flat<const W: usize>(keys: &[[u64; W]]) -> *const u8 {
 }
 
 impl<'a, const W: usize> RteHash<'a, W> {
-    /// Returns the table, filled. `occupancy` is the share of its entries that are taken.
+    /// Returns the table, filled. `occupancy` is the occupied share of its entries.
     ///
     /// # Errors
     ///
@@ -155,7 +155,7 @@ impl<'a, const W: usize> RteHash<'a, W> {
         };
         for (key, number) in &flows.arrivals {
             let Ok(position) = usize::try_from(peer.table.add(key)) else {
-                bail!("rte_hash of {entries} entries refuses a flow");
+                bail!("rte_hash with {entries} entries rejects a flow");
             };
             peer.states[position].0[0] = u64::from(*number);
         }

@@ -1,4 +1,4 @@
-//! Maps that threads share, with foldhash's fast hasher, beside ours.
+//! Maps that threads share, with foldhash's fast hasher, for comparison with Flowloom's table.
 
 use std::sync::{PoisonError, RwLock};
 
@@ -17,20 +17,20 @@ pub trait SharedMap: Sync {
     fn access<'m>(&'m self) -> Box<dyn Access + 'm>;
 }
 
-/// What a thread does with a map.
+/// The operations of a thread on a map.
 pub trait Access {
-    /// Returns the sum of the first words of the states of these keys, pinned or locked once where
-    /// that can be.
+    /// Returns the sum of the first words of the states of these keys, pinned or locked once if
+    /// possible.
     fn sum(&self, keys: &[Key]) -> u64;
 
-    /// Inserts a state under a key; returns whether the key is new.
+    /// Inserts a state for a key. Returns whether the key is new.
     fn put(&self, key: Key, state: State) -> bool;
 
-    /// Removes a key; returns whether it was there.
+    /// Removes a key. Returns whether it was present.
     fn take(&self, key: &Key) -> bool;
 }
 
-/// Returns our table, empty.
+/// Returns Flowloom's table, empty.
 ///
 /// # Panics
 ///
@@ -66,7 +66,7 @@ impl Access for Handle<'_, Key, State, KeyedState> {
     }
 }
 
-/// Implements the traits for a map whose methods need nothing but a reference.
+/// Implements the traits for a map whose methods need only a reference.
 macro_rules! by_reference {
     ($map:ty, $self:ident, $pinned:ident = $pin:expr, $get:expr, $put:expr, $take:expr) => {
         impl SharedMap for $map {
@@ -106,7 +106,7 @@ by_reference!(
     |key| map.remove(key).is_some()
 );
 
-/// papaya's map, pinned once for a call.
+/// papaya's map, pinned once per call.
 pub type Papaya = papaya::HashMap<Key, State, RandomState>;
 
 by_reference!(

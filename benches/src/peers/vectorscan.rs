@@ -37,7 +37,7 @@ unsafe extern "C" {
     ) -> c_int;
 }
 
-/// A compiled set of patterns with its scratch space.
+/// A compiled set of patterns, with its scratch space.
 #[derive(Debug)]
 pub struct Vectorscan(NonNull<Vs>);
 
@@ -53,7 +53,7 @@ impl Vectorscan {
     ///
     /// # Errors
     ///
-    /// The index of the pattern that it cannot compile.
+    /// Returns the index of the pattern that it cannot compile.
     pub fn new(patterns: &[(u32, String)], streaming: bool) -> Result<Self, usize> {
         let texts: Vec<CString> = patterns
             .iter()
@@ -72,11 +72,11 @@ impl Vectorscan {
         NonNull::new(vs).map(Self).ok_or(usize::try_from(bad).unwrap_or(usize::MAX))
     }
 
-    /// Scans each buffer whole; writes the lowest id that matched, or `u32::MAX`.
+    /// Scans each buffer completely, and writes the lowest id that matched, or `u32::MAX`.
     ///
     /// # Errors
     ///
-    /// Returns an error if a bound lies outside of `bytes`, or vectorscan fails.
+    /// Returns an error if a range lies outside `bytes`, or vectorscan fails.
     pub fn blocks(&mut self, bytes: &[u8], bounds: &[[u64; 2]], out: &mut [u32]) -> Result<()> {
         check(bytes, bounds)?;
         if out.len() != bounds.len() {
@@ -99,7 +99,7 @@ impl Vectorscan {
     ///
     /// # Errors
     ///
-    /// Returns an error if a bound lies outside of `bytes`, or vectorscan fails.
+    /// Returns an error if a range lies outside `bytes`, or vectorscan fails.
     pub fn streams(
         &mut self,
         bytes: &[u8],
@@ -128,7 +128,7 @@ impl Vectorscan {
     }
 }
 
-/// The C side trusts bounds, so this function checks them; lengths must fit its 32 bits.
+/// The C side does not check ranges, so this function does; lengths must fit into 32 bits.
 fn check(bytes: &[u8], bounds: &[[u64; 2]]) -> Result<()> {
     for &[from, to] in bounds {
         if from > to || to > bytes.len() as u64 || to - from > u64::from(u32::MAX) {

@@ -398,7 +398,7 @@ fn arguments_that_cannot_be_met_are_refused_with_the_reason() {
             &["CPU 4000 does not exist or is not allowed", "allowed: ", "[exit 2]"][..],
         ),
         (&["--cores", "x,y"], &["`x` is not a CPU number", "[exit 2]"]),
-        (&["--cores", "5-2"], &["5-2 runs backwards"]),
+        (&["--cores", "5-2"], &["5-2 is descending"]),
         (&["--cores", "0", "--workers", "2"], &["1 for 2 threads", "one CPU per worker"]),
         (
             &["--cores", "0", "--layout", "pipeline", "--workers", "1"],

@@ -1,15 +1,14 @@
-//! The processor's time stamp counter, where it ticks at one rate.
+//! The processor's time stamp counter, if it has a constant rate.
 //!
 //! It counts neither instructions nor cycles of the core's variable clock, but ticks of a constant
-//! clock: a tick is the unit in which papers on x86-64 processors state their times. x86-64
-//! processors since 2008 have it; ARM's counter is a slow clock of the system, not of the
-//! processor.
+//! clock: papers on x86-64 processors state their times in this unit. x86-64 processors since 2008
+//! have such a counter. ARM's counter is a slow clock of the system, not of the processor.
 
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 mod x86_64;
 
-/// Proof that the processor has a counter which ticks at one rate, whatever its clock and in sleep
-/// too.
+/// Proof that the processor has a counter with a constant rate, which is independent of its clock
+/// rate and does not stop during sleep.
 ///
 /// # Examples
 ///
@@ -25,9 +24,9 @@ pub struct TimeStamps(());
 
 impl TimeStamps {
     /// Returns the token, if the kernel reports such a counter and this is x86-64. Reads a file of
-    /// some kilobytes.
+    /// several kilobytes.
     ///
-    /// `None` on other processors, on other systems than Linux, and under Miri.
+    /// Returns `None` on other processors, on systems other than Linux, and under Miri.
     pub fn detect() -> Option<Self> {
         if cfg!(not(all(target_arch = "x86_64", target_os = "linux", not(miri)))) {
             return None;
@@ -35,14 +34,14 @@ impl TimeStamps {
         is_steady(&std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default()).then_some(Self(()))
     }
 
-    /// Returns the ticks so far. The read takes some 20 to 40 of them, and earlier instructions may
-    /// still be in flight: use it for spans of microseconds and more.
+    /// Returns the ticks so far. The read takes about 20 to 40 ticks, and earlier instructions may
+    /// still be in flight: use it for intervals of at least several microseconds.
     #[inline]
     pub fn read(self) -> u64 {
         #[cfg(all(target_arch = "x86_64", not(miri)))]
         return x86_64::read();
         #[cfg(not(all(target_arch = "x86_64", not(miri))))]
-        unreachable!("the token cannot exist here")
+        unreachable!("the token cannot exist on this system")
     }
 }
 

@@ -1,4 +1,4 @@
-//! CRC-32C (Castagnoli): a table version that defines it, and the SSE4.2 instruction.
+//! CRC-32C (Castagnoli): a table implementation that defines it, and the SSE4.2 instruction.
 
 #[cfg(target_arch = "x86_64")]
 mod sse42;
@@ -39,7 +39,7 @@ pub fn crc32c(bytes: &[u8]) -> u32 {
     by_table(bytes)
 }
 
-/// Returns the CRC-32C of `bytes`, a byte at a time: the definition.
+/// Returns the CRC-32C of `bytes`, one byte at a time: the definition.
 #[must_use]
 pub fn by_table(bytes: &[u8]) -> u32 {
     !bytes.iter().fold(!0, |crc, &byte| TABLE[((crc ^ u32::from(byte)) & 0xFF) as usize] ^ (crc >> 8))

@@ -1,16 +1,17 @@
-//! Which instruction sets this processor has.
+//! The instruction sets of this processor.
 //!
 //! Only `detect` returns a token ([`Avx512`], [`Avx512Popcount`], [`Avx2`], [`Sse42`], [`Neon`]),
-//! so a token proves that calling a function compiled for those features is sound. Tokens are
+//! so a token proves that a call of a function compiled for those features is sound. Tokens are
 //! zero-sized: passing one costs nothing.
 //!
-//! Back ends are written for 64-bit programs: one of 32 bits has none of these sets, whatever its
-//! processor has.
+//! Back ends are written for 64-bit programs. A 32-bit program has none of these sets, even if its
+//! processor does.
 
 use core::fmt;
 use core::str::FromStr;
 
-/// Is each of the named features of x86-64 present? At run time with `std`, else as compiled.
+/// Determines whether all named features of x86-64 are present. Detects them at run time with
+/// `std`, otherwise at compile time.
 macro_rules! has {
     ($($feature:tt),+) => {{
         #[cfg(all(feature = "std", target_arch = "x86_64"))]
@@ -50,7 +51,7 @@ token!(
     has!("avx512f", "avx512bw", "avx512vl", "avx512vpopcntdq", "bmi1", "bmi2", "popcnt")
 );
 token!(
-    /// Token for `avx2`, `bmi1`, `bmi2` and `popcnt`, which come together.
+    /// Token for `avx2`, `bmi1`, `bmi2` and `popcnt`, which always occur together.
     Avx2,
     has!("avx2", "bmi1", "bmi2", "popcnt")
 );
@@ -65,7 +66,7 @@ token!(
     cfg!(all(target_arch = "aarch64", target_feature = "neon"))
 );
 
-/// An instruction set that a back end is written for, as a value to choose and to print.
+/// An instruction set of a back end, as a value for selection and output.
 ///
 /// # Examples
 ///
@@ -90,20 +91,20 @@ pub enum Isa {
 }
 
 impl Isa {
-    /// All of them, from the plainest to the widest.
+    /// All instruction sets, from the simplest to the widest.
     pub const ALL: [Self; 5] = [Self::Scalar, Self::Sse42, Self::Neon, Self::Avx2, Self::Avx512];
 
-    /// Returns the widest one that this processor has.
+    /// Returns the widest instruction set of this processor.
     pub fn detect() -> Self {
         Self::available().last().unwrap_or(Self::Scalar)
     }
 
-    /// Returns those that this processor has, from the plainest to the widest.
+    /// Returns the instruction sets of this processor, from the simplest to the widest.
     pub fn available() -> impl Iterator<Item = Self> {
         Self::ALL.into_iter().filter(|isa| isa.is_available())
     }
 
-    /// Returns whether this processor has it.
+    /// Returns whether this processor has the instruction set.
     pub fn is_available(self) -> bool {
         match self {
             Self::Scalar => true,
@@ -139,7 +140,7 @@ pub struct UnknownIsa;
 
 impl fmt::Display for UnknownIsa {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("unknown instruction set; known are scalar, sse4.2, avx2, avx512 and neon")
+        f.write_str("unknown instruction set; the sets are scalar, sse4.2, avx2, avx512 and neon")
     }
 }
 

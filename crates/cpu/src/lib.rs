@@ -1,4 +1,4 @@
-//! Access to processor features. Knows nothing of networks.
+//! Access to processor features. The crate is independent of networking.
 //!
 //! | module | what |
 //! | --- | --- |
@@ -14,7 +14,8 @@
 //! # Features
 //!
 //! * `std` (default): detection at run time, huge pages, `counter`, `topology` and `memory`.
-//!   Without it the crate is `no_std` with `alloc`, and uses the features it was compiled for.
+//!   Without it, the crate is `no_std` with `alloc`, and uses the features that it was compiled
+//!   for.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![cfg_attr(not(any(feature = "std", test)), no_std)]
 

@@ -1,19 +1,19 @@
-//! How many bytes the machine still has.
+//! Determines how many bytes of memory the machine has left.
 
 use std::fs;
 use std::path::Path;
 
-/// Returns the bytes that this process can still use without harm, if the system reports them.
+/// Returns how many bytes this process can still use safely, if the system reports them.
 ///
 /// The minimum of three numbers: the memory that the kernel calls available; the remainder of the
 /// process's control group, not counting inactive page cache, which the kernel can reclaim; and the
-/// unused addresses of the process, which matter if addresses have 32 bits. Use it to refuse a
+/// unused addresses of the process, which matter if addresses have 32 bits. Use it to reject a
 /// configuration before it fails, not for accounting: the number is outdated when it is read.
 pub fn available_bytes() -> Option<u64> {
     available_below(Path::new("/"))
 }
 
-/// Reads `proc` and `sys` folders below `root`.
+/// Reads the `proc` and `sys` directories below `root`.
 fn available_below(root: &Path) -> Option<u64> {
     let machine = mem_available(&text(&root.join("proc/meminfo")));
     [machine, group_headroom(root), addresses_left(root, usize::MAX as u64)].into_iter().flatten().min()
@@ -53,25 +53,26 @@ const FIRST: Names = Names {
 };
 const SECOND: Names = Names { limit: "memory.max", used: "memory.current", reclaimable: "inactive_file" };
 
-/// Returns limit minus use of the process's control groups, version 2 and 1; `None` if unlimited.
+/// Returns the limit minus the usage of the process's control groups, versions 2 and 1; `None` if
+/// unlimited.
 fn group_headroom(root: &Path) -> Option<u64> {
     let groups = text(&root.join("proc/self/cgroup"));
-    // A line is `number:controllers:/path`, without controllers where it is of version 2.
+    // A line is `number:controllers:/path`; the controllers are empty in version 2.
     let own = |controller: &str| {
         let mut groups = groups.lines().filter_map(|line| line.split_once(':')?.1.split_once(":/"));
         groups.find_map(|(list, path)| list.split(',').any(|name| name == controller).then_some(path))
     };
     let hierarchies = [
         ("sys/fs/cgroup", own(""), SECOND),
-        // Where both versions are in use.
+        // If both versions are in use.
         ("sys/fs/cgroup/unified", own(""), SECOND),
         ("sys/fs/cgroup/memory", own("memory"), FIRST),
     ];
     let tightest = hierarchies.into_iter().filter_map(|(mount, own, names)| {
         let mount = root.join(mount);
         let group = mount.join(own.unwrap_or_default());
-        // A limit may sit on any ancestor; the tightest counts. In a container the path may be the
-        // host's, and only the mount is there.
+        // A limit may be set on any ancestor; the tightest one counts. In a container, the path may
+        // be that of the host, and only the mount exists.
         let folders = group.ancestors().take_while(|folder| folder.starts_with(&mount));
         folders.filter_map(|folder| left(folder, &names)).min()
     });

@@ -1,15 +1,14 @@
 //! Zeroed memory that takes no physical pages until it is touched.
 //!
-//! A table is sized for the busiest hour and used at a tenth of it. Zeroed memory from the kernel
-//! is not resident before its first write, so all arrays here define a meaning for all-zero bytes
-//! and write nothing when they are built.
+//! A table is sized for the busiest hour but mostly used at a tenth of its size. Zeroed memory from
+//! the kernel is not resident before its first write. Therefore all arrays here define a meaning
+//! for all-zero bytes and write nothing when they are built.
 //!
 //! * [`LineArray`]: plain words that start on a cache line, all zero.
 //! * [`SlotArray`]: cells with or without a value, marked by a generation; all vacant at first.
 //!
-//! Huge pages are requested where they can matter (2 MiB and more; a remainder gets one as well if
-//! it fills half of it), and the result can be read back, because the kernel may refuse at any
-//! time.
+//! Huge pages are requested where they can matter (2 MiB and more; a remainder also gets one if it
+//! fills half of it). The result can be queried, because the kernel may refuse at any time.
 #![expect(unsafe_code, reason = "raw allocation")]
 
 use alloc::alloc::{Layout, alloc_zeroed, dealloc};
@@ -28,31 +27,31 @@ mod slots;
 pub use buckets::{Bucket, Buckets};
 pub use slots::{Generation, SlotArray, SlotView, SlotWalkMut};
 
-/// Bytes of a huge page: the size that is common on supported machines.
+/// Size of a huge page in bytes: the common size on supported machines.
 pub const HUGE_PAGE_BYTES: usize = 2 << 20;
 
 /// Whether to request huge pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum HugePages {
-    /// Leave it to the kernel's default.
+    /// Use the kernel's default.
     #[default]
     No,
     /// Request them for arrays of at least [`HUGE_PAGE_BYTES`]; a refusal is not an error.
     Try,
 }
 
-/// Bytes of two lines, of which the first is even.
+/// Size in bytes of two lines, the first of which has an even number.
 const PAIR_BYTES: usize = 2 * LINE_BYTES;
 
-/// Bytes of the smallest page: touching one word in each makes an array resident.
+/// Size of the smallest page in bytes: touching one word in each page makes an array resident.
 const PAGE_BYTES: usize = 4096;
 
 /// The allocator could not provide the memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct AllocError {
-    /// Requested bytes; `u64::MAX` if the number does not fit an address.
+    /// Requested bytes; `u64::MAX` if the number exceeds the address range.
     pub bytes: u64,
 }
 
@@ -64,22 +63,22 @@ impl fmt::Display for AllocError {
 
 impl core::error::Error for AllocError {}
 
-/// Huge pages of an array: requested and obtained.
+/// The huge pages that were requested and obtained for an array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct PageReport {
-    /// Reserved bytes; resident only as far as they were touched, in whole pages: with huge ones up
-    /// to a megabyte more.
+    /// Reserved bytes. Only touched pages are resident; with huge pages, up to a megabyte more.
     pub bytes: u64,
-    /// Huge pages were requested, and the kernel accepted the request.
+    /// Whether huge pages were requested, and the kernel accepted the request.
     pub huge_requested: bool,
-    /// Huge pages back at least a part of it; `None` if unknown: the kernel was not asked, as for a
+    /// Whether huge pages back at least a part of it; `None` if the kernel was not asked, as for a
     /// small array, or does not report it.
     pub huge_obtained: Option<bool>,
 }
 
 impl PageReport {
-    /// Returns the report of two arrays taken together: obtained if either did.
+    /// Returns the combined report of two arrays; huge pages count as obtained if either array
+    /// obtained them.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         Self {
@@ -95,9 +94,9 @@ impl PageReport {
 
 /// An owned, zeroed, aligned run of bytes.
 ///
-/// The block is larger than needed by one alignment, and the start is rounded up by hand:
-/// allocators return pages of a large block already zeroed and untouched, but write the zeros
-/// themselves for a block with *unusual alignment*, which would make all of it resident.
+/// The block is larger than needed by one alignment, and the start is rounded up manually.
+/// Allocators return the pages of a large block zeroed and untouched, but write the zeros for a
+/// block with *unusual alignment*, which would make all of it resident.
 struct ZeroedMemory {
     block: NonNull<u8>,
     layout: Layout,
@@ -107,12 +106,12 @@ struct ZeroedMemory {
 }
 
 impl ZeroedMemory {
-    /// `element_bytes` and `align` are a type's size and alignment.
+    /// `element_bytes` and `align` are the size and alignment of the element type.
     ///
-    /// Elements of an even number of lines begin at an odd line, counted in memory. If all first
+    /// Elements of an even number of lines begin at an odd line, by memory address. If all first
     /// lines are even, a Zen 4 ignores [early prefetches](crate::prefetch::read_later) of them:
-    /// reading then takes 12 to 36 ns per line, as without a prefetch, and 5 to 11 if they are odd,
-    /// mixed, or elements are of an odd number of lines.
+    /// reading then takes 12 to 36 ns per line, as without a prefetch. It takes 5 to 11 ns if the
+    /// first lines are odd or mixed, or elements have an odd number of lines.
     fn try_new(
         element_bytes: usize,
         len: usize,
@@ -129,27 +128,27 @@ impl ZeroedMemory {
         let huge_bytes = if large { huge_pages_of(reserved).ok_or(too_large)? } else { 0 };
         let block_bytes = reserved.max(huge_bytes).checked_add(start_align).ok_or(too_large)?;
         let layout = Layout::from_size_align(block_bytes, size_of::<usize>()).map_err(|_| too_large)?;
-        // SAFETY: the layout is not empty, as `start_align` is at least a line.
+        // SAFETY: the layout is not empty, because `start_align` is at least a line.
         let block = unsafe { alloc_zeroed(layout) };
         let block = NonNull::new(block).ok_or(AllocError { bytes: bytes as u64 })?;
         let skip = block.addr().get().wrapping_neg() & (start_align - 1);
-        // SAFETY: `skip` is below `start_align`, by which the block is longer than `reserved` and
-        // `huge_bytes`.
+        // SAFETY: `skip` is below `start_align`, and the block is longer than `reserved` and
+        // `huge_bytes` by `start_align`.
         let aligned = unsafe { block.add(skip) };
         let huge_requested = large && advise_huge(aligned, huge_bytes);
-        // SAFETY: `reserved` are `lead` and `bytes`.
+        // SAFETY: `reserved` is the sum of `lead` and `bytes`.
         let start = unsafe { aligned.add(lead) };
         Ok(Self { block, layout, start, bytes, huge_requested })
     }
 
-    /// Writes a byte of each page: the one that is there.
+    /// Writes one byte of each page, with its present value.
     fn prefault(&mut self) {
-        // The first element need not begin a page, so the last page may contain less than a step of
-        // it.
+        // The first element need not begin at a page boundary, so the last page may contain less
+        // than one step.
         for place in (0..self.bytes).step_by(PAGE_BYTES).chain(self.bytes.checked_sub(1)) {
-            // SAFETY: `place` is below `bytes`, all of which we own, and `&mut self` excludes other
-            // accesses. The byte is read and written as `MaybeUninit`, so it need not be
-            // initialised.
+            // SAFETY: `place` is below `bytes`, all of which this value owns, and `&mut self`
+            // excludes other accesses. The byte is read and written as `MaybeUninit`, so it need
+            // not be initialised.
             unsafe {
                 let byte = self.start.add(place).cast::<MaybeUninit<u8>>();
                 byte.write_volatile(byte.read_volatile());
@@ -162,8 +161,8 @@ impl ZeroedMemory {
     }
 
     fn report_obtained(&self) -> PageReport {
-        // While the kernel writes its map it walks the pages of the whole process: skip that for an
-        // array without space for a huge page.
+        // To write its map, the kernel walks the pages of the whole process, so this is skipped for
+        // an array without space for a huge page.
         let huge_obtained = if self.bytes < HUGE_PAGE_BYTES {
             None
         } else {
@@ -175,22 +174,23 @@ impl ZeroedMemory {
 
 impl Drop for ZeroedMemory {
     fn drop(&mut self) {
-        // SAFETY: `block` came from `alloc_zeroed` with this very layout and is freed only here.
+        // SAFETY: `block` came from `alloc_zeroed` with this exact layout and is freed only here.
         unsafe { dealloc(self.block.as_ptr(), self.layout) };
     }
 }
 
-/// Returns the bytes of the huge pages for this many bytes: the last page at least half used.
+/// Returns the number of bytes of the huge pages for this many bytes, if the last page is at least
+/// half used.
 fn huge_pages_of(bytes: usize) -> Option<usize> {
     Some(bytes.checked_add(HUGE_PAGE_BYTES / 2)? & !(HUGE_PAGE_BYTES - 1))
 }
 
-/// Requests huge pages for a range of whole ones; returns whether the kernel accepted.
+/// Requests huge pages for a range of whole huge pages. Returns whether the kernel accepted.
 fn advise_huge(start: NonNull<u8>, bytes: usize) -> bool {
     #[cfg(all(feature = "std", target_os = "linux", not(miri)))]
     {
-        // SAFETY: the range lies in a block that we own and consists of whole huge pages (`start`
-        // is aligned to one); this advice changes how pages are backed, not their contents.
+        // SAFETY: the range lies in an owned block and consists of whole huge pages (`start` is
+        // aligned to one). This advice changes how pages are backed, not their contents.
         let advised =
             unsafe { rustix::mm::madvise(start.as_ptr().cast(), bytes, rustix::mm::Advice::LinuxHugepage) };
         advised.is_ok()
@@ -202,7 +202,7 @@ fn advise_huge(start: NonNull<u8>, bytes: usize) -> bool {
     }
 }
 
-/// Reads from the kernel's map of this process whether huge pages back a part of a run.
+/// Determines from the kernel's map of this process whether huge pages back a part of a range.
 fn huge_obtained(start: usize, bytes: usize) -> Option<bool> {
     #[cfg(all(feature = "std", target_os = "linux", not(miri)))]
     {
@@ -215,14 +215,14 @@ fn huge_obtained(start: usize, bytes: usize) -> Option<bool> {
     }
 }
 
-/// Reads the same from such a map.
+/// Determines the same from the text of such a map.
 #[cfg(all(feature = "std", target_os = "linux", not(miri)))]
 fn huge_in(smaps: impl std::io::BufRead, start: usize, bytes: usize) -> Option<bool> {
     let mut inside = false;
     let mut found = None;
     for line in smaps.lines().map_while(Result::ok) {
         if let Some((low, high)) = mapping(&line) {
-            // The map is in order, and the kernel walks the pages of each mapping as its
+            // The map is sorted, and the kernel walks the pages of each mapping when its
             // description is read.
             if low >= start + bytes {
                 break;
@@ -238,14 +238,14 @@ fn huge_in(smaps: impl std::io::BufRead, start: usize, bytes: usize) -> Option<b
     found
 }
 
-/// Parses the address range that begins the description of a mapping.
+/// Parses the address range at the beginning of a mapping's description.
 #[cfg(all(feature = "std", target_os = "linux", not(miri)))]
 fn mapping(line: &str) -> Option<(usize, usize)> {
     let (low, high) = line.split_once(' ')?.0.split_once('-')?;
     Some((usize::from_str_radix(low, 16).ok()?, usize::from_str_radix(high, 16).ok()?))
 }
 
-/// A type for which all-zero bytes are a value, without padding, pointers or drop glue.
+/// A type for which all-zero bytes are a valid value, without padding, pointers or drop glue.
 ///
 /// # Safety
 ///
@@ -270,7 +270,7 @@ unsafe impl<T: Zeroable> Zeroable for CacheLine<T> {}
 #[repr(C, align(64))]
 pub struct CacheLine<T>(pub T);
 
-/// A fixed-length array of plain words that begins at a cache line; all zero when built.
+/// A fixed-length array of plain words that begins at a cache line, initially all zero.
 ///
 /// It dereferences to a slice.
 ///
@@ -310,13 +310,13 @@ impl<T: Zeroable> LineArray<T> {
         self.memory.prefault();
     }
 
-    /// Returns what was requested.
+    /// Returns the huge pages that were requested.
     pub fn pages(&self) -> PageReport {
         self.memory.report()
     }
 
-    /// Returns what was requested and what the kernel provided; reads the process's map, which is
-    /// slow.
+    /// Returns the huge pages that were requested and obtained. It reads the process's map, which
+    /// is slow.
     pub fn pages_obtained(&self) -> PageReport {
         self.memory.report_obtained()
     }
@@ -348,8 +348,8 @@ impl<T> fmt::Debug for LineArray<T> {
     }
 }
 
-/// Elements that are chosen by a fraction of 2³², as the high half of a hash is one: a
-/// multiplication in the place of a remainder, and no bound to check.
+/// Elements that are selected by a fraction of 2³², such as the upper half of a hash. This takes a
+/// multiplication instead of a remainder, and no bounds check.
 ///
 /// # Examples
 ///
@@ -373,8 +373,7 @@ impl<T> Clone for Fractions<'_, T> {
 impl<T> Copy for Fractions<'_, T> {}
 
 impl<'a, T> Fractions<'a, T> {
-    /// Returns a slice to choose from; `None` if it is empty, or longer than numbers of 32 bits
-    /// reach.
+    /// Returns a slice to select from; `None` if it is empty, or longer than 32-bit numbers allow.
     #[inline]
     pub fn new(elements: &'a [T]) -> Option<Self> {
         (!elements.is_empty() && u32::try_from(elements.len()).is_ok()).then_some(Self(elements))
@@ -389,7 +388,7 @@ impl<'a, T> Fractions<'a, T> {
         (number as u32, unsafe { self.0.get_unchecked(number as usize) })
     }
 
-    /// Returns all of them.
+    /// Returns all elements.
     #[inline(always)]
     pub fn as_slice(self) -> &'a [T] {
         self.0

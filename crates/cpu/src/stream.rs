@@ -1,11 +1,11 @@
-//! Non-temporal stores: writing for another CPU, past the caches of this one.
+//! Non-temporal stores: writes for another CPU that bypass this CPU's caches.
 //!
-//! Before a CPU writes a line that another CPU has read, it takes the line from that CPU's caches.
-//! Between CPUs that share no cache this takes the writer some 30 ns per line (AMD EPYC, Zen 4),
-//! and 20 to 25 with an early prefetch: the bottleneck is the number of lines in flight. A line
-//! that is written whole and past the caches is not fetched, and need not be taken. The reader
-//! finds it in memory: worth it for data that one CPU writes, others read once, and the writer soon
-//! overwrites.
+//! Before a CPU writes a line that another CPU has read, it must take the line from that CPU's
+//! caches. Between CPUs that share no cache, this takes the writer about 30 ns per line (AMD EPYC,
+//! Zen 4), and 20 to 25 ns with an early prefetch: the bottleneck is the number of lines in flight.
+//! A line that is written completely and bypasses the caches is not fetched, and need not be taken.
+//! The reader finds it in memory. This pays for data that one CPU writes, others read once, and the
+//! writer soon overwrites.
 
 use core::fmt;
 use core::marker::PhantomData;
@@ -20,11 +20,11 @@ use plain::{settle, write};
 #[cfg(all(target_arch = "x86_64", target_feature = "sse2", not(any(miri, sanitized))))]
 use x86_64::{settle, write};
 
-/// Groups of words that are being written, one after another; they can be read when [`past_caches`]
+/// Groups of words that are being written one after another. They can be read when [`past_caches`]
 /// returns.
 ///
-/// Each word is written once, nothing is read back meanwhile, and the thread that writes also waits
-/// for completion:
+/// Each word is written once, no word is read in the meantime, and the thread that writes also
+/// waits for completion:
 ///
 /// ```compile_fail,E0277
 /// flowloom_cpu::stream::past_caches(&mut [[0; 4]], |writer| {
@@ -56,7 +56,7 @@ impl<const N: usize> Writer<'_, N> {
         self.written += 1;
     }
 
-    /// Returns how many groups are written.
+    /// Returns the number of groups written.
     #[inline(always)]
     #[must_use]
     pub fn written(&self) -> usize {
@@ -64,10 +64,10 @@ impl<const N: usize> Writer<'_, N> {
     }
 }
 
-/// Lets `work` write groups of words, from the first one on, and returns its result.
+/// Lets `work` write groups of words, starting with the first one, and returns its result.
 ///
 /// When this returns, or unwinds, all words are visible to every thread that synchronises with this
-/// one afterwards. That costs a wait for the words in flight, so write many groups at a time. On
+/// one afterwards. This costs a wait for the words in flight, so write many groups at a time. On
 /// processors other than x86-64, and under Miri or a sanitizer (`--cfg sanitized`), the words are
 /// written with ordinary stores.
 ///
@@ -86,7 +86,7 @@ pub fn past_caches<const N: usize, R>(
     groups: &mut [[u64; N]],
     work: impl FnOnce(&mut Writer<'_, N>) -> R,
 ) -> R {
-    // Dropped here in any case, before any other code can look at the groups.
+    // Dropped here in any case, before other code can read the groups.
     let _settled = Settled;
     work(&mut Writer { groups, written: 0, stays: PhantomData })
 }

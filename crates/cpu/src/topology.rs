@@ -1,8 +1,8 @@
-//! Which CPUs this process may use, and how they are related.
+//! The CPUs that this process may use, and their relations.
 //!
-//! Read once, at start: two workers on the siblings of one physical core, or on two ends of a
-//! machine, would otherwise show up only in the measurements. If the system reports nothing, each
-//! allowed CPU counts as a core of its own.
+//! It is read once, at start. Otherwise two workers on the siblings of one physical core, or on
+//! distant parts of a machine, would be noticed only in measurements. If the system reports
+//! nothing, each allowed CPU counts as a separate core.
 
 use core::fmt;
 use core::fmt::Write as _;
@@ -14,17 +14,17 @@ use std::path::{Path, PathBuf};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Cpu {
-    /// The kernel's number.
+    /// The kernel's number of the CPU.
     pub id: u32,
-    /// Numbers of the hardware threads of the same physical core, itself included, ascending.
+    /// Numbers of the hardware threads of the same physical core, including this one, ascending.
     pub siblings: Vec<u32>,
     /// The package (socket), 0 if unknown.
     pub package: u32,
-    /// Numbers of the CPUs that share the last-level cache, itself included, ascending.
+    /// Numbers of the CPUs that share the last-level cache, including this one, ascending.
     pub last_level_group: Vec<u32>,
 }
 
-/// Bytes of one CPU's caches; 0 if unknown.
+/// Sizes of a CPU's caches in bytes; 0 if unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct CacheSizes {
@@ -36,8 +36,8 @@ pub struct CacheSizes {
     pub level3_bytes: u64,
 }
 
-/// The CPUs of this process and their relations. Empty by default: for simulated machines, field by
-/// field.
+/// The CPUs of this process and their relations. The default is empty, for simulated machines that
+/// are built field by field.
 ///
 /// # Examples
 ///
@@ -51,10 +51,10 @@ pub struct CacheSizes {
 pub struct Topology {
     /// The processor's name, empty if unknown.
     pub model: String,
-    /// The CPUs that the process may run on and that are there, by ascending number; at least one
-    /// where it was read.
+    /// The CPUs that are present and that the process may run on, by ascending number; at least one
+    /// if the topology was read.
     pub cpus: Vec<Cpu>,
-    /// The caches of the first of them.
+    /// The caches of the first CPU.
     pub caches: CacheSizes,
 }
 
@@ -63,13 +63,12 @@ impl Topology {
     ///
     /// # Errors
     ///
-    /// Returns [`TopologyError`] if the system describes the allowed CPUs in words that we cannot
-    /// read.
+    /// Returns [`TopologyError`] if the system describes the allowed CPUs in an unknown format.
     pub fn read() -> Result<Self, TopologyError> {
         Self::read_below(Path::new("/"))
     }
 
-    /// Reads a topology from `proc` and `sys` folders below `root`.
+    /// Reads a topology from the `proc` and `sys` directories below `root`.
     fn read_below(root: &Path) -> Result<Self, TopologyError> {
         let devices = root.join("sys/devices/system/cpu");
         let mut cpus = Vec::new();
@@ -110,25 +109,24 @@ impl Topology {
     }
 }
 
-/// Threads can be pinned to CPUs of numbers below this, by the means that this workspace has.
+/// Threads can be pinned to CPUs with numbers below this, with the methods of this workspace.
 ///
-/// 0 if the system does not pin threads, or only as a hint (macOS): a program must not claim there
-/// that it is pinned.
+/// 0 if the system does not pin threads, or pins them only as a hint (macOS): a program must not
+/// claim that it is pinned there.
 pub const PINNABLE_CPUS: u32 = if cfg!(any(target_os = "linux", target_os = "android")) {
     1024
 } else if cfg!(target_os = "freebsd") {
     128
 } else if cfg!(windows) {
-    // Bits of a mask for the first group of processors.
+    // Number of bits in the mask of the first group of processors.
     usize::BITS
 } else {
     0
 };
 
-/// Returns the numbers of the CPUs that the calling thread may run on, without reading how they are
-/// related.
+/// Returns the numbers of the CPUs that the calling thread may run on, without their relations.
 ///
-/// For a process that pins threads: call it before the first one is pinned, since threads inherit
+/// A process that pins threads should call it before it pins the first one, because threads inherit
 /// their parent's mask.
 ///
 /// # Errors
@@ -144,14 +142,14 @@ pub fn model_name() -> String {
 }
 
 fn allowed(root: &Path) -> Result<Vec<u32>, TopologyError> {
-    // `self` would be the thread that the process began with, wherever this one may run.
+    // `self` would be the initial thread of the process, even if this thread may run elsewhere.
     let list = ["proc/thread-self/status", "proc/self/status"].into_iter().find_map(|status| {
         let status = text(root.join(status));
         status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).map(str::to_owned)
     });
     if let Some(list) = list {
         let mut cpus = parse_cpu_list(list.trim())?;
-        // Without a mask for the thread, the list also has CPUs that could be hot-plugged.
+        // Without a mask for the thread, the list also contains CPUs that could be hot-plugged.
         let online = parse_cpu_list(&text(root.join("sys/devices/system/cpu/online")))?;
         if cpus.iter().any(|cpu| online.contains(cpu)) {
             cpus.retain(|cpu| online.contains(cpu));
@@ -166,7 +164,8 @@ fn allowed(root: &Path) -> Result<Vec<u32>, TopologyError> {
 
 /// Returns the processor's name.
 fn model(root: &Path) -> String {
-    // The kernel generates a paragraph per CPU while the file is read: the first one is enough.
+    // The kernel generates one paragraph per CPU while the file is read: the first one is
+    // sufficient.
     let mut cpuinfo = Vec::new();
     if let Ok(file) = fs::File::open(root.join("proc/cpuinfo")) {
         let _ = file.take(4096).read_to_end(&mut cpuinfo);
@@ -196,7 +195,7 @@ fn caches(folder: &Path) -> Vec<Cache> {
     caches
 }
 
-/// Reads `32K`, `32M` or `32768`.
+/// Parses `32K`, `32M` or `32768`.
 fn parse_size(text: &str) -> Option<u64> {
     let (digits, shift) = match text.as_bytes().last()? {
         b'K' => (&text[..text.len() - 1], 10),
@@ -224,7 +223,7 @@ pub enum TopologyError {
         /// The invalid part.
         part: String,
     },
-    /// A range runs backwards.
+    /// A range is descending.
     Backwards {
         /// Its first number.
         first: u32,
@@ -238,23 +237,23 @@ pub enum TopologyError {
     },
 }
 
-/// CPU numbers are below this; a longer list is a mistake and not a machine.
+/// CPU numbers are below this limit; a longer list is an error rather than a real machine.
 pub const CPU_LIMIT: u32 = 1 << 16;
 
 impl fmt::Display for TopologyError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotANumber { part } => write!(f, "`{part}` is not a CPU number or a range such as 2-5"),
-            Self::Backwards { first, last } => write!(f, "the range {first}-{last} runs backwards"),
-            Self::TooLarge { cpu } => write!(f, "CPU {cpu} is past the limit of {CPU_LIMIT}"),
+            Self::Backwards { first, last } => write!(f, "the range {first}-{last} is descending"),
+            Self::TooLarge { cpu } => write!(f, "CPU {cpu} exceeds the limit of {CPU_LIMIT}"),
         }
     }
 }
 
 impl core::error::Error for TopologyError {}
 
-/// Reads a list of CPUs as the kernel writes it: ascending and without repeats, whatever the text's
-/// order.
+/// Parses a list of CPUs in the kernel's format. The result is ascending and without duplicates,
+/// independent of the order of the text.
 ///
 /// # Errors
 ///
@@ -272,7 +271,7 @@ pub fn parse_cpu_list(text: &str) -> Result<Vec<u32>, TopologyError> {
     for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
         let number = |digits: &str| {
             let number = digits.trim().parse().ok();
-            // The standard library would take a plus sign.
+            // The standard library would also accept a plus sign.
             number
                 .filter(|_| !part.contains('+'))
                 .ok_or_else(|| TopologyError::NotANumber { part: part.to_owned() })
@@ -294,7 +293,8 @@ pub fn parse_cpu_list(text: &str) -> Result<Vec<u32>, TopologyError> {
     Ok(cpus)
 }
 
-/// Writes a list of CPUs as the kernel does; the inverse of [`parse_cpu_list`] for ascending lists.
+/// Formats a list of CPUs as the kernel does; the inverse of [`parse_cpu_list`] for ascending
+/// lists.
 pub fn format_cpu_list(cpus: &[u32]) -> String {
     let mut text = String::new();
     let mut rest = cpus;

@@ -1,5 +1,5 @@
-//! Runs an item over seeds, without its mechanisms, and over its guesses, and judges what comes of
-//! it.
+//! Runs an item with several seeds, without its mechanisms, and with other guesses, and judges the
+//! results.
 //!
 //! ```text
 //!  seeds ───────▶ outcomes ─▶ medians, intervals, one verdict or "depends"
@@ -15,12 +15,13 @@ use crate::experiment::{
 };
 use crate::variation::{Guess, Kind, Switch};
 
-/// Which runs an item gets beside the first.
+/// The runs that an item gets in addition to the first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
-    /// Seeds; `None` for as many as the item has at the scale.
+    /// Number of seeds; `None` for the item's default at the scale.
     pub seeds: Option<u32>,
-    /// Whether items that do not agree run without their mechanisms too, and all with their faults.
+    /// Whether items that do not agree also run without their mechanisms, and all items run with
+    /// their faults.
     pub ablate: bool,
     /// Whether guesses are swept.
     pub sweep: bool,
@@ -30,7 +31,7 @@ impl Plan {
     /// Maximum number of seeds of an item.
     pub const SEEDS_MAX: u32 = 1000;
 
-    /// Returns the seeds of an item: one where chance has no part.
+    /// Returns the number of seeds of an item: one if the item uses no random numbers.
     fn seeds_of(self, item: &Item, scale: Scale) -> u32 {
         if item.fidelity.iter().all(|how| matches!(how, Fidelity::Arithmetic | Fidelity::OutOfReach)) {
             return 1;
@@ -40,15 +41,15 @@ impl Plan {
     }
 }
 
-/// What an item noticed of a switch.
+/// How an item reacted to a switch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Noticed {
-    /// The verdict is another one.
+    /// The verdict changed.
     ByVerdict,
-    /// A value of ours leaves its band, and the verdict stays.
+    /// A value of Flowloom left its band, but the verdict did not change.
     ByBand,
-    /// Nothing.
+    /// Nothing changed.
     No,
 }
 
@@ -81,48 +82,48 @@ pub struct Effect {
 pub struct Ablation {
     /// The switch.
     pub switch: &'static str,
-    /// What it does.
+    /// Description of the switch.
     pub about: &'static str,
-    /// Whether it takes a mechanism away or plants a fault.
+    /// Whether it disables a mechanism or introduces a fault.
     pub kind: Kind,
     /// The verdict without it.
     #[serde(rename = "without")]
     pub verdict: Verdict,
-    /// Whether the item noticed.
+    /// Whether the item reacted.
     pub noticed: Noticed,
     /// Names of values that leave their band.
     pub outside: Vec<String>,
-    /// The values that change most, in shares of themselves.
+    /// The values with the largest relative change.
     pub effects: Vec<Effect>,
 }
 
 /// A verdict at one value of a guess.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Point {
-    /// The value.
+    /// Value of the guess.
     pub at: f64,
-    /// Whether it is the one that the item uses.
+    /// Whether it is the item's default.
     pub is_default: bool,
-    /// The verdict there.
+    /// The verdict with this value.
     #[serde(flatten)]
     pub verdict: Verdict,
 }
 
-/// The verdicts over a guess.
+/// The verdicts for the values of a guess.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Sweep {
     /// The guess.
     pub guess: &'static str,
     /// Its unit.
     pub unit: &'static str,
-    /// What it is.
+    /// Description of the guess.
     pub about: &'static str,
-    /// Ascending.
+    /// The points, in ascending order.
     pub points: Vec<Point>,
 }
 
 impl Sweep {
-    /// Returns in which region the paper's conclusion holds, in words.
+    /// Describes the region in which the paper's conclusion holds.
     pub fn region(&self) -> String {
         let at = |is: bool| -> Vec<String> {
             let chosen =
@@ -137,10 +138,10 @@ impl Sweep {
     }
 }
 
-/// An item's outcome with all that was tried on it.
+/// The outcome of an item with all additional runs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Examined {
-    /// Medians over the seeds, and the verdict on all of it.
+    /// Medians over the seeds, and the verdict on all seeds.
     pub outcome: Outcome,
     /// The seeds.
     pub seeds: Vec<u64>,
@@ -150,12 +151,12 @@ pub struct Examined {
     pub sweeps: Vec<Sweep>,
 }
 
-/// Runs an item by a plan. Cost: as many runs as seeds; if it agrees or the plan is to ablate, one
-/// for each switch; and in a sweep one for each value.
+/// Runs an item by a plan. Takes as many runs as seeds; if the item agrees or the plan is to
+/// ablate, one more per switch; and in a sweep, one more per value.
 ///
 /// # Errors
 ///
-/// The item's first error.
+/// Returns the item's first error.
 pub fn examine(item: &Item, context: &Context<'_>, plan: Plan) -> Result<Examined, ItemError> {
     let count = plan.seeds_of(item, context.scale);
     let seeds: Vec<u64> = (0..u64::from(count)).map(|draw| context.seed.wrapping_add(draw)).collect();
@@ -188,8 +189,8 @@ pub fn examine(item: &Item, context: &Context<'_>, plan: Plan) -> Result<Examine
     Ok(Examined { outcome, seeds, ablations, sweeps })
 }
 
-/// Returns one outcome of several: values by name, as medians with intervals; texts and pictures of
-/// the first.
+/// Merges several outcomes into one: values by name, as medians with intervals; texts and pictures
+/// of the first outcome.
 fn merged(mut draws: Vec<Outcome>) -> Outcome {
     if draws.len() == 1 {
         return draws.remove(0);
@@ -223,7 +224,7 @@ fn merged(mut draws: Vec<Outcome>) -> Outcome {
     Outcome { values, verdict, ..draws.swap_remove(0) }
 }
 
-/// Returns the verdict of all draws, if they have the same; else that it depends on the draw.
+/// Returns the common verdict of all draws, or the verdict that the result depends on the draw.
 fn verdict_of(draws: &[Outcome]) -> Verdict {
     let first = &draws[0].verdict;
     let Some(other) = draws.iter().map(|draw| &draw.verdict).find(|verdict| verdict.word() != first.word())
@@ -246,7 +247,7 @@ fn verdict_of(draws: &[Outcome]) -> Verdict {
     }
 }
 
-/// The values of an ablation that are shown.
+/// Maximum number of values that are shown per ablation.
 const EFFECTS: usize = 3;
 
 fn ablation(switch: &Switch, with: &Outcome, without: &Outcome) -> Ablation {
@@ -294,7 +295,7 @@ impl Effect {
     }
 }
 
-/// Takes an agreement back that stands without one of its mechanisms.
+/// Withdraws an agreement that remains without one of its mechanisms.
 fn with_ablations(verdict: Verdict, ablations: &[Ablation]) -> Verdict {
     let is_good = matches!(verdict, Verdict::Agrees { .. } | Verdict::DependsOnDraw { .. });
     let unnoticed: Vec<String> = ablations

@@ -2,8 +2,8 @@
 //!
 //! An [`Item`] is a table, a figure or a section's claim. It has two separate results. The
 //! *verdict* is about the paper: it agrees, it differs (and why), or it cannot be run here (and
-//! why). The *checks* are about us: each [`Value`] may have a band, and a value of ours outside its
-//! band is our failure, whatever the paper states.
+//! why). The *checks* concern Flowloom: each [`Value`] may have a band, and a value outside its
+//! band is a failure of Flowloom, independent of the paper.
 
 use std::path::{Path, PathBuf};
 
@@ -13,7 +13,7 @@ use thiserror::Error;
 
 use crate::variation::{Guess, Switch};
 
-/// How an item's figures are obtained.
+/// How the figures of an item are obtained.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Fidelity {
@@ -23,7 +23,7 @@ pub enum Fidelity {
     Simulated,
     /// From the paper's own constants.
     Arithmetic,
-    /// Not available, for a reason in the verdict.
+    /// Not available; the verdict gives the reason.
     OutOfReach,
 }
 
@@ -39,12 +39,12 @@ impl Fidelity {
     }
 }
 
-/// How much work an item does.
+/// The amount of work of an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Scale {
-    /// Just enough to see that it runs: a second or so, debug build included. Bands of timed values
-    /// are not checked.
+    /// Just enough to verify that it runs: about a second, even in a debug build. Bands of timed
+    /// values are not checked.
     Smoke,
     /// Seconds; the shape of every figure.
     Quick,
@@ -53,7 +53,7 @@ pub enum Scale {
 }
 
 impl Scale {
-    /// Picks one of three.
+    /// Returns one of three values.
     pub fn pick<T>(self, smoke: T, quick: T, full: T) -> T {
         match self {
             Self::Smoke => smoke,
@@ -66,16 +66,16 @@ impl Scale {
 /// Parameters and services of a run.
 #[derive(Clone, Copy)]
 pub struct Context<'a> {
-    /// How much work.
+    /// The amount of work.
     pub scale: Scale,
     /// Seed of all random numbers.
     pub seed: u64,
-    /// Folder of real captures, rules and logs, laid out as `pcaps`, `rules`, `logs`; `None` if
-    /// there is none.
+    /// Directory of real captures, rules and logs, with the subdirectories `pcaps`, `rules` and
+    /// `logs`; `None` if there is none.
     pub data: Option<&'a Path>,
-    /// Name of the [`Switch`] that is turned; `None` for the item as it is.
+    /// Name of the [`Switch`] that is turned; `None` for the unchanged item.
     pub off: Option<&'a str>,
-    /// Values of guesses by name, in place of their defaults.
+    /// Values of guesses by name, which replace their defaults.
     pub guesses: &'a [(&'a str, f64)],
     /// Called regularly; `false` ends the item with [`ItemError::Interrupted`].
     pub go_on: &'a (dyn Fn() -> bool + Sync),
@@ -109,7 +109,7 @@ impl<'a> Context<'a> {
         self.guesses.iter().find(|(name, _)| *name == guess.name).map_or(guess.default, |(_, value)| *value)
     }
 
-    /// Ends the item if it is not to go on.
+    /// Ends the item if it must not continue.
     ///
     /// # Errors
     ///
@@ -118,20 +118,20 @@ impl<'a> Context<'a> {
         if (self.go_on)() { Ok(()) } else { Err(ItemError::Interrupted) }
     }
 
-    /// Returns a file of the data folder, if both exist.
+    /// Returns a file of the data directory, if both exist.
     pub fn data_file(&self, path: &str) -> Option<PathBuf> {
         self.data.map(|data| data.join(path)).filter(|path| path.exists())
     }
 }
 
-/// Why an item gave no outcome. A paper that differs is none of these.
+/// The reason why an item gave no outcome. A result that differs from the paper is not an error.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ItemError {
     /// The run was interrupted.
     #[error("interrupted")]
     Interrupted,
-    /// A part of ours refused.
+    /// A component of Flowloom returned an error.
     #[error("{what}: {source}")]
     Failed {
         /// The failed action.
@@ -150,39 +150,39 @@ impl ItemError {
     }
 }
 
-/// Where a value of ours must lie.
+/// The range in which a value of Flowloom must lie.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Band {
-    /// The least that will do.
+    /// Minimum value.
     pub low: f64,
-    /// The most that will do.
+    /// Maximum value.
     pub high: f64,
 }
 
 impl Band {
-    /// Returns the band around a value, `share` of it to both sides.
+    /// Returns the band from `value` minus to plus the fraction `share` of it.
     pub fn around(value: f64, share: f64) -> Self {
         let off = value.abs() * share;
         Self { low: value - off, high: value + off }
     }
 
-    /// Returns the band of values no less than this.
+    /// Returns the band of values that are at least `low`.
     pub fn at_least(low: f64) -> Self {
         Self { low, high: f64::INFINITY }
     }
 
-    /// Returns the band of values no more than this.
+    /// Returns the band of values that are at most `high`.
     pub fn at_most(high: f64) -> Self {
         Self { low: f64::NEG_INFINITY, high }
     }
 
-    /// Returns whether a value is inside, edges included.
+    /// Returns whether a value is inside the band, including its ends.
     pub fn holds(self, value: f64) -> bool {
         (self.low..=self.high).contains(&value)
     }
 }
 
-/// The kind of bound that the paper's number is.
+/// The kind of limit that the paper states.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Bound {
@@ -221,7 +221,7 @@ pub struct Interval {
     pub low: f64,
     /// Upper end.
     pub high: f64,
-    /// Seeds.
+    /// Number of seeds.
     pub draws: u32,
     /// The probability that such an interval contains the true median.
     pub confidence: f64,
@@ -234,21 +234,21 @@ pub struct Value {
     pub name: String,
     /// Its unit; empty for a count or ratio.
     pub unit: &'static str,
-    /// The paper's value, if it states one.
+    /// The paper's value, if stated.
     pub paper: Option<f64>,
-    /// Whether that is a bound; `None` for an exact value, or none.
+    /// The kind of limit, if the paper's value is one; `None` for an exact value or none.
     pub paper_bound: Option<Bound>,
-    /// Our value; the median over several seeds.
+    /// Flowloom's value; the median over several seeds.
     pub ours: f64,
-    /// Its interval over several seeds; `None` of one.
+    /// The interval over several seeds; `None` for a single seed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub interval: Option<Interval>,
-    /// Where ours must lie; `None` where any value is a result.
+    /// The range in which Flowloom's value must lie; `None` if every value is a valid result.
     pub band: Option<Band>,
 }
 
 impl Value {
-    /// Names of [`cells`](Self::cells).
+    /// Names of the [`cells`](Self::cells).
     pub const COLUMNS: [&str; 12] = [
         "value",
         "unit",
@@ -264,7 +264,8 @@ impl Value {
         "draws",
     ];
 
-    /// Share of a paper's number that ours may be away from it and still count as stated.
+    /// Relative difference from the paper's value up to which Flowloom's value counts as agreeing
+    /// with it.
     pub const TOLERANCE: f64 = 0.1;
 
     /// Returns the value as cells of a table; missing parts are empty.
@@ -286,8 +287,9 @@ impl Value {
         ]
     }
 
-    /// Returns whether ours is as the paper states it, with its whole interval: beyond a bound, or
-    /// within a [tenth](Self::TOLERANCE) of a number. `None` where the paper states nothing.
+    /// Returns whether Flowloom's value, including its whole interval, agrees with the paper: it
+    /// satisfies a limit, or is within a [tenth](Self::TOLERANCE) of a number. Returns `None` if
+    /// the paper states no value.
     pub fn is_as_stated(&self) -> Option<bool> {
         let paper = self.paper?;
         let (low, high) = self.interval.map_or((self.ours, self.ours), |at| (at.low, at.high));
@@ -312,19 +314,19 @@ impl Value {
         self
     }
 
-    /// Sets the paper's value to be above its other values.
+    /// Sets the paper's value as an exclusive upper limit.
     #[must_use]
     pub fn paper_below(self, paper: f64) -> Self {
         self.paper(paper).bound(Bound::Below)
     }
 
-    /// Sets the greatest value that the paper allows.
+    /// Sets the paper's value as an inclusive upper limit.
     #[must_use]
     pub fn paper_at_most(self, paper: f64) -> Self {
         self.paper(paper).bound(Bound::AtMost)
     }
 
-    /// Sets the paper's value to be below its other values.
+    /// Sets the paper's value as an exclusive lower limit.
     #[must_use]
     pub fn paper_above(self, paper: f64) -> Self {
         self.paper(paper).bound(Bound::Above)
@@ -335,21 +337,21 @@ impl Value {
         self
     }
 
-    /// Sets where ours must lie.
+    /// Sets the range in which Flowloom's value must lie.
     #[must_use]
     pub fn band(mut self, low: f64, high: f64) -> Self {
         self.band = Some(Band { low, high });
         self
     }
 
-    /// Sets where ours must lie.
+    /// Sets the range in which Flowloom's value must lie.
     #[must_use]
     pub fn within(mut self, band: Band) -> Self {
         self.band = Some(band);
         self
     }
 
-    /// Drops the band unless it applies: a timed value of a smoke run has none.
+    /// Removes the band unless it applies: a timed value of a smoke run has none.
     #[must_use]
     pub fn checked_if(mut self, applies: bool) -> Self {
         if !applies {
@@ -358,7 +360,7 @@ impl Value {
         self
     }
 
-    /// Returns whether our value lies in its band.
+    /// Returns whether Flowloom's value lies in its band.
     pub fn holds(&self) -> bool {
         self.band.is_none_or(|band| band.holds(self.ours))
     }
@@ -368,14 +370,14 @@ impl Value {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "verdict", rename_all = "kebab-case")]
 pub enum Verdict {
-    /// The claim agrees with our results.
+    /// The claim agrees with Flowloom's results.
     Agrees {
-        /// In what sense it agrees: exactly, in shape, by count.
+        /// The sense in which it agrees: exactly, in shape, by count.
         note: String,
     },
-    /// The claim differs from our results.
+    /// The claim differs from Flowloom's results.
     Differs {
-        /// The reason, as far as it is known.
+        /// The reason, as far as known.
         why: String,
     },
     /// It cannot be run here.
@@ -388,44 +390,44 @@ pub enum Verdict {
         /// What follows.
         note: String,
     },
-    /// The claim holds as well with its mechanism switched off.
+    /// The claim also holds with its mechanism switched off.
     CannotTell {
-        /// Which mechanism, and what holds.
+        /// The mechanism, and what holds without it.
         why: String,
     },
     /// Some seeds agree and others do not.
     DependsOnDraw {
-        /// Seeds that agree.
+        /// Number of seeds that agree.
         agreeing: u32,
-        /// All seeds.
+        /// Number of all seeds.
         draws: u32,
-        /// The texts of one of each.
+        /// The texts of one agreeing and one differing seed.
         why: String,
     },
 }
 
 impl Verdict {
-    /// Returns the verdict that something is as the paper has it.
+    /// Returns the verdict that a claim agrees.
     pub fn agrees(note: impl Into<String>) -> Self {
         Self::Agrees { note: note.into() }
     }
 
-    /// Returns the verdict that something is not.
+    /// Returns the verdict that a claim differs.
     pub fn differs(why: impl Into<String>) -> Self {
         Self::Differs { why: why.into() }
     }
 
-    /// Returns the verdict that something cannot be run here.
+    /// Returns the verdict that a claim cannot be tested here.
     pub fn cannot_run(why: impl Into<String>) -> Self {
         Self::CannotRun { why: why.into() }
     }
 
-    /// Returns the verdict that something follows from the paper's own constants.
+    /// Returns the verdict that a claim follows from the paper's own constants.
     pub fn definition(note: impl Into<String>) -> Self {
         Self::Definition { note: note.into() }
     }
 
-    /// Returns agreement if `holds`, else the difference.
+    /// Returns agreement if `holds`, otherwise the difference.
     pub fn of(holds: bool, note: impl Into<String>, why: impl Into<String>) -> Self {
         if holds { Self::agrees(note) } else { Self::differs(why) }
     }
@@ -442,7 +444,7 @@ impl Verdict {
         }
     }
 
-    /// Returns the sentence behind the word.
+    /// Returns the explanation of the verdict.
     pub fn text(&self) -> &str {
         match self {
             Self::Agrees { note } | Self::Definition { note } => note,
@@ -461,15 +463,15 @@ pub struct Outcome {
     pub values: Vec<Value>,
     /// Pictures with their numbers.
     pub charts: Vec<Chart>,
-    /// Notes for readers: sizes, seeds, models, readings of the text.
+    /// Notes for readers: sizes, seeds, models, interpretations of the text.
     pub notes: Vec<String>,
-    /// On the paper.
+    /// The verdict on the paper.
     #[serde(flatten)]
     pub verdict: Verdict,
 }
 
 impl Outcome {
-    /// Returns an outcome with a verdict and nothing else.
+    /// Returns an outcome that contains only a verdict.
     pub fn new(verdict: Verdict) -> Self {
         Self { values: Vec::new(), charts: Vec::new(), notes: Vec::new(), verdict }
     }
@@ -495,8 +497,8 @@ impl Outcome {
         self
     }
 
-    /// Adds the values that `pick` names as bars, the paper's beside ours; nothing if it names
-    /// none.
+    /// Adds the values that `pick` names as bars, beside those of the paper; adds nothing if it
+    /// names none.
     #[must_use]
     pub fn chart_of(self, title: &str, y: Axis, pick: impl Fn(&Value) -> bool) -> Self {
         let picked: Vec<&Value> = self.values.iter().filter(|value| pick(value)).collect();
@@ -521,20 +523,19 @@ impl Outcome {
         self
     }
 
-    /// Turns agreement into a difference if a value lies outside its band: for items whose bands
+    /// Turns agreement into a difference if a value lies outside its band, for items whose bands
     /// are the paper's own numbers.
     #[must_use]
     pub fn judged(mut self) -> Self {
         let outside: Vec<String> = self.failed().map(|value| value.name.clone()).collect();
         let is_good = matches!(self.verdict, Verdict::Agrees { .. } | Verdict::Definition { .. });
         if is_good && !outside.is_empty() {
-            self.verdict = Verdict::differs(format!("not as the paper has it: {}", outside.join(", ")));
+            self.verdict = Verdict::differs(format!("not as in the paper: {}", outside.join(", ")));
         }
         self
     }
 
-    /// Turns agreement into a difference if a value does not keep to a bound that the paper states
-    /// for it.
+    /// Turns agreement into a difference if a value violates a limit that the paper states for it.
     #[must_use]
     pub fn held_to_bounds(mut self) -> Self {
         let missed: Vec<String> = self
@@ -553,7 +554,7 @@ impl Outcome {
         self
     }
 
-    /// Returns the values of ours that lie outside their band.
+    /// Returns the values of Flowloom that lie outside their band.
     pub fn failed(&self) -> impl Iterator<Item = &Value> {
         self.values.iter().filter(|value| !value.holds())
     }
@@ -564,24 +565,24 @@ impl Outcome {
 pub struct Item {
     /// Paper and item: `dhash/table5_comparisons`.
     pub id: &'static str,
-    /// Where in the paper: `Tab. V`.
+    /// The place in the paper, such as `Tab. V`.
     pub place: &'static str,
-    /// The paper's claim, in our words.
+    /// The paper's claim, paraphrased.
     pub claim: &'static str,
-    /// How our figures are obtained.
+    /// How Flowloom's figures are obtained.
     pub fidelity: &'static [Fidelity],
-    /// What it can run without.
+    /// The parts that can be switched off.
     pub switches: &'static [Switch],
-    /// What the paper leaves open and a sweep varies.
+    /// The quantities that the paper leaves open and a sweep varies.
     pub guesses: &'static [Guess],
-    /// Seeds of a quick run; a full one takes twice as many, and a smoke run one.
+    /// Number of seeds of a quick run; a full run takes twice as many, and a smoke run takes one.
     pub draws: u32,
     /// Computes the item's outcome.
     pub run: fn(&Context<'_>) -> Result<Outcome, ItemError>,
 }
 
 impl Item {
-    /// An item without anything to switch or to vary, for the rest of a literal.
+    /// An item without switches and guesses, for the remaining fields of a literal.
     pub const PLAIN: Self = Self {
         id: "",
         place: "",
@@ -627,7 +628,7 @@ mod tests {
             Outcome::new(Verdict::agrees("it is so")).value(value).judged().verdict
         };
         assert_eq!(outcome(1.05), Verdict::agrees("it is so"));
-        assert_eq!(outcome(1.2), Verdict::differs("not as the paper has it: x"));
+        assert_eq!(outcome(1.2), Verdict::differs("not as in the paper: x"));
     }
 
     #[test]

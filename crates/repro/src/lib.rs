@@ -1,4 +1,4 @@
-//! The papers' tables and figures, one file each, run again.
+//! Reproduces the tables and figures of the papers, in one file each.
 //!
 //! ```text
 //!  Item ──run(Context)──▶ Outcome: values (paper, ours, band) · charts · verdict
@@ -7,12 +7,12 @@
 //!                         ──▶ Reproduction ──▶ CSV SVG JSON HTML
 //! ```
 //!
-//! To add an item, write one file with one `pub(super) const ITEM: Item`, and list it in its
-//! paper's `ITEMS`. The command line, the report and the tests find it there. An item that claims
-//! an effect names the [mechanisms](Switch) that the paper gives for it: a verdict that does not
-//! change without them says nothing of the paper.
+//! To add an item, write a file with a `pub(super) const ITEM: Item`, and list it in the `ITEMS` of
+//! its paper. The command line, the report and the tests find it there. An item that claims an
+//! effect names the [mechanisms](Switch) to which the paper attributes it: a verdict that does not
+//! change without them is no evidence for the paper.
 //!
-//! Every item runs at three [scales](Scale); tests run the smallest.
+//! Every item runs at three [scales](Scale); tests use the smallest one.
 
 #![expect(clippy::cast_precision_loss, reason = "counts and sizes far below 2⁵², for readers")]
 #![expect(clippy::unnecessary_wraps, reason = "every item runs alike, and some cannot fail")]
@@ -49,7 +49,7 @@ pub struct Paper {
     pub items: &'static [Item],
 }
 
-/// All papers of which anything is reproduced.
+/// All papers that are reproduced at least in part.
 pub const PAPERS: &[Paper] = &[
     Paper {
         key: "dhash",
@@ -83,7 +83,7 @@ pub fn select(name: &str) -> Vec<&'static Item> {
     let all = PAPERS.iter().flat_map(|paper| paper.items);
     all.filter(|item| {
         name == "all" || name == item.paper() || name == item.id || {
-            // `dhash/table5` is enough for `dhash/table5_comparisons`.
+            // `dhash/table5` selects `dhash/table5_comparisons`.
             name.contains('/') && item.id.strip_prefix(name).is_some_and(|rest| rest.starts_with('_'))
         }
     })

@@ -1,4 +1,5 @@
-//! The report as one HTML page: no script, no external files, the data inside.
+//! Writes the report as one HTML page without scripts or external files; the page contains the
+//! data.
 
 use flowloom_measure::page::{Page, escape};
 
@@ -19,7 +20,7 @@ pub fn html(reproduction: &Reproduction) -> String {
         host.load1,
         host.noise_p95_over_p5,
         reproduction.seed,
-        if reproduction.with_data { "at hand" } else { "not at hand" },
+        if reproduction.with_data { "at hand" } else { "not available" },
         if reproduction.complete { "" } else { " · interrupted" },
     ));
     overview(&mut page, reproduction);
@@ -88,7 +89,7 @@ fn section(page: &mut Page, record: &Record) {
     page.meta(&format!("{:.1} s · {seeds}", record.seconds));
 }
 
-/// Adds the runs with a switch turned, and those over guesses.
+/// Adds the runs with a switch turned, and the sweeps over guesses.
 fn ablations(page: &mut Page, record: &Record) {
     if !record.ablations.is_empty() {
         page.markup(format_args!("<table><tr><th>switched</th><th>verdict then</th><th>noticed</th><th>greatest effect</th></tr>\n"));
@@ -146,7 +147,7 @@ fn class(verdict: &Verdict) -> &'static str {
     }
 }
 
-/// Returns the paper's value, a bound as `< 6`; empty if there is none.
+/// Formats the paper's value; a limit is written as `< 6`. Empty if there is none.
 pub fn stated(value: &Value) -> String {
     match (value.paper, value.paper_bound) {
         (Some(paper), Some(bound)) => format!("{} {}", bound.sign(), number(paper)),
@@ -155,7 +156,7 @@ pub fn stated(value: &Value) -> String {
     }
 }
 
-/// Returns a number with four figures that mean something.
+/// Formats a number with four significant digits.
 pub fn number(value: f64) -> String {
     let magnitude = value.abs();
     if !value.is_finite() {

@@ -1,4 +1,4 @@
-//! Writes the results of items: CSV and SVG for each, one JSON file, one page.
+//! Writes the results of items: CSV and SVG files per item, one JSON file, one page.
 
 use std::io;
 use std::path::PathBuf;
@@ -18,38 +18,38 @@ pub const SCHEMA: &str = "flowloom/reproduce/1";
 pub struct Record {
     /// The item.
     pub id: &'static str,
-    /// Where in the paper.
+    /// Place in the paper.
     pub place: &'static str,
     /// The paper's claim.
     pub claim: &'static str,
-    /// How our figures came about.
+    /// How Flowloom's figures were obtained.
     pub fidelity: Vec<Fidelity>,
-    /// How long it took.
+    /// Duration in seconds.
     pub seconds: f64,
-    /// The seeds it ran with.
+    /// Seeds of its runs.
     pub seeds: Vec<u64>,
     /// The result.
     #[serde(flatten)]
     pub outcome: Outcome,
-    /// Its runs with a mechanism switched off or a fault planted.
+    /// Its runs with a mechanism switched off or a fault introduced.
     pub ablations: Vec<Ablation>,
     /// Its runs with other values for guesses.
     pub sweeps: Vec<Sweep>,
 }
 
 impl Record {
-    /// Returns whether any value of ours has a band.
+    /// Returns whether any of Flowloom's values has a band.
     pub fn has_bands(&self) -> bool {
         self.outcome.values.iter().any(|value| value.band.is_some())
     }
 
-    /// Returns whether all values of ours lie in their bands.
+    /// Returns whether all of Flowloom's values lie in their bands.
     pub fn holds(&self) -> bool {
         self.outcome.failed().next().is_none()
     }
 }
 
-/// Items run under one header.
+/// Items that ran with a common header.
 #[derive(Clone, Debug, Serialize)]
 pub struct Reproduction {
     /// [`SCHEMA`].
@@ -58,7 +58,7 @@ pub struct Reproduction {
     pub tool: Tool,
     /// The machine.
     pub host: Host,
-    /// How much work each item did.
+    /// The amount of work of each item.
     pub scale: Scale,
     /// The first seed.
     pub seed: u64,
@@ -74,7 +74,7 @@ pub struct Reproduction {
 #[derive(Debug, Error)]
 #[error("cannot write {}: {source}", path.display())]
 pub struct RecordError {
-    /// The file or folder.
+    /// Path of the file or directory.
     pub path: PathBuf,
     /// The error of the system.
     pub source: io::Error,
@@ -99,11 +99,11 @@ impl Reproduction {
     ///
     /// # Errors
     ///
-    /// The item's error; nothing is stored then.
+    /// Returns the item's error; nothing is stored in this case.
     ///
     /// # Panics
     ///
-    /// Never.
+    /// Does not panic.
     pub fn run(&mut self, item: &Item, context: &Context<'_>, plan: Plan) -> Result<&Record, ItemError> {
         let begun = flowloom_measure::Stopwatch::start();
         let examined = examine(item, context, plan)?;
@@ -123,7 +123,7 @@ impl Reproduction {
         Ok(self.items.last().expect("just pushed"))
     }
 
-    /// Returns whether all values of ours lie in their bands.
+    /// Returns whether all of Flowloom's values lie in their bands.
     pub fn holds(&self) -> bool {
         self.items.iter().all(Record::holds)
     }
@@ -132,7 +132,7 @@ impl Reproduction {
     ///
     /// # Panics
     ///
-    /// Does not panic: keys are text, and numbers that are none become `null`.
+    /// Does not panic: keys are text, and numbers that are not finite become `null`.
     pub fn to_json(&self) -> String {
         serde_json::to_string_pretty(self).expect("maps with text for keys")
     }

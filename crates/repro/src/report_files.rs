@@ -8,8 +8,8 @@ use crate::page;
 use crate::record::{Record, RecordError, Reproduction};
 
 impl Reproduction {
-    /// Writes `report.html`, `result.json`, `ablations.csv`, `sweeps.csv`, and per item its values,
-    /// and per chart its numbers and its picture.
+    /// Writes `report.html`, `result.json`, `ablations.csv`, `sweeps.csv`; per item, its values;
+    /// and per chart, its numbers and its picture.
     ///
     /// # Errors
     ///
@@ -42,7 +42,7 @@ impl Reproduction {
 }
 
 impl Reproduction {
-    /// Returns the runs with a switch turned as rows, the head first.
+    /// Returns the runs with a switch turned as rows, the header first.
     fn ablation_rows(&self) -> Vec<Vec<String>> {
         let head =
             ["item", "switch", "kind", "verdict", "without", "noticed", "value", "with", "without_it"];
@@ -66,7 +66,7 @@ impl Reproduction {
         rows
     }
 
-    /// Returns the verdicts over guesses as rows, the head first.
+    /// Returns the verdicts over guesses as rows, the header first.
     fn sweep_rows(&self) -> Vec<Vec<String>> {
         let head = ["item", "guess", "unit", "value", "is_default", "verdict"];
         let mut rows = vec![head.map(str::to_owned).to_vec()];

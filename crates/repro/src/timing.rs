@@ -1,4 +1,4 @@
-//! Times for items that are measured: a few interleaved rounds, medians, thread processor time.
+//! Timing for measured items: a few interleaved rounds, medians, thread processor time.
 
 use flowloom_measure::{Ratio, Rounds, Samples, Summary};
 
@@ -12,20 +12,20 @@ pub(crate) struct Timed<'a> {
 }
 
 impl<'a> Timed<'a> {
-    /// Returns work on a number of items per round.
+    /// Returns a variant with a number of items per round.
     pub(crate) fn new(name: impl Into<String>, items: u64, run: impl FnMut() + 'a) -> Self {
         Self { name: name.into(), items, run: Box::new(run) }
     }
 }
 
-/// Times of variants, of the same number of rounds.
+/// Times of variants with the same number of rounds.
 pub(crate) struct Times {
     samples: Vec<Samples>,
     items: Vec<u64>,
 }
 
 impl Times {
-    /// Returns the median nanoseconds an item of each, in order.
+    /// Returns the median nanoseconds per item of each variant, in order.
     pub(crate) fn nanoseconds(&self) -> Vec<f64> {
         let median = |(samples, &items): (&Samples, &u64)| {
             Summary::of(samples.cpu_ns.iter().map(|&ns| ns as f64 / items.max(1) as f64)).median
@@ -33,13 +33,13 @@ impl Times {
         self.samples.iter().zip(&self.items).map(median).collect()
     }
 
-    /// Returns how many times as long one takes as another with as many items, by rounds.
+    /// Returns the ratio of the times of two variants with the same number of items, by rounds.
     pub(crate) fn ratio(&self, rival: usize, other: usize) -> Ratio {
         Ratio::of_rounds(&self.samples[rival].cpu_ns, &self.samples[other].cpu_ns)
     }
 }
 
-/// Returns the median nanoseconds an item of each, in order.
+/// Returns the median nanoseconds per item of each variant, in order.
 ///
 /// # Errors
 ///
@@ -52,11 +52,11 @@ pub(crate) fn nanoseconds(
     times(context, rounds, variants).map(|times| times.nanoseconds())
 }
 
-/// Times each in interleaved rounds.
+/// Times all variants in interleaved rounds.
 ///
 /// # Errors
 ///
-/// Returns [`ItemError::Interrupted`] before the first round is over; after it, the completed
+/// Returns [`ItemError::Interrupted`] before the first round is complete; after it, the completed
 /// rounds count.
 pub(crate) fn times(
     context: &Context<'_>,

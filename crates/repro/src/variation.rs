@@ -1,17 +1,17 @@
-//! Changes to an item on purpose: a part of it switched off, or another value for a guess.
+//! Intentional changes to an item: a part of it is switched off, or a guess has another value.
 //!
-//! A paper attributes an effect to a mechanism. An item that agrees with the paper shows it only if
-//! it does not agree with the mechanism switched off just as well, so an item names its
-//! mechanisms, and [`examine`](crate::examine()) runs it without each. A fault is a mistake in our
-//! implementation, planted to see that the item notices.
+//! A paper attributes an effect to a mechanism. An item that agrees with the paper is evidence for
+//! this only if it no longer agrees when the mechanism is switched off. An item therefore names its
+//! mechanisms, and [`examine`](crate::examine()) runs it without each of them. A fault is an
+//! intentional error in the implementation, introduced to verify that the item detects it.
 
-/// What a [`Switch`] turns.
+/// The kind of change that a [`Switch`] makes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
-    /// A mechanism that the paper has: it goes off.
+    /// A mechanism of the paper, which is switched off.
     Mechanism,
-    /// A mistake that an implementation could have: it is planted.
+    /// An error that an implementation could have, which is introduced.
     Fault,
 }
 
@@ -41,9 +41,9 @@ impl Kind {
 pub struct Switch {
     /// Its name within the item.
     pub name: &'static str,
-    /// The item's algorithm under the switch, in words.
+    /// Description of the item's algorithm with the switch turned.
     pub about: &'static str,
-    /// Whether it is the paper's mechanism or a mistake of ours.
+    /// Whether it is a mechanism of the paper or an intentional error.
     pub kind: Kind,
 }
 
@@ -53,13 +53,13 @@ impl Switch {
         Self { name, about, kind: Kind::Mechanism }
     }
 
-    /// Returns the switch that plants a mistake.
+    /// Returns a switch that introduces an error.
     pub const fn fault(name: &'static str, about: &'static str) -> Self {
         Self { name, about, kind: Kind::Fault }
     }
 }
 
-/// A quantity or reading that the paper leaves open.
+/// A quantity or interpretation that the paper leaves open.
 ///
 /// # Examples
 ///
@@ -73,15 +73,15 @@ impl Switch {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Guess {
-    /// Its name, the same in all items that have it.
+    /// Its name, which is the same in all items that use it.
     pub name: &'static str,
     /// Its unit; empty for a factor or a choice.
     pub unit: &'static str,
-    /// The value that items use.
+    /// The default value of items.
     pub default: f64,
-    /// The further values that a sweep tries.
+    /// The additional values of a sweep.
     pub values: &'static [f64],
-    /// What it is.
+    /// Description of the guess.
     pub about: &'static str,
 }
 
@@ -97,7 +97,7 @@ impl Guess {
         Self { name, unit, default, values, about }
     }
 
-    /// Returns the default and the values of a sweep, ascending.
+    /// Returns the default and the values of a sweep, in ascending order.
     pub fn points(&self) -> Vec<f64> {
         let mut points = self.values.to_vec();
         points.push(self.default);

@@ -1,4 +1,4 @@
-//! Machines, traffic and runs in virtual time that items on schedulers share.
+//! Machines, traffic and runs in virtual time, shared by the items on schedulers.
 
 use flowloom::scheduler::placement::adaptive::{Form, Threshold};
 use flowloom::scheduler::registry::Scheme;
@@ -9,11 +9,11 @@ use flowloom::scheduler::{Adaptive, LastFlowBundle, SetupError, Topology};
 use crate::experiment::{Context, ItemError};
 use crate::variation::{Guess, Switch};
 
-/// The memory that gives Last Flow Bundle its name.
+/// The preference for the last worker that gives Last Flow Bundle its name.
 pub(crate) const LAST_WORKER: Switch =
     Switch::mechanism("last-worker", "bundles go to any worker, not to their last one");
 
-/// The caches that make it matter where a flow's state is.
+/// The caches, because of which the location of a flow's state matters.
 pub(crate) const CACHES: Switch =
     Switch::mechanism("caches", "a flow's state costs nothing to fetch, wherever it is");
 
@@ -27,7 +27,7 @@ pub(crate) const OS_MOVES: Switch =
 
 const FACTORS: &[f64] = &[0.0, 0.5, 2.0, 4.0];
 
-/// Cost of fetching a packet's lines from the core that has inspected it.
+/// Cost of fetching a packet's cache lines from the core that has inspected it.
 pub(crate) const MOVE_COST: Guess = Guess::new(
     "move-cost",
     "×",
@@ -41,7 +41,7 @@ pub(crate) const LOCK_COST: Guess =
 /// Cost of fetching a flow's state.
 pub(crate) const CACHE_COST: Guess =
     Guess::new("cache-cost", "×", 1.0, FACTORS, "cycles to fetch a flow's state, of the model's");
-/// Jobs of one flow among those of the HTTP-like traffic.
+/// Jobs of one flow in the HTTP-like traffic.
 pub(crate) const ELEPHANT: Guess = Guess::new(
     "elephant",
     "‰",
@@ -49,7 +49,7 @@ pub(crate) const ELEPHANT: Guess = Guess::new(
     &[20.0, 50.0, 150.0],
     "jobs that are one connection's, for a tail of sizes",
 );
-/// Packets that wait for a thread.
+/// Number of packets that wait for a thread.
 pub(crate) const QUEUE: Guess = Guess::new(
     "queue",
     "packets",
@@ -62,12 +62,12 @@ fn failed(what: &str) -> impl FnOnce(SetupError) -> ItemError {
     ItemError::during(what.to_owned())
 }
 
-/// Returns a tree from its text.
+/// Parses a topology.
 pub(crate) fn topology(text: &str) -> Result<Topology, ItemError> {
     text.parse().map_err(failed("reading a topology"))
 }
 
-/// Returns the machine of [HRWTREE §4.1]: 63 threads, since thread 0 dispatches.
+/// Returns the machine of [HRWTREE §4.1]: 63 threads, because thread 0 dispatches.
 pub(crate) fn niagara(context: &Context<'_>) -> Result<Machine, ItemError> {
     let machine = guessed(context, Machine::niagara(topology("8x2x4,-0")?));
     Ok(Machine { queue_packets: whole(context.guess(&QUEUE)), ..machine })
@@ -78,7 +78,7 @@ pub(crate) fn xeon(context: &Context<'_>) -> Result<Machine, ItemError> {
     Ok(guessed(context, Machine::xeon(topology("8")?)))
 }
 
-/// Returns a machine whose guessed costs are multiplied as the context has it.
+/// Returns a machine whose guessed costs are multiplied by the context's guesses.
 fn guessed(context: &Context<'_>, mut machine: Machine) -> Machine {
     let times = |cycles: &mut u32, factor: f64| *cycles = whole(f64::from(*cycles) * factor);
     times(&mut machine.pull.move_cycles, context.guess(&MOVE_COST));
@@ -91,7 +91,7 @@ fn guessed(context: &Context<'_>, mut machine: Machine) -> Machine {
     machine
 }
 
-/// Returns a number of 0 or more as a whole one.
+/// Rounds a non-negative number to an integer.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the cast saturates")]
 fn whole(number: f64) -> u32 {
     number as u32
@@ -102,15 +102,15 @@ pub(crate) fn l7(context: &Context<'_>) -> Model {
     Model::L7 { elephant_permille: whole(context.guess(&ELEPHANT)) }
 }
 
-/// Returns jobs for a saturated machine: a tenth of the model's at the smallest scale, all at the
-/// largest.
+/// Returns jobs for a saturated machine: a tenth of the model's jobs at the smallest scale, all at
+/// the largest.
 pub(crate) fn saturating(context: &Context<'_>, model: Model) -> Result<Offered, ItemError> {
     let packets = model.packets() / context.scale.pick(20, 4, 1);
     let traffic = model.generate(packets, context.seed).map_err(failed("making traffic"))?;
     Offered::of(traffic, Pace::Closed).map_err(failed("making traffic"))
 }
 
-/// Returns such jobs, every job of `cycles` cycles.
+/// Returns such jobs, each with `cycles` cycles of work.
 pub(crate) fn saturating_alike(
     context: &Context<'_>,
     model: Model,
@@ -124,8 +124,8 @@ pub(crate) fn saturating_alike(
     Offered::of(traffic, Pace::Closed).map_err(failed("making traffic"))
 }
 
-/// Returns jobs that arrive at random at `percent` of the machine's throughput, in waves of
-/// `wave_cycles` if not 0.
+/// Returns jobs that arrive at random at `percent` percent of the machine's throughput, in waves of
+/// `wave_cycles` if this is not 0.
 pub(crate) fn arriving(
     context: &Context<'_>,
     model: Model,
@@ -152,7 +152,7 @@ pub(crate) fn run(
 ) -> Result<Report, ItemError> {
     context.check_stop()?;
     let Some(mut scheme) = Scheme::named(name) else {
-        return Err(ItemError::during("choosing a scheduler")(format!("there is none called {name}")));
+        return Err(ItemError::during("choosing a scheduler")(format!("unknown scheduler {name}")));
     };
     scheme.pooled &= !context.is_off(&OS_MOVES);
     let jobs = offered.workload();
@@ -176,7 +176,7 @@ pub(crate) fn run(
     scheme.run(machine, offered, context.seed).map_err(failed(name))
 }
 
-/// Returns the properties of a run beside its speed.
+/// Returns the properties of a run other than its speed.
 pub(crate) fn order_of(report: &Report) -> String {
     format!("{} {} reorders, {} races", report.scheduler, report.reorders, report.races)
 }

@@ -1,4 +1,4 @@
-//! Checks of every capture target.
+//! Checks that all capture targets share.
 
 use std::io::{self, Cursor, Read};
 use std::path::Path;
@@ -6,11 +6,11 @@ use std::path::Path;
 use flowloom_packet::{BATCH_PACKETS, Fill, PacketBatch};
 use flowloom_traffic::capture::{Capture, CaptureError, CaptureOptions, Notice, UnpackLimits};
 
-/// Returns a few bytes at a time, and nothing every other time, as a slow pipe does.
+/// Returns a few bytes at a time, and every other time nothing, like a slow pipe.
 struct Trickle {
     bytes: Cursor<Vec<u8>>,
     step: usize,
-    /// Reads that waited for their bytes: the header is looked for without a break.
+    /// Number of reads that waited for their bytes; the header is read without a pause.
     waited: usize,
     is_silent: bool,
 }
@@ -32,8 +32,8 @@ type Found = (u64, u64, Option<Notice>);
 
 /// Reads a capture to its end and checks the guarantees of readers, in one piece and in many.
 pub fn drain(bytes: Vec<u8>) {
-    // A record has sixteen bytes at least, so there cannot be more packets than bytes, unpacked
-    // ones counted.
+    // A record has at least sixteen bytes, so there cannot be more packets than bytes, including
+    // unpacked ones.
     let limits = UnpackLimits { bytes_max: 4 << 20, ratio_max: Some(100), ratio_after_bytes: 1 << 20 };
     let packets_max = bytes.len() as u64 + limits.bytes_max;
     let options = CaptureOptions { map: false, limits };
@@ -47,7 +47,7 @@ pub fn drain(bytes: Vec<u8>) {
     let whole = Capture::read_from(path, Cursor::new(bytes), options).map(|c| read(c, packets_max));
     let pieces = Capture::read_from(path, trickle, options).map(|c| read(c, packets_max));
     match (whole, pieces) {
-        // The header is longer than was waited for.
+        // The header is longer than the limit of waiting.
         (_, Err(CaptureError::Io { .. })) => {}
         (Ok(whole), Ok(pieces)) if is_plain => assert_eq!(whole, pieces, "in one piece, and in many"),
         (Ok(_), Err(error)) | (Err(error), Ok(_)) if is_plain => {
@@ -57,7 +57,7 @@ pub fn drain(bytes: Vec<u8>) {
     }
 }
 
-/// Reads to the end; `None` where a limit is broken.
+/// Reads to the end; `None` if a limit is exceeded.
 fn read(mut capture: Capture, packets_max: u64) -> Option<Found> {
     let mut batch = PacketBatch::new();
     let (mut packets, mut sum, mut starved) = (0, 0_u64, 0);
@@ -66,7 +66,7 @@ fn read(mut capture: Capture, packets_max: u64) -> Option<Found> {
             Ok(Fill::Packets) => starved = 0,
             Ok(Fill::Starved) => {
                 starved += 1;
-                assert!(starved < 1 << 24, "nothing comes any more");
+                assert!(starved < 1 << 24, "no more data arrives");
                 continue;
             }
             Ok(Fill::End) => break true,
@@ -86,7 +86,7 @@ fn read(mut capture: Capture, packets_max: u64) -> Option<Found> {
         assert!(packets <= packets_max, "more packets than bytes");
     };
     assert_eq!(capture.packets(), packets);
-    assert!(matches!(capture.next_batch(&mut batch), Ok(Fill::End)), "an end stays one");
+    assert!(matches!(capture.next_batch(&mut batch), Ok(Fill::End)), "an end is permanent");
     assert!(batch.packets.is_empty() && batch.block.is_none());
     is_whole.then(|| (packets, sum, capture.notice().cloned()))
 }

@@ -1,12 +1,12 @@
-//! Counters of the kernel, rule by rule, under the line of the file that each rule stands in.
+//! The kernel's counters per rule, by the line of the rule in the file.
 
 use std::collections::BTreeMap;
 
 /// Packets by line of the file.
 pub(super) type Counters = BTreeMap<u64, u64>;
 
-/// Returns the counters that `iptables-save -c` shows of the rules of a file that decide packets:
-/// those with ACCEPT, DROP or REJECT, and the policy of FORWARD.
+/// Returns the counters in the output of `iptables-save -c` of the rules that decide packets: those
+/// with ACCEPT, DROP or REJECT, and the policy of FORWARD.
 pub(super) fn of_iptables(file: &str, dump: &str) -> Counters {
     let decides =
         |line: &str| ["-j ACCEPT", "-j DROP", "-j REJECT"].iter().any(|target| line.contains(target));
@@ -44,7 +44,7 @@ fn number_before_colon(text: &str) -> u64 {
     text.split(':').next().and_then(|digits| digits.parse().ok()).unwrap_or_default()
 }
 
-/// Returns the counters that `nft list ruleset` shows of the rules of a file that decide packets.
+/// Returns the counters in the output of `nft list ruleset` of the rules that decide packets.
 pub(super) fn of_nft(file: &str, dump: &str) -> Counters {
     let rules = |text: &str| -> Vec<(u64, String, bool, u64)> {
         let (mut rules, mut chain) = (Vec::new(), String::new());

@@ -22,17 +22,17 @@ impl Draw {
         (self.next() % end as u64) as usize
     }
 
-    /// Returns true in so many of a hundred cases.
+    /// Returns `true` with a probability of `share` percent.
     pub(super) fn percent(&mut self, share: usize) -> bool {
         self.below(100) < share
     }
 
-    /// Returns one of several.
+    /// Returns a random element.
     pub(super) fn pick<T: Copy>(&mut self, list: &[T]) -> T {
         list[self.below(list.len())]
     }
 
-    /// Returns `text` in so many of a hundred cases, else nothing.
+    /// Returns `text` with a probability of `share` percent, otherwise an empty text.
     pub(super) fn text(&mut self, share: usize, text: &'static str) -> &'static str {
         if self.percent(share) { text } else { "" }
     }

@@ -17,10 +17,10 @@ const ICMPV6: u8 = 58;
 const SCTP: u8 = 132;
 const UDPLITE: u8 = 136;
 
-/// Connections that send packets in turn.
+/// Number of connections that send packets in turn.
 const CONNECTIONS: usize = 24;
 
-/// One connection, and what it has sent.
+/// A connection, and the number of packets that it has sent.
 #[derive(Clone, Debug)]
 struct Connection {
     family: Family,
@@ -31,15 +31,15 @@ struct Connection {
     sequence: [u32; 2],
 }
 
-/// Makes the frames of a capture.
+/// Generates the frames of a capture.
 #[derive(Debug)]
 pub(super) struct Frames<'a> {
     draw: &'a mut Draw,
     families: &'static [Family],
-    /// The kernel tracks connections: it reassembles fragments, so none are sent.
+    /// Whether the kernel tracks connections. It then reassembles fragments, so none are sent.
     is_tracked: bool,
-    /// nf_tables of Linux 6.18 takes other bytes of a later fragment for its ports and flags, so
-    /// none are sent to it.
+    /// Whether the frames are for nf_tables. On Linux 6.18, it reads the ports and flags of a later
+    /// fragment from other bytes, so none are sent to it.
     is_nf_tables: bool,
     connections: Vec<Connection>,
 }
@@ -83,7 +83,7 @@ impl<'a> Frames<'a> {
         let icmp = if family == Family::V4 { ICMP } else { ICMPV6 };
         let protocol =
             self.draw.pick(&[TCP, TCP, TCP, TCP, UDP, UDP, UDP, SCTP, UDPLITE, DCCP, icmp, icmp, 47]);
-        // A host that sends to itself has no direction that addresses tell.
+        // A host that sends to itself has no direction that addresses could distinguish.
         let from = family.host(self.draw);
         let to = std::iter::repeat_with(|| family.host(self.draw)).find(|host| *host != from);
         let hosts = [from.clone(), to.unwrap_or(from)];
@@ -93,7 +93,7 @@ impl<'a> Frames<'a> {
             self.draw.pick(&PORTS)
         };
         let mut ports = [from, self.draw.pick(&PORTS)];
-        // Kernels from 6.17 on track DCCP by addresses alone, so two hosts use one pair of ports.
+        // Kernels from 6.17 on track DCCP by addresses only, so two hosts use one pair of ports.
         if protocol == DCCP && self.is_tracked {
             ports = [5000, 5000];
         }
@@ -141,7 +141,7 @@ impl<'a> Frames<'a> {
             }
             UDP | UDPLITE => {
                 bytes.extend((8 + payload as u16).to_be_bytes());
-                // UDP-Lite does without a checksum nowhere.
+                // UDP-Lite always has a checksum.
                 bytes.extend([0xff, 0xff]);
                 bytes.resize(8 + payload, b'x');
             }
@@ -152,7 +152,7 @@ impl<'a> Frames<'a> {
             }
             SCTP => bytes.extend(sctp(connection.sent, is_reply)),
             47 => bytes.extend([0, 0, 8, 0, 1, 2, 3, 4]),
-            // Echo requests and their replies; a pair of hosts has one identifier.
+            // Echo requests and their replies; a pair of hosts uses one identifier.
             protocol => {
                 let is_v6 = protocol == ICMPV6;
                 let kind = match (is_v6, is_reply) {
@@ -176,7 +176,8 @@ impl<'a> Frames<'a> {
         (is_reply, bytes)
     }
 
-    /// Returns an ICMP error about a connection, sent by a third host to the connection's first.
+    /// Returns an ICMP error about a connection, sent by a third host to the connection's first
+    /// host.
     fn icmp_error(&mut self, index: usize) -> Vec<u8> {
         let connection = self.connections[index].clone();
         let mut inner = connection.clone();
@@ -239,7 +240,7 @@ impl<'a> Frames<'a> {
     }
 }
 
-/// Returns the chunk that SCTP sends at a step, behind the ports.
+/// Returns the SCTP chunk of a step, after the ports.
 fn sctp(step: usize, is_reply: bool) -> Vec<u8> {
     let (tag, chunk) = match (step, is_reply) {
         (0, _) => (0_u32, 1),
@@ -262,8 +263,8 @@ fn ethernet(family: Family, body: Vec<u8>) -> Vec<u8> {
     frame
 }
 
-/// Returns an IP packet. `options` are those of IPv4, or the kind and bytes of an extension header.
-/// `fragment` has an offset in units of 8 bytes, and whether more fragments follow.
+/// Returns an IP packet. `options` are IPv4 options, or the kind and bytes of an extension header.
+/// `fragment` is an offset in units of 8 bytes, and whether more fragments follow.
 #[expect(clippy::too_many_arguments, reason = "one argument for each part of a packet")]
 fn packet(
     family: Family,
@@ -325,7 +326,7 @@ fn checksum(bytes: &[u8]) -> u16 {
     !(sum as u16)
 }
 
-/// Returns a capture of frames, as pcap files hold it.
+/// Returns a pcap capture of frames.
 pub(super) fn capture(frames: &[Vec<u8>]) -> Vec<u8> {
     let mut bytes = Vec::new();
     for word in [0xa1b2_c3d4_u32, 0x0004_0002, 0, 0, 65_535, 1] {

@@ -1,4 +1,4 @@
-//! Addresses and ports that rules and packets draw from, so that they meet.
+//! Addresses and ports that both rules and packets use, so that they match.
 
 use super::draw::Draw;
 
@@ -18,7 +18,7 @@ pub(super) enum Family {
     V6,
 }
 
-/// Hosts on each of the networks.
+/// Number of hosts per network.
 const HOSTS: usize = 6;
 
 impl Family {
@@ -57,7 +57,7 @@ impl Family {
         }
     }
 
-    /// Returns a range of addresses as `iprange` takes it.
+    /// Returns a range of addresses in the syntax of `iprange`.
     pub(super) fn range(self, draw: &mut Draw) -> String {
         let host = 1 + draw.below(HOSTS - 1);
         match self {
@@ -66,12 +66,12 @@ impl Family {
         }
     }
 
-    /// Returns the name that iptables has for the family's ICMP.
+    /// Returns the name of the family's ICMP in iptables.
     pub(super) fn icmp_name(self) -> &'static str {
         if self == Self::V4 { "icmp" } else { "ipv6-icmp" }
     }
 
-    /// Returns types that rules ask for.
+    /// Returns types that rules match.
     pub(super) fn icmp_types(self) -> &'static [&'static str] {
         match self {
             Self::V4 => &["8", "0", "3", "3/4", "3/1", "11", "echo-request", "fragmentation-needed"],

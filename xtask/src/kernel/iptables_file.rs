@@ -1,20 +1,21 @@
-//! Random files as `iptables-save` writes them, with the constructs that occur in the field.
+//! Random files in the format of `iptables-save`, with constructs that are common in practice.
 //!
 //! Shares follow a survey of public files: `-i` 88 %, states 82 %, `-o` 66 %, user chains 58 %,
 //! ICMP types 49 %, LOG 31 %, TCP flags 29 %, limit 28 %, RETURN 28 %, negation 26 %, recent 14 %,
-//! no target 14 %. A feature is drawn once a file; a file that has it uses it in several rules.
+//! no target 14 %. A feature is drawn once per file; a file that has it uses it in several rules.
 
 use std::fmt::Write as _;
 
 use super::draw::Draw;
 use super::hosts::{Family, PORTS};
 
-/// Which constructs a file uses.
+/// The constructs that a file uses.
 #[derive(Clone, Copy, Debug)]
-#[expect(clippy::struct_excessive_bools, reason = "what a file has, each by itself")]
+#[expect(clippy::struct_excessive_bools, reason = "independent properties of a file")]
 pub(super) struct Features {
     input: bool,
-    /// Rules ask for states, so that the kernel tracks connections and reassembles fragments.
+    /// Rules match connection states, so that the kernel tracks connections and reassembles
+    /// fragments.
     pub(super) state: bool,
     output: bool,
     chains: bool,
@@ -47,7 +48,8 @@ impl Features {
     }
 }
 
-/// User chains of a file, at most. Rules jump to chains of higher numbers only, so no loop exists.
+/// Maximum number of user chains in a file. Rules jump only to chains with higher numbers, so there
+/// are no loops.
 const CHAINS: usize = 4;
 
 /// Returns a file whose chain FORWARD decides packets.

@@ -1,10 +1,11 @@
-//! `cargo xtask kernel`: random firewalls and packets, decided by the kernel and by `classify`.
+//! `cargo xtask kernel`: compares the decisions of the kernel and of `classify` for random
+//! firewalls and packets.
 //!
 //! Each file is loaded into a network namespace by `iptables-restore` (legacy or nf_tables),
-//! `ip6tables-restore` or `nft -f`. Drawn frames go through its FORWARD chain. The counter of each
-//! rule that decides must be what `classify` counts for that rule, and `replay` must count as
-//! `classify` does. A verb stands for the test because it needs root, namespaces and the tools of
-//! netfilter.
+//! `ip6tables-restore` or `nft -f`. Random frames pass through its FORWARD chain. The counter of
+//! each rule that decides must equal the count of `classify` for that rule, and `replay` must count
+//! like `classify`. This is a verb rather than a test because it needs root, namespaces and the
+//! tools of netfilter.
 
 #![expect(clippy::cast_possible_truncation, reason = "numbers are drawn within the widths of their fields")]
 #![expect(clippy::print_stdout, reason = "the result of the verb")]
@@ -37,9 +38,9 @@ const USAGE: &str = "usage: cargo xtask kernel [--files N] [--packets N] [--seed
 
   Loads random firewalls into the kernel, sends random packets through them, and compares the
   counters of rules with those of `flowloom classify` and `flowloom replay`. Needs root, ip, iptables and nft.
-  By default 5 files of 200 packets each; at length: --files 200 --packets 5000";
+  By default, 5 files of 200 packets each; for a long run: --files 200 --packets 5000";
 
-/// What loads a file.
+/// The program that loads a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Loader {
     Legacy(Family),
@@ -47,7 +48,7 @@ enum Loader {
     Nft,
 }
 
-/// Loaders, one file after the other.
+/// The loaders, used in turn.
 const LOADERS: [Loader; 5] = [
     Loader::Legacy(Family::V4),
     Loader::Tables(Family::V4),
@@ -77,7 +78,7 @@ impl Loader {
     }
 }
 
-/// What a run compares.
+/// The amount of work of a run.
 #[derive(Debug)]
 struct Plan {
     files: u64,
@@ -99,10 +100,10 @@ fn plan(arguments: &[String]) -> Result<Plan> {
             _ => bail!("unknown option '{option}'\n{USAGE}"),
         }
     }
-    // The drawn limits match up to 10,000 packets at once.
+    // The generated limits match up to 10,000 packets at once.
     ensure!(
         (1..=10_000).contains(&plan.packets) && plan.files > 0,
-        "--packets is from 1 to 10000, --files at least 1"
+        "--packets must be from 1 to 10000, and --files at least 1"
     );
     Ok(plan)
 }
@@ -172,7 +173,7 @@ fn missing() -> Option<String> {
     None
 }
 
-/// The programs, and a folder for their files.
+/// The programs, and a directory for their files.
 #[derive(Debug)]
 struct Bench {
     flowloom: PathBuf,
@@ -180,7 +181,7 @@ struct Bench {
     folder: PathBuf,
 }
 
-/// What one file came to.
+/// The result for one file.
 #[derive(Debug)]
 struct Outcome {
     rules: usize,
@@ -223,7 +224,7 @@ impl Bench {
         })
     }
 
-    /// Returns what the kernel counts.
+    /// Returns the kernel's counts.
     fn kernel(
         &self,
         loader: Loader,
@@ -255,7 +256,7 @@ impl Bench {
         })
     }
 
-    /// Returns what `classify` counts, and the line of each rule by its number.
+    /// Returns the counts of `classify`, and the line of each rule by its number.
     fn classify(&self, loader: Loader, rules: &Path, trace: &Path) -> Result<(Counters, Counters)> {
         let more = ["--rules".as_ref(), rules.as_os_str(), "--top".as_ref(), "1000000".as_ref()];
         let document = self.json("classify", loader, trace, &more)?;
@@ -270,7 +271,7 @@ impl Bench {
         Ok((counters, lines))
     }
 
-    /// Returns what `replay` counts where it judges every packet by itself, as a filter does.
+    /// Returns the counts of `replay`, which judges every packet separately here, as a filter does.
     fn replay(&self, loader: Loader, rules: &Path, trace: &Path, lines: &Counters) -> Result<Counters> {
         let more = [
             "--rules".as_ref(),

@@ -1,10 +1,10 @@
-//! Two network namespaces: a sender, and a router whose firewall is under test.
+//! Two network namespaces: a sender, and a router with the firewall under test.
 //!
 //! ```text
 //!  sender: snd0 ══ veth ══ in0 :router: FORWARD ──▶ out0 ══ veth ══ snd1, where all packets end
 //! ```
 //!
-//! Nothing in the router answers, so its connection tracking sees the sent frames alone.
+//! Nothing in the router answers, so its connection tracking sees only the sent frames.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -30,11 +30,11 @@ impl Network {
         make(&format!("netns add {ROUTER}"))?;
         make(&format!("-n {ROUTER} link add in0 type veth peer name snd0 netns {SENDER}"))?;
         make(&format!("-n {ROUTER} link add out0 type veth peer name snd1 netns {SENDER}"))?;
-        // Nothing answers behind out0, so it needs no neighbours' addresses.
+        // Nothing answers on the other side of out0, so it needs no neighbours' addresses.
         make(&format!("-n {ROUTER} link set out0 arp off"))?;
         make(&format!("-n {ROUTER} link set in0 address {RECEIVER_MAC}"))?;
         make(&format!("-n {SENDER} link set snd0 address {SENDER_MAC}"))?;
-        // The sender's own IPv6 would announce itself; the router's cannot be forwarded.
+        // The sender's own IPv6 would send announcements; those of the router cannot be forwarded.
         network.set(SENDER, "net.ipv6.conf.all.disable_ipv6=1")?;
         for setting in [
             "net.ipv4.ip_forward=1",
@@ -56,8 +56,7 @@ impl Network {
         Ok(network)
     }
 
-    /// Sets what connection tracking does once it is there: it checks neither checksums nor
-    /// windows.
+    /// Configures connection tracking, when it is loaded, to check neither checksums nor windows.
     pub(super) fn relax_tracking(&self) -> Result<()> {
         self.set(ROUTER, "net.netfilter.nf_conntrack_checksum=0")?;
         self.set(ROUTER, "net.netfilter.nf_conntrack_tcp_be_liberal=1")
@@ -68,7 +67,7 @@ impl Network {
         run(inside(network, Path::new("sysctl")).args(["-q", "-w", setting]), None).map(drop)
     }
 
-    /// Runs a program in the router, and returns what it prints.
+    /// Runs a program in the router, and returns its output.
     #[expect(clippy::unused_self, reason = "the namespaces must exist")]
     pub(super) fn router(&self, words: &[&str], input: Option<&str>) -> Result<String> {
         run(inside(ROUTER, Path::new(words[0])).args(&words[1..]), input)

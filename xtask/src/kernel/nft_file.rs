@@ -5,11 +5,12 @@ use std::fmt::Write as _;
 use super::draw::Draw;
 use super::hosts::{Family, PORTS, SENDER_MAC};
 
-/// User chains of a script. Rules jump to chains of higher numbers only, so no loop exists.
+/// Number of user chains in a script. Rules jump only to chains with higher numbers, so there are
+/// no loops.
 const CHAINS: usize = 3;
 
-/// Returns a script whose chain `forward` decides packets. Every rule counts but those with a
-/// verdict map: a counter before a map counts packets that the map leaves undecided too.
+/// Returns a script whose chain `forward` decides packets. Every rule has a counter except those
+/// with a verdict map: a counter before a map also counts packets that the map leaves undecided.
 pub(super) fn text(draw: &mut Draw, asks_state: bool) -> String {
     let mut text = String::from("table inet filter {\n");
     let v4: Vec<String> = (0..3).map(|_| Family::V4.range(draw)).collect();
@@ -23,7 +24,7 @@ pub(super) fn text(draw: &mut Draw, asks_state: bool) -> String {
         "\tset near {{ type ipv4_addr; flags interval; elements = {{ {first}, 203.0.113.0/29 }} }}"
     );
     text.push_str("\tset web { type inet_service; elements = { 80, 443, 8080 } }\n");
-    // A chain is there before rules that jump to it.
+    // A chain is declared before rules that jump to it.
     for chain in (0..CHAINS).rev() {
         let _ = writeln!(text, "\tchain c{chain} {{");
         for _ in 0..2 + draw.below(4) {
@@ -70,12 +71,12 @@ fn verdict(draw: &mut Draw, later: std::ops::Range<usize>) -> String {
     String::from(draw.pick(&["accept", "accept", "drop", "reject", "return", ""]))
 }
 
-/// Returns comparisons of which nft takes no two as contradictory: one of each header at most.
+/// Returns comparisons that nft does not consider contradictory: at most one per header.
 fn conditions(draw: &mut Draw, asks_state: bool) -> Vec<String> {
     let not = |draw: &mut Draw| draw.text(20, "!= ");
     let port = draw.pick(&PORTS);
     let mut parts = Vec::new();
-    // 0 is IPv4, 1 is IPv6, and of anything else both.
+    // 0 is IPv4, 1 is IPv6, and any other value means both.
     let family = draw.below(5);
     if draw.percent(12) {
         let not = not(draw);
@@ -127,7 +128,7 @@ fn conditions(draw: &mut Draw, asks_state: bool) -> Vec<String> {
 }
 
 fn v4_prefix(draw: &mut Draw) -> String {
-    // nft takes masks in another way than iptables.
+    // nft interprets masks differently from iptables.
     loop {
         let prefix = Family::V4.prefix(draw);
         if !prefix.contains("/0.") {

@@ -1,4 +1,4 @@
-//! Passes traffic of two hosts through `flowloom bridge`, and compares its counts with the
+//! Passes traffic between two hosts through `flowloom bridge`, and compares its counts with the
 //! kernel's.
 
 use std::io::{BufRead, BufReader};
@@ -13,15 +13,15 @@ use super::network::{BRIDGE, CLIENT, Network, PORTS, SERVER, SERVER_V4, SERVER_V
 use super::{finish, ip, signal};
 use crate::bench::build_in;
 
-/// A port that the rules let through, and one that they deny.
+/// A port that the rules permit, and one that they deny.
 const OPEN: &str = "80";
 const DENIED: &str = "81";
-/// Limit for whatever should happen soon.
+/// Time limit for events that should happen soon.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Seconds after which idle flows end.
+/// Number of seconds after which idle flows end.
 const TIMEOUT: &str = "2";
 
-/// A way to run the bridge.
+/// A configuration of the bridge.
 struct Way {
     name: &'static str,
     options: &'static [&'static str],
@@ -35,10 +35,10 @@ const WAYS: [Way; 4] = [
     Way { name: "xdp-generic", options: &["--backend", "xdp-generic"], by_driver: true },
 ];
 
-/// Runs the tests of each way, a few of them where the run is short.
+/// Runs the tests with each configuration, or a few of them in a short run.
 pub(super) fn run(root: &Path, is_short: bool) -> Result<()> {
     let flowloom = build_in(root, "dev", &["-p", "flowloom-cli", "--bin", "flowloom"])?;
-    // The folder of cargo's build output.
+    // The directory of cargo's build output.
     let folder = flowloom.with_file_name("live");
     std::fs::create_dir_all(&folder)?;
     for way in &WAYS {
@@ -54,7 +54,7 @@ pub(super) fn run(root: &Path, is_short: bool) -> Result<()> {
     Ok(())
 }
 
-/// A bridge that runs, and is killed on drop.
+/// A running bridge, which is killed on drop.
 struct Running(Option<Child>);
 
 impl Running {
@@ -109,13 +109,13 @@ impl Tests<'_> {
         tested
     }
 
-    /// Passes what a wire passes; the counts are exact.
+    /// Passes traffic and checks that the counts are exact.
     fn passes(&self) -> Result<()> {
-        // What the hosts announce when their links come up.
+        // The announcements of the hosts when their links come up.
         std::thread::sleep(Duration::from_millis(2500));
         let before = self.counts()?;
         let records = self.folder.join("records.jsonl");
-        // Those of an earlier run would be counted.
+        // Records of an earlier run would be counted.
         let _ = std::fs::remove_file(&records);
         let running = self.start(&["--flows", &records.to_string_lossy()])?;
         let pings = if self.is_short { 200 } else { 1000 };
@@ -137,7 +137,7 @@ impl Tests<'_> {
             self.idles(&running)?;
         }
         self.ends_idle_flows(&records)?;
-        // An interface that goes down and comes up again is a pause.
+        // An interface that goes down and comes up again causes only a pause.
         let port = |state| finish(&mut ip(&["-n", BRIDGE, "link", "set", PORTS[0], state]));
         port("down")?;
         std::thread::sleep(Duration::from_millis(300));
@@ -176,7 +176,7 @@ impl Tests<'_> {
         Ok(())
     }
 
-    /// Passes frames that are no IP, in a VLAN.
+    /// Passes frames other than IP, in a VLAN.
     fn pass_tagged(&self, count: u32) -> Result<()> {
         let count = count.to_string();
         let mut receiver = self.peer(SERVER).args(["receive-tagged", &count]).spawn()?;
@@ -190,7 +190,7 @@ impl Tests<'_> {
         Ok(())
     }
 
-    /// Replaces the rules ten times a second while bytes flow.
+    /// Replaces the rules ten times per second while data flows.
     fn reload_under_load(&self) -> Result<()> {
         let mut load = self.peer(CLIENT).args(["fetch", &at(OPEN), &(1_u64 << 30).to_string()]).spawn()?;
         let begun = Instant::now();
@@ -204,17 +204,17 @@ impl Tests<'_> {
         self.write_rules(&[DENIED, "82"])?;
         let begun = Instant::now();
         while self.connect("82")? != "ConnectionRefused" {
-            ensure!(begun.elapsed() < PATIENCE, "the last rules do not hold");
+            ensure!(begun.elapsed() < PATIENCE, "the last rules are not in effect");
             std::thread::sleep(Duration::from_millis(100));
         }
         self.say(&format!("rules written {times} times under load"));
         Ok(())
     }
 
-    /// Measures TCP and UDP where iperf3 is there.
+    /// Measures TCP and UDP if iperf3 is installed.
     fn iperf(&self) -> Result<()> {
         if Command::new("iperf3").arg("--version").stdout(Stdio::null()).status().is_err() {
-            self.say("iperf3 is not installed and not run");
+            self.say("iperf3 is not installed, skipped");
             return Ok(());
         }
         for options in [&["-t", "2"][..], &["-u", "-b", "500M", "-t", "2"]] {
@@ -248,10 +248,10 @@ impl Tests<'_> {
         Ok(())
     }
 
-    /// Checks that a bridge without traffic takes less than a hundredth of a processor.
+    /// Checks that a bridge without traffic uses less than a hundredth of a processor.
     fn idles(&self, running: &Running) -> Result<()> {
         let id = running.child()?.id();
-        // `ip netns exec` has become the bridge.
+        // `ip netns exec` has been replaced by the bridge.
         let ticks = || -> Result<u64> {
             let text = std::fs::read_to_string(format!("/proc/{id}/stat"))?;
             let fields: Vec<&str> =
@@ -267,7 +267,7 @@ impl Tests<'_> {
         Ok(())
     }
 
-    /// Checks that the records of idle flows come while no frame does.
+    /// Checks that the records of idle flows are written even if no frames arrive.
     fn ends_idle_flows(&self, records: &Path) -> Result<()> {
         let count = || std::fs::read_to_string(records).unwrap_or_default().lines().count();
         self.ping("10.9.0.2", 1, 64)?;
@@ -284,7 +284,7 @@ impl Tests<'_> {
         Ok(())
     }
 
-    /// Floods the flow table with openings, ten times as many as it holds.
+    /// Floods the flow table with connection attempts, ten times as many as its capacity.
     fn withstands_a_flood(&self) -> Result<()> {
         const FLOWS: u32 = 5000;
         const COUNT: u32 = 200;
@@ -298,7 +298,7 @@ impl Tests<'_> {
         let mut said = BufReader::new(holder.stdout.take().context("it has standard output")?).lines();
         ensure!(said.next().transpose()?.as_deref() == Some("ready"), "the connections are not made");
         let mut flood = self.peer(CLIENT).args(["flood", &(40 * FLOWS).to_string()]).spawn()?;
-        // The table is full when further connections are made.
+        // The table is full before more connections are made.
         std::thread::sleep(Duration::from_millis(500));
         drop(holder.stdin.take());
         let result = said.next().transpose()?.unwrap_or_default();
@@ -318,7 +318,7 @@ impl Tests<'_> {
         Ok(())
     }
 
-    /// Stops the bridge while frames come.
+    /// Stops the bridge while frames arrive.
     fn stops_under_load(&self) -> Result<()> {
         let running = self.start(&[])?;
         self.ping(SERVER_V4, 5, 64)?;
@@ -337,14 +337,14 @@ impl Tests<'_> {
         Ok(())
     }
 
-    /// Kills the bridge: the wire closes, or the kernel's bridge takes over.
+    /// Kills the bridge: the link closes, or the kernel's bridge takes over.
     fn heals(&self) -> Result<()> {
         let mut running = self.start(&[])?;
         self.ping(SERVER_V4, 5, 64)?;
         let mut child = running.0.take().context("it runs")?;
         signal(&child, "-KILL")?;
         child.wait()?;
-        ensure!(self.lost(SERVER_V4, 1, 64)? == 1, "frames pass after the end");
+        ensure!(self.lost(SERVER_V4, 1, 64)? == 1, "frames pass after the bridge was killed");
         let inside = |words: &[&str]| finish(ip(&["-n", BRIDGE]).args(words));
         inside(&["link", "add", "name", "br0", "type", "bridge"])?;
         finish(self.network.command(BRIDGE, "sysctl").args([
@@ -359,12 +359,16 @@ impl Tests<'_> {
         let mut running = self.start(&["--fail-open"])?;
         self.ping(SERVER_V4, 20, 64)?;
         let refused = self.connect(DENIED)?;
-        ensure!(refused == "ConnectionRefused", "the kernel's bridge passes frames beside ours: {refused}");
+        ensure!(
+            refused == "ConnectionRefused",
+            "the kernel's bridge passes frames in addition to \
+            flowloom: {refused}"
+        );
         let mut child = running.0.take().context("it runs")?;
         signal(&child, "-KILL")?;
         child.wait()?;
         self.ping(SERVER_V4, 20, 64)?;
-        self.say("killed: the wire is closed, and open with --fail-open");
+        self.say("killed: the link is closed, and open with --fail-open");
         inside(&["link", "delete", "br0"])
     }
 
@@ -390,7 +394,7 @@ impl Tests<'_> {
         for line in lines.by_ref() {
             let line = line?;
             if line.starts_with("bridge of ") {
-                // Reads on, so that the bridge never waits for its reader.
+                // Continues to read, so that the bridge never waits for its reader.
                 std::thread::spawn(move || lines.for_each(drop));
                 return Ok(Running(Some(child)));
             }
@@ -437,13 +441,13 @@ impl Tests<'_> {
         Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
     }
 
-    /// Pings the server. Returns how many requests were not answered.
+    /// Sends pings to the server. Returns how many requests were not answered.
     fn lost(&self, host: &str, count: u32, bytes: u32) -> Result<u32> {
         let said = self.output(&["ping", host, &count.to_string(), &bytes.to_string()])?;
         if count >= 100 {
-            self.say(&format!("ping {host} of {bytes} bytes: {said}"));
+            self.say(&format!("ping {host} with {bytes} bytes: {said}"));
         }
-        let lost = said.split_whitespace().nth(3).context("the ping said nothing")?;
+        let lost = said.split_whitespace().nth(3).context("ping printed nothing")?;
         Ok(lost.parse()?)
     }
 

@@ -1,4 +1,4 @@
-//! `cargo xtask live`: runs the command on interfaces of network namespaces.
+//! `cargo xtask live`: runs the command on interfaces in network namespaces.
 
 mod bridge;
 mod network;
@@ -15,10 +15,10 @@ usage: cargo xtask live [bridge | --short]
 
   Sends packets through a veth pair to `flowloom replay --iface`, and between two namespaces through
   `flowloom bridge`, and compares counts. `bridge` runs the second part only; --short runs a few
-  tests of it in less than a minute, and says why it runs
-  nothing where it may not make namespaces.";
+  tests of it in less than a minute, and prints the reason if it
+  runs nothing because it may not create namespaces.";
 
-/// Runs the tests and prints what each has counted.
+/// Runs the tests and prints the counts of each.
 pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<ExitCode> {
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         [] => {
@@ -33,10 +33,10 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<ExitCode> {
             }
             bridge::run(root, true)?;
         }
-        // What the tests run in the namespaces.
+        // The programs that the tests run in the namespaces.
         ["peer", ref words @ ..] => peer::run(words)?,
         ["help" | "-h" | "--help"] => return Ok(crate::show(USAGE, arguments)),
-        _ => bail!("live takes bridge or --short, and '{}' was given\n{USAGE}", arguments.join(" ")),
+        _ => bail!("live takes bridge or --short, not '{}'\n{USAGE}", arguments.join(" ")),
     }
     Ok(ExitCode::SUCCESS)
 }

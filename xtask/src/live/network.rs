@@ -1,4 +1,4 @@
-//! Three namespaces: a client and a server, and between them the two ports of a bridge.
+//! Three namespaces: a client, a server, and between them the two ports of a bridge.
 //!
 //! ```text
 //!  client eth0 ── pa  bridge  pb ── eth0 server
@@ -11,7 +11,7 @@ use anyhow::{Context, Result, ensure};
 
 use super::{finish, ip};
 
-/// The namespaces.
+/// The names of the namespaces.
 pub(super) const CLIENT: &str = "flowloom-client";
 pub(super) const BRIDGE: &str = "flowloom-bridge";
 pub(super) const SERVER: &str = "flowloom-server";
@@ -25,8 +25,8 @@ pub(super) const SERVER_V6: &str = "fd09::2";
 pub(super) struct Network;
 
 impl Network {
-    /// Makes the namespaces. Where frames are taken from the driver, the hosts do what is otherwise
-    /// left to a card.
+    /// Creates the namespaces. If frames are taken from the driver, the hosts do the work that is
+    /// otherwise left to a network card.
     pub(super) fn new(by_driver: bool) -> Result<Self> {
         remove();
         for name in [CLIENT, BRIDGE, SERVER] {
@@ -40,7 +40,7 @@ impl Network {
                 "-n", BRIDGE, "link", "add", "name", port, "type", "veth", "peer", "name", "eth0", "netns",
                 host,
             ]))?;
-            // Announcements of the ports' own would not be the bridge's.
+            // Announcements sent by the ports themselves would not pass through the bridge.
             Self::set(BRIDGE, &format!("net.ipv6.conf.{port}.disable_ipv6=1"))?;
         }
         for (host, number) in [(CLIENT, 1), (SERVER, 2)] {
@@ -104,7 +104,7 @@ impl Drop for Network {
     }
 }
 
-/// Removes the namespaces, also those of an earlier run that was killed.
+/// Removes the namespaces, including those of an earlier run that was killed.
 fn remove() {
     for name in [CLIENT, BRIDGE, SERVER] {
         let _ = ip(&["netns", "delete", name]).stderr(Stdio::null()).status();

@@ -1,5 +1,5 @@
 //! Clients and servers that the tests run in the namespaces.
-#![expect(clippy::print_stdout, reason = "what they print is their result, which the tests read")]
+#![expect(clippy::print_stdout, reason = "their output is the result, which the tests read")]
 #![expect(
     clippy::cast_possible_truncation,
     clippy::cast_precision_loss,
@@ -16,10 +16,10 @@ use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, SocketType, ipproto, recv, sendto, socket, sockopt,
 };
 
-/// How long a reply may take.
+/// Time limit for a reply.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Runs one of them.
+/// Runs a client or server by name.
 pub(super) fn run(words: &[&str]) -> Result<()> {
     match words {
         ["ping", host, count, bytes] => ping(host.parse()?, count.parse()?, bytes.parse()?),
@@ -37,7 +37,8 @@ pub(super) fn run(words: &[&str]) -> Result<()> {
     }
 }
 
-/// Sends echo requests, each when the previous one was answered, and prints how many were not.
+/// Sends echo requests, each after the previous one was answered, and prints how many were not
+/// answered.
 fn ping(host: IpAddr, count: u16, bytes: usize) -> Result<()> {
     let (family, protocol, request, reply) = match host {
         IpAddr::V4(_) => (AddressFamily::INET, ipproto::ICMP, 8, 0),
@@ -90,7 +91,7 @@ fn checksum(bytes: &[u8]) -> u16 {
     !(sum as u16)
 }
 
-/// Counts the bytes of each connection, and answers with their number when the other end closes.
+/// Counts the bytes of each connection, and replies with their number when the other end closes.
 fn serve(ports: &[&str]) -> Result<()> {
     let mut threads = Vec::new();
     for port in ports {
@@ -113,7 +114,7 @@ fn serve(ports: &[&str]) -> Result<()> {
     threads.into_iter().try_for_each(|thread| thread.join().map_err(|_| anyhow::anyhow!("a server ended")))
 }
 
-/// Sends so many bytes, and checks that the other end has had them all.
+/// Sends `bytes` bytes, and checks that the other end has received all of them.
 fn fetch(address: SocketAddr, bytes: u64) -> Result<()> {
     let begun = Instant::now();
     let mut connection = TcpStream::connect_timeout(&address, PATIENCE)?;
@@ -133,7 +134,7 @@ fn fetch(address: SocketAddr, bytes: u64) -> Result<()> {
     Ok(())
 }
 
-/// Connects, and prints what came of it.
+/// Connects, and prints the result.
 fn connect(address: SocketAddr) {
     match TcpStream::connect_timeout(&address, PATIENCE) {
         Ok(_) => println!("open"),
@@ -141,8 +142,8 @@ fn connect(address: SocketAddr) {
     }
 }
 
-/// Holds connections open while others are made, until a line comes in. Prints how many of each had
-/// their bytes counted by the server.
+/// Holds connections open while others are made, until a line of input arrives. Prints for how many
+/// of each kind the server counted the bytes.
 fn hold(address: SocketAddr, count: usize) -> Result<()> {
     let mut held = Vec::with_capacity(count);
     for _ in 0..count {
@@ -159,7 +160,7 @@ fn hold(address: SocketAddr, count: usize) -> Result<()> {
         connection.read_to_string(&mut answer)?;
         Ok(answer == "3")
     };
-    // As TCP does, which sends its opening again after a second.
+    // Retries like TCP, which repeats its SYN after a second.
     let made = (0..count).filter(|_| {
         std::thread::sleep(Duration::from_millis(5));
         send(TcpStream::connect_timeout(&address, 5 * PATIENCE)).unwrap_or(false)
@@ -171,7 +172,7 @@ fn hold(address: SocketAddr, count: usize) -> Result<()> {
     Ok(())
 }
 
-/// Opens connections from addresses that do not exist, to a station that does not exist.
+/// Sends SYNs from addresses that do not exist, to a station that does not exist.
 fn flood(count: u32) -> Result<()> {
     let port = port()?;
     let mut taken = Vec::new();
@@ -217,7 +218,7 @@ fn send_tagged(count: u32) -> Result<()> {
     Ok(())
 }
 
-/// Receives these frames, and prints how many came as they were sent, in order.
+/// Receives these frames, and prints how many arrived unchanged and in order.
 fn receive_tagged(count: u32) -> Result<()> {
     let mut port = port()?;
     println!("ready");

@@ -14,14 +14,14 @@ use serde_json::Value;
 use super::{finish, ip, signal};
 use crate::bench::build_in;
 
-/// Name of the network namespace; an existing one of that name is removed.
+/// Name of the network namespace; an existing one with this name is removed.
 const NETWORK: &str = "flowloom-live";
 const SENDER: &str = "fl0";
 const RECEIVER: &str = "fl1";
-/// Packets of the trace, and how often it is sent.
+/// Number of packets in the trace, and number of times that it is sent.
 const PACKETS: u64 = 50_000;
 const TIMES: u64 = 4;
-/// Limits for the start of a run, and for the time without packets before all have arrived.
+/// Time limits for the start of a run, and for the time without packets before all have arrived.
 const PATIENCE: Duration = Duration::from_secs(10);
 const QUIET: Duration = Duration::from_millis(1500);
 
@@ -38,7 +38,7 @@ impl Network {
         let network = Self;
         let inside = |words: &[&str]| finish(ip(&["-n", NETWORK]).args(words));
         inside(&["link", "add", SENDER, "type", "veth", "peer", "name", RECEIVER])?;
-        // IPv6 would send announcements of its own, which the test must not count.
+        // IPv6 would send announcements, which the test must not count.
         for interface in [SENDER, RECEIVER] {
             let setting = format!("net.ipv6.conf.{interface}.disable_ipv6=1");
             finish(network.command(Path::new("sysctl")).args(["-q", "-w", &setting]))?;
@@ -62,13 +62,13 @@ impl Drop for Network {
     }
 }
 
-/// Runs the three tests and prints what each has counted.
+/// Runs the three tests and prints the counts of each.
 pub(super) fn run(root: &Path) -> Result<()> {
     let flowloom =
         build_in(root, "dev", &["-p", "flowloom-cli", "--bin", "flowloom", "--features", "live"])?;
     let send =
         build_in(root, "dev", &["-p", "flowloom-traffic", "--example", "send", "--features", "live"])?;
-    // The folder of cargo's build output.
+    // The directory of cargo's build output.
     let trace = flowloom.with_file_name("live.pcap");
     finish(
         Command::new(&flowloom)
@@ -115,8 +115,8 @@ struct Bench {
 }
 
 impl Bench {
-    /// Sends the trace to a run, interrupts the run when all packets have arrived, and returns its
-    /// document.
+    /// Sends the trace to a run, interrupts the run after all packets have arrived, and returns its
+    /// report.
     fn replay(&self, options: &[&str], stopped: bool) -> Result<Value> {
         let mut run = self
             .network
@@ -160,7 +160,7 @@ impl Bench {
             }
             let table = self.network.command(Path::new("cat")).arg("/proc/net/packet").output()?;
             if String::from_utf8_lossy(&table.stdout).lines().count() > 1 {
-                // The socket exists shortly before its filter and its buffer do.
+                // The socket exists shortly before its filter and its buffer.
                 std::thread::sleep(Duration::from_millis(300));
                 return Ok(());
             }

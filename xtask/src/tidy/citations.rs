@@ -1,4 +1,4 @@
-//! Citations name a known paper and a place that its page in `docs/papers` mentions.
+//! Checks that citations name a known paper and a place that its page in `docs/papers` mentions.
 
 use super::{Finding, Tree};
 
@@ -69,7 +69,7 @@ fn check_citation(tree: &Tree, path: &str, citation: &Citation, findings: &mut V
     }
 }
 
-/// Every Rust file that a row of the page names must exist.
+/// Checks that every Rust file that a row of the page names exists.
 fn check_page(tree: &Tree, path: &str, text: &str, findings: &mut Vec<Finding>) {
     for (number, line) in (1..).zip(text.lines()).filter(|(_, line)| line.trim_start().starts_with('|')) {
         for quoted in line.split('`').skip(1).step_by(2) {
@@ -91,8 +91,8 @@ fn check_page(tree: &Tree, path: &str, text: &str, findings: &mut Vec<Finding>) 
     }
 }
 
-/// Returns whether the tree contains a file, by its path or the end of it; `crates/` and `src/` may
-/// be left out.
+/// Returns whether the tree contains a file, given its path or the end of it; `crates/` and `src/`
+/// may be omitted.
 fn exists(tree: &Tree, name: &str) -> bool {
     let ends = |path: &str| path == name || path.strip_suffix(name).is_some_and(|rest| rest.ends_with('/'));
     tree.holds(name) || tree.sizes.iter().any(|(path, _)| ends(path) || ends(&path.replace("/src/", "/")))

@@ -1,10 +1,10 @@
-//! What code must not contain: silenced lints, unfinished work, printing, clocks, the standard hash
-//! tables.
+//! Checks for code that is not allowed: silenced lints, unfinished work, printing, clocks, the
+//! standard hash tables.
 
 use super::{Finding, Tree};
 use crate::source::{SourceFile, has_word};
 
-/// The libraries that must behave alike from run to run, by folder.
+/// The libraries that must behave identically in every run, by directory.
 const DETERMINISTIC: [&str; 10] = [
     "crates/cpu/",
     "crates/flow-key/",
@@ -23,7 +23,7 @@ fn is_exempt(path: &str) -> bool {
     path == "crates/engine/src/runtime/clock.rs" || path.ends_with("/oracle.rs")
 }
 
-/// Looks at every Rust file.
+/// Checks every Rust file.
 pub(super) fn check(tree: &Tree, findings: &mut Vec<Finding>) {
     for file in tree.rust() {
         silenced_lints(file, findings);
@@ -62,7 +62,7 @@ fn silenced_lints(file: &SourceFile, findings: &mut Vec<Finding>) {
 
 fn unfinished_work(file: &SourceFile, findings: &mut Vec<Finding>) {
     const MACROS: [&str; 3] = ["todo!", "unimplemented!", "dbg!"];
-    // Concatenated, or this file would break its own rule.
+    // Concatenated, because otherwise this file would break its own rule.
     let notes = [concat!("TO", "DO"), concat!("FIX", "ME")];
     for ((number, code), text) in file.code_lines().zip(file.text.lines()) {
         let in_code = MACROS.iter().find(|&&word| {

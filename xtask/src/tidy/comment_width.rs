@@ -1,10 +1,10 @@
-//! Comment lines fit into 100 columns; rustfmt leaves comments alone.
+//! Checks that comment lines fit into 100 columns, because rustfmt does not change comments.
 
 use super::{Finding, Tree};
 
 const COLUMNS_MAX: usize = 100;
 
-/// Looks at every line of Rust that holds nothing but a comment.
+/// Checks every line of Rust that contains only a comment.
 pub(super) fn check(tree: &Tree, findings: &mut Vec<Finding>) {
     for file in tree.rust() {
         for (number, line) in (1..).zip(file.text.lines()) {
@@ -22,7 +22,7 @@ pub(super) fn check(tree: &Tree, findings: &mut Vec<Finding>) {
     }
 }
 
-/// Says whether a line is a comment that can be broken: a table row or a link cannot.
+/// Returns whether a line is a comment that can be wrapped: table rows and links cannot.
 fn is_comment(line: &str) -> bool {
     let trimmed = line.trim_start();
     let Some(text) = trimmed.strip_prefix("//") else { return false };

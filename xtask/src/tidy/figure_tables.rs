@@ -1,9 +1,9 @@
-//! The tables of `docs/performance` are those that their data gives.
+//! Checks that the tables of `docs/performance` match their data.
 
 use super::{Finding, Tree};
 use crate::figures::{FOLDER, with_tables};
 
-/// Compares each page with what `cargo xtask figures` would write.
+/// Compares each page with the output of `cargo xtask figures`.
 pub(super) fn check(tree: &Tree, findings: &mut Vec<Finding>) {
     let pages = tree.sources.iter().filter(|file| {
         let name = file.path.strip_prefix(FOLDER).and_then(|name| name.strip_suffix(".md"));

@@ -1,11 +1,11 @@
-//! Sizes of files, and what no file may contain.
+//! Checks the sizes of files, and text that no file may contain.
 
 use super::{Finding, Tree};
 
 const LINES_MAX: usize = 700;
 const BYTES_MAX: u64 = 1 << 20;
 
-/// Hosts of registries, in halves, so that this file does not break its own rule.
+/// Host names of registries, in halves, so that this file does not break its own rule.
 const HOSTS: [(&str, &str); 12] = [
     ("crates", ".io"),
     ("py", "pi.org"),
@@ -21,17 +21,17 @@ const HOSTS: [(&str, &str); 12] = [
     ("deb.debian", ".org"),
 ];
 
-/// First folders of paths that exist on one machine only.
+/// First directories of paths that exist only on one machine.
 const PLACES: [&str; 4] = ["home", "work", "root", "Users"];
 
-/// Looks at every file.
+/// Checks every file.
 pub(super) fn check(tree: &Tree, findings: &mut Vec<Finding>) {
     for (path, bytes) in tree.sizes.iter().filter(|(_, bytes)| *bytes > BYTES_MAX) {
         findings.push(Finding::new(
             path,
             0,
             format!("has {bytes} bytes, more than {BYTES_MAX}"),
-            "every clone of the project keeps it for ever",
+            "every clone of the project keeps it forever",
             "shorten it, or let the generator make it",
         ));
     }
@@ -41,11 +41,11 @@ pub(super) fn check(tree: &Tree, findings: &mut Vec<Finding>) {
                 &file.path,
                 LINES_MAX + 1,
                 format!("has {} lines, more than {LINES_MAX}", file.text.lines().count()),
-                "a file holds one idea",
+                "a file contains one idea",
                 "find the second idea and move it to a file of its own",
             ));
         }
-        // Cargo writes its registry's name into the lock file.
+        // Cargo writes the name of its registry into the lock file.
         let is_lock = file.path.ends_with("Cargo.lock");
         for (number, line) in (1..).zip(file.text.lines()) {
             if let Some(host) =
@@ -76,7 +76,7 @@ pub(super) fn check(tree: &Tree, findings: &mut Vec<Finding>) {
 fn machine_path(line: &str) -> Option<String> {
     PLACES.iter().map(|place| format!("/{place}/")).find(|needle| {
         line.match_indices(needle.as_str()).any(|(at, _)| {
-            // After a letter or a dot it is the middle of a longer path; before a space it is
+            // After a letter or a dot, it is the middle of a longer path; before a space, it is
             // prose.
             let before = line[..at].chars().next_back();
             let inner = before

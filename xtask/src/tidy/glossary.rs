@@ -1,7 +1,7 @@
-//! The glossary: words that the field does not use for these things, and what to write instead.
+//! The glossary: words that are not the usual terms for these things, and their replacements.
 //!
-//! The rule looks at comments, identifiers, strings, documents and manifests. A word counts by
-//! itself, in any case, and as a part of an identifier: `batch_of_lots` and `LotPool` hold `lot`.
+//! The rule applies to comments, identifiers, strings, documents and manifests. A word counts
+//! alone, in any case, and as a part of an identifier: `batch_of_lots` and `LotPool` contain `lot`.
 
 use super::{Finding, Tree};
 use crate::source::SourceFile;
@@ -74,9 +74,9 @@ const EXCEPTIONS: [(&str, &str); 7] = [
     ("fuzz/", "sieve"),
 ];
 
-const WHY: &str = "a word of the field is known to every reader, a private one to none";
+const WHY: &str = "readers know the usual terms, but not private ones";
 
-/// Looks for the words of the glossary in every text file but licences, lock files and data.
+/// Searches for the words of the glossary in every text file except licences, lock files and data.
 pub(super) fn check(tree: &Tree, findings: &mut Vec<Finding>) {
     for file in tree.sources.iter().filter(|file| is_checked(&file.path)) {
         for (line, word, instead) in forbidden(file) {
@@ -131,8 +131,8 @@ fn binds_go(file: &SourceFile, line: usize) -> bool {
 struct Word {
     line: usize,
     text: String,
-    /// Whether only spaces, line breaks, comment marks or an underscore lie between the word
-    /// before and this one.
+    /// Whether only spaces, line breaks, comment marks or an underscore separate it from the
+    /// previous word.
     follows: bool,
     /// Whether it is the mathematical function `floor(…)`.
     is_function: bool,

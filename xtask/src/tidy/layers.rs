@@ -1,4 +1,4 @@
-//! Each crate names its layer and depends on lower layers only.
+//! Checks that each crate names its layer and depends only on lower layers.
 
 use std::collections::BTreeMap;
 

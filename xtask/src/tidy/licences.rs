@@ -4,7 +4,7 @@ use super::{Finding, Tree};
 
 const TEXTS: [&str; 2] = ["LICENSE-APACHE", "LICENSE-MIT"];
 
-/// Looks at every crate that can be published: its package contains only its own folder.
+/// Checks every crate that can be published, because its package contains only its own directory.
 pub(super) fn check(tree: &Tree, findings: &mut Vec<Finding>) {
     let folder = |path: &str| path.strip_suffix("Cargo.toml").map(str::to_owned);
     let published = tree.sources.iter().filter(|file| !file.text.contains("publish = false"));

@@ -30,11 +30,11 @@ use anyhow::{Context, Result};
 
 use crate::source::{self, SourceFile};
 
-/// A broken rule: where, what, why it is one, and what to do.
+/// A broken rule: the place, the problem, the reason for the rule, and the remedy.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Finding {
     pub(crate) path: String,
-    /// Line, counted from 1; 0 stands for the whole file.
+    /// Line number, starting at 1; 0 means the whole file.
     pub(crate) line: usize,
     pub(crate) what: String,
     pub(crate) why: &'static str,
@@ -64,7 +64,7 @@ impl Finding {
     }
 }
 
-/// All files that the rules look at.
+/// All files that the rules check.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tree {
     /// Text files, by path.

@@ -1,9 +1,10 @@
-//! Unsafe code lives in listed modules, and each of their files announces it.
+//! Checks that unsafe code occurs only in listed modules, and that each of their files announces
+//! it.
 
 use super::{Finding, Tree};
 use crate::source::has_word;
 
-/// The modules. A path that ends in a slash is a folder.
+/// The modules with unsafe code. A path that ends with a slash is a directory.
 const MODULES: [&str; 8] = [
     "crates/cpu/src/",
     "crates/flow-table/src/arch/",
@@ -17,7 +18,7 @@ const MODULES: [&str; 8] = [
 
 const OPENING: &str = "#![expect(unsafe_code,reason";
 
-/// Looks for `unsafe` in the code of every Rust file.
+/// Searches for `unsafe` in the code of every Rust file.
 pub(super) fn check(tree: &Tree, findings: &mut Vec<Finding>) {
     for file in tree.rust().filter(|file| !file.path.starts_with("fuzz/")) {
         let Some((line, _)) = file.code_lines().find(|(_, line)| has_word(line, "unsafe")) else {
@@ -46,8 +47,8 @@ pub(super) fn check(tree: &Tree, findings: &mut Vec<Finding>) {
                 &file.path,
                 line,
                 "unsafe code in a file that does not announce it",
-                "the head of a file says that it contains unsafe code, and why",
-                "open it with #![expect(unsafe_code, reason = \"…\")]",
+                "the head of a file states that it contains unsafe code, and why",
+                "begin it with #![expect(unsafe_code, reason = \"…\")]",
             ));
         }
     }

@@ -4,9 +4,9 @@
 #[inline]
 pub(super) fn read() -> u64 {
     let (low, high): (u32, u32);
-    // SAFETY: RDTSC writes the two registers that are named and touches no memory, no flag and no
-    // stack. A system may forbid it to a process, which it then ends: that is not an access to
-    // memory either.
+    // SAFETY: RDTSC writes its two output registers and changes no memory, flags or stack. If a
+    // system forbids it to a process, the process is terminated, which is not a memory access
+    // either.
     unsafe {
         core::arch::asm!("rdtsc", out("eax") low, out("edx") high, options(nomem, nostack, preserves_flags));
     }

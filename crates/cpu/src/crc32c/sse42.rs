@@ -1,5 +1,5 @@
 //! The CRC32 instruction, eight bytes at a time.
-#![expect(unsafe_code, reason = "calls a function compiled for SSE4.2, with the proof in hand")]
+#![expect(unsafe_code, reason = "calls a function compiled for SSE4.2, given the proof")]
 
 use core::arch::x86_64::{_mm_crc32_u8, _mm_crc32_u64};
 

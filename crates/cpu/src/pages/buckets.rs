@@ -1,11 +1,11 @@
 //! Lines of an index, and the cells that belong to each.
-#![expect(unsafe_code, reason = "bounds that hold for every bucket are checked once")]
+#![expect(unsafe_code, reason = "bounds that apply to every bucket are checked once")]
 
 use core::num::NonZeroU32;
 
 use super::{Fractions, Generation, SlotView};
 
-/// Lines with a fixed number of cells each, selected by a fraction of 2³²: the constructor checks
+/// Lines with a fixed number of cells each, selected by a fraction of 2³². The constructor checks
 /// once that there are enough cells, so that accesses need no check.
 ///
 /// Cells are numbered line by line. Cells after those of the last line belong to no line.
@@ -45,9 +45,9 @@ impl<L, T> Copy for Buckets<'_, L, T> {}
 #[derive(Debug)]
 pub struct Bucket<'a, L, T> {
     line: &'a L,
-    /// At most the first cell of the last line: only `Buckets::at` sets it.
+    /// At most the number of the first cell of the last line; only `Buckets::at` sets it.
     first_cell: u32,
-    /// All cells: at least [`u32::BITS`] from the first one on.
+    /// All cells: at least [`u32::BITS`] starting with the first cell.
     cells: SlotView<'a, T>,
 }
 
@@ -63,9 +63,9 @@ impl<L, T> Copy for Bucket<'_, L, T> {}
 impl<'a, L, T> Buckets<'a, L, T> {
     /// Returns lines and their cells.
     ///
-    /// `None` if there is no line, or if fewer than 32 cells remain from the first cell of the last
-    /// line on: a mask of 32 lanes can name 32 cells of any line, so if lines have fewer, some
-    /// cells must follow that no line uses.
+    /// Returns `None` if there is no line, or if there are fewer than 32 cells from the first cell
+    /// of the last line to the end. A mask of 32 lanes can select 32 cells of any line, so if lines
+    /// have fewer cells, unused cells must follow.
     #[inline(always)]
     pub fn new(lines: &'a [L], cells: SlotView<'a, T>, cells_per_line: u32) -> Option<Self> {
         let fractions = Fractions::new(lines)?;
@@ -79,23 +79,23 @@ impl<'a, L, T> Buckets<'a, L, T> {
     #[inline(always)]
     pub fn at(self, fraction: u32) -> Bucket<'a, L, T> {
         let (number, line) = self.lines.at(fraction);
-        // Not above the first cell of the last line, which is a cell (`new`).
+        // It is not above the first cell of the last line, which exists (`new`).
         Bucket { line, first_cell: number.wrapping_mul(self.cells_per_line), cells: self.cells }
     }
 
-    /// Hints that the cell will be read soon which a fraction chooses of all that belong to lines,
-    /// one of its bucket's.
+    /// Hints that the cell that a fraction selects among all cells that belong to lines will be
+    /// read soon; it is a cell of the fraction's bucket.
     #[inline(always)]
     pub fn prefetch_cell(self, fraction: u32) {
         self.cells.prefetch(self.cell_of(fraction));
     }
 
-    /// Returns the number of the cell that a fraction chooses of all that belong to lines.
+    /// Returns the number of the cell that a fraction selects among all cells that belong to lines.
     #[inline(always)]
     fn cell_of(self, fraction: u32) -> u32 {
         let lines = self.lines.as_slice().len() as u64;
-        // The bucket's product is passed on, so that it is computed once; it wraps only if there
-        // are more than 2³² - 1 cells.
+        // The bucket's product is reused, so that it is computed once; it wraps only if there are
+        // more than 2³² - 1 cells.
         let product = (u64::from(fraction) * lines).wrapping_mul(u64::from(self.cells_per_line));
         (product >> 32) as u32
     }
@@ -114,14 +114,14 @@ impl<'a, L, T> Bucket<'a, L, T> {
         self.first_cell
     }
 
-    /// Returns the value of the cell of the lowest of these lanes, with the cell's number and
-    /// generation; `None` if it is vacant.
+    /// Returns the value of the cell in the lowest of these lanes, with the cell's number and
+    /// generation; `None` if the cell is vacant.
     #[inline(always)]
     pub fn lowest(self, lanes: NonZeroU32) -> Option<(u32, Generation, &'a T)> {
         let number = self.first_cell.wrapping_add(lanes.trailing_zeros());
         // SAFETY: a nonzero word has fewer than 32 trailing zeros. The first cell of a line is at
-        // most that of the last line, from which on there are at least 32 cells (`Buckets::new`);
-        // neither sum nor product wraps, as cells have numbers of 32 bits.
+        // most that of the last line, which at least 31 cells follow (`Buckets::new`). Neither sum
+        // nor product wraps, because cell numbers have 32 bits.
         let cell = unsafe { self.cells.cells().get_unchecked(number as usize) };
         let (generation, value) = cell.tenant()?;
         Some((number, generation, value))

@@ -1,5 +1,5 @@
 //! Cells with or without a value, marked by a generation.
-#![expect(unsafe_code, reason = "cells whose occupancy decides what may be read")]
+#![expect(unsafe_code, reason = "the occupancy of a cell decides what may be read")]
 
 use core::fmt;
 use core::marker::PhantomData;
@@ -10,9 +10,9 @@ use core::slice;
 use super::{AllocError, HugePages, PageReport, ZeroedMemory};
 use crate::prefetch::{self, LINE_BYTES};
 
-/// Which tenant of a cell: an odd number, as that of every tenant is.
+/// Identifies an occupant of a cell by an odd number.
 ///
-/// A cell with this generation is occupied, so comparing generations suffices.
+/// A cell with this generation is occupied, so comparing generations is sufficient.
 ///
 /// # Examples
 ///
@@ -26,18 +26,18 @@ use crate::prefetch::{self, LINE_BYTES};
 pub struct Generation(NonZeroU32);
 
 impl Generation {
-    /// The first of all.
+    /// The first generation.
     pub const FIRST: Self = Self(NonZeroU32::MIN);
 
-    /// Returns the generation of this number; `None` if it is even.
+    /// Returns the generation with this number; `None` if it is even.
     #[inline(always)]
     #[must_use]
     pub const fn new(number: u32) -> Option<Self> {
         if number & 1 == 0 { None } else { Some(Self::or_next(number)) }
     }
 
-    /// Returns the generation that follows `n` others, from [`FIRST`](Self::FIRST) on; they repeat
-    /// after 2³¹.
+    /// Returns the generation after `n` others, starting at [`FIRST`](Self::FIRST); generations
+    /// repeat after 2³¹.
     #[inline(always)]
     #[must_use]
     #[expect(clippy::cast_possible_truncation, reason = "generations repeat")]
@@ -45,7 +45,7 @@ impl Generation {
         Self::or_next((others as u32) << 1)
     }
 
-    /// Returns the generation of an odd number, or of the number after an even one.
+    /// Returns the generation with an odd number, or with the number after an even one.
     #[inline(always)]
     const fn or_next(number: u32) -> Self {
         match NonZeroU32::new(number | 1) {
@@ -81,22 +81,23 @@ impl<T> Cell<T> {
     #[inline(always)]
     pub(super) fn tenant(&self) -> Option<(Generation, &T)> {
         let generation = Generation::new(self.generation)?;
-        // SAFETY: the generation is odd, so the cell is occupied, hence initialised.
+        // SAFETY: the generation is odd, so the cell is occupied and therefore initialised.
         Some((generation, unsafe { self.value.assume_init_ref() }))
     }
 }
 
-/// A fixed-length array of cells, each vacant or holding a value, on cache lines of their own.
+/// A fixed-length array of cells, each on its own cache lines, which are vacant or contain a value.
 ///
 /// ```text
 /// cell   | generation u32 | tag u32 | value T … |  a multiple of 64 bytes; T of 56 bytes: one line
 /// ```
 ///
 /// The *generation* is odd while the cell is occupied; the caller that stores a value chooses it.
-/// With another one each time, (index, generation) distinguishes a value from a later one in the
-/// same cell. The *tag* is the user's word and survives vacation.
+/// If it chooses a different one each time, (index, generation) distinguishes a value from a later
+/// one in the same cell. The *tag* is a word for the user that is kept when the cell becomes
+/// vacant.
 ///
-/// Indices past the end behave as vacant cells that cannot be occupied: nothing panics.
+/// Indices past the end behave like vacant cells that cannot be occupied: nothing panics.
 ///
 /// # Examples
 ///
@@ -122,7 +123,7 @@ unsafe impl<T: Send> Send for SlotArray<T> {}
 unsafe impl<T: Sync> Sync for SlotArray<T> {}
 
 impl<T> SlotArray<T> {
-    /// Bytes from one cell to the next.
+    /// Distance between two cells in bytes.
     pub const CELL_BYTES: usize = size_of::<Cell<T>>();
 
     /// Returns `len` vacant cells.
@@ -146,7 +147,7 @@ impl<T> SlotArray<T> {
         self.len
     }
 
-    /// Returns whether there are no cells at all.
+    /// Returns whether there are no cells.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -154,7 +155,8 @@ impl<T> SlotArray<T> {
     #[inline(always)]
     fn cells(&self) -> &[Cell<T>] {
         // SAFETY: `start` is aligned for and followed by `len` cells (`try_new`). Zero bytes are a
-        // cell: two zero words and an uninitialised value; later writes went through `cells_mut`.
+        // valid cell: two zero words and an uninitialised value. Later writes went through
+        // `cells_mut`.
         unsafe { slice::from_raw_parts(self.memory.start.as_ptr().cast(), self.len as usize) }
     }
 
@@ -164,13 +166,13 @@ impl<T> SlotArray<T> {
         unsafe { slice::from_raw_parts_mut(self.memory.start.as_ptr().cast(), self.len as usize) }
     }
 
-    /// Stores a value in a vacant cell, with that generation. `tag` computes the cell's new tag
-    /// from its old one.
+    /// Stores a value in a vacant cell, with the given generation. `tag` computes the cell's new
+    /// tag from its old one.
     ///
-    /// If `tag` ignores the old one, nothing of the cell is read: the store does not wait for the
-    /// line, and the first touch of a fresh page is a write, so that the kernel maps the page once,
-    /// without an interrupt to other CPUs. The caller must know that the cell is vacant; the value
-    /// of an occupied one is forgotten without being dropped.
+    /// If `tag` ignores the old tag, nothing of the cell is read: the store does not wait for the
+    /// line, and the first touch of a fresh page is a write. The kernel then maps the page once,
+    /// without an interrupt to other CPUs. The caller must ensure that the cell is vacant; the
+    /// value of an occupied cell is overwritten without being dropped.
     ///
     /// # Errors
     ///
@@ -191,7 +193,7 @@ impl<T> SlotArray<T> {
         Ok(())
     }
 
-    /// Takes the value out of an occupied cell.
+    /// Removes the value from an occupied cell.
     #[inline]
     pub fn vacate(&mut self, index: u32) -> Option<T> {
         let cell = self.cells_mut().get_mut(index as usize)?;
@@ -204,10 +206,10 @@ impl<T> SlotArray<T> {
         Some(unsafe { cell.value.assume_init_read() })
     }
 
-    /// Takes the value out of a cell if the cell is occupied and the generation matches, and
+    /// Removes the value from a cell if the cell is occupied and the generation matches, and
     /// returns the result of `then`.
     ///
-    /// `then` gets the value in place, without a copy: parts that it does not use are not read.
+    /// `then` gets the value in place, without a copy, so parts that it does not use are not read.
     #[inline(always)]
     pub fn vacate_if<R>(
         &mut self,
@@ -224,7 +226,7 @@ impl<T> SlotArray<T> {
         Some(then(unsafe { cell.value.assume_init_read() }))
     }
 
-    /// Takes the value out of a cell, if it is still the one of that generation.
+    /// Removes the value from a cell, if it still has this generation.
     #[inline]
     pub fn vacate_tenant(&mut self, index: u32, generation: Generation) -> Option<T> {
         let cell = self.cells_mut().get_mut(index as usize)?;
@@ -232,34 +234,34 @@ impl<T> SlotArray<T> {
             return None;
         }
         cell.generation = cell.generation.wrapping_add(1);
-        // SAFETY: as in `vacate`: the generation was odd, as every `Generation` is (`or_next`
-        // creates them, and the first), and is even now.
+        // SAFETY: as in `vacate`: the generation was odd, as every `Generation` is (only `or_next`
+        // and `FIRST` create them), and is now even.
         Some(unsafe { cell.value.assume_init_read() })
     }
 
-    /// Returns the value of a cell, if it is still the one of that generation.
+    /// Returns the value of a cell, if it still has this generation.
     #[inline(always)]
     pub fn get(&self, index: u32, generation: Generation) -> Option<&T> {
         let cell = self.cells().get(index as usize)?;
         if cell.generation != generation.get() {
             return None;
         }
-        // SAFETY: a `Generation` is odd, so the cell is occupied, hence initialised.
+        // SAFETY: a `Generation` is odd, so the cell is occupied and therefore initialised.
         Some(unsafe { cell.value.assume_init_ref() })
     }
 
-    /// Returns the value of a cell for changing, if it is still the one of that generation.
+    /// Returns the value of a cell mutably, if it still has this generation.
     #[inline(always)]
     pub fn get_mut(&mut self, index: u32, generation: Generation) -> Option<&mut T> {
         let cell = self.cells_mut().get_mut(index as usize)?;
         if cell.generation != generation.get() {
             return None;
         }
-        // SAFETY: a `Generation` is odd, so the cell is occupied, hence initialised.
+        // SAFETY: a `Generation` is odd, so the cell is occupied and therefore initialised.
         Some(unsafe { cell.value.assume_init_mut() })
     }
 
-    /// Returns a walk over the values for changing, in ascending order of cells.
+    /// Returns a mutable walk over the values, in ascending order of cells.
     pub fn walk_mut(&mut self) -> SlotWalkMut<'_, T> {
         SlotWalkMut { cells: self.cells_mut().iter_mut(), next: 0 }
     }
@@ -271,7 +273,7 @@ impl<T> SlotArray<T> {
     }
 
     /// Returns a view of the cells, for loops: the compiler then knows that their address and
-    /// number do not change, whatever the loop writes.
+    /// number do not change, independent of the loop's writes.
     #[inline(always)]
     pub fn view(&self) -> SlotView<'_, T> {
         SlotView(self.cells())
@@ -297,19 +299,19 @@ impl<T> SlotArray<T> {
         self.view().prefetch(index);
     }
 
-    /// Hints that a cell will be read in a while, as [`prefetch::read_later`] does.
+    /// Hints that a cell will be read later, like [`prefetch::read_later`].
     #[inline(always)]
     pub fn prefetch_later(&self, index: u32) {
         self.view().prefetch_later(index);
     }
 
-    /// Returns what was requested.
+    /// Returns the huge pages that were requested.
     pub fn pages(&self) -> PageReport {
         self.memory.report()
     }
 
-    /// Returns what was requested and what the kernel provided; reads the process's map, which is
-    /// slow.
+    /// Returns the huge pages that were requested and obtained. It reads the process's map, which
+    /// is slow.
     pub fn pages_obtained(&self) -> PageReport {
         self.memory.report_obtained()
     }
@@ -345,7 +347,7 @@ impl<'a, T> SlotView<'a, T> {
         self.prefetch_by(index, prefetch::read);
     }
 
-    /// Hints that a cell will be read in a while, as [`prefetch::read_later`] does.
+    /// Hints that a cell will be read later, like [`prefetch::read_later`].
     #[inline(always)]
     pub fn prefetch_later(self, index: u32) {
         self.prefetch_by(index, prefetch::read_later);
@@ -366,7 +368,7 @@ impl<T> fmt::Debug for SlotView<'_, T> {
     }
 }
 
-/// A walk over the values of a [`SlotArray`] that the caller steers: it names each cell, in
+/// A walk over the values of a [`SlotArray`] that the caller controls: it names each cell in
 /// ascending order, and cells in between are not read.
 ///
 /// # Examples

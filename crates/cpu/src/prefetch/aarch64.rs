@@ -1,10 +1,10 @@
-//! PRFM, to read and to write.
-#![expect(unsafe_code, reason = "a prefetch instruction; it never faults, whatever the address")]
+//! PRFM, for reading and writing.
+#![expect(unsafe_code, reason = "a prefetch instruction never faults")]
 
 #[inline(always)]
 pub(super) fn read<T>(address: *const T) {
-    // SAFETY: PRFM is a hint; it changes no register, no flag and no memory, and it ignores an
-    // address that cannot be translated.
+    // SAFETY: PRFM is a hint; it changes no register, flag or memory, and ignores an address that
+    // cannot be translated.
     unsafe {
         core::arch::asm!(
             "prfm pldl1keep, [{address}]",

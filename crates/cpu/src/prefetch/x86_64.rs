@@ -1,5 +1,5 @@
 //! PREFETCHT0, PREFETCHT1 and PREFETCHW.
-#![expect(unsafe_code, reason = "a prefetch instruction; it never faults, whatever the address")]
+#![expect(unsafe_code, reason = "a prefetch instruction never faults")]
 
 use core::arch::x86_64::{_MM_HINT_T0, _MM_HINT_T1, _mm_prefetch};
 
@@ -18,9 +18,9 @@ pub(super) fn read_later<T>(address: *const T) {
 #[cfg(not(miri))]
 #[inline(always)]
 pub(super) fn write<T>(address: *const T) {
-    // SAFETY: PREFETCHW is a hint; it changes no register, no flag and no memory, and it ignores an
-    // address that cannot be translated. x86-64 processors without it execute it as a no-operation
-    // of the same length.
+    // SAFETY: PREFETCHW is a hint; it changes no register, flag or memory, and ignores an address
+    // that cannot be translated. x86-64 processors without it execute it as a no-operation of the
+    // same length.
     unsafe {
         core::arch::asm!(
             "prefetchw [{address}]",

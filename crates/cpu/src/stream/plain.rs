@@ -1,4 +1,4 @@
-//! As anything else is written.
+//! Ordinary stores.
 
 #[inline(always)]
 pub(super) fn write<const N: usize>(to: &mut [u64; N], group: [u64; N]) {

@@ -1,5 +1,5 @@
 //! MOVNTI and SFENCE.
-#![expect(unsafe_code, reason = "instructions that write past the caches")]
+#![expect(unsafe_code, reason = "instructions that bypass the caches")]
 
 use core::arch::x86_64::{_mm_sfence, _mm_stream_si64};
 
@@ -7,10 +7,9 @@ use core::arch::x86_64::{_mm_sfence, _mm_stream_si64};
 #[inline(always)]
 pub(super) fn write<const N: usize>(to: &mut [u64; N], group: [u64; N]) {
     for (to, word) in to.iter_mut().zip(group) {
-        // SAFETY: `to` is a word that we borrow exclusively, and MOVNTI needs no alignment; it is
-        // part of x86-64. The only caller is a `Writer`, which stays on its thread, writes each
-        // word once and reads none; the words remain borrowed until `past_caches` has called
-        // `settle`.
+        // SAFETY: `to` is an exclusively borrowed word, and MOVNTI needs no alignment; it is part
+        // of x86-64. The only caller is a `Writer`, which stays on its thread, writes each word
+        // once and reads none; the words remain borrowed until `past_caches` has called `settle`.
         unsafe { _mm_stream_si64(core::ptr::from_mut(to).cast(), word.cast_signed()) };
     }
 }

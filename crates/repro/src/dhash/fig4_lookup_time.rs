@@ -1,4 +1,4 @@
-//! How lookup time grows with the number of sessions [DHASH §V-C, Fig. 4].
+//! Growth of the lookup time with the number of sessions [DHASH §V-C, Fig. 4].
 
 use std::hint::black_box;
 
@@ -26,8 +26,8 @@ const BUCKETS: Switch =
 
 fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
     let divisor = context.scale.pick(64, 1, 1);
-    // Filling lists costs the square of their length, so a quick run has fewer sessions in fewer
-    // lists, as long as the paper's.
+    // The time to fill lists is quadratic in their length, so a quick run has fewer sessions in
+    // fewer lists, which are as long as the paper's.
     let lists_divisor = context.scale.pick(64, 16, 1);
     let (mut ours, mut lists, mut batched) = (Vec::new(), Vec::new(), Vec::new());
     for sessions in [262_144_u32, 524_288, 1_048_576] {

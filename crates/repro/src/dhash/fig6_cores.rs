@@ -1,7 +1,7 @@
-//! Lists with the best number of buckets against DHash, on an increasing number of cores [DHASH
-//! §VI-B, Fig. 6].
+//! Compares DHash with lists that have the best number of buckets, on an increasing number of cores
+//! [DHASH §VI-B, Fig. 6].
 //!
-//! The bucket sweep is measured. Cores are not to be had, so their rows are
+//! The bucket sweep is measured. Many cores are not available, so their rows are
 //! [virtual](super::virtual_cores).
 
 use std::hint::black_box;
@@ -66,7 +66,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
         |lookup: f64| (2..=16).map(|cores| (f64::from(cores), mpps(lookup, f64::from(cores)))).collect();
     let checked = context.scale == Scale::Full;
     let most = sweep[sweep.len() - 1].1;
-    // Runs differ by as much as a seventh.
+    // Runs differ by up to a seventh.
     let is_worse_beyond = most > 1.2 * best;
     Ok(Outcome::new(Verdict::of(
         ours < best && is_worse_beyond,

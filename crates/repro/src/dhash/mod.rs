@@ -18,7 +18,7 @@ mod workload;
 
 use crate::experiment::Item;
 
-/// In the paper's order.
+/// In the order of the paper.
 pub const ITEMS: &[Item] = &[
     table1_where_time_goes::ITEM,
     section3_symmetry::ITEM,

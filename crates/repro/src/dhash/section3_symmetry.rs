@@ -1,4 +1,4 @@
-//! Which major-location function fits which signature [DHASH §III-C].
+//! The major-location functions that fit each signature [DHASH §III-C].
 
 use flowloom::flow_key::TableHash;
 use flowloom::flow_key::hash::fold::split_mix;

@@ -1,4 +1,4 @@
-//! How often two flows of a bucket share a signature [DHASH §IV-B, §V-A].
+//! The frequency with which two flows of a bucket share a signature [DHASH §IV-B, §V-A].
 
 use flowloom_measure::chart::Axis;
 
@@ -14,7 +14,7 @@ pub(super) const ITEM: Item = Item {
     ..Item::PLAIN
 };
 
-/// Returns the chance that some two of `flows` share one of `values`.
+/// Returns the probability that any two of `flows` flows share one of `values` values.
 fn some_pair(flows: f64, values: f64) -> f64 {
     flows * (flows - 1.0) / (2.0 * values)
 }
@@ -24,7 +24,7 @@ fn run(_context: &Context<'_>) -> Result<Outcome, ItemError> {
     let row = |name: &str, paper: f64, ours: f64| {
         Value::new(name, "", ours).paper(paper).within(Band::around(paper, 0.005))
     };
-    // A lookup passes, on average, half of the nine others of its bucket before its own slot.
+    // On average, a lookup passes half of the nine other flows of its bucket before its own slot.
     let per_hit = 10.0 / signatures / 2.0;
     Ok(Outcome::new(Verdict::definition(
         "the numbers are exact; §VI-C then compares 1.16e-3, the chance that any two flows of the table meet, \

@@ -32,7 +32,7 @@ fn run(_context: &Context<'_>) -> Result<Outcome, ItemError> {
         .value(exact(Value::new("smallest table for a million flows", "MB", smallest_mb), 4.5, 1e-9))
         .value(exact(Value::new("table as configured", "MB", index_mb), 6.4, 1e-9))
         .value(exact(Value::new("the same with a pool, 100,000 elements of 8 bytes", "MB", index_mb + 0.8), 7.2, 1e-9))
-        .value(exact(Value::new("one level of such a load, 8 bytes a bucket", "TB", 62_500.0 * SIGNATURES * 8.0 / 1e12), 2000.0, 0.1))
+        .value(exact(Value::new("one level of such a load, 8 bytes per bucket", "TB", 62_500.0 * SIGNATURES * 8.0 / 1e12), 2000.0, 0.1))
         .value(Value::new("slots in use as configured", "", flows / (buckets * slots)).band(0.625, 0.625))
         .chart_of("Sizes", Axis::linear("MB"), |value| value.unit == "MB")
         .note("The load factor is that of an imagined table of N·2³² buckets. Space goes by slots, which are 62.5 % full.")

@@ -1,7 +1,8 @@
-//! How many flows end in conflict lists [DHASH §VI-B].
+//! The share of flows in conflict lists [DHASH §VI-B].
 //!
-//! A million flows put into 100,000 buckets once leave a Poisson tail. Churn leaves more: a slot
-//! that becomes free is not refilled from the list, so the share rises to Erlang's loss formula.
+//! If a million flows are inserted once into 100,000 buckets, a Poisson tail remains. With churn,
+//! more flows remain: a slot that becomes free is not refilled from the list, so the share rises to
+//! Erlang's loss formula.
 
 use flowloom::flow_key::TableHash;
 use flowloom::flow_key::hash::fold::split_mix;
@@ -29,14 +30,14 @@ pub(super) const ITEM: Item = Item {
 
 const LISTS: Switch = Switch::fault("lists", "lookups never search conflict lists");
 
-/// The share of flows in lists, in percent, after the fill and after each turnover; and the flows
-/// that the table refused or did not find again.
+/// The share of flows in lists, in percent, after the fill and after each turnover; and the number
+/// of flows that the table rejected or did not find again.
 struct Found {
     shares: Vec<f64>,
     lost: u64,
 }
 
-/// Fills a table, then replaces flows by chance.
+/// Fills a table, then replaces random flows.
 fn churn(
     context: &Context<'_>,
     table: &mut impl FlowTable<u64, ()>,
@@ -80,7 +81,7 @@ fn config(flows: u32, buckets: u32) -> DHashConfig {
     }
 }
 
-/// Churns the paper's table.
+/// Runs churn on the paper's table.
 fn reference<L: ListSearch>(
     context: &Context<'_>,
     flows: u32,
@@ -103,7 +104,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
     let Found { shares: file_3, lost: lost_3 } = churn(context, ours, flows_3, turnovers)?;
     let lost = lost + lost_3;
     let last = million.len() - 1;
-    // A twentieth of the flows scatters √20 as much.
+    // A twentieth of the flows has √20 times the standard deviation.
     let spread = context.scale.pick(4.0, 2.0, 1.0);
     let band =
         |center: f64, width: f64| Band { low: center - width * spread, high: center + width * spread };

@@ -1,8 +1,8 @@
 //! The breakdown of a packet's time in a stack with lists [DHASH §II-A, Tab. I].
 //!
-//! Per packet: find the session in a table of 1,040 lists, then update its state as a stack would:
-//! sequence numbers, counters, a checksum over a header's worth of words. The paper measures the
-//! share of the first part.
+//! For each packet, it finds the session in a table of 1,040 lists, and then updates its state as a
+//! network stack would: sequence numbers, counters, a checksum over a header's worth of words. The
+//! paper measures the share of the first part.
 
 use std::hint::black_box;
 
@@ -23,10 +23,10 @@ pub(super) const ITEM: Item = Item {
     ..Item::PLAIN
 };
 
-/// Sessions of the paper's rows that our sweep has.
+/// Sessions in the rows of the paper that are in this sweep.
 const SESSIONS: [u32; 5] = [10, 1024, 16_384, 65_536, 131_072];
 
-/// The work of a stack on a packet whose session is found: some forty dependent steps.
+/// The work of a stack on a packet whose session was found: about forty dependent steps.
 fn update(state: u64) -> u64 {
     (0..40).fold(state, |sum: u64, word| sum.rotate_left(5).wrapping_add(word ^ sum >> 3))
 }

@@ -1,4 +1,4 @@
-//! The three traces: counts, lengths, sessions at a time [DHASH §V-B, Tab. II].
+//! The three traces: counts, lengths, concurrent sessions [DHASH §V-B, Tab. II].
 
 use flowloom::traffic::synth::{PaperTrace, TraceProfile};
 use flowloom_measure::chart::Axis;
@@ -9,18 +9,18 @@ use crate::experiment::{Band, Context, Fidelity, Item, ItemError, Outcome, Scale
 pub(super) const ITEM: Item = Item {
     id: "dhash/table2_traces",
     place: "§V-B, Tab. II",
-    claim: "three files of 5.2, 10.5 and 21.0 million packets of 67 bytes; 249,036 to 996,189 sessions at a time",
+    claim: "three files of 5.2, 10.5 and 21.0 million packets of 67 bytes; 249,036 to 996,189 concurrent sessions",
     fidelity: &[Fidelity::Measured],
     run,
     ..Item::PLAIN
 };
 
-/// Packets, sessions, average of sessions at a time.
+/// Packets, sessions, average number of concurrent sessions.
 const FILES: [(u32, u32, u32); 3] =
     [(5_242_880, 262_144, 249_036), (10_485_760, 524_288, 498_073), (20_971_520, 1_048_576, 996_189)];
 
 fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
-    // A smoke run generates a hundredth of File-1; its numbers scale with the sessions.
+    // A smoke run generates a hundredth of File-1; its numbers scale with the number of sessions.
     let (files, divisor) = context.scale.pick((1, 128_u32), (1, 1), (3, 1));
     let mut outcome = Outcome::new(Verdict::definition(
         "counts and lengths exactly, averages within 0.005 %; the files themselves are not public, and ours are made to have the paper's numbers",
@@ -43,7 +43,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
                     .band(67.0, 67.0),
             )
             .value(
-                Value::new(format!("File-{number}: sessions at a time"), "", profile.sessions_average)
+                Value::new(format!("File-{number}: concurrent sessions"), "", profile.sessions_average)
                     .paper(of(average))
                     .within(Band::around(of(average), 0.01)),
             );

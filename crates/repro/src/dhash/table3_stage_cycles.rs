@@ -28,7 +28,7 @@ const FIFO: f64 = 50.0;
 const NETWORK: f64 = 100.0;
 const TRANSPORT: f64 = 700.0;
 
-/// The paper's cycles and names of our four stages; its queue has two entries, one for each side.
+/// Cycles and names in the paper of the four stages; its queue has two entries, one per side.
 const PAPER: [(f64, &str); 4] =
     [(NETWORK, "L3"), (BALANCE, "LB"), (2.0 * FIFO, "FIFO, twice"), (TRANSPORT, "TCP")];
 
@@ -107,7 +107,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
         .judged())
 }
 
-/// Adds the stages' chart: in cycles, beside the paper's, if cycles can be counted.
+/// Adds the chart of the stages: in cycles, beside those of the paper, if cycles can be counted.
 fn charted(outcome: Outcome, stages: [&str; 4], times: &[f64], per_ns: Option<f64>) -> Outcome {
     let (unit, scale) = per_ns.map_or(("ns", 1.0), |per_ns| ("TSC cycles", per_ns));
     let mut chart = Chart::bars("Stages of a packet", stages, Axis::linear(unit))

@@ -1,7 +1,7 @@
 //! False matches of the four signature algorithms, and their rates [DHASH §VI-C, Tab. IV].
 //!
-//! The rates are on [virtual cores](super::virtual_cores), from lookups that are timed with a major
-//! location, as the paper's are.
+//! The rates are for [virtual cores](super::virtual_cores), based on timed lookups with a major
+//! location, as in the paper.
 
 use flowloom::flow_key::TableHash;
 use std::hint::black_box;
@@ -28,8 +28,8 @@ use crate::variation::Switch;
 pub(super) const ITEM: Item = Item {
     id: "dhash/table4_signatures",
     place: "§VI-C, Tab. IV",
-    claim: "false matches in 0.18, 0.10, 0.33 and 0 % of lookups for algorithms 1 to 4, to be taken as qualitative; \
-            15.9, 16.1, 15.2 and 16.3 million packets a second of six pipelines",
+    claim: "false matches in 0.18, 0.10, 0.33 and 0 % of lookups for algorithms 1 to 4, as qualitative results; \
+            15.9, 16.1, 15.2 and 16.3 million packets per second of six pipelines",
     fidelity: &[Fidelity::Simulated, Fidelity::Measured, Fidelity::Arithmetic],
     switches: &[LISTS, HALVES],
     run,
@@ -42,8 +42,8 @@ const HALVES: Switch = Switch::fault("halves", "algorithm 4 takes the low half o
 const PAPER: [f64; 4] = [0.18, 0.10, 0.33, 0.0];
 const PAPER_MPPS: [f64; 4] = [15.9, 16.1, 15.2, 16.3];
 
-/// Returns sessions with the hash that chooses their bucket: the same for both directions,
-/// independent of any signature.
+/// Returns sessions with the hash that selects their bucket, which is the same for both directions
+/// and independent of any signature.
 #[expect(clippy::cast_possible_truncation, reason = "any bits of a random word will do")]
 fn sessions(count: u32, seed: u64, few_hosts: bool) -> Vec<(Session, TableHash)> {
     let mut state = seed;
@@ -52,7 +52,7 @@ fn sessions(count: u32, seed: u64, few_hosts: bool) -> Vec<(Session, TableHash)>
     while sessions.len() < count as usize {
         let (a, b) = (split_mix(&mut state), split_mix(&mut state));
         let session = if few_hosts {
-            // A hundred clients of twenty servers, anywhere.
+            // A hundred clients of twenty servers with random addresses.
             let host = |number: u64| split_mix(&mut (seed ^ number)) as u32;
             Session {
                 source: host(a % 100),
@@ -76,7 +76,7 @@ fn sessions(count: u32, seed: u64, few_hosts: bool) -> Vec<(Session, TableHash)>
     sessions
 }
 
-/// Algorithm 4 with a mistake that keeps its symmetry: the other halves.
+/// Algorithm 4 with an error that keeps its symmetry: it takes the other halves.
 struct LowHalves;
 
 impl Signature<Session> for LowHalves {
@@ -94,7 +94,7 @@ fn octets(session: &Session) -> Vec<u8> {
     [addresses, ports].concat()
 }
 
-/// Returns algorithm 4's signature by the paper's formula, its checksum bit by bit.
+/// Returns algorithm 4's signature by the paper's formula, with its checksum computed bit by bit.
 fn by_formula(session: &Session) -> u32 {
     let checksum = |bytes: Vec<u8>| {
         !bytes.into_iter().fold(u32::MAX, |crc, byte| {
@@ -104,7 +104,7 @@ fn by_formula(session: &Session) -> u32 {
     (checksum(octets(session)) & 0xFFFF_0000) | (checksum(octets(&session.reversed())) >> 16)
 }
 
-/// Returns the percentage of sessions whose signature is the formula's.
+/// Returns the percentage of sessions whose signature equals that of the formula.
 fn as_published<S: Signature<Session>>(sessions: &[(Session, TableHash)]) -> f64 {
     let few = &sessions[..sessions.len().min(1000)];
     let right = few.iter().filter(|(session, hash)| S::raw(session, *hash) == by_formula(session)).count();
@@ -151,7 +151,8 @@ fn all<A4: Signature<Session>, L: ListSearch>(
     ])
 }
 
-/// Returns the nanoseconds of a lookup with each algorithm, from both directions, state included.
+/// Returns the nanoseconds per lookup with each algorithm, from both directions, including the
+/// state.
 fn lookup_ns(context: &Context<'_>, sessions: &[(Session, TableHash)]) -> Result<Vec<f64>, ItemError> {
     let (first, second) = (filled::<Algorithm1>(sessions)?, filled::<Algorithm2>(sessions)?);
     context.check_stop()?;
@@ -208,8 +209,8 @@ fn paper_false_match_ns() -> f64 {
     (pipeline_ns(PAPER_MPPS[2]) - pipeline_ns(PAPER_MPPS[3])) / (PAPER[2] / 100.0)
 }
 
-/// Returns the number of dimensions over which algorithm 3 spreads the xor of two addresses: 32
-/// would lose nothing.
+/// Returns the number of dimensions over which algorithm 3 spreads the xor of two addresses; with
+/// 32, no information would be lost.
 fn rank_of_algorithm_3() -> u32 {
     let image = |bit: u32| {
         let session = Session { source: 1 << bit, destination: 0, source_port: 0, destination_port: 0 };
@@ -255,7 +256,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
     ) {
         (true, true) => Verdict::agrees(found),
         (true, false) => Verdict::differs(format!(
-            "false matches agree {found}. But its rates do not come of them: for algorithm 3 to lose 1.1 million packets a second by one lookup in \
+            "false matches agree {found}. But its rates do not come of them: for algorithm 3 to lose 1.1 million packets per second by one lookup in \
              300, a false match would have to cost 8 µs. Ours go by what a signature costs, and algorithm 4 makes two CRCs and \
              searches twice from the other direction"
         )),

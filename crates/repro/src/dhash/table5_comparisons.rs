@@ -1,8 +1,8 @@
 //! The comparisons and first hits that the major location saves [DHASH §VI-D, Tab. V].
 //!
-//! A session has twenty packets, and the first misses [DHASH §V-B]. So the item counts 19 lookups
-//! that hit per lookup of a missing flow. The rates of six pipelines are of [virtual
-//! cores](super::virtual_cores), from timed lookups.
+//! A session has twenty packets, and the first one misses [DHASH §V-B]. The item therefore counts
+//! 19 lookups that hit per lookup of a missing flow. The rates of six pipelines are for [virtual
+//! cores](super::virtual_cores), based on timed lookups.
 
 use flowloom::flow_key::TableHash;
 use std::hint::black_box;
@@ -26,22 +26,22 @@ pub(super) const ITEM: Item = Item {
     id: "dhash/table5_comparisons",
     place: "§VI-D, Tab. V",
     claim: "with a major location the first slot is right for 67 %, and comparisons fall from 6.8 to 3.0, and six pipelines do \
-            16.3 million packets a second instead of 15.7",
+            16.3 million packets per second instead of 15.7",
     fidelity: &[Fidelity::Simulated, Fidelity::Measured],
     switches: &[MAJOR, LISTS],
     run,
     ..Item::PLAIN
 };
 
-/// Million packets a second of six pipelines, from slot 0 and with a major location; and the
-/// comparisons of a lookup.
+/// Rate of six pipelines in million packets per second, starting at slot 0 and with a major
+/// location; and the comparisons per lookup.
 const PAPER_MPPS: [f64; 2] = [15.7, 16.3];
 const PAPER_COMPARISONS: [f64; 2] = [6.8, 3.0];
 
 const MAJOR: Switch = Switch::mechanism("major-location", "every search begins at slot 0");
 const LISTS: Switch = Switch::fault("lists", "lookups never search conflict lists");
 
-/// Lookups that hit for each that does not.
+/// Number of lookups that hit per lookup that misses.
 const HITS_PER_MISS: f64 = 19.0;
 
 struct Comparisons {
@@ -71,7 +71,7 @@ fn measure<M: MajorLocation, L: ListSearch>(
     let (mut hits, mut misses) = (Counts::default(), Counts::default());
     for &hash in &hashes {
         table.find_counting(&hash, TableHash::from_mixed(hash), &mut hits);
-        // Another flow of the same bucket, with another signature.
+        // Another flow of the same bucket, with a different signature.
         table.find_counting(&!hash, TableHash::from_mixed(hash ^ 0xFFFF_FFFF), &mut misses);
     }
     let on_hits = hits.comparisons as f64 / hits.hits as f64;
@@ -86,7 +86,7 @@ fn measure<M: MajorLocation, L: ListSearch>(
     })
 }
 
-/// Returns the nanoseconds of a lookup from slot 0, and with a major location.
+/// Returns the nanoseconds per lookup starting at slot 0, and with a major location.
 fn lookup_ns(context: &Context<'_>, divisor: u32) -> Result<Vec<f64>, ItemError> {
     let (count, buckets) = scaled(divisor);
     let flows = Flows::new(count, context.seed);
@@ -107,8 +107,8 @@ fn lookup_ns(context: &Context<'_>, divisor: u32) -> Result<Vec<f64>, ItemError>
     )
 }
 
-/// Returns the rates of six pipelines, and the time that a saved comparison saves, beside the
-/// paper's.
+/// Returns the rates of six pipelines, and the time that a saved comparison saves, beside those of
+/// the paper.
 fn rates(times: &[f64], saved_comparisons: f64) -> [Value; 4] {
     let [plain, major] = [0, 1].map(|index| mpps(times[index], MOST_CORES));
     let paper_saves_ns = pipeline_ns(PAPER_MPPS[0]) - pipeline_ns(PAPER_MPPS[1]);

@@ -1,16 +1,16 @@
-//! A model of more cores than the host has: one reads and dispatches, the others work [DHASH
+//! A model of more cores than the host has: one core reads and dispatches, the others work [DHASH
 //! §VI-A].
 //!
-//! Cores wait for each other only at the rings, and the slower side sets the pace. A lookup's time
-//! is measured; the other stages are the paper's cycles.
+//! Cores wait for each other only at the rings, and the slower side determines the rate. A lookup's
+//! time is measured; the other stages are the paper's cycles.
 
-/// Input stage and other work of a packet, from Table III at 3 GHz, each with its side of the
-/// queue. The paper does not state how many of TCP's 700 cycles are the lookup, so all of them
-/// count as other work.
+/// Time per packet of the input stage and of other work, from Table III at 3 GHz, each including
+/// its side of the queue. The paper does not state how many of TCP's 700 cycles are the lookup, so
+/// all of them count as other work.
 const INPUT_NS: f64 = 115.0 / 3.0;
 const OTHER_WORK_NS: f64 = 850.0 / 3.0;
 
-/// Cores of the paper's tables: one for input and six pipelines.
+/// Cores in the paper's tables: one for input and six pipelines.
 pub(super) const MOST_CORES: f64 = 7.0;
 
 /// Returns the rate of `cores` cores, two or more, in million packets per second, for a given
@@ -19,8 +19,8 @@ pub(super) fn mpps(lookup_ns: f64, cores: f64) -> f64 {
     1e3 / INPUT_NS.max((OTHER_WORK_NS + lookup_ns) / (cores - 1.0))
 }
 
-/// Returns the nanoseconds that a pipeline has for a packet at a rate that the paper states for six
-/// of them.
+/// Returns the nanoseconds that a pipeline has per packet at a rate that the paper states for six
+/// pipelines.
 pub(super) fn pipeline_ns(mpps: f64) -> f64 {
     (MOST_CORES - 1.0) * 1e3 / mpps
 }

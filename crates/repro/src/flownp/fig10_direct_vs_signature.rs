@@ -1,7 +1,8 @@
-//! `DirectHash` against `SigHash`: a lookup's time, and the flows that fit [FLOWNP §6.3, Fig. 10].
+//! `DirectHash` compared with `SigHash`: the time of a lookup, and the number of flows that fit
+//! [FLOWNP §6.3, Fig. 10].
 //!
-//! Timed on one thread, with as many buckets as flows and with as much memory as the signatures
-//! take; the paper's sweep over threads is [an item of its own](super::fig10_threads).
+//! It is timed on one thread, with as many buckets as flows and with as much memory as the
+//! signatures take. The paper's sweep over threads is a [separate item](super::fig10_threads).
 
 use std::hint::black_box;
 
@@ -23,9 +24,9 @@ pub(super) const ITEM: Item = Item {
     ..Item::PLAIN
 };
 
-/// Bytes of an entry.
+/// Size of an entry in bytes.
 const ENTRY_BYTES: f64 = 32.0;
-/// One chip of SRAM, of which there are three [FLOWNP §6.2.2].
+/// Size of a chip of SRAM in bytes; there are three chips [FLOWNP §6.2.2].
 const CHIP_BYTES: f64 = 8.0 * 1_048_576.0;
 fn direct_table(count: u32, buckets: u32) -> Result<DirectTable<[u64; 2], State>, ItemError> {
     let config = DirectTableConfig {
@@ -36,17 +37,17 @@ fn direct_table(count: u32, buckets: u32) -> Result<DirectTable<[u64; 2], State>
     DirectTable::try_new(&config).map_err(ItemError::during("building DirectHash"))
 }
 
-/// Returns the flows of `DirectHash` in a memory of this size, one bucket for each: lists contain
-/// further entries.
+/// Returns the number of flows of `DirectHash` in a memory of this size, with one bucket per flow;
+/// lists contain additional entries.
 fn flows_of_direct(bytes: f64, displaced_share: f64) -> f64 {
     bytes / ENTRY_BYTES / (1.0 + displaced_share)
 }
 
-/// Returns the flows of `SigHash` whose words fill a memory of this size, when 2 % of them find
-/// their bucket full.
+/// Returns the number of flows of `SigHash` whose words fill a memory of this size if 2 % of the
+/// flows find their bucket full.
 fn flows_of_signatures(bytes: f64) -> f64 {
     let overflowing = |load: f64| {
-        // Of a Poisson number of flows in a bucket, those beyond four.
+        // Of a Poisson-distributed number of flows in a bucket, those beyond four.
         let mut chance = (-load).exp();
         let mut within = 0.0;
         for count in 0..=4 {
@@ -63,7 +64,7 @@ fn flows_of_signatures(bytes: f64) -> f64 {
     bytes / 4.0 * low
 }
 
-/// Medians of a lookup in nanoseconds, and the share of `DirectHash` in lists.
+/// Medians of a lookup in nanoseconds, and the share of `DirectHash` flows in lists.
 struct Timing {
     signatures: [f64; 2],
     direct: [f64; 2],
@@ -79,7 +80,7 @@ fn timed(context: &Context<'_>, count: u32) -> Result<Timing, ItemError> {
     })
     .map_err(ItemError::during("building SigHash"))?;
     let mut direct = direct_table(count, count)?;
-    // A word of signatures is four bytes, an entry 32.
+    // A word of signatures has four bytes, an entry 32.
     let mut narrow = direct_table(count, count / 8)?;
     flows.fill(&mut signatures).map_err(ItemError::during("filling SigHash"))?;
     flows.fill(&mut direct).map_err(ItemError::during("filling DirectHash"))?;
@@ -157,7 +158,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
            SRAM holds, but the text does not say that it uses one. Of SigHash a word of four bytes a bucket, 1.61 flows in each; the item \
            flownp/section4_sizes fills them for real.")
     .note(format!(
-        "{count} flows, one a bucket in either table. In the memory of SigHash's words DirectHash has a bucket of 32 bytes for eight of them."
+        "{count} flows, one per bucket in either table. In the memory of SigHash's words DirectHash has a bucket of 32 bytes for eight of them."
     )))
 }
 

@@ -1,9 +1,10 @@
 //! The effect of more threads on `DirectHash` and `SigHash` [FLOWNP §6.3, Fig. 10].
 //!
-//! The sweep runs in [virtual time](super::memory_channels), with the memory reads of our tables:
-//! SRAM and DRAM have the rates in the paper's list of its hardware, and a packet has as much other
-//! work as lets 64 threads with `SigHash` reach the line's rate. That is an assumption; which of
-//! the two scales with its threads, how far, and the rate of the other, are results.
+//! The sweep runs in [virtual time](super::memory_channels), with the memory reads of Flowloom's
+//! tables. SRAM and DRAM have the rates in the paper's list of its hardware. The other work of a
+//! packet is chosen so that 64 threads with `SigHash` reach the line rate. This choice is an
+//! assumption. The results are which of the two tables scales with its threads, how far, and the
+//! rate of the other table.
 
 use flowloom::flow_table::baseline::{DirectTable, DirectTableConfig};
 use flowloom::flow_table::probe::Counts;
@@ -25,25 +26,25 @@ pub(super) const ITEM: Item = Item {
     ..Item::PLAIN
 };
 
-/// Minimal frames of Ethernet a second at 10 Gbps.
+/// Minimum-size Ethernet frames per second at 10 Gbps.
 const LINE_RATE: f64 = 1e10 / (84.0 * 8.0);
-/// Threads of the paper's sweep.
+/// Numbers of threads in the paper's sweep.
 const THREADS: [u32; 17] = [1, 4, 8, 12, 16, 20, 24, 28, 32, 36, 40, 44, 48, 52, 56, 60, 64];
 /// Long-words of an entry.
 const ENTRY_WORDS: u32 = 8;
-/// Long-words of its entry that a packet writes back in `DirectHash`; the text does not state the
+/// Long-words of its entry that a packet writes back in `DirectHash`; the paper does not state the
 /// number.
 const WRITTEN_BACK: [u32; 4] = [0, 2, 4, ENTRY_WORDS];
-/// Below this share of the rate without waiting, threads do not scale.
+/// Below this share of the rate without waiting, threads count as not scaling.
 const SCALES: f64 = 0.95;
 
-/// Results of the threads for one table.
+/// Results for one table by number of threads.
 struct Sweep {
     /// Rate by threads, in Gbps.
     points: Vec<(f64, f64)>,
-    /// Gbps of a thread that waits for no other.
+    /// Rate in Gbps of a thread that waits for no other.
     alone: f64,
-    /// Maximum number of threads that scale.
+    /// Maximum number of threads up to which the rate scales.
     knee: f64,
 }
 
@@ -81,7 +82,7 @@ fn mean_alone_ps(packets: &[Vec<Command>]) -> f64 {
 }
 
 /// Returns the memory commands of packets with `SigHash`, and the entries that they read with
-/// `DirectHash`; flows in turn, one per bucket.
+/// `DirectHash`, for flows in turn with one flow per bucket.
 fn counted(
     context: &Context<'_>,
     flows: &Flows<2>,
@@ -100,8 +101,8 @@ fn counted(
     for key in flows.keys.iter().cycle().take(packets) {
         let mut counts = Counts::default();
         signatures.find_counting(key, flows.hash(key), &mut counts);
-        // A word; the state, those with the same eight bits and those of the list, 32 bytes each;
-        // the state is written back.
+        // One word; then the flow's state and those with the same eight bits or in the list, 32
+        // bytes each; the state is written back.
         let states = usize::try_from(counts.lines).unwrap_or(1).max(1) - 1;
         let mut commands = vec![Command::ReadSram(1)];
         commands.resize(1 + states, Command::ReadDram(2));
@@ -142,9 +143,9 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
         let name = |what: &str| format!("DirectHash, {words} of 8 words written back: {what}");
         let rate = Value::new(name("64 threads"), "Gbps", sweep.at(64.0)).paper(8.3);
         values.push(match words {
-            // The rate of threads that never wait, less some waiting.
+            // The rate of threads that never wait, minus some waiting.
             0 => rate.band(9.3, 10.0),
-            // An entry and a half read and one written, one after another: 7.83 fill the channel.
+            // One and a half entries read and one written, in sequence: 7.83 Gbps fill the channel.
             ENTRY_WORDS => rate.band(7.4, 7.9),
             _ => rate,
         });
@@ -187,9 +188,9 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
                 .with(Series::points("paper, DirectHash", vec![(64.0, 8.3)])),
         )
         .note(format!(
-            "DirectHash on one channel of SRAM, four bytes a clock of 233 MHz; SigHash's states on three of DRAM, sixteen bytes a clock of \
+            "DirectHash on one channel of SRAM, four bytes per clock of 233 MHz; SigHash's states on three of DRAM, sixteen bytes per clock of \
              127.3 MHz, written back whole. Reads and writes of a channel pass one queue. What lookups read is counted in tables of {} flows, \
-             one a bucket. A packet's other work, {:.2} µs, is alike for both: what lets SigHash reach the line with 64 threads.",
+             one per bucket. A packet's other work, {:.2} µs, is alike for both: what lets SigHash reach the line with 64 threads.",
             flows.keys.len(),
             other_ps as f64 / 1e6
         ))

@@ -27,7 +27,8 @@ const BOUNDS: [u32; 3] = [512, 1024, 2048];
 const FLOWS: [u32; 3] = [20_000, 5_000, 1_000];
 
 fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
-    // Queues of 2,048 take a while to fill: fewer packets would only show that they have not.
+    // Queues of 2,048 packets take a while to fill: fewer packets would only show that they are not
+    // yet full.
     let packets = context.scale.pick(60_000, 1_000_000, 4_000_000);
     let mut chart = Chart::new(
         "Drops at full load, 64 queues",
@@ -67,7 +68,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
     Ok(Outcome::new(Verdict::of(
         crc_many < 6.0,
         "with 5,000 live flows or more, all alike; with 1,000 a hash spreads them too unevenly, as it would unlike ones. The \
-         load of a trace decides, and which it had is not said",
+         load of a trace decides, and which it had is not stated",
         "even with thousands of live flows hashing drops more at full load here",
     ))
     .value(Value::new("most drops by CRC, 5,000 flows or more", "%", crc_many).paper_below(6.0).band(0.0, 6.0))
@@ -75,5 +76,5 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
     .value(Value::new("packets out of order", "", reorders as f64).band(0.0, 0.0))
     .values(values)
     .chart(chart)
-    .note(format!("{packets} packets at the rate that all threads together can serve, arriving by chance, each of any flow with the same chance. The trace of the paper is no longer to be had.")))
+    .note(format!("{packets} packets at the rate that all threads together can serve, arriving by chance, each of any flow with the same chance. The trace of the paper is no longer available.")))
 }

@@ -1,4 +1,4 @@
-//! External against internal order by threads [FLOWNP §6.4.2, Fig. 12].
+//! External order compared with internal order, by number of threads [FLOWNP §6.4.2, Fig. 12].
 
 use flowloom::scheduler::SetupError;
 use flowloom::scheduler::sim::models::Model;
@@ -26,10 +26,10 @@ const EXIT: Switch = Switch::fault("exit-order", "packets leave when they are do
 const TUPLE: Switch =
     Switch::fault("five-tuple", "internal order spreads packets by the destination's address alone");
 
-/// What the paper's figure has at 64 threads: internal over external order.
+/// The paper's value at 64 threads: internal divided by external order.
 const PAPER: f64 = 0.74;
 
-/// Cycles of a packet, equal for all: the paper's have one size.
+/// Cycles per packet, equal for all packets because the paper's packets have one size.
 const CYCLES: u32 = 5_000;
 const THREADS: [u32; 7] = [1, 2, 4, 8, 16, 32, 64];
 const LOCKED_PERCENT: [u32; 5] = [0, 10, 25, 50, 100];
@@ -62,7 +62,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
         }
         externals.push((locked, points));
     }
-    // Of Zipf's many flows few collide on a lock; of a few busy ones most do.
+    // With Zipf's many flows, few packets collide on a lock; with a few busy flows, most do.
     let few = saturating_alike(context, Model::Balanced, CYCLES)?;
     let at_64 = |points: &[(f64, f64)]| points.last().map_or(0.0, |point| point.1);
     let few_internal = run_scheme(context, "flowpin", &queues(64)?, &few)?.parallelism();
@@ -84,7 +84,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
             few_internal / external,
         ));
     }
-    // The exit has an order to keep only where packets differ in work.
+    // The exit must keep an order only if packets differ in work.
     let uneven = saturating(context, Model::Balanced)?;
     let order = ExternalOrder { threads: 64, locked_permille: 0, enter_cycles: 20, leave_cycles: 20 };
     let setup = || |error: SetupError| ItemError::during("running external order")(error);

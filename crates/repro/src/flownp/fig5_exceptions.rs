@@ -1,4 +1,4 @@
-//! How often a bucket of four is not enough [FLOWNP §4.2, Fig. 5].
+//! The frequency with which a bucket of four is too small [FLOWNP §4.2, Fig. 5].
 
 use flowloom::flow_key::TableHash;
 use flowloom::flow_key::hash::fold::split_mix;
@@ -26,17 +26,17 @@ const HALF: Switch =
 
 /// Results for one load, in percent.
 struct Shares {
-    /// Buckets that are full.
+    /// Full buckets.
     full: f64,
-    /// Flows that found theirs full, filled once.
+    /// Flows that found their bucket full after a single fill.
     once: f64,
     /// Flows outside their bucket under churn.
     steady: f64,
-    /// Flows that the table refused or did not find again; a count.
+    /// Number of flows that the table rejected or did not find again.
     lost: u64,
 }
 
-/// Fills the table of signatures to a load, then replaces flows by chance.
+/// Fills the table of signatures to a load, then replaces random flows.
 fn shares(context: &Context<'_>, bits: u32, load: f64) -> Result<Shares, ItemError> {
     let buckets = 1_u32 << bits;
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a share of the buckets")]
@@ -51,7 +51,7 @@ fn shares(context: &Context<'_>, bits: u32, load: f64) -> Result<Shares, ItemErr
         SigHash::<u64, ()>::try_new(&config).map_err(ItemError::during("building the table"))?;
     let mut state = context.seed;
     let mut draw = || split_mix(&mut state) | (u64::from(context.is_off(&HALF)) << 63);
-    // Every flow that was offered, accepted or not.
+    // Every flow that was offered, whether accepted or not.
     let mut asked = vec![0_u8; buckets as usize];
     let mut present = Vec::with_capacity(flows as usize);
     let mut lost = 0;
@@ -95,7 +95,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
     let at_limit = &rows[5].1;
     let lost: u64 = rows.iter().map(|(_, shares)| shares.lost).sum();
     let checked = context.scale > Scale::Smoke;
-    // An eighth of the buckets scatters √8 as much.
+    // An eighth of the buckets has √8 times the standard deviation.
     let scatter = if context.scale == Scale::Full { 1.0 } else { 2.5 };
     let value = |name: &str, ours: f64, expected: f64, width: f64| {
         Value::new(name, "%", ours).within(Band::around(expected, width * scatter)).checked_if(checked)

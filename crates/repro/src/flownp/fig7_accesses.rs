@@ -1,7 +1,7 @@
 //! Worst-case accesses of AggreCuts and HiCuts [FLOWNP §6.2.1, Fig. 7].
 //!
-//! The paper states neither the settings of HiCuts nor the cost of a rule. Here a node is two words
-//! and a rule six, and all of binth 4, 8, 16 and spfac 2, 4 run.
+//! The paper states neither the settings of HiCuts nor the cost of a rule. Here, a node takes two
+//! words and a rule six, and all combinations of binth 4, 8, 16 and spfac 2, 4 run.
 
 use flowloom::classifier::BuildError;
 use flowloom::classifier::aggrecuts::Stride;
@@ -21,11 +21,11 @@ pub(super) const ITEM: Item = Item {
     ..Item::PLAIN
 };
 
-/// Settings of HiCuts, binth and spfac.
+/// Settings of HiCuts: binth and spfac.
 pub(super) const SETTINGS: [(usize, f64); 6] =
     [(4, 2.0), (4, 4.0), (8, 2.0), (8, 4.0), (16, 2.0), (16, 4.0)];
 
-/// Builds HiCuts; `None` where it outgrows 128 MiB or two hundred million steps.
+/// Builds HiCuts; returns `None` if it exceeds 128 MiB or two hundred million steps.
 pub(super) fn hicuts(set: &NamedSet, binth: usize, spfac: f64) -> Result<Option<HiCuts>, ItemError> {
     let config = HiCutsConfig {
         memory_bytes_max: 128 << 20,
@@ -60,7 +60,8 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
             words.push(f64::from(tree.worst_words()));
         }
         for (i, &worst) in words.iter().enumerate().filter(|(_, worst)| worst.is_finite()) {
-            // A sixth for w = 8 and a third for w = 4 are the same: 13/6 and 26/3 make 78 words.
+            // A sixth for w = 8 and a third for w = 4 are the same limit: 13/6 and 26/3 result in
+            // 78 words.
             if i < sets.like_the_papers.len() {
                 built += 1;
                 held += u32::from(worst > 78.0);

@@ -74,7 +74,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
         format!("{sizes}, and HiCuts takes {least:.0} MB at its best, {ratio:.1} times AggreCuts-4"),
         format!(
             "{sizes}, but HiCuts takes {least:.2} to {most:.2} MB on the largest stand-in, {ratio:.1} times AggreCuts-4 with its best \
-             setting: the paper's HiCuts must have been set otherwise, and how is not said"
+             setting: the paper's HiCuts must have been set otherwise, and how is not stated"
         ),
     );
     Ok(outcome

@@ -1,8 +1,9 @@
 //! Throughput at the worst case [FLOWNP §6.2.3, Fig. 9].
 //!
-//! The network processor is not available; this item compares the order of the three, with headers
-//! on the longest paths, on one thread. Lookups are one packet at a time, as those of the paper's
-//! threads; batches, which hide loads as its threads do together, are beside them.
+//! The network processor is not available, so this item compares the order of the three algorithms
+//! on one thread, with headers on the longest paths. Lookups process one packet at a time, like
+//! those of the paper's threads. Batches, which hide loads as the paper's threads do together, are
+//! shown beside them.
 
 use std::hint::black_box;
 
@@ -46,7 +47,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
         };
         let pool: Vec<KeyV4> =
             headers(&set.rules, Traffic::MISSES, context.scale.pick(2_000, 20_000, 50_000), context.seed);
-        // Each gets the headers that are worst for it.
+        // Each algorithm gets the headers that are worst for it.
         let for_eight = eight.deepest_of(&pool, packets);
         let for_four = four.deepest_of(&pool, packets);
         let words = pool.iter().map(|key| hi.classify(key).1).max().unwrap_or(0);

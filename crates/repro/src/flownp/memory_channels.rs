@@ -1,4 +1,4 @@
-//! Threads of a network processor at its memories, in virtual time [FLOWNP Tab. 1, §6.3].
+//! Threads of a network processor and its memories, in virtual time [FLOWNP Tab. 1, §6.3].
 //!
 //! ```text
 //!  thread ─▶ other work of a packet ─▶ command ─▶ command ─▶ … ─▶ next packet
@@ -8,40 +8,41 @@
 //! ```
 //!
 //! The rate of a channel is from the paper's table of its hardware: QDR SRAM reads a long-word of
-//! four bytes in each clock of 233 MHz, RDRAM sixteen bytes in each of 127.3 MHz. The model has no
-//! other hardware: latencies and the scheduling of the microengines are other work, which is
-//! equally long for every table.
+//! four bytes in each clock of 233 MHz, RDRAM sixteen bytes in each of 127.3 MHz. The model
+//! contains no other hardware: latencies and the scheduling of the microengines count as other
+//! work, which takes equally long for every table.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use flowloom::flow_key::hash::fold::split_mix;
 
-/// Picoseconds that a channel of SRAM takes for a long-word of four bytes, at 233 MHz [FLOWNP Tab.
+/// Picoseconds that a channel of SRAM takes per long-word of four bytes, at 233 MHz [FLOWNP Tab.
 /// 1].
 pub(super) const LONG_WORD_PS: u64 = 4_292;
 
-/// Picoseconds that a channel of DRAM takes for sixteen bytes, at 127.3 MHz [FLOWNP Tab. 1].
+/// Picoseconds that a channel of DRAM takes per sixteen bytes, at 127.3 MHz [FLOWNP Tab. 1].
 pub(super) const SIXTEEN_BYTES_PS: u64 = 7_855;
 
-/// Channels of DRAM, over which states are spread evenly.
+/// Number of DRAM channels, over which states are spread evenly.
 const DRAM_CHANNELS: usize = 3;
 
 /// A memory command of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Command {
-    /// A number of long-words of SRAM, which the thread waits for.
+    /// Reads a number of long-words of SRAM; the thread waits.
     ReadSram(u32),
-    /// As many, which it does not wait for: they take the channel all the same.
+    /// Writes a number of long-words of SRAM; the thread does not wait, but the channel is
+    /// occupied.
     WriteSram(u32),
-    /// A number of sixteen-byte units of DRAM.
+    /// Reads a number of sixteen-byte units of DRAM; the thread waits.
     ReadDram(u32),
-    /// As many, not waited for.
+    /// Writes a number of sixteen-byte units of DRAM; the thread does not wait.
     WriteDram(u32),
 }
 
 impl Command {
-    /// Returns for how long it takes its channel, and whether its thread waits.
+    /// Returns how long the command occupies its channel, and whether its thread waits.
     fn picoseconds(self) -> (u64, bool) {
         match self {
             Self::ReadSram(words) => (u64::from(words) * LONG_WORD_PS, true),
@@ -56,22 +57,23 @@ impl Command {
     }
 }
 
-/// Returns how long a packet's commands make its thread wait where no other thread is.
+/// Returns how long a packet's commands make its thread wait if there is no other thread.
 pub(super) fn alone_ps(commands: &[Command]) -> u64 {
     commands.iter().map(|command| command.picoseconds()).filter(|timed| timed.1).map(|timed| timed.0).sum()
 }
 
-/// Where a thread is.
+/// The progress of a thread.
 struct Thread {
     packet: usize,
     next: usize,
 }
 
 /// Returns the packets per second of a number of threads, each of which takes the next of `packets`
-/// when it is done with one.
+/// packets when it has completed one.
 ///
-/// `other_ps` is a packet's work apart from its commands; the model draws half to one and a half of
-/// it. Cost is proportional to the packets and the logarithm of the threads.
+/// `other_ps` is the mean time of a packet's work apart from its commands; the model draws a value
+/// between half and one and a half of it. The cost is proportional to the number of packets and to
+/// the logarithm of the number of threads.
 pub(super) fn packets_per_second(
     threads: usize,
     packets: &[Vec<Command>],
@@ -84,7 +86,7 @@ pub(super) fn packets_per_second(
     let (mut sram, mut dram) = (0_u64, [0_u64; DRAM_CHANNELS]);
     let mut taken = threads.min(packets.len());
     let mut state: Vec<Thread> = (0..taken).map(|packet| Thread { packet, next: 0 }).collect();
-    // The first packets begin spread over a packet's time.
+    // The first packets start spread over the time of one packet.
     let mut events: BinaryHeap<Reverse<(u64, usize)>> =
         (0..taken).map(|thread| Reverse((other(), thread))).collect();
     let mut end = 0;
@@ -109,7 +111,7 @@ pub(super) fn packets_per_second(
         *free = now.max(*free) + taking;
         events.push(Reverse((if waits { *free } else { now }, thread)));
     }
-    // The last writes have reached their memory, too.
+    // The last writes have also reached their memory.
     let end = dram.into_iter().fold(end.max(sram), u64::max);
     packets.len() as f64 * 1e12 / end.max(1) as f64
 }

@@ -1,5 +1,4 @@
-//! The machine of the items on order: queues and threads, without caches of their own [FLOWNP
-//! §5.2.1].
+//! The machine for the items on order: queues and threads, without separate caches [FLOWNP §5.2.1].
 
 use flowloom::scheduler::sim::Machine;
 use flowloom::scheduler::sim::machine::CacheModel;
@@ -7,7 +6,8 @@ use flowloom::scheduler::sim::machine::CacheModel;
 use crate::experiment::ItemError;
 use crate::virtual_time::topology;
 
-/// Returns a machine of threads with a queue each, which a hardware queue manager fills at no cost.
+/// Returns a machine of threads with one queue each, which a hardware queue manager fills at no
+/// cost.
 pub(super) fn queues(threads: u32) -> Result<Machine, ItemError> {
     let free = CacheModel {
         shared_cycles: 0,

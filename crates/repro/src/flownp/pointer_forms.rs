@@ -1,4 +1,5 @@
-//! Pointer arrays plain, behind a string of differences, and behind a short one [FLOWNP §3.3].
+//! Pointer arrays in three forms: plain, with a bit string of differences, and with a short bit
+//! string [FLOWNP §3.3].
 
 use flowloom::classifier::aggrecuts::{PointerForms, Stride};
 use flowloom_measure::chart::{Axis, Chart, Series};
@@ -10,7 +11,7 @@ use crate::experiment::{Band, Context, Fidelity, Item, ItemError, Outcome, Value
 pub(super) const ITEM: Item = Item {
     id: "flownp/pointer_forms",
     place: "§3.3",
-    claim: "fewer than 10 of 256 children differ; plain strings cost more than 104 words a lookup, HABS none",
+    claim: "fewer than 10 of 256 children differ; plain strings cost more than 104 words per lookup, HABS none",
     fidelity: &[Fidelity::Measured],
     guesses: &[SHARING],
     run,

@@ -1,8 +1,8 @@
 //! Replacements for SET01 to SET07 [FLOWNP §6.2], which are no longer available.
 //!
-//! Seeded samples of larger sets of the same kind, in their order, with a default rule at the end:
-//! the head of a file would be too easy, since its rules are all specific. Sets of other kinds,
-//! which the paper does not have, are listed separately.
+//! They are seeded samples of larger sets of the same kind, in their original order, with a default
+//! rule at the end. The beginning of a file would be too easy, because its rules are all specific.
+//! Sets of other kinds, which are not in the paper, are listed separately.
 
 use flowloom::classifier::aggrecuts::{AggreCuts, Limits, Sharing, Stride};
 use flowloom::classifier::load::{LoadLimits, classbench};
@@ -12,10 +12,11 @@ use flowloom::classifier::{BuildError, Rule, RuleSet};
 use crate::experiment::{Context, ItemError};
 use crate::variation::Guess;
 
-/// Rules of SET01 and SET07 are in the text; those between are spread by us.
+/// The paper states the number of rules of SET01 and SET07; the sizes between them are
+/// interpolated.
 const SIZES: [usize; 7] = [68, 120, 250, 500, 750, 1000, 1530];
 
-/// The sub-trees that an AggreCuts stores once, which the paper leaves open.
+/// The sub-trees that an AggreCuts tree stores once, which the paper leaves open.
 pub(super) const SHARING: Guess = Guess::new(
     "sharing",
     "",
@@ -24,7 +25,7 @@ pub(super) const SHARING: Guess = Guess::new(
     "equal sub-trees of AggreCuts that are stored once: 0 those below one node, 1 all",
 );
 
-/// Returns which sub-trees the context shares.
+/// Returns which sub-trees are shared in this context.
 pub(super) fn sharing(context: &Context<'_>) -> Sharing {
     if context.guess(&SHARING) > 0.5 { Sharing::Everywhere } else { Sharing::Siblings }
 }
@@ -35,16 +36,16 @@ pub(super) struct NamedSet {
     pub(super) rules: RuleSet,
 }
 
-/// The replacement of one of the paper's sets, and its origin.
+/// The replacements of the paper's sets, and their origin.
 pub(super) struct StandIns {
-    /// In the order of their sizes.
+    /// In order of size.
     pub(super) like_the_papers: Vec<NamedSet>,
-    /// Of other kinds: firewalls and chains of packet filters.
+    /// Sets of other kinds: firewalls and chains of packet filters.
     pub(super) harder: Vec<NamedSet>,
     pub(super) note: String,
 }
 
-/// Returns the replacements: as many sizes as the scale allows.
+/// Returns the replacements, in as many sizes as the scale allows.
 pub(super) fn stand_ins(context: &Context<'_>) -> Result<StandIns, ItemError> {
     let sizes = &SIZES[..context.scale.pick(2, 7, 7)];
     let access_list = source(context, "acl1_10k", Profile::Acl)?;
@@ -66,19 +67,19 @@ pub(super) fn stand_ins(context: &Context<'_>) -> Result<StandIns, ItemError> {
         });
     }
     let from = if context.data.is_some() {
-        "the data folder's 10,000-rule sets"
+        "the data directory's 10,000-rule sets"
     } else {
         "generated sets of 10,000 rules"
     };
     let note = format!(
-        "SET01 to SET07 are not to be had: samples of {from}, seed {}, order kept, a default rule added; firewall and packet \
+        "SET01 to SET07 are not available: samples of {from}, seed {}, order kept, a default rule added; firewall and packet \
          filter are not in the paper",
         context.seed
     );
     Ok(StandIns { like_the_papers, harder, note })
 }
 
-/// Returns a large set: a file of the data folder, or a generated one.
+/// Returns a large set: a file of the data directory, or a generated set.
 fn source(context: &Context<'_>, file: &str, profile: Profile) -> Result<Vec<Rule>, ItemError> {
     if let Some(path) = context.data_file(&format!("rules/{file}")) {
         let text = std::fs::read_to_string(&path).map_err(ItemError::during(format!("reading {file}")))?;
@@ -92,7 +93,7 @@ fn source(context: &Context<'_>, file: &str, profile: Profile) -> Result<Vec<Rul
 }
 
 fn sample(rules: &[Rule], size: usize, seed: u64) -> Result<RuleSet, ItemError> {
-    // Each rule is taken with the probability that leaves as many as are wanted.
+    // Each rule is taken with a probability that results in the required number of rules.
     let mut state = seed ^ size as u64;
     let mut taken = Vec::with_capacity(size);
     for (i, rule) in rules.iter().enumerate() {
@@ -106,7 +107,7 @@ fn sample(rules: &[Rule], size: usize, seed: u64) -> Result<RuleSet, ItemError> 
     RuleSet::new(taken).map_err(ItemError::during("making a set"))
 }
 
-/// Builds a tree; `None` if it exceeds the addresses of the paper's word.
+/// Builds a tree; returns `None` if it exceeds the address range of the paper's word.
 pub(super) fn aggrecuts(
     set: &NamedSet,
     stride: Stride,

@@ -1,4 +1,4 @@
-//! Memory accesses of a lookup: one word and one state [FLOWNP §4.2].
+//! Memory accesses per lookup: one word and one state [FLOWNP §4.2].
 
 use flowloom::flow_key::FlowHasher;
 use flowloom::flow_key::TableHash;
@@ -25,7 +25,7 @@ const SIGNATURES: Switch = Switch::mechanism("signatures", "all flows have the s
 
 fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
     let flows: u32 = context.scale.pick(1 << 13, 1 << 17, 1 << 20);
-    // One flow a bucket: the highest load that the paper speaks of.
+    // One flow per bucket: the highest load that the paper discusses.
     let config = SigHashConfig { buckets: Some(flows), ..SigHashConfig::for_flows(flows) };
     let mut table = ReferenceSigHash::<[u64; 2], ()>::try_new(&config)
         .map_err(ItemError::during("building the reference table"))?;
@@ -67,10 +67,10 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
         format!("lookups read {each:.2} words and states each"),
     ))
     .value(Value::new("lookups at home with other accesses than these", "", more as f64).band(0.0, 0.0))
-    .value(Value::new("accesses a lookup, exceptions apart", "", each).paper(2.0).band(2.0, 2.02))
-    .value(Value::new("false matches a lookup that hits", "%", at_home.false_matches as f64 * 100.0 / hits).band(0.1, 0.3).checked_if(checked))
-    .value(Value::new("false matches a lookup that misses", "%", misses.false_matches as f64 * 100.0 / f64::from(flows)).band(0.3, 0.5).checked_if(checked))
+    .value(Value::new("accesses per lookup, exceptions apart", "", each).paper(2.0).band(2.0, 2.02))
+    .value(Value::new("false matches per lookup that hits", "%", at_home.false_matches as f64 * 100.0 / hits).band(0.1, 0.3).checked_if(checked))
+    .value(Value::new("false matches per lookup that misses", "%", misses.false_matches as f64 * 100.0 / f64::from(flows)).band(0.3, 0.5).checked_if(checked))
     .value(Value::new("exceptions", "%", exceptions as f64 * 100.0 / f64::from(flows)).band(0.0, 2.0))
     .chart_of("Lookups of another kind", Axis::linear("%"), |value| value.unit == "%")
-    .note(format!("{flows} flows, one a bucket. An 8-bit signature is equal by chance to one in 255: keys must be compared always, or flows merge.")))
+    .note(format!("{flows} flows, one per bucket. An 8-bit signature is equal by chance to one in 255: keys must be compared always, or flows merge.")))
 }

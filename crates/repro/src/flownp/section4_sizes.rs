@@ -16,7 +16,7 @@ pub(super) const ITEM: Item = Item {
     ..Item::PLAIN
 };
 
-/// Bytes of an entry of the paper's.
+/// Size in bytes of an entry in the paper.
 const ENTRY_BYTES: f64 = 32.0;
 
 fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
@@ -25,7 +25,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
     let buckets_in_sram = 24.0 * 1_048_576.0 / 4.0;
     let load = ten_million / buckets_in_sram;
     let flows: u32 = context.scale.pick(50_000, 1_000_000, 10_000_000);
-    // For real: as many flows in as many words as fit the paper's memory.
+    // A real table, with as many flows in as many words as fit into the paper's memory.
     let buckets: u32 = context.scale.pick(31_457, 629_146, 6_291_456);
     let config = SigHashConfig { buckets: Some(buckets), ..SigHashConfig::for_flows(flows) };
     let mut table = SigHash::<u64, ()>::try_new(&config).map_err(ItemError::during("building SigHash"))?;
@@ -56,7 +56,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
     .value(Value::new("DirectHash, ten million entries of 32 bytes", "MB", ten_million * ENTRY_BYTES / 1e6).paper(320.0).band(320.0, 320.0))
     .value(Value::new("2²⁴ words of four signatures", "MiB", words_mib).paper(24.0).band(64.0, 64.0))
     .value(Value::new("words in 24 MiB", "million", buckets_in_sram / 1e6).band(6.29, 6.30))
-    .value(Value::new("flows a word then", "", load).band(1.58, 1.60))
+    .value(Value::new("flows per word then", "", load).band(1.58, 1.60))
     .value(Value::new("flows held here", "", f64::from(stats.len)).band(f64::from(flows), f64::from(flows)))
     .value(Value::new("of these not found again", "", lost as f64).band(0.0, 0.0))
     .value(Value::new("exceptions at that load", "%", exceptions).within(Band::around(1.92, context.scale.pick(0.2, 0.06, 0.03))))

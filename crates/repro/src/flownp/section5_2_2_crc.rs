@@ -1,4 +1,4 @@
-//! Spreading by CRC of the five-tuple and by destination [FLOWNP §5.2.2].
+//! Distribution by a CRC of the five-tuple and by the destination address [FLOWNP §5.2.2].
 
 use flowloom::flow_key::{FlowHasher, FlowKey};
 use flowloom::packet::{DecodeOptions, Fill, PacketBatch, PacketSource, decode};
@@ -20,7 +20,7 @@ pub(super) const ITEM: Item = Item {
 
 const QUEUES: usize = 64;
 
-/// Packets of each queue, by three hashes.
+/// Packets per queue, with three hashes.
 struct Loads {
     crc: Vec<u64>,
     destination: Vec<u64>,
@@ -46,7 +46,7 @@ fn variation(counts: &[u64]) -> f64 {
 fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
     let Some(folder) = context.data_file("pcaps") else {
         return Ok(Outcome::new(Verdict::cannot_run(
-            "it takes real captures: name a folder with `--data`, or set `FLOWLOOM_DATA`",
+            "it takes real captures: name a directory with `--data`, or set `FLOWLOOM_DATA`",
         )));
     };
     let inputs = [Input::from_argument(&folder)];
@@ -62,7 +62,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
         match source.next_batch(&mut batch) {
             Ok(Fill::Packets) => {}
             Ok(Fill::Starved) => continue,
-            // A capture that is broken in the middle has been read up to there.
+            // A capture that is corrupt in the middle has been read up to that point.
             Ok(Fill::End) | Err(_) => break,
         }
         let Some(block) = &batch.block else { continue };
@@ -87,7 +87,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
     Ok(Outcome::new(Verdict::of(
         crc < destination,
         "on these captures too; a keyed hash spreads as a CRC does, and cannot be aimed at one queue",
-        "not on these captures: their largest flows decide, whatever the hash",
+        "not on these captures: their largest flows decide, with any hash",
     ))
     .value(Value::new("variation of queues by destination", "", destination))
     .value(Value::new("variation of queues by CRC", "", crc))

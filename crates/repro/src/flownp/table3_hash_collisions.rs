@@ -1,8 +1,8 @@
-//! How evenly three digests spread flows [FLOWNP §4.1, Tab. 3].
+//! The uniformity with which three digests distribute flows [FLOWNP §4.1, Tab. 3].
 //!
-//! The table's values are (flows − occupied buckets) / buckets. The text's "collisions by packets"
-//! does not give them; the formula that does has the limit l − 1 + e⁻ˡ for a perfect hash at l
-//! flows per bucket.
+//! The table's values are (flows − occupied buckets) / buckets. The text's definition, "collisions
+//! by packets", does not result in these values. The formula that does has the limit l − 1 + e⁻ˡ
+//! for a perfect hash at l flows per bucket.
 
 use flowloom::flow_key::hash::crc32::crc32;
 use flowloom::flow_key::hash::fnv1a::fnv1a;
@@ -53,7 +53,8 @@ fn collisions(digest: fn(&[u8]) -> u32, bits: u32, load: f64, seed: u64) -> f64 
     (flows as f64 - f64::from(occupied)) / buckets as f64
 }
 
-/// Returns the thirteen octets of a random flow's tuple, with enterprise-like addresses.
+/// Returns the thirteen octets of a random flow's tuple, with addresses similar to those of an
+/// enterprise.
 pub(super) fn flow_octets(state: &mut u64) -> [u8; 13] {
     let (a, b) = (split_mix(state), split_mix(state));
     let mut octets = [0; 13];
@@ -74,7 +75,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
         Axis::log("(flows − occupied) / buckets"),
     )
     .with(Series::bars("paper, CRC", PAPER_CRC));
-    // A hundred collisions, as a smoke run has at the least load, scatter by a tenth.
+    // A hundred collisions, as in a smoke run at the lowest load, vary by a tenth.
     let width = if context.scale > Scale::Smoke { 0.02 } else { 0.5 };
     for (name, digest, paper) in DIGESTS {
         context.check_stop()?;

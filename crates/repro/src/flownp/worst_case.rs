@@ -12,7 +12,7 @@ use crate::experiment::{Band, Context, Fidelity, Item, ItemError, Outcome, Value
 pub(super) const ITEM: Item = Item {
     id: "flownp/worst_case",
     place: "§3.2",
-    claim: "with w = 8 no lookup reads more than 104/8 = 13 words, whatever the rules",
+    claim: "with w = 8 no lookup reads more than 104/8 = 13 words, with any rules",
     fidelity: &[Fidelity::Measured],
     guesses: &[SHARING],
     run,

@@ -1,4 +1,4 @@
-//! 64 threads on sixteen pipelines against one [HRWTREE §1, Fig. 1].
+//! 64 threads on sixteen pipelines compared with one thread [HRWTREE §1, Fig. 1].
 
 use flowloom::scheduler::sim::Machine;
 use flowloom_measure::chart::{Axis, Chart, Series};

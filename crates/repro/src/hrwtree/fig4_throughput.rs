@@ -1,4 +1,4 @@
-//! Throughput of the five schemes, and ours beside them [HRWTREE §4.4, Fig. 4].
+//! Throughput of the paper's five schemes and of Flowloom's [HRWTREE §4.4, Fig. 4].
 
 use flowloom_measure::chart::{Axis, Chart, Series};
 
@@ -20,7 +20,7 @@ pub(super) const ITEM: Item = Item {
     run,
 };
 
-/// Scheme, the paper's name for it, and its gigabits per second.
+/// Scheme, its name in the paper, and its gigabits per second.
 const PAPER: [(&str, &str, f64); 5] = [
     ("conn+aff", "conn+aff", 0.87),
     ("conn+os", "conn+os", 1.25),
@@ -30,7 +30,8 @@ const PAPER: [(&str, &str, f64); 5] = [
 ];
 const OURS: [&str; 4] = ["hrw3-2009", "adaptive", "flowpin", "flowpull"];
 
-/// Returns the verdict on the speeds of the paper's five schemes over conn+os, in its order.
+/// Returns the verdict on the speeds of the paper's five schemes relative to conn+os, in the
+/// paper's order.
 fn verdict([pinned, moved, flat, tree, adaptive]: [f64; 5]) -> Verdict {
     let most = pinned.max(moved).max(flat).max(tree);
     let above = (adaptive / flat - 1.0) * 100.0;
@@ -94,7 +95,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
         .value(Value::new("the bound over conn+os", "", bound))
         .chart(chart)
         .note("Queues of 16 buffers, threads that use 40 % of a pipeline, no elephant; section4_4_sensitivity varies all three.")
-        .note("Gigabits a second cannot be had: the trace, the patterns and the machine are not at hand.");
+        .note("Gigabits per second are not available: the trace, the patterns and the machine are not available.");
     Ok(notes.into_iter().fold(outcome, Outcome::note))
 }
 

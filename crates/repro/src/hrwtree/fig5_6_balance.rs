@@ -61,7 +61,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
         "in shape: feedback narrows the spread at every level, and queues become shorter and smoother",
         if is_narrower && is_smoother {
             format!(
-                "feedback narrows the spread at every level and evens the queues, as the paper has it; ours starts from less, since thread time \
+                "feedback narrows the spread at every level and evens the queues, as in the paper; ours starts from less, since thread time \
                  is not counted while it waits for input. But queues become longer, {:.1} buffers in the mean and not {:.1}: where \
                  jobs come as fast as they are taken, one full queue makes the dispatcher wait while the others run empty, and feedback ends that",
                 fed_back.0, pinned.0

@@ -1,4 +1,4 @@
-//! Cost of a decision [HRWTREE §4.6, Fig. 7, Fig. 8].
+//! Cost of a scheduling decision [HRWTREE §4.6, Fig. 7, Fig. 8].
 
 use std::hint::black_box;
 
@@ -18,7 +18,7 @@ use crate::virtual_time::topology;
 pub(super) const ITEM: Item = Item {
     id: "hrwtree/fig7_8_overhead",
     place: "Figs. 7–8, §4.6",
-    claim: "a scheduler takes 0.49 to 0.57 µs a packet, about a tenth of all; matching takes 76 %",
+    claim: "a scheduler takes 0.49 to 0.57 µs per packet, about a tenth of all; matching takes 76 %",
     fidelity: &[Fidelity::Measured],
     run,
     ..Item::PLAIN
@@ -26,17 +26,17 @@ pub(super) const ITEM: Item = Item {
 
 const BATCH: usize = 32;
 
-/// The least and the greatest cost of a scheduler in the paper, in nanoseconds; that they are those
-/// of flat HRW and of the adaptive tree is our reading of a figure without numbers.
+/// The lowest and the highest cost of a scheduler in the paper, in nanoseconds. That these belong
+/// to flat HRW and the adaptive tree is an interpretation of a figure without numbers.
 const FLAT_NS: f64 = 490.0;
 const ADAPTIVE_NS: f64 = 570.0;
 
-/// Returns whether a time is within a factor of two of another.
+/// Returns whether one time is within a factor of two of another.
 fn is_near(ours: f64, paper: f64) -> bool {
     (paper / 2.0..=paper * 2.0).contains(&ours)
 }
 
-/// The limit for a decision of our own policy.
+/// The limit for a decision of Flowloom's own policy.
 const FLOWPIN_NS_MAX: f64 = 35.0;
 
 fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
@@ -67,7 +67,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
     let mut rounds = Rounds::new(context.scale.pick(3, 15, 31));
     for (name, policy) in &mut policies {
         let items = &items;
-        // Workers that are a batch behind.
+        // Workers whose counters lag by a batch.
         let (mut sent, mut completed) = (vec![0_u64; 64], vec![0_u64; 64]);
         rounds = rounds.variant(*name, move || {
             let mut decisions = [Decision::Drop; BATCH];
@@ -102,7 +102,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
         format!("flat HRW takes {flat:.0} ns and feedback {adaptive:.0}, within a factor of two of the paper's"),
         format!(
             "decisions cost {least:.1} to {most:.0} ns on a processor of today, flat HRW {flat:.0} and feedback {adaptive:.0}, not \
-             {FLAT_NS:.0} to {ADAPTIVE_NS:.0}. What the paper spends on weights, a memory of eight bytes a flow saves; feedback costs \
+             {FLAT_NS:.0} to {ADAPTIVE_NS:.0}. What the paper spends on weights, a memory of eight bytes per flow saves; feedback costs \
              more than any hash"
         ),
     ))
@@ -131,6 +131,6 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
         .note("Over 64 threads, 32 packets at a time, thread CPU time, the bookkeeping of counters included.")
         .note(
             "Shares of a packet's time, 5 % for preprocessing and 76 % for matching in the paper, are not taken: its trace, patterns and \
-             stack are not at hand.",
+             stack are not available.",
         ))
 }

@@ -1,4 +1,4 @@
-//! Flat highest random weight: its evenness, and the memory of its table [HRWTREE §3.1].
+//! Flat highest random weight: its uniformity, and the memory of its table [HRWTREE §3.1].
 
 use flowloom::flow_key::hash::fold::split_mix;
 use flowloom::scheduler::{ByDigest, HrwFlat, WorkerCount, WorkerId};
@@ -24,8 +24,8 @@ const CONSTANT: Switch = Switch::fault("constant", "the weights have 12,346 wher
 
 const THREADS: u16 = 64;
 
-/// The published formula, (A·((A·i + B) xor D) + B) mod 2³¹, without the policy's arithmetic; B is
-/// a parameter for a mistake in it.
+/// The published formula, (A·((A·i + B) xor D) + B) mod 2³¹, implemented independently of the
+/// policy; B is a parameter so that an error can be introduced.
 struct Formula {
     b: u128,
 }
@@ -43,7 +43,7 @@ impl ByDigest for Formula {
     }
 }
 
-/// Returns the percentage of flows that two policies give to the same thread.
+/// Returns the percentage of flows that two policies assign to the same thread.
 fn alike(a: &dyn ByDigest, b: &dyn ByDigest, seed: u64) -> f64 {
     let mut state = seed;
     let flows = 2000;
@@ -66,14 +66,14 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
     let points =
         shares.counts.iter().enumerate().map(|(at, &count)| (at as f64, count as f64 / mean)).collect();
     let table_mb = 10_000.0 * 64.0 * 4.0 / 1e6;
-    // Noise falls with the number of flows and this does not, so their ratio contains the same
-    // information.
+    // Noise decreases with the number of flows, but this deviation does not, so their ratio
+    // contains the same information.
     let lasting = shares.beyond_noise() * 100.0;
     Ok(Outcome::new(Verdict::of(
         lasting <= 1.5 && as_published > 99.99,
         format!(
             "even to the eye, and not to the limit that the text has: of the deviation {lasting:.1} % is no noise and stays, \
-             however many flows there are. The table is not needed: the chosen thread, in eight bytes a flow, is all that came of it"
+             however many flows there are. The table is not needed: the chosen thread, in eight bytes per flow, is all that came of it"
         ),
         format!("the weights deviate by {lasting:.1} % beyond the noise of drawing, and choose the published formula's thread for {as_published:.0} % of the flows"),
     ))

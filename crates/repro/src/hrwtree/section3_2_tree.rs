@@ -23,8 +23,8 @@ use crate::variation::Switch;
 const NUMBERS: Switch =
     Switch::fault("unique-numbers", "node numbers restart below each node in our tree as well");
 
-/// Samples of flows: 64 counts of one deviate by about a tenth of the noise, of this many by a
-/// fiftieth.
+/// Number of samples of flows: 64 counts of one sample deviate by about a tenth of the noise, those
+/// of this many samples by a fiftieth.
 const DRAWS: usize = 32;
 
 fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {

@@ -28,18 +28,19 @@ const THRESHOLD: Switch = Switch::mechanism(
     "every threshold acts as one of 10 %: the policy ignores what it is given",
 );
 
-/// Thousandths of the shortest queue; the last is any.
+/// Thresholds in thousandths of the shortest queue; the last one means no limit.
 const THRESHOLDS: [Option<u32>; 9] =
     [Some(0), Some(50), Some(100), Some(250), Some(500), Some(1000), Some(2000), Some(5000), None];
 
-/// A threshold in thousandths, its throughput over conn+os, and its moves a job.
+/// A threshold in thousandths, its throughput relative to conn+os, and its moves per job.
 type Point = (Option<u32>, f64, f64);
 
-/// Share of the best throughput that counts as being as fast: from one draw of the jobs to the next
-/// a threshold's varies by a hundredth.
+/// Share of the best throughput that counts as equally fast: the throughput of a threshold varies
+/// by a hundredth between draws of the jobs.
 const AS_FAST: f64 = 0.98;
 
-/// Times as many moves that count as more, for a threshold that keeps flows where they are.
+/// Factor above which a number of moves counts as larger, for a threshold that keeps flows where
+/// they are.
 const LESS_CALM: f64 = 1.02;
 
 /// Returns the verdict on 10 %.
@@ -56,7 +57,7 @@ fn verdict(points: &[Point]) -> Verdict {
     let calmest = fast.iter().copied().reduce(|least, point| if point.2 < least.2 { point } else { least });
     let calmest = calmest.map_or_else(String::new, |point| {
         format!(
-            "; of these {} moves least, {:.3} times a job, and 10 % {:.3} times",
+            "; of these {} moves least, {:.3} times per job, and 10 % {:.3} times",
             percent(point.0),
             point.2,
             paper.2
@@ -70,7 +71,7 @@ fn verdict(points: &[Point]) -> Verdict {
     };
     let is_calmer = eager.2 > LESS_CALM * paper.2;
     let sides = format!(
-        "the hash alone does {:.2} of 10 %, and a threshold of 0 moves {:.3} times a job{}",
+        "the hash alone does {:.2} of 10 %, and a threshold of 0 moves {:.3} times per job{}",
         hash.1 / paper.1,
         eager.2,
         if is_calmer { "" } else { ": 10 % of queues as short as these is nothing, so it does not calm" }
@@ -122,15 +123,15 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
     let x = || Axis::linear("threshold, % of the shortest queue");
     let speeds = Chart::new("Throughput by threshold", x(), Axis::linear("over conn+os"))
         .with(Series::line("adaptive, order kept", line(|point| point.1)));
-    let moves = Chart::new("Moves by threshold", x(), Axis::linear("moves a job"))
+    let moves = Chart::new("Moves by threshold", x(), Axis::linear("moves per job"))
         .with(Series::line("adaptive, order kept", line(|point| point.2)));
     Ok(Outcome::new(verdict(&points))
     .value(Value::new("10 %, over conn+os", "", paper.0).band(0.8, 1.6))
     .value(Value::new("best threshold", "%", best_at).paper(10.0))
     .value(Value::new("best threshold, over conn+os", "", best_speed).band(0.8, 1.6))
     .value(Value::new("10 %, of the best", "", paper.0 / best_speed))
-    .value(Value::new("moves a job at 10 %", "", paper.1).band(0.0, 1.0))
-    .value(Value::new("moves a job at the best", "", best_moves).band(0.0, 1.0))
+    .value(Value::new("moves per job at 10 %", "", paper.1).band(0.0, 1.0))
+    .value(Value::new("moves per job at the best", "", best_moves).band(0.0, 1.0))
     .value(Value::new("moves at 500 %, of those at 0 %", "", of(Some(5000)).1 / of(Some(0)).1).band(0.0, 0.95))
     .value(Value::new("no threshold: the hash alone", "", hash.0).band(0.4, 1.0))
     .value(Value::new("minimum load, which keeps no order", "", minimum.speed_up(&base)).band(0.8, 1.7))

@@ -1,4 +1,4 @@
-//! Parameters that the headline of 59.2 % depends on [HRWTREE §4.4].
+//! Parameters on which the headline of 59.2 % depends [HRWTREE §4.4].
 
 use flowloom::scheduler::sim::Machine;
 use flowloom::scheduler::sim::models::Model;
@@ -19,8 +19,8 @@ pub(super) const ITEM: Item = Item {
     ..Item::PLAIN
 };
 
-/// Packets per queue, thousandths of a pipeline that a thread uses, thousandths of the jobs of one
-/// elephant.
+/// Packets per queue, thousandths of a pipeline that a thread uses, thousandths of the jobs that
+/// belong to one elephant.
 const SETUPS: [(u32, u32, u32); 6] = [
     (Machine::UNBOUNDED, 1000, 0),
     (64, 1000, 0),
@@ -30,7 +30,7 @@ const SETUPS: [(u32, u32, u32); 6] = [
     (16, 1000, 50),
 ];
 
-/// The adaptive tree over connections scheduled by the OS, as the paper has it.
+/// The paper's value of the adaptive tree relative to connections scheduled by the OS.
 const HEADLINE: f64 = 1.592;
 
 fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {

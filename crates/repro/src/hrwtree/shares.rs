@@ -1,15 +1,15 @@
-//! How evenly a policy spreads many flows.
+//! Measures how evenly a policy distributes many flows.
 
 use flowloom::flow_key::hash::fold::split_mix;
 use flowloom::scheduler::{ByDigest, Decision, LoadView, Placement, WorkItem};
 
-/// Flows of each thread.
+/// Flows per thread.
 pub(super) struct Shares {
     pub(super) counts: Vec<u64>,
 }
 
 impl Shares {
-    /// Counts `keys` flows, drawn from `seed`, by a policy that looks at the digest alone.
+    /// Counts `keys` flows, drawn from `seed`, with a policy that uses only the digest.
     pub(super) fn by_digest(
         policy: &(impl ByDigest + ?Sized),
         threads: usize,
@@ -57,8 +57,8 @@ impl Shares {
         deviation / noise
     }
 
-    /// Returns the same over several draws, as the root of their mean square: 64 counts of one show
-    /// up to 1.3 by chance.
+    /// Returns the same over several draws, as the root of their mean square: 64 counts of a single
+    /// draw reach 1.3 by chance.
     pub(super) fn over_noise_of(draws: &[Self]) -> f64 {
         let squares: f64 = draws.iter().map(|shares| shares.over_noise().powi(2)).sum();
         (squares / draws.len() as f64).sqrt()
@@ -70,7 +70,7 @@ impl Shares {
         noise * (self.over_noise().powi(2) - 1.0).max(0.0).sqrt()
     }
 
-    /// Returns the busiest thread's share over an even one.
+    /// Returns the busiest thread's share relative to an even share.
     pub(super) fn busiest(&self) -> f64 {
         self.counts.iter().copied().max().unwrap_or(0) as f64 / self.mean()
     }

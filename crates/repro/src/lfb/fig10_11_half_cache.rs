@@ -18,8 +18,8 @@ pub(super) const ITEM: Item = Item {
     ..Item::PLAIN
 };
 
-/// Returns the verdict on the losses of hashing, Packet Handoff, bundles and ours, in percent, on
-/// Dominant and then on Many.
+/// Returns the verdict on the losses of hashing, Packet Handoff, bundles and Flowloom's scheme, in
+/// percent, on Dominant and then on Many.
 fn verdict(losses: &[f64]) -> Verdict {
     let &[hashing, _, bundles, _, many_hashing, many_handing, many_bundles, _] = losses else {
         unreachable!("there are four schemes on two captures")

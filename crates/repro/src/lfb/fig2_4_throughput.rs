@@ -22,9 +22,9 @@ pub(super) const ITEM: Item = Item {
 
 const SCHEMES: [&str; 9] = ["dh", "ph", "lfb-ns", "lfb", "fbs", "rss++", "p2c", "flowpin", "flowpull"];
 
-/// Returns the captures on which sticky bundles and stealing bundles are ahead, and by how many
-/// percent at most. One form has to be ahead on all three: the form that the slides mean does not
-/// change with the capture.
+/// Returns the captures on which sticky bundles and stealing bundles are ahead, and the maximum
+/// lead in percent. One form must be ahead on all three captures: the form that the slides describe
+/// does not change with the capture.
 fn verdict(ahead: &[Vec<&str>; 2], most: [f64; 2]) -> Verdict {
     let words = |at: usize| match ahead[at].len() {
         0 => String::from("on none"),
@@ -39,7 +39,7 @@ fn verdict(ahead: &[Vec<&str>; 2], most: [f64; 2]) -> Verdict {
     Verdict::of(
         ahead.iter().any(|captures| captures.len() == 3),
         format!(
-            "{found}; on Dominant the gain is close to the physical bound, since one connection's clocks are serial whatever the scheduler"
+            "{found}; on Dominant the gain is close to the physical bound, since one connection's clocks are serial with any scheduler"
         ),
         format!("{found}. How bundles share their queue, and what its lock costs, is a reconstruction"),
     )
@@ -51,7 +51,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
     let mut values = Vec::new();
     let mut charts = Vec::new();
     let mut notes = Vec::new();
-    // Captures on which bundles that wait for their worker, and those that are stolen, are ahead.
+    // Captures on which bundles that wait for their worker, and bundles that are stolen, are ahead.
     let mut ahead = [Vec::new(), Vec::new()];
     let mut most = [0.0_f64; 2];
     for (name, model) in CAPTURES {
@@ -83,7 +83,8 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
         for (at, scheme) in SCHEMES.into_iter().enumerate().skip(1) {
             let mut value = Value::new(format!("{name}: {scheme} over dh"), "", speeds[at]);
             if scheme == "flowpull" {
-                // Ours must not be below the best scheme of the slides by more than 2 %.
+                // Flowloom's scheme must not be slower than the best scheme of the slides by more
+                // than 2 %.
                 value = value
                     .band(0.98 * of("ph").max(of("lfb")).max(of("lfb-ns")).max(of("fbs")).max(1.0), bound);
             }

@@ -52,7 +52,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
             let mut value =
                 Value::new(format!("{name}, {} %: {scheme}", LOADS[high]), "µs", by_load[high][at].0);
             if scheme == "flowpull" {
-                // Ours must not be the scheme that waits longest.
+                // Flowloom's scheme must not have the longest wait.
                 let worst = by_load[high][..4].iter().map(|other| other.0).fold(0.0, f64::max);
                 value = value.band(0.0, worst);
             }

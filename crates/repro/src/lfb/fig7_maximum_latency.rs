@@ -19,7 +19,7 @@ use crate::virtual_time::{CACHE_COST, CACHES, LAST_WORKER, LOCK_COST, MOVE_COST}
 
 fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
     let grid = grid(context)?;
-    // Whether bundles have the highest maximum of the slides' schemes, by capture and load.
+    // Whether bundles have the highest maximum among the slides' schemes, by capture and load.
     let highest = |steal: usize| -> Vec<Vec<bool>> {
         grid.iter()
             .map(|by_load| by_load.iter().map(|row| row[steal].1 > row[0].1.max(row[1].1)).collect())

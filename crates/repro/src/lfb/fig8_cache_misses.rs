@@ -1,4 +1,4 @@
-//! Fetches of flow states a packet [LFB Fig. 8].
+//! Fetches of flow states per packet [LFB Fig. 8].
 
 use flowloom_measure::chart::{Axis, Chart, Series};
 
@@ -47,7 +47,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
         times(3)
     );
     let mut chart = Chart::bars(
-        "Fetches of a flow's state, a packet",
+        "Fetches of a flow's state per packet",
         CAPTURES.map(|(name, _)| name),
         Axis::linear("fetches"),
     );

@@ -1,4 +1,4 @@
-//! Latency under arrivals in waves, for the two figures that show it.
+//! Latency with arrivals in waves, for the two figures that show it.
 
 use flowloom_measure::chart::{Axis, Chart, Series};
 
@@ -6,7 +6,7 @@ use super::CAPTURES;
 use crate::experiment::{Context, ItemError};
 use crate::virtual_time::{arriving, run as run_scheme, xeon};
 
-/// Schemes that are compared.
+/// The compared schemes.
 pub(super) const SCHEMES: [&str; 6] = ["dh", "ph", "lfb-ns", "lfb", "flowpin", "flowpull"];
 /// Load in percent of the throughput of eight cores on a capture.
 pub(super) const LOADS: [u32; 4] = [30, 50, 70, 80];
@@ -14,7 +14,7 @@ pub(super) const LOADS: [u32; 4] = [30, 50, 70, 80];
 /// Mean and maximum in microseconds, by capture, load and scheme.
 pub(super) type Grid = Vec<Vec<Vec<(f64, f64)>>>;
 
-/// Runs all of them. Arrivals are in waves of 2 ms.
+/// Runs all combinations. Arrivals are in waves of 2 ms.
 pub(super) fn grid(context: &Context<'_>) -> Result<Grid, ItemError> {
     let machine = xeon(context)?;
     let micros = |cycles: u64| cycles as f64 * 1e6 / machine.hertz as f64;
@@ -23,7 +23,7 @@ pub(super) fn grid(context: &Context<'_>) -> Result<Grid, ItemError> {
         let packets = context.scale.pick(10_000, 100_000, model.packets());
         let mut by_load = Vec::new();
         for load in LOADS {
-            // On Dominant, one connection's order limits the throughput.
+            // On Dominant, the order within one connection limits the throughput.
             let offered = arriving(context, model, packets, &machine, load, machine.hertz / 500)?;
             let mut row = Vec::new();
             for scheme in SCHEMES {
@@ -37,8 +37,7 @@ pub(super) fn grid(context: &Context<'_>) -> Result<Grid, ItemError> {
     Ok(grid)
 }
 
-/// Returns the middle of three grids, cell by cell: of each number, and each of three draws of the
-/// captures.
+/// Returns the median of three grids, cell by cell, from three draws of the captures.
 pub(super) fn middle_grid(context: &Context<'_>) -> Result<Grid, ItemError> {
     let one = |draw: u64| grid(&Context { seed: context.seed.wrapping_add(draw * 1_000_003), ..*context });
     let (mut first, second, third) = (one(0)?, one(1)?, one(2)?);
@@ -50,7 +49,7 @@ pub(super) fn middle_grid(context: &Context<'_>) -> Result<Grid, ItemError> {
     Ok(first)
 }
 
-/// Draws one of the two numbers for each capture.
+/// Draws one chart per capture of one of the two numbers.
 pub(super) fn charts(grid: &Grid, title: &str, number: fn(&(f64, f64)) -> f64) -> Vec<Chart> {
     CAPTURES
         .iter()

@@ -13,7 +13,7 @@ use flowloom::scheduler::sim::models::Model;
 
 use crate::experiment::Item;
 
-/// In the slides' order.
+/// In the order of the slides.
 pub const ITEMS: &[Item] = &[
     table1_captures::ITEM,
     fig2_4_throughput::ITEM,

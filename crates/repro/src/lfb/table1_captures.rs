@@ -16,7 +16,7 @@ pub(super) const ITEM: Item = Item {
     ..Item::PLAIN
 };
 
-/// Packets, connections, cycles a packet, connection density, average and greatest megabits a
+/// Packets, connections, cycles per packet, connection density, and mean and maximum megabits per
 /// second.
 const PAPER: [[f64; 6]; 3] = [
     [454_988.0, 2_224.0, 4_814.0, 7.0, 13.0, 38.0],
@@ -24,7 +24,7 @@ const PAPER: [[f64; 6]; 3] = [
     [1_236_710.0, 43_357.0, 5_203.0, 29.0, 57.0, 75.0],
 ];
 
-/// Returns the mean number of connections among a hundred packets in a row.
+/// Returns the mean number of connections among a hundred consecutive packets.
 fn density(traffic: &Traffic) -> f64 {
     let mut last = vec![usize::MAX; traffic.keys.len()];
     let mut distinct = 0_u64;
@@ -48,7 +48,8 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
     ));
     for ((name, model), paper) in CAPTURES.into_iter().zip(PAPER) {
         context.check_stop()?;
-        // All of it at any scale: making is quick, and a part would have a part of the connections.
+        // All packets at any scale: generation is fast, and a part would have only a part of the
+        // connections.
         let traffic =
             model.generate(model.packets(), context.seed).map_err(ItemError::during("making a capture"))?;
         let work: u64 = traffic.jobs.iter().map(|job| u64::from(job.work)).sum();
@@ -66,7 +67,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
                     .within(Band::around(paper[1], 0.0)),
             )
             .value(
-                Value::new(format!("{name}: cycles a packet"), "", mean)
+                Value::new(format!("{name}: cycles per packet"), "", mean)
                     .paper(paper[2])
                     .within(Band::around(paper[2], 0.02)),
             )

@@ -1,7 +1,7 @@
 //! The worked example of the speculative policy [TCBCACHE §3.4, Fig. 11].
 //!
-//! The drawing's colours are not in the text: which lines are ON beforehand is chosen so that the
-//! steps follow.
+//! The text does not contain the drawing's colours: the lines that are initially ON are chosen so
+//! that the steps follow.
 
 use flowloom::tcb_cache::{Access, CacheSpec, Geometry, IndexFunction, Indexing, Policy, Simulator, Tie};
 use flowloom_measure::chart::Axis;
@@ -22,7 +22,7 @@ pub(super) const ITEM: Item = Item {
 
 const MIGRATION: Switch = Switch::mechanism("migration", "no line moves: the oldest ON line is lost");
 
-/// Draws functions with which T3 is the line that chance picks for migration.
+/// Selects functions with which T3 is the line that is randomly chosen for migration.
 const SEED: u64 = 11;
 const NOW_MS: u64 = 10_000;
 
@@ -51,8 +51,8 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
     let spec = CacheSpec { geometry, index, policy, seed: SEED, ..CacheSpec::PAPER };
     let mut cache = spec.build().map_err(ItemError::during("building the example's cache"))?;
     let index = spec.indexing().map_err(ItemError::during("drawing the example's functions"))?;
-    // Before: two ON lines in the left set 0, none in the right one. `marker` is the last line of
-    // the left bank.
+    // Initially, there are two ON lines in the left set 0, and none in the right one. `marker` is
+    // the last line of the left bank.
     let before = sessions(&index, 0, 1, 2);
     let (filler, marker) = (sessions(&index, 0, 2, 1)[0], sessions(&index, 3, 2, 2));
     for key in [before[0], before[1], marker[0], marker[1], filler] {

@@ -25,8 +25,8 @@ const FEWER_ON: Switch =
     Switch::mechanism("fewer-on", "the second step is the first: no counting of ON lines");
 const MIGRATION: Switch = Switch::mechanism("migration", "the third step is the second: no line moves");
 
-/// A trace of the paper: its name, sessions at a time of model S that make Mod miss as often, and
-/// its four ratios.
+/// A trace of the paper: its name, the number of concurrent sessions of model S at which Mod misses
+/// as often, and its four ratios.
 const TRACES: [(&str, u32, [f64; 4]); 4] = [
     ("BU", 5877, [56.0, 37.0, 32.0, 28.0]),
     ("NASA", 4125, [50.0, 33.0, 28.0, 26.0]),
@@ -60,11 +60,11 @@ fn percents(misses: &[Misses]) -> Vec<f64> {
 /// Name of the real day's sessions.
 const DAY: &str = "NASA day";
 
-/// A gain of a step in percent that is one. The paper's are at least 7; by the draw of the sessions
-/// the real day's second is between 0 and 1.6.
+/// Minimum gain of a step in percent. The paper's gains are at least 7 %. Depending on the draw of
+/// the sessions, the gain of the second step on the real day is between 0 and 1.6 %.
 const LEAST_GAIN: f64 = 2.0;
 
-/// The gain of each step over the one before it, in percent: two hashes, the bank with fewer ON
+/// The gain of each step over the previous one, in percent: two hashes, the bank with fewer ON
 /// lines, migration.
 struct Found {
     trace: &'static str,
@@ -129,7 +129,7 @@ fn verdict(found: &[Found]) -> Verdict {
 
 fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
     let accesses = context.scale.pick(300_000, 600_000, 1_500_000);
-    // Smoke runs are too short for ten thousand sessions to begin; two traces are enough.
+    // Smoke runs are too short for ten thousand sessions to start; two traces are enough.
     let traces: Vec<_> = TRACES
         .into_iter()
         .filter(|(name, ..)| context.scale > Scale::Smoke || ["BU", "ClarkNet"].contains(name))
@@ -150,7 +150,8 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
             outcome = outcome
                 .value(Value::new(format!("{step}, {name} (S, N = {sessions})"), "%", *ours).paper(paper));
         }
-        // The cache holds nearly all of fewer sessions, and then hardly a set is full of ON lines.
+        // With fewer sessions, the cache holds nearly all of them, and hardly any set is full of ON
+        // lines.
         let is_full = sessions > 5000;
         let reduction = (1.0 - ours[3] / ours[0]) * 100.0;
         let papers = (1.0 - paper[3] / paper[0]) * 100.0;
@@ -212,11 +213,11 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
         found.push(Found::of(DAY, &ours, TRACES[1].2));
         chart = chart.with(Series::bars("NASA day, ours", ours));
     } else {
-        outcome = outcome.note("the real day is not in the data folder, so only the model was run");
+        outcome = outcome.note("the real day is not in the data directory, so only the model was run");
     }
     outcome.verdict = verdict(&found);
     Ok(outcome.chart(chart).note(
-        "no log in its own order misses as often as the paper has it: the number of sessions at a time is not stated and decides the level",
+        "no log in its own order misses as often as in the paper: the number of concurrent sessions is not stated and decides the level",
     ))
 }
 

@@ -38,7 +38,8 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
         )
         .value(Value::new("gate delays, 16 bits", "", delays_16.into()).paper(5.0).band(5.0, 5.0))
         .value(Value::new("gate delays, 48 bits", "", delays_48.into()).paper(7.0).band(7.0, 7.0));
-    // Few draws are enough for the curve, not for a difference of 2 %: a single bad matrix shows.
+    // A few draws are sufficient for the curve, but not for a difference of 2 %: a single bad
+    // matrix shows.
     let draws = draws(context) * 3;
     for workload in &workloads {
         for (name, policy) in [("2-hash", Policy::Enru), ("spec", CacheSpec::PAPER.policy)] {

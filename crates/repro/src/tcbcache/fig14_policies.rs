@@ -1,4 +1,5 @@
-//! Replacement policies of the two-bank cache [TCBCACHE §4.4, Fig. 14], and the rivals and bounds.
+//! Replacement policies of the two-bank cache [TCBCACHE §4.4, Fig. 14], competing policies, and
+//! bounds.
 
 use flowloom::tcb_cache::{CacheSpec, Counted, Policy};
 use flowloom_measure::chart::{Axis, Chart, Series};
@@ -57,12 +58,12 @@ struct Found {
     trace: &'static str,
     /// RR, Access and TCB(16).
     rivals: [f64; 3],
-    /// LRU over both banks, which the paper takes to be too costly.
+    /// LRU over both banks, which the paper considers too expensive.
     both_banks: f64,
 }
 
-/// The limit for the difference between the worst and best of the three rivals that the paper calls
-/// alike.
+/// The limit for the ratio between the worst and the best of the three policies that the paper
+/// calls alike.
 const ALIKE: f64 = 1.05;
 
 fn verdict(found: &[Found]) -> Verdict {
@@ -97,8 +98,8 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
     let mut chart = Chart::bars("Misses by policy, of those of spec", names, Axis::linear("of spec"));
     let mut outcome = Outcome::new(Verdict::cannot_run("nothing was simulated"));
     let mut found = Vec::new();
-    // One bad draw of three differs more than some policies, and the paper takes the best of a
-    // thousand.
+    // One bad draw of three causes a larger difference than that between some policies, and the
+    // paper uses the best of a thousand draws.
     let several = draws(context) * 3;
     let long = context.scale > Scale::Smoke;
     for workload in &workloads {

@@ -1,4 +1,4 @@
-//! Misses by the size of the cache [TCBCACHE §4.4, Fig. 15].
+//! Misses by cache size [TCBCACHE §4.4, Fig. 15].
 
 use flowloom::tcb_cache::{CacheSpec, Geometry, Policy};
 use flowloom_measure::chart::{Axis, Chart, Series};
@@ -22,8 +22,8 @@ fn longer(scale: Scale) -> Scale {
     scale.pick(Scale::Smoke, Scale::Full, Scale::Full)
 }
 
-/// Returns the traces' results for the speculative policy: misses with 16 and with 64 KB, relative
-/// to 32.
+/// Judges the traces' results for the speculative policy: misses with 16 and with 64 KB, relative
+/// to 32 KB.
 fn verdict(found: &[(&str, f64, f64)]) -> Verdict {
     let words = |pick: fn(&(&str, f64, f64)) -> f64| {
         found.iter().map(|one| format!("{:.2} on {}", pick(one), one.0)).collect::<Vec<_>>().join(", ")
@@ -33,14 +33,15 @@ fn verdict(found: &[(&str, f64, f64)]) -> Verdict {
         found.iter().all(|&(_, half, double)| half > 1.1 && (0.95..=1.05).contains(&double)),
         format!("64 KB miss as often as 32, {double}, and 16 KB much more, {half}"),
         format!(
-            "64 KB miss {double} of what 32 do, and 16 KB {half}. That 64 do not help needs more sessions at a time, or longer pauses, than \
+            "64 KB miss {double} of what 32 do, and 16 KB {half}. That 64 do not help needs more concurrent sessions, or longer pauses, than \
              make the other figures come out"
         ),
     )
 }
 
 fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
-    // Large caches take long to fill: as many accesses as in a full run, but for a smoke test.
+    // Large caches take long to fill, so the number of accesses is that of a full run, except for a
+    // smoke test.
     let workloads = workloads(&Context { scale: longer(context.scale), ..*context })?;
     let mut chart = Chart::new(
         "Misses by size, of those of 32 KiB",
@@ -65,8 +66,8 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
             if name == "spec" {
                 found.push((short, of(2), of(4)));
             }
-            // Where pauses are short, all sessions nearly fit into 64 KiB: the draw of the sessions
-            // decides how nearly.
+            // With short pauses, all sessions nearly fit into 64 KiB: how nearly depends on the
+            // draw of the sessions.
             let band = if short == "S think 4" { (0.5, 0.8) } else { (0.75, 0.9) };
             outcome = outcome.values([
                 Value::new(format!("8 KB, {name}, {short}"), "", of(1)).band(1.5, 3.0).checked_if(model),

@@ -1,4 +1,4 @@
-//! Misses by the ways of a bank [TCBCACHE §4.4, Fig. 16].
+//! Misses by the number of ways per bank [TCBCACHE §4.4, Fig. 16].
 
 use flowloom::tcb_cache::{CacheSpec, Geometry, Policy};
 use flowloom_measure::chart::{Axis, Chart, Series};
@@ -10,7 +10,7 @@ use crate::experiment::{Context, Fidelity, Item, ItemError, Outcome, Scale, Valu
 pub(super) const ITEM: Item = Item {
     id: "tcbcache/fig16_ways",
     place: "§4.4, Fig. 16",
-    claim: "four and eight ways a bank do equally well",
+    claim: "four and eight ways per bank do equally well",
     fidelity: &[Fidelity::Simulated],
     run,
     ..Item::PLAIN
@@ -21,8 +21,8 @@ const WAYS: [u32; 5] = [1, 2, 4, 8, 16];
 /// The limit for the difference between four and eight ways that the paper calls equally good.
 const ALIKE: f64 = 0.02;
 
-/// Returns the traces' results for the speculative policy: misses of 4 ways over those of 8, and of
-/// 1 over those of 4.
+/// Judges the traces' results for the speculative policy: misses with 4 ways relative to 8, and
+/// with 1 relative to 4.
 fn verdict(found: &[(&str, f64, f64)]) -> Verdict {
     let words = |found: &[(&str, f64, f64)]| {
         let one = |(trace, four, one): &(&str, f64, f64)| {
@@ -48,7 +48,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
     let mut outcome = Outcome::new(Verdict::cannot_run("nothing was simulated"));
     let mut found = Vec::new();
     let long = context.scale > Scale::Smoke;
-    // One bad draw of three is more than the per cent that is looked for.
+    // One bad draw of three causes a larger difference than the one percent to be shown.
     let draws = draws(context) * 3;
     for workload in &workloads {
         for (name, policy) in [("spec", CacheSpec::PAPER.policy), ("FlowLRU", Policy::FlowLru)] {

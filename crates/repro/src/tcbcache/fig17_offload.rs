@@ -1,4 +1,4 @@
-//! Time of a packet in an offload engine [TCBCACHE §4.5, Fig. 17].
+//! Time per packet in an offload engine [TCBCACHE §4.5, Fig. 17].
 
 use flowloom::tcb_cache::cost::OffloadEngine;
 use flowloom_measure::chart::{Axis, Chart, Series};
@@ -15,20 +15,20 @@ pub(super) const ITEM: Item = Item {
     ..Item::PLAIN
 };
 
-/// Misses of Mod and spec, as the paper has them.
+/// Miss ratios of Mod and spec in the paper.
 const TRACES: [(&str, f64, f64); 4] =
     [("BU", 0.56, 0.28), ("NASA", 0.50, 0.26), ("ClarkNet", 0.42, 0.22), ("Sak", 0.69, 0.44)];
 
-/// Memory accesses per miss, and bands of the saving in percent: by misses alone, and with the time
-/// of hits.
+/// Memory accesses per miss, and bands of the saving in percent: from misses alone, and with the
+/// time of hits.
 const ACCESSES: [(u32, [(f64, f64); 2]); 3] = [
     (1, [(13.0, 18.0), (11.0, 16.0)]),
     (2, [(20.0, 27.0), (18.0, 25.0)]),
     (3, [(24.0, 32.0), (22.0, 31.0)]),
 ];
 
-/// Returns the engine whose time the paper calculates as "miss ratio * memory latency" beside the
-/// packet's own.
+/// Returns the engine whose time, in addition to the packet's own, the paper calculates as "miss
+/// ratio * memory latency".
 fn misses_only(accesses: u32) -> OffloadEngine {
     OffloadEngine { hit_ns: 0.0, ..OffloadEngine::paper(accesses.into()) }
 }
@@ -55,7 +55,7 @@ fn run(_context: &Context<'_>) -> Result<Outcome, ItemError> {
         least > 20.0,
         format!("by its own formula its miss ratios give {least:.0} to {most:.0} %"),
         format!(
-            "by its own formula, miss ratio times memory latency, with the one access a miss of its Fig. 1b, its own ratios give {least:.0} to \
+            "by its own formula, miss ratio times memory latency, with the one access per miss of its Fig. 1b, its own ratios give {least:.0} to \
              {most:.0} %, and {with_hits:.0} to {with_hits_most:.0} % where a hit takes its 6.4 ns. More than 20 % on all four takes {enough} accesses \
              a miss, of which it says that there may be several"
         ),

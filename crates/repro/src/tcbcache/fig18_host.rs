@@ -24,9 +24,9 @@ fn run(_context: &Context<'_>) -> Result<Outcome, ItemError> {
         for lines in [1.0, 4.0] {
             let host = HostModel::paper_latencies(packet_cycles, lines);
             let saved = (1.0 - host.packet_cycles(0.28) / host.packet_cycles(0.56)) * 100.0;
-            let name = format!("additive model, {packet_cycles} cycles a packet, {lines} lines a miss");
+            let name = format!("additive model, {packet_cycles} cycles per packet, {lines} lines per miss");
             outcome = outcome.value(Value::new(name, "%", saved));
         }
     }
-    Ok(outcome.chart_of("What the additive model saves", Axis::linear("%"), |value| value.unit == "%").note("from the paper's miss ratios for BU, 56 and 28 %; how many cycles a packet takes otherwise is not stated"))
+    Ok(outcome.chart_of("What the additive model saves", Axis::linear("%"), |value| value.unit == "%").note("from the paper's miss ratios for BU, 56 and 28 %; how many cycles per packet takes otherwise is not stated"))
 }

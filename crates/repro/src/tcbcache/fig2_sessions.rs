@@ -1,4 +1,5 @@
-//! Finding and reading connection state with one session and with 4,096 [TCBCACHE §2.1.2, Fig. 2].
+//! Time to find and read connection state with one session and with 4,096 sessions [TCBCACHE
+//! §2.1.2, Fig. 2].
 
 use flowloom::flow_table::baseline::chained::{Chained, ChainedConfig};
 use flowloom::flow_table::{DHash, DHashConfig, FlowTable};
@@ -20,7 +21,7 @@ pub(super) const ITEM: Item = Item {
 
 const SESSIONS: u32 = 4096;
 
-/// Returns the median nanoseconds of a lookup that reads the state, one at a time.
+/// Returns the median nanoseconds per lookup that reads the state, one at a time.
 fn time<T: FlowTable<[u64; 2], State>>(
     context: &Context<'_>,
     sessions: u32,

@@ -24,7 +24,7 @@ fn gaps_s(session: &Session) -> impl Iterator<Item = f64> {
     session.requests.windows(2).map(|pair| (pair[1].offset_ms - pair[0].offset_ms) as f64 / 1000.0)
 }
 
-/// Returns the gaps as a log of whole seconds has them.
+/// Returns the gaps as recorded by a log with a resolution of whole seconds.
 fn whole_gaps_s(begin_ms: u64, session: &Session) -> impl Iterator<Item = f64> {
     let second = move |offset_ms: u64| (begin_ms + offset_ms) / 1000;
     session
@@ -33,7 +33,7 @@ fn whole_gaps_s(begin_ms: u64, session: &Session) -> impl Iterator<Item = f64> {
         .map(move |pair| (second(pair[1].offset_ms) - second(pair[0].offset_ms)) as f64)
 }
 
-/// Returns the share of gaps up to each bin's end, in percent.
+/// Returns the cumulative share of gaps at the upper end of each bin, in percent.
 fn cumulative(gaps: &[f64]) -> Vec<(f64, f64)> {
     let up_to = |end: f64| gaps.iter().filter(|gap| **gap <= end).count() as f64;
     BINS_S.iter().map(|end| (*end, up_to(*end) * 100.0 / gaps.len().max(1) as f64)).collect()
@@ -93,7 +93,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
             "the log knows seconds only: each request is put at random into its second; sessions end after half an hour of rest, so longer gaps are missing",
         ));
     } else {
-        notes.push(String::from("the real day is not in the data folder"));
+        notes.push(String::from("the real day is not in the data directory"));
     }
     let verdict = match of_day {
         Some((within_1_s, in_log)) => Verdict::of(
@@ -105,7 +105,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
             "short gaps of the real day are mostly of more than one of the log's whole seconds",
         ),
         None => Verdict::cannot_run(
-            "the model has such gaps because it is made so; it takes the real day's log: name a folder with `--data`, or set `FLOWLOOM_DATA`",
+            "the model has such gaps because it is made so; it takes the real day's log: name a directory with `--data`, or set `FLOWLOOM_DATA`",
         ),
     };
     let mut outcome = Outcome::new(verdict).values(values).chart(chart);

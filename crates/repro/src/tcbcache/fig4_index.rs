@@ -1,4 +1,4 @@
-//! Index functions, alone and several at a time [TCBCACHE §2.3, §3.1, Fig. 4].
+//! Index functions, alone and in combination [TCBCACHE §2.3, §3.1, Fig. 4].
 
 use flowloom::tcb_cache::{CacheSpec, Geometry, IndexFunction, Policy};
 use flowloom_measure::chart::{Axis, Chart, Series};
@@ -41,8 +41,8 @@ fn schemes() -> Result<Vec<(&'static str, CacheSpec)>, ItemError> {
     ])
 }
 
-/// The parts of the claim, and whether each holds for these misses. Two values within 3 % count as
-/// equal.
+/// Returns the parts of the claim, and whether each holds for these misses. Two values within 3 %
+/// count as equal.
 fn claims(of: impl Fn(&str) -> f64) -> [(&'static str, bool); 6] {
     let below = |a: &str, b: &str| of(a) < 0.97 * of(b);
     let two = |name: &str| of(&format!("2-{name}"));
@@ -92,7 +92,7 @@ fn verdict(found: &[(&str, [(&'static str, bool); 6])]) -> Verdict {
         not.is_empty(),
         as_claimed.join("; "),
         format!(
-            "as the paper has it: {}. Not so: {}. The tag's low bits are port bits as well, so displacing by them changes nothing, and the \
+            "as in the paper: {}. Not confirmed: {}. The tag's low bits are port bits as well, so displacing by them changes nothing, and the \
              pseudo-LRU of several banks costs more than they gain",
             as_claimed.join("; "),
             not.join("; ")
@@ -106,7 +106,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
     let mut chart = Chart::bars("Misses by index function, of those of Mod", names, Axis::linear("of Mod"));
     let mut outcome = Outcome::new(Verdict::cannot_run("nothing was simulated"));
     let mut found = Vec::new();
-    // Four functions are worse than two by a per cent; one bad draw of three hides that.
+    // Four functions are worse than two by one percent; one bad draw of three hides this.
     let draws = draws(context) * 3;
     for workload in &workloads {
         let mut percents = Vec::new();
@@ -165,7 +165,7 @@ mod tests {
         let differs = verdict(&[("one", claims(of(0.9))), ("two", claims(of(1.0)))]);
         assert_eq!(differs.word(), "differs");
         assert!(
-            differs.text().contains("Not so: PDisp is better than Mod (not on two)."),
+            differs.text().contains("Not confirmed: PDisp is better than Mod (not on two)."),
             "{}",
             differs.text()
         );

@@ -1,4 +1,4 @@
-//! How evenly index functions spread sessions over sets [TCBCACHE §3.1, Fig. 5].
+//! The uniformity with which index functions distribute sessions over sets [TCBCACHE §3.1, Fig. 5].
 
 use std::collections::BTreeSet;
 
@@ -21,11 +21,11 @@ pub(super) const ITEM: Item = Item {
     ..Item::PLAIN
 };
 
-/// Sessions of each set.
+/// Number of sessions per set.
 struct Loads(Vec<u64>);
 
 impl Loads {
-    /// One function: each session is of one set.
+    /// One function: each session belongs to one set.
     fn single(keys: &BTreeSet<u64>, index: &Indexing) -> Self {
         let mut loads = vec![0; Geometry::PAPER.sets() as usize];
         for key in keys {
@@ -52,14 +52,14 @@ impl Loads {
         self.0.iter().sum::<u64>() as f64 / self.0.len() as f64
     }
 
-    /// Mean absolute deviation from the expected number, of that number.
+    /// Mean absolute deviation from the expected number, relative to it.
     fn deviation(&self) -> f64 {
         let mean = self.mean();
         let sum: f64 = self.0.iter().map(|load| (*load as f64 - mean).abs()).sum();
         sum / self.0.len() as f64 / mean
     }
 
-    /// Chi-square over degrees of freedom: 1 for a random throw.
+    /// Chi-square divided by degrees of freedom: 1 for a random assignment.
     fn chi_square(&self) -> f64 {
         let mean = self.mean();
         let sum: f64 = self.0.iter().map(|load| (*load as f64 - mean).powi(2) / mean).sum();
@@ -85,7 +85,7 @@ fn loads(
     workload: &Workload,
     seed: u64,
 ) -> Result<Vec<(&'static str, Loads)>, ItemError> {
-    // Address and port only: sessions that have them one after another lie in one set.
+    // Address and port only: successive sessions with the same address and port are in one set.
     let keys: BTreeSet<u64> =
         workload.trace.accesses().iter().map(|access| access.key() & 0xFFFF_FFFF_FFFF).collect();
     let index = |function, banks| -> Result<Indexing, ItemError> {
@@ -110,7 +110,7 @@ fn loads(
     ])
 }
 
-/// Draws of the functions. Odd, so that the middle one is a draw.
+/// Number of draws of the functions. It is odd, so that the median is an actual draw.
 const DRAWS: u32 = 9;
 
 fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
@@ -143,7 +143,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
                 let name = format!("{name}, the worst draw's, {short}");
                 outcome = outcome.value(Value::new(name, "%", worst * 100.0));
             } else {
-                let name = format!("{name}, chi-square a degree of freedom, {short}");
+                let name = format!("{name}, chi-square per degree of freedom, {short}");
                 outcome = outcome.value(Value::new(name, "", median(&of_draws(Loads::chi_square))));
             }
             let shown = by_draw.iter().position(|one| one.total_cmp(&middle).is_eq()).unwrap_or(0);
@@ -171,7 +171,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
     );
     outcome.notes = notes(&workloads);
     Ok(outcome
-        .note("64 sets a bank; distinct pairs of address and port of the whole trace")
+        .note("64 sets per bank; distinct pairs of address and port of the whole trace")
         .note(format!("middle of {DRAWS} draws of the functions, each of full rank over its 16 bits")))
 }
 

@@ -1,4 +1,4 @@
-//! How often each bit of address and port is set [TCBCACHE §3.2, Fig. 7].
+//! The frequency with which each bit of address and port is set [TCBCACHE §3.2, Fig. 7].
 
 use std::collections::BTreeSet;
 
@@ -19,7 +19,7 @@ pub(super) const ITEM: Item = Item {
     ..Item::PLAIN
 };
 
-/// Returns the mean of each key bit over the sessions of a trace, the lowest first.
+/// Returns the mean of each key bit over the sessions of a trace, the lowest bit first.
 fn means(workload: &Workload) -> Vec<f64> {
     let keys: BTreeSet<u64> = workload.trace.accesses().iter().map(|access| access.key()).collect();
     let share = |bit: u32| keys.iter().filter(|key| *key >> bit & 1 == 1).count() as f64;
@@ -35,9 +35,9 @@ fn left_by_hashing(context: &Context<'_>, trace: &Trace) -> Result<f64, ItemErro
     Ok(of(IndexFunction::PAPER)? / of(IndexFunction::Modulo)?)
 }
 
-/// Returns the misses of hashing relative to Mod, with ports as in Fig. 7 and with skewed ones. No
-/// log has ports, and the day's addresses derive from names: the bit means themselves are our
-/// input.
+/// Judges the misses of hashing relative to Mod, with ports as in Fig. 7 and with skewed ports.
+/// Logs have no ports, and the day's addresses are derived from names, so the bit means themselves
+/// are input of the simulation.
 fn verdict(even: f64, skewed: f64) -> Verdict {
     let found = format!(
         "the logs have no ports, and names in place of addresses, so both are drawn and their bits say nothing. But with low port bits that \
@@ -55,7 +55,7 @@ fn verdict(even: f64, skewed: f64) -> Verdict {
 
 fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
     let workloads = workloads(context)?;
-    // The paper's bit 0 is the most significant.
+    // The paper's bit 0 is the most significant bit.
     let place = |means: &[f64], from: usize, bits: usize| -> Vec<(f64, f64)> {
         (0..bits).map(|bit| (bit as f64, means[from + bits - 1 - bit])).collect()
     };

@@ -1,4 +1,5 @@
-//! How many bits a time stamp needs, and how often auxiliary functions find a line [TCBCACHE §3.4].
+//! The number of bits that a time stamp needs, and the share of lines that auxiliary functions find
+//! [TCBCACHE §3.4].
 
 use flowloom::tcb_cache::{CacheSpec, Policy, Trace};
 use flowloom_measure::chart::{Axis, Chart, Series};
@@ -19,17 +20,17 @@ pub(super) const ITEM: Item = Item {
 
 const BITS: [u32; 8] = [8, 10, 12, 14, 16, 18, 20, 24];
 
-/// Results of a trace: misses with stamps of 16 bits relative to unbounded ones, and hits by
-/// auxiliary functions in percent.
+/// Results of a trace: misses with 16-bit stamps relative to unlimited ones, and hits by auxiliary
+/// functions in percent.
 struct Found {
     trace: &'static str,
     sixteen: f64,
     auxiliary: f64,
 }
 
-/// Returns the results of the traces. Stamps of 24 bits wrap after 16.8 million accesses, more than
-/// there are here; they wrap 256 times less often than those of 16 bits, and the cost of a wrap
-/// does not depend on its frequency.
+/// Judges the results of the traces. 24-bit stamps wrap after 16.8 million accesses, more than
+/// there are here. They wrap 256 times less often than 16-bit stamps, and the cost of a wrap does
+/// not depend on its frequency.
 fn verdict(found: &[Found]) -> Verdict {
     let costs = |share: f64| (share - 1.0) * 100.0;
     let worst = found.iter().map(|one| costs(one.sixteen)).fold(0.0, f64::max) / 256.0;
@@ -38,7 +39,7 @@ fn verdict(found: &[Found]) -> Verdict {
     let auxiliary = found.iter().map(|one| one.auxiliary).fold(0.0, f64::max);
     let text = format!(
         "auxiliary functions find {auxiliary:.1} % of the hits at most. Stamps of 16 bits, which wrap every 65,536 accesses, cost {} more \
-         misses; those of 24 wrap 256 times more rarely, so {worst:.2} % more at most",
+         misses; those of 24 wrap 256 times less often, so {worst:.2} % more at most",
         sixteen.join(", ")
     );
     Verdict::of(worst > 1.0 && auxiliary < 50.0, text.clone(), text)

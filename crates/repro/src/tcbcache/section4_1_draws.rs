@@ -1,4 +1,4 @@
-//! How much the draw of the hash functions matters [TCBCACHE §4.1].
+//! The effect of the random draw of the hash functions [TCBCACHE §4.1].
 
 use flowloom::tcb_cache::{CacheSpec, IndexFunction, Policy, Tie};
 use flowloom_measure::chart::{Axis, Chart, Series};
@@ -16,8 +16,8 @@ pub(super) const ITEM: Item = Item {
     ..Item::PLAIN
 };
 
-/// Returns the range of the draws and the distance of the highest, without a hundredth, from the
-/// median, in percent of it, and the median.
+/// Returns the range of the draws, the distance of the highest draw (without the top hundredth)
+/// from the median, both in percent of the median, and the median.
 fn spread(draws: &[f64]) -> (f64, f64, f64) {
     let mut sorted = draws.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -28,12 +28,12 @@ fn spread(draws: &[f64]) -> (f64, f64, f64) {
     (range, tail, median)
 }
 
-/// The bits of the sixteen that vary much: the address's last octet and the two lowest of the port,
-/// as `fig7_bit_means` has them.
+/// The bits among the sixteen that vary most: the last octet of the address and the two lowest bits
+/// of the port, as determined by `fig7_bit_means`.
 const VARYING: u64 = 0x00FF_0003;
 
-/// Returns how many values a linear function takes over the key bits in `selected`, as a power of
-/// two.
+/// Returns the number of values that a linear function takes over the key bits in `selected`, as a
+/// power of two.
 fn rank_over(rows: &[u64], selected: u64) -> usize {
     let mut reduced: Vec<u64> = Vec::new();
     for row in rows {
@@ -45,7 +45,8 @@ fn rank_over(rows: &[u64], selected: u64) -> usize {
     reduced.len()
 }
 
-/// Returns whether both banks' functions of a draw distinguish all sets by the bits that vary.
+/// Returns whether the functions of both banks in a draw distinguish all sets by the bits that
+/// vary.
 fn reaches_all_sets(context: &Context<'_>, spec: CacheSpec, draw: u32) -> Result<bool, ItemError> {
     let indexing = CacheSpec { seed: draw_seed(context, draw), ..spec }
         .indexing()

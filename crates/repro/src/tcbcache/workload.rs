@@ -1,4 +1,4 @@
-//! The traces of the items: model S at two points, and the real day.
+//! The traces of the items: model S with two parameter sets, and the real day.
 
 use std::fs::File;
 use std::io::Read;
@@ -10,10 +10,10 @@ use flowloom::tcb_cache::{CacheSpec, Counts, Policy, Simulated, Trace};
 use crate::experiment::{Context, ItemError};
 use crate::variation::Guess;
 
-/// The real day, below the data folder.
+/// Path of the real day, relative to the data directory.
 const DAY: &str = "logs/nasa_19950801_a.tsv.gz";
 
-/// The comparison of time stamps, which the paper leaves open.
+/// The comparison method of time stamps, which the paper leaves open.
 pub(super) const STAMP_ORDER: Guess = Guess::new(
     "stamp-order",
     "",
@@ -22,7 +22,7 @@ pub(super) const STAMP_ORDER: Guess = Guess::new(
     "how time stamps are compared: 0 plainly, 1 by their distance to the counter",
 );
 
-/// Returns TCB(n) by the context's comparison of stamps.
+/// Returns TCB(n) with the context's comparison of stamps.
 pub(super) fn stamped(context: &Context<'_>, bits: u32) -> Policy {
     if context.guess(&STAMP_ORDER) > 0.5 {
         Policy::TimestampDistance { bits }
@@ -31,16 +31,16 @@ pub(super) fn stamped(context: &Context<'_>, bits: u32) -> Policy {
     }
 }
 
-/// Unpacked bytes of the day at most; it has three million.
+/// Maximum number of unpacked bytes of the day, which has three million.
 const DAY_BYTES_MAX: u64 = 64 << 20;
 
 /// A trace with a name that states its parameters.
 pub(super) struct Workload {
-    /// For rows and legends.
+    /// Short name for rows and legends.
     pub(super) short: &'static str,
-    /// Model, sessions at a time, seed, length.
+    /// Model, number of concurrent sessions, seed, length.
     pub(super) about: String,
-    /// Whether bands of model S apply.
+    /// Whether the bands of model S apply.
     pub(super) is_model: bool,
     pub(super) trace: Trace,
 }
@@ -48,23 +48,23 @@ pub(super) struct Workload {
 /// A miss ratio over draws of the index functions.
 #[derive(Clone, Debug)]
 pub(super) struct Misses {
-    /// In percent, the mean.
+    /// The mean, in percent.
     pub(super) percent: f64,
-    /// In percent, of each draw.
+    /// The miss ratio of each draw, in percent.
     pub(super) draws: Vec<f64>,
-    /// Of all draws.
+    /// Counts of all draws.
     pub(super) counts: Counts,
 }
 
 impl Misses {
-    /// Returns the middle draw, in percent: the few bad ones of [TCBCACHE §4.1] do not move it as
-    /// they move the mean.
+    /// Returns the median draw in percent. The few bad draws of [TCBCACHE §4.1] affect it less than
+    /// the mean.
     pub(super) fn median(&self) -> f64 {
         median(&self.draws)
     }
 }
 
-/// Returns the middle value; of an even number, the upper of the two.
+/// Returns the median; of an even number of values, the upper of the two middle ones.
 pub(super) fn median(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -76,7 +76,7 @@ pub(super) fn draw_seed(context: &Context<'_>, draw: u32) -> u64 {
     context.seed.wrapping_mul(1000).wrapping_add(u64::from(draw))
 }
 
-/// Returns model S with a number of sessions at a time and pauses multiplied by `think`.
+/// Returns model S with a number of concurrent sessions, and pauses multiplied by `think`.
 pub(super) fn model_s(
     context: &Context<'_>,
     sessions: u32,
@@ -86,7 +86,7 @@ pub(super) fn model_s(
     model_s_from(context, sessions, think, accesses, Ports::PAPER_LIKE)
 }
 
-/// Returns model S with these source ports.
+/// Returns model S with the given source ports.
 pub(super) fn model_s_from(
     context: &Context<'_>,
     sessions: u32,
@@ -99,12 +99,12 @@ pub(super) fn model_s_from(
         Surge::new(SurgeConfig { think_factor: think, ..SurgeConfig::default() }, context.seed);
     let workload = Overlap { ports, ..overlap(context, sessions, accesses) }
         .make(&mut source)
-        .map_err(ItemError::during("laying sessions over each other"))?;
+        .map_err(ItemError::during("overlapping sessions"))?;
     let warm = accesses / 4;
     Ok(Workload {
         short: if think < 10.0 { "S think 4" } else { "S think 16" },
         about: format!(
-            "model S, N = {sessions} sessions at a time, think × {think}, {ports} ports, seed {}, {accesses} accesses of which {warm} warm the cache",
+            "model S, N = {sessions} concurrent sessions, think × {think}, {ports} ports, seed {}, {accesses} accesses of which {warm} warm the cache",
             context.seed
         ),
         is_model: true,
@@ -132,7 +132,7 @@ pub(super) fn day(context: &Context<'_>) -> Result<Option<LoggedSessions>, ItemE
     Ok(Some(LoggedSessions::cut(entries, Some(context.seed))))
 }
 
-/// Returns the sessions of the real day, overlapped, if available.
+/// Returns the overlapped sessions of the real day, if available.
 pub(super) fn day_overlapped(
     context: &Context<'_>,
     sessions: u32,
@@ -142,7 +142,7 @@ pub(super) fn day_overlapped(
     context.check_stop()?;
     let workload = overlap(context, sessions, accesses)
         .make(&mut day.drawn())
-        .map_err(ItemError::during("laying the day's sessions over each other"))?;
+        .map_err(ItemError::during("overlapping the day's sessions"))?;
     let warm = accesses / 4;
     Ok(Some(Workload {
         short: "NASA day",
@@ -155,18 +155,18 @@ pub(super) fn day_overlapped(
     }))
 }
 
-/// Accesses of a trace at the context's scale.
+/// Returns the number of accesses of a trace at the context's scale.
 pub(super) fn length(context: &Context<'_>) -> usize {
     context.scale.pick(150_000, 400_000, 1_000_000)
 }
 
-/// Draws of index functions at the context's scale.
+/// Returns the number of draws of index functions at the context's scale.
 pub(super) fn draws(context: &Context<'_>) -> u32 {
     context.scale.pick(1, 3, 5)
 }
 
-/// Returns the traces that most items work on: the model at one or two points, and the real day
-/// where it is there.
+/// Returns the traces that most items use: the model with one or two parameter sets, and the real
+/// day if available.
 pub(super) fn workloads(context: &Context<'_>) -> Result<Vec<Workload>, ItemError> {
     let accesses = length(context);
     let mut workloads = vec![model_s(context, 1600, 4.0, accesses)?];
@@ -177,7 +177,7 @@ pub(super) fn workloads(context: &Context<'_>) -> Result<Vec<Workload>, ItemErro
     Ok(workloads)
 }
 
-/// Simulates a cache with some draws of its index functions.
+/// Simulates a cache with several draws of its index functions.
 pub(super) fn misses(
     context: &Context<'_>,
     trace: &Trace,
@@ -202,12 +202,12 @@ pub(super) fn misses(
     Ok(Misses { percent, draws: ratios, counts })
 }
 
-/// Returns the abouts of workloads, as notes.
+/// Returns the descriptions of workloads as notes.
 pub(super) fn notes(workloads: &[Workload]) -> Vec<String> {
     let mut notes: Vec<String> =
         workloads.iter().map(|workload| format!("{}: {}", workload.short, workload.about)).collect();
     if workloads.iter().all(|workload| workload.is_model) {
-        notes.push(String::from("the real day is not in the data folder, so only the model was run"));
+        notes.push(String::from("the real day is not in the data directory, so only the model was run"));
     }
     notes
 }
