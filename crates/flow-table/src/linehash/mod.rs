@@ -27,6 +27,7 @@
 
 mod batch;
 mod config;
+mod indexed;
 mod lanes;
 pub mod layout;
 pub mod table;

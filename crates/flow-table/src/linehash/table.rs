@@ -4,16 +4,14 @@ use core::fmt;
 use core::num::NonZeroU32;
 
 use flowloom_cpu::features::Isa;
-use flowloom_cpu::pages::{LineArray, PageReport};
-use flowloom_cpu::prefetch;
+use flowloom_cpu::pages::LineArray;
 
-use super::batch::{AskStates, FindBatch};
 use super::config::LINES_PER_LIST;
 pub use super::config::LineHashConfig;
-use super::lanes::{Empty, Matching};
+use super::lanes::Empty;
 use super::layout::{
-    ALL_LANES, AWAY, Counts, DISPLACED_MAX, Filter, LANES, Line, Place, STASH_BIT, STASHED, Way,
-    filter_bit, lane_to_take, place_of, state_of, visit_line,
+    AWAY, Counts, DISPLACED_MAX, Filter, LANES, Line, Place, STASH_BIT, STASHED, Way, filter_bit,
+    lane_to_take, place_of, state_of,
 };
 use super::walk::{FlowsMut, TakenLanes};
 use crate::arch::{Backend, Kernel, Lanes};
@@ -23,13 +21,13 @@ use crate::indexed::Indexed;
 use crate::probe::Probe;
 use crate::state::States;
 use crate::state::slab::lowest_if;
-use crate::table::{FlowId, FullReason, MemoryReport, TableKey, TableStats, Tick, TimeoutClass};
+use crate::table::{FlowId, FullReason, TableKey};
 use flowloom_flow_key::TableHash;
 
 /// The recommended table. See the [module](super).
 pub struct LineHash<K, V> {
     pub(super) lines: LineArray<Line>,
-    line_count: u32,
+    pub(super) line_count: u32,
     /// The first state after those of lanes.
     pool_start: u32,
     /// [`LANES`], hidden from the compiler: a multiplication takes one instruction, but the shifts
@@ -37,12 +35,12 @@ pub struct LineHash<K, V> {
     pub(super) line_states: u32,
     /// The number of displaced flows of each line, which only insertions and removals of such flows
     /// read.
-    counts: LineArray<Counts>,
-    stash: ConflictLists,
+    pub(super) counts: LineArray<Counts>,
+    pub(super) stash: ConflictLists,
     /// Number of flows in alternate lines.
-    away: u32,
+    pub(super) away: u32,
     pub(super) states: States<K, V>,
-    backend: Backend,
+    pub(super) backend: Backend,
 }
 
 impl<K: TableKey, V> LineHash<K, V> {
@@ -227,7 +225,7 @@ impl<K: TableKey, V> LineHash<K, V> {
     /// path would compute the address of the value twice.
     #[cold]
     #[inline(never)]
-    fn find_value_anywhere(&self, key: &K, hash: TableHash) -> Option<(FlowId, &V)> {
+    pub(super) fn find_value_anywhere(&self, key: &K, hash: TableHash) -> Option<(FlowId, &V)> {
         let id = self.find_anywhere(key, hash)?;
         Some((id, self.states.get(id)?))
     }
@@ -235,19 +233,19 @@ impl<K: TableKey, V> LineHash<K, V> {
     /// Prefetches the state that a flow of this hash most likely has, so that it arrives together
     /// with the line.
     #[inline(always)]
-    fn prefetch_favourite(&self, hash: TableHash) {
+    pub(super) fn prefetch_favourite(&self, hash: TableHash) {
         self.states.prefetch(Place::favourite_of(hash, self.pool_start));
     }
 
     /// Returns the state that a new flow gets in its home line.
     #[inline(always)]
-    fn state_to_take(&self, home: u32, empty: u32, hash: TableHash) -> u32 {
+    pub(super) fn state_to_take(&self, home: u32, empty: u32, hash: TableHash) -> u32 {
         state_of(home, lane_to_take(empty, Place::favourite_lane_of(hash, self.line_count)))
     }
 
     /// Looks for a key in its home line, where most keys are.
     #[inline(always)]
-    fn look_at_home(&self, key: &K, hash: TableHash) -> AtHome<'_, V> {
+    pub(super) fn look_at_home(&self, key: &K, hash: TableHash) -> AtHome<'_, V> {
         let Some(lanes) = self.backend.plain() else { return AtHome::Unsure };
         let Some(homes) = self.states.homes(&self.lines, self.line_states) else { return AtHome::Unsure };
         homes.prefetch_cell(Place::fraction_of(hash));
@@ -297,7 +295,7 @@ impl<K: TableKey, V> LineHash<K, V> {
 }
 
 /// The result of a lookup in a key's home line.
-enum AtHome<'a, V> {
+pub(super) enum AtHome<'a, V> {
     /// The flow exists; its id and its value.
     Found(FlowId, &'a V),
     /// The flow does not exist.
@@ -334,7 +332,7 @@ impl<K: TableKey, V> Kernel for FindAnywhere<'_, K, V> {
 
 impl<K: TableKey, V> LineHash<K, V> {
     /// Returns the taken lanes.
-    fn taken(&self) -> TakenLanes<'_> {
+    pub(super) fn taken(&self) -> TakenLanes<'_> {
         TakenLanes { lines: &self.lines, backend: self.backend, pool_start: self.pool_start }
     }
 
@@ -346,13 +344,13 @@ impl<K: TableKey, V> LineHash<K, V> {
         FlowsMut { taken, states: states.walk_mut(), slot: 0, slots }
     }
 
-    fn empty_lanes(&self, line: u32) -> u32 {
+    pub(super) fn empty_lanes(&self, line: u32) -> u32 {
         self.backend.run_one(Empty(&self.lines[line as usize]))
     }
 
     /// Returns the state of a new flow whose home line is full.
     #[inline(never)]
-    fn vacancy_elsewhere(&self, place: Place, hash: TableHash) -> Result<u32, FullReason> {
+    pub(super) fn vacancy_elsewhere(&self, place: Place, hash: TableHash) -> Result<u32, FullReason> {
         let counts = self.counts[place.home as usize];
         if self.line_count > 1 && counts[AWAY] < DISPLACED_MAX {
             let [first, second] = [Way::First, Way::Second].map(|way| {
@@ -375,7 +373,7 @@ impl<K: TableKey, V> LineHash<K, V> {
     /// Links a flow outside its home line, and marks its state with the home line, whose filter
     /// must learn of the flow's end.
     #[inline(never)]
-    fn link_elsewhere(&mut self, slot: u32, place: Place, hash: TableHash) {
+    pub(super) fn link_elsewhere(&mut self, slot: u32, place: Place, hash: TableHash) {
         self.states.set_mark(slot, place.home + 1);
         let bits = if let Some(number) = slot.checked_sub(self.pool_start) {
             self.stash.link(number, place.home / LINES_PER_LIST, Self::stash_signature(hash));
@@ -394,7 +392,7 @@ impl<K: TableKey, V> LineHash<K, V> {
 
     /// Removes the flow of a key wherever it is.
     #[inline(never)]
-    fn take_anywhere(&mut self, key: &K, hash: TableHash) -> Option<(K, V)> {
+    pub(super) fn take_anywhere(&mut self, key: &K, hash: TableHash) -> Option<(K, V)> {
         let id = self.find_anywhere(key, hash)?;
         let flow = self.states.vacate(id)?;
         self.unlink(id.slot());
@@ -404,7 +402,7 @@ impl<K: TableKey, V> LineHash<K, V> {
     /// Unlinks a flow outside its home line. The filter of the home line forgets such flows only
     /// when none is left.
     #[inline(never)]
-    fn unlink_elsewhere(&mut self, slot: u32) {
+    pub(super) fn unlink_elsewhere(&mut self, slot: u32) {
         let home = self.states.mark(slot) as usize - 1;
         self.states.set_mark(slot, 0);
         if let Some(number) = slot.checked_sub(self.pool_start) {
@@ -419,216 +417,6 @@ impl<K: TableKey, V> LineHash<K, V> {
         if self.counts[home] == [0, 0] {
             self.lines[home].set_filter(0);
         }
-    }
-}
-
-impl<K: TableKey, V> Indexed for LineHash<K, V> {
-    type Key = K;
-    type Value = V;
-
-    #[inline(always)]
-    fn states(&self) -> &States<K, V> {
-        &self.states
-    }
-
-    #[inline(always)]
-    fn states_mut(&mut self) -> &mut States<K, V> {
-        &mut self.states
-    }
-
-    #[inline(always)]
-    fn prefetch_index(&self, hash: TableHash) {
-        prefetch::read_later_at(&self.lines, self.place_of_hash(hash).home as usize);
-    }
-
-    #[inline]
-    fn prefetch_found(&self, hashes: &[TableHash]) {
-        self.backend.run(AskStates { table: self, hashes });
-    }
-
-    #[inline]
-    fn find(&self, key: &K, hash: TableHash) -> Option<FlowId> {
-        match self.look_at_home(key, hash) {
-            AtHome::Found(id, _) => Some(id),
-            AtHome::Nowhere => None,
-            AtHome::Unsure => self.find_anywhere(key, hash),
-        }
-    }
-
-    #[inline]
-    fn find_value(&self, key: &K, hash: TableHash) -> Option<(FlowId, &V)> {
-        // Handle each path separately, so that no comparison is repeated.
-        match self.look_at_home(key, hash) {
-            AtHome::Found(id, value) => Some((id, value)),
-            AtHome::Nowhere => None,
-            AtHome::Unsure => self.find_value_anywhere(key, hash),
-        }
-    }
-
-    #[inline]
-    fn find_touch(&mut self, key: &K, hash: TableHash, now: Tick) -> Option<(FlowId, &mut V, Tick)> {
-        let id = match self.look_at_home(key, hash) {
-            AtHome::Found(id, _) => {
-                let (value, seen) = self.states.get_mut_touch(id, now)?;
-                return Some((id, value, seen));
-            }
-            AtHome::Nowhere => return None,
-            AtHome::Unsure => self.find_anywhere(key, hash)?,
-        };
-        let (value, seen) = self.states.get_mut_touch(id, now)?;
-        Some((id, value, seen))
-    }
-
-    #[inline]
-    fn find_batch<const PREFETCHED: bool>(
-        &self,
-        keys: &[K],
-        hashes: &[TableHash],
-        ids: &mut [Option<FlowId>],
-    ) {
-        self.find_batch_values::<PREFETCHED>(keys, hashes, ids, |_, _| {});
-    }
-
-    #[inline]
-    fn find_batch_values<const PREFETCHED: bool>(
-        &self,
-        keys: &[K],
-        hashes: &[TableHash],
-        ids: &mut [Option<FlowId>],
-        on_flow: impl FnMut(usize, &V),
-    ) {
-        self.backend.run(FindBatch::<_, _, _, PREFETCHED> { table: self, keys, hashes, ids, on_flow });
-    }
-
-    #[inline]
-    fn find_or_vacancy(&self, key: &K, hash: TableHash) -> Result<FlowId, Result<u32, FullReason>> {
-        let place = self.place_of_hash(hash);
-        let home = &self.lines[place.home as usize];
-        let matching = self.backend.run_one(Matching(home, place.signature));
-        if matching != 0 || home.may_be_elsewhere(hash) {
-            let found = self.find_anywhere(key, hash);
-            if let Some(id) = found {
-                return Ok(id);
-            }
-        }
-        match self.backend.run_one(Empty(home)) {
-            0 => Err(self.vacancy_elsewhere(place, hash)),
-            empty => Err(Ok(self.state_to_take(place.home, empty, hash))),
-        }
-    }
-
-    #[inline(always)]
-    fn enter_at_once<F: FnOnce() -> V>(
-        &mut self,
-        key: &K,
-        hash: TableHash,
-        class: TimeoutClass,
-        now: Tick,
-        make: F,
-    ) -> Result<FlowId, F> {
-        let Some(lanes) = self.backend.plain() else { return Err(make) };
-        let Place { home, signature } = self.place_of_hash(hash);
-        let favourite = Place::favourite_lane_of(hash, self.line_count);
-        let Some(line) = self.lines.get_mut(home as usize) else { return Err(make) };
-        if lanes.equal_lanes(line, signature) != 0 || line.may_be_elsewhere(hash) {
-            return Err(make);
-        }
-        let empty = !lanes.top_bits(line) & ALL_LANES;
-        if empty == 0 || !self.states.has_space() {
-            return Err(make);
-        }
-        let lane = lane_to_take(empty, favourite);
-        let value = make();
-        line.0[lane as usize] = signature;
-        let state = home * self.line_states + lane;
-        Ok(self.states.occupy(state, Self::KEEPS_MARKS, (*key, value), class, now))
-    }
-
-    #[inline]
-    fn vacancy(&self, _key: &K, hash: TableHash) -> Result<u32, FullReason> {
-        let place = self.place_of_hash(hash);
-        match self.empty_lanes(place.home) {
-            0 => self.vacancy_elsewhere(place, hash),
-            empty => Ok(self.state_to_take(place.home, empty, hash)),
-        }
-    }
-
-    #[inline]
-    fn link(&mut self, slot: u32, _key: &K, hash: TableHash) {
-        let place = self.place_of_hash(hash);
-        let lane = slot.wrapping_sub(state_of(place.home, 0));
-        if lane < LANES {
-            self.lines[place.home as usize].0[lane as usize] = place.signature;
-        } else {
-            self.link_elsewhere(slot, place, hash);
-        }
-    }
-
-    #[inline]
-    fn unlink(&mut self, slot: u32) {
-        // Only a flow outside its home line has a mark.
-        if self.states.mark(slot) == 0 {
-            let (line, lane) = place_of(slot);
-            self.lines[line as usize].0[lane as usize] = 0;
-        } else {
-            self.unlink_elsewhere(slot);
-        }
-    }
-
-    #[inline]
-    fn take(&mut self, key: &K, hash: TableHash) -> Option<(K, V)> {
-        let Some(lanes) = self.backend.plain() else { return self.take_anywhere(key, hash) };
-        let Place { home, signature } = self.place_of_hash(hash);
-        self.prefetch_favourite(hash);
-        let line = self.lines.get_mut(home as usize)?;
-        let matching = lanes.equal_lanes(line, signature);
-        if matching != 0 {
-            // A key is looked up in its own home line, so this flow is at home and has no mark.
-            let lane = matching.trailing_zeros();
-            if let Some(flow) = self.states.vacate_key(home * self.line_states + lane, key) {
-                line.0[lane as usize] = 0;
-                return Some(flow);
-            }
-        } else if !line.may_be_elsewhere(hash) {
-            return None;
-        }
-        self.take_anywhere(key, hash)
-    }
-
-    fn next_linked(&self, slot: u32) -> u32 {
-        self.taken().next(slot)
-    }
-
-    fn visit_rivals(&self, hash: TableHash, visit: &mut dyn FnMut(u32) -> bool) {
-        visit_line(self.place_of_hash(hash).home, visit);
-    }
-
-    fn visit_further(&self, hash: TableHash, visit: &mut dyn FnMut(u32) -> bool) {
-        let place = self.place_of_hash(hash);
-        let home_is_full = self.empty_lanes(place.home) == 0;
-        if self.line_count == 1 || home_is_full && self.counts[place.home as usize][AWAY] == DISPLACED_MAX {
-            return;
-        }
-        let lines = [Way::First, Way::Second].map(|way| place.alternate(hash, self.line_count, way));
-        let _ = visit_line(lines[0], visit) && visit_line(lines[1], visit);
-    }
-
-    fn complete_stats(&self, stats: &mut TableStats) {
-        stats.stashed = self.stash.used();
-        stats.displaced = self.away + stats.stashed;
-        stats.list_length_max = self.stash.length_max();
-        stats.pool_size = self.stash.pool_size();
-    }
-
-    fn complete_memory(&self, memory: &mut MemoryReport) {
-        let index = self.lines.pages().and(self.counts.pages());
-        memory.index_bytes = index.bytes;
-        memory.list_bytes = self.stash.bytes();
-        memory.pages = memory.pages.and(index);
-    }
-
-    fn index_pages_obtained(&self) -> PageReport {
-        self.lines.pages_obtained().and(self.counts.pages_obtained())
     }
 }
 

@@ -3,7 +3,7 @@
 use flowloom_flow_key::{FlowKey, IpFamily};
 
 use super::layers::{Decoded, Layers};
-use super::security::AUTHENTICATION;
+use super::table::AUTHENTICATION;
 use super::transport::Network;
 use crate::reason::DropReason;
 

@@ -21,6 +21,7 @@
 mod bridged;
 mod cooked;
 mod custom;
+mod enter;
 mod ethernet;
 mod explain;
 mod fabric;

@@ -2,11 +2,10 @@
 //! `MACsec`.
 
 use super::layers::{Decoded, Layers};
-use super::table;
+use super::table::{self, AUTHENTICATION};
 use super::transport::Network;
 use crate::reason::DropReason;
 
-pub(super) const AUTHENTICATION: u8 = 51;
 pub(super) const ENCAPSULATION: u8 = 50;
 /// Maximum number of consecutive authentication headers that the decoder follows.
 const AUTHENTICATIONS_MAX: usize = 8;

@@ -20,14 +20,13 @@ mod links;
 mod protocols;
 mod udp;
 
-use super::layers::{Decoded, Layers};
 use crate::link::LinkType;
 use crate::reason::DropReason;
 
 pub use ether_types::ETHER_TYPES;
 pub use gre::GRE;
 pub use links::LINKS;
-pub(super) use protocols::{MULTILINK, PSEUDOWIRE};
+pub(super) use protocols::{AUTHENTICATION, MULTILINK, PSEUDOWIRE};
 pub use protocols::{PROTOCOLS, UNDER};
 pub use udp::UDP;
 
@@ -102,7 +101,76 @@ pub(super) enum Header {
     /// It always has the same length.
     Fixed { bytes: usize, follows: Follows },
     /// The length or the payload depends on its fields.
-    Walk(for<'a> fn(Layers<'a>, usize) -> Decoded),
+    Walk(Walk),
+}
+
+/// A header whose length or payload depends on its fields, or that ends the walk.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Walk {
+    AristaTime,
+    Atm,
+    Ayiya,
+    BackboneTag,
+    Batman,
+    Capwap,
+    CiscoHdlc,
+    CiscoHdlcAfterByte,
+    CiscoMetadata,
+    Depth,
+    Enc,
+    Encrypted,
+    Erf,
+    EspInUdp,
+    EtherIp,
+    EthernetOrWireless,
+    Fddi,
+    FrameRelay,
+    FrameRelayAfterByte,
+    Geneve,
+    Gre,
+    Gtpu,
+    Gue,
+    Ieee80211,
+    IpByVersion,
+    IpOverInfiniband,
+    Ipv4,
+    Ipv6,
+    Juniper,
+    L2tpOverIp,
+    L2tpOverUdp,
+    LinuxSll,
+    LinuxSll2,
+    Lisp,
+    Loopback,
+    Macsec,
+    Marvell12,
+    Marvell16,
+    Mpls,
+    Multilink,
+    Nflog,
+    Pflog,
+    PimRegister,
+    Pktap,
+    Ppi,
+    Ppp,
+    PppWithDirection,
+    Pppoe,
+    Prism,
+    Pseudowire,
+    Radiotap,
+    Realtek,
+    SerialLine16,
+    SerialLine24,
+    ServiceHeader,
+    SunAtm,
+    Teredo,
+    TokenRing,
+    Trill,
+    Tzsp,
+    Vlan,
+    Vxlan,
+    VxlanGpe,
+    Wccp,
 }
 
 /// The payload after a header of fixed length.
@@ -127,42 +195,15 @@ impl Encapsulation {
     pub fn is_tunnel(&self) -> bool {
         match self.announced {
             Announced::Links(_) | Announced::EtherTypes(_) => false,
-            Announced::Protocols(protocols) => protocols != [super::security::AUTHENTICATION],
+            Announced::Protocols(protocols) => protocols != [AUTHENTICATION],
             Announced::Inside(outer) => outer == "mpls",
             _ => true,
         }
     }
 
     /// Returns the drop reason for a record that ends inside the header.
-    fn cut(&self) -> DropReason {
+    pub(super) fn cut(&self) -> DropReason {
         if self.is_tunnel() { DropReason::TruncatedTunnel } else { DropReason::TruncatedLink }
-    }
-}
-
-impl Layers<'_> {
-    /// Decodes from a header of the table on.
-    pub(super) fn enter(self, entry: &'static Encapsulation, at: usize) -> Decoded {
-        if let Some(trace) = self.trace {
-            trace.enter(entry);
-        }
-        match entry.header {
-            Header::Walk(walk) => walk(self, at),
-            Header::Fixed { bytes, follows } => {
-                let header = self.bytes.get(at..).and_then(|rest| rest.get(..bytes)).ok_or(entry.cut())?;
-                let is_tag = matches!(entry.announced, Announced::EtherTypes(_));
-                let layers = if is_tag { self.deeper()? } else { self };
-                let at = at + bytes;
-                match follows {
-                    Follows::EtherTypeAt(offset) => {
-                        layers.ether_type(u16::from_be_bytes([header[offset], header[offset + 1]]), at)
-                    }
-                    Follows::Ethernet => layers.ethernet(at),
-                    Follows::AnyIp => layers.ip_by_version(at, entry.cut()),
-                    Follows::Ppp => layers.ppp(at),
-                    Follows::LinkControl => layers.llc(at),
-                }
-            }
-        }
     }
 }
 

@@ -7,8 +7,7 @@
 
 use super::Announced::{UdpDestination, UdpEither};
 use super::Carries::{AnyIp, EtherTypeAt, Ethernet, Ipv4, Ipv6};
-use super::{Encapsulation, Header, carries};
-use crate::reason::DropReason;
+use super::{Encapsulation, Header, Walk, carries};
 
 /// Encapsulations by UDP port.
 pub static UDP: &[Encapsulation] = &[
@@ -16,14 +15,14 @@ pub static UDP: &[Encapsulation] = &[
         name: "vxlan",
         announced: UdpDestination(&[4789, 8472]),
         document: "RFC 7348 §5",
-        header: Header::Walk(|layers, at| layers.vxlan(at)),
+        header: Header::Walk(Walk::Vxlan),
         examples: &[carries(&[8, 0, 0, 0, 0, 0, 7, 0], Ethernet)],
     },
     Encapsulation {
         name: "vxlan_gpe",
         announced: UdpDestination(&[4790]),
         document: "draft-ietf-nvo3-vxlan-gpe-13 §3",
-        header: Header::Walk(|layers, at| layers.vxlan_gpe(at)),
+        header: Header::Walk(Walk::VxlanGpe),
         examples: &[
             carries(&[0x0C, 0, 0, 1, 0, 0, 7, 0], Ipv4),
             carries(&[0x0C, 0, 0, 2, 0, 0, 7, 0], Ipv6),
@@ -35,7 +34,7 @@ pub static UDP: &[Encapsulation] = &[
         name: "geneve",
         announced: UdpDestination(&[6081]),
         document: "RFC 8926 §3.4",
-        header: Header::Walk(|layers, at| layers.geneve(at)),
+        header: Header::Walk(Walk::Geneve),
         examples: &[
             carries(&[0, 0, 0, 0, 0, 0, 7, 0], EtherTypeAt(2)),
             carries(&[2, 0, 0, 0, 0, 0, 7, 0, 1, 1, 1, 1, 1, 1, 1, 1], EtherTypeAt(2)),
@@ -45,7 +44,7 @@ pub static UDP: &[Encapsulation] = &[
         name: "gtpu",
         announced: UdpEither(&[2152]),
         document: "3GPP TS 29.281 §5.1",
-        header: Header::Walk(|layers, at| layers.gtpu(at)),
+        header: Header::Walk(Walk::Gtpu),
         examples: &[
             carries(&[0x30, 255, 0, 40, 0, 0, 0, 1], AnyIp),
             carries(&[0x34, 255, 0, 48, 0, 0, 0, 1, 0, 0, 0, 0x85, 1, 0, 9, 0], AnyIp),
@@ -56,21 +55,21 @@ pub static UDP: &[Encapsulation] = &[
         name: "teredo",
         announced: UdpEither(&[3544]),
         document: "RFC 4380 §5.1.1",
-        header: Header::Walk(|layers, at| layers.teredo(at)),
+        header: Header::Walk(Walk::Teredo),
         examples: &[carries(&[], Ipv6), carries(&[0, 0, 1, 2, 3, 4, 5, 6], Ipv6)],
     },
     Encapsulation {
         name: "mpls_in_udp",
         announced: UdpDestination(&[6635]),
         document: "RFC 7510 §3",
-        header: Header::Walk(|layers, at| layers.mpls(at)),
+        header: Header::Walk(Walk::Mpls),
         examples: &[carries(&[0, 1, 1, 64], AnyIp)],
     },
     Encapsulation {
         name: "gre_in_udp",
         announced: UdpDestination(&[4754]),
         document: "RFC 8086 §3",
-        header: Header::Walk(|layers, at| layers.gre(at)),
+        header: Header::Walk(Walk::Gre),
         examples: &[
             carries(&[0, 0, 0, 0], EtherTypeAt(2)),
             carries(&[0x20, 0, 0, 0, 0, 0, 0, 9], EtherTypeAt(2)),
@@ -80,7 +79,7 @@ pub static UDP: &[Encapsulation] = &[
         name: "l2tp",
         announced: UdpEither(&[1701]),
         document: "RFC 2661 §3.1, RFC 3931 §4.1.2",
-        header: Header::Walk(|layers, at| layers.l2tp_over_udp(at)),
+        header: Header::Walk(Walk::L2tpOverUdp),
         examples: &[
             carries(&[0x00, 2, 0, 5, 0, 6, 0xFF, 3, 0, 0x21], Ipv4),
             carries(&[0x00, 2, 0, 5, 0, 6, 0x57], Ipv6),
@@ -93,7 +92,7 @@ pub static UDP: &[Encapsulation] = &[
         name: "lisp",
         announced: UdpDestination(&[4341]),
         document: "RFC 9300 §5, RFC 9305 §3",
-        header: Header::Walk(|layers, at| layers.lisp(at)),
+        header: Header::Walk(Walk::Lisp),
         examples: &[
             carries(&[0x80, 0, 0, 1, 0, 0, 0, 0], AnyIp),
             carries(&[0x04, 0, 0, 3, 0, 0, 7, 0], Ethernet),
@@ -103,7 +102,7 @@ pub static UDP: &[Encapsulation] = &[
         name: "tzsp",
         announced: UdpDestination(&[37008]),
         document: "Wireshark wiki, TaZmen Sniffer Protocol",
-        header: Header::Walk(|layers, at| layers.tzsp(at)),
+        header: Header::Walk(Walk::Tzsp),
         examples: &[
             carries(&[1, 0, 0, 1, 1], Ethernet),
             carries(&[1, 1, 0, 1, 0, 10, 1, 200, 1], Ethernet),
@@ -120,7 +119,7 @@ pub static UDP: &[Encapsulation] = &[
         name: "ayiya",
         announced: UdpEither(&[5072]),
         document: "draft-massar-v6ops-ayiya-02 §3",
-        header: Header::Walk(|layers, at| layers.ayiya(at)),
+        header: Header::Walk(Walk::Ayiya),
         examples: &[
             carries(
                 &[
@@ -136,7 +135,7 @@ pub static UDP: &[Encapsulation] = &[
         name: "capwap",
         announced: UdpEither(&[5247]),
         document: "RFC 5415 §4.3",
-        header: Header::Walk(|layers, at| layers.capwap(at)),
+        header: Header::Walk(Walk::Capwap),
         examples: &[
             carries(&[0, 0x10, 0x02, 0, 0, 0, 0, 0], Ethernet),
             carries(
@@ -159,7 +158,7 @@ pub static UDP: &[Encapsulation] = &[
         name: "gue",
         announced: UdpDestination(&[6080]),
         document: "draft-ietf-intarea-gue-09 §3",
-        header: Header::Walk(|layers, at| layers.gue(at)),
+        header: Header::Walk(Walk::Gue),
         examples: &[
             carries(&[0, 4, 0, 0], Ipv4),
             carries(&[1, 41, 0, 0, 1, 2, 3, 4], Ipv6),
@@ -177,7 +176,7 @@ pub static UDP: &[Encapsulation] = &[
         name: "esp_in_udp",
         announced: UdpEither(&[4500]),
         document: "RFC 3948 §2.1",
-        header: Header::Walk(|layers, at| layers.esp_in_udp(at)),
+        header: Header::Walk(Walk::EspInUdp),
         examples: &[
             super::Example {
                 header: &[0, 0, 1, 0, 0, 0, 0, 1],
@@ -195,7 +194,7 @@ pub static UDP: &[Encapsulation] = &[
         name: "wireguard",
         announced: UdpEither(&[51820]),
         document: "Donenfeld, WireGuard (NDSS 2017) §5.4",
-        header: Header::Walk(|_, _| Err(DropReason::Encrypted)),
+        header: Header::Walk(Walk::Encrypted),
         examples: &[carries(&[4, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0], AnyIp)],
     },
 ];
