@@ -6,7 +6,7 @@ use flowloom_classifier::RuleSet;
 use flowloom_classifier::load::{
     Form, LoadError, LoadLimits, LoadOptions, classbench, ipset, iptables, load, toml, trace,
 };
-use flowloom_classifier::policy::{Assume, Packet};
+use flowloom_classifier::firewall::{Assume, Packet};
 use libfuzzer_sys::fuzz_target;
 
 fn check(text: &str, error: &LoadError) {

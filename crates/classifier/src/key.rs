@@ -240,7 +240,7 @@ impl From<&FiveTuple> for AnyKey {
     /// an IPv4-mapped address.
     fn from(tuple: &FiveTuple) -> Self {
         use core::net::IpAddr;
-        let ports = if crate::policy::has_ports(tuple.protocol) {
+        let ports = if crate::firewall::has_ports(tuple.protocol) {
             (tuple.source_port, tuple.destination_port)
         } else {
             (0, 0)

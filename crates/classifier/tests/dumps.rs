@@ -5,8 +5,8 @@
 use std::path::Path;
 
 use flowloom_classifier::FiveTuple;
+use flowloom_classifier::firewall::{Assume, ConnectionState, Field, Packet, Policy};
 use flowloom_classifier::load::{Form, LoadOptions, load};
-use flowloom_classifier::policy::{Assume, ConnectionState, Field, Packet, Policy};
 
 /// A ruleset, what is asked of it, and the line that decides.
 struct Case {
@@ -427,7 +427,7 @@ fn every_chain_of_every_table_loads() {
                 for chain in flowloom_classifier::load::iptables::chains(&text, table) {
                     let policy = policy_of(&file, Some(table), chain);
                     needs_nothing &= policy
-                        .undecidable(flowloom_classifier::policy::Knowledge::default())
+                        .undecidable(flowloom_classifier::firewall::Knowledge::default())
                         .iter()
                         .all(|one| one.field != Field::Nothing);
                 }

@@ -1,13 +1,13 @@
 //! Sets whose rules overlap so that cutting one field parts nothing.
 
-use flowloom_classifier::policy::{Assume, Packet, Policy};
+use flowloom_classifier::firewall::{Assume, Packet, Policy};
 use flowloom_classifier::synth::{Profile, rules};
 use flowloom_classifier::{
     Action, Addresses, ClassifierBuilder, FiveTuple, KeyV4, PortRange, PrefixV4, ProtocolMatch, Rule,
     RuleSet,
 };
 
-/// Shuffles a list, the same way every time.
+/// Shuffles a list in the same order in every run.
 fn shuffled<T>(mut list: Vec<T>) -> Vec<T> {
     let mut state = 4_u64;
     for i in (1..list.len()).rev() {

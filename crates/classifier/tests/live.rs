@@ -3,11 +3,11 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use flowloom_classifier::headers::{Traffic, headers};
-use flowloom_classifier::live::{Live, LiveError, LiveId, LiveMatch, PENDING_MAX};
-use flowloom_classifier::policy::{
+use flowloom_classifier::firewall::{
     Assume, Conditions, ConnectionState, Families, Fragment, Packet, Ranges, Test, TestKind, Truth,
 };
+use flowloom_classifier::headers::{Traffic, headers};
+use flowloom_classifier::live::{Live, LiveError, LiveId, LiveMatch, PENDING_MAX};
 use flowloom_classifier::synth::{self, Profile};
 use flowloom_classifier::{
     AnyKey, BuildError, ClassifierBuilder, FiveTuple, FlagsColumn, KeyV4, KeyV6, PortRange, PrefixV4, Rule,

@@ -5,8 +5,8 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use flowloom::apps::firewall::Enforcement;
+use flowloom::classifier::firewall::{Families, Field, Knowledge, Policy};
 use flowloom::classifier::load::{self, Form, LoadOptions, cisco, ipset, iptables, nft};
-use flowloom::classifier::policy::{Families, Field, Knowledge, Policy};
 use flowloom::classifier::{Rule, RuleId, RuleSet};
 
 use crate::args::Common;

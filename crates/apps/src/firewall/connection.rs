@@ -18,7 +18,7 @@
 //! Unlike the kernel, the tracker does not compare sequence numbers or checksums, and a connection
 //! times out only with its flow.
 
-use flowloom_classifier::policy::{ConnectionState, Fragment, Packet};
+use flowloom_classifier::firewall::{ConnectionState, Fragment, Packet};
 use flowloom_flow_key::Direction;
 use flowloom_packet::PacketView;
 

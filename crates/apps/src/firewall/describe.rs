@@ -1,6 +1,6 @@
 //! Converts a decoded packet to the packet type of policies.
 
-use flowloom_classifier::policy::{Fragment, Packet};
+use flowloom_classifier::firewall::{Fragment, Packet};
 use flowloom_flow_key::{FiveTuple, IpFamily};
 use flowloom_packet::{PacketView, icmp};
 

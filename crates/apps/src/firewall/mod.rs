@@ -44,7 +44,7 @@ mod tcp_tracker;
 
 use std::sync::Arc;
 
-use flowloom_classifier::policy::{Fragment, Packet};
+use flowloom_classifier::firewall::{Fragment, Packet};
 use flowloom_engine::{App, Composed, Verdict};
 use flowloom_flow_key::FiveTuple;
 use flowloom_packet::PacketView;

@@ -1,6 +1,6 @@
 //! Rules that give verdicts.
 
-use flowloom_classifier::policy::{Assume, Packet, Policy, PolicyMatcher};
+use flowloom_classifier::firewall::{Assume, Packet, Policy, PolicyMatcher};
 use flowloom_classifier::{Action, BuildError, ClassifierBuilder, Rule, RuleId, RuleSet};
 use flowloom_engine::Verdict;
 use flowloom_flow_key::FiveTuple;

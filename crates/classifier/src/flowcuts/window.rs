@@ -298,8 +298,8 @@ pub(super) fn divide<K: Key>(
         }
         *run = (ends.len() as u32).saturating_sub(1);
     }
-    // The runs from one value to another. Ends may be impossible values, which belong to a run that
-    // the rule need not meet.
+    // Returns the runs from one value to another. An end may be an impossible value, which was
+    // assigned to a neighbouring run; a run that lies outside the range is removed.
     let stretch = |from: u32, to: u32| {
         let (mut first, mut last) = (of_value[from as usize] as usize, of_value[to as usize] as usize + 1);
         while first < last && ends[first].1 < from {

@@ -18,7 +18,7 @@
 
 mod prefilter;
 mod reader;
-mod said;
+mod rule_values;
 mod snapshot;
 
 use alloc::collections::BTreeMap;
@@ -35,8 +35,8 @@ use snapshot::{Base, Entry, Pending, Snapshot, Tests};
 
 use crate::classifier::{Algorithm, ClassifierBuilder};
 use crate::error::BuildError;
+use crate::firewall::Test;
 use crate::flowcuts::plan::{Plan, Split};
-use crate::policy::Test;
 use crate::rule::Rule;
 use crate::rule_set::{RULES_MAX, RuleSet};
 
@@ -381,7 +381,7 @@ impl Live {
     ///
     /// ```
     /// use flowloom_classifier::live::Live;
-    /// use flowloom_classifier::policy::{Assume, ConnectionState, Packet, TestKind};
+    /// use flowloom_classifier::firewall::{Assume, ConnectionState, Packet, TestKind};
     /// use flowloom_classifier::{Action, ClassifierBuilder, FiveTuple, Rule, RuleSet};
     /// let live = Live::new(&RuleSet::default(), ClassifierBuilder::new())?;
     /// let known = TestKind::State(ConnectionState::Established.bit());

@@ -210,7 +210,7 @@ impl Prefilter {
                     let i = GROUP * group + left.trailing_zeros() as usize;
                     left &= left - 1;
                     if let Some(entry) = word.first(&keys[i], masks[i]) {
-                        tell(i, entry.order, entry.said());
+                        tell(i, entry.order, entry.result());
                     }
                 }
             }

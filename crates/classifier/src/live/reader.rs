@@ -8,8 +8,8 @@ use flowloom_flow_key::FiveTuple;
 use super::snapshot::{Scratch, Snapshot};
 use super::{Live, LiveMatch};
 use crate::classifier::ClassifierKey;
+use crate::firewall::{Assume, Packet};
 use crate::key::AnyKey;
-use crate::policy::{Assume, Packet};
 
 /// A thread's view of a [`Live`] set. At the start of each batch it takes the newest rules, and
 /// uses them until the end of the batch.

@@ -6,12 +6,12 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use super::prefilter::{Prefilter, Sifted};
-use super::said::Said;
+use super::rule_values::RuleValues;
 use super::{LiveMatch, Order};
 use crate::classifier::{Classifier, ClassifierBuilder, ClassifierKey};
 use crate::error::BuildError;
+use crate::firewall::{Assume, Packet, Test, TestKind, Truth, names_ports, needs_ports};
 use crate::key::{Key, KeyV4, KeyV6, Match};
-use crate::policy::{Assume, Packet, Test, TestKind, Truth, names_ports, needs_ports};
 use crate::rule::{Rule, RuleId};
 use crate::rule_set::RuleSet;
 
@@ -26,7 +26,7 @@ pub(super) struct Entry {
 
 impl Entry {
     /// Returns its lookup result.
-    pub(super) fn said(&self) -> LiveMatch {
+    pub(super) fn result(&self) -> LiveMatch {
         LiveMatch::of(self.order as u32, self.rule.value)
     }
 }
@@ -62,7 +62,7 @@ pub(super) struct Base {
     orders: Vec<Order>,
     /// The tests of each rule; empty if no rule has any.
     tests: Vec<Tests>,
-    said: Said,
+    values: RuleValues,
 }
 
 impl Base {
@@ -75,11 +75,11 @@ impl Base {
             BuildError::Memory { needed_bytes: error.rules as u64, limit_bytes: error.rules_max as u64 }
         })?;
         let orders = sorted.iter().map(|entry| entry.order).collect();
-        let said = Said::of(sorted.iter().map(|entry| (entry.order as u32, entry.rule.value)));
+        let values = RuleValues::of(sorted.iter().map(|entry| (entry.order as u32, entry.rule.value)));
         let has_tests = sorted.iter().any(|entry| entry.tests.is_some());
         let tests =
             if has_tests { sorted.into_iter().map(|entry| entry.tests).collect() } else { Vec::new() };
-        Ok(Self { classifier: builder.build(&rules)?, rules, orders, tests, said })
+        Ok(Self { classifier: builder.build(&rules)?, rules, orders, tests, values })
     }
 
     /// Returns the first rule that matches a packet completely; `is_out` names rules that do not
@@ -241,7 +241,7 @@ impl Snapshot {
                     }
                 }
             }
-            self.base.said.tell(ranks, out);
+            self.base.values.tell(ranks, out);
             self.overlay(keys, out, scratch);
         }
     }
@@ -249,11 +249,12 @@ impl Snapshot {
     /// Returns the first rule that matches a packet completely.
     pub(super) fn find<K: ClassifierKey>(&self, key: &K, packet: &Packet<'_>, assume: Assume) -> LiveMatch {
         let base = self.base.find(key, packet, assume, |rank| self.is_dead(rank));
-        let mut first = base.map(|rank| (self.base.orders[rank as usize], self.base.said.one(Match(rank))));
+        let mut first =
+            base.map(|rank| (self.base.orders[rank as usize], self.base.values.one(Match(rank))));
         if let Some(settled) = &self.settled
             && let Some(rank) = settled.find(key, packet, assume, |_| false)
         {
-            let found = (settled.orders[rank as usize], settled.said.one(Match(rank)));
+            let found = (settled.orders[rank as usize], settled.values.one(Match(rank)));
             if first.is_none_or(|(order, _)| found.0 < order) {
                 first = Some(found);
             }
@@ -263,7 +264,7 @@ impl Snapshot {
                 && entry.rule.matches(key)
                 && assume.takes(holds(&entry.rule, &entry.tests, packet))
             {
-                first = Some((entry.order, entry.said()));
+                first = Some((entry.order, entry.result()));
             }
         }
         first.map_or(LiveMatch::default(), |(_, found)| found)
@@ -288,7 +289,7 @@ impl Snapshot {
                 let order = settled.orders[rule.index()];
                 if order < base(i) {
                     orders[i] = order;
-                    out[i] = settled.said.one(*found);
+                    out[i] = settled.values.one(*found);
                 }
             }
         }

@@ -3,7 +3,7 @@
 //!
 //! A security group permits packets, and denies those that it does not permit. It tracks
 //! connections, so replies need no rule. A reference to the members of another group, or to a
-//! prefix list, is a condition that [may hold](crate::policy::Truth::Maybe), because the text does
+//! prefix list, is a condition that [may hold](crate::firewall::Truth::Maybe), because the text does
 //! not contain their addresses. The rules of a network list are evaluated in the order of their
 //! numbers; the list denies what none of them matches.
 
@@ -14,7 +14,7 @@ use alloc::vec::Vec;
 use serde_json::Value as Json;
 
 use super::{LoadError, LoadErrorKind, LoadErrors, LoadLimits, ipset, line_of};
-use crate::policy::{
+use crate::firewall::{
     Chain, ChainRule, Chains, Conditions, Families, Policy, Ranges, Target, TestKind, has_ports,
 };
 use crate::rule::{Action, decimal};
@@ -311,7 +311,7 @@ fn listed(entry: &Json, is_egress: bool) -> Result<Vec<Conditions>, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::policy::{Assume, Knowledge, Packet};
+    use crate::firewall::{Assume, Knowledge, Packet};
     use flowloom_flow_key::FiveTuple;
 
     const GROUPS: &str = r#"{ "SecurityGroups": [

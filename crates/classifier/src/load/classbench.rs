@@ -16,7 +16,7 @@ use core::net::{Ipv4Addr, Ipv6Addr};
 
 use super::cursor::Cursor;
 use super::{LoadError, LoadErrorKind, LoadErrors, LoadLimits, Located};
-use crate::policy::Policy;
+use crate::firewall::Policy;
 use crate::rule::{Addresses, FlagsColumn, PortRange, Prefix, ProtocolMatch, Rule};
 
 /// Reads all rules of a text, in order.
@@ -94,7 +94,7 @@ fn located(text: &str, limits: LoadLimits, errors_max: usize) -> (Vec<Located>, 
 ///
 /// ```
 /// use flowloom_classifier::load::{LoadLimits, classbench};
-/// use flowloom_classifier::{FiveTuple, policy::{Assume, Packet}};
+/// use flowloom_classifier::{FiveTuple, firewall::{Assume, Packet}};
 /// let text = "@0.0.0.0/0 0.0.0.0/0 0 : 65535 80 : 80 0x06/0xFF 0x0200/0x0200\n";
 /// let policy = classbench::load(text, LoadLimits::default())?;
 /// let mut packet = Packet::new(FiveTuple::v4([10, 0, 0, 1], [192, 0, 2, 1], 1024, 80, 6));

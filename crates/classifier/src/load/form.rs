@@ -5,7 +5,7 @@ use super::{
     LoadError, LoadErrorKind, LoadErrors, LoadLimits, aws, cisco, classbench, iptables, kubernetes, nft,
     toml,
 };
-use crate::policy::{Families, Policy};
+use crate::firewall::{Families, Policy};
 
 /// A format of rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

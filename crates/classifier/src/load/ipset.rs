@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 use core::net::IpAddr;
 
 use super::{LoadError, LoadErrorKind, LoadErrors, LoadLimits, protocol};
-use crate::policy::{Conditions, InterfacePattern, Ranges, Test, TestKind};
+use crate::firewall::{Conditions, InterfacePattern, Ranges, Test, TestKind};
 use crate::rule::decimal;
 
 /// The address or port of a packet with which an element is compared.
@@ -297,7 +297,7 @@ pub(crate) fn addresses(text: &str, is_v6: bool) -> Option<(u128, u128)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::policy::{Packet, Truth};
+    use crate::firewall::{Packet, Truth};
     use flowloom_flow_key::FiveTuple;
 
     #[test]

@@ -12,7 +12,7 @@
 use alloc::vec::Vec;
 
 use super::Unwritable;
-use crate::policy::{Entry, Outcome, Policy};
+use crate::firewall::{Entry, Outcome, Policy};
 use crate::rule::Action;
 
 /// A chain.

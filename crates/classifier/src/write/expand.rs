@@ -4,7 +4,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use super::Unwritable;
-use crate::policy::{Conditions, Entry, Outcome, Policy, TestKind};
+use crate::firewall::{Conditions, Entry, Outcome, Policy, TestKind};
 
 /// Maximum number of entries from an expansion.
 const ENTRIES_MAX: usize = 1 << 20;

@@ -9,8 +9,8 @@ use core::fmt::Write as _;
 use super::Unwritable;
 use super::blocks::{Block, Step, blocks};
 use super::expand::expanded;
-use crate::policy::{Conditions, ConnectionState, Families, Policy, Ranges, Test, TestKind};
-use crate::policy::{WITH_PORTS, address_text, flags_text, mac_text};
+use crate::firewall::{Conditions, ConnectionState, Families, Policy, Ranges, Test, TestKind};
+use crate::firewall::{WITH_PORTS, address_text, flags_text, mac_text};
 use crate::rule::Action;
 
 /// Maximum number of lines from one rule.
@@ -28,7 +28,7 @@ const LINES_MAX: usize = 1 << 16;
 ///
 /// ```
 /// use flowloom_classifier::load::{LoadLimits, iptables, toml};
-/// use flowloom_classifier::{policy::Families, write};
+/// use flowloom_classifier::{firewall::Families, write};
 /// let text = "[[rule]]\nprotocol = 'tcp'\ndestination_ports = [22, '80-90']\naction = 'accept'\n";
 /// let policy = toml::load(text, LoadLimits::default())?;
 /// let saved = write::iptables::write(&policy, Families::V4)?;
@@ -138,7 +138,7 @@ fn asks(conditions: &Conditions, is_v6: bool) -> Result<Vec<String>, String> {
                         "iptables treats protocol 0 as every protocol; write nft or TOML".to_owned()
                     );
                 }
-                Some(value) => format!("-p {} ", crate::policy::protocol_name(*value)),
+                Some(value) => format!("-p {} ", crate::firewall::protocol_name(*value)),
             };
             options.push(option);
         }
@@ -187,7 +187,7 @@ fn ask(test: &Test, is_v6: bool) -> Result<String, String> {
         [(low, high)] => Ok(format!("{low}{join}{high}")),
         _ => Err(format!("'{test}' has several ranges; write nft or TOML")),
     };
-    let interface = |names: &[crate::policy::InterfacePattern]| match names {
+    let interface = |names: &[crate::firewall::InterfacePattern]| match names {
         [name] => Ok(name.to_string()),
         _ => Err(format!("'{test}' names several interfaces; write nft or TOML")),
     };

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 
 use serde_json::{Value, json};
 
-use crate::policy::{Outcome, Policy, Ranges, address_text};
+use crate::firewall::{Outcome, Policy, Ranges, address_text};
 
 /// Returns the entries of a policy as a JSON document.
 ///

@@ -8,8 +8,8 @@ use core::fmt::Write as _;
 use super::Unwritable;
 use super::blocks::{Block, Step, blocks};
 use super::expand::expanded;
-use crate::policy::{Conditions, ConnectionState, Families, Policy, Ranges, Test, TestKind};
-use crate::policy::{address_text, mac_text};
+use crate::firewall::{Conditions, ConnectionState, Families, Policy, Ranges, Test, TestKind};
+use crate::firewall::{address_text, mac_text};
 use crate::rule::Action;
 
 /// Returns a script that creates the table `inet flowloom`, whose chain `input` decides as the
@@ -110,7 +110,7 @@ fn asks(conditions: &Conditions) -> Result<String, String> {
         || conditions.tests.iter().any(|test| matches!(test.kind, TestKind::EitherPort(_)));
     if names_ports {
         // `th` reads whatever lies there: only protocols with ports may come so far.
-        let allowed = Ranges::of(crate::policy::WITH_PORTS.map(|p| (u128::from(p), u128::from(p))));
+        let allowed = Ranges::of(crate::firewall::WITH_PORTS.map(|p| (u128::from(p), u128::from(p))));
         if !conditions.protocols.as_ref().is_some_and(|set| allowed.covers(set)) {
             let _ = write!(text, "meta l4proto {} ", numbers(&allowed));
         }
@@ -168,7 +168,7 @@ fn ask(test: &Test, families: Families) -> Result<String, String> {
         }
         TestKind::Input(names) | TestKind::Output(names) => {
             let key = if matches!(test.kind, TestKind::Input(_)) { "iifname" } else { "oifname" };
-            let name = |pattern: &crate::policy::InterfacePattern| {
+            let name = |pattern: &crate::firewall::InterfacePattern| {
                 format!("\"{}{}\"", pattern.name, if pattern.is_prefix { "*" } else { "" })
             };
             format!("{key} {not}{}", braces(&names.iter().map(name).collect::<Vec<_>>()))

@@ -9,10 +9,10 @@ use core::fmt::Write;
 
 use super::Unwritable;
 use super::expand::expanded;
-use crate::policy::{
+use crate::firewall::{
     Conditions, ConnectionState, Entry, Families, Outcome, Policy, Ranges, Test, TestKind,
 };
-use crate::policy::{address_text, flags_text, mac_text, protocol_name};
+use crate::firewall::{address_text, flags_text, mac_text, protocol_name};
 use crate::rule::RuleId;
 
 /// Returns the text of a policy, which [`crate::load::toml::load`] reads.

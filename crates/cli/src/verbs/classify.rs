@@ -7,8 +7,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use flowloom::apps::firewall::{Connection, Enforcement, describe};
+use flowloom::classifier::firewall::{Knowledge, Packet, PolicyMatcher};
 use flowloom::classifier::load::{LoadLimits, trace};
-use flowloom::classifier::policy::{Knowledge, Packet, PolicyMatcher};
 use flowloom::classifier::{
     Action, Algorithm, AnyKey, ClassifierBuilder, ClassifierKey, Key, KeyV4, KeyV6, Match, RuleId,
 };

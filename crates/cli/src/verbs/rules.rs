@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use flowloom::classifier::analysis::Oddity;
+use flowloom::classifier::firewall::{Families, Fragment, Packet, Possible, Truth};
 use flowloom::classifier::load::classbench;
-use flowloom::classifier::policy::{Families, Fragment, Packet, Possible, Truth};
 use flowloom::classifier::write;
 use flowloom::classifier::{Action, Addresses, ClassifierBuilder, PortRange, ProtocolMatch, Rule, RuleId};
 use flowloom::flow_key::FiveTuple;

@@ -61,8 +61,8 @@ impl Mapping {
             "no such word"
         );
         // SAFETY: the word lies in the mapping, which lives as long as the reference, and is
-        // aligned, as mappings begin at pages. The kernel and this process access it atomically:
-        // this process has no other access to a word that it takes as one.
+        // aligned, as mappings begin at pages. The kernel and this process access it
+        // only atomically: this process never reads or writes such a word in another way.
         unsafe { AtomicU32::from_ptr(self.start.as_ptr().add(at).cast()) }
     }
 

@@ -57,7 +57,7 @@ impl Layers<'_> {
                 let snap = self.take::<5>(at + 3, DropReason::TruncatedLink)?;
                 let ether_type = u16::from_be_bytes([snap[3], snap[4]]);
                 match snap[..3] {
-                    // Ethernet's own numbers, also in bridged 802.1H frames.
+                    // The protocol number is an Ethertype, as it is in bridged 802.1H frames.
                     [0, 0, 0 | 0xF8] if ether_type > LENGTH_MAX => {
                         self.deeper()?.ether_type(ether_type, at + 8)
                     }

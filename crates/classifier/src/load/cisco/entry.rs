@@ -10,7 +10,7 @@ use super::super::iptables::{dscp_class, icmp};
 use super::super::services::service;
 use super::super::{LoadError, LoadErrorKind, ipset, protocol};
 use super::Objects;
-use crate::policy::{Conditions, Families, Ranges, Test, TestKind, WITH_PORTS, bits_of};
+use crate::firewall::{Conditions, Families, Ranges, Test, TestKind, WITH_PORTS, bits_of};
 use crate::rule::{Action, decimal};
 
 /// The notation of the addresses of an entry.

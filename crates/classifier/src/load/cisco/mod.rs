@@ -22,7 +22,7 @@ use alloc::vec::Vec;
 use core::net::IpAddr;
 
 use super::{LoadError, LoadErrorKind, LoadErrors, LoadLimits, ipset};
-use crate::policy::{Chain, ChainRule, Chains, Families, Note, Policy, Ranges, Target, bits_of};
+use crate::firewall::{Chain, ChainRule, Chains, Families, Note, Policy, Ranges, Target, bits_of};
 use crate::rule::Action;
 
 use entry::{Entry, Style, port};

@@ -1,5 +1,5 @@
 use super::*;
-use crate::policy::{Assume, Packet};
+use crate::firewall::{Assume, Packet};
 use flowloom_flow_key::FiveTuple;
 
 fn line(policy: &Policy, packet: &Packet<'_>) -> usize {

@@ -10,7 +10,7 @@
 //! | `-j LOG`, a rule without target | passed over and listed: it decides nothing |
 //!
 //! Matches on data that packets do not contain, such as `limit`, `recent` and `owner`, and unknown
-//! matches, become conditions that [may hold](crate::policy::Truth::Maybe). A table without COMMIT
+//! matches, become conditions that [may hold](crate::firewall::Truth::Maybe). A table without COMMIT
 //! is an error: `iptables-restore` loads nothing of it, and it indicates a file that is incomplete.
 
 mod names;
@@ -26,7 +26,7 @@ use alloc::vec::Vec;
 use super::cursor::Cursor;
 use super::ipset::Sets;
 use super::{LoadError, LoadErrorKind, LoadErrors, LoadLimits};
-use crate::policy::{Chain, ChainRule, Chains, Families, Note, Policy, Target, TestKind};
+use crate::firewall::{Chain, ChainRule, Chains, Families, Note, Policy, Target, TestKind};
 use crate::rule::Action;
 
 use rule::{Does, Reader};
@@ -309,7 +309,7 @@ impl Table<'_> {
     /// a comment is not from `iptables-save`.
     fn seems_v6(&self) -> bool {
         self.chains.iter().flat_map(|chain| &chain.rules).any(|rule| {
-            let icmp = crate::policy::Ranges::exact(58);
+            let icmp = crate::firewall::Ranges::exact(58);
             rule.conditions.families == Families::V6 || rule.conditions.protocols.as_ref() == Some(&icmp)
         })
     }

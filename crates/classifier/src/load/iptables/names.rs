@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use crate::policy::{FLAG_NAMES, Ranges};
+use crate::firewall::{FLAG_NAMES, Ranges};
 
 /// ICMP types by name: the name, the type, and the code if the name implies one.
 const ICMP: [(&str, u8, Option<u8>); 40] = [

@@ -12,7 +12,7 @@ use super::super::{LoadError, LoadErrorKind, protocol};
 use super::names;
 use super::targets;
 use super::words::Word;
-use crate::policy::{Conditions, ConnectionState, InterfacePattern, Ranges, Test, TestKind, WITH_PORTS};
+use crate::firewall::{Conditions, ConnectionState, InterfacePattern, Ranges, Test, TestKind, WITH_PORTS};
 use crate::rule::{Action, ProtocolMatch, decimal};
 
 /// The effect of a rule, as far as its line determines it.
@@ -236,10 +236,10 @@ impl<'a> Reader<'a> {
                 }
             }
             "-4" | "--ipv4" => {
-                self.conditions.families = self.conditions.families.and(crate::policy::Families::V4);
+                self.conditions.families = self.conditions.families.and(crate::firewall::Families::V4);
             }
             "-6" | "--ipv6" => {
-                self.conditions.families = self.conditions.families.and(crate::policy::Families::V6);
+                self.conditions.families = self.conditions.families.and(crate::firewall::Families::V6);
             }
             "--comment" => {
                 self.argument(option, "a comment")?;
@@ -483,7 +483,7 @@ impl<'a> Reader<'a> {
                 }
                 None if !word.text.contains(',') => {
                     let families =
-                        if is_v6 { crate::policy::Families::V6 } else { crate::policy::Families::V4 };
+                        if is_v6 { crate::firewall::Families::V6 } else { crate::firewall::Families::V4 };
                     self.conditions.families = self.conditions.families.and(families);
                     self.conditions.ask(Test::new(TestKind::Address { is_destination, value, mask }, not));
                     return Ok(());

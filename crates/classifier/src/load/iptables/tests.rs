@@ -1,7 +1,7 @@
 use core::fmt::Write as _;
 
 use super::*;
-use crate::policy::{Assume, ConnectionState, Fragment, Packet};
+use crate::firewall::{Assume, ConnectionState, Fragment, Packet};
 use flowloom_flow_key::FiveTuple;
 
 fn of_rule(rule: &str) -> Result<Policy, LoadErrors> {
@@ -131,7 +131,7 @@ fn rules_that_decide_nothing_are_passed_over_and_listed() {
     assert_eq!(policy.len(), 2);
     assert_eq!(policy.notes().iter().map(|note| note.line).collect::<Vec<_>>(), [3, 4]);
     assert!(
-        policy.undecidable(crate::policy::Knowledge::default()).is_empty(),
+        policy.undecidable(crate::firewall::Knowledge::default()).is_empty(),
         "a limit on LOG decides nothing"
     );
     assert_eq!(line(&policy, &tcp([198, 51, 100, 7], 25)), 5);
@@ -146,8 +146,8 @@ fn what_no_packet_shows_may_match() {
     assert_eq!((at(Assume::Match), at(Assume::NoMatch)), (Some(3), Some(2)));
     let found = policy.outcomes(&packet);
     assert_eq!((found.deciders.len(), found.decided(), found.unmatched), (2, None, None));
-    let missing =
-        policy.undecidable(crate::policy::Knowledge { state: true, ..crate::policy::Knowledge::default() });
+    let missing = policy
+        .undecidable(crate::firewall::Knowledge { state: true, ..crate::firewall::Knowledge::default() });
     assert_eq!(missing[0].text, "[limit --limit 3/min --limit-burst 5]");
     for rule in [
         "-m recent --update --seconds 60 --hitcount 4 --name SSH --rsource -j DROP",
@@ -160,7 +160,7 @@ fn what_no_packet_shows_may_match() {
         "-m conntrack ! --ctdir REPLY -j DROP",
     ] {
         let policy = of_rule(rule).unwrap_or_else(|error| panic!("{rule}: {error}"));
-        assert_eq!(policy.undecidable(crate::policy::Knowledge::default()).len(), 1, "{rule}");
+        assert_eq!(policy.undecidable(crate::firewall::Knowledge::default()).len(), 1, "{rule}");
     }
 }
 

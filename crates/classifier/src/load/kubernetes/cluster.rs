@@ -15,7 +15,7 @@ use alloc::vec::Vec;
 use super::super::ipset;
 use super::super::yaml::Yaml;
 use super::Wrong;
-use crate::policy::Ranges;
+use crate::firewall::Ranges;
 use crate::rule::decimal;
 
 type Labels = BTreeMap<String, String>;

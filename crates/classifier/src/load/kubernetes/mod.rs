@@ -24,7 +24,7 @@ use alloc::vec::Vec;
 
 use super::yaml::{self, Yaml};
 use super::{LoadError, LoadErrorKind, LoadErrors, LoadLimits, line_at};
-use crate::policy::{Chain, ChainRule, Chains, Conditions, Note, Policy, Target};
+use crate::firewall::{Chain, ChainRule, Chains, Conditions, Note, Policy, Target};
 use crate::rule::Action;
 use cluster::Cluster;
 
@@ -108,7 +108,7 @@ impl Wrong {
 /// ```
 /// use flowloom_classifier::FiveTuple;
 /// use flowloom_classifier::load::kubernetes::{self, Options};
-/// use flowloom_classifier::policy::{Assume, Packet};
+/// use flowloom_classifier::firewall::{Assume, Packet};
 /// let text = "
 /// apiVersion: networking.k8s.io/v1
 /// kind: NetworkPolicy

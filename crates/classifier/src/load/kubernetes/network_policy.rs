@@ -8,7 +8,7 @@ use super::super::ipset;
 use super::super::yaml::Yaml;
 use super::Wrong;
 use super::cluster::{Cluster, Pod, addresses, name_of, protocol};
-use crate::policy::{Conditions, Note, Ranges};
+use crate::firewall::{Conditions, Note, Ranges};
 use crate::rule::decimal;
 
 /// Conditions at a line of the text, and whether they apply to packets that leave a pod.

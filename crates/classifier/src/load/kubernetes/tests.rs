@@ -1,7 +1,7 @@
 use flowloom_flow_key::FiveTuple;
 
 use super::*;
-use crate::policy::{Assume, Packet};
+use crate::firewall::{Assume, Packet};
 
 const MAP: &str = "\
 apiVersion: v1

@@ -5,7 +5,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::super::iptables::is_passing;
-use crate::policy::Families;
+use crate::firewall::Families;
 use crate::rule::Action;
 
 /// An expression that is compared.
@@ -19,7 +19,7 @@ pub(super) enum Expr {
     Ct(String),
     /// Several, side by side.
     Concat(Vec<Expr>),
-    /// Bits under a mask.
+    /// The bits of an expression that a mask selects.
     Masked(Box<Expr>, Box<Value>),
     /// Data that packets do not contain, or an unknown expression.
     Other(String),

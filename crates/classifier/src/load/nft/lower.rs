@@ -9,7 +9,7 @@ use super::super::iptables::{dscp_class, icmp, mac};
 use super::super::services::service;
 use super::super::{ipset, protocol};
 use super::ast::{Expr, Op, Set, Table, Value, Verdict};
-use crate::policy::{Conditions, ConnectionState, Families, InterfacePattern, Ranges, Test, TestKind};
+use crate::firewall::{Conditions, ConnectionState, Families, InterfacePattern, Ranges, Test, TestKind};
 use crate::rule::decimal;
 
 /// A description of an unsupported part of a rule.
@@ -502,9 +502,11 @@ fn masked(inner: &Expr, mask: &Value, op: Op, value: &Value) -> Result<Condition
         {
             let is_v6 = header == "ip6";
             let address = |value: &Value| match value {
-                Value::Word(word) => {
-                    word.parse::<IpAddr>().ok().filter(|a| a.is_ipv6() == is_v6).map(crate::policy::bits_of)
-                }
+                Value::Word(word) => word
+                    .parse::<IpAddr>()
+                    .ok()
+                    .filter(|a| a.is_ipv6() == is_v6)
+                    .map(crate::firewall::bits_of),
                 _ => None,
             };
             let both = address(mask).zip(address(value));

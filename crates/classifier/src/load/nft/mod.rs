@@ -5,7 +5,7 @@
 //! chains with jumps and gotos, policies and priorities. A packet that one base chain accepts
 //! continues with the next one of the same hook. Comparisons with data that packets do not contain,
 //! such as `limit rate`, `meta mark` and `fib`, become conditions that [may
-//! hold](crate::policy::Truth::Maybe).
+//! hold](crate::firewall::Truth::Maybe).
 
 mod ast;
 mod elements;
@@ -20,7 +20,7 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use super::{LoadError, LoadErrorKind, LoadErrors, LoadLimits, line_of};
-use crate::policy::{
+use crate::firewall::{
     Chain, ChainRule, Chains, Conditions, Families, Note, Outcome, Policy, Target, TestKind,
 };
 use crate::rule::Action;

@@ -1,5 +1,5 @@
 use super::*;
-use crate::policy::{Assume, Entry, Fragment, Outcome, Packet};
+use crate::firewall::{Assume, Entry, Fragment, Outcome, Packet};
 use flowloom_flow_key::FiveTuple;
 
 fn chain(rules: &str) -> String {
@@ -86,11 +86,14 @@ fn flags_states_types_and_interfaces_are_asked() {
         \t\tip frag-off & 0x1fff != 0 counter packets 0 bytes 0 accept\n\t\tiifname { \"eth*\", \"wl0\" } udp dport 5000-5010 accept");
     let mut base = packet([1; 4], 22, 6);
     (base.input, base.state, base.tcp_flags) =
-        (Some("wl0"), Some(crate::policy::ConnectionState::New), Some(2));
+        (Some("wl0"), Some(crate::firewall::ConnectionState::New), Some(2));
     assert_eq!(line(&policy, &base), 6);
     assert_eq!(line(&policy, &Packet { tcp_flags: Some(0x12), ..base }), 3);
     assert_eq!(line(&policy, &Packet { input: Some("lo"), ..base }), 5);
-    assert_eq!(line(&policy, &Packet { state: Some(crate::policy::ConnectionState::Related), ..base }), 4);
+    assert_eq!(
+        line(&policy, &Packet { state: Some(crate::firewall::ConnectionState::Related), ..base }),
+        4
+    );
     let at = |port: u16, flags| {
         let mut one = base;
         (one.tuple.destination_port, one.tcp_flags) = (port, Some(flags));
@@ -143,7 +146,7 @@ fn the_json_form_says_the_same() {
     assert_eq!(line(&policy, &packet([8; 4], 81, 6)), 7);
     assert_eq!(line(&policy, &packet([8; 4], 0, 1)), 9);
     let mut syn = packet([8; 4], 9, 6);
-    (syn.tcp_flags, syn.state) = (Some(2), Some(crate::policy::ConnectionState::New));
+    (syn.tcp_flags, syn.state) = (Some(2), Some(crate::firewall::ConnectionState::New));
     assert_eq!(line(&policy, &syn), 10);
     assert_eq!(line(&policy, &Packet { tcp_flags: Some(0x12), ..syn }), 1);
     let broken = load("{\"nftables\": [", &Options::default()).unwrap_err();

@@ -10,7 +10,7 @@ use toml::Spanned;
 use super::super::iptables::{dscp_class, icmp, mac, tcp_flags};
 use super::super::{LoadError, LoadErrorKind};
 use super::{Read, at};
-use crate::policy::{Conditions, ConnectionState, Families, InterfacePattern, Ranges, Test, TestKind};
+use crate::firewall::{Conditions, ConnectionState, Families, InterfacePattern, Ranges, Test, TestKind};
 use crate::rule::{
     Action, Addresses, FlagsColumn, PortRange, Prefix, ProtocolMatch, Rule, RuleError, decimal,
 };
@@ -385,7 +385,7 @@ impl Asked<'_> {
             if value.is_ipv6() != mask.is_ipv6() || self.conditions.families.and(family).is_none() {
                 return Err(here.expected("a mask of the rule's family"));
             }
-            let (value, mask) = (crate::policy::bits_of(value), crate::policy::bits_of(mask));
+            let (value, mask) = (crate::firewall::bits_of(value), crate::firewall::bits_of(mask));
             let kind = TestKind::Address { is_destination, value: value & mask, mask };
             test = Some((family, Test::new(kind, not)));
         }

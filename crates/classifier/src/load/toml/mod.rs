@@ -39,7 +39,7 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use super::{LoadError, LoadErrorKind, LoadErrors, LoadLimits, Located, line_of};
-use crate::policy::{Conditions, Entry, Outcome, Policy, Source};
+use crate::firewall::{Conditions, Entry, Outcome, Policy, Source};
 use crate::rule::{Action, Rule};
 
 /// The part of a file before its rules.
@@ -55,7 +55,7 @@ struct Head {
 /// What a file states about rules without an action.
 #[derive(Clone, Copy)]
 enum Default {
-    /// Nothing: each rule needs an action.
+    /// The text sets no default, so each rule needs an action.
     Missing,
     /// They have none, so the defaults of the command that uses the rules apply.
     Silent,
@@ -155,7 +155,7 @@ pub fn load(text: &str, limits: LoadLimits) -> Result<Policy, LoadErrors> {
     let mut entries = Vec::with_capacity(count);
     for (place, index) in order.into_iter().enumerate() {
         let one = &mut read[index];
-        let of_rule = || Arc::new(crate::policy::conditions_of(&one.rule));
+        let of_rule = || Arc::new(crate::firewall::conditions_of(&one.rule));
         let conditions = one.conditions.take().unwrap_or_else(of_rule);
         let outcome = match one.skip {
             Some(skip) => {

@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use flowloom::apps::Firewall;
 use flowloom::apps::firewall::{Defaults, Enforcement, FirewallOptions, FirewallRules, Hits, LiveRules};
 use flowloom::classifier::ClassifierBuilder;
-use flowloom::classifier::policy::{Knowledge, Policy};
+use flowloom::classifier::firewall::{Knowledge, Policy};
 use flowloom::engine::Verdict;
 
 use super::role::Role;

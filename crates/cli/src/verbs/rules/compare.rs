@@ -1,7 +1,7 @@
 //! `rules minimise`, `rules diff` and `rules equivalent`.
 
+use flowloom::classifier::firewall::{CompareDefaults, LeftOut};
 use flowloom::classifier::load::Form;
-use flowloom::classifier::policy::{CompareDefaults, LeftOut};
 use flowloom::classifier::{Action, RuleId, write};
 
 use super::line;

@@ -127,7 +127,7 @@ impl Packet<'_> {
     /// # Examples
     ///
     /// ```
-    /// use flowloom_classifier::{FiveTuple, policy::Packet};
+    /// use flowloom_classifier::{FiveTuple, firewall::Packet};
     /// let packet = Packet::new(FiveTuple::v4([10, 0, 0, 1], [192, 0, 2, 1], 1024, 80, 6));
     /// assert!(packet.has_ports && packet.tcp_flags.is_none());
     /// ```

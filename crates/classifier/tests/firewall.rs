@@ -1,6 +1,6 @@
 //! Policies against an interpreter that walks chains rule by rule, as the kernel does.
 
-use flowloom_classifier::policy::{
+use flowloom_classifier::firewall::{
     Assume, Chain, ChainRule, Chains, CompareDefaults, Conditions, ConnectionState, Families, FlattenError,
     Fragment, InterfacePattern, Packet, Policy, PolicyMatcher, Ranges, Target, Test, TestKind, Truth,
     has_ports,

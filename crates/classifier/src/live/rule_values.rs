@@ -54,12 +54,12 @@ impl Values {
 
 /// Number and value of each rule.
 #[derive(Debug)]
-pub(super) struct Said {
+pub(super) struct RuleValues {
     rules: usize,
     form: Form,
 }
 
-impl Said {
+impl RuleValues {
     /// Takes numbers and values in the order of ranks.
     pub(super) fn of(rules: impl ExactSizeIterator<Item = (u32, u32)> + Clone) -> Self {
         let count = rules.len();
@@ -125,15 +125,15 @@ mod tests {
     fn every_form_says_the_same() {
         for numbers in [[0_u32, 1, 2], [4, 9, 2]] {
             for values in [[7_u32, 7, 7], [0, 255, 3], [256, 0, 7], [1 << 30, 0, 5], numbers] {
-                let said = Said::of(numbers.into_iter().zip(values));
+                let values_of = RuleValues::of(numbers.into_iter().zip(values));
                 for rank in 0..3 {
                     let expected = Some((LiveId::of(numbers[rank]), values[rank]));
-                    assert_eq!(said.one(Match(rank as u32)).rule(), expected);
+                    assert_eq!(values_of.one(Match(rank as u32)).rule(), expected);
                 }
-                assert_eq!(said.one(Match::NONE), LiveMatch::default());
+                assert_eq!(values_of.one(Match::NONE), LiveMatch::default());
             }
         }
-        let none = Said::of([].into_iter());
+        let none = RuleValues::of([].into_iter());
         assert_eq!(none.one(Match::NONE), LiveMatch::default());
     }
 }

@@ -11,7 +11,7 @@ use core::net::{Ipv4Addr, Ipv6Addr};
 /// # Examples
 ///
 /// ```
-/// use flowloom_classifier::policy::Ranges;
+/// use flowloom_classifier::firewall::Ranges;
 /// let ports = Ranges::of([(80, 81), (443, 443), (82, 90)]);
 /// assert_eq!(ports.as_slice(), [(80, 90), (443, 443)]);
 /// assert!(ports.contains(85) && !ports.complement(65_535).contains(85));

@@ -281,7 +281,7 @@ impl Policy {
     ///
     /// ```
     /// use flowloom_classifier::load::{LoadLimits, toml};
-    /// use flowloom_classifier::policy::CompareDefaults;
+    /// use flowloom_classifier::firewall::CompareDefaults;
     /// let load = |text: &str| toml::load(text, LoadLimits::default());
     /// let one = load("[[rule]]\nsource = '10.0.0.0/8'\naction = 'accept'\n")?;
     /// let two = load("[[rule]]\nsource = ['10.0.0.0/9', '10.128.0.0/9']\naction = 'accept'\n")?;

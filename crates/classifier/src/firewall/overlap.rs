@@ -116,7 +116,7 @@ impl OverlapIndex {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::policy::region::Names;
+    use crate::firewall::region::Names;
     use crate::random::Random;
 
     #[test]

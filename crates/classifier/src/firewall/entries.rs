@@ -66,7 +66,7 @@ pub struct Note {
 /// # Examples
 ///
 /// ```
-/// use flowloom_classifier::policy::{Assume, Packet, PolicyMatcher};
+/// use flowloom_classifier::firewall::{Assume, Packet, PolicyMatcher};
 /// use flowloom_classifier::{ClassifierBuilder, FiveTuple, load::iptables};
 /// let text = "*filter\n:INPUT DROP [0:0]\n\
 ///             -A INPUT -p tcp -m tcp --syn --dport 22 -j ACCEPT\nCOMMIT\n";
