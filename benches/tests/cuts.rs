@@ -1,8 +1,8 @@
-//! A chunk of `cargo xtask cuts`: results do not depend on where captures are cut.
+//! A part of `cargo xtask cuts`: results do not depend on where captures are divided.
 
 use flowloom_benches::partitions::{Options, run};
 
-/// Larger captures are for the command.
+/// Only the command uses larger captures.
 const CAPTURE_BYTES_MAX: u64 = 4 << 20;
 
 #[test]

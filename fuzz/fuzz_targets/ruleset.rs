@@ -3,10 +3,10 @@
 #![no_main]
 
 use flowloom_classifier::RuleSet;
+use flowloom_classifier::firewall::{Assume, Packet};
 use flowloom_classifier::load::{
     Form, LoadError, LoadLimits, LoadOptions, classbench, ipset, iptables, load, toml, trace,
 };
-use flowloom_classifier::firewall::{Assume, Packet};
 use libfuzzer_sys::fuzz_target;
 
 fn check(text: &str, error: &LoadError) {

@@ -278,7 +278,7 @@ mod tests {
         }
         sink.finish().unwrap();
         assert!(sink.take(&packet(&[7; 20], 9, LinkType::ETHERNET)).is_err(), "it is finished");
-        // Section, two interfaces, four packets: counted by walking the blocks.
+        // Section, two interfaces, four packets, as counted by walking the blocks.
         let (mut at, mut kinds) = (0, Vec::new());
         while at < file.len() {
             let word = |at: usize| u32::from_le_bytes(file[at..at + 4].try_into().unwrap());

@@ -500,7 +500,7 @@ mod tests {
             TcpTracker.on_packet(&view, &mut flow);
             flow.order()
         };
-        // All bits of the time are set: they must hide no other bits.
+        // All bits of the time are set and must not hide other bits.
         let usual = order(u64::MAX, 60, ACK, true);
         assert_ne!(order(u64::MAX - 4, 60, ACK, true), usual);
         assert_ne!(order(u64::MAX, 61, ACK, true), usual);

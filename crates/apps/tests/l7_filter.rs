@@ -227,7 +227,7 @@ fn a_window_taken_back_is_counted_and_its_direction_stays_unnamed() {
     assert_eq!((plan.totals().reclaimed, plan.totals().lost), (1, 1));
 }
 
-/// Two sides of a conversation, cut, doubled and exchanged.
+/// Two sides of a conversation, with segments that are divided, duplicated and reordered.
 fn conversation() -> impl Strategy<Value = Vec<Packet>> {
     let sides = prop_oneof![
         Just((

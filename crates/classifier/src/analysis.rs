@@ -366,8 +366,8 @@ mod tests {
         let mut decided = Vec::new();
         let findings = check_watched(&set, 1 << 20, |count| decided.push(count));
         assert_eq!((findings.undecided, decided), (0, (1..=7).collect::<Vec<u32>>()));
-        // Two halves that do not meet, and what they cover together: more steps decide more, the
-        // last rule last.
+        // Two halves that do not meet, and the part that they cover together: more steps decide
+        // more rules, the last rule last.
         let three = RuleSet::new([0, 1, 4].map(|at| set.rules()[at]).to_vec()).unwrap();
         let undecided: Vec<u32> = (0..40).map(|steps| check(&three, steps).undecided).collect();
         assert!(undecided.is_sorted_by(|a, b| a >= b) && undecided[0] == 2, "{undecided:?}");
@@ -385,7 +385,7 @@ mod tests {
             })
             .collect();
         let findings = check(&RuleSet::new(rules).unwrap(), 0);
-        // The first rule of all has no earlier one to be compared with.
+        // The first rule has no earlier rule to be compared with.
         assert_eq!((findings.oddities.len(), findings.undecided), (990, 9));
         assert!(findings.oddities.iter().all(|oddity| match *oddity {
             Oddity::Duplicate { rule, of } => of.0 == rule.0 % 10,
@@ -416,7 +416,7 @@ mod tests {
         assert_eq!(check(&RuleSet::new(rules).unwrap(), 1_000_000), Findings::default());
     }
 
-    /// A rule over few values: addresses differ in two bits, ports in two, the protocol in two.
+    /// A rule over few values: addresses differ in two bits, ports in two, and the protocol in two.
     fn small(random: &mut Random) -> Rule {
         let mut prefix = |bits: u32| {
             let length = random.below(3) as u32;
@@ -439,8 +439,8 @@ mod tests {
         Rule { addresses, source_ports, destination_ports, protocol, ..Rule::ANY }
     }
 
-    /// Says for each rule whether some packet is its own, by trying all packets that such rules
-    /// tell apart.
+    /// Determines for each rule whether some packet matches it first, by trying all packets that
+    /// such rules distinguish.
     fn winners<K: Key>(rules: &RuleSet, wins: &mut [bool]) {
         for packet in 0..1_u32 << 10 {
             let field = |place: u32| u128::from(packet >> (2 * place) & 3);
@@ -458,7 +458,7 @@ mod tests {
         let mut unreachable = 0;
         for seed in 0..300 {
             let mut random = Random::new(seed);
-            // Of each three sets one has rules that differ in ports and protocol only.
+            // In one of three sets, rules differ only in ports and protocol.
             let (same_addresses, count) =
                 (seed % 3 == 0, 1 + random.below(if seed % 3 == 0 { 120 } else { 40 }));
             let mut one = || {
@@ -485,7 +485,8 @@ mod tests {
                     assert_eq!(found, Some(Oddity::Shadowed { rule: rule_id, by }), "seed {seed}");
                 } else {
                     let is_unreachable = matches!(found, Some(Oddity::Unreachable { .. }));
-                    // A mask with holes is judged by its hull, as a rule and as what cuts.
+                    // A mask with holes is represented by its hull, both as a rule and as an
+                    // obstacle.
                     let is_exact = rule.protocol.is_interval()
                         && earlier.iter().all(|other| other.protocol.is_interval());
                     assert!(!is_unreachable || !wins[id as usize], "seed {seed}, rule {id}");

@@ -1,4 +1,4 @@
-//! Sets made to hurt: a build keeps to its limits of memory and work, or says that it cannot.
+//! Sets with a high build cost: a build keeps its limits of memory and work, or returns an error.
 #![expect(clippy::unwrap_used, reason = "parts of rules that are right by construction")]
 
 use flowloom_classifier::aggrecuts::{AggreCuts, Limits, Sharing, Stride};

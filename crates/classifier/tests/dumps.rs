@@ -1,5 +1,5 @@
-//! Rulesets in the style of the programs that write them: each loads whole, and packets are decided
-//! by the lines that decide them in the kernel.
+//! Rulesets in the style of the programs that write them: each loads completely, and the same lines
+//! decide packets as in the kernel.
 #![cfg(feature = "std")]
 
 use std::path::Path;
@@ -8,7 +8,7 @@ use flowloom_classifier::FiveTuple;
 use flowloom_classifier::firewall::{Assume, ConnectionState, Field, Packet, Policy};
 use flowloom_classifier::load::{Form, LoadOptions, load};
 
-/// A ruleset, what is asked of it, and the line that decides.
+/// A ruleset, the packets, and the line that decides each.
 struct Case {
     file: &'static str,
     table: Option<&'static str>,

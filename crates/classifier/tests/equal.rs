@@ -60,7 +60,7 @@ prop_compose! {
     }
 }
 
-/// Returns the corner points of every rule's box, and their neighbours, a dimension at a time.
+/// Returns the corner points of every rule's box, and their neighbours, one dimension at a time.
 fn corners<K: Key>(rules: &RuleSet) -> Vec<K> {
     let n = K::ADDRESS_DIMENSIONS;
     let mut keys = vec![K::default()];
@@ -153,7 +153,7 @@ proptest! {
         protocols in vec(any::<(u8, u8)>().prop_map(|(value, mask)| ProtocolMatch::new(value, mask)), 2..40),
         port in 0_u16..3,
     ) {
-        // Nothing but the protocol to cut, where spans do not say which packets match.
+        // Only the protocol can be cut, and its spans do not determine which packets match.
         let rules = protocols.iter().enumerate().map(|(at, &protocol)| {
             let ports = if at % 3 == 0 { PortRange::exact(port) } else { PortRange::ANY };
             Rule { protocol, destination_ports: ports, ..Rule::ANY }
@@ -196,8 +196,7 @@ fn every_length_of_a_batch_is_answered_in_several_trees() {
     }
 }
 
-/// Leaves say their least rule in thirteen bits: ids that need more are said without their low
-/// bits.
+/// Leaves store their lowest rule in thirteen bits, and ids that need more without their low bits.
 #[test]
 fn rules_with_ids_beyond_thirteen_bits_are_not_passed_by() {
     for profile in [Profile::Acl, Profile::Firewall, Profile::PacketFilter] {

@@ -1,8 +1,8 @@
-//! What is drawn from a seed, and built as published of a paper, is the same on every machine:
-//! figures of the first that did it.
+//! Objects drawn from a seed, and structures built as published in a paper, are the same on every
+//! machine; these figures are from the first machine that ran the test.
 //!
-//! They change when a profile, a generator or one of the papers' algorithms does, and a change that
-//! was not meant shows here.
+//! They change when a profile, a generator or one of the papers' algorithms changes; this test
+//! detects unintended changes.
 #![expect(clippy::unwrap_used, reason = "sets are small")]
 
 use flowloom_classifier::aggrecuts::{AggreCuts, Limits, PointerForms, Sharing, Stride};
@@ -11,7 +11,7 @@ use flowloom_classifier::hicuts::{HiCuts, HiCutsConfig};
 use flowloom_classifier::synth::{self, Profile};
 use flowloom_classifier::{Key, KeyV4, KeyV6, Rule, RuleSet};
 
-/// Returns one number for many: no two lists met here have the same.
+/// Combines many numbers into one; no two lists that occur here have the same result.
 fn folded(words: impl IntoIterator<Item = u64>) -> u64 {
     words.into_iter().fold(0xCBF2_9CE4_8422_2325, |sum, word| {
         (sum ^ word).wrapping_mul(0x0000_0100_0000_01B3).rotate_left(29)
@@ -23,7 +23,7 @@ fn of_text(text: &str) -> u64 {
     folded(text.bytes().map(u64::from))
 }
 
-/// Compares named figures with those on record, and prints all of them where they differ.
+/// Compares named figures with the recorded ones, and prints all of them if they differ.
 fn compare<const N: usize>(found: &[(String, [u64; N])], recorded: &[(&str, [u64; N])]) {
     let same = found.len() == recorded.len()
         && found.iter().zip(recorded).all(|(found, recorded)| (found.0.as_str(), found.1) == *recorded);
@@ -62,7 +62,7 @@ fn rules_and_headers_are_drawn_alike() {
     compare(&found, &DRAWN);
 }
 
-/// Returns a set of a profile with one rule for what is left, before the last two rules.
+/// Returns a set of a profile with one rule for the remaining packets, before the last two rules.
 fn with_rest(profile: Profile) -> RuleSet {
     let mut rules = synth::rules(profile, 150, 3, false).unwrap().rules().to_vec();
     rules.insert(rules.len() - 2, Rule { value: 999, ..Rule::ANY });
@@ -90,8 +90,8 @@ fn aggrecuts_builds_the_same_trees() {
                 ],
             ));
             assert_eq!(tree.bytes(), 4 * tree.words().len() + 4, "a word more is the root's");
-            // 2ʷ pointers of four bytes for each node; what is not stored again is what the other
-            // forms save.
+            // 2ʷ pointers of four bytes per node; the other forms save those that are not stored
+            // again.
             assert_eq!(forms.plain_bytes, shape.nodes * (4 << stride.bits()));
             assert!(forms.abs_bytes < forms.plain_bytes && forms.habs_bytes < forms.plain_bytes);
         }
@@ -115,7 +115,8 @@ fn hicuts_builds_the_same_trees() {
         for (binth, spfac) in [(2, 2.0), (8, 4.0)] {
             let tree = HiCuts::build(&set, HiCutsConfig::new(binth, spfac)).unwrap();
             let words: Vec<u64> = keys.iter().map(|key| u64::from(tree.classify(key).1)).collect();
-            // Cut to a few rules a leaf, far from the seven hundred words of comparing all.
+            // With a few rules per leaf, this is far from the seven hundred words of comparing all
+            // rules.
             assert!(words.iter().sum::<u64>() < 300 * 200, "{profile:?}");
             let figures = [u64::from(tree.worst_words()), tree.bytes() as u64, folded(words)];
             found.push((format!("{profile:?} {binth}"), figures));

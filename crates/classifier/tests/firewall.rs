@@ -1,4 +1,4 @@
-//! Policies against an interpreter that walks chains rule by rule, as the kernel does.
+//! Compares policies with an interpreter that walks chains rule by rule, like the kernel.
 
 use flowloom_classifier::firewall::{
     Assume, Chain, ChainRule, Chains, CompareDefaults, Conditions, ConnectionState, Families, FlattenError,
@@ -8,13 +8,13 @@ use flowloom_classifier::firewall::{
 use flowloom_classifier::{Action, AnyKey, ClassifierBuilder, FiveTuple, Match};
 use proptest::prelude::*;
 
-/// What a walk comes to.
+/// The result of a walk.
 enum Walk {
     Decided(usize),
     Returned,
 }
 
-/// Walks a chain as the kernel does.
+/// Walks a chain like the kernel.
 fn walk(chains: &Chains, chain: &Chain, packet: &Packet<'_>, assume: Assume) -> Walk {
     for rule in &chain.rules {
         let holds = match rule.conditions.matches(packet) {
@@ -67,7 +67,7 @@ fn tests() -> impl Strategy<Value = Test> {
     (kind, any::<bool>()).prop_map(|(kind, not)| Test::new(kind, not))
 }
 
-/// Conditions in a universe of few values, so that rules overlap.
+/// Conditions over few values, so that rules overlap.
 fn conditions() -> impl Strategy<Value = Conditions> {
     use proptest::option::weighted;
     let fields = (
@@ -109,7 +109,7 @@ fn conditions() -> impl Strategy<Value = Conditions> {
     })
 }
 
-/// Chains that jump only to later ones; every rule has a line of its own.
+/// Chains that jump only to later ones; every rule has its own line.
 fn chains() -> impl Strategy<Value = Chains> {
     let rule = (conditions(), 0_u8..10, 0_usize..8);
     let lists = proptest::collection::vec(proptest::collection::vec(rule, 0..7), 1..5);
@@ -198,7 +198,7 @@ proptest! {
                 for matcher in &matchers {
                     prop_assert_eq!(line(matcher.find(packet, assume)), expected, "{:?}", packet);
                 }
-                // Whatever is not known, the answer is among the possible ones.
+                // Whatever is unknown, the answer is among the possible ones.
                 let possible = policy.outcomes(packet);
                 let is_among = possible.deciders.iter().any(|one| line(Some(one.rule)) == expected);
                 prop_assert!(is_among || expected == 0 && possible.unmatched.is_some(), "{:?}", possible);
@@ -234,7 +234,7 @@ proptest! {
     }
 }
 
-/// Returns a packet of which everything is known.
+/// Returns a packet with all properties known.
 fn known(mut packet: Packet<'static>) -> Packet<'static> {
     packet.tcp_flags = packet.tcp_flags.or(Some(2));
     packet.icmp = packet.icmp.or(Some((0, 1)));
@@ -243,7 +243,7 @@ fn known(mut packet: Packet<'static>) -> Packet<'static> {
     packet
 }
 
-/// What a policy does with a packet.
+/// The action of a policy for a packet.
 fn verdict(policy: &Policy, packet: &Packet<'_>, assume: Assume) -> Option<Action> {
     policy.first_match(packet, assume).and_then(|id| policy.set().get(id)).and_then(|rule| rule.action)
 }
@@ -321,7 +321,7 @@ proptest! {
         use flowloom_classifier::load::{LoadLimits, iptables, nft, toml};
         use flowloom_classifier::write;
         let policy = policy_of(&chains);
-        // Writing a rule as several repeats its limit, and each of them counts by itself.
+        // Writing a rule as several rules repeats its limit, and each of them counts separately.
         prop_assume!(!has_unknowable(&policy));
         let alike = |other: &Policy, defaults| {
             let comparison = policy.compare(other, defaults, 1 << 24, 3);
@@ -336,7 +336,7 @@ proptest! {
             prop_assert!(again.is_ok() || policy.is_empty(), "{}\n{:?}", text, again);
             alike(&again.unwrap_or_default(), CompareDefaults::default())?;
         }
-        // What no rule decides is accepted by a chain with that policy.
+        // Packets that no rule decides are accepted by a chain with this policy.
         let accepting = CompareDefaults { unmatched: Action::Accept, ..CompareDefaults::default() };
         if let Ok(text) = write::nft::write(&policy) {
             let again = nft::load(&text, &nft::Options::default());

@@ -1,4 +1,4 @@
-//! Sets whose rules overlap so that cutting one field parts nothing.
+//! Sets whose rules overlap so that a cut of one field separates nothing.
 
 use flowloom_classifier::firewall::{Assume, Packet, Policy};
 use flowloom_classifier::synth::{Profile, rules};
@@ -26,15 +26,15 @@ fn rule(addresses: Rule, from: (u16, u16), to: (u16, u16)) -> Rule {
     }
 }
 
-/// A staircase: each rule reaches further in one field and less far in the other, so that none is
-/// dead.
+/// A staircase: each rule covers more in one field and less in the other than the previous one, so
+/// that no rule is unreachable.
 fn staircase(count: u16) -> RuleSet {
     let step = u16::MAX / count;
     let rules = (0..count).map(|i| rule(Rule::ANY, (0, i * step), (0, u16::MAX - i * step)));
     RuleSet::new(shuffled(rules.collect())).expect("a set that is right")
 }
 
-/// Nested ranges between two hosts, nearly all of them dead behind a few wide ones.
+/// Nested ranges between two hosts, nearly all of which are unreachable after a few wide ones.
 fn nested(count: u16) -> RuleSet {
     let hosts = Rule::v4(
         PrefixV4::new(0x0a00_0001, 32).expect("a set that is right"),
@@ -87,7 +87,7 @@ fn ten_thousand_rules_are_minimised_with_none_left_undecided() {
         for i in 0..3000_u32 {
             let spread = i.wrapping_mul(0x9e37_79b9);
             let ports = ((spread >> 3) as u16, (spread >> 11) as u16);
-            // The addresses are those of some rule, so that few packets match no rule.
+            // The addresses are those of a rule, so that few packets match no rule.
             let rule = policy.set().rules()[spread as usize % policy.set().len()];
             let [source, destination] = match rule.addresses {
                 Addresses::V4 { source, destination } => [source.low() as u32, destination.high() as u32],

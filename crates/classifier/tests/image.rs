@@ -1,5 +1,5 @@
-//! A classifier written and read, and what hostile bytes do: an error, or a classifier that is safe
-//! to ask.
+//! Writes and reads classifiers, and reads hostile bytes: the result is an error, or a classifier
+//! that is safe to use.
 #![expect(clippy::unwrap_used, reason = "a failure to build or read fails the test")]
 
 use std::sync::OnceLock;
@@ -25,7 +25,7 @@ fn once() -> &'static (RuleSet, Vec<u8>) {
     })
 }
 
-/// Puts the right check sum into altered bytes.
+/// Inserts the correct checksum into altered bytes.
 fn sealed(mut image: Vec<u8>) -> Vec<u8> {
     if image.len() >= 16 {
         let sum = crc32c(&image[16..]);
@@ -64,11 +64,11 @@ fn what_is_wrong_is_said() {
     let mut other = image.clone();
     *other.last_mut().unwrap() ^= 1;
     assert_eq!(Classifier::from_image(&other).unwrap_err(), ImageError::CheckSum);
-    // Fewer rules than the blocks name.
+    // Fewer rules than the blocks refer to.
     let mut other = image.clone();
     other[80..88].copy_from_slice(&3_u64.to_le_bytes());
     assert!(matches!(Classifier::from_image(&sealed(other)), Err(ImageError::Rule { .. })));
-    // More than indices can tell apart, where addresses have 32 bits.
+    // More than indices can distinguish, because addresses have 32 bits.
     let mut other = image;
     other[80..88].copy_from_slice(&(u64::from(u32::MAX) + 4).to_le_bytes());
     let read = Classifier::from_image(&sealed(other));

@@ -1,10 +1,10 @@
-//! What a limit allows is read, and one more is not.
+//! Text within a limit is read, and one more item is not.
 
 use flowloom_classifier::load::{LoadError, LoadLimits, classbench, iptables, toml, trace};
 
 type Read = fn(&str, LoadLimits) -> Result<usize, LoadError>;
 
-/// Each form with a text of three rules or headers, and whether it counts them.
+/// Each form with a text of three rules or headers, and whether they are counted.
 const FORMS: [(&str, Read, &str, bool); 4] = [
     (
         "ClassBench",

@@ -1,4 +1,4 @@
-//! A set that changes answers as a set built of the same rules does.
+//! A set that changes gives the same answers as a set built from the same rules.
 #![expect(clippy::unwrap_used, reason = "strategies build what is right by construction")]
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -96,7 +96,7 @@ proptest! {
     }
 }
 
-/// A rule with up to two tests, and now and then a flags column.
+/// A rule with up to two tests, and sometimes a flags column.
 fn asking() -> impl Strategy<Value = (Rule, Vec<Test>)> {
     let test = prop_oneof![
         (1_u8..32).prop_map(|states| Test::from(TestKind::State(states))),
@@ -110,7 +110,7 @@ fn asking() -> impl Strategy<Value = (Rule, Vec<Test>)> {
         .prop_map(|(rule, tests, flags)| (Rule { flags, ..rule }, tests))
 }
 
-/// Compares whole packets with asking one rule after the other.
+/// Compares whole packets with a check of one rule after another.
 fn check_packets(live: &Live) -> Result<(), TestCaseError> {
     let rules = live.rules();
     let mut reader = live.reader();
@@ -197,8 +197,8 @@ fn lookups_go_on_while_rules_change() {
     let live = Live::new(&set, ClassifierBuilder::new()).unwrap();
     let keys: Vec<KeyV4> = headers(&set, Traffic::HITS, 300, 1);
     let (stop, batches) = (AtomicBool::new(false), AtomicU64::new(0));
-    // All packets match one of two rules that are never away at the same time: a lookup that found
-    // none saw half a change.
+    // All packets match one of two rules that are never absent at the same time: a lookup that
+    // found none would have seen half of a change.
     let mut guard = live.insert(Rule { priority: 9, value: 77, ..Rule::ANY }).unwrap();
     std::thread::scope(|scope| {
         let reading = scope.spawn(|| {
@@ -210,7 +210,7 @@ fn lookups_go_on_while_rules_change() {
                 batches.fetch_add(1, Ordering::Relaxed);
             }
         });
-        // At least so many changes, and as many as it takes for lookups to be in between.
+        // A minimum number of changes, and as many as necessary for lookups to happen in between.
         let mut round = 0;
         while (round < 60 || batches.load(Ordering::Relaxed) < 20) && !reading.is_finished() {
             round += 1;
@@ -283,14 +283,14 @@ fn many_settled_changes_stand_where_their_priority_puts_them() {
     };
     let set = RuleSet::new((0..300).map(|low| at(low, 0, 1000 + low)).collect()).unwrap();
     let live = Live::new(&set, ClassifierBuilder::new()).unwrap();
-    // More than a prefilter takes: above, beside and below the rules that were there.
+    // More than a prefilter accepts: above, beside and below the existing rules.
     for low in 0..300 {
         live.insert(at(low, [1, 0, -1][low as usize % 3], 2000 + low)).unwrap();
     }
     live.settle().unwrap();
     let keys: Vec<KeyV4> = (0..310).map(|low| KeyV4::new(low, 1, (2, 3), 6)).collect();
     check(&live, &keys).unwrap();
-    // And unsettled ones before and behind them.
+    // Unsettled rules before and after them.
     for low in 0..40 {
         live.insert(at(low, [2, -2, 0, 1][low as usize % 4], 3000 + low)).unwrap();
     }

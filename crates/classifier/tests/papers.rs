@@ -1,4 +1,4 @@
-//! AggreCuts and HiCuts equal the definition, and keep what the paper promises.
+//! AggreCuts and HiCuts equal the definition, and keep the paper's guarantees.
 #![expect(
     clippy::unwrap_used,
     clippy::unusual_byte_groupings,
@@ -88,8 +88,8 @@ proptest! {
 
 #[test]
 fn a_small_tree_is_written_word_for_word() {
-    // One rule on the first byte of the source, 10.0.0.0/8, and nothing else: one node, two
-    // sub-arrays and the rest.
+    // A single rule on the first byte of the source, 10.0.0.0/8: one node, two sub-arrays and the
+    // rest.
     let rules =
         RuleSet::new(vec![Rule::v4(PrefixV4::new(0x0a00_0000, 8).unwrap(), PrefixV4::ANY)]).unwrap();
     let tree = AggreCuts::build(&rules, Stride::Eight, Sharing::Siblings, Limits::default()).unwrap();
@@ -102,7 +102,8 @@ fn a_small_tree_is_written_word_for_word() {
     assert_eq!(tree.words(), words);
     // w = 4: the upper half is 0, the lower half 10; both nodes name byte 0.
     let tree = AggreCuts::build(&rules, Stride::Four, Sharing::Siblings, Limits::default()).unwrap();
-    // Sub-arrays of two: value 10 is place 0 of sub-array 5, those before and after hold nothing.
+    // Sub-arrays have two values: value 10 is place 0 of sub-array 5, and the neighbouring ones are
+    // empty.
     assert_eq!(&tree.words()[..6], [none, none, 0xd000_0000, none, none, none]);
     assert_eq!(tree.words()[6], 0b00_00_0110_0001_0000_0000_0000_0000_0000);
     assert_eq!(tree.root().0, 0b00_00_0000_0011_0000_0000_0000_0000_0011);

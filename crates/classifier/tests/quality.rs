@@ -1,5 +1,5 @@
-//! Trees of drawn sets stay small, are read in few steps and built in few: what a cut chosen badly,
-//! or one too many, makes worse.
+//! Trees of generated sets stay small, and are read and built in few steps. A badly chosen cut, or
+//! one too many, would make them worse.
 
 use flowloom_classifier::flowcuts::plan::{Plan, Split};
 use flowloom_classifier::headers::{Traffic, headers};
@@ -17,8 +17,8 @@ const ALGORITHMS: [Algorithm; 4] = [
     plan(Split::Lengths { source: 15, destination: 15 }, 8, 32.0),
 ];
 
-/// What each algorithm took when this was written: for a header four cycles a node and ten a block,
-/// in hundredths; bytes; steps of the build.
+/// Costs of each algorithm when this test was written: for a header, four cycles per node and ten
+/// per block, in hundredths; bytes; build steps.
 const TAKEN: [(Profile, [[u64; 3]; 4]); 3] = [
     (
         Profile::Acl,
@@ -63,7 +63,8 @@ fn trees_stay_about_as_good_as_they_were() {
                 reads.map(|reads| 4 * u64::from(reads.nodes) + 10 * u64::from(reads.blocks)).sum();
             let stats = classifier.stats().v4;
             let now = [100 * cycles / HEADERS, stats.bytes() as u64, stats.build_steps];
-            // Better is welcome; a fifth worse is not, nor a twentieth where headers are looked up.
+            // Better values are accepted. A fifth worse fails, and for the lookup of headers a
+            // twentieth worse fails.
             let is_good = now[0] * 20 <= cost * 21 && now[1] * 5 <= bytes * 6 && now[2] * 5 <= steps * 6;
             found.push((
                 is_good,

@@ -1,4 +1,4 @@
-//! Real rule sets: every classifier answers as the first match does. Needs `FLOWLOOM_DATA`.
+//! Real rule sets: every classifier returns the first match. Needs `FLOWLOOM_DATA`.
 #![expect(clippy::unwrap_used, reason = "a failure to read or build fails the test")]
 
 use std::path::PathBuf;
@@ -9,7 +9,7 @@ use flowloom_classifier::hicuts::{HiCuts, HiCutsConfig};
 use flowloom_classifier::load::{LoadLimits, classbench, trace};
 use flowloom_classifier::{Algorithm, ClassifierBuilder, KeyV4, Match, RuleSet};
 
-/// Returns the folder of rule sets, or says why the test is skipped.
+/// Returns the directory of rule sets, or prints why the test is skipped.
 fn folder() -> Option<PathBuf> {
     let folder = std::env::var_os("FLOWLOOM_DATA").map(|data| PathBuf::from(data).join("rules"));
     let Some(folder) = folder.filter(|folder| folder.is_dir()) else {

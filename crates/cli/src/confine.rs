@@ -194,7 +194,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let (inside, outside) = (folder.path().join("rules"), tempfile::NamedTempFile::new().unwrap());
         std::fs::write(&inside, "a").unwrap();
-        // The limits are those of one thread, and the others of this process go on without.
+        // The limits are those of one thread; the other threads of this process continue without
+        // them.
         let confined = std::thread::spawn({
             let folder = folder.path().to_path_buf();
             move || {

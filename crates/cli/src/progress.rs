@@ -150,7 +150,7 @@ mod tests {
 
     use super::*;
 
-    /// What happened to a terminal that is forty columns wide, in this order.
+    /// The events of a terminal that is forty columns wide, in this order.
     #[derive(Clone, Debug, Default)]
     struct Terminal(Arc<Mutex<Vec<String>>>);
 

@@ -37,7 +37,7 @@ fn records_are_cut_by_both_timeouts_in_every_layout_and_the_oracle_agrees() {
             let (start, end) = (number(record, "start"), number(record, "end"));
             assert!(start <= end && end - start < 300_000_000, "{record}");
             let ports = (number(record, "source_port"), number(record, "destination_port"));
-            // Which end is the source may change where an idle timeout lies between records.
+            // The choice of the source can affect where an idle timeout divides records.
             let mut ends_of_flow = [
                 format!("{} {}", record["source"], ports.0),
                 format!("{} {}", record["destination"], ports.1),
@@ -46,7 +46,7 @@ fn records_are_cut_by_both_timeouts_in_every_layout_and_the_oracle_agrees() {
             let vlans = (&record["vlan"], &record["customer_vlan"]);
             let key = format!("{ends_of_flow:?} {} {vlans:?}", record["protocol"]);
             if record["protocol"] == 1 || record["protocol"] == 58 {
-                continue; // The identifiers of queries are no column.
+                continue; // The identifiers of queries are not a column.
             }
             let before = ends.insert(key, end).unwrap_or(0);
             assert!(start >= before, "records of a key follow each other: {record}");
@@ -121,7 +121,7 @@ fn records_go_to_ipfix_too() {
     replay(&[&base[..], &[&again, "--workers", "2"]].concat());
     let bytes = std::fs::read(&flows).unwrap();
     assert!(bytes == std::fs::read(&again).unwrap(), "the same records in every layout");
-    // Messages: version 10, a length, a sequence number that counts the records before.
+    // Messages: version 10, a length, and a sequence number that counts the earlier records.
     let (mut at, mut sequences) = (0, Vec::new());
     while at < bytes.len() {
         let word = |offset: usize| u16::from_be_bytes([bytes[at + offset], bytes[at + offset + 1]]);
@@ -137,7 +137,7 @@ fn records_go_to_ipfix_too() {
 #[test]
 fn records_are_on_disk_while_the_run_lasts() {
     let folder = Folder::new();
-    // Some thirty seconds at this pace.
+    // About thirty seconds at this rate.
     let trace = folder.trace("t.pcap", &["--flows", "3000", "--packets", "6000", "--rate", "200"]);
     for ending in ["csv", "jsonl", "ipfix"] {
         let flows = folder.path(&format!("flows.{ending}"));
@@ -145,7 +145,7 @@ fn records_are_on_disk_while_the_run_lasts() {
             ["replay", &trace, "--app", "accounting", "--timeout", "0.1", "--speed", "x1", "-qq"];
         let mut run = command([&arguments[..], &["--flows", &flows]].concat());
         let mut run = run.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-        // Flushed at least each second; a busy machine gets more time.
+        // Flushed at least every second; a busy machine gets more time.
         let grown = || std::fs::metadata(&flows).is_ok_and(|metadata| metadata.len() > 200);
         let until = std::time::Instant::now() + std::time::Duration::from_secs(20);
         while !grown() && std::time::Instant::now() < until {

@@ -1,4 +1,4 @@
-//! `bench`: every contender has the same answers, and a report that reads as one.
+//! `bench`: every contender gives the same answers, and the report can be parsed.
 
 use serde_json::json;
 
@@ -52,7 +52,7 @@ fn keys_of_forty_bytes_and_a_flood_have_rows() {
 
 #[test]
 fn what_cannot_be_compared_is_said() {
-    // More than the machines that tests run on have free.
+    // More memory than test machines have free.
     let vast = ["bench", "table", "--flows", "134217728", "--key", "v6", "--work", "build,flood"];
     flowloom(vast).ends(2).says(&["--flows 134217728", "are free", "a smaller --flows", "--table"]);
     flowloom(["bench", "table", "--flows", "0"]).ends(2).says(&["--flows 0"]);
@@ -167,7 +167,7 @@ fn every_round_of_pinned_threads_is_sorted_by_distance_or_counted() {
     let counted: u64 =
         ["changed", "elsewhere", "unmeasured"].iter().map(|name| distances[name].as_u64().unwrap()).sum();
     assert_eq!(sorted as u64 + counted, trips.len().saturating_sub(1) as u64);
-    // Rows of each kind, which say its distance; or of all rounds, which say none.
+    // Rows of each kind, which state its distance, or of all rounds, which state none.
     let expected: Vec<_> = match &kinds[..] {
         [] => vec![(json!(3), json!(null))],
         kinds => kinds

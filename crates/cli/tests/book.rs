@@ -1,4 +1,4 @@
-//! The commands of the book, run as they stand.
+//! The commands of the book, run unchanged.
 
 use std::fs;
 use std::path::Path;

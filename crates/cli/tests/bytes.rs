@@ -1,4 +1,4 @@
-//! Captures written by hand, byte by byte, so that they can be wrong in one place.
+//! Captures written by hand, byte by byte, so that they can contain single errors.
 
 use std::io::Write;
 
@@ -12,7 +12,7 @@ pub(crate) fn pcap_header(link: u32) -> Vec<u8> {
     bytes
 }
 
-/// A record; what it claims to have captured may differ from what it has.
+/// A record whose stated captured length may differ from its actual length.
 pub(crate) fn pcap_record(second: u32, captured: u32, wire: u32, data: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::new();
     for word in [second, 0, captured, wire] {
@@ -22,7 +22,7 @@ pub(crate) fn pcap_record(second: u32, captured: u32, wire: u32, data: &[u8]) ->
     bytes
 }
 
-/// An Ethernet frame of a UDP packet between two hosts; the flow is chosen by the source port.
+/// An Ethernet frame of a UDP packet between two hosts; the source port selects the flow.
 pub(crate) fn udp_frame(port: u16) -> Vec<u8> {
     let mut frame = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0];
     // Version and length, class, total length, identification, flags, lifetime, UDP, checksum,
@@ -33,7 +33,7 @@ pub(crate) fn udp_frame(port: u16) -> Vec<u8> {
     frame
 }
 
-/// A classic capture of this many UDP packets, one a second, each a flow of its own.
+/// A classic capture of `count` UDP packets, one per second, each of which is a separate flow.
 pub(crate) fn pcap(packets: u16) -> Vec<u8> {
     let mut file = pcap_header(1);
     for i in 0..packets {
@@ -69,7 +69,7 @@ pub(crate) fn pcapng_header(links: &[u16]) -> Vec<u8> {
     file
 }
 
-/// An enhanced packet block; what it claims to have captured may differ from what it has.
+/// An enhanced packet block whose stated captured length may differ from its actual length.
 pub(crate) fn enhanced(interface: u32, microsecond: u32, captured: u32, data: &[u8]) -> Vec<u8> {
     let mut body = Vec::new();
     for word in [interface, 0, microsecond, captured, u32::try_from(data.len()).unwrap()] {

@@ -5,7 +5,7 @@ use std::io::{self, Read, Write};
 use crate::schema::Schema;
 use crate::support::{Folder, flowloom, flowloom_fed, number};
 
-/// Five rules: the second is inside the first, the fourth like the third.
+/// Five rules: the second is inside the first, and the fourth equals the third.
 const RULES: &str = "\
 @10.0.0.0/8\t0.0.0.0/0\t0 : 65535\t80 : 80\t0x06/0xFF\t
 @10.1.0.0/16\t0.0.0.0/0\t0 : 65535\t80 : 80\t0x06/0xFF\t
@@ -135,7 +135,7 @@ fn rules_that_never_win_are_found() {
     assert_eq!(number(&explained, "matching"), 2);
     assert_eq!(explained["listed"][0]["number"], 1);
     Schema::read("rules-explain-1.json").accepts(&explained);
-    // A list of any length, or of none, leaves the winner what it is.
+    // The winner does not depend on the length of the list, which may be empty.
     for (top, more) in [("0", "2 more; --top lists them"), ("1", "1 more; --top lists them")] {
         flowloom(["rules", "explain", &rules, "10.1.2.3:5", "1.2.3.4:80", "tcp", "--top", top])
             .ends(0)
@@ -351,7 +351,7 @@ fn rules_and_header_traces_may_be_packed() {
     let packed = gzip(RULES.repeat(100).as_bytes());
     let cut = folder.write("cut.gz", &packed[..packed.len() / 2]);
     flowloom(["rules", "check", &cut]).ends(3).says(&["cannot read", "cut.gz"]);
-    // Half a gigabyte and a little of nothing.
+    // Half a gigabyte of zeros, and a little more.
     let large = folder.write("large.zst", &zstd::encode_all(io::repeat(b'\n').take(513 << 20), 1).unwrap());
     flowloom(["rules", "check", &large]).ends(3).says(&["large.zst: more than 536870912 bytes"]);
 }

@@ -1,4 +1,4 @@
-//! Tags and tunnels: what is followed, what is not, and what the command line adds.
+//! Tags and tunnels: the followed ones, the others, and those that the command line adds.
 
 use serde_json::Value;
 
@@ -6,7 +6,7 @@ use crate::bytes::{pcap_header, pcap_record, udp_frame};
 use crate::schema::Schema;
 use crate::support::{Folder, flowloom};
 
-/// Returns a frame of UDP to this port with another frame behind a VXLAN header in it.
+/// Returns a UDP frame to this port that contains another frame after a VXLAN header.
 fn vxlan_frame(port: u16, inner: &[u8]) -> Vec<u8> {
     let carried = [&[8, 0, 0, 0, 0, 0, 7, 0], inner].concat();
     let length = |more: usize| u16::try_from(carried.len() + more).unwrap().to_be_bytes();
@@ -108,7 +108,7 @@ fn write_keeps_what_pcapng_files_say_or_says_what_it_leaves_behind() {
     assert!(has(&written, b"eth0") && has(&written, b"why?") && has(&written, &[2, 0, 4, 0, 1, 0, 0, 0]));
     replay(&["--layout", "pipeline", "--order", "external"]).ends(0).silent();
     assert_eq!(std::fs::read(&out).unwrap(), written);
-    // Packets in no order, and a format without names.
+    // Unordered packets, and a format without names.
     replay(&["--layout", "pipeline"]).ends(0).says(&["does not keep", names]);
     let classic = folder.path("w.pcap");
     flowloom(["replay", &path, "--write", &classic]).ends(0).says(&["does not keep", names]);

@@ -1,10 +1,10 @@
-//! `replay --defrag`: fragments become datagrams, in every layout, and every one of them is
+//! `replay --defrag`: fragments become datagrams in every layout, and every one of them is
 //! accounted for.
 
 use crate::bytes::{pcap_header, pcap_record};
 use crate::support::{Folder, number, real_captures, replay};
 
-/// A UDP datagram of 64 bytes from a port, cut into so many fragments of equal length.
+/// A UDP datagram of 64 bytes from a port, divided into fragments of equal length.
 fn fragments(port: u16, id: u16, count: u16) -> Vec<Vec<u8>> {
     let mut datagram = Vec::new();
     for half in [port, 53, 64, 0] {
@@ -40,7 +40,7 @@ fn fragments_of_a_flow_are_its_packets_again() {
             second += 1;
         }
     }
-    // One that never becomes whole.
+    // A datagram that never becomes complete.
     let lone = &fragments(999, 999, 2)[0];
     file.extend(pcap_record(second / 100, 66, 66, lone));
     let path = folder.write("t.pcap", &file);
@@ -88,8 +88,8 @@ fn what_is_held_when_a_run_ends_at_its_limit_is_counted() {
 #[test]
 fn real_fragments_are_joined_alike_in_every_layout() {
     let Some(folder) = real_captures() else { return };
-    // Datagrams as tshark joins them; the development mix has attacks, which the traffic crate's
-    // test explains.
+    // Datagrams as tshark joins them; the development mix contains attacks, which the traffic
+    // crate's test explains.
     for (name, joined) in [
         ("nasty/erspan.pcap", 16),
         ("nasty/gtp1_frag.pcap", 36),

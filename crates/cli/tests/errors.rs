@@ -1,4 +1,4 @@
-//! What goes wrong, the exit status it gets, and the words a person needs.
+//! Errors, their exit status, and the words that a user needs.
 
 use std::fs::File;
 use std::io::Read;
@@ -61,7 +61,7 @@ fn what_is_no_capture_cannot_be_read() {
     let outcome = flowloom_fed(["replay", &good, "-", "--concat", "--format", "json"], b"GIF89a").ends(6);
     check_balance(&outcome.json());
     assert_eq!(number(&outcome.json(), "packets"), 3, "what was processed is not lost");
-    // To be merged by time, all are opened before the first packet.
+    // To be merged by time, all files are opened before the first packet.
     flowloom_fed(["replay", &good, "-"], b"GIF89a").ends(3).says(&["standard input is not a capture file"]);
 }
 
@@ -145,8 +145,8 @@ fn a_file_without_permission_cannot_be_read() {
     flowloom(["replay", &path]).ends(3).says(&["cannot read", "t.pcap", "ermission denied", "[exit 3]"]);
 }
 
-/// A capture whose good part is used: 0 with a warning, and 4 with `--strict`, the same result
-/// beside both.
+/// A capture that is used in part: exit status 0 with a warning, or 4 with `--strict`, and the same
+/// result in both cases.
 fn used_in_part(path: &str, packets: u64, parts: &[&str]) {
     for layout in [&[][..], &["--workers", "2"], &["--no-mmap"]] {
         let lax = json_of(path, layout).ends(0).says(&["warning: ", "--strict"]).says(parts);
@@ -323,7 +323,7 @@ fn a_capture_of_an_undecodable_link_type_is_refused_by_name() {
         }
     }
     json_of(&next, &["--workers", "2"]).ends(3).says(&["190 (CAN)"]);
-    // Also where the end, at which this is known for certain, is not reached.
+    // Also if the end, where this is certain, is not reached.
     for arguments in [["replay", &next, "--limit", "1"], ["inspect", &next, "--limit", "1"]] {
         flowloom(arguments).ends(3).says(&["can be decoded: link type 190 (CAN)", "[exit 3]"]);
     }
@@ -355,7 +355,7 @@ fn packets_of_an_undecodable_interface_among_others_are_counted_by_name() {
 #[test]
 fn a_bomb_is_stopped_with_a_balanced_report() {
     let folder = Folder::new();
-    // Records of zeroes up to 300 MiB: past the size where the ratio is judged.
+    // Records of zeros up to 300 MiB, beyond the size at which the ratio is checked.
     let mut records = Vec::new();
     while records.len() < 1 << 20 {
         records.extend(pcap_record(1, 65_000, 65_000, &vec![0; 65_000]));
@@ -502,7 +502,7 @@ fn captures_put_behind_each_other_are_all_used_and_told_of() {
 #[test]
 fn what_cannot_be_opened_for_writing_is_told_before_the_run() {
     let folder = Folder::new();
-    // A run that would last for longer than the test may.
+    // A run that would take longer than the test may.
     let path = folder.write("t.pcap", &pcap(60_000));
     let nowhere = folder.path("no/such/folder.csv");
     for (option, what) in [("--flows", "flows"), ("--write", "packets")] {

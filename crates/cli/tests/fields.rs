@@ -1,10 +1,10 @@
-//! `replay --fields` and `--where`: further columns of records, and records that match.
+//! `replay --fields` and `--where`: additional columns of records, and records that match.
 
 use serde_json::Value;
 
 use crate::support::{Folder, flowloom, number, replay};
 
-/// Says whether a record is to match.
+/// Determines whether a record should match.
 type Test = fn(&Value) -> bool;
 
 fn lines(path: &str) -> Vec<Value> {

@@ -1,4 +1,4 @@
-//! `replay --rules`: verdicts, the oracle, rules reloaded while packets flow.
+//! `replay --rules`: verdicts, the oracle, rules that are reloaded while packets flow.
 
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -44,7 +44,7 @@ fn every_packet_and_flow_is_accepted_or_denied_and_the_oracle_agrees() {
         &["--timeout", "0.01"],
     ] {
         let mut digests = Vec::new();
-        // Where flows move, a worker that is ahead may end one by its timeout.
+        // If flows move, a worker that is ahead may end one by its timeout.
         let layouts = if how[..] == ["--timeout", "0.01"] { &LAYOUTS[..3] } else { &LAYOUTS };
         for layout in layouts {
             let base = [trace.as_str(), "--rules", &rules, "--verify"];
@@ -55,7 +55,7 @@ fn every_packet_and_flow_is_accepted_or_denied_and_the_oracle_agrees() {
             assert_eq!(sum("packets"), number(&document, "processed"), "{how:?}");
             assert_eq!(hits(&document, "denied", "packets"), number(&document, "denied"), "{how:?}");
             let workers = document["workers"].as_array().unwrap();
-            // Workers share these flows: they are not counted by worker.
+            // Workers share these flows, so they are not counted by worker.
             let begun: Option<u64> = workers.iter().map(|worker| worker["flows"].as_u64()).sum();
             assert!(begun.is_none_or(|begun| begun == sum("flows")), "{how:?} {layout:?}");
             let listed = document["firewall"]["top"].as_array().unwrap();
@@ -173,7 +173,7 @@ fn mistakes_of_usage_are_found_before_anything_runs() {
     }
 }
 
-/// A run that goes on until it is interrupted.
+/// A run that continues until it is interrupted.
 struct Running {
     command: Command,
     child: Option<Child>,
@@ -213,7 +213,7 @@ impl Running {
         std::fs::read_to_string(&self.stderr).unwrap()
     }
 
-    /// Waits until stderr has so many lines with these words.
+    /// Waits until stderr has this many lines with these words.
     #[track_caller]
     fn says(&self, words: &str, times: usize) -> String {
         let begun = Instant::now();
@@ -239,7 +239,7 @@ impl Running {
     }
 }
 
-/// Waits until a counter is above a number, however slow the machine is; returns the page.
+/// Waits until a counter exceeds a number, even on a slow machine. Returns the page.
 #[track_caller]
 fn page_with(address: &str, name: &str, above: u64) -> String {
     let begun = Instant::now();
@@ -293,7 +293,7 @@ fn rules_are_loaded_again_while_packets_flow() {
         more(packets() + 1000);
         folder.write("rules.toml", b"[[rule]]\nsource = 'unknown'\n");
         running.send("-HUP");
-        // The end of the message: its beginning may be read before it is there.
+        // The end of the message, because its beginning may be read before the end is there.
         let said = running.says("rules.toml:2:10", 1);
         assert!(said.contains("warning: the rules stay unchanged"), "{said}");
         more(packets() + 1000);
@@ -383,7 +383,7 @@ fn a_hang_up_ends_a_run_without_rules_as_it_does_any_other_command() {
     let address = running.says("statistics at http://127.0.0.1:", 1);
     page_with(&address, "flowloom_processed_total", 0);
     running.send("-HUP");
-    // Tests that are run with `nohup` hand on to the command that it is not to heed hang-ups.
+    // Tests that are run with `nohup` pass on to the command that it should ignore SIGHUP.
     if hang_ups_are_ignored() {
         std::thread::sleep(Duration::from_millis(400));
         assert_eq!(running.child.as_mut().unwrap().try_wait().unwrap(), None);
@@ -392,7 +392,7 @@ fn a_hang_up_ends_a_run_without_rules_as_it_does_any_other_command() {
     assert_eq!(running.end().json()["interrupted"], true);
 }
 
-/// Says whether this process, and so what it starts, ignores SIGHUP.
+/// Returns whether this process, and therefore its children, ignores SIGHUP.
 fn hang_ups_are_ignored() -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));

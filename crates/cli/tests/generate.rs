@@ -1,4 +1,4 @@
-//! `generate`: the same bytes for the same seed, and exactly what was asked for.
+//! `generate`: the same bytes for the same seed, and exactly the requested amount.
 
 use std::process::Stdio;
 
@@ -92,7 +92,7 @@ fn the_examples_of_the_help_can_be_made() {
     let help = flowloom(["generate", "trace", "--help"]).ends(0);
     let mut made = 0;
     for line in help.text().lines().filter_map(|line| line.trim().strip_prefix("flowloom ")) {
-        // What stands behind the command says what it is for; a trace of the paper has a file of a
+        // The text after the command describes its purpose; a trace of the paper has a file of a
         // gigabyte.
         let command: Vec<&str> = line.split("  ").next().unwrap_or_default().split_whitespace().collect();
         if command.contains(&"--paper-file") {

@@ -1,4 +1,4 @@
-//! `inspect`: what is in a capture, in agreement with `replay`.
+//! `inspect`: the contents of a capture, in agreement with `replay`.
 
 use crate::bytes::{enhanced, pcap, pcapng_header, udp_frame};
 use crate::support::{Folder, flowloom, number, replay};
@@ -33,7 +33,7 @@ fn counts_are_those_of_replay() {
                 ] {
                     assert_eq!(inspected[field], replayed[field], "{field} of {name} with {rest:?}");
                 }
-                // Every packet without a key is not tracked; nothing was lost.
+                // Every packet without a key is not tracked; no packet was lost.
                 assert_eq!(inspected["not_tracked"], replayed["not_tracked"], "{name} with {rest:?}");
             }
         }
@@ -115,7 +115,7 @@ fn top_lists_the_largest_flows_in_order() {
 #[test]
 fn an_idle_timeout_splits_flows() {
     let folder = Folder::new();
-    // One packet a second, the flow of port 1000 again after a minute.
+    // One packet per second; the flow of port 1000 occurs again after a minute.
     let mut file = pcap(60);
     file.extend(crate::bytes::pcap_record(1060, 46, 46, &udp_frame(1000)));
     let path = folder.write("t.pcap", &file);

@@ -1,4 +1,4 @@
-//! An interrupt ends a run with its result; a second one ends it at once.
+//! An interrupt ends a run with its result; a second one ends it immediately.
 
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use crate::bytes::pcap;
 use crate::support::{Folder, Outcome, check_balance, command, flowloom, number};
 
-/// How long to wait until a run has read something: a busy machine may need the longer times.
+/// Time limits until a run has read something; a busy machine may need the longer ones.
 const WAITS: [Duration; 3] =
     [Duration::from_millis(700), Duration::from_millis(2_500), Duration::from_secs(9)];
 
@@ -23,7 +23,7 @@ fn start_for(arguments: &[&str], wait: Duration) -> (Command, Child) {
     (command, child)
 }
 
-/// Waits until a process handles SIGINT, however slow the machine is, where the system tells.
+/// Waits until a process handles SIGINT, even on a slow machine, if the system reports it.
 fn await_handler(child: &Child) {
     let begun = Instant::now();
     let path = format!("/proc/{}/status", child.id());
@@ -115,7 +115,7 @@ fn a_comparison_is_interrupted_within_a_round_however_long() {
 fn an_inspection_is_interrupted_while_it_digests_a_file() {
     let folder = Folder::new();
     let path = folder.write("long.pcap", &pcap(10));
-    // A hole: nothing is on disk, and to digest it takes a minute.
+    // A hole: no data is on disk, and to digest it takes a minute.
     std::fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(64 << 30).unwrap();
     let (command, child) = start(&["inspect", &path, "--limit", "5", "--format", "json"]);
     let begun = Instant::now();
@@ -174,7 +174,7 @@ fn a_named_pipe_is_waited_for_from_before_a_writer_opens_it() {
         let outcome = Outcome::of(&command, child.wait_with_output().unwrap()).ends(130);
         assert!(begun.elapsed() < Duration::from_secs(20), "{arguments:?}");
         assert_eq!(number(&outcome.json(), "packets"), 0, "{arguments:?}");
-        // Who is let wait gets all there is.
+        // A reader that is allowed to wait gets all available data.
         let (command, child) = start(&arguments);
         std::fs::write(&path, pcap(100)).unwrap();
         let outcome = Outcome::of(&command, child.wait_with_output().unwrap()).ends(0);
@@ -198,7 +198,7 @@ fn a_log_from_a_named_pipe_is_waited_for_until_an_interrupt() {
     let document = outcome.json();
     assert_eq!(document["interrupted"], true, "{document:#}");
     assert_eq!(number(&document["trace"], "accesses"), 0, "{document:#}");
-    // Who is let wait gets all there is.
+    // A reader that is allowed to wait gets all available data.
     let (command, child) = start(&arguments);
     let line = "10.0.0.7 - - [17/May/2015:10:05:03 +0000] \"GET / HTTP/1.1\" 200 203\n";
     std::fs::write(&path, line.repeat(100)).unwrap();
@@ -232,7 +232,8 @@ fn an_inspection_of_a_silent_pipe_ends_with_its_result() {
 #[test]
 fn a_run_that_waits_for_a_silent_pipe_ends_with_its_result() {
     let packets = pcap(100);
-    // All of it, cut inside a record, the beginning of a header, nothing at all.
+    // The whole file, a file that ends inside a record, the beginning of a header, and an empty
+    // file.
     for (bytes, whole) in [(packets.len(), 100), (packets.len() - 10, 99), (10, 0), (0, 0)] {
         for layout in [&[][..], &["--workers", "1"], &["--workers", "2", "--strict"]] {
             let read =
@@ -245,7 +246,7 @@ fn a_run_that_waits_for_a_silent_pipe_ends_with_its_result() {
 
 #[test]
 fn what_came_through_a_pipe_is_dealt_with_while_it_is_silent() {
-    // More than some whole batches.
+    // More than several whole batches.
     let packets = pcap(1_234);
     for layout in
         [&[][..], &["--workers", "1"], &["--workers", "2"], &["--workers", "2", "--scheduler", "lfb"]]
@@ -281,7 +282,8 @@ fn what_comes_before_a_named_pipe_without_a_writer_is_dealt_with() {
         ("replay", &["--workers", "2", "--order", "external"]),
         ("inspect", &[]),
     ] {
-        // Merged by time, the packets of the file would wait for the first one of the pipe.
+        // With a merge by time, the packets of the file would wait for the first packet of the
+        // pipe.
         let order: &[&str] = if verb == "replay" { &["--concat"] } else { &[] };
         let arguments = [&[verb, &file, &path, "--format", "json"], order, layout].concat();
         if verb == "replay" {
@@ -297,7 +299,7 @@ fn what_comes_before_a_named_pipe_without_a_writer_is_dealt_with() {
             let all = |said: &String| said.contains("packets 1234 ") && said.contains("in flight 0");
             assert!(seen.any(|said| all(&said)), "{arguments:?}");
         }
-        // Who is let wait gets all there is.
+        // A reader that is allowed to wait gets all available data.
         let (command, child) = start(&arguments);
         std::fs::write(&path, pcap(100)).unwrap();
         let outcome = Outcome::of(&command, child.wait_with_output().unwrap()).ends(0);
@@ -309,7 +311,7 @@ fn what_comes_before_a_named_pipe_without_a_writer_is_dealt_with() {
         assert!(begun.elapsed() < Duration::from_secs(20), "{arguments:?}");
         let outcome = Outcome::of(&command, child.wait_with_output().unwrap()).ends(130);
         assert_eq!(number(&outcome.json(), "packets"), 1_234, "{arguments:?}");
-        // What is not a capture is told as ever.
+        // A file that is not a capture causes the usual error.
         let (command, child) = start(&arguments);
         std::fs::write(&path, "GET / HTTP/1.1\r\nHost: www.example.org\r\n\r\n").unwrap();
         let output = child.wait_with_output().unwrap();
@@ -322,7 +324,7 @@ fn what_comes_before_a_named_pipe_without_a_writer_is_dealt_with() {
 #[cfg(target_os = "linux")]
 #[test]
 fn a_run_that_breaks_while_its_pipe_is_silent_ends() {
-    // More than the file is written in pieces of.
+    // More bytes than one write of the file.
     let packets = pcap(60_000);
     for layout in [&[][..], &["--workers", "1"], &["--workers", "2"]] {
         let arguments = ["replay", "-", "--write", "/dev/full", "--format", "json"];
@@ -330,7 +332,7 @@ fn a_run_that_breaks_while_its_pipe_is_silent_ends() {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let mut stdin = child.stdin.take().unwrap();
-        // It may have ended before all of it is written.
+        // It may have ended before all bytes are written.
         drop(std::io::Write::write_all(&mut stdin, &packets));
         let begun = Instant::now();
         while child.try_wait().unwrap().is_none() {
@@ -349,7 +351,7 @@ fn what_a_run_has_written_is_in_its_file_while_its_pipe_is_silent() {
     let folder = Folder::new();
     let packets = pcap(100);
     for layout in [&[][..], &["--workers", "1"], &["--workers", "2", "--scheduler", "lfb"]] {
-        // Less than the file is written in pieces of.
+        // Fewer bytes than one write of the file.
         for (path, status) in [(folder.path("out.pcapng"), 0), (String::from("/dev/full"), 5)] {
             let mut command =
                 command([&["replay", "-", "--write", &path, "--format", "json"], layout].concat());
@@ -359,7 +361,7 @@ fn what_a_run_has_written_is_in_its_file_while_its_pipe_is_silent() {
             std::io::Write::write_all(&mut stdin, &packets).unwrap();
             let begun = Instant::now();
             let mut is_there = || match status {
-                // As another command reads it: the header, an interface and all packets.
+                // Read by another command: the header, an interface and all packets.
                 0 => {
                     let read = flowloom(["inspect", &path, "--format", "json"]);
                     read.status == Some(0) && number(&read.json(), "packets") == 100
@@ -378,8 +380,8 @@ fn what_a_run_has_written_is_in_its_file_while_its_pipe_is_silent() {
     }
 }
 
-/// Interrupts a run that has had so long to read these bytes from a pipe that stays open; returns
-/// the packets of its result.
+/// Interrupts a run that has had this long to read these bytes from a pipe that stays open. Returns
+/// the number of packets in its result.
 fn interrupted_at_a_silent_pipe(bytes: &[u8], layout: &[&str], wait: Duration) -> u64 {
     let mut command = command([&["replay", "-", "--format", "json"], layout].concat());
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());

@@ -1,4 +1,4 @@
-//! What is too much or has no form: the option that says so, and the limit.
+//! Values that are too large or malformed: the error names the option and the limit.
 
 use crate::bytes::{gzip, pcap};
 use crate::support::{Folder, flowloom};
@@ -39,7 +39,7 @@ fn more_flows_than_tables_can_number_or_memory_holds_name_the_option() {
     for (arguments, words) in cases {
         flowloom([&["replay", &trace], arguments].concat()).ends(2).says(words);
     }
-    // Some hundred gigabytes: reserved and not touched where there are as many.
+    // Several hundred gigabytes, which are reserved but not touched if available.
     let outcome = flowloom(["replay", &trace, "--table-flows", "1G", "--flows-max", "1G"]);
     if outcome.status == Some(2) {
         outcome.says(&["free memory is", "a smaller --table-flows"]);

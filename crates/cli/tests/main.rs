@@ -1,4 +1,4 @@
-//! The built command from outside: what it prints, what it writes, how it ends.
+//! Tests the built command from outside: its output, its files, its exit.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 

@@ -5,11 +5,10 @@ use std::time::Duration;
 
 use crate::support::{Folder, Outcome, check_balance, command, number};
 
-/// What a run may hold besides its flow tables and records.
+/// Memory that a run may use in addition to its flow tables and records.
 const ALLOWED_BYTES: u64 = 200 << 20;
 
-/// Returns the anonymous memory of a process: what is not backed by a file, so not the mapped
-/// capture.
+/// Returns the anonymous memory of a process, which does not include the mapped capture.
 fn anonymous_bytes(process: u32) -> Option<u64> {
     let status = std::fs::read_to_string(format!("/proc/{process}/status")).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:"))?;
@@ -33,7 +32,7 @@ fn a_large_capture_is_not_held_in_memory() {
         (&plain, &["--no-mmap", "--workers", "2"]),
         (&packed, &["--workers", "2"]),
     ] {
-        // Slow enough to be looked at, fast enough for a test.
+        // Slow enough to be observed, but fast enough for a test.
         let base = ["replay", path, "--format", "json", "--no-pin", "--speed", "300k"];
         let mut command = command([&base, layout].concat());
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();

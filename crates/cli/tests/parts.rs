@@ -1,8 +1,8 @@
-//! The sharded layout, and parts that are kept and merged.
+//! The sharded layout, and parts that are saved and merged.
 
 use crate::support::{Folder, flowloom, number, replay};
 
-/// Returns what must not depend on the layout.
+/// Returns the results that must not depend on the layout.
 fn found(document: &serde_json::Value) -> Vec<serde_json::Value> {
     let names = [
         "digest",
@@ -34,7 +34,7 @@ fn workers_on_a_file_have_parts_of_it_and_find_what_one_thread_finds() {
         for workers in ["2", "3", "16"] {
             let sharded = replay(&[&[trace.as_str(), "--workers", workers, "--verify"], how].concat());
             assert_eq!(sharded["run"]["layout"], "sharded");
-            // A limit leaves parts behind it away.
+            // A limit omits the parts after it.
             let parts = workers.parse::<u64>().unwrap();
             let counted = number(&sharded["run"]["sharded"], "parts");
             assert!(counted == parts || how.contains(&"--limit"), "{counted} of {parts}, {how:?}");
@@ -73,7 +73,7 @@ fn the_layout_that_suits_is_chosen_and_said() {
 fn parts_that_are_kept_merge_to_the_result_of_the_whole() {
     let folder = Folder::new();
     let trace = folder.trace("t.pcap", &["--flows", "300", "--packets", "20000"]);
-    // The halves of the records, by the capture's own limit and what follows it.
+    // The halves of the records, divided by the capture's own limit.
     let bytes = std::fs::read(&trace).unwrap();
     let mut at = 24;
     for _ in 0..9_000 {

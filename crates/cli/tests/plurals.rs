@@ -1,8 +1,8 @@
-//! One thing is not called many.
+//! A count of one has a singular noun.
 
 use crate::support::{Folder, flowloom};
 
-/// Returns what a text says of one thing as of many: `1 packets`.
+/// Returns a count of one with a plural noun, such as `1 packets`.
 fn wrong(text: &str) -> Vec<String> {
     let words: Vec<&str> = text.split_whitespace().collect();
     let said = |words: &&[&str]| {

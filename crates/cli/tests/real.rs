@@ -4,8 +4,8 @@ use std::path::Path;
 
 use crate::support::{Folder, number, real_captures, replay};
 
-/// Captures on which we and the tool that counted keys differ, for reasons that the packet crate's
-/// test explains.
+/// Captures on which Flowloom and the tool that counted keys differ, for reasons that the packet
+/// crate's test explains.
 const EXPLAINED: [&str; 2] = ["dev_mix_ether.pcap.zst", "nasty/mpls_6in6_broken_gz.pcap.gz"];
 
 /// A line of the table of expected figures.
@@ -80,7 +80,8 @@ const CONVERSATIONS: [(&str, &[&str], [usize; 2]); 12] = [
     ("gre_in_gre.pcap", &["--decap"], [0, 2]),
 ];
 
-/// Those where it counts others: file, options, our flows, and what its conversations are.
+/// Captures for which the count differs: file, options, Flowloom's flows, and the nature of its
+/// conversations.
 const OTHERWISE: [(&str, &[&str], [usize; 2], &str); 6] = [
     ("ipfrag.pcap", &[], [2, 3], "2 and 2: fragments behind the first are no conversation"),
     ("vlan_collisions_same_5tuple.pcap", &[], [3, 0], "1 and 0: of three VLANs"),

@@ -1,4 +1,4 @@
-//! `replay`: forms of the result, layouts that agree, limits, passes, flow records.
+//! `replay`: formats of the result, equal layouts, limits, passes, flow records.
 
 use std::time::Instant;
 
@@ -145,7 +145,7 @@ fn what_is_dropped_at_full_rings_is_told_of_each_worker() {
     }
 }
 
-/// Every layout, seed, policy and way of reading the same packets has the same digest.
+/// Every layout, seed, policy and method of reading the same packets gives the same digest.
 #[test]
 fn the_digest_depends_on_the_packets_alone() {
     let folder = Folder::new();
@@ -266,8 +266,8 @@ fn without_order_the_oracle_compares_what_does_not_depend_on_it() {
             assert_eq!(verify["agrees"], true, "{scheduler} {application:?}: {verify}");
             assert_eq!(verify["flows"], 300, "{scheduler} {application:?}");
         }
-        // Flows that are refused are noticed all the same: one is missing, or a later record of it
-        // was taken and lacks packets.
+        // Rejected flows are noticed too: one is missing, or a later record of it was accepted and
+        // lacks packets.
         let refusing = ["--workers", "3", "--scheduler", "rr", "--order", "none", "--flows-max", "30"];
         let differing =
             flowloom([&["replay", "--verify"], application, &refusing, &[&trace]].concat()).ends(1);
@@ -516,7 +516,7 @@ fn json_records(text: &str) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// Reads CSV as records with numbers where a column is one.
+/// Parses CSV into records, with numbers for numeric columns.
 fn csv_records(text: &str) -> Vec<Value> {
     let mut reader = csv::Reader::from_reader(text.as_bytes());
     let header = reader.headers().unwrap().clone();
@@ -591,7 +591,7 @@ fn a_pace_in_packets_a_second_takes_its_time() {
 #[test]
 fn a_pace_as_recorded_takes_the_recorded_time() {
     let folder = Folder::new();
-    // Four packets a second apart, ten times as fast.
+    // Four packets at intervals of a second, ten times as fast.
     let trace = folder.write("t.pcap", &bytes::pcap(4));
     let seconds = replay(&[&trace, "--speed", "x10"])["seconds"].as_f64().unwrap();
     assert!((0.25..3.0).contains(&seconds), "three seconds at x10 in {seconds} s");

@@ -1,4 +1,4 @@
-//! `reproduce`: items by name, a report on disk, two results kept apart.
+//! `reproduce`: items by name, a report on disk, two saved results.
 
 use crate::schema::Schema;
 use crate::support::{Folder, flowloom};

@@ -1,4 +1,4 @@
-//! Rules as they are found in the field, through the command.
+//! Typical rules from practice, through the command.
 
 use serde_json::Value;
 
@@ -55,7 +55,7 @@ fn tcp(source: u16, destination: u16, flags: u8) -> Vec<u8> {
     header
 }
 
-/// Packets of each line of the rules, by `classify`.
+/// Packets per line of the rules, according to `classify`.
 fn hits(rules: &str, trace: &str, more: &[&str]) -> Vec<(u64, u64)> {
     let base = ["classify", trace, "-r", rules, "--verify", "--top", "100", "--format", "json"];
     let document = flowloom([&base[..], more].concat()).ends(0).json();
@@ -99,8 +99,8 @@ fn states_come_from_the_flow_table_and_from_classify_alike() {
     let rules = folder.write("saved", text.as_bytes());
     let mut back = frame(6, 0, &tcp(22, 1024, 0x12), 1);
     back[26..34].copy_from_slice(&[192, 0, 2, 1, 10, 0, 0, 1]);
-    // ICMP errors from a router on the way: about the connection, about another one, and about the
-    // connection but sent to a host that is not an end of it.
+    // ICMP errors from a router on the path: about the connection, about another one, and about the
+    // connection but sent to a host that is not one of its ends.
     let error = |about: u16, to: [u8; 4]| {
         let mut quoted = vec![3, 1, 0, 0, 0, 0, 0, 0];
         quoted.extend(&frame(6, 0, &tcp(about, 22, 2), 1)[14..42]);
@@ -117,7 +117,7 @@ fn states_come_from_the_flow_table_and_from_classify_alike() {
         error(1024, [10, 0, 0, 1]),
         error(1027, [10, 0, 0, 1]),
         error(1024, [192, 0, 2, 1]),
-        // It quotes nothing.
+        // It contains no quoted packet.
         frame(1, 0, &[3, 1, 0, 0, 0, 0, 0, 0], 9),
     ];
     let trace = folder.write("t.pcap", &capture(&frames));
@@ -271,7 +271,7 @@ fn the_interface_of_a_capture_is_the_one_that_its_packets_come_in_by() {
         .says(&["packets come in by wan0, as the capture says"]);
     let document = replay(&[&one, "--rules", &rules, "--verify"]);
     assert_eq!(number(&document["firewall"]["accepted"], "packets"), 1);
-    // Packets of two interfaces have no interface in common.
+    // Packets of two interfaces have no common interface.
     let two = folder.write("two.pcapng", &pcapng(&frames, &["wan0", "wan1"]));
     flowloom(["classify", &two, "-r", &rules]).ends(2).says(&["line 4: in wan+", "--in NAME"]);
 }

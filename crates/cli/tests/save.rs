@@ -1,4 +1,4 @@
-//! Results that are kept, with pictures; and what is done with them.
+//! Saved results with pictures, and their use.
 
 use std::fs;
 
@@ -112,12 +112,12 @@ fn benches_are_kept_and_compared() {
     flowloom(["compare", &run, &folder.path("")]).ends(3).says(&["cannot read", "result.json"]);
 }
 
-/// Returns a saved result with one row, of which every round took so long.
+/// Returns a saved result with one row, in which every round took this long.
 fn saved(folder: &Folder, name: &str, cpu: &str, variant: &str, ns: f64) -> String {
     saved_of(folder, name, cpu, variant, &[ns; 8])
 }
 
-/// Returns a saved result with one row, of rounds that took alike or ever longer.
+/// Returns a saved result with one row, with rounds that took equally long or ever longer.
 fn saved_of(folder: &Folder, name: &str, cpu: &str, variant: &str, samples: &[f64]) -> String {
     let ns = samples[samples.len() / 2];
     let document = json!({

@@ -1,4 +1,4 @@
-//! The documents are what `docs/schema/` says they are.
+//! The documents match `docs/schema/`.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::bytes::{enhanced, pcap, pcapng_header, udp_frame};
 use crate::support::{Folder, flowloom};
 
-/// Keywords that [`Schema::check`] understands; a schema with another one would be checked only in
+/// Keywords that [`Schema::check`] supports; a schema with another keyword would be checked only in
 /// part.
 const KEYWORDS: [&str; 16] = [
     "$schema",

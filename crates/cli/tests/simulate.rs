@@ -1,4 +1,4 @@
-//! `simulate`: models in virtual time, which repeat.
+//! `simulate`: models in virtual time, with repeatable results.
 
 use crate::bytes::{pcap_header, pcap_record};
 use crate::schema::Schema;
@@ -67,7 +67,7 @@ fn ordering_shows_drops_and_both_orders() {
         "external, 50 % locked",
         "with 16 threads",
     ]);
-    // None that keeps no order is called internal order.
+    // A policy that keeps no order is not called internal order.
     let all = flowloom([&run[..], &["--scheduler", "all"]].concat()).ends(0).silent();
     let names = all.shows(&["internal, dh ", "internal, flowpull"]);
     assert!(!names.text().contains("internal, rr") && !names.text().contains("minload"));

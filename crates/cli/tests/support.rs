@@ -1,4 +1,4 @@
-//! Runs the command and reads what it says.
+//! Runs the command and reads its output.
 
 use std::ffi::OsStr;
 use std::io::Write;
@@ -8,14 +8,14 @@ use std::process::{Command, Output, Stdio};
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// The command with arguments, ready to be run or altered.
+/// The command with arguments, which can be run or changed.
 pub(crate) fn command<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_flowloom"));
     command.args(arguments).env_remove("NO_COLOR").stdin(Stdio::null());
     command
 }
 
-/// How a run ended, and what it said.
+/// The exit and the output of a run.
 #[derive(Debug)]
 pub(crate) struct Outcome {
     pub(crate) line: String,
@@ -105,15 +105,15 @@ pub(crate) fn flowloom_fed<S: AsRef<OsStr>>(
     let mut child = command.spawn().unwrap();
     let mut stdin = child.stdin.take().unwrap();
     let output = std::thread::scope(|scope| {
-        // The command may stop reading early: what it says then is what matters.
+        // The command may stop reading early; only its output matters.
         scope.spawn(move || stdin.write_all(input).ok());
         child.wait_with_output().unwrap()
     });
     Outcome::of(&command, output)
 }
 
-/// Runs `replay` with these arguments, and returns its document after the checks that hold for
-/// each.
+/// Runs `replay` with these arguments. Returns its report after the checks that apply to every
+/// report.
 #[track_caller]
 pub(crate) fn replay(arguments: &[&str]) -> Value {
     let outcome = flowloom([&["replay", "--format", "json", "--no-pin"], arguments].concat()).ends(0);
@@ -122,7 +122,7 @@ pub(crate) fn replay(arguments: &[&str]) -> Value {
     document
 }
 
-/// Asserts that every packet of a `replay` document was processed or has a reason why not.
+/// Asserts that every packet of a `replay` report was processed or has a reason why not.
 #[track_caller]
 pub(crate) fn check_balance(document: &Value) {
     assert_eq!(document["schema"], "flowloom/replay/1");
@@ -134,13 +134,13 @@ pub(crate) fn check_balance(document: &Value) {
     assert_eq!(processed, number(document, "processed"), "{document:#}");
 }
 
-/// Returns a whole number of a document.
+/// Returns an integer of a document.
 #[track_caller]
 pub(crate) fn number(document: &Value, field: &str) -> u64 {
     document[field].as_u64().unwrap_or_else(|| panic!("no number {field} in {document:#}"))
 }
 
-/// Returns how many packets a document says are not tracked or were dropped, over all reasons.
+/// Returns how many packets of a report are not tracked or were dropped, for any reason.
 pub(crate) fn no_result(document: &Value) -> u64 {
     let sum = |name: &str| -> u64 {
         document[name].as_object().unwrap().values().map(|packets| packets.as_u64().unwrap()).sum()
@@ -148,7 +148,7 @@ pub(crate) fn no_result(document: &Value) -> u64 {
     sum("not_tracked") + sum("dropped")
 }
 
-/// A folder for one test.
+/// A directory for one test.
 pub(crate) struct Folder(TempDir);
 
 impl Folder {
@@ -166,7 +166,8 @@ impl Folder {
         path
     }
 
-    /// Makes a trace of 5000 packets of 300 flows; a later `options` overrides.
+    /// Creates a trace of 5000 packets of 300 flows; a later element of `options` overrides an
+    /// earlier one.
     #[track_caller]
     pub(crate) fn trace(&self, name: &str, options: &[&str]) -> String {
         let path = self.path(name);
@@ -176,7 +177,7 @@ impl Folder {
     }
 }
 
-/// The folder of real captures, or nothing and a word about it.
+/// The directory of real captures, or a message if there is none.
 pub(crate) fn real_captures() -> Option<PathBuf> {
     let Some(data) = std::env::var_os("FLOWLOOM_DATA") else {
         eprintln!("skipped: FLOWLOOM_DATA is not set (the folder of real captures)");

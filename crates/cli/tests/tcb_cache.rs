@@ -10,7 +10,7 @@ fn simulate(arguments: &[&str]) -> Value {
     flowloom([&["simulate", "tcb-cache", "--format", "json"], arguments].concat()).ends(0).json()
 }
 
-/// The document without what may differ from run to run.
+/// The document without the parts that may differ between runs.
 fn timeless(mut document: Value) -> Value {
     document["seconds"] = 0.into();
     document
@@ -86,7 +86,7 @@ fn what_is_generated_is_read_again_in_every_form() {
         assert_eq!(number(&read["trace"], "accesses"), 10_000, "{name}");
         assert_eq!(number(&read["trace"]["read"], "used"), 10_000, "{name}");
     }
-    // A trace brings what the model makes itself.
+    // A trace contains what the model would generate.
     let model = ["--model", "s", "--overlap", "100", "--accesses", "10k", "--seed", "7", "--warm", "0"];
     let policies = ["--policy", "spec,flowlru,fa-lru", "--hash", "h3-16"];
     let direct = simulate(&[&model[..], &policies].concat());
@@ -198,7 +198,7 @@ fn a_replay_feeds_the_cache_and_is_not_changed_by_it() {
     let count = |field| number(cache, field);
     assert_eq!(count("accesses"), count("hits") + count("misses"));
     assert!(count("misses") > 500 && count("hits") > 5000, "{cache:#}");
-    // The simulator, fed with the same capture, sees the same sessions.
+    // The simulator, with the same capture as input, sees the same sessions.
     let simulated = simulate(&[&trace, "--size", "8k", "--policy", "spec,flowlru"]);
     assert_eq!(misses(&simulated, "spec"), count("misses"));
     assert_eq!(misses(&simulated, "flowlru"), number(&probed("flowlru", &[])["tcb_cache"], "misses"));

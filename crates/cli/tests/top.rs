@@ -1,4 +1,4 @@
-//! `flowloom top`: sums of records, against those of the records themselves.
+//! `flowloom top`: sums of records, compared with the records themselves.
 
 use std::collections::BTreeMap;
 
@@ -158,12 +158,12 @@ fn records_and_packets_are_selected() {
     assert_eq!((tcp["rows"].as_array().unwrap().len(), row(&tcp)), (1, row(&all)));
     let sum = number(&tcp, "records") + number(&tcp, "records_passed_over");
     assert_eq!(sum, number(&all, "records"));
-    // As with tcpdump, `tcp` asks for packets without a VLAN tag.
+    // As in tcpdump, `tcp` matches only packets without a VLAN tag.
     let filtered = top(&[&trace, "--by", "protocol", "--filter", "tcp"]);
     let untagged = top(&[&trace, "--by", "protocol", "--where", "protocol == tcp and not vlan >= 0"]);
     assert_eq!(row(&filtered), row(&untagged));
     assert!(number(&filtered, "packets_passed_over") > 0);
-    // The filter of records reads further fields, which another application keeps.
+    // The record filter reads additional fields, which belong to another application.
     let small = top(&[&trace, "--where", "size_max <= 100", "-n", "0"]);
     let large = top(&[&trace, "--where", "not size_max <= 100", "-n", "0"]);
     assert_eq!(number(&small, "records") + number(&large, "records"), number(&all, "records"));

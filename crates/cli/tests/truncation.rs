@@ -1,4 +1,4 @@
-//! Captures that another process cuts, extends or removes while they are replayed.
+//! Captures that another process truncates, extends or removes while they are replayed.
 
 use std::fs::OpenOptions;
 use std::io::Write;
@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::bytes::pcap;
 use crate::support::{Folder, Outcome, check_balance, command, number};
 
-/// Packets of the capture, and how many of them are left.
+/// Packets of the capture, and the number of them that remain.
 const PACKETS: u16 = 60_000;
 const LEFT: u64 = 40_000;
 /// Bytes of a record of [`pcap`], and of the file header before the first.
@@ -34,7 +34,7 @@ fn a_capture_that_is_cut_while_it_is_replayed_ends_there_with_a_balanced_report(
     assert_eq!(whole.len() as u64, HEADER_BYTES + u64::from(PACKETS) * RECORD_BYTES);
     let folder = Folder::new();
     let end = HEADER_BYTES + LEFT * RECORD_BYTES;
-    // At a record, within one, and where a page ends.
+    // At a record, within one, and at the end of a page.
     let page = end.next_multiple_of(65_536);
     for (i, cut_at) in [end, end + 30, page].into_iter().enumerate() {
         let left = (cut_at - HEADER_BYTES) / RECORD_BYTES;
@@ -42,12 +42,12 @@ fn a_capture_that_is_cut_while_it_is_replayed_ends_there_with_a_balanced_report(
         let told = format!("ends inside packet {} (byte {offset} of the file: ", left + 1);
         for layout in [&[][..], &["--workers", "2"], &["--no-mmap"], &["--strict"]] {
             let path = folder.write(&format!("{i}.pcap"), &whole);
-            // Three seconds for all of it: what is cut away was not read by then.
+            // Three seconds for the whole capture: the truncated part was not read by then.
             let options = [layout, &["--speed", "20k"]].concat();
             let outcome = replay_and(&path, &options, || set_length(&path, cut_at));
             if layout == ["--no-mmap"] {
-                // Of a file that is read, a few pieces are in memory already; a cut at a record is
-                // not a cut then.
+                // A reader has already read a few pieces into memory, so a truncation at a record
+                // has no effect then.
                 let document = outcome.ends(0).json();
                 check_balance(&document);
                 assert!((left..=u64::from(PACKETS)).contains(&number(&document, "packets")));

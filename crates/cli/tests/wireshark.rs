@@ -10,7 +10,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::support::{Folder, number, real_captures, replay};
 
-/// Captures without tunnels, in which a conversation of Wireshark is a flow of ours.
+/// Captures without tunnels, in which a Wireshark conversation corresponds to a Flowloom flow.
 const CAPTURES: [&str; 9] = [
     "gnutella_p2p_truncated4.pcap",
     "many_flows_echo_gz.pcap.gz",
@@ -23,8 +23,8 @@ const CAPTURES: [&str; 9] = [
     "sll.pcap",
 ];
 
-/// What may differ and why: the capture, the beginning of the columns' names, and in how many
-/// values at most: versions of Wireshark differ too.
+/// Accepted differences with the reason: the capture, the beginning of the column names, and the
+/// maximum number of values, because versions of Wireshark differ too.
 const EXPLAINED: [(&str, &str, usize, &str); 2] = [
     ("gnutella_p2p_truncated4.pcap", "tls_", 8, "the handshakes begin behind requests of Gnutella"),
     ("realistic_1kxun.pcap", "http_status", 3, "the capture begins in the middle of an answer"),
@@ -33,7 +33,7 @@ const EXPLAINED: [(&str, &str, usize, &str); 2] = [
 /// An endpoint: address and port.
 type End = (String, u16);
 
-/// The columns of tshark, as it is asked for them, one packet a line.
+/// The requested columns of tshark, one packet per line.
 fn tshark(path: &Path, options: &[&str], columns: &[&str]) -> Option<Vec<Vec<String>>> {
     let mut command = Command::new("tshark");
     command.arg("-n").arg("-r").arg(path).args(options).args(["-T", "fields", "-E", "separator=/t"]);
@@ -85,7 +85,7 @@ fn records(path: &Path, options: &[&str]) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// Returns the captures, or says why nothing is compared.
+/// Returns the captures, or prints why nothing is compared.
 fn captures() -> Vec<std::path::PathBuf> {
     let Some(data) = real_captures() else { return Vec::new() };
     if Command::new("tshark").arg("--version").output().is_err() {
@@ -95,7 +95,8 @@ fn captures() -> Vec<std::path::PathBuf> {
     CAPTURES.iter().map(|name| data.join("nasty").join(name)).collect()
 }
 
-/// Packets and bytes from the first end and from the second, and the times of first and last.
+/// Packets and bytes from the first end and from the second, and the times of the first and last
+/// packet.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 struct Sums {
     first_ns: u64,
@@ -114,12 +115,12 @@ fn records_have_packets_bytes_and_times_of_wiresharks_conversations() {
     let (mut compared, mut differ) = (0, Vec::new());
     for path in captures() {
         let columns = [&["frame.time_epoch", "frame.len", "tcp.stream", "udp.stream"][..], &ENDS].concat();
-        // An ICMP error shows the conversation that it is about, and belongs to none.
+        // An ICMP error shows the conversation that it concerns, but belongs to none.
         let options = ["-o", "ip.defragment:FALSE", "-o", "tcp.desegment_tcp_streams:FALSE"];
         let options = [&options[..], &["-Y", "not icmp and not icmpv6"]].concat();
         let Some(rows) = tshark(&path, &options, &columns) else { continue };
         let mut streams: BTreeMap<(bool, String), ([End; 2], Sums)> = BTreeMap::new();
-        // Where the time of a file goes back, a packet has the latest time before it.
+        // If the time of a file goes back, a packet has the latest earlier time.
         let mut latest_ns = 0;
         for row in &rows {
             latest_ns = latest_ns.max(ns(&row[0]).unwrap_or(0));
@@ -167,8 +168,8 @@ fn records_have_packets_bytes_and_times_of_wiresharks_conversations() {
     assert!(compared == 0 || compared > 1000, "{compared}");
 }
 
-/// Returns the JA4 fingerprint by tshark's lists, or `None` where another extension has signature
-/// algorithms too, which tshark lists together.
+/// Returns the JA4 fingerprint from tshark's lists, or `None` if another extension also contains
+/// signature algorithms, because tshark lists them together.
 fn ja4(row: &[String]) -> Option<String> {
     let numbers = |list: &str| -> Vec<u32> {
         let number = |text: &str| match text.strip_prefix("0x") {
@@ -212,7 +213,7 @@ fn ja4(row: &[String]) -> Option<String> {
     Some(format!("t{version}{sni}{counts}{alpn}_{}_{}", hash(list(ciphers, true)), hash(rest)))
 }
 
-/// The fields that tshark finds: by column, for the ends of the packet, what it is the first of.
+/// The fields that tshark finds, by column, for the ends of the packet in which they first occur.
 type Found = BTreeMap<(&'static str, End, End), String>;
 
 fn note(found: &mut Found, name: &'static str, ends: &[End; 2], value: &str) {
@@ -257,7 +258,7 @@ fn dissected(path: &Path) -> Option<Found> {
         &["http.request.method", "http.host", "http.request.uri", "http.user_agent"],
     )? {
         let Some(ends) = ends(&row) else { continue };
-        // A second request in the same packet would be listed behind a comma.
+        // A second request in the same packet would be listed after a comma.
         for (at, name) in
             [(8, "http_method"), (9, "http_host"), (10, "http_target"), (11, "http_user_agent")]
         {
@@ -290,9 +291,9 @@ fn dissected(path: &Path) -> Option<Found> {
     Some(found)
 }
 
-/// Returns whether our text is theirs, of which it may be the beginning.
+/// Returns whether Flowloom's text equals tshark's or is its beginning.
 fn agrees(ours: &str, theirs: &str) -> bool {
-    // Both escape in ways of their own.
+    // Both programs escape differently.
     let is_plain = |text: &str| !text.contains('\\');
     ours == theirs
         || !is_plain(ours)
@@ -308,7 +309,7 @@ fn application_fields_are_those_that_wiresharks_dissectors_find() {
     for path in &captures {
         let Some(theirs) = dissected(path) else { continue };
         let records = records(path, &["--fields", "tls,dns,http,quic,ssh"]);
-        // Of a connection whose ports are used again the first record.
+        // Only the first record of a connection whose ports are reused.
         let mut ours: BTreeMap<[End; 2], &Value> = BTreeMap::new();
         for record in &records {
             let place = ours.entry(record_ends(record)).or_insert(record);
@@ -317,7 +318,7 @@ fn application_fields_are_those_that_wiresharks_dissectors_find() {
             }
         }
         for ((name, from, to), value) in theirs {
-            // Where the first packet was lost, the source may be the other end.
+            // If the first packet was lost, the source may be the other end.
             let pair = [from.clone(), to.clone()];
             let Some(record) = ours.get(&pair).or_else(|| ours.get(&[to.clone(), from.clone()])) else {
                 differ.push(format!("{}: no record for {name} {value} {from:?}", path.display()));

@@ -107,7 +107,7 @@ mod tests {
             ("sys/fs/cgroup/a/memory.current", "49000\n"),
         ];
         assert_eq!(available("second", &second), Some(1000));
-        // Reading a capture charges its pages to the group; the kernel reclaims them when other
+        // Reading a capture charges its pages to the group, and the kernel reclaims them when other
         // memory is needed.
         let read = ("sys/fs/cgroup/a/memory.stat", "anon 9000\ninactive_file 39000\nactive_file 1000\n");
         assert_eq!(available("read", &[&second[..], &[read]].concat()), Some(40_000));

@@ -475,7 +475,7 @@ mod tests {
         assert_eq!(huge_pages_of(usize::MAX), None);
     }
 
-    // A sanitizer has pages of its own.
+    // A sanitizer uses additional pages.
     #[cfg(all(feature = "std", target_os = "linux", target_arch = "x86_64", not(any(miri, sanitized))))]
     #[test]
     fn what_was_prefaulted_is_all_there() {
@@ -508,7 +508,7 @@ mod tests {
         assert!(report.huge_requested || !kernel_has_them);
         if report.huge_requested {
             assert!(report.huge_obtained.is_some());
-            // Emulated machines have maps of their own.
+            // Emulated machines have their own maps.
             if cfg!(all(target_arch = "x86_64", not(sanitized))) {
                 let smaps = std::fs::read_to_string("/proc/self/smaps").unwrap();
                 let at = words.as_ptr().addr();
@@ -579,7 +579,7 @@ mod tests {
             drop(LineArray::<u8>::try_new(1 << 26, HugePages::No).unwrap());
             drop(SlotArray::<u64>::try_new(1 << 20, HugePages::No).unwrap());
         }
-        // Other tests have memory too, but not gigabytes.
+        // Other tests use memory too, but not gigabytes.
         assert!(reserved() < before + (2 << 20), "{before} kB before, {} after", reserved());
     }
 }

@@ -381,7 +381,7 @@ mod tests {
                 (path("topology/thread_siblings_list"), siblings),
                 (path("topology/physical_package_id"), package),
             ];
-            // The first level has a cache of instructions beside that of data.
+            // The first level has an instruction cache in addition to the data cache.
             for (index, level, kind, size, shared) in [
                 (0, "1", "Data", "48K", siblings),
                 (1, "1", "Instruction", "32K", siblings),

@@ -369,7 +369,7 @@ mod tests {
     use super::*;
     use crate::determinize::Shape;
 
-    /// Builds the table of patterns that are all anchored or none, in ascending order.
+    /// Builds the table of patterns, of which either all or none are anchored, in ascending order.
     fn make(list: &[&str], leap: Option<Prefilter>) -> Result<Table, TooManyStates> {
         let anchored = list[0].starts_with('^');
         let ids: Vec<u16> = (0..).take(list.len()).collect();

@@ -1,4 +1,5 @@
-//! The built-in patterns: what they match, what they do not, and how large their tables are.
+//! The built-in patterns: texts that they match, texts that they do not, and the size of their
+//! tables.
 
 use std::collections::HashSet;
 
@@ -67,7 +68,7 @@ const UDP: &[(&str, &[u8])] = &[
     ("radius", b"\x01\x05\0\x2cabcdefghijklmnop\x01\x06anna\x02\x12abcdefghijklmnop"),
 ];
 
-/// The same, cut: with the length of the datagram, or of the first record of the stream.
+/// The same, truncated: with the length of the datagram, or of the first record of the stream.
 const CUT: &[(Transport, &str, &[u8], usize)] = &[
     (Transport::Tcp, "diameter", b"\x01\0\0\x98\x80\0\x01\x01\0\0\0\0", 152),
     (Transport::Tcp, "smb", b"\0\0\0\x85\xffSMB\x72\0\0\0\0", 137),
@@ -173,7 +174,7 @@ fn every_builtin_pattern_is_anchored_and_the_tables_are_small() {
     eprintln!("{size:?}");
     assert!(size.groups[0] <= 4 && size.groups[1] <= 4, "{size:?}");
     assert!(size.bytes <= 16 << 20, "{size:?}");
-    // Anchored automata die: on noise no pattern can match after a few hundred bytes.
+    // Anchored automata end early: on noise, no pattern can match after a few hundred bytes.
     let mut seed = 1_u64;
     let noise: Vec<u8> = std::iter::repeat_with(|| {
         seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);

@@ -1,5 +1,5 @@
-//! An example of each protocol of the younger files of built-in patterns, written by hand from its
-//! specification, and what is nearly one.
+//! An example of each protocol in the newer files of built-in patterns, written by hand from its
+//! specification, and a similar text that does not match.
 
 use flowloom_dpi::{Found, Origin, Outcome, ScanState, Scanner, Transport, builtin};
 
@@ -7,7 +7,7 @@ const T: Transport = Transport::Tcp;
 const U: Transport = Transport::Udp;
 
 /// Transport, label, first bytes, size of the datagram or of the first record: zeros fill the rest.
-/// A size of zero is the length of the bytes, which the pattern does not ask for.
+/// A size of zero means the length of the bytes, which the pattern does not check.
 type Example = (Transport, &'static str, &'static [u8], usize);
 
 const PLANTS: &[Example] = &[
@@ -192,7 +192,7 @@ fn an_example_of_another_length_has_another_label_or_none() {
     let scanner = Scanner::new(&builtin()).unwrap();
     let mut wrong = Vec::new();
     for &(transport, label, bytes, size) in all().filter(|example| example.3 > 0) {
-        // Of a stream more bytes may follow the first record.
+        // In a stream, more bytes may follow the first record.
         let sizes = if transport == T { vec![size - 1] } else { vec![size - 1, size + 1, size + 101] };
         for other in sizes {
             let mut payload = padded(bytes, other);

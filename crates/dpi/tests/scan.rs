@@ -1,4 +1,5 @@
-//! The scanner gives the original's answers, for any cuts of the payload and any expressions.
+//! The scanner gives the same answers as l7-filter, for any division of the payload and any
+//! expressions.
 
 use flowloom_dpi::condition::{Checksum, Condition, Number, Size};
 use flowloom_dpi::load::parse_own;
@@ -9,8 +10,8 @@ use flowloom_dpi::{
 };
 use proptest::prelude::*;
 
-/// Scans `payload` in pieces and rescans it after each, until a pattern matches; both must agree
-/// each time. Of a datagram each piece is one.
+/// Scans `payload` in pieces and rescans it after each piece, until a pattern matches; both must
+/// always agree. In a datagram, each piece is a whole datagram.
 fn compare(scanner: &Scanner, rescanner: &Rescanner, transport: Transport, payload: &[u8], cuts: &[usize]) {
     let mut state = ScanState::default();
     let mut from = 0;
@@ -19,7 +20,7 @@ fn compare(scanner: &Scanner, rescanner: &Rescanner, transport: Transport, paylo
     ends.sort_unstable();
     let mut closed = false;
     if transport == Transport::Udp {
-        // A datagram comes whole.
+        // A datagram arrives as a whole.
         for to in ends {
             let found = scanner.scan_whole(transport, &payload[..to]);
             let expected = rescanner.first(transport, &payload[..to]);
@@ -196,7 +197,7 @@ const ASSERTIONS: [&str; 12] = [
 
 #[test]
 fn every_assertion_is_decided_by_the_bytes_around_it() {
-    // One of each kind that an assertion distinguishes, and zero.
+    // One byte of each kind that an assertion distinguishes, and zero.
     let bytes = b"a-\n\r\0";
     let mut payloads: Vec<Vec<u8>> = vec![Vec::new()];
     for begin in 0..31 {
@@ -224,7 +225,8 @@ fn every_assertion_is_decided_by_the_bytes_around_it() {
     }
 }
 
-/// Openings of many protocols, so that mutations stay near what the built-in patterns match.
+/// The first bytes of many protocols, so that mutations remain close to texts that the built-in
+/// patterns match.
 const OPENINGS: [&[u8]; 16] = [
     b"GET / HTTP/1.1\r\nHost: a\r\nUpgrade: websocket\r\n\r\n",
     b"220 mail ready\r\n250-hello\r\n",
@@ -317,7 +319,7 @@ fn patterns_that_cannot_be_built_are_named() {
     ));
     let many: Vec<Pattern> = (0..64).map(|i| Pattern::new("n", &format!("a{i}.{{9}}b"))).collect();
     let tight = Budget { group_bytes_max: 200 << 10, ..Budget::default() };
-    // Building stops once the tables are known to be too many.
+    // Building stops as soon as there are too many tables.
     assert!(matches!(
         Scanner::with_budget(&many, tight),
         Err(BuildError::TooManyGroups { groups, .. }) if groups == GROUPS_MAX + 1
@@ -369,11 +371,11 @@ fn limits_hold_at_the_last_that_is_allowed() {
     );
     let long = format!("^{}", "a".repeat(REGEX_BYTES_MAX - 1));
     assert!(build(&[Pattern::new("long", &long)]).is_ok());
-    // 512 patterns fit into one group, whatever they take.
+    // 512 patterns fit into one group, independent of their size.
     let group: Vec<Pattern> = (0..513).map(|i| Pattern::new("n", &format!("^n{i:03}"))).collect();
     assert_eq!(build(&group[..512]).unwrap().size().groups, [1, 1]);
     assert_eq!(build(&group).unwrap().size().groups, [2, 2]);
-    // Together their automaton takes more than one pattern's may.
+    // Together, their automaton exceeds the limit for a single pattern.
     let large = vec![Pattern::new("large", "^a{30000}"); 6];
     assert_eq!(build(&large).unwrap().size().groups, [1, 1]);
 }
@@ -382,7 +384,7 @@ fn limits_hold_at_the_last_that_is_allowed() {
 fn no_byte_less_than_its_size_will_do() {
     let patterns = [Pattern::new("ab", "^ab"), Pattern::new("anywhere", "needle")];
     let size = Scanner::new(&patterns).unwrap().size();
-    // The start, the dead one, and one for each letter.
+    // The start, the dead state, and one state per letter.
     assert_eq!((size.groups, size.states), ([2, 2], 2 * (4 + 8)));
     let build = |bytes_max| Scanner::with_budget(&patterns, Budget { bytes_max, ..Budget::default() });
     assert_eq!(build(size.bytes).unwrap().size(), size);
@@ -411,7 +413,7 @@ fn no_step_less_than_it_takes_will_do() {
 
 #[test]
 fn what_is_built_in_vain_takes_steps_as_well() {
-    // Each alone fits; how many do together is found by trying.
+    // Each one fits alone; how many fit together is determined by trying.
     let patterns = vec![Pattern::new("slow", "^(a?){90}a{90}"); 64];
     let build = |steps_max| {
         let budget = Budget { group_bytes_max: 512 << 10, steps_max, ..Budget::default() };
@@ -419,8 +421,8 @@ fn what_is_built_in_vain_takes_steps_as_well() {
     };
     assert!(build(u64::MAX).is_ok());
     assert_eq!(build(500_000).unwrap_err(), BuildError::TooManySteps { steps_max: 500_000 });
-    // An expression that is too large by itself is reported as slow if there are not even steps to
-    // find that out.
+    // A single expression that is too large is reported as slow if there are not enough steps to
+    // determine its size.
     let one = [Pattern::new("large", "x[^y]{200}y")];
     let build = |steps_max| Scanner::with_budget(&one, Budget { steps_max, ..Budget::default() });
     assert_eq!(build(10_000).unwrap_err(), BuildError::TooManySteps { steps_max: 10_000 });
@@ -438,7 +440,7 @@ fn a_pattern_whose_condition_fails_leaves_the_payload_to_the_next() {
     assert_eq!(whole(b"a\x04b"), Some(1));
     assert_eq!(whole(b"a\x04c"), None);
     assert_eq!(whole(b"c"), Some(3), "an end that matches may ask for more, too");
-    // A stream waits until its first record is complete, however it is cut.
+    // A stream waits until its first record is complete, independent of its pieces.
     let mut state = ScanState::default();
     assert_eq!(scanner.scan(Transport::Tcp, &mut state, b"a"), Outcome::Open);
     assert_eq!(scanner.scan(Transport::Tcp, &mut state, b"\x05cc"), Outcome::Open);

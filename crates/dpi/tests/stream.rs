@@ -1,9 +1,9 @@
-//! Streams against an oracle that writes every byte into one array.
+//! Compares streams with an oracle that writes every byte into one array.
 
 use flowloom_dpi::stream::{Piece, Segment, Sequencer, WINDOW_BYTES_MAX, Window};
 use proptest::prelude::*;
 
-/// One array of bytes that may be missing, byte after byte.
+/// An array of bytes that may be missing.
 struct Oracle {
     bytes: Vec<Option<u8>>,
     next: usize,
@@ -207,7 +207,7 @@ fn what_is_next_can_be_asked() {
 
 #[test]
 fn jumps_of_a_whole_window_cost_no_step_a_place() {
-    // A step for each place would be 10^11 of them.
+    // One step per place would take 10^11 steps.
     let mut window = Window::new(WINDOW_BYTES_MAX);
     let mut order = Sequencer::default();
     let (mut bytes, mut missing) = (0, 0);

@@ -1,4 +1,4 @@
-//! Further fields in the formats with places of their own: IPFIX, EVE and Zeek.
+//! Additional fields in the formats with special places for them: IPFIX, EVE and Zeek.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -11,7 +11,7 @@ use flowloom_export::{CsvWriter, EveWriter, IpfixWriter, JsonWriter, RecordWrite
 use flowloom_flow_key::FlowKey;
 use serde_json::Value;
 
-/// Output that can be looked at after the writer has it.
+/// Output that can be inspected after the writer has taken it.
 #[derive(Clone, Default)]
 struct Shared(Arc<Mutex<Vec<u8>>>);
 
@@ -37,7 +37,7 @@ fn record() -> AccountingRecord {
     AccountingRecord::of(&key, &Accounted::default(), EndedBy::EndOfInput)
 }
 
-/// Returns values of all columns: those that are named here, and none for the others.
+/// Returns values of all columns: those named here, and empty ones for the others.
 fn values(named: &[(&str, FieldValue)]) -> Vec<FieldValue> {
     let value = |column: &FieldColumn| {
         named.iter().find(|(name, _)| *name == column.name).map_or(FieldValue::None, |(_, v)| v.clone())
@@ -125,8 +125,8 @@ fn control_characters_stay_on_their_line() {
     assert_eq!(line["http_host"], "a,\"b\"\nc");
 }
 
-/// Reads messages by their templates, and returns the values behind those that records without
-/// fields have. The parser of the other tests drops records with empty strings.
+/// Reads messages by their templates, and returns the values that follow those of records without
+/// fields. The parser of the other tests drops records with empty strings.
 fn read_back(mut bytes: &[u8]) -> Vec<Vec<Vec<u8>>> {
     let word = |bytes: &[u8], at: usize| usize::from(u16::from_be_bytes([bytes[at], bytes[at + 1]]));
     let (mut lengths, mut records) = (Vec::new(), Vec::new());

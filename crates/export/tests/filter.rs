@@ -1,4 +1,4 @@
-//! Record filters against a plain evaluation of the same expression.
+//! Compares record filters with a simple evaluation of the same expression.
 
 use std::net::IpAddr;
 

@@ -1,4 +1,4 @@
-//! Every format is read back by a parser that is not ours.
+//! Every format is read by an independent parser.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -19,7 +19,7 @@ use flowloom_packet::{Headers, PacketView};
 use netflow_parser::{NetflowPacket, NetflowParser};
 use serde_json::Value;
 
-/// Output that can be looked at while it is written to.
+/// Output that can be inspected while it is written.
 #[derive(Clone, Default)]
 struct Shared(Arc<Mutex<Vec<u8>>>);
 

@@ -1,4 +1,4 @@
-//! Whatever is asked: no filter and no packet panics, and the operators are those of logic.
+//! Arbitrary filters and packets cause no panic, and the operators follow the rules of logic.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -16,7 +16,7 @@ const LINKS: [LinkType; 7] = [
     LinkType::PPP,
 ];
 
-/// Words that filters are made of, in any order.
+/// Words of filters, in any order.
 fn soup() -> impl Strategy<Value = String> {
     let words = prop::sample::select(vec![
         "and",
@@ -79,7 +79,7 @@ fn soup() -> impl Strategy<Value = String> {
     prop::collection::vec(words, 0..24).prop_map(|words| words.join(" "))
 }
 
-/// Primitives that are right by themselves on every link type and do not move what follows.
+/// Primitives that are valid on every link type and do not move the offsets of later ones.
 fn primitive() -> impl Strategy<Value = &'static str> {
     prop::sample::select(vec![
         "tcp",
@@ -131,7 +131,7 @@ proptest! {
         bytes[20] = if ether_type == [8, 0] { 0 } else { protocol };
         bytes[21] = 0;
         bytes[23] = protocol;
-        // A packet that is long enough: none of these reads behind its end.
+        // A packet that is long enough: none of these reads beyond its end.
         let ask = |filter: &str| matches(filter, LinkType::ETHERNET, &bytes);
         prop_assert_eq!(ask(&format!("not ({a})")), !ask(a));
         prop_assert_eq!(ask(&format!("{a} and {b}")), ask(a) && ask(b));

@@ -1,4 +1,5 @@
-//! Real captures: as many packets match as tcpdump finds. Needs `FLOWLOOM_DATA` and tcpdump.
+//! Real captures: the number of matching packets equals that of tcpdump. Needs `FLOWLOOM_DATA` and
+//! tcpdump.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -74,7 +75,7 @@ const FILTERS: [&str; 62] = [
     "ip[-1 + 9] = 6 * 2 / 2 % 7 ^ 0",
 ];
 
-/// Returns how many packets match, or `None` where the filter or the capture is refused.
+/// Returns how many packets match, or `None` if the filter or the capture is rejected.
 fn ours(path: &Path, filter: &str) -> Option<u64> {
     let mut filter = PacketFilter::parse(filter).unwrap();
     let mut capture = Capture::open(path, CaptureOptions::default()).ok()?;

@@ -209,8 +209,7 @@ mod tests {
     use super::*;
 
     fn keys(count: u32) -> impl Iterator<Item = FlowKey> {
-        // One server, neighbouring clients, rising ports: the least random keys that real traffic
-        // has.
+        // One server, neighbouring clients, ascending ports: the least random keys in real traffic.
         (0..count)
             .map(|i| FlowKey::from_v4(0x0A00_0000 + i / 64, 0xC000_0201, 1024 + (i % 64) as u16, 80, 6).0)
     }
@@ -251,7 +250,7 @@ mod tests {
         let (v4, _) = FlowKey::from_v4(0x0A00_0001, 0xC000_0201, 50_000, 443, 6);
         let (v6, _) = FlowKey::from_v6(0x2001_0DB8 << 96 | 1, 0xFE80 << 112 | 2, 50_000, 443, 6);
         for (key, words) in [(v4, &[0, 5][..]), (v6, &[0, 1, 2, 3, 5])] {
-            // Of the fourth word the lower half is family and nothing.
+            // The lower half of the fourth word contains the family and unused bits.
             let bits = words.iter().flat_map(|word| (0..64).map(move |bit| (*word, bit)));
             for (word, bit) in bits.chain((24..64).map(|bit| (4, bit))) {
                 let mut other = *key.words();

@@ -326,7 +326,7 @@ mod tests {
                 ("0:0:0:1::".to_owned(), 1)
             );
         }
-        // A flow whose ends are equal goes up.
+        // A flow with equal ends has the direction low to high.
         assert_eq!(FlowKey::from_v4(7, 7, 9, 9, 17).1, Direction::LowToHigh);
         assert_eq!(FlowKey::from_v6(7, 7, 9, 9, 17).1, Direction::LowToHigh);
     }

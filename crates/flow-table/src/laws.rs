@@ -485,7 +485,7 @@ mod tests {
         Timeouts::NEVER.with(TimeoutClass(0), 100)
     }
 
-    /// Returns the violation that the laws find in a table of sixteen flows, if any.
+    /// Returns the violation that the checks find in a table of sixteen flows, if any.
     fn objection(
         timeouts: Timeouts,
         roomy: bool,
@@ -522,7 +522,7 @@ mod tests {
 
     #[test]
     fn a_table_that_does_not_find_its_flows_is_noticed() {
-        // To the table, a key whose hash changes is lost.
+        // A key whose hash changes is lost to the table.
         let calls = Cell::new(0);
         let fickle = |number: u16| {
             calls.set(calls.get() + 1);

@@ -67,7 +67,8 @@ mod tests {
         let flow = Flow { id, value: 0, class: TimeoutClass(0), last_seen: Tick(50), class_set: Tick(50) };
         oracle.flows.insert(1_u64, flow);
         oracle.flows.insert(2, Flow { class: TimeoutClass(3), ..flow });
-        // A class that is set late counts from then on: a table may have looked at the flow before.
+        // A class that is set late takes effect from then on: a table may have checked the flow
+        // earlier.
         oracle.flows.insert(3, Flow { class_set: Tick(400), ..flow });
         let due = |now| [1, 2, 3, 4].map(|key| oracle.is_due(&key, Tick(now)));
         assert_eq!((due(149), due(150)), ([false; 4], [true, false, true, false]));

@@ -1,5 +1,5 @@
-//! A [`ConcurrentFlowTable`] of one thread beside the standard library's map, and of several
-//! threads by what each of them may see.
+//! Compares a [`ConcurrentFlowTable`] on one thread with the standard library's map, and on several
+//! threads with what each of them may see.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -185,7 +185,7 @@ fn flows_age_by_class_and_by_when_they_were_touched() {
     assert_eq!(table.len(), 100, "those of the long class");
 }
 
-/// Counts itself.
+/// Counts its instances.
 struct Counted<'a>(&'a AtomicUsize);
 
 impl<'a> Counted<'a> {
@@ -296,17 +296,18 @@ struct Event {
 
 #[derive(Clone, Copy, Debug)]
 enum What {
-    /// A value seen, 0 for none.
+    /// The value seen, or 0 for none.
     Get(u64),
     /// A value written.
     Insert(u64),
-    /// A value to be written if there is none, and the value that is there then.
+    /// The value to be written if there is none, and the value that is present afterwards.
     TryInsert(u64, u64),
-    /// The value removed, 0 for none.
+    /// The removed value, or 0 for none.
     Remove(u64),
 }
 
-/// Returns whether some order of the operations that respects their times explains all answers.
+/// Returns whether some order of the operations that is consistent with their times explains all
+/// answers.
 fn is_linearizable(events: &[Event], value: u64, done: u32) -> bool {
     if done.count_ones() as usize == events.len() {
         return true;
@@ -342,7 +343,7 @@ fn the_check_tells_good_histories_from_bad_ones() {
     assert!(!is_linearizable(&twice, 0, 0));
 }
 
-/// Waits until all threads have come; spins, so that they leave together.
+/// Waits until all threads have arrived; spins, so that they continue together.
 fn meet(arrived: &AtomicU64, threads: u64) {
     let all = (arrived.fetch_add(1, Ordering::AcqRel) / threads + 1) * threads;
     let mut spins = 0;
@@ -357,8 +358,8 @@ fn meet(arrived: &AtomicU64, threads: u64) {
 }
 
 /// Random histories of two threads on two keys, in a table whose one shard keeps growing and
-/// shrinking; `FLOWLOOM_HISTORIES` sets their number. Operations meet in half of the histories if
-/// the machine has two idle CPUs, and in hardly any if it has one; the output tells.
+/// shrinking; `FLOWLOOM_HISTORIES` sets their number. Operations overlap in half of the histories
+/// if the machine has two idle CPUs, and in hardly any if it has one; the output reports the share.
 #[test]
 fn histories_are_linearizable() {
     const THREADS: u64 = 2;
@@ -394,7 +395,7 @@ fn histories_are_linearizable() {
                     };
                     let ended = clock.fetch_add(1, Ordering::AcqRel);
                     all.push((key, Event { began, ended, what }));
-                    // Other flows, for which the index grows, and flows of the history before.
+                    // Other flows, for which the index grows, and flows of the previous history.
                     let other = u64::MAX - (random >> 16) % 30;
                     if history / 16 % 2 == 0 {
                         pinned.insert(other, 1).unwrap();

@@ -1,5 +1,5 @@
-//! A table with only the required methods: the provided methods keep the laws, and the laws notice
-//! its mistakes.
+//! A table with only the required methods: the provided methods keep the guarantees, and the checks
+//! detect its errors.
 
 use flowloom_flow_table::TableHash;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -17,7 +17,7 @@ use flowloom_flow_table::{
 enum Answer {
     Right,
     NoFlowExists,
-    /// As the flow before.
+    /// Like the previous flow.
     AsBefore,
 }
 
@@ -123,7 +123,7 @@ fn perform(answer: Answer) {
     let config = DHashConfig { buckets: Some(4), timeouts, ..DHashConfig::for_flows(64) };
     let mut table = Plain(DHash::try_new(&config).expect("a small table"), answer);
     let keys = |number: u16| (u64::from(number), TableHash::from_mixed(split_mix(&mut u64::from(number))));
-    // Every other key of ten is there.
+    // Every other key of ten is present.
     let mut operations: Vec<_> = (0..5).map(|key| Operation::Insert { key: 2 * key, class: 0 }).collect();
     operations.extend([
         Operation::Touch { key: 4 },

@@ -1,4 +1,4 @@
-//! Segments of a growing table: opened, freed, opened again, and never more than there should be.
+//! Segments of a growing table: opened, freed, opened again, and never more than necessary.
 
 use flowloom_flow_table::TableHash;
 use std::collections::HashMap;
@@ -47,9 +47,9 @@ fn a_place_that_was_given_back_is_opened_again_under_other_names() {
     assert_eq!(table.stats().segments, 12);
     let full = table.insert(192, TableHash::default(), 192, CLASS, Tick(0)).unwrap_err();
     assert_eq!(full.reason, FullReason::Memory, "nothing more can be opened");
-    // The fourth segment and the fifth alternate: the newest is never freed.
+    // The fourth and the fifth segment alternate: the newest is never freed.
     for (round, part) in (1_u64..).zip([48..64_u64, 64..80, 48..64, 64..80]) {
-        // Its flows go, and it with them.
+        // Its flows are removed, and it with them.
         for key in part.clone() {
             let id = table.lookup(&key, TableHash::default()).expect("it is there");
             assert_eq!(table.remove(id), Some((key, key)));
@@ -201,7 +201,7 @@ fn a_table_that_turns_while_flows_become_more_still_comes_to_hold_all_that_it_ma
     assert_eq!(ids.len(), given, "no id is given twice");
 }
 
-/// The hash of a secret.
+/// The hash with a secret.
 fn under(secret: u64) -> impl Fn(&u64) -> TableHash + Send + Sync + 'static {
     move |&key| TableHash::from_mixed(split_mix(&mut (key ^ secret.rotate_left(40))))
 }
@@ -209,8 +209,8 @@ fn under(secret: u64) -> impl Fn(&u64) -> TableHash + Send + Sync + 'static {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 2 } else { 64 }))]
 
-    /// Beside a map: flows come and go while the table grows, changes its hash, and is drained now
-    /// and then.
+    /// Compared with a map: flows are inserted and removed while the table grows, changes its hash,
+    /// and is sometimes drained.
     #[test]
     fn a_table_that_rekeys_loses_no_flow(
         steps in prop::collection::vec((0_u8..16, 0_u64..120), 1..if cfg!(miri) { 40 } else { 400 }),
@@ -285,7 +285,7 @@ fn a_refused_flow_evicts_none_though_segments_differ_in_their_hash() {
             .expect("lists of twenty-five");
     }
     table.rekey(|key| TableHash::from_mixed(*key << 62)).expect("one segment is open");
-    // All in one list of the newest segment, under the new hash; the former one spreads them.
+    // All are in one list of the newest segment with the new hash; the previous hash spreads them.
     for (key, gone) in (100..220).zip(1..) {
         let mut policy = Old(0);
         let entry = table.entry_or_evict(key, TableHash::default(), CLASS, Tick(1), || 1, &mut policy);

@@ -1,5 +1,5 @@
-//! Every table keeps every law: production on each instruction set, the reference implementations,
-//! and growth.
+//! Every table keeps all guarantees: the production tables on each instruction set, the reference
+//! implementations, and growth.
 
 use flowloom_cpu::features::Isa;
 use flowloom_flow_key::hash::fold::split_mix;
@@ -26,7 +26,7 @@ fn timeouts() -> Timeouts {
 
 fn operations(keys: u16) -> impl Strategy<Value = Vec<Operation>> {
     let (key, class) = (0..keys, 0_u8..4);
-    // Up to more than the stages of any table's batches have together.
+    // Up to more than all batch stages of any table contain together.
     let count = prop_oneof![
         Just(0_u16),
         Just(1),
@@ -60,7 +60,7 @@ fn operations(keys: u16) -> impl Strategy<Value = Vec<Operation>> {
         1 => (0_u16..5).prop_map(|stride| Operation::Walk { stride }),
         1 => Just(Operation::Clear),
     ];
-    // The rarest is rarer still: a table that is cleared all the time never fills.
+    // The rarest is rarer still: a table that is constantly cleared never fills.
     prop::collection::vec(operation, 1..STEPS).prop_map(|mut operations| {
         let mut clears = 0;
         operations.retain(|operation| {
@@ -95,7 +95,7 @@ fn roomy(buckets: u32) -> DHashConfig {
     config(64, buckets, 64, 64)
 }
 
-/// Refuses in every way: capacity, pool, cap.
+/// Rejects flows for every reason: capacity, pool, list limit.
 fn tight() -> impl Strategy<Value = DHashConfig> {
     (1_u32..4, 0_u32..8, 0_u32..6, 1_u32..40).prop_map(|(buckets, pool, list_cap, flows)| {
         config(flows.min(buckets * 16 + pool), buckets, pool, list_cap)

@@ -1,8 +1,8 @@
-//! Models of the table with many readers, under every interleaving that loom finds:
+//! Models of the table with many readers, with every interleaving that loom finds:
 //! `cargo xtask loom`.
 //!
-//! Links, signatures and locks are the table's own, over loom's atomics. The collector is the real
-//! one, over the standard ones: it has models of its own.
+//! Links, signatures and locks are those of the table, with loom's atomics. The collector is the
+//! real one, with the standard atomics: it has separate models.
 #![cfg(loom)]
 
 use std::hash::{BuildHasher, Hasher};

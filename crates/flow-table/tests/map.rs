@@ -1,4 +1,4 @@
-//! A [`FlowMap`] beside the standard library's map, and what it has besides.
+//! Compares a [`FlowMap`] with the standard library's map, and tests its additional features.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hasher};
@@ -8,7 +8,7 @@ use flowloom_flow_table::map::Entry;
 use flowloom_flow_table::{FiveTuple, FlowMap, Full, FullReason, KeyedState, Tick, TimeoutClass, Timeouts};
 use proptest::prelude::*;
 
-/// What a step of a random history does, to a key of a few.
+/// The operation of a step in a random history, on one of a few keys.
 #[derive(Clone, Debug)]
 enum Step {
     Insert(u16, u32),

@@ -1,6 +1,6 @@
-//! Mistakes of safe callers: a panic in the middle of a call, changing hashes, inconsistent
-//! comparisons. A table may then find less than it contains; it still counts what it contains,
-//! drops nothing twice, and ends every walk.
+//! Errors of safe callers: a panic in the middle of a call, changing hashes, inconsistent
+//! comparisons. A table may then find fewer flows than it contains; it still counts what it
+//! contains, drops nothing twice, and ends every walk.
 
 use flowloom_flow_table::TableHash;
 use std::cell::{Cell, RefCell};
@@ -19,7 +19,7 @@ use flowloom_flow_table::{
     SigHashConfig, Tick, TimeoutClass, Timeouts,
 };
 
-/// Flows of the tables, and further keys.
+/// Flows of the tables, and additional keys.
 const FLOWS: u32 = 100;
 const KEYS: u64 = 160;
 const CLASS: TimeoutClass = TimeoutClass(0);
@@ -27,7 +27,7 @@ const CLASS: TimeoutClass = TimeoutClass(0);
 thread_local! {
     /// Calls of the caller's code until one panics; 0 for none.
     static FUSE: Cell<u32> = const { Cell::new(0) };
-    /// Whether keys are compared as they should be; if not, by these random bits.
+    /// Whether keys are compared correctly; if not, they are compared by these random bits.
     static WHIM: Cell<Option<u64>> = const { Cell::new(None) };
     /// The existing values, by their serial numbers.
     static LIVE: RefCell<HashSet<u64>> = RefCell::new(HashSet::new());
@@ -39,7 +39,7 @@ fn burn() {
     let left = FUSE.get();
     FUSE.set(left.saturating_sub(1));
     if left == 1 && !std::thread::panicking() {
-        // Without a word on the screen.
+        // Without a message on the screen.
         resume_unwind(Box::new("burnt"));
     }
 }
@@ -125,7 +125,7 @@ fn operate<T: FlowTable<Touchy, Counted>>(
     }
 }
 
-/// Checks what holds in any case: a walk visits each counted flow once with a live value, and no
+/// Checks what is always true: a walk visits each counted flow once with a live value, and no
 /// other.
 fn check<T: FlowTable<Touchy, Counted>>(table: &T) -> Vec<FlowId> {
     let (mut cursor, mut met, mut values) = (Cursor::default(), Vec::new(), HashSet::new());

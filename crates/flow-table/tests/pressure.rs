@@ -1,4 +1,4 @@
-//! Tables under pressure: full, in turnover, flooded. The long-term promises hold there too.
+//! Tables under pressure: full, in turnover, flooded. The long-term guarantees also hold there.
 
 #![expect(clippy::cast_precision_loss, reason = "small counts")]
 
@@ -24,7 +24,7 @@ fn hash(key: u64) -> TableHash {
     TableHash::from_mixed(split_mix(&mut key.clone()))
 }
 
-/// Fills a table and replaces every flow by another one, `turnovers` times over.
+/// Fills a table and replaces every flow by another one, `turnovers` times.
 fn turn_over(table: &mut impl FlowTable<u64, ()>, turnovers: u64) {
     let flows = u64::from(table.capacity());
     let mut ids: Vec<_> = (0..flows)
@@ -112,9 +112,9 @@ fn lookups_read_as_few_lines_as_they_should() {
         return;
     }
     let per = |count: u64, counts: &Counts| count as f64 / (counts.hits + counts.misses) as f64;
-    // Line and state; one in twenty reads an alternate line besides.
+    // Line and state; one lookup in twenty also reads an alternate line.
     assert!((2.0..2.07).contains(&per(hits.lines, &hits)), "{}", per(hits.lines, &hits));
-    // A line; the filter is wrong now and then, a signature in one of three thousand.
+    // One line; the filter is sometimes wrong, and a signature in one of three thousand cases.
     assert!((1.0..1.06).contains(&per(misses.lines, &misses)), "{}", per(misses.lines, &misses));
     assert!(per(hits.false_matches + misses.false_matches, &hits) < 2e-3);
 }
@@ -135,7 +135,7 @@ fn a_counting_lookup_finds_what_any_other_finds() {
 
 #[test]
 fn flows_may_come_and_go_elsewhere_for_ever() {
-    // Behind a full line: in its list, and in the other line.
+    // After a full line: in its list, and in the other line.
     for (lines, pool) in [(1, 1), (2, 0)] {
         let config =
             LineHashConfig { lines: Some(lines), pool: Some(pool), ..LineHashConfig::for_flows(31) };
@@ -144,7 +144,7 @@ fn flows_may_come_and_go_elsewhere_for_ever() {
             table.insert(key, TableHash::from_mixed(key), (), CLASS, Tick(0)).unwrap();
         }
         for key in 30..600 {
-            // Each class of the filter in turn, and no other bit beside it.
+            // Each class of the filter in turn, and no other bit in addition.
             let hash = key | (key % 32) << 16;
             let id = table
                 .insert(key, TableHash::from_mixed(hash), (), CLASS, Tick(0))
@@ -209,7 +209,7 @@ fn only_the_first_lane_of_its_home_line_is_a_first_hit() {
 }
 
 thread_local! {
-    /// How many keys were compared.
+    /// Number of compared keys.
     static COMPARED: Cell<u32> = const { Cell::new(0) };
 }
 
@@ -226,7 +226,7 @@ impl PartialEq for Watched {
 
 impl Eq for Watched {}
 
-/// A lookup that took another flow's state for the right one would still find the flow, only later.
+/// A lookup that confused the states of two flows would still find the flow, but later.
 #[test]
 fn a_flow_at_home_is_found_by_comparing_one_key() {
     for isa in Isa::available() {
@@ -263,8 +263,8 @@ fn a_flow_at_home_is_found_by_comparing_one_key() {
 
 #[test]
 fn a_line_has_no_more_flows_elsewhere_than_it_can_count() {
-    // All flows have the first line as home; other lines would have space for all of them, and so
-    // would the stash.
+    // All flows have the first line as home, although other lines and the stash would have space
+    // for all of them.
     let config = LineHashConfig {
         lines: Some(64),
         pool: Some(300),
@@ -295,7 +295,7 @@ fn a_line_has_no_more_flows_elsewhere_than_it_can_count() {
 
 #[test]
 fn lanes_fill_evenly() {
-    // Chi-square over lines: as many flows in each as independent choices would give.
+    // Chi-square over lines: each has as many flows as with independent choices.
     if cfg!(miri) {
         return;
     }

@@ -56,7 +56,7 @@ fn a_table_reserves_exactly_the_bytes_it_reports() {
             };
             assert!(build(needed_bytes - 1).is_err(), "{name}");
             let memory = build(needed_bytes).expect("as many as are needed");
-            // Each array begins with a line of its own, and ends with one.
+            // Each array begins and ends with a separate line.
             let more = memory.total_bytes() - needed_bytes;
             assert!(more < 8 * 64, "{name}: {memory:?} where {needed_bytes} are needed");
             assert_eq!(memory.pages.bytes, memory.index_bytes + memory.state_bytes, "{name}: {memory:?}");
@@ -87,8 +87,8 @@ fn a_table_reserves_exactly_the_bytes_it_reports() {
     }
 }
 
-/// Tries to build a table with a byte of memory, which ends in an error before anything is
-/// reserved, and returns it.
+/// Tries to build a table with one byte of memory, which fails before anything is reserved. Returns
+/// the error.
 macro_rules! refusal {
     ($table:ident, $config:expr) => {{
         let mut config = $config;
@@ -116,7 +116,7 @@ fn flows_that_links_cannot_name_are_refused_with_one_limit() {
     }
     let error = refusal!(DirectTable, DirectTableConfig::for_flows(1 << 26));
     assert_eq!(error, BuildError::TooManyLinks { places: 1 << 27, places_max: most });
-    // Up to there memory is the limit.
+    // Up to this size, memory is the limit.
     let few = |error| matches!(error, BuildError::TooLarge { limit_bytes: 1, .. });
     assert!(few(refusal!(Chained, ChainedConfig::for_flows((1 << 27) - 1))));
     assert!(few(refusal!(DirectTable, DirectTableConfig::for_flows((1 << 26) - 1))));
@@ -142,7 +142,7 @@ fn tables_take_as_many_flows_as_they_say_and_not_one_more() {
     assert!(matches!(refusal!(SigHash, SigHashConfig::for_flows(most)), BuildError::TooLarge { .. }));
     assert_eq!(refusal!(SigHash, SigHashConfig::for_flows(most + 1)), too_many(1 << 28));
     assert_eq!(refusal!(ReferenceSigHash, SigHashConfig::for_flows(most + 1)), too_many(1 << 28));
-    // With fewer buckets than flows there are states for more.
+    // With fewer buckets than flows, there are additional states.
     let fewer = |flows| SigHashConfig { buckets: Some(500_000_000), ..SigHashConfig::for_flows(flows) };
     assert!(matches!(refusal!(SigHash, fewer(1 << 30)), BuildError::TooLarge { .. }));
     assert_eq!(refusal!(SigHash, fewer((1 << 30) + 1)), too_many(1 << 30));
@@ -177,7 +177,7 @@ fn check_pages<T: FlowTable<u64, u64>>(name: &str, table: Result<T, BuildError>)
         (obtained.bytes, obtained.huge_requested),
         "{name}"
     );
-    // Whether there were some to be had is the machine's affair.
+    // Whether the machine has any available does not matter here.
     let is_known = cfg!(all(target_os = "linux", not(miri)));
     assert_eq!(obtained.huge_obtained.is_some(), is_known, "{name}: {obtained:?}");
 }
@@ -245,7 +245,7 @@ fn check_small(name: &str, table: &mut impl FlowTable<u64, u64>, flows: u64) {
     assert!(table.set_class(ids[1], TimeoutClass(1)), "{name}");
     let classes: Vec<_> = ids.iter().take(3).map(|&id| table.class_of(id).map(|class| class.0)).collect();
     assert_eq!(classes, [Some(0), Some(1), Some(0)], "{name}");
-    // The highest-ranked flow in the way is evicted.
+    // The highest-ranked evictable flow is evicted.
     let mut policy = GreatestEven::default();
     assert!(!table.evict(TableHash::default(), &mut Refuse), "{name}");
     assert!(table.evict(TableHash::default(), &mut policy), "{name}");
@@ -292,7 +292,7 @@ fn classes_evictions_and_clearing_are_alike_in_every_table() {
     check_small("Growing", &mut growing, 12);
 }
 
-/// Looks keys up by their hashes.
+/// Looks up keys by their hashes.
 type Lookup<'a> = &'a mut dyn FnMut(&[u64], &[TableHash], &mut [Option<FlowId>]);
 
 /// Fills a table far beyond its buckets and checks that every flow is found, one by one and in
@@ -319,7 +319,7 @@ fn check_overfull(name: &str, table: &mut impl FlowTable<u64, u64>, flows: u64) 
             },
             &ids,
         );
-        // Some flows end, and others take other places.
+        // Some flows end, and others take different places.
         for key in (round..flows).step_by(3) {
             let id = ids[usize::try_from(key).expect("few")].expect("it is there");
             assert_eq!(table.remove(id), Some((key, key)), "{name}");
@@ -420,7 +420,7 @@ fn what_a_segment_counted_is_kept_when_it_is_given_back() {
     assert_eq!((after.segments, after.len, after.inserted, after.expired), (1, 0, 100, 100));
     assert_eq!(after.list_length_max, before.list_length_max);
     assert!(ids.iter().all(|&id| table.get(id).is_none()));
-    // A budget is one of all segments together.
+    // A budget applies to all segments together.
     for key in 0..100 {
         table.insert(key, TableHash::default(), key, CLASS, Tick(10_000)).unwrap();
     }
@@ -462,7 +462,7 @@ fn a_flow_that_the_policy_keeps_is_never_evicted() {
 #[test]
 fn where_lists_have_no_states_of_their_own_any_flow_may_be_evicted() {
     fn check(name: &str, table: &mut impl FlowTable<u64, u64>) {
-        // Eight flows in sixteen places at most: fewer than the window.
+        // At most eight flows in sixteen places, which is fewer than the window.
         for key in 0..8 {
             table.insert(key, hash(key), key * 2, CLASS, Tick(key)).expect("there is space");
         }
@@ -531,8 +531,8 @@ fn a_full_table_of_established_flows_finds_the_few_that_are_not() {
             let entry = table.entry_or_evict(key, hash(key), CLASS, Tick(key), || false, &mut policy);
             refused += u64::from(entry.is_err());
         }
-        // Some forty places and more contain no flow of a tenth once in a hundred times; one bucket
-        // of ten flows one time in three.
+        // About forty places contain no flow of a tenth once in a hundred times; a bucket of ten
+        // flows contains none one time in three.
         assert!(refused < flows / 10, "{name}: {refused} of {} refused", 2 * flows);
         assert_eq!((u64::from(table.len()), policy.count()), (flows, 2 * flows - refused), "{name}");
         for key in (0..flows).filter(|key| key % 10 != 0) {
@@ -560,8 +560,8 @@ fn an_unestablished_flow_is_evicted_from_another_line_or_list() {
             assert!(admits(number), "{name}: flow {number} may go and did not");
         }
     }
-    /// Returns the result of filling a table with established flows but one, and whether a new flow
-    /// is accepted.
+    /// Returns the result of filling a table with established flows except one, and whether a new
+    /// flow is accepted.
     fn trial<T: FlowTable<u64, bool> + 'static>(
         build: impl Fn() -> T + 'static,
     ) -> Box<dyn FnMut(usize) -> bool> {
@@ -676,7 +676,8 @@ fn time_that_goes_backwards_removes_nothing_early() {
         |table: &mut LineHash<u64, u64>, now| table.expire(Tick(now), 10, &mut |_, _, _| {}).removed;
     assert_eq!(expire(&mut table, 1050), 0);
     assert_eq!(expire(&mut table, 500), 0);
-    // Seen at an earlier time than before: due at 300, and checked where it was armed for.
+    // Seen at an earlier time than before: due at 300, and checked at the time for which it was
+    // armed.
     assert!(table.touch(id, Tick(200)));
     assert_eq!(table.last_seen(id), Some(Tick(200)));
     let granule = table.stats().granule_ticks;

@@ -77,7 +77,7 @@ fn each<K: TableKey, V: PartialEq + Clone + std::fmt::Debug>(key: impl Fn(u64) -
     }
 }
 
-/// Begins on a page, and may contain nothing.
+/// Begins on a page, and may be empty.
 #[derive(Clone, PartialEq, Debug)]
 #[repr(align(4096))]
 struct Page<T>(T);

@@ -1,4 +1,4 @@
-//! The victim of an eviction: the promises of the `evict` module, in every table.
+//! The victim of an eviction: the guarantees of the `evict` module, in every table.
 
 use flowloom_flow_key::hash::fold::split_mix;
 use flowloom_flow_table::TableHash;
@@ -13,7 +13,7 @@ use flowloom_flow_table::{
 
 const CLASS: TimeoutClass = TimeoutClass(0);
 
-/// Looks at one bucket at most before any other flow is shown.
+/// Inspects at most one bucket before any other flow is shown.
 const NEAR: usize = 32;
 
 const ROUNDS: u64 = if cfg!(miri) { 300 } else { 4000 };
@@ -52,8 +52,8 @@ fn residents(table: &impl FlowTable<u64, u64>, is_in: impl Fn(FlowId, u64) -> bo
     found
 }
 
-/// Fills tables and evicts from them, where half of the flows may be evicted and where one in 40
-/// may. `is_in` tells whether a flow is in a hash's own bucket.
+/// Fills tables and evicts from them; in one case half of the flows may be evicted, and in the
+/// other one in 40. `is_in` determines whether a flow is in a hash's own bucket.
 fn check<T: FlowTable<u64, u64>>(
     name: &str,
     build: impl Fn() -> T,
@@ -64,7 +64,7 @@ fn check<T: FlowTable<u64, u64>>(
 }
 
 /// Fills a table and evicts repeatedly, while one flow in `one_in` may be evicted. Returns how
-/// often the victim was in the own bucket and how often elsewhere.
+/// often the victim was in the flow's own bucket and how often elsewhere.
 fn evict_from<T: FlowTable<u64, u64>>(
     name: &str,
     mut table: T,
@@ -142,7 +142,7 @@ fn the_highest_rank_is_evicted_and_the_own_bucket_comes_first() {
     let is_in = |id, _, new| bucket(id) == TableHash::bucket(new, 100);
     check("SigHash", || SigHash::try_new(&config).unwrap(), is_in);
     check("ReferenceSigHash", || ReferenceSigHash::try_new(&config).unwrap(), is_in);
-    // With lists, the bucket's are all that are in its list.
+    // With lists, the bucket consists of all flows in its list.
     let is_in = |_, key, new| hash(key).bucket(30) == TableHash::bucket(new, 30);
     let config = ChainedConfig { buckets: 30, ..ChainedConfig::for_flows(300) };
     check("Chained", || Chained::try_new(&config).unwrap(), is_in);
@@ -150,8 +150,8 @@ fn the_highest_rank_is_evicted_and_the_own_bucket_comes_first() {
     check("DirectTable", || DirectTable::try_new(&config).unwrap(), is_in);
 }
 
-/// Evicts from two tables, each new flow from both, and expects the same victim wherever one of the
-/// own bucket may be evicted.
+/// Evicts from two tables for each new flow, and expects the same victim wherever one of its own
+/// bucket may be evicted.
 fn check_alike(
     name: &str,
     mut production: impl FlowTable<u64, u64>,
@@ -165,7 +165,7 @@ fn check_alike(
         let one = production.entry_or_evict(key, hash(key), CLASS, Tick(key), || rank, &mut ours);
         let other = reference.entry_or_evict(key, hash(key), CLASS, Tick(key), || rank, &mut letter);
         assert!(one.is_ok() && other.is_ok(), "{name}: {key}: anybody may go");
-        // Flows have other places within a bucket, and so come in another order.
+        // Flows have other places within a bucket, and are therefore shown in another order.
         ours.shown.sort_unstable_by_key(|shown| shown.1);
         letter.shown.sort_unstable_by_key(|shown| shown.1);
         let flows = |policy: &Noting| {
@@ -181,7 +181,7 @@ fn check_alike(
 
 #[test]
 fn the_reference_evicts_the_same_flow_as_production() {
-    // Buckets that are never empty, so that one of the own may go.
+    // Buckets that are never empty, so that a flow of the own bucket may be evicted.
     let config = DHashConfig { buckets: Some(30), ..DHashConfig::for_flows(400) };
     let reference = ReferenceDHash::<_, _>::try_new(&config).unwrap();
     check_alike("DHash", DHash::try_new(&config).unwrap(), reference, at(16));

@@ -1,4 +1,4 @@
-//! An application written with this crate alone: the same flows in every layout.
+//! An application written with this crate only: the same flows in every layout.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -68,7 +68,7 @@ fn report(path: &Path, mode: Layout) -> RunReport<Talk> {
     run(&config, &mut open(path), &mut placement, table, |_| TopTalkers, &control).unwrap()
 }
 
-/// The expected result: a map, packet after packet.
+/// The expected result, computed with a map, packet by packet.
 fn expected(path: &Path) -> HashMap<FlowKey, Talk> {
     let mut source = open(path);
     let mut batch = PacketBatch::new();

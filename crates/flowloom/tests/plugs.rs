@@ -1,4 +1,4 @@
-//! The examples of foreign sources run, and account for every packet: each checks itself.
+//! The examples of external sources run and account for every packet; each checks itself.
 
 #[path = "../examples/af_xdp.rs"]
 mod af_xdp;

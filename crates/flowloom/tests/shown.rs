@@ -1,4 +1,4 @@
-//! `Debug` output stays readable for large values, and contains no secret.
+//! `Debug` output remains readable for large values, and contains no secret.
 
 use std::fmt::Debug;
 
@@ -24,7 +24,7 @@ use flowloom::traffic::capture::{CaptureSet, Input, SetOptions};
 use flowloom::traffic::defrag::{Defrag, DefragLimits};
 use flowloom::traffic::synth::{FrameSize, Generated, Mix, MixConfig};
 
-/// Characters that are bearable: a batch has 32 packets, a tree of 64 workers its weights.
+/// Maximum number of characters: a batch has 32 packets, and a tree of 64 workers has its weights.
 const LENGTH_MAX: usize = 20_000;
 
 fn look(name: &str, thing: &impl Debug) {

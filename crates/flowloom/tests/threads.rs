@@ -1,5 +1,5 @@
-//! Types that can be sent to or shared between threads, and errors that can be boxed: promised
-//! here, checked by the compiler.
+//! Types that can be sent to or shared between threads, and errors that can be boxed, as checked by
+//! the compiler.
 
 use flowloom::apps::firewall::{FirewallRules, LiveRules};
 use flowloom::apps::{Accounting, CaptureSink, Firewall, L7Filter, L7Plan, TcpFlow, TcpTracker};

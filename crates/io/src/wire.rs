@@ -214,12 +214,12 @@ mod tests {
     use std::cell::RefCell;
     use std::os::fd::BorrowedFd;
 
-    /// A port in memory that refuses frames of odd first bytes.
+    /// A port in memory that rejects frames with an odd first byte.
     struct Memory {
         waiting: Vec<Vec<u8>>,
         held: Vec<Vec<u8>>,
         left: RefCell<Vec<Vec<u8>>>,
-        /// Something to wait on.
+        /// An object to wait on.
         file: std::fs::File,
     }
 

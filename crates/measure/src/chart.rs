@@ -586,7 +586,7 @@ mod tests {
         let heights = (0..24).map(|number| Series::bars(format!("policy {number}"), [5.0]));
         let bars =
             heights.fold(Chart::bars("Many", ["all"], Axis::linear("ns")), Chart::with).svg().unwrap();
-        // In the legend and in the plot, each bar with its border where it has one.
+        // In the legend and in the plot, each bar with its border, if any.
         let of_first_colour: Vec<&str> =
             bars.split("<rect").filter(|rect| rect.contains("#0072B2")).collect();
         let kinds = ["opacity=\"1\" fill=\"#0072B2\"", "opacity=\"0.3\" fill=\"#0072B2\"", "fill=\"none\""]
@@ -599,7 +599,7 @@ mod tests {
         };
         let lines =
             (0..24).map(long).fold(Chart::new("Many", Axis::linear("x"), Axis::linear("y")), Chart::with);
-        // Circles of every third series: one in the legend, and some on its line.
+        // Circles mark every third series: one in the legend, and some on its line.
         let circles = lines.svg().unwrap().matches("<circle").count();
         assert!((8 * 8..8 * 11).contains(&circles), "{circles}");
     }

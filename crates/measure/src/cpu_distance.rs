@@ -148,11 +148,11 @@ mod tests {
     fn a_line_takes_its_time_between_two_cpus() {
         let Ok(topology) = Topology::read() else { return };
         let cpus = topology.one_per_core();
-        // A busy machine may not run two threads at once for a while.
+        // A busy machine may not run two threads at the same time for a while.
         let found = (0..100).find_map(|_| (cpus.len() > 1).then(line_round_trips_ns).flatten());
         let Some([least, most]) = found else { return assert!(cpus.len() < 2, "none of {cpus:?} answers") };
-        // From a few nanoseconds between two threads of a core to a few microseconds where the
-        // system has other things to do.
+        // From a few nanoseconds between two threads of a core to a few microseconds if the system
+        // has other work.
         assert!(2.0 < least && least <= most && most < 1e6, "{least} … {most}");
     }
 

@@ -106,7 +106,7 @@ mod tests {
     fn another_cpu_makes_one_slower_by_a_factor_if_at_all() {
         let Ok(cpus) = allowed_cpus() else { return };
         let [first, second, ..] = cpus[..] else { return };
-        // A busy machine may not run two threads at once for a while.
+        // A busy machine may not run two threads at the same time for a while.
         let found = (0..100).find_map(|_| most_slowed(&[first, second]));
         assert!(found.is_some_and(|times| (0.3..6.0).contains(&times)), "{found:?}");
     }

@@ -216,7 +216,7 @@ mod tests {
 
     use super::*;
 
-    /// A small source of noise, so that the tests need no other.
+    /// A simple random number generator, so that the tests need no other.
     fn noise(seed: u64) -> impl FnMut() -> f64 {
         let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
         move || {
@@ -229,7 +229,7 @@ mod tests {
 
     #[test]
     fn intervals_begin_where_the_tables_of_the_sign_test_say() {
-        // Order statistics for the median at 95 %, as printed in every table: n, place from either
+        // Order statistics for the median at 95 %, as in printed tables: n, distance from either
         // end.
         for (count, place) in
             [(6, 1), (8, 1), (9, 2), (10, 2), (15, 4), (20, 6), (25, 8), (30, 10), (50, 18)]
@@ -248,7 +248,7 @@ mod tests {
         let mut false_alarms = 0;
         for run in 0..1000 {
             let mut next = noise(run + 1);
-            // Heavy-tailed, as times are: a tenth of the rounds is disturbed.
+            // Heavy-tailed, like real times: a tenth of the rounds is disturbed.
             let mut time = || 1.0 + next() * 0.1 + if next() < 0.1 { next() * 5.0 } else { 0.0 };
             let ratio = Ratio::of_ratios((0..25).map(|_| time() / time()).collect::<Vec<_>>());
             false_alarms += u32::from(ratio.verdict() != Verdict::NoDifferenceShown);

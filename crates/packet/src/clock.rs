@@ -333,9 +333,9 @@ mod tests {
                 last = now;
             }
             if last > 1 << 63 {
-                continue; // Near the end of the range no time is left to go on by.
+                continue; // Near the end of the range, no time is left to advance by.
             }
-            // In any state, regular packets make the clock follow their differences.
+            // In every state, regular packets make the clock follow their differences.
             let base = NOW * SECOND + (1 << 45);
             let times: Vec<u64> = (0..8).map(|step| clock.tick(base + step * SECOND)).collect();
             assert_eq!(times[7] - times[5], 2 * SECOND, "{times:?}");

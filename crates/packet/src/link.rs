@@ -229,7 +229,7 @@ mod tests {
         assert_eq!(LinkType::CAN20B.to_string(), "190 (CAN)");
         assert_eq!(LinkType(9999).to_string(), "9999 (unknown)");
         assert_eq!(LinkType(160).to_string(), "160 (private use)");
-        // The newest of the list, one of a switch, and one of a router.
+        // The newest entry of the list, one of a switch, and one of a router.
         let names = [289, 281, 178].map(|number| LinkType(number).name());
         assert_eq!(names, ["ATSC ALP", "Broadcom switch tag", "Juniper Ethernet"]);
         assert!(!LinkType::UNDECLARED.is_supported(), "no link type has this number");

@@ -213,7 +213,7 @@ mod tests {
         out
     }
 
-    /// Checks checksums with another implementation and returns the TCP header.
+    /// Verifies checksums with another implementation and returns the TCP header.
     fn checked(frame: &[u8]) -> etherparse::TcpHeader {
         let sliced = SlicedPacket::from_ethernet(frame).unwrap();
         let Some(TransportSlice::Tcp(tcp)) = &sliced.transport else { panic!("{sliced:?}") };

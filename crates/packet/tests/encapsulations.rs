@@ -1,7 +1,7 @@
 //! Decodes every encapsulation of the tables, alone and in pairs, around packets of both families.
 //!
 //! The generator itself knows the innermost five-tuple. The headers are the examples of the table
-//! entries, so a new entry needs no line here.
+//! entries, so a new entry needs no change here.
 
 use flowloom_packet::decode::table::{self, Announced, Carries, Encapsulation, Example};
 use flowloom_packet::decode::{decode_layered, explain};
@@ -12,7 +12,7 @@ use flowloom_packet::{DecodeOptions, DropReason, FiveTuple, Headers, LinkType, d
 enum Payload {
     Ipv4(Vec<u8>),
     Ipv6(Vec<u8>),
-    /// What stands behind an Ethertype.
+    /// The payload of an Ethertype.
     Typed(u16, Vec<u8>),
 }
 
@@ -90,7 +90,7 @@ fn behind(example: &Example, payload: &Payload) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// Returns an example's trailer after so many bytes. ESP's trailer, which names the payload's
+/// Returns an example's trailer after `bytes` bytes. ESP's trailer, which names the payload's
 /// protocol, is padded to words.
 fn trailer(example: &Example, payload_bytes: usize) -> Vec<u8> {
     match example.trailer {
@@ -140,7 +140,7 @@ fn wrapped(entry: &Encapsulation, example: &Example, payload: &Payload, version:
     }
 }
 
-/// Followed only on request, or not at all: encrypted contents cannot be followed.
+/// Followed only on request, or never: encrypted contents cannot be followed.
 fn is_opaque(entry: &Encapsulation) -> bool {
     ["ipcomp", "wireguard"].contains(&entry.name)
 }
@@ -264,8 +264,8 @@ fn a_cut_anywhere_gives_the_packet_a_reason_or_an_outer_key() {
             let frame = ethernet(&one);
             for length in 0..frame.len() {
                 let cut = tuple(LinkType::ETHERNET, &frame[..length]);
-                // The tuple of the inner packet, the tuple of the tunnel, or a drop reason: never
-                // another tuple.
+                // The tuple of the inner packet, the tuple of the tunnel, or a drop reason, but
+                // never another tuple.
                 if let Ok(tuple) = cut {
                     let is_inner = tuple == expected(&payload);
                     let text = tuple.to_string();

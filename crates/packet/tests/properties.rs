@@ -1,4 +1,4 @@
-//! Properties of every frame: generated, cut, damaged, or random bytes.
+//! Properties of every frame: generated, truncated, damaged, or random bytes.
 #![cfg(feature = "proptest")]
 
 use flowloom_packet::decode::decode_layered;

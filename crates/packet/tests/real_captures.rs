@@ -1,6 +1,7 @@
 //! Compares real captures with tshark's counts, and with a second decoder.
 //!
-//! It runs if `FLOWLOOM_DATA` names the folder of real data, and otherwise prints that it skipped.
+//! It runs if `FLOWLOOM_DATA` names the directory of real data, and otherwise prints that it is
+//! skipped.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fs;
@@ -57,7 +58,7 @@ const DECAPSULATED: [(&str, u64, usize); 9] = [
     ("nasty/teredo.pcap", 29, 5),
 ];
 
-/// Returns the folder of captures, or prints why there is none.
+/// Returns the directory of captures, or prints why there is none.
 fn captures_folder() -> Option<PathBuf> {
     let folder = std::env::var_os("FLOWLOOM_DATA").map(|data| Path::new(&data).join("pcaps"));
     if folder.is_none() {

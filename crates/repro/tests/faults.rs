@@ -1,9 +1,8 @@
-//! Faults that are planted in what the items run, and mechanisms that are taken away: an item of
-//! the paper concerned notices each.
+//! Introduces faults and disables mechanisms: an item of the paper concerned detects each.
 
 use flowloom_repro::{Context, Noticed, PAPERS, Plan, Scale, examine, select};
 
-/// Item and switch. The first twelve are faults that verdicts once stood through.
+/// Item and switch. The first twelve are faults that verdicts did not detect in the past.
 const PLANTED: [(&str, &str); 29] = [
     ("tcbcache/fig12", "migration"),
     ("lfb/fig2_4", "last-worker"),
@@ -36,7 +35,7 @@ const PLANTED: [(&str, &str); 29] = [
     ("hrwtree/fig1", "os-moves"),
 ];
 
-/// Returns the planted faults of a paper that its items do not notice.
+/// Returns the faults of a paper that its items do not detect.
 fn unnoticed(paper: &str) -> Vec<String> {
     let mut items: Vec<&str> =
         PLANTED.iter().map(|(item, _)| *item).filter(|item| item.starts_with(paper)).collect();

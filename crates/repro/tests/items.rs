@@ -1,5 +1,5 @@
-//! Every item runs at the smallest scale, each of our values lies in its band, and each item draws
-//! a figure. An item whose data is missing reports it, and is skipped.
+//! Every item runs at the smallest scale, each of Flowloom's values lies in its band, and each item
+//! draws a figure. An item whose data is missing reports it, and is skipped.
 
 use std::path::PathBuf;
 
@@ -25,7 +25,8 @@ fn complaints(paper: &str) -> Vec<String> {
                     complaints.push(format!("{}: a verdict without a reason", item.id));
                 }
                 if matches!(record.outcome.verdict, Verdict::CannotRun { .. }) {
-                    // An item that lacks its input has a reason, and neither numbers nor a figure.
+                    // An item that lacks its input gives a reason, and neither numbers nor a
+                    // figure.
                     let word = if data.is_none() { "skipped" } else { "cannot run" };
                     eprintln!("{word}: {}: {}", item.id, record.outcome.verdict.text());
                     continue;

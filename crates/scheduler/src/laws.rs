@@ -226,8 +226,8 @@ mod tests {
     use super::*;
     use crate::pull::{FetchCost, Fetched};
 
-    /// Decides by the digest and by the item's index in its batch, and claims the order guarantee
-    /// it was given.
+    /// Decides by the digest and by the item's index in its batch, and claims the given order
+    /// guarantee.
     struct Careless(OrderGuarantee, fn(u32, usize) -> u16);
 
     impl Placement for Careless {
@@ -246,7 +246,7 @@ mod tests {
         }
     }
 
-    /// Returns its packets from the front, from the back, or not at all.
+    /// Returns its packets from the front, from the back, or never.
     struct Heap(VecDeque<u32>, fn(&mut VecDeque<u32>) -> Option<u32>);
 
     impl PullPolicy for Heap {
@@ -272,7 +272,7 @@ mod tests {
         }
     }
 
-    /// Returns the violation that a law finds, if any.
+    /// Returns the violation that a check finds, if any.
     fn objection(law: impl FnOnce() + std::panic::UnwindSafe) -> String {
         let Err(panic) = std::panic::catch_unwind(law) else { return String::new() };
         panic.downcast_ref::<String>().cloned().unwrap_or_else(|| "without a message".to_owned())
@@ -308,7 +308,7 @@ mod tests {
             check(OrderGuarantee::Home, |digest, _| (digest % 5) as u16).contains("chose worker 4 of 4")
         );
         assert!(check(OrderGuarantee::Home, |digest, _| (digest % 3) as u16).contains("10000 expected"));
-        // Two thirds for the first two, one third for the others.
+        // The first two get two thirds, the others one third.
         let uneven = |digest: u32, _| [0, 0, 1, 1, 2, 3][digest as usize % 6];
         assert!(check(OrderGuarantee::Home, uneven).contains("expected"));
         let by_position: fn(u32, usize) -> u16 = |_, at| at as u16 % 4;

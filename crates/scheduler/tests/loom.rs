@@ -1,5 +1,5 @@
-//! The in-flight protocol under every interleaving that matters: a flow that moves is seen by its
-//! new worker as the old one left it.
+//! The in-flight protocol with every relevant interleaving: the new worker of a flow that moves
+//! sees it as the old worker left it.
 //!
 //! ```console
 //! $ cargo xtask loom
@@ -18,7 +18,7 @@ use loom::sync::atomic::{AtomicUsize, Ordering};
 use loom::sync::mpsc::{Receiver, Sender, channel};
 use loom::thread;
 
-/// A flow that goes to worker 0 where both are idle, and another such flow.
+/// A flow that goes to worker 0 if both are idle, and another such flow.
 const OTHER: u32 = 0;
 const FLOW: u32 = 1 << 31;
 /// End of the channel.
@@ -32,7 +32,7 @@ struct Shared {
     in_work: AtomicUsize,
 }
 
-/// Takes packets until the end; `early` reports a packet before it is processed, which is wrong.
+/// Takes packets until the end; `early` reports a packet before it is processed, which is an error.
 fn work(shared: &Shared, own: usize, ring: &Receiver<usize>, early: bool) {
     let mut done = 0;
     while let Ok(packet) = ring.recv() {
@@ -58,7 +58,7 @@ fn work(shared: &Shared, own: usize, ring: &Receiver<usize>, early: bool) {
     }
 }
 
-/// Sends one packet of the other flow and two of the flow; returns whether the flow moved.
+/// Sends one packet of the other flow and two of the flow. Returns whether the flow moved.
 fn dispatch(shared: &Shared, rings: &[Sender<usize>]) -> bool {
     let mut policy = FlowBurst::new(&"2".parse().expect("two workers"), 1).expect("two slots");
     let mut sent = [0_u64; 2];

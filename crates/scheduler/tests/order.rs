@@ -1,5 +1,5 @@
-//! Every push policy keeps the order that its type promises, and those that promise none are seen
-//! to break it.
+//! Every push policy keeps the order that its type guarantees, and policies without a guarantee are
+//! shown to break it.
 
 use flowloom_scheduler::placement::adaptive::{Form, Threshold};
 use flowloom_scheduler::{

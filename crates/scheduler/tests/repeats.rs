@@ -1,8 +1,8 @@
-//! A seed gives the same traffic, the same runs and the same laws on every machine. The digests
-//! were recorded on the first machine that ran them.
+//! A seed gives the same traffic, runs and check results on every machine. The digests were
+//! recorded on the first machine that ran the test.
 //!
-//! They change with a model, a policy, the simulated machine or a law; this test catches unintended
-//! changes.
+//! They change with a model, a policy, the simulated machine or a check; this test detects
+//! unintended changes.
 
 use flowloom_scheduler::registry::DigestKind;
 use flowloom_scheduler::registry::Scheme;
@@ -13,14 +13,14 @@ use flowloom_scheduler::{
     laws,
 };
 
-/// Returns one number for many: no two lists met here have the same.
+/// Combines many numbers into one; no two lists that occur here have the same result.
 fn folded(words: impl IntoIterator<Item = u64>) -> u64 {
     words.into_iter().fold(0xCBF2_9CE4_8422_2325, |sum, word| {
         (sum ^ word).wrapping_mul(0x0000_0100_0000_01B3).rotate_left(29)
     })
 }
 
-/// Compares named figures with those on record, and prints all of them where they differ.
+/// Compares named figures with the recorded ones, and prints all of them if they differ.
 fn compare<const N: usize>(found: &[(String, [u64; N])], recorded: &[(&str, [u64; N])]) {
     let same = found.len() == recorded.len()
         && found.iter().zip(recorded).all(|(found, recorded)| (found.0.as_str(), found.1) == *recorded);
@@ -142,7 +142,7 @@ fn every_scheme_does_the_same_on_every_machine() {
     compare(&found, &RUNS);
 }
 
-/// Records what a law shows a policy, and assigns workers round robin.
+/// Records what a check shows to a policy, and assigns workers round robin.
 #[derive(Default)]
 struct Witness {
     seen: Vec<u64>,

@@ -92,8 +92,8 @@ fn a_run_repeats_to_the_last_digit_on_every_machine() {
     let again: Vec<u64> =
         run_all(&machine, &workload).into_iter().map(|(report, _)| report.digest).collect();
     assert_eq!(digests, again);
-    // Of the first machine that ran this. Changes when a policy, the machine's model or the traffic
-    // does.
+    // Recorded on the first machine that ran this. Changes when a policy, the machine's model or
+    // the traffic does.
     let all = digests.iter().fold(0_u64, |sum, digest| sum.rotate_left(7) ^ digest);
     assert_eq!(all, GOLDEN, "{all:#x}");
 }
@@ -177,7 +177,7 @@ fn what_a_machine_cannot_be_is_refused() {
     ] {
         assert!(push(&broken, &mut policy, &workload).is_err());
     }
-    // More workers than flows is not an error: most workers have nothing to do.
+    // More workers than flows is not an error: most workers have no work.
     let one =
         Workload::new(vec![Job { arrival: 0, flow: 0, digest: 9, bytes: 60, work: 100 }], Pace::Closed);
     run_all(&Machine::xeon("64".parse().unwrap()), &one.unwrap());

@@ -1,4 +1,4 @@
-//! Quick and plain versions of the caches of banks agree, access by access.
+//! Fast and simple implementations of the banked caches agree, access by access.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 

@@ -4,8 +4,9 @@
 //! T2, T4 in the right cache bank and T3 in the left cache bank. When T5 comes, neither of two
 //! corresponding cache sets in two cache banks has OFF cache lines and T3 is replaced. Since T3 is
 //! still in the ON mode, our policy gives T3 one more chance … T3 is migrated to the right bank".
-//! The drawing's colours are not in the text, so the lines that are ON beforehand are chosen to
-//! give these steps: two ways per bank; in the sets of T1 … T5, the left bank has one ON line more.
+//! The text does not contain the drawing's colours, so the lines that are initially ON are chosen
+//! to give these steps: two ways per bank; in the sets of T1 … T5, the left bank has one more ON
+//! line.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -40,10 +41,10 @@ fn check(cache: &mut dyn Simulator) {
     let index = spec.indexing().unwrap();
     // All of these share set 0 of the left bank and set 0 of the right one.
     let shared = sessions(&index, 0, 0, 40);
-    // Lines that are in those sets beforehand, of sessions whose other set contains nothing ON.
+    // Lines that are initially in those sets, of sessions whose other set contains no ON line.
     let left_only = sessions(&index, 0, 1, 2);
 
-    // Before: two ON lines in the left set, none in the right one.
+    // Initially, there are two ON lines in the left set, and none in the right one.
     let mut now = 10_000;
     for key in &left_only {
         cache.run(&[Access::new(*key, now)]);

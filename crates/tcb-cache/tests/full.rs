@@ -1,5 +1,5 @@
-//! Production and reference forms of the fully associative caches agree, and none beats the optimal
-//! one.
+//! Production and reference forms of the fully associative caches agree, and none is better than
+//! the optimal one.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -12,7 +12,7 @@ fn sorted(mut keys: Vec<u64>) -> Vec<u64> {
     keys
 }
 
-/// Accesses with some locality: a key near those of late, or any.
+/// Accesses with some locality: a key near recent ones, or any key.
 fn accesses(keys: u64) -> impl Strategy<Value = Vec<Access>> {
     prop::collection::vec((0..keys, 0_u64..4, 0_u64..400, 0_u32..9), 1..600).prop_map(move |steps| {
         let mut now = 0;
@@ -102,7 +102,7 @@ proptest! {
             let misses = of(policy, drops).misses;
             prop_assert!(best <= misses, "{} has {} misses, MIN {}", policy, misses, best);
         }
-        // In one bank, farthest next use is optimal set by set.
+        // In one bank, evicting the latest next use is optimal for each set.
         if banks == 1 {
             let greedy = of(Policy::GreedyOpt, drops).misses;
             for policy in Policy::ALL {

@@ -1,4 +1,4 @@
-//! Readers meet anything, and account for all of it.
+//! Readers handle arbitrary input and account for all of it.
 
 use flowloom_tcb_cache::Access;
 use flowloom_tcb_cache::trace::{

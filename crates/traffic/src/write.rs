@@ -422,7 +422,8 @@ mod tests {
         (4_294_967_295_999_999_999, 0, &[]),
     ];
 
-    /// What pcap-parser reads back: seconds, fraction, captured length, wire length, bytes.
+    /// The values that pcap-parser reads back: seconds, fraction, captured length, wire length,
+    /// bytes.
     fn read_classic(file: &[u8]) -> Vec<(u32, u32, u32, u32, Vec<u8>)> {
         let mut reader = LegacyPcapReader::new(1 << 16, file).unwrap();
         let mut found = Vec::new();

@@ -1,5 +1,5 @@
-//! Datagrams cut, shuffled and attacked: whole datagrams come out whole, and everything else is
-//! counted.
+//! Datagrams that are fragmented, shuffled and attacked: complete datagrams are joined, and
+//! everything else is counted.
 
 mod fragments;
 
@@ -166,7 +166,7 @@ fn what_cannot_be_is_malformed() {
         (cut.fragment_of(65_528, true, &[1; 16]), "beyond 65,535"),
         (cut.fragment_of(65_528, false, &[1; 16]), "beyond 65,535"),
     ] {
-        // Only it is dropped, before the others and among them.
+        // Only the fragment is dropped, before the others and among them.
         for order in [[&hostile, &rest, &first], [&rest, &hostile, &first]] {
             let out = run(&timed(order.into_iter().cloned()));
             let expected = [(DropReason::Reassembled, 1), (DropReason::FragmentMalformed, 1)];
@@ -244,7 +244,7 @@ fn floods_stay_within_their_bounds() {
     packets.insert(4050, Packet::new(4_050_001, last));
     let out = defragmented(&packets, LinkType::ETHERNET, 32, PLAIN, limits);
     assert_eq!(out.packets[0].bytes, cut.whole());
-    // One datagram of more pieces than the limit.
+    // One datagram with more fragments than the limit.
     let limits = DefragLimits { fragments_max: 64, ..DefragLimits::default() };
     let many = query(7, 8000);
     let frames = many.cut_at(&(1..1000).collect::<Vec<_>>());
@@ -293,7 +293,7 @@ fn tunnels_are_joined_outside_and_inside() {
     assert_eq!(run(inner_cut, false).packets.len(), 2, "the inner one is not joined");
 }
 
-/// A datagram, its cuts, and by how many positions each fragment is late.
+/// A datagram, its division, and by how many positions each fragment is late.
 fn cut_datagram() -> impl Strategy<Value = (Datagram, Vec<usize>, Vec<u8>)> {
     let prefix = prop_oneof![
         Just(Prefix::Ethernet),
@@ -328,7 +328,7 @@ proptest! {
             datagram.id = u32::try_from(id).unwrap();
             expected.push(datagram.whole());
             let pieces = datagram.cut_at(&cuts);
-            // An uncut datagram is sent as it is, not as one fragment.
+            // An unfragmented datagram is sent unchanged, not as one fragment.
             let pieces = if pieces.len() == 1 { vec![datagram.whole()] } else { pieces };
             for (at, piece) in pieces.into_iter().enumerate() {
                 frames.push((id * 8 + at + usize::from(late[at]), piece));

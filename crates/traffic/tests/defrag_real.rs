@@ -85,10 +85,10 @@ fn ours(path: &Path, decap: bool) -> (Vec<Vec<u8>>, DropCounts) {
 /// Captures, and the number of datagrams that tshark 4.0 joins in them (frames with
 /// `ip.reassembled.length`).
 ///
-/// In `dev_mix_ether.pcap.zst` this crate joins four fewer than tshark and three fewer than
-/// etherparse's pool: two pings of death, which are 65,528 bytes after a header of 20 and more than
-/// any length field states, and a web request in which a third fragment rewrites the path that the
-/// others spell; tshark joins one more with overlaps.
+/// In `dev_mix_ether.pcap.zst`, this crate joins four fewer than tshark and three fewer than
+/// etherparse's pool. Two are pings of death, which have 65,528 bytes after a header of 20, more
+/// than any length field can state. One is a web request in which a third fragment rewrites the
+/// path in the others; tshark joins one more with overlaps.
 const JOINED: [(&str, usize, usize); 5] = [
     ("dev_mix_ether.pcap.zst", 511, 507),
     ("nasty/erspan.pcap", 16, 16),

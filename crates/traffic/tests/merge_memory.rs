@@ -53,7 +53,7 @@ fn a_thousand_files_that_overlap_take_little_memory_each() {
         }
         let inputs: Vec<Input> = paths.into_iter().map(Input::Path).collect();
         let options = SetOptions { order: SetOrder::ByTime, ..SetOptions::default() };
-        // Where a reset is not allowed, earlier memory counts too.
+        // If a reset is not allowed, earlier memory counts too.
         let _ = std::fs::write("/proc/self/clear_refs", "5");
         let before = peak_kib();
         let mut set = CaptureSet::open(&inputs, options).unwrap();

@@ -278,7 +278,7 @@ fn a_seed_is_a_trace_and_another_seed_another() {
     let first = census(config.clone());
     assert_eq!(first.digest, census(config.clone()).digest);
     assert_ne!(first.digest, census(MixConfig { seed: 2, ..config }).digest);
-    // The bytes must not change: a change alters every committed sample and its digest.
+    // The bytes must not change: a change alters every sample in the repository and its digest.
     assert_eq!(format!("{:016x}", first.digest), "a5050d8dc71a8a32");
 }
 

@@ -1,5 +1,5 @@
-//! Compares accounting with a plain computation: all packets of a key in a list, cut into records
-//! afterwards.
+//! Compares accounting with a simple computation: all packets of a key in a list, divided into
+//! records afterwards.
 
 use std::collections::BTreeMap;
 
@@ -34,7 +34,7 @@ fn ip_bytes(packet: &PacketView<'_>) -> u64 {
     if header[0] >> 4 == 4 { word(2) } else { 40 + word(4) }
 }
 
-/// A record of the plain computation: its values and the reason for its end.
+/// A record of the simple computation: its values and the reason for its end.
 type Record = (FlowKey, Vec<FlowValue>, EndReason);
 
 /// Returns how the packets of a connection closed it.
@@ -79,7 +79,7 @@ fn summed(notes: &[Note], connection: &[Note], protocol: u8) -> Vec<FlowValue> {
     ]
 }
 
-/// Cuts the packets of each key into records.
+/// Divides the packets of each key into records.
 fn plain(source: &Memory, idle_ns: Option<u64>, active_ns: Option<u64>) -> Vec<Record> {
     let mut notes: BTreeMap<FlowKey, Vec<Note>> = BTreeMap::new();
     let mut end_ns = 0;

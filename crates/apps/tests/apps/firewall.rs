@@ -1,4 +1,4 @@
-//! Compares the firewall with a plain one: a map of flows, and rules in a linear search.
+//! Compares the firewall with a simple one: a map of flows, and a linear search of the rules.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -82,7 +82,7 @@ fn defaults() -> impl Strategy<Value = Defaults> {
     (verdict(), verdict()).prop_map(|(unmatched, no_action)| Defaults { unmatched, no_action })
 }
 
-/// The plain firewall's state of a flow.
+/// State of a flow in the simple firewall.
 #[derive(Clone, Copy, Debug)]
 struct Known {
     /// The direction that rules match.
@@ -92,7 +92,7 @@ struct Known {
     is_open: bool,
 }
 
-/// Judges one packet. Returns `None` for a packet of a connection that was not opened.
+/// Decides one packet. Returns `None` for a packet of a connection that was not opened.
 fn plain(
     flows: &mut HashMap<FlowKey, Known>,
     packet: &Sent,

@@ -1,4 +1,4 @@
-//! Reads IPFIX files back with an independent parser.
+//! Reads IPFIX files with an independent parser.
 
 use flowloom_apps::Accounting;
 use flowloom_apps::accounting::ipfix::{IpfixWriter, TimePrecision};
@@ -179,7 +179,7 @@ fn messages_are_as_full_as_they_may_be() {
             lengths.push(usize::from(u16::from_be_bytes([file[at + 2], file[at + 3]])));
             at += lengths[lengths.len() - 1];
         }
-        // A record has 95 bytes, the header of a set four.
+        // A record has 95 bytes, and the header of a set four.
         let (last, full) = lengths.split_last().expect("there is a message");
         assert!(full.iter().all(|length| (16_384 - 99..=16_384).contains(length)), "{lengths:?}");
         assert!((95..=16_384).contains(last), "{lengths:?}");
@@ -208,7 +208,7 @@ fn times_may_be_in_microseconds() {
     assert!(file.ends_with(&[0, 7, 0, 7, 0, 9, 0, 0, 0x70, 9, 4, 0]), "VLANs, zone, reason, direction");
 }
 
-/// Takes some bytes and then returns an error.
+/// Accepts some bytes and then returns an error.
 struct Full(usize);
 
 impl std::io::Write for Full {

@@ -1,4 +1,4 @@
-//! Compares applications with plain ones, over generated packets.
+//! Compares applications with simple ones, over generated packets.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 

@@ -1,4 +1,5 @@
-//! Every application has the same results on parts of an input, cut anywhere, as on the whole.
+//! Every application has the same results on parts of an input, divided anywhere, as on the whole
+//! input.
 
 use std::sync::Arc;
 
@@ -119,7 +120,7 @@ fn go_on_parts<A: App>(
     run.report
 }
 
-/// Compares everything that a layout must not change.
+/// Compares all results that must not depend on the layout.
 fn assert_same<A: App>(whole: &RunReport<A::Flow>, parts: &RunReport<A::Flow>) {
     let (ours, theirs): (Vec<_>, Vec<_>) = (parts.flows.iter().collect(), whole.flows.iter().collect());
     for (ours, theirs) in ours.iter().zip(&theirs) {
@@ -138,7 +139,7 @@ fn assert_same<A: App>(whole: &RunReport<A::Flow>, parts: &RunReport<A::Flow>) {
     assert_eq!(ours.flows_begun, theirs.flows_begun);
 }
 
-/// Payloads: beginnings of protocols, and data of none.
+/// Payloads: the first bytes of several protocols, and data of no protocol.
 const PAYLOADS: [&[u8]; 9] = [
     b"",
     b"",

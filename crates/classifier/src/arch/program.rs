@@ -456,11 +456,11 @@ mod tests {
             node_word(1, 61, 4, 0, 0),
             node_word(1, 0, 4, 2, 0),
             node_word(1, 0, 4, 0, 1),
-            // The string's bit 0 would be counted by lookups, and not by the check of the children.
+            // Lookups would count the string's bit 0, but the check of the children would not.
             node | 1 << 32,
             node | 1 << 48,
             node | 1 << 49,
-            // Sixteen children that end at 2³², and a block that does: with addresses of 32 bits
+            // Sixteen children that end at 2³², and a block that does too: with 32-bit addresses,
             // the sum is 0.
             node_word(1, 0, 4, 0xfffe, u32::MAX - 15),
             leaf_word(u32::MAX, 1),

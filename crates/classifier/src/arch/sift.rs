@@ -98,7 +98,7 @@ mod tests {
         (masks, some)
     }
 
-    /// Every instruction set says what the dimensions of keys say.
+    /// Every instruction set gives the same results as the dimensions of keys.
     fn agree<K: Key>(tables: &Tables, keys: &[K]) {
         let admitted = |key: &K| {
             let nibbles = nibbles::<K>().into_iter();
@@ -120,7 +120,7 @@ mod tests {
             seeds in prop::collection::vec(any::<u64>(), 16 * NIBBLES),
             fields in prop::collection::vec((any::<u128>(), any::<u128>(), any::<(u16, u16)>(), any::<u8>()), 0..40),
         ) {
-            // Most bits are set, or nothing would pass twelve tables.
+            // Most bits are set, because otherwise no packet would pass twelve tables.
             let mut tables = Tables::default();
             for (word, seed) in tables.as_flattened_mut().iter_mut().zip(seeds) {
                 *word = seed | seed.rotate_left(17) | seed.rotate_left(41);

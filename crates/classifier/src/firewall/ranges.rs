@@ -229,7 +229,7 @@ mod tests {
 
     #[test]
     fn a_mask_with_holes_is_several_ranges() {
-        // 10.0.0.1 under 0.255.255.0 as Cisco writes it: 65,536 single addresses.
+        // 10.0.0.1 with the wildcard mask 0.255.255.0 of Cisco: 65,536 single addresses.
         let ranges = Ranges::under_mask(0x0a00_0001, 0xff00_00ff, 32, 1 << 16).unwrap();
         assert_eq!(ranges.len(), 1 << 16);
         assert!(ranges.contains(0x0a4d_0301) && !ranges.contains(0x0a4d_0302));

@@ -118,7 +118,7 @@ mod tests {
 
     const FIELDS: [usize; 3] = [SOURCE, SOURCE_PORT, DESTINATION_PORT];
 
-    /// Returns a region that is a part of a cube of 6 × 6 × 6 values, under a variable or not.
+    /// Returns a region that is a part of a cube of 6 × 6 × 6 values, with or without a variable.
     fn draw(random: &mut Random) -> Region {
         let mut region = Region::all(false, &Names::default());
         for field in FIELDS {

@@ -250,7 +250,7 @@ impl Common {
 mod tests {
     use super::*;
 
-    /// Calls `check` with the words that lead to each option that takes a value, and the option.
+    /// Calls `check` for each option that takes a value, with the words that lead to it.
     fn each_option(command: &Command, verbs: &[String], check: &mut impl FnMut(&[String], &Arg)) {
         for option in command.get_arguments().filter(|arg| arg.get_action().takes_values()) {
             check(verbs, option);
@@ -262,7 +262,7 @@ mod tests {
 
     #[test]
     fn every_option_says_itself_what_it_takes() {
-        // What the standard library says of text that is not a number or address.
+        // The message of the standard library for text that is not a number or address.
         let of_the_library = ["invalid", "cannot parse", "number too", "malformed"];
         let mut refused = 0;
         each_option(

@@ -130,7 +130,7 @@ mod tests {
     use super::*;
     use crossbeam_channel::bounded;
 
-    /// Waits for something that another thread does.
+    /// Waits for an action of another thread.
     fn wait_for(what: &str, mut is_so: impl FnMut() -> bool) {
         let begun = Instant::now();
         while !is_so() {

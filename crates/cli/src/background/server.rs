@@ -270,7 +270,8 @@ mod tests {
         let silent: Vec<TcpStream> = (0..200).map(|_| TcpStream::connect(address).unwrap()).collect();
         let mut slow = TcpStream::connect(address).unwrap();
         let begun = Instant::now();
-        // Bytes keep coming: the time of the whole exchange counts, not the time between two bytes.
+        // Bytes keep arriving: the limit is the time of the whole exchange, not the time between
+        // two bytes.
         let dripping = std::thread::spawn(move || {
             while slow.write_all(b"x").is_ok() && begun.elapsed() < 4 * EXCHANGE_TIME_MAX {
                 std::thread::sleep(Duration::from_millis(50));
@@ -283,7 +284,7 @@ mod tests {
         for mut stream in silent {
             assert!(matches!(stream.read(&mut [0]), Ok(0) | Err(_)), "it was closed");
         }
-        // More than the server keeps: the oldest connections end.
+        // With more connections than the server keeps, the oldest ones end.
         let _many: Vec<TcpStream> =
             (0..CONNECTIONS_MAX + 50).map(|_| TcpStream::connect(address).unwrap()).collect();
         assert!(ask(address, b"GET /metrics HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 200"));

@@ -160,7 +160,7 @@ mod tests {
             let numbers: Vec<u32> = (0..lines).collect();
             let buckets = Buckets::new(&numbers, slots.view(), per_line).unwrap();
             for line in 0..lines {
-                // The least fraction that chooses the line, and the greatest.
+                // The lowest and the highest fraction that selects the line.
                 let first = (u64::from(line) << 32).div_ceil(u64::from(lines));
                 let last = (u64::from(line + 1) << 32).div_ceil(u64::from(lines)) - 1;
                 for fraction in [first, last].map(|fraction| u32::try_from(fraction).unwrap()) {

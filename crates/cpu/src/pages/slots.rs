@@ -542,7 +542,7 @@ mod tests {
         assert_eq!(Rc::strong_count(&value), 1);
     }
 
-    /// Counts how often it ends.
+    /// Counts its drops.
     #[cfg(feature = "std")]
     struct Ending<'a>(&'a core::cell::Cell<u32>);
 
@@ -560,7 +560,7 @@ mod tests {
         let mut slots = SlotArray::try_new(1, HugePages::No).unwrap();
         assert!(slots.occupy(0, Generation::FIRST, |_| 0, Ending(&first)).is_ok());
         let again = || slots.occupy(0, Generation::after(1), |_| 0, Ending(&second)).is_ok();
-        // A mistake, and with debug assertions a panic.
+        // An error, which causes a panic with debug assertions.
         let said = std::panic::catch_unwind(core::panic::AssertUnwindSafe(again));
         assert_eq!(said.is_err(), cfg!(debug_assertions));
         drop(slots);
@@ -596,7 +596,7 @@ mod tests {
         assert_eq!(SlotArray::<Page<()>>::CELL_BYTES, 4096);
     }
 
-    // A sanitizer has pages of its own.
+    // A sanitizer uses additional pages.
     #[cfg(all(feature = "std", target_os = "linux", target_arch = "x86_64", not(any(miri, sanitized))))]
     #[test]
     fn a_fresh_page_is_got_once() {

@@ -28,14 +28,14 @@ mod tests {
 
     use crate::stream::past_caches;
 
-    /// Groups that are one thread's up to one of these numbers, and the other's up to the next.
+    /// Groups that one thread owns up to one of these numbers, and the other thread up to the next.
     struct Handed {
         groups: UnsafeCell<[[u64; 5]; 3]>,
         written: AtomicU64,
         read: AtomicU64,
     }
 
-    // SAFETY: a thread that has seen the other's number has the groups.
+    // SAFETY: a thread that has seen the other's number owns the groups.
     unsafe impl Sync for Handed {}
 
     impl Handed {
@@ -44,8 +44,8 @@ mod tests {
         }
     }
 
-    /// Only the fence waits here: a lock would wait too, and hide a missing fence. Without it, some
-    /// of a hundred rounds read too early, as the last line is not whole.
+    /// Only the fence waits here: a lock would also wait, and conceal a missing fence. Without it,
+    /// some of a hundred rounds read too early, because the last line is incomplete.
     #[test]
     fn another_thread_that_sees_a_plain_store_sees_all_words() {
         const ROUNDS: u64 = 10_000;
@@ -61,7 +61,7 @@ mod tests {
             scope.spawn(|| {
                 for round in 1..=ROUNDS {
                     wait(&handed.read, round - 1);
-                    // SAFETY: the reader is done with the round before.
+                    // SAFETY: the reader has finished the previous round.
                     let groups = unsafe { &mut *handed.groups() };
                     past_caches(groups, |writer| (0..3).for_each(|_| writer.push([round; 5])));
                     handed.written.store(round, Ordering::Release);

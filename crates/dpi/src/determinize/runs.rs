@@ -105,7 +105,7 @@ mod tests {
         let nodes = Nodes::new(&NFA::new_many(&["^[a-m]", "^[h-z]"]).unwrap(), &[0, 1], &[false; 2]);
         let list: Vec<u32> = (0..).take(nodes.count()).filter(|&at| !nodes.ranges(at).is_empty()).collect();
         let mut runs = Runs::new();
-        // The bytes of the first pattern only, of both, and of the second only: four runs in all.
+        // The bytes of only the first pattern, of both, and of only the second: four runs in total.
         assert!(runs.fill(&nodes, &list, false, 4).is_ok());
         let made: Vec<(u8, usize)> = runs.iter().map(|(last, targets)| (last, targets.len())).collect();
         assert_eq!(made, [(b'a' - 1, 0), (b'g', 1), (b'm', 2), (b'z', 1), (u8::MAX, 0)]);

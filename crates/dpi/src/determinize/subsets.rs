@@ -298,7 +298,8 @@ mod tests {
         assert_eq!(better_first.states(), 3);
         let better_last = make(&["^ab{50}", "^a"], SHAPE).unwrap();
         assert_eq!(better_last.states(), 53);
-        // Nor a pattern that can only be equal, nor a worse one while a third would be better.
+        // Patterns that can only be equal are not kept, and neither is a worse one while a third
+        // one would be better.
         assert_eq!(make(&["^ab{0,50}"], SHAPE).unwrap().states(), 3);
         assert_eq!(make(&["^x", "^a", "^ab{50}"], SHAPE).unwrap().states(), 4);
     }
@@ -306,7 +307,8 @@ mod tests {
     #[test]
     fn what_stands_before_makes_two_states_only_where_it_is_asked_for() {
         let states = |regex: &str| make(&[regex], SHAPE).unwrap().states();
-        // The assertion matches a byte later, or needs the end, or a beginning that is past.
+        // The assertion matches one byte later, or it requires the end, or a beginning that has
+        // passed.
         assert_eq!(states(r"^[a-]x(?-u:\b)"), states(r"^ax(?-u:\b)"));
         assert_eq!(states("^[a-]$"), states("^a$"));
         assert_eq!(states("^(?:a|c(?:^d)?)b"), states("^(?:a|c)b"));
@@ -319,7 +321,7 @@ mod tests {
         assert_eq!(label(&["^a"]).iter().filter(|&&label| label == 0).count(), 1);
         let at_end = make(&["^a$"], SHAPE).unwrap();
         assert!(at_end.label.iter().all(|&label| label == NONE) && at_end.at_end.contains(&0));
-        // One byte is seen behind the word, and either it or the end decides.
+        // One byte after the word is seen, and either this byte or the end decides.
         let word = make(&[r"^a(?-u:\b)"], SHAPE).unwrap();
         assert!(word.label.contains(&0) && word.at_end.contains(&0));
     }
@@ -342,11 +344,11 @@ mod tests {
 
     #[test]
     fn no_byte_less_will_do() {
-        // The start, the second letter, the match, and the dead state: nodes before two of them,
+        // The start, the second letter, the match, and the dead state: with nodes for two of them,
         // and one word each.
         let subsets = 4 * SUBSET_BYTES + 4 * (2 + 2 + 1 + 1);
-        // Around each letter three steps, and one over all bytes from the other two; twice eight
-        // bytes each.
+        // Around each letter there are three steps, and one step over all bytes from the other two;
+        // twice eight bytes each.
         let steps = 16 * (3 + 3 + 1 + 1);
         let make = |bytes_max| make(&["^ab"], Shape { bytes_max, ..SHAPE });
         assert_eq!(make(subsets + steps).unwrap().states(), 4);
@@ -365,7 +367,8 @@ mod tests {
         assert_eq!(taken("^a"), 5 + 1 + 1 + 2);
         assert_eq!(taken("^ab"), taken("^a") + 3, "a letter more");
         assert_eq!(taken("^[a-]"), 5 + 1 + 2 + 2 * 2, "two runs that lead there");
-        // Bytes of two kinds that lead to one state are one step, as no assertion depends on them.
+        // Bytes of two kinds that lead to one state form one step, because no assertion depends on
+        // them.
         assert_eq!(taken("^(?:[+-/]|x*[0-9])*!"), taken("^(?:[a-f]|x*[g-i])*!"));
     }
 

@@ -284,7 +284,7 @@ mod tests {
 
     #[test]
     fn a_packet_comes_back_as_it_went_in() {
-        // On a machine of 32 bits a block is shorter.
+        // On a 32-bit machine, a block is shorter.
         let position = ((1 << 48) - 1).min(usize::MAX as u64);
         let place = PacketPlace { position, time_ns: 5, captured: 1500, wire: 9000, number: (1 << 40) - 1 };
         let mut packet = PacketRef::packet(TableHash::from_mixed(7), place, LinkType(0xFFFF));

@@ -26,7 +26,7 @@ pub(crate) const LAYOUTS: [(Layout, Order, &str); 6] = [
     (Layout::Pipeline { workers: 3 }, Order::Internal, "lfb"),
 ];
 
-/// Keeps the packets of a flow in the order in which it saw them.
+/// Records the packets of a flow in the order in which it saw them.
 #[derive(Debug, Default)]
 pub(crate) struct Seen {
     pub(crate) packets: u64,
@@ -165,7 +165,7 @@ pub(crate) fn table(flows: u32, timeout: Option<IdleTimeout>) -> Result<DHash<Fl
     DHash::try_new(&DHashConfig { timeouts, ..DHashConfig::for_flows(flows) })
 }
 
-/// Returns a small table: runs of policies that move flows build many.
+/// Returns a small table, because runs of policies that move flows build many.
 pub(crate) fn small_table() -> Result<DHash<FlowKey, Seen>, BuildError> {
     table(2_000, None)
 }

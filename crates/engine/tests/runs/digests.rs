@@ -1,11 +1,11 @@
 //! All layouts give the digest of an oracle, over a thousand generated traces, and over real
 //! captures where there are some.
 //!
-//! The oracle shares only the decoder with the engine, which has oracles of its own: no hash,
-//! table, lookup or worker. It repeats the few lines of the application. Without
-//! `FLOWLOOM_THOROUGH` every scheme runs on every small capture and on every number of workers, and
-//! at least once on every large capture. With it every scheme runs every trace and every capture on
-//! every number of workers, which takes minutes.
+//! The oracle shares only the decoder with the engine, which has its own oracles; it shares no
+//! hash, table, lookup or worker. It repeats the few lines of the application. Without
+//! `FLOWLOOM_THOROUGH`, every scheme runs on every small capture with every number of workers, and
+//! at least once on every large capture. With it, every scheme runs on every trace and every
+//! capture with every number of workers, which takes minutes.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -37,8 +37,8 @@ fn schemes() -> Vec<(&'static str, Order)> {
     Scheme::ALL.iter().map(|scheme| (scheme.name, order(scheme))).collect()
 }
 
-/// Returns the expected digest, and how many packets have a key: a map in the order of keys, packet
-/// by packet.
+/// Returns the expected digest, and how many packets have a key, computed packet by packet with a
+/// map in the order of keys.
 fn oracle(source: &mut dyn PacketSource) -> (String, u64) {
     let mut flows: BTreeMap<FlowKey, Seen> = BTreeMap::new();
     let (mut batch, mut clock, mut processed) = (PacketBatch::new(), PacketClock::default(), 0);

@@ -43,7 +43,8 @@ impl PacketSink for Flushing {
     }
 }
 
-/// Has nothing after each of some batches, until the sink is flushed and for some calls more.
+/// Has no packets after some batches, until the sink has been flushed and a few more calls have
+/// been made.
 struct Halting {
     inner: Memory,
     batches: u64,
@@ -72,7 +73,7 @@ impl PacketSource for Halting {
     }
 }
 
-/// More slots than the source yields before it has nothing.
+/// More slots than the source yields packets before it has none.
 const PLENTY: usize = 256;
 
 fn run_dry(
@@ -144,7 +145,7 @@ fn a_sink_that_cannot_be_flushed_ends_a_run_whose_input_has_nothing() {
     }
 }
 
-/// Has nothing after some batches, and never again. Counts the calls after that, and panics after
+/// Has no packets after some batches, permanently. Counts the calls after that, and panics after
 /// very many.
 struct Drying(Memory, u64);
 

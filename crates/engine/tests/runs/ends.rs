@@ -14,7 +14,7 @@ use flowloom_scheduler::{Topology, WorkerCount};
 
 use crate::common::{LAYOUTS, Memory, config, mix};
 
-/// When a panic happens.
+/// The time of a panic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum When {
     /// When the application is dropped.

@@ -440,7 +440,7 @@ impl Scene {
             let exact = self.config.order == Order::External;
             demand(!exact || sink.numbers.is_sorted(), "packets leave out of order")?;
         }
-        // The report names a fault that is certain to happen.
+        // The report names a fault that certainly happens.
         if let [only] = self.faults[..] {
             match (only, &report.fault) {
                 (Break::SourceFails(at), fault) if at <= self.packets => {

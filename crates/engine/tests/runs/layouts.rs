@@ -98,7 +98,7 @@ fn results_do_not_depend_on_layout_seed_or_policy() {
     }
 }
 
-/// Sees all packets of a flow, in any worker.
+/// Records all packets of a flow, in any worker.
 struct Watcher {
     flows: Arc<HashMap<FlowKey, Watched>>,
     broken: Arc<AtomicU64>,
@@ -409,7 +409,7 @@ fn a_policy_that_panics_loses_what_was_to_come_to_it_and_nothing_else() {
             assert!(matches!(report.fault, Some(Fault::InputPanicked { .. })), "{:?}", report.fault);
             assert!(report.is_balanced(), "{:?} {:?}", report.input, report.worker_totals());
             let lost = report.dropped().of(DropReason::WorkerLost);
-            // The input stage may hold two times sixteen batches.
+            // The input stage may hold up to 32 batches.
             let most = (workers + 2) * 2 * 16 * BATCH_PACKETS;
             assert!((1..=most as u64).contains(&lost), "{lost}");
             // The input stage asks a policy about up to two batches at a time.
@@ -437,7 +437,7 @@ fn a_stop_in_the_middle_drains_the_rings() {
     for mode in LAYOUTS {
         let control = Control::default();
         let mut source = source.clone();
-        // A thousand packets a second would take twenty seconds.
+        // At a thousand packets per second, this would take twenty seconds.
         let config = EngineConfig { pace: Pace::PerSecond(1_000.0), ..config(mode) };
         let report = std::thread::scope(|scope| {
             scope.spawn(|| {
@@ -502,9 +502,9 @@ fn times_that_go_back_are_clamped_and_counted() {
     let latest_ns = packets[9].time_ns;
     packets[10].time_ns = latest_ns - 7;
     packets[20].time_ns -= 50_000_000_000;
-    // Equal times do not go back.
+    // Equal times do not count as going back.
     packets[30].time_ns = packets[29].time_ns;
-    // Far off.
+    // Far away.
     packets[40].time_ns = 5;
     packets[50].time_ns = 4_294_967_295_000_000_000;
     let back_ns = packets[19].time_ns - packets[20].time_ns;

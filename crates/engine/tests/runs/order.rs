@@ -296,7 +296,7 @@ fn a_sink_that_panics_ends_the_run() {
 
 #[test]
 fn idle_flows_end_at_the_same_packets_when_workers_share_them() {
-    // Slow traffic, so that a short timeout ends many flows, also while packets of them wait at
+    // Slow traffic, so that a short timeout ends many flows, even while packets of them wait at
     // another worker.
     let source = Memory::of(MixConfig { rate_pps: 500, ..mix(4_000, 150) });
     let timeout = IdleTimeout::from_ns(100_000_000);
@@ -357,7 +357,7 @@ struct Dawdler {
     /// Packets of the other flows per packet of the slow flow.
     pace: u64,
     seen: Arc<[AtomicU64; 2]>,
-    /// Packets of the slow flow that came after all others.
+    /// Packets of the slow flow that arrived after all others.
     behind: Arc<AtomicU64>,
 }
 

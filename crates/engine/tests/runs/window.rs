@@ -1,4 +1,4 @@
-//! The window of numbers between the input stage and a sink bounds the packets in flight, and costs
+//! The window of numbers between the input stage and a sink limits the packets in flight, and loses
 //! no packet.
 
 use std::sync::Arc;
@@ -48,7 +48,7 @@ impl PacketSink for Stalling {
 
 #[test]
 fn a_sink_that_stalls_holds_the_input_up_and_loses_nothing() {
-    // Whole batches only, so that the window ends with one.
+    // Only whole batches, so that the window ends with one.
     let whole = Memory::in_blocks(mix(40_000, 100), 10 * BATCH_PACKETS);
     for (name, order) in [
         ("dh", Order::Internal),

@@ -17,7 +17,7 @@ use proptest::prelude::*;
 
 use crate::common::{Memory, Recorder, Seen, config, mix, small_table, table};
 
-/// Frames in memory; the wire stops the run when all have come.
+/// Frames in memory; the wire stops the run after all have arrived.
 struct List<'a> {
     frames: &'a [(u64, Vec<u8>)],
     at: usize,
@@ -85,7 +85,7 @@ impl Wire for List<'_> {
     }
 
     fn wait(&mut self, at_most: Duration) -> Result<(), SourceError> {
-        // Time goes by until the silence is over.
+        // Time passes until the silence is over.
         std::thread::sleep(at_most.min(self.silent));
         self.silent = self.silent.saturating_sub(at_most);
         if self.silent.is_zero() {
@@ -239,7 +239,7 @@ fn idle_flows_end_while_no_frame_comes() {
     assert_eq!(ran.report.timed_out_at_end, 0, "and before the end of the run");
 }
 
-/// A connection that has packets in both directions stays.
+/// A connection that has packets in both directions remains.
 #[derive(Debug, Default)]
 struct Answered([u64; 2]);
 
@@ -282,8 +282,8 @@ fn datagram(client: u32, is_reply: bool) -> Vec<u8> {
 
 #[test]
 fn a_flood_of_openings_ends_no_answered_flow_and_keeps_no_new_one_out() {
-    // A table of 1,000 flows holds 300 answered ones; 20,000 openings flood it, and 300 new clients
-    // are answered at once meanwhile.
+    // A table of 1,000 flows contains 300 answered flows; 20,000 openings flood it, and 300 new
+    // clients are still answered immediately.
     let mut given = Vec::new();
     let mut push = |frame| given.push((1_000_000_000 + given.len() as u64 * 1000, frame));
     for client in 0..300 {

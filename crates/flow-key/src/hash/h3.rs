@@ -201,7 +201,8 @@ mod tests {
         let mut state = 11;
         let lacking =
             (0..20_000).filter(|_| H3::draw(&mut state, 6, 0x00FF_00FF).unwrap().rank() < 6).count();
-        // Sum of 2^(i-16) for i below 6: 63/65536, and a little less as rows are never zero.
+        // The sum of 2^(i-16) for i below 6 is 63/65536; the share is slightly less, because rows
+        // are never zero.
         assert!((2..60).contains(&lacking), "{lacking} of 20000");
         let lacking =
             (0..20_000).filter(|_| H3::draw(&mut state, 6, 0x00FF_0003).unwrap().rank() < 6).count();

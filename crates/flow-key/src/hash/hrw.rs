@@ -23,7 +23,7 @@ mod tests {
 
     #[test]
     fn weights_are_those_of_the_formula() {
-        // Computed with numbers of any size.
+        // Computed with integers of any size.
         assert_eq!([0, 1, 2].map(|worker| weight(worker, 0)), [1_406_932_606, 377_401_575, 1_495_354_192]);
         assert_eq!(weight(3, 0x9E37_79B9), 1_891_721_342);
         assert_eq!(weight(u32::MAX, u32::MAX), 755_013_104);

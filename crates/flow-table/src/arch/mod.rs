@@ -196,7 +196,7 @@ mod tests {
             let backend = Backend::new(isa).expect("available");
             let mut state = 7;
             for round in 0..500 {
-                // Few different words, so that many lanes agree; zero is among them.
+                // Few different words, so that many lanes are equal; zero is among them.
                 let mut bucket = Bucket::default();
                 for slot in &mut bucket.0 {
                     *slot = (split_mix(&mut state) as u32 & 3).wrapping_mul(0x8000_0001);
@@ -243,7 +243,7 @@ mod tests {
             for lane in 0..32 {
                 let mut line = Line::default();
                 line.0[lane] = 0xFFFF;
-                // The filter's halves are no lanes.
+                // The halves of the filter are not lanes.
                 assert_eq!(backend.run(EqualLanes(&line, 0xFFFF)), ALL_LANES & 1 << lane, "{isa}");
                 assert_eq!(backend.run(EqualLanes(&line, 0)), ALL_LANES & !(1 << lane), "{isa}");
             }
@@ -271,7 +271,7 @@ mod tests {
             for round in 0..500 {
                 let mut line = Line::default();
                 for half in &mut line.0 {
-                    // Zeros, small and large numbers, and the ends of both.
+                    // Zeros, small and large numbers, and the ends of both ranges.
                     let word = split_mix(&mut state);
                     *half = [0, 0x7FFF, 0x8000, 0xFFFF, word as u16, 1][(word >> 32) as usize % 6];
                 }

@@ -268,7 +268,8 @@ mod tests {
     use alloc::vec::Vec;
     use flowloom_flow_key::hash::fold::split_mix;
 
-    /// File-3 of [DHASH Tab. II] at a quarter of its size: as many flows per bucket.
+    /// File-3 of [DHASH Tab. II] at a quarter of its size, with the same number of flows per
+    /// bucket.
     const FLOWS: u32 = 1_048_576 / 4;
 
     /// Fills a table, then looks up every flow in the order of insertion.
@@ -300,7 +301,7 @@ mod tests {
         let counts = measure::<LowBits>();
         let first_hits = per_hit(counts.first_hits, &counts);
         assert!((first_hits - 0.673).abs() < 0.01, "{first_hits}");
-        // The paper states 3.0 comparisons; its order is right, its value is not.
+        // The paper states 3.0 comparisons; its order is correct, but its value is not.
         let on_hits = per_hit(counts.comparisons, &counts);
         let average = on_hits * 0.95 + 16.0 * 0.05;
         assert!((average - 2.64).abs() < 0.1, "{average}");

@@ -477,7 +477,7 @@ mod tests {
         assert_eq!(memory.index_bytes, 6_400_000);
         assert_eq!(memory.state_bytes, (1_600_000 + 30_064) * 64);
         assert_eq!(memory.wheel_bytes, 0);
-        // [DHASH §V-A] states 7.2 MB with a pool of 0.8 MB, [DHASH §VI-B] 7.5 MB with lists.
+        // [DHASH §V-A] states 7.2 MB with a pool of 0.8 MB, and [DHASH §VI-B] 7.5 MB with lists.
         assert!((7_200_000..7_500_000).contains(&(memory.index_bytes + memory.list_bytes)));
         assert_eq!(memory.total_bytes(), config.bytes_needed::<FlowKey, ()>());
     }
@@ -512,7 +512,7 @@ mod tests {
         let config =
             DHashConfig { buckets: Some(1), pool: Some(10), list_cap: 3, ..DHashConfig::for_flows(20) };
         let mut table = DHash::<u64, u64>::try_new(&config).unwrap();
-        // One signature for all, zero at that: keys decide.
+        // All keys have the signature zero, so the keys decide.
         let ids: Vec<_> = (0..19_u64)
             .map(|key| table.insert(key, TableHash::default(), key, CLASS, Tick(0)).unwrap())
             .collect();
@@ -525,7 +525,7 @@ mod tests {
             assert_eq!(table.lookup(&key, TableHash::default()), Some(id));
             assert_eq!(table.get(id), Some(&key));
         }
-        // An empty slot does not hide the list behind it.
+        // An empty slot does not hide the list after it.
         assert_eq!(table.remove(ids[0]), Some((0, 0)));
         assert_eq!(table.lookup(&18, TableHash::default()), Some(ids[18]));
         assert_eq!(table.insert(18, TableHash::default(), 99, CLASS, Tick(0)), Ok(ids[18]));
@@ -546,7 +546,7 @@ mod tests {
         assert!(table.insert(3, TableHash::from_mixed(3 << 60 | 3), (), CLASS, Tick(0)).is_ok());
     }
 
-    // A sanitizer has pages of its own.
+    // A sanitizer uses additional pages.
     #[cfg(all(feature = "std", target_os = "linux", target_arch = "x86_64", not(any(miri, sanitized))))]
     #[test]
     fn a_table_without_use_leaves_its_memory_untouched() {

@@ -481,7 +481,7 @@ mod tests {
     use flowloom_cpu::features::Isa;
     use flowloom_flow_key::hash::fold::split_mix;
 
-    /// Looks numbers up in a batch, of which every other is a flow, and one by one.
+    /// Looks up numbers, every other one of which is a flow, in a batch and one by one.
     fn compare(hash_of: impl Fn(u64) -> TableHash, flows: u64, batch: usize) {
         for isa in Isa::available() {
             let config = LineHashConfig {
@@ -538,7 +538,7 @@ mod tests {
         }
     }
 
-    /// Looks up flows that are at home; returns how many leave the pipeline nonetheless.
+    /// Looks up flows that are at home. Returns how many leave the pipeline nevertheless.
     struct AtHome<'a>(&'a LineHash<u64, u64>, &'a [u64]);
 
     impl Kernel for AtHome<'_> {
@@ -583,9 +583,10 @@ mod tests {
     #[test]
     fn a_block_may_be_all_mistaken_or_all_strays() {
         let (flows, batch) = if cfg!(miri) { (100, 60) } else { (300, 600) };
-        // One hash: line, alternates and stash are full of flows with one signature.
+        // With a single hash, line, alternates and stash are full of flows with one signature.
         compare(|_| TableHash::from_mixed(0x1234_5678_9ABC_DEF0), flows, batch);
-        // One line, and distinct signatures: a key that is not at home is looked for elsewhere.
+        // With one line and distinct signatures, a key that is not at home is searched for
+        // elsewhere.
         compare(|number| TableHash::from_mixed((number << 1) & 0x7FFF | 0x1_0000), flows, batch);
     }
 }

@@ -158,7 +158,7 @@ mod tests {
                 );
                 open.push(names);
             } else if !open.is_empty() {
-                // Twice as many flows came as there are slots, all of them into any one.
+                // Twice as many flows were inserted as there are slots, all of them into any one.
                 let names = open.swap_remove(usize::try_from(number >> 8).unwrap() % open.len());
                 for slot in 0..names.slots {
                     let ids = [1, names.slots * 4 - 1].map(|tenant| FlowId::new(slot, tenant).unwrap());

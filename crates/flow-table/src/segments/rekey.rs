@@ -124,12 +124,12 @@ mod tests {
     use alloc::vec;
     use alloc::vec::Vec;
 
-    /// The hash of a secret.
+    /// The hash with a secret.
     fn under(secret: u64) -> impl Fn(&u64) -> TableHash + Send + Sync + Copy + 'static {
         move |&key| hash(key ^ secret << 32)
     }
 
-    /// Looks keys up one by one and all at once.
+    /// Looks up keys one by one and all at once.
     fn found<T: FlowTable<u64, u64>>(
         table: &T,
         keys: &[u64],
@@ -162,7 +162,7 @@ mod tests {
         assert_eq!((table.stats().segments, table.len()), (segments + 1, 90));
         let known: Vec<_> = ids.iter().copied().map(Some).collect();
         assert_eq!(found(&table, &keys, second), known, "ids stay");
-        // Flows come, are found and end, wherever they are.
+        // Flows are inserted, found and removed, wherever they are.
         let new = table.insert(1000, second(&1000), 7, CLASS, Tick(0)).unwrap();
         let entry = table.entry_with(5, second(&5), CLASS, Tick(0), || unreachable!()).unwrap();
         assert_eq!((entry.is_new, entry.id), (false, ids[5]));
@@ -254,8 +254,8 @@ mod tests {
     #[test]
     fn a_flood_that_knows_the_hash_ends_with_it() {
         let mut table = Growing::try_new(WIDE, line_hash).unwrap();
-        // Line, alternates and a list of 64: then the flood is refused, and so is any other flow of
-        // its line.
+        // Line, alternates and a list of 64 fill; after that, the flood is rejected, and so is any
+        // other flow of its line.
         let count = if cfg!(miri) { 220 } else { 1000 };
         let outcomes = (0..count).map(|key| table.insert(key, known(&key), key, CLASS, Tick(0)));
         let refused =

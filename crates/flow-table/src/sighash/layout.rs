@@ -85,7 +85,7 @@ mod tests {
 
     #[test]
     fn bins_are_compared_exactly() {
-        // 0x01 above 0x00 is the case that the shorter test gets wrong.
+        // 0x01 above 0x00 is the case in which the shorter test is wrong.
         for word in [0x0100_0100, 0x0001_0203, 0xFFFE_FFFE, 0x8000_7F80, 0x0101_0101] {
             for signature in 0..=255_u8 {
                 let mask = equal(word, signature);

@@ -294,7 +294,7 @@ mod tests {
         wheel.arm(7, Tick(u64::MAX), Tick(u64::MAX));
         assert_eq!(popped(&mut wheel, u64::MAX), []);
         wheel.disarm(7);
-        // A clock that runs backwards delays expiry and loses no flow.
+        // A clock that runs backwards delays expiry but loses no flow.
         wheel.arm(9, Tick(100), Tick(50));
         wheel.arm(8, Tick(5), Tick(1));
         assert_eq!(popped(&mut wheel, 60), [8]);

@@ -1,8 +1,8 @@
-//! A hostile corpus through readers, defragmentation, decoder, table and application: real captures
-//! whole, small captures cut at every byte, and mutants of them.
+//! A hostile corpus for readers, defragmentation, decoder, table and application: whole real
+//! captures, small captures truncated at every byte, and mutants of them.
 //!
 //! Nothing panics, no run takes a second, every packet is accounted for, and the process stays
-//! small. The test is a process of its own, so its peak memory is what this test used. By default a
+//! small. The test is a separate process, so its peak memory is that of this test. By default a
 //! part runs; the rest is
 //!
 //! ```console
@@ -42,7 +42,7 @@ fn corpus() -> Vec<Seed> {
     seeds
 }
 
-/// Cuts every seed at one byte in `stride`, each seed beginning at another one.
+/// Truncates every seed at one byte in `stride`, with a different first byte per seed.
 fn cut(stride: usize) {
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let watchdog = Watchdog::start();
@@ -57,7 +57,7 @@ fn cut(stride: usize) {
     check_memory(&run);
 }
 
-/// Makes a number of mutants of every seed.
+/// Generates a number of mutants of every seed.
 fn mutate(mutants: u64) {
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let watchdog = Watchdog::start();

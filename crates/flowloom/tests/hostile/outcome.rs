@@ -16,12 +16,12 @@ use flowloom::scheduler::{DirectHash, WorkerCount};
 use flowloom::traffic::capture::{Capture, CaptureOptions, UnpackLimits};
 use flowloom::traffic::defrag::{Defrag, DefragLimits};
 
-/// The limit of memory beside the flow tables.
+/// Memory limit in addition to the flow tables.
 const MEMORY_BYTES: u64 = 64 << 20;
-/// The longest a run over one small capture may take.
+/// Maximum duration of a run over one small capture.
 const TIME: Duration = Duration::from_secs(1);
-/// When a run is taken for hung. A real capture of 100 MB has to be through by then too, in a debug
-/// build on a busy machine.
+/// Duration after which a run counts as hung. A real capture of 100 MB must also be complete by
+/// then, in a debug build on a busy machine.
 const HUNG: Duration = Duration::from_secs(120);
 /// One run in this many is repeated with two workers.
 const PIPELINE_ONE_IN: usize = 64;
@@ -43,7 +43,7 @@ struct Found {
     digest: String,
 }
 
-/// Runs so far.
+/// Number of runs so far.
 #[derive(Debug, Default)]
 pub(crate) struct Run {
     runs: u64,
@@ -74,7 +74,7 @@ impl Run {
         Self::default()
     }
 
-    /// Runs the engine over these bytes; `choice` decides on tunnels, fragments and workers.
+    /// Runs the engine over these bytes; `choice` determines tunnels, fragments and workers.
     pub(crate) fn check(&mut self, bytes: &[u8], choice: usize) {
         let begun = Instant::now();
         let inline = self.outcome(Cursor::new(bytes.to_vec()), choice, Layout::Inline);

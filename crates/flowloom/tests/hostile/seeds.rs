@@ -9,7 +9,7 @@ use flowloom::traffic::write::{ByteOrder, Interface, PcapOptions, PcapWriter, Pc
 
 /// Maximum number of bytes of a seed.
 const SEED_BYTES: usize = 4096;
-/// Seeds taken from real captures at most.
+/// Maximum number of seeds taken from real captures.
 const REAL: usize = 80;
 
 /// A small capture.
@@ -19,7 +19,7 @@ pub(crate) struct Seed {
     pub(crate) bytes: Vec<u8>,
 }
 
-/// Numbers that follow from a seed.
+/// Random numbers drawn from a seed.
 #[derive(Debug)]
 pub(crate) struct Steps(u64);
 
@@ -52,7 +52,7 @@ pub(crate) fn seeds(folder: Option<&Path>, count: usize) -> Vec<Seed> {
     seeds
 }
 
-/// Returns each real capture's first bytes, as they are and unpacked.
+/// Returns the first bytes of each real capture, packed and unpacked.
 fn real(folder: &Path) -> Vec<Seed> {
     let mut paths: Vec<_> =
         std::fs::read_dir(folder.join("nasty")).unwrap().map(|entry| entry.unwrap().path()).collect();
@@ -67,7 +67,7 @@ fn real(folder: &Path) -> Vec<Seed> {
     seeds
 }
 
-/// Returns a generated capture: classic in both byte orders and units, or blocks, some behind other
+/// Returns a generated capture: classic in both byte orders and units, or pcapng, some with other
 /// link types.
 fn generate(number: u64) -> Seed {
     let mut steps = Steps::new(number);
@@ -88,8 +88,8 @@ fn generate(number: u64) -> Seed {
     while let Some(meta) = mix.next_into(&mut frame) {
         frames.push((meta.time_ns, frame.clone()));
     }
-    // The same frames behind link types that have no Ethernet header: noise to their decoders,
-    // which is the point.
+    // The same frames with link types that have no Ethernet header, so that they are noise to their
+    // decoders.
     let links: Vec<LinkType> = LinkType::supported().collect();
     let link = if number.is_multiple_of(4) { links[steps.below(links.len())] } else { LinkType::ETHERNET };
     let bytes = if number.is_multiple_of(2) {
@@ -127,8 +127,8 @@ fn packed(bytes: &[u8]) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
-/// Returns a seed with up to eight changes: bits, bytes, extreme numbers, pieces doubled, lost, or
-/// taken from elsewhere.
+/// Returns a seed with up to eight changes: bits, bytes, extreme numbers, and pieces that are
+/// duplicated, removed, or taken from elsewhere.
 pub(crate) fn mutant(seed: &Seed, others: &[Seed], steps: &mut Steps) -> Vec<u8> {
     let mut bytes = seed.bytes.clone();
     for _ in 0..=steps.below(8) {

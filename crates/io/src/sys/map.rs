@@ -113,7 +113,7 @@ mod tests {
     fn parts_outside_the_mapping_are_empty() {
         let mut map = Mapping::anonymous(4096).unwrap();
         map.word(4092).store(7, Ordering::Release);
-        // SAFETY: no kernel knows of this mapping.
+        // SAFETY: the kernel does not use this mapping.
         unsafe {
             map.bytes_mut(8, 2).copy_from_slice(b"ab");
             assert_eq!(map.bytes(8, 2), b"ab");

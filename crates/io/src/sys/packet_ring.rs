@@ -142,13 +142,13 @@ mod tests {
 
     const BYTES: usize = 128;
 
-    /// Fills a slot as the kernel does, if it is the kernel's.
+    /// Fills a slot like the kernel, if the slot belongs to the kernel.
     fn fill(ring: &mut PacketRing, index: usize, mark: u8) -> bool {
         let start = index * BYTES;
         if ring.map.word(start).load(Ordering::Acquire) != 0 {
             return false;
         }
-        // SAFETY: the slot is the kernel's, which is this function.
+        // SAFETY: the slot belongs to the kernel, which this function simulates.
         unsafe { ring.map.bytes_mut(start + 64, 10) }.fill(mark);
         ring.map.word(start + LENGTH).store(10, Ordering::Relaxed);
         ring.map.word(start + CAPTURED).store(10, Ordering::Relaxed);

@@ -96,14 +96,14 @@ mod tests {
     use super::super::{Axis, Chart, LEGEND_WIDTH, SIZE, Series};
     use super::*;
 
-    /// Returns a number of an element of a drawing.
+    /// Returns a number in an element of a drawing.
     fn attribute(element: &str, name: &str) -> f64 {
         let rest =
             element.split(&format!(" {name}=\"")).nth(1).unwrap_or_else(|| panic!("{name}: {element}"));
         rest.split('"').next().unwrap().parse().unwrap()
     }
 
-    /// Returns left, right, top and bottom of the rectangles of a colour: that of the legend, and
+    /// Returns left, right, top and bottom of the rectangles with a colour: that of the legend, and
     /// those of the plot.
     fn bars_of(svg: &str, colour: &str) -> ([f64; 4], Vec<[f64; 4]>) {
         let edges = |rect: &str| {
@@ -149,7 +149,7 @@ mod tests {
                 "{name} at {y}, its bars stand on {bottom}"
             );
         }
-        // The legend: a line for each part of a name, the mark beside the first.
+        // The legend has one line per part of a name, with the mark beside the first.
         let lines = ["a paper that has a name of", "many words", "ours"].map(text);
         let apart = |one: f64, other: f64, pixels: f64| (other - one - pixels).abs() < 0.5;
         assert!(

@@ -110,7 +110,7 @@ mod tests {
         all_share_one_crc::<5>();
     }
 
-    /// Lines that a lookup reads on average.
+    /// Average number of lines read per lookup.
     #[expect(clippy::cast_precision_loss, reason = "small counts")]
     fn lines<const W: usize>(flows: &Flows<W>) -> f64 {
         let config = LineHashConfig::for_flows(u32::try_from(flows.keys.len()).unwrap());
@@ -145,7 +145,7 @@ mod tests {
                 Err(full) => assert_eq!(full, Full { reason: FullReason::ListCap }),
             }
         }
-        // Sixteen slots and a list of sixteen: the rest is refused, not chained.
+        // Sixteen slots and a list of sixteen: the remaining flows are rejected, not chained.
         assert_eq!((taken, table.stats().refused), (32, 968));
     }
 }

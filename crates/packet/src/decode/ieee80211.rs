@@ -124,7 +124,7 @@ mod tests {
 
     #[test]
     fn a_mesh_has_a_header_of_its_own_behind_the_quality_of_service() {
-        // After the fourth address; in an aggregate, after the first packet's addresses.
+        // After the fourth address; in an aggregate, after the addresses of the first packet.
         let mesh =
             |quality: u8, more: &[u8]| frame([0x88, 3], &[&[0; 6], &[quality, 1][..], more].concat());
         assert_eq!(read(&mesh(0, &[0, 31, 1, 0, 0, 0])), QUERY);
@@ -175,7 +175,7 @@ mod tests {
         let usual = frame([0x08, 1], &[]);
         assert_eq!(read(&[0, 0, 8, 0, 0, 0, 0, 0], &usual), QUERY);
         assert_eq!(read(&[0, 0, 12, 0, 0, 0, 0, 0x80, 0, 0, 0, 0], &usual), QUERY, "one more word");
-        // Quality of service makes 26 bytes, which the flag pads to 28.
+        // With quality of service, the header has 26 bytes, which the flag pads to 28.
         let padded = frame([0x88, 1], &[0; 4]);
         assert_eq!(read(&[0, 0, 9, 0, 2, 0, 0, 0, 0x20], &padded), QUERY);
         let after_time =

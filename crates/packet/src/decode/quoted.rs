@@ -57,7 +57,7 @@ mod tests {
         let udp = frames::ipv4(17, &frames::udp(1000, 53, b"ask?"));
         let of_flow = read(LinkType::IPV4, &udp, true);
         assert!(!of_flow.is_error_of_flow);
-        // The first eight bytes behind the IP header are what every error quotes at least.
+        // Every error quotes at least the first eight bytes after the IP header.
         for quoted in [&udp[..], &udp[..28]] {
             let error = frames::ipv4(1, &[&[3, 3, 0, 0, 0, 0, 0, 0], quoted].concat());
             let own = read(LinkType::IPV4, &error, false);

@@ -1,4 +1,4 @@
-//! A second decoder to compare with: the crate etherparse, for the headers that it knows.
+//! Compares with a second decoder, the crate etherparse, for the headers that it supports.
 
 use std::net::IpAddr;
 
@@ -46,7 +46,7 @@ pub(crate) fn tuple(link: LinkType, bytes: &[u8]) -> Option<FiveTuple> {
     Some(FiveTuple { source, destination, source_port, destination_port, protocol })
 }
 
-/// Why the two decoders may differ about a packet that both give a key.
+/// The reasons why the two decoders may differ about a packet to which both give a key.
 pub(crate) fn explanation(ours: FiveTuple, theirs: FiveTuple) -> Option<&'static str> {
     if (ours.source, ours.destination) != (theirs.source, theirs.destination) {
         return None;

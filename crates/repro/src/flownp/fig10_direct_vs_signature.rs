@@ -175,7 +175,7 @@ mod tests {
 
     #[test]
     fn a_chip_holds_191_thousand_flows_of_directhash() {
-        // At a load of 1 a share of 1/e finds its bucket taken.
+        // At a load of 1, a share of 1/e finds its bucket occupied.
         let flows = flows_of_direct(CHIP_BYTES, (-1_f64).exp());
         assert!((191_000.0..192_000.0).contains(&flows), "{flows}");
     }

@@ -138,7 +138,7 @@ mod tests {
         let limit = 1e12 / (8 * LONG_WORD_PS) as f64;
         let rate = packets_per_second(200, &entry_reads(40_000), OTHER_PS, 1);
         assert!(rate <= limit && rate > 0.95 * limit, "{rate} {limit}");
-        // Half as much of the channel's time, twice the packets, if the threads are there.
+        // Half of the channel's time allows twice the packets, if there are enough threads.
         let halves = vec![vec![Command::ReadSram(4)]; 40_000];
         let twice = packets_per_second(400, &halves, OTHER_PS, 1);
         assert!((twice / rate - 2.0).abs() < 0.1, "{twice} {rate}");

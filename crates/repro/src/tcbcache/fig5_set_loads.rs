@@ -182,8 +182,8 @@ mod tests {
 
     #[test]
     fn one_bad_draw_of_the_functions_does_not_decide() {
-        // Functions drawn from 5 itself lack rank over the bits that vary: two are then five times
-        // less even than one.
+        // Functions drawn from 5 itself lack rank over the bits that vary, and two of them are then
+        // five times less even than one.
         let context = Context::new(Scale::Smoke, 5, &|| true);
         let outcome = run(&context).unwrap();
         assert!(matches!(outcome.verdict, Verdict::Agrees { .. }), "{:?}", outcome.verdict);

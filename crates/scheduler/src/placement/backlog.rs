@@ -311,8 +311,8 @@ mod tests {
         assert_eq!(backlog.cost(WorkItem { digest: 0, bytes: 1000 }).abs_diff(18_500) / 100, 0);
     }
 
-    /// Returns the cost of an item of no bytes and of one of a thousand, learnt from measured
-    /// times.
+    /// Returns the cost of an item of zero bytes and of one of a thousand bytes, learnt from
+    /// measured times.
     fn learnt(time: impl Fn(u64, u64) -> u64, bytes: impl Fn(u64, u64) -> u64) -> (u64, u64) {
         let mut cost = Cost::new();
         let mut state = 7;
@@ -329,10 +329,10 @@ mod tests {
     fn a_line_that_would_fall_is_drawn_without_its_falling_part() {
         let any = |items: u64, word: u64| items * (64 + word % 1400);
         assert_eq!(learnt(|items, bytes| 512 * items + 2 * bytes, any), (512, 2512));
-        // Less time for more bytes: all is the items'.
+        // More bytes take less time, so the whole cost belongs to the items.
         let (item, large) = learnt(|items, bytes| (9000 * items).saturating_sub(2 * bytes), any);
         assert!(item == large && (7000..9000).contains(&item), "{item} {large}");
-        // Less time for more items: all is the bytes'.
+        // More items take less time, so the whole cost belongs to the bytes.
         let (item, large) = learnt(|items, bytes| (20 * bytes).saturating_sub(300 * items), any);
         assert!(item == 0 && (19_000..20_000).contains(&large), "{item} {large}");
         // Items of one size: the fit cannot separate the coefficients.

@@ -93,7 +93,7 @@ mod tests {
         let mut cached = Cached::new(plain.clone(), 4).unwrap();
         let mut state = 2;
         for _ in 0..10_000 {
-            // Digests that repeat, that collide in the memory, and the largest one.
+            // Digests that repeat, digests that collide in the cache, and the largest digest.
             let word = split_mix(&mut state);
             let digest = if word.is_multiple_of(5) { u32::MAX } else { (word % 97) as u32 * 16 };
             let mut decision = [Decision::Drop];

@@ -107,15 +107,15 @@ mod tests {
         let home = place(&mut policy, flow, &[0, 0], &[0, 0]);
         let mut sent = [0, 0];
         sent[home] = 40;
-        // Its packet was the first of 40, and none is done.
+        // Its packet was the first of 40, and none is completed.
         assert_eq!(place(&mut policy, flow, &sent, &[0, 0]), home);
         sent[home] = 41;
-        // All of its packets are done, and much waits there.
+        // All of its packets are completed, and much work waits there.
         let mut completed = [0, 0];
         completed[home] = 41;
         sent[home] = 90;
         assert_eq!(place(&mut policy, flow, &sent, &completed), 1 - home);
-        // Idle again, and its new worker has nothing to do.
+        // It is idle again, and its new worker has no work.
         sent[1 - home] = 1;
         completed[1 - home] = 1;
         assert_eq!(place(&mut policy, flow, &sent, &completed), 1 - home);

@@ -79,7 +79,7 @@ mod tests {
             counts[policy.worker((split_mix(&mut state) >> 32) as u32).index()] += 1;
         }
         assert_eq!(counts.iter().filter(|&&count| count == 0).count(), 34);
-        // Core 0 uses one thread only: number 0 of pipeline 0 has all of its flows.
+        // Core 0 uses only one thread: number 0 of pipeline 0 has all of its flows.
         assert!(counts[0] > 20_000 && counts[1..8].iter().all(|&count| count == 0), "{:?}", &counts[..8]);
     }
 }

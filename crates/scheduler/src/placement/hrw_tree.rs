@@ -138,8 +138,7 @@ mod tests {
         let counts = shares(&"8x2x4".parse().unwrap(), keys);
         let mean = f64::from(keys) / 64.0;
         let variance = counts.iter().map(|count| (count - mean).powi(2)).sum::<f64>() / 63.0;
-        // 1.3 times the sampling noise is three standard deviations of what 64 counts show by
-        // chance.
+        // 1.3 times the sampling noise is three standard deviations of 64 counts.
         assert!(variance.sqrt() <= 1.3 * mean.sqrt(), "{} against {}", variance.sqrt(), mean.sqrt());
     }
 
@@ -166,8 +165,7 @@ mod tests {
             let (before, after) = (all.worker(digest), less.worker(digest));
             moved += usize::from(before.index() != 7 && before != after);
         }
-        // The core that lost a worker bids for less: a fraction of 3/8 of its other workers' flows
-        // moves too.
+        // The core that lost a worker bids for less: 3/8 of its other workers' flows also move.
         assert!(moved < 20_000 / 4, "{moved}");
     }
 }

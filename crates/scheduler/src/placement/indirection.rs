@@ -184,7 +184,7 @@ mod tests {
     #[test]
     fn entries_leave_an_overloaded_worker_when_they_are_idle() {
         let mut policy = Indirection::rebalanced(&"2".parse().unwrap(), 8, 64).unwrap();
-        // Entries 0 and 2, both of worker 0, have all the traffic.
+        // Entries 0 and 2, both of worker 0, have all of the traffic.
         let items: Vec<WorkItem> =
             (0..64).map(|i| WorkItem { digest: (i % 2) << 30, bytes: 100 }).collect();
         let mut decisions = vec![Decision::Drop; 64];
@@ -219,11 +219,11 @@ mod tests {
             balance.plan();
             balance.target
         };
-        // Per capacity 0.9, 0.4 and 0.8: the 30 of worker 0 move to worker 1 and make it 1.0; 10
-        // move back: 0.7, 0.8, 0.8.
+        // Loads per capacity are 0.9, 0.4 and 0.8. The 30 of worker 0 move to worker 1, which then
+        // has 1.0; 10 move back: 0.7, 0.8, 0.8.
         let loads = [60, 10, 10, 30, 10, 30];
         assert_eq!(planned(&[100, 50, 50], &[0, 1, 2, 0, 1, 2], &loads), [0, 0, 2, 1, 1, 2]);
-        // One of the two moves. Another move would only leave another worker without entries.
+        // One of the two moves. Another move would only leave a different worker without entries.
         assert_eq!(planned(&[100; 3], &[0, 0, 1, 2], &[50, 50, 0, 0]), [1, 0, 1, 2]);
         assert_eq!(planned(&[100; 3], &[0, 1, 2], &[7, 7, 7]), [0, 1, 2]);
     }

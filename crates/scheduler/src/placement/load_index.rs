@@ -556,7 +556,7 @@ mod tests {
         let mut state = 1;
         for shape in SHAPES {
             let mut index = index(shape);
-            // Few items, as many as a word can count, and far more.
+            // Few items, the maximum number that a word can count, and far more.
             for most in [2, 60, 20_000, 1 << 20, 1 << 33] {
                 let mut counters = Counters::draw(index.workers, most, &mut state);
                 // A counter that runs backwards counts as an empty queue.
@@ -601,8 +601,7 @@ mod tests {
                 assert!(one < 1 << PACKET_BITS, "{item} {byte} {bytes}: {one}");
                 let is_small = item + byte * bytes.max(1) < 1 << (PACKET_BITS - 1);
                 assert!(is_small || one >= 1 << (PACKET_BITS - 2), "{item} {byte} {bytes}: {one}");
-                // The largest cost of an item leaves headroom for the shifts and scales that
-                // follow.
+                // The largest cost of an item leaves headroom for the following shifts and scales.
                 assert!(index.line.of(1, u64::from(u32::MAX)) < 1 << 40);
             }
         }
@@ -641,7 +640,7 @@ mod tests {
         assert!(word < NO_NODE);
     }
 
-    /// The same rule, written for one item at a time: it looks at every pipeline and every thread.
+    /// The same rule for one item at a time, which checks every pipeline and every thread.
     fn decided(index: &LoadIndex, flow: Option<(usize, u64)>, digest: u32) -> usize {
         let (order, slack) = (order(digest), index.slack);
         let pipelines = index.first_worker.len() - 1;

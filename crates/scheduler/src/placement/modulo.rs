@@ -86,7 +86,7 @@ mod tests {
     fn crafted_flows_flood_one_worker_by_crc_and_none_by_a_keyed_digest() {
         let eight = WorkerCount::new(8).unwrap();
         let crc = |key: &FlowKey| crc32(&key.words().map(u64::to_be_bytes).concat());
-        // Anyone can compute a CRC, so anyone can choose ports that all end on worker 5.
+        // Anyone can compute a CRC and therefore choose ports that all lead to worker 5.
         let crafted: Vec<FlowKey> = (0..u32::MAX)
             .map(|i| FlowKey::from_v4(0x0A00_0000 + (i >> 16), 0xC000_0201, i as u16, 80, 6).0)
             .filter(|key| crc(key) % 8 == 5)

@@ -448,7 +448,7 @@ mod tests {
                 laws::check_pull(&mut policy, topology.workers(), u64::from(bits));
             }
         }
-        // All packets are of one flow, so only one worker at a time finds work.
+        // All packets belong to one flow, so only one worker at a time finds work.
         for shape in ["65", "1024"] {
             let topology: Topology = shape.parse().unwrap();
             laws::check_pull(&mut FlowPull::new(&topology, 0).unwrap(), topology.workers(), 4);
@@ -469,11 +469,11 @@ mod tests {
         assert_eq!(policy.next(1.into()), None);
         assert_eq!(policy.next(2.into()).unwrap().token, 100);
         assert_eq!(policy.next(3.into()).unwrap().token, 101);
-        // The quota does not part the elephant from its worker.
+        // The quota does not separate the elephant from its worker.
         for token in 1..20 {
             assert_eq!(policy.next(0.into()).unwrap().token, token);
         }
-        // Once it is small, or a small part of the waiting work, its siblings work again.
+        // When it is small, or a small part of the waiting work, its siblings work again.
         for token in 20..83 {
             assert_eq!(policy.next(0.into()).unwrap().token, token);
         }
@@ -511,7 +511,7 @@ mod tests {
         for token in 1..30 {
             assert_eq!(policy.next(0.into()).unwrap().token, token);
         }
-        // A second one stays, since the fast worker has the first.
+        // A second elephant stays, because the fast worker has the first.
         for token in 100..300 {
             policy.arrive(token, item(2));
         }
@@ -525,7 +525,7 @@ mod tests {
         let mut policy = FlowPull::new(&"3,0=25,1=200".parse().unwrap(), 8).unwrap();
         let item = |flow: u32| WorkItem { digest: flow << 24, bytes: 1000 };
         let next = |policy: &mut FlowPull, worker: u16| policy.next(worker.into()).map(|got| got.token);
-        // The fastest worker holds an elephant, a slow one another.
+        // The fastest worker holds an elephant, and a slow one holds another.
         for token in 0..200 {
             policy.arrive(token, item(token / 100));
         }
@@ -575,7 +575,7 @@ mod tests {
     fn the_less_loaded_side_sorts() {
         let mut policy = FlowPull::new(&"2".parse().unwrap(), 8).unwrap();
         let item = |flow: u32| WorkItem { digest: flow << 24, bytes: 100 };
-        // Little waits: packets stay as they came, and the first worker sorts them.
+        // Little work waits: packets stay in order of arrival, and the first worker sorts them.
         for token in 0..5 {
             policy.arrive(token, item(token));
             assert_eq!(policy.sorted(), 0);
@@ -583,12 +583,12 @@ mod tests {
         let first = policy.next(0.into()).unwrap();
         assert_eq!((first.token, first.steps.inspected), (0, 5));
         assert_eq!(policy.next(1.into()).unwrap().steps.inspected, 0);
-        // Much waits: an arrival sorts its packet and some older ones.
+        // Much work waits: an arrival sorts its packet and some older ones.
         for token in 5..40 {
             policy.arrive(token, item(token));
         }
         assert_eq!(policy.sorted(), 1);
-        // A worker finds nothing: from then on workers sort again, however much waits.
+        // When a worker finds nothing, workers sort again from then on, even if much work waits.
         let mut other = FlowPull::new(&"2".parse().unwrap(), 8).unwrap();
         assert_eq!(other.next(1.into()), None);
         for token in 0..40 {
@@ -610,7 +610,7 @@ mod tests {
         for token in 30..90 {
             policy.arrive(token, item(1));
         }
-        // Thirty flows came before it, yet it has two thirds of all.
+        // Thirty flows came before it, but it has two thirds of all packets.
         assert_eq!(next(&mut policy, 0), Some(30));
         assert_eq!(next(&mut policy, 1), Some(0));
         for token in 31..70 {
@@ -635,7 +635,7 @@ mod tests {
             if !policy.refuses(item(flow), capacity) {
                 policy.arrive(token, item(flow));
                 taken[flow as usize] += 1;
-                // The dispatcher sorts, and a worker fetches a packet now and then.
+                // The dispatcher sorts, and a worker fetches a packet occasionally.
                 if token == 0 {
                     policy.next(0.into());
                 }

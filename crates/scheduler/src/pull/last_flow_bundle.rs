@@ -233,7 +233,7 @@ mod tests {
         assert_eq!(policy.next(1.into()).unwrap().token, 1);
         assert_eq!(policy.next(1.into()).unwrap().token, 2);
         assert!(!policy.has_ready());
-        // Worker 0 sorts two flows of worker 1, neither of which it may take.
+        // Worker 0 sorts two flows of worker 1, and may take neither of them.
         policy.arrive(3, item(1));
         policy.arrive(4, item(2));
         assert_eq!(policy.next(1.into()).unwrap().token, 3);
@@ -264,7 +264,7 @@ mod tests {
             policy.arrive(0, item(1));
             assert_eq!(policy.next(0.into()).unwrap().token, 0);
             assert_eq!(policy.next(0.into()), None);
-            // The flow is back; its last worker is asked second.
+            // The flow has returned; its last worker is asked second.
             assert_eq!(policy.arrive(1, item(1)), Some(0.into()));
             let other = policy.next(1.into());
             assert_eq!(other.map(|fetched| (fetched.token, fetched.steps.stolen)), steal.then_some((1, 1)));

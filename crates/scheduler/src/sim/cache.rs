@@ -95,7 +95,7 @@ mod tests {
         let mut caches = Caches::new(model, 20, vec![0, 0, 1]);
         assert_eq!(caches.touch(0, 0), (Fetch::Memory, 3));
         assert_eq!(caches.touch(0, 0), (Fetch::Private, 0));
-        // A sibling shares the cache, another core does not.
+        // A sibling shares the cache, but another core does not.
         assert_eq!(caches.touch(1, 0), (Fetch::Private, 0));
         assert_eq!(caches.touch(2, 0), (Fetch::Remote, 2));
         for flow in 1..4 {

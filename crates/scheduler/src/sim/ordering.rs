@@ -185,7 +185,8 @@ mod tests {
         mixed[0].work = 1000;
         let report = PLAIN.run(&Workload::new(mixed, Pace::Closed).unwrap()).unwrap();
         assert_eq!((report.cycles, report.lock_cycles, report.leave_wait_cycles), (1000, 0, 3 * 900));
-        // Each leaves behind the previous one, which takes time too; the thread is free only then.
+        // Each one leaves after the previous one, which also takes time; the thread is free only
+        // then.
         let narrow = ExternalOrder { threads: 1, leave_cycles: 7, ..PLAIN };
         let report = narrow.run(&jobs(&[0; 3], 100)).unwrap();
         assert_eq!((report.cycles, report.leave_wait_cycles), (300, 0));

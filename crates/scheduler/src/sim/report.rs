@@ -176,7 +176,7 @@ mod tests {
             fast.parallelism(),
             fast.drop_share(),
             fast.misses_per_job(),
-            report(0, 1).misses_per_job(), // Without a job done, all of them.
+            report(0, 1).misses_per_job(), // No job is completed, so all fetches count.
         ];
         let expected = [0.75 * 0.8, 0.375 * 0.4, 4.0, 0.25, 2.4, 0.2, 2.5, 20.0];
         assert_eq!(figures.map(f64::to_bits), expected.map(f64::to_bits), "{figures:?}");

@@ -105,7 +105,8 @@ mod tests {
             (machine.dispatch_cycles, machine.sort_cycles)
         };
         assert_eq!(["lfb", "flowpin", "flowpull"].map(costs), [(120, 0), (139, 0), (120, 19)]);
-        // With as many packets as a machine takes, the dispatcher of a busy one does the sorting.
+        // With the machine's maximum number of packets, the dispatcher of a busy machine does the
+        // sorting.
         let offered = Offered::of(Model::Many.generate(8000, 1).unwrap(), Pace::Closed).unwrap();
         let cycles = |sort_cycles| {
             let machine = Machine { sort_cycles, ..machine.clone() };

@@ -149,7 +149,7 @@ mod tests {
 
     #[test]
     fn brackets_that_hold_no_time_are_looked_at_once() {
-        // Each to the end of its line, they would be 10^11 bytes.
+        // If each were read to the end of its line, this would take 10^11 bytes.
         for end in ["", "]", "] \"GET /\" 200 5"] {
             let line = format!("h - - {}{end}", "[".repeat(64_000));
             for _ in 0..50 {

@@ -143,8 +143,8 @@ mod tests {
         }
         let is_log = Format::ALL.map(Format::is_log);
         assert_eq!(is_log, [true, true, true, true, false, false, false], "requests, then accesses");
-        // A last line is not judged by, as it may be cut, unless it is the only one. Of two formats
-        // the first wins.
+        // The last line is not considered, because it may be truncated, unless it is the only one.
+        // If two formats match, the first one wins.
         let line = b"h - - [01/Aug/1995:00:00:01 -0400] \"GET /a HTTP/1.0\" 200 1839";
         assert_eq!(Format::detect("x", line), Some(Format::Clf));
         assert_eq!(Format::detect("x", &[b"?\n", &line[..]].concat()), None);

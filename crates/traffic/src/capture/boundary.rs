@@ -318,7 +318,7 @@ mod tests {
 
     #[test]
     fn a_search_gives_up() {
-        // Chains of records without bytes that all break in the end.
+        // Chains of records without bytes that all break at the end.
         let mut bytes = captures(0, |_| Vec::new())[0].0.clone();
         let record = [[5, 0, 0, 0], [5, 0, 0, 0], [0; 4], [5, 0, 0, 0]].concat();
         bytes.extend(record.repeat(WINDOW_BYTES / 16));

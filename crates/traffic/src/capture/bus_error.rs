@@ -311,14 +311,14 @@ mod tests {
     #[test]
     fn a_fault_outside_of_all_mappings_ends_the_process_as_before() {
         const CHILD: &str = "a_fault_outside_of_all_mappings_ends_the_process_as_before";
-        // The child is this test again, with another argument.
+        // The child process is this test with another argument.
         if std::env::args().any(|argument| argument == "--skip=none") {
             install().unwrap();
             let (_mapping, _file) = mapped(10_000);
             let file = tempfile::tempfile().unwrap();
             file.set_len(10_000).unwrap();
-            // SAFETY: nothing writes through the mapping; the fault at its lost page is what is
-            // tested.
+            // SAFETY: nothing writes through the mapping, and the fault at its lost page is the
+            // subject of the test.
             let unknown = unsafe { memmap2::Mmap::map(&file) }.unwrap();
             file.set_len(0).unwrap();
             std::process::exit(i32::from(unknown[5000]));

@@ -211,7 +211,7 @@ mod tests {
     use super::*;
     use crate::capture::feed::{Filling, PIECE_BYTES};
 
-    /// Returns bytes that hold the number of their piece, and counts them.
+    /// Returns bytes that contain the number of their piece, and counts them.
     struct Numbers {
         left: usize,
         returned: Arc<AtomicU64>,

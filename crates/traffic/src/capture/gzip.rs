@@ -107,7 +107,7 @@ mod tests {
         writer.finish().unwrap()
     }
 
-    /// Unpacks with buffers of any size from 1 on. All results must agree.
+    /// Unpacks with buffers of any size, starting at 1. All results must agree.
     fn unpacked(bytes: &[u8]) -> (Vec<u8>, Option<io::ErrorKind>) {
         let with_buffer = |size| {
             let mut text = Vec::new();

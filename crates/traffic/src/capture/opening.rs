@@ -173,7 +173,8 @@ mod tests {
         CaptureSet::open(&inputs, SetOptions::default()).unwrap()
     }
 
-    /// Reads the packets that are available. Returns their number, and why there are no more.
+    /// Reads the packets that are available. Returns their number, and the reason why there are no
+    /// more.
     fn take(set: &mut CaptureSet) -> (u64, Fill) {
         use flowloom_packet::PacketSource;
         let (mut batch, mut packets) = (PacketBatch::new(), 0);
@@ -257,7 +258,7 @@ mod tests {
             let gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
             gzip.finish().unwrap()
         };
-        // A zstd frame to skip, without content.
+        // A zstd frame without content, which is skipped.
         let skipped = [0x50, 0x2A, 0x4D, 0x18, 0, 0, 0, 0];
         for (name, part) in [("gzip", &nothing[..]), ("zstd", &skipped)] {
             let pipes = Pipes(tempfile::tempdir().unwrap());
@@ -298,7 +299,7 @@ mod tests {
         stopped.store(true, Ordering::Relaxed);
         assert_eq!(take(&mut set), (0, Fill::End));
         set.check_decodable().unwrap();
-        // The rule does not hold for a pipe with a header whose packets cannot be decoded.
+        // The rule does not apply to a pipe with a header whose packets cannot be decoded.
         let mut set = self::set(&[&file, &path]);
         assert_eq!(take(&mut set), (PACKETS, Fill::Starved));
         write_to(&path).write_all(&std::fs::read(&file).unwrap()).unwrap();

@@ -152,8 +152,8 @@ mod tests {
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(&vec![7; bytes]).unwrap();
         file.sync_all().unwrap();
-        // Evict the file from the page cache, so that there is something to read. A file system in
-        // memory keeps it.
+        // Evicts the file from the page cache, so that there is something to read. A file system in
+        // memory keeps the page.
         rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).unwrap();
         (Mapping::new(file.try_clone().unwrap(), &[]).unwrap(), file)
     }

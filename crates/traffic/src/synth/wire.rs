@@ -352,7 +352,7 @@ mod tests {
 
     #[test]
     fn a_header_has_its_textbook_checksum() {
-        // The worked example of the IPv4 checksum in every textbook.
+        // The well-known example of the IPv4 checksum.
         let header =
             [0x45, 0, 0, 0x73, 0, 0, 0x40, 0, 0x40, 0x11, 0, 0, 0xC0, 0xA8, 0, 1, 0xC0, 0xA8, 0, 0xC7];
         assert_eq!(finish(words_sum(&header)), 0xB861);

@@ -11,7 +11,7 @@ use crate::{block, enhanced, interface, pcap_header, pcap_record, section, write
 enum Payload {
     Zeros(u16),
     Counting(u16),
-    /// The image of a classic record, which the end of the packet may cut.
+    /// The image of a classic record, which the end of the packet may truncate.
     Record(u16),
     /// The image of a record whose chain continues after the packet.
     Joining,

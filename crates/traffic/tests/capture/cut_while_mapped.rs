@@ -1,5 +1,5 @@
-//! Files that are cut, extended, replaced or removed while they are mapped. A capture ends as if
-//! that had happened before it was opened, at the latest at the cut.
+//! Files that are truncated, extended, replaced or removed while they are mapped. A capture ends as
+//! if the truncation had happened before it was opened, or later, but not after the cut.
 
 use std::fs::OpenOptions;
 
@@ -51,8 +51,8 @@ fn read_some(capture: &mut Capture, packets: usize) -> Vec<Seen> {
     seen
 }
 
-/// Reads some packets, cuts the file, and reads on. Compares the result with what is left of the
-/// file.
+/// Reads some packets, truncates the file, and continues reading. Compares the result with the
+/// remaining part of the file.
 fn check(next_generation: bool, packets: u32, bytes: u32, before: usize, cut_at: u64) {
     guard_against_truncation().unwrap();
     let directory = tempfile::tempdir().unwrap();
@@ -91,7 +91,7 @@ fn a_file_that_is_cut_while_it_is_mapped_ends_where_it_was_cut() {
                 check(next_generation, 2000, 300, before, cut_at);
             }
         }
-        // Before the last packet read, and so near the end that no page is lost.
+        // Before the last packet read, and so close to the end that no page is lost.
         check(next_generation, 2000, 300, 1900, ends[500]);
         check(next_generation, 2000, 300, 1, file.len() as u64 - 1);
     }

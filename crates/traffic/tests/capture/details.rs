@@ -1,4 +1,5 @@
-//! What pcapng files say besides packets is found again for the packets that were passed on.
+//! The details of pcapng files other than packets are found again for the packets that were passed
+//! on.
 
 use flowloom_traffic::capture::{CaptureOptions, DetailReader, SetOrder};
 use proptest::prelude::*;
@@ -96,7 +97,7 @@ proptest! {
         }
         let mut reader = DetailReader::open(&paths, CaptureOptions::default(), order).unwrap().unwrap();
         reader.begin().unwrap();
-        // A run passes packets on whose times never go back.
+        // A run passes on packets whose times never go back.
         let mut latest = 0;
         let times: Vec<u64> = all
             .iter()

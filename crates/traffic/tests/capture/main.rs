@@ -1,5 +1,5 @@
-//! Captures that are whole, cut, corrupt, packed or hostile: every way of reading yields the same
-//! packets, and nothing panics.
+//! Captures that are complete, truncated, corrupt, compressed or hostile: every method of reading
+//! yields the same packets, and nothing panics.
 
 #![expect(clippy::cast_possible_truncation, reason = "small numbers make test bytes")]
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
@@ -246,7 +246,7 @@ fn a_big_endian_time_offset_is_read_as_such() {
 }
 
 /// An option takes four bytes, and eight times as many when it is collected: sixteen megabytes of
-/// options took two hundred.
+/// options took two hundred megabytes.
 #[test]
 fn a_description_that_is_nothing_but_options_is_refused_before_they_are_collected() {
     for big_endian in [false, true] {
@@ -370,7 +370,7 @@ fn the_longest_record_that_is_believed_is_read() {
     for (more, seen) in [(0, 1), (1, 0)] {
         let data = vec![1; RECORD_BYTES_MAX + more];
         let file = [pcap_header(0xA1B2_C3D4, 1, false), pcap_record(1, 0, &data, 60, false)].concat();
-        // Mapped, so that no buffer bounds it.
+        // Mapped, so that no buffer limits it.
         let path = write_file(directory.path(), "long.pcap", &file);
         let mut mapped = Capture::open(&path, CaptureOptions::default()).unwrap();
         assert_eq!(drain(&mut mapped).unwrap().len(), seen, "{more}");

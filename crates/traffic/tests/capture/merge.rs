@@ -1,4 +1,4 @@
-//! Sets of captures by time: packets come as a merge of the files by their next packets.
+//! Sets of captures by time: packets are merged by the next packets of the files.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -42,7 +42,7 @@ fn write_all(directory: &Path, files: &[Vec<u8>]) -> Vec<Input> {
         .collect()
 }
 
-/// Merges the packets of files by the definition: the least next time first, and of equal times the
+/// Merges the packets of files by definition: the lowest next time first, and of equal times the
 /// first file.
 fn merged(files: Vec<Vec<Seen>>) -> Vec<Seen> {
     let mut rest: Vec<_> = files.into_iter().map(|packets| packets.into_iter().peekable()).collect();
@@ -149,7 +149,7 @@ fn held_blocks_keep_their_contents_and_have_distinct_numbers() {
     let expected = merged(each(&inputs));
     let mut set = CaptureSet::open(&inputs, BY_TIME).unwrap();
     let mut batch = PacketBatch::new();
-    // Hold many blocks, and release the oldest when the source has none.
+    // Holds many blocks, and releases the oldest when the source has none.
     let mut held: Vec<(u64, SharedBlock, Vec<Seen>, PacketBatch)> = Vec::new();
     let mut found = Vec::new();
     loop {

@@ -1,4 +1,5 @@
-//! Compressed captures: ratios that are no bomb, and formats other than gzip and zstd.
+//! Compressed captures: ratios that are not a decompression bomb, and formats other than gzip and
+//! zstd.
 
 use std::io::{Cursor, Write as _};
 use std::path::Path;
@@ -16,7 +17,7 @@ fn one_packet_repeated_is_no_bomb() {
     }
     let packed = gzip(&file);
     assert!(file.len() / packed.len() > 250, "{} to {}", file.len(), packed.len());
-    // The size after which a ratio applies is far below the file's.
+    // The size after which a ratio applies is far below that of the file.
     let limits = UnpackLimits { ratio_after_bytes: 1 << 20, ..UnpackLimits::default() };
     let options = CaptureOptions { limits, ..CaptureOptions::default() };
     let mut capture = Capture::read_from(Path::new("many.pcap.gz"), Cursor::new(packed), options).unwrap();
@@ -49,7 +50,7 @@ fn xz_and_lz4_are_unpacked() {
         assert!(capture.notice().is_none(), "{name}: {:?}", capture.notice());
         let parts = [&joined[0][at].1[..], &joined[1][at].1].concat();
         assert_eq!(drain(&mut read(parts).unwrap()).unwrap().len(), 5000, "{name} of two streams");
-        // A file that is cut in its first block yields nothing.
+        // A file that is truncated in its first block yields nothing.
         match read(packed[..packed.len() / 2].to_vec()) {
             Ok(mut cut) => {
                 let found = drain(&mut cut).unwrap().len();

@@ -1,5 +1,5 @@
-//! Sets of captures in parts: under any assumptions about record beginnings, the parts find what
-//! one reader finds.
+//! Sets of captures in parts: under any assumptions about record beginnings, the parts find the
+//! same packets as one reader.
 
 use std::path::{Path, PathBuf};
 
@@ -73,7 +73,7 @@ pub(crate) struct Effort {
     again: Vec<usize>,
 }
 
-/// Reads a set in parts, in as many rounds as it takes.
+/// Reads a set in parts, in as many rounds as necessary.
 fn in_parts(inputs: &[Input], parts: usize) -> Result<(Found, Effort), PlanError> {
     let plan = CaptureParts::plan(inputs, SetOptions::default(), parts)?;
     assert!((1..=parts.max(1)).contains(&plan.len()));
@@ -139,7 +139,7 @@ fn long_pcap(records: u32, record_bytes: impl Fn(u32) -> usize) -> Vec<u8> {
     file
 }
 
-/// Returns a capture of blocks, with `between` before each packet.
+/// Returns a pcapng capture, with `between` before each packet.
 fn long_pcapng(packets: u32, between: impl Fn(u32) -> Vec<u8>) -> Vec<u8> {
     let mut file = [section(false), interface(1, &[], false)].concat();
     for i in 0..packets {

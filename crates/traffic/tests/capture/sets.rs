@@ -1,5 +1,4 @@
-//! Sets of captures: directories, passes, files that are left out, and inputs that can be read
-//! once.
+//! Sets of captures: directories, passes, skipped files, and inputs that can be read only once.
 
 use std::path::PathBuf;
 

@@ -1,12 +1,12 @@
 //! Streams in pieces of any size: records across pieces, silence between pieces, and blocks that
-//! stay in use.
+//! remain in use.
 
 use std::collections::VecDeque;
 use std::io;
 
 use super::*;
 
-/// Returns pieces of the listed sizes, over and over, with silence before those of odd size.
+/// Returns pieces of the listed sizes repeatedly, with silence before those of odd size.
 struct Pieces {
     bytes: Cursor<Vec<u8>>,
     sizes: Vec<usize>,
@@ -203,8 +203,8 @@ fn damage_is_found_behind_the_packets_before_it_whichever_thread_unpacks() {
 #[cfg(target_os = "linux")]
 #[test]
 fn a_capture_that_is_dropped_early_ends_its_thread() {
-    // Names are cut to fifteen bytes. Other tests have such threads too; those of this capture end,
-    // so that the number falls to its earlier value.
+    // Names are truncated to fifteen bytes. Other tests have such threads too; those of this
+    // capture end, so that the number falls to its earlier value.
     let threads = || {
         let tasks = std::fs::read_dir("/proc/self/task").unwrap();
         let names =

@@ -1,5 +1,5 @@
-//! Shared by the tests of defragmentation: a source in memory, datagrams, and functions that cut
-//! them.
+//! Shared by the tests of defragmentation: a source in memory, datagrams, and functions that
+//! fragment them.
 
 #![expect(clippy::cast_possible_truncation, reason = "small numbers make test bytes")]
 
@@ -73,7 +73,7 @@ pub(crate) struct Drained {
     pub(crate) held_max: usize,
 }
 
-/// Joins packets, and checks that none vanishes and that a block number stands for one block.
+/// Joins packets, and checks that none is lost and that a block number identifies one block.
 pub(crate) fn defragmented(
     packets: &[Packet],
     link: LinkType,
@@ -145,7 +145,7 @@ impl Prefix {
     }
 }
 
-/// A datagram before it is cut.
+/// A datagram before it is fragmented.
 #[derive(Clone, Debug)]
 pub(crate) struct Datagram {
     pub(crate) prefix: Prefix,
@@ -215,7 +215,7 @@ impl Datagram {
         [&header, &extensions, payload].concat()
     }
 
-    /// Returns the uncut frame.
+    /// Returns the unfragmented frame.
     pub(crate) fn whole(&self) -> Vec<u8> {
         [self.prefix.bytes(self.v6), self.ip(None, &self.payload)].concat()
     }

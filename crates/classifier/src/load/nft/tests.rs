@@ -180,7 +180,7 @@ fn what_cannot_be_read_is_named_with_its_place() {
     }
 }
 
-/// Returns the texts of the entries of a rule in the chain input, with what each does.
+/// Returns the texts of a rule's entries in the chain input, with the action of each.
 fn entries(policy: &Policy) -> Vec<String> {
     let text = |entry: Entry| match entry.outcome {
         Outcome::Decide { action: Some(action), .. } => format!("{action} {}", entry.conditions),
@@ -217,7 +217,7 @@ fn what_no_packet_shows_may_match_and_keeps_its_verdict() {
             "add @s { ip saddr ct count over 5 } drop",
             &["deny all any > any [add @s { ip saddr ct count over 5 }]"],
         ),
-        // What nft cannot say of a rule of iptables.
+        // Properties of an iptables rule that nft cannot express.
         (
             "meta l4proto tcp # xt_recent counter packets 1 bytes 2 drop",
             &["deny tcp any > any [xt recent]"],
@@ -264,7 +264,7 @@ fn statements_of_json_decide_or_may_match() {
         );
         let policy = load(&text, &Options::default()).unwrap();
         let found = entries(&policy);
-        // Of what is shown as JSON, the beginning.
+        // The beginning of the JSON form.
         let alike = found.iter().zip(expected).all(|(found, expected)| found.starts_with(expected));
         assert!(found.len() == expected.len() && alike, "{statements}: {found:?}");
     }

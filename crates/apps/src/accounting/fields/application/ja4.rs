@@ -139,7 +139,7 @@ fn hash(list: &str) -> String {
 mod tests {
     use super::*;
 
-    /// The example of the published definition.
+    /// The example in the published definition.
     fn example() -> Ja4Input<'static> {
         Ja4Input {
             version: 0x0303,

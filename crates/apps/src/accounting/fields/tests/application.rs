@@ -1,5 +1,5 @@
-//! Fields of what flows carry: streams cut into segments in any way, with a plain reassembly as the
-//! second implementation, and datagrams.
+//! Fields of flow contents: streams divided into arbitrary segments, with a simple reassembly as
+//! the second implementation, and datagrams.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -14,7 +14,7 @@ use crate::accounting::fields::application::{Reading, dns_message, quic_version,
 
 type Application = (Tls, (Http, (Ssh, Dns)));
 
-/// What directions begin with.
+/// The first bytes of directions.
 static STREAMS: LazyLock<Vec<&'static [u8]>> = LazyLock::new(|| {
     let server_hello = [&[22, 3, 3, 0, 42, 2, 0, 0, 38, 3, 3][..], &[7; 32], &[0, 0x13, 1, 0, 22]].concat();
     let streams: [Vec<u8>; 10] = [
@@ -32,7 +32,7 @@ static STREAMS: LazyLock<Vec<&'static [u8]>> = LazyLock::new(|| {
     streams.into_iter().map(|stream| &*Box::leak(stream.into_boxed_slice())).collect()
 });
 
-/// Two directions cut into segments, of which some come twice, too early or not at all.
+/// Two directions divided into segments, some of which arrive twice, early or never.
 fn talk() -> impl Strategy<Value = Vec<Sent>> {
     let stream =
         || (0..STREAMS.len(), any::<bool>(), prop::collection::vec(1..400_usize, 1..8), any::<u16>());
@@ -80,7 +80,8 @@ fn talk() -> impl Strategy<Value = Vec<Sent>> {
     })
 }
 
-/// Returns what a direction begins with: each number's first byte, from the SYN or the first data.
+/// Returns the beginning of a direction: the first copy of each byte, from the SYN or the first
+/// data on.
 fn reassembled(packets: &[Sent], is_back: bool) -> Vec<u8> {
     let side: Vec<&Sent> = packets.iter().filter(|packet| packet.is_back == is_back).collect();
     let Some(first) = side.iter().position(|packet| !packet.content.is_empty()) else { return Vec::new() };
@@ -95,7 +96,7 @@ fn reassembled(packets: &[Sent], is_back: bool) -> Vec<u8> {
     (0_u32..4096).map_while(|at| bytes.get(&at).copied()).collect()
 }
 
-/// Returns what the readers make of both directions, read once.
+/// Returns the results of the readers for both directions, read once.
 fn expected(packets: &[Sent]) -> Vec<FieldValue> {
     let streams = [false, true].map(|is_back| reassembled(packets, is_back));
     let [mut client, mut version, mut request, mut status] = [const { Vec::<FieldValue>::new() }; 4];
@@ -178,7 +179,7 @@ proptest! {
         let mut values = Vec::new();
         whole.1.values(Direction::LowToHigh, &mut values);
         let version = |is_back: bool| {
-            // An empty datagram is none.
+            // An empty datagram does not count.
             let is_read = |(bytes, back): &&(Vec<u8>, bool)| *back == is_back && !bytes.is_empty();
             datagrams.iter().filter(is_read).take(8).find_map(|(bytes, _)| quic_version::read(bytes))
         };
@@ -287,7 +288,7 @@ fn dns_over_tcp_has_a_length_before_the_message() {
     }
 }
 
-/// The first DNS message of each direction of a connection on other ports than those of [`Dns`].
+/// The first DNS message of each direction of a connection on ports other than those of [`Dns`].
 #[derive(Default)]
 struct FirstMessagesOf {
     packets: Vec<Sent>,
@@ -317,7 +318,7 @@ fn a_segment_whose_end_was_not_captured_ends_the_direction() {
     let whole: &'static [u8] = Box::leak(stream.into_boxed_slice());
     let mut tls = Tls::default();
     each(&[Sent { content: whole, ..there(ACK, 1, 1) }], |view| {
-        // As with a snapshot length behind the server name.
+        // As with a snapshot length that ends after the server name.
         let kept = view.bytes.len() - 120;
         tls.on_packet(&PacketView::new(&view.bytes[..kept], view.headers, 1, view.wire_bytes));
     });

@@ -1,4 +1,4 @@
-//! Compares fields with a plain computation over a list of packets, and checks their composition.
+//! Compares fields with a simple computation over a list of packets, and checks their composition.
 
 use proptest::prelude::*;
 
@@ -35,14 +35,14 @@ fn numbers(values: &[FieldValue]) -> Vec<Option<u64>> {
     values.iter().map(number).collect()
 }
 
-/// Returns minimum, mean, maximum and deviation of whole numbers by exact arithmetic.
+/// Returns minimum, mean, maximum and deviation of integers by exact arithmetic.
 fn plain(numbers: &[u64]) -> Vec<Option<u64>> {
     if numbers.is_empty() {
         return vec![None; 4];
     }
     let count = numbers.len() as u128;
     let sum: u128 = numbers.iter().map(|&number| u128::from(number)).sum();
-    // count² times the variance is a whole number.
+    // count² times the variance is an integer.
     let squares: u128 = numbers.iter().map(|&number| u128::from(number).pow(2)).sum();
     let variance = (count * squares - sum * sum) / (count * count);
     let (mut deviation, mut above) = (0_u128, 1_u128 << 64);
@@ -60,15 +60,16 @@ fn plain(numbers: &[u64]) -> Vec<Option<u64>> {
     ]
 }
 
-/// Returns the times from data of one direction to its acknowledgement, segment by segment, each
-/// with a search through all packets.
+/// Returns the times from data of one direction to its acknowledgement, segment by segment; each
+/// takes a search through all packets.
 fn round_trips(packets: &[Sent], is_back: bool) -> Vec<u64> {
     let is_before = |one: u32, other: u32| one != other && other.wrapping_sub(one) < 1 << 31;
     let is_read = |packet: &Sent| packet.flags & RST == 0;
     let is_data = |packet: &Sent| is_read(packet) && packet.is_back == is_back && packet.payload_bytes > 0;
     let begin = |packet: &Sent| packet.sequence.wrapping_add(u32::from(packet.flags & SYN != 0));
     let end = |packet: &Sent| begin(packet).wrapping_add(packet.payload_bytes.into());
-    // The highest number before a packet, as numbers wrap, is found by going through those before.
+    // The highest number before a packet, with wrapping, is found by iterating over the earlier
+    // packets.
     let highest = |at: usize| {
         packets[..at].iter().filter(|packet| is_data(packet)).map(end).fold(None, |highest, end| {
             Some(highest.filter(|&highest| !is_before(highest, end)).unwrap_or(end))
@@ -81,7 +82,7 @@ fn round_trips(packets: &[Sent], is_back: bool) -> Vec<u64> {
             continue;
         }
         let timed = end(&packets[at]);
-        // Until it is acknowledged, or data before its end is sent again.
+        // Until it is acknowledged, or earlier data is sent again.
         let over = (at + 1..packets.len()).find_map(|later| {
             let packet = &packets[later];
             let is_ack = packet.is_back != is_back && packet.flags & ACK != 0;

@@ -242,7 +242,7 @@ mod tests {
             let fault = stopped.fault.expect("it still cannot be read");
             assert_eq!((fault.status(), fault.text()), (alone.status(), alone.text()));
         }
-        // What ended too early may have ended for the stop.
+        // A process that ended too early may have ended because of the stop.
         let cut_gzip = file("cut.gz", &[0x1F, 0x8B, 8, 0, 0, 0]);
         for path in [file("empty", b""), file("word", b"10.0.0"), cut_gzip] {
             assert!(loaded(&path, false).is_err());
