@@ -71,7 +71,8 @@ fn role(packet: &Packet<'_>) -> Role {
         (6, Some(flags), _) => Role::Tcp(flags),
         (1, _, Some((8 | 13 | 15 | 17, _))) | (58, _, Some((128, _))) => Role::Opens,
         (1, _, Some((0 | 14 | 16 | 18, _))) | (58, _, Some((129, _))) => Role::Follows,
-        // An error message concerns another flow. A truncated packet has no known type.
+        // An ICMP error does not belong to the flow of its own addresses. The type of a truncated
+        // packet is unknown.
         _ if is_error(packet) => Role::Unknown,
         (1 | 58, _, None) | (6, None, _) => Role::Unknown,
         // Neighbour discovery and multicast listener messages.

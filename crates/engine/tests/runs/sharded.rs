@@ -237,7 +237,7 @@ fn records_reach_the_sink_after_each_round() {
     let mut policy = DirectHash::new(WorkerCount::new(1).unwrap());
     let (mut packets, control) = (memory.clone(), Control::default());
     let app = |_| Recorder::default();
-    let table = |_| table(10_000, timeout);
+    let (table, part_table) = (|_| table(10_000, timeout), |_| table(10_000, timeout));
     let whole = flowloom_engine::run(&inline, &mut packets, &mut policy, table, app, &control).unwrap();
     let mut counts = Counts::default();
     let waits_for = Some(Arc::clone(&counts.0));
@@ -245,7 +245,7 @@ fn records_reach_the_sink_after_each_round() {
     let mut outputs = Outputs::default();
     outputs.records = Some(&mut counts as _);
     let config = EngineConfig { idle_timeout: timeout, ..config(Layout::Sharded { workers: 2 }) };
-    let report = run_sharded_with(&config, &cut, table, app, &control, outputs).unwrap().report;
+    let report = run_sharded_with(&config, &cut, part_table, app, &control, outputs).unwrap().report;
     assert!(report.fault.is_none() && report.flows.is_empty(), "{report:?}");
     assert_eq!(report.digest(), whole.digest());
     assert_eq!(report.record_count(), whole.record_count());

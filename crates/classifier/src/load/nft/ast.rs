@@ -160,8 +160,8 @@ impl Table {
     }
 }
 
-/// Returns the statement for a construct from iptables that nftables cannot express otherwise: a
-/// match in lower case, or a target in capitals.
+/// Returns the statement for a match (a name in lower case) or a target (in capitals) of iptables
+/// that nftables has no other syntax for.
 pub(super) fn from_iptables(name: &str) -> Result<Statement, String> {
     Ok(match name {
         "comment" => Statement::Passes("comment".into()),
