@@ -12,12 +12,12 @@
 //! | [`goal`] | comparisons that have something to reach |
 //! | [`classify`] | the classifier and its rivals |
 //! | [`live`] | a rule set that changes while packets are classified |
-//! | [`maps`] | maps that hash, and maps that threads share, beside their rivals |
+//! | [`maps`] | maps that hash, and maps that threads share, and their rivals |
 //! | [`tables`] | flow tables and their rivals |
-//! | [`l7`] | the L7 filter beside vectorscan, and its labels beside tshark's |
+//! | [`l7`] | the L7 filter and vectorscan, and its labels compared with those of tshark |
 //! | [`caches`] | simulated caches and libCacheSim |
 //! | [`peers`] | the rivals, a file each |
-//! | [`sharded`] | whole programs in the layouts, beside two that share nothing |
+//! | [`sharded`] | whole programs in all layouts, compared with two independent programs |
 //! | [`partitions`] | whether results depend on where an input is cut |
 //! | [`replay`] | all of these in one interleaved run |
 

@@ -66,7 +66,7 @@ pub struct CacheProbe<A> {
 }
 
 impl<A: App> CacheProbe<A> {
-    /// Returns `inner` with a cache beside it. The probe adds its counts to `counts` when it is
+    /// Combines `inner` with a simulated cache. The probe adds its counts to `counts` when it is
     /// dropped.
     #[must_use]
     pub fn new(inner: A, cache: Box<dyn Simulator>, counts: ProbeCounts) -> Self {

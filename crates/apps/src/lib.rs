@@ -7,7 +7,7 @@
 //! | [`Firewall`] | the verdict, the rule that gave it, packets and bytes accepted and denied | first-match rules, replaced while packets flow |
 //! | [`Accounting`] | times, packets, bytes, flags per direction, in records that end by timeouts | NetFlow-like accounting |
 //! | [`L7Filter`] | the protocol's name, or how far its first packets were scanned | identifying protocols |
-//! | [`CacheProbe`] | how far a session has ended, and the wrapped application's state | simulating a cache beside a run |
+//! | [`CacheProbe`] | how far a session has ended, and the wrapped application's state | simulating a cache during a run |
 //!
 //! [`CaptureSink`] writes accepted packets to a capture file. Runs, rules and patterns come from
 //! [`engine`], [`classifier`] and [`dpi`].

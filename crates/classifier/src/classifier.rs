@@ -83,7 +83,8 @@ impl ClassifierBuilder {
     ///
     /// If no plan is finished, the classifier uses linear search, which takes no steps, as far as
     /// the memory allows. Rules designed to make building slow then make lookups slow instead.
-    /// [`FamilyStats::worst`] says how slow lookups can be, so that a caller can refuse such rules.
+    /// [`FamilyStats::worst`] describes how slow lookups can be, so that a caller can refuse such
+    /// rules.
     #[must_use]
     pub fn steps_max(mut self, steps: u64) -> Self {
         self.limits.steps_max = Some(steps);

@@ -1,4 +1,4 @@
-//! An index beside a capture: for each part, the flows that have packets in it.
+//! An index of a capture in a separate file: for each part, the flows that have packets in it.
 //!
 //! ```text
 //!  magic | length | header (JSON) | keys of part 0 | keys of part 1 | … | SHA-256 of all before

@@ -53,7 +53,7 @@ fn ends() -> Vec<i32> {
     signals
 }
 
-/// Returns whether a signal is ignored, on systems with a file that says so.
+/// Returns whether a signal is ignored, on systems that report it in a file.
 fn is_ignored(signal: i32) -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));

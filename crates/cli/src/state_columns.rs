@@ -31,7 +31,7 @@ const KEY: [&str; 12] = [
     "icmp_identifier",
 ];
 const KEY_DEFAULTS: usize = 5;
-/// Columns that say which end is the source; default columns already show it.
+/// Columns that identify the source; default columns already show it.
 const SOURCE_ENDS: [&str; 2] = ["source_end", "first_sender"];
 const FORWARD: &str = "_low_to_high";
 const REVERSE: &str = "_high_to_low";

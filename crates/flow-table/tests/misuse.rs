@@ -258,7 +258,7 @@ fn a_flow_whose_value_is_never_made_takes_no_space() {
     }
 }
 
-/// Checks a table now and then while it is used, empties it, and checks that it works as a new one.
+/// Checks a table occasionally while it is used, empties it, and checks that it works as a new one.
 fn misused<T: FlowTable<Touchy, Counted>>(
     build: impl Fn() -> T,
     mut hash: impl FnMut(u64) -> TableHash,

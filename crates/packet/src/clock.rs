@@ -52,9 +52,9 @@ pub struct ClockCounts {
     pub outliers_ahead: u64,
     /// Packets too far behind. The clock did not follow them.
     pub outliers_behind: u64,
-    /// Far steps forward that packets confirmed.
+    /// Large forward steps of the time stamps that later packets confirmed.
     pub steps_forward: u64,
-    /// Far steps back that packets confirmed.
+    /// Large backward steps of the time stamps that later packets confirmed.
     pub steps_back: u64,
 }
 

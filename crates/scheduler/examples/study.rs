@@ -210,7 +210,7 @@ fn unseen() -> Result<Vec<Setting>, SetupError> {
         closed("xeon 6x2, uneven", xeon("6x2,0=50,11=150")?),
         closed("xeon 12, pool 700", Machine { pool_packets: 700, ..xeon("12")? }),
         closed("niagara 6x2x3, queue 24", Machine { queue_packets: 24, ..niagara("6x2x3,-0")? }),
-        // The dispatcher slows a pipeline, and the topology does not say so.
+        // The dispatcher slows a pipeline, but the topology does not describe this.
         closed("niagara 6x2x3, untold", Machine { queue_packets: 24, ..niagara("6x2x3")? }),
         closed("niagara, demand 60 %", Machine { thread_demand_permille: 600, ..niagara("8x2x4,-0")? }),
         Setting { name: "xeon 12, waves at 85 %", machine: xeon("12")?, load: Some((85, true)) },

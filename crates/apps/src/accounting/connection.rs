@@ -43,9 +43,9 @@ const RESET: u16 = 1 << 12;
 const DEPENDS: u16 = 1 << 13;
 /// Another initial sequence number has replaced an earlier one.
 const RENUMBERED: u16 = 1 << 14;
-/// An RST has closed the connection as far as is known, and the packets before decide. It is the
-/// first segment, or the last one and no SYN or FIN came before it. Its numbers stand in `initial`,
-/// which are not known otherwise.
+/// An RST seems to have closed the connection, but earlier packets may invalidate it. It is the
+/// first segment, or the last one without an earlier SYN or FIN. Its numbers are stored in
+/// `initial`, which is otherwise unknown.
 const OPEN_RESET: u16 = 1 << 15;
 /// The facts that plain segments set.
 const PLAIN: u16 = 0b11 << SENT | 0b11 << ACKNOWLEDGED;
@@ -178,7 +178,7 @@ impl Connection {
         self.is_reset() || self.has(FINISHED, 0) || self.has(FINISHED, 1)
     }
 
-    /// Returns whether earlier segments may forbid the RST that has closed the connection.
+    /// Returns whether earlier segments may invalidate the RST that has closed the connection.
     pub(super) fn may_be_open(&self) -> bool {
         self.facts & OPEN_RESET != 0
     }
@@ -208,7 +208,7 @@ impl Connection {
         self
     }
 
-    /// Gives up to decide an RST later, before further segments replace the numbers that decide.
+    /// Settles an undecided RST now, before later segments replace the numbers that decide it.
     #[inline(always)]
     fn settle_reset(&mut self) {
         if self.facts & OPEN_RESET != 0 && (self.scale[0] | self.scale[1]) & RESET_LAST != 0 {

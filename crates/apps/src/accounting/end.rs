@@ -39,7 +39,7 @@ impl EndReason {
     /// Returns the reason why a record ended.
     ///
     /// The end of the TCP connection takes precedence: it is the reason for the record of a closed
-    /// connection, regardless of later events. The record itself tells whether the application
+    /// connection, regardless of later events. The record itself shows whether the application
     /// ended it because of its age or a new connection.
     #[must_use]
     pub fn of(record: &Accounted, ended: EndedBy) -> Self {

@@ -170,7 +170,7 @@ fn a_reset_behind_the_cut_is_judged_by_what_came_before() {
 fn a_reset_behind_segments_of_one_side_is_judged_by_what_came_before() {
     use super::segments::{back, there};
     let talk = [there(SYN, 99, 0), back(SYN | ACK, 499, 100), there(ACK, 100, 500), back(ACK, 500, 100)];
-    // Alone, both are near what their side has sent; the window of the other side is 8,192.
+    // Taken alone, both are near the numbers that their side has sent; the other window is 8,192.
     for (sequence, is_closed) in [(300, true), (900_000, false)] {
         let later = [there(ACK, 100, 500), there(ACK, 100, 500), there(RST, sequence, 0)];
         for segments_before in 0..later.len() {

@@ -20,7 +20,7 @@
 //!
 //! The source of a record is the initiator of its connection: the end that sent the SYN, otherwise
 //! the end that received the SYN+ACK, otherwise the end that sent the first packet.
-//! [`DirectionBasis`] says which rule applied.
+//! [`DirectionBasis`] shows which rule applied.
 //!
 //! The records of one key stay separate and in order. The key's own packets determine where records
 //! are split, so records do not depend on the number of workers.

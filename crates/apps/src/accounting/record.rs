@@ -33,7 +33,7 @@ use super::{Accounted, DirectionBasis, EndReason, EndedBy};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct AccountingRecord {
-    /// The address of the source. [`direction`](Self::direction) says how the source was
+    /// The address of the source. [`direction`](Self::direction) describes how the source was
     /// determined.
     pub source: IpAddr,
     /// The address of the destination.

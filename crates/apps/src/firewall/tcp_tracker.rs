@@ -102,7 +102,7 @@ fn step(is_reply: bool, kind: usize, state: State) -> Step {
 }
 
 impl TcpTracker {
-    /// Processes a packet of the opener, or of the other end. `is_answered` says whether the other
+    /// Processes a packet of the opener, or of the other end. `is_answered` means that the other
     /// end has sent a packet before.
     pub(super) fn take(&mut self, flags: u8, is_reply: bool, is_answered: bool) -> Outcome {
         let Some(kind) = kind(flags) else { return Outcome::Invalid };

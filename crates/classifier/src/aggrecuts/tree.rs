@@ -55,8 +55,8 @@ impl PointerForms {
     }
 
     /// Returns the number of words that a lookup with this many cuts reads with plain strings of
-    /// differences: the string and the pointer of each cut. With plain arrays it is one word per
-    /// cut.
+    /// differences: the string and the pointer of each cut. A lookup with plain arrays reads one
+    /// word per cut.
     pub const fn abs_words(stride: Stride, depth: u32) -> u32 {
         depth * (1_u32 << stride.bits()).div_ceil(32) + depth
     }

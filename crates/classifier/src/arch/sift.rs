@@ -7,7 +7,7 @@ use crate::key::Key;
 /// Number of nibbles of a key that are examined.
 const NIBBLES: usize = 12;
 
-/// Number of keys in a group; one byte says which of their masks are not empty.
+/// Number of keys in a group; one byte marks the masks that are not empty.
 pub(crate) const GROUP: usize = u8::BITS as usize;
 
 /// For each nibble and each of its values, the rules that admit the value, one bit each.

@@ -92,7 +92,8 @@ impl<'a, K: Key> Forest<'a, K> {
             return Err(BuildError::Work { limit_steps: self.allowance.steps });
         }
         let bytes = size_of_val(&*self.words) + size_of_val(&*self.rows);
-        // The tables for sharing exist beside the result and must stay in proportion too.
+        // The tables for sharing exist in addition to the result, so their size must be limited
+        // too.
         let aside = self.built.bytes() + self.arrays.bytes() + self.leaves.bytes();
         if bytes > self.allowance.bytes || aside / 8 > self.allowance.bytes {
             return Err(BuildError::Memory {

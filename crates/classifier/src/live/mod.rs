@@ -488,9 +488,9 @@ impl Live {
         Ok(())
     }
 
-    /// Builds a new base from all rules beside the old one, and swaps it in. Changes made meanwhile
-    /// are pending on top of it. Lookups and changes continue, except while rules are copied out
-    /// and while the new base is put in.
+    /// Builds a new base from all rules while the old one stays in use, and swaps it in. Changes
+    /// made meanwhile are pending on top of it. Lookups and changes continue, except while rules
+    /// are copied out and while the new base is put in.
     ///
     /// The memory of the old base is freed by the first change, or [`settle`](Live::settle), after
     /// the last reader has moved on to the new one. A reader never frees it.

@@ -3,9 +3,9 @@
 //!
 //! A security group permits packets, and denies those that it does not permit. It tracks
 //! connections, so replies need no rule. A reference to the members of another group, or to a
-//! prefix list, is a condition that [may hold](crate::firewall::Truth::Maybe), because the text does
-//! not contain their addresses. The rules of a network list are evaluated in the order of their
-//! numbers; the list denies what none of them matches.
+//! prefix list, is a condition that [may hold](crate::firewall::Truth::Maybe), because the text
+//! does not contain their addresses. The rules of a network list are evaluated in the order of
+//! their numbers; the list denies what none of them matches.
 
 use alloc::format;
 use alloc::string::{String, ToString};

@@ -135,7 +135,7 @@ fn one_test_a_field(entries: &[Entry]) -> Vec<Entry> {
     written
 }
 
-/// Returns the fields of conditions that say something.
+/// Returns the fields of conditions that restrict packets.
 fn fields(conditions: &Conditions) -> Vec<(&'static str, String)> {
     let mut fields = Vec::new();
     let is_v6 = conditions.families == Families::V6;

@@ -1,5 +1,5 @@
-//! Services beside a run: statistics on request and over HTTP, and reloading of rules. Each service
-//! has its own thread, because it waits for files and clients.
+//! Services that run in parallel with a replay: statistics on request and over HTTP, and reloading
+//! of rules. Each service has its own thread, because it waits for files and clients.
 //!
 //! ```text
 //!  signals ──▶ report    SIGUSR1: a line on stderr

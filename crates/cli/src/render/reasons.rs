@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::grouped;
 
-/// Packets by reason; reasons without packets are left out.
+/// Packets by reason; reasons without packets are omitted.
 pub(crate) type ByReason = BTreeMap<&'static str, u64>;
 
 /// Packets without a result.

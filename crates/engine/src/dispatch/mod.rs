@@ -8,7 +8,7 @@
 //! | [`pull`] | workers fetch packets from one pool by a pull policy |
 //! | [`ring`] | the single-producer ring to each worker |
 //! | [`policy`] | a borrowed policy of either kind |
-//! | [`sequencer`] | packets of a shard processed in arrival order, whichever workers have them |
+//! | [`sequencer`] | packets of a shard processed in arrival order by any workers |
 //! | [`progress`] | what a worker has completed |
 
 pub(crate) mod policy;

@@ -25,7 +25,7 @@ use crate::sharded::run::{Begin, RunContext};
 use crate::worker::flows::{Flows, FlowsEnd};
 use crate::worker::process::{Burst, FlowStage};
 
-/// The number of flows that are worth a further thread, which reads the part too.
+/// Minimum number of flows per additional thread, which must also read the part.
 const FLOWS_PER_THREAD: usize = 256;
 
 /// A part whose packets are processed again.
@@ -45,13 +45,13 @@ pub(crate) struct SecondPass<'h, B> {
 pub(crate) type Stages<T, A> = (Option<(T, A)>, (T, A));
 
 impl<C: PartitionedSource> RunContext<'_, C> {
-    /// Returns how many threads process a number of flows again. The workers have ended.
+    /// Returns how many threads process a number of flows again, after the workers have ended.
     pub(crate) fn threads_for(&self, flows: usize) -> usize {
         flows.div_ceil(FLOWS_PER_THREAD).clamp(1, self.cpus.len())
     }
 
-    /// Processes the packets of some flows in a part again, on a thread for each of `stages`. A
-    /// panic is an error of its own.
+    /// Processes the packets of some flows in a part again, with one thread per entry of `stages`.
+    /// A panic is returned as an error.
     #[expect(clippy::type_complexity, reason = "two kinds of errors")]
     pub(crate) fn process_again<A, T>(
         &self,
@@ -93,7 +93,7 @@ impl<C: PartitionedSource> RunContext<'_, C> {
     }
 
     /// Processes the packets of some flows in a part again, from the states before the part.
-    /// `composer` has the records that the part has of them by itself.
+    /// `composer` has the records that the part alone has of them.
     fn process_share<A, T>(
         &self,
         SecondPass { part, begin, packets, hashes }: SecondPass<'_, C::Boundary>,

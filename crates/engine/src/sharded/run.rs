@@ -233,14 +233,14 @@ where
     Ok(ShardedRun { report, reads })
 }
 
-/// What the flow table of a part is built for.
+/// The purpose of a flow table.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct TableFor {
     /// The index of the part.
     pub part: usize,
-    /// The number of flows, if it is known: where some flows of a part are processed again. The
-    /// table then needs space for these only.
+    /// The number of flows, which is known if some flows of a part are processed again. The table
+    /// then needs space only for these.
     pub flows: Option<u32>,
 }
 
@@ -258,7 +258,7 @@ where
     F: FnMut(TableFor) -> Result<T, StartError>,
     G: FnMut(usize) -> A,
 {
-    /// `flows` is the number of flows, if it is known.
+    /// `flows` is the number of flows, if known.
     fn one(&mut self, part: usize, flows: Option<u32>) -> Result<(T, A), StartError> {
         Ok(((self.table)(TableFor { part, flows })?, (self.app)(part)))
     }

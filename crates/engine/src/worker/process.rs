@@ -141,8 +141,8 @@ impl<A: App> AppRunner<A> {
     }
 }
 
-/// Ignores the value of a flow that a lookup found. A closure would be another type in each caller,
-/// and the compiler would repeat the lookup for each.
+/// Ignores the value of a found flow. A closure would have a different type in each caller, and the
+/// compiler would generate the lookup for each of them.
 fn ignore_value<V>(_: usize, _: &V) {}
 
 /// One worker's table and application.

@@ -1,4 +1,4 @@
-//! Jenkins's one-at-a-time hash: one of those that [FLOWNP §4.1, Tab. 3] compares.
+//! Jenkins's one-at-a-time hash: one of the hashes compared in [FLOWNP §4.1, Tab. 3].
 //!
 //! It is not keyed: do not use it to place flows that an attacker may choose.
 

@@ -144,7 +144,7 @@ impl<K, V> Index<K, V> {
         Some(node)
     }
 
-    /// Returns the entry of a hash whose node is the wanted one. `OWNER` says whether the caller
+    /// Returns the entry of a hash whose node is the wanted one. `OWNER` states whether the caller
     /// holds the lock.
     #[inline(always)]
     pub(super) fn find<'g, const OWNER: bool>(

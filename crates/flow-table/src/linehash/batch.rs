@@ -64,7 +64,8 @@ const BLOCK: usize = 256;
 /// Number of strays that are looked up at once.
 const ROUND: usize = 32;
 
-/// A pipelined lookup of many keys. `PREFETCHED` says whether the caller has prefetched the lines.
+/// A pipelined lookup of many keys. `PREFETCHED` states whether the caller has prefetched the
+/// lines.
 pub(super) struct FindBatch<'a, K, V, F, const PREFETCHED: bool> {
     pub(super) table: &'a LineHash<K, V>,
     pub(super) keys: &'a [K],

@@ -76,7 +76,7 @@ impl Layers<'_> {
         self.ethernet(at + 4)
     }
 
-    /// Decodes an Ethernet frame or an 802.11 frame, whichever matches the bytes.
+    /// Decodes an Ethernet frame or an 802.11 frame, depending on the bytes.
     pub(super) fn ethernet_or_wireless(self, at: usize) -> Decoded {
         if self.is_ethernet(at) { self.ethernet(at) } else { self.ieee80211(at, 1) }
     }

@@ -25,7 +25,7 @@ impl Layers<'_> {
         self.deeper()?.ether_type(ether_type, at + 2)
     }
 
-    /// Skips Arista's time stamp. Its version tells whether it has 64 bits or 48.
+    /// Skips Arista's time stamp. Its version indicates whether it has 64 bits or 48.
     pub(super) fn arista_time(self, at: usize) -> Decoded {
         let header = self.take::<4>(at, CUT)?;
         let stamp_bytes = match (header[1], header[3] >> 4) {

@@ -9,7 +9,7 @@ const TYPE_DATA: u8 = 2;
 const MESH_CONTROL_BYTES: usize = 6;
 
 impl Layers<'_> {
-    /// Skips a radiotap header. Its flags tell whether the 802.11 header is padded.
+    /// Skips a radiotap header. Its flags indicate whether the 802.11 header is padded.
     pub(super) fn radiotap(self, start: usize) -> Decoded {
         let header = self.take::<8>(start, CUT)?;
         let length = usize::from(u16::from_le_bytes([header[2], header[3]]));

@@ -5,8 +5,8 @@ use crate::reason::DropReason;
 
 const CUT: DropReason = DropReason::TruncatedTunnel;
 /// Offsets of a session's frame from the session ID: cookies of 0, 4 or 8 bytes, with or without
-/// the four bytes of a sublayer. Both ends agree on them in advance, so no field tells which one
-/// applies.
+/// the four bytes of a sublayer. Both ends agree on them in advance, so no field indicates which
+/// one applies.
 const OFFSETS: [usize; 4] = [4, 8, 12, 16];
 
 /// Bits of the first byte [RFC 2661 §3.1].

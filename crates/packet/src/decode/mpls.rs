@@ -1,4 +1,4 @@
-//! A stack of MPLS labels. Only the first four bits tell what follows the stack.
+//! A stack of MPLS labels. Only the first four bits after the stack indicate what follows.
 
 use super::layers::{Decoded, Layers};
 use super::table::PSEUDOWIRE;

@@ -10,8 +10,9 @@
 //! | `-j LOG`, a rule without target | passed over and listed: it decides nothing |
 //!
 //! Matches on data that packets do not contain, such as `limit`, `recent` and `owner`, and unknown
-//! matches, become conditions that [may hold](crate::firewall::Truth::Maybe). A table without COMMIT
-//! is an error: `iptables-restore` loads nothing of it, and it indicates a file that is incomplete.
+//! matches, become conditions that [may hold](crate::firewall::Truth::Maybe). A table without
+//! COMMIT is an error: `iptables-restore` loads nothing of it, and it indicates a file that is
+//! incomplete.
 
 mod names;
 mod rule;

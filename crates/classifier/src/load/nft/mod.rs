@@ -136,7 +136,7 @@ pub fn chains(text: &str) -> Vec<String> {
 #[must_use]
 pub fn is_nft(text: &str) -> bool {
     if text.trim_start().starts_with('{') {
-        // The output of nft says so near the start.
+        // The output of nft is recognisable near its start.
         return text.find("\"nftables\"").is_some_and(|at| at < 4096);
     }
     super::form::first_line(text).is_some_and(|(_, line)| {

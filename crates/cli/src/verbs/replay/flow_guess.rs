@@ -1,4 +1,4 @@
-//! Guesses how many flows captures have, to size the flow tables.
+//! Estimates the number of flows in captures, to size the flow tables.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::RangeInclusive;
@@ -8,19 +8,19 @@ use flowloom::flow_key::FlowKey;
 use flowloom::packet::{DecodeOptions, Fill, PacketBatch, PacketSource, decode};
 use flowloom::traffic::capture::{Capture, CaptureParts, Input, SetOptions};
 
-/// The size of the sample.
+/// Number of packets in the sample.
 const SAMPLE_PACKETS: u64 = 8192;
-/// The least number of TCP flows that tell how many flows begin.
+/// Minimum number of TCP flows for an estimate of the share of flows that begin in the sample.
 const TCP_FLOWS_MIN: usize = 32;
-/// The guess without a sample.
+/// The estimate without a sample.
 const UNKNOWN: u64 = 64 << 10;
-/// The guess stays within these bounds. The table grows as needed.
+/// Limits of the estimate. The table grows as needed.
 const BOUNDS: RangeInclusive<u64> = 1 << 10..=1 << 20;
 const RECORD_HEADER_BYTES: u64 = 16;
 const TCP: u8 = 6;
 const SYN: u16 = 2;
 
-/// Guesses how many flows captures of `bytes` bytes have, from packets in their middle.
+/// Estimates the number of flows in captures of `bytes` bytes, from packets in their middle.
 pub(super) fn guess(
     paths: &[&Path],
     bytes: Option<u64>,
@@ -38,7 +38,7 @@ pub(super) fn guess(
                 sample.take(|batch| part.next_batch(batch).ok(), decode_options)?;
                 sample.flows_from_middle(bytes as f64 / sample.bytes.max(1) as f64)
             }
-            // A file that cannot be cut, such as a compressed one.
+            // A file that cannot be divided, such as a compressed one.
             _ => {
                 let mut capture = Capture::open(paths.first()?, options.capture).ok()?;
                 sample.take(|batch| capture.next_batch(batch).ok(), decode_options)?;
@@ -58,7 +58,7 @@ struct Sample {
     bytes: u64,
     /// Flows that are not TCP.
     others: HashSet<FlowKey>,
-    /// TCP flows, and whether the sample has a SYN of them.
+    /// TCP flows, and whether the sample contains their SYN.
     tcp: HashMap<FlowKey, bool>,
 }
 
@@ -98,8 +98,8 @@ impl Sample {
     }
 
     /// Returns the number of flows of a capture that is `share` times as long, from packets in its
-    /// middle. Most of their flows have begun before. The share of TCP flows with a SYN tells how
-    /// many begin, of other protocols too. A table has space for an eighth more.
+    /// middle. Most of their flows began earlier. The share of TCP flows with a SYN is used as the
+    /// share of flows that begin, also for other protocols. A table has space for an eighth more.
     fn flows_from_middle(&self, share: f64) -> f64 {
         if self.tcp.len() < TCP_FLOWS_MIN {
             return self.flows_from_start(share);

@@ -1,4 +1,4 @@
-//! A simulated cache of connection state beside a run.
+//! A simulated cache of connection state that runs in parallel with a replay.
 
 use flowloom::apps::{CacheProbe, ProbeCounts};
 use flowloom::engine::App;
@@ -25,7 +25,7 @@ impl Probe {
         Ok(Self { spec, counts: ProbeCounts::default() })
     }
 
-    /// Returns an application with a cache beside it.
+    /// Combines an application with a simulated cache.
     pub(super) fn beside<A: App>(&self, inner: A) -> CacheProbe<A> {
         let cache = self.spec.build().expect("the constructor has built one like it");
         CacheProbe::new(inner, cache, self.counts.clone())

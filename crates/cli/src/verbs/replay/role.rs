@@ -296,7 +296,7 @@ impl Role for L7Role<'_> {
     }
 }
 
-/// Another application with a simulated cache beside it.
+/// Another application, combined with a simulated cache.
 pub(super) struct Beside<'a, R>(pub(super) R, pub(super) &'a Probe);
 
 impl<R: Role> Role for Beside<'_, R> {

@@ -328,7 +328,7 @@ impl Tables {
         let guess = || flow_guess::guess(&source.paths(), source.bytes_on_disk(), options, config.decode);
         let mut flows = arguments.table_flows.unwrap_or_else(guess);
         if let (Layout::Sharded { workers }, None) = (config.layout, arguments.table_flows) {
-            // As flows go on across parts, the parts have more flows together.
+            // Flows continue across parts, so the parts have more flows in total.
             if workers > 1 {
                 flows += flows / 4;
             }
@@ -357,7 +357,7 @@ impl Tables {
         })
     }
 
-    /// Returns tables whose first segment is for this number of flows, if it is known.
+    /// Returns tables whose first segment is for this number of flows, if known.
     pub(super) fn with_first(self, flows: Option<u32>) -> Self {
         let first_flows = flows.unwrap_or(self.limits.first_flows).min(self.limits.first_flows).max(1);
         Self { limits: GrowthLimits { first_flows, ..self.limits }, ..self }
