@@ -262,7 +262,7 @@ fn a_lying_captured_length_is_cut_to_its_block_and_counted() {
     let words = flowloom(["replay", &path]).ends(0);
     assert!(words.text().contains("captured length above the record's"), "{}", words.text());
     for verb in ["replay", "inspect"] {
-        let lie = "is corrupt: a packet states more captured bytes than the record holds";
+        let lie = "is corrupt: a packet states more captured bytes than the record contains";
         flowloom([verb, &path]).ends(0).says(&["warning: ", lie, "--strict"]);
         flowloom([verb, &path, "--strict"]).ends(4).says(&[lie, "[exit 4]"]);
     }

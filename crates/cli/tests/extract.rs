@@ -147,11 +147,7 @@ fn an_index_of_another_capture_or_of_other_options_is_refused() {
         &[&[&*trace, "--decap"], &flow[..]].concat(),
         &["other decoding options: none, now --decap"],
     );
-    refused(
-        2,
-        &[&[&*trace, "--where", "bytes > 1"], &flow[..]].concat(),
-        &["--where looks at every packet"],
-    );
+    refused(2, &[&[&*trace, "--where", "bytes > 1"], &flow[..]].concat(), &["--where needs every packet"]);
     refused(2, &[&trace, "-o", &out, "--index", &index], &["--flow", "--make-index"]);
     refused(2, &[&trace, "-o", &out, "--index", &index, "--make-index"], &["--output", "--flow"]);
     let flow_only = ["--flow", flow[3], "--index", &index, "--make-index"];

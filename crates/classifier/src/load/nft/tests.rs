@@ -156,10 +156,10 @@ fn the_json_form_says_the_same() {
 #[test]
 fn what_cannot_be_read_is_named_with_its_place() {
     for (rule, part) in [
-        ("tcp dport 70000 accept", "no value of this field"),
+        ("tcp dport 70000 accept", "not a value of this field"),
         ("tcp dport { 22, nosuch } accept", "'nosuch'"),
         ("ip saddr @missing drop", "no set 'missing'"),
-        ("ip saddr ::1 drop", "of ip is expected"),
+        ("ip saddr ::1 drop", "expected an address or a prefix of ip"),
         ("frobnicate 7 drop", "unsupported statement 'frobnicate'"),
         ("jump nowhere", "no chain 'nowhere'"),
         ("tcp dport", "value"),

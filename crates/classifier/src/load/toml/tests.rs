@@ -41,9 +41,9 @@ fn rules_know_their_lines() {
 fn a_rule_without_an_action_and_a_file_that_is_cut_are_errors() {
     for (text, line, part) in [
         ("[[rule]]\nsource = '10.0.0.0/8'\n", 1, "no action"),
-        ("[[rule]]\nsource = '10.0.0.0/8'\naction = 'deny'\n[[rule]]\n", 4, "may be cut short"),
-        ("rules = 2\n[[rule]]\naction = 'deny'\n", 1, "2 rules are announced and 1 are there"),
-        ("rules = 0\n[[rule]]\naction = 'deny'\n", 1, "0 rules are announced"),
+        ("[[rule]]\nsource = '10.0.0.0/8'\naction = 'deny'\n[[rule]]\n", 4, "may be truncated"),
+        ("rules = 2\n[[rule]]\naction = 'deny'\n", 1, "states 2 rules but has 1"),
+        ("rules = 0\n[[rule]]\naction = 'deny'\n", 1, "states 0 rules"),
         ("default_action = 'pass'\n", 1, "\"none\""),
     ] {
         let errors = load(text, LoadLimits::default()).unwrap_err();
@@ -82,7 +82,7 @@ fn what_is_wrong_has_its_place() {
         ("protocol = true", 12, "a number, a text"),
         ("priority = 2147483648", 12, "a priority from"),
         ("value = -1", 9, "a value from 0"),
-        ("skip = 1", 1, "beside skip"),
+        ("skip = 1", 1, "with skip"),
         ("state = 'newish'", 9, "a state"),
         ("tcp_flags = 'SYN'", 13, "under a mask"),
         ("sauce = 'x'", 1, "unknown field"),
