@@ -394,8 +394,8 @@ mod tests {
             assert_eq!(of(text), Ok(format), "{text}");
         }
         for (text, why) in [
-            ("flows.xlsx", ".xlsx is not an ending"),
-            ("flows.txt.gz", ".txt is not an ending"),
+            ("flows.xlsx", "unknown extension .xlsx"),
+            ("flows.txt.gz", "unknown extension .txt"),
             ("kafka://a:1", "unknown collector 'kafka'"),
             ("flows.parquet.gz", "Parquet compresses its own data"),
         ] {

@@ -209,12 +209,8 @@ pub(crate) enum FragmentName {
 }
 
 fn state(text: &str) -> Result<ConnectionState, String> {
-    ConnectionState::from_name(text).ok_or_else(|| {
-        format!(
-            "'{text}' is not a connection state: write new, established, related, \
-            invalid or untracked"
-        )
-    })
+    ConnectionState::from_name(text)
+        .ok_or_else(|| format!("'{text}' is not a connection state, such as new, established or related"))
 }
 
 fn flags(text: &str) -> Result<u8, String> {
