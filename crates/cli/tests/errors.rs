@@ -170,7 +170,7 @@ fn a_capture_cut_inside_a_record_is_used_up_to_there() {
     // The last record begins 62 bytes before the end: 16 of header, 46 of packet.
     let path = folder.write("cut.pcap", &whole[..whole.len() - 7]);
     let offset = format!("byte {}", whole.len() - 62);
-    let parts = ["cut.pcap ends inside packet 10", &offset, "55 of 62 bytes", "9 whole packets"];
+    let parts = ["cut.pcap ends inside packet 10", &offset, "55 of 62 bytes", "9 complete packets"];
     used_in_part(&path, 9, &parts);
     let header = folder.write("header.pcap", &whole[..whole.len() - 50]);
     used_in_part(&header, 9, &["header.pcap ends inside packet 10", "12 of "]);
@@ -413,7 +413,7 @@ fn arguments_that_cannot_be_met_are_refused_with_the_reason() {
         (&["--workers", "1", "--ring", "100"], &["invalid ring size 100", "power of two"]),
         (&["--verify", "--full", "drop"], &["--verify needs every packet", "--full block"]),
         (&["--verify", "--loop"], &["--verify with --loop needs a --limit"]),
-        (&["--isa", "mmx"], &["no instruction set 'mmx'", "available: auto, scalar"]),
+        (&["--isa", "mmx"], &["not support the instruction set 'mmx'", "available: auto, scalar"]),
         (&["--no-pin", "--cores", "0"], &["cannot be used with"]),
         (&["--loop", "--passes", "2"], &["cannot be used with"]),
         (&["--passes", "0"], &["--passes", "'0' is not a whole number between 1 and "]),
@@ -489,7 +489,7 @@ fn captures_put_behind_each_other_are_all_used_and_told_of() {
     let padded = [gzip(&both), vec![0; 2000]].concat();
     for path in [folder.write("both.pcap", &both), folder.write("both.pcap.gz", &padded)] {
         for options in [&["--strict"][..], &["--no-mmap"], &["--workers", "2"]] {
-            let offset = format!("the second from byte {} on", one.len());
+            let offset = format!("the second begins at byte {}", one.len());
             let outcome = json_of(&path, options).ends(0);
             let outcome =
                 outcome.says(&["warning: ", "consists of 2 concatenated captures", &offset, "mergecap"]);

@@ -121,10 +121,16 @@ fn what_does_not_go_together_is_refused() {
         flowloom([&["replay", &trace][..], arguments].concat()).ends(2).says(parts);
     };
     let ipfix = folder.path("f.ipfix");
-    refused(&["--flows", &ipfix, "--fields", "tcp"], &["--fields tcp: IPFIX has no place", "sizes, http"]);
+    refused(
+        &["--flows", &ipfix, "--fields", "tcp"],
+        &["--fields tcp: IPFIX cannot hold these fields", "sizes, http"],
+    );
     let [eve, nf9] = ["f.eve", "f.nf9"].map(|name| folder.path(name));
-    refused(&["--flows", &eve, "--fields", "tls,sizes"], &["--fields sizes: EVE has no place", "tls, dns"]);
-    refused(&["--flows", &nf9, "--fields", "all"], &["NetFlow v9 has no place", "none of them"]);
+    refused(
+        &["--flows", &eve, "--fields", "tls,sizes"],
+        &["--fields sizes: EVE cannot hold these fields", "tls, dns"],
+    );
+    refused(&["--flows", &nf9, "--fields", "all"], &["NetFlow v9 cannot hold", "none of them"]);
     refused(&["--flows", &ipfix, "--columns", "source"], &["--columns", "IPFIX", "fixed", ".jsonl"]);
     refused(&["--flows", &flows, "--fields", "jitter"], &["unknown group of fields 'jitter'", "handshake"]);
     refused(&["--flows", &flows, "--where", "byts > 1"], &["column 1", "unknown name 'byts'"]);

@@ -608,7 +608,9 @@ fn completions_and_manual_pages_know_every_verb() {
     let folder = Folder::new();
     let directory = folder.path("man/man1");
     flowloom(["man", &directory]).ends(0).silent();
-    flowloom(["man", "/dev/null"]).ends(5).says(&["pages into /dev/null: it is no folder; name one"]);
+    flowloom(["man", "/dev/null"])
+        .ends(5)
+        .says(&["pages into /dev/null: it is not a folder; name a folder"]);
     for page in ["flowloom.1", "flowloom-replay.1", "flowloom-inspect.1", "flowloom-generate.1"] {
         let text = std::fs::read_to_string(folder.path(&format!("man/man1/{page}"))).unwrap();
         assert!(text.contains(".TH"), "{page}");
@@ -644,7 +646,7 @@ fn every_table_gives_the_same_flows() {
 fn what_changes_nothing_outside_the_pipeline_is_told() {
     let folder = Folder::new();
     let trace = folder.trace("t.pcap", &[]);
-    let warning = "changes nothing but in the pipeline";
+    let warning = "has no effect outside the pipeline";
     let for_workers = [["--scheduler", "flowpin"], ["--full", "drop"], ["--ring", "256"]];
     for option in for_workers {
         let inline = flowloom([&["replay", &trace][..], &option].concat()).ends(0);

@@ -268,7 +268,7 @@ fn the_interface_of_a_capture_is_the_one_that_its_packets_come_in_by() {
     assert_eq!(hits(&rules, &one, &["--chain", "OUTPUT"]), [(7, 2)]);
     flowloom(["classify", &one, "-r", &rules])
         .ends(0)
-        .says(&["packets come in by wan0, as the capture says"]);
+        .says(&["packets come in by wan0, according to the capture"]);
     let document = replay(&[&one, "--rules", &rules, "--verify"]);
     assert_eq!(number(&document["firewall"]["accepted"], "packets"), 1);
     // Packets of two interfaces have no common interface.

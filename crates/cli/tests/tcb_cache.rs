@@ -122,7 +122,7 @@ fn a_picture_and_a_table_show_the_points() {
     let outcome = flowloom([&["simulate", "tcb-cache"], &MODEL[..], &lists].concat()).ends(0);
     assert_eq!(outcome.text().lines().count(), 7);
     let svg = std::fs::read_to_string(&path).unwrap();
-    assert!(svg.starts_with("<svg") && svg.contains("N = 300 concurrent sessions") && svg.contains("min"));
+    assert!(svg.starts_with("<svg") && svg.contains("N = 300") && svg.contains("min"));
     let table = flowloom([&["simulate", "tcb-cache"], &MODEL[..]].concat()).ends(0);
     assert!(table.text().contains("flowlru  h3-16 2×4"), "{}", table.text());
     let nowhere = [&["simulate", "tcb-cache"], &MODEL[..], &["--svg", "/no/such/x.svg"]].concat();

@@ -138,7 +138,7 @@ fn what_is_not_shown_is_counted() {
         }
         assert_eq!(number(&document["untold"], "flows") > 0, options.len() > 2);
     }
-    let said = ["(not told apart)", "only the first 20 were told apart", "(17 more)"];
+    let said = ["(not told apart)", "only the first 20 have separate rows", "(17 more)"];
     flowloom(["top", &trace, "--by", "conversation", "-n", "3", "--groups-max", "20"]).ends(0).shows(&said);
     let csv = flowloom(["top", &trace, "--format", "csv", "-n", "2"]).ends(0);
     assert!(csv.text().starts_with("name,flows,packets,bytes,packets_sent,"), "{}", csv.text());

@@ -63,7 +63,7 @@ impl fmt::Display for GeometryError {
                 write!(
                     f,
                     "{bytes} bytes are not a power of two of sets of {set_bytes} bytes; nearest valid \
-                     sizes:  "
+                     sizes: "
                 )?;
                 if smaller_bytes > 0 {
                     write!(f, "{smaller_bytes} and ")?;

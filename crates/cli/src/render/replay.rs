@@ -426,7 +426,7 @@ impl ReplayResult {
             Some(verify) => {
                 format!(
                     "{text}; verified{}, {} as the oracle has {}",
-                    if verify.in_order { "" } else { "  except values that depend on order" },
+                    if verify.in_order { "" } else { " except values that depend on order" },
                     counted(verify.flows, "flow"),
                     if verify.flows == 1 { "it" } else { "them" }
                 )

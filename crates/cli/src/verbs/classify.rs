@@ -109,7 +109,7 @@ fn is_trace(path: &Path) -> bool {
 }
 
 /// Appended to an error about input that is not text.
-const TRACE: &str = "\n  a header trace has five numbers a line";
+const TRACE: &str = "\n  a header trace has five numbers per line";
 
 fn headers(arguments: &Classify, tally: &mut Tally<'_>) -> Result<End, Failure> {
     let limit = arguments.limit.unwrap_or(u64::MAX);

@@ -232,7 +232,7 @@ impl Bench<'_> {
                 timed(inline, |source| self.inline(source, app)),
             )
             .variant_with_lap(
-                format!("by hand, {app_name}"),
+                format!("hand-written, {app_name}"),
                 timed(by_hand, |source| {
                     let mut table = table::<A::Flow>(1).map_err(text)?;
                     let found = hand_loop(source, &hasher, &mut table, &mut app()).map_err(text)?;

@@ -92,7 +92,7 @@ pub(super) fn warn_outside_pipeline(arguments: &Replay, config: &EngineConfig, c
     let idle: Vec<&str> =
         options.iter().filter(|(_, asked_for)| *asked_for).map(|(name, _)| *name).collect();
     if !matches!(config.layout, Layout::Pipeline { .. }) && !idle.is_empty() {
-        let verb = if idle.len() == 1 { "changes" } else { "change" };
+        let verb = if idle.len() == 1 { "has" } else { "have" };
         let names = some_of(&idle, ", ");
         warn(&format!("{names} {verb} no effect outside the pipeline; add --layout pipeline"), common);
     }
