@@ -102,7 +102,11 @@ fn a_second_table_replaces_the_first() {
                 *filter\n:INPUT ACCEPT [0:0]\n-A INPUT -s 172.16.0.0/12 -j DROP\nCOMMIT\n";
     let policy = load(text, &Options::default()).unwrap();
     assert_eq!((line(&policy, &tcp([172, 16, 0, 1], 25)), line(&policy, &tcp([9; 4], 25))), (7, 6));
-    assert!(policy.notes()[0].text.contains("replaced by the one at line 5"), "{:?}", policy.notes());
+    assert!(
+        policy.notes()[0].text.contains("the table at line 5 replaces table filter"),
+        "{:?}",
+        policy.notes()
+    );
 }
 
 #[test]

@@ -121,7 +121,7 @@ fn what_fits_no_pod_is_noted_and_what_is_not_known_is_an_error() {
         ("podSelector: {}\ningress: [{from: [{}]}]", "a peer without"),
         ("podSelector: {}\ningress: [{ports: [{port: 70000}]}]", "from 1 to 65535"),
         ("podSelector: {}\ningress: [{ports: [{port: 9, endPort: 8}]}]", "endPort"),
-        ("podSelector: {}\ningress: [{ports: [{protocol: ICMP}]}]", "'ICMP' is no protocol"),
+        ("podSelector: {}\ningress: [{ports: [{protocol: ICMP}]}]", "'ICMP' is not a protocol"),
         ("podSelector: {}\ningress: [{from: [{ipBlock: {cidr: 10.0.0.0/33}}]}]", "'10.0.0.0/33'"),
         (
             "podSelector: {}\ningress: [{from: [{ipBlock: {cidr: 10.0.0.0/8, except: [11.0.0.0/9]}}]}]",
