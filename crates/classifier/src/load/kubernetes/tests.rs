@@ -127,8 +127,8 @@ fn what_fits_no_pod_is_noted_and_what_is_not_known_is_an_error() {
             "podSelector: {}\ningress: [{from: [{ipBlock: {cidr: 10.0.0.0/8, except: [11.0.0.0/9]}}]}]",
             "outside",
         ),
-        ("podSelector: {matchExpressions: [{key: a, operator: Gt}]}", "'Gt' is no operator"),
-        ("podSelector: {}\npolicyTypes: [Both]", "'Both' is no policy type"),
+        ("podSelector: {matchExpressions: [{key: a, operator: Gt}]}", "'Gt' is not an operator"),
+        ("podSelector: {}\npolicyTypes: [Both]", "'Both' is not a policy type"),
     ] {
         let text = error(&policy(spec));
         assert!(text.contains(says), "{spec}: {text}");
