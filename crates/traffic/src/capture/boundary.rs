@@ -97,6 +97,11 @@ impl FileHead {
         self.first
     }
 
+    /// Returns whether the file is pcapng.
+    pub(super) fn is_of_blocks(&self) -> bool {
+        matches!(self.state, WalkState::Pcapng(_))
+    }
+
     /// Returns the reading state at `at`, if neither sections nor interfaces began since the first
     /// packet.
     pub(super) fn state_at(&self, bytes: &[u8], at: usize) -> WalkState {

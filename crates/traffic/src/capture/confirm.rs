@@ -73,7 +73,7 @@ impl CaptureParts {
     pub fn unconfirmed(&self, reads: &[PartRead]) -> Vec<(usize, Boundary)> {
         assert!(reads.len() <= self.len(), "{} reads of {} parts", reads.len(), self.len());
         let mut again = Vec::new();
-        let mut truth = Boundary::start_of(0);
+        let mut truth = self.begin(0).clone();
         for (part, read) in reads.iter().enumerate() {
             let end = if read.follows(&truth) {
                 read.end_behind(&truth)

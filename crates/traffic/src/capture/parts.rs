@@ -30,6 +30,7 @@
 //! A cut reads the headers of about 128 KiB of records, which are a few pages. A part takes the
 //! memory of one [`Capture`]. In pcapng, a boundary takes 24 bytes per interface of its section.
 
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -73,6 +74,12 @@ pub enum NotCuttable {
     Overlapping {
         /// Number of files that overlap another, according to their first and last packets.
         files: usize,
+    },
+    /// A range of a pcapng file: its blocks depend on the blocks before the range.
+    #[error("{} is pcapng, whose blocks depend on the blocks before them", path.display())]
+    Blocks {
+        /// Path of the file.
+        path: PathBuf,
     },
     /// The search found no beginning of a record inside the file.
     #[error("{} cannot be divided: it is too short, or its records are too long or unusual", path.display())]
@@ -252,7 +259,72 @@ impl CaptureParts {
         if begins.len() == 1 && is_cut {
             return Err(reason(&files, options).into());
         }
-        Ok(Self { plan: Arc::new(Plan { files, options, is_by_time, notices, begins, progress }) })
+        let end = Boundary::start_of(files.len());
+        Ok(Self { plan: Arc::new(Plan { files, options, is_by_time, notices, begins, end, progress }) })
+    }
+
+    /// Plans one part: the records of a classic capture that begin in a range of its bytes.
+    ///
+    /// The part begins at the first record that seems to begin in the range, and ends before the
+    /// first one that seems to begin behind it. Ranges that adjoin yield each record once if each
+    /// part [ended](super::PartRead::end) where the next one [begins](Self::begin), which the
+    /// caller compares by [`Boundary::token`]. Ranges of a file may be read by processes that share
+    /// nothing.
+    ///
+    /// # Errors
+    ///
+    /// [`PlanError::Capture`] for an input that cannot be read; [`PlanError::NotCuttable`] for
+    /// pcapng, and for what is compressed, a pipe, or not mapped.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use flowloom_traffic::capture::{CaptureParts, Input, SetOptions};
+    /// # use flowloom_traffic::write::{PcapOptions, PcapWriter};
+    /// # let directory = tempfile::tempdir()?;
+    /// # let path = directory.path().join("ten.pcap");
+    /// # let mut writer = PcapWriter::new(std::fs::File::create(&path)?, PcapOptions::default())?;
+    /// # for second in 0..10 {
+    /// #     writer.write(second * 1_000_000_000, 60, &[0; 60])?;
+    /// # }
+    /// # writer.finish()?;
+    /// // Records of 76 bytes follow a header of 24 bytes.
+    /// let plan = |range| CaptureParts::range(Input::Path(path.clone()), SetOptions::default(), range);
+    /// let (first, second) = (plan(0..150)?, plan(150..784)?);
+    /// assert_eq!((first.len(), first.end().offset(), second.begin(0).offset()), (1, 176, 176));
+    /// assert_eq!(first.end().token(), second.begin(0).token());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn range(input: Input, options: SetOptions, bytes: Range<u64>) -> Result<Self, PlanError> {
+        let members = Members::of(&[input], options)?;
+        let progress = Arc::new(SetProgress::of_bytes(members.total_bytes(1)));
+        let Members { list: mut files, notices } = members;
+        let path = files.first().map(|file| file.path().to_path_buf()).unwrap_or_default();
+        if files.iter().any(|file| file.bytes.is_none()) {
+            return Err(NotCuttable::Pipe { path }.into());
+        }
+        let mut search = Search::default();
+        let mut begins = Vec::with_capacity(2);
+        for offset in [bytes.start, bytes.end.max(bytes.start)] {
+            begins.push(boundary_from(&mut files, 0, offset, options, &mut search)?);
+        }
+        match files.as_slice() {
+            [file] if file.mapping.is_none() => return Err(reason(&files, options).into()),
+            [_] => {}
+            _ => return Err(NotCuttable::NoBoundary { path }.into()),
+        }
+        if search.head.is_some_and(|(_, head)| head.is_of_blocks()) {
+            return Err(NotCuttable::Blocks { path }.into());
+        }
+        let end = begins.pop().unwrap_or_else(|| Boundary::start_of(1));
+        Ok(Self {
+            plan: Arc::new(Plan { files, options, is_by_time: false, notices, begins, end, progress }),
+        })
+    }
+
+    /// Returns the assumed end of the last part.
+    pub fn end(&self) -> &Boundary {
+        &self.plan.end
     }
 
     /// Returns the number of parts, at least one.
@@ -373,19 +445,31 @@ fn cut(files: &mut [Member], options: SetOptions, cuts: Cuts<'_>) -> Result<Vec<
         if file == files.len() {
             break;
         }
-        let offset = goal - bytes_before;
-        let boundary = match place_from(&mut files[file], file, offset, options, &mut search)? {
-            _ if offset == 0 => Boundary::start_of(file),
-            Some(place) => Boundary::inside(file, place),
-            None if offset <= bytes_of(&files[file]) / 2 => Boundary::start_of(file),
-            None => Boundary::start_of(file + 1),
-        };
+        let boundary = boundary_from(files, file, goal - bytes_before, options, &mut search)?;
         let is_further = begins.last().is_some_and(|last| last.position() < boundary.position());
         if is_further && boundary.file() < files.len() {
             begins.push(boundary);
         }
     }
     Ok(begins)
+}
+
+/// Returns the boundary at or after an offset of a file: where a record seems to begin, else the
+/// beginning or the end of the file.
+fn boundary_from(
+    files: &mut [Member],
+    file: usize,
+    offset: u64,
+    options: SetOptions,
+    search: &mut Search,
+) -> Result<Boundary, CaptureError> {
+    let bytes = files[file].bytes.unwrap_or(0);
+    Ok(match place_from(&mut files[file], file, offset, options, search)? {
+        _ if offset == 0 => Boundary::start_of(file),
+        Some(place) => Boundary::inside(file, place),
+        None if offset <= bytes / 2 => Boundary::start_of(file),
+        None => Boundary::start_of(file + 1),
+    })
 }
 
 /// Returns the offset at or after `offset` where a record seems to begin, if the file can be cut.

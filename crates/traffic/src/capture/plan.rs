@@ -36,6 +36,17 @@ impl Boundary {
         self.place.as_ref().map_or(0, |place| place.offset)
     }
 
+    /// Returns a text that is the same for two boundaries in one classic capture exactly if reading
+    /// goes on from both in the same way. Processes that read [ranges](super::CaptureParts::range)
+    /// of it compare their beginnings and ends by it.
+    #[must_use]
+    pub fn token(&self) -> String {
+        match &self.place {
+            None => format!("{}:0", self.file),
+            Some(Place { offset, state }) => format!("{}:{offset}:{}", self.file, state.token()),
+        }
+    }
+
     /// Returns the key that orders boundaries.
     pub(super) fn position(&self) -> (usize, u64) {
         (self.file, self.offset())
@@ -53,12 +64,14 @@ pub(super) struct Plan {
     pub(super) notices: Vec<Notice>,
     /// The assumed beginnings of the parts.
     pub(super) begins: Vec<Boundary>,
+    /// The assumed end of the last part.
+    pub(super) end: Boundary,
     pub(super) progress: Arc<SetProgress>,
 }
 
 impl Plan {
     /// Returns the assumed beginning of the part after `part`, which is the limit of `part`.
     pub(super) fn limit(&self, part: usize) -> Boundary {
-        self.begins.get(part + 1).cloned().unwrap_or_else(|| Boundary::start_of(self.files.len()))
+        self.begins.get(part + 1).unwrap_or(&self.end).clone()
     }
 }

@@ -75,6 +75,14 @@ impl WalkState {
         }
     }
 
+    /// Returns a text that classic captures have in common exactly if their states are equal.
+    pub(super) fn token(&self) -> String {
+        let Self::Pcap(state) = self else { return String::from("pcapng") };
+        let PcapState { link, big_endian, extra_bytes, lengths, ns_per_unit, snaplen } = state;
+        let lengths = *lengths as u8;
+        format!("{}-{big_endian}-{extra_bytes}-{lengths}-{ns_per_unit}-{snaplen}", link.0)
+    }
+
     /// Returns whether a walk from this state found what a walk from `truth` would have found.
     pub(super) fn stands_for(&self, truth: &Self, effects: Effects) -> bool {
         match (self, truth) {
