@@ -314,18 +314,26 @@ impl<F: FlowState> Composer<F> {
         self.chunks.push(carried);
     }
 
+    /// Ends the live flows whose timeout is over at the time of the latest packet, and returns how
+    /// many these are.
+    pub(crate) fn expire(&mut self, last_ns: u64) -> u64 {
+        if !self.timeouts.is_set() {
+            return 0;
+        }
+        let live = std::mem::take(&mut self.live);
+        let (over, live): (Vec<_>, Vec<_>) =
+            live.into_iter().partition(|entry| self.is_over(entry.place(), tick_of(last_ns)));
+        self.live = live;
+        for entry in &over {
+            self.record(entry.place()).ended = EndedBy::IdleTimeout;
+        }
+        over.len() as u64
+    }
+
     /// Returns the results of all parts, and how many live flows have timed out by the end of the
     /// input.
     pub(crate) fn finish(mut self, last_ns: u64) -> (FlowResults<F>, u64) {
-        let mut timed_out = 0;
-        if self.timeouts.is_set() {
-            for entry in std::mem::take(&mut self.live) {
-                if self.is_over(entry.place(), tick_of(last_ns)) {
-                    self.record(entry.place()).ended = EndedBy::IdleTimeout;
-                    timed_out += 1;
-                }
-            }
-        }
+        let timed_out = self.expire(last_ns);
         let parts = self.chunks.into_iter().map(|chunk| (chunk.records, chunk.removed));
         let (records, removed) = parts.unzip();
         (FlowResults::without(records, removed), timed_out)

@@ -102,10 +102,12 @@ pub enum MergeError {
          process the captures in one run, which reads these packets again"
     )]
     NeedsPackets {
-        /// The later part, counted from 1.
+        /// The first such part, counted from 1.
         part: usize,
-        /// Number of these flows.
+        /// Number of these flows, over all parts.
         flows: usize,
+        /// Their keys, in ascending order. The other flows compose.
+        keys: Vec<FlowKey>,
     },
     /// The application needs all packets in one sequence.
     #[error("the parts cannot be merged: {0}")]
@@ -131,6 +133,7 @@ pub fn merge_parts<A: App>(
     let mut composer = Composer::new(FlowTimeouts { idle: idle_timeout, closed: None });
     let (mut input, mut counters) = (InputCounters::default(), WorkerCounters::default());
     let mut flows_joined = 0;
+    let mut unresolved: Option<(usize, Vec<FlowKey>)> = None;
     for (part, SavedPart { input: of_part, counters: mut counted, records }) in (1..).zip(parts) {
         if input.packets > 0 && of_part.packets > 0 && of_part.first_ns < input.last_ns {
             return Err(MergeError::Overlap { part, by_ns: input.last_ns - of_part.first_ns });
@@ -145,13 +148,22 @@ pub fn merge_parts<A: App>(
         let joined = caught(|| composer.join(records, false, |flow, later| app.compose(flow, later)))
             .map_err(MergeError::Panicked)?;
         if !joined.unresolved.is_empty() {
-            return Err(MergeError::NeedsPackets { part, flows: joined.unresolved.len() });
+            let (_, keys) = unresolved.get_or_insert_with(|| (part, Vec::new()));
+            keys.extend(joined.unresolved.iter().map(|(crossing, _)| crossing.key));
         }
         counted.flows_begun -= joined.flows.min(counted.flows_begun);
         counted.flows_expired += joined.expired;
         flows_joined += joined.flows;
         counters.merge(&counted);
         input.append(of_part);
+        // Later parts compose with fewer flows.
+        counters.flows_expired +=
+            caught(|| composer.expire(input.last_ns)).map_err(MergeError::Panicked)?;
+    }
+    if let Some((part, mut keys)) = unresolved {
+        keys.sort_unstable();
+        keys.dedup();
+        return Err(MergeError::NeedsPackets { part, flows: keys.len(), keys });
     }
     let (flows, timed_out) = caught(|| composer.finish(input.last_ns)).map_err(MergeError::Panicked)?;
     counters.flows_expired += timed_out;
