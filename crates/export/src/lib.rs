@@ -6,6 +6,7 @@
 //! | IPFIX (RFC 7011) | [`IpfixWriter`] | a file, or a collector over UDP or TCP |
 //! | NetFlow v9 (RFC 3954) | [`Netflow9Writer`] | a file, or a collector over UDP |
 //! | Parquet | [`ParquetWriter`] (feature `parquet`) | a file |
+//! | Arrow (IPC stream) | [`ArrowWriter`] (feature `arrow`) | anything that is `Write` |
 //! | `conn.log` of Zeek, flow events of Suricata's EVE | [`ZeekWriter`], [`EveWriter`] | anything that is `Write` |
 //!
 //! Each is a [`RecordWriter`]: records are written as flows end, and [`flush`](RecordWriter::flush)
@@ -27,6 +28,10 @@
 //! # Ok::<(), std::io::Error>(())
 //! ```
 
+#[cfg(feature = "arrow")]
+mod arrow;
+#[cfg(feature = "arrow")]
+mod arrow_packets;
 mod collector;
 mod eve;
 mod filter;
@@ -43,6 +48,10 @@ use std::io::{self, Write};
 use flowloom_apps::accounting::AccountingRecord;
 use flowloom_apps::accounting::fields::FieldValue;
 
+#[cfg(feature = "arrow")]
+pub use arrow::{ArrowWriter, read_fragments};
+#[cfg(feature = "arrow")]
+pub use arrow_packets::{ArrowPacketWriter, PacketHeaders, PacketRow};
 pub use collector::{TcpCollector, UdpCollector, UdpCounters, UdpOptions};
 pub use eve::EveWriter;
 pub use filter::{RecordFilter, RecordFilterError};

@@ -1,0 +1,347 @@
+//! Apache Arrow: the streaming form of its IPC format.
+//!
+//! ```text
+//!  schema | batch of at most 16,384 rows | batch | … | end of stream
+//! ```
+//!
+//! Columns have the names and the types that they have in Parquet. A stream of a *part* of an
+//! input has three further columns, and three kinds of rows, whose other columns are null:
+//!
+//! | row | columns |
+//! | --- | --- |
+//! | a record | those of records, and `flow_key` |
+//! | a flow that may go on beyond the part | `flow_key`, `flow_state` |
+//! | what the part is: the last one | `about` |
+
+use std::io::{self, Read, Write};
+use std::sync::Arc;
+
+use arrow_array::builder::{
+    ArrayBuilder, BinaryBuilder, StringBuilder, TimestampNanosecondBuilder, UInt32Builder, UInt64Builder,
+};
+use arrow_array::cast::AsArray as _;
+use arrow_array::types::Int32Type;
+use arrow_array::{Array as _, ArrayRef, RecordBatch};
+use arrow_ipc::reader::StreamReader;
+use arrow_ipc::writer::StreamWriter;
+use arrow_schema::{ArrowError, DataType, Field, Fields, Schema, SchemaBuilder, TimeUnit};
+use flowloom_apps::accounting::fields::{FieldColumn, FieldValue};
+use flowloom_apps::accounting::{AccountingRecord, RecordColumn, RecordValue};
+
+use crate::RecordWriter;
+
+/// Rows of a batch.
+pub(crate) const BATCH_ROWS: usize = 16 << 10;
+/// The key and the value by which a stream says what its columns mean: see `docs/records.md`.
+const VERSION: (&str, &str) = ("flowloom.records", "1");
+/// The columns of a part beside those of records.
+const PART_COLUMNS: [(&str, DataType); 3] =
+    [("flow_key", DataType::Binary), ("flow_state", DataType::Binary), ("about", DataType::Utf8)];
+
+/// A column that is being filled.
+enum Column {
+    Text(StringBuilder),
+    /// Nanoseconds since 1970, UTC.
+    Time(TimestampNanosecondBuilder),
+    Wide(UInt64Builder),
+    Narrow(UInt32Builder),
+}
+
+impl Column {
+    /// Returns an empty column for values of a unit.
+    fn of(unit: &str) -> Self {
+        match unit {
+            "ns since 1970" => Self::Time(TimestampNanosecondBuilder::new().with_timezone("UTC")),
+            "packets" | "bytes" | "ns" => Self::Wide(UInt64Builder::new()),
+            "number" | "bits" => Self::Narrow(UInt32Builder::new()),
+            _ => Self::Text(StringBuilder::new()),
+        }
+    }
+
+    fn data_type(&self) -> DataType {
+        match self {
+            Self::Text(_) => DataType::Utf8,
+            Self::Time(_) => DataType::Timestamp(TimeUnit::Nanosecond, Some("UTC".into())),
+            Self::Wide(_) => DataType::UInt64,
+            Self::Narrow(_) => DataType::UInt32,
+        }
+    }
+
+    fn push_number(&mut self, number: Option<u64>) {
+        match self {
+            Self::Text(column) => column.append_option(number.map(|number| number.to_string())),
+            Self::Time(column) => {
+                column.append_option(number.and_then(|number| i64::try_from(number).ok()));
+            }
+            Self::Wide(column) => column.append_option(number),
+            Self::Narrow(column) => {
+                column.append_option(number.and_then(|number| u32::try_from(number).ok()));
+            }
+        }
+    }
+
+    fn push_text(&mut self, text: &dyn std::fmt::Display) {
+        match self {
+            Self::Text(column) => {
+                // Writing to a builder cannot fail.
+                let _ = std::fmt::Write::write_fmt(column, format_args!("{text}"));
+                column.append_value("");
+            }
+            other => other.push_number(None),
+        }
+    }
+
+    fn push(&mut self, value: RecordValue) {
+        match value {
+            RecordValue::Number(number) | RecordValue::Bits(number) => self.push_number(Some(number)),
+            RecordValue::None => self.push_number(None),
+            text => self.push_text(&text),
+        }
+    }
+
+    fn push_field(&mut self, value: &FieldValue) {
+        match value {
+            FieldValue::Number(number) => self.push_number(Some(*number)),
+            FieldValue::None => self.push_number(None),
+            text => self.push_text(text),
+        }
+    }
+
+    fn finish(&mut self) -> ArrayRef {
+        match self {
+            Self::Text(column) => ArrayBuilder::finish(column),
+            Self::Time(column) => ArrayBuilder::finish(column),
+            Self::Wide(column) => ArrayBuilder::finish(column),
+            Self::Narrow(column) => ArrayBuilder::finish(column),
+        }
+    }
+}
+
+/// The columns of a part beside those of records.
+#[derive(Default)]
+struct PartBuilders {
+    key: BinaryBuilder,
+    state: BinaryBuilder,
+    about: StringBuilder,
+}
+
+/// Writes records as a stream of Arrow: each column with the type that its unit has, missing
+/// values as nulls.
+///
+/// # Examples
+///
+/// ```
+/// use flowloom_apps::accounting::{AccountingRecord, EndedBy, RecordColumn};
+/// use flowloom_export::{ArrowWriter, RecordWriter};
+/// use flowloom_flow_key::FlowKey;
+///
+/// let mut stream = Vec::new();
+/// let mut writer = ArrowWriter::new(&mut stream, RecordColumn::defaults().collect(), &[])?;
+/// let (key, _) = FlowKey::from_v4(0x0A00_0001, 0x0A00_0002, 40_000, 443, 6);
+/// writer.write(&AccountingRecord::of(&key, &Default::default(), EndedBy::EndOfInput))?;
+/// writer.finish()?;
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub struct ArrowWriter<W: Write> {
+    out: StreamWriter<W>,
+    columns: Vec<(&'static RecordColumn, Column)>,
+    fields: Vec<Column>,
+    part: Option<PartBuilders>,
+    schema: Arc<Schema>,
+    rows: usize,
+}
+
+impl<W: Write> std::fmt::Debug for ArrowWriter<W> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { columns, rows, .. } = self;
+        f.debug_struct("ArrowWriter")
+            .field("columns", &columns.len())
+            .field("rows", rows)
+            .finish_non_exhaustive()
+    }
+}
+
+pub(crate) fn other(error: ArrowError) -> io::Error {
+    match error {
+        ArrowError::IoError(_, error) => error,
+        error => io::Error::other(error),
+    }
+}
+
+impl<W: Write> ArrowWriter<W> {
+    /// Returns a writer of these columns, and of further fields behind them.
+    ///
+    /// # Errors
+    ///
+    /// What `out` says to the schema, which is written at once.
+    pub fn new(out: W, columns: Vec<&'static RecordColumn>, fields: &[FieldColumn]) -> io::Result<Self> {
+        Self::begin(out, columns, fields, None)
+    }
+
+    /// Returns a writer of a part: of these columns, and those of flows that go on beyond it.
+    ///
+    /// # Errors
+    ///
+    /// What `out` says to the schema, which is written at once.
+    pub fn of_part(out: W, columns: Vec<&'static RecordColumn>) -> io::Result<Self> {
+        Self::begin(out, columns, &[], Some(PartBuilders::default()))
+    }
+
+    fn begin(
+        out: W,
+        columns: Vec<&'static RecordColumn>,
+        fields: &[FieldColumn],
+        part: Option<PartBuilders>,
+    ) -> io::Result<Self> {
+        let field = |name: &str, data_type| Field::new(name, data_type, true);
+        let of_records = columns.iter().map(|column| (column.name, Column::of(column.unit)));
+        let of_fields = fields.iter().map(|column| (column.name, Column::of(column.unit)));
+        let all = of_records.chain(of_fields).map(|(name, column)| field(name, column.data_type()));
+        let of_part = PART_COLUMNS.into_iter().filter(|_| part.is_some());
+        let all: Vec<Field> = all.chain(of_part.map(|(name, data_type)| field(name, data_type))).collect();
+        let (key, value) = VERSION;
+        let mut schema = SchemaBuilder::from(Fields::from(all));
+        schema.metadata_mut().insert(key.to_owned(), value.to_owned());
+        let schema = Arc::new(schema.finish());
+        let out = StreamWriter::try_new(out, &schema).map_err(other)?;
+        let columns = columns.into_iter().map(|column| (column, Column::of(column.unit))).collect();
+        let fields = fields.iter().map(|column| Column::of(column.unit)).collect();
+        Ok(Self { out, columns, fields, part, schema, rows: 0 })
+    }
+
+    /// Writes a flow that goes on beyond the part.
+    ///
+    /// # Errors
+    ///
+    /// What the stream says; and where it is not that [of a part](Self::of_part).
+    pub fn write_fragment(&mut self, key: &[u8], state: &[u8]) -> io::Result<()> {
+        self.write_of_part(Some((key, state)), None)
+    }
+
+    /// Writes what the part is.
+    ///
+    /// # Errors
+    ///
+    /// As [`write_fragment`](Self::write_fragment).
+    pub fn write_about(&mut self, about: &str) -> io::Result<()> {
+        self.write_of_part(None, Some(about))
+    }
+
+    /// Writes a record of a part with the key of its flow.
+    ///
+    /// # Errors
+    ///
+    /// As [`write_fragment`](Self::write_fragment).
+    pub fn write_complete(&mut self, key: &[u8], record: &AccountingRecord) -> io::Result<()> {
+        self.push_record(record, &[]);
+        self.count_record(Some(key))
+    }
+
+    fn push_record(&mut self, record: &AccountingRecord, fields: &[FieldValue]) {
+        for (column, values) in &mut self.columns {
+            values.push(column.value(record));
+        }
+        let missing = std::iter::repeat(&FieldValue::None);
+        for (column, value) in self.fields.iter_mut().zip(fields.iter().chain(missing)) {
+            column.push_field(value);
+        }
+    }
+
+    fn count_record(&mut self, flow_key: Option<&[u8]>) -> io::Result<()> {
+        if let Some(PartBuilders { key, state, about }) = &mut self.part {
+            key.append_option(flow_key);
+            state.append_null();
+            about.append_null();
+        }
+        self.count_row()
+    }
+
+    fn write_of_part(&mut self, fragment: Option<(&[u8], &[u8])>, about: Option<&str>) -> io::Result<()> {
+        let Some(part) = &mut self.part else {
+            let why = "the stream was begun without the columns of a part";
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
+        };
+        part.key.append_option(fragment.map(|(key, _)| key));
+        part.state.append_option(fragment.map(|(_, state)| state));
+        part.about.append_option(about);
+        let of_records = self.columns.iter_mut().map(|(_, column)| column);
+        of_records.chain(&mut self.fields).for_each(|column| column.push_number(None));
+        self.count_row()
+    }
+
+    fn count_row(&mut self) -> io::Result<()> {
+        self.rows += 1;
+        if self.rows == BATCH_ROWS { self.close_batch() } else { Ok(()) }
+    }
+
+    fn close_batch(&mut self) -> io::Result<()> {
+        if std::mem::take(&mut self.rows) == 0 {
+            return Ok(());
+        }
+        let of_records = self.columns.iter_mut().map(|(_, column)| column.finish());
+        let mut arrays: Vec<ArrayRef> = of_records.collect();
+        arrays.extend(self.fields.iter_mut().map(Column::finish));
+        if let Some(PartBuilders { key, state, about }) = &mut self.part {
+            arrays.extend([ArrayBuilder::finish(key), ArrayBuilder::finish(state)]);
+            arrays.push(ArrayBuilder::finish(about));
+        }
+        let batch = RecordBatch::try_new(Arc::clone(&self.schema), arrays).map_err(other)?;
+        self.out.write(&batch).map_err(other)
+    }
+}
+
+impl<W: Write + Send> RecordWriter for ArrowWriter<W> {
+    fn write(&mut self, record: &AccountingRecord) -> io::Result<()> {
+        self.write_with(record, &[])
+    }
+
+    fn write_with(&mut self, record: &AccountingRecord, fields: &[FieldValue]) -> io::Result<()> {
+        self.push_record(record, fields);
+        self.count_record(None)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.close_batch()?;
+        self.out.flush().map_err(other)
+    }
+
+    fn finish(&mut self) -> io::Result<()> {
+        self.close_batch()?;
+        self.out.finish().map_err(other)
+    }
+}
+
+/// Reads the flows of a stream of fragments: of the columns `part` (signed 32 bits), `flow_key` and
+/// `flow_state` (binary), in any place among others. Rows without a state are passed over.
+///
+/// `take` gets each one's part, key and state.
+///
+/// # Errors
+///
+/// What is wrong with the stream, or what `take` says.
+pub fn read_fragments(
+    stream: impl Read,
+    mut take: impl FnMut(i32, &[u8], &[u8]) -> io::Result<()>,
+) -> io::Result<()> {
+    let invalid = |why: String| io::Error::new(io::ErrorKind::InvalidData, why);
+    for batch in StreamReader::try_new(stream, None).map_err(other)? {
+        let batch = batch.map_err(other)?;
+        let column = |name: &str| {
+            batch.column_by_name(name).ok_or_else(|| invalid(format!("the stream has no column {name}")))
+        };
+        let binary = |name: &str| {
+            let column = column(name)?.as_binary_opt::<i32>();
+            column.ok_or_else(|| invalid(format!("the column {name} is not binary")))
+        };
+        let (keys, states) = (binary("flow_key")?, binary("flow_state")?);
+        let parts = column("part")?.as_primitive_opt::<Int32Type>();
+        let parts = parts.ok_or_else(|| invalid(String::from("the column part is not int32")))?;
+        for row in (0..batch.num_rows()).filter(|row| states.is_valid(*row)) {
+            if parts.is_null(row) || keys.is_null(row) {
+                return Err(invalid(String::from("a flow has a state, and no part or no key")));
+            }
+            take(parts.value(row), keys.value(row), states.value(row))?;
+        }
+    }
+    Ok(())
+}
