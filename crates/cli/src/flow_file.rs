@@ -10,6 +10,8 @@ use flowloom::apps::SourceDirection;
 use flowloom::apps::accounting::RecordColumn;
 use flowloom::apps::accounting::fields::FieldColumn;
 use flowloom::engine::{FlowRecord, FlowState, FlowValue, RecordSink, SinkError};
+#[cfg(feature = "arrow")]
+use flowloom_export::ArrowWriter;
 use flowloom_export::{
     CsvWriter, EveWriter, IpfixWriter, JsonWriter, Netflow9Writer, RecordWriter, TcpCollector,
     UdpCollector, UdpCounters, UdpOptions, ZeekWriter,
@@ -38,6 +40,8 @@ pub(crate) enum Format {
     Netflow9,
     /// Apache Parquet
     Parquet,
+    /// A stream of Apache Arrow (IPC)
+    Arrow,
     /// Zeek's conn.log
     Zeek,
     /// Flow events of Suricata's EVE log
@@ -48,7 +52,7 @@ impl Format {
     /// Returns whether this format can hold an additional field.
     pub(crate) fn takes(self, column: &FieldColumn) -> bool {
         match self {
-            Self::Csv | Self::Jsonl | Self::Parquet => true,
+            Self::Csv | Self::Jsonl | Self::Parquet | Self::Arrow => true,
             Self::Ipfix => column.ipfix.is_some(),
             Self::Netflow9 => false,
             Self::Zeek => ZeekWriter::takes(column),
@@ -58,7 +62,7 @@ impl Format {
 
     /// Returns whether `--columns` selects the columns of this format.
     pub(crate) fn has_columns(self) -> bool {
-        matches!(self, Self::Csv | Self::Jsonl | Self::Parquet)
+        matches!(self, Self::Csv | Self::Jsonl | Self::Parquet | Self::Arrow)
     }
 
     /// Returns the name of the format for messages.
@@ -69,6 +73,7 @@ impl Format {
             Self::Ipfix => "IPFIX",
             Self::Netflow9 => "NetFlow v9",
             Self::Parquet => "Parquet",
+            Self::Arrow => "Arrow",
             Self::Zeek => "Zeek's conn.log",
             Self::Eve => "EVE",
         }
@@ -119,7 +124,9 @@ impl Destination {
             return Ok(Self { place, format: of_scheme });
         }
         if path.as_os_str() == "-" {
-            return Ok(Self { place: Place::StandardOutput, format: format.unwrap_or(Format::Csv) });
+            let format = format.unwrap_or(Format::Csv);
+            check_arrow(path, format)?;
+            return Ok(Self { place: Place::StandardOutput, format });
         }
         let ending =
             |path: &Path| path.extension().map(|ending| ending.to_string_lossy().to_ascii_lowercase());
@@ -130,6 +137,7 @@ impl Destination {
             Some("ipfix") => Some(Format::Ipfix),
             Some("nf9") => Some(Format::Netflow9),
             Some("parquet") => Some(Format::Parquet),
+            Some("arrows") => Some(Format::Arrow),
             Some("log") => Some(Format::Zeek),
             Some("eve") => Some(Format::Eve),
             Some(_) => None,
@@ -137,7 +145,7 @@ impl Destination {
         let format = format.or(of_ending).ok_or_else(|| {
             format!(
                 "--flows {shown}: unknown extension .{}\n  use .csv or none, .jsonl, .ipfix, .nf9, \
-                 .parquet, .log (Zeek) or .eve, optionally followed by .gz or .zst; or add \
+                 .parquet, .arrows, .log (Zeek) or .eve, optionally followed by .gz or .zst; or add \
                  --flows-format",
                 ending(inner).unwrap_or_default()
             )
@@ -152,6 +160,7 @@ impl Destination {
                 "--flows {shown}: this flowloom was built without Parquet\n  build it with --features parquet"
             ));
         }
+        check_arrow(path, format)?;
         Ok(Self { place: Place::File(path.to_path_buf(), compression), format })
     }
 
@@ -181,6 +190,17 @@ impl Destination {
     }
 }
 
+/// Refuses Arrow where the command was built without it.
+fn check_arrow(path: &Path, format: Format) -> Result<(), String> {
+    if format == Format::Arrow && cfg!(not(feature = "arrow")) {
+        return Err(format!(
+            "--flows {}: this flowloom was built without Arrow\n  build it with --features arrow",
+            path.display()
+        ));
+    }
+    Ok(())
+}
+
 fn resolved(collector: &str) -> io::Result<SocketAddr> {
     let none = || io::Error::new(io::ErrorKind::NotFound, format!("'{collector}' has no address"));
     let named = |error: io::Error| {
@@ -197,6 +217,20 @@ pub(crate) struct Opened {
 }
 
 impl Opened {
+    /// Returns a plain stream of bytes to a file or to standard output.
+    ///
+    /// # Errors
+    ///
+    /// A collector takes no other stream than its own; and what the system says.
+    #[cfg(feature = "arrow")]
+    pub(crate) fn into_stream(self) -> io::Result<Box<dyn Write + Send>> {
+        match self.out {
+            Raw::File(file, compression) => Ok(Box::new(PackedFile::new(file, compression)?)),
+            Raw::Other(out) => Ok(out),
+            Raw::Udp(_) => Err(io::Error::new(io::ErrorKind::InvalidInput, "a collector takes no parts")),
+        }
+    }
+
     /// Returns whether this is the same file as another.
     pub(crate) fn is_same(&self, other: &OutputFile) -> bool {
         matches!(&self.out, Raw::File(file, _) if file.is_same(other))
@@ -304,6 +338,10 @@ impl<F: FlowState + SourceDirection> FlowWriter<F> {
             (Format::Netflow9, _) => Out::Records(Box::new(Netflow9Writer::new(out))),
             (Format::Zeek, _) => Out::Records(Box::new(ZeekWriter::new(out).with_fields(fields))),
             (Format::Eve, _) => Out::Records(Box::new(EveWriter::new(out).with_fields(fields))),
+            #[cfg(feature = "arrow")]
+            (Format::Arrow, _) => Out::Records(Box::new(ArrowWriter::new(out, columns, &fields)?)),
+            #[cfg(not(feature = "arrow"))]
+            (Format::Arrow, _) => return Err(is_closed()),
             (Format::Parquet, _) => {
                 return Err(io::Error::new(
                     io::ErrorKind::InvalidInput,
@@ -383,6 +421,7 @@ mod tests {
             ("a/flows.CSV.gz", Format::Csv),
             ("flows.jsonl.zst", Format::Jsonl),
             ("flows.ipfix", Format::Ipfix),
+            ("flows.arrows", Format::Arrow),
             ("conn.log", Format::Zeek),
             ("flows.eve.gz", Format::Eve),
             ("flows.nf9", Format::Netflow9),

@@ -31,8 +31,9 @@ use crate::output::OutputFile;
 const MAGIC: &[u8; 8] = b"FLWPART2";
 /// Maximum size of the header.
 const HEADER_BYTES_MAX: u32 = 16 << 20;
-/// Size of a record without the state of the application, in bytes.
-const RECORD_BYTES: usize = 48 + 16 + 1;
+pub(crate) const KEY_BYTES: usize = 48;
+/// Bytes of a record before the application's state.
+const RECORD_BYTES: usize = KEY_BYTES + 16 + 1;
 const DIGEST_BYTES: u64 = 32;
 
 /// The number of a part and the number of parts.
@@ -72,6 +73,20 @@ pub(crate) struct Settings {
     pub(crate) selection: Vec<String>,
 }
 
+/// Where a range of a capture began and ended, as [tokens](flowloom::traffic::capture::Boundary::token).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Range {
+    pub(crate) begin: String,
+    pub(crate) end: String,
+}
+
+impl Range {
+    /// The beginning of a capture.
+    pub(crate) const BEGIN: &str = "0:0";
+    /// The end of a capture.
+    pub(crate) const END: &str = "1:0";
+}
+
 /// The contents of a part file other than its records.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Header {
@@ -79,6 +94,12 @@ pub(crate) struct Header {
     pub(crate) settings: Settings,
     pub(crate) part: Option<PartNumber>,
     pub(crate) inputs: Vec<String>,
+    /// Of a range of a capture: where it began and where it ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) range: Option<Range>,
+    /// What is to be known about the inputs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) notices: Vec<String>,
     packets: u64,
     bytes_on_wire: u64,
     bytes_captured: u64,
@@ -95,7 +116,7 @@ pub(crate) struct Header {
     processed: u64,
     denied: u64,
     flows_begun: u64,
-    flows_expired: u64,
+    pub(crate) flows_expired: u64,
     records_forgotten: u64,
     dropped_by_workers: Vec<(String, u64)>,
 }
@@ -127,6 +148,8 @@ impl Header {
             settings,
             part,
             inputs,
+            range: None,
+            notices: Vec::new(),
             packets: input.packets,
             bytes_on_wire: input.bytes_on_wire,
             bytes_captured: input.bytes_captured,
@@ -149,7 +172,7 @@ impl Header {
         }
     }
 
-    fn input(&self) -> Result<InputCounters, String> {
+    pub(crate) fn input(&self) -> Result<InputCounters, String> {
         let mut input = InputCounters::default();
         input.packets = self.packets;
         input.bytes_on_wire = self.bytes_on_wire;
@@ -168,7 +191,7 @@ impl Header {
         Ok(input)
     }
 
-    fn workers(&self) -> Result<WorkerCounters, String> {
+    pub(crate) fn workers(&self) -> Result<WorkerCounters, String> {
         let mut workers = WorkerCounters::default();
         workers.processed = self.processed;
         workers.denied = self.denied;
@@ -199,13 +222,69 @@ impl Records {
         is_live: bool,
         save: SaveWith<F>,
     ) {
-        for word in record.key.words().iter().chain(&ticks) {
-            self.bytes.extend_from_slice(&word.to_le_bytes());
-        }
-        self.bytes.push(if is_live { 0 } else { ended_code(record.ended) });
-        save(&record.state, &mut self.bytes);
+        self.bytes.extend_from_slice(&key_bytes(&record.key));
+        save_state(record, ticks, is_live, save, &mut self.bytes);
         self.count += 1;
     }
+}
+
+/// Returns a key as it stands in a part.
+pub(crate) fn key_bytes(key: &FlowKey) -> [u8; KEY_BYTES] {
+    let mut bytes = [0; KEY_BYTES];
+    for (place, word) in bytes.chunks_exact_mut(8).zip(key.words()) {
+        place.copy_from_slice(&word.to_le_bytes());
+    }
+    bytes
+}
+
+/// Appends what stands behind a record's key.
+pub(crate) fn save_state<F>(
+    record: &FlowRecord<F>,
+    ticks: [u64; 2],
+    is_live: bool,
+    save: SaveWith<F>,
+    out: &mut Vec<u8>,
+) {
+    for tick in ticks {
+        out.extend_from_slice(&tick.to_le_bytes());
+    }
+    out.push(if is_live { 0 } else { ended_code(record.ended) });
+    save(&record.state, out);
+}
+
+/// Reads a key.
+///
+/// # Errors
+///
+/// How long it is, as the end of a sentence that begins with its owner.
+pub(crate) fn load_key(key: &[u8]) -> Result<FlowKey, String> {
+    let key_bytes: &[u8; KEY_BYTES] =
+        key.try_into().map_err(|_| format!("has a key of {} bytes", key.len()))?;
+    let words = key_bytes.as_chunks().0;
+    Ok(FlowKey::from_words(std::array::from_fn(|at| u64::from_le_bytes(words[at]))))
+}
+
+/// Reads a record from its key and what stands behind it.
+///
+/// # Errors
+///
+/// What is wrong with them, as the end of a sentence that begins with the record.
+pub(crate) fn load_record<F: SaveState>(key: &[u8], state: &[u8]) -> Result<PartRecord<F>, String> {
+    let key = load_key(key)?;
+    let Some((&ticks, [ended, state @ ..])) = state.split_first_chunk::<16>() else {
+        return Err(format!("has a state of {} bytes", state.len()));
+    };
+    let ticks = u128::from_le_bytes(ticks);
+    let ticks = [ticks as u64, (ticks >> 64) as u64];
+    let ended = match ended {
+        0 => None,
+        1 => Some(EndedBy::IdleTimeout),
+        2 => Some(EndedBy::Application),
+        3 => Some(EndedBy::EndOfInput),
+        code => return Err(format!("ended for an unknown reason, {code}")),
+    };
+    let state = F::load(state).ok_or("has no state of the application")?;
+    Ok(PartRecord::new(key, ticks, ended, state))
 }
 
 fn ended_code(ended: EndedBy) -> u8 {
@@ -305,24 +384,10 @@ impl PartFile {
                 self.count
             ));
         }
-        let word = |at: &[u8]| u64::from_le_bytes(at.try_into().expect("eight bytes each"));
         let mut records = Vec::with_capacity(self.records.len() / bytes);
         for (i, record) in self.records.chunks_exact(bytes).enumerate() {
-            let mut words = record[..64].chunks_exact(8).map(word);
-            let mut next = || words.next().unwrap_or_default();
-            let key = FlowKey::from_words(std::array::from_fn(|_| next()));
-            let ticks = [next(), next()];
-            let state = F::load(&record[RECORD_BYTES..]).ok_or_else(|| {
-                format!("record {} has no valid state of {}", i + 1, self.header.settings.app)
-            })?;
-            let ended = match record[64] {
-                0 => None,
-                1 => Some(EndedBy::IdleTimeout),
-                2 => Some(EndedBy::Application),
-                3 => Some(EndedBy::EndOfInput),
-                code => return Err(format!("record {} ended for an unknown reason, {code}", i + 1)),
-            };
-            records.push(PartRecord::new(key, ticks, ended, state));
+            let (key, state) = record.split_at(KEY_BYTES);
+            records.push(load_record(key, state).map_err(|why| format!("record {} {why}", i + 1))?);
         }
         Ok(SavedPart::new(self.header.input()?, self.header.workers()?, records))
     }

@@ -13,6 +13,8 @@ mod errors;
 mod extract;
 mod fields;
 mod firewall;
+#[cfg(feature = "arrow")]
+mod fragments;
 mod generate;
 mod inspect;
 mod interrupt;

@@ -19,8 +19,18 @@ merge orders the parts by time, or by the numbers that --part gave them. The res
 captures, flow by flow. If an exact result is impossible, merge refuses the parts.")]
 pub(crate) struct Merge {
     /// Parts that `replay --save-part` wrote
-    #[arg(value_name = "PART", required = true)]
+    #[arg(value_name = "PART", required_unless_present = "fragments")]
     pub(crate) parts: Vec<PathBuf>,
+
+    /// Merge flows that `replay --fragments` has left open, all of the same keys or of some: a
+    /// stream of Arrow with the columns `part`, `flow_key` and `flow_state`, or - for standard input
+    #[arg(long, value_name = "FILE", requires_all = ["parts_list", "flows"], conflicts_with_all = ["parts", "incomplete", "record_filter"])]
+    pub(crate) fragments: Option<PathBuf>,
+
+    /// With --fragments: what all parts are, in their order, a line of JSON for each:
+    /// {"part": NUMBER, "about": what the part's column `about` says}
+    #[arg(long, value_name = "FILE", requires = "fragments")]
+    pub(crate) parts_list: Option<PathBuf>,
 
     /// Merge although numbered parts are missing; flows that continue in the missing parts appear
     /// as several records
@@ -31,6 +41,10 @@ pub(crate) struct Merge {
     /// accounting only), CSV for .csv and names without an extension
     #[arg(long, value_name = "FILE")]
     pub(crate) flows: Option<PathBuf>,
+
+    /// Format of --flows, where its name does not say it
+    #[arg(long, value_enum, value_name = "FORMAT", requires = "flows")]
+    pub(crate) flows_format: Option<crate::flow_file::Format>,
 
     /// Write only the records of --flows that match (--app accounting only); docs/selecting.md
     /// lists names and operators

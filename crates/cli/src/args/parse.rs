@@ -44,6 +44,13 @@ pub(crate) fn count(text: &str) -> Result<u64, String> {
     times(text, &digits.replace('_', ""), factor, "count")
 }
 
+/// Reads a range of offsets, of which the second one is excluded.
+pub(crate) fn range(text: &str) -> Result<std::ops::Range<u64>, String> {
+    let (from, to) = text.split_once("..").ok_or("a range is FROM..TO, such as 0..1000000")?;
+    let (from, to) = (whole(from)?, whole(to)?);
+    if from < to { Ok(from..to) } else { Err(String::from("FROM is not before TO")) }
+}
+
 /// Reads a count that is not zero.
 pub(crate) fn positive(text: &str) -> Result<u64, String> {
     match count(text)? {

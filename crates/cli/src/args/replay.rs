@@ -195,9 +195,30 @@ pub(crate) struct Replay {
     #[arg(long, value_name = "K/N", requires = "save_part", value_parser = parse::from_str::<PartNumber>)]
     pub(crate) part: Option<PartNumber>,
 
+    /// Take only the records of a classic capture that begin in this range of its bytes, as
+    /// 0..1000000; the second offset is excluded
+    #[arg(long, value_name = "FROM..TO", value_parser = parse::range, conflicts_with_all = ["workers", "limit", "iface"])]
+    pub(crate) bytes: Option<std::ops::Range<u64>>,
+
+    /// With --flows in Arrow: write a part for `flowloom merge --fragments`, of --app accounting.
+    /// Flows that may go on before or behind the input are rows of their key and state, others
+    /// records
+    #[arg(long, requires = "flows", conflicts_with_all = ["save_part", "closed_timeout", "fields", "record_filter", "verify", "limit", "iface"])]
+    pub(crate) fragments: bool,
+
+    /// Write a row of each packet instead of running an application, as a stream of Arrow: times,
+    /// lengths, and what the headers say; to a file or to - for standard output
+    #[arg(long, value_name = "TO", conflicts_with_all = ["flows", "save_part", "write", "rules", "verify", "workers", "defrag", "limit", "iface"])]
+    pub(crate) packets: Option<PathBuf>,
+
+    /// With --packets: only those of the flows whose keys are in this file, with their bytes; keys
+    /// are those of the column `flow_key`, one behind the other
+    #[arg(long, value_name = "FILE", requires = "packets")]
+    pub(crate) packets_of: Option<PathBuf>,
+
     /// Write a record of each flow when it ends: to a file (.csv, .jsonl, .ipfix, .nf9, .parquet,
-    /// .log for Zeek's conn.log, .eve; .gz and .zst compress), to - for standard output, or to a
-    /// collector: ipfix://HOST:PORT, ipfix+tcp://HOST:PORT or netflow9://HOST:PORT
+    /// .arrows, .log for Zeek's conn.log, .eve; .gz and .zst compress), to - for standard output, or
+    /// to a collector: ipfix://HOST:PORT, ipfix+tcp://HOST:PORT or netflow9://HOST:PORT
     #[arg(long, value_name = "TO")]
     pub(crate) flows: Option<PathBuf>,
 
@@ -205,15 +226,15 @@ pub(crate) struct Replay {
     #[arg(long, value_enum, value_name = "FORMAT", requires = "flows")]
     pub(crate) flows_format: Option<crate::flow_file::Format>,
 
-    /// Columns of --flows in CSV, JSON lines and Parquet: comma-separated names, or all
+    /// Columns of --flows in CSV, JSON lines, Parquet and Arrow: comma-separated names, or all
     /// (docs/records.md lists them); other formats have fixed columns
     #[arg(long, value_name = "NAMES", value_parser = parse::from_str::<Columns>, requires = "flows")]
     pub(crate) columns: Option<Columns>,
 
     /// Additional fields of --flows, by group: sizes, gaps, splt (sizes and directions of the first
     /// packets), handshake, tcp, rtt, tls (server name, ALPN, JA4), dns, http, quic, ssh;
-    /// comma-separated, or all. CSV, JSON lines and Parquet hold all groups; IPFIX the fields of
-    /// sizes and http that have IANA elements; EVE tls, dns, http, quic and ssh; Zeek derives the
+    /// comma-separated, or all. CSV, JSON lines, Parquet and Arrow hold all groups; IPFIX the
+    /// fields of sizes and http that have IANA elements; EVE tls, dns, http, quic and ssh; Zeek derives the
     /// service from them
     #[arg(long, value_name = "GROUPS", value_parser = parse::from_str::<FieldGroups>, requires = "flows")]
     pub(crate) fields: Option<FieldGroups>,
@@ -306,6 +327,20 @@ pub(crate) struct Replay {
 }
 
 impl Replay {
+    /// Returns whether the run makes a part of a larger input.
+    pub(crate) fn is_part(&self) -> bool {
+        self.save_part.is_some() || self.fragments || self.bytes.is_some()
+    }
+
+    /// Returns the option that makes the run a part of a larger input, if there is one.
+    pub(crate) fn part_option(&self) -> &'static str {
+        match self {
+            Self { save_part: Some(_), .. } => "--save-part",
+            Self { fragments: true, .. } => "--fragments",
+            _ => "--bytes",
+        }
+    }
+
     /// Returns the idle time after which closed connections end, in nanoseconds.
     pub(crate) fn closed_timeout_ns(&self) -> Option<u64> {
         const LIVE_NS: u64 = 5_000_000_000;

@@ -1,5 +1,8 @@
 //! Merges parts into the result of one run over all of them.
 
+#[cfg(feature = "arrow")]
+mod fragments;
+
 use std::path::PathBuf;
 
 use flowloom::apps::accounting::Accounted;
@@ -10,48 +13,59 @@ use crate::args::Common;
 use crate::args::merge::Merge;
 use crate::exit::{Failure, Status};
 use crate::flow_file::{Destination, FlowWriter, Format};
-use crate::part_file::{self, PartFile, PartNumber, Settings};
+use crate::part_file::{self, Header, PartFile, PartNumber, Settings};
 use crate::record_view::{AccountOf, FieldGroups, RecordView, Where, WrittenColumns};
 use crate::render::merge::{MergeResult, PartFigures};
 use crate::render::replay::RecordFigures;
-use crate::render::{counted, print};
+use crate::render::{counted, print, print_aside};
 
 /// Runs the command.
 pub(crate) fn run(arguments: &Merge, common: &Common) -> Result<Status, Failure> {
+    if let (Some(fragments), Some(list), Some(flows)) =
+        (&arguments.fragments, &arguments.parts_list, &arguments.flows)
+    {
+        #[cfg(feature = "arrow")]
+        return fragments::run(fragments, list, (flows, arguments.flows_format));
+        #[cfg(not(feature = "arrow"))]
+        return Err(Failure::Usage(format!(
+            "--fragments {}: this flowloom was built without Arrow\n  build it with --features arrow",
+            fragments.display()
+        )));
+    }
     let mut parts = Vec::with_capacity(arguments.parts.len());
     for path in &arguments.parts {
         let part = part_file::read(path)
             .map_err(|why| Failure::Input(format!("cannot read the part {}: {why}", path.display())))?;
         parts.push((path.clone(), part));
     }
-    let settings = agreed(&parts)?;
+    let settings = agreed(parts.iter().map(|(path, part)| (path.display().to_string(), &part.header)))?;
     in_order(&mut parts, arguments.incomplete)?;
     let active_ns = settings.active_timeout_ns;
     match settings.app.as_str() {
         "null" => merge(arguments, common, parts, &settings, Null, None),
         "tcp-tracker" => merge(arguments, common, parts, &settings, TcpTracker, None),
         "accounting" => {
-            merge(arguments, common, parts, &settings, Accounting::new(active_ns), Some(itself as _))
+            merge(arguments, common, parts, &settings, Accounting::new(active_ns), Some(itself))
         }
         app => Err(Failure::Input(format!("parts of the application '{app}' cannot be merged"))),
     }
 }
 
-/// Returns the settings that all parts must share.
-fn agreed(parts: &[(PathBuf, PartFile)]) -> Result<Settings, Failure> {
-    let (first, rest) = parts.split_first().expect("the command line requires at least one part");
-    for (path, part) in rest {
-        if part.header.settings != first.1.header.settings {
+/// Returns the settings of all parts, which must be the same, and of which there must be one.
+fn agreed<'a>(parts: impl IntoIterator<Item = (String, &'a Header)>) -> Result<Settings, Failure> {
+    let mut parts = parts.into_iter();
+    let (first, header) =
+        parts.next().ok_or_else(|| Failure::Input(String::from("there are no parts to merge")))?;
+    let settings = &header.settings;
+    for (path, other) in parts {
+        if other.settings != *settings {
             return Err(Failure::Input(format!(
-                "parts of different runs cannot be merged\n  {}: {:?}\n  {}: {:?}",
-                first.0.display(),
-                first.1.header.settings,
-                path.display(),
-                part.header.settings
+                "parts of different runs cannot be merged\n  {first}: {settings:?}\n  {path}: {:?}",
+                other.settings
             )));
         }
     }
-    Ok(first.1.header.settings.clone())
+    Ok(settings.clone())
 }
 
 /// Sorts parts by their numbers, or by their times if they have none.
@@ -104,7 +118,8 @@ fn merge<A: App<Flow: SaveState + SourceDirection>>(
     account: Option<AccountOf<A::Flow>>,
 ) -> Result<Status, Failure> {
     if let Some(path) = &arguments.flows {
-        let Destination { format, .. } = Destination::of(path, None).map_err(Failure::Usage)?;
+        let Destination { format, .. } =
+            Destination::of(path, arguments.flows_format).map_err(Failure::Usage)?;
         if !matches!(format, Format::Csv | Format::Jsonl) && settings.app != "accounting" {
             return Err(Failure::Usage(format!(
                 "--flows in this format needs parts of --app accounting; these are of {}",
@@ -143,22 +158,25 @@ fn merge<A: App<Flow: SaveState + SourceDirection>>(
     let mut result = MergeResult::new(settings, figures, &merged);
     if let Some(path) = &arguments.flows {
         let filter = arguments.record_filter.clone().map(Where);
-        result.records = write_flows(path, &merged, account, filter).map_err(|error| {
+        let destination = Destination::of(path, arguments.flows_format).map_err(Failure::Usage)?;
+        result.records = write_flows(destination, &merged, account, filter).map_err(|error| {
             Failure::Output(format!("cannot write flows to {}: {error}", path.display()))
         })?;
     }
+    let is_aside = arguments.flows.as_ref().is_some_and(|path| path.as_os_str() == "-");
+    let print = if is_aside { print_aside } else { print };
     print(&result, common)?;
     Ok(Status::Ok)
 }
 
 /// Writes the matching records. Returns the counts of the filter, if there is one.
 fn write_flows<F: SaveState + SourceDirection>(
-    path: &std::path::Path,
+    destination: Destination,
     merged: &MergedParts<F>,
     account: Option<AccountOf<F>>,
     filter: Option<Where>,
 ) -> std::io::Result<Option<RecordFigures>> {
-    let opened = Destination::of(path, None).map_err(std::io::Error::other)?.open()?;
+    let opened = destination.open()?;
     let groups = FieldGroups::default();
     let state = account.is_none().then_some(F::COLUMNS);
     let columns = WrittenColumns::of(None, state).map_err(std::io::Error::other)?;

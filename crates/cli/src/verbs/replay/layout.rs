@@ -36,26 +36,33 @@ pub(super) fn plan(
         (Some(LayoutName::Inline), Some(_)) => Err(Failure::Usage(String::from(
             "--layout inline has no workers\n  omit --workers, or use another layout",
         ))),
-        (Some(LayoutName::Inline | LayoutName::Pipeline), _) if arguments.save_part.is_some() => {
-            Err(Failure::Usage(String::from("--save-part needs the sharded layout\n  omit --layout")))
-        }
+        (Some(LayoutName::Inline | LayoutName::Pipeline), _) if arguments.is_part() => Err(Failure::Usage(
+            format!("{} needs the sharded layout\n  omit --layout", arguments.part_option()),
+        )),
         (Some(LayoutName::Inline), None) => one(Layout::Inline, None),
-        (None, None) if arguments.save_part.is_none() => one(Layout::Inline, None),
+        (None, None) if !arguments.is_part() => one(Layout::Inline, None),
         (Some(LayoutName::Pipeline), _) => pipeline(None),
         (asked, workers) => {
-            let is_explicit = asked.is_some() || arguments.save_part.is_some();
+            let is_explicit = asked.is_some() || arguments.is_part();
             let workers = workers.or(asked.is_none().then_some(1));
             let refused = |why: String| {
                 if is_explicit {
                     return Err(Failure::Usage(format!(
                         "{} cannot be used: {why}\n  use --layout pipeline, or inline",
-                        if arguments.save_part.is_some() { "--save-part" } else { "--layout sharded" }
+                        if arguments.is_part() { arguments.part_option() } else { "--layout sharded" }
                     )));
                 }
                 pipeline(Some(why))
             };
             if let Some(why) = obstacle(arguments, support) {
                 return refused(why);
+            }
+            if let Some(range) = &arguments.bytes {
+                return of_range(arguments, inputs, options, range.clone());
+            }
+            let is_one = arguments.is_part() && workers == Some(1) && inputs.len() > 1;
+            if is_one && !arguments.concat && CaptureParts::overlap(inputs, options)?.files > 0 {
+                return one(Layout::Sharded { workers: 1 }, None);
             }
             let one_part = |why: NotCuttable| match CaptureParts::plan(inputs, options, 1) {
                 Ok(parts) => Ok(Planned {
@@ -107,12 +114,38 @@ const PART_BYTES: u64 = 512 << 20;
 /// flows live until the end, and more parts would be useless.
 fn rounds(arguments: &Replay, parts: &CaptureParts) -> usize {
     let timeouts = [arguments.timeout, arguments.active_timeout, arguments.closed_timeout];
-    let is_streamed = arguments.flows.is_some() && arguments.save_part.is_none();
+    let is_streamed = arguments.flows.is_some() && !arguments.is_part();
     if !is_streamed || timeouts.iter().all(Option::is_none) {
         return 1;
     }
     let rounds = parts.bytes_on_disk().div_ceil(PART_BYTES * parts.len() as u64);
     usize::try_from(rounds).unwrap_or(usize::MAX).clamp(1, CaptureParts::PARTS_MAX / parts.len())
+}
+
+/// Plans a range of a capture.
+fn of_range(
+    arguments: &Replay,
+    inputs: &[Input],
+    options: SetOptions,
+    range: std::ops::Range<u64>,
+) -> Result<Planned, Failure> {
+    let [input @ Input::Path(path)] = inputs else {
+        return Err(Failure::Usage(String::from("--bytes is for one capture, in a file\n  name one")));
+    };
+    if path.is_dir() {
+        return Err(Failure::Usage(format!("--bytes is for one capture, {} is a folder", path.display())));
+    }
+    match CaptureParts::range(input.clone(), options, range) {
+        Ok(part) => {
+            let source = Source::of_parts(arguments, part)?;
+            Ok(Planned { layout: Layout::Sharded { workers: 1 }, source, why: None })
+        }
+        Err(PlanError::NotCuttable(why)) => {
+            Err(Failure::Usage(format!("--bytes cannot be used: {why}\n  leave it away")))
+        }
+        Err(PlanError::Capture(error)) => Err(error.into()),
+        Err(error) => Err(Failure::Input(error.to_string())),
+    }
 }
 
 /// Returns the reason why the sharded layout is impossible for any input.

@@ -13,7 +13,7 @@ use super::role::{AccountingRole, DetailedRole, LabelledRole, Role};
 use super::select::Selection;
 use super::setup::{Tables, engine_config, policy, reads_fields, set_options};
 use super::source::Source;
-use super::{Prepared, check_apart};
+use super::{Kept, Prepared, check_apart};
 use crate::args::Common;
 use crate::args::replay::Replay;
 use crate::exit::{Failure, check_decodable};
@@ -97,9 +97,9 @@ fn look_as<R: Role>(
     let run =
         Prepared { arguments, config: &config, tables, control: &control, selection: selection.as_ref() };
     let mut outputs = Outputs::default();
-    let ran = run.run(role, &mut source, &mut policy, (&mut outputs, None, Some(&mut shown)));
+    let ran = run.run(role, &mut source, &mut policy, (&mut outputs, &mut Kept::Nothing, Some(&mut shown)));
     drop(progress);
-    let (report, passed_over) = ran?;
+    let (report, passed_over, _) = ran?;
     if let Some(Fault::Source { packets, error }) = &report.fault {
         check_decodable(*packets, error)?;
     }

@@ -4,10 +4,14 @@ mod charts;
 mod figures;
 mod firewall;
 mod flow_guess;
+#[cfg(feature = "arrow")]
+mod fragments;
 mod l7;
 mod layout;
 mod look;
 mod outputs;
+#[cfg(feature = "arrow")]
+mod packets;
 mod probe;
 mod records;
 mod role;
@@ -58,7 +62,7 @@ use setup::{
     Tables, check_application, check_verifiable, engine_config, field_groups, keeps_flow_order, policy,
     reads_fields, scheduler, warn_of_left_fields, warn_outside_pipeline,
 };
-use source::{Cut, Source, feed};
+use source::{Cut, Source, Whole, feed};
 
 /// Runs the command.
 pub(crate) fn run(arguments: &Replay, common: &Common) -> Result<Status, Failure> {
@@ -130,6 +134,10 @@ fn run_app<R: Role>(
     let mut policy = policy(arguments, &config)?;
     let order = policy.order();
     let selection = Selection::of(arguments, &source.paths())?;
+    #[cfg(feature = "arrow")]
+    if let Some(to) = &arguments.packets {
+        return packets::run(arguments, to, source, selection);
+    }
     let mut outputs = Outputs::open(arguments, &source.paths())?;
     let tables = Tables::plan(arguments, &config, order, &source, options, isa)?;
 
@@ -144,23 +152,24 @@ fn run_app<R: Role>(
     let label = format!("replay  {input}");
     let progress = Progress::start(label, source.progress(), Arc::clone(&control), common.quiet > 0);
     let pace = arguments.save.save.is_some().then(|| Pace::start(Arc::clone(&control))).flatten();
-    let mut kept = arguments.save_part.as_ref().map(|_| part_file::Records::default());
+    let mut kept = Kept::of(arguments);
+    let part = arguments.fragments.then(|| outputs.flows.take().map(|opened| (opened, columns.clone())));
     let mut records = records_of(role, arguments, columns, &mut outputs);
     // Only these need all records at once.
-    let keeps_records = arguments.verify || arguments.sort;
+    let keeps_records = arguments.verify || arguments.sort || arguments.fragments;
     // The sharded layout collects all records before it passes them on.
     let streams = !keeps_records && (records.has_use() || !matches!(source, Source::Parts(..)));
     let run =
         Prepared { arguments, config: &config, tables, control: &control, selection: selection.as_ref() };
     let sink = streams.then_some(&mut records as _);
-    let ran = run.run(role, &mut source, &mut policy, (&mut outputs, kept.as_mut(), sink));
+    let ran = run.run(role, &mut source, &mut policy, (&mut outputs, &mut kept, sink));
     let read_share = match source.progress().total_bytes() {
         0 => None,
         total => Some(source.progress().done_bytes() as f64 / total as f64),
     };
     drop(progress);
     let looks = pace.map(Pace::stop).unwrap_or_default();
-    let (report, passed_over) = ran?;
+    let (report, passed_over, range) = ran?;
     let written = match &report.fault {
         Some(Fault::Records { error }) => Err(error.to_string()),
         _ if keeps_records => write_sorted(&report, &mut records),
@@ -176,7 +185,8 @@ fn run_app<R: Role>(
         check_decodable(*packets, error)?;
     }
     let is_parts = matches!(source, Source::Parts(..));
-    if report.fault.is_none() && (is_parts || arguments.limit.is_some()) {
+    // Another part may have packets that can be decoded.
+    if report.fault.is_none() && (is_parts || arguments.limit.is_some()) && !arguments.is_part() {
         source.check_decodable()?;
     }
     if is_parts {
@@ -224,10 +234,19 @@ fn run_app<R: Role>(
         let path = arguments.flows.as_deref().unwrap_or(Path::new("--flows"));
         Failure::Output(format!("cannot write flows to {}: {error}", path.display()))
     });
-    let kept = arguments.save_part.as_ref().zip(outputs.part.take()).zip(kept);
-    let kept = kept.map_or(Ok(()), |((path, file), records)| {
-        save_part(arguments, R::NAME, &report, &records, file, path)
-    });
+    let header = || part_header(arguments, R::NAME, (&source, &report), range);
+    let kept = match kept {
+        Kept::File(records) => match (&arguments.save_part, outputs.part.take()) {
+            (Some(path), Some(file)) => save_part(&header()?, &records, file, path),
+            _ => Ok(()),
+        },
+        #[cfg(feature = "arrow")]
+        Kept::Rows(rows) => match part.flatten() {
+            Some(opened) => fragments::write::<R>(&config, &report, &rows, opened, header()?),
+            None => Ok(()),
+        },
+        Kept::Nothing => Ok(()),
+    };
     let saved = arguments.save.save.as_ref().map_or(Ok(()), |folder| {
         let title = format!("replay of {input}");
         let sizes = sizes.unwrap_or_default();
@@ -265,6 +284,10 @@ fn check_apart(source: &Source) -> Result<(), Failure> {
     )))
 }
 
+/// The report of a run, how many packets the selection passed over, and the range of a capture that
+/// was read.
+type Ran<F> = (RunReport<F>, u64, Option<part_file::Range>);
+
 /// A run that is ready to start.
 struct Prepared<'a> {
     arguments: &'a Replay,
@@ -282,14 +305,31 @@ impl Prepared<'_> {
         role: &R,
         source: &mut Source,
         policy: &mut Policy,
-        (outputs, mut kept, records): (
+        (outputs, kept, records): (
             &mut Outputs,
-            Option<&mut part_file::Records>,
+            &mut Kept,
             Option<&mut (dyn RecordSink<FlowOf<R>> + Send)>,
         ),
-    ) -> Result<(RunReport<FlowOf<R>>, u64), StartError> {
+    ) -> Result<Ran<FlowOf<R>>, StartError> {
         let Self { arguments, config, tables, control, selection } = *self;
+        let keeps = !matches!(kept, Kept::Nothing);
+        let mut keep = |record: &FlowRecord<_>, ticks, is_live| match (&mut *kept, R::save_with()) {
+            (Kept::File(records), Some(save)) => records.add(record, ticks, is_live, save),
+            #[cfg(feature = "arrow")]
+            (Kept::Rows(rows), _) => rows.push((ticks, is_live)),
+            _ => {}
+        };
+        let mut beside = flowloom::engine::Outputs::default();
+        beside.part = keeps.then_some(&mut keep as _);
+        let table = |of: TableFor| tables.with_first(of.flows).linehash::<FlowOf<R>>();
+        let app = |_| role.app();
         let Source::Parts(parts, summary) = source else {
+            if keeps {
+                beside.records = records.map(|sink| sink as _);
+                let whole = Whole::new(source, selection.cloned());
+                let run = run_sharded_with(config, &whole, table, app, control, beside)?;
+                return Ok((run.report, run.reads.iter().sum(), None));
+            }
             let defrag = arguments.defrag.then_some(config.decode);
             let mut selected = Selected::new(source, selection.cloned());
             let mut fed = feed(&mut selected, defrag);
@@ -298,25 +338,19 @@ impl Prepared<'_> {
                 .with_records(records.map(|sink| sink as _));
             let report = role.run(arguments.table, config, endpoints, tables)?;
             drop(fed);
-            return Ok((report, selected.passed_over));
+            return Ok((report, selected.passed_over, None));
         };
-        let keeps = kept.is_some();
-        let mut keep = |record: &FlowRecord<_>, ticks, is_live| {
-            if let (Some(records), Some(save)) = (&mut kept, R::save_with()) {
-                records.add(record, ticks, is_live, save);
-            }
-        };
-        let mut beside = flowloom::engine::Outputs::default();
-        beside.part = keeps.then_some(&mut keep as _);
         beside.records = records.map(|sink| sink as _);
-        let table = |of: TableFor| tables.with_first(of.flows).linehash::<FlowOf<R>>();
-        let app = |_| role.app();
         let cut = Cut { parts, selection: selection.cloned() };
         let run = run_sharded_with(config, &cut, table, app, control, beside);
         run.map(|ShardedRun { report, reads, .. }| {
             let (reads, passed_over): (Vec<_>, Vec<u64>) = reads.into_iter().unzip();
             *summary = Some(parts.summary(&reads));
-            (report, passed_over.iter().sum())
+            let end = reads.last().and_then(|read| read.end());
+            let range = end
+                .filter(|_| arguments.bytes.is_some())
+                .map(|end| part_file::Range { begin: parts.begin(0).token(), end: end.token() });
+            (report, passed_over.iter().sum(), range)
         })
     }
 }
@@ -348,20 +382,36 @@ fn oracle_says<R: Role>(
     }))
 }
 
-/// Writes the state of the flows as a part.
-fn save_part<F: FlowState>(
+/// What a run keeps of the flows for a part.
+enum Kept {
+    Nothing,
+    /// All of them.
+    File(part_file::Records),
+    /// The ticks of each record's first and last packet, and whether it is live at the end.
+    #[cfg(feature = "arrow")]
+    Rows(Vec<([u64; 2], bool)>),
+}
+
+impl Kept {
+    fn of(arguments: &Replay) -> Self {
+        match arguments {
+            #[cfg(feature = "arrow")]
+            Replay { fragments: true, .. } => Self::Rows(Vec::new()),
+            Replay { save_part: Some(_), .. } => Self::File(part_file::Records::default()),
+            _ => Self::Nothing,
+        }
+    }
+}
+
+/// Returns what a part says of itself.
+fn part_header<F: FlowState>(
     arguments: &Replay,
     app: &'static str,
-    report: &RunReport<F>,
-    records: &part_file::Records,
-    file: OutputFile,
-    path: &Path,
-) -> Result<(), Failure> {
-    if report.interrupted || report.fault.is_some() {
-        return Err(Failure::Output(format!(
-            "no part is saved in {}: the run did not finish",
-            path.display()
-        )));
+    (source, report): (&Source, &RunReport<F>),
+    range: Option<part_file::Range>,
+) -> Result<Header, Failure> {
+    if report.interrupted || report.fault.is_some() || (arguments.bytes.is_some() && range.is_none()) {
+        return Err(Failure::Output(String::from("no part is saved: the run did not finish")));
     }
     let settings = Settings {
         app: app.to_owned(),
@@ -371,8 +421,22 @@ fn save_part<F: FlowState>(
         selection: arguments.live.filter.iter().map(|filter| format!("--filter {filter}")).collect(),
     };
     let inputs = arguments.inputs.iter().map(|path| path.display().to_string()).collect();
-    let header = Header::new(settings, arguments.part, inputs, &report.input, &report.worker_totals());
-    part_file::write(file, &header, records)
+    let mut header = Header::new(settings, arguments.part, inputs, &report.input, &report.worker_totals());
+    header.range = range;
+    header.notices = source.notices().iter().map(ToString::to_string).collect();
+    // Whoever merges the part learns which of the live flows have ended.
+    header.flows_expired -= report.timed_out_at_end;
+    Ok(header)
+}
+
+/// Writes what is known of the flows as a part.
+fn save_part(
+    header: &Header,
+    records: &part_file::Records,
+    file: OutputFile,
+    path: &Path,
+) -> Result<(), Failure> {
+    part_file::write(file, header, records)
         .map_err(|error| Failure::Output(format!("cannot write the part to {}: {error}", path.display())))
 }
 

@@ -177,6 +177,15 @@ pub(super) fn check_application(arguments: &Replay) -> Result<(), Failure> {
              cache do not depend on the application",
         )));
     }
+    if arguments.fragments {
+        let format = arguments.flows.as_deref().map(|path| Destination::of(path, arguments.flows_format));
+        let is_arrow = format.is_some_and(|flows| flows.is_ok_and(|flows| flows.format == Format::Arrow));
+        if !is_arrow || arguments.app != AppName::Accounting {
+            return Err(Failure::Usage(String::from(
+                "--fragments is for --app accounting and records in Arrow\n  add --flows-format arrow, or name a file .arrows",
+            )));
+        }
+    }
     let is_kept = matches!(arguments.app, AppName::Null | AppName::TcpTracker | AppName::Accounting);
     if arguments.save_part.is_some() && (!is_kept || arguments.tcb_cache.is_some()) {
         return Err(Failure::Usage(String::from(
@@ -196,8 +205,8 @@ pub(super) fn check_application(arguments: &Replay) -> Result<(), Failure> {
         }
         if arguments.columns.is_some() && !format.has_columns() {
             return Err(Failure::Usage(format!(
-                "--columns is for CSV, JSON lines and Parquet; the columns of {}, which --flows {} \
-                 writes, are fixed\n  use .csv, .jsonl or .parquet, or omit --columns",
+                "--columns is for CSV, JSON lines, Parquet and Arrow; the columns of {}, which --flows {} \
+                 writes, are fixed\n  use .csv, .jsonl, .parquet or .arrows, or omit --columns",
                 format.name(),
                 path.display()
             )));

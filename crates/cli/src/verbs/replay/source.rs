@@ -1,7 +1,7 @@
 //! The packet source of a run: captures or an interface.
 
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use flowloom::engine::{Control, PartSource, PartitionedSource};
 use flowloom::packet::{DecodeOptions, DropCounts, Fill, PacketBatch, PacketSource, SourceError};
@@ -196,6 +196,13 @@ pub(super) struct Part(Selected<PartPackets>);
 /// The packets of a part.
 pub(super) struct PartPackets(CapturePart);
 
+impl PartPackets {
+    #[cfg(feature = "arrow")]
+    pub(super) fn new(part: CapturePart) -> Self {
+        Self(part)
+    }
+}
+
 impl PacketSource for PartPackets {
     fn next_batch(&mut self, batch: &mut PacketBatch) -> Result<Fill, SourceError> {
         self.0.next_batch(batch)
@@ -251,6 +258,57 @@ impl PartitionedSource for Cut<'_> {
     fn unconfirmed(&self, reads: &[Read]) -> Vec<(usize, Boundary)> {
         let reads: Vec<PartRead> = reads.iter().map(|(read, _)| read.clone()).collect();
         self.parts.unconfirmed(&reads)
+    }
+}
+
+/// Captures that are merged by time, as the one part of an input.
+pub(super) struct Whole<'a>(Mutex<Option<Selected<&'a mut Source>>>);
+
+impl<'a> Whole<'a> {
+    pub(super) fn new(source: &'a mut Source, selection: Option<Selection>) -> Self {
+        Self(Mutex::new(Some(Selected::new(source, selection))))
+    }
+}
+
+/// That part.
+pub(super) struct WholePart<'a>(Selected<&'a mut Source>);
+
+impl PacketSource for WholePart<'_> {
+    fn next_batch(&mut self, batch: &mut PacketBatch) -> Result<Fill, SourceError> {
+        self.0.next_batch(batch)
+    }
+}
+
+impl PartSource for WholePart<'_> {
+    type Read = u64;
+
+    fn finish(self) -> u64 {
+        self.0.passed_over
+    }
+}
+
+impl<'a> PartitionedSource for Whole<'a> {
+    type Boundary = ();
+    type Read = u64;
+    type Part = WholePart<'a>;
+
+    fn parts(&self) -> usize {
+        1
+    }
+
+    fn open(&self, _: usize) -> Result<WholePart<'a>, SourceError> {
+        let source = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        source.map(WholePart).ok_or_else(|| SourceError("merged captures are read once".into()))
+    }
+
+    fn open_at(&self, part: usize, (): ()) -> Result<WholePart<'a>, SourceError> {
+        self.open(part)
+    }
+
+    fn begin(&self, _: &u64) {}
+
+    fn unconfirmed(&self, _: &[u64]) -> Vec<(usize, ())> {
+        Vec::new()
     }
 }
 

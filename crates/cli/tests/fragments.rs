@@ -1,0 +1,363 @@
+//! Parts whose records leave at once, and whose open flows are merged elsewhere.
+
+use std::collections::BTreeMap;
+use std::io::Cursor;
+use std::sync::Arc;
+
+use arrow_array::cast::AsArray as _;
+use arrow_array::types::{Int32Type, TimestampNanosecondType, UInt32Type, UInt64Type};
+use arrow_array::{Array, ArrayRef, BinaryArray, Int32Array, RecordBatch};
+use arrow_ipc::reader::StreamReader;
+use arrow_ipc::writer::StreamWriter;
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use crate::support::{Folder, flowloom, flowloom_fed, number, replay};
+
+/// The columns of a part beside those of records.
+const OF_PART: [&str; 3] = ["flow_key", "flow_state", "about"];
+
+/// A flow that may go on beyond its part: the part, the key, the state.
+type Fragment = (i32, Vec<u8>, Vec<u8>);
+
+/// What a stream of a part holds.
+#[derive(Debug, Default)]
+struct Rows {
+    /// Each record with its key, if it has one.
+    records: Vec<(Vec<u8>, String)>,
+    fragments: Vec<Fragment>,
+    about: Option<Value>,
+}
+
+fn text(column: &ArrayRef, row: usize) -> String {
+    if column.is_null(row) {
+        return String::from("-");
+    }
+    if let Some(column) = column.as_string_opt::<i32>() {
+        return column.value(row).to_owned();
+    }
+    if let Some(column) = column.as_primitive_opt::<UInt64Type>() {
+        return column.value(row).to_string();
+    }
+    if let Some(column) = column.as_primitive_opt::<TimestampNanosecondType>() {
+        return column.value(row).to_string();
+    }
+    column.as_primitive::<UInt32Type>().value(row).to_string()
+}
+
+fn read(stream: &[u8], part: i32) -> Rows {
+    let mut rows = Rows::default();
+    for batch in StreamReader::try_new(Cursor::new(stream), None).unwrap() {
+        let batch = batch.unwrap();
+        let bytes = |name: &str, row: usize| {
+            let column = batch.column_by_name(name)?.as_binary::<i32>();
+            column.is_valid(row).then(|| column.value(row).to_vec())
+        };
+        let of_records: Vec<&ArrayRef> = batch
+            .schema()
+            .fields()
+            .iter()
+            .zip(batch.columns())
+            .filter(|(field, _)| !OF_PART.contains(&field.name().as_str()))
+            .map(|(_, column)| column)
+            .collect();
+        let packets = batch.column_by_name("packets").unwrap();
+        for row in 0..batch.num_rows() {
+            let key = bytes("flow_key", row).unwrap_or_default();
+            if packets.is_valid(row) {
+                let record: Vec<String> = of_records.iter().map(|column| text(column, row)).collect();
+                rows.records.push((key, record.join(",")));
+            } else if let Some(state) = bytes("flow_state", row) {
+                rows.fragments.push((part, key, state));
+            } else {
+                let about = batch.column_by_name("about").unwrap().as_string::<i32>().value(row);
+                rows.about = Some(serde_json::from_str(about).unwrap());
+            }
+        }
+    }
+    rows
+}
+
+const STREAM: [&str; 7] = ["--app", "accounting", "--no-pin", "--flows", "-", "--flows-format", "arrow"];
+
+/// Reads a part of a capture.
+fn part(capture: &str, how: &[&str], number: i32, range: Option<(u64, u64)>) -> Rows {
+    let bytes = range.map(|(from, to)| format!("{from}..{to}"));
+    let range: Vec<&str> = bytes.iter().flat_map(|range| ["--bytes", range.as_str()]).collect();
+    let arguments = [&["replay", capture, "-qq", "--fragments"], &STREAM[..], how, &range].concat();
+    read(&flowloom(arguments).ends(0).silent().stdout, number)
+}
+
+/// Merges fragments of the listed parts.
+fn merge(folder: &Folder, list: &str, fragments: &[Fragment]) -> crate::support::Outcome {
+    let parts = Int32Array::from_iter_values(fragments.iter().map(|(part, ..)| *part));
+    let keys = BinaryArray::from_iter_values(fragments.iter().map(|(_, key, _)| key));
+    let states = BinaryArray::from_iter_values(fragments.iter().map(|(.., state)| state));
+    let batch = RecordBatch::try_from_iter([
+        ("flow_state", Arc::new(states) as ArrayRef),
+        ("part", Arc::new(parts)),
+        ("flow_key", Arc::new(keys)),
+    ])
+    .unwrap();
+    let mut stream = StreamWriter::try_new(Vec::new(), &batch.schema()).unwrap();
+    stream.write(&batch).unwrap();
+    let list = folder.write("parts.jsonl", list.as_bytes());
+    let arguments = [
+        "merge",
+        "-qq",
+        "--fragments",
+        "-",
+        "--parts-list",
+        &list,
+        "--flows",
+        "-",
+        "--flows-format",
+        "arrow",
+    ];
+    flowloom_fed(arguments, &stream.into_inner().unwrap())
+}
+
+fn listed(parts: &[(i32, Value)]) -> String {
+    parts.iter().map(|(part, about)| json!({"part": part, "about": about}).to_string() + "\n").collect()
+}
+
+/// Returns the packets of some flows as a capture of Ethernet, in the order of parts.
+fn packets_of(folder: &Folder, capture: &str, ranges: &[(u64, u64)], keys: &[Vec<u8>]) -> String {
+    let keys = folder.write("keys", &keys.concat());
+    let mut pcap: Vec<u8> = [0xA1B2_3C4D_u32, 0x0004_0002, 0, 0, 0, 1].map(u32::to_le_bytes).concat();
+    for (from, to) in ranges {
+        let bytes = format!("{from}..{to}");
+        let arguments =
+            ["replay", capture, "-qq", "--bytes", &bytes, "--packets", "-", "--packets-of", &keys];
+        for batch in StreamReader::try_new(Cursor::new(flowloom(arguments).ends(0).stdout), None).unwrap() {
+            let batch = batch.unwrap();
+            let times = batch.column_by_name("time").unwrap().as_primitive::<TimestampNanosecondType>();
+            let wire = batch.column_by_name("wire_bytes").unwrap().as_primitive::<UInt32Type>();
+            let frames = batch.column_by_name("frame").unwrap().as_binary::<i32>();
+            for row in 0..batch.num_rows() {
+                let (time, frame) = (u64::try_from(times.value(row)).unwrap(), frames.value(row));
+                let words = [time / 1_000_000_000, time % 1_000_000_000, frame.len() as u64];
+                let words = words.map(|word| u32::try_from(word).unwrap());
+                pcap.extend(words.into_iter().chain([wire.value(row)]).flat_map(u32::to_le_bytes));
+                pcap.extend(frame);
+            }
+        }
+    }
+    folder.write("open.pcap", &pcap)
+}
+
+/// What must be equal: the records, sorted, and three counters.
+type Result = (Vec<String>, [u64; 3]);
+
+fn whole(folder: &Folder, capture: &str, how: &[&str]) -> Result {
+    let flows = folder.path("whole.arrows");
+    let document = replay(&[&[capture, "--app", "accounting", "--flows", &flows], how].concat());
+    let rows = read(&std::fs::read(&flows).unwrap(), 0);
+    let mut records: Vec<String> = rows.records.into_iter().map(|(_, record)| record).collect();
+    records.sort();
+    (records, ["packets", "flows_begun", "flows_expired"].map(|name| number(&document, name)))
+}
+
+/// Cuts a capture, and merges what its parts know in groups of keys.
+fn in_parts(folder: &Folder, capture: &str, how: &[&str], cuts: &[u64], groups: usize) -> (Result, usize) {
+    let size = std::fs::metadata(capture).unwrap().len();
+    let mut edges: Vec<u64> = cuts.iter().map(|cut| 1 + cut % (size - 1)).chain([0, size]).collect();
+    edges.sort_unstable();
+    edges.dedup();
+    let ranges: Vec<(u64, u64)> = edges.windows(2).map(|pair| (pair[0], pair[1])).collect();
+    let parts: Vec<Rows> =
+        ranges.iter().zip(0..).map(|(range, number)| part(capture, how, number, Some(*range))).collect();
+    let abouts: Vec<(i32, Value)> =
+        parts.iter().zip(0..).map(|(rows, number)| (number, rows.about.clone().unwrap())).collect();
+    let mut counts = ["packets", "flows_begun", "flows_expired"]
+        .map(|name| abouts.iter().map(|(_, about)| about[name].as_i64().unwrap()).sum::<i64>());
+    let mut correct = |about: &Value, begun: i64, expired: i64| {
+        counts[1] += begun - about["flows_joined"].as_i64().unwrap();
+        counts[2] += expired + about["flows_expired"].as_i64().unwrap();
+    };
+    let (mut records, mut open, mut taken_back) = (Vec::new(), Vec::new(), [0, 0]);
+    let fragments: Vec<Fragment> = parts.iter().flat_map(|rows| rows.fragments.clone()).collect();
+    for group in 0..groups {
+        let is_of = |(_, key, _): &&Fragment| {
+            key.iter().map(|byte| usize::from(*byte)).sum::<usize>() % groups == group
+        };
+        // The order in which a shuffle brings them does not matter.
+        let of_group: Vec<Fragment> = fragments.iter().rev().filter(is_of).cloned().collect();
+        let merged = read(&merge(folder, &listed(&abouts), &of_group).ends(0).stdout, 0);
+        records.extend(merged.records.into_iter().map(|(_, record)| record));
+        open.extend(merged.fragments.into_iter().map(|(_, key, _)| key));
+        correct(&merged.about.unwrap(), 0, 0);
+    }
+    for (key, record) in parts.into_iter().flat_map(|rows| rows.records) {
+        if open.contains(&key) {
+            taken_back[0] += 1;
+            taken_back[1] += i64::from(record.ends_with(",idle"));
+        } else {
+            records.push(record);
+        }
+    }
+    if !open.is_empty() {
+        for (.., state) in fragments.iter().filter(|(_, key, _)| open.contains(key)) {
+            taken_back[0] += 1;
+            taken_back[1] += i64::from(state[16] == 1);
+        }
+        let packets = packets_of(folder, capture, &ranges, &open);
+        let mini = part(&packets, how, 0, None);
+        let mut about = mini.about.unwrap();
+        let latest = abouts.iter().map(|(_, about)| about["last_ns"].as_u64()).max().unwrap();
+        about["last_ns"] = json!(latest);
+        let merged =
+            read(&merge(folder, &listed(&[(0, about.clone())]), &mini.fragments).ends(0).stdout, 0);
+        assert!(merged.fragments.is_empty(), "packets determine a flow");
+        records.extend(mini.records.into_iter().chain(merged.records).map(|(_, record)| record));
+        let [begun, expired] = ["flows_begun", "flows_expired"].map(|name| about[name].as_i64().unwrap());
+        correct(&merged.about.unwrap(), begun - taken_back[0], expired - taken_back[1]);
+    }
+    records.sort();
+    ((records, counts.map(|count| u64::try_from(count).unwrap())), open.len())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 16, ..ProptestConfig::default() })]
+
+    /// Records of all parts and what is merged of their fragments are the records of one run over
+    /// the whole, wherever it is cut and however the keys are grouped.
+    #[test]
+    fn parts_and_their_merged_fragments_are_the_whole(
+        seed in 0_u32..1000,
+        cuts in proptest::collection::vec(any::<u64>(), 0..7),
+        groups in 1_usize..4,
+        how in prop_oneof![
+            Just(&[][..]),
+            Just(&["--timeout", "0.01"][..]),
+            Just(&["--timeout", "0.002"][..]),
+            Just(&["--timeout", "0.01", "--active-timeout", "0.015"][..]),
+        ],
+    ) {
+        let folder = Folder::new();
+        let seed = seed.to_string();
+        let trace = folder.trace("t.pcap", &["--flows", "150", "--packets", "6000", "--seed", &seed]);
+        let (result, _) = in_parts(&folder, &trace, how, &cuts, groups);
+        prop_assert_eq!(result, whole(&folder, &trace, how));
+    }
+}
+
+#[test]
+fn flows_that_summaries_do_not_determine_are_told_by_their_keys() {
+    let folder = Folder::new();
+    let trace = folder.trace("t.pcap", &["--flows", "300", "--packets", "20000"]);
+    let how = ["--active-timeout", "0.02"];
+    let (result, open) = in_parts(&folder, &trace, &how, &[1_000_000, 2_000_001], 2);
+    assert!(open > 0, "an active timeout needs packets");
+    assert_eq!(result, whole(&folder, &trace, &how));
+}
+
+#[test]
+fn with_a_timeout_most_records_leave_their_part() {
+    let folder = Folder::new();
+    let trace = folder.trace("t.pcap", &["--flows", "3000", "--packets", "20000"]);
+    let size = std::fs::metadata(&trace).unwrap().len();
+    let rows = part(&trace, &["--timeout", "0.001"], 0, Some((0, size / 2)));
+    assert!(
+        rows.records.len() > 4 * rows.fragments.len(),
+        "{} {}",
+        rows.records.len(),
+        rows.fragments.len()
+    );
+    let rows = part(&trace, &[], 0, Some((0, size / 2)));
+    assert_eq!((rows.records.len(), rows.about.unwrap()["flows_expired"].as_u64()), (0, Some(0)));
+    assert!(!rows.fragments.is_empty(), "without a timeout any flow may go on");
+}
+
+#[test]
+fn ranges_that_do_not_adjoin_are_refused() {
+    let folder = Folder::new();
+    let trace = folder.trace("t.pcap", &["--packets", "20000"]);
+    let size = std::fs::metadata(&trace).unwrap().len();
+    let parts: BTreeMap<i32, Value> =
+        [(0, (0, size / 3)), (1, (size / 3, size / 2)), (2, (size / 2, size))]
+            .map(|(number, range)| (number, part(&trace, &[], number, Some(range)).about.unwrap()))
+            .into();
+    let list =
+        |numbers: &[i32]| listed(&numbers.iter().map(|n| (*n, parts[n].clone())).collect::<Vec<_>>());
+    merge(&folder, &list(&[0, 1, 2]), &[]).ends(0);
+    for numbers in [&[0, 2][..], &[0, 1], &[1, 2], &[0, 1, 1, 2]] {
+        merge(&folder, &list(numbers), &[]).ends(3).says(&["do not adjoin", "read this capture whole"]);
+    }
+    merge(&folder, &list(&[0, 1, 2]), &[(7, vec![0; 48], vec![0; 117])])
+        .ends(3)
+        .says(&["part 7 is not in the list"]);
+    merge(&folder, &list(&[0, 1, 2]), &[(1, vec![0; 47], vec![0; 117])])
+        .ends(3)
+        .says(&["a flow of part 1 has a key of 47 bytes"]);
+    merge(&folder, &list(&[0, 1, 2]), &[(1, vec![0; 48], vec![9; 117])])
+        .ends(3)
+        .says(&["unknown reason, 9"]);
+    merge(&folder, "{}\n", &[]).ends(3).says(&["list of parts", "line 1"]);
+}
+
+#[test]
+fn captures_that_overlap_are_one_part() {
+    let folder = Folder::new();
+    let taps = ["a", "b"].map(|seed| {
+        let number = if seed == "a" { "1" } else { "2" };
+        folder.trace(&format!("{seed}.pcap"), &["--packets", "3000", "--seed", number])
+    });
+    let stream = [&["replay", &taps[0], &taps[1], "-qq", "--fragments"], &STREAM[..]].concat();
+    let rows = read(&flowloom(stream).ends(0).stdout, 0);
+    let about = rows.about.unwrap();
+    assert_eq!((about["packets"].as_u64(), about.get("range")), (Some(6000), None));
+    let merged = read(&merge(&folder, &listed(&[(0, about)]), &rows.fragments).ends(0).stdout, 0);
+    let flows = folder.path("both.arrows");
+    replay(&[&taps[0], &taps[1], "--app", "accounting", "--flows", &flows]);
+    let sorted = |rows: Rows| {
+        let mut records: Vec<String> = rows.records.into_iter().map(|(_, record)| record).collect();
+        records.sort();
+        records
+    };
+    assert_eq!(sorted(merged), sorted(read(&std::fs::read(&flows).unwrap(), 0)));
+}
+
+#[test]
+fn what_cannot_be_a_part_is_refused() {
+    let folder = Folder::new();
+    let blocks = folder.trace("t.pcapng", &["--packets", "2000"]);
+    let packed = folder.trace("t.pcap.gz", &["--packets", "2000"]);
+    let plain = folder.trace("t.pcap", &["--packets", "2000"]);
+    for (arguments, says) in [
+        (&[blocks.as_str(), "--bytes", "0..1000"][..], "is pcapng"),
+        (&[&packed, "--bytes", "0..1000"], "is compressed"),
+        (&[&plain, &blocks, "--bytes", "0..1000"], "one capture"),
+        (&[&plain, "--bytes", "1000..1000"], "FROM is not before TO"),
+        (&[&plain, "--fragments", "--flows", "f.csv"], "add --flows-format arrow"),
+    ] {
+        flowloom([&["replay"], arguments].concat()).ends(2).says(&[says]);
+    }
+}
+
+#[test]
+fn packets_are_rows() {
+    let folder = Folder::new();
+    let trace = folder.trace("t.pcap", &["--packets", "2000", "--other", "0.1"]);
+    let document = replay(&[&trace]);
+    let stream = flowloom(["replay", &trace, "-qq", "--packets", "-"]).ends(0).stdout;
+    let (mut rows, mut decoded, mut bytes, mut latest) = (0, 0, 0, 0);
+    for batch in StreamReader::try_new(Cursor::new(stream), None).unwrap() {
+        let batch = batch.unwrap();
+        let protocols = batch.column_by_name("protocol").unwrap();
+        decoded += batch.num_rows() - protocols.null_count();
+        rows += batch.num_rows() as u64;
+        assert_eq!(batch.column_by_name("frame").unwrap().null_count(), batch.num_rows());
+        let lengths = batch.column_by_name("wire_bytes").unwrap().as_primitive::<UInt32Type>();
+        bytes += lengths.values().iter().copied().map(u64::from).sum::<u64>();
+        let times = batch.column_by_name("time").unwrap().as_primitive::<TimestampNanosecondType>();
+        assert!(times.values().is_sorted() && times.value(0) >= latest);
+        latest = times.value(batch.num_rows() - 1);
+        assert!(
+            batch.column_by_name("part").is_none_or(|part| part.as_primitive_opt::<Int32Type>().is_some())
+        );
+    }
+    let names = ["packets", "decoded", "bytes_on_wire"].map(|name| number(&document, name));
+    assert_eq!([rows, decoded as u64, bytes], names);
+    assert!(decoded < 2000);
+}
