@@ -3,6 +3,7 @@
 
 mod bench;
 mod ci;
+mod cluster;
 mod cuts;
 mod emulate;
 mod figures;
@@ -29,6 +30,7 @@ const USAGE: &str = "usage: cargo xtask <verb>
   ci       run exactly what CI runs (.ci/run)
   loom     run the models of the engine's synchronisation
   cuts     check that results do not depend on where captures are cut: cuts [--cuts N]
+  cluster  compare flows from a Spark cluster with one run: cluster [--captures N] [--packets N]
   bench    measure the figures of docs/performance.md: bench replay|sharded [--help]
   peers    compare flow tables, classifier, caches, L7 filter with rivals: peers flow-table [--help]
   figures  write the tables of docs/performance from docs/performance/data
@@ -67,6 +69,7 @@ fn run(arguments: &[String]) -> Result<ExitCode> {
         "live" => live::run(&root, rest),
         "loom" => loom::run(&root),
         "kernel" => kernel::run(&root, rest),
+        "cluster" => cluster::run(&root, rest),
         "cuts" => cuts::run(&root, rest),
         "soak" => soak::run(&root, rest),
         "mutants" => mutants::run(&root, rest),

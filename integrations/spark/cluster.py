@@ -1,0 +1,266 @@
+"""Compares flows from a Spark cluster on this machine with one run of the command.
+
+Started by ``cargo xtask cluster``: captures are generated, cut at random bytes and read on
+``local-cluster[2,1,900]`` while executors are killed. DuckDB compares all records; counters are
+compared one by one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import os
+import random
+import signal
+import struct
+import subprocess
+import sys
+import threading
+import time
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+import duckdb
+from pyspark.sql import SparkSession
+
+import flowloom_spark
+from flowloom_spark import _plan
+
+TIMEOUT = "5"
+RECORD_HEADER = 16
+
+
+def split(capture: Path, folder: Path, files: int, rng: random.Random) -> list[Path]:
+    """Split a classic capture into captures that follow each other, of random lengths."""
+    data = capture.read_bytes()
+    head, starts, at = data[:24], [], 24
+    while at < len(data):
+        starts.append(at)
+        at += RECORD_HEADER + struct.unpack_from("<I", data, at + 8)[0]
+    cuts = sorted(rng.sample(starts[1:], files - 1))
+    edges = [24, *cuts, len(data)]
+    folder.mkdir()
+    paths = []
+    for nth, (begin, end) in enumerate(itertools.pairwise(edges)):
+        paths.append(folder / f"{nth:04}.pcap")
+        paths[-1].write_bytes(head + data[begin:end])
+    return paths
+
+
+def taps(capture: Path, folder: Path, rng: random.Random) -> None:
+    """Let each of two taps see some of the packets, so that their captures overlap in time."""
+    data = capture.read_bytes()
+    seen = [bytearray(data[:24]), bytearray(data[:24])]
+    at = 24
+    while at < len(data):
+        end = at + RECORD_HEADER + struct.unpack_from("<I", data, at + 8)[0]
+        seen[rng.randrange(2)] += data[at:end]
+        at = end
+    folder.mkdir()
+    for nth, packets in enumerate(seen):
+        (folder / f"tap{nth}.pcap").write_bytes(packets)
+
+
+def random_cuts(rng: random.Random, per_capture: int) -> Any:  # noqa: ANN401
+    """Return a plan that cuts captures at random bytes."""
+
+    def plan(captures: list[tuple[str, int]], split_bytes: int) -> list[_plan.Part]:  # noqa: ARG001
+        parts: list[_plan.Part] = []
+        for capture, size in captures:
+            cuts = rng.sample(range(1, size), rng.randint(0, per_capture)) if size > 1000 else []  # noqa: PLR2004
+            edges = [0, *sorted(cuts), size]
+            for begin, end in itertools.pairwise(edges):
+                whole = len(edges) == 2  # noqa: PLR2004
+                of = None if whole or not _plan.is_classic(capture) else (begin, end)
+                if of is not None or begin == 0:
+                    parts.append(_plan.Part(len(parts), (capture,), of, end - begin))
+        return parts
+
+    return plan
+
+
+class Killer(threading.Thread):
+    """Kills an executor of an application now and then."""
+
+    def __init__(self, application: str, period: float, most: int) -> None:
+        """Kill one each ``period`` seconds, ``most`` at most."""
+        super().__init__(daemon=True)
+        self.application = application
+        self.period = period
+        self.most = most
+        self.killed = 0
+        self.ended = threading.Event()
+
+    def run(self) -> None:
+        """Kill until it is ended."""
+        while self.killed < self.most and not self.ended.wait(self.period):
+            executors = self.executors()
+            if executors:
+                os.kill(executors[0], signal.SIGKILL)
+                self.killed += 1
+
+    def executors(self) -> list[int]:
+        """Return the processes of the application's executors."""
+        found = []
+        for process in Path("/proc").iterdir():
+            if process.name.isdigit():
+                try:
+                    words = (process / "cmdline").read_bytes().split(b"\0")
+                except OSError:
+                    continue
+                is_executor = any(b"CoarseGrainedExecutorBackend" in word for word in words)
+                if is_executor and self.application.encode() in words:
+                    found.append(int(process.name))
+        return sorted(found)
+
+
+def one_run(binary: str, captures: list[str], out: Path) -> dict[str, Any]:
+    """Run the command once over all captures."""
+    arguments = [binary, "replay", *captures, "--app", "accounting", "--timeout", TIMEOUT]
+    arguments += ["--flows", str(out), "--format", "json"]
+    done = subprocess.run(arguments, capture_output=True, text=True, check=True)
+    return dict(json.loads(done.stdout))
+
+
+def differences(ours: Path, whole: Path) -> tuple[int, int]:
+    """Return how many records differ, and how many there are, as DuckDB counts them."""
+    names = [f'"{name}"' for name in flowloom_spark.RECORD_COLUMNS]
+    same = ", ".join(name for name in names if name not in ('"start"', '"end"'))
+    left = f'select {same}, "start", "end" from \'{ours}/*.parquet\''  # noqa: S608
+    times = 'epoch_ns("start"::timestamp_ns) as s, epoch_ns("end"::timestamp_ns) as e'
+    right = f"select {same}, {times} from '{whole}'"  # noqa: S608
+    query = f"""select (select count(*) from ({left} except all {right}))
+        + (select count(*) from ({right} except all {left})), (select count(*) from ({right}))"""  # noqa: S608
+    row = duckdb.execute(query).fetchone()
+    assert row is not None  # noqa: S101
+    return int(row[0]), int(row[1])
+
+
+def counters_differ(counters: dict[str, int], document: dict[str, Any]) -> list[str]:
+    """Return the counters that differ from those of one run."""
+    names = ("packets", "bytes_on_wire", "decoded", "processed", "flows_begun", "flows_expired")
+    return [
+        f"{name}: {counters[name]} instead of {document[name]}"
+        for name in names
+        if name in document and counters[name] != document[name]
+    ]
+
+
+def stages(spark: SparkSession) -> list[dict[str, Any]]:
+    """Return what Spark says of its stages."""
+    context = spark.sparkContext
+    url = f"{context.uiWebUrl}/api/v1/applications/{context.applicationId}/stages"
+    with urllib.request.urlopen(url, timeout=30) as answer:  # noqa: S310
+        return list(json.load(answer))
+
+
+def check(
+    spark: SparkSession,
+    name: str,
+    binary: str,
+    folder: Path,
+    work: Path,
+    *,
+    kill: int = 0,
+    without: list[str] | None = None,
+) -> bool:
+    """Read a folder on the cluster, and compare with one run over its captures."""
+    killer = Killer(spark.sparkContext.applicationId, 4.0, kill)
+    before = {(one["stageId"], one["attemptId"]) for one in stages(spark)}
+    began = time.monotonic()
+    killer.start()
+    size = sum(size for _, size in _plan.list_captures([str(folder)]))
+    # Sixteen tasks, so that killed executors have work left.
+    flows = flowloom_spark.read(spark, str(folder), timeout=TIMEOUT, task_bytes=size // 16)
+    ours = work / f"{name}.parquet"
+    flows.records.write.parquet(str(ours))
+    counters = {row["name"]: int(row["value"]) for row in flows.counters.collect()}
+    killer.ended.set()
+    seconds = time.monotonic() - began
+    new = [one for one in stages(spark) if (one["stageId"], one["attemptId"]) not in before]
+    listed = [path for path, _ in _plan.list_captures([str(folder)])]
+    captures = [path for path in listed if path not in (without or [])]
+    began = time.monotonic()
+    document = one_run(binary, captures, work / f"{name}-one.parquet")
+    alone = time.monotonic() - began
+    differ, records = differences(ours, work / f"{name}-one.parquet")
+    wrong = counters_differ(counters, document)
+    failed = sorted(flows.failed)
+    parts = flows.captures.count()
+    flows.unpersist()
+    shuffled = sum(one["shuffleWriteBytes"] for one in new)
+    busy = sum(one["executorRunTime"] for one in new) / 1000
+    is_right = differ == 0 and not wrong and failed == sorted(without or [])
+    print(
+        f"{name}: {len(listed)} captures, {parts} parts, {document['packets']} packets, "
+        f"{records} records\n"
+        f"  differences: {differ} records, {len(wrong)} counters {'; '.join(wrong)}\n"
+        f"  flows read again: {flows.flows_read_again}, executors killed: {killer.killed}, "
+        f"left out: {', '.join(failed) or 'none'}\n"
+        f"  shuffled {shuffled / max(1, document['packets']):.2f} bytes a packet; {seconds:.1f} s "
+        f"on the cluster, tasks {busy:.1f} s; one thread {alone:.1f} s",
+        flush=True,
+    )
+    return is_right
+
+
+def main() -> int:
+    """Run all comparisons, and return 0 if there is no difference."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--binary", required=True)
+    parser.add_argument("--work", type=Path, required=True)
+    parser.add_argument("--captures", type=int, default=300)
+    parser.add_argument("--packets", type=int, default=600_000)
+    parser.add_argument("--seed", type=int, default=1)
+    arguments = parser.parse_args()
+    work: Path = arguments.work
+    rng = random.Random(arguments.seed)  # noqa: S311
+    big = work / "big.pcap"
+    generate = [arguments.binary, "generate", "trace", "--packets", str(arguments.packets)]
+    generate += ["--flows", str(arguments.packets // 30), "--rate", "5000", "--v6", "0.1"]
+    generate += ["--seed", str(arguments.seed), "-o", str(big)]
+    subprocess.run(generate, check=True, stdout=subprocess.DEVNULL)
+    split(big, work / "captures", arguments.captures, rng)
+    split(big, work / "damaged", 20, rng)
+    bad = work / "damaged" / "0007.pcap"
+    bad.write_bytes(b"this is no capture" * 100)
+    middle = work / "damaged" / "0012.pcap"
+    data = bytearray(middle.read_bytes())
+    data[len(data) // 2 : len(data) // 2 + 4000] = b"\xff" * 4000
+    middle.write_bytes(data)
+    taps(big, work / "taps", rng)
+
+    spark = (
+        SparkSession.builder.master("local-cluster[2,1,900]")
+        .appName("flowloom")
+        .config("spark.sql.shuffle.partitions", "8")
+        .config("spark.executor.memory", "900m")
+        .config("spark.task.maxFailures", "12")
+        .config("spark.stage.maxConsecutiveAttempts", "12")
+        .config("spark.ui.port", "0")
+        .config("spark.executorEnv.PYTHONPATH", "")
+        .getOrCreate()
+    )
+    spark.sparkContext.setLogLevel("ERROR")
+    flowloom_spark.register(spark, arguments.binary)
+    _plan.plan = random_cuts(rng, 4)
+    right = [
+        check(spark, "captures", arguments.binary, work / "captures", work, kill=3),
+        check(spark, "damaged", arguments.binary, work / "damaged", work, without=[str(bad)]),
+        check(spark, "taps", arguments.binary, work / "taps", work),
+    ]
+    try:
+        flowloom_spark.read(spark, str(work / "damaged"), timeout=TIMEOUT, on_error="fail")
+    except Exception as error:
+        says = str(bad) in str(error)
+    else:
+        says = False
+    print(f"on_error=fail names the capture: {says}")
+    spark.stop()
+    return 0 if all(right) and says else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

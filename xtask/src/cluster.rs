@@ -1,0 +1,103 @@
+//! `cargo xtask cluster`: compares flows of captures on a Spark cluster with one run.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+use anyhow::{Context, Result, bail};
+
+use crate::bench::build;
+use crate::{is_help, show};
+
+const USAGE: &str = "usage: cargo xtask cluster [--captures N] [--packets N] [--seed N] [--python PROGRAM]
+
+  Generates captures, cuts them at random bytes, reads them on local-cluster[2,1,900] while executors are killed, and
+  compares all records by DuckDB and all counters with one run of flowloom over the whole; then with damaged captures,
+  and with two taps that overlap in time. pyspark and DuckDB come from PyPI, and a JRE from the distribution where there
+  is none, both into target/cluster. About three minutes on two cores.
+
+  --captures  so many [300]
+  --packets   of all captures together [600000]
+  --seed      of the traffic and the cuts [1]
+  --python    makes the virtual environment [python3]";
+
+/// What the check installs.
+const PACKAGES: [&str; 3] = ["pyspark>=4,<5", "pyarrow>=18", "duckdb>=1"];
+/// The package of Debian and Ubuntu that has a JRE.
+const JRE: &str = "openjdk-17-jre-headless";
+
+/// Builds the command, installs what the check needs, and runs it.
+pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<ExitCode> {
+    if is_help(arguments) {
+        return Ok(show(USAGE, arguments));
+    }
+    let (mut python, mut rest) = (String::from("python3"), Vec::new());
+    let mut words = arguments.iter();
+    while let Some(word) = words.next() {
+        match (word.as_str(), words.next()) {
+            ("--python", Some(program)) => python.clone_from(program),
+            ("--captures" | "--packets" | "--seed", Some(value)) => rest.extend([word, value]),
+            _ => bail!("unknown argument '{word}', or one without a value\n{USAGE}"),
+        }
+    }
+    let flowloom = build(root, &["-p", "flowloom-cli", "--bin", "flowloom"])?;
+    let folder = root.join("target/cluster");
+    std::fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    let interpreter = environment(&folder, &python)?;
+    let path = java(&folder)?;
+    let work = folder.join("work");
+    if work.exists() {
+        std::fs::remove_dir_all(&work).with_context(|| format!("cannot empty {}", work.display()))?;
+    }
+    std::fs::create_dir(&work)?;
+    let package = root.join("integrations/spark");
+    let mut check = Command::new(&interpreter);
+    check.arg(package.join("cluster.py")).arg("--binary").arg(&flowloom).arg("--work").arg(&work);
+    check.args(rest).env("PYTHONPATH", package.join("src")).env("PATH", path);
+    check.env("PYSPARK_PYTHON", &interpreter).env("SPARK_LOCAL_IP", "127.0.0.1").current_dir(&work);
+    let status = check.status().with_context(|| format!("{} cannot be run", interpreter.display()))?;
+    Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Returns the Python of an environment that has the packages.
+fn environment(folder: &Path, python: &str) -> Result<PathBuf> {
+    let environment = folder.join("python");
+    let interpreter = environment.join("bin/python");
+    if !interpreter.exists() {
+        finish(Command::new(python).args(["-m", "venv"]).arg(&environment))?;
+    }
+    let mut install = Command::new(&interpreter);
+    finish(
+        install.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]).args(PACKAGES),
+    )?;
+    Ok(interpreter)
+}
+
+/// Returns a search path that has `java`.
+fn java(folder: &Path) -> Result<OsString> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    if std::env::split_paths(&path).any(|place| place.join("java").is_file()) {
+        return Ok(path);
+    }
+    let jre = folder.join("jre");
+    if !jre.exists() {
+        finish(Command::new("apt-get").args(["download", JRE]).current_dir(folder))?;
+        let files = std::fs::read_dir(folder)?.flatten().map(|entry| entry.path());
+        let package = files.into_iter().find(|path| path.extension().is_some_and(|ending| ending == "deb"));
+        let package = package.with_context(|| format!("apt-get has not brought {JRE}"))?;
+        finish(Command::new("dpkg-deb").arg("-x").arg(package).arg(&jre))?;
+    }
+    let homes = std::fs::read_dir(jre.join("usr/lib/jvm"))?.flatten().map(|entry| entry.path().join("bin"));
+    let bin = homes.into_iter().find(|bin| bin.join("java").is_file());
+    let bin = bin.with_context(|| format!("{JRE} has no java below {}", jre.display()))?;
+    Ok(std::env::join_paths([bin].into_iter().chain(std::env::split_paths(&path)))?)
+}
+
+fn finish(command: &mut Command) -> Result<()> {
+    let shown = format!("{command:?}");
+    let status = command.status().with_context(|| format!("{shown} cannot be run"))?;
+    if !status.success() {
+        bail!("{shown} failed");
+    }
+    Ok(())
+}
