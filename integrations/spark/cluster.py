@@ -24,6 +24,7 @@ from typing import Any
 
 import duckdb
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F  # noqa: N812
 
 import flowloom_spark
 from flowloom_spark import _plan
@@ -200,10 +201,42 @@ def check(
         f"  flows read again: {flows.flows_read_again}, executors killed: {killer.killed}, "
         f"left out: {', '.join(failed) or 'none'}\n"
         f"  shuffled {shuffled / max(1, document['packets']):.2f} bytes a packet; {seconds:.1f} s "
-        f"on the cluster, tasks {busy:.1f} s; one thread {alone:.1f} s",
+        f"on the cluster, tasks {busy:.1f} s; one thread {alone:.1f} s, so that the tasks' time is "
+        f"Spark's to {100 * (1 - alone / max(busy, alone)):.0f} %",
         flush=True,
     )
     return is_right
+
+
+def guide(spark: SparkSession, folder: Path, work: Path) -> bool:
+    """Follow the guide to the largest senders of a day, by Spark and by DuckDB, and compare."""
+    flows = flowloom_spark.read(spark, str(folder), timeout=TIMEOUT)
+    flows.records.createOrReplaceTempView("records")
+    query = "select source, sum(bytes + reverse_bytes) as octets from {} group by source"
+    top = "{} order by octets desc, source limit 10"
+    by_spark = [
+        (str(row["source"]), int(row["octets"]))
+        for row in spark.sql(top.format(query.format("records"))).collect()
+    ]
+    day = F.to_date(F.timestamp_micros(F.expr("start div 1000")))
+    table = flows.records.withColumn("day", day).withColumn("sensor", F.lit("edge"))
+    table = table.repartition("day", "sensor").sortWithinPartitions("start")
+    writer = table.write.partitionBy("day", "sensor")
+    for column in ("source", "destination"):
+        writer = writer.option(f"parquet.bloom.filter.enabled#{column}", "true")
+    writer.parquet(str(work / "table"))
+    stored = f"read_parquet('{work}/table/**/*.parquet', hive_partitioning = true)"
+    one = f"'{work}/{folder.name}-one.parquet'"
+    others = [
+        [(str(source), int(octets)) for source, octets in duckdb.execute(sql).fetchall()]
+        for sql in (top.format(query.format(stored)), top.format(query.format(one)))
+    ]
+    flows.unpersist()
+    print(
+        f"guide: the ten largest of {by_spark[:1]}…, the same from Spark, Parquet and one run: "
+        f"{all(other == by_spark for other in others)}"
+    )
+    return len(by_spark) == 10 and all(other == by_spark for other in others)  # noqa: PLR2004
 
 
 def main() -> int:
@@ -250,6 +283,7 @@ def main() -> int:
         check(spark, "captures", arguments.binary, work / "captures", work, kill=3),
         check(spark, "damaged", arguments.binary, work / "damaged", work, without=[str(bad)]),
         check(spark, "taps", arguments.binary, work / "taps", work),
+        guide(spark, work / "captures", work),
     ]
     try:
         flowloom_spark.read(spark, str(work / "damaged"), timeout=TIMEOUT, on_error="fail")

@@ -162,9 +162,9 @@ def plan(captures: Sequence[tuple[str, int]], split_bytes: int = SPLIT_BYTES) ->
 def tasks(parts: Sequence[Part], task_bytes: int = TASK_BYTES) -> list[tuple[Part, ...]]:
     """Return parts by the task that reads them: small ones share a task."""
     found: list[list[Part]] = []
-    taken = task_bytes
+    taken = 0
     for part in parts:
-        if taken + part.size > task_bytes:
+        if not found or taken + part.size > task_bytes:
             found.append([])
             taken = 0
         found[-1].append(part)
