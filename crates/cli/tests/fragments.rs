@@ -161,7 +161,9 @@ fn whole(folder: &Folder, capture: &str, how: &[&str]) -> Result {
 /// Cuts a capture, and merges what its parts know in groups of keys.
 fn in_parts(folder: &Folder, capture: &str, how: &[&str], cuts: &[u64], groups: usize) -> (Result, usize) {
     let size = std::fs::metadata(capture).unwrap().len();
-    let mut edges: Vec<u64> = cuts.iter().map(|cut| 1 + cut % (size - 1)).chain([0, size]).collect();
+    let mut edges: Vec<u64> = cuts.iter().map(|cut| 1 + cut % (size - 1)).collect();
+    // In the header and in the last record no record begins.
+    edges.extend([0, 1, size - 1, size]);
     edges.sort_unstable();
     edges.dedup();
     let ranges: Vec<(u64, u64)> = edges.windows(2).map(|pair| (pair[0], pair[1])).collect();

@@ -345,3 +345,102 @@ pub fn read_fragments(
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use flowloom_apps::accounting::{Accounted, EndedBy};
+    use flowloom_flow_key::FlowKey;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn part(fragments: i32) -> Vec<u8> {
+        let mut stream = Vec::new();
+        let mut writer = ArrowWriter::of_part(&mut stream, RecordColumn::defaults().collect()).unwrap();
+        let key = FlowKey::from_v4(1, 2, 3, 4, 6).0;
+        let record = AccountingRecord::of(&key, &Accounted::default(), EndedBy::IdleTimeout);
+        writer.write_complete(b"key", &record).unwrap();
+        for at in 0..fragments {
+            writer.write_fragment(&at.to_le_bytes(), b"state").unwrap();
+        }
+        writer.write_about("{}").unwrap();
+        writer.finish().unwrap();
+        drop(writer);
+        stream
+    }
+
+    /// Adds the column that says which part the rows are of.
+    fn numbered(stream: &[u8], part: i32) -> Vec<u8> {
+        let mut out = Vec::new();
+        for batch in StreamReader::try_new(stream, None).unwrap() {
+            let batch = batch.unwrap();
+            let number: ArrayRef = Arc::new(arrow_array::Int32Array::from(vec![part; batch.num_rows()]));
+            let columns =
+                ["flow_key", "flow_state"].map(|name| (name, batch.column_by_name(name).unwrap().clone()));
+            let batch = RecordBatch::try_from_iter(columns.into_iter().chain([("part", number)])).unwrap();
+            let mut writer = StreamWriter::try_new(&mut out, &batch.schema()).unwrap();
+            writer.write(&batch).unwrap();
+            writer.finish().unwrap();
+        }
+        out
+    }
+
+    #[test]
+    fn columns_have_their_units_types_and_rows_their_kinds() {
+        let stream = part(2);
+        let batches: Vec<_> =
+            StreamReader::try_new(&stream[..], None).unwrap().collect::<Result<_, _>>().unwrap();
+        let [batch] = &batches[..] else { panic!("{} batches", batches.len()) };
+        let schema = batch.schema();
+        assert_eq!(schema.metadata().get(VERSION.0).map(String::as_str), Some(VERSION.1));
+        let kind = |name: &str| schema.field_with_name(name).unwrap().data_type().clone();
+        assert_eq!(kind("start"), DataType::Timestamp(TimeUnit::Nanosecond, Some("UTC".into())));
+        assert_eq!(
+            [kind("packets"), kind("protocol"), kind("source")],
+            [DataType::UInt64, DataType::UInt32, DataType::Utf8]
+        );
+        let valid = |name: &str| -> Vec<bool> {
+            let column = batch.column_by_name(name).unwrap();
+            (0..batch.num_rows()).map(|row| column.is_valid(row)).collect()
+        };
+        assert_eq!(valid("packets"), [true, false, false, false]);
+        assert_eq!(valid("flow_key"), [true, true, true, false]);
+        assert_eq!(valid("flow_state"), [false, true, true, false]);
+        assert_eq!(valid("about"), [false, false, false, true]);
+    }
+
+    #[test]
+    fn fragments_are_read_and_what_lacks_a_column_is_refused() {
+        let mut keys = Vec::new();
+        read_fragments(&numbered(&part(3), 7)[..], |part, key, state| {
+            keys.push((part, key.to_vec(), state.to_vec()));
+            Ok(())
+        })
+        .unwrap();
+        let expected = |at: i32| (7, at.to_le_bytes().to_vec(), b"state".to_vec());
+        assert_eq!(keys, [expected(0), expected(1), expected(2)]);
+        let error = read_fragments(&part(3)[..], |_, _, _| Ok(())).unwrap_err();
+        assert!(error.to_string().contains("no column part"), "{error}");
+        let mut plain = ArrowWriter::new(Vec::new(), RecordColumn::defaults().collect(), &[]).unwrap();
+        assert_eq!(plain.write_fragment(b"", b"").unwrap_err().kind(), io::ErrorKind::InvalidInput);
+    }
+
+    proptest! {
+        #[test]
+        fn a_damaged_stream_is_an_error_or_other_rows(
+            changes in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4),
+            length in any::<prop::sample::Index>(),
+            is_cut in any::<bool>(),
+        ) {
+            let mut stream = numbered(&part(3), 1);
+            for (at, byte) in changes {
+                *at.get_mut(&mut stream) = byte;
+            }
+            if is_cut {
+                stream.truncate(length.index(stream.len()));
+            }
+            // It returns.
+            let _ = read_fragments(&stream[..], |_, _, _| Ok(()));
+        }
+    }
+}

@@ -130,8 +130,10 @@ fn read_list(path: &Path) -> Result<Vec<Listed>, String> {
 fn check_ranges(listed: &[Listed]) -> Result<(), String> {
     let place =
         |listed: &Listed| listed.about.range.clone().map(|range| (listed.about.inputs.clone(), range));
+    // A range in which no record begins has nothing to adjoin to.
+    let is_empty = |part: &&Listed| part.about.range.as_ref().is_some_and(|range| range.begin == range.end);
     let mut before: Option<(Vec<String>, Range)> = None;
-    for part in listed.iter().map(place).chain([None]) {
+    for part in listed.iter().filter(|part| !is_empty(part)).map(place).chain([None]) {
         let is_right = match (&before, &part) {
             (Some((inputs, range)), Some((next, after))) if range.end != Range::END => {
                 inputs == next && range.end == after.begin

@@ -424,7 +424,7 @@ fn part_header<F: FlowState>(
     let mut header = Header::new(settings, arguments.part, inputs, &report.input, &report.worker_totals());
     header.range = range;
     header.notices = source.notices().iter().map(ToString::to_string).collect();
-    // Whoever merges the part learns which of the live flows have ended.
+    // The merge counts the live flows that have ended.
     header.flows_expired -= report.timed_out_at_end;
     Ok(header)
 }
