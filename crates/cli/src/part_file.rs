@@ -73,7 +73,8 @@ pub(crate) struct Settings {
     pub(crate) selection: Vec<String>,
 }
 
-/// Where a range of a capture began and ended, as [tokens](flowloom::traffic::capture::Boundary::token).
+/// Where a range of a capture began and ended, as
+/// [tokens](flowloom::traffic::capture::Boundary::token).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Range {
     pub(crate) begin: String,

@@ -82,7 +82,8 @@ const NUMBERS: [&str; 8] = [
 ///
 /// let mut stream = Vec::new();
 /// let mut writer = ArrowPacketWriter::new(&mut stream)?;
-/// writer.write(&PacketRow { time_ns: 1_700_000_000_000_000_000, wire_bytes: 60, ..PacketRow::default() })?;
+/// let time_ns = 1_700_000_000_000_000_000;
+/// writer.write(&PacketRow { time_ns, wire_bytes: 60, ..PacketRow::default() })?;
 /// writer.finish()?;
 /// # Ok::<(), std::io::Error>(())
 /// ```

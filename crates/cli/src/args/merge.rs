@@ -23,7 +23,8 @@ pub(crate) struct Merge {
     pub(crate) parts: Vec<PathBuf>,
 
     /// Merge flows that `replay --fragments` has left open, all of the same keys or of some: a
-    /// stream of Arrow with the columns `part`, `flow_key` and `flow_state`, or - for standard input
+    /// stream of Arrow with the columns `part`, `flow_key` and `flow_state`, or - for standard
+    /// input
     #[arg(long, value_name = "FILE", requires_all = ["parts_list", "flows"], conflicts_with_all = ["parts", "incomplete", "record_filter"])]
     pub(crate) fragments: Option<PathBuf>,
 

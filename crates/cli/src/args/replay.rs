@@ -234,8 +234,8 @@ pub(crate) struct Replay {
     /// Additional fields of --flows, by group: sizes, gaps, splt (sizes and directions of the first
     /// packets), handshake, tcp, rtt, tls (server name, ALPN, JA4), dns, http, quic, ssh;
     /// comma-separated, or all. CSV, JSON lines, Parquet and Arrow hold all groups; IPFIX the
-    /// fields of sizes and http that have IANA elements; EVE tls, dns, http, quic and ssh; Zeek derives the
-    /// service from them
+    /// fields of sizes and http that have IANA elements; EVE tls, dns, http, quic and ssh; Zeek
+    /// derives the service from them
     #[arg(long, value_name = "GROUPS", value_parser = parse::from_str::<FieldGroups>, requires = "flows")]
     pub(crate) fields: Option<FieldGroups>,
 

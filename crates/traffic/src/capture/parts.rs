@@ -289,7 +289,8 @@ impl CaptureParts {
     /// # }
     /// # writer.finish()?;
     /// // Records of 76 bytes follow a header of 24 bytes.
-    /// let plan = |range| CaptureParts::range(Input::Path(path.clone()), SetOptions::default(), range);
+    /// let options = SetOptions::default();
+    /// let plan = |range| CaptureParts::range(Input::Path(path.clone()), options, range);
     /// let (first, second) = (plan(0..150)?, plan(150..784)?);
     /// assert_eq!((first.len(), first.end().offset(), second.begin(0).offset()), (1, 176, 176));
     /// assert_eq!(first.end().token(), second.begin(0).token());
