@@ -9,6 +9,7 @@ mod figures;
 mod kernel;
 mod live;
 mod loom;
+mod matrix;
 mod mutants;
 mod packages;
 mod peers;
@@ -32,6 +33,7 @@ const USAGE: &str = "usage: cargo xtask <verb>
   bench    measure the figures of docs/performance.md: bench replay|sharded [--help]
   peers    compare flow tables, classifier, caches, L7 filter with rivals: peers flow-table [--help]
   figures  write the tables of docs/performance from docs/performance/data
+  matrix   compare headers nested two deep with tshark, and say why where they differ
   kernel   compare the kernel's netfilter with classify (as root): kernel [--files N] [--packets N]
   live     send packets through veth pairs to replay --iface and through bridge, and count them (as
            root): live [bridge | --short]
@@ -66,6 +68,7 @@ fn run(arguments: &[String]) -> Result<ExitCode> {
         "figures" => figures::run(&root),
         "live" => live::run(&root, rest),
         "loom" => loom::run(&root),
+        "matrix" => matrix::run(&root, rest),
         "kernel" => kernel::run(&root, rest),
         "cuts" => cuts::run(&root, rest),
         "soak" => soak::run(&root, rest),
@@ -113,6 +116,7 @@ mod tests {
             "kernel ",
             "live ",
             "loom ",
+            "matrix ",
             "cuts ",
             "soak ",
             "mutants ",
