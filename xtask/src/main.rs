@@ -3,6 +3,7 @@
 
 mod bench;
 mod ci;
+mod corpus;
 mod cuts;
 mod emulate;
 mod figures;
@@ -29,6 +30,7 @@ const USAGE: &str = "usage: cargo xtask <verb>
            words, comment width, sizes
   ci       run exactly what CI runs (.ci/run)
   loom     run the models of the engine's synchronisation
+  corpus   replay foreign captures in every layout: corpus FOLDER…
   cuts     check that results do not depend on where captures are cut: cuts [--cuts N]
   bench    measure the figures of docs/performance.md: bench replay|sharded [--help]
   peers    compare flow tables, classifier, caches, L7 filter with rivals: peers flow-table [--help]
@@ -70,6 +72,7 @@ fn run(arguments: &[String]) -> Result<ExitCode> {
         "loom" => loom::run(&root),
         "matrix" => matrix::run(&root, rest),
         "kernel" => kernel::run(&root, rest),
+        "corpus" => corpus::run(&root, rest),
         "cuts" => cuts::run(&root, rest),
         "soak" => soak::run(&root, rest),
         "mutants" => mutants::run(&root, rest),
@@ -117,6 +120,7 @@ mod tests {
             "live ",
             "loom ",
             "matrix ",
+            "corpus ",
             "cuts ",
             "soak ",
             "mutants ",
@@ -149,7 +153,7 @@ mod tests {
         {
             assert!(run(&words(asked)).unwrap_err().to_string().starts_with(said), "{asked}");
         }
-        for asked in ["", "bench", "peers", "sanitize", "emulate", "mutants"] {
+        for asked in ["", "bench", "corpus", "peers", "sanitize", "emulate", "mutants"] {
             assert_eq!(run(&words(asked)).unwrap(), ExitCode::from(2), "{asked}");
         }
     }
