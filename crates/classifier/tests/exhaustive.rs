@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use flowloom_classifier::policy::{
+use flowloom_classifier::firewall::{
     Assume, Chain, ChainRule, Chains, CompareDefaults, Conditions, ConnectionState, Families, Fragment,
     Packet, Policy, Ranges, Target, Test, TestKind, has_ports,
 };
