@@ -68,7 +68,7 @@ const BRIDGED: &str = "
 fn the_session_with_a_firewall_ends_well() {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/rules.md");
     let page = fs::read_to_string(page).unwrap();
-    let session = page.split("## Network policies").next().unwrap();
+    let session = page.split("## Kubernetes network policies").next().unwrap();
     let saved = session.split("```text\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
     let folder = Folder::new();
     folder.write("saved", saved.as_bytes());

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use flowloom_apps::firewall::{
     Defaults, Enforcement, Firewall, FirewallFlow, FirewallOptions, FirewallRules, Judgement, LiveRules,
 };
-use flowloom_classifier::load::{self, Form, LoadOptions};
 use flowloom_classifier::firewall::{Fragment, Packet};
+use flowloom_classifier::load::{self, Form, LoadOptions};
 use flowloom_classifier::{Action, ClassifierBuilder, PortRange, PrefixV4, ProtocolMatch, Rule, RuleSet};
 use flowloom_engine::{App, FlowValue, Verdict};
 use flowloom_flow_key::{FiveTuple, FlowKey};
