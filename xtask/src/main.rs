@@ -4,12 +4,14 @@
 mod bench;
 mod ci;
 mod cluster;
+mod corpus;
 mod cuts;
 mod emulate;
 mod figures;
 mod kernel;
 mod live;
 mod loom;
+mod matrix;
 mod mutants;
 mod packages;
 mod peers;
@@ -29,11 +31,13 @@ const USAGE: &str = "usage: cargo xtask <verb>
            words, comment width, sizes
   ci       run exactly what CI runs (.ci/run)
   loom     run the models of the engine's synchronisation
+  corpus   replay foreign captures in every layout: corpus FOLDER…
   cuts     check that results do not depend on where captures are cut: cuts [--cuts N]
   cluster  compare flows from a Spark cluster with one run: cluster [--captures N] [--packets N]
   bench    measure the figures of docs/performance.md: bench replay|sharded [--help]
   peers    compare flow tables, classifier, caches, L7 filter with rivals: peers flow-table [--help]
   figures  write the tables of docs/performance from docs/performance/data
+  matrix   compare headers nested two deep with tshark, and say why where they differ
   kernel   compare the kernel's netfilter with classify (as root): kernel [--files N] [--packets N]
   live     send packets through veth pairs to replay --iface and through bridge, and count them (as
            root): live [bridge | --short]
@@ -68,8 +72,10 @@ fn run(arguments: &[String]) -> Result<ExitCode> {
         "figures" => figures::run(&root),
         "live" => live::run(&root, rest),
         "loom" => loom::run(&root),
+        "matrix" => matrix::run(&root, rest),
         "kernel" => kernel::run(&root, rest),
         "cluster" => cluster::run(&root, rest),
+        "corpus" => corpus::run(&root, rest),
         "cuts" => cuts::run(&root, rest),
         "soak" => soak::run(&root, rest),
         "mutants" => mutants::run(&root, rest),
@@ -116,6 +122,8 @@ mod tests {
             "kernel ",
             "live ",
             "loom ",
+            "matrix ",
+            "corpus ",
             "cuts ",
             "soak ",
             "mutants ",
@@ -148,7 +156,7 @@ mod tests {
         {
             assert!(run(&words(asked)).unwrap_err().to_string().starts_with(said), "{asked}");
         }
-        for asked in ["", "bench", "peers", "sanitize", "emulate", "mutants"] {
+        for asked in ["", "bench", "corpus", "peers", "sanitize", "emulate", "mutants"] {
             assert_eq!(run(&words(asked)).unwrap(), ExitCode::from(2), "{asked}");
         }
     }

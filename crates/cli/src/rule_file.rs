@@ -98,7 +98,11 @@ impl RuleFile {
         };
         let input = options.input.clone().or_else(|| none(["OUTPUT", "POSTROUTING"]));
         let output = options.output.clone().or_else(|| none(["INPUT", "PREROUTING"]));
-        let known = Knowledge { input: input.is_some(), output: output.is_some(), ..known };
+        let known = Knowledge {
+            input: known.input || input.is_some(),
+            output: known.output || output.is_some(),
+            ..known
+        };
         let mut missing = self.policy.undecidable(known);
         // A capture is taken where packets come in. Chains that packets enter without an interface
         // see them where they leave.
@@ -115,7 +119,7 @@ impl RuleFile {
             captured(&mut input, Field::Input);
         }
         if let Some(assume) = options.assume {
-            return Ok(Enforcement { input, output, assume: assume.assume() });
+            return Ok(Enforcement { input, output, assume: assume.assume(), ..Enforcement::default() });
         }
         if missing.is_empty() {
             return Ok(Enforcement { input, output, ..Enforcement::default() });

@@ -44,6 +44,89 @@ fn every_command_of_the_book_ends_well() {
     }
 }
 
+/// Two interfaces of a bridge in a network of their own, with packets that come in by one of them.
+/// The bridge ends once it has loaded new rules.
+const BRIDGED: &str = "
+    ip link add eth0 type veth peer name west
+    ip link add eth1 type veth peer name east
+    for name in eth0 eth1 west east; do ip link set $name up; done
+    BRIDGE --keep-privileges --format json > bridge.json 2> bridge.err & bridge=$!
+    until grep -q 'until it is stopped' bridge.err || ! kill -0 $bridge; do sleep 0.05; done
+    touch ready
+    flowloom send traffic.pcap --iface west --speed 500 --passes 1000 -q > sent 2>&1 & sender=$!
+    for step in $(seq 600); do
+        if grep -q 'rules loaded again' bridge.err || ! kill -0 $bridge; then break; fi
+        sleep 0.05
+    done
+    sleep 0.3
+    kill $sender $bridge
+    wait $bridge
+    echo $? > bridge.status
+";
+
+#[test]
+fn the_session_with_a_firewall_ends_well() {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/rules.md");
+    let page = fs::read_to_string(page).unwrap();
+    let session = page.split("## Kubernetes network policies").next().unwrap();
+    let saved = session.split("```text\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
+    let folder = Folder::new();
+    folder.write("saved", saved.as_bytes());
+    let shim = folder.write("iptables-save", b"#!/bin/sh\ncat saved\n");
+    let flowloom = Path::new(env!("CARGO_BIN_EXE_flowloom")).parent().unwrap();
+    let path = format!("{}:{}:{}", folder.path("."), flowloom.display(), std::env::var("PATH").unwrap());
+    let start = |program: &[&str]| {
+        let mut command = Command::new(program[0]);
+        command.args(&program[1..]).current_dir(folder.path(".")).env("PATH", &path);
+        command
+    };
+    assert!(start(&["chmod", "+x", &shim]).status().unwrap().success());
+    let generate = ["flowloom", "generate", "trace", "--packets", "2k", "-o", "traffic.pcap", "-q"];
+    assert!(start(&generate).status().unwrap().success());
+    let has_networks =
+        start(&["unshare", "-n", "ip", "link", "add", "a", "type", "veth", "peer", "name", "b"])
+            .output()
+            .is_ok_and(|output| output.status.success());
+    let mut bridge = None;
+    let lines = session.lines().filter(|line| line.starts_with("$ ") || line.starts_with("# flowloom"));
+    for line in lines {
+        let command = &line[2..];
+        if line.starts_with("# ") {
+            if has_networks {
+                let script = BRIDGED.replace("BRIDGE", command);
+                bridge = Some(start(&["unshare", "-n", "sh", "-c", &script]).spawn().unwrap());
+                while !Path::new(&folder.path("ready")).exists() {
+                    std::thread::sleep(std::time::Duration::from_millis(20));
+                }
+            } else {
+                eprintln!("skipped: no network namespaces: {command}");
+            }
+            continue;
+        }
+        let output = start(&["sh", "-ec", command]).output().unwrap();
+        let expected = i32::from(command.starts_with("flowloom rules diff"));
+        let (stdout, stderr) =
+            (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        assert_eq!(output.status.code(), Some(expected), "$ {command}\n{stdout}\n{stderr}");
+        // What the page shows behind a command is what the command says.
+        let shown = session.split(&format!("{line}\n")).nth(1).unwrap().split(['$', '`']).next().unwrap();
+        assert!(shown.is_empty() || shown == stdout, "$ {command}\n{stdout}");
+    }
+    if let Some(mut bridge) = bridge {
+        assert!(bridge.wait().unwrap().success());
+        let said = fs::read_to_string(folder.path("bridge.err")).unwrap();
+        let result: serde_json::Value =
+            serde_json::from_str(&fs::read_to_string(folder.path("bridge.json")).unwrap()).expect(&said);
+        assert_eq!(fs::read_to_string(folder.path("bridge.status")).unwrap().trim(), "0", "{said}");
+        assert_eq!(
+            (&result["firewall"]["reloads"], &result["balanced"]),
+            (&1.into(), &true.into()),
+            "{said}"
+        );
+        assert!(result["ports"][0]["received"].as_u64().unwrap() > 50, "{result:#}");
+    }
+}
+
 #[test]
 fn every_page_of_the_book_is_listed_and_every_listed_page_is_there() {
     let book = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/book/src");

@@ -84,6 +84,63 @@ fn what_is_not_followed_has_a_name_and_can_be_added() {
 }
 
 #[test]
+fn replay_counts_by_name_what_it_does_not_follow_alike_in_every_layout() {
+    let folder = Folder::new();
+    let mut ip_in_ip = vec![2, 0, 0, 0, 0, 3, 2, 0, 0, 0, 0, 4, 8, 0, 0x45, 0, 0, 52];
+    ip_in_ip.extend([0, 0, 0, 0, 64, 4, 0, 0, 198, 51, 100, 1, 198, 51, 100, 2]);
+    ip_in_ip.extend(&udp_frame(9)[14..]);
+    let mut lldp = vec![0; 12];
+    lldp.extend([0x88, 0xCC, 2, 7]);
+    let frames = [
+        udp_frame(7),
+        tagged_frame(0x8100, &udp_frame(7)),
+        vxlan_frame(4789, &udp_frame(7)),
+        vxlan_frame(4789, &lldp),
+        ip_in_ip,
+        lldp,
+        tagged_frame(0x9901, &udp_frame(9)),
+    ];
+    let mut file = pcap_header(1);
+    for second in 0..400 {
+        let frame = &frames[second % frames.len()];
+        let length = u32::try_from(frame.len()).unwrap();
+        file.extend(pcap_record(u32::try_from(second).unwrap(), length, length, frame));
+    }
+    let path = folder.write("many.pcap", &file);
+    let schema = Schema::read("replay-1.json");
+    let names = ["encapsulations", "tunnel_not_followed", "unknown", "unknown_others"];
+    let replayed = |decap: &[&str], layout: &[&str]| -> Vec<Value> {
+        let arguments = [&["replay", &path, "--format", "json", "--no-pin"], decap, layout].concat();
+        let document = flowloom(arguments).ends(0).json();
+        schema.accepts(&document);
+        names.map(|name| document[name].clone()).to_vec()
+    };
+    for decap in [&[][..], &["--decap"]] {
+        let inline = replayed(decap, &["--layout", "inline"]);
+        for layout in ["sharded", "pipeline"] {
+            assert_eq!(replayed(decap, &["--layout", layout, "--workers", "3"]), inline, "{layout}");
+        }
+        let [followed, not_followed, unknown] = [0, 1, 2].map(|i| &inline[i]);
+        assert_eq!(unknown[0]["what"], "Ethertype 0x88cc (LLDP)");
+        assert_eq!(unknown[0]["first_packets"], serde_json::json!([6, 13, 20, 27]));
+        assert_eq!(unknown[1]["packets"], 57);
+        if decap.is_empty() {
+            assert_eq!(
+                (&not_followed[0]["kind"], &not_followed[0]["packets"]),
+                (&"ipv4".into(), &57.into())
+            );
+            assert_eq!(not_followed[0]["reason"], "not_asked");
+            assert_eq!(followed.as_object().map(serde_json::Map::len), Some(0), "VLAN tags are usual");
+        } else {
+            assert_eq!(followed["vxlan"]["packets"], 57);
+            assert_eq!(not_followed[0]["reason"], "not_ip");
+            assert_eq!(not_followed[0]["first_packets"][0], 4);
+        }
+    }
+    flowloom(["replay", &path]).ends(0).shows(&["Not followed", "ipv4: not_asked", "first: packet 5, 12"]);
+}
+
+#[test]
 fn write_keeps_what_pcapng_files_say_or_says_what_it_leaves_behind() {
     let folder = Folder::new();
     let section = [&0x1A2B_3C4D_u32.to_le_bytes()[..], &[1, 0, 0, 0], &[0xFF; 8]].concat();

@@ -3,7 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::decode::{DecodeOptions, Unknown, explain};
+use crate::decode::{
+    DecodeOptions, Steps, Trace, Unknown, decode_traced, decode_usual, has_ports, key_errors,
+};
 use crate::link::LinkType;
 use crate::reason::DropReason;
 use crate::view::Headers;
@@ -52,9 +54,9 @@ impl Tally {
         }
     }
 
-    fn merge(&mut self, other: &Self) {
-        self.packets += other.packets;
-        self.first_packets.extend(&other.first_packets);
+    fn append(&mut self, later: &Self, before: u64) {
+        self.packets += later.packets;
+        self.first_packets.extend(later.first_packets.iter().map(|number| number + before));
         self.first_packets.sort_unstable();
         self.first_packets.truncate(FIRST_PACKETS_MAX);
     }
@@ -114,34 +116,46 @@ impl EncapsulationCounts {
 
     #[cold]
     fn explain(&mut self, number: u64, link: LinkType, bytes: &[u8], options: DecodeOptions) {
+        let mut trace = Trace::default();
         // The census also looks into tunnels without `decap`, so that a report can show the effect
         // of `decap`.
-        let explained = explain(link, bytes, options.with_decap(true));
-        let mut names: Vec<&'static str> = Vec::new();
-        for entry in &explained.path {
-            let is_usual = entry.name == "link_ethernet";
-            if is_usual || names.contains(&entry.name) {
+        let decoded = decode_traced(link, bytes, options.with_decap(true), &trace);
+        let usual = &["link_ethernet"];
+        self.count((number, link), &decoded, trace.steps(), usual, options.decap);
+    }
+
+    /// Counts a packet by the steps that the decoder took with `decap`, or without if no tunnel is
+    /// in sight. Encapsulations of the names in `usual` are not counted.
+    fn count(
+        &mut self,
+        (number, link): (u64, LinkType),
+        decoded: &Result<Headers, DropReason>,
+        steps: &Steps,
+        usual: &[&str],
+        decap: bool,
+    ) {
+        for (i, entry) in steps.path.iter().enumerate() {
+            if usual.contains(&entry.name) || steps.path[..i].iter().any(|outer| outer.name == entry.name) {
                 continue;
             }
-            names.push(entry.name);
-            if entry.is_tunnel() && !options.decap {
+            if entry.is_tunnel() && !decap {
                 self.not_followed.entry((entry.name, NotFollowed::NotAsked)).or_default().count(number);
             } else {
                 self.followed.entry(entry.name).or_default().count(number);
             }
         }
-        for (entry, reason) in &explained.not_followed {
+        for (entry, reason) in &steps.left {
             let key = (entry.name, NotFollowed::Inner(*reason));
             self.not_followed.entry(key).or_default().count(number);
         }
         // A record that ends inside a tunnel's header counts for that tunnel.
-        if let (Err(reason), Some(entry)) = (&explained.decoded, explained.path.last())
-            && options.decap
+        if let (Err(reason), Some(entry)) = (decoded, steps.path.last())
+            && decap
             && entry.is_tunnel()
         {
             self.not_followed.entry((entry.name, NotFollowed::Inner(*reason))).or_default().count(number);
         }
-        if let Some(unknown) = explained.unknown {
+        if let Some(unknown) = steps.unknown(link, decoded) {
             if self.unknown.len() < UNKNOWN_MAX || self.unknown.contains_key(&unknown) {
                 self.unknown.entry(unknown).or_default().count(number);
             } else {
@@ -150,22 +164,32 @@ impl EncapsulationCounts {
         }
     }
 
-    /// Adds other counts to these.
+    /// Adds other counts to these. Numbers that are unknown to both count together, as long as
+    /// neither side has reached its limit.
     pub fn merge(&mut self, other: &Self) {
-        for (name, tally) in &other.followed {
-            self.followed.entry(name).or_default().merge(tally);
+        self.append(other, 0);
+    }
+
+    /// Adds the counts of packets that follow the first `before` packets, and whose numbers begin
+    /// again with 1.
+    pub fn append(&mut self, later: &Self, before: u64) {
+        for (name, tally) in &later.followed {
+            self.followed.entry(name).or_default().append(tally, before);
         }
-        for (key, tally) in &other.not_followed {
-            self.not_followed.entry(*key).or_default().merge(tally);
+        for (key, tally) in &later.not_followed {
+            self.not_followed.entry(*key).or_default().append(tally, before);
         }
-        for (unknown, tally) in &other.unknown {
+        let mut unknown: Vec<(&Unknown, &Tally)> = later.unknown.iter().collect();
+        // The first numbers to be seen are the ones that are counted separately.
+        unknown.sort_by_key(|(_, tally)| tally.first_packets.first());
+        for (unknown, tally) in unknown {
             if self.unknown.len() < UNKNOWN_MAX || self.unknown.contains_key(unknown) {
-                self.unknown.entry(*unknown).or_default().merge(tally);
+                self.unknown.entry(*unknown).or_default().append(tally, before);
             } else {
                 self.other_unknown += tally.packets;
             }
         }
-        self.other_unknown += other.other_unknown;
+        self.other_unknown += later.other_unknown;
     }
 
     /// Returns the encapsulations that were followed, by name. A packet counts once for each.
@@ -186,6 +210,92 @@ impl EncapsulationCounts {
     /// Returns how many packets have an unknown number that is not counted separately.
     pub fn other_unknown(&self) -> u64 {
         self.other_unknown
+    }
+}
+
+/// A decoder that counts the encapsulations of the packets that it decodes.
+///
+/// A usual packet costs no more than with [`decode`](crate::decode::decode): the census counts only
+/// packets that go through the layers. It therefore counts neither VLAN tags of IEEE 802.1Q nor,
+/// without [`decap`](DecodeOptions::decap), tunnels behind UDP ports. [`EncapsulationCounts::look`]
+/// counts both.
+///
+/// # Examples
+///
+/// ```
+/// use flowloom_packet::census::Census;
+/// use flowloom_packet::{DecodeOptions, DropReason, LinkType};
+///
+/// let mut frame = vec![0; 12];
+/// frame.extend([0x08, 0x06]); // ARP
+/// let mut census = Census::default();
+/// let decoded = census.decode(1, LinkType::ETHERNET, &frame, DecodeOptions::new());
+/// assert_eq!(decoded, Err(DropReason::NotIp));
+/// assert_eq!(census.into_counts().unknown().count(), 1);
+/// ```
+#[derive(Debug, Default)]
+pub struct Census {
+    counts: EncapsulationCounts,
+    trace: Trace,
+}
+
+impl Census {
+    /// The encapsulations that usual packets have.
+    const USUAL: [&str; 2] = ["link_ethernet", "vlan"];
+
+    /// Decodes packet `number` as [`decode`](crate::decode::decode) does, and counts it.
+    ///
+    /// # Errors
+    ///
+    /// Same as [`decode`](crate::decode::decode).
+    #[inline(always)]
+    pub fn decode(
+        &mut self,
+        number: u64,
+        link: LinkType,
+        bytes: &[u8],
+        options: DecodeOptions,
+    ) -> Result<Headers, DropReason> {
+        match decode_usual(link, bytes, options) {
+            Some(headers) => Ok(headers),
+            None => self.decode_layered(number, link, bytes, options),
+        }
+    }
+
+    #[inline(never)]
+    fn decode_layered(
+        &mut self,
+        number: u64,
+        link: LinkType,
+        bytes: &[u8],
+        options: DecodeOptions,
+    ) -> Result<Headers, DropReason> {
+        let Self { counts, trace } = self;
+        trace.clear();
+        let mut decoded = decode_traced(link, bytes, options, trace);
+        let may_be_tunnel = match &decoded {
+            Ok(headers) => !has_ports(headers.key.protocol()),
+            Err(_) => true,
+        };
+        if may_be_tunnel && !options.decap {
+            trace.clear();
+            let inside = decode_traced(link, bytes, options.with_decap(true), trace);
+            counts.count((number, link), &inside, trace.steps(), &Self::USUAL, false);
+        } else {
+            counts.count((number, link), &decoded, trace.steps(), &Self::USUAL, options.decap);
+        }
+        key_errors(bytes, options, &mut decoded);
+        decoded
+    }
+
+    /// Returns the counts so far.
+    pub fn counts(&self) -> &EncapsulationCounts {
+        &self.counts
+    }
+
+    /// Returns the counts.
+    pub fn into_counts(self) -> EncapsulationCounts {
+        self.counts
     }
 }
 
@@ -251,6 +361,43 @@ mod tests {
         one.merge(&counted(&all, true));
         let tally = one.unknown().next().map(|(_, tally)| (tally.packets, tally.first_packets.clone()));
         assert_eq!(tally, Some((2, vec![4, 4])));
+    }
+
+    #[test]
+    fn the_decoder_that_counts_decodes_alike_and_counts_what_leaves_the_fast_path() {
+        let mut packets = packets();
+        packets.push(ethernet(0x0800, &ipv4(4, &query())));
+        packets.push(ethernet(0x0800, &ipv4(4, &[7; 40])));
+        for decap in [false, true] {
+            let options = DecodeOptions::new().with_decap(decap).with_errors_by_flow(true);
+            let mut census = Census::default();
+            for (number, packet) in (1..).zip(&packets) {
+                let counted = census.decode(number, LinkType::ETHERNET, packet, options);
+                assert_eq!(counted, decode(LinkType::ETHERNET, packet, options));
+            }
+            let looked = counted(&packets, decap);
+            let without_tags = looked.followed().filter(|(name, _)| *name != "vlan");
+            assert!(census.counts().followed().eq(without_tags), "tags are usual");
+            let others = |counts: &EncapsulationCounts| -> Vec<(&str, NotFollowed, Tally)> {
+                let all = counts.tunnel_not_followed();
+                all.filter(|(name, ..)| *name != "vxlan").map(|(a, b, c)| (a, b, c.clone())).collect()
+            };
+            let counts = census.into_counts();
+            assert_eq!(others(&counts), others(&looked), "VXLAN is behind a port");
+            assert_eq!(counts.tunnel_not_followed().any(|(name, ..)| name == "vxlan"), decap);
+            assert!(counts.unknown().eq(looked.unknown()));
+        }
+    }
+
+    #[test]
+    fn counts_of_later_packets_are_appended_with_their_numbers() {
+        let all = packets();
+        let whole = counted(&all, true);
+        for cut in 0..=all.len() {
+            let mut composed = counted(&all[..cut], true);
+            composed.append(&counted(&all[cut..], true), cut as u64);
+            assert_eq!(composed, whole, "cut behind {cut}");
+        }
     }
 
     #[test]

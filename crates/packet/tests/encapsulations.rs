@@ -1,7 +1,8 @@
 //! Decodes every encapsulation of the tables, alone and in pairs, around packets of both families.
 //!
 //! The generator itself knows the innermost five-tuple. The headers are the examples of the table
-//! entries, so a new entry needs no change here.
+//! entries, so a new entry needs no change here. `cargo xtask matrix` writes the packets to a
+//! capture and compares them with tshark.
 
 use flowloom_packet::decode::table::{self, Announced, Carries, Encapsulation, Example};
 use flowloom_packet::decode::{decode_layered, explain};
@@ -69,8 +70,36 @@ fn ip(version: u8, protocol: u8, inner: &[u8], network: u8) -> Payload {
     Payload::Ipv6(bytes)
 }
 
-/// Puts a payload after an example's header. Returns `None` if the header cannot announce it.
-fn behind(example: &Example, payload: &Payload) -> Option<Vec<u8>> {
+/// Sets the lengths and families in a header that the decoder reads over, and other programs do
+/// not.
+fn set_fields(name: &str, bytes: &mut [u8], payload: &Payload) {
+    let open_bsd_family = if matches!(payload, Payload::Ipv4(_)) { 2 } else { 24 };
+    let rest = |from: usize| u16::try_from(bytes.len().saturating_sub(from)).expect("a short packet");
+    let (at, length) = match name {
+        "link_ethernet" if bytes[14..16] == [0xAA, 0xAA] => (12, rest(14)),
+        "pppoe" | "link_pppoe" => (4, rest(6)),
+        "gtpu" => (2, rest(8)),
+        "l2tp" if bytes[0] & 0x40 != 0 => (2, rest(0)),
+        "link_ipnet" => (6, rest(24)),
+        "link_pflog" => return bytes[1] = open_bsd_family,
+        "link_enc" => return bytes[0] = open_bsd_family,
+        "link_nflog" => (4, rest(4).swap_bytes()),
+        "link_erf" => {
+            let frame = if bytes[8] & 0x80 == 0 { 16 } else { 24 };
+            let frame = if bytes[8] & 0x7F == 2 { frame + 2 } else { frame };
+            let (record, wire) = (rest(0).to_be_bytes(), rest(frame).to_be_bytes());
+            bytes[10..12].copy_from_slice(&record);
+            bytes[14..16].copy_from_slice(&wire);
+            return;
+        }
+        _ => return,
+    };
+    bytes[at..at + 2].copy_from_slice(&length.to_be_bytes());
+}
+
+/// Puts a payload after the header of an entry's example. Returns `None` if the header cannot
+/// announce it.
+fn behind(entry: &Encapsulation, example: &Example, payload: &Payload) -> Option<Vec<u8>> {
     let mut bytes = example.header.to_vec();
     match (example.carries, payload) {
         (Carries::EtherTypeAt(at), _) => {
@@ -87,6 +116,7 @@ fn behind(example: &Example, payload: &Payload) -> Option<Vec<u8>> {
     }
     bytes.extend(payload.bytes());
     bytes.extend(trailer(example, payload.bytes().len()));
+    set_fields(entry.name, &mut bytes, payload);
     Some(bytes)
 }
 
@@ -106,9 +136,15 @@ fn trailer(example: &Example, payload_bytes: usize) -> Vec<u8> {
     }
 }
 
-/// Wraps a payload in an encapsulation. A tunnel gets an outer IP header of the given version.
-fn wrapped(entry: &Encapsulation, example: &Example, payload: &Payload, version: u8) -> Vec<Payload> {
-    let Some(bytes) = behind(example, payload) else { return Vec::new() };
+/// Wraps a payload in an encapsulation, once for each number that announces it. A tunnel gets an
+/// outer IP header of the given version.
+fn wrapped(
+    entry: &Encapsulation,
+    example: &Example,
+    payload: &Payload,
+    version: u8,
+) -> Vec<(u16, Payload)> {
+    let Some(bytes) = behind(entry, example, payload) else { return Vec::new() };
     let in_udp = |port: u16| {
         let mut datagram = 50_000_u16.to_be_bytes().to_vec();
         datagram.extend(port.to_be_bytes());
@@ -123,18 +159,22 @@ fn wrapped(entry: &Encapsulation, example: &Example, payload: &Payload, version:
     };
     match entry.announced {
         Announced::EtherTypes(types) => {
-            types.iter().map(|&kind| Payload::Typed(kind, bytes.clone())).collect()
+            types.iter().map(|&kind| (kind, Payload::Typed(kind, bytes.clone()))).collect()
         }
         Announced::Protocols(protocols) => {
-            protocols.iter().map(|&protocol| ip(version, protocol, &bytes, 1)).collect()
+            protocols.iter().map(|&protocol| (protocol.into(), ip(version, protocol, &bytes, 1))).collect()
         }
         Announced::UdpDestination(ports) | Announced::UdpEither(ports) => {
-            ports.iter().map(|&port| in_udp(port)).collect()
+            ports.iter().map(|&port| (port, in_udp(port))).collect()
         }
-        Announced::Gre(types) => types.iter().map(|&kind| in_gre(kind)).collect(),
-        Announced::Inside("mpls") => vec![Payload::Typed(0x8847, [&[0, 1, 1, 64][..], &bytes].concat())],
+        Announced::Gre(types) => types.iter().map(|&kind| (kind, in_gre(kind))).collect(),
+        Announced::Inside("mpls") => {
+            vec![(0, Payload::Typed(0x8847, [&[0, 1, 1, 64][..], &bytes].concat()))]
+        }
         Announced::Inside("ppp") => {
-            vec![Payload::Typed(0x8864, [&[0x11, 0, 0, 7, 0, 60, 0, 0x3D][..], &bytes].concat())]
+            let length = u16::try_from(bytes.len() + 2).expect("a short packet").to_be_bytes();
+            let header = [0x11, 0, 0, 7, length[0], length[1], 0, 0x3D];
+            vec![(0, Payload::Typed(0x8864, [&header[..], &bytes].concat()))]
         }
         _ => Vec::new(),
     }
@@ -161,12 +201,19 @@ fn tuple(link: LinkType, frame: &[u8]) -> Result<FiveTuple, DropReason> {
     decoded.map(|headers: Headers| headers.tuple())
 }
 
-/// Returns a payload wrapped in every entry of the tables, with the entry's name.
+/// Returns a payload wrapped in every entry of the tables, with the entry.
 fn all_wrapped(payload: &Payload, version: u8) -> Vec<(&'static Encapsulation, Payload)> {
+    all_named(payload, version).into_iter().map(|(entry, _, one)| (entry, one)).collect()
+}
+
+/// Returns the same with the name of entry, example and number, as `vxlan#1:4789`.
+fn all_named(payload: &Payload, version: u8) -> Vec<(&'static Encapsulation, String, Payload)> {
     let mut all = Vec::new();
     for entry in table::all().filter(|entry| !is_opaque(entry)) {
-        for example in entry.examples {
-            all.extend(wrapped(entry, example, payload, version).into_iter().map(|one| (entry, one)));
+        for (i, example) in (1..).zip(entry.examples) {
+            for (number, one) in wrapped(entry, example, payload, version) {
+                all.push((entry, format!("{}#{i}:{number}", entry.name), one));
+            }
         }
     }
     all
@@ -240,7 +287,7 @@ fn each_link_type_carries_each_tag_and_tunnel() {
             let inner = all_wrapped(&payload, 4).into_iter().map(|(inner, one)| (inner.name, one));
             for (name, one) in inner.chain([bare]) {
                 for example in entry.examples {
-                    let Some(frame) = behind(example, &one) else { continue };
+                    let Some(frame) = behind(entry, example, &one) else { continue };
                     for &number in numbers {
                         let link = LinkType(number);
                         assert_eq!(
@@ -306,4 +353,92 @@ fn the_documentation_lists_every_entry() {
         let row = text.lines().find(|line| line.split(',').nth(1) == Some(entry.name));
         assert!(row.is_some_and(|row| row.contains(entry.document)), "{}: {row:?}", entry.name);
     }
+}
+
+/// A pcapng file with one interface for each link type, and a line of text for each packet.
+#[derive(Default)]
+struct Matrix {
+    interfaces: std::collections::BTreeMap<u16, u32>,
+    capture: Vec<u8>,
+    lines: String,
+}
+
+impl Matrix {
+    fn block(&mut self, kind: u32, body: &[u8]) {
+        let padding = body.len().next_multiple_of(4) - body.len();
+        let length = u32::try_from(12 + body.len() + padding).expect("a short block").to_le_bytes();
+        self.capture.extend([&kind.to_le_bytes()[..], &length, body, &[0; 3][..padding], &length].concat());
+    }
+
+    /// Adds a packet of a link type with `behind` in it, which must lead to `innermost`.
+    fn add(
+        &mut self,
+        (number, entry): (u16, &Encapsulation),
+        name: &str,
+        contents: &Payload,
+        innermost: &Payload,
+    ) {
+        for (i, example) in (1..).zip(entry.examples) {
+            let Some(frame) = behind(entry, example, contents) else { continue };
+            if matches!((number, contents), (228, Payload::Ipv6(_)) | (229, Payload::Ipv4(_))) {
+                continue; // These link types carry one family.
+            }
+            self.write(number, &format!("{}#{i}:{number}\t{name}", entry.name), innermost, &frame);
+        }
+    }
+
+    fn write(&mut self, link: u16, name: &str, payload: &Payload, frame: &[u8]) {
+        assert_eq!(tuple(LinkType(link), frame), Ok(expected(payload)), "{name}: {frame:02x?}");
+        let next = u32::try_from(self.interfaces.len()).expect("few link types");
+        let interface = *self.interfaces.entry(link).or_insert(next);
+        if interface == next {
+            self.block(1, &[&link.to_le_bytes()[..], &[0; 6]].concat());
+        }
+        let length = u32::try_from(frame.len()).expect("a short packet").to_le_bytes();
+        let header = [&interface.to_le_bytes()[..], &[0; 8], &length, &length].concat();
+        self.block(6, &[&header, frame].concat());
+        let family = if matches!(payload, Payload::Ipv4(_)) { 4 } else { 6 };
+        self.lines += &format!("{family}\t{name}\n");
+    }
+}
+
+/// Every pair of entries in Ethernet, every entry in every link type, and pairs in link types, each
+/// link type with others.
+#[test]
+#[ignore = "writes the capture of cargo xtask matrix to the folder $FLOWLOOM_MATRIX"]
+fn write_the_matrix() {
+    let folder = std::env::var_os("FLOWLOOM_MATRIX").expect("$FLOWLOOM_MATRIX names a folder");
+    let folder = std::path::PathBuf::from(folder);
+    let mut matrix = Matrix::default();
+    let section = [&0x1A2B_3C4D_u32.to_le_bytes()[..], &[1, 0, 0, 0], &[0xFF; 8]].concat();
+    matrix.block(0x0A0D_0D0A, &section);
+    let links: Vec<(u16, &Encapsulation)> = table::LINKS
+        .iter()
+        .flat_map(|entry| match entry.announced {
+            Announced::Links(links) => links.iter().map(move |&link| (link, entry)),
+            _ => unreachable!("a link type"),
+        })
+        .collect();
+    for payload in innermost() {
+        let mut pairs = Vec::new();
+        for version in [4, 6] {
+            for (_, inner, once) in all_named(&payload, version) {
+                for &link in &links {
+                    matrix.add(link, &format!("-\t{inner}\tIPv{version}"), &once, &payload);
+                }
+                for (_, outer, twice) in all_named(&once, 10 - version) {
+                    let name = format!("{outer}\t{inner}\tIPv{version}");
+                    let frame = ethernet(&twice);
+                    matrix.write(1, &format!("link_ethernet#1:1\t{name}"), &payload, &frame);
+                    pairs.push((name, twice));
+                }
+            }
+        }
+        // Every seventh pair, each in another link type.
+        for (i, (name, pair)) in pairs.iter().enumerate().step_by(7) {
+            matrix.add(links[i % links.len()], name, pair, &payload);
+        }
+    }
+    std::fs::write(folder.join("matrix.pcapng"), &matrix.capture).expect("the capture is written");
+    std::fs::write(folder.join("matrix.tsv"), &matrix.lines).expect("the list is written");
 }

@@ -124,7 +124,7 @@ impl Firewall {
         if self.tally.rules().asks_state() {
             described.state = flow.connection.take_view(packet, &described);
         }
-        let found = self.tally.rules().judge_packet(described);
+        let found = self.tally.rules().judge_received(described, packet.port);
         if self.tally.rules().asks_state() && !packet.headers.is_error_of_flow {
             flow.connection.settle(found.verdict == Verdict::Accept);
         }
@@ -138,10 +138,11 @@ impl Firewall {
         found
     }
 
-    /// Judges a flow by its tuple. A flow of later fragments has no ports.
-    fn judge_flow(&self, tuple: FiveTuple, later_fragment: bool) -> Judgement {
+    /// Judges a flow by its tuple, whose packets a port of a wire receives. A flow of later
+    /// fragments has no ports.
+    fn judge_flow(&self, tuple: FiveTuple, later_fragment: bool, port: u16) -> Judgement {
         let fragment = if later_fragment { Fragment::Later } else { Fragment::Whole };
-        self.tally.rules().judge_packet(Packet::new(tuple).with_fragment(fragment))
+        self.tally.rules().judge_received(Packet::new(tuple).with_fragment(fragment), port)
     }
 
     /// Judges a packet by its flow. Returns `None` for a packet of a connection that was not
@@ -167,7 +168,9 @@ impl Firewall {
         let way = *flow.way.get_or_insert(headers.direction);
         if flow.generation != self.tally.generation() {
             let is_first = flow.packets() == [0, 0];
-            let found = self.judge_flow(headers.key.tuple(way), headers.later_fragment);
+            // Packets of the other direction come in by the other port.
+            let port = if headers.direction == way { packet.port } else { packet.port ^ 1 };
+            let found = self.judge_flow(headers.key.tuple(way), headers.later_fragment, port);
             self.tally.rule(found.number).flow();
             if is_first {
                 self.tally.begin(found.verdict);
@@ -177,7 +180,7 @@ impl Firewall {
             flow.denies = found.verdict == Verdict::Deny;
         }
         if opens && headers.direction != way {
-            let found = self.judge_flow(headers.tuple(), headers.later_fragment);
+            let found = self.judge_flow(headers.tuple(), headers.later_fragment, packet.port);
             if flow.denies && found.verdict == Verdict::Accept {
                 flow.way = Some(headers.direction);
                 flow.has_turned = true;

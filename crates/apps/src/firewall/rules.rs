@@ -75,6 +75,9 @@ pub struct Enforcement {
     pub input: Option<String>,
     /// The interface by which packets leave; empty if there is none.
     pub output: Option<String>,
+    /// The interfaces of a wire's two ports, where `input` or `output` is not known: a packet comes
+    /// in by that of its port and leaves by the other.
+    pub ports: Option<[String; 2]>,
     /// How to treat a rule that may match.
     pub assume: Assume,
 }
@@ -217,6 +220,18 @@ impl FirewallRules {
     #[must_use]
     pub fn judge(&self, tuple: &FiveTuple) -> Judgement {
         self.judge_packet(Packet::new(*tuple))
+    }
+
+    /// Judges a packet that a port of a wire has received, by itself.
+    #[must_use]
+    pub fn judge_received<'a>(&'a self, mut packet: Packet<'a>, port: u16) -> Judgement {
+        let Enforcement { input, output, ports, .. } = &self.enforcement;
+        if let Some(names) = ports {
+            let side = usize::from(port & 1);
+            packet.input = packet.input.or(input.as_deref()).or(Some(&names[side]));
+            packet.output = packet.output.or(output.as_deref()).or(Some(&names[1 - side]));
+        }
+        self.judge_packet(packet)
     }
 
     /// Judges a packet separately.

@@ -4,9 +4,10 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use flowloom_apps::firewall::{
-    Defaults, Firewall, FirewallFlow, FirewallOptions, FirewallRules, Judgement, LiveRules,
+    Defaults, Enforcement, Firewall, FirewallFlow, FirewallOptions, FirewallRules, Judgement, LiveRules,
 };
 use flowloom_classifier::firewall::{Fragment, Packet};
+use flowloom_classifier::load::{self, Form, LoadOptions};
 use flowloom_classifier::{Action, ClassifierBuilder, PortRange, PrefixV4, ProtocolMatch, Rule, RuleSet};
 use flowloom_engine::{App, FlowValue, Verdict};
 use flowloom_flow_key::{FiveTuple, FlowKey};
@@ -321,5 +322,41 @@ fn results_do_not_depend_on_the_number_of_workers() {
             seen.push((report.digest(), counts));
         }
         assert!(seen.windows(2).all(|pair| pair[0] == pair[1]), "{options:?}: {seen:#?}");
+    }
+}
+
+#[test]
+fn a_packet_comes_in_by_the_interface_of_its_port_and_leaves_by_the_other() {
+    let text = "*filter\n:FORWARD DROP [0:0]\n-A FORWARD -i eth0 -o eth1 -p udp -j ACCEPT\nCOMMIT\n";
+    let asked = LoadOptions { chain: Some(String::from("FORWARD")), ..LoadOptions::default() };
+    let policy = load::load(text, Form::Iptables, &asked).unwrap();
+    let rules = |ports: Option<[String; 2]>| {
+        let enforcement = Enforcement { ports, ..Enforcement::default() };
+        let builder = ClassifierBuilder::new();
+        FirewallRules::of_policy(policy.clone(), Defaults::default(), enforcement, builder).unwrap()
+    };
+    let names = || Some(["eth0", "eth1"].map(String::from));
+    let packet = |from: u8, port: u16| {
+        let tuple = FiveTuple::v4([10, 0, 0, from], [10, 0, 0, 3 - from], 7, 7, 17);
+        let mut view = Sent { tuple, tcp_flags: 0, later_fragment: false, bytes: 60 }.view(0);
+        view.port = port;
+        view
+    };
+    for per_packet in [false, true] {
+        let live = Arc::new(LiveRules::new(rules(names())));
+        let options = FirewallOptions { per_packet, ..FirewallOptions::default() };
+        let mut app = Firewall::new(Arc::clone(&live), options);
+        let mut flow = FirewallFlow::default();
+        let replies = if per_packet { Verdict::Deny } else { Verdict::Accept };
+        assert_eq!(app.on_packet(&packet(1, 0), &mut flow), Verdict::Accept);
+        assert_eq!(app.on_packet(&packet(2, 1), &mut flow), replies);
+        // A reply is the first packet that new rules see of a flow.
+        live.replace(rules(names()));
+        assert_eq!(app.on_packet(&packet(2, 1), &mut flow), replies);
+        let mut other = FirewallFlow::default();
+        assert_eq!(app.on_packet(&packet(2, 1), &mut other), Verdict::Deny, "from the other side");
+        live.replace(rules(None));
+        let mut unknown = FirewallFlow::default();
+        assert_eq!(app.on_packet(&packet(1, 0), &mut unknown), Verdict::Deny, "by no interface");
     }
 }

@@ -86,8 +86,8 @@ impl Encapsulations {
         (!parts.is_empty()).then(|| format!("Tunnels     {}", parts.join("   ")))
     }
 
-    /// Returns all counts, one per line.
-    pub(crate) fn lines(&self) -> Vec<String> {
+    /// Returns all counts, one per line, at most `lines_max` of each kind.
+    pub(crate) fn lines(&self, lines_max: usize) -> Vec<String> {
         let line = |name: &str, figures: &Figures| {
             let first: Vec<String> = figures.first_packets.iter().map(ToString::to_string).collect();
             format!(
@@ -100,7 +100,11 @@ impl Encapsulations {
         let mut section = |title: &str, entries: Vec<String>| {
             if !entries.is_empty() {
                 lines.push(title.to_owned());
-                lines.extend(entries);
+                let more = entries.len().saturating_sub(lines_max);
+                lines.extend(entries.into_iter().take(lines_max));
+                if more > 0 {
+                    lines.push(format!("            … and {more} more (--format json has all)"));
+                }
             }
         };
         section("Followed", self.followed.iter().map(|(name, figures)| line(name, figures)).collect());

@@ -268,7 +268,7 @@ impl InspectResult {
             lines.push(format!("            link type {link}: {}", counted(*packets, "packet")));
         }
         if self.list_why {
-            lines.extend(self.encapsulations.lines());
+            lines.extend(self.encapsulations.lines(usize::MAX));
         } else {
             lines.extend(self.encapsulations.summary());
         }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use super::encapsulations::Encapsulations;
 use super::reasons::NoResult;
 use super::verdicts::FirewallFigures;
 use super::{Report, bytes, counted, grouped, percent, scaled, some_of};
@@ -11,6 +12,9 @@ use crate::host::{Host, Tool};
 use crate::record_view::FilterCounts;
 
 pub(crate) use super::l7::{L7Figures, ProtocolFigures};
+
+/// The most encapsulations of a kind that the text lists.
+const NAMES_MAX: usize = 8;
 
 /// The document of `replay`; `docs/schema/replay-1.json` describes it.
 #[derive(Debug, Serialize)]
@@ -40,6 +44,8 @@ pub(crate) struct ReplayResult {
     #[serde(flatten)]
     pub(crate) no_result: NoResult,
     pub(crate) unsupported_links: BTreeMap<String, u64>,
+    #[serde(flatten)]
+    pub(crate) encapsulations: Encapsulations,
     pub(crate) time_backwards: u64,
     /// The largest step backwards.
     pub(crate) time_backwards_ns_max: u64,
@@ -383,6 +389,7 @@ impl ReplayResult {
         for (link, packets) in &self.unsupported_links {
             lines.push(format!("            link type {link}: {}", grouped(*packets)));
         }
+        lines.extend(self.encapsulations.lines(NAMES_MAX));
         let back = format!(
             "time goes backwards, by {:.6} s at most (clamped)",
             self.time_backwards_ns_max as f64 / 1e9

@@ -8,6 +8,7 @@
 use std::sync::Arc;
 
 use flowloom_cpu::prefetch;
+use flowloom_packet::census::Census;
 use flowloom_packet::reason::DropCounts;
 use flowloom_packet::{DropReason, LinkType, RawPacket, SharedBlock};
 use flowloom_scheduler::WorkItem;
@@ -118,7 +119,7 @@ impl DecodedBatch {
     }
 
     /// Decodes the packets into `descriptors`, which no other stage holds.
-    fn decode(&mut self, decoder: &Decoder, mut descriptors: Arc<DescriptorBatch>) {
+    fn decode(&mut self, decoder: &Decoder, census: &mut Census, mut descriptors: Arc<DescriptorBatch>) {
         let Some(block) = self.block.take() else { return };
         let bytes = block.bytes();
         let (first, pass, raw) = (self.first, self.block_number.1, &self.raw[..]);
@@ -132,7 +133,8 @@ impl DecodedBatch {
                     prefetch::read_at(bytes, packet.position as usize);
                 }
                 let number = first + i as u64;
-                let admitted = decoder.admit((number, packet), bytes, pass, |headers, hash, place| {
+                let packet_at = (number, packet);
+                let admitted = decoder.admit(packet_at, bytes, pass, census, |headers, hash, place| {
                     let digest = decoder.digest(&headers.key, hash);
                     let packet_ref = PacketRef::packet(hash.table, place, packet.link);
                     writer.push(PacketDescriptor::words(packet_ref, headers));
@@ -226,7 +228,7 @@ impl<'a> InputStage<'a> {
                     }
                 };
             }
-            self.current.decode(&self.decoder, self.pool.lend());
+            self.current.decode(&self.decoder, &mut self.losses.census, self.pool.lend());
         }
         match self.dispatch() {
             Capacity::Free | Capacity::Gone => Polled::Worked,
@@ -456,7 +458,7 @@ pub(crate) mod tests {
         let script = Script { capacities: VecDeque::new(), taken: &taken };
         let mut stage = InputStage::new(reader, decoder, Box::new(script), &control);
         assert_eq!(stage.fill(), Polled::Done);
-        stage.current.decode(&stage.decoder, Arc::default());
+        stage.current.decode(&stage.decoder, &mut Census::default(), Arc::default());
         stage.current.first = first;
         stage.current
     }

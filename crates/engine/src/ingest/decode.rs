@@ -7,9 +7,10 @@
 //! | [`Losses`] | one thread | as [`Arrivals`]; a run may have two, whose counts are added up |
 
 use flowloom_flow_key::{FlowHash, FlowHasher, FlowKey};
+use flowloom_packet::census::Census;
 use flowloom_packet::clock::PacketClock;
 use flowloom_packet::reason::DropCounts;
-use flowloom_packet::{DecodeOptions, DropReason, Headers, LinkType, RawPacket, decode};
+use flowloom_packet::{DecodeOptions, DropReason, Headers, LinkType, RawPacket};
 
 use crate::batch::packet::PacketPlace;
 use crate::config::PlacementDigest;
@@ -86,12 +87,13 @@ impl Arrivals {
     /// Returns the counts together with the losses. The first time of a run without packets is 0.
     pub(crate) fn finish(self, losses: Losses) -> InputCounters {
         let decoded = self.counters.packets - losses.refused;
-        let Losses { dropped, unsupported_links, .. } = losses;
+        let Losses { dropped, unsupported_links, census, .. } = losses;
         let clock = self.clock.counts();
         InputCounters {
             decoded,
             dropped,
             unsupported_links,
+            encapsulations: census.into_counts(),
             time_backwards: clock.late,
             time_backwards_ns_max: clock.late_ns_max,
             time_outliers: clock.outliers_ahead + clock.outliers_behind,
@@ -108,6 +110,8 @@ pub(crate) struct Losses {
     /// Packets without a key, including those that the source withheld.
     refused: u64,
     unsupported_links: Vec<(LinkType, u64)>,
+    /// Counts the encapsulations of packets with and without a key.
+    pub(crate) census: Census,
 }
 
 impl Losses {
@@ -143,10 +147,12 @@ impl Losses {
         &self.dropped
     }
 
-    /// Adds other counts. Only one of the two has link types.
+    /// Adds the counts of the stage that decodes. These are those of the source, which has no link
+    /// types and no encapsulations.
     pub(crate) fn merge(&mut self, other: Self) {
         self.dropped.merge(&other.dropped);
         self.refused += other.refused;
+        self.census = other.census;
         self.unsupported_links.extend(other.unsupported_links);
     }
 }
@@ -165,7 +171,7 @@ impl Decoder {
     }
 
     /// Passes the headers, hash and place of a packet to `to`. Returns the reason if the packet has
-    /// no key.
+    /// no key. The census counts what is not usual, under the packet's number counted from 1.
     ///
     /// `to` reads the headers where the decoder wrote them: a copy would wait until the single-byte
     /// stores have reached memory, after all other pending stores.
@@ -175,10 +181,11 @@ impl Decoder {
         (number, raw): (u64, &RawPacket),
         block: &[u8],
         pass: u32,
+        census: &mut Census,
         to: impl FnOnce(&Headers, FlowHash, PacketPlace),
     ) -> Result<(), DropReason> {
         let bytes = raw.bytes_in(block);
-        let mut headers = decode(raw.link, bytes, self.options)?;
+        let mut headers = census.decode(number + 1, raw.link, bytes, self.options)?;
         headers.key = headers.key.with_pass(pass);
         let hash = self.hasher.hash(&headers.key);
         let RawPacket { position, captured_bytes: captured, wire_bytes: wire, time_ns, .. } = *raw;

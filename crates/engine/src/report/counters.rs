@@ -1,7 +1,7 @@
 //! The counters of the stages. Each stage counts its own work; the report adds the counts up.
 
-use flowloom_packet::DropReason;
 use flowloom_packet::reason::DropCounts;
+use flowloom_packet::{DropReason, EncapsulationCounts};
 
 use crate::app::{Outcome, Verdict};
 use crate::report::digest::ResultDigest;
@@ -68,6 +68,10 @@ pub struct InputCounters {
     pub captured_over_wire: u64,
     /// Packets of link types that are not decoded, by type. The list has at most 64 types.
     pub unsupported_links: Vec<(flowloom_packet::LinkType, u64)>,
+    /// The encapsulations of packets that are not usual, and numbers that the decoder does not
+    /// know. Without [`decap`](flowloom_packet::DecodeOptions::decap) tunnels behind UDP ports are
+    /// not counted.
+    pub encapsulations: EncapsulationCounts,
     /// Time of the first packet, in nanoseconds since 1970.
     pub first_ns: u64,
     /// The latest time, in nanoseconds since 1970.
@@ -77,6 +81,9 @@ pub struct InputCounters {
 impl InputCounters {
     /// Adds the counts of the packets that follow.
     pub(crate) fn append(&mut self, later: Self) {
+        // Packets that the source withholds have no number.
+        let numbered = self.packets - self.dropped.withheld();
+        self.encapsulations.append(&later.encapsulations, numbered);
         if self.packets == 0 {
             self.first_ns = later.first_ns;
         }

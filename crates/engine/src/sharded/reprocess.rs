@@ -7,6 +7,7 @@ use std::thread::Builder;
 use flowloom_flow_key::FlowKey;
 use flowloom_flow_table::FlowTable;
 use flowloom_packet::SourceError;
+use flowloom_packet::census::Census;
 
 use crate::app::{App, ReprocessedPackets};
 use crate::config::EngineConfig;
@@ -135,6 +136,7 @@ impl<C: PartitionedSource> RunContext<'_, C> {
             undo.map(|(table, app)| FlowStage::new(app, Flows::new(table, config.timeouts(), keep)));
         let (mut burst, mut undo_burst) = (Burst::new(), Burst::new());
         let mut completed = Vec::new();
+        let mut census = Census::default();
         'packets: loop {
             let (number, range) = match reader.next() {
                 Next::Packets { first, range } => (first, range),
@@ -152,8 +154,9 @@ impl<C: PartitionedSource> RunContext<'_, C> {
                     None => ahead.request(block),
                 }
                 let mut found = None;
-                // The first pass has counted packets without a key.
-                let _ = decoder.admit((number, raw), block, batch.pass, |headers, hash, place| {
+                // The first pass has counted packets without a key, and encapsulations.
+                let (at, pass) = ((number, raw), batch.pass);
+                let _ = decoder.admit(at, block, pass, &mut census, |headers, hash, place| {
                     found = wanted.find(hash.table, &headers.key);
                     if found.is_some() {
                         burst.push(hash.table, headers, place);

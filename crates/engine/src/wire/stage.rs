@@ -146,7 +146,8 @@ impl<W: Wire, A: App, T: FlowTable<FlowKey, A::Flow>> WireStage<'_, W, A, T> {
         let mut headers_of = [None::<Headers>; WIRE_BATCH];
         for (i, (number, raw)) in (first..).zip(raw.iter()).enumerate() {
             let frame = wire.frame(i);
-            let admitted = decoder.admit((number, raw), frame.bytes, 0, |headers, hash, place| {
+            let (at, census) = ((number, raw), &mut losses.census);
+            let admitted = decoder.admit(at, frame.bytes, 0, census, |headers, hash, place| {
                 flows.table.prefetch(hash.table);
                 burst.push(hash.table, headers, place);
                 headers_of[i] = Some(*headers);

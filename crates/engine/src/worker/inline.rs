@@ -129,10 +129,12 @@ impl<A: App, T: FlowTable<FlowKey, A::Flow>> InlineStage<'_, A, T> {
         let packets = &batch.packets[range];
         for (number, raw) in (first..).zip(packets) {
             ahead.request(block);
-            let admitted = decoder.admit((number, raw), block, batch.pass, |headers, hash, place| {
-                stage.prefetch(hash.table);
-                burst.push(hash.table, headers, place);
-            });
+            let census = &mut losses.census;
+            let admitted =
+                decoder.admit((number, raw), block, batch.pass, census, |headers, hash, place| {
+                    stage.prefetch(hash.table);
+                    burst.push(hash.table, headers, place);
+                });
             if let Err(reason) = admitted {
                 losses.refuse(reason, raw.link);
             }

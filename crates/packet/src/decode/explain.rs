@@ -41,19 +41,11 @@ pub struct Explanation {
 /// assert_eq!(Unknown::EtherType(0x88CC).to_string(), "Ethertype 0x88cc (LLDP)");
 /// ```
 pub fn explain(link: LinkType, bytes: &[u8], options: DecodeOptions) -> Explanation {
-    /// Protocols whose ports or identifier the key contains.
-    const WITH_PORTS: [u8; 7] = [1, 6, 17, 33, 58, 132, 136];
     let trace = Trace::default();
     let decoded = Layers::new(bytes, options, Some(&trace)).link(link, 0);
-    let Steps { path, left, unknown, .. } = trace.into_steps();
-    let unknown = match &decoded {
-        Ok(headers) => {
-            let protocol = headers.tuple().protocol;
-            (!WITH_PORTS.contains(&protocol)).then_some(Unknown::IpProtocol(protocol))
-        }
-        Err(DropReason::Unsupported) => unknown.or(Some(Unknown::Link(link))),
-        Err(_) => unknown,
-    };
+    let steps = trace.into_steps();
+    let unknown = steps.unknown(link, &decoded);
+    let Steps { path, left, .. } = steps;
     Explanation { decoded, path, not_followed: left, unknown }
 }
 

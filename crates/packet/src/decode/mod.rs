@@ -57,6 +57,7 @@ pub use custom::{CustomEncapsulations, CustomError};
 pub use explain::{Explanation, explain};
 pub use options::DecodeOptions;
 pub use trace::Unknown;
+pub(crate) use trace::{Steps, Trace, has_ports};
 
 use crate::link::LinkType;
 use crate::reason::DropReason;
@@ -84,11 +85,26 @@ use layers::Layers;
 /// ```
 #[inline(always)]
 pub fn decode(link: LinkType, bytes: &[u8], options: DecodeOptions) -> Result<Headers, DropReason> {
-    let usual = if link == LinkType::ETHERNET && !options.decap { fast::ethernet(bytes) } else { None };
-    match usual {
+    match decode_usual(link, bytes, options) {
         Some(headers) => Ok(headers),
         None => decode_layered(link, bytes, options),
     }
+}
+
+/// Decodes a usual packet. Returns `None` for other packets.
+#[inline(always)]
+pub(crate) fn decode_usual(link: LinkType, bytes: &[u8], options: DecodeOptions) -> Option<Headers> {
+    if link == LinkType::ETHERNET && !options.decap { fast::ethernet(bytes) } else { None }
+}
+
+/// Decodes through the layers and records the steps. Errors keep their own keys.
+pub(crate) fn decode_traced(
+    link: LinkType,
+    bytes: &[u8],
+    options: DecodeOptions,
+    trace: &Trace,
+) -> Result<Headers, DropReason> {
+    Layers::new(bytes, options, Some(trace)).link(link, 0)
 }
 
 /// Decodes through the layers only: the same result as [`decode`], without its fast path.
@@ -98,9 +114,17 @@ pub fn decode(link: LinkType, bytes: &[u8], options: DecodeOptions) -> Result<He
 /// Returns the same errors as [`decode`].
 #[inline(never)]
 pub fn decode_layered(link: LinkType, bytes: &[u8], options: DecodeOptions) -> Result<Headers, DropReason> {
-    let mut headers = Layers::new(bytes, options, None).link(link, 0)?;
-    if options.errors_by_flow {
-        quoted::key_by_flow(bytes, &mut headers);
+    let mut decoded = Layers::new(bytes, options, None).link(link, 0);
+    key_errors(bytes, options, &mut decoded);
+    decoded
+}
+
+/// Gives an ICMP error the key of the flow that it is about, if the options say so.
+#[inline]
+pub(crate) fn key_errors(bytes: &[u8], options: DecodeOptions, decoded: &mut Result<Headers, DropReason>) {
+    if let Ok(headers) = decoded
+        && options.errors_by_flow
+    {
+        quoted::key_by_flow(bytes, headers);
     }
-    Ok(headers)
 }

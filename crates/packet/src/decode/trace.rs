@@ -5,6 +5,7 @@ use std::cell::RefCell;
 use super::table::Encapsulation;
 use crate::link::LinkType;
 use crate::reason::DropReason;
+use crate::view::Headers;
 
 /// Maximum number of headers in a recorded path, which is more than the decoder follows.
 const PATH_MAX: usize = 40;
@@ -127,15 +128,34 @@ impl std::fmt::Display for Unknown {
 
 /// The steps of a walk through the headers.
 #[derive(Debug, Default)]
-pub(super) struct Trace(RefCell<Steps>);
+pub(crate) struct Trace(RefCell<Steps>);
 
 #[derive(Debug, Default)]
-pub(super) struct Steps {
-    pub(super) path: Vec<&'static Encapsulation>,
-    pub(super) left: Vec<(&'static Encapsulation, DropReason)>,
+pub(crate) struct Steps {
+    pub(crate) path: Vec<&'static Encapsulation>,
+    pub(crate) left: Vec<(&'static Encapsulation, DropReason)>,
     pub(super) unknown: Option<Unknown>,
     /// The packet is a message between the endpoints of the tunnel, and carries no packet.
     is_message: bool,
+}
+
+impl Steps {
+    /// Returns the unknown number at which the decoder stopped with this result.
+    pub(crate) fn unknown(&self, link: LinkType, decoded: &Result<Headers, DropReason>) -> Option<Unknown> {
+        match decoded {
+            Ok(headers) => {
+                let protocol = headers.tuple().protocol;
+                (!has_ports(protocol)).then_some(Unknown::IpProtocol(protocol))
+            }
+            Err(DropReason::Unsupported) => self.unknown.or(Some(Unknown::Link(link))),
+            Err(_) => self.unknown,
+        }
+    }
+}
+
+/// Returns whether the key of an IP protocol contains its ports or its identifier.
+pub(crate) fn has_ports(protocol: u8) -> bool {
+    matches!(protocol, 1 | 6 | 17 | 33 | 58 | 132 | 136)
 }
 
 impl Trace {
@@ -165,6 +185,19 @@ impl Trace {
     /// Returns the recorded steps.
     pub(super) fn into_steps(self) -> Steps {
         self.0.into_inner()
+    }
+
+    /// Returns the recorded steps, without giving up the memory they are in.
+    pub(crate) fn steps(&mut self) -> &Steps {
+        self.0.get_mut()
+    }
+
+    /// Forgets all steps.
+    pub(crate) fn clear(&mut self) {
+        let steps = self.0.get_mut();
+        steps.path.clear();
+        steps.left.clear();
+        (steps.unknown, steps.is_message) = (None, false);
     }
 
     pub(super) fn end(&self, unknown: Unknown) {

@@ -30,6 +30,11 @@ pub(super) fn open(arguments: &Bridge) -> Result<Vec<WorkerWire>, Failure> {
 /// The prefix of the name of an interface that the process creates.
 const TAP: &str = "tap:";
 
+/// Returns the names of both interfaces.
+pub(super) fn names(arguments: &Bridge) -> [String; 2] {
+    [&arguments.a, &arguments.b].map(|name| name.strip_prefix(TAP).unwrap_or(name).to_owned())
+}
+
 /// Opens the ports of an interface, one per worker.
 fn group(arguments: &Bridge, interface: &str) -> Result<Vec<Box<dyn Port>>, IoError> {
     if let Some(name) = interface.strip_prefix(TAP) {

@@ -27,7 +27,7 @@ use crate::record_view::{FieldGroups, RecordView, WrittenColumns};
 use crate::render::bridge::BridgeResult;
 use crate::render::{counted, print, print_aside, say, say_error, warn};
 use crate::unit;
-use crate::verbs::replay::Rules;
+use crate::verbs::replay::{Origin, Rules};
 
 /// Idle time after which the record of a closed connection is written.
 const CLOSED_TIMEOUT_NS: u64 = 10_000_000_000;
@@ -42,7 +42,7 @@ pub(super) fn run(arguments: &Bridge, common: &Common) -> Result<Status, Failure
     let rules = options
         .rules
         .as_ref()
-        .map(|path| Rules::load(path, options, (&[], Some(arguments.a.clone())), common))
+        .map(|path| Rules::load(path, options, Origin::Wire(ports::names(arguments)), common))
         .transpose()?;
     let mut config = EngineConfig::new(Layout::Inline);
     config.cores = Cores::Unpinned;

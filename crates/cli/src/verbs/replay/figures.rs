@@ -7,6 +7,7 @@ use super::source::Source;
 use crate::args::replay::Replay;
 use crate::host::{Host, Tool};
 use crate::record_view::FilterCounts;
+use crate::render::encapsulations::Encapsulations;
 use crate::render::reasons::NoResult;
 use crate::render::replay::{
     InputFigures, L7Figures, RecordFigures, ReplayResult, RunFigures, ShardedFigures, TableFigures,
@@ -81,6 +82,7 @@ pub(super) fn figures<F: FlowState>(run: Run<'_, F>) -> ReplayResult {
             .iter()
             .map(|(link, packets)| (link.to_string(), *packets))
             .collect(),
+        encapsulations: Encapsulations::new(&input.encapsulations),
         time_backwards: input.time_backwards,
         time_backwards_ns_max: input.time_backwards_ns_max,
         time_outliers: input.time_outliers,

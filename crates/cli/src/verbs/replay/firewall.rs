@@ -43,8 +43,20 @@ struct Loader {
     defaults: Defaults,
     memory_bytes_max: usize,
     captures: Vec<PathBuf>,
+    /// The interfaces of a wire.
+    ports: Option<[String; 2]>,
     /// The capture interface, once a rule has needed it.
     interface: OnceLock<Option<String>>,
+}
+
+/// Where the packets come from that rules judge.
+pub(crate) enum Origin {
+    /// Captures, which may say where they were taken.
+    Captures(Vec<PathBuf>),
+    /// An interface, by which all packets come in.
+    Interface(String),
+    /// Two interfaces: what comes in by one leaves by the other.
+    Wire([String; 2]),
 }
 
 impl Loader {
@@ -61,10 +73,18 @@ impl Loader {
     /// Returns the information that the rules need besides packets. The flow table provides states,
     /// and decoded packets provide their fields.
     fn enforcement(&self, file: &RuleFile) -> Result<Enforcement, Failure> {
-        let known =
-            Knowledge { headers: true, state: true, frame: true, mac: true, ..Knowledge::default() };
+        let on_wire = self.ports.is_some();
+        let known = Knowledge {
+            headers: true,
+            state: true,
+            frame: true,
+            mac: true,
+            input: on_wire,
+            output: on_wire,
+        };
         let interface = || self.interface.get_or_init(|| interface::of_captures(&self.captures)).clone();
-        file.enforcement(&self.enforce, known, &interface)
+        let enforcement = file.enforcement(&self.enforce, known, &interface)?;
+        Ok(Enforcement { ports: self.ports.clone(), ..enforcement })
     }
 }
 
@@ -86,15 +106,18 @@ impl Rules {
                 "--rules is for --app firewall\n  omit --app or --rules",
             )));
         }
-        let interface = arguments.live.iface.clone();
-        Self::load(path, options, (&arguments.inputs, interface), common).map(Some)
+        let origin = match &arguments.live.iface {
+            Some(interface) => Origin::Interface(interface.clone()),
+            None => Origin::Captures(arguments.inputs.clone()),
+        };
+        Self::load(path, options, origin, common).map(Some)
     }
 
-    /// Loads the rules in a file, for packets of these captures or this interface.
+    /// Loads the rules in a file, for packets of this origin.
     pub(crate) fn load(
         path: &Path,
         options: &Options,
-        (captures, interface): (&[PathBuf], Option<String>),
+        origin: Origin,
         common: &Common,
     ) -> Result<Self, Failure> {
         if options.watch_rules && path.as_os_str() == "-" {
@@ -102,6 +125,11 @@ impl Rules {
                 "--watch-rules cannot watch standard input\n  save the rules to a file first",
             )));
         }
+        let (captures, ports, interface) = match origin {
+            Origin::Captures(paths) => (paths, None, OnceLock::new()),
+            Origin::Interface(name) => (Vec::new(), None, OnceLock::from(Some(name))),
+            Origin::Wire(names) => (Vec::new(), Some(names), OnceLock::new()),
+        };
         let loader = Loader {
             file: RuleOptions {
                 rules: path.to_path_buf(),
@@ -111,11 +139,9 @@ impl Rules {
             enforce: options.enforce.clone(),
             defaults: defaults(options),
             memory_bytes_max: usize::try_from(options.rules_memory).unwrap_or(usize::MAX),
-            captures: captures.to_vec(),
-            interface: match interface {
-                Some(name) => OnceLock::from(Some(name)),
-                None => OnceLock::new(),
-            },
+            captures,
+            ports,
+            interface,
         };
         let stamp = Stamp::of(path);
         let (rules, file) = loader.load()?;

@@ -47,7 +47,7 @@ use crate::render::save::save;
 use crate::render::{counted, print, print_aside, say_error, warn, warn_of};
 use crate::{background, verify};
 
-pub(crate) use firewall::Rules;
+pub(crate) use firewall::{Origin, Rules};
 pub(crate) use look::look;
 pub(crate) use select::{Selected, Selection};
 pub(crate) use setup::set_options;
