@@ -55,7 +55,7 @@ const BRIDGED: &str = "
     touch ready
     flowloom send traffic.pcap --iface west --speed 500 --passes 1000 -q > sent 2>&1 & sender=$!
     for step in $(seq 600); do
-        if grep -q 'rules loaded again' bridge.err || ! kill -0 $bridge; then break; fi
+        if grep -q 'rules reloaded' bridge.err || ! kill -0 $bridge; then break; fi
         sleep 0.05
     done
     sleep 0.3
