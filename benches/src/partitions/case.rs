@@ -195,7 +195,7 @@ impl<'a> Case<'a> {
             // Any number of rounds, with records that are kept or passed to a sink after each
             // round.
             let drawn = offsets.iter().fold(0, |all: u64, offset| all.wrapping_mul(31) ^ offset);
-            let workers = 1 + drawn as usize % plan.len();
+            let workers = 1 + drawn.count_ones() as usize % plan.len();
             let config = self.config(Layout::Sharded { workers });
             let (control, mut sink) = (Control::default(), Discard);
             let mut outputs = Outputs::default();

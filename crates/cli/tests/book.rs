@@ -66,9 +66,8 @@ const BRIDGED: &str = "
 
 #[test]
 fn the_session_with_a_firewall_ends_well() {
-    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/rules.md");
-    let page = fs::read_to_string(page).unwrap();
-    let session = page.split("## Kubernetes network policies").next().unwrap();
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/book/src/firewall.md");
+    let session = fs::read_to_string(page).unwrap();
     let saved = session.split("```text\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
     let folder = Folder::new();
     folder.write("saved", saved.as_bytes());

@@ -7,6 +7,7 @@
 use flowloom_packet::decode::table::{self, Announced, Carries, Encapsulation, Example};
 use flowloom_packet::decode::{decode_layered, explain};
 use flowloom_packet::{DecodeOptions, DropReason, FiveTuple, Headers, LinkType, decode};
+use std::fmt::Write as _;
 
 /// The payload that a header must announce.
 #[derive(Clone, Debug)]
@@ -398,7 +399,7 @@ impl Matrix {
         let header = [&interface.to_le_bytes()[..], &[0; 8], &length, &length].concat();
         self.block(6, &[&header, frame].concat());
         let family = if matches!(payload, Payload::Ipv4(_)) { 4 } else { 6 };
-        self.lines += &format!("{family}\t{name}\n");
+        writeln!(self.lines, "{family}\t{name}").expect("a string takes all");
     }
 }
 

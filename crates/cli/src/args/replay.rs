@@ -217,8 +217,8 @@ pub(crate) struct Replay {
     pub(crate) packets_of: Option<PathBuf>,
 
     /// Write a record of each flow when it ends: to a file (.csv, .jsonl, .ipfix, .nf9, .parquet,
-    /// .arrows, .log for Zeek's conn.log, .eve; .gz and .zst compress), to - for standard output, or
-    /// to a collector: ipfix://HOST:PORT, ipfix+tcp://HOST:PORT or netflow9://HOST:PORT
+    /// .arrows, .log for Zeek's conn.log, .eve; .gz and .zst compress), to - for standard output,
+    /// or to a collector: ipfix://HOST:PORT, ipfix+tcp://HOST:PORT or netflow9://HOST:PORT
     #[arg(long, value_name = "TO")]
     pub(crate) flows: Option<PathBuf>,
 

@@ -571,7 +571,7 @@ impl<'c, 'a, A: App, C: PartitionedSource> Composition<'c, 'a, A, C> {
         }
         self.taken[worker] += run.input.packets;
         self.input.append(std::mem::take(&mut run.input));
-        self.add_to_worker(worker, run);
+        self.add_to_worker(worker, &run);
         let counters = &self.workers[worker].counters;
         self.context.gauges.set_before(worker, self.taken[worker], counters);
         self.reads.push(read);
@@ -643,7 +643,7 @@ impl<'c, 'a, A: App, C: PartitionedSource> Composition<'c, 'a, A, C> {
     }
 
     /// Adds the counts of a part to its worker's report.
-    fn add_to_worker(&mut self, worker: usize, run: PartRun<A>) {
+    fn add_to_worker(&mut self, worker: usize, run: &PartRun<A>) {
         let report = &mut self.workers[worker];
         report.counters.merge(&run.counters);
         report.sent = report.counters.done();

@@ -164,7 +164,8 @@ fn a_part_is_read_again_only_as_far_as_its_flows_go() {
     let flows = run.report.sharded.unwrap().flows_reprocessed;
     assert!(run.report.is_balanced() && flows > 100, "{flows}");
     let again = asked.load(Ordering::Relaxed) as usize - batches;
-    assert!(again < batches / 5, "{again} of {batches} batches, where 9 / 10 lie behind the cut");
+    // Two threads read as far.
+    assert!(again < 2 * batches / 5, "{again} of {batches} batches, where 9 / 10 lie behind the cut");
 }
 
 proptest! {

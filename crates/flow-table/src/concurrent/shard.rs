@@ -178,11 +178,11 @@ impl<'g, K, V> Writer<'g, K, V> {
             unsafe { before.retire(self.guard) };
         }
         self.advance();
-        // Removes the node at a position; it stays readable as long as the guard is held.
+        // SAFETY: as in `enter`.
         unsafe { node.get(self.guard) }
     }
 
-    /// Removes the node at a place, which stays readable as long as the guard is held.
+    /// Removes the node at a position; it stays readable as long as the guard is held.
     pub(super) fn leave(&mut self, place: &Place<'g, K, V>) {
         self.leave_only(place);
         self.advance();

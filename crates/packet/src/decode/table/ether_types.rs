@@ -1,8 +1,4 @@
 //! Encapsulations by Ethertype: tags, labels, and frames inside frames.
-#![expect(
-    clippy::redundant_closure_for_method_calls,
-    reason = "a method of a type with a lifetime is no function of every lifetime"
-)]
 
 use super::Announced::EtherTypes;
 use super::Carries::{EtherTypeAt, Ethernet, Ipv4, Ipv6};

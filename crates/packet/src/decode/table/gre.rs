@@ -1,8 +1,4 @@
 //! Protocol types of GRE that are no Ethertypes, or that have their own header inside GRE.
-#![expect(
-    clippy::redundant_closure_for_method_calls,
-    reason = "a method of a type with a lifetime is no function of every lifetime"
-)]
 
 use super::Announced::Gre;
 use super::Carries::{AnyIp, EtherTypeAt, Ethernet};

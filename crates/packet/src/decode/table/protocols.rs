@@ -1,8 +1,4 @@
 //! Encapsulations by IP protocol number, and those recognised only by their position.
-#![expect(
-    clippy::redundant_closure_for_method_calls,
-    reason = "a method of a type with a lifetime is no function of every lifetime"
-)]
 
 use super::Announced::{Inside, Protocols};
 use super::Carries::{AnyIp, EtherTypeAt, Ethernet, Ipv4, Ipv6};

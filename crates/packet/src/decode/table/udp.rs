@@ -1,9 +1,5 @@
 //! Encapsulations by UDP port. A port does not prove a tunnel: if the bytes do not fit, the packet
 //! keeps its outer key.
-#![expect(
-    clippy::redundant_closure_for_method_calls,
-    reason = "a method of a type with a lifetime is no function of every lifetime"
-)]
 
 use super::Announced::{UdpDestination, UdpEither};
 use super::Carries::{AnyIp, EtherTypeAt, Ethernet, Ipv4, Ipv6};
