@@ -5,7 +5,7 @@ use core::fmt;
 
 use flowloom_flow_key::FiveTuple;
 
-use crate::rule::RuleId;
+use crate::rule_id::RuleId;
 
 mod sealed {
     pub trait Sealed {}

@@ -52,6 +52,7 @@ pub mod lookup;
 mod random;
 pub mod rule;
 mod rule_box;
+mod rule_id;
 pub mod rule_set;
 pub mod synth;
 pub mod write;

@@ -5,24 +5,7 @@ use core::net::{Ipv4Addr, Ipv6Addr};
 use core::str::FromStr;
 
 use crate::key::{Key, Span};
-
-/// The position of a rule in its set, in matching order: the lowest of several matches wins.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct RuleId(pub u32);
-
-impl RuleId {
-    /// Returns the position as an index into [`crate::RuleSet::rules`].
-    #[inline]
-    pub const fn index(self) -> usize {
-        self.0 as usize
-    }
-}
-
-impl fmt::Display for RuleId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
+pub use crate::rule_id::RuleId;
 
 /// An invalid part of a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

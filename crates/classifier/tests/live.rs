@@ -325,7 +325,7 @@ fn a_set_says_whether_it_is_empty_and_errors_say_what_to_do() {
         (LiveError::NoSuchRule, "no rule has this id any more"),
         (LiveError::TooManyPending, "4096 changes already wait for a rebuild; rebuild first"),
         (LiveError::TooManyRules, "the set already has 16777215 rules; remove one first"),
-        (LiveError::NumbersUsedUp, "4294967295 rules were added already; make another set"),
+        (LiveError::NumbersUsedUp, "4294967295 rules have been added; create another set"),
         (LiveError::Build(BuildError::Work { limit_steps: 7 }), "7"),
     ] {
         assert!(error.to_string().contains(said), "{error}");

@@ -20,6 +20,7 @@ mod confine;
 mod exit;
 mod flow_file;
 mod growing_table;
+mod harmless;
 mod host;
 mod interface;
 mod output;

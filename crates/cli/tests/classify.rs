@@ -127,7 +127,7 @@ fn rules_that_never_win_are_found() {
     flowloom(["rules", "explain", &rules, "10.1.2.3", "1.2.3.4", "icmp"]).ends(0);
     flowloom(["rules", "explain", &rules, "somewhere", "1.2.3.4", "icmp"])
         .ends(2)
-        .says(&["'somewhere' is no address with a port", "192.0.2.1:80"]);
+        .says(&["'somewhere' is not an address with a port", "192.0.2.1:80"]);
     let explained =
         flowloom(["rules", "explain", &rules, "10.1.2.3:5", "1.2.3.4:80", "tcp", "--format", "json"])
             .ends(0)

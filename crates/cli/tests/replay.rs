@@ -657,5 +657,5 @@ fn what_changes_nothing_outside_the_pipeline_is_told() {
     let said = flowloom(["replay", &trace, "--cores", "0"]).ends(0).stderr;
     assert!(!said.contains("warning"), "{said}");
     let all = flowloom([&["replay", &trace][..], &for_workers.concat()].concat()).ends(0);
-    all.says(&["--scheduler, --full, --ring change nothing but in the pipeline"]);
+    all.says(&["--scheduler, --full, --ring have no effect outside the pipeline"]);
 }

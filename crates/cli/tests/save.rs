@@ -208,7 +208,9 @@ fn what_cannot_be_compared_with_what_is_said() {
         flowloom(["compare", &base, &file]).ends(3).says(&["not a saved result of a bench", word]);
     }
     flowloom(["compare", &base, &base, "--fail-above", "-3"]).ends(2);
-    flowloom(["compare", &base, &base, "--fail-above", "some"]).ends(2).says(&["'some' is not a share"]);
+    flowloom(["compare", &base, &base, "--fail-above", "some"])
+        .ends(2)
+        .says(&["'some' is not a percentage"]);
 }
 
 #[test]

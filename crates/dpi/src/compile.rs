@@ -7,7 +7,7 @@ use regex_automata::{Input, MatchKind, meta};
 
 use crate::determinize::{Shape, Subsets};
 use crate::error::BuildError;
-use crate::pattern::Dialect;
+use crate::pattern::{Dialect, syntax_of};
 use crate::signature::Signature;
 use crate::table::Table;
 
@@ -101,16 +101,6 @@ impl Checked<'_> {
     pub(crate) fn skips_zero(&self) -> bool {
         self.signature.dialect == Dialect::L7Filter
     }
-}
-
-/// Returns the parser configuration of a dialect.
-pub(crate) fn syntax_of(dialect: Dialect) -> syntax::Config {
-    syntax::Config::new()
-        .unicode(false)
-        .utf8(false)
-        .dot_matches_new_line(true)
-        .case_insensitive(dialect == Dialect::L7Filter)
-        .nest_limit(64)
 }
 
 /// Compiles one expression for a search of whole buffers, without tables.

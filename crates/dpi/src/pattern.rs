@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use regex_automata::util::syntax;
+
 use crate::condition::Condition;
 
 /// The protocol that carries the payload.
@@ -66,6 +68,16 @@ pub enum Dialect {
     /// The syntax of the `regex` crate after translation from an l7-filter file: letters match
     /// either case, and payload bytes of zero are skipped, as in the original.
     L7Filter,
+}
+
+/// Returns the parser configuration of a dialect.
+pub(crate) fn syntax_of(dialect: Dialect) -> syntax::Config {
+    syntax::Config::new()
+        .unicode(false)
+        .utf8(false)
+        .dot_matches_new_line(true)
+        .case_insensitive(dialect == Dialect::L7Filter)
+        .nest_limit(64)
 }
 
 /// An end of a connection.

@@ -1,10 +1,9 @@
 //! The signatures that the automata search for: expressions of a pattern that have the same
 //! requirements.
 
-use crate::compile::syntax_of;
 use crate::condition::{Condition, HEAD_BYTES, Payload, Verdict};
 use crate::error::BuildError;
-use crate::pattern::{Dialect, Match, Origin, Pattern, PatternId, Role, Transports, joined};
+use crate::pattern::{Dialect, Match, Origin, Pattern, PatternId, Role, Transports, joined, syntax_of};
 use crate::strength;
 
 /// Maximum number of expressions in a set.

@@ -51,8 +51,8 @@ fn bits(hir: &Hir) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::compile::syntax_of;
     use crate::pattern::Dialect;
+    use crate::pattern::syntax_of;
 
     fn bits_of(regex: &str) -> f64 {
         bits(&syntax::parse_with(regex, &syntax_of(Dialect::Bytes)).unwrap())

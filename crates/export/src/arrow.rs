@@ -14,6 +14,7 @@
 //! | what the part is: the last one | `about` |
 
 use std::io::{self, Read, Write};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use arrow_array::builder::{
@@ -324,7 +325,14 @@ pub fn read_fragments(
     mut take: impl FnMut(i32, &[u8], &[u8]) -> io::Result<()>,
 ) -> io::Result<()> {
     let invalid = |why: String| io::Error::new(io::ErrorKind::InvalidData, why);
-    for batch in StreamReader::try_new(stream, None).map_err(other)? {
+    let mut batches = StreamReader::try_new(stream, None).map_err(other)?;
+    // The reader panics on a damaged message whose buffers lie outside it. A later call would too,
+    // so none follows.
+    let mut next = || {
+        catch_unwind(AssertUnwindSafe(|| batches.next()))
+            .map_err(|_| invalid(String::from("the stream is damaged: a buffer lies outside its message")))
+    };
+    while let Some(batch) = next()? {
         let batch = batch.map_err(other)?;
         let column = |name: &str| {
             batch.column_by_name(name).ok_or_else(|| invalid(format!("the stream has no column {name}")))

@@ -143,6 +143,23 @@ impl core::fmt::Display for FiveTuple {
     }
 }
 
+impl FlowKey {
+    /// Returns the five-tuple of a packet of this flow in the given direction.
+    pub fn tuple(&self, direction: Direction) -> FiveTuple {
+        let tuple = FiveTuple {
+            source: self.low_address(),
+            destination: self.high_address(),
+            source_port: self.low_port(),
+            destination_port: self.high_port(),
+            protocol: self.protocol(),
+        };
+        match direction {
+            Direction::LowToHigh => tuple,
+            Direction::HighToLow => tuple.reversed(),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

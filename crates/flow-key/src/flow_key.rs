@@ -16,8 +16,6 @@
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use crate::five_tuple::FiveTuple;
-
 /// The address family of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum IpFamily {
@@ -202,21 +200,6 @@ impl FlowKey {
     /// Returns the higher endpoint's port.
     pub fn high_port(&self) -> u16 {
         (self.words[4] >> 32) as u16
-    }
-
-    /// Returns the five-tuple of a packet of this flow in the given direction.
-    pub fn tuple(&self, direction: Direction) -> FiveTuple {
-        let tuple = FiveTuple {
-            source: self.low_address(),
-            destination: self.high_address(),
-            source_port: self.low_port(),
-            destination_port: self.high_port(),
-            protocol: self.protocol(),
-        };
-        match direction {
-            Direction::LowToHigh => tuple,
-            Direction::HighToLow => tuple.reversed(),
-        }
     }
 
     /// Returns the six words of the layout above, for hashing and serialising.

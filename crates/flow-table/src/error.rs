@@ -149,7 +149,7 @@ impl fmt::Display for BuildError {
                 write!(f, "no memory for an array of {bytes} bytes: build the table for fewer flows")
             }
             Self::InvalidShards { shards, shards_max } => {
-                write!(f, "{shards} shards: must be a power of two up to {shards_max}")
+                write!(f, "{shards} shards are not a power of two up to {shards_max}: give one that is")
             }
             Self::IsaUnavailable { isa } => {
                 write!(

@@ -201,9 +201,9 @@ mod tests {
                 larger_bytes: 65_536
             }
         );
-        assert!(error.to_string().contains("valid next to it: 32768 and 65536"), "{error}");
+        assert!(error.to_string().contains("nearest valid sizes: 32768 and 65536"), "{error}");
         let error = Geometry::new(100, 64, 2, 4).unwrap_err();
-        assert!(error.to_string().ends_with("valid next to it: 512"), "{error}");
+        assert!(error.to_string().ends_with("nearest valid sizes: 512"), "{error}");
         assert!(Geometry::new(48 << 10, 64, 2, 4).is_err(), "96 sets are no power of two");
         assert!(Geometry::new(48 << 10, 64, 2, 6).is_ok(), "64 sets of six ways are");
     }

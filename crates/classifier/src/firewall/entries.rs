@@ -13,6 +13,15 @@ use crate::load::Located;
 use crate::rule::{Action, Addresses, PortRange, ProtocolMatch, Rule, RuleId};
 use crate::rule_set::{RULES_MAX, RuleSet, TooManyRules};
 
+/// An entry that decides a packet, or may decide it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Possible {
+    /// The rule of the set.
+    pub rule: RuleId,
+    /// Whether it decides.
+    pub truth: Truth,
+}
+
 /// The outcome when an entry matches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Outcome {

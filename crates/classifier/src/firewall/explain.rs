@@ -3,21 +3,12 @@
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
-use super::entries::{Outcome, Policy};
+use super::entries::{Outcome, Policy, Possible};
 use super::matcher::key_of;
 use super::packet::Packet;
 use super::test::Truth;
 use crate::key::AnyKey;
 use crate::rule::RuleId;
-
-/// An entry that decides a packet, or may decide it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Possible {
-    /// The rule of the set.
-    pub rule: RuleId,
-    /// Whether it decides.
-    pub truth: Truth,
-}
 
 /// The possible deciders of a packet.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

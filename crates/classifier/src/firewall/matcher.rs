@@ -2,8 +2,7 @@
 
 use alloc::vec::Vec;
 
-use super::entries::{Outcome, Policy};
-use super::explain::Possible;
+use super::entries::{Outcome, Policy, Possible};
 use super::packet::Packet;
 use super::test::Truth;
 use crate::classifier::{Classifier, ClassifierBuilder, ClassifierKey};

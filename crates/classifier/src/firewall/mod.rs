@@ -30,8 +30,8 @@ mod witness_search;
 
 pub use conditions::{Conditions, Families};
 pub use difference::{CompareDefaults, Comparison, Difference, Witness};
-pub use entries::{Entry, Note, Outcome, Policy, Source};
-pub use explain::{Possible, PossibleOutcome};
+pub use entries::{Entry, Note, Outcome, Policy, Possible, Source};
+pub use explain::PossibleOutcome;
 pub use flatten::{Chain, ChainRule, Chains, FlattenError, Target};
 pub use knowledge::{Field, Knowledge, Undecidable};
 pub use matcher::{Assume, PolicyMatcher};

@@ -2,11 +2,11 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
-use flowloom::engine::Verdict;
+use clap::Args;
 
 use super::parse;
 use super::rules::{EnforceOptions, FileOptions};
+use super::verdict::VerdictName;
 
 /// The rules and their defaults.
 #[derive(Clone, Debug, Args)]
@@ -57,20 +57,4 @@ pub(crate) struct FirewallOptions {
     /// Number of most-matched rules to list
     #[arg(long, default_value_t = 10, value_name = "N", requires = "rules", value_parser = parse::whole::<usize>)]
     pub(crate) top_rules: usize,
-}
-
-/// Verdicts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum VerdictName {
-    Accept,
-    Deny,
-}
-
-impl VerdictName {
-    pub(crate) fn verdict(self) -> Verdict {
-        match self {
-            Self::Accept => Verdict::Accept,
-            Self::Deny => Verdict::Deny,
-        }
-    }
 }

@@ -23,6 +23,7 @@ pub(crate) mod send;
 pub(crate) mod shell;
 pub(crate) mod simulate;
 pub(crate) mod top;
+pub(crate) mod verdict;
 
 use std::ffi::OsString;
 use std::io::{self, IsTerminal, Write};

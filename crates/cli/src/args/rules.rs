@@ -8,8 +8,8 @@ use flowloom::classifier::ProtocolMatch;
 use flowloom::classifier::firewall::{Assume, ConnectionState};
 use flowloom::classifier::load;
 
-use super::firewall::VerdictName;
 use super::parse;
+use super::verdict::VerdictName;
 
 /// Commands on a rule set.
 #[derive(Clone, Debug, Subcommand)]

@@ -33,6 +33,7 @@ use serde::Serialize;
 
 use crate::args::{Common, Format};
 use crate::exit::{Failure, Status, stdout_failure, with_status};
+pub(crate) use crate::harmless::harmless;
 use crate::progress::without_bar;
 
 /// A result that supports every format.
@@ -89,23 +90,6 @@ fn csv(rows: &[Vec<String>]) -> Result<String, Failure> {
     }
     let bytes = writer.into_inner().map_err(|error| failed(&error))?;
     String::from_utf8(bytes).map_err(|error| failed(&error))
-}
-
-/// Returns text without characters that control a terminal. File names can contain any character.
-/// The replacement is the character that also stands for invalid UTF-8. Tabs stay. Line feeds stay
-/// only before indented lines, so that no file name can imitate a line of this program.
-pub(crate) fn harmless(text: &str) -> String {
-    let mut rest = text.chars();
-    let mut harmless = String::with_capacity(text.len());
-    while let Some(c) = rest.next() {
-        let stays = match c {
-            '\n' => rest.as_str().starts_with("  "),
-            '\t' => true,
-            _ => !c.is_control(),
-        };
-        harmless.push(if stays { c } else { char::REPLACEMENT_CHARACTER });
-    }
-    harmless
 }
 
 fn people(lines: &[String], common: &Common) -> String {

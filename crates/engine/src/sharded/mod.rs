@@ -19,6 +19,7 @@
 pub(crate) mod parts;
 
 pub(crate) mod compose;
+pub(crate) mod context;
 pub(crate) mod hashes;
 pub(crate) mod reprocess;
 pub(crate) mod run;

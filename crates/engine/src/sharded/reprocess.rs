@@ -20,9 +20,9 @@ use crate::report::counters::FlowCounts;
 use crate::runtime::panics::caught;
 use crate::runtime::pin::pin;
 use crate::sharded::compose::{Composer, Crossing, PartRecords};
+use crate::sharded::context::{Begin, RunContext};
 use crate::sharded::hashes::{PacketHashes, ShortHashes};
 use crate::sharded::parts::PartitionedSource;
-use crate::sharded::run::{Begin, RunContext};
 use crate::worker::flows::{Flows, FlowsEnd};
 use crate::worker::process::{Burst, FlowStage};
 

@@ -11,7 +11,7 @@ use flowloom_packet::clock::PacketClock;
 
 use crate::app::{App, PartSupport};
 use crate::config::{EngineConfig, Layout};
-use crate::control::{Control, Gauges, Publisher, ReaderPublisher};
+use crate::control::{Control, Publisher, ReaderPublisher};
 use crate::egress::records::{RecordOutput, RecordSink};
 use crate::error::{ConfigError, Fault, StartError};
 use crate::ingest::decode::Decoder;
@@ -26,6 +26,7 @@ use crate::runtime::pin::{pin, plan};
 use crate::runtime::shutdown::Halt;
 use crate::runtime::threads::{repeat, with_records};
 use crate::sharded::compose::{Composer, PartRecords};
+use crate::sharded::context::{Begin, RunContext};
 use crate::sharded::hashes::PacketHashes;
 use crate::sharded::parts::{PartSource, PartitionedSource};
 use crate::sharded::reprocess::SecondPass;
@@ -85,23 +86,6 @@ impl<A: App> PartRun<A> {
 
 /// A part's run and what it read, or the error of opening it.
 type Outcome<A, R> = Result<(PartRun<A>, R), SourceError>;
-
-/// The true state of the input before a part that began with another state.
-#[derive(Clone)]
-pub(crate) struct Begin<B> {
-    pub(crate) boundary: B,
-    /// The state of the clock.
-    pub(crate) clock: PacketClock,
-}
-
-/// The data that all parts of a run share.
-pub(crate) struct RunContext<'a, C> {
-    pub(crate) config: &'a EngineConfig,
-    pub(crate) cut: &'a C,
-    control: &'a Control,
-    gauges: Arc<Gauges>,
-    pub(crate) cpus: Vec<Option<u32>>,
-}
 
 /// Runs the parts of `cut` on the workers of the layout, and composes the results. The report
 /// equals that of one thread over the whole input.

@@ -30,7 +30,8 @@ use super::{LoadError, LoadErrorKind, LoadErrors, LoadLimits};
 use crate::firewall::{Chain, ChainRule, Chains, Families, Note, Policy, Target, TestKind};
 use crate::rule::Action;
 
-use rule::{Does, Reader};
+use rule::Reader;
+use targets::Does;
 
 pub use names::tcp_flags;
 pub(crate) use names::{dscp_class, icmp, mac};

@@ -10,25 +10,10 @@ use super::super::ipset::{Sets, Side};
 use super::super::services::service;
 use super::super::{LoadError, LoadErrorKind, protocol};
 use super::names;
-use super::targets;
+use super::targets::{self, Does};
 use super::words::Word;
 use crate::firewall::{Conditions, ConnectionState, InterfacePattern, Ranges, Test, TestKind, WITH_PORTS};
-use crate::rule::{Action, ProtocolMatch, decimal};
-
-/// The effect of a rule, as far as its line determines it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Does {
-    Decide(Action, u32),
-    /// A jump to a chain, or an unknown target.
-    Jump(String),
-    Goto(String),
-    Return,
-    /// The effect depends on data that packets do not contain: each action applies if its text
-    /// holds.
-    Asks(&'static [(Option<&'static str>, Action, u32)]),
-    /// No decision: a target such as LOG, or none.
-    Passes(String),
-}
+use crate::rule::{ProtocolMatch, decimal};
 
 /// A parsed rule line.
 #[derive(Clone, Debug)]

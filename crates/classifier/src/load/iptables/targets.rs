@@ -3,8 +3,22 @@
 use alloc::format;
 use alloc::string::String;
 
-use super::rule::Does;
 use crate::rule::Action;
+
+/// The effect of a rule, as far as its line determines it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Does {
+    Decide(Action, u32),
+    /// A jump to a chain, or an unknown target.
+    Jump(String),
+    Goto(String),
+    Return,
+    /// The effect depends on data that packets do not contain: each action applies if its text
+    /// holds.
+    Asks(&'static [(Option<&'static str>, Action, u32)]),
+    /// No decision: a target such as LOG, or none.
+    Passes(String),
+}
 
 /// Targets whose verdict comes from another program, or depends on the state of the target.
 type Asking = (&'static str, &'static [(Option<&'static str>, Action, u32)]);

@@ -6,8 +6,8 @@ use flowloom::classifier::{Action, RuleId, write};
 
 use super::line;
 use crate::args::Common;
-use crate::args::firewall::VerdictName;
 use crate::args::rules::{Diff, Minimise, RuleOptions};
+use crate::args::verdict::VerdictName;
 use crate::exit::{Failure, Status, stdout_failure};
 use crate::output::is_one_file;
 use crate::render::compare_rules::{

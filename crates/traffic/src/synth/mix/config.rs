@@ -60,7 +60,7 @@ impl FromStr for FrameSize {
 /// let config = MixConfig { flows: 100, packets: 1000, zipf: 1.1, ..MixConfig::default() };
 /// assert!(Mix::new(config).is_ok());
 /// let error = Mix::new(MixConfig { flows: 9, packets: 4, ..MixConfig::default() }).unwrap_err();
-/// assert_eq!(error.to_string(), "4 packets cannot show 9 flows: each flow needs at least one");
+/// assert_eq!(error.to_string(), "4 packets cannot contain 9 flows: each flow needs at least one");
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct MixConfig {

@@ -13,7 +13,7 @@ use crate::args::simulate::tcb_cache::TcbCache;
 use crate::exit::Failure;
 use crate::render::simulate::tcb_cache::{ReadFigures, TraceFigures};
 
-use super::source::{Loaded, Unloaded};
+use super::loaded::{Loaded, Unloaded};
 
 /// The reason why a packet is not an access: it is not TCP, or its session has ended.
 const NO_SESSION: &str = "no_session";

@@ -2,6 +2,7 @@
 
 mod capture;
 mod grid;
+mod loaded;
 pub(crate) mod source;
 mod sweep;
 
@@ -20,7 +21,7 @@ use crate::render::{counted, print, say_error, warn};
 use crate::signals::stop_on_signals;
 
 use grid::Point;
-use source::Loaded;
+use loaded::Loaded;
 use sweep::Sweep;
 
 /// Runs the command.

@@ -16,36 +16,10 @@ use crate::render::simulate::tcb_cache::{ReadFigures, TraceFigures};
 use crate::unpacked::{open, plain_name};
 
 use super::capture;
+use super::loaded::{Loaded, Unloaded};
 
 /// Peak memory per record while reading, in bytes: two copies of a log entry and its request.
 const RECORD_BYTES_PEAK: u64 = 96;
-
-/// A loaded trace.
-pub(super) struct Loaded {
-    pub(super) accesses: Vec<Access>,
-    pub(super) figures: TraceFigures,
-    /// Records that could not be used.
-    pub(super) skipped: u64,
-    /// Whether keys are other identifiers than addresses and ports.
-    pub(super) foreign: bool,
-    /// The reason why nothing was loaded, if it is not that the run was stopped.
-    pub(super) fault: Option<Failure>,
-}
-
-/// The reason why nothing was loaded.
-#[derive(Debug)]
-pub(super) enum Unloaded {
-    /// The input ended too early to be used. If the run was stopped, that is the cause.
-    TooLittle(Failure),
-    /// Anything else.
-    Failed(Failure),
-}
-
-impl From<Failure> for Unloaded {
-    fn from(failure: Failure) -> Self {
-        Self::Failed(failure)
-    }
-}
 
 /// Loads the trace that the arguments name; if stopped, as far as it was read.
 pub(super) fn load(arguments: &TcbCache, control: &Arc<Control>) -> Result<Loaded, Failure> {
