@@ -192,7 +192,7 @@ mod tests {
             let text = error.to_string();
             let (what, to_do) = text.split_once(": ").expect(&text);
             assert!(numbers.iter().all(|number| what.contains(number)), "{text}");
-            assert!(["build", "give", "ask"].iter().any(|verb| to_do.starts_with(verb)), "{text}");
+            assert!(["build", "give", "choose"].iter().any(|verb| to_do.starts_with(verb)), "{text}");
         }
     }
 }
