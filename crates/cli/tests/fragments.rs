@@ -17,7 +17,7 @@ use crate::support::{Folder, flowloom, flowloom_fed, number, replay};
 /// The columns of a part beside those of records.
 const OF_PART: [&str; 3] = ["flow_key", "flow_state", "about"];
 
-/// A flow that may go on beyond its part: the part, the key, the state.
+/// A flow that may continue after its part: the part, the key, the state.
 type Fragment = (i32, Vec<u8>, Vec<u8>);
 
 /// What a stream of a part holds.
@@ -273,7 +273,7 @@ fn with_a_timeout_most_records_leave_their_part() {
     );
     let rows = part(&trace, &[], 0, Some((0, size / 2)));
     assert_eq!((rows.records.len(), rows.about.unwrap()["flows_expired"].as_u64()), (0, Some(0)));
-    assert!(!rows.fragments.is_empty(), "without a timeout any flow may go on");
+    assert!(!rows.fragments.is_empty(), "without a timeout any flow may continue");
 }
 
 #[test]

@@ -10,7 +10,7 @@
 //! | row | columns |
 //! | --- | --- |
 //! | a record | those of records, and `flow_key` |
-//! | a flow that may go on beyond the part | `flow_key`, `flow_state` |
+//! | a flow that may continue after the part | `flow_key`, `flow_state` |
 //! | what the part is: the last one | `about` |
 
 use std::io::{self, Read, Write};

@@ -201,7 +201,7 @@ pub(crate) struct Replay {
     pub(crate) bytes: Option<std::ops::Range<u64>>,
 
     /// With --flows in Arrow: write a part for `flowloom merge --fragments`, of --app accounting.
-    /// Flows that may go on before or behind the input are rows of their key and state, others
+    /// Flows that may continue before or after the input are rows of their key and state, others
     /// records
     #[arg(long, requires = "flows", conflicts_with_all = ["save_part", "closed_timeout", "fields", "record_filter", "verify", "limit", "iface"])]
     pub(crate) fragments: bool,

@@ -36,9 +36,9 @@ pub struct Released<'a> {
     pub bytes: &'a [u8],
     /// Bytes of the packet on the wire.
     pub wire_bytes: u32,
-    /// Nanoseconds since 1970. Times never decrease in arrival order, so a sink sees increasing
-    /// times in the inline layout and in [external order](crate::Order::External). In other orders
-    /// the times of different flows may come in any order.
+    /// Nanoseconds since 1970. Times never decrease in arrival order. A sink therefore sees no
+    /// time decrease in the inline layout and in [external order](crate::Order::External). In other
+    /// orders the times of different flows may come in any order.
     pub time_ns: u64,
     /// The link type of `bytes`.
     pub link: LinkType,

@@ -36,9 +36,10 @@ pub trait PartitionedSource: Sync {
     /// Returns the boundary at which a part began.
     fn begin(&self, read: &Self::Read) -> Self::Boundary;
 
-    /// Returns the first parts that were not read from the end state of the previous part, with the
-    /// boundary at which each must begin. Reading the first of them again corrects it; the
-    /// boundaries of the others are the most likely ones.
+    /// Returns which parts were not read from the end state of the previous part, each with the
+    /// boundary at which it must begin. `reads` describes the parts from the first one on. Reading
+    /// the first returned part again corrects it; the boundaries of the others are the most likely
+    /// ones.
     fn unconfirmed(&self, reads: &[Self::Read]) -> Vec<(usize, Self::Boundary)>;
 }
 

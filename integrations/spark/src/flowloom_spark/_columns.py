@@ -48,7 +48,7 @@ RECORD_COLUMNS: dict[str, str] = {
 timestamps have microseconds: ``start`` and ``end`` are nanoseconds since 1970."""
 
 FRAGMENT_COLUMNS: dict[str, str] = {"flow_key": "binary", "flow_state": "binary"}
-"""The columns of a flow that may go on beyond its part."""
+"""The columns of a flow that may continue after its part."""
 
 PART_COLUMNS: dict[str, str] = {
     "part": "int",
