@@ -242,10 +242,11 @@ proptest! {
         let ((records, counts), open) = in_parts(&folder, &trace, how, &cuts, groups);
         let (expected, expected_counts) = whole(&folder, &trace, how);
         prop_assert_eq!(records, expected);
-        // Parts do not say which closed connections an idle timeout has ended, so the timeouts of
-        // flows that are read again are not known exactly.
+        // Parts do not say which closed connections an idle timeout has ended. So if flows are read
+        // again, their first timeouts may count too.
         let known = if open == 0 { 3 } else { 2 };
         prop_assert_eq!(&counts[..known], &expected_counts[..known]);
+        prop_assert!(counts[2] >= expected_counts[2], "{:?} {:?}", counts, expected_counts);
     }
 }
 
