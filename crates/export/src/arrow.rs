@@ -5,11 +5,11 @@
 //! ```
 //!
 //! Columns have the names and the types that they have in Parquet. A stream of a *part* of an
-//! input has three further columns, and three kinds of rows, whose other columns are null:
+//! input has four further columns, and three kinds of rows, whose other columns are null:
 //!
 //! | row | columns |
 //! | --- | --- |
-//! | a record | those of records, and `flow_key` |
+//! | a record | those of records, `flow_key`, and `timed_out`: whether an idle timeout ended it |
 //! | a flow that may continue after the part | `flow_key`, `flow_state` |
 //! | what the part is: the last one | `about` |
 
@@ -18,7 +18,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use arrow_array::builder::{
-    ArrayBuilder, BinaryBuilder, StringBuilder, TimestampNanosecondBuilder, UInt32Builder, UInt64Builder,
+    ArrayBuilder, BinaryBuilder, BooleanBuilder, StringBuilder, TimestampNanosecondBuilder, UInt32Builder,
+    UInt64Builder,
 };
 use arrow_array::cast::AsArray as _;
 use arrow_array::types::Int32Type;
@@ -36,8 +37,12 @@ pub(crate) const BATCH_ROWS: usize = 16 << 10;
 /// The key and the value by which a stream says what its columns mean: see `docs/records.md`.
 const VERSION: (&str, &str) = ("flowloom.records", "1");
 /// The columns of a part beside those of records.
-const PART_COLUMNS: [(&str, DataType); 3] =
-    [("flow_key", DataType::Binary), ("flow_state", DataType::Binary), ("about", DataType::Utf8)];
+const PART_COLUMNS: [(&str, DataType); 4] = [
+    ("flow_key", DataType::Binary),
+    ("flow_state", DataType::Binary),
+    ("timed_out", DataType::Boolean),
+    ("about", DataType::Utf8),
+];
 
 /// A column that is being filled.
 enum Column {
@@ -123,6 +128,7 @@ impl Column {
 struct PartBuilders {
     key: BinaryBuilder,
     state: BinaryBuilder,
+    timed_out: BooleanBuilder,
     about: StringBuilder,
 }
 
@@ -228,14 +234,20 @@ impl<W: Write> ArrowWriter<W> {
         self.write_of_part(None, Some(about))
     }
 
-    /// Writes a record of a part with the key of its flow.
+    /// Writes a record of a part with the key of its flow, and whether an idle timeout has ended it:
+    /// the end reason of a closed connection does not say so.
     ///
     /// # Errors
     ///
     /// As [`write_fragment`](Self::write_fragment).
-    pub fn write_complete(&mut self, key: &[u8], record: &AccountingRecord) -> io::Result<()> {
+    pub fn write_complete(
+        &mut self,
+        key: &[u8],
+        record: &AccountingRecord,
+        timed_out: bool,
+    ) -> io::Result<()> {
         self.push_record(record, &[]);
-        self.count_record(Some(key))
+        self.count_record(Some((key, timed_out)))
     }
 
     fn push_record(&mut self, record: &AccountingRecord, fields: &[FieldValue]) {
@@ -248,10 +260,11 @@ impl<W: Write> ArrowWriter<W> {
         }
     }
 
-    fn count_record(&mut self, flow_key: Option<&[u8]>) -> io::Result<()> {
-        if let Some(PartBuilders { key, state, about }) = &mut self.part {
-            key.append_option(flow_key);
+    fn count_record(&mut self, flow: Option<(&[u8], bool)>) -> io::Result<()> {
+        if let Some(PartBuilders { key, state, timed_out, about }) = &mut self.part {
+            key.append_option(flow.map(|(key, _)| key));
             state.append_null();
+            timed_out.append_option(flow.map(|(_, timed_out)| timed_out));
             about.append_null();
         }
         self.count_row()
@@ -264,6 +277,7 @@ impl<W: Write> ArrowWriter<W> {
         };
         part.key.append_option(fragment.map(|(key, _)| key));
         part.state.append_option(fragment.map(|(_, state)| state));
+        part.timed_out.append_null();
         part.about.append_option(about);
         let of_records = self.columns.iter_mut().map(|(_, column)| column);
         of_records.chain(&mut self.fields).for_each(|column| column.push_number(None));
@@ -282,9 +296,9 @@ impl<W: Write> ArrowWriter<W> {
         let of_records = self.columns.iter_mut().map(|(_, column)| column.finish());
         let mut arrays: Vec<ArrayRef> = of_records.collect();
         arrays.extend(self.fields.iter_mut().map(Column::finish));
-        if let Some(PartBuilders { key, state, about }) = &mut self.part {
-            arrays.extend([ArrayBuilder::finish(key), ArrayBuilder::finish(state)]);
-            arrays.push(ArrayBuilder::finish(about));
+        if let Some(PartBuilders { key, state, timed_out, about }) = &mut self.part {
+            let columns: [&mut dyn ArrayBuilder; 4] = [key, state, timed_out, about];
+            arrays.extend(columns.map(ArrayBuilder::finish));
         }
         let batch = RecordBatch::try_new(Arc::clone(&self.schema), arrays).map_err(other)?;
         self.out.write(&batch).map_err(other)
@@ -367,7 +381,7 @@ mod tests {
         let mut writer = ArrowWriter::of_part(&mut stream, RecordColumn::defaults().collect()).unwrap();
         let key = FlowKey::from_v4(1, 2, 3, 4, 6).0;
         let record = AccountingRecord::of(&key, &Accounted::default(), EndedBy::IdleTimeout);
-        writer.write_complete(b"key", &record).unwrap();
+        writer.write_complete(b"key", &record, true).unwrap();
         for at in 0..fragments {
             writer.write_fragment(&at.to_le_bytes(), b"state").unwrap();
         }
@@ -414,6 +428,8 @@ mod tests {
         assert_eq!(valid("packets"), [true, false, false, false]);
         assert_eq!(valid("flow_key"), [true, true, true, false]);
         assert_eq!(valid("flow_state"), [false, true, true, false]);
+        assert_eq!(valid("timed_out"), [true, false, false, false]);
+        assert!(batch.column_by_name("timed_out").unwrap().as_boolean().value(0));
         assert_eq!(valid("about"), [false, false, false, true]);
     }
 

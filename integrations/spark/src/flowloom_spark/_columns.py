@@ -54,9 +54,11 @@ PART_COLUMNS: dict[str, str] = {
     "part": "int",
     **RECORD_COLUMNS,
     **FRAGMENT_COLUMNS,
+    "timed_out": "boolean",
     "about": "string",
 }
-"""The columns of parts: a row is a record, a fragment, or what the part is."""
+"""The columns of parts: a row is a record, a fragment, or what the part is. ``timed_out`` says of a
+record whether an idle timeout has ended it."""
 
 PACKET_COLUMNS: dict[str, str] = {
     "capture": "string",
@@ -92,6 +94,7 @@ _ARROW: dict[str, pa.DataType] = {
     "int": pa.int32(),
     "bigint": pa.int64(),
     "binary": pa.binary(),
+    "boolean": pa.bool_(),
 }
 
 

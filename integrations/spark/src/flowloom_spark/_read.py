@@ -187,10 +187,10 @@ def _flows(
             spark.createDataFrame([(bytearray(key),) for key in open_keys], "flow_key binary")
         )
         alone = finished.join(keys, "flow_key", "left_semi")
-        alone = alone.select((F.col("end_reason") == "idle").alias("is_idle"))
+        alone = alone.select("timed_out")
         states = fragments.join(keys, "flow_key", "left_semi")
         idle = F.substring("flow_state", _ENDED_AT + 1, 1) == F.lit(_ENDED_IDLE)
-        alone = alone.unionAll(states.select(idle.alias("is_idle")))
+        alone = alone.unionAll(states.select(idle.alias("timed_out")))
         counters += [_taken_back(alone), _of_merges(again)]
         finished = finished.join(keys, "flow_key", "left_anti")
         records.append(again.where("packets is not null").select(*names))
@@ -265,7 +265,7 @@ def _of_merges(merged: DataFrame) -> DataFrame:
 def _taken_back(alone: DataFrame) -> DataFrame:
     """Return the counts of records that parts have found and that do not count."""
     return alone.selectExpr(
-        "stack(2, 'flows_begun', -1L, 'flows_expired', if(is_idle, -1L, 0L)) as (name, value)"
+        "stack(2, 'flows_begun', -1L, 'flows_expired', if(timed_out, -1L, 0L)) as (name, value)"
     )
 
 

@@ -48,7 +48,8 @@ pub(super) fn write<R: Role>(
         } else {
             header.flows_expired += u64::from(*is_live);
             let Some((row, _)) = view.of(record) else { continue };
-            out.write_complete(&key_bytes(&record.key), &row).map_err(failed)?;
+            let timed_out = record.ended == EndedBy::IdleTimeout;
+            out.write_complete(&key_bytes(&record.key), &row, timed_out).map_err(failed)?;
         }
     }
     let about = serde_json::to_string(&header).map_err(|error| failed(error.into()))?;
