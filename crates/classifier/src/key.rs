@@ -234,6 +234,18 @@ pub enum AnyKey {
     V6(KeyV6),
 }
 
+impl From<KeyV4> for AnyKey {
+    fn from(key: KeyV4) -> Self {
+        Self::V4(key)
+    }
+}
+
+impl From<KeyV6> for AnyKey {
+    fn from(key: KeyV6) -> Self {
+        Self::V6(key)
+    }
+}
+
 impl From<&FiveTuple> for AnyKey {
     /// Protocols without ports have none in the key, including ICMP, whose tuple contains an
     /// identifier there. A tuple of two families cannot come from a packet; its IPv4 side becomes

@@ -38,6 +38,7 @@ mod arch;
 pub mod classifier;
 pub mod error;
 pub mod firewall;
+pub mod first_match;
 pub mod flowcuts;
 pub mod headers;
 pub mod hicuts;
@@ -62,6 +63,7 @@ pub use flowloom_flow_key::FiveTuple;
 
 pub use classifier::{Algorithm, Classifier, ClassifierBuilder, ClassifierKey};
 pub use error::BuildError;
+pub use first_match::{FirstMatch, PaperTree};
 pub use image::ImageError;
 pub use key::{AnyKey, Key, KeyV4, KeyV6, Match};
 pub use rule::{

@@ -126,6 +126,33 @@ fn the_session_with_a_firewall_ends_well() {
 }
 
 #[test]
+fn the_papers_systems_run_as_their_table_says() {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/book/src/papers.md");
+    let text = fs::read_to_string(page).unwrap();
+    let folder = Folder::new();
+    let in_order = |line: &str| line.starts_with("| ");
+    let (rows, before): (Vec<&str>, Vec<&str>) = text.lines().partition(|line| in_order(line));
+    let commands = |lines: &[&str]| -> Vec<String> {
+        let text = lines.join(" ");
+        let quoted = text.split('`').skip(1).step_by(2);
+        quoted.filter(|quoted| quoted.starts_with("flowloom ")).map(String::from).collect()
+    };
+    let commands = [commands(&before), commands(&rows)].concat();
+    assert!(commands.len() > 25, "{commands:?}");
+    let program = Path::new(env!("CARGO_BIN_EXE_flowloom")).parent().unwrap();
+    let path = format!("{}:{}", program.display(), std::env::var("PATH").unwrap());
+    for command in commands {
+        let output = Command::new("sh")
+            .args(["-ec", &command])
+            .current_dir(folder.path("."))
+            .env("PATH", &path)
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "$ {command}\n{}", String::from_utf8_lossy(&output.stderr));
+    }
+}
+
+#[test]
 fn every_page_of_the_book_is_listed_and_every_listed_page_is_there() {
     let book = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/book/src");
     let summary = fs::read_to_string(book.join("SUMMARY.md")).unwrap();

@@ -11,6 +11,7 @@ use flowloom_measure::chart::{Axis, Chart, Series};
 use serde::Serialize;
 use thiserror::Error;
 
+use crate::rivals::{self, Rivals};
 use crate::variation::{Guess, Switch};
 
 /// How the figures of an item are obtained.
@@ -77,6 +78,8 @@ pub struct Context<'a> {
     pub off: Option<&'a str>,
     /// Values of guesses by name, which replace their defaults.
     pub guesses: &'a [(&'a str, f64)],
+    /// Algorithms of other crates that items run beside their own.
+    pub rivals: &'a Rivals<'a>,
     /// Called regularly; `false` ends the item with [`ItemError::Interrupted`].
     pub go_on: &'a (dyn Fn() -> bool + Sync),
 }
@@ -89,6 +92,7 @@ impl std::fmt::Debug for Context<'_> {
             .field("data", &self.data)
             .field("off", &self.off)
             .field("guesses", &self.guesses)
+            .field("rivals", &self.rivals)
             .finish_non_exhaustive()
     }
 }
@@ -96,7 +100,7 @@ impl std::fmt::Debug for Context<'_> {
 impl<'a> Context<'a> {
     /// Returns a context without real data, in which nothing is switched off.
     pub fn new(scale: Scale, seed: u64, go_on: &'a (dyn Fn() -> bool + Sync)) -> Self {
-        Self { scale, seed, data: None, off: None, guesses: &[], go_on }
+        Self { scale, seed, data: None, off: None, guesses: &[], rivals: rivals::NONE, go_on }
     }
 
     /// Returns whether a switch is turned.

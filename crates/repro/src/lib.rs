@@ -26,6 +26,7 @@ pub mod lfb;
 pub mod page;
 pub mod record;
 mod report_files;
+pub mod rivals;
 pub mod tcbcache;
 mod timing;
 pub mod variation;

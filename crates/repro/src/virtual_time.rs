@@ -1,7 +1,7 @@
 //! Machines, traffic and runs in virtual time, shared by the items on schedulers.
 
 use flowloom::scheduler::placement::adaptive::{Form, Threshold};
-use flowloom::scheduler::registry::Scheme;
+use flowloom::scheduler::registry::{Policy, Scheme};
 use flowloom::scheduler::sim::models::Model;
 use flowloom::scheduler::sim::{Machine, Offered, Pace, Report, pull, push};
 use flowloom::scheduler::{Adaptive, LastFlowBundle, SetupError, Topology};
@@ -143,6 +143,11 @@ pub(crate) fn arriving(
     Offered::of(traffic, Pace::Open).map_err(failed("making traffic"))
 }
 
+/// Returns these schedulers, and the rivals behind them.
+pub(crate) fn with_rivals(context: &Context<'_>, own: &[&'static str]) -> Vec<&'static str> {
+    own.iter().copied().chain(context.rivals.schedulers.iter().map(|rival| rival.name)).collect()
+}
+
 /// Runs a scheduler by name.
 pub(crate) fn run(
     context: &Context<'_>,
@@ -151,6 +156,17 @@ pub(crate) fn run(
     offered: &Offered,
 ) -> Result<Report, ItemError> {
     context.check_stop()?;
+    if let Some(rival) = context.rivals.schedulers.iter().find(|rival| rival.name == name) {
+        let topology = machine.topology.clone().with_thread_demand(machine.thread_demand_permille);
+        let policy = (rival.make)(&topology, context.seed).map_err(failed(name))?;
+        let mut report = match policy {
+            Policy::Push(mut policy) => push(machine, &mut *policy, offered.workload()),
+            Policy::Pull(mut policy) => pull(machine, &mut *policy, offered.workload()),
+        }
+        .map_err(failed(name))?;
+        name.clone_into(&mut report.scheduler);
+        return Ok(report);
+    }
     let Some(mut scheme) = Scheme::named(name) else {
         return Err(ItemError::during("choosing a scheduler")(format!("unknown scheduler {name}")));
     };

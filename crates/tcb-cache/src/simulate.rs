@@ -6,6 +6,7 @@ use crate::access::Access;
 use crate::bounds::{Greedy, Min, NextUses};
 use crate::counts::Counts;
 use crate::policy::Policy;
+use crate::simulator::Simulator;
 use crate::spec::{CacheSpec, SpecError};
 
 /// Number of accesses between checks of the stop condition.
@@ -112,6 +113,26 @@ impl Trace {
             .map_err(|error| SimulateError::TooLong { accesses: error.accesses })
     }
 
+    /// Runs the trace through any cache, and returns the counts of its measured part. Calls `stop`
+    /// every 65,536 accesses.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`SimulateError::Empty`] if no access is measured.
+    pub fn simulate_with(
+        &self,
+        cache: &mut dyn Simulator,
+        stop: &dyn Fn() -> bool,
+    ) -> Result<Simulated, SimulateError> {
+        if self.warm == self.accesses.len() {
+            return Err(SimulateError::Empty);
+        }
+        Ok(self.run(stop, |part| {
+            cache.run(part);
+            cache.counts()
+        }))
+    }
+
     /// Runs the trace through a cache, and returns the counts of its measured part.
     ///
     /// Calls `stop` every 65,536 accesses. `uses` avoids the computation of next uses: pass the
@@ -169,13 +190,7 @@ impl Trace {
                     greedy.counts()
                 }))
             }
-            _ => {
-                let mut cache = spec.build()?;
-                Ok(self.run(stop, |part| {
-                    cache.run(part);
-                    cache.counts()
-                }))
-            }
+            _ => self.simulate_with(&mut *spec.build()?, stop),
         }
     }
 

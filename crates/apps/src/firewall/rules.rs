@@ -112,8 +112,13 @@ impl FirewallRules {
         enforcement: Enforcement,
         builder: ClassifierBuilder,
     ) -> Result<Self, BuildError> {
-        let matcher = Box::new(PolicyMatcher::build(policy, builder)?);
-        Ok(Self::with(Search::Matcher(matcher), defaults, enforcement))
+        Ok(Self::of_matcher(PolicyMatcher::build(policy, builder)?, defaults, enforcement))
+    }
+
+    /// Returns the rules of a matcher, which may search them with any algorithm.
+    #[must_use]
+    pub fn of_matcher(matcher: PolicyMatcher, defaults: Defaults, enforcement: Enforcement) -> Self {
+        Self::with(Search::Matcher(Box::new(matcher)), defaults, enforcement)
     }
 
     /// Returns rules that are searched linearly. They are slow, and serve as the oracle of the

@@ -1,5 +1,6 @@
 //! Finding the entry that decides.
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use super::entries::{Outcome, Policy, Possible};
@@ -7,6 +8,7 @@ use super::packet::Packet;
 use super::test::Truth;
 use crate::classifier::{Classifier, ClassifierBuilder, ClassifierKey};
 use crate::error::BuildError;
+use crate::first_match::FirstMatch;
 use crate::key::{AnyKey, Key, KeyV4, KeyV6, Match};
 use crate::rule::RuleId;
 
@@ -31,11 +33,18 @@ impl Assume {
     }
 }
 
+/// How the first box that matches is found.
+#[derive(Debug)]
+enum Index {
+    Classifier(Box<Classifier>),
+    Other(Box<dyn FirstMatch>),
+}
+
 /// A policy with its classifier.
 #[derive(Debug)]
 pub struct PolicyMatcher {
     policy: Policy,
-    classifier: Classifier,
+    index: Index,
     is_unconditional: bool,
 }
 
@@ -47,8 +56,20 @@ impl PolicyMatcher {
     /// Returns [`BuildError`] if the boxes exceed the builder's limits.
     pub fn build(policy: Policy, builder: ClassifierBuilder) -> Result<Self, BuildError> {
         let classifier = builder.build(policy.set())?;
+        Ok(Self::with(policy, Index::Classifier(Box::new(classifier))))
+    }
+
+    /// Returns a matcher that searches the policy's boxes with another algorithm, which was built
+    /// from [`Policy::set`]. Where the first box that matches has further conditions, and they do
+    /// not hold, the matcher tests the later boxes one by one.
+    #[must_use]
+    pub fn with_index(policy: Policy, index: Box<dyn FirstMatch>) -> Self {
+        Self::with(policy, Index::Other(index))
+    }
+
+    fn with(policy: Policy, index: Index) -> Self {
         let is_unconditional = policy.is_unconditional();
-        Ok(Self { policy, classifier, is_unconditional })
+        Self { policy, index, is_unconditional }
     }
 
     /// Returns the policy.
@@ -57,24 +78,42 @@ impl PolicyMatcher {
         &self.policy
     }
 
-    /// Returns the classifier of the policy's boxes.
+    /// Returns the classifier of the policy's boxes, or `None` if
+    /// [another algorithm](Self::with_index) searches them.
     #[must_use]
-    pub fn classifier(&self) -> &Classifier {
-        &self.classifier
+    pub fn classifier(&self) -> Option<&Classifier> {
+        match &self.index {
+            Index::Classifier(classifier) => Some(classifier),
+            Index::Other(_) => None,
+        }
+    }
+
+    /// Returns the algorithm that searches the policy's boxes.
+    #[must_use]
+    pub fn index(&self) -> &dyn FirstMatch {
+        match &self.index {
+            Index::Classifier(classifier) => &**classifier,
+            Index::Other(index) => &**index,
+        }
     }
 
     /// Returns the rule of the set that decides a packet: the box of the first entry that matches.
     /// Allocates nothing.
     #[must_use]
     pub fn find(&self, packet: &Packet<'_>, assume: Assume) -> Option<RuleId> {
-        match key_of(packet) {
-            AnyKey::V4(key) => self.decide(&key, self.classifier.classify_key(&key), packet, assume).rule(),
-            AnyKey::V6(key) => self.decide(&key, self.classifier.classify_key(&key), packet, assume).rule(),
+        let key = key_of(packet);
+        let found = match &self.index {
+            Index::Classifier(classifier) => classifier.first_match(&key),
+            Index::Other(index) => index.first_match(&key),
+        };
+        match key {
+            AnyKey::V4(key) => self.decide(&key, found, packet, assume).rule(),
+            AnyKey::V6(key) => self.decide(&key, found, packet, assume).rule(),
         }
     }
 
-    /// Returns the decider of a packet whose key was looked up in a batch. `found` is the result of
-    /// [`Classifier::classify_batch`] for its key. If that rule has no further conditions, it is
+    /// Returns the decider of a packet whose key was looked up. `found` is the result of
+    /// [`Classifier::classify_batch`] or [`FirstMatch::first_match`] for its key. If that rule has no further conditions, it is
     /// the answer.
     #[inline]
     #[must_use]
@@ -89,8 +128,15 @@ impl PolicyMatcher {
         if self.is_unconditional || !self.policy.set().rules()[id.index()].is_conditional {
             return found;
         }
-        let candidates = self.classifier.candidates(key);
-        pick(&self.policy, candidates, packet, assume).map_or(Match::NONE, Match::from)
+        let decider = match &self.index {
+            Index::Classifier(classifier) => pick(&self.policy, classifier.candidates(key), packet, assume),
+            Index::Other(_) => {
+                let later = (id.0..).map(RuleId).zip(&self.policy.set().rules()[id.index()..]);
+                let candidates = later.filter(|(_, rule)| rule.matches(key)).map(|(id, _)| id);
+                pick(&self.policy, candidates, packet, assume)
+            }
+        };
+        decider.map_or(Match::NONE, Match::from)
     }
 
     /// Returns whether no lookup tests anything after the first box that matches.

@@ -3,6 +3,10 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
+use flowloom::classifier::aggrecuts::Stride;
+use flowloom::classifier::firewall::{Policy, PolicyMatcher};
+use flowloom::classifier::hicuts::HiCutsConfig;
+use flowloom::classifier::{Algorithm, BuildError, ClassifierBuilder, PaperTree};
 
 use super::decoding::DecodingOptions;
 use super::parse;
@@ -58,7 +62,7 @@ pub(crate) struct Classify {
     pub(crate) top: usize,
 
     /// Search algorithm
-    #[arg(long, value_enum, default_value_t = AlgorithmName::Auto)]
+    #[arg(long, value_enum, default_value_t = AlgorithmName::Auto, value_name = "NAME")]
     pub(crate) algorithm: AlgorithmName,
 
     /// Memory limit for the classifier of each address family, in bytes
@@ -77,4 +81,47 @@ pub(crate) enum AlgorithmName {
     Auto,
     /// Linear search, eight rules at a time
     Linear,
+    /// AggreCuts of [FLOWNP] with 8 bits per node; IPv6 by linear search
+    #[value(name = "aggrecuts-8")]
+    AggreCutsEight,
+    /// AggreCuts of [FLOWNP] with 4 bits per node; IPv6 by linear search
+    #[value(name = "aggrecuts-4")]
+    AggreCutsFour,
+    /// HiCuts with leaves of 8 rules and a space factor of 4; IPv6 by linear search
+    #[value(name = "hicuts")]
+    HiCuts,
+}
+
+impl AlgorithmName {
+    /// Returns the name for readers.
+    pub(crate) fn title(self) -> &'static str {
+        match self {
+            Self::Auto => "FlowCuts",
+            Self::Linear => "linear search",
+            Self::AggreCutsEight => "AggreCuts, 8 bits per node",
+            Self::AggreCutsFour => "AggreCuts, 4 bits per node",
+            Self::HiCuts => "HiCuts",
+        }
+    }
+
+    /// Builds the matcher of a policy.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`BuildError`] if the rules do not fit into `bytes_max` per address family.
+    pub(crate) fn build(self, policy: Policy, bytes_max: usize) -> Result<PolicyMatcher, BuildError> {
+        let builder = ClassifierBuilder::new().memory_bytes_max(bytes_max);
+        let set = policy.set();
+        let tree = match self {
+            Self::Auto => return PolicyMatcher::build(policy, builder),
+            Self::Linear => return PolicyMatcher::build(policy, builder.algorithm(Algorithm::Linear)),
+            Self::AggreCutsEight => PaperTree::aggrecuts(set, Stride::Eight, bytes_max),
+            Self::AggreCutsFour => PaperTree::aggrecuts(set, Stride::Four, bytes_max),
+            Self::HiCuts => {
+                let config = HiCutsConfig { memory_bytes_max: bytes_max, ..HiCutsConfig::new(8, 4.0) };
+                PaperTree::hicuts(set, config)
+            }
+        }?;
+        Ok(PolicyMatcher::with_index(policy, Box::new(tree)))
+    }
 }

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use super::classify::AlgorithmName;
 use super::parse;
 use super::rules::{EnforceOptions, FileOptions};
 use super::verdict::VerdictName;
@@ -49,6 +50,10 @@ pub(crate) struct FirewallOptions {
     /// previous rules remain
     #[arg(long, requires = "rules")]
     pub(crate) watch_rules: bool,
+
+    /// Algorithm that searches the rules; those of papers are for comparisons
+    #[arg(long, value_enum, default_value_t = AlgorithmName::Auto, value_name = "NAME", requires = "rules")]
+    pub(crate) rules_algorithm: AlgorithmName,
 
     /// Memory limit for the classifier of each address family, in bytes
     #[arg(long, default_value = "1G", value_name = "BYTES", value_parser = parse::positive, requires = "rules")]

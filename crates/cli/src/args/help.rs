@@ -81,6 +81,7 @@ const REPLAY: [(&str, &[Shown]); 7] = [
             ("per_packet", false),
             ("strict_tcp", false),
             ("watch_rules", false),
+            ("rules_algorithm", false),
             ("rules_memory", false),
             ("top_rules", false),
         ],

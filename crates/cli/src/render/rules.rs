@@ -3,6 +3,8 @@
 use std::fmt;
 
 use flowloom::classifier::classifier::FamilyStats;
+use flowloom::classifier::firewall::PolicyMatcher;
+use flowloom::classifier::{KeyV4, KeyV6};
 use serde::Serialize;
 
 use super::{Report, bytes, counted, grouped};
@@ -175,6 +177,28 @@ impl FamilyResult {
             worst_blocks: u64::from(stats.worst.blocks),
             worst_words: u64::from(stats.worst.words),
         }
+    }
+
+    /// Returns the results of an algorithm other than the classifier, which searches IPv4 rules by a
+    /// tree and IPv6 rules one by one.
+    pub(crate) fn of_tree(name: &str, matcher: &PolicyMatcher) -> [Self; 2] {
+        let (rules, tree) = (matcher.policy().set().rules(), matcher.index());
+        let of = |rules: usize, plan: &str, bytes: usize, words: u64| Self {
+            rules: rules as u64,
+            node_bytes: bytes as u64,
+            leaf_bytes: 0,
+            trees: 1,
+            plan: String::from(plan),
+            plans_tried: 1,
+            build_steps: 0,
+            worst_nodes: 0,
+            worst_blocks: 0,
+            worst_words: words,
+        };
+        let v4 = rules.iter().filter(|rule| rule.spans::<KeyV4>().is_some()).count();
+        let v6 = rules.iter().filter(|rule| rule.spans::<KeyV6>().is_some()).count();
+        let words = tree.worst_words().map_or(0, u64::from);
+        [of(v4, name, tree.bytes(), words), of(v6, "linear search", 0, 0)]
     }
 
     fn line(&self, family: &str) -> String {

@@ -9,9 +9,7 @@ use std::sync::Arc;
 use flowloom::apps::firewall::{Connection, Enforcement, describe};
 use flowloom::classifier::firewall::{Knowledge, Packet, PolicyMatcher};
 use flowloom::classifier::load::{LoadLimits, trace};
-use flowloom::classifier::{
-    Action, Algorithm, AnyKey, ClassifierBuilder, ClassifierKey, Key, KeyV4, KeyV6, Match, RuleId,
-};
+use flowloom::classifier::{Action, AnyKey, ClassifierKey, Isa, Key, KeyV4, KeyV6, Match, RuleId};
 use flowloom::engine::Control;
 use flowloom::flow_key::FlowKey;
 use flowloom::packet::{Fill, PacketBatch, PacketSource, PacketView, decode};
@@ -19,7 +17,7 @@ use flowloom::traffic::capture::{CaptureError, CaptureSet, Input, SetOptions};
 use flowloom_measure::clock::thread_cpu_ns;
 
 use crate::args::Common;
-use crate::args::classify::{AlgorithmName, Classify};
+use crate::args::classify::Classify;
 use crate::args::rules::RuleOptions;
 use crate::exit::{Failure, Status, check_decodable};
 use crate::interface;
@@ -66,15 +64,11 @@ pub(crate) fn run(arguments: &Classify, common: &Common) -> Result<Status, Failu
     let enforcement = file.enforcement(&arguments.enforce, known, &interface)?;
     rule_file::warn_of_interface(&arguments.enforce, &enforcement, common);
     let begun = std::time::Instant::now();
-    let algorithm = match arguments.algorithm {
-        AlgorithmName::Auto => Algorithm::Auto,
-        AlgorithmName::Linear => Algorithm::Linear,
-    };
-    let builder = ClassifierBuilder::new()
-        .algorithm(algorithm)
-        .memory_bytes_max(usize::try_from(arguments.memory_max).unwrap_or(usize::MAX));
-    let matcher = PolicyMatcher::build(file.policy.clone(), builder)
-        .map_err(|error| Failure::Usage(error.to_string()))?;
+    let bytes_max = usize::try_from(arguments.memory_max).unwrap_or(usize::MAX);
+    let matcher = arguments
+        .algorithm
+        .build(file.policy.clone(), bytes_max)
+        .map_err(|error| Failure::Usage(format!("{}: {error}", arguments.rules.display())))?;
     let build_seconds = begun.elapsed().as_secs_f64();
     let mut tally = Tally::new(&file, &matcher, arguments, &enforcement);
     let end =
@@ -315,13 +309,23 @@ impl<'a> Tally<'a> {
     }
 
     /// Looks up keys and counts the answers; returns the emptied list.
-    fn look_up<K: ClassifierKey + std::fmt::Display>(&mut self, mut waiting: Keys<'a, K>) -> Keys<'a, K> {
+    fn look_up<K: ClassifierKey + Into<AnyKey> + std::fmt::Display>(
+        &mut self,
+        mut waiting: Keys<'a, K>,
+    ) -> Keys<'a, K> {
         let Keys { keys, packets } = &mut waiting;
         let assume = self.enforcement.assume;
         let mut found = [Match::NONE; BATCH];
         let found = &mut found[..keys.len()];
         let begun = thread_cpu_ns();
-        self.matcher.classifier().classify_batch(keys, found);
+        match self.matcher.classifier() {
+            Some(classifier) => classifier.classify_batch(keys, found),
+            None => {
+                for (key, found) in keys.iter().zip(&mut *found) {
+                    *found = self.matcher.index().first_match(&(*key).into());
+                }
+            }
+        }
         if !self.matcher.is_unconditional() {
             for ((key, found), packet) in keys.iter().zip(&mut *found).zip(&*packets) {
                 *found = self.matcher.decide(key, *found, packet, assume);
@@ -372,7 +376,14 @@ impl<'a> Tally<'a> {
         let unused =
             (0..self.hits.len()).filter(|&rule| self.hits[rule] == 0).filter_map(|rule| boxes[rule]);
         let listed = if arguments.unused { arguments.top } else { 0 };
-        let stats = self.matcher.classifier().stats();
+        let classifier = self.matcher.classifier();
+        let (isa, [v4, v6]) = match classifier {
+            Some(classifier) => {
+                let stats = classifier.stats();
+                (classifier.isa(), [&stats.v4, &stats.v6].map(FamilyResult::of))
+            }
+            None => (Isa::Scalar, FamilyResult::of_tree(arguments.algorithm.title(), self.matcher)),
+        };
         ClassifyResult {
             schema: "flowloom/classify/1",
             rules_path: arguments.rules.display().to_string(),
@@ -389,15 +400,15 @@ impl<'a> Tally<'a> {
             verified: arguments.verify,
             wrong: self.wrong,
             first_wrong: self.first_wrong.clone(),
-            isa: self.matcher.classifier().isa().to_string(),
+            isa: isa.to_string(),
             ns_per_lookup: if self.looked_up == 0 {
                 0.0
             } else {
                 self.cpu_ns as f64 / self.looked_up as f64
             },
             build_seconds,
-            classifier_v4: FamilyResult::of(&stats.v4),
-            classifier_v6: FamilyResult::of(&stats.v6),
+            classifier_v4: v4,
+            classifier_v6: v6,
             interrupted: end.interrupted,
             fault: end.fault.clone(),
         }

@@ -5,7 +5,7 @@ use std::hint::black_box;
 use flowloom::flow_table::baseline::ChainedConfig;
 use flowloom_measure::chart::{Axis, Chart, Series};
 
-use super::workload::{Flows, chained, dhash, look_up};
+use super::workload::{Flows, chained, dhash, look_up, look_up_rival, rival};
 use crate::experiment::{Band, Context, Fidelity, Item, ItemError, Outcome, Scale, Value, Verdict};
 use crate::timing::{Timed, nanoseconds};
 use crate::variation::Switch;
@@ -30,6 +30,8 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
     // fewer lists, which are as long as the paper's.
     let lists_divisor = context.scale.pick(64, 16, 1);
     let (mut ours, mut lists, mut batched) = (Vec::new(), Vec::new(), Vec::new());
+    let rivals = context.rivals.tables;
+    let mut others = vec![Vec::new(); rivals.len()];
     for sessions in [262_144_u32, 524_288, 1_048_576] {
         context.check_stop()?;
         let flows = Flows::new(sessions / divisor, context.seed);
@@ -38,39 +40,50 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
         let chains = chained(&listed, ChainedConfig::PAPER_BUCKETS / lists_divisor)?;
         let few = listed.keys.len().min(context.scale.pick(1000, 4000, 20_000));
         let all = flows.keys.len();
-        let times = nanoseconds(
-            context,
-            context.scale.pick(3, 5, 9),
-            vec![
-                if context.is_off(&BUCKETS) {
-                    Timed::new("dhash", few as u64, || {
-                        black_box(look_up(&chains, &listed, few));
-                    })
-                } else {
-                    Timed::new("dhash", all as u64, || {
-                        black_box(look_up(&table, &flows, all));
-                    })
-                },
-                Timed::new("lists", few as u64, || {
+        let tables: Vec<_> = rivals.iter().map(|one| rival(one, &flows)).collect::<Result<_, _>>()?;
+        let mut timed = vec![
+            if context.is_off(&BUCKETS) {
+                Timed::new("dhash", few as u64, || {
                     black_box(look_up(&chains, &listed, few));
-                }),
-                Timed::new("dhash, batches", all as u64, || {
-                    black_box(flows.hits(&table, 32));
-                }),
-            ],
-        )?;
+                })
+            } else {
+                Timed::new("dhash", all as u64, || {
+                    black_box(look_up(&table, &flows, all));
+                })
+            },
+            Timed::new("lists", few as u64, || {
+                black_box(look_up(&chains, &listed, few));
+            }),
+            Timed::new("dhash, batches", all as u64, || {
+                black_box(flows.hits(&table, 32));
+            }),
+        ];
+        timed.extend(rivals.iter().zip(&tables).map(|(one, table)| {
+            Timed::new(one.name, all as u64, || {
+                black_box(look_up_rival(&**table, &flows, all));
+            })
+        }));
+        let times = nanoseconds(context, context.scale.pick(3, 5, 9), timed)?;
         let at = f64::from(sessions);
         ours.push((at, times[0]));
         lists.push((at, times[1]));
         batched.push((at, times[2]));
+        for (points, time) in others.iter_mut().zip(&times[3..]) {
+            points.push((at, *time));
+        }
     }
     let growth = |series: &[(f64, f64)]| series[2].1 / series[0].1;
     let (flat, grown) = (growth(&ours), growth(&lists));
     let checked = context.scale == Scale::Full;
-    let chart = Chart::new("Time of a lookup, state included", Axis::log("sessions"), Axis::log("ns"))
+    let mut chart = Chart::new("Time of a lookup, state included", Axis::log("sessions"), Axis::log("ns"))
         .with(Series::line("DHash, one by one", ours.clone()))
         .with(Series::line("DHash, batches of 32", batched.clone()))
         .with(Series::line("1,040 lists", lists.clone()));
+    let mut rows = Vec::new();
+    for (one, points) in rivals.iter().zip(others) {
+        rows.push(Value::new(format!("lookups of File-3 in {}", one.name), "M/s", 1e3 / points[2].1));
+        chart = chart.with(Series::line(one.name, points));
+    }
     Ok(Outcome::new(Verdict::of(
         flat <= 1.5 && grown >= 3.0,
         "DHash stays where lists grow with the sessions",
@@ -81,6 +94,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
     .value(Value::new("lookups of File-3 on one core", "M/s", 1e3 / ours[2].1).paper(3.3))
     .value(Value::new("the same in batches of 32", "M/s", 1e3 / batched[2].1))
     .value(Value::new("lookups of File-3 in 1,040 lists", "M/s", 1e3 / lists[2].1))
+    .values(rows)
     .chart(chart)
     .note(format!(
         "The paper's 3.3 Mpps are whole packets on a processor of its day: a figure beside, no verdict. At this scale \

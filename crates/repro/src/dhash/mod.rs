@@ -18,6 +18,10 @@ mod workload;
 
 use crate::experiment::Item;
 
+/// The state of a flow in the items that time tables: with the key and the table's own words, it
+/// fills one cache line.
+pub type State = flowloom_measure::lookup::State;
+
 /// In the order of the paper.
 pub const ITEMS: &[Item] = &[
     table1_where_time_goes::ITEM,

@@ -18,8 +18,8 @@ use flowloom::flow_table::probe::Counts;
 use flowloom::flow_table::{FlowTable, Tick, TimeoutClass};
 use flowloom_measure::chart::{Axis, Chart, Series};
 
+use super::State;
 use super::virtual_cores::{MOST_CORES, mpps, pipeline_ns};
-use super::workload::State;
 use crate::experiment::{Context, Fidelity, Item, ItemError, Outcome, Scale, Value, Verdict};
 use crate::timing::{Timed, nanoseconds};
 use crate::variation::Switch;

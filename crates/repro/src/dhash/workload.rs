@@ -7,7 +7,9 @@ use flowloom::flow_table::dhash::major_location::MajorLocation;
 use flowloom::flow_table::dhash::signature::Keyed;
 use flowloom::flow_table::{DHash, DHashConfig, FlowTable};
 
+use super::State;
 use crate::experiment::ItemError;
+use crate::rivals::{RivalTable, StateTable};
 
 /// Number of flows of File-3, the largest file of [DHASH Tab. II].
 pub(super) const FILE_3_FLOWS: u32 = 1_048_576;
@@ -26,9 +28,6 @@ pub(super) fn hashes(count: u32, seed: u64) -> Vec<u64> {
     (0..count).map(|_| split_mix(&mut state)).collect()
 }
 
-/// A state of the paper's size: one line, including the table's own words and the key.
-pub(super) type State = flowloom_measure::lookup::State;
-
 /// Flows with their keys and hashes, as in the benchmarks.
 pub(super) type Flows = flowloom_measure::lookup::Flows<2>;
 
@@ -38,6 +37,33 @@ pub(super) fn look_up(table: &impl FlowTable<[u64; 2], State>, flows: &Flows, co
     let found = |key: &[u64; 2]| table.lookup(key, flows.hash(key)).and_then(|id| table.get(id));
     let step = (flows.keys.len() / count.max(1)).max(1);
     flows.keys.iter().step_by(step).take(count).filter_map(found).map(|state| state[0]).sum()
+}
+
+/// As [`look_up`], in the table of a rival.
+pub(super) fn look_up_rival(table: &dyn StateTable, flows: &Flows, count: usize) -> u64 {
+    let step = (flows.keys.len() / count.max(1)).max(1);
+    let found = |key: &[u64; 2]| table.get(key, flows.hash(key));
+    flows.keys.iter().step_by(step).take(count).filter_map(found).map(|state| state[0]).sum()
+}
+
+/// Returns the table of a rival, filled.
+pub(super) fn rival(rival: &RivalTable, flows: &Flows) -> Result<Box<dyn StateTable>, ItemError> {
+    let mut table = (rival.make)(u32::try_from(flows.keys.len()).unwrap_or(u32::MAX));
+    for (key, number) in &flows.arrivals {
+        if !table.insert(*key, flows.hash(key), [u64::from(*number), 0, 0, 0]) {
+            return Err(ItemError::during(format!("filling {}", rival.name))(format!(
+                "it refuses flow {number} of {}",
+                flows.keys.len()
+            )));
+        }
+    }
+    let (found, expected) = (look_up_rival(&*table, flows, flows.keys.len()), flows.answer());
+    if found != expected {
+        return Err(ItemError::during(format!("looking up flows in {}", rival.name))(format!(
+            "their states add up to {found} instead of {expected}"
+        )));
+    }
+    Ok(table)
 }
 
 /// Returns a table of lists as in the paper: by default 1,040 buckets, without an effective limit.

@@ -8,7 +8,7 @@ use flowloom::classifier::aggrecuts::Stride;
 use flowloom::classifier::hicuts::{HiCuts, HiCutsConfig};
 use flowloom_measure::chart::{Axis, Chart, Series};
 
-use super::rule_sets::{NamedSet, stand_ins};
+use super::rule_sets::{NamedSet, rival, stand_ins};
 use crate::experiment::{Context, Fidelity, Item, ItemError, Outcome, Value, Verdict};
 
 /// See the [module](self).
@@ -76,6 +76,20 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
         if binth != 4 {
             chart = chart.with(Series::bars(format!("HiCuts ({binth}, {spfac})"), words));
         }
+    }
+    for one in context.rivals.classifiers {
+        let mut words = Vec::new();
+        for set in &all {
+            context.check_stop()?;
+            let found = rival(one, set)?.and_then(|found| found.worst_words());
+            words.push(found.map_or(f64::NAN, f64::from));
+        }
+        let largest = words[sets.like_the_papers.len() - 1];
+        if largest.is_finite() {
+            outcome =
+                outcome.value(Value::new(format!("{}, largest stand-in", one.name), "words", largest));
+        }
+        chart = chart.with(Series::bars(one.name, words));
     }
     let share = f64::from(held) / f64::from(built.max(1));
     outcome.verdict = Verdict::of(

@@ -4,7 +4,7 @@ use flowloom::classifier::aggrecuts::{Sharing, Stride};
 use flowloom_measure::chart::{Axis, Chart, Series};
 
 use super::fig7_accesses::{SETTINGS, hicuts};
-use super::rule_sets::{NamedSet, aggrecuts, stand_ins};
+use super::rule_sets::{NamedSet, aggrecuts, rival, stand_ins};
 use crate::experiment::{Band, Context, Fidelity, Item, ItemError, Outcome, Value, Verdict};
 
 /// See the [module](self).
@@ -61,6 +61,18 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
         let largest = megabytes[count - 1];
         (least, most) = (least.min(largest), most.max(largest));
         chart = chart.with(Series::bars(format!("HiCuts ({binth}, {spfac})"), megabytes));
+    }
+    for one in context.rivals.classifiers {
+        let mut megabytes = Vec::new();
+        for set in &all {
+            context.check_stop()?;
+            megabytes.push(rival(one, set)?.map_or(f64::NAN, |found| found.bytes() as f64 / 1e6));
+        }
+        let largest = megabytes[count - 1];
+        if largest.is_finite() {
+            outcome = outcome.value(Value::new(format!("{}, largest stand-in", one.name), "MB", largest));
+        }
+        chart = chart.with(Series::bars(one.name, megabytes));
     }
     let sizes_hold = worst[0] <= 5.3 && worst[1] <= 1.4;
     let ratio = least / worst[1];

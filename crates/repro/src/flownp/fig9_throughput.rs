@@ -9,12 +9,12 @@ use std::hint::black_box;
 
 use flowloom::classifier::aggrecuts::{AggreCuts, Stride};
 use flowloom::classifier::headers::{Traffic, headers};
-use flowloom::classifier::{KeyV4, Match};
+use flowloom::classifier::{AnyKey, KeyV4, Match};
 use flowloom_measure::Rounds;
 use flowloom_measure::chart::{Axis, Chart, Series};
 
 use super::fig7_accesses::hicuts;
-use super::rule_sets::{SHARING, aggrecuts, sharing, stand_ins};
+use super::rule_sets::{SHARING, aggrecuts, rival, sharing, stand_ins};
 use crate::experiment::{Context, Fidelity, Item, ItemError, Outcome, Scale, Value, Verdict};
 
 /// See the [module](self).
@@ -28,13 +28,17 @@ pub(super) const ITEM: Item = Item {
     ..Item::PLAIN
 };
 
+const SERIES: [&str; 5] =
+    ["AggreCuts-8", "AggreCuts-4", "HiCuts (8, 4)", "AggreCuts-8, batches", "AggreCuts-4, batches"];
+
 fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
     let sets = stand_ins(context)?;
     let packets = context.scale.pick(2_000, 20_000, 100_000);
     let rounds = context.scale.pick(3, 9, 21);
     let checked = context.scale != Scale::Smoke;
-    let mut rates: [Vec<f64>; 5] = Default::default();
-    let mut last = [0.0; 5];
+    let rivals = context.rivals.classifiers;
+    let mut rates = vec![Vec::new(); SERIES.len() + rivals.len()];
+    let mut last = vec![f64::NAN; rates.len()];
     let mut names = Vec::new();
     for set in &sets.like_the_papers {
         context.check_stop()?;
@@ -63,7 +67,10 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
             tree.classify_batch(keys, &mut found);
             black_box(found);
         };
-        let outcome = Rounds::new(rounds)
+        let others: Vec<_> = rivals.iter().map(|one| rival(one, set)).collect::<Result<_, _>>()?;
+        // The paper's worst case of a rival is not known: it gets the headers of AggreCuts-8.
+        let for_others: Vec<AnyKey> = for_eight.iter().map(|key| AnyKey::V4(*key)).collect();
+        let mut timed = Rounds::new(rounds)
             .variant("AggreCuts-8", || one_by_one(&eight, &for_eight))
             .variant("AggreCuts-4", || one_by_one(&four, &for_four))
             .variant("HiCuts (8, 4)", || {
@@ -72,7 +79,15 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
                 }
             })
             .variant("AggreCuts-8, batches", || batched(&eight, &for_eight))
-            .variant("AggreCuts-4, batches", || batched(&four, &for_four))
+            .variant("AggreCuts-4, batches", || batched(&four, &for_four));
+        for (one, found) in rivals.iter().zip(&others) {
+            timed = timed.variant(one.name, || {
+                for key in for_others.iter().filter(|_| found.is_some()) {
+                    black_box(found.as_ref().map(|found| found.first_match(key)));
+                }
+            });
+        }
+        let outcome = timed
             .run_while(|| context.check_stop().is_ok())
             .map_err(ItemError::during("timing lookups"))?;
         for (i, samples) in outcome.samples.iter().enumerate() {
@@ -87,16 +102,17 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
     if names.is_empty() {
         return Err(ItemError::during("building the trees")(String::from("none fitted its limits")));
     }
-    let [eight, four, hi, eight_batched, four_batched] = last;
+    let [eight, four, hi, eight_batched, four_batched] = last[..SERIES.len()] else {
+        unreachable!("each series has a rate")
+    };
     let ordered = eight > four && four > hi;
-    let series =
-        ["AggreCuts-8", "AggreCuts-4", "HiCuts (8, 4)", "AggreCuts-8, batches", "AggreCuts-4, batches"];
     let mut chart =
         Chart::bars("Lookups at worst-case depth, one thread", names, Axis::linear("million a second"));
-    for (name, rates) in series.into_iter().zip(rates) {
+    let all = SERIES.into_iter().chain(rivals.iter().map(|one| one.name));
+    for (name, rates) in all.zip(rates) {
         chart = chart.with(Series::bars(name, rates));
     }
-    Ok(Outcome::new(Verdict::of(
+    let outcome = Outcome::new(Verdict::of(
         ordered,
         "the order is the paper's; the rates are this machine's",
         "on a processor with caches HiCuts' leaf, which lies together, costs less than the words that the paper counts: words are not time here",
@@ -111,5 +127,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
     .chart(chart)
     .note("9 Gbps of minimal packets are 13.4 million a second on 64 threads of the IXP2850; here one thread, and headers repeat")
     .note("each tree is asked for the headers, of a random pool, on which it reads the most")
-    .note(sets.note))
+    .note(sets.note);
+    let others = rivals.iter().zip(&last[SERIES.len()..]).filter(|(_, rate)| rate.is_finite());
+    Ok(outcome.values(others.map(|(one, rate)| Value::new(one.name, "M/s", *rate))))
 }

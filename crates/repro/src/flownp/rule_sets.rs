@@ -7,9 +7,10 @@
 use flowloom::classifier::aggrecuts::{AggreCuts, Limits, Sharing, Stride};
 use flowloom::classifier::load::{LoadLimits, classbench};
 use flowloom::classifier::synth::{self, Profile};
-use flowloom::classifier::{BuildError, Rule, RuleSet};
+use flowloom::classifier::{BuildError, FirstMatch, Rule, RuleSet};
 
 use crate::experiment::{Context, ItemError};
+use crate::rivals::RivalClassifier;
 use crate::variation::Guess;
 
 /// The paper states the number of rules of SET01 and SET07; the sizes between them are
@@ -105,6 +106,20 @@ fn sample(rules: &[Rule], size: usize, seed: u64) -> Result<RuleSet, ItemError> 
     }
     taken.push(Rule::ANY);
     RuleSet::new(taken).map_err(ItemError::during("making a set"))
+}
+
+/// Builds the classifier of a rival; returns `None` if a limit stops it.
+pub(super) fn rival(
+    rival: &RivalClassifier,
+    set: &NamedSet,
+) -> Result<Option<Box<dyn FirstMatch>>, ItemError> {
+    match (rival.make)(&set.rules) {
+        Ok(found) => Ok(Some(found)),
+        Err(BuildError::Memory { .. } | BuildError::BaseOverflow { .. } | BuildError::Work { .. }) => {
+            Ok(None)
+        }
+        Err(error) => Err(ItemError::during(format!("building {} over {}", rival.name, set.name))(error)),
+    }
 }
 
 /// Builds a tree; returns `None` if it exceeds the address range of the paper's word.

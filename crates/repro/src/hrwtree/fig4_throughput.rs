@@ -5,7 +5,7 @@ use flowloom_measure::chart::{Axis, Chart, Series};
 use crate::experiment::{Context, Fidelity, Item, ItemError, Outcome, Value, Verdict};
 use crate::virtual_time::{
     CACHE_COST, CACHES, ELEPHANT, FEEDBACK, OS_MOVES, QUEUE, l7, niagara, order_of, run as run_scheme,
-    saturating,
+    saturating, with_rivals,
 };
 
 /// See the [module](self).
@@ -64,7 +64,8 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
     let offered = saturating(context, l7(context))?;
     let base = run_scheme(context, "conn+os", &machine, &offered)?;
     let (mut names, mut speeds, mut notes) = (Vec::new(), Vec::new(), Vec::new());
-    for name in PAPER.iter().map(|row| row.0).chain(OURS) {
+    let others = with_rivals(context, &OURS);
+    for name in PAPER.iter().map(|row| row.0).chain(others.iter().copied()) {
         let report = run_scheme(context, name, &machine, &offered)?;
         names.push(name);
         speeds.push(report.speed_up(&base));
@@ -84,7 +85,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
         outcome =
             outcome.value(Value::new(format!("{label} over conn+os"), "", of(name)).paper(paper(gbps)));
     }
-    for name in OURS {
+    for name in others {
         outcome = outcome.value(Value::new(format!("{name} over conn+os"), "", of(name)));
     }
     let outcome = outcome

@@ -4,7 +4,7 @@ use flowloom_measure::chart::{Axis, Chart, Series};
 
 use crate::experiment::{Context, Fidelity, Item, ItemError, Outcome, Value, Verdict};
 use crate::virtual_time::{
-    CACHE_COST, ELEPHANT, FEEDBACK, QUEUE, l7, niagara, run as run_scheme, saturating,
+    CACHE_COST, ELEPHANT, FEEDBACK, QUEUE, l7, niagara, run as run_scheme, saturating, with_rivals,
 };
 
 /// See the [module](self).
@@ -25,12 +25,13 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
     let mut machine = niagara(context)?;
     machine.thread_demand_permille = 400;
     let offered = saturating(context, l7(context))?;
+    let schemes = with_rivals(context, &SCHEMES);
     let mut queues =
         Chart::new("Mean run queue of each thread", Axis::linear("thread"), Axis::linear("buffers"));
-    let mut spreads = Chart::bars("Most used less least used", SCHEMES, Axis::linear("%"));
+    let mut spreads = Chart::bars("Most used less least used", schemes.clone(), Axis::linear("%"));
     let mut by_level = vec![Vec::new(); machine.topology.levels()];
     let mut means = Vec::new();
-    for name in SCHEMES {
+    for name in schemes.iter().copied() {
         let report = run_scheme(context, name, &machine, &offered)?;
         for (level, spread) in report.levels.iter().zip(&mut by_level) {
             spread.push(f64::from(level.range().1 - level.range().0) / 10.0);
@@ -53,7 +54,9 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
         means.iter().find(|row| row.0 == name).map_or((f64::NAN, f64::NAN), |row| (row.1, row.2))
     };
     let (pinned, fed_back) = (of("conn+aff"), of("adaptive"));
-    let is_narrower = by_level.iter().all(|level| level[3] < level[0]);
+    let place = |scheme: &str| schemes.iter().position(|known| *known == scheme).unwrap_or(0);
+    let spread = |scheme: &str| threads[place(scheme)];
+    let is_narrower = by_level.iter().all(|level| level[place("adaptive")] < level[place("conn+aff")]);
     let is_smoother = fed_back.1 < pinned.1;
     let is_shorter = fed_back.0 < pinned.0;
     let mut outcome = Outcome::new(Verdict::of(
@@ -70,10 +73,17 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
             String::from("feedback does not narrow the spread at every level, or does not even the queues, in this run")
         },
     ))
-    .value(Value::new("spread of threads, conn+aff", "%", threads[0]).paper(89.0).band(10.0, 100.0))
-    .value(Value::new("spread of threads, adaptive", "%", threads[3]).paper(10.0).band(0.0, 30.0))
-    .value(Value::new("spread of threads, flowpin", "%", threads[4]).band(0.0, 30.0))
-    .value(Value::new("adaptive over conn+aff", "", threads[3] / threads[0]).paper(10.0 / 89.0).band(0.0, 0.6));
+    .value(Value::new("spread of threads, conn+aff", "%", spread("conn+aff")).paper(89.0).band(10.0, 100.0))
+    .value(Value::new("spread of threads, adaptive", "%", spread("adaptive")).paper(10.0).band(0.0, 30.0))
+    .value(Value::new("spread of threads, flowpin", "%", spread("flowpin")).band(0.0, 30.0))
+    .value(Value::new("adaptive over conn+aff", "", spread("adaptive") / spread("conn+aff")).paper(10.0 / 89.0).band(0.0, 0.6));
+    for rival in context.rivals.schedulers {
+        outcome = outcome.value(Value::new(
+            format!("spread of threads, {}", rival.name),
+            "%",
+            spread(rival.name),
+        ));
+    }
     for (name, mean, variation) in means {
         outcome = outcome.value(Value::new(format!("mean run queue, {name}"), "", mean)).value(Value::new(
             format!("variation of run queues, {name}"),

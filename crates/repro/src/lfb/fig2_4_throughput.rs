@@ -5,7 +5,8 @@ use flowloom_measure::chart::{Axis, Chart, Series};
 use super::CAPTURES;
 use crate::experiment::{Band, Context, Fidelity, Item, ItemError, Outcome, Scale, Value, Verdict};
 use crate::virtual_time::{
-    CACHE_COST, CACHES, LAST_WORKER, LOCK_COST, MOVE_COST, order_of, run as run_scheme, saturating, xeon,
+    CACHE_COST, CACHES, LAST_WORKER, LOCK_COST, MOVE_COST, order_of, run as run_scheme, saturating,
+    with_rivals, xeon,
 };
 
 /// See the [module](self).
@@ -47,6 +48,8 @@ fn verdict(ahead: &[Vec<&str>; 2], most: [f64; 2]) -> Verdict {
 
 fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
     let machine = xeon(context)?;
+    let schemes = with_rivals(context, &SCHEMES);
+    let place = |scheme: &str| schemes.iter().position(|known| *known == scheme).unwrap_or(0);
     let free = xeon(&Context { off: Some(CACHES.name), ..*context })?;
     let mut values = Vec::new();
     let mut charts = Vec::new();
@@ -58,12 +61,11 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
         let offered = saturating(context, model)?;
         let mut speeds = Vec::new();
         let mut reports = Vec::new();
-        for scheme in SCHEMES {
+        for scheme in &schemes {
             reports.push(run_scheme(context, scheme, &machine, &offered)?);
             speeds.push(reports[reports.len() - 1].speed_up(&reports[0]));
         }
-        let of =
-            |scheme: &str| SCHEMES.iter().position(|known| *known == scheme).map_or(0.0, |at| speeds[at]);
+        let of = |scheme: &str| speeds[place(scheme)];
         let bound = reports[0].cycles as f64 / reports[0].least_cycles as f64;
         for (at, bundles) in [of("lfb-ns"), of("lfb")].into_iter().enumerate() {
             most[at] = most[at].max((bundles - 1.0) * 100.0);
@@ -80,9 +82,9 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
             .within(Band::at_least(1.0))
             .checked_if(context.scale > Scale::Smoke),
         );
-        for (at, scheme) in SCHEMES.into_iter().enumerate().skip(1) {
+        for (at, scheme) in schemes.iter().enumerate().skip(1) {
             let mut value = Value::new(format!("{name}: {scheme} over dh"), "", speeds[at]);
-            if scheme == "flowpull" {
+            if *scheme == "flowpull" {
                 // Flowloom's scheme must not be slower than the best scheme of the slides by more
                 // than 2 %.
                 value = value
@@ -90,10 +92,10 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
             }
             values.push(value);
         }
-        let moves =
-            |at: usize| reports[at].migrations as f64 * 1000.0 / reports[at].completed.max(1) as f64;
+        let waiting = &reports[place("lfb-ns")];
+        let moves = waiting.migrations as f64 * 1000.0 / waiting.completed.max(1) as f64;
         values.push(
-            Value::new(format!("{name}: moves of flows by bundles that wait"), "‰ of jobs", moves(2))
+            Value::new(format!("{name}: moves of flows by bundles that wait"), "‰ of jobs", moves)
                 .band(0.0, 0.0),
         );
         let free = run_scheme(context, "dh", &free, &offered)?;
@@ -106,17 +108,21 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
         values.push(Value::new(
             format!("{name}: flowpin, share of the bound"),
             "",
-            reports[7].share_of_bound(),
+            reports[place("flowpin")].share_of_bound(),
         ));
         values.push(Value::new(
             format!("{name}: flowpull, share of the bound"),
             "",
-            reports[8].share_of_bound(),
+            reports[place("flowpull")].share_of_bound(),
         ));
         charts.push(
-            Chart::bars(format!("{name}: throughput over direct hash"), SCHEMES, Axis::linear("times"))
-                .with(Series::bars("ours", speeds.clone()))
-                .with(Series::bars("bound", SCHEMES.iter().map(|_| bound))),
+            Chart::bars(
+                format!("{name}: throughput over direct hash"),
+                schemes.clone(),
+                Axis::linear("times"),
+            )
+            .with(Series::bars("ours", speeds.clone()))
+            .with(Series::bars("bound", schemes.iter().map(|_| bound))),
         );
         notes.push(format!(
             "{name}: dh does {:.2} threads' work at once; {}",

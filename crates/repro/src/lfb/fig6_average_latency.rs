@@ -1,7 +1,7 @@
 //! Average latency [LFB Fig. 6].
 
 use super::CAPTURES;
-use super::latency::{LOADS, SCHEMES, charts, middle_grid};
+use super::latency::{LOADS, charts, middle_grid, place, schemes};
 use crate::experiment::{Context, Fidelity, Item, ItemError, Outcome, Value, Verdict};
 
 /// See the [module](self).
@@ -22,16 +22,16 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
     let high = LOADS.len() - 1;
     // The captures on which hashing is above Packet Handoff and above bundles; the slides do not
     // state whether bundles are stolen.
-    let highest = |bundles: usize| -> Vec<&str> {
+    let highest = |bundles: &str| -> Vec<&str> {
         CAPTURES
             .iter()
             .zip(&grid)
             .map(|((name, _), by_load)| (*name, &by_load[high]))
-            .filter(|(_, row)| row[0].0 > row[1].0.max(row[bundles].0))
+            .filter(|(_, row)| row[place("dh")].0 > row[place("ph")].0.max(row[place(bundles)].0))
             .map(|(name, _)| name)
             .collect()
     };
-    let (without, with) = (highest(2), highest(3));
+    let (without, with) = (highest("lfb-ns"), highest("lfb"));
     let words = |names: &[&str]| if names.is_empty() { "none".to_owned() } else { names.join(", ") };
     let mut outcome = Outcome::new(Verdict::of(
         with.len() == 3,
@@ -48,12 +48,13 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
         ),
     ));
     for ((name, _), by_load) in CAPTURES.iter().zip(&grid) {
-        for (at, scheme) in SCHEMES.into_iter().enumerate() {
+        for (at, scheme) in schemes(context).into_iter().enumerate() {
             let mut value =
                 Value::new(format!("{name}, {} %: {scheme}", LOADS[high]), "µs", by_load[high][at].0);
             if scheme == "flowpull" {
                 // Flowloom's scheme must not have the longest wait.
-                let worst = by_load[high][..4].iter().map(|other| other.0).fold(0.0, f64::max);
+                let others = ["dh", "ph", "lfb-ns", "lfb"].map(|other| by_load[high][place(other)].0);
+                let worst = others.into_iter().fold(0.0, f64::max);
                 value = value.band(0.0, worst);
             }
             outcome = outcome.value(value);
@@ -61,5 +62,6 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
     }
     let outcome = outcome.note("Middle of three draws of each capture: how flows fall on queues moves hashing's latency by several times, and \
          on Many, where the others come near, the hundred thousand packets of a quick run need not show it ahead.");
-    Ok(charts(&grid, "average latency", |cell| cell.0).into_iter().fold(outcome, Outcome::chart))
+    let charts = charts(&schemes(context), &grid, "average latency", |cell| cell.0);
+    Ok(charts.into_iter().fold(outcome, Outcome::chart))
 }

@@ -1,7 +1,7 @@
 //! Maximum latency [LFB Fig. 7].
 
 use super::CAPTURES;
-use super::latency::{LOADS, charts, grid};
+use super::latency::{LOADS, charts, grid, place, schemes};
 use crate::experiment::{Context, Fidelity, Item, ItemError, Outcome, Value, Verdict};
 
 /// See the [module](self).
@@ -20,12 +20,12 @@ use crate::virtual_time::{CACHE_COST, CACHES, LAST_WORKER, LOCK_COST, MOVE_COST}
 fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
     let grid = grid(context)?;
     // Whether bundles have the highest maximum among the slides' schemes, by capture and load.
-    let highest = |steal: usize| -> Vec<Vec<bool>> {
-        grid.iter()
-            .map(|by_load| by_load.iter().map(|row| row[steal].1 > row[0].1.max(row[1].1)).collect())
-            .collect()
+    let highest = |bundles: &str| -> Vec<Vec<bool>> {
+        let is_highest =
+            |row: &Vec<(f64, f64)>| row[place(bundles)].1 > row[place("dh")].1.max(row[place("ph")].1);
+        grid.iter().map(|by_load| by_load.iter().map(is_highest).collect()).collect()
     };
-    let (without, with) = (highest(2), highest(3));
+    let (without, with) = (highest("lfb-ns"), highest("lfb"));
     let as_claimed = |table: &[Vec<bool>]| {
         (0..LOADS.len()).filter(|&load| table[0][load] && table[2][load] && !table[1][load]).count()
     };
@@ -56,13 +56,16 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
     ));
     for ((name, _), by_load) in CAPTURES.iter().zip(&grid) {
         for (load, row) in LOADS.iter().zip(by_load) {
-            for (scheme, at) in [("dh", 0), ("ph", 1), ("lfb-ns", 2), ("lfb", 3), ("flowpull", 5)] {
-                outcome = outcome.value(Value::new(format!("{name}, {load} %: {scheme}"), "µs", row[at].1));
+            for (scheme, cell) in
+                schemes(context).iter().zip(row).filter(|(scheme, _)| **scheme != "flowpin")
+            {
+                outcome = outcome.value(Value::new(format!("{name}, {load} %: {scheme}"), "µs", cell.1));
             }
         }
     }
     let outcome = outcome
         .note(format!("Highest without stealing: {}", words(&without)))
         .note(format!("Highest with stealing: {}", words(&with)));
-    Ok(charts(&grid, "maximum latency", |cell| cell.1).into_iter().fold(outcome, Outcome::chart))
+    let charts = charts(&schemes(context), &grid, "maximum latency", |cell| cell.1);
+    Ok(charts.into_iter().fold(outcome, Outcome::chart))
 }

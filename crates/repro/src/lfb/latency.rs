@@ -4,15 +4,25 @@ use flowloom_measure::chart::{Axis, Chart, Series};
 
 use super::CAPTURES;
 use crate::experiment::{Context, ItemError};
-use crate::virtual_time::{arriving, run as run_scheme, xeon};
+use crate::virtual_time::{arriving, run as run_scheme, with_rivals, xeon};
 
-/// The compared schemes.
-pub(super) const SCHEMES: [&str; 6] = ["dh", "ph", "lfb-ns", "lfb", "flowpin", "flowpull"];
+/// The compared schemes, before rivals.
+const SCHEMES: [&str; 6] = ["dh", "ph", "lfb-ns", "lfb", "flowpin", "flowpull"];
 /// Load in percent of the throughput of eight cores on a capture.
 pub(super) const LOADS: [u32; 4] = [30, 50, 70, 80];
 
 /// Mean and maximum in microseconds, by capture, load and scheme.
 pub(super) type Grid = Vec<Vec<Vec<(f64, f64)>>>;
+
+/// Returns the compared schemes, in the order of a grid's rows.
+pub(super) fn schemes(context: &Context<'_>) -> Vec<&'static str> {
+    with_rivals(context, &SCHEMES)
+}
+
+/// Returns the place of a built-in scheme in a grid's rows.
+pub(super) fn place(scheme: &str) -> usize {
+    SCHEMES.iter().position(|known| *known == scheme).unwrap_or(0)
+}
 
 /// Runs all combinations. Arrivals are in waves of 2 ms.
 pub(super) fn grid(context: &Context<'_>) -> Result<Grid, ItemError> {
@@ -26,7 +36,7 @@ pub(super) fn grid(context: &Context<'_>) -> Result<Grid, ItemError> {
             // On Dominant, the order within one connection limits the throughput.
             let offered = arriving(context, model, packets, &machine, load, machine.hertz / 500)?;
             let mut row = Vec::new();
-            for scheme in SCHEMES {
+            for scheme in schemes(context) {
                 let report = run_scheme(context, scheme, &machine, &offered)?;
                 row.push((micros(report.latency.mean()), micros(report.latency.max())));
             }
@@ -50,17 +60,22 @@ pub(super) fn middle_grid(context: &Context<'_>) -> Result<Grid, ItemError> {
 }
 
 /// Draws one chart per capture of one of the two numbers.
-pub(super) fn charts(grid: &Grid, title: &str, number: fn(&(f64, f64)) -> f64) -> Vec<Chart> {
+pub(super) fn charts(
+    schemes: &[&'static str],
+    grid: &Grid,
+    title: &str,
+    number: fn(&(f64, f64)) -> f64,
+) -> Vec<Chart> {
     CAPTURES
         .iter()
         .zip(grid)
         .map(|((name, _), by_load)| {
             let mut chart =
                 Chart::new(format!("{name}: {title}"), Axis::linear("load, %"), Axis::log("microseconds"));
-            for (at, scheme) in SCHEMES.into_iter().enumerate() {
+            for (at, scheme) in schemes.iter().enumerate() {
                 let points =
                     LOADS.iter().zip(by_load).map(|(&load, row)| (f64::from(load), number(&row[at])));
-                chart = chart.with(Series::line(scheme, points.collect()));
+                chart = chart.with(Series::line(*scheme, points.collect()));
             }
             chart
         })

@@ -4,7 +4,7 @@
 use flowloom::tcb_cache::{CacheSpec, Counted, Policy};
 use flowloom_measure::chart::{Axis, Chart, Series};
 
-use super::workload::{STAMP_ORDER, draws, misses, notes, stamped, workloads};
+use super::workload::{STAMP_ORDER, draws, misses, notes, rival_misses, stamped, workloads};
 use crate::experiment::{Band, Context, Fidelity, Item, ItemError, Outcome, Scale, Value, Verdict};
 
 /// See the [module](self).
@@ -94,8 +94,11 @@ fn verdict(found: &[Found]) -> Verdict {
 
 fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
     let (policies, workloads) = (policies(context), workloads(context)?);
-    let names: Vec<&str> = policies.iter().map(|(name, _)| *name).collect();
-    let mut chart = Chart::bars("Misses by policy, of those of spec", names, Axis::linear("of spec"));
+    let rivals = context.rivals.caches;
+    let names: Vec<&str> =
+        policies.iter().map(|(name, _)| *name).chain(rivals.iter().map(|rival| rival.name)).collect();
+    let mut chart =
+        Chart::bars("Misses by policy, of those of spec", names.clone(), Axis::linear("of spec"));
     let mut outcome = Outcome::new(Verdict::cannot_run("nothing was simulated"));
     let mut found = Vec::new();
     // One bad draw of three causes a larger difference than that between some policies, and the
@@ -110,10 +113,13 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
             let draws = if policy.is_fully_associative() { 1 } else { several };
             percents.push(misses(context, &workload.trace, spec, draws)?.median());
         }
-        let spec = percents[0];
-        let of = |name: &str| {
-            policies.iter().position(|(known, _)| *known == name).map_or(f64::NAN, |at| percents[at] / spec)
-        };
+        for rival in rivals {
+            let found = rival_misses(context, &workload.trace, rival, CacheSpec::PAPER, several)?;
+            percents.push(found.median());
+        }
+        let place = |name: &str| names.iter().position(|known| *known == name);
+        let spec = place("spec").map_or(f64::NAN, |at| percents[at]);
+        let of = |name: &str| place(name).map_or(f64::NAN, |at| percents[at] / spec);
         let model = workload.is_model;
         found.push(Found {
             trace: short,
@@ -139,10 +145,9 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
             Value::new(format!("MIN, {short}"), "", of("MIN")).band(0.3, 1.0),
         ]);
         let shown = ["RR", "Access", "TCB(16)", "FlowLRU", "FlowLRU, 8 bits of age", "MIN", "spec"];
-        let rest = policies.iter().zip(&percents).filter(|((name, _), _)| !shown.contains(name));
-        outcome = outcome.values(
-            rest.map(|((name, _), percent)| Value::new(format!("{name}, {short}"), "", percent / spec)),
-        );
+        let rest = names.iter().zip(&percents).filter(|(name, _)| !shown.contains(name));
+        outcome = outcome
+            .values(rest.map(|(name, percent)| Value::new(format!("{name}, {short}"), "", percent / spec)));
         chart = chart.with(Series::bars(short, percents.iter().map(|percent| percent / spec)));
     }
     outcome.verdict = verdict(&found);

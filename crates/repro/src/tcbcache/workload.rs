@@ -5,9 +5,10 @@ use std::io::Read;
 
 use flowloom::tcb_cache::model::{LoggedSessions, Overlap, PacketModel, Ports, Surge, SurgeConfig};
 use flowloom::tcb_cache::trace::{Format, ReadLimits, read_log};
-use flowloom::tcb_cache::{CacheSpec, Counts, Policy, Simulated, Trace};
+use flowloom::tcb_cache::{CacheSpec, Counts, Policy, SimulateError, Simulated, Trace};
 
 use crate::experiment::{Context, ItemError};
+use crate::rivals::RivalCache;
 use crate::variation::Guess;
 
 /// Path of the real day, relative to the data directory.
@@ -184,12 +185,31 @@ pub(super) fn misses(
     spec: CacheSpec,
     draws: u32,
 ) -> Result<Misses, ItemError> {
+    several(context, spec, draws, |spec, stop| trace.simulate(spec, None, stop))
+}
+
+/// Simulates the cache of a rival, with the geometry and the draws of this specification.
+pub(super) fn rival_misses(
+    context: &Context<'_>,
+    trace: &Trace,
+    rival: &RivalCache,
+    spec: CacheSpec,
+    draws: u32,
+) -> Result<Misses, ItemError> {
+    several(context, spec, draws, |spec, stop| trace.simulate_with(&mut *(rival.make)(spec), stop))
+}
+
+fn several(
+    context: &Context<'_>,
+    spec: CacheSpec,
+    draws: u32,
+    simulate: impl Fn(&CacheSpec, &dyn Fn() -> bool) -> Result<Simulated, SimulateError>,
+) -> Result<Misses, ItemError> {
     let stop = || !(context.go_on)();
     let mut counts = Counts::default();
     let mut ratios = Vec::new();
     for draw in 0..draws {
-        let spec = CacheSpec { seed: draw_seed(context, draw), ..spec };
-        match trace.simulate(&spec, None, &stop) {
+        match simulate(&CacheSpec { seed: draw_seed(context, draw), ..spec }, &stop) {
             Ok(Simulated::Finished(found)) => {
                 ratios.push(found.miss_ratio() * 100.0);
                 counts = counts + found;

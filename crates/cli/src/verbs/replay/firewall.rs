@@ -5,12 +5,12 @@ use std::sync::{Arc, OnceLock};
 
 use flowloom::apps::Firewall;
 use flowloom::apps::firewall::{Defaults, Enforcement, FirewallOptions, FirewallRules, Hits, LiveRules};
-use flowloom::classifier::ClassifierBuilder;
 use flowloom::classifier::firewall::{Knowledge, Policy};
 use flowloom::engine::Verdict;
 
 use super::role::Role;
 use crate::args::Common;
+use crate::args::classify::AlgorithmName;
 use crate::args::firewall::FirewallOptions as Options;
 use crate::args::replay::{AppName, Replay};
 use crate::args::rules::{EnforceOptions, RuleOptions};
@@ -41,6 +41,7 @@ struct Loader {
     file: RuleOptions,
     enforce: EnforceOptions,
     defaults: Defaults,
+    algorithm: AlgorithmName,
     memory_bytes_max: usize,
     captures: Vec<PathBuf>,
     /// The interfaces of a wire.
@@ -64,10 +65,11 @@ impl Loader {
     fn load(&self) -> Result<(FirewallRules, RuleFile), Failure> {
         let file = rule_file::read(&self.file)?;
         let enforcement = self.enforcement(&file)?;
-        let builder = ClassifierBuilder::new().memory_bytes_max(self.memory_bytes_max);
-        let rules = FirewallRules::of_policy(file.policy.clone(), self.defaults, enforcement, builder)
+        let matcher = self
+            .algorithm
+            .build(file.policy.clone(), self.memory_bytes_max)
             .map_err(|error| Failure::Usage(format!("{}: {error}", self.file.rules.display())))?;
-        Ok((rules, file))
+        Ok((FirewallRules::of_matcher(matcher, self.defaults, enforcement), file))
     }
 
     /// Returns the information that the rules need besides packets. The flow table provides states,
@@ -138,6 +140,7 @@ impl Rules {
             },
             enforce: options.enforce.clone(),
             defaults: defaults(options),
+            algorithm: options.rules_algorithm,
             memory_bytes_max: usize::try_from(options.rules_memory).unwrap_or(usize::MAX),
             captures,
             ports,

@@ -1,0 +1,87 @@
+//! Algorithms of other crates in the items: one that is the same as a built-in has its figures.
+
+use flowloom::classifier::PaperTree;
+use flowloom::classifier::aggrecuts::Stride;
+use flowloom::flow_key::TableHash;
+use flowloom::scheduler::DirectHash;
+use flowloom::scheduler::registry::Policy;
+use flowloom_repro::dhash::State;
+use flowloom_repro::rivals::{RivalCache, RivalClassifier, RivalScheduler, RivalTable, Rivals, StateTable};
+use flowloom_repro::{Context, Outcome, Scale, select};
+
+fn outcome(item: &str, rivals: &Rivals<'_>) -> Outcome {
+    let context = Context { rivals, ..Context::new(Scale::Smoke, 1, &|| true) };
+    (select(item)[0].run)(&context).unwrap()
+}
+
+fn of(outcome: &Outcome, name: &str) -> f64 {
+    let mut found = outcome.values.iter().filter(|value| value.name == name);
+    let value = found.next().unwrap_or_else(|| panic!("no value {name}"));
+    assert!(found.next().is_none());
+    value.ours
+}
+
+#[test]
+fn a_scheduler_that_is_direct_hash_does_as_direct_hash() {
+    let same = RivalScheduler::new("same", |topology, _| {
+        Ok(Policy::Push(Box::new(DirectHash::new(topology.workers()))))
+    });
+    let rivals = Rivals { schedulers: &[same], ..Rivals::default() };
+    let found = outcome("lfb/fig8_cache_misses", &rivals);
+    assert_eq!(of(&found, "Many: same").to_bits(), of(&found, "Many: dh").to_bits());
+    let found = outcome("hrwtree/fig4_throughput", &rivals);
+    assert!(of(&found, "same over conn+os") > 0.5);
+    let found = outcome("hrwtree/fig5_6_balance", &rivals);
+    assert!(of(&found, "spread of threads, same") > 1.0);
+}
+
+#[test]
+fn a_cache_that_is_the_papers_misses_as_the_papers() {
+    let same = RivalCache::new("same", |spec| spec.build().unwrap());
+    let rivals = Rivals { caches: &[same], ..Rivals::default() };
+    let found = outcome("tcbcache/fig14_policies", &rivals);
+    assert_eq!(of(&found, "same, S think 4").to_bits(), 1.0_f64.to_bits());
+}
+
+#[test]
+fn a_tree_that_is_the_papers_reads_and_takes_as_much() {
+    let same = RivalClassifier::new("same", |rules| {
+        Ok(Box::new(PaperTree::aggrecuts(rules, Stride::Eight, 128 << 20)?))
+    });
+    let rivals = Rivals { classifiers: &[same], ..Rivals::default() };
+    let words = of(&outcome("flownp/fig7_accesses", &rivals), "same, largest stand-in");
+    assert_eq!(words.to_bits(), 13_f64.to_bits());
+    let found = outcome("flownp/fig8_memory", &rivals);
+    let ours = of(&found, "AggreCuts-8, sharing everywhere, most of the stand-ins");
+    let same = of(&found, "same, largest stand-in");
+    assert!(same >= ours && same < 3.0 * ours, "{same} {ours}");
+    assert!(of(&outcome("flownp/fig9_throughput", &rivals), "same") > 0.1);
+}
+
+/// Finds nothing, or refuses everything.
+#[derive(Debug)]
+struct Broken {
+    accepts: bool,
+}
+
+impl StateTable for Broken {
+    fn insert(&mut self, _key: [u64; 2], _hash: TableHash, _state: State) -> bool {
+        self.accepts
+    }
+
+    fn get(&self, _key: &[u64; 2], _hash: TableHash) -> Option<&State> {
+        None
+    }
+}
+
+#[test]
+fn a_table_has_to_take_and_find_the_flows() {
+    let error = |accepts| {
+        let table = RivalTable::new("broken", move |_| Box::new(Broken { accepts }));
+        let rivals = Rivals { tables: &[table], ..Rivals::default() };
+        let context = Context { rivals: &rivals, ..Context::new(Scale::Smoke, 1, &|| true) };
+        (select("dhash/fig4_lookup_time")[0].run)(&context).unwrap_err().to_string()
+    };
+    assert!(error(false).contains("filling broken"), "{}", error(false));
+    assert!(error(true).contains("looking up flows in broken"), "{}", error(true));
+}
