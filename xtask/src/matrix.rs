@@ -2,7 +2,7 @@
 //!
 //! A test of `flowloom-packet` writes the packets and checks that the decoder leads to the
 //! innermost five-tuple. tshark reads the same capture, with the encapsulations it must be told of.
-//! A packet on which it differs must have a header that `docs/matrix.csv` lists, with the document
+//! A packet on which it differs must have a header that `docs/tshark-differences.csv` lists, with the document
 //! that decides.
 
 #![expect(clippy::print_stdout, reason = "the result of the verb")]
@@ -77,7 +77,7 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<ExitCode> {
         .context("tshark cannot be run: install it (Debian: tshark)")?;
     let found = String::from_utf8(found.stdout)?;
     let packets = std::fs::read_to_string(folder.join("matrix.tsv"))?;
-    let exceptions = exceptions(&std::fs::read_to_string(root.join("docs/matrix.csv"))?)?;
+    let exceptions = exceptions(&std::fs::read_to_string(root.join("docs/tshark-differences.csv"))?)?;
     let encapsulations = std::fs::read_to_string(root.join("docs/encapsulations.csv"))?;
     let tags = tags(&encapsulations);
     let counts = (packets.lines().count(), found.lines().count());
@@ -128,8 +128,10 @@ fn exceptions(table: &str) -> Result<Vec<Exception>> {
         let (within, what, why) = (fields.next()?, fields.next()?, fields.next()?);
         Some(Exception { within, what, why })
     };
-    let rows =
-        table.lines().skip(1).map(|line| row(line).with_context(|| format!("docs/matrix.csv: {line}")));
+    let rows = table
+        .lines()
+        .skip(1)
+        .map(|line| row(line).with_context(|| format!("docs/tshark-differences.csv: {line}")));
     rows.collect()
 }
 

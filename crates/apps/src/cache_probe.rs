@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use flowloom_engine::{App, FlowState, FlowValue, PartSupport, Verdict};
 use flowloom_packet::PacketView;
-use flowloom_tcb_cache::wire::{Closing, Seen, TCP, is_from_client, session_key};
+use flowloom_tcb_cache::from_packets::{Closing, Seen, TCP, is_from_client, session_key};
 use flowloom_tcb_cache::{Access, Counts, Simulator};
 
 /// Number of accesses collected before the cache processes them.

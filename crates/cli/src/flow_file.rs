@@ -19,8 +19,8 @@ use flowloom_export::{
 #[cfg(feature = "parquet")]
 use flowloom_export::{ParquetFile, ParquetWriter};
 
+use crate::compressed_file::{Compression, PackedFile, is_closed};
 use crate::output::OutputFile;
-use crate::packed_file::{Compression, PackedFile, is_closed};
 use crate::record_view::{FieldGroups, FilterCounts, RecordView, WrittenColumns};
 use crate::state_columns::StateColumns;
 

@@ -15,29 +15,29 @@ compile_error!(
 mod args;
 mod background;
 mod capture_index;
-#[cfg(target_os = "linux")]
-mod confine;
+mod compressed_file;
+mod decompressed;
 mod exit;
 mod flow_file;
 mod growing_table;
-mod harmless;
 mod host;
 mod interface;
 mod output;
 mod pace;
-mod packed_file;
 mod part_file;
+#[cfg(target_os = "linux")]
+mod privileges;
 mod profile;
 mod progress;
 mod record_view;
 mod render;
 mod rule_file;
+#[cfg(target_os = "linux")]
+mod service_manager;
 mod signals;
 mod state_columns;
+mod terminal_text;
 mod topology;
-#[cfg(target_os = "linux")]
-mod unit;
-mod unpacked;
 mod verbs;
 mod verify;
 

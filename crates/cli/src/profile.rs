@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use flowloom::flow_key::{FlowKey, IpFamily};
 use flowloom::packet::clock::{ClockCounts, PacketClock};
-use flowloom::packet::reason::DropCounts;
+use flowloom::packet::drop_reason::DropCounts;
 use flowloom::packet::{DropReason, Headers, LinkType, RawPacket};
 
 /// Number of first packets to remember for each reason.

@@ -13,7 +13,7 @@ use flowloom::engine::Control;
 use flowloom::traffic::capture::SetProgress;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use crate::harmless::harmless;
+use crate::terminal_text::harmless;
 
 /// Five times per second look smooth and cost little.
 const INTERVAL: Duration = Duration::from_millis(200);

@@ -11,9 +11,9 @@ use flowloom::classifier::{Rule, RuleId, RuleSet};
 
 use crate::args::Common;
 use crate::args::rules::{EnforceOptions, FamilyName, FileOptions, RuleOptions};
+use crate::decompressed::{plain_name, unpack};
 use crate::exit::Failure;
 use crate::render::{counted, some_of, warn};
-use crate::unpacked::{plain_name, unpack};
 
 /// Appended to an error in the first line of a file of no known format, which may not contain rules
 /// at all.

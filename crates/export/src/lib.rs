@@ -33,6 +33,7 @@ mod arrow;
 #[cfg(feature = "arrow")]
 mod arrow_packets;
 mod collector;
+mod csv;
 mod eve;
 mod filter;
 mod json;
@@ -40,7 +41,6 @@ mod netflow9;
 #[cfg(feature = "parquet")]
 mod parquet;
 mod service;
-mod table;
 mod zeek;
 
 use std::io::{self, Write};
@@ -53,6 +53,7 @@ pub use arrow::{ArrowWriter, read_fragments};
 #[cfg(feature = "arrow")]
 pub use arrow_packets::{ArrowPacketWriter, PacketHeaders, PacketRow};
 pub use collector::{TcpCollector, UdpCollector, UdpCounters, UdpOptions};
+pub use csv::CsvWriter;
 pub use eve::EveWriter;
 pub use filter::{RecordFilter, RecordFilterError};
 pub use flowloom_apps::accounting::ipfix::IpfixWriter;
@@ -60,7 +61,6 @@ pub use json::JsonWriter;
 pub use netflow9::Netflow9Writer;
 #[cfg(feature = "parquet")]
 pub use parquet::{ParquetFile, ParquetWriter};
-pub use table::CsvWriter;
 pub use zeek::ZeekWriter;
 
 /// Writes records in one format.

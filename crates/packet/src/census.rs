@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use crate::decode::{
     DecodeOptions, Steps, Trace, Unknown, decode_traced, decode_usual, has_ports, key_errors,
 };
+use crate::drop_reason::DropReason;
 use crate::link::LinkType;
-use crate::reason::DropReason;
 use crate::view::Headers;
 
 /// Number of first packet numbers that each count keeps.

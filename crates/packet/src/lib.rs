@@ -37,9 +37,9 @@ pub mod census;
 pub mod checksum;
 pub mod clock;
 pub mod decode;
+pub mod drop_reason;
 pub mod icmp;
 pub mod link;
-pub mod reason;
 pub mod refusal;
 pub mod source;
 #[cfg(feature = "proptest")]
@@ -52,8 +52,8 @@ pub use flowloom_flow_key::{Direction, FiveTuple, FlowKey, IpFamily};
 pub use arena::{Block, SharedBlock};
 pub use census::EncapsulationCounts;
 pub use decode::{CustomEncapsulations, DecodeOptions, decode};
+pub use drop_reason::{DropCounts, DropReason};
 pub use link::LinkType;
-pub use reason::{DropCounts, DropReason};
 pub use source::{BATCH_PACKETS, Fill, PacketBatch, PacketSource, RawPacket, SourceError};
 pub use view::{Headers, PacketView};
 

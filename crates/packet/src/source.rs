@@ -5,8 +5,8 @@ use std::ops::Range;
 use flowloom_cpu::prefetch::{self, LINE_BYTES};
 
 use crate::arena::{SharedBlock, bytes_at};
+use crate::drop_reason::DropCounts;
 use crate::link::LinkType;
-use crate::reason::DropCounts;
 
 /// Maximum number of packets in a batch. They share one indirect call.
 ///
@@ -246,7 +246,7 @@ impl<S: PacketSource + ?Sized> PacketSource for Box<S> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::reason::DropReason;
+    use crate::drop_reason::DropReason;
 
     struct Fragments(u64);
 

@@ -7,8 +7,8 @@
 
 use std::time::Duration;
 
+use crate::drop_reason::DropCounts;
 use crate::link::LinkType;
-use crate::reason::DropCounts;
 use crate::source::SourceError;
 
 /// Maximum number of frames in a batch of a wire.

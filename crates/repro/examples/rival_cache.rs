@@ -2,6 +2,8 @@
 //!
 //! LFU evicts the session with the fewest accesses since it came in, and among equals the oldest.
 
+#![expect(clippy::print_stdout, reason = "an example prints its result")]
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use flowloom::tcb_cache::{Access, Counts, Simulator};

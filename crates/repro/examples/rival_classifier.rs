@@ -3,10 +3,12 @@
 //! Tuple space search (Srinivasan, Suri and Varghese, 1999) keeps one map per combination of prefix
 //! lengths. It asks each map for the rules with the key's prefixes.
 
+#![expect(clippy::print_stdout, reason = "an example prints its result")]
+
 use std::collections::BTreeMap;
 
 use flowloom::classifier::rule::Addresses;
-use flowloom::classifier::{AnyKey, BuildError, FirstMatch, Key, KeyV4, Match, RuleId, RuleSet};
+use flowloom::classifier::{AnyKey, FirstMatch, Key, KeyV4, Match, RuleId, RuleSet};
 use flowloom_repro::rivals::{RivalClassifier, Rivals};
 use flowloom_repro::{Context, ItemError, Scale, select};
 
@@ -14,12 +16,12 @@ use flowloom_repro::{Context, ItemError, Scale, select};
 struct TupleSpace {
     rules: RuleSet,
     /// By the lengths of both prefixes: from the prefixes to the rules in their order.
-    tuples: BTreeMap<[u32; 2], BTreeMap<[u32; 2], Vec<u32>>>,
+    tuples: BTreeMap<[u32; 2], BTreeMap<[u128; 2], Vec<u32>>>,
 }
 
-fn masked(key: &KeyV4, lengths: [u32; 2]) -> [u32; 2] {
+fn masked(key: &KeyV4, lengths: [u32; 2]) -> [u128; 2] {
     let mask = |length: u32| u32::MAX.checked_shl(32 - length).unwrap_or(0);
-    [0, 1].map(|at| key.dimension(at) & mask(lengths[at]))
+    [0, 1].map(|at| u128::from(key.dimension(at) & mask(lengths[at])))
 }
 
 impl TupleSpace {
@@ -28,11 +30,10 @@ impl TupleSpace {
         for (rule, id) in rules.rules().iter().zip(0_u32..) {
             let (lengths, prefixes) = match rule.addresses {
                 Addresses::Any => ([0; 2], [0; 2]),
-                Addresses::V4 { source, destination } => (
-                    [source.length(), destination.length()],
-                    [source.low() as u32, destination.low() as u32],
-                ),
-                _ => continue,
+                Addresses::V4 { source, destination } => {
+                    ([source.length(), destination.length()], [source.low(), destination.low()])
+                }
+                Addresses::V6 { .. } => continue,
             };
             tuples.entry(lengths).or_default().entry(prefixes).or_default().push(id);
         }
@@ -60,12 +61,8 @@ impl FirstMatch for TupleSpace {
     }
 }
 
-fn build(rules: &RuleSet) -> Result<Box<dyn FirstMatch>, BuildError> {
-    Ok(Box::new(TupleSpace::new(rules)))
-}
-
 fn main() -> Result<(), ItemError> {
-    let space = RivalClassifier::new("tuple space", build);
+    let space = RivalClassifier::new("tuple space", |rules| Ok(Box::new(TupleSpace::new(rules))));
     let rivals = Rivals { classifiers: &[space], ..Rivals::default() };
     let context = Context { rivals: &rivals, ..Context::new(Scale::Smoke, 1, &|| true) };
     for name in ["flownp/fig7_accesses", "flownp/fig8_memory", "flownp/fig9_throughput"] {

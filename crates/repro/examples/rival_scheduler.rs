@@ -3,6 +3,8 @@
 //! Jump consistent hash (Lamping and Veach, 2014) places each flow by its digest, like direct hash,
 //! but moves only 1/n of the flows when the n-th worker is added.
 
+#![expect(clippy::print_stdout, reason = "an example prints its result")]
+
 use flowloom::scheduler::registry::Policy;
 use flowloom::scheduler::{Decision, LoadView, OrderGuarantee, Placement, WorkItem, WorkerCount, WorkerId};
 use flowloom_repro::rivals::{RivalScheduler, Rivals};

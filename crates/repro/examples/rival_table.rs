@@ -2,6 +2,8 @@
 //!
 //! Linear probing in one array, half full, which stores keys and states together.
 
+#![expect(clippy::print_stdout, reason = "an example prints its result")]
+
 use flowloom::flow_key::TableHash;
 use flowloom_repro::dhash::State;
 use flowloom_repro::rivals::{RivalTable, Rivals, StateTable};
@@ -17,7 +19,7 @@ impl LinearProbing {
     /// Returns the place of a key, or the empty place where it belongs.
     fn place(&self, key: &[u64; 2], hash: TableHash) -> usize {
         let mask = self.places.len() - 1;
-        let mut at = hash.bits() as usize & mask;
+        let mut at = hash.signature() as usize & mask;
         while self.places[at].as_ref().is_some_and(|(other, _)| other != key) {
             at = (at + 1) & mask;
         }

@@ -11,7 +11,7 @@ use flowloom_repro::{Context, Outcome, Scale, select};
 
 fn outcome(item: &str, rivals: &Rivals<'_>) -> Outcome {
     let context = Context { rivals, ..Context::new(Scale::Smoke, 1, &|| true) };
-    (select(item)[0].run)(&context).unwrap()
+    (select(item)[0].run)(&context).expect("the item runs")
 }
 
 fn of(outcome: &Outcome, name: &str) -> f64 {

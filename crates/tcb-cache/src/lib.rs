@@ -50,7 +50,8 @@ pub mod bounds;
 mod clock;
 pub mod cost;
 pub mod counts;
-mod fully;
+pub mod from_packets;
+mod fully_associative;
 pub mod geometry;
 pub mod index;
 pub mod lifetime;
@@ -62,7 +63,6 @@ pub mod simulate;
 pub mod simulator;
 pub mod spec;
 pub mod trace;
-pub mod wire;
 
 pub use flowloom_flow_key::hash::h3::{H3, H3Error};
 pub use flowloom_flow_key::{Direction, FlowKey};

@@ -56,8 +56,8 @@ pub(crate) struct Bridge {
     #[arg(long, value_enum, default_value_t = RefusalName::Silent, value_name = "HOW", requires = "rules")]
     pub(crate) deny_with: RefusalName,
 
-    /// What to do with frames without a flow: pass, or drop all but ARP and link and neighbour
-    /// announcements
+    /// What to do with frames without a flow: forward all, or drop IP packets that cannot be decoded
+    /// and forward others, such as ARP
     #[arg(long, value_enum, default_value_t = WithoutFlowName::Pass, value_name = "WHAT")]
     pub(crate) without_flow: WithoutFlowName,
 

@@ -26,7 +26,8 @@ pub(crate) struct Classify {
     #[arg(required = true, value_name = "FILE")]
     pub(crate) inputs: Vec<PathBuf>,
 
-    /// Rules: a ClassBench filter file, TOML, or iptables-save output, plain or compressed
+    /// Rules: output of iptables-save or nft, access lists of Cisco, AWS or Kubernetes, TOML or
+    /// ClassBench, plain or compressed
     #[arg(short, long, value_name = "RULES")]
     pub(crate) rules: PathBuf,
 

@@ -13,8 +13,8 @@ use super::verdict::VerdictName;
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Firewall")]
 pub(crate) struct FirewallOptions {
-    /// Apply rules: a ClassBench filter file, TOML, or iptables-save output, plain or compressed;
-    /// implies --app firewall
+    /// Apply the rules in this file: output of iptables-save or nft, access lists of Cisco, AWS or
+    /// Kubernetes, TOML or ClassBench, plain or compressed
     #[arg(long, value_name = "RULES")]
     pub(crate) rules: Option<PathBuf>,
 

@@ -5,11 +5,11 @@ use clap::Command;
 
 /// The commands of each group.
 const VERBS: [(&str, &[&str]); 5] = [
-    ("Every day", &["replay", "top", "extract", "inspect", "classify", "rules", "merge", "doctor"]),
-    ("On the wire", &["bridge", "send"]),
-    ("Measuring", &["bench", "compare"]),
+    ("Every day", &["replay", "top", "extract", "inspect", "classify", "rules", "merge"]),
+    ("Live interfaces", &["bridge", "send"]),
+    ("Measuring", &["doctor", "bench", "compare"]),
     ("Research", &["simulate", "reproduce", "generate"]),
-    ("The command itself", &["completions", "man", "help"]),
+    ("Other", &["completions", "man", "help"]),
 ];
 
 /// An option: its name, and whether `-h` shows it.

@@ -35,7 +35,7 @@ use clap::{
 
 use crate::exit::{Failure, stdout_failure};
 
-/// Flow-level packet processing: replay captures, compare algorithms, reproduce the papers.
+/// Flow records, protocol labels and firewall verdicts from captures and interfaces.
 #[derive(Debug, Parser)]
 #[command(name = "flowloom", version, max_term_width = 106)]
 #[command(after_help = "\
@@ -193,7 +193,7 @@ pub(crate) struct Common {
     #[arg(long, value_enum, default_value_t = Color::Auto, global = true, value_name = "WHEN")]
     pub(crate) color: Color,
 
-    /// Print only the verdict line; twice: only errors
+    /// Print only the last line, which sums up; twice: only errors
     #[arg(short, long, action = clap::ArgAction::Count, global = true)]
     pub(crate) quiet: u8,
 }
@@ -201,11 +201,11 @@ pub(crate) struct Common {
 /// Format of a result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
-    /// A table on a terminal, plain lines otherwise
+    /// `table` on a terminal, `plain` otherwise
     Auto,
-    /// Text with emphasis on a terminal
+    /// Lines for people, with emphasis on a terminal
     Table,
-    /// Text without emphasis
+    /// The same lines, without emphasis
     Plain,
     /// One JSON document
     Json,

@@ -201,8 +201,8 @@ pub(crate) struct Replay {
     pub(crate) bytes: Option<std::ops::Range<u64>>,
 
     /// With --flows in Arrow: write a part for `flowloom merge --fragments`, of --app accounting.
-    /// Flows that may continue before or after the input are rows of their key and state, others
-    /// records
+    /// A flow that ends inside the input is a row with its record. A flow that may begin before the
+    /// input or continue after it is a row with its key and its state
     #[arg(long, requires = "flows", conflicts_with_all = ["save_part", "closed_timeout", "fields", "record_filter", "verify", "limit", "iface"])]
     pub(crate) fragments: bool,
 
@@ -211,8 +211,8 @@ pub(crate) struct Replay {
     #[arg(long, value_name = "TO", conflicts_with_all = ["flows", "save_part", "write", "rules", "verify", "workers", "defrag", "limit", "iface"])]
     pub(crate) packets: Option<PathBuf>,
 
-    /// With --packets: only those of the flows whose keys are in this file, with their bytes; keys
-    /// are those of the column `flow_key`, one behind the other
+    /// With --packets: only those of the flows whose keys are in this file, with their bytes; the
+    /// file holds values of the column `flow_key`, concatenated
     #[arg(long, value_name = "FILE", requires = "packets")]
     pub(crate) packets_of: Option<PathBuf>,
 

@@ -35,8 +35,8 @@ pub(crate) enum Rules {
 /// The source of the rules.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct RuleOptions {
-    /// Rules: iptables-save output, TOML, or a ClassBench filter file, plain or compressed with
-    /// gzip or zstd; - for standard input
+    /// Rules: output of iptables-save or nft, access lists of Cisco, AWS or Kubernetes, TOML or
+    /// ClassBench, plain or compressed with gzip or zstd; - for standard input
     #[arg(value_name = "RULES")]
     pub(crate) rules: PathBuf,
 

@@ -33,8 +33,8 @@ use serde::Serialize;
 
 use crate::args::{Common, Format};
 use crate::exit::{Failure, Status, stdout_failure, with_status};
-pub(crate) use crate::harmless::harmless;
 use crate::progress::without_bar;
+pub(crate) use crate::terminal_text::harmless;
 
 /// A result that supports every format.
 pub(crate) trait Report: Serialize {

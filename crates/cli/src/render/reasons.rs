@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use flowloom::packet::reason::DropCounts;
+use flowloom::packet::drop_reason::DropCounts;
 use serde::Serialize;
 
 use super::grouped;

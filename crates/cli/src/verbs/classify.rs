@@ -19,6 +19,7 @@ use flowloom_measure::clock::thread_cpu_ns;
 use crate::args::Common;
 use crate::args::classify::Classify;
 use crate::args::rules::RuleOptions;
+use crate::decompressed::unpack;
 use crate::exit::{Failure, Status, check_decodable};
 use crate::interface;
 use crate::progress::{Progress, label};
@@ -27,7 +28,6 @@ use crate::render::rules::FamilyResult;
 use crate::render::{counted, print, say_error, warn, warn_of};
 use crate::rule_file::{self, RuleFile};
 use crate::signals::stop_on_signals;
-use crate::unpacked::unpack;
 use crate::verbs::rules::line;
 
 /// Keys per lookup batch.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use flowloom_cpu::prefetch;
 use flowloom_packet::census::Census;
-use flowloom_packet::reason::DropCounts;
+use flowloom_packet::drop_reason::DropCounts;
 use flowloom_packet::{DropReason, LinkType, RawPacket, SharedBlock};
 use flowloom_scheduler::WorkItem;
 

@@ -9,7 +9,7 @@
 use flowloom_flow_key::{FlowHash, FlowHasher, FlowKey};
 use flowloom_packet::census::Census;
 use flowloom_packet::clock::PacketClock;
-use flowloom_packet::reason::DropCounts;
+use flowloom_packet::drop_reason::DropCounts;
 use flowloom_packet::{DecodeOptions, DropReason, Headers, LinkType, RawPacket};
 
 use crate::batch::packet::PacketPlace;

@@ -1,6 +1,6 @@
 //! The counters of the stages. Each stage counts its own work; the report adds the counts up.
 
-use flowloom_packet::reason::DropCounts;
+use flowloom_packet::drop_reason::DropCounts;
 use flowloom_packet::{DropReason, EncapsulationCounts};
 
 use crate::app::{Outcome, Verdict};

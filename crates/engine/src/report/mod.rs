@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use flowloom_flow_table::{MemoryReport, TableStats};
 use flowloom_packet::DropReason;
-use flowloom_packet::reason::DropCounts;
+use flowloom_packet::drop_reason::DropCounts;
 
 use crate::app::FlowState;
 use crate::egress::reorder::SinkCounters;

@@ -7,7 +7,7 @@ use flowloom_engine::counters::WorkerCounters;
 use flowloom_engine::{
     App, Control, EndedBy, Endpoints, Layout, PolicyRef, Verdict, run, run_seeded, run_with,
 };
-use flowloom_packet::reason::DropCounts;
+use flowloom_packet::drop_reason::DropCounts;
 use flowloom_packet::{
     BATCH_PACKETS, DecodeOptions, DropReason, Fill, LinkType, PacketBatch, PacketSource, PacketView,
     RawPacket, SourceError, decode,

@@ -16,7 +16,7 @@ use flowloom_engine::{
 };
 use flowloom_flow_key::FlowKey;
 use flowloom_flow_table::{BuildError, DHash, DHashConfig, Timeouts};
-use flowloom_packet::reason::DropCounts;
+use flowloom_packet::drop_reason::DropCounts;
 use flowloom_packet::{
     Block, DropReason, Fill, PacketBatch, PacketSource, PacketView, SharedBlock, SourceError,
 };

@@ -2,7 +2,7 @@
 //! in PIM and WCCP.
 
 use super::layers::{Decoded, Layers};
-use crate::reason::DropReason;
+use crate::drop_reason::DropReason;
 
 const CUT: DropReason = DropReason::TruncatedLink;
 const TUNNEL_CUT: DropReason = DropReason::TruncatedTunnel;
@@ -85,8 +85,8 @@ impl Layers<'_> {
 #[cfg(test)]
 mod tests {
     use super::super::frames::{QUERY, ethernet, inner, ipv4, on, plain, ports, query};
+    use crate::drop_reason::DropReason;
     use crate::link::LinkType;
-    use crate::reason::DropReason;
 
     #[test]
     fn messages_of_the_mesh_are_no_frames() {

@@ -1,7 +1,7 @@
 //! Link layers that the capturing system creates: Linux "cooked" headers and the BSD loopback.
 
 use super::layers::{Decoded, Layers};
-use crate::reason::DropReason;
+use crate::drop_reason::DropReason;
 
 const SLL_BYTES: usize = 16;
 const SLL2_BYTES: usize = 20;

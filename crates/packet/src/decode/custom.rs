@@ -156,8 +156,8 @@ mod tests {
     use super::super::frames::{QUERY, ethernet, ipv4, on, ports, query, tag, udp};
     use super::*;
     use crate::decode::{DecodeOptions, decode};
+    use crate::drop_reason::DropReason;
     use crate::link::LinkType;
-    use crate::reason::DropReason;
 
     #[test]
     fn added_tags_and_ports_are_followed() {

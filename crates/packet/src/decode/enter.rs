@@ -2,7 +2,7 @@
 
 use super::layers::{Decoded, Layers};
 use super::table::{Announced, Encapsulation, Follows, Header, Walk};
-use crate::reason::DropReason;
+use crate::drop_reason::DropReason;
 
 impl Layers<'_> {
     /// Decodes from a header of the table on.

@@ -3,7 +3,7 @@
 use super::layers::{Decoded, Layers};
 use super::table;
 use super::trace::Unknown;
-use crate::reason::DropReason;
+use crate::drop_reason::DropReason;
 
 const HEADER_BYTES: usize = 14;
 /// The largest type field that is the length of an 802.3 frame.
@@ -86,8 +86,8 @@ impl Layers<'_> {
 #[cfg(test)]
 mod tests {
     use super::super::frames::{QUERY, ethernet, on, plain, ports, query};
+    use crate::drop_reason::DropReason;
     use crate::link::LinkType;
-    use crate::reason::DropReason;
 
     #[test]
     fn types_lengths_and_access_points_are_distinguished() {

@@ -5,8 +5,8 @@ use super::layers::Layers;
 use super::options::DecodeOptions;
 use super::table::Encapsulation;
 use super::trace::{Steps, Trace, Unknown};
+use crate::drop_reason::DropReason;
 use crate::link::LinkType;
-use crate::reason::DropReason;
 use crate::view::Headers;
 
 /// The headers of a packet.

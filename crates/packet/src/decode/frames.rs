@@ -1,8 +1,8 @@
 //! Hand-built headers for the tests of the layers, each followed by its payload.
 
 use super::{DecodeOptions, decode, decode_layered};
+use crate::drop_reason::DropReason;
 use crate::link::LinkType;
-use crate::reason::DropReason;
 use crate::view::Headers;
 
 /// Returns a header followed by its payload.

@@ -3,7 +3,7 @@
 use super::ethernet::TRANSPARENT_ETHERNET;
 use super::layers::{Decoded, Layers};
 use super::table;
-use crate::reason::DropReason;
+use crate::drop_reason::DropReason;
 
 const CUT: DropReason = DropReason::TruncatedTunnel;
 const CHECKSUM: u8 = 0x80;

@@ -3,7 +3,7 @@
 use super::ethernet::{IPV4, IPV6, LENGTH_MAX};
 use super::layers::{Decoded, Layers};
 use super::table;
-use crate::reason::DropReason;
+use crate::drop_reason::DropReason;
 
 /// Ethertypes without a table entry that are common in Ethernet frames.
 const OTHER_USUAL: [u16; 4] = [0x0806, 0x8035, 0x88CC, 0x8863];

@@ -1,7 +1,7 @@
 //! 802.11 data frames of access points and meshes, with or without a radiotap header.
 
 use super::layers::{Decoded, Layers};
-use crate::reason::DropReason;
+use crate::drop_reason::DropReason;
 
 const CUT: DropReason = DropReason::TruncatedLink;
 const HEADER_BYTES: usize = 24;

@@ -4,7 +4,7 @@ use flowloom_flow_key::{FlowKey, IpFamily};
 
 use super::layers::{Decoded, Layers};
 use super::transport::Network;
-use crate::reason::DropReason;
+use crate::drop_reason::DropReason;
 
 const HEADER_BYTES: usize = 20;
 const OFFSET_MASK: u16 = 0x1FFF;

@@ -5,7 +5,7 @@ use flowloom_flow_key::{FlowKey, IpFamily};
 use super::layers::{Decoded, Layers};
 use super::table::AUTHENTICATION;
 use super::transport::Network;
-use crate::reason::DropReason;
+use crate::drop_reason::DropReason;
 
 const HEADER_BYTES: usize = 40;
 /// Maximum number of extension headers that the decoder follows.

@@ -1,7 +1,7 @@
 //! The layer two tunneling protocol: version 2 over UDP, version 3 over UDP and IP.
 
 use super::layers::{Decoded, Layers};
-use crate::reason::DropReason;
+use crate::drop_reason::DropReason;
 
 const CUT: DropReason = DropReason::TruncatedTunnel;
 /// Offsets of a session's frame from the session ID: cookies of 0, 4 or 8 bytes, with or without

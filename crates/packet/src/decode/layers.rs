@@ -4,8 +4,8 @@ use super::options::DecodeOptions;
 use super::table;
 use super::trace::{Trace, Unknown};
 use super::zone::Zone;
+use crate::drop_reason::DropReason;
 use crate::link::LinkType;
-use crate::reason::DropReason;
 use crate::view::Headers;
 
 /// Maximum number of nested headers that the decoder follows: tags, labels, link layers inside

@@ -3,8 +3,8 @@
 
 use super::layers::{Decoded, Layers};
 use super::table;
+use crate::drop_reason::DropReason;
 use crate::link::LinkType;
-use crate::reason::DropReason;
 
 const CUT: DropReason = DropReason::TruncatedTunnel;
 /// Maximum number of TZSP fields that are read. Ten kinds are defined.
@@ -132,8 +132,8 @@ impl Layers<'_> {
 #[cfg(test)]
 mod tests {
     use super::super::frames::{QUERY, ethernet, inner, ipv4, ipv6, on, plain, ports, query, udp};
+    use crate::drop_reason::DropReason;
     use crate::link::LinkType;
-    use crate::reason::DropReason;
 
     fn read(port: u16, bytes: &[u8]) -> Result<(u16, u16), DropReason> {
         ports(inner(LinkType::RAW, &ipv4(17, &udp(40_000, port, bytes))))

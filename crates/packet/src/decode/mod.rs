@@ -59,8 +59,8 @@ pub use options::DecodeOptions;
 pub use trace::Unknown;
 pub(crate) use trace::{Steps, Trace, has_ports};
 
+use crate::drop_reason::DropReason;
 use crate::link::LinkType;
-use crate::reason::DropReason;
 use crate::view::Headers;
 
 use layers::Layers;

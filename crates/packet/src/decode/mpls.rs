@@ -3,7 +3,7 @@
 use super::layers::{Decoded, Layers};
 use super::table::PSEUDOWIRE;
 use super::trace::Unknown;
-use crate::reason::DropReason;
+use crate::drop_reason::DropReason;
 
 const LABEL_BYTES: usize = 4;
 const BOTTOM: u8 = 1;

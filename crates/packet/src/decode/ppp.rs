@@ -3,7 +3,7 @@
 use super::layers::{Decoded, Layers};
 use super::table::MULTILINK;
 use super::trace::Unknown;
-use crate::reason::DropReason;
+use crate::drop_reason::DropReason;
 
 const PPPOE_BYTES: usize = 6;
 
@@ -64,8 +64,8 @@ impl Layers<'_> {
 #[cfg(test)]
 mod tests {
     use super::super::frames::{QUERY, ethernet, ipv6, on, plain, ports, query, udp};
+    use crate::drop_reason::DropReason;
     use crate::link::LinkType;
-    use crate::reason::DropReason;
 
     #[test]
     fn address_control_and_protocol_may_be_compressed() {

@@ -3,7 +3,7 @@
 
 use super::layers::{Decoded, Layers};
 use super::table;
-use crate::reason::DropReason;
+use crate::drop_reason::DropReason;
 
 const CUT: DropReason = DropReason::TruncatedLink;
 /// Maximum number of ERF extension headers that the decoder follows. Cards write two or three.
@@ -132,8 +132,8 @@ impl Layers<'_> {
 #[cfg(test)]
 mod tests {
     use super::super::frames::{QUERY, ethernet, ipv6, on, plain, ports, query, udp};
+    use crate::drop_reason::DropReason;
     use crate::link::LinkType;
-    use crate::reason::DropReason;
 
     fn read(link: u16, bytes: &[u8]) -> Result<(u16, u16), DropReason> {
         ports(plain(LinkType(link), bytes))

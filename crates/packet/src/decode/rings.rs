@@ -1,7 +1,7 @@
 //! Ring networks: FDDI and Token Ring, with logical link control after their addresses.
 
 use super::layers::{Decoded, Layers};
-use crate::reason::DropReason;
+use crate::drop_reason::DropReason;
 
 const CUT: DropReason = DropReason::TruncatedLink;
 const FDDI_BYTES: usize = 13;

@@ -4,7 +4,7 @@
 use super::layers::{Decoded, Layers};
 use super::table::{self, AUTHENTICATION};
 use super::transport::Network;
-use crate::reason::DropReason;
+use crate::drop_reason::DropReason;
 
 pub(super) const ENCAPSULATION: u8 = 50;
 /// Maximum number of consecutive authentication headers that the decoder follows.
@@ -128,8 +128,8 @@ impl Layers<'_> {
 mod tests {
     use super::super::frames::{QUERY, ethernet, inner, ipv4, ipv6, on, plain, ports, query, udp};
     use crate::decode::{DecodeOptions, decode};
+    use crate::drop_reason::DropReason;
     use crate::link::LinkType;
-    use crate::reason::DropReason;
 
     fn authenticated(next: u8, words: u8, carried: &[u8]) -> Vec<u8> {
         on(&on(&[next, words, 0, 0], &vec![7; usize::from(words) * 4 + 4]), carried)

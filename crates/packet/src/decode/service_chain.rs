@@ -2,7 +2,7 @@
 //! LISP.
 
 use super::layers::{Decoded, Layers};
-use crate::reason::DropReason;
+use crate::drop_reason::DropReason;
 
 const CUT: DropReason = DropReason::TruncatedTunnel;
 
@@ -58,8 +58,8 @@ impl Layers<'_> {
 #[cfg(test)]
 mod tests {
     use super::super::frames::{QUERY, ethernet, inner, ipv4, on, plain, ports, query, udp};
+    use crate::drop_reason::DropReason;
     use crate::link::LinkType;
-    use crate::reason::DropReason;
 
     #[test]
     fn a_service_path_is_a_zone_and_its_length_is_heeded() {

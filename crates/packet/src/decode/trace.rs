@@ -3,8 +3,8 @@
 use std::cell::RefCell;
 
 use super::table::Encapsulation;
+use crate::drop_reason::DropReason;
 use crate::link::LinkType;
-use crate::reason::DropReason;
 use crate::view::Headers;
 
 /// Maximum number of headers in a recorded path, which is more than the decoder follows.

@@ -3,8 +3,8 @@
 use flowloom_flow_key::{Direction, FlowKey, IpFamily};
 
 use super::layers::{Decoded, Layers};
+use crate::drop_reason::DropReason;
 use crate::icmp::{self, ICMP, ICMPV6, MessageKind};
-use crate::reason::DropReason;
 use crate::view::Headers;
 
 const TCP: u8 = 6;

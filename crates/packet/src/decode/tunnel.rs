@@ -7,7 +7,7 @@ use super::ethernet::TRANSPARENT_ETHERNET;
 use super::layers::{Decoded, Layers};
 use super::table::{self, Encapsulation};
 use super::transport::Network;
-use crate::reason::DropReason;
+use crate::drop_reason::DropReason;
 
 const UDP: u8 = 17;
 const UDP_BYTES: usize = 8;

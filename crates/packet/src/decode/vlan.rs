@@ -1,7 +1,7 @@
 //! VLAN tags, stacked to any depth.
 
 use super::layers::{Decoded, Layers};
-use crate::reason::DropReason;
+use crate::drop_reason::DropReason;
 
 const TAG_BYTES: usize = 4;
 

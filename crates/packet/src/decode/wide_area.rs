@@ -1,7 +1,7 @@
 //! Wide area links: Cisco's HDLC, Frame Relay, ATM.
 
 use super::layers::{Decoded, Layers};
-use crate::reason::DropReason;
+use crate::drop_reason::DropReason;
 
 const CUT: DropReason = DropReason::TruncatedLink;
 /// Maximum length of a Frame Relay address, in bytes.

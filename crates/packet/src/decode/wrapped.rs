@@ -2,8 +2,8 @@
 //! logs.
 
 use super::layers::{Decoded, Layers};
+use crate::drop_reason::DropReason;
 use crate::link::LinkType;
-use crate::reason::DropReason;
 
 const CUT: DropReason = DropReason::TruncatedLink;
 /// Longer headers are invalid: the longest known header has about three hundred bytes.

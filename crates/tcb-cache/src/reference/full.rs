@@ -1,7 +1,7 @@
 //! The fully associative policies over plain lists, front first: every step searches and shifts.
 
-use crate::fully::sketch::Sketch;
-use crate::fully::{Eviction, Full};
+use crate::fully_associative::sketch::Sketch;
+use crate::fully_associative::{Eviction, Full};
 
 /// Removes a key from a list; returns whether the list contained it.
 fn take(list: &mut Vec<u64>, key: u64) -> bool {

@@ -8,7 +8,7 @@ mod future;
 pub use banked::ReferenceCache;
 pub use future::misses_of_min;
 
-use crate::fully::FullCache;
+use crate::fully_associative::FullCache;
 use crate::policy::Policy;
 use crate::simulator::Simulator;
 use crate::spec::{CacheSpec, SpecError};

@@ -19,14 +19,14 @@ use super::{kernel_bridge, ports};
 use crate::args::Common;
 use crate::args::bridge::{Bridge, RefusalName, WithoutFlowName};
 use crate::background;
-use crate::confine::{self, Confinement};
 use crate::exit::{Failure, Status};
 use crate::flow_file::{Destination, FlowWriter};
 use crate::growing_table::{SegmentOptions, growing_linehash};
+use crate::privileges::{self, Confinement};
 use crate::record_view::{FieldGroups, RecordView, WrittenColumns};
 use crate::render::bridge::BridgeResult;
 use crate::render::{counted, print, print_aside, say, say_error, warn};
-use crate::unit;
+use crate::service_manager;
 use crate::verbs::replay::{Origin, Rules};
 
 /// Idle time after which the record of a closed connection is written.
@@ -59,7 +59,7 @@ pub(super) fn run(arguments: &Bridge, common: &Common) -> Result<Status, Failure
     // Threads that start after this point inherit the reduced privileges.
     if !arguments.keep_privileges {
         let read = options.rules.iter().filter_map(|path| path.parent());
-        confine::apply(&confinement, read)?;
+        privileges::apply(&confinement, read)?;
     }
     let control = Arc::new(Control::default());
     let reload = rules.as_ref().and_then(|rules| rules.reload(false, common.quiet > 1));
@@ -73,7 +73,7 @@ pub(super) fn run(arguments: &Bridge, common: &Common) -> Result<Status, Failure
     if common.quiet == 0 {
         say(&format!("bridge of {} and {}, until it is stopped", arguments.a, arguments.b));
     }
-    unit::notify("READY=1");
+    service_manager::notify("READY=1");
     let records = writer.as_mut().map(|writer| writer as &mut (dyn RecordSink<GuardedFlow> + Send));
     let sink = &mut Forgotten;
     let run = run_wires(
@@ -85,7 +85,7 @@ pub(super) fn run(arguments: &Bridge, common: &Common) -> Result<Status, Failure
         &control,
         records.or(Some(sink)),
     );
-    unit::notify("STOPPING=1");
+    service_manager::notify("STOPPING=1");
     let run = run?;
     let written = match &run.report.fault {
         Some(Fault::Records { error }) => Err(error.to_string()),

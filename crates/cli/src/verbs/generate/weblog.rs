@@ -15,10 +15,10 @@ use flowloom::tcb_cache::{Access, Trace};
 use crate::args::Common;
 use crate::args::generate::Weblog;
 use crate::args::simulate::tcb_cache::packet_model;
+use crate::decompressed::plain_name;
 use crate::exit::{Failure, Status, stdout_failure};
 use crate::render::generate::WeblogResult;
 use crate::render::print;
-use crate::unpacked::plain_name;
 use crate::verbs::simulate::tcb_cache::source::check_memory;
 
 /// The first second of generated logs: 1 August 1995.

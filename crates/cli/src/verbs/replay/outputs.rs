@@ -9,10 +9,10 @@ use flowloom::traffic::capture::{Annotations, DetailReader, FileSummary, SetOpti
 
 use crate::args::Common;
 use crate::args::replay::Replay;
+use crate::compressed_file::{Compression, PackedFile};
 use crate::exit::Failure;
 use crate::flow_file::{Destination, Opened};
 use crate::output::{OutputFile, OutputFolder, is_one_file};
-use crate::packed_file::{Compression, PackedFile};
 use crate::render::save::files;
 use crate::render::warn;
 

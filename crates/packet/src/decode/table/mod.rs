@@ -20,8 +20,8 @@ mod links;
 mod protocols;
 mod udp;
 
+use crate::drop_reason::DropReason;
 use crate::link::LinkType;
-use crate::reason::DropReason;
 
 pub use ether_types::ETHER_TYPES;
 pub use gre::GRE;

@@ -6,7 +6,7 @@ use std::path::Path;
 use flowloom::flow_key::FlowKey;
 use flowloom::packet::{DecodeOptions, Fill, PacketBatch, PacketSource, decode};
 use flowloom::tcb_cache::Access;
-use flowloom::tcb_cache::wire::{Closing, Seen, TCP, is_from_client, session_key};
+use flowloom::tcb_cache::from_packets::{Closing, Seen, TCP, is_from_client, session_key};
 use flowloom::traffic::capture::{CaptureOptions, CaptureSet, Input, SetOptions, UnpackLimits};
 
 use crate::args::simulate::tcb_cache::TcbCache;

@@ -11,9 +11,9 @@ use flowloom::tcb_cache::model::{LoggedSessions, Overlap, SessionSource, Surge, 
 use flowloom::tcb_cache::trace::{Format, ReadError, ReadLimits, ReadSummary, read_accesses, read_log};
 
 use crate::args::simulate::tcb_cache::{ModelName, TcbCache};
+use crate::decompressed::{open, plain_name};
 use crate::exit::Failure;
 use crate::render::simulate::tcb_cache::{ReadFigures, TraceFigures};
-use crate::unpacked::{open, plain_name};
 
 use super::capture;
 use super::loaded::{Loaded, Unloaded};

@@ -10,7 +10,7 @@ use crate::RecordWriter;
 
 /// Writes records as CSV (RFC 4180): a line of names, then one line per record.
 pub struct CsvWriter<W: Write> {
-    out: csv::Writer<W>,
+    out: ::csv::Writer<W>,
     columns: Vec<&'static RecordColumn>,
     fields: Vec<FieldColumn>,
     is_begun: bool,
@@ -26,7 +26,7 @@ impl<W: Write> std::fmt::Debug for CsvWriter<W> {
 impl<W: Write> CsvWriter<W> {
     /// Returns a writer of these columns.
     pub fn new(out: W, columns: Vec<&'static RecordColumn>) -> Self {
-        let out = csv::Writer::from_writer(out);
+        let out = ::csv::Writer::from_writer(out);
         Self { out, columns, fields: Vec::new(), is_begun: false, value: String::new() }
     }
 

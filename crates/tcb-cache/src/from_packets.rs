@@ -50,7 +50,7 @@ pub fn is_from_client(key: &FlowKey, direction: Direction) -> bool {
 /// # Examples
 ///
 /// ```
-/// use flowloom_tcb_cache::wire::{Closing, Seen};
+/// use flowloom_tcb_cache::from_packets::{Closing, Seen};
 /// let (ack, fin) = (16, 17);
 /// let mut session = Closing::default();
 /// assert_eq!(session.packet(ack, true), Seen::Open);
