@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io::Cursor;
 use std::sync::Arc;
 
-use arrow_array::cast::AsArray as _;
+use arrow_array::cast::AsArray;
 use arrow_array::types::{Int32Type, TimestampNanosecondType, UInt32Type, UInt64Type};
 use arrow_array::{Array, ArrayRef, BinaryArray, Int32Array, RecordBatch};
 use arrow_ipc::reader::StreamReader;
@@ -69,7 +69,7 @@ fn read(stream: &[u8], part: i32) -> Rows {
             if packets.is_valid(row) {
                 let record: Vec<String> = of_records.iter().map(|column| text(column, row)).collect();
                 rows.records.push((key, record.join(",")));
-                let timed_out = batch.column_by_name("timed_out").map(|column| column.as_boolean());
+                let timed_out = batch.column_by_name("timed_out").map(AsArray::as_boolean);
                 rows.timed_out.push(timed_out.is_some_and(|column| column.value(row)));
             } else if let Some(state) = bytes("flow_state", row) {
                 rows.fragments.push((part, key, state));

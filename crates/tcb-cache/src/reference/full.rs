@@ -175,22 +175,24 @@ pub(super) struct S3Fifo {
     main: Vec<(u64, u8)>,
     ghosts: Vec<u64>,
     lines: usize,
+    has_evicted: bool,
 }
 
 impl S3Fifo {
     pub(super) fn new(lines: usize) -> Self {
-        Self { small: Vec::new(), main: Vec::new(), ghosts: Vec::new(), lines }
+        Self { small: Vec::new(), main: Vec::new(), ghosts: Vec::new(), lines, has_evicted: false }
     }
 
     fn evict(&mut self) {
         let small_max = (self.lines / 10).max(1);
-        let ghosts_max = (self.lines - small_max).max(1);
+        let ghosts_max = (self.lines * 9 / 10).max(1);
+        self.has_evicted = true;
         while self.small.len() + self.main.len() == self.lines {
             let from_small =
                 !self.small.is_empty() && (self.small.len() >= small_max || self.main.is_empty());
             if from_small {
                 let (key, uses) = self.small.pop().expect("it is not empty");
-                if uses > 0 {
+                if uses >= 2 {
                     self.main.insert(0, (key, 0));
                 } else {
                     self.ghosts.insert(0, key);
@@ -218,7 +220,8 @@ impl Full for S3Fifo {
         if full {
             self.evict();
         }
-        if known { &mut self.main } else { &mut self.small }.insert(0, (key, 0));
+        let fills_main = !self.has_evicted && self.small.len() >= (self.lines / 10).max(1);
+        if known || fills_main { &mut self.main } else { &mut self.small }.insert(0, (key, 0));
         full.into()
     }
 

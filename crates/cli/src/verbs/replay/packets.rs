@@ -33,9 +33,10 @@ pub(super) fn run(
     let destination = Destination::of(to, Some(Format::Arrow)).map_err(Failure::Usage)?;
     let stream = destination.open().and_then(Opened::into_stream).map_err(failed)?;
     let mut out = ArrowPacketWriter::new(stream).map_err(failed)?;
-    let mut source: Box<dyn PacketSource> = match source {
-        Source::Parts(parts, _) => Box::new(Selected::new(PartPackets::new(parts.open(0)?), selection)),
-        source => Box::new(Selected::new(source, selection)),
+    let mut source: Box<dyn PacketSource> = if let Source::Parts(parts, _) = source {
+        Box::new(Selected::new(PartPackets::new(parts.open(0)?), selection))
+    } else {
+        Box::new(Selected::new(source, selection))
     };
     let options = arguments.decoding.options()?;
     let (mut batch, mut clock) = (PacketBatch::new(), PacketClock::default());
