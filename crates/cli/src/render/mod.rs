@@ -10,6 +10,7 @@ pub(crate) mod compare_rules;
 pub(crate) mod doctor;
 pub(crate) mod encapsulations;
 pub(crate) mod extract;
+mod fit;
 pub(crate) mod generate;
 pub(crate) mod inspect;
 pub(crate) mod l7;
@@ -100,12 +101,13 @@ fn people(lines: &[String], common: &Common) -> String {
     }
     let mut text = String::new();
     let last = lines.len().saturating_sub(1);
+    let width = fit::terminal_width().unwrap_or(usize::MAX);
     for (i, line) in lines.into_iter().enumerate() {
+        let line = fit::wrapped(&line, width).join("\n");
         if common.emphasis() && (i == 0 || i == last) {
             text.extend(["\u{1b}[1m", &line, "\u{1b}[0m\n"]);
         } else {
-            text.push_str(line.trim_end());
-            text.push('\n');
+            text.extend([line.as_str(), "\n"]);
         }
     }
     text
