@@ -1,4 +1,5 @@
-//! Writes a report as one HTML page without scripts or external files; the page contains the data.
+//! Writes a report as one HTML page without external files; the page contains the data. Its only
+//! script sorts tables: a click on the head of a column, or Enter, orders the rows by that column.
 
 use std::fmt::Write;
 
@@ -12,13 +13,36 @@ th,td{padding:.25rem .7rem;border-bottom:1px solid #ddd;text-align:left;vertical
 td.n,th.n{text-align:right}.meta,.note{color:#555;font-size:.9rem}
 .agrees{color:#00694a}.differs{color:#a84300}.cannot{color:#555}.bad{color:#b00020;font-weight:600}
 svg{max-width:100%;height:auto}pre{overflow-x:auto;font-size:.85rem;line-height:1.4}summary{color:#555;font-size:.9rem}
-table{display:block;overflow-x:auto}:root{color-scheme:light dark}
+table{display:block;overflow-x:auto}.fields th{white-space:nowrap}.fields span{display:inline-block;margin-right:1.4rem}
+.sortable th{cursor:pointer}.sortable th[aria-sort=ascending]::after{content:\" ↑\"}.sortable th[aria-sort=descending]::after{content:\" ↓\"}
+.summary{font-weight:600}:root{color-scheme:light dark}
 @media (max-width:30rem){body{margin:1rem auto;padding:0 .6rem;font-size:14px}th,td{padding:.2rem .4rem}}
 @media (prefers-color-scheme:dark){body{color:#e4e6ea;background:#15171b}th,td{border-color:#3b3f47}
 .meta,.note,.cannot,summary{color:#a9afba}.agrees{color:#5fd3a6}.differs{color:#f0a35e}.bad{color:#ff7b8a}
 svg{filter:invert(.92) hue-rotate(180deg)}}
 @media print{body{max-width:none;margin:0}details{display:none}pre{white-space:pre-wrap}}
 ";
+
+const SCRIPT: &str = r#"
+for (const head of document.querySelectorAll("table.sortable th")) {
+  const sort = () => {
+    const table = head.closest("table"), at = head.cellIndex, rows = [...table.rows].slice(1);
+    const down = head.ariaSort === "ascending";
+    for (const other of table.rows[0].cells) other.ariaSort = null;
+    head.ariaSort = down ? "descending" : "ascending";
+    const key = row => row.cells[at]?.textContent.trim() ?? "";
+    const number = text => Number(text.replace(/[ ,%×]/g, ""));
+    const before = (a, b) => {
+      const [x, y] = [number(a), number(b)];
+      return a !== "" && b !== "" && !isNaN(x) && !isNaN(y) ? x - y : a.localeCompare(b);
+    };
+    rows.sort((a, b) => (down ? -1 : 1) * before(key(a), key(b))).forEach(row => row.parentNode.append(row));
+  };
+  head.tabIndex = 0;
+  head.addEventListener("click", sort);
+  head.addEventListener("keydown", event => { if (event.key === "Enter") sort(); });
+}
+"#;
 
 /// Maximum number of rows of figures below a picture; the data contains the others.
 const ROWS_MAX: usize = 400;
@@ -75,13 +99,31 @@ impl Page {
         self.markup(format_args!("<pre>{}</pre>\n", escape(&lines.join("\n"))));
     }
 
+    /// Adds lines of fields, which two or more spaces separate, as a table: the first field is the
+    /// label of the others, and a line without a label belongs to the one above it. The last line
+    /// sums up.
+    pub fn fields(&mut self, lines: &[String]) {
+        let Some((summary, lines)) = lines.split_last() else { return };
+        self.text.push_str("<table class=\"fields\">\n");
+        for line in lines.iter().filter(|line| !line.trim().is_empty()) {
+            let mut fields = line.trim().split("  ").map(str::trim).filter(|field| !field.is_empty());
+            let label = if line.starts_with(' ') { None } else { fields.next() };
+            self.markup(format_args!("<tr><th>{}</th><td>", escape(label.unwrap_or(""))));
+            for field in fields {
+                self.markup(format_args!("<span>{}</span>", escape(field)));
+            }
+            self.text.push_str("</td></tr>\n");
+        }
+        self.markup(format_args!("</table>\n<p class=\"summary\">{}</p>\n", escape(summary)));
+    }
+
     /// Adds a picture with its figures below it, or the reason why there is no picture.
     pub fn chart(&mut self, chart: &Chart) {
         match chart.svg() {
             Ok(svg) => self.markup(format_args!("{svg}\n")),
             Err(error) => return self.note(&error.to_string()),
         }
-        self.text.push_str("<details><summary>figures</summary><table>");
+        self.text.push_str("<details><summary>figures</summary><table class=\"sortable\">");
         let rows = chart.rows();
         for (row, cell) in
             rows.iter().zip(std::iter::once("th").chain(std::iter::repeat("td"))).take(ROWS_MAX)
@@ -107,7 +149,7 @@ impl Page {
         // tag would prevent its end. In JSON, this character occurs only in strings.
         let json = json.replace('<', "\\u003c");
         self.markup(format_args!(
-            "<script type=\"application/json\" id=\"data\">\n{json}\n</script>\n</body></html>\n"
+            "<script type=\"application/json\" id=\"data\">\n{json}\n</script>\n<script>{SCRIPT}</script>\n</body></html>\n"
         ));
         self.text
     }
@@ -130,10 +172,22 @@ mod tests {
         page.meta("<i>");
         page.lines(&[String::from("<u>"), String::from("two")]);
         let html = page.finish("\"</script><!--<script>\"");
-        for tag in ["<b>", "<i>", "<u>", "\"</script>", "<!--", "<script>"] {
-            assert!(!html.contains(tag), "{tag}");
+        let text = html.replace(SCRIPT, "");
+        assert_eq!(text.matches("<script>").count(), 1, "the one that sorts");
+        for tag in ["<b>", "<i>", "<u>", "\"</script>", "<!--"] {
+            assert!(!text.contains(tag), "{tag}");
         }
         assert!(html.contains("&lt;u&gt;\ntwo") && html.contains("\"\\u003c/script>"));
+    }
+
+    #[test]
+    fn fields_have_their_labels() {
+        let mut page = Page::new("P");
+        page.fields(&["Packets  1 <2   lost 0", "         more", "", "all is well"].map(String::from));
+        let html = page.finish("{}");
+        assert!(html.contains("<tr><th>Packets</th><td><span>1 &lt;2</span><span>lost 0</span></td></tr>"));
+        assert!(html.contains("<tr><th></th><td><span>more</span></td></tr>"));
+        assert!(html.contains("<p class=\"summary\">all is well</p>"));
     }
 
     #[test]

@@ -44,6 +44,12 @@ pub(crate) trait Report: Serialize {
 
     /// Returns the rows of the CSV output, with the header first.
     fn rows(&self) -> Vec<Vec<String>>;
+
+    /// Returns whether the lines have labels, so that a page shows them as a table of fields rather
+    /// than in columns.
+    fn has_labels(&self) -> bool {
+        false
+    }
 }
 
 /// Prints a result on standard output in the requested format.

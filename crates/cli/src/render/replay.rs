@@ -449,6 +449,10 @@ fn dropped_there(packets: u64) -> String {
 }
 
 impl Report for ReplayResult {
+    fn has_labels(&self) -> bool {
+        true
+    }
+
     fn lines(&self) -> Vec<String> {
         let mut lines = vec![self.header(), self.setting()];
         self.input_lines(&mut lines);

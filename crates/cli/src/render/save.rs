@@ -64,7 +64,11 @@ pub(crate) fn save(
         .map_err(|error| Failure::Output(format!("cannot write {}: {error}", folder.display())))?;
     let document = json(serde_json::to_string_pretty(report))?;
     let mut page = Page::new(title);
-    page.lines(&report.lines());
+    if report.has_labels() {
+        page.fields(&report.lines());
+    } else {
+        page.lines(&report.lines());
+    }
     for (name, chart) in charts {
         page.chart(chart);
         if let Ok(svg) = chart.svg() {
