@@ -8,6 +8,7 @@ mod corpus;
 mod cuts;
 mod emulate;
 mod figures;
+mod fuzz;
 mod kernel;
 mod live;
 mod loom;
@@ -42,6 +43,8 @@ const USAGE: &str = "usage: cargo xtask <verb>
   live     send packets through veth pairs to replay --iface and through bridge, and count them (as
            root): live [bridge | --short]
   soak     run the engine for a billion packets, counters exact and memory flat: soak [--packets N]
+  fuzz TARGET
+           build a fuzz target with nightly Rust, without cargo-fuzz, and run it: fuzz --help
   sanitize thread|address
            run the tests of crates with threads or unsafe code under a sanitizer (nightly)
   emulate aarch64|s390x
@@ -80,6 +83,7 @@ fn run(arguments: &[String]) -> Result<ExitCode> {
         "soak" => soak::run(&root, rest),
         "mutants" => mutants::run(&root, rest),
         "emulate" => emulate::run(&root, rest),
+        "fuzz" => fuzz::run(&root, rest),
         "sanitize" => sanitize::run(&root, rest),
         "peers" => peers::run(&root, rest),
         "bench" => bench::run(&root, rest),
@@ -132,6 +136,7 @@ mod tests {
             "peers ",
             "bench ",
             "figures ",
+            "fuzz ",
         ];
         for asked in
             verbs.iter().flat_map(|verb| ["help", "-h", "--help"].map(|help| format!("{verb}{help}")))
@@ -156,7 +161,7 @@ mod tests {
         {
             assert!(run(&words(asked)).unwrap_err().to_string().starts_with(said), "{asked}");
         }
-        for asked in ["", "bench", "corpus", "peers", "sanitize", "emulate", "mutants"] {
+        for asked in ["", "bench", "corpus", "peers", "sanitize", "emulate", "mutants", "fuzz"] {
             assert_eq!(run(&words(asked)).unwrap(), ExitCode::from(2), "{asked}");
         }
     }

@@ -22,7 +22,7 @@ use flowloom::apps::SaveState;
 use flowloom::engine::counters::{InputCounters, WorkerCounters};
 use flowloom::engine::{EndedBy, FlowRecord, PartRecord, SavedPart};
 use flowloom::flow_key::FlowKey;
-use flowloom::packet::{DropCounts, DropReason, LinkType};
+use flowloom::packet::{DropCounts, DropReason, EncapsulationCounts, LinkType};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
@@ -112,6 +112,8 @@ pub(crate) struct Header {
     time_steps: u64,
     captured_over_wire: u64,
     unsupported_links: Vec<(u16, u64)>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    encapsulations: Vec<String>,
     pub(crate) first_ns: u64,
     pub(crate) last_ns: u64,
     processed: u64,
@@ -162,6 +164,7 @@ impl Header {
             time_steps: input.time_steps,
             captured_over_wire: input.captured_over_wire,
             unsupported_links: input.unsupported_links.iter().map(|(link, n)| (link.0, *n)).collect(),
+            encapsulations: input.encapsulations.to_lines(),
             first_ns: input.first_ns,
             last_ns: input.last_ns,
             processed: workers.processed,
@@ -187,6 +190,8 @@ impl Header {
         input.captured_over_wire = self.captured_over_wire;
         input.unsupported_links =
             self.unsupported_links.iter().map(|&(link, n)| (LinkType(link), n)).collect();
+        input.encapsulations = EncapsulationCounts::from_lines(&self.encapsulations)
+            .ok_or("it has encapsulations that this version does not know")?;
         input.first_ns = self.first_ns;
         input.last_ns = self.last_ns;
         Ok(input)

@@ -70,7 +70,7 @@ fn what_is_not_followed_has_a_name_and_can_be_added() {
     assert_eq!(flows.matches("192.0.2.1").count(), 3, "{flows}");
     flowloom(["inspect", &path, "--why"]).ends(0).shows(&[
         "Not followed",
-        "vxlan: not_asked",
+        "vxlan: not followed, --decap was not given",
         "Ethertype 0x88cc (LLDP)",
         "first: packet 4",
     ]);
@@ -108,7 +108,7 @@ fn replay_counts_by_name_what_it_does_not_follow_alike_in_every_layout() {
     }
     let path = folder.write("many.pcap", &file);
     let schema = Schema::read("replay-1.json");
-    let names = ["encapsulations", "tunnel_not_followed", "unknown", "unknown_others"];
+    let names = ["encapsulations", "tunnel_not_followed", "unknown", "unknown_others", "not_tracked_first"];
     let replayed = |decap: &[&str], layout: &[&str]| -> Vec<Value> {
         let arguments = [&["replay", &path, "--format", "json", "--no-pin"], decap, layout].concat();
         let document = flowloom(arguments).ends(0).json();
@@ -137,7 +137,12 @@ fn replay_counts_by_name_what_it_does_not_follow_alike_in_every_layout() {
             assert_eq!(not_followed[0]["first_packets"][0], 4);
         }
     }
-    flowloom(["replay", &path]).ends(0).shows(&["Not followed", "ipv4: not_asked", "first: packet 5, 12"]);
+    flowloom(["replay", &path]).ends(0).shows(&[
+        "Not followed",
+        "ipv4: not followed, --decap was not given",
+        "first: packet 5, 12",
+        "Not tracked not_ip 57   first: packet 6, 13, 20, 27",
+    ]);
 }
 
 #[test]

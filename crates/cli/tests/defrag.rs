@@ -123,3 +123,70 @@ fn real_fragments_are_joined_alike_in_every_layout() {
         }
     }
 }
+
+/// The fragments of a UDP datagram with 72 bytes over IPv6, three of them.
+fn fragments_v6(id: u8) -> Vec<Vec<u8>> {
+    let mut datagram = vec![0xC0, 7, 0, 53, 0, 72, 0, 0];
+    datagram.resize(72, 7);
+    (0..3u8)
+        .map(|i| {
+            let mut frame =
+                vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 0x86, 0xDD, 0x60, 0, 0, 0, 0, 32, 44, 64];
+            for host in [1, 2] {
+                frame.extend([0x20, 1, 0xD, 0xB8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, host]);
+            }
+            frame.extend([17, 0, 0, i * 24 | u8::from(i < 2), 0, 0, 0, id]);
+            frame.extend(&datagram[usize::from(i) * 24..][..24]);
+            frame
+        })
+        .collect()
+}
+
+#[test]
+fn records_count_the_fragments_on_the_wire() {
+    let folder = Folder::new();
+    let v4 = |id: u16| fragments(1000, id, 4);
+    let mut overlap = v4(4);
+    overlap.insert(1, {
+        let mut other = overlap[0].clone();
+        *other.last_mut().unwrap() = 99;
+        other
+    });
+    let mut twice = v4(5);
+    twice.insert(2, twice[1].clone());
+    let cases: [(&str, Vec<Vec<u8>>, Option<u64>); 7] = [
+        ("in order", v4(1), Some(4)),
+        ("out of order", v4(2).into_iter().rev().collect(), Some(4)),
+        ("without the first", v4(3).split_off(1), None),
+        ("with an overlap", overlap, None),
+        ("with a duplicate", twice, Some(5)),
+        ("IPv6", fragments_v6(6), Some(3)),
+        ("IPv6, out of order", [1, 2, 0].map(|i| fragments_v6(7)[i].clone()).into(), Some(3)),
+    ];
+    for (name, frames, packets) in cases {
+        let mut file = pcap_header(1);
+        for (second, frame) in (10..).zip(&frames) {
+            let length = u32::try_from(frame.len()).unwrap();
+            file.extend(pcap_record(second, length, length, frame));
+        }
+        let (path, flows) = (folder.write("t.pcap", &file), folder.path("f.csv"));
+        for layout in [&[][..], &["--workers", "2"], &["--no-mmap"]] {
+            let base = [&path, "--app", "accounting", "--defrag", "--flows", &flows, "--columns"];
+            let columns = "packets,bytes,ip_bytes,reverse_packets,start,end";
+            let document = replay(&[&base[..], &[columns, "--verify"], layout].concat());
+            assert_eq!(document["verify"]["agrees"], true, "{name}, {layout:?}");
+            let text = std::fs::read_to_string(&flows).unwrap();
+            let records: Vec<&str> = text.lines().skip(1).collect();
+            let Some(packets) = packets else {
+                assert_eq!(records, [""; 0], "{name}, {layout:?}");
+                continue;
+            };
+            assert_eq!(frames.len() as u64, packets, "{name}");
+            let bytes: usize = frames.iter().map(Vec::len).sum();
+            let ip_bytes = bytes - 14 * frames.len();
+            let end = 10 + packets - 1;
+            let expected = format!("{packets},{bytes},{ip_bytes},0,10000000000,{end}000000000");
+            assert_eq!(records, [expected], "{name}, {layout:?}");
+        }
+    }
+}

@@ -93,6 +93,10 @@ fn parts_that_are_kept_merge_to_the_result_of_the_whole() {
         for name in ["digest", "packets", "processed", "flows", "flows_begun", "not_tracked", "dropped"] {
             assert_eq!(merged[name], whole[name], "{name} {how:?}");
         }
+        assert_ne!(whole["unknown"], serde_json::json!([]), "some packets are not IP");
+        for name in ["encapsulations", "tunnel_not_followed", "unknown", "not_tracked_first"] {
+            assert_eq!(merged[name], whole[name], "{name} {how:?}");
+        }
         assert!(number(&merged, "flows_joined") > 0);
         let lines = std::fs::read_to_string(&flows).unwrap().lines().count() as u64;
         assert_eq!(lines, 1 + number(&whole, "flows"));

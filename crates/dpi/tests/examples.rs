@@ -173,18 +173,45 @@ fn each_example_has_its_label() {
 }
 
 #[test]
-fn skinny_is_looked_for_at_its_port() {
+fn what_resembles_another_protocol_is_told_by_its_port_and_length() {
+    let scanner = Scanner::new(&builtin()).unwrap();
+    let label = |bytes: &[u8], port| {
+        let origin = Origin::UNKNOWN.between([port, 50_000]);
+        scanner.scan_datagram(bytes, bytes.len(), origin).map(|found| scanner.name(found.pattern))
+    };
+    let advertised = b"\0\x03\0\x01\0\x0e\x02\0\0\0\0\x02\x6f\0\0\0";
+    assert_eq!(label(advertised, 1985), Some("hsrp"));
+    assert_eq!(label(advertised, 69), Some("tftp"));
+    let babel = [&b"\x2a\x02\0\x08\x04\x06\0\0\x12\x34\0\x64"[..], &[0x11, 12], &[7; 12]].concat();
+    assert_eq!(label(&babel, 6696), Some("babel"), "with a trailer");
+    assert_eq!(label(&babel, 6697), None);
+    let state = b"\x20\x44\x05\x34\0\0\0\x01\0\0\0\0\0\x0f\x42\x40\0\x0f\x42\x40\0\0\0\0";
+    let bfd = [&state[..], &[5, 28], &[7; 26]].concat();
+    assert_eq!(label(&bfd, 3784), Some("bfd"), "with authentication");
+    assert_eq!(label(&bfd[..50], 3784), None);
+    let reply = [&b"\0\x01\0\0\x02\x02\x03\0\0\0\0\0\0\0\0\x01"[..], &[7; 16]].concat();
+    assert_eq!((label(&reply, 3503), label(&reply, 3504)), (Some("mpls-echo"), None));
+    let temporary =
+        b"\x02\x28\xb0\x40\0\x04\0\x04\x02\x03\x04\x05\0\x01\0\x0a\0\x03\0\x01\0\x01\x02\x03\x04\x05";
+    assert_eq!(label(temporary, 547), Some("dhcpv6"));
+    assert_eq!(label(&temporary[..25], 547), None);
+}
+
+#[test]
+fn streams_of_few_fixed_bits_are_looked_for_at_their_ports() {
     let scanner = Scanner::new(&builtin()).unwrap();
     let keep_alive = b"\x04\0\0\0\0\0\0\0\0\0\0\0";
-    let at = |port| {
+    let at = |bytes: &[u8], port| {
         let (mut state, mut found) = (ScanState::default(), Found::default());
-        scanner.feed(T, &mut state, &mut found, keep_alive);
+        scanner.feed(T, &mut state, &mut found, bytes);
         match scanner.outcome(T, &state, found, Origin::UNKNOWN.between([40_000, port]), 0) {
             Outcome::Matched(found) => Some(scanner.name(found.pattern)),
             _ => None,
         }
     };
-    assert_eq!((at(2000), at(988)), (Some("skinny"), None));
+    assert_eq!((at(keep_alive, 2000), at(keep_alive, 988)), (Some("skinny"), None));
+    let features = b"\x04\x06\0\x08\0\0\0\x41";
+    assert_eq!((at(features, 6653), at(features, 6654)), (Some("openflow"), None));
 }
 
 #[test]

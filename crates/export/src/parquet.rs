@@ -9,6 +9,10 @@
 //! small row group followed by a footer, and the next flush overwrites both. The file is readable
 //! at any time, even after the process was killed, and has few row groups regardless of the number
 //! of flushes.
+//!
+//! Numbers are differences of few bits (`DELTA_BINARY_PACKED`), which costs less than a dictionary
+//! and suits times and counts. Text has a dictionary. The records of a group are stored by column
+//! from the start, in the form that the encoder takes.
 
 #![expect(
     clippy::cast_possible_truncation,
@@ -18,11 +22,14 @@
 
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom, Write};
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use flowloom_apps::accounting::fields::{FieldColumn, FieldValue};
 use flowloom_apps::accounting::{AccountingRecord, RecordColumn, RecordValue};
-use parquet::basic::{Compression, LogicalType, Repetition, TimeUnit, Type as Physical, ZstdLevel};
+use parquet::basic::{
+    Compression, Encoding, LogicalType, Repetition, TimeUnit, Type as Physical, ZstdLevel,
+};
 use parquet::data_type::{ByteArray, ByteArrayType, Int32Type, Int64Type};
 use parquet::errors::ParquetError;
 use parquet::file::metadata::{
@@ -30,7 +37,7 @@ use parquet::file::metadata::{
 };
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
-use parquet::schema::types::{SchemaDescriptor, Type};
+use parquet::schema::types::{ColumnPath, SchemaDescriptor, Type};
 
 use crate::RecordWriter;
 
@@ -100,18 +107,140 @@ impl Stored {
     }
 }
 
+/// The values of a column in the rows that wait for a full group.
+#[derive(Debug)]
+struct Pending {
+    values: Values,
+    /// 1 for a value and 0 for a missing one.
+    levels: Vec<i16>,
+}
+
+#[derive(Debug)]
+enum Values {
+    /// One value after the other, and where each ends.
+    Text {
+        bytes: Vec<u8>,
+        ends: Vec<usize>,
+    },
+    Wide(Vec<i64>),
+    Narrow(Vec<i32>),
+}
+
+impl Pending {
+    fn of(stored: Stored) -> Self {
+        let values = match stored {
+            Stored::Text => Values::Text { bytes: Vec::new(), ends: Vec::new() },
+            Stored::Time | Stored::Wide => Values::Wide(Vec::new()),
+            Stored::Narrow => Values::Narrow(Vec::new()),
+        };
+        Self { values, levels: Vec::new() }
+    }
+
+    fn push(&mut self, value: RecordValue) {
+        match value {
+            RecordValue::Number(number) | RecordValue::Bits(number) => self.push_number(number),
+            RecordValue::Word(word) => self.push_text(|bytes| bytes.extend_from_slice(word.as_bytes())),
+            RecordValue::Address(address) => self.push_text(|bytes| put_address(bytes, address)),
+            RecordValue::None => self.levels.push(0),
+            text => self.push_text(|bytes| put(bytes, &text)),
+        }
+    }
+
+    fn push_field(&mut self, value: &FieldValue) {
+        match value {
+            FieldValue::Number(number) => self.push_number(*number),
+            FieldValue::None => self.levels.push(0),
+            text => self.push_text(|bytes| put(bytes, text)),
+        }
+    }
+
+    fn push_number(&mut self, number: u64) {
+        self.levels.push(1);
+        match &mut self.values {
+            Values::Wide(numbers) => numbers.push(number as i64),
+            Values::Narrow(numbers) => numbers.push(number as i32),
+            Values::Text { bytes, ends } => {
+                put(bytes, &number);
+                ends.push(bytes.len());
+            }
+        }
+    }
+
+    /// Adds a text. A column of numbers has no value for it.
+    fn push_text(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
+        let Values::Text { bytes, ends } = &mut self.values else { return self.levels.push(0) };
+        write(bytes);
+        ends.push(bytes.len());
+        self.levels.push(1);
+    }
+
+    fn clear(&mut self) {
+        self.levels.clear();
+        match &mut self.values {
+            Values::Text { bytes, ends } => {
+                bytes.clear();
+                ends.clear();
+            }
+            Values::Wide(numbers) => numbers.clear(),
+            Values::Narrow(numbers) => numbers.clear(),
+        }
+    }
+
+    fn write<W: Write + Send>(
+        &self,
+        group: &mut SerializedRowGroupWriter<'_, W>,
+    ) -> Result<(), ParquetError> {
+        let Some(mut writer) = group.next_column()? else {
+            return Err(ParquetError::General(String::from("the schema has fewer columns")));
+        };
+        let levels = Some(&self.levels[..]);
+        match &self.values {
+            Values::Text { bytes, ends } => {
+                // The texts share one allocation.
+                let all = ByteArray::from(bytes.clone());
+                let starts = std::iter::once(0).chain(ends.iter().copied());
+                let texts: Vec<ByteArray> =
+                    starts.zip(ends).map(|(start, end)| all.slice(start, end - start)).collect();
+                writer.typed::<ByteArrayType>().write_batch(&texts, levels, None)?;
+            }
+            Values::Wide(numbers) => {
+                writer.typed::<Int64Type>().write_batch(numbers, levels, None)?;
+            }
+            Values::Narrow(numbers) => {
+                writer.typed::<Int32Type>().write_batch(numbers, levels, None)?;
+            }
+        }
+        writer.close()
+    }
+}
+
+fn put(bytes: &mut Vec<u8>, value: &dyn std::fmt::Display) {
+    // Writing to memory does not fail.
+    let _ = write!(bytes, "{value}");
+}
+
+/// Writes an address as `Display` does. IPv4, which is the most frequent, skips the formatter.
+fn put_address(bytes: &mut Vec<u8>, address: IpAddr) {
+    let IpAddr::V4(address) = address else { return put(bytes, &address) };
+    for (at, byte) in address.octets().into_iter().enumerate() {
+        if at > 0 {
+            bytes.push(b'.');
+        }
+        let digits = [byte / 100, byte / 10 % 10, byte % 10].map(|digit| b'0' + digit);
+        bytes.extend_from_slice(&digits[usize::from(byte < 100) + usize::from(byte < 10)..]);
+    }
+}
+
 /// Writes records as Parquet, compressed with zstd: each column has the type of its unit, and
 /// missing values are nulls.
 pub struct ParquetWriter<W> {
     out: W,
-    columns: Vec<(&'static RecordColumn, Stored)>,
-    fields: Vec<(FieldColumn, Stored)>,
+    columns: Vec<(&'static RecordColumn, Pending)>,
+    fields: Vec<Pending>,
     schema: Arc<Type>,
     properties: Arc<WriterProperties>,
-    /// Rows that are not in a full group yet.
-    rows: Vec<AccountingRecord>,
-    /// Their additional fields, row by row.
-    values: Vec<FieldValue>,
+    /// Number of rows that are not in a full group yet.
+    rows: usize,
     groups: Vec<RowGroupMetaData>,
     /// The position at which the pending rows will be written.
     position: u64,
@@ -127,7 +256,7 @@ impl<W> std::fmt::Debug for ParquetWriter<W> {
         f.debug_struct("ParquetWriter")
             .field("columns", &columns.len())
             .field("groups", &groups.len())
-            .field("rows", &rows.len())
+            .field("rows", rows)
             .finish_non_exhaustive()
     }
 }
@@ -157,27 +286,39 @@ impl<W: ParquetFile> ParquetWriter<W> {
         columns: Vec<&'static RecordColumn>,
         fields: Vec<FieldColumn>,
     ) -> io::Result<Self> {
-        let columns: Vec<_> = columns.into_iter().map(|column| (column, Stored::of(column.unit))).collect();
-        let fields: Vec<_> = fields.into_iter().map(|column| (column, Stored::of(column.unit))).collect();
-        let names = columns.iter().map(|(column, stored)| (column.name, stored));
-        let names = names.chain(fields.iter().map(|(column, stored)| (column.name, stored)));
-        let types = names.map(|(name, stored)| stored.column(name).map(Arc::new));
-        let types = types.collect::<Result<Vec<_>, _>>().map_err(other)?;
-        let schema = Type::group_type_builder("flow").with_fields(types).build().map_err(other)?;
+        let named = columns.iter().map(|column| (column.name, column.unit));
+        let named = named.chain(fields.iter().map(|column| (column.name, column.unit)));
         let level = ZstdLevel::try_new(1).map_err(other)?;
-        let properties = WriterProperties::builder()
+        let mut properties = WriterProperties::builder()
             .set_compression(Compression::ZSTD(level))
             .set_statistics_enabled(EnabledStatistics::Chunk)
-            .set_offset_index_disabled(true)
-            .build();
+            // The compressor allocates its tables for each page.
+            .set_data_page_row_count_limit(GROUP_ROWS)
+            .set_offset_index_disabled(true);
+        let mut types = Vec::new();
+        for (name, unit) in named {
+            let stored = Stored::of(unit);
+            types.push(Arc::new(stored.column(name).map_err(other)?));
+            let path = ColumnPath::from(name);
+            if stored != Stored::Text {
+                properties = properties
+                    .set_column_dictionary_enabled(path.clone(), false)
+                    .set_column_encoding(path, Encoding::DELTA_BINARY_PACKED);
+            } else if unit == "word" {
+                properties = properties.set_column_statistics_enabled(path, EnabledStatistics::None);
+            }
+        }
+        let schema = Type::group_type_builder("flow").with_fields(types).build().map_err(other)?;
+        let pending = |unit: &str| Pending::of(Stored::of(unit));
+        let fields = fields.iter().map(|column| pending(column.unit)).collect();
+        let columns = columns.into_iter().map(|column| (column, pending(column.unit))).collect();
         Ok(Self {
             out,
             columns,
             fields,
             schema: Arc::new(schema),
-            properties: Arc::new(properties),
-            rows: Vec::new(),
-            values: Vec::new(),
+            properties: Arc::new(properties.build()),
+            rows: 0,
             groups: Vec::new(),
             position: MAGIC.len() as u64,
             is_begun: false,
@@ -200,12 +341,8 @@ impl<W: ParquetFile> ParquetWriter<W> {
         let mut writer =
             SerializedFileWriter::new(Vec::new(), Arc::clone(&self.schema), Arc::clone(&self.properties))?;
         let mut group = writer.next_row_group()?;
-        for (column, stored) in &self.columns {
-            write_column(&mut group, *stored, self.rows.iter().map(|row| Cell::of(column.value(row))))?;
-        }
-        for (at, (_, stored)) in self.fields.iter().enumerate() {
-            let values = self.values.iter().skip(at).step_by(self.fields.len());
-            write_column(&mut group, *stored, values.map(Cell::of_field))?;
+        for column in self.columns.iter().map(|(_, column)| column).chain(&self.fields) {
+            column.write(&mut group)?;
         }
         let group = group.close()?;
         let end = writer.bytes_written();
@@ -250,8 +387,8 @@ impl<W: ParquetFile> ParquetWriter<W> {
         self.out.write_all(&bytes)?;
         self.position += bytes.len() as u64;
         self.groups.push(group);
-        self.rows.clear();
-        self.values.clear();
+        self.rows = 0;
+        self.columns.iter_mut().map(|(_, column)| column).chain(&mut self.fields).for_each(Pending::clear);
         Ok(())
     }
 }
@@ -262,11 +399,16 @@ impl<W: ParquetFile> RecordWriter for ParquetWriter<W> {
     }
 
     fn write_with(&mut self, record: &AccountingRecord, fields: &[FieldValue]) -> io::Result<()> {
-        self.rows.push(*record);
+        self.rows += 1;
+        for (column, values) in &mut self.columns {
+            values.push(column.value(record));
+        }
         let missing = std::iter::repeat(&FieldValue::None);
-        self.values.extend(fields.iter().chain(missing).take(self.fields.len()).cloned());
+        for (values, value) in self.fields.iter_mut().zip(fields.iter().chain(missing)) {
+            values.push_field(value);
+        }
         self.is_stale = true;
-        if self.rows.len() == GROUP_ROWS { self.close_group() } else { Ok(()) }
+        if self.rows == GROUP_ROWS { self.close_group() } else { Ok(()) }
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -274,7 +416,7 @@ impl<W: ParquetFile> RecordWriter for ParquetWriter<W> {
         if !self.can_rewind || !std::mem::take(&mut self.is_stale) {
             return self.out.flush();
         }
-        let waiting = if self.rows.is_empty() { None } else { Some(self.group().map_err(other)?) };
+        let waiting = if self.rows == 0 { None } else { Some(self.group().map_err(other)?) };
         let (mut bytes, last) = waiting.map_or((Vec::new(), None), |(bytes, group)| (bytes, Some(group)));
         bytes.extend(self.footer(last).map_err(other)?);
         self.out.rewind(self.position)?;
@@ -283,10 +425,13 @@ impl<W: ParquetFile> RecordWriter for ParquetWriter<W> {
     }
 
     fn finish(&mut self) -> io::Result<()> {
-        if !self.rows.is_empty() {
+        self.begin()?;
+        if self.can_rewind && !self.is_stale {
+            return self.out.flush(); // The last flush wrote all rows and their footer.
+        }
+        if self.rows > 0 {
             self.close_group()?;
         }
-        self.begin()?;
         let footer = self.footer(None).map_err(other)?;
         if self.can_rewind {
             self.out.rewind(self.position)?;
@@ -296,66 +441,20 @@ impl<W: ParquetFile> RecordWriter for ParquetWriter<W> {
     }
 }
 
-/// A value in its stored form.
-enum Cell {
-    Number(u64),
-    Text(ByteArray),
-    None,
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-impl Cell {
-    fn of(value: RecordValue) -> Self {
-        match value {
-            RecordValue::Number(number) | RecordValue::Bits(number) => Self::Number(number),
-            RecordValue::None => Self::None,
-            text => Self::Text(ByteArray::from(text.to_string().into_bytes())),
+    #[test]
+    fn addresses_are_written_as_they_are_displayed() {
+        for byte in 0..=u8::MAX {
+            let address = IpAddr::from([byte, 255 - byte, 0, byte / 7]);
+            let mut bytes = Vec::new();
+            put_address(&mut bytes, address);
+            assert_eq!(String::from_utf8(bytes).unwrap(), address.to_string());
         }
+        let mut bytes = Vec::new();
+        put_address(&mut bytes, IpAddr::from([0, 0, 0, 0, 0, 0, 0, 1]));
+        assert_eq!(bytes, b"::1");
     }
-
-    fn of_field(value: &FieldValue) -> Self {
-        match value {
-            FieldValue::Number(number) => Self::Number(*number),
-            FieldValue::None => Self::None,
-            text => Self::Text(ByteArray::from(text.to_string().into_bytes())),
-        }
-    }
-
-    fn number(&self) -> Option<u64> {
-        match self {
-            Self::Number(number) => Some(*number),
-            Self::Text(_) | Self::None => None,
-        }
-    }
-}
-
-fn write_column<W: Write + Send>(
-    group: &mut SerializedRowGroupWriter<'_, W>,
-    stored: Stored,
-    cells: impl Iterator<Item = Cell>,
-) -> Result<(), ParquetError> {
-    let Some(mut writer) = group.next_column()? else {
-        return Err(ParquetError::General(String::from("the schema has fewer columns")));
-    };
-    let cells: Vec<Cell> = cells.collect();
-    let levels: Vec<i16> = cells.iter().map(|cell| i16::from(!matches!(cell, Cell::None))).collect();
-    match stored {
-        Stored::Text => {
-            let texts = cells.into_iter().filter_map(|cell| match cell {
-                Cell::Text(text) => Some(text),
-                Cell::Number(number) => Some(ByteArray::from(number.to_string().into_bytes())),
-                Cell::None => None,
-            });
-            let texts: Vec<ByteArray> = texts.collect();
-            writer.typed::<ByteArrayType>().write_batch(&texts, Some(&levels), None)?;
-        }
-        Stored::Time | Stored::Wide => {
-            let numbers: Vec<i64> = cells.iter().filter_map(Cell::number).map(|n| n as i64).collect();
-            writer.typed::<Int64Type>().write_batch(&numbers, Some(&levels), None)?;
-        }
-        Stored::Narrow => {
-            let numbers: Vec<i32> = cells.iter().filter_map(Cell::number).map(|n| n as i32).collect();
-            writer.typed::<Int32Type>().write_batch(&numbers, Some(&levels), None)?;
-        }
-    }
-    writer.close()
 }

@@ -19,10 +19,44 @@ use std::sync::Arc;
 /// ```
 #[non_exhaustive]
 pub enum Block {
-    /// Bytes owned by other code, such as a mapped file.
+    /// Bytes that the block owns.
     Owned(Vec<u8>),
     /// Bytes that lie elsewhere, such as a mapped file.
     Foreign(Box<dyn AsRef<[u8]> + Send + Sync>),
+    /// A single packet that a source joined from fragments, and what they were on the wire.
+    Datagram(Vec<u8>, Fragments),
+}
+
+/// The fragments of a datagram, as they were on the wire.
+///
+/// # Examples
+///
+/// ```
+/// use flowloom_packet::{Block, Fragments};
+/// let mut fragments = Fragments::default();
+/// (fragments.packets, fragments.more_ip_bytes, fragments.span_ns) = (3, 40, 1_000_000);
+/// let block = Block::Datagram(vec![0x45; 48], fragments);
+/// assert_eq!(block.open().fragments.map(|fragments| fragments.packets), Some(3));
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Fragments {
+    /// Number of fragments, duplicates included.
+    pub packets: u32,
+    /// The IP bytes of the fragments beyond those of the datagram. 0 if the datagram's flow is that
+    /// of a packet inside it.
+    pub more_ip_bytes: u32,
+    /// Time from the first fragment to the last one, in nanoseconds.
+    pub span_ns: u64,
+}
+
+/// The contents of a block.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct OpenBlock<'a> {
+    /// The bytes.
+    pub bytes: &'a [u8],
+    /// The fragments of the only packet, if a source joined it.
+    pub fragments: Option<&'a Fragments>,
 }
 
 /// A block shared by the source and every worker that holds packets in it.
@@ -33,9 +67,17 @@ impl Block {
     #[inline]
     pub fn bytes(&self) -> &[u8] {
         match self {
-            Self::Owned(bytes) => bytes,
+            Self::Owned(bytes) | Self::Datagram(bytes, _) => bytes,
             Self::Foreign(bytes) => (**bytes).as_ref(),
         }
+    }
+
+    /// Returns the bytes with the fragments that they come from. Call this once per batch, as
+    /// [`Self::bytes`].
+    #[inline]
+    pub fn open(&self) -> OpenBlock<'_> {
+        let fragments = if let Self::Datagram(_, fragments) = self { Some(fragments) } else { None };
+        OpenBlock { bytes: self.bytes(), fragments }
     }
 }
 
@@ -44,6 +86,7 @@ impl std::fmt::Debug for Block {
         let kind = match self {
             Self::Owned(_) => "owned",
             Self::Foreign(_) => "foreign",
+            Self::Datagram(..) => "datagram",
         };
         write!(f, "Block({kind}, {} bytes)", self.bytes().len())
     }

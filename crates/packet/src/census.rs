@@ -1,6 +1,8 @@
 //! Counts by name of the encapsulations that were followed, of those that were not, with reasons,
 //! and of unknown numbers.
 
+mod saved;
+
 use std::collections::BTreeMap;
 
 use crate::decode::{
@@ -33,6 +35,22 @@ impl NotFollowed {
             Self::NotAsked => "not_asked",
             Self::Inner(reason) => reason.name(),
         }
+    }
+}
+
+/// The reason in words, after the name of the tunnel.
+impl std::fmt::Display for NotFollowed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::NotAsked => "not followed, --decap was not given",
+            Self::Inner(DropReason::NotIp) => "carries no IP packet",
+            Self::Inner(DropReason::Encrypted) => "encrypted",
+            Self::Inner(DropReason::Depth) => "too many nested headers",
+            Self::Inner(DropReason::Unsupported) => "carries a link type that is not decoded",
+            Self::Inner(reason) if reason.is_truncated() => "the record ends inside its headers",
+            Self::Inner(DropReason::MalformedTunnel) => "its header contradicts itself",
+            Self::Inner(_) => "a header inside contradicts itself",
+        })
     }
 }
 
@@ -88,6 +106,7 @@ pub struct EncapsulationCounts {
     not_followed: BTreeMap<(&'static str, NotFollowed), Tally>,
     unknown: BTreeMap<Unknown, Tally>,
     other_unknown: u64,
+    no_key: BTreeMap<DropReason, Tally>,
 }
 
 impl EncapsulationCounts {
@@ -103,6 +122,9 @@ impl EncapsulationCounts {
     ) {
         const ETHERNET_BYTES: u32 = 14;
         const TCP: u8 = 6;
+        if let Err(reason) = decoded {
+            self.no_key.entry(*reason).or_default().count(number);
+        }
         if let Ok(headers) = decoded
             && link == LinkType::ETHERNET
             && headers.network_offset == ETHERNET_BYTES
@@ -190,6 +212,14 @@ impl EncapsulationCounts {
             }
         }
         self.other_unknown += later.other_unknown;
+        for (reason, tally) in &later.no_key {
+            self.no_key.entry(*reason).or_default().append(tally, before);
+        }
+    }
+
+    /// Returns the packets without a flow key, by reason.
+    pub fn no_key(&self) -> impl Iterator<Item = (DropReason, &Tally)> {
+        self.no_key.iter().map(|(&reason, tally)| (reason, tally))
     }
 
     /// Returns the encapsulations that were followed, by name. A packet counts once for each.
@@ -273,6 +303,9 @@ impl Census {
         let Self { counts, trace } = self;
         trace.clear();
         let mut decoded = decode_traced(link, bytes, options, trace);
+        if let Err(reason) = decoded {
+            counts.no_key.entry(reason).or_default().count(number);
+        }
         let may_be_tunnel = match &decoded {
             Ok(headers) => !has_ports(headers.key.protocol()),
             Err(_) => true,

@@ -49,7 +49,7 @@ pub mod wire;
 
 pub use flowloom_flow_key::{Direction, FiveTuple, FlowKey, IpFamily};
 
-pub use arena::{Block, SharedBlock};
+pub use arena::{Block, Fragments, OpenBlock, SharedBlock};
 pub use census::EncapsulationCounts;
 pub use decode::{CustomEncapsulations, DecodeOptions, decode};
 pub use drop_reason::{DropCounts, DropReason};

@@ -2,6 +2,7 @@
 
 use flowloom_flow_key::{Direction, FiveTuple, FlowKey, IpFamily};
 
+use crate::arena::Fragments;
 use crate::wire::Frame;
 
 /// The decoder's result for a packet. Offsets count from the first captured byte.
@@ -82,8 +83,10 @@ pub struct PacketView<'a> {
     /// before it. Times therefore never decrease in arrival order, nor within a flow whose order is
     /// kept. If workers share flows, times may decrease from one flow to another.
     pub time_ns: u64,
-    /// Bytes the packet had on the wire.
+    /// Bytes the packet had on the wire, or its fragments together.
     pub wire_bytes: u32,
+    /// The fragments that a source joined to this packet.
+    pub fragments: Option<&'a Fragments>,
     /// The port of the wire that received it, counted from 0; 0 for packets of other sources.
     pub port: u16,
     /// The queue of that port.
@@ -98,7 +101,7 @@ impl<'a> PacketView<'a> {
     #[inline(always)]
     #[must_use]
     pub const fn new(bytes: &'a [u8], headers: Headers, time_ns: u64, wire_bytes: u32) -> Self {
-        Self { bytes, headers, time_ns, wire_bytes, port: 0, queue: 0, tag: 0 }
+        Self { bytes, headers, time_ns, wire_bytes, fragments: None, port: 0, queue: 0, tag: 0 }
     }
 
     /// Returns the view of a packet in a frame that a wire has received. The time is that of the
@@ -107,7 +110,15 @@ impl<'a> PacketView<'a> {
     #[must_use]
     pub const fn of_frame(frame: &Frame<'a>, headers: Headers, time_ns: u64) -> Self {
         let Frame { bytes, wire_bytes, port, queue, tag, .. } = *frame;
-        Self { bytes, headers, time_ns, wire_bytes, port, queue, tag }
+        Self { bytes, headers, time_ns, wire_bytes, fragments: None, port, queue, tag }
+    }
+
+    /// Returns the view of a packet that a source joined from these fragments, if any.
+    #[inline(always)]
+    #[must_use]
+    pub const fn with_fragments(mut self, fragments: Option<&'a Fragments>) -> Self {
+        self.fragments = fragments;
+        self
     }
 
     /// Returns the captured part of the transport payload, without link-layer padding.

@@ -2,8 +2,8 @@
 
 use flowloom_engine::{Composed, FlowState, FlowValue};
 use flowloom_flow_key::Direction;
-use flowloom_packet::PacketView;
 use flowloom_packet::icmp::{ICMP, ICMPV6};
+use flowloom_packet::{Fragments, PacketView};
 
 use super::EndReason;
 use super::connection::{Connection, FIN, Judgement, RST, SYN, Segment};
@@ -183,6 +183,9 @@ impl Accounted {
         self.bytes[way] += u64::from(packet.wire_bytes);
         self.ip_bytes[way] += u64::from(packet.ip_bytes());
         self.last_ns = packet.time_ns;
+        if let Some(fragments) = packet.fragments {
+            self.add_fragments(way, packet.time_ns, fragments);
+        }
         if has_tcp_header(packet) {
             if flags & (SYN | FIN | RST) != 0 {
                 self.control(packet);
@@ -190,6 +193,15 @@ impl Accounted {
                 self.connection.take(way, flags, &segment);
             }
         }
+    }
+
+    /// Counts the fragments of a datagram in place of the datagram.
+    #[cold]
+    #[inline(never)]
+    fn add_fragments(&mut self, way: usize, time_ns: u64, fragments: &Fragments) {
+        self.seen[way] += u64::from(fragments.packets.max(1)) - 1;
+        self.ip_bytes[way] += u64::from(fragments.more_ip_bytes);
+        self.first_ns = self.first_ns.min(time_ns.saturating_sub(fragments.span_ns));
     }
 
     /// Stores the data that only the first packet of a record contains.

@@ -164,13 +164,9 @@ const COLUMNS: &[RecordColumn] = &[
         "The time of the record's last packet.",
         |record| RecordValue::Number(record.end_ns),
     ),
-    column(
-        "packets",
-        "packets",
-        &[(2, "packetDeltaCount")],
-        "Packets from the source. A datagram that `--defrag` joined counts as one.",
-        |record| RecordValue::Number(record.packets),
-    ),
+    column("packets", "packets", &[(2, "packetDeltaCount")], "Packets from the source.", |record| {
+        RecordValue::Number(record.packets)
+    }),
     column(
         "bytes",
         "bytes",
@@ -404,8 +400,10 @@ this record.
   arrived for that time.
 * ICMP queries and their replies (echo, timestamp, information, address mask, extended echo) form flows by identifier and kind.
   Other ICMP messages form flows by type and code. ICMP has no ports.
-* With `--defrag` a datagram counts as one packet. It has the IP bytes of the whole datagram, the wire bytes of its fragments,
-  and the time of its last fragment. Without `--defrag` each fragment counts separately.
+* With `--defrag` packets and bytes are those of the fragments on the wire, duplicates included, and a record starts with its
+  first fragment. They count once the datagram is complete; `not_tracked` in the report counts the others by reason. In a tunnel,
+  the IP bytes are those of the inner packet. The additional fields describe the datagram. Without `--defrag` fragments after the
+  first form a flow of their own.
 * Reverse elements of IPFIX have the enterprise number 29305 (RFC 5103). Missing values are empty in CSV, `null` in JSON and 0
   in IPFIX.
 ";

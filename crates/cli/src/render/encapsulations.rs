@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use flowloom::packet::EncapsulationCounts;
 use flowloom::packet::census::Tally;
-use flowloom::packet::decode::Unknown;
 use serde::Serialize;
 
 use super::{counted, grouped};
@@ -20,6 +19,8 @@ struct Figures {
 struct NotFollowed {
     kind: &'static str,
     reason: &'static str,
+    #[serde(skip)]
+    in_words: String,
     #[serde(flatten)]
     figures: Figures,
 }
@@ -50,7 +51,7 @@ impl Encapsulations {
         let mut unknown: Vec<Unfamiliar> = counts
             .unknown()
             .map(|(unknown, tally)| {
-                let (layer, number) = numbered(unknown);
+                let (layer, number) = unknown.layer_and_number();
                 Unfamiliar { what: unknown.to_string(), layer, number, figures: figures(tally) }
             })
             .collect();
@@ -60,6 +61,7 @@ impl Encapsulations {
             .map(|(kind, reason, tally)| NotFollowed {
                 kind,
                 reason: reason.name(),
+                in_words: reason.to_string(),
                 figures: figures(tally),
             })
             .collect();
@@ -91,7 +93,7 @@ impl Encapsulations {
         let line = |name: &str, figures: &Figures| {
             let first: Vec<String> = figures.first_packets.iter().map(ToString::to_string).collect();
             format!(
-                "            {name:<42} {:>10}   first: packet {}",
+                "            {name:<54} {:>10}   first: packet {}",
                 grouped(figures.packets),
                 first.join(", ")
             )
@@ -112,7 +114,7 @@ impl Encapsulations {
             "Not followed",
             self.tunnel_not_followed
                 .iter()
-                .map(|entry| line(&format!("{}: {}", entry.kind, entry.reason), &entry.figures))
+                .map(|entry| line(&format!("{}: {}", entry.kind, entry.in_words), &entry.figures))
                 .collect(),
         );
         section("Unknown", self.unknown.iter().map(|entry| line(&entry.what, &entry.figures)).collect());
@@ -125,20 +127,4 @@ impl Encapsulations {
 
 fn of(entries: &[NotFollowed], reason: impl Fn(&str) -> bool) -> u64 {
     entries.iter().filter(|entry| reason(entry.reason)).map(|entry| entry.figures.packets).sum()
-}
-
-/// Returns the layer of an unknown number, and the number.
-fn numbered(unknown: Unknown) -> (&'static str, u64) {
-    match unknown {
-        Unknown::EtherType(number) => ("ether_type", number.into()),
-        Unknown::LinkControl(points) => ("link_control", points.into()),
-        Unknown::Snap { organisation: [a, b, c], kind } => {
-            ("snap", u64::from(u32::from_be_bytes([0, a, b, c])) << 16 | u64::from(kind))
-        }
-        Unknown::Ppp(number) => ("ppp", number.into()),
-        Unknown::UnderLabels(first) => ("mpls", first.into()),
-        Unknown::IpProtocol(number) => ("ip_protocol", number.into()),
-        Unknown::Link(link) => ("link_type", link.0.into()),
-        _ => ("other", 0),
-    }
 }

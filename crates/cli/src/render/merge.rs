@@ -3,8 +3,9 @@
 use flowloom::engine::{FlowState, MergedParts};
 use serde::Serialize;
 
+use super::encapsulations::Encapsulations;
 use super::reasons::NoResult;
-use super::replay::RecordFigures;
+use super::replay::{NAMES_MAX, RecordFigures};
 use super::{Report, counted, grouped};
 use crate::host::Tool;
 use crate::part_file::Settings;
@@ -27,6 +28,8 @@ pub(crate) struct MergeResult {
     processed: u64,
     #[serde(flatten)]
     no_result: NoResult,
+    #[serde(flatten)]
+    encapsulations: Encapsulations,
     flows: u64,
     flows_begun: u64,
     flows_joined: u64,
@@ -72,7 +75,8 @@ impl MergeResult {
             bytes_captured: input.bytes_captured,
             decoded: input.decoded,
             processed: workers.processed,
-            no_result: NoResult::new(&dropped),
+            no_result: NoResult::new(&dropped).with_first(&input.encapsulations),
+            encapsulations: Encapsulations::new(&input.encapsulations),
             flows: merged.flows.len() as u64,
             flows_begun: workers.flows_begun,
             flows_joined: merged.flows_joined,
@@ -112,6 +116,7 @@ impl Report for MergeResult {
             ));
         }
         lines.extend(self.no_result.lines());
+        lines.extend(self.encapsulations.lines(NAMES_MAX));
         lines.push(format!("Digest      {}", self.digest));
         lines.push(String::new());
         lines.push(format!(

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use flowloom::packet::EncapsulationCounts;
 use flowloom::packet::drop_reason::DropCounts;
 use serde::Serialize;
 
@@ -15,6 +16,9 @@ pub(crate) type ByReason = BTreeMap<&'static str, u64>;
 pub(crate) struct NoResult {
     /// Packets without a flow.
     pub(crate) not_tracked: ByReason,
+    /// The numbers of the first such packets, of reasons that the decoder gave.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    not_tracked_first: BTreeMap<&'static str, Vec<u64>>,
     /// Packets that were lost.
     pub(crate) dropped: ByReason,
 }
@@ -30,6 +34,13 @@ impl NoResult {
         all
     }
 
+    /// Adds the numbers of the first packets without a key.
+    pub(crate) fn with_first(mut self, counts: &EncapsulationCounts) -> Self {
+        self.not_tracked_first =
+            counts.no_key().map(|(reason, tally)| (reason.name(), tally.first_packets.clone())).collect();
+        self
+    }
+
     /// Returns the numbers of packets that are not tracked and that were lost, for the end of a
     /// line of counts.
     pub(crate) fn totals(&self) -> String {
@@ -39,8 +50,17 @@ impl NoResult {
 
     /// Returns a line for each reason.
     pub(crate) fn lines(&self) -> impl Iterator<Item = String> {
+        let first = |reason: &str| {
+            let numbers: Vec<String> =
+                self.not_tracked_first.get(reason)?.iter().map(ToString::to_string).collect();
+            Some(format!("   first: packet {}", numbers.join(", ")))
+        };
         let line = |label: &'static str, of: &ByReason| -> Vec<String> {
-            of.iter().map(|(reason, packets)| format!("{label} {reason} {}", grouped(*packets))).collect()
+            of.iter()
+                .map(|(reason, packets)| {
+                    format!("{label} {reason} {}{}", grouped(*packets), first(reason).unwrap_or_default())
+                })
+                .collect()
         };
         let dropped = line("Dropped    ", &self.dropped);
         line("Not tracked", &self.not_tracked).into_iter().chain(dropped)

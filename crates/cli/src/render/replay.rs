@@ -14,7 +14,7 @@ use crate::record_view::FilterCounts;
 pub(crate) use super::l7::{L7Figures, ProtocolFigures};
 
 /// The most encapsulations of a kind that the text lists.
-const NAMES_MAX: usize = 8;
+pub(crate) const NAMES_MAX: usize = 8;
 
 /// The document of `replay`; `docs/schema/replay-1.json` describes it.
 #[derive(Debug, Serialize)]

@@ -15,7 +15,7 @@
 use flowloom_cpu::prefetch;
 use flowloom_flow_key::TableHash;
 use flowloom_flow_key::{Direction, FlowKey};
-use flowloom_packet::arena::bytes_at;
+use flowloom_packet::arena::{OpenBlock, bytes_at};
 use flowloom_packet::{Headers, LinkType, PacketView};
 
 /// The position, times and hash of a packet.
@@ -162,11 +162,11 @@ impl PacketDescriptor {
 
     /// Returns the number of the packet and the packet as applications see it.
     #[inline(always)]
-    pub(crate) fn view<'b>(&self, block: &'b [u8]) -> (u64, PacketView<'b>) {
+    pub(crate) fn view<'b>(&self, block: OpenBlock<'b>) -> (u64, PacketView<'b>) {
         let packet = &self.packet;
         let headers = self.fields.headers(self.key);
-        let view = PacketView::new(packet.bytes(block), headers, packet.time_ns, packet.wire);
-        (packet.number(), view)
+        let view = PacketView::new(packet.bytes(block.bytes), headers, packet.time_ns, packet.wire);
+        (packet.number(), view.with_fragments(block.fragments))
     }
 
     /// Prefetches the lines that an application reads first, if the packet has a payload. They may

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use flowloom_cpu::prefetch;
 use flowloom_cpu::stream::{self, Writer};
-use flowloom_packet::{BATCH_PACKETS, PacketView, SharedBlock};
+use flowloom_packet::{BATCH_PACKETS, OpenBlock, PacketView, SharedBlock};
 
 use crate::batch::packet::{PacketDescriptor, PacketRef};
 
@@ -74,8 +74,8 @@ impl DescriptorBatch {
     }
 
     /// Returns the block that holds the packets' bytes.
-    pub(crate) fn bytes(&self) -> &[u8] {
-        self.block.as_ref().map_or(&[], |block| block.bytes())
+    pub(crate) fn open(&self) -> OpenBlock<'_> {
+        self.block.as_ref().map_or_else(OpenBlock::default, |block| block.open())
     }
 
     /// Sets the sequence number of descriptor `i` in its shard.
@@ -224,9 +224,9 @@ impl Received {
     /// Opens the blocks that hold the packets: once for each part, not for each packet.
     #[inline]
     pub(crate) fn open<const PARTS: usize>(&self) -> Open<'_, PARTS> {
-        let mut blocks: [&[u8]; PARTS] = [&[]; PARTS];
+        let mut blocks = [OpenBlock::default(); PARTS];
         for (block, part) in blocks.iter_mut().zip(&self.parts) {
-            *block = part.batch.bytes();
+            *block = part.batch.open();
         }
         Open { received: self, blocks }
     }
@@ -235,7 +235,7 @@ impl Received {
 /// Received packets with the blocks that hold their bytes, in at most `PARTS` parts.
 pub(crate) struct Open<'a, const PARTS: usize> {
     received: &'a Received,
-    blocks: [&'a [u8]; PARTS],
+    blocks: [OpenBlock<'a>; PARTS],
 }
 
 impl<'a, const PARTS: usize> Open<'a, PARTS> {
@@ -248,11 +248,11 @@ impl<'a, const PARTS: usize> Open<'a, PARTS> {
     /// Prefetches the lines of packet `i` that an application may read first.
     #[inline(always)]
     pub(crate) fn request(&self, i: usize) {
-        self.received.descriptor(i).request(self.block(i));
+        self.received.descriptor(i).request(self.block(i).bytes);
     }
 
     #[inline(always)]
-    fn block(&self, i: usize) -> &'a [u8] {
+    fn block(&self, i: usize) -> OpenBlock<'a> {
         self.blocks[usize::from(self.received.picks[i].0)]
     }
 }

@@ -145,7 +145,8 @@ impl<C: PartitionedSource> RunContext<'_, C> {
             };
             let batch = &reader.batch;
             let Some(block) = &batch.block else { continue };
-            let block = block.bytes();
+            let open = block.open();
+            let block = open.bytes;
             let mut ahead = batch.lookahead();
             for (number, raw) in (number..).zip(&batch.packets[range]) {
                 match hashes.get(number) {
@@ -166,12 +167,12 @@ impl<C: PartitionedSource> RunContext<'_, C> {
                     }
                 });
                 let Some(at) = found else { continue };
-                stage.run(block, &mut burst, &mut |_, _, _| {});
+                stage.run(open, &mut burst, &mut |_, _, _| {});
                 let mut is_last = wanted.count(at, raw.wire_bytes);
                 let FlowStage { runner, flows } = &mut stage;
                 let (hash, flow, seen) = wanted.flow(at);
                 if let Some(undo) = &mut undo {
-                    undo.run(block, &mut undo_burst, &mut |_, _, _| {});
+                    undo.run(open, &mut undo_burst, &mut |_, _, _| {});
                 } else if let Some(id) = flows.table.lookup(&flow.key, hash)
                     && let Some(state) = flows.table.get_mut(id)
                     && runner.app_mut().complete(state, composer.first(flow), seen)

@@ -124,7 +124,8 @@ impl<A: App, T: FlowTable<FlowKey, A::Flow>> InlineStage<'_, A, T> {
     fn process(&mut self, first: u64, range: Range<usize>) {
         let Self { reader: Reader { batch, losses, .. }, decoder, stage, burst, hashes, .. } = self;
         let Some(block) = &batch.block else { return };
-        let block = block.bytes();
+        let open = block.open();
+        let block = open.bytes;
         let mut ahead = batch.lookahead();
         let packets = &batch.packets[range];
         for (number, raw) in (first..).zip(packets) {
@@ -144,8 +145,8 @@ impl<A: App, T: FlowTable<FlowKey, A::Flow>> InlineStage<'_, A, T> {
         }
         if !burst.is_empty() {
             match &mut self.output {
-                None => stage.run(block, burst, &mut |_, _, _| {}),
-                Some(output) => stage.run(block, burst, &mut |packet, place, outcome| {
+                None => stage.run(open, burst, &mut |_, _, _| {}),
+                Some(output) => stage.run(open, burst, &mut |packet, place, outcome| {
                     if outcome == Some(Verdict::Accept) {
                         let raw = &packets[(place.number - first) as usize];
                         output.release(&Released {

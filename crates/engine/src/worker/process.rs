@@ -4,7 +4,7 @@
 use flowloom_flow_key::FlowKey;
 use flowloom_flow_key::TableHash;
 use flowloom_flow_table::{FlowId, FlowTable};
-use flowloom_packet::arena::bytes_at;
+use flowloom_packet::arena::{OpenBlock, bytes_at};
 use flowloom_packet::{BATCH_PACKETS, Headers, PacketView};
 
 use crate::app::{App, Outcome};
@@ -168,7 +168,7 @@ impl<A: App, T: FlowTable<FlowKey, A::Flow>> FlowStage<A, T> {
     #[inline]
     pub(crate) fn run(
         &mut self,
-        block: &[u8],
+        block: OpenBlock<'_>,
         burst: &mut Burst,
         done: &mut impl FnMut(&PacketView<'_>, PacketPlace, Outcome),
     ) {
@@ -179,10 +179,10 @@ impl<A: App, T: FlowTable<FlowKey, A::Flow>> FlowStage<A, T> {
             (keys, &burst.hashes[..count]),
             |i| {
                 let place = packets[i].place;
-                let bytes = bytes_at(block, place.position, place.captured);
+                let bytes = bytes_at(block.bytes, place.position, place.captured);
                 let headers = packets[i].fields.headers(keys[i]);
                 let view = PacketView::new(bytes, headers, place.time_ns, place.wire);
-                (place.number, view)
+                (place.number, view.with_fragments(block.fragments))
             },
             |_, i, view, outcome| done(view, packets[i].place, outcome),
         );

@@ -51,7 +51,7 @@ where
                 Fetched::Packet(waiting) => {
                     self.fetched += 1;
                     let descriptor = &waiting.descriptor;
-                    self.runner.process(descriptor, descriptor.view(waiting.block.bytes()));
+                    self.runner.process(descriptor, descriptor.view(waiting.block.open()));
                     polled = Polled::Worked;
                 }
                 Fetched::Nothing => break,

@@ -330,7 +330,7 @@ impl<'a, A: App, T: FlowTable<FlowKey, A::Flow>> SharedRunner<'a, A, T> {
                 runner.work(
                     flows,
                     (&keys[..parked.len()], &hashes[..parked.len()]),
-                    |i| descriptor(i).view(parked[i].batch.bytes()),
+                    |i| descriptor(i).view(parked[i].batch.open()),
                     |_, i, view, outcome| {
                         in_order.count(parked[i].worker, view.wire_bytes);
                         output.report(&descriptor(i), outcome);

@@ -1,11 +1,9 @@
 //! The state that all layers share: the bytes, the zone so far, and the nesting depth.
 
 use super::options::DecodeOptions;
-use super::table;
 use super::trace::{Trace, Unknown};
 use super::zone::Zone;
 use crate::drop_reason::DropReason;
-use crate::link::LinkType;
 use crate::view::Headers;
 
 /// Maximum number of nested headers that the decoder follows: tags, labels, link layers inside
@@ -28,14 +26,6 @@ pub(super) type Decoded = Result<Headers, DropReason>;
 impl<'a> Layers<'a> {
     pub(super) fn new(bytes: &'a [u8], options: DecodeOptions, trace: Option<&'a Trace>) -> Self {
         Self { bytes, options, zone: Zone::default(), trace, depth: 0 }
-    }
-
-    /// Decodes from the link-layer header at an offset on.
-    pub(super) fn link(self, link: LinkType, at: usize) -> Decoded {
-        match table::of_link(link) {
-            Some(entry) => self.enter(entry, at),
-            None => Err(DropReason::Unsupported),
-        }
     }
 
     /// Returns the result for a packet that carries another protocol than IP, and records the

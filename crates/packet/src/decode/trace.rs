@@ -106,6 +106,40 @@ impl Unknown {
     }
 }
 
+impl Unknown {
+    /// Returns the layer, in the form of reports and JSON, and the number.
+    pub fn layer_and_number(self) -> (&'static str, u64) {
+        match self {
+            Self::EtherType(number) => ("ether_type", number.into()),
+            Self::LinkControl(points) => ("link_control", points.into()),
+            Self::Snap { organisation: [a, b, c], kind } => {
+                ("snap", u64::from(u32::from_be_bytes([0, a, b, c])) << 16 | u64::from(kind))
+            }
+            Self::Ppp(number) => ("ppp", number.into()),
+            Self::UnderLabels(first) => ("mpls", first.into()),
+            Self::IpProtocol(number) => ("ip_protocol", number.into()),
+            Self::Link(link) => ("link_type", link.0.into()),
+        }
+    }
+
+    /// Returns the unknown number of a layer, if it has such a number.
+    pub(crate) fn of_layer(layer: &str, number: u64) -> Option<Self> {
+        Some(match layer {
+            "ether_type" => Self::EtherType(number.try_into().ok()?),
+            "link_control" => Self::LinkControl(number.try_into().ok()?),
+            "snap" => {
+                let [0, 0, 0, a, b, c, high, low] = number.to_be_bytes() else { return None };
+                Self::Snap { organisation: [a, b, c], kind: u16::from_be_bytes([high, low]) }
+            }
+            "ppp" => Self::Ppp(number.try_into().ok()?),
+            "mpls" => Self::UnderLabels(number.try_into().ok()?),
+            "ip_protocol" => Self::IpProtocol(number.try_into().ok()?),
+            "link_type" => Self::Link(LinkType(number.try_into().ok()?)),
+            _ => return None,
+        })
+    }
+}
+
 impl std::fmt::Display for Unknown {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {

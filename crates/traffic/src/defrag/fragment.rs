@@ -178,7 +178,25 @@ fn ipv6(bytes: &[u8], at: usize, id: DatagramId) -> Option<Fragment<'_>> {
     })
 }
 
+impl Fragment<'_> {
+    /// Returns the bytes of the IP packet, as far as they are captured.
+    pub(super) fn ip_bytes(&self) -> u32 {
+        let header = match self.shape {
+            Shape::V4 { at, end } => end - at,
+            Shape::V6 { at, fragment_at, .. } => fragment_at + FRAGMENT_HEADER_BYTES - at,
+        };
+        u32::try_from(header + self.payload.len()).unwrap_or(u32::MAX)
+    }
+}
+
 impl Shape {
+    /// Returns the offset of the IP header.
+    pub(super) fn network_offset(self) -> usize {
+        match self {
+            Self::V4 { at, .. } | Self::V6 { at, .. } => at,
+        }
+    }
+
     /// Returns the bytes before the datagram's payload: the link-layer headers, and the IP header
     /// of an unfragmented packet, except for its lengths.
     pub(super) fn head(self, bytes: &[u8]) -> Vec<u8> {

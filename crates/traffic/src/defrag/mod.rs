@@ -16,7 +16,7 @@
 //! A datagram has the link layer and the IP header of its fragment at offset 0, with the length,
 //! checksum and fragment fields of an unfragmented packet. Other length fields before that header
 //! remain unchanged. It has the time of the fragment that completed it, and the sum of the
-//! fragments' bytes on the wire.
+//! fragments' bytes on the wire. Its block states the [`Fragments`](flowloom_packet::Fragments).
 //!
 //! **Overlaps.** A fragment whose bytes are all known and equal is a duplicate, and only the
 //! duplicate is dropped. Any other overlap ends the datagram with all its fragments, including
@@ -39,7 +39,7 @@ use flowloom_packet::{
 };
 
 pub use pool::DefragLimits;
-use pool::{Datagram, Pool};
+use pool::{Datagram, Pool, WireSum};
 
 /// Maximum number of blocks of datagrams that workers may hold: about 4 MiB if all datagrams have
 /// the largest size.
@@ -86,8 +86,8 @@ pub struct Defrag<S> {
     /// A batch with fragments, and how far it was processed.
     split: PacketBatch,
     at: usize,
-    /// A datagram that waits for a block, with the time and pass of its last fragment.
-    ready: Option<(Datagram, u64, u32)>,
+    /// A datagram that waits for a block, with the pass of its last fragment.
+    ready: Option<(Datagram, u32)>,
     blocks: Vec<SharedBlock>,
     datagrams: u64,
     place: Option<Place>,
@@ -136,9 +136,9 @@ impl<S: PacketSource> Defrag<S> {
 
     /// Puts the completed datagram into a block. Without a free block, the datagram waits.
     fn yield_ready(&mut self, batch: &mut PacketBatch) -> Option<Fill> {
-        let (datagram, time_ns, pass) = self.ready.take()?;
+        let (datagram, pass) = self.ready.take()?;
         let Some(mut block) = self.free_block() else {
-            self.ready = Some((datagram, time_ns, pass));
+            self.ready = Some((datagram, pass));
             return Some(Fill::Starved);
         };
         batch.pass = pass;
@@ -146,12 +146,12 @@ impl<S: PacketSource> Defrag<S> {
             position: 0,
             // A datagram and its headers have at most 64 KiB and a few hundred bytes.
             captured_bytes: u32::try_from(datagram.bytes.len()).unwrap_or(u32::MAX),
-            wire_bytes: datagram.wire,
-            time_ns,
+            wire_bytes: datagram.sum.wire_bytes(),
+            time_ns: datagram.sum.last_ns,
             link: datagram.link,
         });
         if let Some(place) = Arc::get_mut(&mut block) {
-            *place = Block::Owned(datagram.bytes);
+            *place = Block::Datagram(datagram.bytes, datagram.sum.fragments());
         }
         batch.block = Some(Arc::clone(&block));
         self.blocks.push(block);
@@ -187,9 +187,9 @@ impl<S: PacketSource> Defrag<S> {
                 break;
             }
             self.at += 1;
-            if let Some(datagram) = self.pool.add(&fragment, raw, packet) {
-                self.ready =
-                    join_inner(&mut self.pool, datagram, raw.time_ns, self.split.pass, self.decode);
+            let sum = WireSum::of_packet(raw, fragment.ip_bytes());
+            if let Some(datagram) = self.pool.add(&fragment, raw.link, packet, sum) {
+                self.ready = join_inner(&mut self.pool, datagram, self.split.pass, self.decode);
                 if self.ready.is_some() {
                     break;
                 }
@@ -221,24 +221,28 @@ impl<S: PacketSource> Defrag<S> {
 /// pool again.
 fn join_inner(
     pool: &mut Pool,
-    outer: Datagram,
-    time_ns: u64,
+    mut outer: Datagram,
     pass: u32,
     decode: DecodeOptions,
-) -> Option<(Datagram, u64, u32)> {
+) -> Option<(Datagram, u32)> {
     let raw = RawPacket {
         position: 0,
         captured_bytes: u32::try_from(outer.bytes.len()).unwrap_or(u32::MAX),
-        wire_bytes: outer.wire,
-        time_ns,
+        wire_bytes: outer.sum.wire_bytes(),
+        time_ns: outer.sum.last_ns,
         link: outer.link,
     };
-    match fragment::find(&raw, &outer.bytes, pass, decode) {
-        // The result is complete: neither its outermost nor its innermost header belongs to a
-        // fragment.
-        Some(fragment) => pool.add(&fragment, &raw, &outer.bytes).map(|datagram| (datagram, time_ns, pass)),
-        None => Some((outer, time_ns, pass)),
-    }
+    let Some(fragment) = fragment::find(&raw, &outer.bytes, pass, decode) else {
+        let headers = flowloom_packet::decode(outer.link, &outer.bytes, decode);
+        if headers.is_ok_and(|headers| headers.network_offset as usize != outer.network_offset) {
+            // The flow is that of an inner packet, whose only IP header is in the datagram.
+            outer.sum.more_ip_bytes = 0;
+        }
+        return Some((outer, pass));
+    };
+    // The result is complete: neither its outermost nor its innermost header belongs to a fragment.
+    let sum = outer.sum.inside(fragment.ip_bytes());
+    pool.add(&fragment, outer.link, &outer.bytes, sum).map(|datagram| (datagram, pass))
 }
 
 impl<S: PacketSource> PacketSource for Defrag<S> {

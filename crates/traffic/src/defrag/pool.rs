@@ -6,7 +6,7 @@ use std::collections::btree_map::Entry;
 
 use etherparse::IpFragOffset;
 use etherparse::defrag::{IpDefragBuf, IpFragRange};
-use flowloom_packet::{DropCounts, DropReason, LinkType, RawPacket};
+use flowloom_packet::{DropCounts, DropReason, Fragments, LinkType, RawPacket};
 
 use super::fragment::{DatagramId, Fragment, Shape};
 
@@ -38,13 +38,69 @@ impl Default for DefragLimits {
     }
 }
 
+/// What packets were on the wire, together.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct WireSum {
+    packets: u32,
+    bytes: u32,
+    /// The bytes of the IP packets that are fragments.
+    ip_bytes: u32,
+    /// The part of the IP bytes that the joined datagram does not have.
+    pub(super) more_ip_bytes: u32,
+    first_ns: u64,
+    pub(super) last_ns: u64,
+}
+
+impl WireSum {
+    pub(super) fn of_packet(raw: &RawPacket, ip_bytes: u32) -> Self {
+        let (bytes, time) = (raw.wire_bytes, raw.time_ns);
+        Self { packets: 1, bytes, ip_bytes, more_ip_bytes: 0, first_ns: time, last_ns: time }
+    }
+
+    /// Returns the sum of the same packets for a fragment that they carry together.
+    pub(super) fn inside(self, ip_bytes: u32) -> Self {
+        Self { ip_bytes, more_ip_bytes: 0, ..self }
+    }
+
+    /// Adds later packets. Saturates: a counter that is too large for a datagram comes from lengths
+    /// that a capture states wrongly.
+    fn add(&mut self, later: &Self) {
+        if self.packets == 0 {
+            *self = *later;
+            return;
+        }
+        self.packets = self.packets.saturating_add(later.packets);
+        self.bytes = self.bytes.saturating_add(later.bytes);
+        self.ip_bytes = self.ip_bytes.saturating_add(later.ip_bytes);
+        self.last_ns = later.last_ns;
+    }
+
+    pub(super) fn wire_bytes(&self) -> u32 {
+        self.bytes
+    }
+
+    pub(super) fn fragments(&self) -> Fragments {
+        let mut fragments = Fragments::default();
+        fragments.packets = self.packets;
+        fragments.more_ip_bytes = self.more_ip_bytes;
+        fragments.span_ns = self.span_ns();
+        fragments
+    }
+
+    fn span_ns(&self) -> u64 {
+        self.last_ns.saturating_sub(self.first_ns)
+    }
+}
+
 /// A complete datagram.
 #[derive(Debug)]
 pub(super) struct Datagram {
     /// Its bytes, from the link layer on.
     pub(super) bytes: Vec<u8>,
-    /// Bytes of its fragments on the wire.
-    pub(super) wire: u32,
+    /// Its fragments.
+    pub(super) sum: WireSum,
+    /// Offset of the IP header that was joined.
+    pub(super) network_offset: usize,
     pub(super) link: LinkType,
 }
 
@@ -57,7 +113,8 @@ struct Open {
     head: Option<(Shape, LinkType, Vec<u8>)>,
     /// Fragments held.
     fragments: u32,
-    wire: u32,
+    /// Fragments held, and duplicates of these.
+    sum: WireSum,
     begun: u64,
     begun_ns: u64,
     /// Number of bytes that count as held.
@@ -114,10 +171,11 @@ impl Pool {
     pub(super) fn add(
         &mut self,
         fragment: &Fragment<'_>,
-        raw: &RawPacket,
+        link: LinkType,
         bytes: &[u8],
+        sum: WireSum,
     ) -> Option<Datagram> {
-        self.now_ns = self.now_ns.max(raw.time_ns);
+        self.now_ns = self.now_ns.max(sum.last_ns);
         self.expire();
         if fragment.cut {
             self.ended.count(DropReason::FragmentTruncated);
@@ -133,17 +191,26 @@ impl Pool {
                     buffer: Ok(buffer),
                     head: None,
                     fragments: 0,
-                    wire: 0,
+                    sum: WireSum::default(),
                     begun: self.begun,
                     begun_ns: self.now_ns,
                     bytes: 0,
                 })
             }
         };
-        let whole = match take(open, fragment, raw, bytes, self.limits.fragments_max) {
-            Taken::Held => false,
-            Taken::Whole => true,
+        let whole = match take(open, fragment, (link, bytes), self.limits.fragments_max) {
+            Taken::Held => {
+                open.sum.add(&sum);
+                false
+            }
+            Taken::Whole => {
+                open.sum.add(&sum);
+                true
+            }
             Taken::Dropped(reason) => {
+                if reason == DropReason::FragmentDuplicate {
+                    open.sum.add(&sum);
+                }
                 self.ended.count(reason);
                 false
             }
@@ -203,7 +270,14 @@ impl Pool {
                 let (payload, _) = buffer.take_bufs();
                 shape.finish(&mut head, payload.len()).map(|()| {
                     head.extend_from_slice(&payload);
-                    Datagram { bytes: head, wire: open.wire, link }
+                    let network_offset = shape.network_offset();
+                    let ip_bytes = u32::try_from(head.len() - network_offset).unwrap_or(u32::MAX);
+                    let mut sum = open.sum;
+                    sum.more_ip_bytes = sum.ip_bytes.saturating_sub(ip_bytes);
+                    if sum.span_ns() > self.limits.age_max_ns {
+                        sum.first_ns = sum.last_ns; // One of the times is wrong.
+                    }
+                    Datagram { bytes: head, sum, network_offset, link }
                 })
             }
             _ => None,
@@ -229,8 +303,7 @@ enum Taken {
 fn take(
     open: &mut Open,
     fragment: &Fragment<'_>,
-    raw: &RawPacket,
-    bytes: &[u8],
+    (link, bytes): (LinkType, &[u8]),
     fragments_max: u32,
 ) -> Taken {
     let buffer = match &mut open.buffer {
@@ -273,9 +346,8 @@ fn take(
         return Taken::Abandoned(DropReason::FragmentMalformed);
     }
     open.fragments += 1;
-    open.wire = open.wire.saturating_add(raw.wire_bytes);
     if fragment.offset == 0 {
-        open.head = Some((fragment.shape, raw.link, fragment.shape.head(bytes)));
+        open.head = Some((fragment.shape, link, fragment.shape.head(bytes)));
     }
     if buffer.is_complete() { Taken::Whole } else { Taken::Held }
 }

@@ -76,7 +76,7 @@ pub(super) fn figures<F: FlowState>(run: Run<'_, F>) -> ReplayResult {
         packets_per_second: if seconds > 0.0 { input.packets as f64 / seconds } else { 0.0 },
         first_ns: input.first_ns,
         last_ns: input.last_ns,
-        no_result: NoResult::new(&report.dropped()),
+        no_result: NoResult::new(&report.dropped()).with_first(&input.encapsulations),
         unsupported_links: input
             .unsupported_links
             .iter()

@@ -2,7 +2,7 @@
 
 use super::Announced::EtherTypes;
 use super::Carries::{EtherTypeAt, Ethernet, Ipv4, Ipv6};
-use super::{Encapsulation, Follows, Header, Walk, carries};
+use super::{Encapsulation, Follows, Header, carries};
 
 const fn tag(bytes: usize) -> Header {
     Header::Fixed { bytes, follows: Follows::EtherTypeAt(bytes - 2) }
@@ -15,7 +15,7 @@ pub static ETHER_TYPES: &[Encapsulation] = &[
         // The three registered types, and the four in use before them.
         announced: EtherTypes(&[0x8100, 0x88A8, 0x9100, 0x9200, 0x9300, 0xDADB, 0x893B]),
         document: "IEEE 802.1Q-2022 §9; 0x893B: RFC 7172 §2.3; 0xDADB: Linux net/dsa/tag_8021q.c",
-        header: Header::Walk(Walk::Vlan),
+        header: Header::Walk(|layers, at| layers.vlan(at)),
         examples: &[
             carries(&[0x00, 0x05, 0, 0], EtherTypeAt(2)),
             carries(&[0xE0, 0x00, 0, 0], EtherTypeAt(2)),
@@ -25,7 +25,7 @@ pub static ETHER_TYPES: &[Encapsulation] = &[
         name: "mpls",
         announced: EtherTypes(&[0x8847, 0x8848]),
         document: "RFC 3032 §2.1, RFC 5332",
-        header: Header::Walk(Walk::Mpls),
+        header: Header::Walk(|layers, at| layers.mpls(at)),
         examples: &[
             carries(&[0, 1, 1, 64], super::Carries::AnyIp),
             carries(&[0, 1, 0, 64, 0, 2, 0, 64, 0, 3, 1, 64], super::Carries::AnyIp),
@@ -35,7 +35,7 @@ pub static ETHER_TYPES: &[Encapsulation] = &[
         name: "pppoe",
         announced: EtherTypes(&[0x8864]),
         document: "RFC 2516 §4",
-        header: Header::Walk(Walk::Pppoe),
+        header: Header::Walk(|layers, at| layers.pppoe(at)),
         examples: &[
             carries(&[0x11, 0, 0, 7, 0, 46, 0x00, 0x21], Ipv4),
             carries(&[0x11, 0, 0, 7, 0, 46, 0x00, 0x57], Ipv6),
@@ -45,7 +45,7 @@ pub static ETHER_TYPES: &[Encapsulation] = &[
         name: "ppp",
         announced: EtherTypes(&[0x880B]),
         document: "RFC 1661 §2",
-        header: Header::Walk(Walk::Ppp),
+        header: Header::Walk(|layers, at| layers.deeper()?.ppp(at)),
         examples: &[carries(&[0xFF, 0x03, 0x00, 0x21], Ipv4), carries(&[0x57], Ipv6)],
     },
     Encapsulation {
@@ -59,7 +59,7 @@ pub static ETHER_TYPES: &[Encapsulation] = &[
         name: "pbb",
         announced: EtherTypes(&[0x88E7]),
         document: "IEEE 802.1Q-2022 §9.7",
-        header: Header::Walk(Walk::BackboneTag),
+        header: Header::Walk(|layers, at| layers.backbone_tag(at)),
         examples: &[carries(&[0, 0, 0, 9], Ethernet)],
     },
     Encapsulation {
@@ -101,7 +101,7 @@ pub static ETHER_TYPES: &[Encapsulation] = &[
         name: "cisco_metadata",
         announced: EtherTypes(&[0x8909]),
         document: "Cisco TrustSec: security group tag in metadata",
-        header: Header::Walk(Walk::CiscoMetadata),
+        header: Header::Walk(|layers, at| layers.cisco_metadata(at)),
         examples: &[
             carries(&[1, 1, 0, 1, 1, 0x23, 0, 0], EtherTypeAt(6)),
             carries(&[0, 0, 0, 0, 0, 0, 0, 0], EtherTypeAt(6)),
@@ -119,7 +119,7 @@ pub static ETHER_TYPES: &[Encapsulation] = &[
         name: "arista_time",
         announced: EtherTypes(&[0xD28B]),
         document: "Arista EOS, ingress time stamping in a header",
-        header: Header::Walk(Walk::AristaTime),
+        header: Header::Walk(|layers, at| layers.arista_time(at)),
         examples: &[
             carries(&[0, 1, 0, 0x10, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0], EtherTypeAt(12)),
             carries(&[0, 1, 1, 0x21, 0, 0, 0, 0, 0, 0, 0, 0], EtherTypeAt(10)),
@@ -129,7 +129,7 @@ pub static ETHER_TYPES: &[Encapsulation] = &[
         name: "macsec",
         announced: EtherTypes(&[0x88E5]),
         document: "IEEE 802.1AE-2018 §9.3",
-        header: Header::Walk(Walk::Macsec),
+        header: Header::Walk(|layers, at| layers.macsec(at)),
         examples: &[
             super::Example {
                 header: &[0x02, 0, 0, 0, 0, 7, 0, 0],
@@ -147,7 +147,7 @@ pub static ETHER_TYPES: &[Encapsulation] = &[
         name: "nsh",
         announced: EtherTypes(&[0x894F]),
         document: "RFC 8300 §2.2",
-        header: Header::Walk(Walk::ServiceHeader),
+        header: Header::Walk(|layers, at| layers.service_header(at)),
         examples: &[
             carries(&[0x0F, 0xC2, 2, 1, 0, 0, 1, 255], Ipv4),
             carries(&[0x0F, 0xC2, 2, 2, 0, 0, 1, 255], Ipv6),
@@ -161,7 +161,7 @@ pub static ETHER_TYPES: &[Encapsulation] = &[
         name: "trill",
         announced: EtherTypes(&[0x22F3]),
         document: "RFC 6325 §3.1",
-        header: Header::Walk(Walk::Trill),
+        header: Header::Walk(|layers, at| layers.trill(at)),
         examples: &[
             carries(&[0, 0x3F, 0, 1, 0, 2], Ethernet),
             carries(&[0, 0x7F, 0, 1, 0, 2, 0, 0, 0, 0], Ethernet),
@@ -171,7 +171,7 @@ pub static ETHER_TYPES: &[Encapsulation] = &[
         name: "batman_adv",
         announced: EtherTypes(&[0x4305]),
         document: "Linux include/uapi/linux/batadv_packet.h, version 15",
-        header: Header::Walk(Walk::Batman),
+        header: Header::Walk(|layers, at| layers.batman(at)),
         examples: &[
             carries(&[0x40, 15, 50, 1, 2, 0, 0, 0, 0, 0x22], Ethernet),
             carries(&[0x42, 15, 50, 1, 2, 0, 0, 0, 0, 0x22, 2, 0, 0, 0, 0, 0x11, 1, 0], Ethernet),
@@ -196,7 +196,7 @@ pub static ETHER_TYPES: &[Encapsulation] = &[
         name: "realtek_dsa",
         announced: EtherTypes(&[0x8899]),
         document: "Linux net/dsa/tag_rtl4_a.c, net/dsa/tag_rtl8_4.c",
-        header: Header::Walk(Walk::Realtek),
+        header: Header::Walk(|layers, at| layers.realtek(at)),
         examples: &[
             carries(&[0xA0, 3, 0, 0], EtherTypeAt(2)),
             carries(&[0x04, 0, 0, 0, 0, 3, 0, 0], EtherTypeAt(6)),

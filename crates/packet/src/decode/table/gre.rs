@@ -2,7 +2,7 @@
 
 use super::Announced::Gre;
 use super::Carries::{AnyIp, EtherTypeAt, Ethernet};
-use super::{Encapsulation, Header, Walk, carries};
+use super::{Encapsulation, Header, carries};
 
 /// The header of 802.11 data from an access point, with link control after it.
 const WIRELESS: &[u8] = &[
@@ -16,7 +16,7 @@ pub static GRE: &[Encapsulation] = &[
         name: "wccp",
         announced: Gre(&[0x883E]),
         document: "draft-wilson-wrec-wccp-v2-01 §4.12",
-        header: Header::Walk(Walk::Wccp),
+        header: Header::Walk(|layers, at| layers.wccp(at)),
         examples: &[carries(&[], AnyIp), carries(&[0, 0, 0, 1], AnyIp)],
     },
     Encapsulation {
@@ -27,21 +27,21 @@ pub static GRE: &[Encapsulation] = &[
             0x9000,
         ]),
         document: "Wireshark packet-gre.h, Aruba GRE encapsulation ids",
-        header: Header::Walk(Walk::Ieee80211),
+        header: Header::Walk(|layers, at| layers.ieee80211(at, 1)),
         examples: &[carries(WIRELESS, EtherTypeAt(30))],
     },
     Encapsulation {
         name: "wlan_aerohive",
         announced: Gre(&[0xFEAE]),
         document: "Wireshark packet-gre.h, Aerohive",
-        header: Header::Walk(Walk::EthernetOrWireless),
+        header: Header::Walk(|layers, at| layers.ethernet_or_wireless(at)),
         examples: &[carries(&[], Ethernet), carries(WIRELESS, EtherTypeAt(30))],
     },
     Encapsulation {
         name: "gre_frame_relay",
         announced: Gre(&[0x6559]),
         document: "RFC 1701, protocol types",
-        header: Header::Walk(Walk::FrameRelay),
+        header: Header::Walk(|layers, at| layers.frame_relay(at)),
         examples: &[carries(&[0x18, 0x41, 0, 0], EtherTypeAt(2))],
     },
 ];

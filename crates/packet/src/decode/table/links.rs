@@ -2,7 +2,8 @@
 
 use super::Announced::Links;
 use super::Carries::{AnyIp, EtherTypeAt, Ethernet, Ipv4, Ipv6};
-use super::{Encapsulation, Follows, Header, Walk, carries};
+use super::{Encapsulation, Follows, Header, carries};
+use crate::drop_reason::DropReason;
 
 /// Sixteen bytes of ignored fields, then a link-control header with an Ethertype.
 const IP_OVER_FC: &[u8] = &[0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xAA, 0xAA, 3, 0, 0, 0, 0, 0];
@@ -67,35 +68,35 @@ pub static LINKS: &[Encapsulation] = &[
         name: "link_raw_ip",
         announced: Links(&[12, 14, 101, 228, 229]),
         document: "tcpdump.org, LINKTYPE_RAW, LINKTYPE_IPV4, LINKTYPE_IPV6",
-        header: Header::Walk(Walk::IpByVersion),
+        header: Header::Walk(|layers, at| layers.ip_by_version(at, DropReason::TruncatedIpv4)),
         examples: &[carries(&[], AnyIp)],
     },
     Encapsulation {
         name: "link_cooked_1",
         announced: Links(&[113]),
         document: "tcpdump.org, LINKTYPE_LINUX_SLL",
-        header: Header::Walk(Walk::LinuxSll),
+        header: Header::Walk(|layers, at| layers.linux_sll(at)),
         examples: &[carries(&[0, 0, 0, 1, 0, 6, 1, 2, 3, 4, 5, 6, 0, 0, 0, 0], EtherTypeAt(14))],
     },
     Encapsulation {
         name: "link_cooked_2",
         announced: Links(&[276]),
         document: "tcpdump.org, LINKTYPE_LINUX_SLL2",
-        header: Header::Walk(Walk::LinuxSll2),
+        header: Header::Walk(|layers, at| layers.linux_sll2(at)),
         examples: &[carries(&[0, 0, 0, 0, 0, 0, 0, 2, 0, 1, 0, 6, 1, 2, 3, 4, 5, 6, 0, 0], EtherTypeAt(0))],
     },
     Encapsulation {
         name: "link_loopback",
         announced: Links(&[0, 108]),
         document: "tcpdump.org, LINKTYPE_NULL, LINKTYPE_LOOP",
-        header: Header::Walk(Walk::Loopback),
+        header: Header::Walk(|layers, at| layers.loopback(at)),
         examples: &[carries(&[2, 0, 0, 0], Ipv4), carries(&[0, 0, 0, 30], Ipv6)],
     },
     Encapsulation {
         name: "link_token_ring",
         announced: Links(&[6]),
         document: "IEEE 802.5-1998 §3, RFC 1042",
-        header: Header::Walk(Walk::TokenRing),
+        header: Header::Walk(|layers, at| layers.token_ring(at)),
         examples: &[carries(
             &[0x10, 0x40, 2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 0xAA, 0xAA, 3, 0, 0, 0, 0, 0],
             EtherTypeAt(20),
@@ -105,14 +106,14 @@ pub static LINKS: &[Encapsulation] = &[
         name: "link_slip",
         announced: Links(&[8]),
         document: "RFC 1055; tcpdump.org, LINKTYPE_SLIP",
-        header: Header::Walk(Walk::SerialLine16),
+        header: Header::Walk(|layers, at| layers.serial_line(at, 16)),
         examples: &[carries(SLIP, AnyIp), carries(&[], AnyIp)],
     },
     Encapsulation {
         name: "link_slip_bsdos",
         announced: Links(&[102]),
         document: "libpcap pcap/dlt.h, DLT_SLIP_BSDOS",
-        header: Header::Walk(Walk::SerialLine24),
+        header: Header::Walk(|layers, at| layers.serial_line(at, 24)),
         examples: &[carries(
             &[1, 0x40, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],
             AnyIp,
@@ -129,7 +130,7 @@ pub static LINKS: &[Encapsulation] = &[
         name: "link_fddi",
         announced: Links(&[10]),
         document: "ANSI X3.139-1987, RFC 1390",
-        header: Header::Walk(Walk::Fddi),
+        header: Header::Walk(|layers, at| layers.fddi(at)),
         examples: &[carries(
             &[0x50, 2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 0xAA, 0xAA, 3, 0, 0, 0, 0, 0],
             EtherTypeAt(19),
@@ -139,14 +140,14 @@ pub static LINKS: &[Encapsulation] = &[
         name: "link_pppoe",
         announced: Links(&[51]),
         document: "RFC 2516 §4",
-        header: Header::Walk(Walk::Pppoe),
+        header: Header::Walk(|layers, at| layers.pppoe(at)),
         examples: &[carries(&[0x11, 0, 0, 7, 0, 46, 0, 0x21], Ipv4)],
     },
     Encapsulation {
         name: "link_atm",
         announced: Links(&[100, 106]),
         document: "RFC 2684 §5, RFC 2225",
-        header: Header::Walk(Walk::Atm),
+        header: Header::Walk(|layers, at| layers.atm(at)),
         examples: &[
             carries(&[0xAA, 0xAA, 3, 0, 0, 0, 0, 0], EtherTypeAt(6)),
             carries(&[], AnyIp),
@@ -157,21 +158,21 @@ pub static LINKS: &[Encapsulation] = &[
         name: "link_cisco_hdlc",
         announced: Links(&[104]),
         document: "RFC 1547 §4.3.1",
-        header: Header::Walk(Walk::CiscoHdlc),
+        header: Header::Walk(|layers, at| layers.cisco_hdlc(at)),
         examples: &[carries(&[0x0F, 0, 0, 0], EtherTypeAt(2))],
     },
     Encapsulation {
         name: "link_wlan",
         announced: Links(&[105]),
         document: "IEEE 802.11-2020 §9.2",
-        header: Header::Walk(Walk::Ieee80211),
+        header: Header::Walk(|layers, at| layers.ieee80211(at, 1)),
         examples: &[carries(WIRELESS, EtherTypeAt(30))],
     },
     Encapsulation {
         name: "link_frame_relay",
         announced: Links(&[107]),
         document: "RFC 2427 §4",
-        header: Header::Walk(Walk::FrameRelay),
+        header: Header::Walk(|layers, at| layers.frame_relay(at)),
         examples: &[
             carries(&[0x18, 0x41, 0, 0], EtherTypeAt(2)),
             carries(&[0x18, 0x41, 3, 0xCC], Ipv4),
@@ -182,21 +183,21 @@ pub static LINKS: &[Encapsulation] = &[
         name: "link_enc",
         announced: Links(&[109]),
         document: "OpenBSD enc(4)",
-        header: Header::Walk(Walk::Enc),
+        header: Header::Walk(|layers, at| layers.enc(at)),
         examples: &[carries(&[0; 12], AnyIp)],
     },
     Encapsulation {
         name: "link_pflog",
         announced: Links(&[117]),
         document: "OpenBSD pflog(4)",
-        header: Header::Walk(Walk::Pflog),
+        header: Header::Walk(|layers, at| layers.pflog(at)),
         examples: &[carries(PFLOG, AnyIp)],
     },
     Encapsulation {
         name: "link_wlan_prism",
         announced: Links(&[119, 163]),
         document: "tcpdump.org, LINKTYPE_IEEE802_11_PRISM, LINKTYPE_IEEE802_11_AVS",
-        header: Header::Walk(Walk::Prism),
+        header: Header::Walk(|layers, at| layers.prism(at)),
         examples: &[carries(AVS, EtherTypeAt(38))],
     },
     Encapsulation {
@@ -210,7 +211,7 @@ pub static LINKS: &[Encapsulation] = &[
         name: "link_sun_atm",
         announced: Links(&[123]),
         document: "tcpdump.org, LINKTYPE_SUNATM",
-        header: Header::Walk(Walk::SunAtm),
+        header: Header::Walk(|layers, at| layers.sun_atm(at)),
         examples: &[
             carries(&[2, 0, 0, 32, 0xAA, 0xAA, 3, 0, 0, 0, 0, 0], EtherTypeAt(10)),
             carries(&[0x81, 0, 0, 32, 0, 2], Ethernet),
@@ -220,14 +221,14 @@ pub static LINKS: &[Encapsulation] = &[
         name: "link_wlan_radiotap",
         announced: Links(&[127]),
         document: "radiotap.org",
-        header: Header::Walk(Walk::Radiotap),
+        header: Header::Walk(|layers, at| layers.radiotap(at)),
         examples: &[carries(RADIOTAP, EtherTypeAt(38))],
     },
     Encapsulation {
         name: "link_tzsp",
         announced: Links(&[128]),
         document: "Wireshark wiki, TaZmen Sniffer Protocol",
-        header: Header::Walk(Walk::Tzsp),
+        header: Header::Walk(|layers, at| layers.tzsp(at)),
         examples: &[carries(&[1, 0, 0, 1, 1], Ethernet)],
     },
     Encapsulation {
@@ -236,7 +237,7 @@ pub static LINKS: &[Encapsulation] = &[
             130, 131, 132, 133, 134, 135, 136, 137, 167, 168, 178, 179, 180, 181, 183, 194, 200,
         ]),
         document: "tcpdump print-juniper.c",
-        header: Header::Walk(Walk::Juniper),
+        header: Header::Walk(|layers, at| layers.juniper(at)),
         // Without a link layer: the address family precedes the packet.
         examples: &[
             carries(&[0x4D, 0x47, 0x43, 2, 2, 0, 0, 0], AnyIp),
@@ -254,7 +255,7 @@ pub static LINKS: &[Encapsulation] = &[
         name: "link_ppp_direction",
         announced: Links(&[166, 204]),
         document: "tcpdump.org, LINKTYPE_PPP_PPPD, LINKTYPE_PPP_WITH_DIR",
-        header: Header::Walk(Walk::PppWithDirection),
+        header: Header::Walk(|layers, at| layers.ppp_with_direction(at)),
         examples: &[
             carries(&[1, 0xFF, 3, 0, 0x21], Ipv4),
             carries(&[0, 3, 0, 0x21], Ipv4),
@@ -265,14 +266,14 @@ pub static LINKS: &[Encapsulation] = &[
         name: "link_ppi",
         announced: Links(&[192]),
         document: "PPI specification 1.0.10, CACE",
-        header: Header::Walk(Walk::Ppi),
+        header: Header::Walk(|layers, at| layers.ppi(at)),
         examples: &[carries(&[0, 0, 8, 0, 1, 0, 0, 0], Ethernet)],
     },
     Encapsulation {
         name: "link_erf",
         announced: Links(&[175, 176, 197]),
         document: "Endace ERF Types Reference Guide, EDM11-01",
-        header: Header::Walk(Walk::Erf),
+        header: Header::Walk(|layers, at| layers.erf(at)),
         examples: &[
             carries(ERF_ETHERNET, Ethernet),
             carries(ERF_EXTENDED, Ethernet),
@@ -284,21 +285,21 @@ pub static LINKS: &[Encapsulation] = &[
         name: "link_cisco_hdlc_direction",
         announced: Links(&[205]),
         document: "tcpdump.org, LINKTYPE_C_HDLC_WITH_DIR",
-        header: Header::Walk(Walk::CiscoHdlcAfterByte),
+        header: Header::Walk(|layers, at| layers.cisco_hdlc(at + 1)),
         examples: &[carries(&[1, 0x0F, 0, 0, 0], EtherTypeAt(3))],
     },
     Encapsulation {
         name: "link_frame_relay_direction",
         announced: Links(&[206]),
         document: "tcpdump.org, LINKTYPE_FRELAY_WITH_DIR",
-        header: Header::Walk(Walk::FrameRelayAfterByte),
+        header: Header::Walk(|layers, at| layers.frame_relay(at + 1)),
         examples: &[carries(&[1, 0x18, 0x41, 0, 0], EtherTypeAt(3))],
     },
     Encapsulation {
         name: "link_mpls",
         announced: Links(&[219]),
         document: "RFC 3032 §2.1",
-        header: Header::Walk(Walk::Mpls),
+        header: Header::Walk(|layers, at| layers.mpls(at)),
         examples: &[carries(&[0, 1, 1, 64], AnyIp)],
     },
     Encapsulation {
@@ -312,14 +313,14 @@ pub static LINKS: &[Encapsulation] = &[
         name: "link_nflog",
         announced: Links(&[239]),
         document: "tcpdump.org, LINKTYPE_NFLOG",
-        header: Header::Walk(Walk::Nflog),
+        header: Header::Walk(|layers, at| layers.nflog(at)),
         examples: &[carries(&[2, 0, 0, 5, 0xFF, 0xFF, 9, 0], AnyIp)],
     },
     Encapsulation {
         name: "link_infiniband_ip",
         announced: Links(&[242]),
         document: "RFC 4391 §6; tcpdump.org, LINKTYPE_IPOIB",
-        header: Header::Walk(Walk::IpOverInfiniband),
+        header: Header::Walk(|layers, at| layers.ip_over_infiniband(at)),
         examples: &[
             carries(&[0, 0, 0, 0], EtherTypeAt(0)),
             carries(
@@ -335,7 +336,7 @@ pub static LINKS: &[Encapsulation] = &[
         name: "link_pktap",
         announced: Links(&[258]),
         document: "Apple XNU bsd/net/pktap.h",
-        header: Header::Walk(Walk::Pktap),
+        header: Header::Walk(|layers, at| layers.pktap(at)),
         examples: &[carries(PKTAP, Ethernet)],
     },
     Encapsulation {
@@ -363,14 +364,14 @@ pub static LINKS: &[Encapsulation] = &[
         name: "link_marvell_dsa",
         announced: Links(&[284]),
         document: "Linux net/dsa/tag_dsa.c",
-        header: Header::Walk(Walk::Marvell12),
+        header: Header::Walk(|layers, at| layers.marvell(at, 12)),
         examples: &[carries(DSA_UNTAGGED, EtherTypeAt(16)), carries(DSA_TAGGED, EtherTypeAt(16))],
     },
     Encapsulation {
         name: "link_marvell_edsa",
         announced: Links(&[285]),
         document: "Linux net/dsa/tag_dsa.c",
-        header: Header::Walk(Walk::Marvell16),
+        header: Header::Walk(|layers, at| layers.marvell(at, 16)),
         examples: &[carries(EDSA, EtherTypeAt(20))],
     },
 ];

@@ -20,6 +20,7 @@ mod links;
 mod protocols;
 mod udp;
 
+use super::layers::{Decoded, Layers};
 use crate::drop_reason::DropReason;
 use crate::link::LinkType;
 
@@ -104,74 +105,9 @@ pub(super) enum Header {
     Walk(Walk),
 }
 
-/// A header whose length or payload depends on its fields, or that ends the walk.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Walk {
-    AristaTime,
-    Atm,
-    Ayiya,
-    BackboneTag,
-    Batman,
-    Capwap,
-    CiscoHdlc,
-    CiscoHdlcAfterByte,
-    CiscoMetadata,
-    Depth,
-    Enc,
-    Encrypted,
-    Erf,
-    EspInUdp,
-    EtherIp,
-    EthernetOrWireless,
-    Fddi,
-    FrameRelay,
-    FrameRelayAfterByte,
-    Geneve,
-    Gre,
-    Gtpu,
-    Gue,
-    Ieee80211,
-    IpByVersion,
-    IpOverInfiniband,
-    Ipv4,
-    Ipv6,
-    Juniper,
-    L2tpOverIp,
-    L2tpOverUdp,
-    LinuxSll,
-    LinuxSll2,
-    Lisp,
-    Loopback,
-    Macsec,
-    Marvell12,
-    Marvell16,
-    Mpls,
-    Multilink,
-    Nflog,
-    Pflog,
-    PimRegister,
-    Pktap,
-    Ppi,
-    Ppp,
-    PppWithDirection,
-    Pppoe,
-    Prism,
-    Pseudowire,
-    Radiotap,
-    Realtek,
-    SerialLine16,
-    SerialLine24,
-    ServiceHeader,
-    SunAtm,
-    Teredo,
-    TokenRing,
-    Trill,
-    Tzsp,
-    Vlan,
-    Vxlan,
-    VxlanGpe,
-    Wccp,
-}
+/// Reads a header whose length or payload depends on its fields, at an offset, and decodes what
+/// follows.
+pub(super) type Walk = fn(Layers<'_>, usize) -> Decoded;
 
 /// The payload after a header of fixed length.
 #[derive(Clone, Copy, Debug)]
