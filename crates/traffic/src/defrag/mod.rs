@@ -149,6 +149,7 @@ impl<S: PacketSource> Defrag<S> {
             wire_bytes: datagram.wire,
             time_ns,
             link: datagram.link,
+            interface: datagram.interface,
         });
         if let Some(place) = Arc::get_mut(&mut block) {
             *place = Block::Owned(datagram.bytes);
@@ -232,6 +233,7 @@ fn join_inner(
         wire_bytes: outer.wire,
         time_ns,
         link: outer.link,
+        interface: outer.interface,
     };
     match fragment::find(&raw, &outer.bytes, pass, decode) {
         // The result is complete: neither its outermost nor its innermost header belongs to a

@@ -6,7 +6,7 @@ use std::collections::btree_map::Entry;
 
 use etherparse::IpFragOffset;
 use etherparse::defrag::{IpDefragBuf, IpFragRange};
-use flowloom_packet::{DropCounts, DropReason, LinkType, RawPacket};
+use flowloom_packet::{DropCounts, DropReason, InterfaceName, LinkType, RawPacket};
 
 use super::fragment::{DatagramId, Fragment, Shape};
 
@@ -46,6 +46,7 @@ pub(super) struct Datagram {
     /// Bytes of its fragments on the wire.
     pub(super) wire: u32,
     pub(super) link: LinkType,
+    pub(super) interface: InterfaceName,
 }
 
 #[derive(Debug)]
@@ -54,7 +55,7 @@ struct Open {
     /// reason.
     buffer: Result<IpDefragBuf, DropReason>,
     /// The headers before the payload, from the fragment at offset 0.
-    head: Option<(Shape, LinkType, Vec<u8>)>,
+    head: Option<(Shape, (LinkType, InterfaceName), Vec<u8>)>,
     /// Fragments held.
     fragments: u32,
     wire: u32,
@@ -199,11 +200,11 @@ impl Pool {
     fn join(&mut self, open: Open) -> Option<Datagram> {
         let fragments = u64::from(open.fragments);
         let joined = match (open.buffer, open.head) {
-            (Ok(buffer), Some((shape, link, mut head))) => {
+            (Ok(buffer), Some((shape, (link, interface), mut head))) => {
                 let (payload, _) = buffer.take_bufs();
                 shape.finish(&mut head, payload.len()).map(|()| {
                     head.extend_from_slice(&payload);
-                    Datagram { bytes: head, wire: open.wire, link }
+                    Datagram { bytes: head, wire: open.wire, link, interface }
                 })
             }
             _ => None,
@@ -275,7 +276,7 @@ fn take(
     open.fragments += 1;
     open.wire = open.wire.saturating_add(raw.wire_bytes);
     if fragment.offset == 0 {
-        open.head = Some((fragment.shape, raw.link, fragment.shape.head(bytes)));
+        open.head = Some((fragment.shape, (raw.link, raw.interface), fragment.shape.head(bytes)));
     }
     if buffer.is_complete() { Taken::Whole } else { Taken::Held }
 }
