@@ -110,8 +110,13 @@ impl Objects {
         };
         self.parts = parts.min(PARTS_MAX);
         if is_read.is_none() && !self.broken.contains_key(name) {
-            let message =
-                format!("unsupported line of object '{name}'; write what it means into the access list");
+            let message = if parts > PARTS_MAX {
+                format!(
+                    "object '{name}' is too large: all objects together have more than {PARTS_MAX} parts"
+                )
+            } else {
+                format!("unsupported line of object '{name}'; write what it means into the access list")
+            };
             let error = LoadError::new(number, line, 0, LoadErrorKind::Refused(message));
             self.broken.insert(name.to_owned(), error);
             self.forget(name);
