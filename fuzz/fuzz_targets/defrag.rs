@@ -9,7 +9,8 @@ use std::sync::Arc;
 
 use arbitrary::Arbitrary;
 use flowloom_packet::{
-    Block, DecodeOptions, DropCounts, Fill, InterfaceName, LinkType, PacketBatch, PacketSource, RawPacket, SourceError,
+    Block, DecodeOptions, DropCounts, Fill, InterfaceName, LinkType, PacketBatch, PacketSource, RawPacket,
+    SourceError,
 };
 use flowloom_traffic::defrag::{Defrag, DefragLimits};
 use libfuzzer_sys::fuzz_target;
