@@ -9,7 +9,8 @@ use flowloom::apps::{TcpFlow, TcpTracker};
 use flowloom::flow_key::{FlowHasher, FlowKey};
 use flowloom::flow_table::{FlowTable, LineHash, LineHashConfig};
 use flowloom::packet::{
-    BATCH_PACKETS, Block, Fill, LinkType, PacketBatch, PacketSource, RawPacket, SharedBlock, SourceError,
+    BATCH_PACKETS, Block, Fill, InterfaceName, LinkType, PacketBatch, PacketSource, RawPacket, SharedBlock,
+    SourceError,
 };
 use flowloom::traffic::synth::{Generate, PaperTrace};
 use flowloom_measure::lookup::shuffle;
@@ -61,6 +62,7 @@ impl Frames {
                 wire_bytes: length,
                 time_ns: u64::from(SECOND) * 1_000_000_000,
                 link: LinkType::ETHERNET,
+                interface: InterfaceName::UNKNOWN,
             });
             bytes.extend_from_slice(&frame);
         }

@@ -9,7 +9,8 @@ use std::sync::Arc;
 
 use arbitrary::Arbitrary;
 use flowloom_packet::{
-    Block, DecodeOptions, DropCounts, Fill, LinkType, PacketBatch, PacketSource, RawPacket, SourceError,
+    Block, DecodeOptions, DropCounts, Fill, InterfaceName, LinkType, PacketBatch, PacketSource, RawPacket,
+    SourceError,
 };
 use flowloom_traffic::defrag::{Defrag, DefragLimits};
 use libfuzzer_sys::fuzz_target;
@@ -93,6 +94,7 @@ impl PacketSource for Memory<'_> {
                 wire_bytes: length,
                 time_ns: (self.at + batch.packets.len()) as u64 * self.step_ns,
                 link: LinkType::ETHERNET,
+                interface: InterfaceName::UNKNOWN,
             });
             block.extend_from_slice(frame);
         }

@@ -12,6 +12,12 @@
 //! [`CaptureSink`] writes accepted packets to a capture file. Runs, rules and patterns come from
 //! [`engine`], [`classifier`] and [`dpi`].
 //!
+//! # Features
+//!
+//! All are in the default: `firewall` ([`Firewall`], [`Guard`]), `l7-filter` ([`L7Filter`], and
+//! records with its labels), `capture-sink` ([`CaptureSink`]), `cache-probe` ([`CacheProbe`]).
+//! Without them the crate has accounting, connection tracking and [`Null`].
+//!
 //! # Examples
 //!
 //! Example: the TCP connections of generated traffic, on this thread.
@@ -43,27 +49,39 @@
 //! ```
 
 pub mod accounting;
+#[cfg(feature = "cache-probe")]
 pub mod cache_probe;
+#[cfg(feature = "capture-sink")]
 pub mod capture_sink;
+#[cfg(feature = "firewall")]
 pub mod firewall;
+#[cfg(feature = "firewall")]
 pub mod guard;
+#[cfg(feature = "l7-filter")]
 pub mod l7_filter;
 pub mod null;
 pub mod save_state;
 pub mod source_direction;
 pub mod tcp_tracker;
 
+#[cfg(feature = "firewall")]
 pub use flowloom_classifier as classifier;
 pub use flowloom_dpi as dpi;
 pub use flowloom_engine as engine;
 pub use flowloom_flow_key as flow_key;
+#[cfg(feature = "cache-probe")]
 pub use flowloom_tcb_cache as tcb_cache;
 
 pub use accounting::Accounting;
+#[cfg(feature = "cache-probe")]
 pub use cache_probe::{CacheProbe, ProbeCounts, Probed};
+#[cfg(feature = "capture-sink")]
 pub use capture_sink::CaptureSink;
+#[cfg(feature = "firewall")]
 pub use firewall::Firewall;
+#[cfg(feature = "firewall")]
 pub use guard::{Guard, GuardedFlow};
+#[cfg(feature = "l7-filter")]
 pub use l7_filter::{Confidence, L7Error, L7Filter, L7Flow, L7Options, L7Plan, L7State, L7Totals};
 pub use null::{NoState, Null};
 pub use save_state::SaveState;

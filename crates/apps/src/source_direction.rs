@@ -2,10 +2,17 @@
 
 use flowloom_flow_key::Direction;
 
+#[cfg(feature = "l7-filter")]
+use crate::L7Flow;
+#[cfg(feature = "cache-probe")]
+use crate::Probed;
+use crate::accounting::Accounted;
+#[cfg(feature = "l7-filter")]
+use crate::accounting::Labelled;
 use crate::accounting::fields::Detailed;
-use crate::accounting::{Accounted, Labelled};
+#[cfg(feature = "firewall")]
 use crate::firewall::FirewallFlow;
-use crate::{L7Flow, NoState, Probed, TcpFlow};
+use crate::{NoState, TcpFlow};
 
 /// A flow state that may know which endpoint is the source.
 pub trait SourceDirection {
@@ -38,6 +45,7 @@ impl<F> SourceDirection for Detailed<F> {
     }
 }
 
+#[cfg(feature = "l7-filter")]
 impl<F> SourceDirection for Labelled<F> {
     fn source_direction(&self) -> Option<Direction> {
         Some(self.detailed().record().source_direction())
@@ -45,6 +53,7 @@ impl<F> SourceDirection for Labelled<F> {
 }
 
 /// The direction for which the flow was judged.
+#[cfg(feature = "firewall")]
 impl SourceDirection for FirewallFlow {
     fn source_direction(&self) -> Option<Direction> {
         self.source_direction()
@@ -52,12 +61,14 @@ impl SourceDirection for FirewallFlow {
 }
 
 /// The direction of the first packet.
+#[cfg(feature = "l7-filter")]
 impl SourceDirection for L7Flow {
     fn source_direction(&self) -> Option<Direction> {
         self.source_direction()
     }
 }
 
+#[cfg(feature = "cache-probe")]
 impl<F: SourceDirection> SourceDirection for Probed<F> {
     fn source_direction(&self) -> Option<Direction> {
         self.inner().source_direction()

@@ -1,8 +1,10 @@
-//! The interface on which captures were taken, for rules that match interfaces.
+//! The interfaces on which captures were taken, for rules that match interfaces.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read};
 use std::path::{Path, PathBuf};
+
+use flowloom::packet::InterfaceName;
 
 use crate::decompressed::unpack;
 
@@ -13,31 +15,47 @@ const NAME: u16 = 2;
 /// Maximum size of the description of an interface.
 const DESCRIPTION_BYTES_MAX: u32 = 1 << 16;
 
-/// Returns the interface name that all captures state for all their packets. Returns `None` if a
-/// capture names no interface or several, has a format without names, or is not a file.
-pub(crate) fn of_captures(paths: &[PathBuf]) -> Option<String> {
-    let mut found: Option<String> = None;
+/// The interfaces that captured packets, all with a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Captured {
+    /// All packets come from the interface of this name.
+    ByOne(&'static str),
+    /// They come from interfaces with different names.
+    BySeveral,
+}
+
+impl Captured {
+    /// Returns an interface by its name. `None` if that is unknown.
+    pub(crate) fn by(name: InterfaceName) -> Option<Self> {
+        name.as_str().map(Self::ByOne)
+    }
+}
+
+/// Returns the interfaces that captures name. Returns `None` if a capture has an interface without
+/// a name, has a format without names, or is not a file.
+pub(crate) fn of_captures(paths: &[PathBuf]) -> Option<Captured> {
+    let mut found = None;
     for path in paths {
-        let name = of_capture(path).ok().flatten()?;
-        if found.get_or_insert_with(|| name.clone()) != &name {
-            return None;
+        let one = of_capture(path).ok().flatten()?;
+        if *found.get_or_insert(one) != one {
+            found = Some(Captured::BySeveral);
         }
     }
     found
 }
 
-/// Returns the name that a capture states for all its interfaces.
-fn of_capture(path: &Path) -> io::Result<Option<String>> {
+/// Returns the interfaces that a capture names.
+fn of_capture(path: &Path) -> io::Result<Option<Captured>> {
     // A pipe cannot be read twice.
     if !path.metadata()?.is_file() {
         return Ok(None);
     }
-    name_in(BufReader::new(unpack(File::open(path)?)?))
+    names_in(BufReader::new(unpack(File::open(path)?)?))
 }
 
-/// Reads pcapng to its end, or to the first interface without a name or with a different one.
-fn name_in(mut input: impl Read) -> io::Result<Option<String>> {
-    let mut found: Option<String> = None;
+/// Reads pcapng to its end, or to the first interface without a name.
+fn names_in(mut input: impl Read) -> io::Result<Option<Captured>> {
+    let mut found: Option<Captured> = None;
     let mut is_big = false;
     let mut is_first = true;
     loop {
@@ -67,9 +85,10 @@ fn name_in(mut input: impl Read) -> io::Result<Option<String>> {
         if kind == INTERFACE && body <= DESCRIPTION_BYTES_MAX {
             let mut description = vec![0; body as usize];
             input.read_exact(&mut description)?;
-            let Some(name) = name_of(&description, is_big) else { return Ok(None) };
-            if found.get_or_insert_with(|| name.clone()) != &name {
-                return Ok(None);
+            let name = name_of(&description, is_big).map(|name| InterfaceName::of(&name));
+            let Some(one) = name.and_then(Captured::by) else { return Ok(None) };
+            if *found.get_or_insert(one) != one {
+                found = Some(Captured::BySeveral);
             }
         } else {
             io::copy(&mut input.by_ref().take(u64::from(body)), &mut io::sink())?;
@@ -117,22 +136,23 @@ mod tests {
     }
 
     #[test]
-    fn a_name_counts_where_all_interfaces_have_it() {
-        let name = |bytes: &[u8]| name_in(bytes).unwrap();
-        assert_eq!(name(&capture(&[Some("eth0")])).as_deref(), Some("eth0"));
-        assert_eq!(name(&capture(&[Some("eth0"), Some("eth0")])).as_deref(), Some("eth0"));
+    fn names_count_where_all_interfaces_have_one() {
+        let names = |bytes: &[u8]| names_in(bytes).unwrap();
+        assert_eq!(names(&capture(&[Some("eth0")])), Some(Captured::ByOne("eth0")));
+        assert_eq!(names(&capture(&[Some("eth0"), Some("eth0")])), Some(Captured::ByOne("eth0")));
         let two = [capture(&[Some("eth0")]), capture(&[Some("eth1")])].concat();
+        assert_eq!(names(&two), Some(Captured::BySeveral));
         for other in [
             capture(&[Some("eth0"), None]),
+            capture(&[Some("eth0"), Some("eth1"), None]),
             capture(&[None]),
-            two,
             vec![0xd4, 0xc3, 0xb2, 0xa1, 2, 0, 4, 0],
         ] {
-            assert_eq!(name(&other), None);
+            assert_eq!(names(&other), None);
         }
         let whole = capture(&[Some("wan0")]);
         for end in 0..whole.len() {
-            let _ = name_in(&whole[..end]);
+            let _ = names_in(&whole[..end]);
         }
     }
 }

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use flowloom::apps::firewall::Enforcement;
+use flowloom::apps::firewall::{Enforcement, Side};
 use flowloom::classifier::firewall::{Families, Field, Knowledge, Policy};
 use flowloom::classifier::load::{self, Form, LoadOptions, cisco, ipset, iptables, nft};
 use flowloom::classifier::{Rule, RuleId, RuleSet};
@@ -13,6 +13,7 @@ use crate::args::Common;
 use crate::args::rules::{EnforceOptions, FamilyName, FileOptions, RuleOptions};
 use crate::decompressed::{plain_name, unpack};
 use crate::exit::Failure;
+use crate::interface::Captured;
 use crate::render::{counted, some_of, warn};
 
 /// Appended to an error in the first line of a file of no known format, which may not contain rules
@@ -81,13 +82,13 @@ impl RuleFile {
     }
 
     /// Returns the information that the rules need besides packets, or an error with the rules that
-    /// remain undecided. `interface` returns the interface on which the packets were captured. It
-    /// is called only if a rule needs the name and no option sets it.
+    /// remain undecided. `captured` returns the interfaces that captured the packets. It is called
+    /// only if a rule needs a name and no option sets it.
     pub(crate) fn enforcement(
         &self,
         options: &EnforceOptions,
         known: Knowledge,
-        interface: &dyn Fn() -> Option<String>,
+        captured: &dyn Fn() -> Option<Captured>,
     ) -> Result<Enforcement, Failure> {
         /// Maximum number of rules in an error.
         const LISTED: usize = 10;
@@ -106,23 +107,28 @@ impl RuleFile {
         let mut missing = self.policy.undecidable(known);
         // A capture is taken where packets come in. Chains that packets enter without an interface
         // see them where they leave.
-        let mut captured = |side: &mut Option<String>, field: Field| {
-            if side.is_none() && missing.iter().any(|one| one.field == field) {
-                *side = interface();
-                missing.retain(|one| one.field != field || side.is_none());
-            }
-        };
-        let (mut input, mut output) = (input, output);
-        if input.as_deref() == Some("") {
-            captured(&mut output, Field::Output);
+        let mut found = Enforcement { input, output, ..Enforcement::default() };
+        let (name, side, field) = if found.input.as_deref() == Some("") {
+            (&mut found.output, Side::Output, Field::Output)
         } else {
-            captured(&mut input, Field::Input);
+            (&mut found.input, Side::Input, Field::Input)
+        };
+        if name.is_none()
+            && missing.iter().any(|one| one.field == field)
+            && let Some(captured) = captured()
+        {
+            match captured {
+                Captured::ByOne(interface) => *name = Some(String::from(interface)),
+                Captured::BySeveral => found.captured = Some(side),
+            }
+            missing.retain(|one| one.field != field);
         }
         if let Some(assume) = options.assume {
-            return Ok(Enforcement { input, output, assume: assume.assume(), ..Enforcement::default() });
+            found.assume = assume.assume();
+            return Ok(found);
         }
         if missing.is_empty() {
-            return Ok(Enforcement { input, output, ..Enforcement::default() });
+            return Ok(found);
         }
         let mut lines: Vec<String> = missing
             .iter()
@@ -168,6 +174,17 @@ pub(crate) fn warn_of_interface(options: &EnforceOptions, found: &Enforcement, c
             );
             warn(&text, common);
         }
+    }
+    if let Some(side) = found.captured {
+        let (does, option) = match side {
+            Side::Input => ("comes in", "--in"),
+            Side::Output => ("leaves", "--out"),
+        };
+        let text = format!(
+            "each packet {does} by the interface that captured it; {option} sets one for \
+            all packets"
+        );
+        warn(&text, common);
     }
 }
 

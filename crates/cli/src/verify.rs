@@ -62,6 +62,7 @@ pub(crate) fn oracle<A: App>(
             let Ok(mut headers) = decode(raw.link, bytes, repeat.decode) else { continue };
             let key = headers.key.with_pass(batch.pass);
             headers.key = key;
+            headers.interface = raw.interface;
             let view =
                 PacketView::new(bytes, headers, now, raw.wire_bytes).with_fragments(block.open().fragments);
             let Some((last_seen, flow)) = open.get_mut(&key) else {

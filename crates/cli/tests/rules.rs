@@ -1,5 +1,6 @@
 //! Typical rules from practice, through the command.
 
+use flowloom::traffic::write::{Interface, PcapngWriter};
 use serde_json::Value;
 
 use crate::schema::Schema;
@@ -271,9 +272,67 @@ fn the_interface_of_a_capture_is_the_one_that_its_packets_come_in_by() {
         .says(&["packets come in by wan0, according to the capture"]);
     let document = replay(&[&one, "--rules", &rules, "--verify"]);
     assert_eq!(number(&document["firewall"]["accepted"], "packets"), 1);
-    // Packets of two interfaces have no common interface.
-    let two = folder.write("two.pcapng", &pcapng(&frames, &["wan0", "wan1"]));
-    flowloom(["classify", &two, "-r", &rules]).ends(2).says(&["line 4: in wan+", "--in NAME"]);
+    // A name is missing.
+    let part = folder.write("part.pcapng", &pcapng(&frames, &["wan0", ""]));
+    flowloom(["classify", &part, "-r", &rules]).ends(2).says(&["line 4: in wan+", "--in NAME"]);
+}
+
+/// Writes a capture of datagrams, each by one of two interfaces.
+fn of_two_interfaces(folder: &Folder, file: &str, names: [&str; 2], count: u64) -> String {
+    let interfaces = names.map(|name| Interface { name: Some(name.into()), ..Interface::default() });
+    let mut writer = PcapngWriter::new(Vec::new(), interfaces.to_vec()).unwrap();
+    for nth in 0..count {
+        // Each flow has its packets by one interface; every third flow comes by the second.
+        let flow = nth % 97;
+        let ports = u16::try_from(flow).unwrap().to_be_bytes();
+        let bytes = frame(17, 0, &[ports[0], ports[1], 0, 53, 0, 8, 0, 0], 1);
+        writer.write(usize::from(flow % 3 == 0), 1_000_000 * nth, 42, &bytes).unwrap();
+    }
+    folder.write(file, &writer.finish().unwrap())
+}
+
+#[test]
+fn packets_of_several_interfaces_come_in_by_their_own() {
+    let folder = Folder::new();
+    let text = "*filter\n:FORWARD DROP [0:0]\n-A FORWARD -i lan0 -p udp -j ACCEPT\n\
+                -A FORWARD -i wan0 -p udp --sport 3 -j ACCEPT\n-A FORWARD -i vpn+ -j ACCEPT\nCOMMIT\n";
+    let rules = folder.write("saved", text.as_bytes());
+    let both = of_two_interfaces(&folder, "both.pcapng", ["lan0", "wan0"], 9700);
+    let forward = ["--chain", "FORWARD"];
+    // Of 97 flows, 33 come by wan0, and one of these from port 3.
+    assert_eq!(hits(&rules, &both, &forward), [(2, 3200), (3, 6400), (4, 100)]);
+    assert_eq!(hits(&rules, &both, &["--chain", "FORWARD", "--in", "vpn7"]), [(5, 9700)]);
+    flowloom([&["classify", &both, "-r", &rules][..], &forward].concat())
+        .ends(0)
+        .says(&["each packet comes in by the interface that captured it", "--in sets one"]);
+    // Two inputs keep apart what they name, whatever number an interface has in its file.
+    let other = of_two_interfaces(&folder, "other.pcapng", ["vpn0", "lan0"], 970);
+    let accepted = |inputs: &[&str], more: &[&str]| {
+        let base = ["--rules", &rules, "--chain", "FORWARD"];
+        let document = replay(&[inputs, &base, more].concat());
+        (number(&document["firewall"]["accepted"], "packets"), document["digest"].clone())
+    };
+    let layouts: [&[&str]; 4] = [
+        &["--verify"],
+        &["--layout", "pipeline", "--workers", "1"],
+        &["--layout", "pipeline", "--workers", "3"],
+        &["--layout", "sharded", "--workers", "3"],
+    ];
+    for inputs in [&[&both[..]][..], &[&both, &other], &[&other, &both]] {
+        let expected = accepted(inputs, &[]);
+        let by_packet = accepted(inputs, &["--per-packet"]);
+        assert_eq!(by_packet.0, if inputs.len() == 1 { 6500 } else { 7470 }, "{inputs:?}");
+        // Inputs that overlap in time are merged by one reader.
+        let layouts = if inputs.len() == 1 { &layouts[..] } else { &layouts[..3] };
+        for more in layouts {
+            assert_eq!(accepted(inputs, more), expected, "{inputs:?} {more:?}");
+            let more = [*more, &["--per-packet"]].concat();
+            assert_eq!(accepted(inputs, &more), by_packet, "{inputs:?} {more:?}");
+        }
+    }
+    assert_eq!(accepted(&[&both], &[]).0, 6500);
+    assert_eq!(accepted(&[&other], &[]).0, 970);
+    assert_eq!(accepted(&[&both], &["--in", "wan0"]).0, 100);
 }
 
 #[test]

@@ -24,8 +24,8 @@ use flowloom::apps::TcpTracker;
 use flowloom::engine::{Control, Cores, EngineConfig, Layout, run};
 use flowloom::flow_table::{LineHash, LineHashConfig};
 use flowloom::packet::{
-    BATCH_PACKETS, Block, DropCounts, DropReason, Fill, LinkType, PacketBatch, PacketSource, RawPacket,
-    SharedBlock, SourceError,
+    BATCH_PACKETS, Block, DropCounts, DropReason, Fill, InterfaceName, LinkType, PacketBatch, PacketSource,
+    RawPacket, SharedBlock, SourceError,
 };
 use flowloom::scheduler::{DirectHash, WorkerCount};
 use flowloom::traffic::synth::{Generate, Mix, MixConfig};
@@ -84,6 +84,7 @@ impl<D: RxBurst> Socket<D> {
                     wire_bytes: length,
                     time_ns,
                     link: LinkType::ETHERNET,
+                    interface: InterfaceName::UNKNOWN,
                 });
                 bytes.extend_from_slice(packet);
             });

@@ -22,8 +22,8 @@ use flowloom::apps::TcpTracker;
 use flowloom::engine::{Control, Cores, EngineConfig, Layout, run};
 use flowloom::flow_table::{LineHash, LineHashConfig};
 use flowloom::packet::{
-    BATCH_PACKETS, Block, DropCounts, DropReason, Fill, LinkType, PacketBatch, PacketSource, RawPacket,
-    SourceError,
+    BATCH_PACKETS, Block, DropCounts, DropReason, Fill, InterfaceName, LinkType, PacketBatch, PacketSource,
+    RawPacket, SourceError,
 };
 use flowloom::scheduler::{DirectHash, WorkerCount};
 use flowloom::traffic::synth::{Generate, Mix, MixConfig};
@@ -93,6 +93,7 @@ impl<D: RxBurst> PacketSource for Port<D> {
                 wire_bytes: bytes,
                 time_ns: mbuf.time_ns,
                 link: LinkType::ETHERNET,
+                interface: InterfaceName::UNKNOWN,
             });
         }
         batch.block_number += 1;

@@ -6,6 +6,7 @@ use flowloom_cpu::prefetch::{self, LINE_BYTES};
 
 use crate::arena::{SharedBlock, bytes_at};
 use crate::drop_reason::DropCounts;
+use crate::interface::InterfaceName;
 use crate::link::LinkType;
 
 /// Maximum number of packets in a batch. They share one indirect call.
@@ -28,7 +29,11 @@ pub struct RawPacket {
     pub time_ns: u64,
     /// The link type of the interface that captured it.
     pub link: LinkType,
+    /// The name of that interface.
+    pub interface: InterfaceName,
 }
+
+const _: () = assert!(size_of::<RawPacket>() == 32, "sources and stages copy many");
 
 impl RawPacket {
     /// Returns the packet's bytes, or an empty slice if they do not lie in `block`, which must be
@@ -151,7 +156,8 @@ impl std::error::Error for SourceError {
 /// ```
 /// use std::sync::{Arc, mpsc};
 /// use flowloom_packet::{
-///     BATCH_PACKETS, Block, Fill, LinkType, PacketBatch, PacketSource, RawPacket, SourceError,
+///     BATCH_PACKETS, Block, Fill, InterfaceName, LinkType, PacketBatch, PacketSource, RawPacket,
+///     SourceError,
 /// };
 ///
 /// struct Frames(mpsc::Receiver<(u64, Vec<u8>)>);
@@ -170,6 +176,7 @@ impl std::error::Error for SourceError {
 ///                         wire_bytes: frame.len() as u32,
 ///                         time_ns,
 ///                         link: LinkType::ETHERNET,
+///                         interface: InterfaceName::UNKNOWN,
 ///                     });
 ///                     bytes.extend(frame);
 ///                 }
@@ -276,16 +283,28 @@ mod tests {
 
     #[test]
     fn a_packets_bytes_are_those_at_its_position() {
-        let packet =
-            RawPacket { position: 2, captured_bytes: 3, wire_bytes: 9, time_ns: 0, link: LinkType::RAW };
+        let packet = RawPacket {
+            position: 2,
+            captured_bytes: 3,
+            wire_bytes: 9,
+            time_ns: 0,
+            link: LinkType::RAW,
+            interface: InterfaceName::UNKNOWN,
+        };
         assert_eq!(packet.bytes_in(b"abcdef"), b"cde");
         assert_eq!(packet.bytes_in(b"abcd"), b"", "it does not lie there");
     }
 
     #[test]
     fn the_lines_ahead_are_shared_out_over_the_packets_of_a_batch() {
-        let packet =
-            RawPacket { position: 0, captured_bytes: 0, wire_bytes: 0, time_ns: 0, link: LinkType::RAW };
+        let packet = RawPacket {
+            position: 0,
+            captured_bytes: 0,
+            wire_bytes: 0,
+            time_ns: 0,
+            link: LinkType::RAW,
+            interface: InterfaceName::UNKNOWN,
+        };
         let block = vec![0; 4096];
         for (packets, ahead, places) in [
             (4, 128..1128, [384, 640, 896, 1152]), // A share of 250 bytes is four lines.

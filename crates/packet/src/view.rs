@@ -3,6 +3,7 @@
 use flowloom_flow_key::{Direction, FiveTuple, FlowKey, IpFamily};
 
 use crate::arena::Fragments;
+use crate::interface::InterfaceName;
 use crate::wire::Frame;
 
 /// The decoder's result for a packet. Offsets count from the first captured byte.
@@ -21,6 +22,8 @@ pub struct Headers {
     /// Whether the packet is an ICMP error with the key of the flow that it concerns. See
     /// [`DecodeOptions::errors_by_flow`](crate::DecodeOptions::errors_by_flow).
     pub is_error_of_flow: bool,
+    /// The interface that captured the packet. The engine sets it.
+    pub interface: InterfaceName,
     /// Offset of the IP header that gave the key.
     pub network_offset: u32,
     /// Offset of the transport header (after options and extension headers).
@@ -57,6 +60,7 @@ impl Headers {
             tcp_flags: 0,
             later_fragment: false,
             is_error_of_flow: false,
+            interface: InterfaceName::UNKNOWN,
             network_offset: 0,
             transport_offset: 0,
             payload_offset: 0,

@@ -17,8 +17,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use flowloom_packet::{
-    BATCH_PACKETS, Block, DropCounts, DropReason, Fill, LinkType, PacketBatch, PacketSource, RawPacket,
-    SharedBlock, SourceError,
+    BATCH_PACKETS, Block, DropCounts, DropReason, Fill, InterfaceName, LinkType, PacketBatch, PacketSource,
+    RawPacket, SharedBlock, SourceError,
 };
 use pcap::{Active, Capture, Device, Error, Stat};
 
@@ -250,6 +250,7 @@ impl LiveSource {
                             wire_bytes: packet.header.len,
                             time_ns: time_ns(packet.header.ts.tv_sec, packet.header.ts.tv_usec),
                             link: self.link,
+                            interface: InterfaceName::UNKNOWN,
                         });
                         bytes.extend_from_slice(packet.data);
                     }

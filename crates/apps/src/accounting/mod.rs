@@ -33,6 +33,7 @@ pub(crate) mod direction;
 mod end;
 pub mod fields;
 pub mod ipfix;
+#[cfg(feature = "l7-filter")]
 mod labelled;
 #[cfg(test)]
 mod laws;
@@ -51,6 +52,7 @@ pub use community_id::CommunityId;
 pub use direction::DirectionBasis;
 pub use end::EndReason;
 pub use flowloom_engine::EndedBy;
+#[cfg(feature = "l7-filter")]
 pub use labelled::{Labelled, LabelledAccounting};
 pub use record::AccountingRecord;
 

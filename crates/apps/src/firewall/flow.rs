@@ -2,6 +2,7 @@
 
 use flowloom_engine::{FlowState, FlowValue, Verdict};
 use flowloom_flow_key::Direction;
+use flowloom_packet::{Headers, InterfaceName};
 
 use super::connection::Connection;
 
@@ -18,6 +19,8 @@ pub struct FirewallFlow {
     pub(super) generation: u32,
     /// The direction that rules match: that of the first sender.
     pub(super) way: Option<Direction>,
+    /// The interface that captured the first packet of that direction.
+    pub(super) captured_by: InterfaceName,
     pub(super) denies: bool,
     /// The matched direction is no longer that of the first packet.
     pub(super) has_turned: bool,
@@ -56,6 +59,12 @@ impl FirewallFlow {
     /// Returns the direction for which the flow was judged: that of its first sender.
     pub fn source_direction(&self) -> Option<Direction> {
         self.way
+    }
+
+    /// Begins to match the direction of a packet.
+    pub(super) fn turn(&mut self, headers: &Headers) {
+        self.way = Some(headers.direction);
+        self.captured_by = headers.interface;
     }
 
     /// Adds the packets and bytes of a later record.

@@ -47,13 +47,13 @@ use std::sync::Arc;
 use flowloom_classifier::firewall::{Fragment, Packet};
 use flowloom_engine::{App, Composed, Verdict};
 use flowloom_flow_key::FiveTuple;
-use flowloom_packet::PacketView;
+use flowloom_packet::{InterfaceName, PacketView};
 
 pub use connection::Connection;
 pub use describe::describe;
 pub use flow::FirewallFlow;
 pub use live_rules::LiveRules;
-pub use rules::{Defaults, Enforcement, FirewallRules, Judgement};
+pub use rules::{Defaults, Enforcement, FirewallRules, Judgement, Side};
 pub use tally::{Hits, VerdictCounts};
 
 use tally::Tally;
@@ -124,7 +124,7 @@ impl Firewall {
         if self.tally.rules().asks_state() {
             described.state = flow.connection.take_view(packet, &described);
         }
-        let found = self.tally.rules().judge_received(described, packet.port);
+        let found = self.tally.rules().judge_received(described, packet.port, packet.headers.interface);
         if self.tally.rules().asks_state() && !packet.headers.is_error_of_flow {
             flow.connection.settle(found.verdict == Verdict::Accept);
         }
@@ -138,11 +138,17 @@ impl Firewall {
         found
     }
 
-    /// Judges a flow by its tuple, whose packets a port of a wire receives. A flow of later
-    /// fragments has no ports.
-    fn judge_flow(&self, tuple: FiveTuple, later_fragment: bool, port: u16) -> Judgement {
+    /// Judges a flow by its tuple, whose packets a port of a wire receives or an interface
+    /// captures. A flow of later fragments has no ports.
+    fn judge_flow(
+        &self,
+        tuple: FiveTuple,
+        later_fragment: bool,
+        (port, interface): (u16, InterfaceName),
+    ) -> Judgement {
         let fragment = if later_fragment { Fragment::Later } else { Fragment::Whole };
-        self.tally.rules().judge_received(Packet::new(tuple).with_fragment(fragment), port)
+        let packet = Packet::new(tuple).with_fragment(fragment);
+        self.tally.rules().judge_received(packet, port, interface)
     }
 
     /// Judges a packet by its flow. Returns `None` for a packet of a connection that was not
@@ -162,15 +168,19 @@ impl Firewall {
                 return None;
             }
             flow.is_open = true;
-            flow.way = Some(headers.direction);
+            flow.turn(headers);
             flow.generation = 0;
         }
-        let way = *flow.way.get_or_insert(headers.direction);
+        if flow.way.is_none() {
+            flow.turn(headers);
+        }
+        let way = flow.way.unwrap_or(headers.direction);
         if flow.generation != self.tally.generation() {
             let is_first = flow.packets() == [0, 0];
             // Packets of the other direction come in by the other port.
             let port = if headers.direction == way { packet.port } else { packet.port ^ 1 };
-            let found = self.judge_flow(headers.key.tuple(way), headers.later_fragment, port);
+            let place = (port, flow.captured_by);
+            let found = self.judge_flow(headers.key.tuple(way), headers.later_fragment, place);
             self.tally.rule(found.number).flow();
             if is_first {
                 self.tally.begin(found.verdict);
@@ -180,9 +190,10 @@ impl Firewall {
             flow.denies = found.verdict == Verdict::Deny;
         }
         if opens && headers.direction != way {
-            let found = self.judge_flow(headers.tuple(), headers.later_fragment, packet.port);
+            let place = (packet.port, headers.interface);
+            let found = self.judge_flow(headers.tuple(), headers.later_fragment, place);
             if flow.denies && found.verdict == Verdict::Accept {
-                flow.way = Some(headers.direction);
+                flow.turn(headers);
                 flow.has_turned = true;
                 flow.number = found.number;
                 flow.denies = false;

@@ -4,6 +4,7 @@ use flowloom_classifier::firewall::{Assume, Packet, Policy, PolicyMatcher};
 use flowloom_classifier::{Action, BuildError, ClassifierBuilder, Rule, RuleId, RuleSet};
 use flowloom_engine::Verdict;
 use flowloom_flow_key::FiveTuple;
+use flowloom_packet::InterfaceName;
 
 /// The verdicts for cases that the rules do not decide.
 ///
@@ -78,8 +79,46 @@ pub struct Enforcement {
     /// The interfaces of a wire's two ports, where `input` or `output` is not known: a packet comes
     /// in by that of its port and leaves by the other.
     pub ports: Option<[String; 2]>,
+    /// The side of a packet on which the interface that captured it is, where `input` or `output`
+    /// is not known.
+    pub captured: Option<Side>,
     /// How to treat a rule that may match.
     pub assume: Assume,
+}
+
+/// A side of the host or router whose packets are captured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// Packets come in by the interface that captures them.
+    Input,
+    /// Packets leave by it.
+    Output,
+}
+
+impl Enforcement {
+    /// Returns a packet with the interfaces by which it comes in and leaves, as far as they are
+    /// known. A port of a wire has received it, or an interface has captured it.
+    #[must_use]
+    pub fn locate<'a>(
+        &'a self,
+        mut packet: Packet<'a>,
+        port: u16,
+        captured_by: InterfaceName,
+    ) -> Packet<'a> {
+        packet.input = packet.input.or(self.input.as_deref());
+        packet.output = packet.output.or(self.output.as_deref());
+        if let Some(names) = &self.ports {
+            let side = usize::from(port & 1);
+            packet.input = packet.input.or(Some(&names[side]));
+            packet.output = packet.output.or(Some(&names[1 - side]));
+        }
+        match self.captured {
+            Some(Side::Input) => packet.input = packet.input.or(captured_by.as_str()),
+            Some(Side::Output) => packet.output = packet.output.or(captured_by.as_str()),
+            None => {}
+        }
+        packet
+    }
 }
 
 impl std::fmt::Debug for FirewallRules {
@@ -227,19 +266,18 @@ impl FirewallRules {
         self.judge_packet(Packet::new(*tuple))
     }
 
-    /// Judges a packet that a port of a wire has received, by itself.
+    /// Judges a packet by itself, which a port of a wire has received or an interface has captured.
     #[must_use]
-    pub fn judge_received<'a>(&'a self, mut packet: Packet<'a>, port: u16) -> Judgement {
-        let Enforcement { input, output, ports, .. } = &self.enforcement;
-        if let Some(names) = ports {
-            let side = usize::from(port & 1);
-            packet.input = packet.input.or(input.as_deref()).or(Some(&names[side]));
-            packet.output = packet.output.or(output.as_deref()).or(Some(&names[1 - side]));
-        }
-        self.judge_packet(packet)
+    pub fn judge_received<'a>(
+        &'a self,
+        packet: Packet<'a>,
+        port: u16,
+        captured_by: InterfaceName,
+    ) -> Judgement {
+        self.judge_packet(self.enforcement.locate(packet, port, captured_by))
     }
 
-    /// Judges a packet separately.
+    /// Judges a packet by itself.
     #[must_use]
     pub fn judge_packet<'a>(&'a self, mut packet: Packet<'a>) -> Judgement {
         packet.input = packet.input.or(self.enforcement.input.as_deref());

@@ -8,8 +8,8 @@ use flowloom_engine::{
 use flowloom_flow_key::{FlowHasher, FlowKey};
 use flowloom_flow_table::{DHash, DHashConfig, Timeouts};
 use flowloom_packet::{
-    BATCH_PACKETS, Block, DecodeOptions, Fill, LinkType, PacketBatch, PacketSource, PacketView, RawPacket,
-    SharedBlock, SourceError, decode,
+    BATCH_PACKETS, Block, DecodeOptions, Fill, InterfaceName, LinkType, PacketBatch, PacketSource,
+    PacketView, RawPacket, SharedBlock, SourceError, decode,
 };
 use flowloom_scheduler::{DirectHash, WorkerCount};
 use flowloom_traffic::synth::{Generate, Mix, MixConfig};
@@ -42,6 +42,7 @@ impl Memory {
                 wire_bytes: length,
                 time_ns,
                 link: LinkType::ETHERNET,
+                interface: InterfaceName::UNKNOWN,
             });
             bytes.extend_from_slice(&frame);
         }

@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 
 use super::Stride;
-use super::tree::{PointerForms, Shape};
+use super::shape::{PointerForms, Shape};
 use super::word::{BASE_MAX, Cut, Word};
 use crate::error::BuildError;
 use crate::intern::Interner;

@@ -16,12 +16,14 @@
 //!   paper, stores equal sub-trees anywhere only once.
 
 mod build;
+mod shape;
 pub mod tree;
 mod walk;
 pub mod word;
 
 pub use build::{Limits, Sharing};
-pub use tree::{Accesses, AggreCuts, PointerForms};
+pub use shape::{Accesses, PointerForms, Shape};
+pub use tree::AggreCuts;
 pub use word::{Cut, Decoded, Word};
 
 /// The number of bits that a node cuts.

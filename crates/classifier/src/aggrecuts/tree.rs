@@ -5,62 +5,12 @@ use alloc::vec::Vec;
 
 use super::Stride;
 use super::build::{Builder, Limits, Sharing};
-use super::walk;
+use super::shape::{PointerForms, Shape};
 use super::word::Word;
 use crate::error::BuildError;
-use crate::key::{KeyV4, Match};
+use crate::key::KeyV4;
 use crate::rule_box::boxes;
 use crate::rule_set::RuleSet;
-
-/// The words that a lookup read.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Accesses(
-    /// Words of the pointer arrays. The root's word is not included: it is a constant of the
-    /// program.
-    pub u32,
-);
-
-/// The shape of a tree.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Shape {
-    /// Number of cuts on the longest path, which is the maximum number of words that a lookup
-    /// reads.
-    pub depth: u32,
-    /// Number of nodes written; nodes that share storage count once.
-    pub nodes: u64,
-    /// Number of distinct children of all these nodes together.
-    pub distinct_children: u64,
-    /// Number of sub-arrays stored, out of eight per node.
-    pub sub_arrays: u64,
-}
-
-/// The size of the pointers of all nodes in three forms [FLOWNP §3.3].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct PointerForms {
-    /// Plain arrays of 2ʷ words.
-    pub plain_bytes: u64,
-    /// A string with a bit for each pointer that differs from the previous one, and those pointers.
-    pub abs_bytes: u64,
-    /// A string of eight bits in the node's word, and the sub-arrays that differ.
-    pub habs_bytes: u64,
-}
-
-impl PointerForms {
-    pub(super) fn add(&mut self, w: u32, changes: usize, habs_words: usize) {
-        self.plain_bytes += 4 << w;
-        self.abs_bytes += (1 << w) / 8 + 4 * changes as u64;
-        self.habs_bytes += 4 * habs_words as u64;
-    }
-
-    /// Returns the number of words that a lookup with this many cuts reads with plain strings of
-    /// differences: the string and the pointer of each cut. A lookup with plain arrays reads one
-    /// word per cut.
-    pub const fn abs_words(stride: Stride, depth: u32) -> u32 {
-        depth * (1_u32 << stride.bits()).div_ceil(32) + depth
-    }
-}
 
 /// The tree of [FLOWNP §3] over the IPv4 rules of a set.
 ///
@@ -110,27 +60,6 @@ impl AggreCuts {
         let mut builder = Builder::new(stride, sharing, limits);
         let root = builder.root(&boxes(rules))?;
         Ok(Self { stride, root, words: builder.words, shape: builder.shape, forms: builder.forms })
-    }
-
-    /// Returns the first rule that matches, and the words read. This is the paper's lookup, step by
-    /// step.
-    pub fn classify(&self, key: &KeyV4) -> (Match, Accesses) {
-        walk::step_by_step(self, key)
-    }
-
-    /// Returns the first rule that matches, without counting.
-    pub fn classify_key(&self, key: &KeyV4) -> Match {
-        walk::single(self, key)
-    }
-
-    /// Looks up any number of keys, 32 at a time, with their loads in flight together.
-    ///
-    /// # Panics
-    ///
-    /// Panics if `matches` and `keys` differ in length.
-    pub fn classify_batch(&self, keys: &[KeyV4], matches: &mut [Match]) {
-        assert_eq!(keys.len(), matches.len(), "a batch has a place for the match of each key");
-        walk::batch(self, keys, matches);
     }
 
     /// Returns the stride.

@@ -3,14 +3,38 @@
 use flowloom_cpu::prefetch;
 
 use super::Stride;
-use super::tree::{Accesses, AggreCuts};
+use super::shape::Accesses;
+use super::tree::AggreCuts;
 use super::word::{Cut, Decoded, Word};
 use crate::key::{Key, KeyV4, Match};
 use crate::rule::RuleId;
 
+impl AggreCuts {
+    /// Returns the first rule that matches, and the words read. This is the paper's lookup, step by
+    /// step.
+    pub fn classify(&self, key: &KeyV4) -> (Match, Accesses) {
+        step_by_step(self, key)
+    }
+
+    /// Returns the first rule that matches, without counting.
+    pub fn classify_key(&self, key: &KeyV4) -> Match {
+        single(self, key)
+    }
+
+    /// Looks up any number of keys, 32 at a time, with their loads in flight together.
+    ///
+    /// # Panics
+    ///
+    /// Panics if `matches` and `keys` differ in length.
+    pub fn classify_batch(&self, keys: &[KeyV4], matches: &mut [Match]) {
+        assert_eq!(keys.len(), matches.len(), "a batch has a place for the match of each key");
+        batch(self, keys, matches);
+    }
+}
+
 /// The lookup of [FLOWNP §3.3], with a count of its reads.
 #[expect(clippy::many_single_char_names, reason = "the paper's names")]
-pub(super) fn step_by_step(tree: &AggreCuts, key: &KeyV4) -> (Match, Accesses) {
+fn step_by_step(tree: &AggreCuts, key: &KeyV4) -> (Match, Accesses) {
     let (w, v) = (tree.stride().bits(), 3);
     let u = w - v;
     let mut word = tree.root();
@@ -56,7 +80,7 @@ const BYTE_OF_CODE: [u8; 16] = [0, 1, 2, 3, 4, 5, 6, 7, 14, 14, 8, 9, 12, 13, 10
 const LEAF: u32 = 0b1101;
 
 /// The same in batches: one level of all packets at a time, prefetching each packet's next word.
-pub(super) fn batch(tree: &AggreCuts, keys: &[KeyV4], matches: &mut [Match]) {
+fn batch(tree: &AggreCuts, keys: &[KeyV4], matches: &mut [Match]) {
     match tree.stride() {
         Stride::Eight => batch_of::<8>(tree, keys, matches),
         Stride::Four => batch_of::<4>(tree, keys, matches),
@@ -102,7 +126,7 @@ fn batch_of<const W: u32>(tree: &AggreCuts, keys: &[KeyV4], matches: &mut [Match
 }
 
 /// The same for one packet.
-pub(super) fn single(tree: &AggreCuts, key: &KeyV4) -> Match {
+fn single(tree: &AggreCuts, key: &KeyV4) -> Match {
     match tree.stride() {
         Stride::Eight => single_of::<8>(tree, key),
         Stride::Four => single_of::<4>(tree, key),

@@ -34,8 +34,8 @@ use core::fmt;
 use core::marker::PhantomData;
 
 use flowloom_cpu::pages::{AllocError, HugePages, LineArray};
+use flowloom_cpu::prefetch;
 
-use super::scalar::prefetch_rows;
 use crate::key::Key;
 
 /// The bit that distinguishes a leaf from a node.
@@ -316,7 +316,10 @@ impl<K: Key> Program<K> {
     /// Prefetches a block.
     #[inline(always)]
     pub(crate) fn prefetch_block(&self, block: u32) {
-        prefetch_rows(&self.rows, block as usize * Self::BLOCK_ROWS, Self::BLOCK_ROWS);
+        let first = block as usize * Self::BLOCK_ROWS;
+        for line in 0..Self::BLOCK_ROWS / 2 {
+            prefetch::read_at(&self.rows, first + 2 * line);
+        }
     }
 
     /// Returns the bytes of both arrays.

@@ -1,8 +1,6 @@
 //! The operations of the back ends in plain code.
 #![expect(unsafe_code, reason = "indices that the check of a program has proved")]
 
-use flowloom_cpu::prefetch;
-
 use super::program::{LEAF, LEAF_BLOCKS, LEAF_TOP, Program, Root, child_index};
 use super::{FLIGHT, Flight, Lanes, Looking};
 use crate::key::{Key, Match};
@@ -180,12 +178,4 @@ pub(crate) fn match_lanes<K: Key>(rows: &[[u32; 8]], key: &K) -> u8 {
             | outside(ports & 0xffff, low & 0xffff, high & 0xffff);
     }
     (0..8).fold(0, |lanes, lane| lanes | u8::from(differs[lane] == 0) << lane)
-}
-
-/// Prefetches the lines of a block.
-#[inline(always)]
-pub(super) fn prefetch_rows(rows: &[[u32; 8]], first: usize, count: usize) {
-    for line in 0..count / 2 {
-        prefetch::read_at(rows, first + 2 * line);
-    }
 }

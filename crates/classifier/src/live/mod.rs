@@ -16,6 +16,7 @@
 //! them for packets. The crate starts no threads. A lookup takes no locks, except at the moment
 //! when a reader takes a new snapshot.
 
+mod entry;
 mod prefilter;
 mod reader;
 mod rule_values;
@@ -29,9 +30,10 @@ use core::num::NonZeroU32;
 use core::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use entry::{Entry, Tests};
 use prefilter::Prefilter;
 pub use reader::Reader;
-use snapshot::{Base, Entry, Pending, Snapshot, Tests};
+use snapshot::{Base, Pending, Snapshot};
 
 use crate::classifier::{Algorithm, ClassifierBuilder};
 use crate::error::BuildError;

@@ -17,11 +17,13 @@ use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use super::snapshot::{CHUNK, Entry};
+use super::entry::Entry;
 use super::{LiveMatch, Order};
 use crate::arch::{Backend, GROUP, Sift, Tables, nibbles};
 use crate::key::{Key, KeyV4, KeyV6, Span};
 
+/// Number of keys per step.
+pub(super) const CHUNK: usize = 256;
 /// Number of rules in a word.
 const RULES: usize = u64::BITS as usize;
 

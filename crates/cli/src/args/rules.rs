@@ -80,13 +80,13 @@ pub(crate) enum FamilyName {
 /// Values that packets do not contain, and the treatment of rules that depend on unknown values.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct EnforceOptions {
-    /// Interface by which the packets enter, for rules that match interfaces [default: that of the
-    /// capture, if it is the same for all packets]
+    /// Interface by which the packets enter, for rules that match interfaces [default: for each
+    /// packet, the interface that captured it, if the capture names all interfaces]
     #[arg(long = "in", value_name = "NAME", requires = "rules")]
     pub(crate) input: Option<String>,
 
-    /// Interface by which the packets leave, for rules that match interfaces [default: that of the
-    /// capture in the chains OUTPUT and POSTROUTING]
+    /// Interface by which the packets leave, for rules that match interfaces [default: in
+    /// the chains OUTPUT and POSTROUTING, the interface that captured each packet]
     #[arg(long = "out", value_name = "NAME", requires = "rules")]
     pub(crate) output: Option<String>,
 

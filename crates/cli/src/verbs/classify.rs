@@ -12,7 +12,7 @@ use flowloom::classifier::load::{LoadLimits, trace};
 use flowloom::classifier::{Action, AnyKey, ClassifierKey, Isa, Key, KeyV4, KeyV6, Match, RuleId};
 use flowloom::engine::Control;
 use flowloom::flow_key::FlowKey;
-use flowloom::packet::{Fill, PacketBatch, PacketSource, PacketView, decode};
+use flowloom::packet::{Fill, InterfaceName, PacketBatch, PacketSource, PacketView, decode};
 use flowloom::traffic::capture::{CaptureError, CaptureSet, Input, SetOptions};
 use flowloom_measure::clock::thread_cpu_ns;
 
@@ -60,8 +60,8 @@ pub(crate) fn run(arguments: &Classify, common: &Common) -> Result<Status, Failu
         mac: !is_trace,
         ..Knowledge::default()
     };
-    let interface = || interface::of_captures(&arguments.inputs);
-    let enforcement = file.enforcement(&arguments.enforce, known, &interface)?;
+    let captured = || interface::of_captures(&arguments.inputs);
+    let enforcement = file.enforcement(&arguments.enforce, known, &captured)?;
     rule_file::warn_of_interface(&arguments.enforce, &enforcement, common);
     let begun = std::time::Instant::now();
     let bytes_max = usize::try_from(arguments.memory_max).unwrap_or(usize::MAX);
@@ -120,7 +120,7 @@ fn headers(arguments: &Classify, tally: &mut Tally<'_>) -> Result<End, Failure> 
             // A trace states the ports of a header for every protocol.
             let mut packet = Packet::new(key.tuple());
             packet.has_ports = true;
-            tally.push(AnyKey::V4(key), packet);
+            tally.push(AnyKey::V4(key), packet, InterfaceName::UNKNOWN);
         }
     }
     Ok(End::default())
@@ -162,7 +162,8 @@ fn captures(arguments: &Classify, common: &Common, tally: &mut Tally<'_>) -> Res
             tally.packets += 1;
             let bytes = raw.bytes_in(block.bytes());
             match decode(raw.link, bytes, options) {
-                Ok(headers) => {
+                Ok(mut headers) => {
+                    headers.interface = raw.interface;
                     tally.fragments += u64::from(headers.later_fragment);
                     tally.take(&PacketView::new(bytes, headers, raw.time_ns, raw.wire_bytes));
                 }
@@ -278,7 +279,7 @@ impl<'a> Tally<'a> {
                 None
             };
         }
-        self.push(packet.key(), packet);
+        self.push(packet.key(), packet, view.headers.interface);
         if self.connections.is_some() {
             // The state of the next packet depends on the verdict on this one.
             self.flush();
@@ -290,9 +291,8 @@ impl<'a> Tally<'a> {
         }
     }
 
-    fn push(&mut self, key: AnyKey, mut packet: Packet<'a>) {
-        packet.input = self.enforcement.input.as_deref();
-        packet.output = self.enforcement.output.as_deref();
+    fn push(&mut self, key: AnyKey, packet: Packet<'a>, captured_by: InterfaceName) {
+        let packet = self.enforcement.locate(packet, 0, captured_by);
         match key {
             AnyKey::V4(key) => self.v4.push(key, packet),
             AnyKey::V6(key) => self.v6.push(key, packet),

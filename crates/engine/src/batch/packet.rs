@@ -16,7 +16,7 @@ use flowloom_cpu::prefetch;
 use flowloom_flow_key::TableHash;
 use flowloom_flow_key::{Direction, FlowKey};
 use flowloom_packet::arena::{OpenBlock, bytes_at};
-use flowloom_packet::{Headers, LinkType, PacketView};
+use flowloom_packet::{Headers, InterfaceName, LinkType, PacketView};
 
 /// The position, times and hash of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,6 +43,7 @@ pub(crate) struct HeaderFields {
     tcp_flags: u16,
     later_fragment: bool,
     is_error_of_flow: bool,
+    interface: InterfaceName,
 }
 
 impl HeaderFields {
@@ -56,6 +57,7 @@ impl HeaderFields {
         tcp_flags: 0,
         later_fragment: false,
         is_error_of_flow: false,
+        interface: InterfaceName::UNKNOWN,
     };
 
     /// Copies the fields one by one. A copy of the whole struct would wait until the decoder's
@@ -71,6 +73,7 @@ impl HeaderFields {
             tcp_flags: headers.tcp_flags,
             later_fragment: headers.later_fragment,
             is_error_of_flow: headers.is_error_of_flow,
+            interface: headers.interface,
         }
     }
 
@@ -81,6 +84,7 @@ impl HeaderFields {
         headers.tcp_flags = self.tcp_flags;
         headers.later_fragment = self.later_fragment;
         headers.is_error_of_flow = self.is_error_of_flow;
+        headers.interface = self.interface;
         headers.network_offset = self.network_offset;
         headers.transport_offset = self.transport_offset;
         headers.payload_offset = self.payload_offset;
@@ -111,7 +115,8 @@ impl PacketDescriptor {
         let PacketRef { hash, time_ns, place, tag, captured, wire } = packet;
         let key = headers.key.words();
         let fields = HeaderFields::of(headers);
-        let rest = u64::from(fields.tcp_flags) << 16
+        let rest = u64::from(fields.interface.0) << 32
+            | u64::from(fields.tcp_flags) << 16
             | u64::from(fields.is_error_of_flow) << 9
             | u64::from(fields.later_fragment) << 8;
         [
@@ -156,6 +161,7 @@ impl PacketDescriptor {
                 tcp_flags: (rest >> 16) as u16,
                 later_fragment: rest >> 8 & 1 != 0,
                 is_error_of_flow: rest >> 9 & 1 != 0,
+                interface: InterfaceName((rest >> 32) as u16),
             },
         }
     }
@@ -311,6 +317,7 @@ mod tests {
                 headers.tcp_flags = 0x1A5;
                 headers.later_fragment = later_fragment;
                 headers.is_error_of_flow = !later_fragment;
+                headers.interface = InterfaceName(u16::MAX - 8);
                 headers.network_offset = 1;
                 headers.transport_offset = u32::MAX - 2;
                 headers.payload_offset = u32::MAX - 3;

@@ -351,7 +351,7 @@ pub(crate) mod tests {
     use std::collections::VecDeque;
     use std::sync::{Mutex, Weak};
 
-    use flowloom_packet::{Block, Fill, PacketBatch, PacketSource, SourceError};
+    use flowloom_packet::{Block, Fill, InterfaceName, PacketBatch, PacketSource, SourceError};
 
     use super::*;
     use crate::config::{EngineConfig, Layout};
@@ -382,6 +382,7 @@ pub(crate) mod tests {
                 wire_bytes: 42,
                 time_ns: 0,
                 link: LinkType::ETHERNET,
+                interface: InterfaceName::UNKNOWN,
             }));
             let block = Arc::new(Block::Owned(frame));
             *self.latest.lock().unwrap() = Arc::downgrade(&block);
@@ -399,7 +400,9 @@ pub(crate) mod tests {
             let Some((packets, number, pass)) = self.1.next() else { return Ok(Fill::End) };
             batch.packets.clear();
             let link = LinkType::ETHERNET;
-            let packet = RawPacket { position: 0, captured_bytes: 0, wire_bytes: 60, time_ns: 0, link };
+            let (time_ns, interface) = (0, InterfaceName::UNKNOWN);
+            let packet =
+                RawPacket { position: 0, captured_bytes: 0, wire_bytes: 60, time_ns, link, interface };
             batch.packets.resize(packets, packet);
             (batch.block_number, batch.pass) = (number, pass);
             batch.block = Some(Arc::clone(&self.0));

@@ -187,6 +187,7 @@ impl Decoder {
         let bytes = raw.bytes_in(block);
         let mut headers = census.decode(number + 1, raw.link, bytes, self.options)?;
         headers.key = headers.key.with_pass(pass);
+        headers.interface = raw.interface;
         let hash = self.hasher.hash(&headers.key);
         let RawPacket { position, captured_bytes: captured, wire_bytes: wire, time_ns, .. } = *raw;
         to(&headers, hash, PacketPlace { position, time_ns, captured, wire, number });

@@ -5,7 +5,9 @@ use std::time::{Duration, Instant};
 use flowloom_flow_key::FlowKey;
 use flowloom_flow_table::FlowTable;
 use flowloom_packet::wire::{Decision, WIRE_BATCH, Wire};
-use flowloom_packet::{BATCH_PACKETS, DropReason, Headers, PacketView, RawPacket, SourceError};
+use flowloom_packet::{
+    BATCH_PACKETS, DropReason, Headers, InterfaceName, PacketView, RawPacket, SourceError,
+};
 
 use crate::app::{App, Verdict};
 use crate::control::{Control, Publisher, ReaderPublisher};
@@ -137,6 +139,7 @@ impl<W: Wire, A: App, T: FlowTable<FlowKey, A::Flow>> WireStage<'_, W, A, T> {
                 wire_bytes: frame.wire_bytes,
                 time_ns: frame.time_ns,
                 link: frame.link,
+                interface: InterfaceName::UNKNOWN,
             }
         }));
         let first = arrivals.count(raw);

@@ -11,8 +11,8 @@ use flowloom_engine::{
 use flowloom_flow_key::{FlowHasher, FlowKey};
 use flowloom_flow_table::{BuildError, DHash, DHashConfig, Timeouts};
 use flowloom_packet::{
-    BATCH_PACKETS, Block, Fill, LinkType, PacketBatch, PacketSource, PacketView, RawPacket, SharedBlock,
-    SourceError,
+    BATCH_PACKETS, Block, Fill, InterfaceName, LinkType, PacketBatch, PacketSource, PacketView, RawPacket,
+    SharedBlock, SourceError,
 };
 use flowloom_traffic::synth::{Generate, Mix, MixConfig};
 
@@ -108,6 +108,7 @@ impl Memory {
                 wire_bytes: meta.wire_bytes,
                 time_ns: meta.time_ns,
                 link: LinkType::ETHERNET,
+                interface: InterfaceName::UNKNOWN,
             });
             bytes.extend_from_slice(&frame);
             if packets.len() == per_block {

@@ -4,6 +4,7 @@
 use flowloom_flow_key::{Direction, FlowKey};
 
 use super::ethernet::{IPV4, IPV6};
+use crate::interface::InterfaceName;
 use crate::view::Headers;
 
 const ETHERNET_BYTES: usize = 14;
@@ -152,6 +153,7 @@ fn headers(
         tcp_flags: transport.tcp_flags,
         later_fragment: false,
         is_error_of_flow: false,
+        interface: InterfaceName::UNKNOWN,
         network_offset,
         transport_offset,
         payload_offset: (transport_offset + transport.bytes).min(bytes.len() as u32),

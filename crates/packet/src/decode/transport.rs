@@ -5,6 +5,7 @@ use flowloom_flow_key::{Direction, FlowKey, IpFamily};
 use super::layers::{Decoded, Layers};
 use crate::drop_reason::DropReason;
 use crate::icmp::{self, ICMP, ICMPV6, MessageKind};
+use crate::interface::InterfaceName;
 use crate::view::Headers;
 
 const TCP: u8 = 6;
@@ -79,6 +80,7 @@ impl Layers<'_> {
             tcp_flags: transport.tcp_flags,
             later_fragment: network.later_fragment,
             is_error_of_flow: false,
+            interface: InterfaceName::UNKNOWN,
             network_offset: clamp(network.at),
             transport_offset: clamp(network.transport_at),
             payload_offset: clamp(payload_at),

@@ -97,12 +97,13 @@ impl Copies {
 
 #[cfg(test)]
 mod tests {
-    use flowloom_packet::LinkType;
+    use flowloom_packet::{InterfaceName, LinkType};
 
     use super::*;
 
     fn packet(position: u64, captured_bytes: u32) -> RawPacket {
-        RawPacket { position, captured_bytes, wire_bytes: 9000, time_ns: position, link: LinkType::RAW }
+        let (link, interface) = (LinkType::RAW, InterfaceName::UNKNOWN);
+        RawPacket { position, captured_bytes, wire_bytes: 9000, time_ns: position, link, interface }
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Classic records: a file header, then a header of 16 bytes (24 in the modified variant) before
 //! each packet.
 
-use flowloom_packet::{BATCH_PACKETS, LinkType, RawPacket};
+use flowloom_packet::{BATCH_PACKETS, InterfaceName, LinkType, RawPacket};
 use pcap_parser::{LegacyPcapBlock, PcapError, parse_pcap_frame, parse_pcap_frame_be, parse_pcap_header};
 
 use super::RECORD_BYTES_MAX;
@@ -18,8 +18,14 @@ pub(super) const FILE_HEADER_BYTES: usize = 24;
 const MODIFIED_EXTRA_BYTES: usize = 8;
 
 /// The value of a batch slot before a record is read.
-const NO_PACKET: RawPacket =
-    RawPacket { position: 0, captured_bytes: 0, wire_bytes: 0, time_ns: 0, link: LinkType::NULL };
+const NO_PACKET: RawPacket = RawPacket {
+    position: 0,
+    captured_bytes: 0,
+    wire_bytes: 0,
+    time_ns: 0,
+    link: LinkType::NULL,
+    interface: InterfaceName::UNKNOWN,
+};
 
 type ParseError<'a> = pcap_parser::nom::Err<PcapError<&'a [u8]>>;
 
@@ -192,6 +198,7 @@ impl PcapWalk {
                         time_ns: u64::from(frame.ts_sec) * 1_000_000_000
                             + u64::from(frame.ts_usec) * ns_per_unit,
                         link,
+                        interface: InterfaceName::UNKNOWN,
                     };
                     left -= 1;
                     // Uses the stated length, which is known earlier than the checked one and equal
@@ -313,6 +320,7 @@ mod tests {
                     wire_bytes: 5,
                     time_ns: 7_000_001_000,
                     link: LinkType::ETHERNET,
+                    interface: InterfaceName::UNKNOWN,
                 };
                 assert_eq!(packets, [expected], "{version:?}");
                 packets.clear();

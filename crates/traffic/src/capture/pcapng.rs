@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 
-use flowloom_packet::{BATCH_PACKETS, LinkType, RawPacket};
+use flowloom_packet::{BATCH_PACKETS, InterfaceName, LinkType, RawPacket};
 use pcap_parser::pcapng::{
     Block, OptionCode, PcapNGOption, SectionHeaderBlock, parse_block_be, parse_block_le,
     parse_sectionheaderblock,
@@ -42,8 +42,19 @@ pub(super) const DESCRIPTION_BYTES_MAX: usize = 1 << 20;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Interface {
     link: LinkType,
+    name: InterfaceName,
     snaplen: u32,
     clock: Clock,
+}
+
+impl Interface {
+    /// The interface of packets whose interface was not declared.
+    const UNDECLARED: Self = Self {
+        link: LinkType::UNDECLARED,
+        name: InterfaceName::UNKNOWN,
+        snaplen: 0,
+        clock: Clock { units_per_second: 1_000_000, offset_seconds: 0 },
+    };
 }
 
 /// How an interface counts time.
@@ -392,13 +403,10 @@ impl PcapngWalk {
                     self.note_packet(Some(interface), at + 8, begin, body.len());
                 }
                 let interface = self.interfaces.get(interface as usize).copied();
-                let (link, clock) = match interface {
-                    Some(interface) => (interface.link, interface.clock),
-                    None => self.undeclared(),
-                };
-                let time_ns = clock.nanoseconds(u64::from(high) << 32 | u64::from(low));
+                let interface = interface.unwrap_or_else(|| self.undeclared());
+                let time_ns = interface.clock.nanoseconds(u64::from(high) << 32 | u64::from(low));
                 self.effects.has_time = true;
-                self.packet(at + 28, captured, body.len() - 20, wire, time_ns, link, out);
+                self.packet(at + 28, captured, body.len() - 20, wire, time_ns, interface, out);
             }
             SIMPLE_PACKET => {
                 let Some(wire) = self.field(body, 0) else {
@@ -406,16 +414,13 @@ impl PcapngWalk {
                 };
                 // The block has neither interface nor time, so it gets the first interface and the
                 // time of the previous packet.
-                let (link, snaplen) = match self.interfaces.first() {
-                    Some(interface) => (interface.link, interface.snaplen),
-                    None => (self.undeclared().0, 0),
-                };
-                let captured = if snaplen == 0 { wire } else { wire.min(snaplen) };
+                let interface = self.interfaces.first().copied().unwrap_or_else(|| self.undeclared());
+                let captured = if interface.snaplen == 0 { wire } else { wire.min(interface.snaplen) };
                 if self.details.is_some() {
                     self.note_packet(Some(0), at + 8, body.len(), body.len());
                 }
                 self.effects.needs_time |= !self.effects.has_time;
-                self.packet(at + 12, captured, body.len() - 4, wire, self.last_time_ns, link, out);
+                self.packet(at + 12, captured, body.len() - 4, wire, self.last_time_ns, interface, out);
             }
             SECTION_HEADER => {
                 check_description(block.len())?;
@@ -460,7 +465,7 @@ impl PcapngWalk {
         space: usize,
         wire: u32,
         time_ns: u64,
-        link: LinkType,
+        interface: Interface,
         out: &mut Vec<RawPacket>,
     ) {
         let mut captured = captured;
@@ -474,15 +479,16 @@ impl PcapngWalk {
             captured_bytes: captured,
             wire_bytes: wire,
             time_ns,
-            link,
+            link: interface.link,
+            interface: interface.name,
         });
     }
 
-    /// Returns the default link type and clock of a packet whose interface was not declared.
+    /// Returns the interface of a packet whose interface was not declared.
     #[cold]
-    fn undeclared(&mut self) -> (LinkType, Clock) {
+    fn undeclared(&mut self) -> Interface {
         self.effects.needs_interfaces |= !self.effects.has_section;
-        (LinkType::UNDECLARED, Clock::new(MICROSECONDS, 0))
+        Interface::UNDECLARED
     }
 
     #[cold]
@@ -499,6 +505,7 @@ impl PcapngWalk {
         let link = LinkType(u16::try_from(description.linktype.0).unwrap_or(u16::MAX));
         self.interfaces.push(Interface {
             link,
+            name: name_of(&description.options),
             snaplen: description.snaplen,
             clock: Clock::of(&description.options, self.big_endian),
         });
@@ -509,6 +516,20 @@ impl PcapngWalk {
         }
         Ok(())
     }
+}
+
+/// Returns the name among an interface's options.
+fn name_of(options: &[PcapNGOption<'_>]) -> InterfaceName {
+    let name = options
+        .iter()
+        .take_while(|option| option.code != OptionCode::EndOfOpt)
+        .find(|option| option.code == OptionCode::IfName);
+    // The value may be longer than the name by its padding.
+    let text = name.and_then(|name| {
+        let value = name.value.get(..usize::from(name.len))?;
+        Some(std::str::from_utf8(value).ok()?.trim_end_matches('\0'))
+    });
+    text.map_or(InterfaceName::UNKNOWN, InterfaceName::of)
 }
 
 /// Returns the stated length of the section header at the start of a capture.

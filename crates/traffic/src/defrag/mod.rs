@@ -149,6 +149,7 @@ impl<S: PacketSource> Defrag<S> {
             wire_bytes: datagram.sum.wire_bytes(),
             time_ns: datagram.sum.last_ns,
             link: datagram.link,
+            interface: datagram.interface,
         });
         if let Some(place) = Arc::get_mut(&mut block) {
             *place = Block::Datagram(datagram.bytes, datagram.sum.fragments());
@@ -231,6 +232,7 @@ fn join_inner(
         wire_bytes: outer.sum.wire_bytes(),
         time_ns: outer.sum.last_ns,
         link: outer.link,
+        interface: outer.interface,
     };
     let Some(fragment) = fragment::find(&raw, &outer.bytes, pass, decode) else {
         let headers = flowloom_packet::decode(outer.link, &outer.bytes, decode);

@@ -6,7 +6,7 @@ use std::collections::btree_map::Entry;
 
 use etherparse::IpFragOffset;
 use etherparse::defrag::{IpDefragBuf, IpFragRange};
-use flowloom_packet::{DropCounts, DropReason, Fragments, LinkType, RawPacket};
+use flowloom_packet::{DropCounts, DropReason, Fragments, InterfaceName, LinkType, RawPacket};
 
 use super::fragment::{DatagramId, Fragment, Shape};
 
@@ -102,6 +102,7 @@ pub(super) struct Datagram {
     /// Offset of the IP header that was joined.
     pub(super) network_offset: usize,
     pub(super) link: LinkType,
+    pub(super) interface: InterfaceName,
 }
 
 #[derive(Debug)]
@@ -110,7 +111,7 @@ struct Open {
     /// reason.
     buffer: Result<IpDefragBuf, DropReason>,
     /// The headers before the payload, from the fragment at offset 0.
-    head: Option<(Shape, LinkType, Vec<u8>)>,
+    head: Option<(Shape, (LinkType, InterfaceName), Vec<u8>)>,
     /// Fragments held.
     fragments: u32,
     /// Fragments held, and duplicates of these.
@@ -266,7 +267,7 @@ impl Pool {
     fn join(&mut self, open: Open) -> Option<Datagram> {
         let fragments = u64::from(open.fragments);
         let joined = match (open.buffer, open.head) {
-            (Ok(buffer), Some((shape, link, mut head))) => {
+            (Ok(buffer), Some((shape, (link, interface), mut head))) => {
                 let (payload, _) = buffer.take_bufs();
                 shape.finish(&mut head, payload.len()).map(|()| {
                     head.extend_from_slice(&payload);
@@ -277,7 +278,7 @@ impl Pool {
                     if sum.span_ns() > self.limits.age_max_ns {
                         sum.first_ns = sum.last_ns; // One of the times is wrong.
                     }
-                    Datagram { bytes: head, sum, network_offset, link }
+                    Datagram { bytes: head, sum, network_offset, link, interface }
                 })
             }
             _ => None,
@@ -347,7 +348,7 @@ fn take(
     }
     open.fragments += 1;
     if fragment.offset == 0 {
-        open.head = Some((fragment.shape, link, fragment.shape.head(bytes)));
+        open.head = Some((fragment.shape, (link, raw.interface), fragment.shape.head(bytes)));
     }
     if buffer.is_complete() { Taken::Whole } else { Taken::Held }
 }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use flowloom_packet::{
-    BATCH_PACKETS, Block, Fill, LinkType, PacketBatch, PacketSource, RawPacket, SourceError,
+    BATCH_PACKETS, Block, Fill, InterfaceName, LinkType, PacketBatch, PacketSource, RawPacket, SourceError,
 };
 
 use super::Generate;
@@ -57,6 +57,7 @@ impl<G: Generate> PacketSource for Generated<G> {
                 wire_bytes: meta.wire_bytes,
                 time_ns: meta.time_ns,
                 link: LinkType::ETHERNET,
+                interface: InterfaceName::UNKNOWN,
             });
             bytes.extend_from_slice(&self.frame);
         }

@@ -6,7 +6,8 @@
 use std::sync::Arc;
 
 use flowloom_packet::{
-    Block, DecodeOptions, DropCounts, Fill, LinkType, PacketBatch, PacketSource, RawPacket, SourceError,
+    Block, DecodeOptions, DropCounts, Fill, InterfaceName, LinkType, PacketBatch, PacketSource, RawPacket,
+    SourceError,
 };
 use flowloom_traffic::defrag::{Defrag, DefragLimits};
 
@@ -51,6 +52,7 @@ impl PacketSource for Memory {
                 wire_bytes: packet.wire,
                 time_ns: packet.time_ns,
                 link: self.link,
+                interface: InterfaceName::UNKNOWN,
             });
             block.extend_from_slice(&packet.bytes);
         }

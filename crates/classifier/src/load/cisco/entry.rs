@@ -34,6 +34,37 @@ pub(super) struct Entry<'a> {
 }
 
 impl<'a> Entry<'a> {
+    /// Returns an entry of which nothing is read, with addresses under wildcard masks.
+    pub(super) fn of(number: usize, line: &'a str, words: &'a [&'a str], objects: &'a Objects) -> Self {
+        Self { number, line, words, next: 0, style: Style::Wildcard, is_v6: false, objects }
+    }
+
+    /// Reads a protocol with its ports or its ICMP type.
+    pub(super) fn service(mut self) -> Result<Conditions, LoadError> {
+        let mut conditions = Conditions::default();
+        if self.take("tcp-udp") {
+            conditions.ask_protocol(&Ranges::of([(6, 6), (17, 17)]));
+        } else {
+            self.protocol(&mut conditions)?;
+        }
+        while self.next < self.words.len() {
+            let start = self.next;
+            let is_destination = !self.take("source");
+            self.take("destination");
+            self.ports(&mut conditions, is_destination)?;
+            if self.next == start {
+                self.option(&mut conditions)?;
+            }
+        }
+        Ok(conditions)
+    }
+
+    /// Returns the error about an object that the last word names.
+    fn missing(&self) -> LoadError {
+        let at = self.next - 1;
+        self.objects.missing(self.words[at], (self.number, self.line), self.at(at))
+    }
+
     pub(super) fn take(&mut self, word: &str) -> bool {
         let found = self.words.get(self.next) == Some(&word);
         self.next += usize::from(found);
@@ -103,6 +134,17 @@ impl<'a> Entry<'a> {
     fn protocol(&mut self, conditions: &mut Conditions) -> Result<(), LoadError> {
         let word = self.word("a protocol such as tcp or ip")?;
         let number = match word {
+            "object" | "object-group" => {
+                let name = self.word("the name of an object")?;
+                if let Some(protocols) = self.objects.protocols.get(name) {
+                    conditions.ask_protocol(&Ranges::of(protocols.iter().copied()));
+                } else if let Some(services) = self.objects.services.get(name) {
+                    conditions.ask(TestKind::AnyOf(services.clone()));
+                } else {
+                    return Err(self.missing());
+                }
+                return Ok(());
+            }
             "ip" | "ipv4" | "ipv6" => {
                 if word == "ipv6" {
                     conditions.families = Families::V6;
@@ -137,7 +179,8 @@ impl<'a> Entry<'a> {
             "any4" => conditions.families = conditions.families.and(Families::V4),
             "any6" => conditions.families = conditions.families.and(Families::V6),
             "host" => {
-                let address: IpAddr = self.word("an address")?.parse().map_err(|_| {
+                let word = self.word("an address")?;
+                let address = self.objects.address(word).ok_or_else(|| {
                     self.next -= 1;
                     self.expected("an address")
                 })?;
@@ -145,12 +188,7 @@ impl<'a> Entry<'a> {
             }
             "object" | "object-group" => {
                 let name = self.word("the name of an object")?;
-                let Some(found) = self.objects.networks.get(name) else {
-                    self.next -= 1;
-                    let message = format!("no object '{name}' with addresses precedes this line");
-                    let kind = LoadErrorKind::Refused(message);
-                    return Err(LoadError::new(self.number, self.line, self.at(self.next), kind));
-                };
+                let Some(found) = self.objects.networks.get(name) else { return Err(self.missing()) };
                 let of = |is_v6: bool| {
                     Ranges::of(found.iter().filter(|one| one.0 == is_v6).map(|&(_, low, high)| (low, high)))
                 };
@@ -180,7 +218,7 @@ impl<'a> Entry<'a> {
                 }
             }
             word => {
-                let address: IpAddr = word.parse().map_err(|_| {
+                let address = self.objects.address(word).ok_or_else(|| {
                     self.next -= 1;
                     self.expected(WHAT)
                 })?;
@@ -381,18 +419,22 @@ impl<'a> Entry<'a> {
                     conditions.ask(TestKind::Unknowable(text));
                 }
             }
+            "object-group" if matches!(protocols, Some(1 | 58)) => {
+                let name = self.word("the name of an object")?;
+                let Some(all) = self.objects.icmp.get(name) else { return Err(self.missing()) };
+                let ranges = all.iter().flat_map(|codes| codes.as_slice().iter().copied());
+                conditions.ask(TestKind::Icmp { is_v6: protocols == Some(58), codes: Ranges::of(ranges) });
+            }
             name if matches!(protocols, Some(1 | 58)) => {
                 let is_v6 = protocols == Some(58);
-                let mut codes = icmp_name(name, is_v6);
-                if let Some(kind) = decimal::<u8>(name) {
-                    let code = self.words.get(self.next).and_then(|word| decimal::<u8>(word));
-                    self.next += usize::from(code.is_some());
-                    let kind = u128::from(kind) << 8;
-                    codes = Some(code.map_or_else(
-                        || Ranges::of([(kind, kind | 0xff)]),
-                        |code| Ranges::exact(kind | u128::from(code)),
-                    ));
-                }
+                let code = self.words.get(self.next).and_then(|word| decimal::<u8>(word));
+                let codes = match (decimal::<u8>(name), code) {
+                    (Some(kind), Some(code)) => {
+                        self.next += 1;
+                        Some(Ranges::exact(u128::from(kind) << 8 | u128::from(code)))
+                    }
+                    _ => icmp_codes(name, is_v6),
+                };
                 let codes = codes.ok_or_else(|| {
                     self.next = start;
                     self.expected("an ICMP type such as echo or 8")
@@ -422,7 +464,12 @@ fn flag(word: &str) -> u8 {
     }
 }
 
-fn icmp_name(name: &str, is_v6: bool) -> Option<Ranges> {
+/// Returns the codes of an ICMP type, which is a name or a number.
+pub(super) fn icmp_codes(name: &str, is_v6: bool) -> Option<Ranges> {
+    if let Some(kind) = decimal::<u8>(name) {
+        let kind = u128::from(kind) << 8;
+        return Some(Ranges::of([(kind, kind | 0xff)]));
+    }
     let known = match (name, is_v6) {
         ("echo", false) => "8",
         ("echo", true) => "128",

@@ -13,19 +13,19 @@
 //! `permit` entries match later fragments by their addresses alone.
 
 mod entry;
+mod objects;
 
-use alloc::borrow::ToOwned;
 use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
-use core::net::IpAddr;
 
-use super::{LoadError, LoadErrorKind, LoadErrors, LoadLimits, ipset};
-use crate::firewall::{Chain, ChainRule, Chains, Families, Note, Policy, Ranges, Target, bits_of};
+use super::{LoadError, LoadErrorKind, LoadErrors, LoadLimits};
+use crate::firewall::{Chain, ChainRule, Chains, Families, Note, Policy, Target};
 use crate::rule::Action;
 
-use entry::{Entry, Style, port};
+use entry::{Entry, Style};
+use objects::{Kind, Objects};
 
 /// The lists of a file: the name, whether it is IPv6, and its rules.
 #[derive(Default)]
@@ -45,13 +45,6 @@ impl Lists {
             self.chains.len() - 1
         })
     }
-}
-
-/// The ASA objects that entries refer to.
-#[derive(Default)]
-struct Objects {
-    networks: BTreeMap<String, Vec<(bool, u128, u128)>>,
-    ports: BTreeMap<String, Vec<(u128, u128)>>,
 }
 
 /// Reads an access list as a policy. `list` selects it; it may be `None` if the text has only one
@@ -137,7 +130,7 @@ fn read(text: &str, limits: LoadLimits) -> Result<Lists, LoadErrors> {
     let mut objects = Objects::default();
     // What indented lines belong to.
     let mut list: Option<(usize, bool)> = None;
-    let mut object: Option<(bool, String)> = None;
+    let mut object: Option<(Kind, &str)> = None;
     let mut count = 0;
     for (index, line) in text.lines().enumerate() {
         let number = index + 1;
@@ -146,15 +139,15 @@ fn read(text: &str, limits: LoadLimits) -> Result<Lists, LoadErrors> {
             continue;
         }
         let words: Vec<&str> = line.split_whitespace().collect();
-        let mut entry = Entry {
-            number,
-            line,
-            words: &words,
-            next: 0,
-            style: Style::Wildcard,
-            is_v6: false,
-            objects: &objects,
-        };
+        if let ["name", address, name, ..] = words[..] {
+            objects.name(name, address);
+            continue;
+        }
+        if let Some(begun) = Kind::of(&words) {
+            (list, object) = (None, Some(begun));
+            continue;
+        }
+        let mut entry = Entry::of(number, line, &words, &objects);
         match words[..] {
             ["ip" | "ipv6", "access-list", "extended" | "standard", name, ..] => {
                 (list, object) =
@@ -180,12 +173,6 @@ fn read(text: &str, limits: LoadLimits) -> Result<Lists, LoadErrors> {
                 count += 1;
                 add(&mut lists, at, entry, is_standard);
             }
-            ["object" | "object-group", "network", name] => {
-                (list, object) = (None, Some((true, name.to_owned())));
-            }
-            ["object-group", "service", name, ..] => {
-                (list, object) = (None, Some((false, name.to_owned())));
-            }
             _ => {
                 if let Some((at, is_standard)) = list {
                     entry.is_v6 = lists.is_v6[at];
@@ -200,12 +187,8 @@ fn read(text: &str, limits: LoadLimits) -> Result<Lists, LoadErrors> {
                     } else {
                         list = None;
                     }
-                } else if let Some((is_network, name)) =
-                    object.clone().filter(|_| line.starts_with([' ', '\t']))
-                {
-                    if let Err(error) = objects.line(is_network, &name, &words, number, line) {
-                        return Err(error.into());
-                    }
+                } else if let Some(begun) = object.filter(|_| line.starts_with([' ', '\t'])) {
+                    objects.line(begun, &words, number, line);
                 } else {
                     object = None;
                 }
@@ -229,70 +212,6 @@ fn add(lists: &mut Lists, list: usize, entry: Entry<'_>, is_standard: bool) {
         }
         Ok(None) => {}
         Err(error) => lists.errors.entry(list).or_default().push(error),
-    }
-}
-
-impl Objects {
-    fn line(
-        &mut self,
-        is_network: bool,
-        name: &str,
-        words: &[&str],
-        number: usize,
-        line: &str,
-    ) -> Result<(), LoadError> {
-        let wrong = || {
-            let message =
-                format!("unsupported line of object '{name}'; write its addresses or ports into the list");
-            LoadError::new(number, line, 0, LoadErrorKind::Refused(message))
-        };
-        if !is_network {
-            let ports = self.ports.entry(name.into()).or_default();
-            match words {
-                ["port-object", "eq", one] => {
-                    let one = port(one).ok_or_else(wrong)?;
-                    ports.push((one, one));
-                }
-                ["port-object", "range", low, high] => {
-                    ports.push((port(low).ok_or_else(wrong)?, port(high).ok_or_else(wrong)?));
-                }
-                ["description", ..] => {}
-                ["group-object", other] => {
-                    let other = self.ports.get(*other).cloned().ok_or_else(wrong)?;
-                    self.ports.entry(name.into()).or_default().extend(other);
-                }
-                _ => return Err(wrong()),
-            }
-            return Ok(());
-        }
-        let words = words.strip_prefix(&["network-object"]).unwrap_or(words);
-        let found = match words {
-            ["host", address] => {
-                let address: IpAddr = address.parse().map_err(|_| wrong())?;
-                Vec::from([(address.is_ipv6(), bits_of(address), bits_of(address))])
-            }
-            ["range", low, high] => {
-                let (low, high): (IpAddr, IpAddr) =
-                    low.parse().ok().zip(high.parse().ok()).ok_or_else(wrong)?;
-                Vec::from([(low.is_ipv6(), bits_of(low), bits_of(high))])
-            }
-            ["object" | "group-object", other] => self.networks.get(*other).cloned().ok_or_else(wrong)?,
-            ["subnet", address, mask] | [address, mask] if address.parse::<IpAddr>().is_ok() => {
-                let both = address.parse::<IpAddr>().ok().zip(mask.parse::<IpAddr>().ok());
-                let (address, mask) = both.ok_or_else(wrong)?;
-                let set = Ranges::under_mask(bits_of(address) & bits_of(mask), bits_of(mask), 32, 1 << 12);
-                set.ok_or_else(wrong)?.as_slice().iter().map(|&(low, high)| (false, low, high)).collect()
-            }
-            ["subnet", prefix] | [prefix] if prefix.contains('/') => {
-                let is_v6 = prefix.contains(':');
-                let (low, high) = ipset::addresses(prefix, is_v6).ok_or_else(wrong)?;
-                Vec::from([(is_v6, low, high)])
-            }
-            ["description" | "nat", ..] => return Ok(()),
-            _ => return Err(wrong()),
-        };
-        self.networks.entry(name.into()).or_default().extend(found);
-        Ok(())
     }
 }
 

@@ -60,3 +60,44 @@ fn every_wrong_entry_is_said_with_its_place() {
     let places: Vec<(usize, usize)> = errors.errors.iter().map(|e| (e.line, e.column)).collect();
     assert_eq!(places, [(2, 24), (3, 9), (4, 2), (5, 22), (6, 16), (7, 21)], "{errors}");
 }
+
+#[test]
+fn entries_name_groups_of_services_protocols_and_icmp_types() {
+    let text = "name 10.20.0.5 mailer\n\
+        object network RELAYS\n range 198.51.100.10 198.51.100.20\n\
+        object-group network ALL\n network-object host mailer\n network-object 192.0.2.96 255.255.255.240\n group-object RELAYS\n\
+        object service ALT\n service tcp source range 1024 65535 destination eq 8443\n\
+        object-group service MIX\n service-object tcp destination eq ssh\n service-object udp destination range 500 4500\n service-object esp\n service-object icmp echo\n\
+        object-group protocol BOTH\n protocol-object tcp\n protocol-object udp\n\
+        object-group icmp-type PINGS\n icmp-object echo-reply\n icmp-object 13\n\
+        object network CLOUD\n fqdn www.example.net\n\
+        access-list OUT extended permit object-group MIX host 203.0.113.4 object-group ALL\n\
+        access-list OUT extended permit object ALT any host mailer\n\
+        access-list OUT extended deny object-group BOTH any any range 1 1023\n\
+        access-list OUT extended permit icmp any any object-group PINGS\n\
+        access-list BAD extended permit ip any object CLOUD\naccess-list BAD extended permit ip any object NONE\n";
+    let policy = load(text, Some("OUT"), LoadLimits::default()).unwrap();
+    let decides = |from: [u8; 4], to: [u8; 4], ports: (u16, u16), protocol: u8| {
+        line(&policy, &Packet::new(FiveTuple::v4(from, to, ports.0, ports.1, protocol)))
+    };
+    let partner = [203, 0, 113, 4];
+    let mix = 23;
+    for to in [[10, 20, 0, 5], [192, 0, 2, 111], [198, 51, 100, 10], [198, 51, 100, 20]] {
+        assert_eq!(decides(partner, to, (1, 22), 6), mix);
+        assert_eq!(decides(partner, to, (1, 4500), 17), mix);
+        assert_eq!(decides(partner, to, (0, 0), 50), mix);
+        assert_eq!(decides(partner, to, (1, 500), 6), mix + 2, "the port is that of the other protocol");
+        assert_eq!(decides([203, 0, 113, 5], to, (1, 22), 6), mix + 2);
+    }
+    assert_eq!(decides(partner, [192, 0, 2, 112], (1, 22), 6), mix + 2);
+    assert_eq!(decides([8; 4], [10, 20, 0, 5], (1024, 8443), 6), mix + 1);
+    assert_eq!(decides([8; 4], [10, 20, 0, 5], (1023, 8443), 6), mix, "the implicit end");
+    let mut stamp = Packet::new(FiveTuple::v4([8; 4], [9; 4], 0, 0, 1));
+    stamp.icmp = Some((13, 0));
+    assert_eq!(line(&policy, &stamp), mix + 3);
+    stamp.icmp = Some((8, 0));
+    assert_eq!(line(&policy, &stamp), mix, "the implicit end");
+    let errors = load(text, Some("BAD"), LoadLimits::default()).unwrap_err();
+    let places: Vec<usize> = errors.errors.iter().map(|error| error.line).collect();
+    assert_eq!(places, [22, 28], "{errors}");
+}

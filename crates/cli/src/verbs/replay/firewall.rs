@@ -7,6 +7,7 @@ use flowloom::apps::Firewall;
 use flowloom::apps::firewall::{Defaults, Enforcement, FirewallOptions, FirewallRules, Hits, LiveRules};
 use flowloom::classifier::firewall::{Knowledge, Policy};
 use flowloom::engine::Verdict;
+use flowloom::packet::InterfaceName;
 
 use super::role::Role;
 use crate::args::Common;
@@ -16,7 +17,7 @@ use crate::args::replay::{AppName, Replay};
 use crate::args::rules::{EnforceOptions, RuleOptions};
 use crate::background::{Reload, Stamp};
 use crate::exit::Failure;
-use crate::interface;
+use crate::interface::{self, Captured};
 use crate::render::verdicts::{FirewallFigures, HitFigures, RuleFigures};
 use crate::rule_file::{self, RuleFile};
 use crate::verify::Sums;
@@ -46,8 +47,8 @@ struct Loader {
     captures: Vec<PathBuf>,
     /// The interfaces of a wire.
     ports: Option<[String; 2]>,
-    /// The capture interface, once a rule has needed it.
-    interface: OnceLock<Option<String>>,
+    /// The interfaces that captured the packets, once a rule has needed them.
+    captured: OnceLock<Option<Captured>>,
 }
 
 /// Where the packets come from that rules judge.
@@ -84,8 +85,8 @@ impl Loader {
             input: on_wire,
             output: on_wire,
         };
-        let interface = || self.interface.get_or_init(|| interface::of_captures(&self.captures)).clone();
-        let enforcement = file.enforcement(&self.enforce, known, &interface)?;
+        let captured = || *self.captured.get_or_init(|| interface::of_captures(&self.captures));
+        let enforcement = file.enforcement(&self.enforce, known, &captured)?;
         Ok(Enforcement { ports: self.ports.clone(), ..enforcement })
     }
 }
@@ -127,9 +128,11 @@ impl Rules {
                 "--watch-rules cannot watch standard input\n  save the rules to a file first",
             )));
         }
-        let (captures, ports, interface) = match origin {
+        let (captures, ports, captured) = match origin {
             Origin::Captures(paths) => (paths, None, OnceLock::new()),
-            Origin::Interface(name) => (Vec::new(), None, OnceLock::from(Some(name))),
+            Origin::Interface(name) => {
+                (Vec::new(), None, OnceLock::from(Captured::by(InterfaceName::of(&name))))
+            }
             Origin::Wire(names) => (Vec::new(), Some(names), OnceLock::new()),
         };
         let loader = Loader {
@@ -144,7 +147,7 @@ impl Rules {
             memory_bytes_max: usize::try_from(options.rules_memory).unwrap_or(usize::MAX),
             captures,
             ports,
-            interface,
+            captured,
         };
         let stamp = Stamp::of(path);
         let (rules, file) = loader.load()?;

@@ -1,0 +1,220 @@
+//! Objects and groups of objects, which entries name.
+
+use alloc::borrow::ToOwned;
+use alloc::collections::BTreeMap;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::net::IpAddr;
+
+use super::super::{LoadError, LoadErrorKind, ipset};
+use super::entry::{Entry, icmp_codes, port};
+use crate::firewall::{Conditions, Ranges, bits_of};
+
+/// Maximum number of parts of all objects. Groups of groups could otherwise grow without bound.
+const PARTS_MAX: usize = 1 << 20;
+
+/// A range of addresses, and whether it is of IPv6.
+pub(super) type Addresses = (bool, u128, u128);
+
+/// What the indented lines of an object state.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Network,
+    /// Ports of a protocol that the entry names.
+    Ports,
+    /// Protocols with their ports.
+    Service,
+    Protocol,
+    Icmp,
+}
+
+/// The objects of a file so far.
+#[derive(Default)]
+pub(super) struct Objects {
+    pub(super) networks: BTreeMap<String, Vec<Addresses>>,
+    pub(super) ports: BTreeMap<String, Vec<(u128, u128)>>,
+    pub(super) services: BTreeMap<String, Vec<Conditions>>,
+    pub(super) protocols: BTreeMap<String, Vec<(u128, u128)>>,
+    pub(super) icmp: BTreeMap<String, Vec<Ranges>>,
+    /// Names of hosts.
+    hosts: BTreeMap<String, IpAddr>,
+    /// The parts of all objects, of which groups have their own copies.
+    parts: usize,
+    /// The first line of an object that is not read.
+    broken: BTreeMap<String, LoadError>,
+}
+
+impl Kind {
+    /// Returns the kind and the name of the object that a line begins.
+    pub(super) fn of<'a>(words: &[&'a str]) -> Option<(Self, &'a str)> {
+        match *words {
+            ["object" | "object-group", "network", name, ..] => Some((Self::Network, name)),
+            ["object-group", "service", name, _, ..] => Some((Self::Ports, name)),
+            ["object" | "object-group", "service", name] => Some((Self::Service, name)),
+            ["object-group", "protocol", name, ..] => Some((Self::Protocol, name)),
+            ["object-group", "icmp-type", name, ..] => Some((Self::Icmp, name)),
+            _ => None,
+        }
+    }
+}
+
+impl Objects {
+    /// Adds the name of a host.
+    pub(super) fn name(&mut self, name: &str, address: &str) {
+        if let Ok(address) = address.parse() {
+            self.hosts.insert(name.to_owned(), address);
+        }
+    }
+
+    /// Returns an address that is written as such, or by its name.
+    pub(super) fn address(&self, word: &str) -> Option<IpAddr> {
+        word.parse().ok().or_else(|| self.hosts.get(word).copied())
+    }
+
+    /// Returns the error about an object that a line names and that is not there, or not read.
+    pub(super) fn missing(&self, name: &str, (line, text): (usize, &str), at: usize) -> LoadError {
+        self.broken.get(name).cloned().unwrap_or_else(|| {
+            let message = format!("no such object '{name}' precedes this line");
+            LoadError::new(line, text, at, LoadErrorKind::Refused(message))
+        })
+    }
+
+    /// Adds a line of an object. An error is kept until an entry names the object.
+    pub(super) fn line(&mut self, (kind, name): (Kind, &str), words: &[&str], number: usize, line: &str) {
+        if matches!(words, ["description" | "nat", ..]) {
+            return;
+        }
+        let mut parts = self.parts;
+        let is_read = match kind {
+            Kind::Network => {
+                let found = self.network(words);
+                add(&mut self.networks, &mut parts, name, found)
+            }
+            Kind::Ports => {
+                let found = self.port(words);
+                add(&mut self.ports, &mut parts, name, found)
+            }
+            Kind::Service => {
+                let found = self.service(words, number, line);
+                add(&mut self.services, &mut parts, name, found)
+            }
+            Kind::Protocol => {
+                let found = self.protocol(words, number, line);
+                add(&mut self.protocols, &mut parts, name, found)
+            }
+            Kind::Icmp => {
+                let found = self.icmp(words);
+                add(&mut self.icmp, &mut parts, name, found)
+            }
+        };
+        self.parts = parts.min(PARTS_MAX);
+        if is_read.is_none() && !self.broken.contains_key(name) {
+            let message = if parts > PARTS_MAX {
+                format!(
+                    "object '{name}' is too large: all objects together have more than {PARTS_MAX} parts"
+                )
+            } else {
+                format!("unsupported line of object '{name}'; write what it means into the access list")
+            };
+            let error = LoadError::new(number, line, 0, LoadErrorKind::Refused(message));
+            self.broken.insert(name.to_owned(), error);
+            self.forget(name);
+        }
+    }
+
+    /// Removes an object of which a line is not read.
+    fn forget(&mut self, name: &str) {
+        self.networks.remove(name);
+        self.ports.remove(name);
+        self.services.remove(name);
+        self.protocols.remove(name);
+        self.icmp.remove(name);
+    }
+
+    fn network(&self, words: &[&str]) -> Option<Vec<Addresses>> {
+        let one = |low: IpAddr, high: IpAddr| Vec::from([(low.is_ipv6(), bits_of(low), bits_of(high))]);
+        let words = words.strip_prefix(&["network-object"]).unwrap_or(words);
+        match *words {
+            ["host", address] => {
+                let address = self.address(address)?;
+                Some(one(address, address))
+            }
+            ["range", low, high] => {
+                let (low, high) = (self.address(low)?, self.address(high)?);
+                (low.is_ipv6() == high.is_ipv6() && low <= high).then(|| one(low, high))
+            }
+            ["object" | "group-object", other] => self.networks.get(other).cloned(),
+            ["subnet", prefix] | [prefix] if prefix.contains('/') => {
+                let is_v6 = prefix.contains(':');
+                let (low, high) = ipset::addresses(prefix, is_v6)?;
+                Some(Vec::from([(is_v6, low, high)]))
+            }
+            ["subnet", address, mask] | [address, mask] => {
+                let (address, mask) = (self.address(address)?, mask.parse::<IpAddr>().ok()?);
+                if address.is_ipv6() || mask.is_ipv6() {
+                    return None;
+                }
+                let set = Ranges::under_mask(bits_of(address) & bits_of(mask), bits_of(mask), 32, 1 << 12)?;
+                Some(set.as_slice().iter().map(|&(low, high)| (false, low, high)).collect())
+            }
+            _ => None,
+        }
+    }
+
+    fn port(&self, words: &[&str]) -> Option<Vec<(u128, u128)>> {
+        match *words {
+            ["port-object", "eq", one] => port(one).map(|one| Vec::from([(one, one)])),
+            ["port-object", "range", low, high] => {
+                let (low, high) = (port(low)?, port(high)?);
+                Some(Vec::from([(low.min(high), low.max(high))]))
+            }
+            ["group-object", other] => self.ports.get(other).cloned(),
+            _ => None,
+        }
+    }
+
+    fn service(&self, words: &[&str], number: usize, line: &str) -> Option<Vec<Conditions>> {
+        if let ["service-object", "object", other] | ["group-object", other] = *words {
+            return self.services.get(other).cloned();
+        }
+        let words = words.strip_prefix(&["service-object"]).unwrap_or(words);
+        let words = words.strip_prefix(&["service"]).unwrap_or(words);
+        Entry::of(number, line, words, self).service().ok().map(|found| Vec::from([found]))
+    }
+
+    fn protocol(&self, words: &[&str], number: usize, line: &str) -> Option<Vec<(u128, u128)>> {
+        match *words {
+            ["group-object", other] => self.protocols.get(other).cloned(),
+            ["protocol-object", one] => {
+                let found = Entry::of(number, line, &[one], self).service().ok()?;
+                Some(found.protocols.map_or_else(|| Vec::from([(0, 255)]), |set| set.as_slice().to_vec()))
+            }
+            _ => None,
+        }
+    }
+
+    fn icmp(&self, words: &[&str]) -> Option<Vec<Ranges>> {
+        match *words {
+            ["group-object", other] => self.icmp.get(other).cloned(),
+            ["icmp-object", name] => icmp_codes(name, false).map(|codes| Vec::from([codes])),
+            _ => None,
+        }
+    }
+}
+
+/// Adds the parts of a line to an object. Returns `None` when all objects have too many parts.
+fn add<T>(
+    all: &mut BTreeMap<String, Vec<T>>,
+    parts: &mut usize,
+    name: &str,
+    found: Option<Vec<T>>,
+) -> Option<()> {
+    let found = found?;
+    *parts += found.len();
+    if *parts > PARTS_MAX {
+        return None;
+    }
+    all.entry(name.to_owned()).or_default().extend(found);
+    Some(())
+}
