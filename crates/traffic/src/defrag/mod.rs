@@ -189,7 +189,7 @@ impl<S: PacketSource> Defrag<S> {
             }
             self.at += 1;
             let sum = WireSum::of_packet(raw, fragment.ip_bytes());
-            if let Some(datagram) = self.pool.add(&fragment, raw.link, packet, sum) {
+            if let Some(datagram) = self.pool.add(&fragment, (raw.link, raw.interface), packet, sum) {
                 self.ready = join_inner(&mut self.pool, datagram, self.split.pass, self.decode);
                 if self.ready.is_some() {
                     break;
@@ -244,7 +244,7 @@ fn join_inner(
     };
     // The result is complete: neither its outermost nor its innermost header belongs to a fragment.
     let sum = outer.sum.inside(fragment.ip_bytes());
-    pool.add(&fragment, outer.link, &outer.bytes, sum).map(|datagram| (datagram, pass))
+    pool.add(&fragment, (outer.link, outer.interface), &outer.bytes, sum).map(|datagram| (datagram, pass))
 }
 
 impl<S: PacketSource> PacketSource for Defrag<S> {

@@ -172,7 +172,7 @@ impl Pool {
     pub(super) fn add(
         &mut self,
         fragment: &Fragment<'_>,
-        link: LinkType,
+        origin: (LinkType, InterfaceName),
         bytes: &[u8],
         sum: WireSum,
     ) -> Option<Datagram> {
@@ -199,7 +199,7 @@ impl Pool {
                 })
             }
         };
-        let whole = match take(open, fragment, (link, bytes), self.limits.fragments_max) {
+        let whole = match take(open, fragment, (origin, bytes), self.limits.fragments_max) {
             Taken::Held => {
                 open.sum.add(&sum);
                 false
@@ -304,7 +304,7 @@ enum Taken {
 fn take(
     open: &mut Open,
     fragment: &Fragment<'_>,
-    (link, bytes): (LinkType, &[u8]),
+    (origin, bytes): ((LinkType, InterfaceName), &[u8]),
     fragments_max: u32,
 ) -> Taken {
     let buffer = match &mut open.buffer {
@@ -348,7 +348,7 @@ fn take(
     }
     open.fragments += 1;
     if fragment.offset == 0 {
-        open.head = Some((fragment.shape, (link, raw.interface), fragment.shape.head(bytes)));
+        open.head = Some((fragment.shape, origin, fragment.shape.head(bytes)));
     }
     if buffer.is_complete() { Taken::Whole } else { Taken::Held }
 }
