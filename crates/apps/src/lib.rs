@@ -55,7 +55,7 @@ pub mod cache_probe;
 pub mod capture_sink;
 #[cfg(feature = "firewall")]
 pub mod firewall;
-#[cfg(feature = "firewall")]
+#[cfg(all(feature = "firewall", feature = "l7-filter"))]
 pub mod guard;
 #[cfg(feature = "l7-filter")]
 pub mod l7_filter;
@@ -79,8 +79,8 @@ pub use cache_probe::{CacheProbe, ProbeCounts, Probed};
 pub use capture_sink::CaptureSink;
 #[cfg(feature = "firewall")]
 pub use firewall::Firewall;
-#[cfg(feature = "firewall")]
-pub use guard::{Guard, GuardedFlow};
+#[cfg(all(feature = "firewall", feature = "l7-filter"))]
+pub use guard::{Guard, GuardedFlow, GuardedProtocols, ProtocolCounts};
 #[cfg(feature = "l7-filter")]
 pub use l7_filter::{Confidence, L7Error, L7Filter, L7Flow, L7Options, L7Plan, L7State, L7Totals};
 pub use null::{NoState, Null};

@@ -42,6 +42,7 @@ pub mod icmp;
 pub mod interface;
 pub mod link;
 pub mod refusal;
+pub mod rewrite;
 pub mod source;
 #[cfg(feature = "proptest")]
 pub mod strategies;
