@@ -58,7 +58,7 @@ impl Balancer {
     }
 }
 
-fn main() -> Result<(), Box<dyn std::error::Error>> {
+pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut balancer = Balancer::new(&[(1, 100), (2, 100), (3, 100), (4, 200)])?;
     let mut first_backend = BTreeMap::new();
     let (mut packets, mut lost, mut sent_to_drained) = (0_u32, 0_u32, 0_u32);

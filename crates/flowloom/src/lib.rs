@@ -57,10 +57,10 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! The programs under `examples/` show more: `appliance` is one in forty lines, `load_balancer`
-//! keeps connections while backends come and go, `rate_limiter` sits between interfaces,
-//! `firewall` has rules that are replaced while packets flow, `dpdk` and `af_xdp` take packets from
-//! elsewhere.
+//! The programs under `examples/` show more: `appliance` is one in forty lines, `translator`,
+//! `load_balancer`, `flow_limiter` and `sensor` bring their own traffic, `rate_limiter` sits
+//! between interfaces, `firewall` has rules that are replaced while packets flow, `dpdk` and
+//! `af_xdp` take packets from elsewhere.
 //!
 //! # What stays
 //!
