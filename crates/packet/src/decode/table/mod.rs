@@ -14,6 +14,11 @@
 //! | [`GRE`] | a protocol type of GRE that is no Ethertype, or has its own header inside GRE |
 //! | [`UNDER`] | only its position, as a pseudowire under MPLS labels |
 
+#![expect(
+    clippy::redundant_closure_for_method_calls,
+    reason = "a method of `Layers` in a table is for one lifetime, and a closure is for all"
+)]
+
 mod ether_types;
 mod gre;
 mod links;
