@@ -11,27 +11,28 @@ use std::process::{Child, Command, ExitCode, Stdio};
 use anyhow::{Context, Result, bail, ensure};
 
 const USAGE: &str = "\
-usage: cargo xtask live [bridge | --short]
+usage: cargo xtask live [bridge [BACKEND] | --short]
 
   Sends packets through a veth pair to `flowloom replay --iface`, and between two namespaces through
-  `flowloom bridge`, and compares counts. `bridge` runs the second part only; --short runs a few
-  tests of it in less than a minute, and prints the reason if it
-  runs nothing because it may not create namespaces.";
+  `flowloom bridge`, and compares counts. `bridge` runs the second part only,
+  and with a BACKEND only this one (af-packet, xdp, xdp-generic); --short runs a few tests of it in
+  less than a minute, and prints the reason if it runs nothing because it may not create namespaces.";
 
 /// Runs the tests and prints the counts of each.
 pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<ExitCode> {
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         [] => {
             replay::run(root)?;
-            bridge::run(root, false)?;
+            bridge::run(root, false, None)?;
         }
-        ["bridge"] => bridge::run(root, false)?,
+        ["bridge"] => bridge::run(root, false, None)?,
+        ["bridge", backend] => bridge::run(root, false, Some(backend))?,
         ["--short"] => {
             if let Some(why) = cannot_run() {
                 eprintln!("live: not run: {why}");
                 return Ok(ExitCode::SUCCESS);
             }
-            bridge::run(root, true)?;
+            bridge::run(root, true, None)?;
         }
         // The programs that the tests run in the namespaces.
         ["peer", ref words @ ..] => peer::run(words)?,

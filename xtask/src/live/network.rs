@@ -25,9 +25,9 @@ pub(super) const SERVER_V6: &str = "fd09::2";
 pub(super) struct Network;
 
 impl Network {
-    /// Creates the namespaces. If frames are taken from the driver, the hosts do the work that is
-    /// otherwise left to a network card.
-    pub(super) fn new(by_driver: bool) -> Result<Self> {
+    /// Creates the namespaces, and links with this number of queues. If frames are taken from the
+    /// driver, the hosts do the work that is otherwise left to a network card.
+    pub(super) fn new(by_driver: bool, queues: u32) -> Result<Self> {
         remove();
         for name in [CLIENT, BRIDGE, SERVER] {
             finish(&mut ip(&["netns", "add", name])).context(
@@ -35,11 +35,12 @@ impl Network {
             )?;
         }
         let network = Self;
+        let queues = queues.to_string();
         for (port, host) in PORTS.iter().zip([CLIENT, SERVER]) {
-            finish(&mut ip(&[
-                "-n", BRIDGE, "link", "add", "name", port, "type", "veth", "peer", "name", "eth0", "netns",
-                host,
-            ]))?;
+            let mut link = ip(&["-n", BRIDGE, "link", "add", "name", port]);
+            link.args(["numtxqueues", &queues, "numrxqueues", &queues, "type", "veth"]);
+            link.args(["peer", "name", "eth0", "numtxqueues", &queues, "numrxqueues", &queues]);
+            finish(link.args(["netns", host]))?;
             // Announcements sent by the ports themselves would not pass through the bridge.
             Self::set(BRIDGE, &format!("net.ipv6.conf.{port}.disable_ipv6=1"))?;
         }
