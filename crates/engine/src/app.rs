@@ -1,5 +1,6 @@
 //! The trait of applications: what a worker does with a packet of a known flow.
 
+use flowloom_packet::rewrite::Rewrite;
 use flowloom_packet::wire::{Decision, Frame};
 use flowloom_packet::{DropReason, PacketView};
 
@@ -10,6 +11,27 @@ pub enum Verdict {
     Accept,
     /// The application refuses the packet.
     Deny,
+}
+
+/// What an application does with a frame of a wire in addition to its [`Decision`].
+#[derive(Debug, Default)]
+pub struct Actions {
+    pub(crate) rewrite: Option<Rewrite>,
+    /// Frames, by the port that sends them.
+    pub(crate) emitted: Vec<(u16, Vec<u8>)>,
+}
+
+impl Actions {
+    /// Changes addresses and ports of the frame before it leaves. A frame that cannot be changed is
+    /// dropped, and counts as [`not_rewritten`](crate::DecisionCounts::not_rewritten).
+    pub fn rewrite(&mut self, rewrite: Rewrite) {
+        self.rewrite = Some(rewrite);
+    }
+
+    /// Sends a frame of the application's own by a port, before the frames of the batch.
+    pub fn emit(&mut self, port: u16, frame: Vec<u8>) {
+        self.emitted.push((port, frame));
+    }
 }
 
 /// The outcome of a packet: the application's verdict, or `None` because the table was full.
@@ -65,9 +87,9 @@ pub trait App: Send {
 
     /// Decides what happens to a frame of a [wire](crate::run_wires) whose packet
     /// [`on_packet`](Self::on_packet) has just judged. The default forwards accepted packets and
-    /// drops denied ones. An application that redirects or mirrors frames stores the result of
-    /// `on_packet` in itself.
-    fn decide(&mut self, _packet: &PacketView<'_>, verdict: Verdict) -> Decision {
+    /// drops denied ones. An application that redirects, mirrors or rewrites frames stores the
+    /// result of `on_packet` in itself.
+    fn decide(&mut self, _packet: &PacketView<'_>, verdict: Verdict, _actions: &mut Actions) -> Decision {
         match verdict {
             Verdict::Accept => Decision::Pass,
             Verdict::Deny => Decision::Drop,
@@ -75,8 +97,13 @@ pub trait App: Send {
     }
 
     /// Decides about a frame of a wire without a flow, for this reason, if the options say to
-    /// [ask](crate::NoFlow::Ask). The default forwards the frame.
-    fn on_frame_without_flow(&mut self, _frame: &Frame<'_>, _reason: DropReason) -> Decision {
+    /// [ask](crate::NoFlow::Ask). The default forwards the frame. Such a frame cannot be rewritten.
+    fn on_frame_without_flow(
+        &mut self,
+        _frame: &Frame<'_>,
+        _reason: DropReason,
+        _actions: &mut Actions,
+    ) -> Decision {
         Decision::Pass
     }
 

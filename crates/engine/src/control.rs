@@ -6,11 +6,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crossbeam_utils::CachePadded;
 use flowloom_packet::DropReason;
 use flowloom_packet::drop_reason::DropCounts;
+use flowloom_packet::wire::PortCounts;
 
 use crate::app::FlowState;
 use crate::report::RunReport;
 use crate::report::counters::FullCounts;
 use crate::report::counters::WorkerCounters;
+use crate::wire::DecisionCounts;
 
 const REASONS: usize = DropReason::ALL.len();
 
@@ -57,6 +59,54 @@ pub struct Snapshot {
     pub pool_full_waits: u64,
     /// The counts of each worker.
     pub workers: Vec<WorkerSnapshot>,
+    /// The counts of an [appliance](crate::run_wires), summed over its wires; `None` in other runs.
+    pub wires: Option<WireSnapshot>,
+}
+
+/// The counts of an appliance at one moment. They lag behind by up to 0.2 seconds.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct WireSnapshot {
+    /// The counts of each port.
+    pub ports: Vec<PortCounts>,
+    /// Frames by decision.
+    pub decisions: DecisionCounts,
+    /// Flows in the tables.
+    pub flows_active: u64,
+    /// Flows for which the tables have space at present; some tables grow.
+    pub flows_capacity: u64,
+    /// Flows begun.
+    pub flows_begun: u64,
+    /// Records ended by the idle timeout.
+    pub ended_idle: u64,
+    /// Records ended by the application, such as by an active timeout.
+    pub ended_by_application: u64,
+    /// Flows evicted from a full table.
+    pub ended_evicted: u64,
+    /// Flows removed after a panic of the application.
+    pub ended_at_panic: u64,
+    /// Memory of the tables, in bytes.
+    pub table_bytes: u64,
+}
+
+impl WireSnapshot {
+    fn merge(&mut self, other: &Self) {
+        if self.ports.len() < other.ports.len() {
+            self.ports.resize(other.ports.len(), PortCounts::default());
+        }
+        for (all, port) in self.ports.iter_mut().zip(&other.ports) {
+            all.merge(port);
+        }
+        self.decisions.merge(&other.decisions);
+        self.flows_active += other.flows_active;
+        self.flows_capacity += other.flows_capacity;
+        self.flows_begun += other.flows_begun;
+        self.ended_idle += other.ended_idle;
+        self.ended_by_application += other.ended_by_application;
+        self.ended_evicted += other.ended_evicted;
+        self.ended_at_panic += other.ended_at_panic;
+        self.table_bytes += other.table_bytes;
+    }
 }
 
 /// The counts of a worker at one moment.
@@ -115,7 +165,24 @@ impl Control {
         let processed = workers.iter().map(|worker| worker.processed).sum();
         let denied = workers.iter().map(|worker| worker.denied).sum();
         let in_flight = packets.saturating_sub(processed + dropped.total());
-        Snapshot { packets, processed, denied, dropped, in_flight, unplaced, pool_full_waits, workers }
+        let mut wires = None;
+        for wire in &gauges.wires {
+            let wire = wire.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(wire) = &*wire {
+                wires.get_or_insert_with(WireSnapshot::default).merge(wire);
+            }
+        }
+        Snapshot {
+            packets,
+            processed,
+            denied,
+            dropped,
+            in_flight,
+            unplaced,
+            pool_full_waits,
+            workers,
+            wires,
+        }
     }
 
     /// Publishes dropped packets; `known` holds the counts of the last call.
@@ -164,6 +231,7 @@ impl Control {
             workers: (0..workers).map(|_| CachePadded::default()).collect(),
             rings: (0..workers).map(|_| RingGauge::default()).collect(),
             unplaced: CachePadded::default(),
+            wires: (0..workers).map(|_| Mutex::default()).collect(),
         });
         let mut known = self.lock();
         for count in &self.dropped {
@@ -191,6 +259,8 @@ pub(crate) struct Gauges {
     rings: Box<[RingGauge]>,
     /// The pool, and packets that belong to no ring.
     unplaced: CachePadded<RingGauge>,
+    /// The counts of each wire, if the workers have wires. A worker writes them ten times a second.
+    wires: Box<[Mutex<Option<WireSnapshot>>]>,
 }
 
 impl Gauges {
@@ -293,6 +363,12 @@ impl<'a> Publisher<'a> {
     pub(crate) fn new(control: &'a Control, gauges: &Arc<Gauges>, worker: usize) -> Self {
         let before = gauges.workers[worker].before();
         Self { control, gauges: Arc::clone(gauges), worker, before, known: DropCounts::default() }
+    }
+
+    /// Publishes the counts of the worker's wire.
+    pub(crate) fn publish_wire(&self, counts: WireSnapshot) {
+        let mut wire = self.gauges.wires[self.worker].lock().unwrap_or_else(PoisonError::into_inner);
+        *wire = Some(counts);
     }
 
     /// Publishes a worker's counts with three stores.

@@ -128,9 +128,9 @@ pub use flowloom_flow_table as flow_table;
 pub use flowloom_packet as packet;
 pub use flowloom_scheduler as scheduler;
 
-pub use app::{App, Composed, FlowState, FlowValue, PartSupport, ReprocessedPackets, Verdict};
+pub use app::{Actions, App, Composed, FlowState, FlowValue, PartSupport, ReprocessedPackets, Verdict};
 pub use config::{Cores, EngineConfig, Layout, Order, PlacementDigest, WhenFull};
-pub use control::{Control, Snapshot, WorkerSnapshot};
+pub use control::{Control, Snapshot, WireSnapshot, WorkerSnapshot};
 pub use dispatch::policy::PolicyRef;
 pub use egress::records::RecordSink;
 pub use egress::reorder::{PacketSink, Released, SinkCounters};
@@ -149,7 +149,7 @@ pub use sharded::parts::{PartSource, PartitionedSource};
 pub use sharded::run::{Outputs, ShardedRun, TableFor, run_sharded, run_sharded_with};
 pub use sharded::saved::{MergeError, MergedParts, PartRecord, SavedPart, merge_parts};
 pub use time::{FlowTimeouts, IdleTimeout};
-pub use wire::{DecisionCounts, NoFlow, NoFlowPolicy, WireOptions, WireRun, run_wires};
+pub use wire::{DecisionCounts, NoFlow, NoFlowPolicy, OnPanic, WireOptions, WireRun, run_wires};
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

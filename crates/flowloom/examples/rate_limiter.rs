@@ -8,8 +8,8 @@
 #[cfg(target_os = "linux")]
 mod limiter {
     use flowloom::engine::{
-        App, Control, EngineConfig, FlowState, FlowValue, IdleTimeout, Layout, Verdict, WireOptions,
-        run_wires,
+        Actions, App, Control, EngineConfig, FlowState, FlowValue, IdleTimeout, Layout, Verdict,
+        WireOptions, run_wires,
     };
     use flowloom::flow_table::{LineHash, LineHashConfig};
     use flowloom::io::{PacketOptions, PacketPort, PortWire};
@@ -58,7 +58,7 @@ mod limiter {
             Verdict::Deny
         }
 
-        fn decide(&mut self, _packet: &PacketView<'_>, verdict: Verdict) -> Decision {
+        fn decide(&mut self, _: &PacketView<'_>, verdict: Verdict, _: &mut Actions) -> Decision {
             match verdict {
                 Verdict::Accept => Decision::Pass,
                 // The port behind the two of the wire.

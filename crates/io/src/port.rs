@@ -24,6 +24,13 @@ impl Offload {
         Self(bytes.try_into().unwrap_or_default())
     }
 
+    /// Returns the offset of the transport header whose checksum the card completes, if there is
+    /// one.
+    pub(crate) fn unfinished(&self) -> Option<usize> {
+        let start = [self.0[Self::CHECKSUM_START], self.0[Self::CHECKSUM_START + 1]];
+        (self.0[Self::FLAGS] & Self::NEEDS_CHECKSUM != 0).then_some(u16::from_ne_bytes(start).into())
+    }
+
     /// Shifts the offsets within the frame by the size of a tag inserted into its link header.
     pub(crate) fn shift(&mut self, by: u16) {
         let mut add = |at: usize| {
@@ -159,11 +166,11 @@ mod tests {
             let mut offload = Offload::of(&bytes);
             offload.shift(4);
             let place = |at: usize| u16::from_ne_bytes([offload.0[at], offload.0[at + 1]]);
-            (place(2), place(6))
+            (place(2), place(6), offload.unfinished())
         };
-        assert_eq!(header(0, 0), (0, 0));
-        assert_eq!(header(1, 0), (0, 38));
-        assert_eq!(header(1, 1), (58, 38));
+        assert_eq!(header(0, 0), (0, 0, None));
+        assert_eq!(header(1, 0), (0, 38, Some(38)));
+        assert_eq!(header(1, 1), (58, 38, Some(38)));
         assert_eq!(Offload::of(&[1; 3]), Offload::default());
     }
 }

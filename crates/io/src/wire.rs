@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use flowloom_packet::rewrite::Rewrite;
 use flowloom_packet::wire::{Decision, Frame, PortCounts, WIRE_BATCH, Wire};
-use flowloom_packet::{DropCounts, DropReason, SourceError};
+use flowloom_packet::{DropCounts, DropReason, Headers, SourceError};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::error::IoError;
@@ -42,6 +43,8 @@ pub struct PortWire<P> {
     withheld: DropCounts,
     batches: u32,
     taken: Vec<bool>,
+    /// Rewritten copies of frames of the batch, by index.
+    rewritten: Vec<(usize, Vec<u8>)>,
 }
 
 fn failed(error: IoError) -> SourceError {
@@ -62,6 +65,7 @@ impl<P: Port> PortWire<P> {
             withheld: DropCounts::default(),
             batches: 0,
             taken: Vec::new(),
+            rewritten: Vec::new(),
         }
     }
 
@@ -81,6 +85,9 @@ impl<P: Port> PortWire<P> {
         let mut count = 0;
         for index in (0..self.frames).filter(|&index| goes_to(index)) {
             frames[count] = from.frame(index);
+            if let Some((_, bytes)) = self.rewritten.iter().find(|(of, _)| *of == index) {
+                frames[count].bytes = bytes;
+            }
             count += 1;
         }
         if count == 0 {
@@ -155,7 +162,19 @@ impl<P: Port> Wire for PortWire<P> {
         }
         self.ports[self.at].release();
         self.frames = 0;
+        self.rewritten.clear();
         Ok(())
+    }
+
+    /// Takes a copy: the kernel copies a frame when it is sent, wherever the frame is.
+    fn rewrite(&mut self, index: usize, rewrite: &Rewrite, headers: &Headers) -> bool {
+        let frame = self.ports[self.at].frame(index);
+        let mut bytes = frame.bytes.to_vec();
+        let is_changed = rewrite.apply(&mut bytes, headers, frame.offload.unfinished());
+        if is_changed {
+            self.rewritten.push((index, bytes));
+        }
+        is_changed
     }
 
     fn emit(&mut self, port: u16, bytes: &[u8]) -> bool {

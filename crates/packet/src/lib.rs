@@ -41,6 +41,7 @@ pub mod drop_reason;
 pub mod icmp;
 pub mod link;
 pub mod refusal;
+pub mod rewrite;
 pub mod source;
 #[cfg(feature = "proptest")]
 pub mod strategies;

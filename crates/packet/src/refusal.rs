@@ -75,9 +75,11 @@ impl Refusal {
 /// Returns whether the IP header directly follows the Ethernet header and VLAN tags, in a frame to
 /// a single station.
 fn is_directly_in(frame: &[u8], network: usize) -> bool {
-    if frame.first().is_none_or(|first| first & 1 == 1) {
-        return false;
-    }
+    frame.first().is_some_and(|first| first & 1 == 0) && follows_ethernet(frame, network)
+}
+
+/// Returns whether the IP header directly follows the Ethernet header and VLAN tags.
+pub(crate) fn follows_ethernet(frame: &[u8], network: usize) -> bool {
     let mut at = ETHERNET_BYTES;
     while at < network && frame.get(at - 2..at).is_some_and(|tag| VLAN_TAGS.iter().any(|vlan| vlan == tag))
     {

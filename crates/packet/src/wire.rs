@@ -9,7 +9,9 @@ use std::time::Duration;
 
 use crate::drop_reason::DropCounts;
 use crate::link::LinkType;
+use crate::rewrite::Rewrite;
 use crate::source::SourceError;
+use crate::view::Headers;
 
 /// Maximum number of frames in a batch of a wire.
 pub const WIRE_BATCH: usize = 32;
@@ -76,7 +78,7 @@ pub enum Decision {
     Drop,
     /// It leaves by this port.
     To(u16),
-    /// It passes, and a copy leaves by this port.
+    /// It passes, and a copy leaves by this port. If the frame was rewritten, so is the copy.
     Mirror(u16),
 }
 
@@ -187,6 +189,14 @@ pub trait Wire {
     /// present is not an error: it counts as refused.
     fn settle(&mut self, decisions: &[Decision]) -> Result<(), SourceError>;
 
+    /// Changes addresses and ports of a frame of the batch, before it is settled. Returns whether it
+    /// did. The default does not.
+    ///
+    /// `headers` is the decoder's result for the frame.
+    fn rewrite(&mut self, _index: usize, _rewrite: &Rewrite, _headers: &Headers) -> bool {
+        false
+    }
+
     /// Sends a frame of the application's own by a port. Returns whether the port has accepted it.
     fn emit(&mut self, port: u16, bytes: &[u8]) -> bool;
 
@@ -233,6 +243,10 @@ impl<W: Wire + ?Sized> Wire for Box<W> {
 
     fn settle(&mut self, decisions: &[Decision]) -> Result<(), SourceError> {
         (**self).settle(decisions)
+    }
+
+    fn rewrite(&mut self, index: usize, rewrite: &Rewrite, headers: &Headers) -> bool {
+        (**self).rewrite(index, rewrite, headers)
     }
 
     fn emit(&mut self, port: u16, bytes: &[u8]) -> bool {

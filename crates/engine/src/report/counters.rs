@@ -25,6 +25,10 @@ pub(crate) struct FlowCounts {
     pub(crate) expired: u64,
     pub(crate) evicted: u64,
     pub(crate) forgotten: u64,
+    /// Records that the application ended.
+    pub(crate) split: u64,
+    /// Flows removed without a record after a panic.
+    pub(crate) discarded: u64,
 }
 
 /// Counts of the records that a run passed to a sink.
@@ -129,6 +133,8 @@ pub struct WorkerCounters {
     pub flows_evicted: u64,
     /// Records of ended flows that were not kept, because the limit was reached.
     pub records_forgotten: u64,
+    /// Flows removed without a record after a panic of the application.
+    pub flows_discarded: u64,
 }
 
 impl WorkerCounters {
@@ -155,6 +161,7 @@ impl WorkerCounters {
         self.flows_expired += flows.expired;
         self.flows_evicted += flows.evicted;
         self.records_forgotten += flows.forgotten;
+        self.flows_discarded += flows.discarded;
     }
 
     /// Adds another worker's counts.
@@ -166,5 +173,6 @@ impl WorkerCounters {
         self.flows_expired += other.flows_expired;
         self.flows_evicted += other.flows_evicted;
         self.records_forgotten += other.records_forgotten;
+        self.flows_discarded += other.flows_discarded;
     }
 }

@@ -21,7 +21,7 @@ use flowloom_flow_table::FlowTable;
 use flowloom_packet::DropReason;
 use flowloom_packet::wire::{PortCounts, Wire};
 
-pub use options::{DecisionCounts, NoFlow, NoFlowPolicy, WireOptions};
+pub use options::{DecisionCounts, NoFlow, NoFlowPolicy, OnPanic, WireOptions};
 
 use crate::app::App;
 use crate::config::{EngineConfig, Layout};
@@ -91,7 +91,8 @@ struct WireEnd<A: App> {
 /// # Errors
 ///
 /// Returns [`StartError`] when the run cannot start. Later errors are in the report as its
-/// [`fault`](RunReport::fault). A failed wire and a panic of an application end the run.
+/// [`fault`](RunReport::fault). A failed wire ends the run. So does a
+/// panic of an application, unless [`WireOptions::on_panic`] says otherwise.
 ///
 /// # Panics
 ///

@@ -2,6 +2,7 @@
 
 use flowloom_packet::DropReason;
 use flowloom_packet::refusal::Refusal;
+use flowloom_packet::wire::Decision;
 
 use crate::app::Verdict;
 
@@ -52,6 +53,18 @@ impl NoFlowPolicy {
     }
 }
 
+/// What a panic of the application does to a wire.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnPanic {
+    /// It ends the run with a [fault](crate::Fault::WorkerPanicked).
+    #[default]
+    Stop,
+    /// The frame passes.
+    Pass,
+    /// The frame is dropped.
+    Drop,
+}
+
 /// The treatment of frames by an appliance.
 ///
 /// Any version may add fields, so end a literal with `..WireOptions::default()`.
@@ -72,6 +85,9 @@ pub struct WireOptions {
     pub table_full: Verdict,
     /// How to answer the sender of a denied packet. Defaults to no answer.
     pub refusal: Refusal,
+    /// What a panic of the application does. Defaults to ending the run. Otherwise the panic
+    /// counts, the flow's state is dropped without a record, and the run continues.
+    pub on_panic: OnPanic,
 }
 
 impl Default for WireOptions {
@@ -80,6 +96,7 @@ impl Default for WireOptions {
             no_flow: NoFlowPolicy::all(NoFlow::Pass),
             table_full: Verdict::Deny,
             refusal: Refusal::Silent,
+            on_panic: OnPanic::Stop,
         }
     }
 }
@@ -103,15 +120,40 @@ pub struct DecisionCounts {
     pub dropped_without_flow: u64,
     /// Frames dropped because the table is full.
     pub dropped_at_full_table: u64,
-    /// Frames that were lost because an application panicked or the wire failed.
+    /// Frames at which the application panicked, and that pass.
+    pub passed_at_panic: u64,
+    /// Frames at which the application panicked, and that are dropped.
+    pub dropped_at_panic: u64,
+    /// Frames that the application would change and pass, and that could not be changed.
+    pub not_rewritten: u64,
+    /// Frames of the application's own that a port has sent, answers not included.
+    pub emitted: u64,
+    /// Frames that were lost because the run ended with a fault.
     pub lost: u64,
 }
 
 impl DecisionCounts {
+    /// Counts a frame at which the application panicked, and returns what happens to it.
+    #[cold]
+    pub(super) fn at_panic(&mut self, on_panic: OnPanic) -> Decision {
+        if on_panic == OnPanic::Pass {
+            self.passed_at_panic += 1;
+            Decision::Pass
+        } else {
+            self.dropped_at_panic += 1;
+            Decision::Drop
+        }
+    }
+
     /// Returns how many frames do not pass.
     #[must_use]
     pub fn dropped(&self) -> u64 {
-        self.denied + self.dropped_without_flow + self.dropped_at_full_table + self.lost
+        self.denied
+            + self.dropped_without_flow
+            + self.dropped_at_full_table
+            + self.dropped_at_panic
+            + self.not_rewritten
+            + self.lost
     }
 
     /// Adds other counts.
@@ -123,6 +165,10 @@ impl DecisionCounts {
         self.answered += other.answered;
         self.dropped_without_flow += other.dropped_without_flow;
         self.dropped_at_full_table += other.dropped_at_full_table;
+        self.passed_at_panic += other.passed_at_panic;
+        self.dropped_at_panic += other.dropped_at_panic;
+        self.not_rewritten += other.not_rewritten;
+        self.emitted += other.emitted;
         self.lost += other.lost;
     }
 }

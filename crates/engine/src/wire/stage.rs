@@ -4,17 +4,18 @@ use std::time::{Duration, Instant};
 
 use flowloom_flow_key::FlowKey;
 use flowloom_flow_table::FlowTable;
+use flowloom_packet::rewrite::Rewrite;
 use flowloom_packet::wire::{Decision, WIRE_BATCH, Wire};
 use flowloom_packet::{BATCH_PACKETS, DropReason, Headers, PacketView, RawPacket, SourceError};
 
-use crate::app::{App, Verdict};
-use crate::control::{Control, Publisher, ReaderPublisher};
+use crate::app::{Actions, App, Verdict};
+use crate::control::{Control, Publisher, ReaderPublisher, WireSnapshot};
 use crate::error::Fault;
 use crate::ingest::decode::{Arrivals, Decoder, Losses};
 use crate::runtime::clock;
 use crate::runtime::panics::caught;
 use crate::runtime::shutdown::Halt;
-use crate::wire::options::{DecisionCounts, NoFlow, WireOptions};
+use crate::wire::options::{DecisionCounts, NoFlow, OnPanic, WireOptions};
 use crate::worker::flows::Flows;
 use crate::worker::process::{AppRunner, Burst};
 
@@ -32,9 +33,14 @@ pub(super) struct Batch {
     decisions: Vec<Decision>,
     /// The frame of each packet of the burst.
     frames: Vec<usize>,
+    /// The headers of each frame that has a flow.
+    headers: [Option<Headers>; WIRE_BATCH],
     answer: Vec<u8>,
     /// Answers to frames, by the port that sends them.
     answers: Vec<(u16, Vec<u8>)>,
+    actions: Actions,
+    /// Frames to change before they leave.
+    rewrites: Vec<(usize, Rewrite, Headers)>,
 }
 
 /// All stages of one wire.
@@ -70,6 +76,7 @@ impl<W: Wire, A: App, T: FlowTable<FlowKey, A::Flow>> WireStage<'_, W, A, T> {
             self.lose();
         }
         self.publish();
+        self.publish_wire();
         (control.is_stopped(), fault)
     }
 
@@ -89,16 +96,20 @@ impl<W: Wire, A: App, T: FlowTable<FlowKey, A::Flow>> WireStage<'_, W, A, T> {
                 self.process(frames)?;
                 self.publish();
                 last = clock::now();
-                continue;
-            }
-            if is_closed {
+            } else if is_closed {
                 return self.wire.finish();
             }
-            let now = clock::now();
+            let now = if frames > 0 { last } else { clock::now() };
             if now.duration_since(ticked) >= TICK {
                 ticked = now;
-                self.tick(last, now);
-                self.publish();
+                if frames == 0 {
+                    self.tick(last, now);
+                    self.publish();
+                }
+                self.publish_wire();
+            }
+            if frames > 0 {
+                continue;
             }
             idle += 1;
             if idle > LOOKS {
@@ -125,9 +136,37 @@ impl<W: Wire, A: App, T: FlowTable<FlowKey, A::Flow>> WireStage<'_, W, A, T> {
 
     /// Judges the frames of a batch, and sends them.
     fn process(&mut self, frames: usize) -> Result<(), SourceError> {
+        let first = self.decode(frames);
+        self.judge(first);
+        let Self { wire, flows, counts, batch, .. } = self;
+        let Batch { raw, decisions, answers, actions, rewrites, .. } = batch;
+        if let Some(last) = raw.last() {
+            flows.expire(last.time_ns);
+        }
+        for (i, rewrite, headers) in rewrites.drain(..) {
+            if decisions[i] != Decision::Drop && !wire.rewrite(i, &rewrite, &headers) {
+                decisions[i] = Decision::Drop;
+                counts.not_rewritten += 1;
+                counts.passed -= 1;
+            }
+        }
+        for (port, bytes) in answers.drain(..) {
+            counts.answered += u64::from(wire.emit(port, &bytes));
+        }
+        for (port, bytes) in actions.emitted.drain(..) {
+            counts.emitted += u64::from(wire.emit(port, &bytes));
+        }
+        let settled = wire.settle(decisions);
+        decisions.clear();
+        settled
+    }
+
+    /// Fills the burst with the packets of a batch, and decides about frames without a flow.
+    /// Returns the number of the first packet.
+    fn decode(&mut self, frames: usize) -> u64 {
         let Self { wire, decoder, runner, flows, burst, options, arrivals, losses, counts, batch, .. } =
             self;
-        let Batch { raw, decisions, frames: of_burst, answer, answers } = batch;
+        let Batch { raw, decisions, frames: of_burst, headers: headers_of, actions, .. } = batch;
         raw.clear();
         raw.extend((0..frames).map(|i| {
             let frame = wire.frame(i);
@@ -143,7 +182,6 @@ impl<W: Wire, A: App, T: FlowTable<FlowKey, A::Flow>> WireStage<'_, W, A, T> {
         decisions.clear();
         decisions.resize(frames, Decision::Drop);
         of_burst.clear();
-        let mut headers_of = [None::<Headers>; WIRE_BATCH];
         for (i, (number, raw)) in (first..).zip(raw.iter()).enumerate() {
             let frame = wire.frame(i);
             let (at, census) = ((number, raw), &mut losses.census);
@@ -157,56 +195,118 @@ impl<W: Wire, A: App, T: FlowTable<FlowKey, A::Flow>> WireStage<'_, W, A, T> {
                 continue;
             };
             losses.refuse(reason, raw.link);
-            decisions[i] = match options.no_flow.of(reason) {
-                NoFlow::Pass => Decision::Pass,
-                NoFlow::Drop => Decision::Drop,
-                NoFlow::Ask => runner.app_mut().on_frame_without_flow(&frame, reason),
+            let mut ask = || runner.app_mut().on_frame_without_flow(&frame, reason, actions);
+            let decided = match options.no_flow.of(reason) {
+                NoFlow::Pass => Ok(Decision::Pass),
+                NoFlow::Drop => Ok(Decision::Drop),
+                NoFlow::Ask if options.on_panic == OnPanic::Stop => Ok(ask()),
+                NoFlow::Ask => caught(ask),
             };
-            match decisions[i] {
+            let Ok(decision) = decided else {
+                decisions[i] = counts.at_panic(options.on_panic);
+                continue;
+            };
+            if actions.rewrite.take().is_some() && decision != Decision::Drop {
+                counts.not_rewritten += 1;
+                continue;
+            }
+            decisions[i] = decision;
+            match decision {
                 Decision::Drop => counts.dropped_without_flow += 1,
                 _ => counts.passed_without_flow += 1,
             }
         }
+        first
+    }
+
+    /// Runs the application on the packets of the burst.
+    fn judge(&mut self, first: u64) {
+        let Self { wire, runner, flows, burst, options, counts, batch, .. } = self;
+        let Batch {
+            raw,
+            decisions,
+            frames: of_burst,
+            headers: headers_of,
+            answer,
+            answers,
+            actions,
+            rewrites,
+        } = batch;
         let refuses = options.refusal != flowloom_packet::refusal::Refusal::Silent;
         let (keys, hashes) = burst.take();
-        runner.work(
-            flows,
-            (keys, hashes),
-            |nth| {
-                let i = of_burst[nth];
-                let headers = headers_of[i].unwrap_or_else(|| unreachable!("the frame was decoded"));
-                (first + i as u64, PacketView::of_frame(&wire.frame(i), headers, raw[i].time_ns))
-            },
-            |app, nth, view, outcome| {
-                let i = of_burst[nth];
-                let decision = match outcome {
-                    Some(verdict) => app.decide(view, verdict),
-                    None if options.table_full == Verdict::Accept => Decision::Pass,
-                    None => Decision::Drop,
-                };
-                decisions[i] = decision;
-                match (outcome, decision) {
-                    (None, Decision::Drop) => counts.dropped_at_full_table += 1,
-                    (None, _) => counts.passed_at_full_table += 1,
-                    (Some(_), Decision::Drop) => {
-                        counts.denied += 1;
-                        if refuses && options.refusal.answer(view.bytes, &view.headers, answer) {
-                            answers.push((view.port, std::mem::take(answer)));
+        let mut begin = 0;
+        while begin < keys.len() {
+            let done = runner.counters.done();
+            let of_rest = &of_burst[begin..];
+            let mut work = || {
+                runner.work(
+                    flows,
+                    (&keys[begin..], &hashes[begin..]),
+                    |nth| {
+                        let i = of_rest[nth];
+                        let headers =
+                            headers_of[i].unwrap_or_else(|| unreachable!("the frame was decoded"));
+                        let view = PacketView::of_frame(&wire.frame(i), headers, raw[i].time_ns);
+                        (first + i as u64, view)
+                    },
+                    |app, nth, view, outcome| {
+                        let i = of_rest[nth];
+                        let decision = match outcome {
+                            Some(verdict) => app.decide(view, verdict, actions),
+                            None if options.table_full == Verdict::Accept => Decision::Pass,
+                            None => Decision::Drop,
+                        };
+                        if let Some(rewrite) = actions.rewrite.take() {
+                            rewrites.push((i, rewrite, view.headers));
                         }
-                    }
-                    (Some(_), _) => counts.passed += 1,
-                }
-            },
-        );
-        if let Some(last) = raw.last() {
-            flows.expire(last.time_ns);
+                        decisions[i] = decision;
+                        match (outcome, decision) {
+                            (None, Decision::Drop) => counts.dropped_at_full_table += 1,
+                            (None, _) => counts.passed_at_full_table += 1,
+                            (Some(_), Decision::Drop) => {
+                                counts.denied += 1;
+                                if refuses && options.refusal.answer(view.bytes, &view.headers, answer) {
+                                    answers.push((view.port, std::mem::take(answer)));
+                                }
+                            }
+                            (Some(_), _) => counts.passed += 1,
+                        }
+                    },
+                );
+            };
+            if options.on_panic == OnPanic::Stop {
+                work();
+                return;
+            }
+            let Err(message) = caught(work) else { return };
+            // A panic outside the application is a fault of the engine.
+            let Some(number) = runner.recover() else { panic!("{message}") };
+            let Some(nth) = of_burst.iter().position(|&i| first + i as u64 == number) else { return };
+            actions.rewrite = None;
+            flows.discard(&keys[nth], hashes[nth]);
+            decisions[of_burst[nth]] = counts.at_panic(options.on_panic);
+            if runner.counters.done() - done == (nth - begin) as u64 {
+                runner.counters.dropped.count(DropReason::WorkerLost);
+            }
+            begin = nth + 1;
         }
-        for (port, bytes) in answers.drain(..) {
-            counts.answered += u64::from(wire.emit(port, &bytes));
-        }
-        let settled = wire.settle(decisions);
-        decisions.clear();
-        settled
+    }
+
+    /// Publishes the counts that other threads need less often.
+    fn publish_wire(&self) {
+        let (flows, table) = (self.flows.counts(), &self.flows.table);
+        self.published.1.publish_wire(WireSnapshot {
+            ports: self.wire.ports(),
+            decisions: self.counts,
+            flows_active: table.len().into(),
+            flows_capacity: table.capacity().into(),
+            flows_begun: flows.begun,
+            ended_idle: flows.expired,
+            ended_by_application: flows.split,
+            ended_evicted: flows.evicted,
+            ended_at_panic: flows.discarded,
+            table_bytes: table.memory().total_bytes(),
+        });
     }
 
     fn publish(&mut self) {

@@ -10,6 +10,7 @@ use crate::app::{App, FlowState, Verdict};
 use crate::egress::records::RecordOutput;
 use crate::report::counters::FlowCounts;
 use crate::report::results::{EndedBy, FlowRecord};
+use crate::runtime::panics::caught;
 use crate::time::{FlowTimeouts, tick_of};
 
 /// Maximum number of expiry wheel entries visited per burst, so that expiry never delays a burst
@@ -165,6 +166,7 @@ impl<F: FlowState, T: FlowTable<FlowKey, F>> Flows<F, T> {
             let state = std::mem::replace(state, next);
             let ended = if was_idle { EndedBy::IdleTimeout } else { EndedBy::Application };
             self.records.counts.expired += u64::from(was_idle);
+            self.records.counts.split += u64::from(!was_idle);
             self.records.counts.begun += 1;
             let span = self.records.starts.as_mut().map(|starts| {
                 let start = starts.of(flow);
@@ -200,6 +202,16 @@ impl<F: FlowState, T: FlowTable<FlowKey, F>> Flows<F, T> {
             }
         }
         Some((entry.id, entry.is_new))
+    }
+
+    /// Removes a flow without a record, because its state is unknown after a panic.
+    #[cold]
+    pub(crate) fn discard(&mut self, key: &FlowKey, hash: TableHash) {
+        if let Some(state) = self.table.remove_key(key, hash) {
+            self.records.counts.discarded += 1;
+            // What a panic left may panic again when it is dropped.
+            let _ = caught(|| drop(state));
+        }
     }
 
     /// Ends flows whose idle timeout has passed, a few at a time. Returns whether more may remain.

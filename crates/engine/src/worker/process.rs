@@ -109,6 +109,14 @@ impl<A: App> AppRunner<A> {
         (self.at != NO_PACKET).then_some(self.at)
     }
 
+    /// Continues after a panic of the application. Returns the number of the packet that it was
+    /// processing; `None` if it was not processing any.
+    pub(crate) fn recover(&mut self) -> Option<u64> {
+        let at = self.at();
+        self.at = NO_PACKET;
+        at
+    }
+
     /// Finds the flows of at most [`BATCH_DESCRIPTORS`] packets, runs the application on each, and
     /// passes the application and the packet's index and outcome to `done`. `packet` returns the
     /// number and the view of a packet. The caller has prefetched the table's lines for all hashes.

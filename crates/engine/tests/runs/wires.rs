@@ -3,14 +3,15 @@
 use std::time::Duration;
 
 use flowloom_engine::{
-    App, Control, Fault, FlowState, FlowValue, IdleTimeout, Layout, NoFlow, NoFlowPolicy, Verdict,
-    WireOptions, WireRun, run, run_wires,
+    Actions, App, Control, Fault, FlowState, FlowValue, IdleTimeout, Layout, NoFlow, NoFlowPolicy, OnPanic,
+    Verdict, WireOptions, WireRun, run, run_wires,
 };
 use flowloom_flow_key::FlowKey;
 use flowloom_flow_table::{DHash, DHashConfig};
 use flowloom_packet::refusal::Refusal;
+use flowloom_packet::rewrite::Rewrite;
 use flowloom_packet::wire::{Decision, Frame, PortCounts, WIRE_BATCH, Wire};
-use flowloom_packet::{DropCounts, DropReason, PacketView, SourceError};
+use flowloom_packet::{DropCounts, DropReason, Headers, PacketView, SourceError};
 use flowloom_scheduler::{DirectHash, WorkerCount};
 use flowloom_traffic::synth::{Generate, Mix};
 use proptest::prelude::*;
@@ -76,6 +77,12 @@ impl Wire for List<'_> {
         }
         self.at += std::mem::take(&mut self.batch);
         Ok(())
+    }
+
+    fn rewrite(&mut self, index: usize, rewrite: &Rewrite, headers: &Headers) -> bool {
+        // Every other frame resists.
+        let mut frame = self.frames[self.at + index].1.clone();
+        (self.at + index) % 2 == 0 && rewrite.apply(&mut frame, headers, None)
     }
 
     fn emit(&mut self, port: u16, _bytes: &[u8]) -> bool {
@@ -173,11 +180,26 @@ impl App for Router {
         if number == 1 { Verdict::Deny } else { Verdict::Accept }
     }
 
-    fn decide(&mut self, _packet: &PacketView<'_>, _verdict: Verdict) -> Decision {
+    fn decide(&mut self, packet: &PacketView<'_>, _verdict: Verdict, actions: &mut Actions) -> Decision {
+        let number = packet.headers.tuple().source_port;
+        if number % 3 == 0 {
+            actions.rewrite(Rewrite::new().source_port(number));
+        }
+        if number % 5 == 0 {
+            actions.emit(0, vec![0; 60]);
+        }
         self.0
     }
 
-    fn on_frame_without_flow(&mut self, frame: &Frame<'_>, reason: DropReason) -> Decision {
+    fn on_frame_without_flow(
+        &mut self,
+        frame: &Frame<'_>,
+        reason: DropReason,
+        actions: &mut Actions,
+    ) -> Decision {
+        if frame.time_ns.is_multiple_of(3) {
+            actions.rewrite(Rewrite::new());
+        }
         assert_eq!(reason, DropReason::NotIp);
         if frame.time_ns.is_multiple_of(2) { Decision::Pass } else { Decision::Drop }
     }
@@ -215,9 +237,9 @@ proptest! {
         let received: u64 = ran.ports.iter().map(|port| port.received).sum();
         prop_assert_eq!(ran.report.input.packets, received + missed);
         let answers: u64 = ran.ports.iter().map(|port| port.added).sum();
-        prop_assert_eq!(ran.decisions.answered, answers);
+        prop_assert_eq!(ran.decisions.answered + ran.decisions.emitted, answers);
         if !refuse {
-            prop_assert_eq!(answers, 0);
+            prop_assert_eq!(ran.decisions.answered, 0);
         }
     }
 }
@@ -316,4 +338,61 @@ fn a_flood_of_openings_ends_no_answered_flow_and_keeps_no_new_one_out() {
     let longest = ran.report.flows.iter().filter(|record| record.state.0.iter().sum::<u64>() == 3).count();
     assert_eq!(longest, 300, "the flows from before the flood have lasted");
     assert_eq!(ran.report.flows.iter().filter(|record| answered(record)).count(), 599);
+}
+
+/// Panics at the packets of some flows, at other flows after its verdict, and at some frames
+/// without a flow.
+struct Fragile;
+
+impl App for Fragile {
+    type Flow = Seen;
+
+    fn on_packet(&mut self, packet: &PacketView<'_>, flow: &mut Seen) -> Verdict {
+        flow.packets += 1;
+        assert!(packet.headers.tuple().source_port % 7 != 0, "injected panic");
+        Verdict::Accept
+    }
+
+    fn decide(&mut self, packet: &PacketView<'_>, _verdict: Verdict, actions: &mut Actions) -> Decision {
+        actions.rewrite(Rewrite::new());
+        assert!(packet.headers.tuple().source_port % 7 != 1, "injected panic");
+        Decision::Pass
+    }
+
+    fn on_frame_without_flow(&mut self, frame: &Frame<'_>, _: DropReason, _: &mut Actions) -> Decision {
+        assert!(frame.time_ns % 2 == 0, "injected panic");
+        Decision::Pass
+    }
+}
+
+#[test]
+fn a_panic_costs_one_frame_and_its_flow_if_so_configured() {
+    std::panic::set_hook(Box::new(|_| {}));
+    let given = frames(3000, 200, 10);
+    let run = |on_panic| {
+        let control = Control::default();
+        let no_flow = NoFlowPolicy::all(NoFlow::Ask);
+        let options = WireOptions { on_panic, no_flow, ..WireOptions::default() };
+        let ran = run_one(List::new(&given, &control), &options, |_| Fragile);
+        assert!(ran.is_balanced() && ran.report.is_balanced(), "{ran:?}");
+        (ran, control.snapshot())
+    };
+    let (stopped, _) = run(OnPanic::Stop);
+    assert!(matches!(stopped.report.fault, Some(Fault::WorkerPanicked { .. })));
+    let (dropped, snapshot) = run(OnPanic::Drop);
+    let (passed, _) = run(OnPanic::Pass);
+    for ran in [&dropped, &passed] {
+        assert!(ran.report.fault.is_none(), "{ran:?}");
+        assert_eq!(ran.report.input.packets, given.len() as u64);
+        let discarded = ran.report.worker_totals().flows_discarded;
+        assert!(discarded > 20, "{discarded} flows were discarded");
+        assert!(ran.report.flows.iter().all(|record| record.state.packets > 0));
+    }
+    let count = dropped.decisions.dropped_at_panic;
+    assert!(count > 300 && dropped.decisions.passed_at_panic == 0, "{count} panics");
+    assert_eq!(passed.decisions.passed_at_panic, count);
+    let wires = snapshot.wires.unwrap();
+    assert_eq!((wires.decisions, &wires.ports), (dropped.decisions, &dropped.ports));
+    let live = wires.flows_begun - wires.ended_at_panic;
+    assert_eq!((wires.flows_active, live), (live, dropped.report.flows.len() as u64));
 }

@@ -59,14 +59,14 @@ impl Umem {
         unsafe { self.map.bytes(chunk.0 as usize * self.chunk_bytes + offset, bytes) }
     }
 
-    /// Returns bytes of a chunk for writing, from its start.
+    /// Returns bytes of a chunk for writing; none if they do not lie in it.
     #[inline]
-    pub(crate) fn bytes_mut(&mut self, chunk: &mut Chunk, bytes: usize) -> &mut [u8] {
-        if bytes > self.chunk_bytes {
+    pub(crate) fn bytes_mut(&mut self, chunk: &mut Chunk, offset: usize, bytes: usize) -> &mut [u8] {
+        if offset.checked_add(bytes).is_none_or(|end| end > self.chunk_bytes) {
             return &mut [];
         }
         // SAFETY: as in `bytes`, and memory and chunk are taken exclusively.
-        unsafe { self.map.bytes_mut(chunk.0 as usize * self.chunk_bytes, bytes) }
+        unsafe { self.map.bytes_mut(chunk.0 as usize * self.chunk_bytes + offset, bytes) }
     }
 }
 
@@ -78,10 +78,10 @@ mod tests {
     fn a_chunk_is_written_given_away_and_comes_back() {
         let (mut umem, mut chunks) = Umem::new(4, 2048).unwrap();
         let mut last = chunks.pop().unwrap();
-        umem.bytes_mut(&mut last, 3).copy_from_slice(b"abc");
+        umem.bytes_mut(&mut last, 0, 3).copy_from_slice(b"abc");
         assert_eq!(umem.bytes(&last, 1, 2), b"bc");
         assert_eq!(umem.bytes(&last, 2047, 2), b"");
-        assert!(umem.bytes_mut(&mut last, 2049).is_empty());
+        assert!(umem.bytes_mut(&mut last, 1, 2048).is_empty());
         let address = umem.given(last, 1);
         let (again, offset) = umem.returned(address).unwrap();
         assert_eq!((umem.bytes(&again, offset, 2), offset), (&b"bc"[..], 1));

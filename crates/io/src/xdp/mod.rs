@@ -19,8 +19,9 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use flowloom_packet::rewrite::Rewrite;
 use flowloom_packet::wire::{Decision, Frame, PortCounts, WIRE_BATCH, Wire};
-use flowloom_packet::{DropCounts, DropReason, SourceError};
+use flowloom_packet::{DropCounts, DropReason, Headers, SourceError};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::error::{Context, IoError, interface_number};
@@ -244,7 +245,7 @@ impl XdpWire {
     /// Returns a copy of a frame in a separate chunk, if one is free.
     fn copied(&mut self, bytes: &[u8]) -> Option<Received> {
         let mut chunk = self.free.pop()?;
-        let to = self.umem.bytes_mut(&mut chunk, bytes.len());
+        let to = self.umem.bytes_mut(&mut chunk, 0, bytes.len());
         if to.len() != bytes.len() {
             self.free.push(chunk);
             return None;
@@ -342,6 +343,12 @@ impl Wire for XdpWire {
         }
         self.turn_over();
         Ok(())
+    }
+
+    fn rewrite(&mut self, index: usize, rewrite: &Rewrite, headers: &Headers) -> bool {
+        let Some(Some(frame)) = self.held.get_mut(index) else { return false };
+        // A sender that left its checksum to a card cannot be known here; see the module.
+        rewrite.apply(self.umem.bytes_mut(&mut frame.chunk, frame.offset, frame.bytes), headers, None)
     }
 
     fn emit(&mut self, port: u16, bytes: &[u8]) -> bool {
