@@ -10,11 +10,12 @@
 //! | `counter` | the time stamp counter of x86-64, where it ticks at one rate |
 //! | `topology` | which CPUs this process may use, and how they are related |
 //! | `memory` | how many bytes the machine still has |
+//! | `exhaustion` | an exit status for a process whose memory is exhausted |
 //!
 //! # Features
 //!
-//! * `std` (default): detection at run time, huge pages, `counter`, `topology` and `memory`.
-//!   Without it, the crate is `no_std` with `alloc`, and uses the features that it was compiled
+//! * `std` (default): detection at run time, huge pages, `counter`, `topology`, `memory` and
+//!   `exhaustion`. Without it, the crate is `no_std` with `alloc`, and uses the features that it was compiled
 //!   for.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![cfg_attr(not(any(feature = "std", test)), no_std)]
@@ -24,6 +25,8 @@ extern crate alloc;
 #[cfg(feature = "std")]
 pub mod counter;
 pub mod crc32c;
+#[cfg(all(feature = "std", unix))]
+pub mod exhaustion;
 pub mod features;
 #[cfg(feature = "std")]
 pub mod memory;

@@ -7,7 +7,8 @@ use std::path::Path;
 ///
 /// The minimum of three numbers: the memory that the kernel calls available; the remainder of the
 /// process's control group, not counting inactive page cache, which the kernel can reclaim; and the
-/// unused addresses of the process, which matter if addresses have 32 bits. Use it to reject a
+/// unused addresses of the process, which are few if addresses have 32 bits or `ulimit -v` limits
+/// them. Use it to reject a
 /// configuration before it fails, not for accounting: the number is outdated when it is read.
 pub fn available_bytes() -> Option<u64> {
     available_below(Path::new("/"))
@@ -19,8 +20,12 @@ fn available_below(root: &Path) -> Option<u64> {
     [machine, group_headroom(root), addresses_left(root, usize::MAX as u64)].into_iter().flatten().min()
 }
 
-/// Returns how many of `all` addresses are unmapped.
+/// Returns how many of `all` addresses are unmapped and may be mapped.
 fn addresses_left(root: &Path, all: u64) -> Option<u64> {
+    let limits = text(&root.join("proc/self/limits"));
+    let limit = limits.lines().find_map(|line| line.strip_prefix("Max address space"));
+    let limit = limit.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
+    let all = all.min(limit.unwrap_or(u64::MAX));
     let used = kilobytes(&text(&root.join("proc/self/status")), "VmSize:")?;
     Some(all.saturating_sub(used))
 }
@@ -140,6 +145,10 @@ mod tests {
             |all| crate::system_files::with_files("addresses", &files, |root| addresses_left(root, all));
         assert_eq!(left(u64::from(u32::MAX)), Some((1 << 30) - 1));
         assert_eq!(left(1 << 20), Some(0));
+        let limit = "Max address space         3221225473          unlimited            bytes\n";
+        let limited = [files[0], ("proc/self/limits", limit)];
+        let left = |root: &Path| addresses_left(root, u64::MAX);
+        assert_eq!(crate::system_files::with_files("limit", &limited, left), Some(1));
         assert_eq!(addresses_left(Path::new("/nonexistent"), 7), None, "the system does not tell");
     }
 
