@@ -1,6 +1,7 @@
-//! A firewall with accounting: the application of a bridge.
+//! A firewall with accounting and protocol labels: the application of a bridge.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use flowloom_engine::{App, FlowState, FlowValue, Verdict};
 use flowloom_flow_key::Direction;
@@ -9,8 +10,58 @@ use flowloom_packet::PacketView;
 use crate::accounting::{Accounted, Accounting};
 use crate::firewall::{Firewall, FirewallFlow, FirewallOptions, LiveRules};
 use crate::source_direction::SourceDirection;
+use crate::{L7Filter, L7Flow, L7Plan};
 
+const TCP_SYN: u16 = 2;
 const TCP_ACK: u16 = 16;
+
+/// Labels of flows, and the protocols whose flows are denied. All workers share it.
+#[derive(Clone, Debug)]
+pub struct GuardedProtocols {
+    plan: Arc<L7Plan>,
+    denied: Arc<[String]>,
+    counts: Arc<Mutex<BTreeMap<&'static str, ProtocolCounts>>>,
+}
+
+impl GuardedProtocols {
+    /// Labels flows by a plan, and denies flows of these protocols from the packet on that
+    /// identifies them.
+    ///
+    /// # Errors
+    ///
+    /// Returns the first of the names that the plan does not have.
+    pub fn new(plan: L7Plan, denied: Vec<String>) -> Result<Self, String> {
+        if let Some(unknown) =
+            denied.iter().find(|denied| !plan.scanner().names().any(|name| name == **denied))
+        {
+            return Err(unknown.clone());
+        }
+        Ok(Self { plan: Arc::new(plan), denied: denied.into(), counts: Arc::default() })
+    }
+
+    /// Returns the counts of each protocol, once the workers have ended.
+    #[must_use]
+    pub fn counts(&self) -> BTreeMap<&'static str, ProtocolCounts> {
+        self.counts.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// Counts of a protocol.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ProtocolCounts {
+    /// Flows that first got this label.
+    pub flows: u64,
+    /// Packets denied because their flow has this label.
+    pub denied: u64,
+}
+
+/// The label of a connection.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Label {
+    scan: L7Flow,
+    is_denied: bool,
+}
 
 /// The accounting record of a flow, and its verdict.
 ///
@@ -20,6 +71,8 @@ const TCP_ACK: u16 = 16;
 pub struct GuardedFlow {
     account: Accounted,
     firewall: FirewallFlow,
+    /// Only if flows are labelled.
+    label: Option<Box<Label>>,
 }
 
 impl GuardedFlow {
@@ -32,6 +85,11 @@ impl GuardedFlow {
     /// connection, even if accounting splits it into several records.
     pub fn firewall(&self) -> &FirewallFlow {
         &self.firewall
+    }
+
+    /// Returns the protocol's name if flows are labelled and a pattern has matched.
+    pub fn protocol(&self) -> Option<&'static str> {
+        self.label.as_ref()?.scan.protocol()
     }
 }
 
@@ -62,7 +120,8 @@ impl SourceDirection for GuardedFlow {
     }
 }
 
-/// [`Accounting`], and a [`Firewall`] if there are rules; without rules all packets pass.
+/// [`Accounting`], with a [`Firewall`] if there are rules, and an [`L7Filter`] if flows are
+/// labelled; without rules all packets pass.
 ///
 /// # Examples
 ///
@@ -76,13 +135,55 @@ impl SourceDirection for GuardedFlow {
 pub struct Guard {
     accounting: Accounting,
     firewall: Option<Firewall>,
+    labels: Option<(L7Filter, GuardedProtocols)>,
+    counts: BTreeMap<&'static str, ProtocolCounts>,
 }
 
 impl Guard {
     /// Returns the application of one worker.
     #[must_use]
     pub fn new(accounting: Accounting, rules: Option<(Arc<LiveRules>, FirewallOptions)>) -> Self {
-        Self { accounting, firewall: rules.map(|(live, options)| Firewall::new(live, options)) }
+        let firewall = rules.map(|(live, options)| Firewall::new(live, options));
+        Self { accounting, firewall, labels: None, counts: BTreeMap::new() }
+    }
+
+    /// Returns the application with labels.
+    #[must_use]
+    pub fn with_protocols(mut self, protocols: Option<&GuardedProtocols>) -> Self {
+        self.labels = protocols.map(|protocols| (protocols.plan.app(), protocols.clone()));
+        self
+    }
+
+    /// Labels the connection, and returns the verdict of the label.
+    fn label(&mut self, packet: &PacketView<'_>, flow: &mut GuardedFlow) -> Verdict {
+        let Some((filter, protocols)) = &mut self.labels else { return Verdict::Accept };
+        let label = flow.label.get_or_insert_default();
+        if !label.scan.is_decided() {
+            let before = label.scan.protocol();
+            filter.on_packet(packet, &mut label.scan);
+            if let (None, Some(name)) = (before, label.scan.protocol()) {
+                self.counts.entry(name).or_default().flows += 1;
+            }
+            let is_denied = |name| protocols.denied.iter().any(|denied| denied == name);
+            label.is_denied = label.scan.protocol().is_some_and(is_denied);
+        }
+        if !label.is_denied {
+            return Verdict::Accept;
+        }
+        self.counts.entry(label.scan.protocol().unwrap_or_default()).or_default().denied += 1;
+        Verdict::Deny
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        let Some((_, protocols)) = &self.labels else { return };
+        let mut counts = protocols.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        for (name, more) in &self.counts {
+            let all = counts.entry(name).or_default();
+            all.flows += more.flows;
+            all.denied += more.denied;
+        }
     }
 }
 
@@ -92,16 +193,66 @@ impl App for Guard {
     #[inline]
     fn on_packet(&mut self, packet: &PacketView<'_>, flow: &mut GuardedFlow) -> Verdict {
         self.accounting.on_packet(packet, &mut flow.account);
+        let by_label = self.label(packet, flow);
         match &mut self.firewall {
-            Some(firewall) => firewall.on_packet(packet, &mut flow.firewall),
-            None => Verdict::Accept,
+            Some(firewall) if by_label == Verdict::Accept => firewall.on_packet(packet, &mut flow.firewall),
+            _ => by_label,
         }
     }
 
-    /// The verdict continues when accounting begins another record.
+    /// Verdict and label continue when accounting begins another record of the connection.
     #[inline]
     fn next_record(&self, packet: &PacketView<'_>, flow: &mut GuardedFlow) -> Option<GuardedFlow> {
         let account = self.accounting.next_record(packet, &mut flow.account)?;
-        Some(GuardedFlow { account, firewall: flow.firewall.clone() })
+        let begins_connection = packet.headers.tcp_flags & (TCP_SYN | TCP_ACK) == TCP_SYN;
+        let label = flow.label.clone().filter(|_| !begins_connection);
+        Some(GuardedFlow { account, firewall: flow.firewall.clone(), label })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::L7Options;
+    use flowloom_dpi::Pattern;
+    use flowloom_packet::{DecodeOptions, LinkType, decode};
+
+    /// The frame of a segment from or to a client.
+    fn segment(port: u16, sequence: u32, flags: u8, payload: &[u8]) -> Vec<u8> {
+        let mut packet = vec![0x45, 0, 0, 0, 0, 0, 0, 0, 64, 6, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2];
+        packet.extend([port.to_be_bytes(), [0, 22]].concat());
+        packet.extend([&sequence.to_be_bytes()[..], &[0, 0, 0, 0, 0x50, flags, 0, 0, 0, 0, 0, 0]].concat());
+        packet.extend(payload);
+        let length = u16::try_from(packet.len()).unwrap().to_be_bytes();
+        packet[2..4].copy_from_slice(&length);
+        packet
+    }
+
+    #[test]
+    fn a_flow_is_denied_from_the_packet_on_that_identifies_it() {
+        let patterns = [Pattern::new("ssh", "^SSH-2"), Pattern::new("web", "^GET ")];
+        let plan = || L7Plan::new(&patterns, L7Options::default()).unwrap();
+        assert_eq!(GuardedProtocols::new(plan(), vec![String::from("shh")]).unwrap_err(), "shh");
+        let protocols = GuardedProtocols::new(plan(), vec![String::from("ssh")]).unwrap();
+        let mut guard = Guard::new(Accounting::new(None), None).with_protocols(Some(&protocols));
+        let mut judge = |port, data: &[u8]| {
+            let mut flow = GuardedFlow::default();
+            let parts =
+                [(9, TCP_SYN as u8, &b""[..]), (10, 16, data), (10 + data.len() as u32, 16, b"more")];
+            let verdicts = parts.map(|(sequence, flags, payload)| {
+                let frame = segment(port, sequence, flags, payload);
+                let headers = decode(LinkType::RAW, &frame, DecodeOptions::default()).unwrap();
+                guard.on_packet(&PacketView::new(&frame, headers, 1_000_000_000, 60), &mut flow)
+            });
+            (verdicts, flow.protocol())
+        };
+        use Verdict::{Accept, Deny};
+        assert_eq!(judge(1000, b"SSH-2.0-x"), ([Accept, Deny, Deny], Some("ssh")));
+        assert_eq!(judge(1001, b"GET / HTTP"), ([Accept; 3], Some("web")));
+        assert_eq!(judge(1002, b"other"), ([Accept; 3], None));
+        drop(guard);
+        let counts = protocols.counts();
+        assert_eq!((counts["ssh"].flows, counts["ssh"].denied), (1, 2));
+        assert_eq!((counts["web"].flows, counts["web"].denied), (1, 0));
     }
 }

@@ -63,7 +63,7 @@ pub use accounting::Accounting;
 pub use cache_probe::{CacheProbe, ProbeCounts, Probed};
 pub use capture_sink::CaptureSink;
 pub use firewall::Firewall;
-pub use guard::{Guard, GuardedFlow};
+pub use guard::{Guard, GuardedFlow, GuardedProtocols, ProtocolCounts};
 pub use l7_filter::{Confidence, L7Error, L7Filter, L7Flow, L7Options, L7Plan, L7State, L7Totals};
 pub use null::{NoState, Null};
 pub use save_state::SaveState;
