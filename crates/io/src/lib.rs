@@ -5,6 +5,7 @@
 //! | [`PacketPort`] | of any interface, copied once by the kernel each way | `CAP_NET_RAW` |
 //! | [`XdpWire`] | of two interfaces, in memory that both share: what passes is not copied |
 //! `CAP_NET_ADMIN`, `CAP_BPF`, `CAP_NET_RAW` |
+//! | [`NfqueueWire`] | packets for which a rule of the kernel's firewall asks | `CAP_NET_ADMIN` |
 //! | [`TapPort`] | of an interface that the process makes | `CAP_NET_ADMIN` |
 //!
 //! [`PortWire`] joins ports to a [`Wire`](flowloom_packet::wire::Wire), which an engine runs. A
@@ -23,6 +24,7 @@
 
 mod af_packet;
 mod error;
+mod nfqueue;
 mod port;
 mod ring;
 mod sys;
@@ -32,6 +34,7 @@ mod xdp;
 
 pub use af_packet::{PacketOptions, PacketPort};
 pub use error::IoError;
+pub use nfqueue::{NfqueueOptions, NfqueueWire};
 pub use port::{Offload, Port, PortFrame};
 pub use tap::TapPort;
 pub use wire::PortWire;

@@ -106,8 +106,8 @@ impl Rewrite {
     /// unchanged.
     ///
     /// It refuses frames that are cut within their headers, packets in tunnels and with IPv6
-    /// routing headers, addresses of the other family, and ports of protocols that have none. A
-    /// later fragment has no ports: only its addresses change.
+    /// routing headers, addresses of the other family, ports of protocols that have none, and
+    /// stations of packets without a link header. A later fragment has no ports: only its addresses change.
     ///
     /// In an ICMP error [about a flow](Headers::is_error_of_flow) the quoted packet gets the
     /// reverse of the changes. The error's source changes only if it is the end of the flow rather
@@ -201,7 +201,8 @@ impl Packet {
         match header.first()? >> 4 {
             4 if header.len() >= 20 => {
                 let bytes = usize::from(header[0] & 15) * 4;
-                let is_first = header[6] & 0x1F == 0 && header[7] == 0;
+                // The low thirteen bits are the offset of the fragment.
+                let is_first = u16::from_be_bytes([header[6], header[7]]) << 3 == 0;
                 (bytes >= 20).then_some(Self {
                     at,
                     is_v4: true,
@@ -462,7 +463,7 @@ mod tests {
                         assert_eq!(udp.checksum(), sum);
                     }
                     TransportSlice::Icmpv6(icmp) => {
-                        assert!(icmp.is_checksum_valid(header.source, header.destination))
+                        assert!(icmp.is_checksum_valid(header.source, header.destination));
                     }
                     other => panic!("{other:?}"),
                 }
@@ -472,9 +473,13 @@ mod tests {
     }
 
     fn rewrite(v6: bool, addresses: [Option<u128>; 2], ports: [Option<u16>; 2]) -> Rewrite {
-        let address = |bits: u128| match v6 {
-            true => IpAddr::from(bits.to_be_bytes()),
-            false => IpAddr::from((bits as u32).to_be_bytes()),
+        let address = |bits: u128| {
+            let bytes = bits.to_be_bytes();
+            if v6 {
+                IpAddr::from(bytes)
+            } else {
+                IpAddr::from([bytes[12], bytes[13], bytes[14], bytes[15]])
+            }
         };
         Rewrite { addresses: addresses.map(|bits| bits.map(address)), ports, stations: [None; 2] }
     }
@@ -487,7 +492,7 @@ mod tests {
         if by_router {
             let of_error = decode(LinkType::ETHERNET, &error, DecodeOptions::default()).unwrap();
             let is_v6 = of_error.key.family() == IpFamily::V6;
-            let router = rewrite(is_v6, [Some(77 << 64 | 99), None], [None; 2]);
+            let router = rewrite(is_v6, [Some((77 << 64) + 99), None], [None; 2]);
             assert!(router.apply(&mut error, &of_error, None));
         }
         error
@@ -570,7 +575,7 @@ mod tests {
         let at = decoded.transport_offset as usize;
         // What the sender leaves: the sum over addresses, protocol and length.
         let left = |frame: &[u8]| {
-            let length = (frame.len() - at) as u32;
+            let length = u32::try_from(frame.len() - at).unwrap();
             !crate::checksum::internet_checksum(&[&frame[26..34], &length.to_be_bytes(), &[0, TCP]])
         };
         let mut unfinished = whole.clone();
@@ -589,5 +594,10 @@ mod tests {
         assert_eq!((&given[..6], &given[6..12]), (&[6; 6][..], &[8; 6][..]));
         let other = Rewrite::new().source(IpAddr::from([1, 2, 3, 4]));
         assert!(!other.apply(&mut given, &decoded, None), "the other family");
+        let mut bare = given.split_off(18);
+        let decoded = decode(LinkType::RAW, &bare, DecodeOptions::default()).unwrap();
+        assert!(!stations.apply(&mut bare, &decoded, None), "there are none");
+        assert!(Rewrite::new().source_port(5).apply(&mut bare, &decoded, None));
+        assert_eq!(bare[40..42], [0, 5]);
     }
 }
