@@ -18,4 +18,5 @@ mod order;
 mod records;
 mod sharded;
 mod window;
+mod wire_faults;
 mod wires;

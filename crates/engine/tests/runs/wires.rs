@@ -82,7 +82,7 @@ impl Wire for List<'_> {
     fn rewrite(&mut self, index: usize, rewrite: &Rewrite, headers: &Headers) -> bool {
         // Every other frame resists.
         let mut frame = self.frames[self.at + index].1.clone();
-        (self.at + index) % 2 == 0 && rewrite.apply(&mut frame, headers, None)
+        (self.at + index).is_multiple_of(2) && rewrite.apply(&mut frame, headers, None)
     }
 
     fn emit(&mut self, port: u16, _bytes: &[u8]) -> bool {
@@ -182,10 +182,10 @@ impl App for Router {
 
     fn decide(&mut self, packet: &PacketView<'_>, _verdict: Verdict, actions: &mut Actions) -> Decision {
         let number = packet.headers.tuple().source_port;
-        if number % 3 == 0 {
+        if number.is_multiple_of(3) {
             actions.rewrite(Rewrite::new().source_port(number));
         }
-        if number % 5 == 0 {
+        if number.is_multiple_of(5) {
             actions.emit(0, vec![0; 60]);
         }
         self.0
@@ -349,7 +349,7 @@ impl App for Fragile {
 
     fn on_packet(&mut self, packet: &PacketView<'_>, flow: &mut Seen) -> Verdict {
         flow.packets += 1;
-        assert!(packet.headers.tuple().source_port % 7 != 0, "injected panic");
+        assert!(!packet.headers.tuple().source_port.is_multiple_of(7), "injected panic");
         Verdict::Accept
     }
 
@@ -360,7 +360,7 @@ impl App for Fragile {
     }
 
     fn on_frame_without_flow(&mut self, frame: &Frame<'_>, _: DropReason, _: &mut Actions) -> Decision {
-        assert!(frame.time_ns % 2 == 0, "injected panic");
+        assert!(frame.time_ns.is_multiple_of(2), "injected panic");
         Decision::Pass
     }
 }
