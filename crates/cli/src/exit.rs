@@ -24,6 +24,8 @@ pub(crate) enum Status {
     Output = 5,
     /// The engine stopped on a fault; the report is balanced.
     Fault = 6,
+    /// The memory that the process may use is exhausted; there is no result.
+    Exhausted = 7,
     /// A signal stopped the command.
     Interrupted = 130,
 }

@@ -22,6 +22,7 @@ mod flow_file;
 mod growing_table;
 mod host;
 mod interface;
+mod memory_budget;
 mod output;
 mod pace;
 mod part_file;
@@ -47,8 +48,13 @@ use crate::args::{Arguments, Verb};
 use crate::exit::{Failure, Status};
 use crate::render::say_error;
 
+#[global_allocator]
+static ALLOCATOR: flowloom::cpu::exhaustion::Allocator = flowloom::cpu::exhaustion::Allocator;
+
 fn main() -> ExitCode {
     signals::outlive_full_files();
+    // Without the handler, the signal keeps its default action.
+    let _ = flowloom::cpu::exhaustion::exit_when_exhausted(Status::Exhausted as i32);
     signals::outlive_cut_captures();
     match run() {
         Ok(status) => status.into(),

@@ -13,8 +13,8 @@ use landlock::{
 };
 use rustix::process::{Gid, Uid};
 use rustix::thread::{
-    CapabilitySet, CapabilitySets, set_capabilities, set_no_new_privs, set_thread_gid, set_thread_groups,
-    set_thread_res_gid, set_thread_res_uid,
+    CapabilitySet, CapabilitySets, set_capabilities, set_keep_capabilities, set_no_new_privs,
+    set_thread_gid, set_thread_groups, set_thread_res_gid, set_thread_res_uid,
 };
 use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, TargetArch};
 
@@ -24,12 +24,15 @@ use crate::exit::Failure;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Confinement {
     user: Option<(u32, u32)>,
+    /// Capabilities that the process needs to the end.
+    keeps: CapabilitySet,
 }
 
 impl Confinement {
     /// Looks up the user.
     pub(crate) fn of(user: Option<&str>) -> Result<Self, Failure> {
-        let Some(name) = user else { return Ok(Self { user: None }) };
+        let keeps = CapabilitySet::empty();
+        let Some(name) = user else { return Ok(Self { user: None, keeps }) };
         let users = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
         let found = users.lines().find_map(|line| {
             let mut fields = line.split(':');
@@ -37,11 +40,16 @@ impl Confinement {
             (known == name).then(|| Some((uid.parse().ok()?, gid.parse().ok()?))).flatten()
         });
         match found {
-            Some(user) => Ok(Self { user: Some(user) }),
+            Some(user) => Ok(Self { user: Some(user), keeps }),
             None => Err(Failure::Usage(format!(
                 "--user {name}: /etc/passwd has no such user\n  create one with useradd --system {name}"
             ))),
         }
+    }
+
+    /// Keeps a capability.
+    pub(crate) fn keeping(self, keeps: CapabilitySet) -> Self {
+        Self { keeps, ..self }
     }
 }
 
@@ -56,14 +64,15 @@ pub(crate) fn apply<'a>(
 ) -> Result<(), Failure> {
     if let Some((uid, gid)) = confinement.user {
         let (uid, gid) = (Uid::from_raw(uid), Gid::from_raw(gid));
-        set_thread_groups(&[])
+        set_keep_capabilities(!confinement.keeps.is_empty())
+            .and_then(|()| set_thread_groups(&[]))
             .and_then(|()| set_thread_gid(gid))
             .and_then(|()| set_thread_res_gid(gid, gid, gid))
             .and_then(|()| set_thread_res_uid(uid, uid, uid))
             .map_err(|error| failed("switch to the user", &error))?;
     }
-    let none = CapabilitySet::empty();
-    set_capabilities(None, CapabilitySets { effective: none, permitted: none, inheritable: none })
+    let (kept, none) = (confinement.keeps, CapabilitySet::empty());
+    set_capabilities(None, CapabilitySets { effective: kept, permitted: kept, inheritable: none })
         .map_err(|error| failed("give up capabilities", &error))?;
     set_no_new_privs(true).map_err(|error| failed("give up new privileges", &error))?;
     landlocked(read).map_err(|error| failed("give up the file system", &error))?;
@@ -183,7 +192,10 @@ mod tests {
 
     #[test]
     fn a_user_is_looked_up_and_one_that_is_missing_is_named() {
-        assert_eq!(Confinement::of(Some("root")).unwrap(), Confinement { user: Some((0, 0)) });
+        assert_eq!(
+            Confinement::of(Some("root")).unwrap(),
+            Confinement { user: Some((0, 0)), keeps: CapabilitySet::empty() }
+        );
         assert_eq!(Confinement::of(None).unwrap().user, None);
         let failure = Confinement::of(Some("weaver-of-nothing")).unwrap_err();
         assert!(failure.text().starts_with("--user weaver-of-nothing: "), "{}", failure.text());
@@ -199,7 +211,7 @@ mod tests {
         let confined = std::thread::spawn({
             let folder = folder.path().to_path_buf();
             move || {
-                apply(&Confinement { user: None }, [folder.as_path()].into_iter()).unwrap();
+                apply(&Confinement::of(None).unwrap(), [folder.as_path()].into_iter()).unwrap();
                 assert_eq!(std::fs::read_to_string(&inside).unwrap(), "a");
                 let denied = |error: std::io::Error| error.kind() == std::io::ErrorKind::PermissionDenied;
                 assert!(std::fs::write(&inside, "b").is_err_and(denied));

@@ -65,3 +65,58 @@ fn inspect_unpacks_no_more_than_it_may() {
         .says(&["exceeds the unpack limit", "limit"]);
     flowloom(["inspect", &packed, "--unpack-max", "0"]).ends(2).says(&["--unpack-max", "at least 1"]);
 }
+
+/// Runs the command under limits of the shell, and returns its exit status and its messages.
+#[cfg(target_os = "linux")]
+fn limited(limits: &str, arguments: &[&str]) -> (Option<i32>, String) {
+    let script = format!("ulimit {limits}; exec \"$0\" \"$@\"");
+    let output = std::process::Command::new("sh")
+        .args(["-c", &script, env!("CARGO_BIN_EXE_flowloom")])
+        .args(arguments)
+        .env("RUST_BACKTRACE", "0")
+        .output()
+        .unwrap();
+    (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_process_without_memory_or_descriptors_ends_with_a_status() {
+    let folder = Folder::new();
+    let trace = folder.trace("t.pcap", &["--flows", "50k", "--packets", "100k", "--size", "64"]);
+    let flows = folder.path("flows.csv");
+    let mut statuses = std::collections::BTreeMap::new();
+    // Below the size of the program, the system ends the process before it begins.
+    for kibibytes in (64..300).step_by(16).map(|mebibytes| mebibytes << 10) {
+        for workers in ["1", "2"] {
+            let arguments = ["replay", &trace, "--workers", workers, "--no-pin", "-q", "--flows", &flows];
+            let (status, said) = limited(&format!("-v {kibibytes}"), &arguments);
+            let is_typed = matches!(status, Some(0 | 2 | 3 | 5 | 6 | 7));
+            assert!(is_typed, "{kibibytes} KiB: {status:?} {said}");
+            assert!(status == Some(0) || !said.is_empty(), "{kibibytes} KiB: {status:?} without a word");
+            *statuses.entry(status).or_insert(0) += 1;
+        }
+    }
+    assert!(statuses.len() > 1 && statuses.contains_key(&Some(0)), "{statuses:?}");
+    for files in [4, 5, 6, 8] {
+        let (status, said) = limited(&format!("-n {files}"), &["replay", &trace, "--workers", "2", "-q"]);
+        assert!(matches!(status, Some(0 | 2 | 3 | 5 | 6)), "{files} descriptors: {status:?} {said}");
+    }
+}
+
+#[test]
+fn a_budget_that_is_too_small_is_refused_with_figures() {
+    let folder = Folder::new();
+    let trace = folder.trace("t.pcap", &["--flows", "20k", "--packets", "40k"]);
+    flowloom(["replay", &trace, "--memory", "1M"]).ends(2).says(&[
+        "--memory is",
+        "the process",
+        "at least",
+    ]);
+    // Tables stop growing at the budget, and the packets of further flows are counted.
+    let outcome =
+        flowloom(["replay", &trace, "--memory", "32M", "--table-flows", "100", "--format", "json"]);
+    let document = outcome.ends(0).json();
+    assert!(crate::support::number(&document["table"], "memory_bytes") <= 4 << 20);
+    assert_eq!(document["balanced"], true);
+}

@@ -155,6 +155,8 @@ fn schemas_are_closed_described_and_of_known_words() {
         "doctor-1.json",
         "top-1.json",
         "extract-1.json",
+        "bridge-1.json",
+        "send-1.json",
     ] {
         let schema = Schema::read(name);
         assert_eq!(schema.0["$schema"], "https://json-schema.org/draft/2020-12/schema");
@@ -319,4 +321,46 @@ fn weblog_and_cache_simulation_documents_conform() {
         let read = ["simulate", "tcb-cache", "--format", "json"];
         simulated.accepts(&flowloom([&read[..], arguments].concat()).ends(0).json());
     }
+}
+
+/// Frames sent on one interface pass a bridge, in a network of their own.
+const WIRE: &str = "
+    ip link add eth0 type veth peer name west
+    ip link add eth1 type veth peer name east
+    for name in eth0 eth1 west east; do ip link set $name up; done
+    FLOWLOOM bridge eth0 eth1 --l7 --on-panic drop --without-flow drop --without-flow not_ip=pass \\
+        --format json > bridge.json 2> bridge.err & bridge=$!
+    until grep -q 'until it is stopped' bridge.err || ! kill -0 $bridge; do sleep 0.05; done
+    FLOWLOOM send t.pcap --iface west --speed 5k --format json > send.json
+    sleep 0.3
+    kill $bridge
+    wait $bridge
+";
+
+#[test]
+fn a_bridge_and_a_sender_describe_their_results() {
+    let folder = Folder::new();
+    folder.trace("t.pcap", &["--flows", "50", "--packets", "2k"]);
+    let script = WIRE.replace("FLOWLOOM", env!("CARGO_BIN_EXE_flowloom"));
+    let in_network = |script: &str| {
+        let mut command = std::process::Command::new("unshare");
+        command.args(["-n", "sh", "-ec", script]).current_dir(folder.path(".")).output()
+    };
+    let has_veth = in_network("ip link add eth0 type veth peer name west");
+    if !has_veth.is_ok_and(|output| output.status.success()) {
+        eprintln!("not run, without network namespaces");
+        return;
+    }
+    let output = in_network(&script).unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let read = |name: &str| -> Value {
+        serde_json::from_slice(&std::fs::read(folder.path(name)).unwrap()).unwrap()
+    };
+    let (bridge, send) = (read("bridge.json"), read("send.json"));
+    Schema::read("bridge-1.json").accepts(&bridge);
+    Schema::read("send-1.json").accepts(&send);
+    assert_eq!(send["sent"], 2000);
+    assert_eq!(bridge["balanced"], true);
+    assert!(bridge["ports"][0]["received"].as_u64().unwrap() >= 2000, "{bridge:#}");
+    assert!(!bridge["protocols"].is_null());
 }

@@ -2,8 +2,10 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::str::FromStr;
 
 use clap::{Args, ValueEnum};
+use flowloom::packet::DropReason;
 
 use super::firewall::FirewallOptions;
 use super::parse;
@@ -15,19 +17,22 @@ Examples:
   flowloom bridge eth0 eth1                                     forward all frames
   flowloom bridge eth0 eth1 --rules acl.toml --watch-rules      a transparent firewall
   flowloom bridge eth0 eth1 --flows ipfix://collector:4739      with records of flows
-  flowloom bridge eth0 eth1 --backend xdp --user flowloom         with AF_XDP, without privileges
+  flowloom bridge eth0 eth1 --backend xdp --user flowloom       with AF_XDP, without privileges
+  flowloom bridge queue:0 --rules acl.toml                      judge packets of iptables -j NFQUEUE
+  flowloom bridge eth0 eth1 --l7 --l7-deny bittorrent           deny flows by their payload
 
 Frames without a flow (ARP, neighbour discovery, LLDP, spanning tree) pass. SIGTERM ends the bridge after it has
 sent the frames that it has received. docs/bridge.md has the details.")]
 #[expect(clippy::struct_excessive_bools, reason = "switches of a command line")]
 pub(crate) struct Bridge {
-    /// The interface on one side; tap:NAME creates one
+    /// The interface on one side; tap:NAME creates one; queue:N, without B, takes the packets that a rule
+    /// of the kernel hands over (-j NFQUEUE --queue-num N)
     #[arg(value_name = "A")]
     pub(crate) a: String,
 
     /// The interface on the other side
     #[arg(value_name = "B")]
-    pub(crate) b: String,
+    pub(crate) b: Option<String>,
 
     /// How the bridge receives and sends frames
     #[arg(long, value_enum, default_value_t = BackendName::AfPacket, value_name = "NAME")]
@@ -53,13 +58,36 @@ pub(crate) struct Bridge {
 
     /// How to answer a denied packet: not at all, with a TCP reset or else an ICMP error, or always
     /// with an ICMP error
-    #[arg(long, value_enum, default_value_t = RefusalName::Silent, value_name = "HOW", requires = "rules")]
+    #[arg(long, value_enum, default_value_t = RefusalName::Silent, value_name = "HOW")]
     pub(crate) deny_with: RefusalName,
 
     /// What to do with frames without a flow: forward all, or drop IP packets that cannot be decoded
-    /// and forward others, such as ARP
-    #[arg(long, value_enum, default_value_t = WithoutFlowName::Pass, value_name = "WHAT")]
-    pub(crate) without_flow: WithoutFlowName,
+    /// and forward others, such as ARP; REASON=pass and REASON=drop select frames by reason, and
+    /// later ones win
+    #[arg(long, default_value = "pass", value_delimiter = ',', value_name = "[REASON=]WHAT", value_parser = parse::from_str::<WithoutFlow>)]
+    pub(crate) without_flow: Vec<WithoutFlow>,
+
+    /// If the judgement of a packet fails by a bug: end the bridge, or pass or drop the packet, forget
+    /// its flow, and go on
+    #[arg(long, value_enum, default_value_t = OnPanicName::Stop, value_name = "WHAT")]
+    pub(crate) on_panic: OnPanicName,
+
+    /// Label flows by protocol, from the first bytes of their payload
+    #[arg(long)]
+    pub(crate) l7: bool,
+
+    /// Deny flows of these protocols, from the packet on that identifies them
+    #[arg(long, value_name = "PROTOCOL", value_delimiter = ',', requires = "l7")]
+    pub(crate) l7_deny: Vec<String>,
+
+    /// Patterns for --l7: an l7-filter .pat file, a flowloom pattern file, or a folder of either
+    /// [default: builtin]
+    #[arg(long, value_name = "PATH", requires = "l7")]
+    pub(crate) patterns: Vec<PathBuf>,
+
+    /// Memory for rings and flow tables, in bytes [default: half of what is free]
+    #[arg(long, value_name = "BYTES", value_parser = parse::bytes)]
+    pub(crate) memory: Option<u64>,
 
     /// End a flow that has had no packet for this time
     #[arg(long, value_name = "SECONDS", default_value = "300", value_parser = parse::seconds)]
@@ -121,9 +149,38 @@ pub(crate) enum RefusalName {
     Icmp,
 }
 
-/// What to do with frames without a flow.
+/// What to do with frames without a flow, or with those of one reason.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct WithoutFlow {
+    pub(crate) reason: Option<DropReason>,
+    pub(crate) passes: bool,
+}
+
+impl FromStr for WithoutFlow {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (name, what) = text.split_once('=').map_or((None, text), |(name, what)| (Some(name), what));
+        let passes = match what {
+            "pass" => true,
+            "drop" => false,
+            _ => return Err(format!("'{what}' is neither pass nor drop")),
+        };
+        let reasons = || DropReason::ALL.iter().filter(|reason| !reason.is_loss());
+        let reason = name.map(|name| {
+            reasons().find(|reason| reason.name() == name).copied().ok_or_else(|| {
+                let names: Vec<&str> = reasons().map(|reason| reason.name()).collect();
+                format!("no such reason '{name}'\n  use {}", names.join(", "))
+            })
+        });
+        Ok(Self { reason: reason.transpose()?, passes })
+    }
+}
+
+/// What a panic of the application does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum WithoutFlowName {
+pub(crate) enum OnPanicName {
+    Stop,
     Pass,
     Drop,
 }

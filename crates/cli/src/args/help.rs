@@ -62,6 +62,7 @@ const REPLAY: [(&str, &[Shown]); 7] = [
             ("l7_packets", false),
             ("flows_max", false),
             ("table_flows", false),
+            ("memory", false),
         ],
     ),
     (

@@ -271,6 +271,10 @@ pub(crate) struct Replay {
     #[arg(long, value_name = "POLICY", default_value = "spec", requires = "tcb_cache", value_parser = parse::from_str::<Policy>)]
     pub(crate) tcb_policy: Policy,
 
+    /// Memory for flow tables and the process, in bytes [default: what is free]
+    #[arg(long, value_name = "BYTES", value_parser = parse::bytes)]
+    pub(crate) memory: Option<u64>,
+
     /// Patterns for --app l7: an l7-filter .pat file, a flowloom pattern file, or a folder of
     /// either [default: builtin]
     #[arg(long, value_name = "PATH")]

@@ -3,8 +3,9 @@
 use std::fmt::Write;
 
 use flowloom::apps::firewall::{Hits, LiveRules};
-use flowloom::engine::{Snapshot, WorkerSnapshot};
+use flowloom::engine::{Snapshot, WireSnapshot, WorkerSnapshot};
 use flowloom::packet::DropReason;
+use flowloom::packet::wire::PortCounts;
 
 use super::reload::ReloadCounts;
 
@@ -23,10 +24,11 @@ type Figure = (&'static str, &'static str, fn(&Hits) -> u64);
 
 /// Returns the page for the present state. The set of series is constant over a run, except after a
 /// reload of rules. A reason that has not occurred is zero, and so are the `workers` before a run
-/// has begun.
+/// has begun. `interfaces` has the names of the ports of a wire.
 pub(super) fn page(
     mut now: Snapshot,
     workers: usize,
+    interfaces: &[String],
     rules: Option<&LiveRules>,
     reloads: Option<&ReloadCounts>,
 ) -> String {
@@ -69,6 +71,11 @@ pub(super) fn page(
         "Times that the pool from which workers fetch was full.",
         waits,
     );
+    page.head("build_info", "gauge", "Version of the program; the value is 1.");
+    page.value("build_info", "version", env!("CARGO_PKG_VERSION"), 1);
+    if let Some(wires) = &now.wires {
+        page.wires(wires, interfaces);
+    }
     if let Some(rules) = rules {
         page.verdicts(rules);
     }
@@ -99,9 +106,60 @@ impl Page {
         self.line(format_args!("flowloom_{name} {value}"));
     }
 
-    /// Adds a value with a label. Both words are constants of this program and need no quoting.
+    /// Adds a value with a label. Both words need no quoting.
     fn value(&mut self, name: &str, label: &str, of: &str, value: u64) {
         self.line(format_args!("flowloom_{name}{{{label}=\"{of}\"}} {value}"));
+    }
+
+    /// Adds the ports, decisions and flows of an appliance.
+    fn wires(&mut self, now: &WireSnapshot, interfaces: &[String]) {
+        let of_ports: [(&str, &str, fn(&PortCounts) -> u64); 8] = [
+            ("port_received_total", "Frames received.", |port| port.received),
+            ("port_received_bytes_total", "Bytes received.", |port| port.received_bytes),
+            ("port_sent_total", "Received frames sent by the port.", |port| port.sent),
+            ("port_sent_bytes_total", "Bytes of these frames.", |port| port.sent_bytes),
+            ("port_refused_total", "Frames that the port refused to send.", |port| port.refused),
+            ("port_added_total", "Copies, answers and other frames sent in addition.", |port| port.added),
+            ("port_added_refused_total", "Such frames that the port refused.", |port| port.added_refused),
+            ("port_missed_total", "Frames lost in the kernel or the card.", |port| port.missed),
+        ];
+        for (name, help, of) in of_ports {
+            self.head(name, "counter", help);
+            for (interface, port) in interfaces.iter().zip(&now.ports) {
+                let quoted = interface.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
+                self.value(name, "interface", &quoted, of(port));
+            }
+        }
+        let counts = &now.decisions;
+        self.head("frames_total", "counter", "Received frames, by decision.");
+        for (decision, frames) in [
+            ("passed", counts.passed),
+            ("passed_without_flow", counts.passed_without_flow),
+            ("passed_at_full_table", counts.passed_at_full_table),
+            ("passed_at_panic", counts.passed_at_panic),
+            ("denied", counts.denied),
+            ("dropped_without_flow", counts.dropped_without_flow),
+            ("dropped_at_full_table", counts.dropped_at_full_table),
+            ("dropped_at_panic", counts.dropped_at_panic),
+            ("lost", counts.lost),
+        ] {
+            self.value("frames_total", "decision", decision, frames);
+        }
+        self.one("answers_total", "counter", "Answers to denied frames.", counts.answered);
+        self.one("flows", "gauge", "Flows in the tables.", now.flows_active);
+        let help = "Flows for which the tables have space at present.";
+        self.one("flows_capacity", "gauge", help, now.flows_capacity);
+        self.one("table_bytes", "gauge", "Memory of the tables, in bytes.", now.table_bytes);
+        self.one("flows_begun_total", "counter", "Flows begun.", now.flows_begun);
+        self.head("flows_ended_total", "counter", "Records of flows ended, by reason.");
+        for (reason, flows) in [
+            ("idle", now.ended_idle),
+            ("application", now.ended_by_application),
+            ("evicted", now.ended_evicted),
+            ("panic", now.ended_at_panic),
+        ] {
+            self.value("flows_ended_total", "reason", reason, flows);
+        }
     }
 
     /// Adds the decisions of the rules.
@@ -183,7 +241,14 @@ mod tests {
         let any = Rule::v4(PrefixV4::ANY, PrefixV4::ANY);
         let rules = RuleSet::new(vec![any; RULES_MAX + 1]).unwrap();
         let rules = LiveRules::new(FirewallRules::scanning(rules, Defaults::default()));
-        let page = page(now, 3, Some(&rules), Some(&ReloadCounts::default()));
+        let mut wires = WireSnapshot::default();
+        (wires.flows_active, wires.ended_idle, wires.decisions.denied) = (7, 8, 9);
+        let mut port = PortCounts::default();
+        port.received = 6;
+        wires.ports = vec![PortCounts::default(), port];
+        now.wires = Some(wires);
+        let interfaces = [String::from("eth0"), String::from("a\"b")];
+        let page = page(now, 3, &interfaces, Some(&rules), Some(&ReloadCounts::default()));
         let mut declared = Vec::new();
         for line in page.lines() {
             if let Some(rest) = line.strip_prefix("# TYPE ") {
@@ -209,6 +274,10 @@ mod tests {
             "flowloom_worker_full_waits_total{worker=\"0\"} 12",
             "flowloom_worker_ring_full_total{worker=\"1\"} 0",
             "flowloom_unplaced_total 13",
+            "flowloom_port_received_total{interface=\"a\\\"b\"} 6",
+            "flowloom_frames_total{decision=\"denied\"} 9",
+            "flowloom_flows 7",
+            "flowloom_flows_ended_total{reason=\"idle\"} 8",
             "flowloom_pool_full_waits_total 14",
             "flowloom_verdict_bytes_total{verdict=\"deny\"} 0",
             "flowloom_rules 1001",

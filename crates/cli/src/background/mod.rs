@@ -28,8 +28,8 @@ pub(crate) use reload::{Reload, ReloadCounts, Stamp};
 
 use statistics::Statistics;
 
-/// Starts all services that a run with this number of workers requests, and returns the counts of
-/// reloads.
+/// Starts all services that a run with this number of workers and these interfaces requests, and
+/// returns the counts of reloads.
 ///
 /// The threads run until the process ends, because the events they wait for may never happen.
 ///
@@ -38,7 +38,7 @@ use statistics::Statistics;
 /// Returns [`Failure`] if a thread cannot be started.
 pub(crate) fn start(
     control: &Arc<Control>,
-    workers: usize,
+    (workers, interfaces): (usize, &[String]),
     rules: Option<Arc<LiveRules>>,
     reload: Option<Reload>,
     listener: Option<TcpListener>,
@@ -63,9 +63,11 @@ pub(crate) fn start(
     };
     let reloaded = again.then(|| Arc::clone(&counts));
     if let Some(listener) = listener {
-        let control = Arc::clone(control);
-        let page =
-            move || metrics::page(control.snapshot(), workers, rules.as_deref(), reloaded.as_deref());
+        let (control, interfaces) = (Arc::clone(control), interfaces.to_vec());
+        let page = move || {
+            let now = control.snapshot();
+            metrics::page(now, workers, &interfaces, rules.as_deref(), reloaded.as_deref())
+        };
         spawn("metrics", move || server::serve(&listener, &page))?;
     }
     handle_signals(control, again, move |asked| match (asked, &reloader) {

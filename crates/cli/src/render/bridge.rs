@@ -1,5 +1,8 @@
 //! The result of `bridge`.
 
+use std::collections::BTreeMap;
+
+use flowloom::apps::ProtocolCounts;
 use flowloom::engine::{DecisionCounts, FlowState, WireRun};
 use flowloom::packet::wire::PortCounts;
 use serde::Serialize;
@@ -23,6 +26,9 @@ pub(crate) struct BridgeResult {
     flows: FlowFigures,
     #[serde(skip_serializing_if = "Option::is_none")]
     firewall: Option<FirewallFigures>,
+    /// Only with labels.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    protocols: Option<Vec<LabelFigures>>,
     /// Each received frame was sent, refused, or dropped for a counted reason.
     balanced: bool,
     fault: Option<String>,
@@ -69,6 +75,8 @@ struct FrameFigures {
     answered: u64,
     dropped_without_flow: u64,
     dropped_at_full_table: u64,
+    passed_at_panic: u64,
+    dropped_at_panic: u64,
     lost: u64,
 }
 
@@ -83,12 +91,14 @@ impl FrameFigures {
             answered: counts.answered,
             dropped_without_flow: counts.dropped_without_flow,
             dropped_at_full_table: counts.dropped_at_full_table,
+            passed_at_panic: counts.passed_at_panic,
+            dropped_at_panic: counts.dropped_at_panic,
             lost: counts.lost,
         }
     }
 
     /// Returns each count with its name.
-    fn each(&self) -> [(&'static str, u64); 9] {
+    fn each(&self) -> [(&'static str, u64); 11] {
         [
             ("received", self.received),
             ("passed", self.passed),
@@ -98,9 +108,19 @@ impl FrameFigures {
             ("answered", self.answered),
             ("dropped_without_flow", self.dropped_without_flow),
             ("dropped_at_full_table", self.dropped_at_full_table),
+            ("passed_at_panic", self.passed_at_panic),
+            ("dropped_at_panic", self.dropped_at_panic),
             ("lost", self.lost),
         ]
     }
+}
+
+/// The flows of a protocol, and the packets denied for it.
+#[derive(Debug, Serialize)]
+struct LabelFigures {
+    name: &'static str,
+    flows: u64,
+    denied: u64,
 }
 
 /// Flows and their records.
@@ -115,10 +135,16 @@ struct FlowFigures {
 
 impl BridgeResult {
     pub(crate) fn new<F: FlowState>(
-        interfaces: [&str; 2],
+        interfaces: &[String],
         run: &WireRun<F>,
         firewall: Option<FirewallFigures>,
+        labels: Option<BTreeMap<&'static str, ProtocolCounts>>,
     ) -> Self {
+        let figures = |(name, counts): (&'static str, ProtocolCounts)| LabelFigures {
+            name,
+            flows: counts.flows,
+            denied: counts.denied,
+        };
         let report = &run.report;
         let totals = report.worker_totals();
         let busy: Option<f64> =
@@ -143,6 +169,7 @@ impl BridgeResult {
                 records_lost,
             },
             firewall,
+            protocols: labels.map(|labels| labels.into_iter().map(figures).collect()),
             balanced: run.is_balanced() && report.is_balanced(),
             fault: report.fault.as_ref().map(ToString::to_string),
         }
@@ -184,6 +211,10 @@ impl Report for BridgeResult {
         ));
         if let Some(firewall) = &self.firewall {
             firewall.lines(&mut lines);
+        }
+        for protocol in self.protocols.iter().flatten() {
+            let (flows, denied) = (grouped(protocol.flows), grouped(protocol.denied));
+            lines.push(format!("Protocol    {}   flows {flows}   denied {denied}", protocol.name));
         }
         let busy = self.busy_seconds.filter(|_| self.seconds > 0.0);
         let busy =

@@ -3,31 +3,34 @@
 
 use std::sync::Arc;
 
-use flowloom::apps::{Accounting, Guard, GuardedFlow};
+use flowloom::apps::{Accounting, Guard, GuardedFlow, GuardedProtocols, L7Options};
 use flowloom::cpu::features::Isa;
-use flowloom::cpu::memory;
 use flowloom::cpu::pages::HugePages;
 use flowloom::engine::{
-    Control, Cores, EngineConfig, Fault, IdleTimeout, Layout, NoFlow, NoFlowPolicy, RecordSink, Verdict,
-    WhenFull, WireOptions, run_wires,
+    Control, Cores, EngineConfig, Fault, IdleTimeout, Layout, NoFlow, NoFlowPolicy, OnPanic, RecordSink,
+    Verdict, WhenFull, WireOptions, run_wires,
 };
 use flowloom::flow_table::segments::GrowthLimits;
 use flowloom::packet::DropReason;
 use flowloom::packet::refusal::Refusal;
 
+use rustix::thread::CapabilitySet;
+
+use super::ports::Ends;
 use super::{kernel_bridge, ports};
 use crate::args::Common;
-use crate::args::bridge::{Bridge, RefusalName, WithoutFlowName};
+use crate::args::bridge::{Bridge, OnPanicName, RefusalName};
 use crate::background;
 use crate::exit::{Failure, Status};
 use crate::flow_file::{Destination, FlowWriter};
 use crate::growing_table::{SegmentOptions, growing_linehash};
+use crate::memory_budget::Budget;
 use crate::privileges::{self, Confinement};
 use crate::record_view::{FieldGroups, RecordView, WrittenColumns};
 use crate::render::bridge::BridgeResult;
 use crate::render::{counted, print, print_aside, say, say_error, warn};
 use crate::service_manager;
-use crate::verbs::replay::{Origin, Rules};
+use crate::verbs::replay::{Origin, Rules, load_patterns};
 
 /// Idle time after which the record of a closed connection is written.
 const CLOSED_TIMEOUT_NS: u64 = 10_000_000_000;
@@ -37,13 +40,23 @@ const FLOWS_FIRST: u32 = 16 << 10;
 
 /// Runs the command.
 pub(super) fn run(arguments: &Bridge, common: &Common) -> Result<Status, Failure> {
-    kernel_bridge::check(&arguments.a, &arguments.b, arguments.fail_open)?;
+    let ends = Ends::of(arguments)?;
+    if let Ends::Interfaces([a, b]) = &ends {
+        kernel_bridge::check(a, b, arguments.fail_open)?;
+    }
+    let names = ends.names();
     let options = &arguments.firewall;
-    let rules = options
-        .rules
-        .as_ref()
-        .map(|path| Rules::load(path, options, Origin::Wire(ports::names(arguments)), common))
-        .transpose()?;
+    if arguments.deny_with != RefusalName::Silent && options.rules.is_none() && arguments.l7_deny.is_empty()
+    {
+        let text = "--deny-with: nothing is denied\n  add --rules, or --l7 and --l7-deny";
+        return Err(Failure::Usage(String::from(text)));
+    }
+    let origin = match &names[..] {
+        [a, b] => Origin::Wire([a.clone(), b.clone()]),
+        _ => Origin::Captures(Vec::new()),
+    };
+    let rules =
+        options.rules.as_ref().map(|path| Rules::load(path, options, origin, common)).transpose()?;
     let mut config = EngineConfig::new(Layout::Inline);
     config.cores = Cores::Unpinned;
     config.idle_timeout = Some(IdleTimeout::from_ns(arguments.timeout));
@@ -51,10 +64,19 @@ pub(super) fn run(arguments: &Bridge, common: &Common) -> Result<Status, Failure
     // A slow collector must not stop forwarding.
     config.records_when_full = WhenFull::Drop;
     config.decode = config.decode.with_errors_by_flow(rules.as_ref().is_some_and(Rules::ask_state));
+    let protocols = protocols(arguments)?;
+    // The rings take memory first; the tables have the rest.
+    let rings = ("rings", ports::ring_bytes(arguments, &ends));
+    let left = Budget::half_of_free(arguments.memory).without(&[rings])?;
+    let tables = Tables::of(arguments, &config, left);
     let (mut writer, is_standard_output) = writer(arguments)?;
-    let confinement = Confinement::of(arguments.user.as_deref())?;
+    let mut confinement = Confinement::of(arguments.user.as_deref())?;
+    if matches!(ends, Ends::Queue(_)) {
+        // The kernel checks each verdict's sender.
+        confinement = confinement.keeping(CapabilitySet::NET_ADMIN);
+    }
     let listener = background::listen(arguments.listen, arguments.listen_publicly, common)?;
-    let wires = ports::open(arguments)?;
+    let wires = ports::open(arguments, &ends)?;
 
     // Threads that start after this point inherit the reduced privileges.
     if !arguments.keep_privileges {
@@ -64,14 +86,13 @@ pub(super) fn run(arguments: &Bridge, common: &Common) -> Result<Status, Failure
     let control = Arc::new(Control::default());
     let reload = rules.as_ref().and_then(|rules| rules.reload(false, common.quiet > 1));
     let live = rules.as_ref().map(Rules::live);
-    let reloads = background::start(&control, arguments.workers, live, reload, listener)?;
-    let tables = Tables::of(arguments, &config);
+    let reloads = background::start(&control, (arguments.workers, &names), live, reload, listener)?;
     let app = |_| {
         let rules = rules.as_ref().map(|rules| (rules.live(), rules.options()));
-        Guard::new(Accounting::new(arguments.active_timeout), rules)
+        Guard::new(Accounting::new(arguments.active_timeout), rules).with_protocols(protocols.as_ref())
     };
     if common.quiet == 0 {
-        say(&format!("bridge of {} and {}, until it is stopped", arguments.a, arguments.b));
+        say(&format!("bridge of {}, until it is stopped", names.join(" and ")));
     }
     service_manager::notify("READY=1");
     let records = writer.as_mut().map(|writer| writer as &mut (dyn RecordSink<GuardedFlow> + Send));
@@ -97,7 +118,8 @@ pub(super) fn run(arguments: &Bridge, common: &Common) -> Result<Status, Failure
         warn(&format!("{datagrams} to the collector could not be sent; is it listening?"), common);
     }
     let firewall = rules.as_ref().map(|rules| rules.figures(options.top_rules, reloads.get()));
-    let result = BridgeResult::new([&arguments.a, &arguments.b], &run, firewall);
+    let labels = protocols.map(|protocols| protocols.counts());
+    let result = BridgeResult::new(&names, &run, firewall, labels);
     if is_standard_output { print_aside(&result, common) } else { print(&result, common) }?;
     written.map_err(|error| {
         let path = arguments.flows.iter().map(|path| path.display().to_string()).collect::<String>();
@@ -141,10 +163,19 @@ fn writer(arguments: &Bridge) -> Result<(Option<FlowWriter<GuardedFlow>>, bool),
 }
 
 fn wire_options(arguments: &Bridge) -> WireOptions {
-    let no_flow = match arguments.without_flow {
-        WithoutFlowName::Pass => NoFlowPolicy::all(NoFlow::Pass),
-        // Frames that are not IP keep links and neighbours working.
-        WithoutFlowName::Drop => NoFlowPolicy::all(NoFlow::Drop).with(DropReason::NotIp, NoFlow::Pass),
+    let mut no_flow = NoFlowPolicy::all(NoFlow::Pass);
+    for rule in &arguments.without_flow {
+        let what = if rule.passes { NoFlow::Pass } else { NoFlow::Drop };
+        no_flow = match rule.reason {
+            Some(reason) => no_flow.with(reason, what),
+            // Frames that are not IP keep links and neighbours working.
+            None => NoFlowPolicy::all(what).with(DropReason::NotIp, NoFlow::Pass),
+        };
+    }
+    let on_panic = match arguments.on_panic {
+        OnPanicName::Stop => OnPanic::Stop,
+        OnPanicName::Pass => OnPanic::Pass,
+        OnPanicName::Drop => OnPanic::Drop,
     };
     let refusal = match arguments.deny_with {
         RefusalName::Silent => Refusal::Silent,
@@ -154,7 +185,21 @@ fn wire_options(arguments: &Bridge) -> WireOptions {
     let table_full = if arguments.fail_open { Verdict::Accept } else { Verdict::Deny };
     let mut options = WireOptions::default();
     (options.no_flow, options.refusal, options.table_full) = (no_flow, refusal, table_full);
+    options.on_panic = on_panic;
     options
+}
+
+/// Returns the labels and the protocols that are denied, if flows are labelled.
+fn protocols(arguments: &Bridge) -> Result<Option<GuardedProtocols>, Failure> {
+    if !arguments.l7 {
+        return Ok(None);
+    }
+    let plan = load_patterns(&arguments.patterns, L7Options::default(), "--l7")?;
+    let names: Vec<String> = plan.scanner().names().map(String::from).collect();
+    GuardedProtocols::new(plan, arguments.l7_deny.clone()).map(Some).map_err(|unknown| {
+        let names = names.join(", ");
+        Failure::Usage(format!("--l7-deny {unknown}: no pattern has this name\n  use one of {names}"))
+    })
 }
 
 /// The flow tables of the workers.
@@ -164,11 +209,11 @@ struct Tables {
 }
 
 impl Tables {
-    fn of(arguments: &Bridge, config: &EngineConfig) -> Self {
+    /// Plans tables that take this number of bytes together.
+    fn of(arguments: &Bridge, config: &EngineConfig, bytes: u64) -> Self {
         let workers = arguments.workers as u64;
         let flows_max = u32::try_from(arguments.flows_max.div_ceil(workers)).unwrap_or(u32::MAX);
-        // Half of the free memory; the rest of the machine needs memory too.
-        let memory = memory::available_bytes().unwrap_or(u64::MAX) / 2 / workers;
+        let memory = bytes / workers;
         Self {
             limits: GrowthLimits {
                 first_flows: FLOWS_FIRST.min(flows_max),

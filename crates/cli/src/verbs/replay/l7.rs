@@ -1,6 +1,7 @@
 //! The L7 filter: its patterns, and its labels.
 
 use std::collections::HashMap;
+use std::path::PathBuf;
 
 use flowloom::apps::{Confidence, L7Options, L7Plan, L7State};
 use flowloom::dpi::{self, load::LoadError};
@@ -20,9 +21,24 @@ pub(super) fn plan(arguments: &Replay) -> Result<Option<L7Plan>, Failure> {
         }
         return Ok(None);
     }
-    let usage = |error: &dyn std::fmt::Display| Failure::Usage(format!("--app l7: {error}"));
+    let usual = L7Options::default();
+    let options = L7Options {
+        packets_max: arguments.l7_packets.unwrap_or(usual.packets_max),
+        rescan: arguments.l7_rescan,
+        ..usual
+    };
+    load_patterns(&arguments.patterns, options, "--app l7").map(Some)
+}
+
+/// Loads patterns from files, or the built-in ones if there are no paths. `option` is the name of
+/// the option that needs them.
+pub(crate) fn load_patterns(
+    paths: &[PathBuf],
+    options: L7Options,
+    option: &str,
+) -> Result<L7Plan, Failure> {
     let mut patterns = Vec::new();
-    for path in &arguments.patterns {
+    for path in paths {
         patterns.extend(dpi::load::load(path).map_err(|error| match error {
             LoadError::Io { path, error } => {
                 Failure::Input(format!("cannot read {}: {error}", path.display()))
@@ -30,16 +46,10 @@ pub(super) fn plan(arguments: &Replay) -> Result<Option<L7Plan>, Failure> {
             error => Failure::Input(error.to_string()),
         })?);
     }
-    if arguments.patterns.is_empty() {
+    if paths.is_empty() {
         patterns = dpi::builtin();
     }
-    let usual = L7Options::default();
-    let options = L7Options {
-        packets_max: arguments.l7_packets.unwrap_or(usual.packets_max),
-        rescan: arguments.l7_rescan,
-        ..usual
-    };
-    L7Plan::new(&patterns, options).map(Some).map_err(|error| usage(&error))
+    L7Plan::new(&patterns, options).map_err(|error| Failure::Usage(format!("{option}: {error}")))
 }
 
 /// The labels of the flows of a run, from the columns of their records.

@@ -48,6 +48,7 @@ use crate::render::{counted, print, print_aside, say_error, warn, warn_of};
 use crate::{background, verify};
 
 pub(crate) use firewall::{Origin, Rules};
+pub(crate) use l7::load_patterns;
 pub(crate) use look::look;
 pub(crate) use select::{Selected, Selection};
 pub(crate) use setup::set_options;
@@ -146,8 +147,13 @@ fn run_app<R: Role>(
     source.stop_with(&control);
     outputs.keep_details(arguments, &source.paths(), options, &config, &control)?;
     let reload = rules.and_then(|rules| rules.reload(arguments.verify, common.quiet > 1));
-    let reloads =
-        background::start(&control, config.layout.workers(), rules.map(Rules::live), reload, listener)?;
+    let reloads = background::start(
+        &control,
+        (config.layout.workers(), &[]),
+        rules.map(Rules::live),
+        reload,
+        listener,
+    )?;
     let input = arguments.live.iface.clone().unwrap_or_else(|| label(&arguments.inputs));
     let label = format!("replay  {input}");
     let progress = Progress::start(label, source.progress(), Arc::clone(&control), common.quiet > 0);

@@ -2,7 +2,6 @@
 
 use flowloom::apps::accounting::fields::{FieldGroup, FieldSet};
 use flowloom::cpu::features::Isa;
-use flowloom::cpu::memory;
 use flowloom::cpu::pages::HugePages;
 use flowloom::cpu::topology::parse_cpu_list;
 use flowloom::engine::{Cores, EngineConfig, IdleTimeout, Layout, Order, PlacementDigest, WhenFull};
@@ -21,6 +20,7 @@ use crate::args::scheduler::SchedulerName;
 use crate::exit::Failure;
 use crate::flow_file::{Destination, Format};
 use crate::growing_table::{SegmentOptions, growing_linehash};
+use crate::memory_budget::Budget;
 use crate::record_view::{FieldGroups, Where};
 use crate::render::{counted, some_of, warn};
 use crate::topology;
@@ -349,7 +349,8 @@ impl Tables {
             let more = if tables > config.layout.workers() as u64 { 4 * equal.isqrt() + 4 } else { 0 };
             u32::try_from(equal + more).unwrap_or(u32::MAX)
         };
-        let memory_max_bytes = memory::available_bytes().unwrap_or(u64::MAX) / tables;
+        // The records of the flows that are live at the end are copied out of the tables.
+        let memory_max_bytes = Budget::of_free(arguments.memory).without(&[])? / 2 / tables;
         Ok(Self {
             limits: GrowthLimits {
                 first_flows: share(flows).min(first_max),
