@@ -113,7 +113,7 @@ impl Tests<'_> {
 
     fn run(&self) -> Result<()> {
         self.write_rules(&[DENIED])?;
-        let mut server = self.serve()?;
+        let server = self.network.serve(SERVER, &[OPEN, DENIED, "82"])?;
         let tested = self.passes().and_then(|()| {
             if self.is_short {
                 Ok(())
@@ -122,8 +122,7 @@ impl Tests<'_> {
                 flooded.and_then(|()| self.stops_under_load()).and_then(|()| self.heals())
             }
         });
-        server.kill()?;
-        server.wait()?;
+        drop(server);
         tested
     }
 
@@ -438,25 +437,11 @@ impl Tests<'_> {
     }
 
     fn peer(&self, namespace: &str) -> Command {
-        let program = std::env::current_exe().unwrap_or_else(|_| PathBuf::from("xtask"));
-        let mut command = self.network.command(namespace, program);
-        command.args(["live", "peer"]).stdout(Stdio::piped());
-        command
-    }
-
-    fn serve(&self) -> Result<Child> {
-        let mut server = self.peer(SERVER).args(["serve", OPEN, DENIED, "82"]).spawn()?;
-        let mut ready = String::new();
-        BufReader::new(server.stdout.take().context("it has standard output")?).read_line(&mut ready)?;
-        ensure!(ready == "ready\n", "the server does not start");
-        Ok(server)
+        self.network.peer(namespace)
     }
 
     fn output(&self, words: &[&str]) -> Result<String> {
-        let output = self.peer(CLIENT).args(words).stderr(Stdio::piped()).output()?;
-        let errors = String::from_utf8_lossy(&output.stderr);
-        ensure!(output.status.success(), "{} failed: {errors}", words.join(" "));
-        Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+        self.network.ask(words)
     }
 
     /// Sends pings to the server. Returns how many requests were not answered.

@@ -1,9 +1,11 @@
 //! `cargo xtask live`: runs the command on interfaces in network namespaces.
 
 mod bridge;
+mod examples;
 mod network;
 mod peer;
 mod replay;
+mod speed;
 
 use std::path::Path;
 use std::process::{Child, Command, ExitCode, Stdio};
@@ -11,11 +13,12 @@ use std::process::{Child, Command, ExitCode, Stdio};
 use anyhow::{Context, Result, bail, ensure};
 
 const USAGE: &str = "\
-usage: cargo xtask live [bridge [BACKEND] | --short]
+usage: cargo xtask live [bridge [BACKEND] | examples | speed | --short]
 
   Sends packets through a veth pair to `flowloom replay --iface`, and between two namespaces through
   `flowloom bridge`, and compares counts. `bridge` runs the second part only,
-  and with a BACKEND only this one (af-packet, xdp, xdp-generic); --short runs a few tests of it in
+  and with a BACKEND only this one (af-packet, xdp, xdp-generic); `examples` runs the example
+  appliances and a queue of the kernel; `speed` measures forwarders beside each other; --short runs a few tests of it in
   less than a minute, and prints the reason if it runs nothing because it may not create namespaces.";
 
 /// Runs the tests and prints the counts of each.
@@ -24,7 +27,10 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<ExitCode> {
         [] => {
             replay::run(root)?;
             bridge::run(root, false, None)?;
+            examples::run(root)?;
         }
+        ["examples"] => examples::run(root)?,
+        ["speed"] => speed::run(root)?,
         ["bridge"] => bridge::run(root, false, None)?,
         ["bridge", backend] => bridge::run(root, false, Some(backend))?,
         ["--short"] => {
@@ -37,7 +43,7 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<ExitCode> {
         // The programs that the tests run in the namespaces.
         ["peer", ref words @ ..] => peer::run(words)?,
         ["help" | "-h" | "--help"] => return Ok(crate::show(USAGE, arguments)),
-        _ => bail!("live takes bridge or --short, not '{}'\n{USAGE}", arguments.join(" ")),
+        _ => bail!("live takes bridge, examples, speed or --short, not '{}'\n{USAGE}", arguments.join(" ")),
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -5,7 +5,9 @@
 //! ```
 
 use std::ffi::OsStr;
-use std::process::{Command, Stdio};
+use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
 
@@ -20,6 +22,16 @@ pub(super) const PORTS: [&str; 2] = ["pa", "pb"];
 /// The addresses of the server.
 pub(super) const SERVER_V4: &str = "10.9.0.2";
 pub(super) const SERVER_V6: &str = "fd09::2";
+
+/// A process that is killed on drop.
+pub(super) struct Running(pub(super) Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
 
 /// The namespaces, which are removed on drop.
 pub(super) struct Network;
@@ -74,6 +86,38 @@ impl Network {
         let mut command = ip(&["netns", "exec", namespace]);
         command.arg(program);
         command
+    }
+
+    /// Returns a command that runs a client or server of this program in a namespace.
+    pub(super) fn peer(&self, namespace: &str) -> Command {
+        let program = std::env::current_exe().unwrap_or_else(|_| PathBuf::from("xtask"));
+        let mut command = self.command(namespace, program);
+        command.args(["live", "peer"]).stdout(Stdio::piped());
+        command
+    }
+
+    /// Runs a client, and returns its output.
+    pub(super) fn ask(&self, words: &[&str]) -> Result<String> {
+        self.ask_in(CLIENT, words)
+    }
+
+    /// Runs a client in a namespace, and returns its output.
+    pub(super) fn ask_in(&self, namespace: &str, words: &[&str]) -> Result<String> {
+        let output = self.peer(namespace).args(words).stderr(Stdio::piped()).output()?;
+        let errors = String::from_utf8_lossy(&output.stderr);
+        ensure!(output.status.success(), "{} failed: {errors}", words.join(" "));
+        Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+    }
+
+    /// Starts a server on these ports.
+    pub(super) fn serve(&self, namespace: &str, ports: &[&str]) -> Result<Running> {
+        let mut server = self.peer(namespace).arg("serve").args(ports).spawn()?;
+        let mut ready = String::new();
+        let output = server.stdout.take().context("it has standard output")?;
+        BufReader::new(output).read_line(&mut ready)?;
+        let server = Running(server);
+        ensure!(ready == "ready\n", "the server does not start");
+        Ok(server)
     }
 
     /// Changes all links.

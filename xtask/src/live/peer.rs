@@ -31,6 +31,7 @@ pub(super) fn run(words: &[&str]) -> Result<()> {
         }
         ["hold", address, count] => hold(address.parse()?, count.parse()?),
         ["flood", count] => flood(count.parse()?),
+        ["blast", seconds, rate] => blast(Duration::from_secs(seconds.parse()?), rate.parse()?),
         ["send-tagged", count] => send_tagged(count.parse()?),
         ["receive-tagged", count] => receive_tagged(count.parse()?),
         _ => bail!("no such peer: {}", words.join(" ")),
@@ -188,6 +189,38 @@ fn flood(count: u32) -> Result<()> {
         let frames: Vec<PortFrame<'_>> = frames.iter().map(|frame| PortFrame::new(frame)).collect();
         port.send(&frames, &mut taken);
         std::thread::sleep(Duration::from_micros(200));
+    }
+    Ok(())
+}
+
+/// Sends datagrams of a thousand flows for a time, `rate` per second, or as many as the port takes
+/// if that is 0.
+fn blast(time: Duration, rate: u64) -> Result<()> {
+    const BATCH: u64 = 32;
+    let port = port()?;
+    let mut taken = Vec::new();
+    let datagram = |number: u64| {
+        let [high, low] = (1024 + (number % 1000) as u16).to_be_bytes();
+        let mut frame = vec![2, 0, 0, 0, 0, 9, 2, 0, 0, 0, 0, 8, 8, 0, 0x45, 0, 0, 86];
+        frame.extend([0, 0, 0, 0, 64, 17, 0, 0, 10, 9, 0, 77, 10, 9, 0, 78, high, low, 0, 80, 0, 66, 0, 0]);
+        frame.resize(100, 7);
+        // A bridge of the kernel may drop packets with a wrong checksum.
+        let sum = checksum(&frame[14..34]).to_be_bytes();
+        frame[24..26].copy_from_slice(&sum);
+        frame
+    };
+    let frames: Vec<Vec<u8>> = (0..1024).map(datagram).collect();
+    let frames: Vec<PortFrame<'_>> = frames.iter().map(|frame| PortFrame::new(frame)).collect();
+    let begun = Instant::now();
+    let mut sent = 0;
+    while begun.elapsed() < time {
+        if rate > 0 && sent as f64 > rate as f64 * begun.elapsed().as_secs_f64() {
+            std::thread::sleep(Duration::from_micros(50));
+            continue;
+        }
+        let at = (sent % 1024) as usize;
+        port.send(&frames[at..at + BATCH as usize], &mut taken);
+        sent += BATCH;
     }
     Ok(())
 }
