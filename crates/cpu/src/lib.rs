@@ -15,8 +15,8 @@
 //! # Features
 //!
 //! * `std` (default): detection at run time, huge pages, `counter`, `topology`, `memory` and
-//!   `exhaustion`. Without it, the crate is `no_std` with `alloc`, and uses the features that it was compiled
-//!   for.
+//!   `exhaustion`. Without it, the crate is `no_std` with `alloc`, and uses the features that it
+//!   was compiled for.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![cfg_attr(not(any(feature = "std", test)), no_std)]
 

@@ -107,7 +107,8 @@ impl Rewrite {
     ///
     /// It refuses frames that are cut within their headers, packets in tunnels and with IPv6
     /// routing headers, addresses of the other family, ports of protocols that have none, and
-    /// stations of packets without a link header. A later fragment has no ports: only its addresses change.
+    /// stations of packets without a link header. A later fragment has no ports: only its addresses
+    /// change.
     ///
     /// In an ICMP error [about a flow](Headers::is_error_of_flow) the quoted packet gets the
     /// reverse of the changes. The error's source changes only if it is the end of the flow rather
@@ -530,7 +531,8 @@ mod tests {
         fn an_error_gets_the_reverse_of_the_changes(
             v6: bool, tagged: bool, kind in 0_u8..4, by_router: bool, source: u128, port: u16,
         ) {
-            // A translator changes the source on the way out. The error about the packet reverses this.
+            // A translator changes the source on the way out. The error about the packet reverses
+            // this.
             let inside = frame(v6, tagged, kind, b"abc");
             let mut outside = inside.clone();
             let out = rewrite(v6, [Some(source), None], [Some(port), None]);

@@ -189,8 +189,8 @@ pub trait Wire {
     /// present is not an error: it counts as refused.
     fn settle(&mut self, decisions: &[Decision]) -> Result<(), SourceError>;
 
-    /// Changes addresses and ports of a frame of the batch, before it is settled. Returns whether it
-    /// did. The default does not.
+    /// Changes addresses and ports of a frame of the batch, before it is settled. Returns whether
+    /// it did. The default does not.
     ///
     /// `headers` is the decoder's result for the frame.
     fn rewrite(&mut self, _index: usize, _rewrite: &Rewrite, _headers: &Headers) -> bool {

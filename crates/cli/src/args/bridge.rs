@@ -25,8 +25,8 @@ Frames without a flow (ARP, neighbour discovery, LLDP, spanning tree) pass. SIGT
 sent the frames that it has received. docs/bridge.md has the details.")]
 #[expect(clippy::struct_excessive_bools, reason = "switches of a command line")]
 pub(crate) struct Bridge {
-    /// The interface on one side; tap:NAME creates one; queue:N, without B, takes the packets that a rule
-    /// of the kernel hands over (-j NFQUEUE --queue-num N)
+    /// The interface on one side; tap:NAME creates one; queue:N, without B, takes the packets that a
+    /// rule of the kernel hands over (-j NFQUEUE --queue-num N)
     #[arg(value_name = "A")]
     pub(crate) a: String,
 
@@ -61,14 +61,14 @@ pub(crate) struct Bridge {
     #[arg(long, value_enum, default_value_t = RefusalName::Silent, value_name = "HOW")]
     pub(crate) deny_with: RefusalName,
 
-    /// What to do with frames without a flow: forward all, or drop IP packets that cannot be decoded
-    /// and forward others, such as ARP; REASON=pass and REASON=drop select frames by reason, and
-    /// later ones win
+    /// What to do with frames without a flow: forward all, or drop IP packets that cannot be
+    /// decoded and forward others, such as ARP; REASON=pass and REASON=drop select frames by
+    /// reason, and later ones win
     #[arg(long, default_value = "pass", value_delimiter = ',', value_name = "[REASON=]WHAT", value_parser = parse::from_str::<WithoutFlow>)]
     pub(crate) without_flow: Vec<WithoutFlow>,
 
-    /// If the judgement of a packet fails by a bug: end the bridge, or pass or drop the packet, forget
-    /// its flow, and go on
+    /// If the judgement of a packet fails by a bug: end the bridge, or pass or drop the packet,
+    /// forget its flow, and go on
     #[arg(long, value_enum, default_value_t = OnPanicName::Stop, value_name = "WHAT")]
     pub(crate) on_panic: OnPanicName,
 
