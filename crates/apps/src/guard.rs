@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use flowloom_engine::{App, FlowState, FlowValue, Verdict};
-use flowloom_flow_key::Direction;
+use flowloom_flow_key::{Direction, IpFamily};
 use flowloom_packet::PacketView;
 
 use crate::accounting::{Accounted, Accounting};
@@ -121,7 +121,8 @@ impl SourceDirection for GuardedFlow {
 }
 
 /// [`Accounting`], with a [`Firewall`] if there are rules, and an [`L7Filter`] if flows are
-/// labelled; without rules all packets pass.
+/// labelled; without rules all packets pass. Messages of neighbor discovery always pass: without
+/// them IPv6 hosts on both sides would not find each other.
 ///
 /// # Examples
 ///
@@ -187,12 +188,27 @@ impl Drop for Guard {
     }
 }
 
+/// Returns whether a packet is a message of neighbor discovery (RFC 4861), by which IPv6 hosts of
+/// one link find each other and their routers, as IPv4 hosts do by ARP. No router forwards one: its
+/// hop limit is 255, and no header is between it and the IPv6 header.
+fn is_neighbor_discovery(packet: &PacketView<'_>) -> bool {
+    let headers = &packet.headers;
+    let ip = packet.bytes.get(headers.network_offset as usize..).unwrap_or_default();
+    headers.key.family() == IpFamily::V6
+        && headers.transport_offset == headers.network_offset + 40
+        && matches!(ip, [_, _, _, _, _, _, 58, 255, ..])
+        && matches!(ip.get(40..42), Some([133..=137, 0]))
+}
+
 impl App for Guard {
     type Flow = GuardedFlow;
 
     #[inline]
     fn on_packet(&mut self, packet: &PacketView<'_>, flow: &mut GuardedFlow) -> Verdict {
         self.accounting.on_packet(packet, &mut flow.account);
+        if is_neighbor_discovery(packet) {
+            return Verdict::Accept;
+        }
         let by_label = self.label(packet, flow);
         match &mut self.firewall {
             Some(firewall) if by_label == Verdict::Accept => firewall.on_packet(packet, &mut flow.firewall),
@@ -214,6 +230,8 @@ impl App for Guard {
 mod tests {
     use super::*;
     use crate::L7Options;
+    use crate::firewall::{Defaults, FirewallRules};
+    use flowloom_classifier::RuleSet;
     use flowloom_dpi::Pattern;
     use flowloom_packet::{DecodeOptions, LinkType, decode};
 
@@ -226,6 +244,31 @@ mod tests {
         let length = u16::try_from(packet.len()).unwrap().to_be_bytes();
         packet[2..4].copy_from_slice(&length);
         packet
+    }
+
+    #[test]
+    fn hosts_find_each_other_whatever_the_rules_deny() {
+        let rules = FirewallRules::scanning(RuleSet::default(), Defaults::default());
+        let rules = (Arc::new(LiveRules::new(rules)), FirewallOptions::default());
+        let mut guard = Guard::new(Accounting::new(None), Some(rules));
+        let mut judge = |next, hops, kind, code| {
+            let mut frame = vec![0x60, 0, 0, 0, 0, 24, next, hops];
+            frame.extend([[0xFE, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]; 2].concat());
+            frame[39] = 2;
+            if next == 60 {
+                frame.extend([58, 0, 1, 4, 0, 0, 0, 0]);
+            }
+            frame.extend([kind, code, 0, 0, 0, 0, 0, 0, 0xFE, 0x80, 0, 0, 0, 0, 0, 0]);
+            let headers = decode(LinkType::RAW, &frame, DecodeOptions::default()).unwrap();
+            let view = PacketView::new(&frame, headers, 1_000_000_000, 64);
+            guard.on_packet(&view, &mut GuardedFlow::default())
+        };
+        use Verdict::{Accept, Deny};
+        assert_eq!([133, 134, 135, 136, 137].map(|kind| judge(58, 255, kind, 0)), [Accept; 5]);
+        let from_afar = judge(58, 64, 135, 0);
+        let [echo, behind_options, odd] =
+            [judge(58, 255, 128, 0), judge(60, 255, 135, 0), judge(58, 255, 135, 9)];
+        assert_eq!([from_afar, echo, behind_options, odd], [Deny; 4]);
     }
 
     #[test]
