@@ -141,7 +141,7 @@ fn replay_counts_by_name_what_it_does_not_follow_alike_in_every_layout() {
         "Not followed",
         "ipv4: not followed, --decap was not given",
         "first: packet 5, 12",
-        "Not tracked not_ip 57   first: packet 6, 13, 20, 27",
+        "Not tracked not_ip 114   first: packet 6, 7, 13, 14",
     ]);
 }
 
