@@ -620,7 +620,7 @@ fn completions_and_manual_pages_know_every_verb() {
 #[test]
 fn help_and_version_are_results() {
     let help = flowloom(["--help"]).ends(0);
-    assert!(help.text().starts_with("Flow-level packet processing"), "{}", help.text());
+    assert!(help.text().starts_with("Flow records, protocol labels"), "{}", help.text());
     for verb in [&[][..], &["replay"], &["inspect"], &["generate"], &["generate", "trace"]] {
         let help = flowloom([verb, &["--help"]].concat()).ends(0).silent();
         assert!(help.text().contains("Usage: flowloom"), "{verb:?}");
