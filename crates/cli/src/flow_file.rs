@@ -307,7 +307,7 @@ impl<F: FlowState + SourceDirection> FlowWriter<F> {
         let out: Box<dyn Write + Send> = match out {
             #[cfg(feature = "parquet")]
             Raw::File(file, _) if format == Format::Parquet => {
-                let writer = ParquetWriter::with_fields(file, self.columns.clone(), self.fields.clone())?;
+                let writer = ParquetWriter::with_fields(file, self.columns.clone(), &self.fields)?;
                 self.out = Out::Records(Box::new(writer));
                 return Ok(());
             }

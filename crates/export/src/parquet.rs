@@ -272,7 +272,7 @@ impl<W: ParquetFile> ParquetWriter<W> {
     ///
     /// Returns an error if two columns have the same name.
     pub fn new(out: W, columns: Vec<&'static RecordColumn>) -> io::Result<Self> {
-        Self::with_fields(out, columns, Vec::new())
+        Self::with_fields(out, columns, &[])
     }
 
     /// Returns a writer of these columns and additional fields, for
@@ -284,7 +284,7 @@ impl<W: ParquetFile> ParquetWriter<W> {
     pub fn with_fields(
         out: W,
         columns: Vec<&'static RecordColumn>,
-        fields: Vec<FieldColumn>,
+        fields: &[FieldColumn],
     ) -> io::Result<Self> {
         let named = columns.iter().map(|column| (column.name, column.unit));
         let named = named.chain(fields.iter().map(|column| (column.name, column.unit)));
