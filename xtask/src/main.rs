@@ -14,6 +14,7 @@ mod live;
 mod loom;
 mod matrix;
 mod mutants;
+mod packaged;
 mod packages;
 mod peers;
 mod sanitize;
@@ -42,6 +43,7 @@ const USAGE: &str = "usage: cargo xtask <verb>
   kernel   compare the kernel's netfilter with classify (as root): kernel [--files N] [--packets N]
   live     send packets through veth pairs to replay --iface and through bridge, and count them (as
            root): live [bridge | --short]
+  packages package all crates, and run the examples against the packages, outside the workspace
   soak     run the engine for a billion packets, counters exact and memory flat: soak [--packets N]
   fuzz TARGET
            build a fuzz target with nightly Rust, without cargo-fuzz, and run it: fuzz --help
@@ -76,6 +78,7 @@ fn run(arguments: &[String]) -> Result<ExitCode> {
         "live" => live::run(&root, rest),
         "loom" => loom::run(&root),
         "matrix" => matrix::run(&root, rest),
+        "packages" => packaged::run(&root, rest),
         "kernel" => kernel::run(&root, rest),
         "cluster" => cluster::run(&root, rest),
         "corpus" => corpus::run(&root, rest),
@@ -137,6 +140,7 @@ mod tests {
             "bench ",
             "figures ",
             "fuzz ",
+            "packages ",
         ];
         for asked in
             verbs.iter().flat_map(|verb| ["help", "-h", "--help"].map(|help| format!("{verb}{help}")))

@@ -5,12 +5,25 @@ use std::collections::BTreeMap;
 /// Packets by line of the file.
 pub(super) type Counters = BTreeMap<u64, u64>;
 
-/// Returns the counters in the output of `iptables-save -c` of the rules that decide packets: those
-/// with ACCEPT, DROP or REJECT, and the policy of FORWARD.
-pub(super) fn of_iptables(file: &str, dump: &str) -> Counters {
+/// A rule of a file or of a dump: its line, its chain, whether it decides, and its count.
+type Rule = (u64, String, bool, u64);
+
+/// The kernel's counter of a rule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Counted {
+    /// The line of the rule in the file.
+    pub(super) line: u64,
+    /// Whether the rule decides the packets that it counts: it accepts, drops or rejects them.
+    pub(super) decides: bool,
+    pub(super) packets: u64,
+}
+
+/// Returns the counters in the output of `iptables-save -c` of all rules, and of the policy of
+/// FORWARD.
+pub(super) fn of_iptables(file: &str, dump: &str) -> Vec<Counted> {
     let decides =
         |line: &str| ["-j ACCEPT", "-j DROP", "-j REJECT"].iter().any(|target| line.contains(target));
-    let rules = |text: &str| -> Vec<(u64, String, bool, u64)> {
+    let rules = |text: &str| -> Vec<Rule> {
         let mut rules = Vec::new();
         for (number, line) in (1..).zip(text.lines()) {
             let (count, line) = match line.strip_prefix('[').and_then(|rest| rest.split_once("] ")) {
@@ -31,22 +44,23 @@ pub(super) fn of_iptables(file: &str, dump: &str) -> Counters {
         rules.sort_by(|one, other| (&one.1, one.0).cmp(&(&other.1, other.0)));
         rules
     };
-    let (here, there) = (rules(file), rules(dump));
-    assert_eq!(here.len(), there.len(), "the kernel has every rule of the file:\n{dump}");
-    here.into_iter()
-        .zip(there)
-        .filter(|(rule, _)| rule.2)
-        .map(|(rule, counted)| (rule.0, counted.3))
-        .collect()
+    joined(rules(file), rules(dump), dump)
+}
+
+/// Joins the rules of a file with the counts of the same rules in a dump.
+fn joined(file: Vec<Rule>, kernel: Vec<Rule>, dump: &str) -> Vec<Counted> {
+    assert_eq!(file.len(), kernel.len(), "the kernel has every rule of the file:\n{dump}");
+    let both = file.into_iter().zip(kernel);
+    both.map(|(rule, counted)| Counted { line: rule.0, decides: rule.2, packets: counted.3 }).collect()
 }
 
 fn number_before_colon(text: &str) -> u64 {
     text.split(':').next().and_then(|digits| digits.parse().ok()).unwrap_or_default()
 }
 
-/// Returns the counters in the output of `nft list ruleset` of the rules that decide packets.
-pub(super) fn of_nft(file: &str, dump: &str) -> Counters {
-    let rules = |text: &str| -> Vec<(u64, String, bool, u64)> {
+/// Returns the counters in the output of `nft list ruleset` of all rules that have one.
+pub(super) fn of_nft(file: &str, dump: &str) -> Vec<Counted> {
+    let rules = |text: &str| -> Vec<Rule> {
         let (mut rules, mut chain) = (Vec::new(), String::new());
         for (number, line) in (1..).zip(text.lines()) {
             let line = line.trim();
@@ -67,13 +81,7 @@ pub(super) fn of_nft(file: &str, dump: &str) -> Counters {
         rules.sort_by(|one, other| (&one.1, one.0).cmp(&(&other.1, other.0)));
         rules
     };
-    let (here, there) = (rules(file), rules(dump));
-    assert_eq!(here.len(), there.len(), "the kernel has every rule of the file:\n{dump}");
-    here.into_iter()
-        .zip(there)
-        .filter(|(rule, _)| rule.2)
-        .map(|(rule, counted)| (rule.0, counted.3))
-        .collect()
+    joined(rules(file), rules(dump), dump)
 }
 
 #[cfg(test)]
@@ -86,10 +94,16 @@ mod tests {
                     -A web -m comment --comment \"a -j DROP\" -j RETURN\n-A web -j ACCEPT\nCOMMIT\n";
         let dump = "# by\n*filter\n:FORWARD DROP [3:9]\n:web - [0:0]\n[7:1] -A FORWARD -j web\n\
                     [1:1] -A web -m comment --comment \"a -j DROP\" -j RETURN\n[5:2] -A web -j ACCEPT\nCOMMIT\n";
-        assert_eq!(of_iptables(file, dump), Counters::from([(2, 3), (6, 5)]));
+        let counted = |list: &[Counted]| -> Vec<_> {
+            list.iter().map(|rule| (rule.line, rule.decides, rule.packets)).collect()
+        };
+        assert_eq!(
+            counted(&of_iptables(file, dump)),
+            [(2, true, 3), (4, false, 7), (5, false, 1), (6, true, 5)]
+        );
         let file = "table inet f {\n chain c {\n  tcp dport 1 counter accept\n  counter return\n }\n}\n";
         let dump = "table inet f {\n\tchain c {\n\t\ttcp dport 1 counter packets 4 bytes 9 accept\n\
                     \t\tcounter packets 2 bytes 1 return\n\t}\n}\n";
-        assert_eq!(of_nft(file, dump), Counters::from([(3, 4)]));
+        assert_eq!(counted(&of_nft(file, dump)), [(3, true, 4), (4, false, 2)]);
     }
 }

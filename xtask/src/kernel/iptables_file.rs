@@ -46,6 +46,11 @@ impl Features {
             no_target: draw.percent(14),
         }
     }
+
+    /// Returns the features without states, with chains, LOG and rules without a target.
+    pub(super) fn passing(self) -> Self {
+        Self { state: false, chains: true, log: true, no_target: true, ..self }
+    }
 }
 
 /// Maximum number of user chains in a file. Rules jump only to chains with higher numbers, so there

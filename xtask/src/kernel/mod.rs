@@ -4,8 +4,9 @@
 //! Each file is loaded into a network namespace by `iptables-restore` (legacy or nf_tables),
 //! `ip6tables-restore` or `nft -f`. Random frames pass through its FORWARD chain. The counter of
 //! each rule that decides must equal the count of `classify` for that rule, and `replay` must count
-//! like `classify`. This is a verb rather than a test because it needs root, namespaces and the
-//! tools of netfilter.
+//! like `classify`. Counters of rules that pass packets on, such as LOG and jumps, are compared in
+//! files without states. `rules explain` must name the rule that decides a frame. This is a verb
+//! rather than a test because it needs root, namespaces and the tools of netfilter.
 
 #![expect(clippy::cast_possible_truncation, reason = "numbers are drawn within the widths of their fields")]
 #![expect(clippy::print_stdout, reason = "the result of the verb")]
@@ -13,11 +14,13 @@
 
 mod counters;
 mod draw;
+mod explained;
 mod frames;
 mod hosts;
 mod iptables_file;
 mod network;
 mod nft_file;
+mod passed;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
@@ -27,7 +30,7 @@ use serde_json::Value;
 
 use crate::bench::{build_in, has_libpcap};
 use crate::{is_help, show};
-use counters::Counters;
+use counters::{Counted, Counters};
 use draw::Draw;
 use frames::Frames;
 use hosts::Family;
@@ -66,6 +69,19 @@ impl Loader {
             Self::Tables(Family::V4) => format!("iptables-nft{what}"),
             Self::Tables(Family::V6) => format!("ip6tables-nft{what}"),
             Self::Nft => String::from("nft"),
+        }
+    }
+
+    /// Returns the options that name the chain of a file, and its family where it does not say it.
+    fn chain_options(self) -> &'static [&'static str] {
+        match self {
+            Self::Nft => &["--chain", "forward"],
+            Self::Legacy(Family::V4) | Self::Tables(Family::V4) => {
+                &["--chain", "FORWARD", "--family", "ipv4"]
+            }
+            Self::Legacy(Family::V6) | Self::Tables(Family::V6) => {
+                &["--chain", "FORWARD", "--family", "ipv6"]
+            }
         }
     }
 
@@ -128,7 +144,7 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<ExitCode> {
     for file in 0..plan.files {
         let loader = LOADERS[(file % LOADERS.len() as u64) as usize];
         let outcome = bench
-            .compare(loader, plan.seed.wrapping_mul(1_000_003).wrapping_add(file), plan.packets)
+            .compare(loader, file, &plan)
             .with_context(|| format!("file {file}, {loader:?}; kept in {}", bench.folder.display()))?;
         rules += outcome.rules;
         packets += outcome.packets;
@@ -190,9 +206,13 @@ struct Outcome {
 }
 
 impl Bench {
-    fn compare(&self, loader: Loader, seed: u64, count: usize) -> Result<Outcome> {
-        let mut draw = Draw::new(seed);
+    fn compare(&self, loader: Loader, file: u64, plan: &Plan) -> Result<Outcome> {
+        /// One file in so many has no states, so that all its counters can be compared.
+        const PASSING: u64 = 4;
+        let mut draw = Draw::new(plan.seed.wrapping_mul(1_000_003).wrapping_add(file));
         let features = Features::draw(&mut draw);
+        let features = if file.is_multiple_of(PASSING) { features.passing() } else { features };
+        let count = plan.packets;
         let text = match loader {
             Loader::Legacy(family) | Loader::Tables(family) => {
                 iptables_file::text(&mut draw, family, features)
@@ -210,18 +230,18 @@ impl Bench {
         let replayed = self.replay(loader, &rules, &trace, &lines_of)?;
         let count = |counters: &Counters, line| counters.get(&line).copied().unwrap_or_default();
         let lines: Vec<&str> = text.lines().collect();
-        let differences = kernel.keys().filter_map(|&line| {
+        let (decides, passes): (Vec<Counted>, Vec<Counted>) = kernel.iter().partition(|rule| rule.decides);
+        let differences = decides.iter().filter_map(|&Counted { line, packets: kernel, .. }| {
             let text = lines.get(line as usize - 1).map_or("", |line| line.trim());
-            let [kernel, here, run] =
-                [&kernel, &classified, &replayed].map(|counters| count(counters, line));
+            let [here, run] = [&classified, &replayed].map(|counters| count(counters, line));
             (kernel != here || here != run)
                 .then(|| format!("  line {line}: kernel {kernel}, classify {here}, replay {run}: {text}"))
         });
-        Ok(Outcome {
-            rules: kernel.len(),
-            packets: frames.len() as u64,
-            differences: differences.collect(),
-        })
+        let mut differences: Vec<String> = differences.collect();
+        differences.extend(self.explained(loader, &rules, &frames)?);
+        let compared = if features.state { Vec::new() } else { passed::once(loader, &text, &passes) };
+        differences.extend(self.passed(loader, &text, &compared, &trace)?);
+        Ok(Outcome { rules: decides.len() + compared.len(), packets: frames.len() as u64, differences })
     }
 
     /// Returns the kernel's counts.
@@ -232,7 +252,7 @@ impl Bench {
         text: &str,
         trace: &Path,
         count: usize,
-    ) -> Result<Counters> {
+    ) -> Result<Vec<Counted>> {
         let network = Network::new()?;
         if loader == Loader::Nft {
             network.router(&["nft", "-f", "-"], Some(text))?;
@@ -292,17 +312,10 @@ impl Bench {
 
     /// Runs a verb of the command and returns its report.
     fn json(&self, verb: &str, loader: Loader, trace: &Path, more: &[&std::ffi::OsStr]) -> Result<Value> {
-        let (chain, family) = match loader {
-            Loader::Nft => ("forward", None),
-            Loader::Legacy(family) | Loader::Tables(family) => ("FORWARD", Some(family)),
-        };
         let mut command = Command::new(&self.flowloom);
         command.arg(verb).arg(trace).args(more);
-        command.args(["--chain", chain, "--in", "in0", "--out", "out0", "--assume", "match"]);
+        command.args(loader.chain_options()).args(["--in", "in0", "--out", "out0", "--assume", "match"]);
         command.args(["--format", "json", "-q"]);
-        if let Some(family) = family {
-            command.args(["--family", if family == Family::V4 { "ipv4" } else { "ipv6" }]);
-        }
         let output = command.output()?;
         ensure!(
             output.status.success(),

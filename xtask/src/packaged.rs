@@ -1,0 +1,74 @@
+//! `cargo xtask packages`: packages all crates, and runs the examples against the packages alone,
+//! outside the workspace.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+use anyhow::{Context, Result, ensure};
+
+use crate::{is_help, show};
+
+const USAGE: &str = "usage: cargo xtask packages
+
+  Packages all crates as `cargo publish` would upload them, unpacks them into the target folder, and
+  runs the examples that bring their own traffic against these packages alone.";
+
+/// The examples that bring their own traffic, with their packages.
+const EXAMPLES: [(&str, &[&str]); 2] = [
+    ("flowloom", &["translator", "load_balancer", "flow_limiter", "sensor"]),
+    ("flowloom-export", &["exporter"]),
+];
+
+/// Packages the crates and runs the examples.
+pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<ExitCode> {
+    if is_help(arguments) || !arguments.is_empty() {
+        return Ok(show(USAGE, arguments));
+    }
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
+    let target = root.join(target).join("packages");
+    let mut package = Command::new("cargo");
+    package.current_dir(root).args(["package", "--workspace", "--no-verify", "--allow-dirty", "--quiet"]);
+    finish(package.args(["--exclude", "flowloom-benches", "--target-dir"]).arg(&target))?;
+    let outside = target.join("outside");
+    if outside.exists() {
+        std::fs::remove_dir_all(&outside)?;
+    }
+    std::fs::create_dir_all(&outside)?;
+    let mut patches = String::new();
+    for entry in std::fs::read_dir(target.join("package"))? {
+        let path = entry?.path();
+        let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
+        let Some((name, _)) = stem.rsplit_once('-').filter(|_| path.extension() == Some("crate".as_ref()))
+        else {
+            continue;
+        };
+        finish(Command::new("tar").arg("xzf").arg(&path).arg("-C").arg(&outside))?;
+        let _ = writeln!(patches, "{name} = {{ path = \"{stem}\" }}");
+    }
+    // The workspace is another one, with members from the packages.
+    let version = env!("CARGO_PKG_VERSION");
+    let members: Vec<String> = EXAMPLES.iter().map(|(name, _)| format!("\"{name}-{version}\"")).collect();
+    let manifest = format!(
+        "[workspace]\nresolver = \"3\"\nmembers = [{}]\n\n[patch.crates-io]\n{patches}",
+        members.join(", ")
+    );
+    std::fs::write(outside.join("Cargo.toml"), manifest)?;
+    std::fs::copy(root.join("Cargo.lock"), outside.join("Cargo.lock"))?;
+    for (package, examples) in EXAMPLES {
+        for example in examples {
+            let mut cargo = Command::new("cargo");
+            cargo.current_dir(&outside).args(["run", "--quiet", "-p", package, "--example", example]);
+            finish(cargo.arg("--target-dir").arg(target.join("build")))?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Runs a program to its end.
+fn finish(command: &mut Command) -> Result<()> {
+    eprintln!("{command:?}");
+    let status = command.status().with_context(|| format!("{command:?} cannot be run"))?;
+    ensure!(status.success(), "{command:?} failed");
+    Ok(())
+}
