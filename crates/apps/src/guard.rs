@@ -280,8 +280,8 @@ mod tests {
         let mut guard = Guard::new(Accounting::new(None), None).with_protocols(Some(&protocols));
         let mut judge = |port, data: &[u8]| {
             let mut flow = GuardedFlow::default();
-            let parts =
-                [(9, TCP_SYN as u8, &b""[..]), (10, 16, data), (10 + data.len() as u32, 16, b"more")];
+            let next = 10 + u32::try_from(data.len()).unwrap();
+            let parts = [(9, 2, &b""[..]), (10, 16, data), (next, 16, b"more")];
             let verdicts = parts.map(|(sequence, flags, payload)| {
                 let frame = segment(port, sequence, flags, payload);
                 let headers = decode(LinkType::RAW, &frame, DecodeOptions::default()).unwrap();
@@ -289,10 +289,10 @@ mod tests {
             });
             (verdicts, flow.protocol())
         };
-        use Verdict::{Accept, Deny};
-        assert_eq!(judge(1000, b"SSH-2.0-x"), ([Accept, Deny, Deny], Some("ssh")));
-        assert_eq!(judge(1001, b"GET / HTTP"), ([Accept; 3], Some("web")));
-        assert_eq!(judge(1002, b"other"), ([Accept; 3], None));
+        let (accept, deny) = (Verdict::Accept, Verdict::Deny);
+        assert_eq!(judge(1000, b"SSH-2.0-x"), ([accept, deny, deny], Some("ssh")));
+        assert_eq!(judge(1001, b"GET / HTTP"), ([accept; 3], Some("web")));
+        assert_eq!(judge(1002, b"other"), ([accept; 3], None));
         drop(guard);
         let counts = protocols.counts();
         assert_eq!((counts["ssh"].flows, counts["ssh"].denied), (1, 2));

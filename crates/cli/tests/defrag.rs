@@ -135,7 +135,7 @@ fn fragments_v6(id: u8) -> Vec<Vec<u8>> {
             for host in [1, 2] {
                 frame.extend([0x20, 1, 0xD, 0xB8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, host]);
             }
-            frame.extend([17, 0, 0, i * 24 | u8::from(i < 2), 0, 0, 0, id]);
+            frame.extend([17, 0, 0, (i * 24) | u8::from(i < 2), 0, 0, 0, id]);
             frame.extend(&datagram[usize::from(i) * 24..][..24]);
             frame
         })
@@ -154,7 +154,7 @@ fn records_count_the_fragments_on_the_wire() {
     });
     let mut twice = v4(5);
     twice.insert(2, twice[1].clone());
-    let cases: [(&str, Vec<Vec<u8>>, Option<u64>); 7] = [
+    let cases = [
         ("in order", v4(1), Some(4)),
         ("out of order", v4(2).into_iter().rev().collect(), Some(4)),
         ("without the first", v4(3).split_off(1), None),

@@ -87,6 +87,9 @@ pub(super) fn page(
     page.0
 }
 
+/// A counter of ports: its name, its help text, and its field.
+type PortFigure = (&'static str, &'static str, fn(&PortCounts) -> u64);
+
 struct Page(String);
 
 impl Page {
@@ -113,7 +116,7 @@ impl Page {
 
     /// Adds the ports, decisions and flows of an appliance.
     fn wires(&mut self, now: &WireSnapshot, interfaces: &[String]) {
-        let of_ports: [(&str, &str, fn(&PortCounts) -> u64); 8] = [
+        let of_ports: [PortFigure; 8] = [
             ("port_received_total", "Frames received.", |port| port.received),
             ("port_received_bytes_total", "Bytes received.", |port| port.received_bytes),
             ("port_sent_total", "Received frames sent by the port.", |port| port.sent),

@@ -12,7 +12,7 @@ use crate::exit::Failure;
 /// The wire of one worker.
 pub(super) type WorkerWire = Box<dyn Wire + Send>;
 
-/// Size of a frame in the rings of AF_XDP, in bytes.
+/// Size of a frame in the rings of `AF_XDP`, in bytes.
 const FRAME_BYTES: u64 = 4096;
 
 /// Returns the bytes of all rings. The kernel keeps the packets of queues.
