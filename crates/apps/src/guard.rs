@@ -235,6 +235,8 @@ mod tests {
     use flowloom_dpi::Pattern;
     use flowloom_packet::{DecodeOptions, LinkType, decode};
 
+    use Verdict::{Accept, Deny};
+
     /// The frame of a segment from or to a client.
     fn segment(port: u16, sequence: u32, flags: u8, payload: &[u8]) -> Vec<u8> {
         let mut packet = vec![0x45, 0, 0, 0, 0, 0, 0, 0, 64, 6, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2];
@@ -263,7 +265,6 @@ mod tests {
             let view = PacketView::new(&frame, headers, 1_000_000_000, 64);
             guard.on_packet(&view, &mut GuardedFlow::default())
         };
-        use Verdict::{Accept, Deny};
         assert_eq!([133, 134, 135, 136, 137].map(|kind| judge(58, 255, kind, 0)), [Accept; 5]);
         let from_afar = judge(58, 64, 135, 0);
         let [echo, behind_options, odd] =
@@ -289,7 +290,7 @@ mod tests {
             });
             (verdicts, flow.protocol())
         };
-        let (accept, deny) = (Verdict::Accept, Verdict::Deny);
+        let (accept, deny) = (Accept, Deny);
         assert_eq!(judge(1000, b"SSH-2.0-x"), ([accept, deny, deny], Some("ssh")));
         assert_eq!(judge(1001, b"GET / HTTP"), ([accept; 3], Some("web")));
         assert_eq!(judge(1002, b"other"), ([accept; 3], None));
