@@ -109,8 +109,8 @@ pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
         assert_eq!(sent, frame, "it arrives as it left, checksums included");
         translated += 1;
     }
-    let stranger = nat.inbound(&mut frame);
+    let unasked = nat.inbound(&mut frame);
     println!("{translated} packets and answers, {} connections now", nat.out.len());
-    assert!(translated > 10_000 && stranger.is_none());
+    assert!(translated > 10_000 && unasked.is_none());
     Ok(())
 }
