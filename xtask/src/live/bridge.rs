@@ -129,7 +129,7 @@ impl Tests<'_> {
     /// Passes traffic and checks that the counts are exact.
     fn passes(&self) -> Result<()> {
         // The announcements of the hosts when their links come up.
-        std::thread::sleep(Duration::from_millis(2500));
+        std::thread::sleep(Duration::from_secs(4));
         let before = self.counts()?;
         let records = self.folder.join("records.jsonl");
         // Records of an earlier run would be counted.

@@ -25,8 +25,8 @@ Frames without a flow (ARP, LLDP, spanning tree) and neighbour discovery pass, w
 sent the frames that it has received. docs/bridge.md has the details.")]
 #[expect(clippy::struct_excessive_bools, reason = "switches of a command line")]
 pub(crate) struct Bridge {
-    /// The interface on one side; tap:NAME creates one; queue:N, without B, takes the packets that a
-    /// rule of the kernel hands over (-j NFQUEUE --queue-num N)
+    /// The interface on one side; tap:NAME creates one; queue:N, without B, takes the packets that
+    /// a rule of the kernel hands over (-j NFQUEUE --queue-num N)
     #[arg(value_name = "A")]
     pub(crate) a: String,
 
