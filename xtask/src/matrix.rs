@@ -2,8 +2,8 @@
 //!
 //! A test of `flowloom-packet` writes the packets and checks that the decoder leads to the
 //! innermost five-tuple. tshark reads the same capture, with the encapsulations it must be told of.
-//! A packet on which it differs must have a header that `docs/tshark-differences.csv` lists, with the document
-//! that decides.
+//! A packet on which it differs must have a header that `docs/tshark-differences.csv` lists, with
+//! the document that decides.
 
 #![expect(clippy::print_stdout, reason = "the result of the verb")]
 

@@ -234,8 +234,8 @@ impl<W: Write> ArrowWriter<W> {
         self.write_of_part(None, Some(about))
     }
 
-    /// Writes a record of a part with the key of its flow, and whether an idle timeout has ended it:
-    /// the end reason of a closed connection does not say so.
+    /// Writes a record of a part with the key of its flow, and whether an idle timeout has ended
+    /// it: the end reason of a closed connection does not say so.
     ///
     /// # Errors
     ///

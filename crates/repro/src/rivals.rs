@@ -24,9 +24,8 @@ use crate::dhash::State;
 /// let mine = RivalScheduler::new("mine", |topology, _seed| {
 ///     Ok(Policy::Push(Box::new(DirectHash::new(topology.workers()))))
 /// });
-/// let go_on = || true;
 /// let rivals = Rivals { schedulers: &[mine], ..Rivals::default() };
-/// let context = Context { rivals: &rivals, ..Context::new(Scale::Smoke, 1, &go_on) };
+/// let context = Context { rivals: &rivals, ..Context::new(Scale::Smoke, 1, &|| true) };
 /// let outcome = (select("lfb/fig2_4")[0].run)(&context)?;
 /// let mut rows = outcome.values.iter().filter(|value| value.name.contains("mine"));
 /// assert!(rows.all(|value| (value.ours - 1.0).abs() < 1e-9), "it is direct hash");

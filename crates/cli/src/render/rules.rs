@@ -179,8 +179,8 @@ impl FamilyResult {
         }
     }
 
-    /// Returns the results of an algorithm other than the classifier, which searches IPv4 rules by a
-    /// tree and IPv6 rules one by one.
+    /// Returns the results of an algorithm other than the classifier, which searches IPv4 rules by
+    /// a tree and IPv6 rules one by one.
     pub(crate) fn of_tree(name: &str, matcher: &PolicyMatcher) -> [Self; 2] {
         let (rules, tree) = (matcher.policy().set().rules(), matcher.index());
         let of = |rules: usize, plan: &str, bytes: usize, words: u64| Self {
