@@ -6,8 +6,8 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use flowloom::flow_key::FiveTuple;
 use flowloom::flow_table::{FlowMap, Tick};
-use flowloom::packet::checksum::adjusted;
-use flowloom::packet::{DecodeOptions, Headers, LinkType, decode};
+use flowloom::packet::rewrite::Rewrite;
+use flowloom::packet::{DecodeOptions, LinkType, decode};
 use flowloom::traffic::synth::{Generate, Mix, MixConfig};
 
 const PUBLIC: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 1);
@@ -44,7 +44,7 @@ impl Nat {
         let port = if let Some(port) = out.get_mut(&tuple) { *port } else { free.pop()? };
         out.insert(tuple, port).ok()?;
         back.insert(answer(tuple, port), tuple).ok()?;
-        rewrite(frame, &headers, [12, 0], (PUBLIC, port))
+        Rewrite::new().source(PUBLIC.into()).source_port(port).apply(frame, &headers, None).then_some(())
     }
 
     /// Translates the receiver of a packet from outside; `None` if no connection asked for it.
@@ -52,8 +52,8 @@ impl Nat {
         let headers = decode(LinkType::ETHERNET, frame, DecodeOptions::default()).ok()?;
         let tuple = *self.back.get(&headers.tuple())?;
         self.out.get_mut(&tuple)?;
-        let IpAddr::V4(host) = tuple.source else { return None };
-        rewrite(frame, &headers, [16, 2], (host, tuple.source_port))
+        let back = Rewrite::new().destination(tuple.source).destination_port(tuple.source_port);
+        back.apply(frame, &headers, None).then_some(())
     }
 }
 
@@ -61,31 +61,6 @@ impl Nat {
 fn answer(tuple: FiveTuple, port: u16) -> FiveTuple {
     let (source, source_port) = (tuple.destination, tuple.destination_port);
     FiveTuple { source, destination: PUBLIC.into(), source_port, destination_port: port, ..tuple }
-}
-
-/// Writes an address and a port at these offsets of their headers, and corrects the checksums.
-fn rewrite(frame: &mut [u8], headers: &Headers, at: [usize; 2], to: (Ipv4Addr, u16)) -> Option<()> {
-    let [network, transport] = [headers.network_offset, headers.transport_offset].map(|at| at as usize);
-    let is_udp = headers.key.protocol() == 17;
-    let segment = transport + if is_udp { 6 } else { 16 };
-    let has_sum = !is_udp || frame.get(segment..segment + 2)? != [0; 2];
-    let [a, b, c, d] = to.0.octets();
-    let words = [(network + at[0], [a, b]), (network + at[0] + 2, [c, d])];
-    for (place, word) in words.into_iter().chain([(transport + at[1], to.1.to_be_bytes())]) {
-        let before: [u8; 2] = frame.get(place..place + 2)?.try_into().ok()?;
-        frame[place..place + 2].copy_from_slice(&word);
-        // The transport's checksum covers addresses too.
-        let sums = [(network + 10, place < transport), (segment, has_sum)];
-        for (sum, _) in sums.into_iter().filter(|(_, changes)| *changes) {
-            let old = u16::from_be_bytes(frame.get(sum..sum + 2)?.try_into().ok()?);
-            let new = adjusted(old, u16::from_be_bytes(before), u16::from_be_bytes(word));
-            frame[sum..sum + 2].copy_from_slice(&new.to_be_bytes());
-        }
-    }
-    if has_sum && is_udp && frame[segment..segment + 2] == [0; 2] {
-        frame[segment..segment + 2].fill(0xFF); // Zero stands for none.
-    }
-    Some(())
 }
 
 pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {

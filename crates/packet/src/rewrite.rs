@@ -121,9 +121,12 @@ impl Rewrite {
     pub fn apply(&self, frame: &mut [u8], headers: &Headers, unfinished: Option<usize>) -> bool {
         let network = headers.network_offset as usize;
         let is_v4 = headers.key.family() == IpFamily::V4;
-        if !follows_ethernet(frame, network)
-            || self.addresses.iter().flatten().any(|a| a.is_ipv4() != is_v4)
-        {
+        let is_in_place = match network {
+            // A packet without a link header has no stations.
+            0 => self.stations == [None; 2],
+            _ => follows_ethernet(frame, network),
+        };
+        if !is_in_place || self.addresses.iter().flatten().any(|a| a.is_ipv4() != is_v4) {
             return false;
         }
         let Some(edits) = self.edits(frame, headers, unfinished) else { return false };

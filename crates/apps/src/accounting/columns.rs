@@ -387,9 +387,8 @@ source (`null`, or `l7` and `firewall` without a handshake), the source is the l
 const INTRODUCTION: &str = "\
 # Records
 
-`replay --app accounting --flows` writes one line per record in CSV and JSON, and one data record per record in IPFIX. A record
-describes a connection, or a flow without connections, from its first packet or the end of the previous record to the end of
-this record.
+`replay --app accounting --flows` writes a CSV line, a JSON line or an IPFIX data record per flow record. A record describes a
+connection, or a flow without connections, or an interval of either. It begins where the previous record of the flow has ended.
 
 * The source is the same in all records of a connection, even if an active timeout splits it. It is the end that sent the SYN;
   otherwise the end that received the SYN+ACK; otherwise the end that sent the first packet.
