@@ -154,12 +154,15 @@ mod tests {
     use alloc::vec;
     use alloc::vec::Vec;
 
+    #[cfg(feature = "std")]
     use flowloom_flow_key::FiveTuple;
 
     use super::*;
+    #[cfg(feature = "std")]
     use crate::firewall::{Assume, Packet, PolicyMatcher};
     use crate::headers::{Traffic, headers};
     use crate::key::{KeyV4, KeyV6};
+    #[cfg(feature = "std")]
     use crate::load::{Form, LoadOptions, load};
     use crate::synth::{Profile, rules};
 
@@ -192,6 +195,7 @@ mod tests {
         }
     }
 
+    #[cfg(feature = "std")]
     #[test]
     fn later_rules_decide_where_a_condition_does_not_hold() {
         let text = "*filter\n:FORWARD DROP [0:0]\n\

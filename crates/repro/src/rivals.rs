@@ -33,13 +33,13 @@ use crate::dhash::State;
 /// ```
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Rivals<'a> {
-    /// Schedulers, for the items of [HRWTREE] and [LFB] that compare schemes.
+    /// Schedulers, for the items of `hrwtree` and `lfb` that compare schemes.
     pub schedulers: &'a [RivalScheduler],
-    /// Caches, for the items of [TCBCACHE] that compare replacement policies.
+    /// Caches, for the items of `tcbcache` that compare replacement policies.
     pub caches: &'a [RivalCache],
-    /// Classifiers, for the items of [FLOWNP] that compare trees.
+    /// Classifiers, for the items of `flownp` that compare trees.
     pub classifiers: &'a [RivalClassifier],
-    /// Tables, for the items of [DHASH] that compare tables.
+    /// Tables, for the items of `dhash` that compare tables.
     pub tables: &'a [RivalTable],
 }
 
@@ -127,7 +127,7 @@ impl RivalTable {
     }
 }
 
-/// A table from the key of a flow to its state of one cache line, as the items of [DHASH] use it.
+/// A table from the key of a flow to its state of one cache line, as the items of `dhash` use it.
 pub trait StateTable: std::fmt::Debug {
     /// Inserts a flow that the table does not contain; returns `false` if it refuses.
     fn insert(&mut self, key: [u64; 2], hash: TableHash, state: State) -> bool;

@@ -113,8 +113,8 @@ impl PolicyMatcher {
     }
 
     /// Returns the decider of a packet whose key was looked up. `found` is the result of
-    /// [`Classifier::classify_batch`] or [`FirstMatch::first_match`] for its key. If that rule has no
-    /// further conditions, it is the answer.
+    /// [`Classifier::classify_batch`] or [`FirstMatch::first_match`] for its key. If that rule has
+    /// no further conditions, it is the answer.
     #[inline]
     #[must_use]
     pub fn decide<K: ClassifierKey>(
