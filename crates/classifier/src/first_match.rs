@@ -77,7 +77,7 @@ enum Tree {
     HiCuts(HiCuts),
 }
 
-/// A tree of [FLOWNP] for IPv4, and linear search for IPv6, which the paper does not treat.
+/// A tree of [FLOWNP §3] for IPv4, and linear search for IPv6, which the paper does not treat.
 ///
 /// # Examples
 ///
