@@ -341,7 +341,7 @@ const WIRE: &str = "
 fn a_bridge_and_a_sender_describe_their_results() {
     let folder = Folder::new();
     folder.trace("t.pcap", &["--flows", "50", "--packets", "2k"]);
-    let script = WIRE.replace("FLOWLOOM", env!("CARGO_BIN_EXE_flowloom"));
+    let script = WIRE.replace("FLOWLOOM", concat!("'", env!("CARGO_BIN_EXE_flowloom"), "'"));
     let in_network = |script: &str| {
         let mut command = std::process::Command::new("unshare");
         command.args(["-n", "sh", "-ec", script]).current_dir(folder.path(".")).output()

@@ -10,9 +10,8 @@ use flowloom_packet::wire::PortCounts;
 
 use crate::app::FlowState;
 use crate::report::RunReport;
-use crate::report::counters::FullCounts;
-use crate::report::counters::WorkerCounters;
-use crate::wire::DecisionCounts;
+use crate::report::counters::{FullCounts, WorkerCounters};
+use crate::report::decisions::DecisionCounts;
 
 const REASONS: usize = DropReason::ALL.len();
 

@@ -38,6 +38,7 @@ pub mod checksum;
 pub mod clock;
 pub mod decode;
 pub mod drop_reason;
+mod frame;
 pub mod icmp;
 pub mod interface;
 pub mod link;

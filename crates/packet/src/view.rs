@@ -3,8 +3,8 @@
 use flowloom_flow_key::{Direction, FiveTuple, FlowKey, IpFamily};
 
 use crate::arena::Fragments;
+use crate::frame::Frame;
 use crate::interface::InterfaceName;
-use crate::wire::Frame;
 
 /// The decoder's result for a packet. Offsets count from the first captured byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

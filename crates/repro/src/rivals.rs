@@ -9,7 +9,9 @@ use flowloom::scheduler::registry::Policy;
 use flowloom::scheduler::{SetupError, Topology};
 use flowloom::tcb_cache::{CacheSpec, Simulator};
 
-use crate::dhash::State;
+/// The state of a flow in the items that time tables: with the key and the table's own words, it
+/// fills one cache line.
+pub type State = flowloom_measure::lookup::State;
 
 /// Algorithms from outside this crate.
 ///

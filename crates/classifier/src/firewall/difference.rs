@@ -7,7 +7,7 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use flowloom_flow_key::FiveTuple;
 
-use super::conditions::protocol_name;
+use super::conditions::{flags_text, protocol_name};
 use super::cutting::Cutting;
 use super::entries::{Outcome, Policy};
 use super::packet::{ConnectionState, Fragment, Packet, has_ports};
@@ -16,7 +16,6 @@ use super::region::{
     DESTINATION, DESTINATION_PORT, DSCP, ICMP, INPUT, LENGTH, MAC, Names, OUTPUT, PROTOCOL, Region, SOURCE,
     SOURCE_PORT, TooMuch, VLAN, Variables,
 };
-use super::test::flags_text;
 use crate::rule::{Action, RuleId};
 
 /// The decisions that the rules leave open.
@@ -182,7 +181,7 @@ impl fmt::Display for Witness {
         let tuple = &self.tuple;
         let is_v6 = tuple.source.is_ipv6();
         let side = |address: IpAddr, port: u16| {
-            let text = address_text(super::test::bits_of(address), is_v6);
+            let text = address_text(super::conditions::bits_of(address), is_v6);
             match (has_ports(tuple.protocol) && self.fragment != Fragment::Later, is_v6) {
                 (false, _) => text,
                 (true, false) => alloc::format!("{text}:{port}"),

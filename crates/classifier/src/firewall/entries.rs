@@ -5,10 +5,9 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use super::boxes::boxes_of;
-use super::conditions::{Conditions, Families};
+use super::conditions::{Conditions, Families, Test, TestKind, Truth};
 use super::packet::Packet;
 use super::ranges::Ranges;
-use super::test::{Test, TestKind, Truth};
 use crate::load::Located;
 use crate::rule::{Action, Addresses, PortRange, ProtocolMatch, Rule, RuleId};
 use crate::rule_set::{RULES_MAX, RuleSet, TooManyRules};

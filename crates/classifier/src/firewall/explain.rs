@@ -3,10 +3,10 @@
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
+use super::conditions::Truth;
 use super::entries::{Outcome, Policy, Possible};
 use super::matcher::key_of;
 use super::packet::Packet;
-use super::test::Truth;
 use crate::key::AnyKey;
 use crate::rule::RuleId;
 

@@ -3,9 +3,8 @@
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-use super::conditions::Conditions;
+use super::conditions::{Conditions, Test, TestKind};
 use super::entries::Policy;
-use super::test::{Test, TestKind};
 
 /// A field of a packet that not every user of a policy knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

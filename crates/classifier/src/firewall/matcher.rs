@@ -3,9 +3,9 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
+use super::conditions::Truth;
 use super::entries::{Outcome, Policy, Possible};
 use super::packet::Packet;
-use super::test::Truth;
 use crate::classifier::{Classifier, ClassifierBuilder, ClassifierKey};
 use crate::error::BuildError;
 use crate::first_match::FirstMatch;

@@ -8,10 +8,9 @@ use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use super::conditions::Conditions;
+use super::conditions::{Conditions, InterfacePattern, Test, TestKind};
 use super::packet::WITH_PORTS;
 use super::ranges::Ranges;
-use super::test::{InterfacePattern, Test, TestKind};
 
 /// Fields that are intervals.
 pub(super) const SOURCE: usize = 0;

@@ -2,6 +2,7 @@
 //! reason.
 
 pub mod counters;
+pub(crate) mod decisions;
 pub mod digest;
 pub mod results;
 

@@ -21,7 +21,8 @@ use flowloom_flow_table::FlowTable;
 use flowloom_packet::DropReason;
 use flowloom_packet::wire::{PortCounts, Wire};
 
-pub use options::{DecisionCounts, NoFlow, NoFlowPolicy, OnPanic, WireOptions};
+pub use crate::report::decisions::DecisionCounts;
+pub use options::{NoFlow, NoFlowPolicy, OnPanic, WireOptions};
 
 use crate::app::App;
 use crate::config::{EngineConfig, Layout};

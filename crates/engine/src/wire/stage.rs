@@ -14,10 +14,11 @@ use crate::app::{Actions, App, Verdict};
 use crate::control::{Control, Publisher, ReaderPublisher, WireSnapshot};
 use crate::error::Fault;
 use crate::ingest::decode::{Arrivals, Decoder, Losses};
+use crate::report::decisions::DecisionCounts;
 use crate::runtime::clock;
 use crate::runtime::panics::caught;
 use crate::runtime::shutdown::Halt;
-use crate::wire::options::{DecisionCounts, NoFlow, OnPanic, WireOptions};
+use crate::wire::options::{NoFlow, OnPanic, WireOptions};
 use crate::worker::flows::Flows;
 use crate::worker::process::{AppRunner, Burst};
 
@@ -206,7 +207,7 @@ impl<W: Wire, A: App, T: FlowTable<FlowKey, A::Flow>> WireStage<'_, W, A, T> {
                 NoFlow::Ask => caught(ask),
             };
             let Ok(decision) = decided else {
-                decisions[i] = counts.at_panic(options.on_panic);
+                decisions[i] = counts.at_panic(options.on_panic == OnPanic::Pass);
                 continue;
             };
             if actions.rewrite.take().is_some() && decision != Decision::Drop {
@@ -287,7 +288,7 @@ impl<W: Wire, A: App, T: FlowTable<FlowKey, A::Flow>> WireStage<'_, W, A, T> {
             let Some(nth) = of_burst.iter().position(|&i| first + i as u64 == number) else { return };
             actions.rewrite = None;
             flows.discard(&keys[nth], hashes[nth]);
-            decisions[of_burst[nth]] = counts.at_panic(options.on_panic);
+            decisions[of_burst[nth]] = counts.at_panic(options.on_panic == OnPanic::Pass);
             if runner.counters.done() - done == (nth - begin) as u64 {
                 runner.counters.dropped.count(DropReason::WorkerLost);
             }

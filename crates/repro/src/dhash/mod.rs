@@ -17,10 +17,7 @@ mod virtual_cores;
 mod workload;
 
 use crate::experiment::Item;
-
-/// The state of a flow in the items that time tables: with the key and the table's own words, it
-/// fills one cache line.
-pub type State = flowloom_measure::lookup::State;
+pub use crate::rivals::State;
 
 /// In the order of the paper.
 pub const ITEMS: &[Item] = &[

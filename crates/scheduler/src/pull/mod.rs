@@ -41,7 +41,7 @@ pub struct Fetched {
 /// The policy must return every packet to some worker that fetches: a run ends only after all
 /// packets have been returned.
 pub trait PullPolicy: Send {
-    /// Adds a packet. Returns the worker that should fetch it, if the policy prefers one.
+    /// Adds a packet. Returns the worker that should fetch this packet, if the policy prefers one.
     fn arrive(&mut self, token: u32, item: WorkItem) -> Option<WorkerId>;
 
     /// Returns the next packet for a worker that has completed all earlier ones, or `None` if there

@@ -83,7 +83,7 @@ struct Cursor {
     latest_ns: u64,
     /// For each interface of the capture, its index in the reader.
     interfaces: Vec<usize>,
-    /// How many of the section options and counts were taken.
+    /// Bytes of section options, blocks left out and options left out that are already passed on.
     taken: (usize, u64, u64),
     is_ended: bool,
 }

@@ -44,7 +44,7 @@ pub(super) struct Joints {
 }
 
 impl Joints {
-    /// Combines these with those that come later in the file.
+    /// Returns the joints of this part of the file and of the part after it.
     pub(super) fn and(self, later: Self) -> Self {
         let first = if self.count > 0 { self.first } else { later.first };
         Self { count: self.count + later.count, first }
