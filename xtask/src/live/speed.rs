@@ -11,7 +11,7 @@ use anyhow::{Context, Result, bail, ensure};
 
 use super::network::{BRIDGE, CLIENT, Network, PORTS, Running, SERVER, SERVER_V4};
 use super::{finish, ip};
-use crate::bench::build_in;
+use crate::bench::build;
 
 const ROUNDS: usize = 3;
 /// Seconds of each load.
@@ -57,8 +57,8 @@ struct Programs {
 
 /// Measures all forwarders and prints the medians.
 pub(super) fn run(root: &Path) -> Result<()> {
-    let flowloom = build_in(root, "dev", &["-p", "flowloom-cli", "--bin", "flowloom"])?;
-    let forward = build_in(root, "dev", &["-p", "flowloom-io", "--example", "forward"])?;
+    let flowloom = build(root, &["-p", "flowloom-cli", "--bin", "flowloom"])?;
+    let forward = build(root, &["-p", "flowloom-io", "--example", "forward"])?;
     let programs = Programs { rules: flowloom.with_file_name("speed.toml"), flowloom, forward };
     let mut text = String::new();
     for number in 0..RULES {
