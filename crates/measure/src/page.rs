@@ -13,10 +13,11 @@ th,td{padding:.25rem .7rem;border-bottom:1px solid #ddd;text-align:left;vertical
 td.n,th.n{text-align:right}.meta,.note{color:#555;font-size:.9rem}
 .agrees{color:#00694a}.differs{color:#a84300}.cannot{color:#555}.bad{color:#b00020;font-weight:600}
 svg{max-width:100%;height:auto}pre{overflow-x:auto;font-size:.85rem;line-height:1.4}summary{color:#555;font-size:.9rem}
-table{display:block;overflow-x:auto}.fields th{white-space:nowrap}.fields span{display:inline-block;margin-right:1.4rem}
+table{display:block;overflow-x:auto}.fields{display:table;width:100%}.fields td{overflow-wrap:anywhere}
+.fields th{white-space:nowrap}.fields span{display:inline-block;margin-right:1.4rem}
 .sortable th{cursor:pointer}.sortable th[aria-sort=ascending]::after{content:\" ↑\"}.sortable th[aria-sort=descending]::after{content:\" ↓\"}
 .summary{font-weight:600}:root{color-scheme:light dark}
-@media (max-width:30rem){body{margin:1rem auto;padding:0 .6rem;font-size:14px}th,td{padding:.2rem .4rem}}
+@media (max-width:30rem){body{margin:1rem auto;padding:0 .6rem;font-size:14px}th,td{padding:.2rem .4rem}.fields th{white-space:normal;overflow-wrap:anywhere;min-width:6rem}}
 @media (prefers-color-scheme:dark){body{color:#e4e6ea;background:#15171b}th,td{border-color:#3b3f47}
 .meta,.note,.cannot,summary{color:#a9afba}.agrees{color:#5fd3a6}.differs{color:#f0a35e}.bad{color:#ff7b8a}
 svg{filter:invert(.92) hue-rotate(180deg)}}

@@ -11,7 +11,8 @@ use console::measure_text_width;
 
 /// Lines of narrower terminals are not wrapped.
 const WIDTH_MIN: usize = 30;
-/// Continuation lines are indented to the first field if it begins before this column.
+/// Continuation lines are indented to the first field behind the label if it begins before this
+/// column.
 const LABEL_MAX: usize = 22;
 /// Indentation of continuation lines where the first field is long.
 const INDENT: usize = 4;
@@ -31,7 +32,9 @@ pub(super) fn wrapped(line: &str, width: usize) -> Vec<String> {
     }
     let pieces = pieces(line);
     let after_label = match &pieces[..] {
-        [(before, first), (space, _), ..] => before.len() + measure_text_width(first) + space.len(),
+        // A line without a label continues the one above it.
+        [(before, _), ..] if !before.is_empty() => before.len(),
+        [(_, first), (space, _), ..] => measure_text_width(first) + space.len(),
         _ => usize::MAX,
     };
     let indent = if after_label <= LABEL_MAX { after_label } else { INDENT };
@@ -101,7 +104,10 @@ mod tests {
             wrapped(sentence, 60),
             ["only ratios of interleaved rounds mean anything here,", "    absolute figures do not"]
         );
-        assert_eq!(wrapped("            indented text that is rather long", 30).len(), 2);
+        assert_eq!(
+            wrapped("        later fragments 7   times far off 0", 30),
+            ["        later fragments 7", "        times far off 0"]
+        );
     }
 
     proptest! {
