@@ -21,26 +21,31 @@ fn commands(page: &str) -> Vec<String> {
     commands
 }
 
+/// Runs the commands of a page in a folder; each must succeed.
+fn run_all(folder: &Folder, page: &str, commands: &[String]) {
+    let program = Path::new(env!("CARGO_BIN_EXE_flowloom")).parent().unwrap();
+    let path = format!("{}:{}", program.display(), std::env::var("PATH").unwrap());
+    for command in commands {
+        let output = Command::new("sh")
+            .args(["-ec", command])
+            .current_dir(folder.path("."))
+            .env("PATH", &path)
+            .output()
+            .unwrap();
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{page}: $ {command}\n{}\n{stderr}", output.status);
+    }
+}
+
 #[test]
 fn every_command_of_the_book_ends_well() {
     let book = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/book/src");
-    let program = Path::new(env!("CARGO_BIN_EXE_flowloom")).parent().unwrap();
-    let path = format!("{}:{}", program.display(), std::env::var("PATH").unwrap());
     for page in ["start.md", "cookbook.md"] {
         let folder = Folder::new();
         let text = fs::read_to_string(book.join(page)).unwrap();
         let commands = commands(&text);
         assert!(commands.len() > 8, "{page}: {commands:?}");
-        for command in commands {
-            let output = Command::new("sh")
-                .args(["-ec", &command])
-                .current_dir(folder.path("."))
-                .env("PATH", &path)
-                .output()
-                .unwrap();
-            let stderr = String::from_utf8_lossy(&output.stderr);
-            assert!(output.status.success(), "{page}: $ {command}\n{}\n{stderr}", output.status);
-        }
+        run_all(&folder, page, &commands);
     }
 }
 
@@ -139,17 +144,7 @@ fn the_papers_systems_run_as_their_table_says() {
     };
     let commands = [quoted(&before), quoted(&rows), commands(&text)].concat();
     assert!(commands.len() > 25, "{commands:?}");
-    let program = Path::new(env!("CARGO_BIN_EXE_flowloom")).parent().unwrap();
-    let path = format!("{}:{}", program.display(), std::env::var("PATH").unwrap());
-    for command in commands {
-        let output = Command::new("sh")
-            .args(["-ec", &command])
-            .current_dir(folder.path("."))
-            .env("PATH", &path)
-            .output()
-            .unwrap();
-        assert!(output.status.success(), "$ {command}\n{}", String::from_utf8_lossy(&output.stderr));
-    }
+    run_all(&folder, "papers.md", &commands);
 }
 
 #[test]
