@@ -78,6 +78,9 @@ impl<W: Wire, A: App, T: FlowTable<FlowKey, A::Flow>> WireStage<'_, W, A, T> {
             halt.halt();
             self.lose();
         }
+        // Frames that the wire missed before it failed or stopped count too. A wire that panics here
+        // has no count to give.
+        let _ = caught(|| self.count_withheld());
         self.publish();
         self.publish_wire();
         (control.is_stopped(), fault)
@@ -93,7 +96,7 @@ impl<W: Wire, A: App, T: FlowTable<FlowKey, A::Flow>> WireStage<'_, W, A, T> {
                 is_closed = true;
             }
             let frames = self.wire.receive()?;
-            self.arrivals.withhold(self.losses.withhold(&self.wire.withheld()));
+            self.count_withheld();
             if frames > 0 {
                 idle = 0;
                 self.process(frames)?;
@@ -119,6 +122,10 @@ impl<W: Wire, A: App, T: FlowTable<FlowKey, A::Flow>> WireStage<'_, W, A, T> {
                 self.wire.wait(TICK)?;
             }
         }
+    }
+
+    fn count_withheld(&mut self) {
+        self.arrivals.withhold(self.losses.withhold(&self.wire.withheld()));
     }
 
     /// Ends flows according to the time since the last frame, and sends their records.

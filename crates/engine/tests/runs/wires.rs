@@ -26,6 +26,8 @@ struct List<'a> {
     control: &'a Control,
     fail_at: Option<usize>,
     missed: u64,
+    /// Frames missed after the last that arrived.
+    missed_late: u64,
     silent: Duration,
     counts: [PortCounts; 2],
     left: Vec<(usize, usize)>,
@@ -41,6 +43,7 @@ impl<'a> List<'a> {
             control,
             fail_at: None,
             missed: 0,
+            missed_late: 0,
             silent: Duration::ZERO,
             counts: [PortCounts::default(); 2],
             left: Vec::new(),
@@ -52,6 +55,7 @@ impl<'a> List<'a> {
 impl Wire for List<'_> {
     fn receive(&mut self) -> Result<usize, SourceError> {
         if self.fail_at.is_some_and(|at| self.at >= at) {
+            self.missed += std::mem::take(&mut self.missed_late);
             return Err(SourceError("injected failure".into()));
         }
         self.batch = (self.frames.len() - self.at).min(1 + self.at % WIRE_BATCH);
@@ -106,6 +110,7 @@ impl Wire for List<'_> {
     }
 
     fn finish(&mut self) -> Result<(), SourceError> {
+        self.missed += std::mem::take(&mut self.missed_late);
         Ok(())
     }
 
@@ -209,13 +214,14 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
     #[test]
     fn every_frame_is_accounted_for_whatever_fails(
-        packets in 1_u64..2000, every in 0_usize..9, missed in 0_u64..50, ask: bool, refuse: bool,
+        packets in 1_u64..2000, every in 0_usize..9, missed in 0_u64..50,
+        missed_late in 0_u64..50, ask: bool, refuse: bool,
         fail_at in prop::option::of(0_usize..2500), panic_at in prop::option::of(1_u64..2500)
     ) {
         let control = Control::default();
         let given = frames(packets, packets.min(50), every);
         let mut wire = List::new(&given, &control);
-        (wire.fail_at, wire.missed) = (fail_at, missed);
+        (wire.fail_at, wire.missed, wire.missed_late) = (fail_at, missed, missed_late);
         let options = WireOptions {
             no_flow: NoFlowPolicy::all(if ask { NoFlow::Ask } else { NoFlow::Drop }),
             refusal: if refuse { Refusal::Reset } else { Refusal::Silent },
@@ -235,6 +241,8 @@ proptest! {
             Some(other) => prop_assert!(false, "{}", other),
         }
         let received: u64 = ran.ports.iter().map(|port| port.received).sum();
+        let panicked = matches!(ran.report.fault, Some(Fault::WorkerPanicked { .. }));
+        let missed = missed + if panicked { 0 } else { missed_late };
         prop_assert_eq!(ran.report.input.packets, received + missed);
         let answers: u64 = ran.ports.iter().map(|port| port.added).sum();
         prop_assert_eq!(ran.decisions.answered + ran.decisions.emitted, answers);
