@@ -25,6 +25,11 @@ pub(crate) enum Captured {
 }
 
 impl Captured {
+    /// Returns the interface that `--iface` names. `any` captures on all.
+    pub(crate) fn on(name: &str) -> Option<Self> {
+        if name == "any" { Some(Self::BySeveral) } else { Self::by(InterfaceName::of(name)) }
+    }
+
     /// Returns an interface by its name. `None` if that is unknown.
     pub(crate) fn by(name: InterfaceName) -> Option<Self> {
         name.as_str().map(Self::ByOne)

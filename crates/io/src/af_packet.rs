@@ -23,12 +23,12 @@ const SLOT_BYTES: usize = 2048;
 /// Bytes that the kernel allocates at once.
 const BLOCK_BYTES: usize = 1 << 18;
 /// Size of the queue for frames that do not fit a slot, and of the transmit queue, in bytes.
-const QUEUE_BYTES: libc::c_int = 32 << 20;
+pub(crate) const QUEUE_BYTES: libc::c_int = 32 << 20;
 /// Maximum size of a frame: an unsegmented packet, and its headers.
 const FRAME_BYTES_MAX: usize = (64 << 10) + 256;
 const TAG_BYTES: usize = 4;
 const TAG_AT: usize = 12;
-const USUAL_TAG: u16 = 0x8100;
+pub(crate) const USUAL_TAG: u16 = 0x8100;
 /// Maximum number of frames per send call.
 const SEND_MOST: usize = 32;
 /// Requests a group that has no members yet.

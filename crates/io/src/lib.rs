@@ -2,6 +2,7 @@
 //!
 //! | type | frames | needs |
 //! | --- | --- | --- |
+//! | [`InterfaceSource`] | of any interface or all, to capture only | `CAP_NET_RAW` |
 //! | [`PacketPort`] | of any interface, copied once by the kernel each way | `CAP_NET_RAW` |
 //! | [`XdpWire`] | of two interfaces, in memory that both share: what passes is not copied |
 //! `CAP_NET_ADMIN`, `CAP_BPF`, `CAP_NET_RAW` |
@@ -23,6 +24,7 @@
 )]
 
 mod af_packet;
+mod capture;
 mod error;
 mod nfqueue;
 mod port;
@@ -33,6 +35,7 @@ mod wire;
 mod xdp;
 
 pub use af_packet::{PacketOptions, PacketPort};
+pub use capture::{CaptureOptions, InterfaceSource};
 pub use error::IoError;
 pub use nfqueue::{NfqueueOptions, NfqueueWire};
 pub use port::{Offload, Port, PortFrame};

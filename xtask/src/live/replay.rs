@@ -1,8 +1,9 @@
 //! Sends packets through a veth pair to `replay --iface`, in a network namespace.
 //!
-//! The receiver must count every packet sent: processed, or dropped for a reason. Three runs: one
-//! that keeps up, one with workers, and one that is stopped while packets arrive, so that the
-//! kernel's buffer overflows.
+//! The receiver must count every packet sent: processed, or dropped for a reason. One run keeps up,
+//! one has workers, one selects packets, one captures on all interfaces and so counts each packet
+//! twice, and one is stopped while packets arrive, so that the kernel's buffer overflows. A program
+//! that captures through libpcap follows.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -12,7 +13,7 @@ use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 
 use super::{finish, ip, signal};
-use crate::bench::build_in;
+use crate::bench::{build_in, has_libpcap};
 
 /// Name of the network namespace; an existing one with this name is removed.
 const NETWORK: &str = "flowloom-live";
@@ -64,10 +65,7 @@ impl Drop for Network {
 
 /// Runs the three tests and prints the counts of each.
 pub(super) fn run(root: &Path) -> Result<()> {
-    let flowloom =
-        build_in(root, "dev", &["-p", "flowloom-cli", "--bin", "flowloom", "--features", "live"])?;
-    let send =
-        build_in(root, "dev", &["-p", "flowloom-traffic", "--example", "send", "--features", "live"])?;
+    let flowloom = build_in(root, "dev", &["-p", "flowloom-cli", "--bin", "flowloom"])?;
     // The directory of cargo's build output.
     let trace = flowloom.with_file_name("live.pcap");
     finish(
@@ -76,33 +74,52 @@ pub(super) fn run(root: &Path) -> Result<()> {
             .args(["--packets", &PACKETS.to_string(), "-o"])
             .arg(&trace),
     )?;
+    let libpcap = if has_libpcap() {
+        let what = ["-p", "flowloom-traffic", "--example", "libpcap", "--features", "live"];
+        Some(build_in(root, "dev", &what)?)
+    } else {
+        None
+    };
     let network = Network::new()?;
-    let bench = Bench { network, flowloom, send, trace };
-    for (name, options, stopped) in [
-        ("inline", &[][..], false),
-        ("two workers, with --defrag", &["--workers", "2", "--defrag"][..], false),
-        ("stopped while packets arrive", &["--kernel-buffer", "512k"][..], true),
+    let bench = Bench { network, flowloom, trace };
+    for (name, interface, options, stopped) in [
+        ("inline", RECEIVER, &[][..], false),
+        ("two workers, with --defrag", RECEIVER, &["--workers", "2", "--defrag"][..], false),
+        ("a selection", RECEIVER, &["--filter", "tcp or not tcp"][..], false),
+        ("all interfaces", "any", &["--kernel-buffer", "64M"][..], false),
+        ("stopped while packets arrive", RECEIVER, &["--kernel-buffer", "512k"][..], true),
     ] {
-        let document = bench.replay(options, stopped)?;
+        let document = bench.replay(interface, options, stopped)?;
+        let expected = PACKETS * TIMES * if interface == "any" { 2 } else { 1 };
         let count = |field: &str| document[field].as_u64().unwrap_or_default();
         let dropped = document["dropped"].as_object().cloned().unwrap_or_default();
         let not_tracked = document["not_tracked"].as_object().cloned().unwrap_or_default();
         let lost: u64 = dropped.values().chain(not_tracked.values()).filter_map(Value::as_u64).sum();
         eprintln!(
-            "{name}: sent {}, seen {} = processed {} + not tracked or dropped {lost} {} {}",
-            PACKETS * TIMES,
+            "{name}: expected {expected}, seen {} = processed {} + not tracked or dropped {lost} {} {}",
             count("packets"),
             count("processed"),
             document["not_tracked"],
             document["dropped"]
         );
         ensure!(document["balanced"] == true, "the report is not balanced: {document:#}");
-        ensure!(count("packets") == PACKETS * TIMES, "packets are missing: {document:#}");
+        ensure!(count("packets") == expected, "packets are missing: {document:#}");
         ensure!(count("packets") == count("processed") + lost, "the sums differ: {document:#}");
         ensure!(
             stopped == dropped.contains_key("interface_full"),
             "unexpected drops of the interface: {document:#}"
         );
+    }
+    if let Some(libpcap) = libpcap {
+        let counts = bench.libpcap(&libpcap)?;
+        eprintln!("libpcap: {counts}");
+        let packets = PACKETS * TIMES;
+        ensure!(
+            counts == format!("{packets} packets, {} bytes, 0 dropped", packets * 200),
+            "packets are missing"
+        );
+    } else {
+        eprintln!("libpcap: not run, because its header pcap.h is not installed (Debian: libpcap-dev)");
     }
     Ok(())
 }
@@ -110,18 +127,17 @@ pub(super) fn run(root: &Path) -> Result<()> {
 struct Bench {
     network: Network,
     flowloom: PathBuf,
-    send: PathBuf,
     trace: PathBuf,
 }
 
 impl Bench {
     /// Sends the trace to a run, interrupts the run after all packets have arrived, and returns its
     /// report.
-    fn replay(&self, options: &[&str], stopped: bool) -> Result<Value> {
+    fn replay(&self, interface: &str, options: &[&str], stopped: bool) -> Result<Value> {
         let mut run = self
             .network
             .command(&self.flowloom)
-            .args(["replay", "--iface", RECEIVER, "--format", "json", "--no-pin"])
+            .args(["replay", "--iface", interface, "--format", "json", "--no-pin"])
             .args(options)
             .stdout(Stdio::piped())
             .spawn()
@@ -130,25 +146,48 @@ impl Bench {
             if stopped {
                 signal(&run, "-STOP")?;
             }
-            let output = self
-                .network
-                .command(&self.send)
-                .arg(SENDER)
-                .arg(&self.trace)
-                .arg(TIMES.to_string())
-                .output()?;
+            let sent = self.send();
             if stopped {
                 signal(&run, "-CONT")?;
             }
-            Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+            sent
         });
         std::thread::sleep(QUIET);
         signal(&run, "-INT")?;
         let output = run.wait_with_output()?;
-        let sent = sent?;
-        ensure!(sent == format!("sent {} refused 0", PACKETS * TIMES), "the sender said: {sent}");
+        sent?;
         ensure!(output.status.code() == Some(130), "the run ended with {}", output.status);
         serde_json::from_slice(&output.stdout).context("the run printed no document")
+    }
+
+    /// Sends the trace to a program that captures through libpcap, and returns what it prints.
+    fn libpcap(&self, program: &Path) -> Result<String> {
+        let packets = (PACKETS * TIMES).to_string();
+        let mut run = self
+            .network
+            .command(program)
+            .args([RECEIVER, &packets])
+            .stdout(Stdio::piped())
+            .spawn()
+            .context("cannot start the program")?;
+        let sent = self.wait_for_socket(&mut run).and_then(|()| self.send());
+        std::thread::sleep(QUIET);
+        if run.try_wait()?.is_none() {
+            run.kill()?;
+        }
+        let output = run.wait_with_output()?;
+        sent?;
+        Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+    }
+
+    /// Sends all packets.
+    fn send(&self) -> Result<()> {
+        let mut sender = self.network.command(&self.flowloom);
+        sender.args(["send", "--iface", SENDER, "--speed", "max", "--format", "json", "-q"]);
+        let output = sender.args(["--passes", &TIMES.to_string()]).arg(&self.trace).output()?;
+        let document: Value = serde_json::from_slice(&output.stdout).context("the sender")?;
+        ensure!(document["sent"] == PACKETS * TIMES, "the sender said: {document:#}");
+        Ok(())
     }
 
     /// Waits until a socket in the namespace captures packets.

@@ -7,7 +7,7 @@ use super::parse;
 /// The interface and the settings of a live capture.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Live {
-    /// Capture on this interface instead of reading files, until interrupted (or --limit)
+    /// Capture on this interface (or any) instead of reading files, until interrupted (or --limit)
     #[arg(long, value_name = "INTERFACE", group = "packets_from",
           conflicts_with_all = ["inputs", "passes", "forever", "speed", "strict"])]
     pub(crate) iface: Option<String>,

@@ -40,7 +40,7 @@ Examples:
   flowloom replay edge.pcap --workers 2 --verify     two workers, each on half of the file, checked with an oracle
   flowloom replay captures/ --passes 3 --seed 1      read a directory three times
   flowloom replay edge.pcap --rules acl.rules        count what a firewall would deny, by rule
-  flowloom replay --iface eth0 --filter 'tcp'        capture until Ctrl-C (built with --features live)
+  flowloom replay --iface eth0 --filter 'tcp'        capture until Ctrl-C (needs CAP_NET_RAW)
   flowloom replay edge.pcap --from +60 --to +120     the second minute
   flowloom replay edge.pcap --timeout 15 --active-timeout 1800 --flows netflow9://collector:2055
 

@@ -159,6 +159,8 @@ pub(crate) fn send_batch(fd: impl AsFd, messages: &[Message<'_>]) -> io::Result<
 pub(crate) struct InterfaceState {
     pub(crate) mtu: u32,
     pub(crate) is_up: bool,
+    /// The hardware type, `ARPHRD_*`.
+    pub(crate) hardware: u16,
 }
 
 /// Returns the state of an interface.
@@ -180,7 +182,11 @@ pub(crate) fn interface_state(fd: impl AsFd, name: &str) -> io::Result<Interface
     checked(unsafe { libc::ioctl(fd, libc::SIOCGIFMTU as _, &raw mut request) })?;
     // SAFETY: the call has written this member.
     let mtu = unsafe { request.ifr_ifru.ifru_mtu };
-    Ok(InterfaceState { mtu: mtu.unsigned_abs(), is_up })
+    // SAFETY: as above, with the hardware address.
+    checked(unsafe { libc::ioctl(fd, libc::SIOCGIFHWADDR as _, &raw mut request) })?;
+    // SAFETY: the call has written this member.
+    let hardware = unsafe { request.ifr_ifru.ifru_hwaddr.sa_family };
+    Ok(InterfaceState { mtu: mtu.unsigned_abs(), is_up, hardware })
 }
 /// Attaches an open tap device to its interface, which the kernel creates if it is missing. Frames
 /// carry the header of offloads.

@@ -7,7 +7,6 @@ use flowloom::apps::Firewall;
 use flowloom::apps::firewall::{Defaults, Enforcement, FirewallOptions, FirewallRules, Hits, LiveRules};
 use flowloom::classifier::firewall::{Knowledge, Policy};
 use flowloom::engine::Verdict;
-use flowloom::packet::InterfaceName;
 
 use super::role::Role;
 use crate::args::Common;
@@ -130,9 +129,7 @@ impl Rules {
         }
         let (captures, ports, captured) = match origin {
             Origin::Captures(paths) => (paths, None, OnceLock::new()),
-            Origin::Interface(name) => {
-                (Vec::new(), None, OnceLock::from(Captured::by(InterfaceName::of(&name))))
-            }
+            Origin::Interface(name) => (Vec::new(), None, OnceLock::from(Captured::on(&name))),
             Origin::Wire(names) => (Vec::new(), Some(names), OnceLock::new()),
         };
         let loader = Loader {

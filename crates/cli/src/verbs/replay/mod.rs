@@ -6,6 +6,7 @@ mod firewall;
 mod flow_guess;
 #[cfg(feature = "arrow")]
 mod fragments;
+mod interface;
 mod l7;
 mod layout;
 mod look;
@@ -37,6 +38,7 @@ use crate::args::replay::{AppName, Replay};
 use crate::exit::{Failure, Status, check_decodable};
 use crate::flow_file::{Destination, FlowWriter};
 use crate::host::isa_named;
+use crate::memory_budget::Budget;
 use crate::output::OutputFile;
 use crate::pace::Pace;
 use crate::part_file::{self, Header, Settings};
@@ -72,6 +74,8 @@ pub(crate) fn run(arguments: &Replay, common: &Common) -> Result<Status, Failure
         // for every application.
         return Ok(Status::Ok);
     }
+    // Patterns and rules may take what is left before the tables ask.
+    Budget::of_free(arguments.memory).without(&[])?;
     let rules = Rules::of(arguments, common)?;
     check_application(arguments)?;
     if let Some(rules) = &rules {

@@ -10,9 +10,8 @@ use flowloom::traffic::capture::{
     SetOptions, SetProgress, SetSummary,
 };
 use flowloom::traffic::defrag::{Defrag, DefragLimits};
-#[cfg(feature = "live")]
-use flowloom::traffic::live::{LiveOptions, LiveSource};
 
+use super::interface::Interface;
 use super::select::{Selected, Selection};
 use crate::args::replay::Replay;
 use crate::exit::Failure;
@@ -22,8 +21,7 @@ pub(super) enum Source {
     Captures(Box<CaptureSet>),
     /// The results of the parts are known after they have been read.
     Parts(Box<CaptureParts>, Option<SetSummary>),
-    #[cfg(feature = "live")]
-    Live(LiveSource),
+    Interface(Interface),
 }
 
 impl Source {
@@ -38,7 +36,7 @@ impl Source {
                 "--verify reads the input twice, but packets arrive at an interface only once\n  save \
                  it to a file first",
             ))),
-            Some(interface) => Self::live(interface, arguments),
+            Some(interface) => Interface::open(interface, &arguments.live).map(Self::Interface),
         }
     }
 
@@ -50,40 +48,13 @@ impl Source {
         Ok(Self::Parts(Box::new(parts), None))
     }
 
-    #[cfg(feature = "live")]
-    fn live(interface: &str, arguments: &Replay) -> Result<Self, Failure> {
-        let live = &arguments.live;
-        let usual = LiveOptions::default();
-        let options = LiveOptions {
-            snaplen_bytes: live.snaplen.unwrap_or(usual.snaplen_bytes),
-            promiscuous: live.promiscuous,
-            buffer_bytes: live
-                .kernel_buffer
-                .map_or(usual.buffer_bytes, |bytes| u32::try_from(bytes).unwrap_or(u32::MAX)),
-            filter: live.filter.clone().unwrap_or_default(),
-        };
-        LiveSource::open(interface, &options)
-            .map(Self::Live)
-            .map_err(|error| Failure::Input(error.to_string()))
-    }
-
-    #[cfg(not(feature = "live"))]
-    fn live(interface: &str, _: &Replay) -> Result<Self, Failure> {
-        Err(Failure::Usage(format!(
-            "this flowloom was built without libpcap and cannot capture on {interface}\n  \
-             cargo build --release --features live (needs libpcap and its headers, on Debian libpcap-dev)"
-        )))
-    }
-
     /// Ends the wait for a silent pipe when the run is stopped. An interface checks this itself.
     pub(super) fn stop_with(&mut self, control: &Arc<Control>) {
         let control = Arc::clone(control);
         match self {
             Self::Captures(set) => set.stop_when(move || control.is_stopped()),
-            // The engine checks after each batch, and a file never blocks.
-            Self::Parts(..) => {}
-            #[cfg(feature = "live")]
-            Self::Live(_) => {}
+            // The engine checks after each batch, and neither blocks for long.
+            Self::Parts(..) | Self::Interface(_) => {}
         }
     }
 
@@ -92,8 +63,7 @@ impl Source {
         match self {
             Self::Captures(set) => set.paths().collect(),
             Self::Parts(parts, _) => parts.paths().collect(),
-            #[cfg(feature = "live")]
-            Self::Live(_) => Vec::new(),
+            Self::Interface(_) => Vec::new(),
         }
     }
 
@@ -103,8 +73,7 @@ impl Source {
         match self {
             Self::Captures(set) => set.bytes_on_disk(),
             Self::Parts(parts, _) => Some(parts.bytes_on_disk()),
-            #[cfg(feature = "live")]
-            Self::Live(_) => None,
+            Self::Interface(_) => None,
         }
     }
 
@@ -113,8 +82,7 @@ impl Source {
         match self {
             Self::Captures(set) => set.overlapped(),
             Self::Parts(_, summary) => summary.as_ref().and_then(SetSummary::overlapped),
-            #[cfg(feature = "live")]
-            Self::Live(_) => None,
+            Self::Interface(_) => None,
         }
     }
 
@@ -123,8 +91,7 @@ impl Source {
         match self {
             Self::Captures(set) => set.check_decodable(),
             Self::Parts(_, summary) => summary.as_ref().map_or(Ok(()), SetSummary::check_decodable),
-            #[cfg(feature = "live")]
-            Self::Live(_) => Ok(()),
+            Self::Interface(_) => Ok(()),
         }
     }
 
@@ -133,8 +100,7 @@ impl Source {
         match self {
             Self::Captures(set) => set.progress(),
             Self::Parts(parts, _) => parts.progress(),
-            #[cfg(feature = "live")]
-            Self::Live(_) => Arc::default(),
+            Self::Interface(_) => Arc::default(),
         }
     }
 
@@ -143,8 +109,7 @@ impl Source {
         match self {
             Self::Captures(set) => set.notices(),
             Self::Parts(_, summary) => summary.as_ref().map_or(&[], |summary| &summary.notices),
-            #[cfg(feature = "live")]
-            Self::Live(_) => &[],
+            Self::Interface(_) => &[],
         }
     }
 
@@ -153,13 +118,7 @@ impl Source {
         match self {
             Self::Captures(set) => set.files(),
             Self::Parts(_, summary) => summary.as_ref().map_or(Vec::new(), |summary| summary.files.clone()),
-            #[cfg(feature = "live")]
-            Self::Live(live) => {
-                let format = format!("interface, at most {} bytes per packet", live.snaplen_bytes());
-                let mut summary = FileSummary::of_interface(live.interface(), format, live.link());
-                summary.packets = live.packets();
-                vec![summary]
-            }
+            Self::Interface(interface) => vec![interface.summary()],
         }
     }
 }
@@ -169,8 +128,7 @@ impl PacketSource for Source {
         match self {
             Self::Captures(set) => set.next_batch(batch),
             Self::Parts(..) => unreachable!("the sharded layout reads each part separately"),
-            #[cfg(feature = "live")]
-            Self::Live(live) => live.next_batch(batch),
+            Self::Interface(interface) => interface.next_batch(batch),
         }
     }
 
@@ -178,8 +136,7 @@ impl PacketSource for Source {
         match self {
             Self::Captures(set) => set.withheld(),
             Self::Parts(..) => DropCounts::default(),
-            #[cfg(feature = "live")]
-            Self::Live(live) => live.withheld(),
+            Self::Interface(interface) => interface.withheld(),
         }
     }
 }
