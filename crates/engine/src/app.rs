@@ -201,11 +201,11 @@ pub enum Composed {
 
 /// What an application keeps of one flow: the content of its record.
 pub trait FlowState: Default + Send + Sync + 'static {
-    /// Names of the results: the columns of a flow file.
-    const COLUMNS: &'static [&'static str];
+    /// Names of the results: the columns of a flow file. By default there are none.
+    const COLUMNS: &'static [&'static str] = &[];
 
     /// Appends one value per column.
-    fn values(&self, out: &mut Vec<FlowValue>);
+    fn values(&self, _out: &mut Vec<FlowValue>) {}
 
     /// Whether a full table evicts flows of this state to make space for new ones. By default it
     /// refuses new flows.

@@ -11,14 +11,14 @@ mod nat {
     use std::net::{IpAddr, Ipv4Addr};
 
     use flowloom::engine::{
-        Actions, App, Control, EngineConfig, FlowState, FlowValue, IdleTimeout, Layout, NoFlow,
-        NoFlowPolicy, Verdict, WireOptions, run_wires,
+        Actions, App, Control, EngineConfig, FlowState, IdleTimeout, Layout, NoFlow, NoFlowPolicy, Verdict,
+        WireOptions, run_wires,
     };
     use flowloom::flow_table::{LineHash, LineHashConfig};
     use flowloom::io::{PacketOptions, PacketPort, PortWire};
     use flowloom::packet::rewrite::Rewrite;
     use flowloom::packet::wire::{Decision, Frame};
-    use flowloom::packet::{DropReason, PacketView};
+    use flowloom::packet::{DropReason, PacketView, arp};
 
     /// The translator's station.
     const STATION: [u8; 6] = [2, 0, 0, 0, 0, 0xFA];
@@ -27,12 +27,7 @@ mod nat {
     #[derive(Default)]
     struct Translation(Option<Rewrite>);
 
-    impl FlowState for Translation {
-        const COLUMNS: &'static [&'static str] = &["translated"];
-        fn values(&self, out: &mut Vec<FlowValue>) {
-            out.push(FlowValue::Count(u64::from(self.0.is_some())));
-        }
-    }
+    impl FlowState for Translation {}
 
     struct Nat {
         address: Ipv4Addr,
@@ -75,14 +70,10 @@ mod nat {
             _: DropReason,
             actions: &mut Actions,
         ) -> Decision {
-            const REQUEST: [u8; 10] = [8, 6, 0, 1, 8, 0, 6, 4, 0, 1];
-            let bytes = frame.bytes;
-            if bytes.get(12..22) != Some(&REQUEST) || bytes.get(38..42) != Some(&self.address.octets()) {
+            let Some(answer) = arp::answer(frame.bytes, self.address, STATION) else {
                 return Decision::Pass;
-            }
-            let (asker, answer) = (&bytes[22..32], [&REQUEST[..9], &[2]].concat());
-            let parts = [&asker[..6], &STATION, &answer, &STATION, &self.address.octets(), asker];
-            actions.emit(frame.port, parts.concat());
+            };
+            actions.emit(frame.port, answer);
             Decision::Drop
         }
     }

@@ -33,6 +33,7 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 pub mod arena;
+pub mod arp;
 pub mod census;
 pub mod checksum;
 pub mod clock;

@@ -1,5 +1,6 @@
 //! Runs the example appliances between two hosts, and a firewall on a queue of the kernel.
 
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -21,6 +22,7 @@ const OPEN: &str = "10.9.0.2:80";
 pub(super) fn run(root: &Path) -> Result<()> {
     let example = |name| build_in(root, "dev", &["-p", "flowloom", "--example", name]);
     translates(&example("nat")?).context("nat")?;
+    balances(&example("wire_balancer")?).context("wire_balancer")?;
     limits(&example("rate_limiter")?).context("rate_limiter")?;
     mirrors(&example("mirror")?).context("mirror")?;
     let flowloom = build_in(root, "dev", &["-p", "flowloom-cli", "--bin", "flowloom"])?;
@@ -57,6 +59,60 @@ fn translates(program: &PathBuf) -> Result<()> {
     let refused = network.ask_in(SERVER, &["connect", "10.9.0.9:80"])?;
     ensure!(refused == "TimedOut", "a connection from outside was {refused}");
     eprintln!("nat: {pings}; TCP {fetched}; the server sees {OUTSIDE} only");
+    Ok(())
+}
+
+/// Connections reach both servers by weight; a server that drains gets no further connection, and
+/// keeps those that it has.
+fn balances(program: &PathBuf) -> Result<()> {
+    const SERVICE: &str = "10.9.0.8:80";
+    let network = Network::new(false, 1)?;
+    finish(ip(&["-n", SERVER]).args(["addr", "add", "10.9.0.3/24", "dev", "eth0"]))?;
+    let station = network.command(SERVER, "cat").arg("/sys/class/net/eth0/address").output()?;
+    let station = String::from_utf8_lossy(&station.stdout).trim().to_owned();
+    let _server = network.serve(SERVER, &["80"])?;
+    let servers = ["10.9.0.2", &station, "100", "10.9.0.3", &station, "300"];
+    let mut command = network.command(BRIDGE, program);
+    command.args(PORTS).arg(SERVICE).args(servers).stdin(Stdio::piped());
+    let mut balancer = Running(command.spawn()?);
+    std::thread::sleep(START);
+    let hold = |count: &str| {
+        let mut peer = network.peer(CLIENT);
+        peer.args(["hold", SERVICE, count]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()
+    };
+    // The number of open connections of each server.
+    let open = || -> Result<[usize; 2]> {
+        let seen = network.command(SERVER, "cat").args(["/proc/net/tcp", "/proc/net/tcp6"]).output()?;
+        let seen = String::from_utf8_lossy(&seen.stdout).into_owned();
+        // Addresses are in the byte order of the machine; state 1 is an open connection.
+        let of = |host: u8| {
+            let is =
+                |line: &&str| line.contains(&format!("0{host:X}00090A:0050 ")) && line.contains(" 01 ");
+            seen.lines().filter(is).count()
+        };
+        Ok([of(2), of(3)])
+    };
+    let (mut before, count) = (hold("200")?, 200);
+    std::thread::sleep(2 * START);
+    let [light, heavy] = open()?;
+    ensure!(light + heavy == count && (25..75).contains(&light), "{light} and {heavy} connections");
+    let mut orders = balancer.0.stdin.take().context("it has standard input")?;
+    writeln!(orders, "drain 0")?;
+    std::thread::sleep(START);
+    let mut after = hold("100")?;
+    std::thread::sleep(2 * START);
+    let drained = open()?;
+    ensure!(drained == [light, heavy + 100], "connections after draining: {drained:?}");
+    for peer in [&mut before, &mut after] {
+        drop(peer.stdin.take());
+    }
+    let stayed = String::from_utf8(before.wait_with_output()?.stdout)?;
+    ensure!(stayed.contains("stayed 200 made 200"), "{stayed}");
+    after.wait()?;
+    eprintln!(
+        "wire_balancer: {light} and {heavy} connections, then {drained:?}; {}",
+        stayed.replace('\n', " ")
+    );
     Ok(())
 }
 

@@ -1,0 +1,71 @@
+//! ARP for an appliance that has an IPv4 address of its own on a wire [RFC 826].
+
+use std::net::Ipv4Addr;
+
+const ETHERNET_BYTES: usize = 14;
+/// A question for the station of an IPv4 address, from the Ethertype on: Ethernet, IPv4, sizes of
+/// their addresses, operation 1.
+const REQUEST: [u8; 10] = [0x08, 0x06, 0, 1, 0x08, 0, 6, 4, 0, 1];
+const REPLY: u8 = 2;
+/// Bytes of the two pairs of station and address.
+const PAIRS_BYTES: usize = 20;
+
+/// Returns the answer to an untagged Ethernet frame that asks for `address`: `station` has it.
+/// Returns `None` for any other frame.
+///
+/// # Examples
+///
+/// ```
+/// # use std::net::Ipv4Addr;
+/// let asker = [2, 0, 0, 0, 0, 1];
+/// let mut frame = [[0xFF; 6], asker].concat();
+/// frame.extend([8, 6, 0, 1, 8, 0, 6, 4, 0, 1]);
+/// frame.extend(asker);
+/// frame.extend([10, 0, 0, 1, 0, 0, 0, 0, 0, 0, 10, 0, 0, 9]);
+/// let station = [2, 0, 0, 0, 0, 9];
+/// let answer = flowloom_packet::arp::answer(&frame, Ipv4Addr::new(10, 0, 0, 9), station).unwrap();
+/// assert_eq!((&answer[..6], &answer[6..12]), (&asker[..], &station[..]));
+/// assert!(flowloom_packet::arp::answer(&frame, Ipv4Addr::new(10, 0, 0, 8), station).is_none());
+/// ```
+#[must_use]
+pub fn answer(frame: &[u8], address: Ipv4Addr, station: [u8; 6]) -> Option<Vec<u8>> {
+    let request = frame.get(ETHERNET_BYTES - 2..)?.strip_prefix(&REQUEST)?.get(..PAIRS_BYTES)?;
+    let (asker, asked) = request.split_at(PAIRS_BYTES / 2);
+    if asked[6..] != address.octets() {
+        return None;
+    }
+    let mut answer = [&asker[..6], &station, &REQUEST].concat();
+    answer[ETHERNET_BYTES - 2 + REQUEST.len() - 1] = REPLY;
+    answer.extend(station.iter().chain(&address.octets()).chain(asker));
+    Some(answer)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn any_bytes_have_an_answer_only_if_they_ask_for_the_address(
+            mut frame in prop::collection::vec(any::<u8>(), 0..80), asks: bool, address: [u8; 4], cut in 0_usize..80
+        ) {
+            if asks && frame.len() >= 42 {
+                frame[12..22].copy_from_slice(&REQUEST);
+                frame[38..42].copy_from_slice(&address);
+            }
+            frame.truncate(cut.max(42));
+            let answer = answer(&frame, address.into(), [2; 6]);
+            let is_request = frame.len() >= 42 && frame[12..22] == REQUEST && frame[38..42] == address;
+            prop_assert_eq!(answer.is_some(), is_request);
+            if let Some(answer) = answer {
+                prop_assert_eq!(answer.len(), 42);
+                prop_assert_eq!(&answer[..6], &frame[22..28], "to the asker");
+                prop_assert_eq!(&answer[20..22], &[0, 2]);
+                prop_assert_eq!(&answer[22..32], &[&[2; 6], &address[..]].concat()[..]);
+                prop_assert_eq!(&answer[32..42], &frame[22..32]);
+            }
+        }
+    }
+}
