@@ -56,6 +56,11 @@ pub struct Snapshot {
     pub unplaced: u64,
     /// Same as [`RunReport::pool_full_waits`].
     pub pool_full_waits: u64,
+    /// Records of flows that the sink has taken. Lags behind by up to half a second.
+    pub records_written: u64,
+    /// Records that the sink has not taken; same as
+    /// [`RecordsReport::lost`](crate::RecordsReport::lost).
+    pub records_lost: u64,
     /// The counts of each worker.
     pub workers: Vec<WorkerSnapshot>,
     /// The counts of an [appliance](crate::run_wires), summed over its wires; `None` in other runs.
@@ -179,8 +184,18 @@ impl Control {
             in_flight,
             unplaced,
             pool_full_waits,
+            records_written: gauges.records[0].load(Ordering::Acquire),
+            records_lost: gauges.records[1].load(Ordering::Acquire),
             workers,
             wires,
+        }
+    }
+
+    /// Publishes how many records the sink has taken, and how many were lost.
+    pub(crate) fn publish_records(&self, written: u64, lost: u64) {
+        let gauges = self.lock();
+        for (gauge, count) in gauges.records.iter().zip([written, lost]) {
+            gauge.store(count, Ordering::Release);
         }
     }
 
@@ -216,6 +231,9 @@ impl Control {
             rings.map(|worker| FullCounts { refused: worker.ring_full, waits: worker.full_waits }),
             FullCounts { refused: report.unplaced, waits: report.pool_full_waits },
         );
+        if let Some(records) = &report.records {
+            self.publish_records(records.written, records.lost);
+        }
         let dropped = report.dropped();
         for (&reason, count) in DropReason::ALL.iter().zip(&self.dropped) {
             count.store(dropped.of(reason), Ordering::Release);
@@ -230,6 +248,7 @@ impl Control {
             workers: (0..workers).map(|_| CachePadded::default()).collect(),
             rings: (0..workers).map(|_| RingGauge::default()).collect(),
             unplaced: CachePadded::default(),
+            records: [const { AtomicU64::new(0) }; 2],
             wires: (0..workers).map(|_| Mutex::default()).collect(),
         });
         let mut known = self.lock();
@@ -258,6 +277,8 @@ pub(crate) struct Gauges {
     rings: Box<[RingGauge]>,
     /// The pool, and packets that belong to no ring.
     unplaced: CachePadded<RingGauge>,
+    /// Records written, and records lost.
+    records: [AtomicU64; 2],
     /// The counts of each wire, if the workers have wires. A worker writes them ten times a second.
     wires: Box<[Mutex<Option<WireSnapshot>>]>,
 }

@@ -112,7 +112,9 @@ pub enum StartError {
     #[error("cannot build the flow table: {0}")]
     Table(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// The system did not start a thread.
-    #[error("cannot start a thread: {0}")]
+    #[error(
+        "cannot start a thread: {0}\n  use fewer workers, or raise the limit (ulimit -u, pids of the control group)"
+    )]
     Thread(#[from] std::io::Error),
 }
 

@@ -71,6 +71,9 @@ pub(super) fn page(
         "Times that the pool from which workers fetch was full.",
         waits,
     );
+    page.head("records_total", "counter", "Records of flows, by whether the output has taken them.");
+    page.value("records_total", "outcome", "written", now.records_written);
+    page.value("records_total", "outcome", "lost", now.records_lost);
     page.head("build_info", "gauge", "Version of the program; the value is 1.");
     page.value("build_info", "version", env!("CARGO_PKG_VERSION"), 1);
     if let Some(wires) = &now.wires {
@@ -237,6 +240,7 @@ mod tests {
     fn every_line_is_a_comment_or_a_value_and_every_name_is_declared_once() {
         let (mut now, mut worker) = (Snapshot::default(), WorkerSnapshot::default());
         (now.packets, now.processed, now.denied, now.in_flight) = (5, 3, 1, 1);
+        (now.records_written, now.records_lost) = (15, 16);
         (worker.processed, worker.denied) = (3, 1);
         (worker.ring_full, worker.full_waits, now.unplaced, now.pool_full_waits) = (11, 12, 13, 14);
         now.dropped.add(DropReason::NotIp, 1);
@@ -282,6 +286,7 @@ mod tests {
             "flowloom_flows 7",
             "flowloom_flows_ended_total{reason=\"idle\"} 8",
             "flowloom_pool_full_waits_total 14",
+            "flowloom_records_total{outcome=\"lost\"} 16",
             "flowloom_verdict_bytes_total{verdict=\"deny\"} 0",
             "flowloom_rules 1001",
             "flowloom_rules_generation 1",

@@ -225,6 +225,7 @@ impl<F: FlowState> RecordWriter<F> {
             if clock::now() >= next {
                 self.shared.epoch.fetch_add(1, Ordering::Relaxed);
                 self.flush(sink);
+                self.publish(control);
                 next = clock::now() + FLUSH_EVERY;
             }
             if self.failed.is_some() {
@@ -233,6 +234,12 @@ impl<F: FlowState> RecordWriter<F> {
             }
         }
         self.flush(sink);
+        self.publish(control);
+    }
+
+    fn publish(&self, control: &Control) {
+        let lost = self.report.lost + self.shared.lost.load(Ordering::Relaxed);
+        control.publish_records(self.report.written, lost);
     }
 
     /// Passes records to the sink.

@@ -70,6 +70,9 @@ fn go(
         Some(seed) => run_seeded(&config, endpoints, |_| small_table(), app, seed).unwrap(),
     };
     assert!(report.is_balanced());
+    let (snapshot, records) = (control.snapshot(), report.records.as_ref());
+    let counts = records.map_or((0, 0), |records| (records.written, records.lost));
+    assert_eq!((snapshot.records_written, snapshot.records_lost), counts);
     report
 }
 
