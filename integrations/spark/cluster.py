@@ -12,6 +12,7 @@ import itertools
 import json
 import os
 import random
+import shutil
 import signal
 import struct
 import subprocess
@@ -20,7 +21,7 @@ import threading
 import time
 import urllib.request
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import duckdb
 from pyspark.sql import SparkSession
@@ -28,6 +29,9 @@ from pyspark.sql import functions as F  # noqa: N812
 
 import flowloom_spark
 from flowloom_spark import _plan
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 TIMEOUT = "5"
 RECORD_HEADER = 16
@@ -239,6 +243,51 @@ def guide(spark: SparkSession, folder: Path, work: Path) -> bool:
     return len(by_spark) == 10 and all(other == by_spark for other in others)  # noqa: PLR2004
 
 
+def parsed(path: str) -> Iterator[tuple[tuple[object, ...], tuple[int, int]]]:
+    """Yield the flow and the bytes of each packet, as a job in Python would."""
+    import dpkt  # noqa: PLC0415
+
+    with Path(path).open("rb") as file:
+        for _, data in dpkt.pcap.Reader(file):
+            packet = dpkt.ethernet.Ethernet(data).data
+            if isinstance(packet, dpkt.ip.IP | dpkt.ip6.IP6) and isinstance(
+                packet.data, dpkt.tcp.TCP | dpkt.udp.UDP
+            ):
+                ends = sorted([(packet.src, packet.data.sport), (packet.dst, packet.data.dport)])
+                protocol = 6 if isinstance(packet.data, dpkt.tcp.TCP) else 17
+                yield (protocol, *ends[0], *ends[1]), (1, len(data))
+
+
+def rival(spark: SparkSession, folder: Path) -> bool:
+    """Count flows, packets and bytes by a job that parses in Python with dpkt, and by ours."""
+    paths = [path for path, _ in _plan.list_captures([str(folder)])]
+    began = time.monotonic()
+    rows = spark.sparkContext.parallelize(paths, 16).flatMap(parsed)
+    sums = rows.reduceByKey(lambda a, b: (a[0] + b[0], a[1] + b[1]), 8).cache()
+    total = sums.values().reduce(lambda a, b: (a[0] + b[0], a[1] + b[1]))
+    theirs = (sums.count(), *total)
+    in_python = time.monotonic() - began
+    began = time.monotonic()
+    flows = flowloom_spark.read(spark, str(folder), timeout=TIMEOUT)
+    flows.records.where("protocol in (6, 17)").createOrReplaceTempView("sample")
+    ends = "array_sort(array(struct(source, source_port), struct(destination, destination_port)))"
+    row = spark.sql(
+        f"select count(distinct protocol, {ends}) as flows, "  # noqa: S608
+        "sum(packets + reverse_packets) as packets, sum(bytes + reverse_bytes) as octets "
+        "from sample"
+    ).collect()[0]
+    ours = (int(row["flows"]), int(row["packets"]), int(row["octets"]))
+    seconds = time.monotonic() - began
+    flows.unpersist()
+    print(
+        f"dpkt: {theirs[1]} packets of {len(paths)} captures in {in_python:.1f} s on the cluster, "
+        f"flowloom-spark {seconds:.1f} s: {in_python / seconds:.1f} times; the same {theirs[0]} "
+        f"flows, packets and bytes: {ours == theirs}",
+        flush=True,
+    )
+    return ours == theirs
+
+
 def main() -> int:
     """Run all comparisons, and return 0 if there is no difference."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -264,6 +313,9 @@ def main() -> int:
     data[len(data) // 2 : len(data) // 2 + 4000] = b"\xff" * 4000
     middle.write_bytes(data)
     taps(big, work / "taps", rng)
+    (work / "sample").mkdir()
+    for capture in sorted((work / "captures").iterdir())[: arguments.captures // 4]:
+        shutil.copy(capture, work / "sample")
 
     spark = (
         SparkSession.builder.master("local-cluster[2,1,900]")
@@ -284,6 +336,7 @@ def main() -> int:
         check(spark, "damaged", arguments.binary, work / "damaged", work, without=[str(bad)]),
         check(spark, "taps", arguments.binary, work / "taps", work),
         guide(spark, work / "captures", work),
+        rival(spark, work / "sample"),
     ]
     try:
         flowloom_spark.read(spark, str(work / "damaged"), timeout=TIMEOUT, on_error="fail")

@@ -13,8 +13,8 @@ const USAGE: &str = "usage: cargo xtask cluster [--captures N] [--packets N] [--
 
   Generates captures, cuts them at random bytes, reads them on local-cluster[2,1,900] while executors are killed, and
   compares all records by DuckDB and all counters with one run of flowloom over the whole; then with damaged captures,
-  and with two taps that overlap in time. pyspark and DuckDB come from PyPI, and a JRE from the distribution where there
-  is none, both into target/cluster. About three minutes on two cores.
+  with two taps that overlap in time, and with a job that parses in Python. pyspark, DuckDB and dpkt come from PyPI, and
+  a JRE from the distribution where there is none, all into target/cluster. About three minutes on two cores.
 
   --captures  so many [300]
   --packets   of all captures together [600000]
@@ -22,7 +22,7 @@ const USAGE: &str = "usage: cargo xtask cluster [--captures N] [--packets N] [--
   --python    makes the virtual environment [python3]";
 
 /// What the check installs.
-const PACKAGES: [&str; 3] = ["pyspark>=4,<5", "pyarrow>=18", "duckdb>=1"];
+const PACKAGES: [&str; 4] = ["pyspark>=4,<5", "pyarrow>=18", "duckdb>=1", "dpkt>=1.9"];
 /// The package of Debian and Ubuntu that has a JRE.
 const JRE: &str = "openjdk-17-jre-headless";
 
