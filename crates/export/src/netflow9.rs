@@ -133,7 +133,8 @@ impl<W: Write> Netflow9Writer<W> {
         let fits = |boot: u64| start_ms >= boot && end_ms - boot < u64::from(u32::MAX) - 2000;
         if self.boot_ms.is_some_and(|boot| !fits(boot)) {
             self.send()?;
-            self.boot_ms = None;
+            // The uptime, from this start to the latest record, also has 32 bits.
+            (self.boot_ms, self.latest_ms) = (None, 0);
         }
         let boot_ms = *self.boot_ms.get_or_insert(start_ms.saturating_sub(UPTIME_MS));
         let set_bytes = SET_HEADER_BYTES + bytes + 3;

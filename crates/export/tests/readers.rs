@@ -16,7 +16,8 @@ use flowloom_export::{
 };
 use flowloom_flow_key::{FiveTuple, FlowKey};
 use flowloom_packet::{Headers, PacketView};
-use netflow_parser::{NetflowPacket, NetflowParser};
+use netflow_parser::variable_versions::v9::FlowSetBody as V9Body;
+use netflow_parser::{FieldValue, NetflowPacket, NetflowParser};
 use serde_json::Value;
 
 /// Output that can be inspected while it is written.
@@ -156,7 +157,7 @@ fn found(messages: &[Vec<u8>]) -> usize {
                     .flowsets
                     .iter()
                     .map(|set| match &set.body {
-                        netflow_parser::variable_versions::v9::FlowSetBody::Data(data) => data.fields.len(),
+                        V9Body::Data(data) => data.fields.len(),
                         _ => 0,
                     })
                     .sum(),
@@ -172,6 +173,33 @@ fn found(messages: &[Vec<u8>]) -> usize {
                     .sum(),
                 _ => 0,
             };
+        }
+    }
+    records
+}
+
+/// Returns a number of a record of NetFlow v9.
+fn number(value: &FieldValue) -> u64 {
+    let mut bytes = Vec::new();
+    value.write_be_bytes(&mut bytes).unwrap();
+    bytes.iter().fold(0, |number, byte| number << 8 | u64::from(*byte))
+}
+
+/// Returns start and end, in milliseconds since 1970, packets and IP bytes of each record.
+fn netflow9_numbers(packets: &[Vec<u8>]) -> Vec<[u64; 4]> {
+    let mut parser = NetflowParser::default();
+    let mut records = Vec::new();
+    for packet in packets {
+        for packet in parser.parse_bytes(packet).packets {
+            let NetflowPacket::V9(v9) = packet else { panic!("{packet:?}") };
+            let boot_ms = u64::from(v9.header.unix_secs) * 1000 - u64::from(v9.header.sys_up_time);
+            for set in v9.flowsets {
+                let V9Body::Data(data) = set.body else { continue };
+                for record in data.fields {
+                    let [start, end, packets, bytes] = [6, 7, 8, 9].map(|at| number(&record[at].1));
+                    records.push([boot_ms + start, boot_ms + end, packets, bytes]);
+                }
+            }
         }
     }
     records
@@ -216,6 +244,29 @@ fn netflow_has_a_record_for_each_direction() {
     });
     assert!(all.iter().all(|datagram| datagram.len() <= 1400));
     assert_eq!(found(&all), 600);
+}
+
+#[test]
+fn times_of_netflow_are_right_over_years_in_any_order() {
+    const YEAR_NS: u64 = 365 * 24 * 3600 * 1_000_000_000;
+    let mut expected = Vec::new();
+    let all = datagrams(|collector| {
+        let mut writer = Netflow9Writer::new(collector);
+        for (i, years) in [10, 0, 10, 3, 11, 3, 3, 0].into_iter().enumerate() {
+            let mut record = record(u32::try_from(i).unwrap());
+            record.start_ns -= YEAR_NS * years;
+            record.end_ns -= YEAR_NS * years;
+            let times = [record.start_ns / 1_000_000, record.end_ns / 1_000_000];
+            for (packets, bytes) in
+                [(record.packets, record.ip_bytes), (record.reverse_packets, record.reverse_ip_bytes)]
+            {
+                expected.push([times[0], times[1], packets, bytes]);
+            }
+            writer.write(&record).unwrap();
+        }
+        writer.finish().unwrap();
+    });
+    assert_eq!(netflow9_numbers(&all), expected);
 }
 
 #[test]
