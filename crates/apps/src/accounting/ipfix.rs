@@ -152,14 +152,15 @@ fn template(family: IpFamily, precision: TimePrecision) -> (u16, [(u16, u16, boo
         (FLOW_END_MILLISECONDS, 8, false),
         (start, 8, false),
         (end, 8, false),
-        (PACKET_DELTA_COUNT, 8, false),
-        (OCTET_DELTA_COUNT, 8, false),
-        (LAYER2_OCTET_DELTA_COUNT, 8, false),
-        (TCP_CONTROL_BITS, 2, false),
+        // nfdump has one field for the TCP flags, and the last one counts.
         (PACKET_DELTA_COUNT, 8, true),
         (OCTET_DELTA_COUNT, 8, true),
         (LAYER2_OCTET_DELTA_COUNT, 8, true),
         (TCP_CONTROL_BITS, 2, true),
+        (PACKET_DELTA_COUNT, 8, false),
+        (OCTET_DELTA_COUNT, 8, false),
+        (LAYER2_OCTET_DELTA_COUNT, 8, false),
+        (TCP_CONTROL_BITS, 2, false),
         (icmp, 2, false),
         (VLAN_ID, 2, false),
         (DOT1Q_VLAN_ID, 2, false),
@@ -172,16 +173,6 @@ fn template(family: IpFamily, precision: TimePrecision) -> (u16, [(u16, u16, boo
 }
 
 /// Writes records as IPFIX messages.
-///
-/// # Examples
-///
-/// ```
-/// use flowloom_apps::accounting::ipfix::IpfixWriter;
-///
-/// let writer = IpfixWriter::new(Vec::new(), 0);
-/// assert!(!writer.finish()?.is_empty(), "the templates");
-/// # Ok::<(), std::io::Error>(())
-/// ```
 ///
 /// # Examples
 ///
@@ -333,13 +324,13 @@ impl<W: Write> IpfixWriter<W> {
             self.put(&self.precision.ntp(time_ns).to_be_bytes());
         }
         for (packets, ip_bytes, bytes, flags) in [
-            (record.packets, record.ip_bytes, record.bytes, record.tcp_flags),
             (
                 record.reverse_packets,
                 record.reverse_ip_bytes,
                 record.reverse_bytes,
                 record.reverse_tcp_flags,
             ),
+            (record.packets, record.ip_bytes, record.bytes, record.tcp_flags),
         ] {
             self.put(&packets.to_be_bytes());
             self.put(&ip_bytes.to_be_bytes());

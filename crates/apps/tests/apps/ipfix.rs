@@ -42,7 +42,7 @@ fn expected(key: &FlowKey, record: &Accounted, ended: EndedBy) -> (u16, Vec<Vec<
         ntp(record.times_ns().0),
         ntp(record.times_ns().1),
     ];
-    for way in [there, back] {
+    for way in [back, there] {
         values.push(record.packets()[way].to_be_bytes().to_vec());
         values.push(record.ip_bytes()[way].to_be_bytes().to_vec());
         values.push(record.bytes()[way].to_be_bytes().to_vec());
@@ -103,10 +103,10 @@ fn read(mut bytes: &[u8], export_seconds: u32) -> Vec<(u16, Vec<Vec<u8>>)> {
                         let named = |at: usize, name: &str| {
                             assert!(fields(i)[at].contains(name), "{:?}", fields(i));
                         };
-                        named(10, "(OctetDeltaCount)");
-                        named(11, "Layer2octetDeltaCount");
-                        named(13, "ReversePacketDeltaCount");
-                        named(14, "ReverseOctetDeltaCount");
+                        named(9, "ReversePacketDeltaCount");
+                        named(10, "ReverseOctetDeltaCount");
+                        named(14, "(OctetDeltaCount)");
+                        named(15, "Layer2octetDeltaCount");
                         named(7, "FlowStartNanoseconds");
                         named(17, "IcmpTypeCode");
                         named(18, "VlanId");
