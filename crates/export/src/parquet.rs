@@ -122,6 +122,8 @@ enum Values {
         bytes: Vec<u8>,
         ends: Vec<usize>,
     },
+    /// Signed, until 2262. Later times are missing.
+    Time(Vec<i64>),
     Wide(Vec<i64>),
     Narrow(Vec<i32>),
 }
@@ -130,7 +132,8 @@ impl Pending {
     fn of(stored: Stored) -> Self {
         let values = match stored {
             Stored::Text => Values::Text { bytes: Vec::new(), ends: Vec::new() },
-            Stored::Time | Stored::Wide => Values::Wide(Vec::new()),
+            Stored::Time => Values::Time(Vec::new()),
+            Stored::Wide => Values::Wide(Vec::new()),
             Stored::Narrow => Values::Narrow(Vec::new()),
         };
         Self { values, levels: Vec::new() }
@@ -155,8 +158,11 @@ impl Pending {
     }
 
     fn push_number(&mut self, number: u64) {
-        self.levels.push(1);
         match &mut self.values {
+            Values::Time(times) => {
+                let Ok(time) = i64::try_from(number) else { return self.levels.push(0) };
+                times.push(time);
+            }
             Values::Wide(numbers) => numbers.push(number as i64),
             Values::Narrow(numbers) => numbers.push(number as i32),
             Values::Text { bytes, ends } => {
@@ -164,6 +170,7 @@ impl Pending {
                 ends.push(bytes.len());
             }
         }
+        self.levels.push(1);
     }
 
     /// Adds a text. A column of numbers has no value for it.
@@ -181,7 +188,7 @@ impl Pending {
                 bytes.clear();
                 ends.clear();
             }
-            Values::Wide(numbers) => numbers.clear(),
+            Values::Time(numbers) | Values::Wide(numbers) => numbers.clear(),
             Values::Narrow(numbers) => numbers.clear(),
         }
     }
@@ -203,7 +210,7 @@ impl Pending {
                     starts.zip(ends).map(|(start, end)| all.slice(start, end - start)).collect();
                 writer.typed::<ByteArrayType>().write_batch(&texts, levels, None)?;
             }
-            Values::Wide(numbers) => {
+            Values::Time(numbers) | Values::Wide(numbers) => {
                 writer.typed::<Int64Type>().write_batch(numbers, levels, None)?;
             }
             Values::Narrow(numbers) => {

@@ -299,7 +299,7 @@ mod parquet {
     use std::fs::File;
 
     use ::parquet::file::reader::{FileReader, SerializedFileReader};
-    use ::parquet::record::RowAccessor;
+    use ::parquet::record::{Field, RowAccessor};
     use flowloom_export::ParquetWriter;
 
     use super::*;
@@ -339,6 +339,26 @@ mod parquet {
         assert_eq!(rows(&path), (1000, 3000, 1));
         drop(writer);
         assert_eq!(rows(&path).0, 1000);
+    }
+
+    #[test]
+    fn times_that_the_type_does_not_hold_are_missing() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("flows.parquet");
+        let mut writer = ParquetWriter::new(File::create(&path).unwrap(), columns()).unwrap();
+        let mut late = record(0);
+        late.end_ns = u64::MAX;
+        writer.write(&late).unwrap();
+        writer.write(&record(1)).unwrap();
+        writer.finish().unwrap();
+        let reader = SerializedFileReader::new(File::open(&path).unwrap()).unwrap();
+        let end = columns().iter().position(|column| column.name == "end").unwrap();
+        let is_null: Vec<bool> = reader
+            .get_row_iter(None)
+            .unwrap()
+            .map(|row| matches!(row.unwrap().get_column_iter().nth(end).unwrap().1, Field::Null))
+            .collect();
+        assert_eq!(is_null, [true, false]);
     }
 
     #[test]
