@@ -2,6 +2,7 @@
 //! checks as CI, `cargo xtask bench` measures the published figures.
 
 mod bench;
+mod churn;
 mod ci;
 mod cluster;
 mod corpus;
@@ -44,7 +45,8 @@ const USAGE: &str = "usage: cargo xtask <verb>
   live     send packets through veth pairs to replay --iface and through bridge, and count them (as
            root): live [bridge | --short]
   packages package all crates, and run the examples against the packages, outside the workspace
-  soak     run the engine for a billion packets, counters exact and memory flat: soak [--packets N]
+  soak     run the engine for a billion packets, counters exact and memory flat: soak [--packets N],
+           or write records of very many flows: soak --churn N
   fuzz TARGET
            build a fuzz target with nightly Rust, without cargo-fuzz, and run it: fuzz --help
   sanitize thread|address
