@@ -43,7 +43,7 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<ExitCode> {
     let flowloom = build(root, &["-p", "flowloom-cli", "--bin", "flowloom"])?;
     let folder = root.join("target/cluster");
     std::fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
-    let interpreter = environment(&folder, &python)?;
+    let interpreter = environment(&folder, &python, &PACKAGES)?;
     let path = java(&folder)?;
     let work = folder.join("work");
     if work.exists() {
@@ -59,8 +59,8 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<ExitCode> {
     Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Returns the Python of an environment that has the packages.
-fn environment(folder: &Path, python: &str) -> Result<PathBuf> {
+/// Returns the Python of an environment in a folder with these packages, which it makes.
+pub(crate) fn environment(folder: &Path, python: &str, packages: &[&str]) -> Result<PathBuf> {
     let environment = folder.join("python");
     let interpreter = environment.join("bin/python");
     if !interpreter.exists() {
@@ -68,7 +68,7 @@ fn environment(folder: &Path, python: &str) -> Result<PathBuf> {
     }
     let mut install = Command::new(&interpreter);
     finish(
-        install.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]).args(PACKAGES),
+        install.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]).args(packages),
     )?;
     Ok(interpreter)
 }

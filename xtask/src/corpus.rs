@@ -75,7 +75,7 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<ExitCode> {
 }
 
 /// Collects the captures below a folder.
-fn collect(folder: &Path, captures: &mut Vec<PathBuf>) -> Result<()> {
+pub(crate) fn collect(folder: &Path, captures: &mut Vec<PathBuf>) -> Result<()> {
     for entry in
         std::fs::read_dir(folder).with_context(|| format!("{} cannot be read", folder.display()))?
     {

@@ -18,6 +18,7 @@ mod mutants;
 mod packaged;
 mod packages;
 mod peers;
+mod round_trips;
 mod sanitize;
 mod soak;
 mod source;
@@ -42,6 +43,9 @@ const USAGE: &str = "usage: cargo xtask <verb>
   figures  write the tables of docs/performance from docs/performance/data
   matrix   compare headers nested two deep with tshark, and say why where they differ
   kernel   compare the kernel's netfilter with classify (as root): kernel [--files N] [--packets N]
+  round-trips
+           write records in every format, and read them with nfdump, netflow, DuckDB, pyarrow, pandas and
+           NFStream: round-trips [FOLDER…]
   live     send packets through veth pairs to replay --iface and through bridge, and count them (as
            root): live [bridge | --short]
   packages package all crates, and run the examples against the packages, outside the workspace
@@ -90,6 +94,7 @@ fn run(arguments: &[String]) -> Result<ExitCode> {
         "emulate" => emulate::run(&root, rest),
         "fuzz" => fuzz::run(&root, rest),
         "sanitize" => sanitize::run(&root, rest),
+        "round-trips" => round_trips::run(&root, rest),
         "peers" => peers::run(&root, rest),
         "bench" => bench::run(&root, rest),
         _ if is_help(arguments) => Ok(show(USAGE, arguments)),
@@ -143,6 +148,7 @@ mod tests {
             "figures ",
             "fuzz ",
             "packages ",
+            "round-trips ",
         ];
         for asked in
             verbs.iter().flat_map(|verb| ["help", "-h", "--help"].map(|help| format!("{verb}{help}")))
