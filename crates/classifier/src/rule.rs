@@ -408,6 +408,10 @@ pub struct Rule {
     /// classifier keeps later rules even if this one covers them, and
     /// [`crate::Classifier::candidates`] continues with them.
     pub is_conditional: bool,
+    /// The only such condition is that the packet has ports: the rule asks for ports, and its box
+    /// contains packets without ports, whose key has zeros in their place. A classifier may leave
+    /// out later rules of this kind where this one covers them.
+    pub is_certain_with_ports: bool,
 }
 
 impl Rule {
@@ -422,6 +426,7 @@ impl Rule {
         flags: None,
         action: None,
         is_conditional: false,
+        is_certain_with_ports: false,
     };
 
     /// Returns a rule for IPv4 addresses only.

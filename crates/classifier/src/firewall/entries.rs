@@ -114,8 +114,7 @@ impl Policy {
         let mut rules = Vec::with_capacity(located.len());
         for Located { rule, line } in located {
             sources.push(Source { line, chain: Arc::clone(&chain), is_policy: false });
-            let asks_flags = rule.flags.is_some_and(|column| column.mask != 0);
-            rules.push(Rule { is_conditional: asks_flags || needs_ports(&rule), ..rule });
+            rules.push(with_conditions(rule, asks_flags(&rule)));
         }
         Ok(Self { set: Arc::new(RuleSet::new(rules)?), sources: Arc::new(sources), ..Self::default() })
     }
@@ -157,7 +156,12 @@ impl Policy {
             let names_ports = entry.conditions.names_ports();
             for rule in boxes.rules {
                 let holds_zero = rule.source_ports.low() == 0 && rule.destination_ports.low() == 0;
-                rules.push(Rule { is_conditional: is_conditional || names_ports && holds_zero, ..rule });
+                let needs_ports = names_ports && holds_zero;
+                rules.push(Rule {
+                    is_conditional: is_conditional || needs_ports,
+                    is_certain_with_ports: needs_ports && !is_conditional,
+                    ..rule
+                });
                 entry_of.push(index as u32);
             }
         }
@@ -288,7 +292,11 @@ impl Policy {
     /// Removes the ClassBench flags column from matching.
     pub fn ignore_flags(&mut self) {
         let set = Arc::unwrap_or_clone(core::mem::take(&mut self.set));
-        self.set = Arc::new(set.without_flags(needs_ports));
+        let without = |rule: Rule| match rule.flags {
+            Some(_) => with_conditions(Rule { flags: None, ..rule }, false),
+            None => rule,
+        };
+        self.set = Arc::new(set.map(without));
     }
 
     /// Returns how many rules of the file have conditions beyond the five fields.
@@ -319,9 +327,24 @@ impl From<RuleSet> for Policy {
     /// Returns the policy of a set, whose rules keep their positions; it has no line numbers.
     fn from(set: RuleSet) -> Self {
         let sources = alloc::vec![Source::default(); set.len()];
-        let set = set
-            .with_conditions(|rule| rule.flags.is_some_and(|column| column.mask != 0) || needs_ports(rule));
+        let set = set.map(|rule| with_conditions(rule, rule.is_conditional || asks_flags(&rule)));
         Self { set: Arc::new(set), sources: Arc::new(sources), ..Self::default() }
+    }
+}
+
+/// Returns whether a rule asks for flags.
+fn asks_flags(rule: &Rule) -> bool {
+    rule.flags.is_some_and(|column| column.mask != 0)
+}
+
+/// Returns a rule that says whether it has conditions: those of the caller, or that a packet has
+/// ports.
+fn with_conditions(rule: Rule, is_conditional: bool) -> Rule {
+    let needs_ports = needs_ports(&rule);
+    Rule {
+        is_conditional: is_conditional || needs_ports,
+        is_certain_with_ports: needs_ports && !is_conditional,
+        ..rule
     }
 }
 

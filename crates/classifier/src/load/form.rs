@@ -210,7 +210,7 @@ fn foreign(line: &str) -> Option<&'static str> {
         }
         ("nft", _) => "this is a script of nft commands; run it, and read the output of nft list ruleset",
         ("Chain", _) => "this is the output of iptables -L, which omits interfaces; use iptables-save",
-        ("ufw" | "firewall-cmd", _) | ("Status:", _) => {
+        ("ufw" | "firewall-cmd" | "Status:", _) => {
             "this is a front end of iptables or nftables; read the output of iptables-save or nft list \
              ruleset instead"
         }
