@@ -15,6 +15,7 @@ use crate::image::{self, ImageError, Part};
 use crate::key::{AnyKey, Key, KeyV4, KeyV6, Match};
 use crate::lookup::{Candidates, Reads, classify_counting};
 use crate::rule_set::{Flat, RuleSet};
+use crate::shrink::shrink;
 
 /// The search algorithm.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -131,6 +132,10 @@ impl ClassifierBuilder {
         let backend = Backend::new(isa).ok_or(BuildError::IsaUnavailable { isa })?;
         let mut v4 = self.half(&rules.flatten::<KeyV4>())?;
         let mut v6 = self.half(&rules.flatten::<KeyV6>())?;
+        if self.algorithm == Algorithm::Auto {
+            v4 = self.shrunk(v4, rules);
+            v6 = self.shrunk(v6, rules);
+        }
         if self.algorithm == Algorithm::Auto && (v4.is_dear() || v6.is_dear()) {
             let dead = self.dead(rules);
             v4 = self.without_dead(v4, rules, &dead);
@@ -147,6 +152,24 @@ impl ClassifierBuilder {
         }
         let found = analysis::check(rules, self.limits.steps(rules.len()));
         found.oddities.iter().map(|oddity| oddity.rule().0).collect()
+    }
+
+    /// Returns a family's part from smaller boxes, in which each rule can win, if that makes lookups
+    /// cheaper.
+    fn shrunk<K: Key>(&self, half: Half<K>, rules: &RuleSet) -> Half<K> {
+        if !half.is_dear() {
+            return half;
+        }
+        let all = rules.flatten::<K>();
+        match self.half(&shrink(&all)) {
+            Ok(smaller)
+                if tune::cost_for(&smaller.tuned.program, &all)
+                    < tune::cost_for(&half.tuned.program, &all) =>
+            {
+                Half { rules: half.rules, ..smaller }
+            }
+            _ => half,
+        }
     }
 
     /// Returns a family's part without the dead rules, if there are many and removing them makes

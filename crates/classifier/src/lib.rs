@@ -55,6 +55,7 @@ pub mod rule;
 mod rule_box;
 mod rule_id;
 pub mod rule_set;
+mod shrink;
 pub mod synth;
 pub mod write;
 

@@ -68,7 +68,8 @@ impl core::error::Error for RuleError {}
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Prefix<const BITS: u32> {
-    value: u128,
+    /// The lowest address, its high bits first. Words of 32 bits keep a rule small.
+    words: [u32; 4],
     length: u8,
 }
 
@@ -79,7 +80,7 @@ pub type PrefixV6 = Prefix<128>;
 
 impl<const BITS: u32> Prefix<BITS> {
     /// Every address.
-    pub const ANY: Self = Self { value: 0, length: 0 };
+    pub const ANY: Self = Self { words: [0; 4], length: 0 };
 
     /// Returns the prefix with that length. Only the low `BITS` of `address` count, and host bits
     /// are cleared.
@@ -91,7 +92,9 @@ impl<const BITS: u32> Prefix<BITS> {
         if length > BITS {
             return Err(RuleError::PrefixTooLong { length, length_max: BITS });
         }
-        Ok(Self { value: address & Self::mask(length), length: length as u8 })
+        let value = address & Self::mask(length);
+        let words = [96, 64, 32, 0].map(|shift| (value >> shift) as u32);
+        Ok(Self { words, length: length as u8 })
     }
 
     /// Returns the mask of a length: that many ones from the top of the address.
@@ -102,12 +105,13 @@ impl<const BITS: u32> Prefix<BITS> {
 
     /// Returns the lowest address.
     pub fn low(self) -> u128 {
-        self.value
+        let [a, b, c, d] = self.words.map(u128::from);
+        a << 96 | b << 64 | c << 32 | d
     }
 
     /// Returns the highest address.
     pub fn high(self) -> u128 {
-        self.value | (u128::MAX >> (128 - BITS)) & !Self::mask(self.length())
+        self.low() | (u128::MAX >> (128 - BITS)) & !Self::mask(self.length())
     }
 
     /// Returns the length in bits.
@@ -117,21 +121,21 @@ impl<const BITS: u32> Prefix<BITS> {
 
     /// Returns whether the prefix contains an address.
     pub fn contains(self, address: u128) -> bool {
-        address & Self::mask(self.length()) == self.value
+        address & Self::mask(self.length()) == self.low()
     }
 
     /// Returns whether the prefix contains all of `other`.
     pub fn covers(self, other: Self) -> bool {
-        self.length <= other.length && self.contains(other.value)
+        self.length <= other.length && self.contains(other.low())
     }
 }
 
 impl<const BITS: u32> fmt::Display for Prefix<BITS> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if BITS == 32 {
-            write!(f, "{}/{}", Ipv4Addr::from_bits(self.value as u32), self.length)
+            write!(f, "{}/{}", Ipv4Addr::from_bits(self.low() as u32), self.length)
         } else {
-            write!(f, "{}/{}", Ipv6Addr::from_bits(self.value), self.length)
+            write!(f, "{}/{}", Ipv6Addr::from_bits(self.low()), self.length)
         }
     }
 }
@@ -139,14 +143,14 @@ impl<const BITS: u32> fmt::Display for Prefix<BITS> {
 impl From<Ipv4Addr> for PrefixV4 {
     /// Returns the prefix of one address.
     fn from(address: Ipv4Addr) -> Self {
-        Self { value: u128::from(address.to_bits()), length: 32 }
+        Self { words: [0, 0, 0, address.to_bits()], length: 32 }
     }
 }
 
 impl From<Ipv6Addr> for PrefixV6 {
     /// Returns the prefix of one address.
     fn from(address: Ipv6Addr) -> Self {
-        Self { value: address.to_bits(), length: 128 }
+        Self { words: [96, 64, 32, 0].map(|shift| (address.to_bits() >> shift) as u32), length: 128 }
     }
 }
 
@@ -404,6 +408,10 @@ pub struct Rule {
     /// classifier keeps later rules even if this one covers them, and
     /// [`crate::Classifier::candidates`] continues with them.
     pub is_conditional: bool,
+    /// The only such condition is that the packet has ports: the rule asks for ports, and its box
+    /// contains packets without ports, whose key has zeros in their place. A classifier may leave
+    /// out later rules of this kind where this one covers them.
+    pub is_certain_with_ports: bool,
 }
 
 impl Rule {
@@ -418,6 +426,7 @@ impl Rule {
         flags: None,
         action: None,
         is_conditional: false,
+        is_certain_with_ports: false,
     };
 
     /// Returns a rule for IPv4 addresses only.

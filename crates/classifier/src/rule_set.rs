@@ -41,6 +41,8 @@ pub(crate) struct Flat<K: Key> {
     pub(crate) lengths: [u8; 2],
     /// A match does not end the search.
     pub(crate) is_conditional: bool,
+    /// See [`Rule::is_certain_with_ports`].
+    pub(crate) is_certain_with_ports: bool,
     pub(crate) id: u32,
 }
 
@@ -90,19 +92,10 @@ impl RuleSet {
         Ok(Self { rules, positions })
     }
 
-    /// Returns the set with the rules that `asks` selects marked as conditional.
-    pub(crate) fn with_conditions(mut self, asks: impl Fn(&Rule) -> bool) -> Self {
+    /// Returns the set with each rule replaced. Priorities must stay as they are.
+    pub(crate) fn map(mut self, of: impl Fn(Rule) -> Rule) -> Self {
         for rule in &mut self.rules {
-            rule.is_conditional |= asks(rule);
-        }
-        self
-    }
-
-    /// Returns the set without flags columns; `asks` selects the rules that stay conditional.
-    pub(crate) fn without_flags(mut self, asks: impl Fn(&Rule) -> bool) -> Self {
-        for rule in self.rules.iter_mut().filter(|rule| rule.flags.is_some()) {
-            rule.flags = None;
-            rule.is_conditional = asks(rule);
+            *rule = of(*rule);
         }
         self
     }
@@ -164,6 +157,7 @@ impl RuleSet {
                 protocol: rule.protocol,
                 lengths,
                 is_conditional: rule.is_conditional,
+                is_certain_with_ports: rule.is_certain_with_ports,
                 id: i as u32,
             })
         };

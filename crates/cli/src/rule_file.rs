@@ -78,7 +78,8 @@ impl RuleFile {
             lines.push(format!("\n  and {} more", notes.len() - SHOWN));
         }
         let count = counted(notes.len() as u64, "line");
-        warn(&format!("{count} of the rules decide nothing and are skipped{}", lines.concat()), common);
+        let what = if notes.len() == 1 { "decides nothing and is" } else { "decide nothing and are" };
+        warn(&format!("{count} of the rules {what} skipped{}", lines.concat()), common);
     }
 
     /// Returns the information that the rules need besides packets, or an error with the rules that
@@ -228,7 +229,12 @@ pub(crate) fn read_text(path: &Path, bytes_max: usize, hint: &str) -> Result<Str
     }
     let text = String::from_utf8(bytes).map_err(|error| {
         let place = error.utf8_error().valid_up_to();
-        unreadable(&format!("not text: byte {place} is not UTF-8{hint}"))
+        let bytes = error.as_bytes();
+        if bytes.starts_with(&[0xff, 0xfe]) || bytes.starts_with(&[0xfe, 0xff]) {
+            return unreadable(&"it is UTF-16; convert it: iconv -f UTF-16 -t UTF-8");
+        }
+        let line = 1 + bytes[..place].iter().filter(|&&byte| byte == b'\n').count();
+        unreadable(&format!("not text: byte {place}, in line {line}, is not UTF-8{hint}"))
     })?;
     // A byte order mark, which some editors write.
     Ok(match text.strip_prefix('\u{feff}') {

@@ -21,10 +21,10 @@ fn a_file_of_rules_or_headers_that_is_no_text_is_told_what_it_should_be() {
     let rules = folder.write("one.rules", b"@0.0.0.0/0 0.0.0.0/0 0 : 65535 0 : 65535 0x00/0x00\n");
     flowloom(["rules", "check", &bytes])
         .ends(3)
-        .says(&["byte 1 is not UTF-8", "a ClassBench filter file, TOML, Cisco access lists"]);
+        .says(&["byte 1, in line 1, is not UTF-8", "a ClassBench filter file, TOML, Cisco access lists"]);
     flowloom(["classify", &bytes, "--rules", &rules])
         .ends(3)
-        .says(&["byte 1 is not UTF-8", "five numbers per line"]);
+        .says(&["byte 1, in line 1, is not UTF-8", "five numbers per line"]);
 }
 
 #[test]
@@ -377,15 +377,15 @@ fn mistakes_are_shown_in_their_place() {
     flowloom(["rules", "check", &elsewhere]).ends(3).says(&["elsewhere:1:1: expected", forms]);
     let nft = folder.write("nft", b"table inet filter {\n chain forward {\n }\n}\n");
     flowloom(["rules", "check", &nft]).ends(3).says(&["has no rules in chain or hook input", "forward"]);
-    let listed = folder.write("listed", b"# iptables -S\n-P INPUT DROP\n-A INPUT -p tcp -j ACCEPT\n");
-    flowloom(["rules", "check", &listed]).ends(3).says(&["names no table", "iptables-save"]);
+    let script = folder.write("script", b"#!/bin/sh\niptables -P INPUT DROP\n");
+    flowloom(["rules", "check", &script]).ends(3).says(&["script:2:1: this is a script", "iptables-save"]);
     let packed = folder.write("packed.gz", &[0x1F, 0x8B, 8, 0]);
     flowloom(["rules", "check", &packed]).ends(3).says(&["cannot read", "packed.gz"]);
     let empty = folder.write("empty", b"# nothing\n");
     flowloom(["rules", "check", &empty]).ends(3).says(&["has no rules"]);
     flowloom(["rules", "check", &folder.path("none")]).ends(3).says(&["cannot read"]);
-    let latin = folder.write("latin", b"\xff\xfe");
-    flowloom(["rules", "check", &latin]).ends(3).says(&["not text: byte 0"]);
+    let wide = folder.write("wide", b"\xff\xfe*\0");
+    flowloom(["rules", "check", &wide]).ends(3).says(&["it is UTF-16", "iconv"]);
     let good = folder.write("good", RULES.as_bytes());
     flowloom(["rules", "stats", &good, "--memory-max", "1"]).ends(2).says(&["raise the limit"]);
     flowloom(["rules", "explain", &good, "1.1.1.1:1", "[::1]:1", "tcp"])

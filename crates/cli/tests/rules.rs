@@ -180,7 +180,30 @@ fn what_cannot_be_decided_is_refused_with_its_list_and_assumed_when_asked() {
     assert_eq!(given(&["--in", "eth0", "--assume", "match"]), [(5, 1)]);
     flowloom(["classify", &trace, "-r", &rules, "--assume", "no-match"])
         .ends(0)
-        .says(&["1 line of the rules decide nothing", "line 4"]);
+        .says(&["1 line of the rules decides nothing", "line 4"]);
+}
+
+#[test]
+fn a_packet_of_a_capture_is_explained() {
+    let folder = Folder::new();
+    let text = "-P INPUT DROP\n-A INPUT -m conntrack --ctstate ESTABLISHED -j ACCEPT\n\
+                -A INPUT -p tcp -m tcp --dport 80 -j ACCEPT\n";
+    let rules = folder.write("listed", text.as_bytes());
+    let frames =
+        [frame(6, 0, &tcp(9, 80, 2), 1), frame(6, 0, &tcp(9, 80, 2), 2), frame(6, 0, &tcp(9, 81, 2), 3)];
+    let trace = folder.write("t.pcap", &capture(&frames));
+    let winner = |packet: &str| {
+        let command = ["rules", "explain", &rules, "--capture", &trace, "--packet", packet];
+        let document = flowloom([&command[..], &["--format", "json"]].concat()).ends(0).json();
+        Schema::read("rules-explain-1.json").accepts(&document);
+        let listed = document["listed"].as_array().unwrap();
+        number(listed.iter().find(|one| one["role"] == "wins").unwrap(), "number")
+    };
+    assert_eq!([winner("1"), winner("3")], [2, 3]);
+    flowloom(["rules", "explain", &rules, "--capture", &trace, "--packet", "4"])
+        .ends(2)
+        .says(&["--packet 4", "3 packets"]);
+    flowloom(["rules", "explain", &rules, "--capture", &trace]).ends(2).says(&["--packet"]);
 }
 
 #[test]

@@ -86,17 +86,19 @@ pub struct Note {
 /// assert_eq!(matcher.policy().source(found).map(|source| source.line), Some(2));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+///
+/// Clones share all lists, so a clone takes no memory.
 #[derive(Clone, Debug, Default)]
 pub struct Policy {
-    set: RuleSet,
+    set: Arc<RuleSet>,
     /// The entry of each rule of the set; empty for a plain list, in which each rule is an entry.
-    entry_of: Vec<u32>,
+    entry_of: Arc<Vec<u32>>,
     /// Whether a rule's boxes contain packets that do not meet its conditions on indexed fields, by
     /// entry.
-    is_larger: Vec<bool>,
-    entries: Vec<Entry>,
-    sources: Vec<Source>,
-    notes: Vec<Note>,
+    is_larger: Arc<Vec<bool>>,
+    entries: Arc<Vec<Entry>>,
+    sources: Arc<Vec<Source>>,
+    notes: Arc<Vec<Note>>,
 }
 
 impl Policy {
@@ -112,10 +114,9 @@ impl Policy {
         let mut rules = Vec::with_capacity(located.len());
         for Located { rule, line } in located {
             sources.push(Source { line, chain: Arc::clone(&chain), is_policy: false });
-            let asks_flags = rule.flags.is_some_and(|column| column.mask != 0);
-            rules.push(Rule { is_conditional: asks_flags || needs_ports(&rule), ..rule });
+            rules.push(with_conditions(rule, asks_flags(&rule)));
         }
-        Ok(Self { set: RuleSet::new(rules)?, sources, ..Self::default() })
+        Ok(Self { set: Arc::new(RuleSet::new(rules)?), sources: Arc::new(sources), ..Self::default() })
     }
 
     /// Returns the policy of entries. Each entry names its position among `sources`; entries that
@@ -155,11 +156,23 @@ impl Policy {
             let names_ports = entry.conditions.names_ports();
             for rule in boxes.rules {
                 let holds_zero = rule.source_ports.low() == 0 && rule.destination_ports.low() == 0;
-                rules.push(Rule { is_conditional: is_conditional || names_ports && holds_zero, ..rule });
+                let needs_ports = names_ports && holds_zero;
+                rules.push(Rule {
+                    is_conditional: is_conditional || needs_ports,
+                    is_certain_with_ports: needs_ports && !is_conditional,
+                    ..rule
+                });
                 entry_of.push(index as u32);
             }
         }
-        Ok(Self { set: RuleSet::new(rules)?, entry_of, is_larger, entries, sources, notes })
+        Ok(Self {
+            set: Arc::new(RuleSet::new(rules)?),
+            entry_of: Arc::new(entry_of),
+            is_larger: Arc::new(is_larger),
+            entries: Arc::new(entries),
+            sources: Arc::new(sources),
+            notes: Arc::new(notes),
+        })
     }
 
     /// Returns the boxes from which a classifier is built: one or several per entry, in the same
@@ -278,7 +291,12 @@ impl Policy {
 
     /// Removes the ClassBench flags column from matching.
     pub fn ignore_flags(&mut self) {
-        self.set = core::mem::take(&mut self.set).without_flags(needs_ports);
+        let set = Arc::unwrap_or_clone(core::mem::take(&mut self.set));
+        let without = |rule: Rule| match rule.flags {
+            Some(_) => with_conditions(Rule { flags: None, ..rule }, false),
+            None => rule,
+        };
+        self.set = Arc::new(set.map(without));
     }
 
     /// Returns how many rules of the file have conditions beyond the five fields.
@@ -289,7 +307,7 @@ impl Policy {
             return self.set.rules().iter().filter(asks).count();
         }
         let mut asks = alloc::vec![false; self.sources.len()];
-        for entry in &self.entries {
+        for entry in self.entries.iter() {
             asks[entry.source as usize] |= !entry.conditions.tests.is_empty();
         }
         asks.iter().filter(|&&asks| asks).count()
@@ -309,9 +327,24 @@ impl From<RuleSet> for Policy {
     /// Returns the policy of a set, whose rules keep their positions; it has no line numbers.
     fn from(set: RuleSet) -> Self {
         let sources = alloc::vec![Source::default(); set.len()];
-        let set = set
-            .with_conditions(|rule| rule.flags.is_some_and(|column| column.mask != 0) || needs_ports(rule));
-        Self { set, sources, ..Self::default() }
+        let set = set.map(|rule| with_conditions(rule, rule.is_conditional || asks_flags(&rule)));
+        Self { set: Arc::new(set), sources: Arc::new(sources), ..Self::default() }
+    }
+}
+
+/// Returns whether a rule asks for flags.
+fn asks_flags(rule: &Rule) -> bool {
+    rule.flags.is_some_and(|column| column.mask != 0)
+}
+
+/// Returns a rule that says whether it has conditions: those of the caller, or that a packet has
+/// ports.
+fn with_conditions(rule: Rule, is_conditional: bool) -> Rule {
+    let needs_ports = needs_ports(&rule);
+    Rule {
+        is_conditional: is_conditional || needs_ports,
+        is_certain_with_ports: needs_ports && !is_conditional,
+        ..rule
     }
 }
 

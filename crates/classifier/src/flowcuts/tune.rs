@@ -93,6 +93,12 @@ pub(crate) fn tune<K: Key>(
     }
 }
 
+/// Returns the cost of a program for packets of these rules.
+pub(crate) fn cost_for<K: Key>(program: &Program<K>, rules: &[Flat<K>]) -> f64 {
+    let traffic = Traffic { random_permille: 150, zipf_flows: None };
+    cost(program, &sample(rules, traffic, SAMPLE / 4, 0x7368_7269_6e6b))
+}
+
 /// Returns whether a lookup may search a list longer than leaves should be.
 pub(crate) fn searches_long_lists<K: Key>(program: &Program<K>) -> bool {
     program.worst().iter().any(|worst| worst.blocks as usize * LANES > LONG_LEAF)

@@ -32,7 +32,11 @@ impl Base {
     pub(super) fn build(entries: &[Entry], builder: ClassifierBuilder) -> Result<Self, BuildError> {
         let mut sorted = entries.to_vec();
         sorted.sort_unstable_by_key(|entry| entry.order);
-        let boxed = |entry: &Entry| Rule { is_conditional: is_conditional(entry), ..entry.rule };
+        let boxed = |entry: &Entry| Rule {
+            is_conditional: is_conditional(entry),
+            is_certain_with_ports: false,
+            ..entry.rule
+        };
         let rules = RuleSet::new(sorted.iter().map(boxed).collect()).map_err(|error| {
             BuildError::Memory { needed_bytes: error.rules as u64, limit_bytes: error.rules_max as u64 }
         })?;

@@ -66,8 +66,7 @@ pub fn is_aws(text: &str) -> bool {
 pub fn load(text: &str, options: &Options<'_>) -> Result<Policy, LoadErrors> {
     options.limits.check_bytes(text)?;
     let refuse = |at: usize, message: String| error(text, at, LoadErrorKind::Refused(message));
-    let document: Json =
-        serde_json::from_str(text).map_err(|error| refuse(0, format!("no JSON: {error}")))?;
+    let document: Json = serde_json::from_str(text).map_err(|error| LoadError::of_json(text, &error))?;
     let (id, direction) =
         options.chain.rsplit_once(':').map_or((None, options.chain), |(id, d)| (Some(id), d));
     let is_egress = match direction {

@@ -76,6 +76,22 @@ impl LoadError {
         Self { line, column: column + 1, kind, text: shown, text_column: column - skipped + 1 }
     }
 
+    /// Returns the error of a text that is not JSON.
+    #[cfg(feature = "std")]
+    pub(crate) fn of_json(text: &str, error: &serde_json::Error) -> Self {
+        let line = error.line().max(1);
+        let shown = text.lines().nth(line - 1).unwrap_or("");
+        // The parser counts bytes from one, and names the byte after the last at the end of a line.
+        let mut at = error.column().saturating_sub(1).min(shown.len());
+        while !shown.is_char_boundary(at) {
+            at -= 1;
+        }
+        let whole = alloc::format!("{error}");
+        let what = whole.split(" at line ").next().unwrap_or(&whole);
+        let hint = if error.is_eof() { "; the file may be truncated" } else { "" };
+        Self::new(line, shown, at, LoadErrorKind::Form(alloc::format!("no JSON: {what}{hint}")))
+    }
+
     /// Returns the error as `file:line:column` with the line below it.
     pub fn in_file(&self, file: &str) -> String {
         alloc::format!("{file}:{self}")

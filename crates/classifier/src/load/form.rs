@@ -2,8 +2,8 @@
 
 use super::ipset::Sets;
 use super::{
-    LoadError, LoadErrorKind, LoadErrors, LoadLimits, aws, cisco, classbench, iptables, kubernetes, nft,
-    toml,
+    LoadError, LoadErrorKind, LoadErrors, LoadLimits, aws, cisco, classbench, iptables, kubernetes,
+    line_of, nft, toml,
 };
 use crate::firewall::{Families, Policy};
 
@@ -65,7 +65,7 @@ impl Form {
             return Self::Kubernetes;
         }
         match first_line(text) {
-            Some((_, line)) if line.starts_with('*') => Self::Iptables,
+            Some((_, line)) if line.starts_with('*') || iptables::is_listing(line) => Self::Iptables,
             Some((_, line)) if line.starts_with("[[") || is_toml_key(line) => Self::Toml,
             Some((_, line)) if line.starts_with('@') => Self::ClassBench,
             _ if cisco::is_cisco(text) => Self::Cisco,
@@ -135,11 +135,13 @@ fn is_toml_key(line: &str) -> bool {
 /// # Ok::<(), flowloom_classifier::load::LoadErrors>(())
 /// ```
 pub fn load(text: &str, form: Form, options: &LoadOptions) -> Result<Policy, LoadErrors> {
+    check_characters(text)?;
     match form {
         Form::ClassBench => {
-            if let Some((number, line)) = first_line(text).filter(|(_, line)| is_list(line)) {
-                let message = "unsupported listing: iptables -S names no table; use iptables-save";
-                let error = LoadError::new(number, line, 0, LoadErrorKind::Refused(message.to_owned()));
+            if let Some((number, line)) = first_line(text)
+                && let Some(message) = foreign(line)
+            {
+                let error = LoadError::new(number, line, 0, LoadErrorKind::Unsupported(message));
                 return Err(error.into());
             }
             classbench::load(text, options.limits)
@@ -177,9 +179,52 @@ pub fn load(text: &str, form: Form, options: &LoadOptions) -> Result<Policy, Loa
     }
 }
 
-/// Returns whether a line is from the output of `iptables -S`.
-fn is_list(line: &str) -> bool {
-    ["-A ", "-P ", "-N "].iter().any(|begin| line.starts_with(begin))
+/// Refuses control characters: they separate no lines and no words, so a rule with one of them would
+/// mean something else than it shows.
+fn check_characters(text: &str) -> Result<(), LoadError> {
+    let bytes = text.as_bytes();
+    let is_wrong = |(at, byte): &(usize, &u8)| match byte {
+        b'\r' => bytes.get(at + 1).is_some_and(|next| *next != b'\n'),
+        b'\t' | b'\n' | b'\x0c' => false,
+        byte => byte.is_ascii_control(),
+    };
+    let Some((at, byte)) = bytes.iter().enumerate().find(is_wrong) else { return Ok(()) };
+    let message = if *byte == b'\r' {
+        String::from("a carriage return without a line feed; convert the line ends to line feeds")
+    } else {
+        format!("a control character (U+{byte:04X}); remove it, or write the file again if it is damaged")
+    };
+    let (line, start, content) = line_of(text, at);
+    Err(LoadError::new(line, content, at - start, LoadErrorKind::Refused(message)))
+}
+
+/// Returns advice on a text in a syntax that is not read, judging by its first line.
+fn foreign(line: &str) -> Option<&'static str> {
+    let mut words = line.split_whitespace().filter(|word| *word != "sudo");
+    let first = words.next()?;
+    let second = words.next().unwrap_or("");
+    let first = first.rsplit('/').next().unwrap_or(first);
+    Some(match (first, second) {
+        ("iptables" | "ip6tables", _) => {
+            "this is a script of iptables commands; run it, and read the output of iptables-save"
+        }
+        ("nft", _) => "this is a script of nft commands; run it, and read the output of nft list ruleset",
+        ("Chain", _) => "this is the output of iptables -L, which omits interfaces; use iptables-save",
+        ("ufw" | "firewall-cmd" | "Status:", _) => {
+            "this is a front end of iptables or nftables; read the output of iptables-save or nft list \
+             ruleset instead"
+        }
+        ("create" | "add", _) => "these are sets; read them with --sets beside rules that refer to them",
+        (
+            "pass" | "block" | "scrub" | "set" | "anchor" | "match",
+            "in" | "out" | "quick" | "all" | "skip",
+        )
+        | ("block", "drop" | "return" | "log") => "unsupported rules of pf; rewrite them as TOML",
+        ("config", _) => "unsupported rules of OpenWrt or FortiOS; on OpenWrt, use nft list ruleset",
+        ("set", _) => "unsupported commands of Junos or VyOS; rewrite them as TOML",
+        ("policy-options" | "firewall", "{") => "unsupported rules of Junos; rewrite them as TOML",
+        _ => return None,
+    })
 }
 
 #[cfg(test)]
@@ -200,7 +245,41 @@ mod tests {
         assert_eq!(Form::of("a", "{\"SecurityGroups\": []}"), Form::Aws);
         assert_eq!(Form::of("a", "{\"nftables\": []}"), Form::Nft);
         assert_eq!(Form::of("a", "---\nkind: NetworkPolicy\napiVersion: v1\n"), Form::Kubernetes);
-        let listed = load("-P INPUT DROP\n", Form::ClassBench, &LoadOptions::default()).unwrap_err();
-        assert!(listed.to_string().contains("use iptables-save"), "{listed}");
+        assert_eq!(Form::of("a", "-P INPUT DROP\n-N web\n"), Form::Iptables);
+    }
+
+    #[test]
+    fn control_characters_are_refused() {
+        for (text, place) in [
+            ("*filter\n:INPUT DROP\n-A INP\0UT -j ACCEPT\nCOMMIT\n", Some((3, 7))),
+            ("*filter\r:INPUT DROP\rCOMMIT\r", Some((1, 8))),
+            ("*filter\r\n:INPUT DROP\r\nCOMMIT\r\n", None),
+            ("*filter\n:INPUT DROP\nCOMMIT\n\x1b[0m", Some((4, 1))),
+        ] {
+            let found = load(text, Form::Iptables, &LoadOptions::default()).err();
+            assert_eq!(
+                found.map(|errors| (errors.errors[0].line, errors.errors[0].column)),
+                place,
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn other_syntaxes_are_named() {
+        for (text, part) in [
+            ("sudo /sbin/iptables -A INPUT -j DROP\n", "a script of iptables commands"),
+            ("# x\niptables -F\n", "a script of iptables commands"),
+            ("Chain INPUT (policy DROP)\n", "iptables -L"),
+            ("Status: active\n", "a front end"),
+            ("create a hash:ip\n", "--sets"),
+            ("pass in on em0 proto tcp\nblock all\n", "rules of pf"),
+            ("config rule\n", "OpenWrt"),
+            ("set security policies\n", "Junos"),
+        ] {
+            assert_eq!(Form::of("a", text), Form::ClassBench, "{text}");
+            let errors = load(text, Form::ClassBench, &LoadOptions::default()).unwrap_err();
+            assert!(errors.to_string().contains(part), "{errors}");
+        }
     }
 }

@@ -8,6 +8,7 @@ use flowloom::classifier::ProtocolMatch;
 use flowloom::classifier::firewall::{Assume, ConnectionState};
 use flowloom::classifier::load;
 
+use super::decoding::DecodingOptions;
 use super::parse;
 use super::verdict::VerdictName;
 
@@ -150,22 +151,36 @@ pub(crate) struct Stats {
 #[command(after_help = "\
 Examples:
   flowloom rules explain acl.rules 10.0.0.1:1024 192.0.2.7:443 tcp
-  flowloom rules explain acl.rules 2001:db8::1 2001:db8::2 58")]
+  flowloom rules explain acl.rules 2001:db8::1 2001:db8::2 58
+  flowloom rules explain acl.rules --capture edge.pcap --packet 12")]
 pub(crate) struct Explain {
     #[command(flatten)]
     pub(crate) options: RuleOptions,
 
     /// Sender's address and port; omit the port for protocols without ports
-    #[arg(value_name = "SOURCE", value_parser = endpoint)]
-    pub(crate) source: SocketAddr,
+    #[arg(value_name = "SOURCE", value_parser = endpoint, required_unless_present = "capture")]
+    pub(crate) source: Option<SocketAddr>,
 
     /// Receiver's address and port
-    #[arg(value_name = "DESTINATION", value_parser = endpoint)]
-    pub(crate) destination: SocketAddr,
+    #[arg(value_name = "DESTINATION", value_parser = endpoint, required_unless_present = "capture")]
+    pub(crate) destination: Option<SocketAddr>,
 
     /// Protocol: a number, or a name such as tcp, udp or icmpv6
-    #[arg(value_name = "PROTOCOL", value_parser = protocol)]
-    pub(crate) protocol: u8,
+    #[arg(value_name = "PROTOCOL", value_parser = protocol, required_unless_present = "capture")]
+    pub(crate) protocol: Option<u8>,
+
+    /// Explain a packet of this capture, with its interface and the state of its connection,
+    /// instead of a header
+    #[arg(long, value_name = "FILE", requires = "packet", conflicts_with_all =
+        ["source", "destination", "protocol", "tcp_flags", "icmp_type", "fragment", "length"])]
+    pub(crate) capture: Option<PathBuf>,
+
+    /// Number of the packet in the capture, from 1
+    #[arg(long, value_name = "N", requires = "capture", value_parser = parse::positive)]
+    pub(crate) packet: Option<u64>,
+
+    #[command(flatten)]
+    pub(crate) decoding: DecodingOptions,
 
     /// Interface by which the packet enters
     #[arg(long = "in", value_name = "NAME")]

@@ -5,32 +5,31 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use flowloom::classifier::analysis::Oddity;
-use flowloom::classifier::firewall::{Families, Fragment, Packet, Possible, Truth};
+use flowloom::classifier::firewall::Families;
 use flowloom::classifier::load::classbench;
 use flowloom::classifier::write;
 use flowloom::classifier::{Action, Addresses, ClassifierBuilder, PortRange, ProtocolMatch, Rule, RuleId};
-use flowloom::flow_key::FiveTuple;
 
 use crate::args::Common;
-use crate::args::rules::{Check, Convert, Explain, FamilyName, FragmentName, Rules, Stats, TargetForm};
+use crate::args::rules::{Check, Convert, FamilyName, Rules, Stats, TargetForm};
 use crate::exit::{Failure, Status, stdout_failure};
 use crate::output::is_one_file;
 use crate::progress::Steps;
 use crate::render::rules::{
-    CheckResult, ConvertResult, ExplainLine, ExplainResult, FamilyResult, OddityResult, PrefixCount,
-    RuleLine, StatsResult,
+    CheckResult, ConvertResult, FamilyResult, OddityResult, PrefixCount, RuleLine, StatsResult,
 };
 use crate::render::{counted, print, warn};
 use crate::rule_file::{self, RuleFile};
 
 mod compare;
+mod explain;
 
 /// Runs the command.
 pub(crate) fn run(arguments: &Rules, common: &Common) -> Result<Status, Failure> {
     match arguments {
         Rules::Check(check) => run_check(check, common),
         Rules::Stats(stats) => run_stats(stats, common),
-        Rules::Explain(explain) => run_explain(explain, common),
+        Rules::Explain(explain) => explain::run(explain, common),
         Rules::Convert(convert) => run_convert(convert, common),
         Rules::Minimise(minimise) => compare::minimise(minimise, common),
         Rules::Diff(diff) => compare::diff(diff, common, diff.top),
@@ -129,65 +128,6 @@ fn run_stats(arguments: &Stats, common: &Common) -> Result<Status, Failure> {
         build_seconds,
         classifier_v4: FamilyResult::of(&stats.v4),
         classifier_v6: FamilyResult::of(&stats.v6),
-    };
-    print(&result, common)?;
-    Ok(Status::Ok)
-}
-
-fn run_explain(arguments: &Explain, common: &Common) -> Result<Status, Failure> {
-    let (source, destination) = (arguments.source, arguments.destination);
-    if source.is_ipv4() != destination.is_ipv4() {
-        return Err(Failure::Usage(format!(
-            "{source} and {destination} are of different address families"
-        )));
-    }
-    let file = rule_file::read(&arguments.options)?;
-    let tuple = FiveTuple {
-        source: source.ip(),
-        destination: destination.ip(),
-        source_port: source.port(),
-        destination_port: destination.port(),
-        protocol: arguments.protocol,
-    };
-    let fragment = match arguments.fragment {
-        FragmentName::Whole => Fragment::Whole,
-        FragmentName::First => Fragment::First,
-        FragmentName::Later => Fragment::Later,
-    };
-    let mut packet = Packet::new(tuple).with_fragment(fragment);
-    packet.tcp_flags = arguments.tcp_flags;
-    packet.icmp = arguments.icmp_type;
-    packet.state = arguments.state;
-    packet.input = arguments.input.as_deref();
-    packet.output = arguments.output.as_deref();
-    packet.length = arguments.length;
-    let outcomes = file.policy.outcomes(&packet);
-    let matching = file.policy.all_matches(&packet);
-    let role = |id: RuleId, truth: Truth| {
-        let of = |list: &[Possible]| list.iter().find(|one| one.rule == id).map(|one| one.truth);
-        match (of(&outcomes.deciders), of(&outcomes.passed)) {
-            (Some(Truth::Yes), _) => "wins",
-            (Some(_), _) => "may win",
-            (_, Some(Truth::Yes)) => "passes on",
-            (_, Some(_)) => "may pass on",
-            _ if truth == Truth::Yes => "would match",
-            _ => "may match",
-        }
-    };
-    let winner = outcomes.decided();
-    let result = ExplainResult {
-        schema: "flowloom/rules-explain/1",
-        header: tuple.to_string(),
-        matching: matching.len() as u64,
-        value: winner.and_then(|id| file.set().get(id)).map(|rule| rule.value),
-        winner: winner.map(|id| line(&file, id).number),
-        is_open: winner.is_none() && !outcomes.deciders.is_empty(),
-        unmatched: outcomes.unmatched.is_some(),
-        listed: matching
-            .iter()
-            .take(arguments.top)
-            .map(|one| ExplainLine { role: role(one.rule, one.truth), line: line(&file, one.rule) })
-            .collect(),
     };
     print(&result, common)?;
     Ok(Status::Ok)

@@ -88,6 +88,13 @@ impl<'a> Entry<'a> {
         Ok(word)
     }
 
+    /// Returns the number that the entry states, which orders it within its list.
+    pub(super) fn sequence(&self) -> Option<u32> {
+        let word = self.words.get(self.next)?;
+        let word = if *word == "sequence" { self.words.get(self.next + 1)? } else { word };
+        decimal(word)
+    }
+
     /// Reads the entry; returns `None` for a remark.
     pub(super) fn read(mut self, is_standard: bool) -> Result<Option<(Conditions, Action)>, LoadError> {
         if self.words.get(self.next).is_some_and(|word| word.parse::<u32>().is_ok()) {

@@ -32,6 +32,8 @@ use objects::{Kind, Objects};
 struct Lists {
     chains: Vec<Chain>,
     is_v6: Vec<bool>,
+    /// The sequence number of each rule of each list.
+    sequences: Vec<Vec<u32>>,
     errors: BTreeMap<usize, Vec<LoadError>>,
     notes: BTreeMap<usize, Vec<Note>>,
 }
@@ -42,6 +44,7 @@ impl Lists {
             let policy = Some((Action::Deny, 0, line));
             self.chains.push(Chain { name: name.into(), rules: Vec::new(), policy });
             self.is_v6.push(is_v6);
+            self.sequences.push(Vec::new());
             self.chains.len() - 1
         })
     }
@@ -199,16 +202,27 @@ fn read(text: &str, limits: LoadLimits) -> Result<Lists, LoadErrors> {
             return Err(LoadError::new(number, line, 0, kind).into());
         }
     }
+    // A device orders the entries of a list by their sequence numbers.
+    for (chain, sequences) in lists.chains.iter_mut().zip(&lists.sequences) {
+        if !sequences.is_sorted() {
+            let mut rules: Vec<_> = sequences.iter().zip(core::mem::take(&mut chain.rules)).collect();
+            rules.sort_by_key(|(sequence, _)| **sequence);
+            chain.rules = rules.into_iter().map(|(_, rule)| rule).collect();
+        }
+    }
     Ok(lists)
 }
 
 fn add(lists: &mut Lists, list: usize, entry: Entry<'_>, is_standard: bool) {
     let number = entry.number;
+    let sequences = &lists.sequences[list];
+    let sequence = entry.sequence().unwrap_or(sequences.last().map_or(10, |last| last.saturating_add(10)));
     match entry.read(is_standard) {
         Ok(Some((conditions, action))) => {
             let value = u32::from(action == Action::Accept);
             let target = Target::Decide { action, value };
             lists.chains[list].rules.push(ChainRule { conditions, target, line: number, number });
+            lists.sequences[list].push(sequence);
         }
         Ok(None) => {}
         Err(error) => lists.errors.entry(list).or_default().push(error),

@@ -115,7 +115,10 @@ impl Objects {
                     "object '{name}' is too large: all objects together have more than {PARTS_MAX} parts"
                 )
             } else {
-                format!("unsupported line of object '{name}'; write what it means into the access list")
+                format!(
+                    "this line of object '{name}' is invalid or not supported; correct it, or write what \
+                     it means into the access list"
+                )
             };
             let error = LoadError::new(number, line, 0, LoadErrorKind::Refused(message));
             self.broken.insert(name.to_owned(), error);

@@ -101,3 +101,12 @@ fn entries_name_groups_of_services_protocols_and_icmp_types() {
     let places: Vec<usize> = errors.errors.iter().map(|error| error.line).collect();
     assert_eq!(places, [22, 28], "{errors}");
 }
+
+#[test]
+fn sequence_numbers_order_the_entries() {
+    let text = "ip access-list extended A\n 10 permit tcp any any eq 22\n 5 deny tcp host 10.1.1.1 any\n\
+                \x20permit udp any any\n";
+    let policy = load(text, None, LoadLimits::default()).unwrap();
+    assert_eq!(line(&policy, &tcp([10, 1, 1, 1], 22, 2)), 3);
+    assert_eq!(line(&policy, &tcp([10, 1, 1, 2], 22, 2)), 2);
+}

@@ -4,7 +4,7 @@
 //! | line | read as |
 //! | --- | --- |
 //! | `*filter`, `COMMIT` | a table; a later one of the same name replaces it, as `iptables-restore` does |
-//! | `:INPUT DROP [0:0]` | a chain and its policy, which becomes the last rule |
+//! | `:INPUT DROP [0:0]`, `-P INPUT DROP` | a chain and its policy, which becomes the last rule |
 //! | `-A INPUT … -j ACCEPT` | a rule; DROP and REJECT deny |
 //! | `-j chain`, `-g chain`, `-j RETURN` | the rules of the chain in place, under the conditions of the jump |
 //! | `-j LOG`, a rule without target | passed over and listed: it decides nothing |
@@ -13,6 +13,9 @@
 //! matches, become conditions that [may hold](crate::firewall::Truth::Maybe). A table without
 //! COMMIT is an error: `iptables-restore` loads nothing of it, and it indicates a file that is
 //! incomplete.
+//!
+//! The output of `iptables -S` lists a single table without its name and without COMMIT. It is read
+//! as the requested table. A truncated listing cannot be recognised.
 
 mod names;
 mod rule;
@@ -27,7 +30,7 @@ use alloc::vec::Vec;
 use super::cursor::Cursor;
 use super::ipset::Sets;
 use super::{LoadError, LoadErrorKind, LoadErrors, LoadLimits};
-use crate::firewall::{Chain, ChainRule, Chains, Families, Note, Policy, Target, TestKind};
+use crate::firewall::{Chain, ChainRule, Chains, Conditions, Families, Note, Policy, Target, TestKind};
 use crate::rule::Action;
 
 use rule::Reader;
@@ -69,6 +72,9 @@ impl Default for Options<'_> {
         }
     }
 }
+
+/// Chains that exist without a declaration.
+const BUILT_IN: [&str; 5] = ["INPUT", "FORWARD", "OUTPUT", "PREROUTING", "POSTROUTING"];
 
 /// A table of a file.
 #[derive(Debug, Default)]
@@ -148,6 +154,16 @@ pub fn load(text: &str, options: &Options<'_>) -> Result<Policy, LoadErrors> {
         let families =
             table.is_v6.map_or(Families::V4, |is_v6| if is_v6 { Families::V6 } else { Families::V4 });
         let families = options.families.unwrap_or(families);
+        let rules = reached.iter().flat_map(|&chain| &table.chains[chain].rules);
+        let wrong = rules.filter(|rule| is_of_other_family(rule, families));
+        let wrong = wrong.map(|rule| {
+            let message = "this rule names addresses of the other address family, so it cannot match in \
+                           this table; remove it, or set the family with --family";
+            at_line(text, rule.line, String::from(message))
+        });
+        if let Some(errors) = LoadErrors::of(wrong.collect()) {
+            return Err(errors);
+        }
         let chains = Chains { chains: table.chains, families: Some(families) };
         chains
             .flatten(options.chain, options.limits.rules_max, &mut entries, &mut sources)
@@ -161,10 +177,12 @@ pub fn load(text: &str, options: &Options<'_>) -> Result<Policy, LoadErrors> {
 /// of the last.
 #[must_use]
 pub fn chains<'a>(text: &'a str, table: &str) -> Vec<&'a str> {
-    let mut is_in = false;
+    let mut is_in = is_listing(text);
     let mut chains = Vec::new();
     for line in text.lines().map(str::trim) {
-        if let Some(name) = line.strip_prefix('*') {
+        if let Some(chain) = line.strip_prefix("-P ").or_else(|| line.strip_prefix("-N ")) {
+            chains.extend(chain.split_whitespace().next().filter(|_| is_in));
+        } else if let Some(name) = line.strip_prefix('*') {
             is_in = name.trim() == table;
             if is_in {
                 chains.clear();
@@ -174,6 +192,14 @@ pub fn chains<'a>(text: &'a str, table: &str) -> Vec<&'a str> {
         }
     }
     chains
+}
+
+/// Returns whether a text is the output of `iptables -S`, whose lines belong to no named table.
+pub(crate) fn is_listing(text: &str) -> bool {
+    let mut lines = text.lines().map(str::trim_start);
+    lines
+        .find(|line| !line.is_empty() && !line.starts_with('#'))
+        .is_some_and(|line| ["-P", "-N", "-A"].contains(&line.split_whitespace().next().unwrap_or("")))
 }
 
 fn at_line(text: &str, line: usize, message: String) -> LoadError {
@@ -200,6 +226,12 @@ fn reached(chains: &[Chain], start: usize) -> Vec<usize> {
         }
     }
     reached
+}
+
+/// Returns whether a rule names addresses that no packet of a table with these families has.
+fn is_of_other_family(rule: &ChainRule, families: Families) -> bool {
+    let Conditions { source, destination, .. } = &rule.conditions;
+    (source.is_some() || destination.is_some()) && rule.conditions.families.and(families).is_none()
 }
 
 /// Returns the error of a jump to a name that is neither a chain nor a supported target.
@@ -236,10 +268,14 @@ fn counters(cursor: &mut Cursor<'_>) -> Result<(), LoadError> {
 }
 
 /// Reads all tables with the selected name, and the ends of all others.
-fn tables<'a>(text: &'a str, options: &Options<'_>) -> (Vec<Table<'a>>, Vec<LoadError>) {
+fn tables<'a>(text: &'a str, options: &Options<'a>) -> (Vec<Table<'a>>, Vec<LoadError>) {
     let mut tables: Vec<Table<'a>> = Vec::new();
     let mut errors = Vec::new();
-    let mut is_open = false;
+    let is_listing = is_listing(text);
+    let mut is_open = is_listing;
+    if is_listing {
+        tables.push(Table { name: options.table, line: 1, ..Table::default() });
+    }
     let mut is_v6 = None;
     let mut rules = 0;
     for (index, line) in text.lines().enumerate() {
@@ -259,7 +295,13 @@ fn tables<'a>(text: &'a str, options: &Options<'_>) -> (Vec<Table<'a>>, Vec<Load
             continue;
         }
         if let Some(name) = cursor.rest().strip_prefix('*') {
-            if is_open {
+            if is_listing && is_open {
+                let kind = LoadErrorKind::Unsupported(
+                    "a table after lines that belong to no table: iptables -S lists one table without \
+                     its name, and iptables-save names each",
+                );
+                errors.push(cursor.error(kind));
+            } else if is_open {
                 let kind = LoadErrorKind::Expected("COMMIT before another table begins");
                 errors.push(cursor.error(kind));
             }
@@ -293,7 +335,7 @@ fn tables<'a>(text: &'a str, options: &Options<'_>) -> (Vec<Table<'a>>, Vec<Load
             errors.push(error);
         }
     }
-    if is_open {
+    if is_open && !(is_listing && tables.len() == 1) {
         let kind = LoadErrorKind::Expected(
             "COMMIT after the last line of a table; without it the file may be truncated",
         );
@@ -323,6 +365,25 @@ impl Table<'_> {
         })
     }
 
+    /// Reads a chain and its policy.
+    fn policy(&mut self, cursor: &mut Cursor<'_>, number: usize) -> Result<(), LoadError> {
+        let at = cursor.at();
+        let name = word(cursor);
+        if name.is_empty() {
+            return Err(cursor.error_at(at, LoadErrorKind::Expected("the name of a chain")));
+        }
+        let chain = self.chain(name);
+        cursor.blanks();
+        let at = cursor.at();
+        self.chains[chain].policy = match word(cursor) {
+            "-" => None,
+            "ACCEPT" => Some((Action::Accept, 1, number)),
+            "DROP" => Some((Action::Deny, 0, number)),
+            _ => return Err(cursor.error_at(at, LoadErrorKind::Expected("a policy: ACCEPT or DROP"))),
+        };
+        Ok(())
+    }
+
     /// Reads a line of the table. Errors of a rule are stored with its chain; the returned error
     /// concerns the whole table.
     fn line(
@@ -333,17 +394,7 @@ impl Table<'_> {
         options: &Options<'_>,
     ) -> Result<(), LoadError> {
         if cursor.take(':') {
-            let name = word(cursor);
-            let chain = self.chain(name);
-            cursor.blanks();
-            let at = cursor.at();
-            self.chains[chain].policy = match word(cursor) {
-                "-" => None,
-                "ACCEPT" => Some((Action::Accept, 1, number)),
-                "DROP" => Some((Action::Deny, 0, number)),
-                _ => return Err(cursor.error_at(at, LoadErrorKind::Expected("a policy: ACCEPT or DROP"))),
-            };
-            return Ok(());
+            return self.policy(cursor, number);
         }
         counters(cursor)?;
         let at = cursor.at();
@@ -354,10 +405,14 @@ impl Table<'_> {
                 self.chain(word(cursor));
                 return Ok(());
             }
+            "-P" | "--policy" => {
+                cursor.blanks();
+                return self.policy(cursor, number);
+            }
             _ => {
                 let kind = LoadErrorKind::Unsupported(
-                    "this line is not supported: only lines that begin with -A are, as iptables-save \
-                     writes them",
+                    "this line is not supported: only lines that begin with -A, -N or -P are, as \
+                     iptables-save and iptables -S write them",
                 );
                 return Err(cursor.error_at(at, kind));
             }
@@ -367,6 +422,10 @@ impl Table<'_> {
         let name = word(cursor);
         if name.is_empty() {
             return Err(cursor.error_at(at, LoadErrorKind::Expected("the rule's chain")));
+        }
+        if !BUILT_IN.contains(&name) && self.chains.iter().all(|chain| chain.name != name) {
+            let message = format!("no line above declares the chain '{name}', as ':{name} - [0:0]' does");
+            return Err(cursor.error_at(at, LoadErrorKind::Refused(message)));
         }
         let chain = self.chain(name);
         let is_v6 = options.families.map_or(self.is_v6, |families| Some(families == Families::V6));

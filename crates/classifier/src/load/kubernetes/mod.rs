@@ -233,11 +233,22 @@ fn cluster_of(addresses: &str, limits: LoadLimits) -> Result<Cluster, LoadErrors
         LoadError { kind, ..error }
     })?;
     let (mut cluster, mut errors) = (Cluster::default(), Vec::new());
+    let mut is_any = false;
     for document in objects(&map) {
-        if let Err(wrong) = cluster.take(document) {
-            let message = format!("address map: {}", wrong.message);
-            errors.push(Wrong { message, ..wrong }.in_text(addresses));
+        match cluster.take(document) {
+            Ok(is_taken) => is_any |= is_taken,
+            Err(wrong) => {
+                let message = format!("address map: {}", wrong.message);
+                errors.push(Wrong { message, ..wrong }.in_text(addresses));
+            }
         }
+    }
+    if !is_any && errors.is_empty() {
+        let message = String::from(
+            "address map: no object contains addresses; write the output of 'kubectl get \
+             namespaces,pods -A -o yaml', or an object with the fields namespaces and pods",
+        );
+        errors.push(Wrong::new(1, &message).in_text(addresses));
     }
     LoadErrors::of(errors).map_or(Ok(cluster), Err)
 }

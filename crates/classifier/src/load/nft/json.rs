@@ -16,106 +16,161 @@ use crate::rule::Action;
 pub(super) fn parse(text: &str, limits: LoadLimits) -> (Vec<Table>, Vec<LoadError>) {
     let document: Json = match serde_json::from_str(text) {
         Ok(document) => document,
-        Err(error) => {
-            let line = error.line().max(1);
-            let shown = text.lines().nth(line - 1).unwrap_or("");
-            let at = shown
-                .char_indices()
-                .nth(error.column().saturating_sub(1))
-                .map_or(shown.len(), |(at, _)| at);
-            let kind = LoadErrorKind::Form(format!("no JSON: {error}"));
-            return (Vec::new(), Vec::from([LoadError::new(line, shown, at, kind)]));
-        }
+        Err(error) => return (Vec::new(), Vec::from([LoadError::of_json(text, &error)])),
     };
     let Some(objects) = document.get("nftables").and_then(Json::as_array) else {
         let kind =
             LoadErrorKind::Expected("an object with a list \"nftables\", as nft -j list ruleset prints");
         return (Vec::new(), Vec::from([LoadError::new(1, text.lines().next().unwrap_or(""), 0, kind)]));
     };
-    // The start of each rule, for line numbers.
-    let mut places = text.match_indices("\"rule\"").map(|(at, _)| at);
-    let mut tables: Vec<Table> = Vec::new();
+    let mut reader = Reader { text, limits, tables: Vec::new(), number: 0, line: 1, counted: 0 };
     let mut errors = Vec::new();
-    let mut number = 0;
+    let mut places = places(text).into_iter();
     for object in objects {
-        // A script of commands wraps each object in `add`.
-        let object = object.get("add").or_else(|| object.get("create")).unwrap_or(object);
-        let Some((kind, body)) = object.as_object().and_then(|object| object.iter().next()) else {
-            continue;
-        };
-        if kind == "metainfo" || body.is_null() {
+        let at = places.next().unwrap_or(0);
+        if let Err(kind) = reader.object(object, at) {
+            let is_end = matches!(kind, LoadErrorKind::TooMuch { .. });
+            errors.push(super::error(text, at, kind));
+            if is_end {
+                break;
+            }
+        }
+    }
+    (reader.tables, errors)
+}
+
+/// Returns the first byte of each object in the list of a valid text.
+fn places(text: &str) -> Vec<usize> {
+    let mut places = Vec::new();
+    let (mut depth, mut is_text, mut is_escaped) = (0_usize, false, false);
+    for (at, byte) in text.bytes().enumerate() {
+        if is_text {
+            is_text = is_escaped || byte != b'"';
+            is_escaped = byte == b'\\' && !is_escaped;
             continue;
         }
+        match byte {
+            b'"' => is_text = true,
+            b'{' | b'[' => {
+                depth += 1;
+                if byte == b'{' && depth == 3 {
+                    places.push(at);
+                }
+            }
+            b'}' | b']' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+    }
+    places
+}
+
+/// The tables so far.
+struct Reader<'a> {
+    text: &'a str,
+    limits: LoadLimits,
+    tables: Vec<Table>,
+    /// Number of rules.
+    number: usize,
+    /// The line of byte `counted`.
+    line: usize,
+    counted: usize,
+}
+
+impl Reader<'_> {
+    /// Reads an object that begins at a byte of the text.
+    fn object(&mut self, object: &Json, at: usize) -> Result<(), LoadErrorKind> {
+        let refused = |message: String| LoadErrorKind::Refused(message);
+        self.line += self.text.get(self.counted..at).unwrap_or("").matches('\n').count();
+        self.counted = at;
+        let Some((mut kind, mut body)) = entry(object) else { return Ok(()) };
+        // A script of commands wraps each object.
+        let mut is_insert = false;
+        if matches!(kind, "add" | "create" | "insert") {
+            is_insert = kind == "insert";
+            let inner = entry(body).ok_or_else(|| refused(format!("expected an object in '{kind}'")))?;
+            (kind, body) = inner;
+        } else if kind == "flush" && body.get("ruleset").is_some() {
+            self.tables.clear();
+            return Ok(());
+        }
         let text_of = |key: &str| body.get(key).and_then(Json::as_str).unwrap_or("");
+        match kind {
+            "metainfo" | "flowtable" | "counter" | "quota" | "limit" | "ct helper" | "ct timeout"
+            | "ct expectation" | "synproxy" | "secmark" | "tunnel" => return Ok(()),
+            "table" | "chain" | "set" | "map" | "element" | "rule" => {}
+            _ => {
+                return Err(refused(format!(
+                    "unsupported command or object '{kind}'; load the script, and use nft -j list ruleset"
+                )));
+            }
+        }
         let family = text_of("family");
         let table = if kind == "table" { text_of("name") } else { text_of("table") };
+        let tables = &mut self.tables;
         let index =
             tables.iter().position(|t| t.family == family && t.name == table).unwrap_or_else(|| {
                 tables.push(Table::new(family, table));
                 tables.len() - 1
             });
         let table = &mut tables[index];
-        match kind.as_str() {
-            "chain" => {
-                let chain = table.chain(text_of("name"));
-                read_chain(chain, body);
-            }
+        match kind {
+            "chain" => read_chain(table.chain(text_of("name")), body, self.line).map_err(refused)?,
             "set" | "map" => {
                 let flags = body.get("flags").map(ToString::to_string).unwrap_or_default();
                 let is_dynamic = flags.contains("dynamic") || flags.contains("timeout");
                 let elements = body.get("elem").map_or_else(|| Ok(Vec::new()), elements);
-                match elements {
-                    Ok(elements) => {
-                        table.sets.insert(text_of("name").into(), Set { elements, is_dynamic });
-                    }
-                    Err(message) => errors.push(super::error(text, 0, LoadErrorKind::Refused(message))),
-                }
+                let elements = elements.map_err(refused)?;
+                table.sets.insert(text_of("name").into(), Set { elements, is_dynamic });
             }
-            "element" => match body.get("elem").map_or_else(|| Ok(Vec::new()), elements) {
-                Ok(elements) => {
-                    table.sets.entry(text_of("name").into()).or_default().elements.extend(elements);
-                }
-                Err(message) => errors.push(super::error(text, 0, LoadErrorKind::Refused(message))),
-            },
+            "element" => {
+                let elements = body.get("elem").map_or_else(|| Ok(Vec::new()), elements);
+                let set = table.sets.entry(text_of("name").into()).or_default();
+                set.elements.extend(elements.map_err(refused)?);
+            }
             "rule" => {
-                let at = places.next().unwrap_or(0);
-                number += 1;
-                if number > limits.rules_max {
-                    let kind = LoadErrorKind::TooMuch { what: "rules", limit: limits.rules_max };
-                    errors.push(super::error(text, at, kind));
-                    break;
+                self.number += 1;
+                if self.number > self.limits.rules_max {
+                    return Err(LoadErrorKind::TooMuch { what: "rules", limit: self.limits.rules_max });
                 }
-                let line = text[..at].matches('\n').count() + 1;
+                if body.get("index").is_some() {
+                    return Err(refused(String::from(
+                        "unsupported position of a rule; load the script, and use nft -j list ruleset",
+                    )));
+                }
                 let list = body.get("expr").and_then(Json::as_array).map_or(&[][..], Vec::as_slice);
-                match list.iter().map(statement).collect() {
-                    Ok(statements) => {
-                        table.chain(text_of("chain")).rules.push(Rule { statements, line, number, at });
-                    }
-                    Err(message) => errors.push(super::error(text, at, LoadErrorKind::Refused(message))),
-                }
+                let statements: Vec<Statement> =
+                    list.iter().map(statement).collect::<Result<_, _>>().map_err(refused)?;
+                let rules = &mut table.chain(text_of("chain")).rules;
+                let rule = Rule { statements, line: self.line, number: self.number, at };
+                rules.insert(if is_insert { 0 } else { rules.len() }, rule);
             }
             _ => {}
         }
+        Ok(())
     }
-    (tables, errors)
 }
 
-fn read_chain(chain: &mut Chain, body: &Json) {
+fn read_chain(chain: &mut Chain, body: &Json, line: usize) -> Result<(), String> {
     let text_of = |key: &str| body.get(key).and_then(Json::as_str).map(String::from);
     if let (Some(kind), Some(name)) = (text_of("type"), text_of("hook")) {
         let number = match body.get("prio") {
-            Some(Json::String(name)) => priority(name).unwrap_or(0),
-            Some(number) => number.as_i64().unwrap_or(0),
-            None => 0,
+            Some(Json::String(name)) => priority(name),
+            Some(number) => number.as_i64(),
+            None => Some(0),
         };
-        chain.hook = Some(Hook { kind, name, priority: number });
+        let priority = number.ok_or("expected a priority: a number, or a name such as filter")?;
+        chain.hook = Some(Hook { kind, name, priority });
     }
-    chain.line = 1;
-    chain.policy = text_of("policy").and_then(|policy| match policy.as_str() {
-        "accept" => Some(Action::Accept),
-        "drop" => Some(Action::Deny),
-        _ => None,
-    });
+    chain.line = line;
+    chain.policy = match body.get("policy") {
+        None => None,
+        Some(policy) => Some(match policy.as_str() {
+            Some("accept") => Action::Accept,
+            Some("drop") => Action::Deny,
+            _ => return Err("expected a policy: accept or drop".into()),
+        }),
+    };
+    Ok(())
 }
 
 /// Returns the one key and value of an object.
@@ -169,7 +224,13 @@ fn statement(json: &Json) -> Result<Statement, String> {
                 "<=" => Op::LessOrEqual,
                 ">" => Op::Greater,
                 ">=" => Op::GreaterOrEqual,
-                _ => Op::In,
+                "in" => Op::In,
+                // None of these bits is set.
+                "!" => {
+                    let masked = Expr::Masked(Box::new(expr(left)?), Box::new(value(right)?));
+                    return Ok(Statement::Match(masked, Op::Equal, Value::Word("0".into())));
+                }
+                other => return Err(format!("unknown comparison '{other}'")),
             };
             match value(right) {
                 Ok(right) => Statement::Match(expr(left)?, op, right),

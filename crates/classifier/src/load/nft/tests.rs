@@ -148,7 +148,7 @@ fn the_json_form_says_the_same() {
     let mut syn = packet([8; 4], 9, 6);
     (syn.tcp_flags, syn.state) = (Some(2), Some(crate::firewall::ConnectionState::New));
     assert_eq!(line(&policy, &syn), 10);
-    assert_eq!(line(&policy, &Packet { tcp_flags: Some(0x12), ..syn }), 1);
+    assert_eq!(line(&policy, &Packet { tcp_flags: Some(0x12), ..syn }), 5);
     let broken = load("{\"nftables\": [", &Options::default()).unwrap_err();
     assert!(broken.to_string().contains("no JSON"), "{broken}");
 }
@@ -268,4 +268,47 @@ fn statements_of_json_decide_or_may_match() {
         let alike = found.iter().zip(expected).all(|(found, expected)| found.starts_with(expected));
         assert!(found.len() == expected.len() && alike, "{statements}: {found:?}");
     }
+}
+
+#[test]
+fn places_and_commands_of_json_are_those_of_the_text() {
+    let table = "{\"nftables\": [\n {\"metainfo\": {\"version\": \"1 \\\"{\"}},\n\
+                 {\"table\": {\"family\": \"ip\", \"name\": \"f\"}},\n";
+    let chain = |policy: &str| {
+        format!(
+            " {{\"chain\": {{\"family\": \"ip\", \"table\": \"f\", \"name\": \"input\", \"type\": \"filter\",\n\
+             \"hook\": \"input\", \"prio\": 0, \"policy\": {policy}}}}}"
+        )
+    };
+    let rule = |port: u16, verdict: &str| {
+        format!(
+            "{{\"rule\": {{\"family\": \"ip\", \"table\": \"f\", \"chain\": \"input\", \"comment\": \"rule\",\n\
+             \"expr\": [{{\"match\": {{\"op\": \"==\", \"left\": {{\"payload\": {{\"protocol\": \"tcp\",\n\
+             \"field\": \"dport\"}}}}, \"right\": {port}}}}}, {{\"{verdict}\": null}}]}}}}"
+        )
+    };
+    let read =
+        |rest: &str| load(&format!("{table}{}{rest}\n]}}\n", chain("\"drop\"")), &Options::default());
+    let to = |port| packet([10, 0, 0, 1], port, 6);
+    let policy = read(&format!(",\n{},\n{}", rule(22, "accept"), rule(23, "accept"))).unwrap();
+    assert_eq!([22, 23, 24].map(|port| line(&policy, &to(port))), [6, 9, 4]);
+    let inserted =
+        read(&format!(",\n{},\n{{\"insert\": {}}}", rule(22, "accept"), rule(22, "drop"))).unwrap();
+    assert_eq!(line(&inserted, &to(22)), 9);
+    let flushed = read(",\n{\"flush\": {\"ruleset\": null}}").unwrap();
+    assert!(flushed.is_empty());
+    for (rest, at) in [
+        (format!(",\n{},\n{}", rule(22, "accept"), rule(23, "frob")), 9),
+        (String::from(",\n{\"delete\": {\"table\": {\"family\": \"ip\", \"name\": \"f\"}}}"), 6),
+        (
+            String::from(
+                ",\n{\"set\": {\"family\": \"ip\", \"table\": \"f\", \"name\": \"s\", \"elem\": [{\"frob\": 1}]}}",
+            ),
+            6,
+        ),
+    ] {
+        assert_eq!(read(&rest).unwrap_err().errors[0].line, at, "{rest}");
+    }
+    let wrong = load(&format!("{table}{}\n]}}", chain("\"queue\"")), &Options::default()).unwrap_err();
+    assert_eq!(wrong.errors[0].line, 4, "{wrong}");
 }

@@ -256,7 +256,12 @@ fn whole(text: &str, limits: LoadLimits) -> Result<Vec<Read>, LoadErrors> {
 fn parse_part<T: for<'de> Deserialize<'de>>(text: &str, start: usize, end: usize) -> Result<T, LoadError> {
     ::toml::from_str(&text[start..end]).map_err(|error| {
         let place = start + error.span().map_or(0, |span| span.start);
-        at(text, place, LoadErrorKind::Form(error.message().to_owned()))
+        let message = error.message();
+        // A table in place of a list of tables.
+        if message.starts_with("invalid type: map") && text[place..].starts_with("[rule]") {
+            return at(text, place, LoadErrorKind::Expected("[[rule]], with two brackets, for each rule"));
+        }
+        at(text, place, LoadErrorKind::Form(message.to_owned()))
     })
 }
 
