@@ -18,6 +18,7 @@ mod packaged;
 mod packages;
 mod peers;
 mod sanitize;
+mod shuttle;
 mod soak;
 mod source;
 mod tidy;
@@ -33,6 +34,7 @@ const USAGE: &str = "usage: cargo xtask <verb>
            words, comment width, sizes
   ci       run exactly what CI runs (.ci/run)
   loom     run the models of the engine's synchronisation
+  shuttle  check random histories of the table that threads share: shuttle [--histories N]
   corpus   replay foreign captures in every layout: corpus FOLDER…
   cuts     check that results do not depend on where captures are cut: cuts [--cuts N]
   cluster  compare flows from a Spark cluster with one run: cluster [--captures N] [--packets N]
@@ -88,6 +90,7 @@ fn run(arguments: &[String]) -> Result<ExitCode> {
         "emulate" => emulate::run(&root, rest),
         "fuzz" => fuzz::run(&root, rest),
         "sanitize" => sanitize::run(&root, rest),
+        "shuttle" => shuttle::run(&root, rest),
         "peers" => peers::run(&root, rest),
         "bench" => bench::run(&root, rest),
         _ if is_help(arguments) => Ok(show(USAGE, arguments)),
@@ -136,6 +139,7 @@ mod tests {
             "mutants ",
             "emulate ",
             "sanitize ",
+            "shuttle ",
             "peers ",
             "bench ",
             "figures ",
