@@ -2,8 +2,8 @@
 //! steps of all threads: `cargo xtask shuttle`.
 //!
 //! Links, signatures and locks are those of the table, with shuttle's atomics, which are all
-//! sequentially consistent: the models for loom (`loom.rs`) cover weaker orderings. The collector is
-//! the real one.
+//! sequentially consistent: the models for loom (`loom.rs`) cover weaker orderings. The collector
+//! is the real one.
 #![cfg(shuttle)]
 
 mod history;

@@ -73,12 +73,14 @@
 //! * Configurations and rules may get fields in any version, with neutral defaults. End a literal
 //!   with `..` and the base that the type offers: `..LineHashConfig::for_flows(n)`,
 //!   `..EngineConfig::new(mode)`, `..Rule::ANY`, `..SetOptions::default()`.
-//! * `engine::Verdict`, `classifier::Action`, `scheduler::Decision` and `packet::Fill` can be matched
-//!   exhaustively: another variant would be a breaking change, since no caller may overlook it.
+//! * `engine::Verdict`, `classifier::Action`, `scheduler::Decision` and `packet::Fill` can be
+//!   matched exhaustively: another variant would be a breaking change, since no caller may overlook
+//!   it.
 //! * Traits that are implemented outside get methods only with a body.
-//! * Two kinds of code may change in any version: what the feature `papers` adds (`baseline`, `dhash`
-//!   and `sighash` of [`flow_table`], `aggrecuts` and `hicuts` of `classifier`, `scheduler::sim`,
-//!   `tcb_cache`), and the modules for tests (`laws`, `oracle`, `probe`, and every `layout`).
+//! * Two kinds of code may change in any version: what the feature `papers` adds (`baseline`,
+//!   `dhash` and `sighash` of [`flow_table`], `aggrecuts` and `hicuts` of `classifier`,
+//!   `scheduler::sim`, `tcb_cache`), and the modules for tests (`laws`, `oracle`, `probe`, and
+//!   every `layout`).
 //!
 //! Rust 1.89 is enough; only a minor version may require a later one.
 //!
