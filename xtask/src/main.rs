@@ -17,6 +17,7 @@ mod mutants;
 mod packaged;
 mod packages;
 mod peers;
+mod release;
 mod sanitize;
 mod shuttle;
 mod soak;
@@ -46,6 +47,7 @@ const USAGE: &str = "usage: cargo xtask <verb>
   live     send packets through veth pairs to replay --iface and through bridge, and count them (as
            root): live [bridge | --short]
   packages package all crates, and run the examples against the packages, outside the workspace
+  release  check everything and make the files of a release: archive, .deb, bill of materials, checksums
   soak     run the engine for a billion packets, counters exact and memory flat: soak [--packets N]
   fuzz TARGET
            build a fuzz target with nightly Rust, without cargo-fuzz, and run it: fuzz --help
@@ -81,6 +83,7 @@ fn run(arguments: &[String]) -> Result<ExitCode> {
         "loom" => loom::run(&root),
         "matrix" => matrix::run(&root, rest),
         "packages" => packaged::run(&root, rest),
+        "release" => release::run(&root, rest),
         "kernel" => kernel::run(&root, rest),
         "cluster" => cluster::run(&root, rest),
         "corpus" => corpus::run(&root, rest),
@@ -145,6 +148,7 @@ mod tests {
             "figures ",
             "fuzz ",
             "packages ",
+            "release ",
         ];
         for asked in
             verbs.iter().flat_map(|verb| ["help", "-h", "--help"].map(|help| format!("{verb}{help}")))
