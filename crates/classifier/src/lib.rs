@@ -19,8 +19,8 @@
 //!
 //! # Features
 //!
-//! * `papers`: `aggrecuts`, `hicuts` and `PaperTree`, for comparisons. Their interfaces may change in
-//!   any version.
+//! * `papers`: `aggrecuts`, `hicuts` and `PaperTree`, for comparisons. Their interfaces may change
+//!   in any version.
 //! * `std` (default): run-time detection of instruction sets, huge pages, live sets, the TOML
 //!   loader. Without it the crate is `no_std` with `alloc`.
 #![cfg_attr(docsrs, feature(doc_cfg))]
