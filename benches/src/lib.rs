@@ -13,6 +13,7 @@
 //! | [`classify`] | the classifier and its rivals |
 //! | [`live`] | a rule set that changes while packets are classified |
 //! | [`maps`] | maps that hash, and maps that threads share, and their rivals |
+//! | [`users`] | the flow tables of a virtual switch and of a proxy, on our tables and on theirs |
 //! | [`tables`] | flow tables and their rivals |
 //! | [`l7`] | the L7 filter and vectorscan, and its labels compared with those of tshark |
 //! | [`caches`] | simulated caches and libCacheSim |
@@ -40,3 +41,4 @@ pub mod replay;
 pub mod ring;
 pub mod sharded;
 pub mod tables;
+pub mod users;

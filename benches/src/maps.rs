@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
 use anyhow::Result;
-use flowloom::flow_table::{FlowMap, LineHash, LineHashConfig};
+use flowloom::flow_table::{FlowHasher, FlowMap, FlowTable, LineHash, LineHashConfig, Tick, TimeoutClass};
 use flowloom_measure::lookup::contender::{Contender, MapContender, OurTable, StateMap, StdMap, Work};
 use flowloom_measure::lookup::{EXCHANGED_MAX, Flows, State, prefetched, state};
 use flowloom_measure::{RatioRow, ResultRow, Rounds, Samples};
@@ -18,6 +18,7 @@ use crate::peers::maps::Hashbrown;
 use crate::peers::shared::{Access, Dash, Key, Locked, Papaya, Scc, SharedMap, ours};
 
 const LINE_HASH: &str = "linehash, hashed by the caller";
+const HASHING: &str = "linehash, hashing each key";
 const FLOW_MAP: &str = "flow map";
 const CONCURRENT: &str = "concurrent table";
 
@@ -27,18 +28,22 @@ const BATCH: usize = 32;
 /// Number of lookups of a reader per change of the concurrent writer.
 const READS_PER_WRITE: u64 = 10;
 
-/// Runs all comparisons.
+/// Compares maps for one thread.
 ///
 /// # Errors
 ///
 /// Returns an error if a table does not pass its trial, or two answers differ.
-pub fn run(rounds: usize, sizes: &[u32], report: &mut JudgedReport) -> Result<()> {
-    for &count in sizes {
-        let flows = Flows::<2>::new(count, 1);
-        owned(&flows, rounds, report)?;
-        shared(&flows, rounds, report)?;
-    }
-    Ok(())
+pub fn owned(rounds: usize, sizes: &[u32], report: &mut JudgedReport) -> Result<()> {
+    sizes.iter().try_for_each(|&count| owned_of(&Flows::<2>::new(count, 1), rounds, report))
+}
+
+/// Compares maps that threads share.
+///
+/// # Errors
+///
+/// Returns the same errors as [`owned`].
+pub fn shared(rounds: usize, sizes: &[u32], report: &mut JudgedReport) -> Result<()> {
+    sizes.iter().try_for_each(|&count| shared_of(&Flows::<2>::new(count, 1), rounds, report))
 }
 
 /// Flowloom's map, with the trait of the comparison.
@@ -70,12 +75,49 @@ impl StateMap<2> for Ours {
     }
 }
 
+/// `LineHash` with the hasher of its callers, so that it does all that a map does.
+#[derive(Debug)]
+struct Hashing {
+    table: LineHash<Key, State>,
+    hasher: FlowHasher,
+}
+
+impl StateMap<2> for Hashing {
+    fn with_capacity_for(flows: usize) -> Self {
+        let config = LineHashConfig::for_flows(u32::try_from(flows).unwrap_or(u32::MAX));
+        let table = LineHash::try_new(&config).expect("memory for the flows");
+        Self { table, hasher: FlowHasher::random() }
+    }
+
+    #[inline]
+    fn first_word(&self, key: &Key) -> Option<u64> {
+        let id = self.table.lookup(key, self.hasher.hash_words(key).table)?;
+        self.table.get(id).map(|state| state[0])
+    }
+
+    #[inline]
+    fn put(&mut self, key: Key, state: State) -> bool {
+        let hash = self.hasher.hash_words(&key).table;
+        self.table.insert(key, hash, state, TimeoutClass(0), Tick(0)).is_ok()
+    }
+
+    #[inline]
+    fn take(&mut self, key: &Key) -> bool {
+        self.table.remove_key(key, self.hasher.hash_words(key).table).is_some()
+    }
+
+    fn count(&self) -> usize {
+        self.table.len() as usize
+    }
+}
+
 /// Maps for one thread.
-fn owned(flows: &Flows<2>, rounds: usize, report: &mut JudgedReport) -> Result<()> {
+fn owned_of(flows: &Flows<2>, rounds: usize, report: &mut JudgedReport) -> Result<()> {
     let line = |count: u32| LineHash::<Key, State>::try_new(&LineHashConfig::for_flows(count));
     let contenders: Vec<RefCell<Box<dyn Contender + '_>>> = vec![
         RefCell::new(Box::new(MapContender::<2, Ours>::new(FLOW_MAP, flows))),
         RefCell::new(Box::new(OurTable::new(LINE_HASH, flows, line)?)),
+        RefCell::new(Box::new(MapContender::<2, Hashing>::new(HASHING, flows))),
         RefCell::new(Box::new(MapContender::<2, Hashbrown<2>>::new("hashbrown + foldhash", flows))),
         RefCell::new(Box::new(MapContender::<2, StdMap<2>>::new("std", flows))),
     ];
@@ -87,7 +129,9 @@ fn owned(flows: &Flows<2>, rounds: usize, report: &mut JudgedReport) -> Result<(
             run = run.variant_with_lap(name, move |lap| contender.borrow_mut().run(work, lap).unwrap_or(0));
         }
         let samples = run.run()?.samples;
-        let goal = |rival: &str| (rival == LINE_HASH && work != Work::Build).then_some(1.0 / 1.15);
+        let goal = |rival: &str| {
+            ([LINE_HASH, HASHING].contains(&rival) && work != Work::Build).then_some(1.0 / 1.15)
+        };
         add(report, &samples, &work.name(), flows, work.items(flows.keys.len()), Clock::Cpu, goal);
     }
     drop(contenders);
@@ -111,7 +155,7 @@ fn owned(flows: &Flows<2>, rounds: usize, report: &mut JudgedReport) -> Result<(
 }
 
 /// Maps that threads share, and a single-threaded `LineHash` for comparison.
-fn shared(flows: &Flows<2>, rounds: usize, report: &mut JudgedReport) -> Result<()> {
+fn shared_of(flows: &Flows<2>, rounds: usize, report: &mut JudgedReport) -> Result<()> {
     let count = u32::try_from(flows.keys.len()).unwrap_or(u32::MAX);
     let capacity = flows.keys.len();
     let maps: [(&str, Box<dyn SharedMap>); 5] = [
@@ -278,8 +322,11 @@ mod tests {
     fn everyone_gives_the_same_answers() {
         let tool = Tool { version: String::new(), git: String::new() };
         let mut report = JudgedReport::new(tool, Host::read("", &[]), serde_json::Value::Null);
-        run(1, &[500], &mut report).unwrap();
-        for rival in [LINE_HASH, "std", "papaya + foldhash", "scc + foldhash", "dashmap + foldhash"] {
+        owned(1, &[500], &mut report).unwrap();
+        shared(1, &[500], &mut report).unwrap();
+        for rival in
+            [LINE_HASH, HASHING, "std", "papaya + foldhash", "scc + foldhash", "dashmap + foldhash"]
+        {
             assert!(report.ratios.iter().any(|judged| judged.row.rival == rival), "{rival}");
         }
     }

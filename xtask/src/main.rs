@@ -18,8 +18,10 @@ mod mutants;
 mod packaged;
 mod packages;
 mod peers;
+mod release;
 mod round_trips;
 mod sanitize;
+mod shuttle;
 mod soak;
 mod source;
 mod tidy;
@@ -35,6 +37,7 @@ const USAGE: &str = "usage: cargo xtask <verb>
            words, comment width, sizes
   ci       run exactly what CI runs (.ci/run)
   loom     run the models of the engine's synchronisation
+  shuttle  check random histories of the table that threads share: shuttle [--histories N]
   corpus   replay foreign captures in every layout: corpus FOLDER…
   cuts     check that results do not depend on where captures are cut: cuts [--cuts N]
   cluster  compare flows from a Spark cluster with one run: cluster [--captures N] [--packets N]
@@ -49,6 +52,7 @@ const USAGE: &str = "usage: cargo xtask <verb>
   live     send packets through veth pairs to replay --iface and through bridge, and count them (as
            root): live [bridge | --short]
   packages package all crates, and run the examples against the packages, outside the workspace
+  release  check everything and make the files of a release: archive, .deb, bill of materials, checksums
   soak     run the engine for a billion packets, counters exact and memory flat: soak [--packets N],
            or write records of very many flows: soak --churn N
   fuzz TARGET
@@ -85,6 +89,7 @@ fn run(arguments: &[String]) -> Result<ExitCode> {
         "loom" => loom::run(&root),
         "matrix" => matrix::run(&root, rest),
         "packages" => packaged::run(&root, rest),
+        "release" => release::run(&root, rest),
         "kernel" => kernel::run(&root, rest),
         "cluster" => cluster::run(&root, rest),
         "corpus" => corpus::run(&root, rest),
@@ -95,6 +100,7 @@ fn run(arguments: &[String]) -> Result<ExitCode> {
         "fuzz" => fuzz::run(&root, rest),
         "sanitize" => sanitize::run(&root, rest),
         "round-trips" => round_trips::run(&root, rest),
+        "shuttle" => shuttle::run(&root, rest),
         "peers" => peers::run(&root, rest),
         "bench" => bench::run(&root, rest),
         _ if is_help(arguments) => Ok(show(USAGE, arguments)),
@@ -143,12 +149,14 @@ mod tests {
             "mutants ",
             "emulate ",
             "sanitize ",
+            "shuttle ",
             "peers ",
             "bench ",
             "figures ",
             "fuzz ",
             "packages ",
             "round-trips ",
+            "release ",
         ];
         for asked in
             verbs.iter().flat_map(|verb| ["help", "-h", "--help"].map(|help| format!("{verb}{help}")))

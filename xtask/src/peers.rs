@@ -9,7 +9,8 @@ use crate::bench::{build, output_of};
 use crate::{is_help, show};
 
 const USAGE: &str = "usage: cargo xtask peers flow-table [--rounds N] [--flows N,…] [--format json|text]
-       cargo xtask peers maps [--rounds N] [--flows N,…] [--format json|text]
+       cargo xtask peers maps [--rounds N] [--flows N,…] [--only owned|shared|users] [--format json|text]
+       cargo xtask peers pauses [--rounds N] [--flows N]
        cargo xtask peers classifier [--rounds N] [--only NAME,…] [--sizes N,…] [--seeds N] [--headers N] [--live N]
                                     [--dpdk-megabytes N] [--format json|text]
        cargo xtask peers tcb-cache [--rounds N] [--accesses N] [--trace FILE] [--python PROGRAM] [--format json|text]
@@ -18,7 +19,9 @@ const USAGE: &str = "usage: cargo xtask peers flow-table [--rounds N] [--flows N
   flow-table   LineHash and DHash beside hashbrown, DashMap, the standard library's map, and DPDK's rte_hash where libdpdk
                is installed. DPDK needs reserved huge pages: as root, sysctl vm.nr_hugepages=2048
   maps         FlowMap beside LineHash, hashbrown and the standard library's map; ConcurrentFlowTable beside DashMap,
-               papaya, scc and a locked hashbrown, alone and beside a writer
+               papaya, scc and a locked hashbrown, alone and beside a writer; and the tables of two users, a virtual
+               switch (BTreeMap, hashbrown) and a proxy (a map with a mutex, DashMap)
+  pauses       the longest times of single operations while maps grow to 10 million flows and shrink again
   classifier   FlowCuts beside DPDK's rte_acl, on the rule sets below $FLOWLOOM_DATA and on generated ones. rte_acl
                runs on 4 KiB pages where no huge ones are reserved, which is slower. --only takes the sets whose names
                hold one of these; generated ones are made_acl_100000_2 (profile, rules, seed), so that one a call is a
@@ -32,8 +35,9 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<ExitCode> {
     match arguments.split_first() {
         _ if is_help(arguments) => Ok(show(USAGE, arguments)),
         Some((name, rest)) if name == "flow-table" => flow_table(root, rest),
-        Some((name, rest)) if name == "maps" => {
-            let mut command = Command::new(build(root, &["-p", "flowloom-benches", "--bin", "map_peers"])?);
+        Some((name, rest)) if name == "maps" || name == "pauses" => {
+            let program = if name == "maps" { "map_peers" } else { "pauses" };
+            let mut command = Command::new(build(root, &["-p", "flowloom-benches", "--bin", program])?);
             command.args(rest);
             finish(root, command)
         }

@@ -4,12 +4,14 @@ use std::process::ExitCode;
 
 use flowloom::cpu::features::Isa;
 use flowloom_benches::goal::JudgedReport;
-use flowloom_benches::maps::run;
+use flowloom_benches::{maps, users};
 use flowloom_measure::Host;
 use flowloom_measure::rows::Tool;
 
-const USAGE: &str =
-    "usage: map_peers [--rounds N] [--flows N,…] [--format json|text] [--git COMMIT] [--rustc VERSION]";
+const USAGE: &str = "usage: map_peers [--rounds N] [--flows N,…] [--only owned|shared|users] [--format json|text] [--git COMMIT] [--rustc VERSION]";
+
+/// A part of the comparison, for a number of rounds and numbers of flows.
+type Part = fn(usize, &[u32], &mut JudgedReport) -> anyhow::Result<()>;
 
 fn main() -> ExitCode {
     match start(std::env::args().skip(1)) {
@@ -24,6 +26,7 @@ fn main() -> ExitCode {
 fn start(mut words: impl Iterator<Item = String>) -> Result<(), String> {
     let (mut rounds, mut flows) = (15, vec![65_536, 1_000_000]);
     let (mut text, mut git, mut rustc) = (false, String::new(), None);
+    let mut only = None;
     while let Some(word) = words.next() {
         if matches!(word.as_str(), "-h" | "--help") {
             return Err(USAGE.to_owned());
@@ -36,6 +39,7 @@ fn start(mut words: impl Iterator<Item = String>) -> Result<(), String> {
         match word.as_str() {
             "--rounds" => rounds = number(&value)? as usize,
             "--flows" => flows = value.split(',').map(number).collect::<Result<_, _>>()?,
+            "--only" if matches!(value.as_str(), "owned" | "shared" | "users") => only = Some(value),
             "--format" if value == "text" => text = true,
             "--format" if value == "json" => text = false,
             "--git" => git = value,
@@ -53,6 +57,11 @@ fn start(mut words: impl Iterator<Item = String>) -> Result<(), String> {
     });
     let tool = Tool { version: env!("CARGO_PKG_VERSION").to_owned(), git };
     let mut report = JudgedReport::new(tool, host, input);
-    run(rounds, &flows, &mut report).map_err(|error| format!("{error:#}"))?;
+    let is_wanted = |part: &str| only.as_ref().is_none_or(|only| only == part);
+    let parts: [(&str, Part); 3] =
+        [("owned", maps::owned), ("shared", maps::shared), ("users", users::run)];
+    for (_, part) in parts.into_iter().filter(|(name, _)| is_wanted(name)) {
+        part(rounds, &flows, &mut report).map_err(|error| format!("{error:#}"))?;
+    }
     report.write(text, None)
 }

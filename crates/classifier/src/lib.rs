@@ -19,6 +19,8 @@
 //!
 //! # Features
 //!
+//! * `papers`: `aggrecuts`, `hicuts` and `PaperTree`, for comparisons. Their interfaces may change
+//!   in any version.
 //! * `std` (default): run-time detection of instruction sets, huge pages, live sets, the TOML
 //!   loader. Without it the crate is `no_std` with `alloc`.
 #![cfg_attr(docsrs, feature(doc_cfg))]
@@ -32,6 +34,7 @@
 
 extern crate alloc;
 
+#[cfg(feature = "papers")]
 pub mod aggrecuts;
 pub mod analysis;
 mod arch;
@@ -41,6 +44,7 @@ pub mod firewall;
 pub mod first_match;
 pub mod flowcuts;
 pub mod headers;
+#[cfg(feature = "papers")]
 pub mod hicuts;
 pub mod image;
 mod intern;
@@ -50,8 +54,11 @@ mod leaf_block;
 pub mod live;
 pub mod load;
 pub mod lookup;
+#[cfg(feature = "papers")]
+mod paper_tree;
 mod random;
 pub mod rule;
+#[cfg(feature = "papers")]
 mod rule_box;
 mod rule_id;
 pub mod rule_set;
@@ -64,9 +71,11 @@ pub use flowloom_flow_key::FiveTuple;
 
 pub use classifier::{Algorithm, Classifier, ClassifierBuilder, ClassifierKey};
 pub use error::BuildError;
-pub use first_match::{FirstMatch, PaperTree};
+pub use first_match::FirstMatch;
 pub use image::ImageError;
 pub use key::{AnyKey, Key, KeyV4, KeyV6, Match};
+#[cfg(feature = "papers")]
+pub use paper_tree::PaperTree;
 pub use rule::{
     Action, Addresses, FlagsColumn, PortRange, Prefix, PrefixV4, PrefixV6, ProtocolMatch, Rule, RuleError,
     RuleId,

@@ -34,9 +34,8 @@ pub enum BuildError {
         /// The maximum.
         places_max: u64,
     },
-    /// There are more slots than list links can name: the flows of
-    /// [`Chained`](crate::baseline::Chained), or the buckets and flows of
-    /// [`DirectTable`](crate::baseline::DirectTable).
+    /// There are more slots than list links can name: the flows of `baseline::Chained`, or the
+    /// buckets and flows of `baseline::DirectTable`.
     TooManyLinks {
         /// Number of slots that links would have to name.
         places: u64,

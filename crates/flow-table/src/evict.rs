@@ -10,8 +10,8 @@
 //! any flow if the pool has no state left. A flood of first packets thus costs one line per flow of
 //! one bucket while any of these may be evicted. If nine in ten flows are established, the tenth is
 //! found. If no flow may be evicted, each refusal costs the whole search. With 10,000 flows it
-//! examines 60 flows with [`DHash`](crate::DHash), where the own bucket has 10; 67 with
-//! [`LineHash`](crate::LineHash), where it has 22; and 78 with [`SigHash`](crate::SigHash), where
+//! examines 60 flows with `DHash`, where the own bucket has 10; 67 with
+//! [`LineHash`](crate::LineHash), where it has 22; and 78 with `SigHash`, where
 //! it has one or none.
 
 use crate::flow_id::FlowId;

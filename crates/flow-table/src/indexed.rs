@@ -222,6 +222,7 @@ fn victim<T: Indexed, P: Evict<T::Key, T::Value>>(
 
 /// Visits all slots, starting at one and wrapping after the last, for an index in which the removal
 /// of any flow frees a slot.
+#[cfg(feature = "papers")]
 pub(crate) fn visit_all(from: u32, slots: u32, visit: &mut dyn FnMut(u32) -> bool) {
     for slot in (from..slots).chain(0..from) {
         if !visit(slot) {

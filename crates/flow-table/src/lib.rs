@@ -8,10 +8,6 @@
 //! * [`FlowMap`] is the map to start with: it hashes, grows, and is used like `HashMap`.
 //! * [`FlowTable`] is the trait of all other tables, for callers that hash each packet once.
 //! * [`LineHash`] is the recommended table; as [`FlowIndex`] it gives ids and stores no values.
-//! * [`DHash`] is the table of [DHASH §III] for production; [`dhash::reference`] follows the paper.
-//! * [`SigHash`] is the table of [FLOWNP §4] for production; [`sighash::reference`] follows the
-//!   paper.
-//! * [`baseline`] has the tables of lists with which the papers compare.
 //! * [`evict`] frees slots in a full table, according to the caller's policy.
 //! * [`Growing`] lets any table grow without moving a flow, and change its hash while in use.
 //! * [`Indexed`] is the trait for writing a table: you provide the index, and this crate the rest.
@@ -79,6 +75,9 @@
 //! # Features
 //!
 //! * `concurrent`: `ConcurrentFlowTable`, a table that many threads read.
+//! * `papers`: tables for comparisons. `DHash` of [DHASH §III] and `SigHash` of [FLOWNP §4] exist
+//!   for production and as their papers describe them; `baseline` has the tables of lists with
+//!   which the papers compare. Their interfaces may change in any version.
 //! * `serde`: serializes a [`FlowMap`] as a map.
 //! * `std` (default): run-time detection of instruction sets, huge pages, `oracle` and `laws`.
 //!   Without it the crate is `no_std` with `alloc`.
@@ -88,10 +87,13 @@
 extern crate alloc;
 
 mod arch;
+#[cfg(feature = "papers")]
 pub mod baseline;
 #[cfg(feature = "concurrent")]
 pub mod concurrent;
+mod conflict;
 mod cursor;
+#[cfg(feature = "papers")]
 pub mod dhash;
 pub mod error;
 pub mod evict;
@@ -105,6 +107,7 @@ pub mod map;
 pub mod oracle;
 pub mod probe;
 pub mod segments;
+#[cfg(feature = "papers")]
 pub mod sighash;
 pub mod state;
 pub mod table;
@@ -120,12 +123,14 @@ pub use flowloom_flow_key::{
 
 #[cfg(feature = "concurrent")]
 pub use concurrent::ConcurrentFlowTable;
+#[cfg(feature = "papers")]
 pub use dhash::{DHash, DHashConfig};
 pub use error::BuildError;
 pub use indexed::Indexed;
 pub use linehash::{FlowIndex, LineHash, LineHashConfig};
 pub use map::{FlowMap, FlowMapBuilder};
 pub use segments::Growing;
+#[cfg(feature = "papers")]
 pub use sighash::{SigHash, SigHashConfig};
 pub use state::Timeouts;
 pub use table::{

@@ -103,10 +103,10 @@ const REMOVED_AT_ONCE: usize = 256;
 ///
 /// ```
 /// use flowloom_flow_key::{FlowHasher, FlowKey};
-/// use flowloom_flow_table::{DHash, DHashConfig, FlowTable, Tick, TimeoutClass};
+/// use flowloom_flow_table::{FlowTable, LineHash, LineHashConfig, Tick, TimeoutClass};
 ///
 /// let hasher = FlowHasher::with_seed(1);
-/// let mut table = DHash::<FlowKey, u32>::try_new(&DHashConfig::for_flows(1000))?;
+/// let mut table = LineHash::<FlowKey, u32>::try_new(&LineHashConfig::for_flows(1000))?;
 /// let (key, _) = FlowKey::from_v4(0x0A00_0001, 0x0A00_0002, 40_000, 443, 6);
 /// let hash = hasher.hash(&key).table;
 ///
@@ -148,7 +148,7 @@ pub trait FlowTable<K: TableKey, V> {
     /// Hints that the caller will look up flows with these hashes soon, some time after
     /// [`prefetch`](FlowTable::prefetch) for each: prefetches the states of those that exist. A
     /// table may have nothing to prefetch; those of this crate except
-    /// [`DirectTable`](crate::baseline::DirectTable) do.
+    /// `baseline::DirectTable` do.
     ///
     /// It helps small batches of flows that are far from the processor. Their cost is not the
     /// index, which is small and near, but the states, which all miss the caches during the lookup.

@@ -1,6 +1,10 @@
 //! Compares a [`ConcurrentFlowTable`] on one thread with the standard library's map, and on several
 //! threads with what each of them may see.
 
+#![cfg(not(any(loom, shuttle)))]
+
+mod history;
+
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -8,6 +12,7 @@ use std::thread;
 
 use flowloom_flow_table::concurrent::{ConcurrentConfig, ConcurrentFlowTable};
 use flowloom_flow_table::{BuildError, Full, FullReason, KeyedState, Tick, TimeoutClass, Timeouts};
+use history::{Event, What, is_linearizable};
 use proptest::prelude::*;
 
 fn table<V: Send + Sync>(config: &ConcurrentConfig) -> ConcurrentFlowTable<u64, V> {
@@ -284,52 +289,6 @@ fn readers_never_miss_a_flow_that_stays_while_the_table_grows_and_shrinks() {
         assert_eq!(table.len() as u64, stay);
         assert!(lookups.load(Ordering::Relaxed) > 0);
     }
-}
-
-/// An operation of a history and its answer, with the moments before and after it.
-#[derive(Clone, Copy, Debug)]
-struct Event {
-    began: u64,
-    ended: u64,
-    what: What,
-}
-
-#[derive(Clone, Copy, Debug)]
-enum What {
-    /// The value seen, or 0 for none.
-    Get(u64),
-    /// A value written.
-    Insert(u64),
-    /// The value to be written if there is none, and the value that is present afterwards.
-    TryInsert(u64, u64),
-    /// The removed value, or 0 for none.
-    Remove(u64),
-}
-
-/// Returns whether some order of the operations that is consistent with their times explains all
-/// answers.
-fn is_linearizable(events: &[Event], value: u64, done: u32) -> bool {
-    if done.count_ones() as usize == events.len() {
-        return true;
-    }
-    let open = |i: &usize| done & 1 << i == 0;
-    let first_end = (0..events.len()).filter(open).map(|i| events[i].ended).min().unwrap_or(0);
-    (0..events.len()).filter(open).any(|i| {
-        let after = match events[i].what {
-            What::Get(seen) | What::Remove(seen) if seen != value => return false,
-            What::Get(_) => value,
-            What::Remove(_) => 0,
-            What::Insert(new) => new,
-            What::TryInsert(new, seen) => {
-                let after = if value == 0 { new } else { value };
-                if after != seen {
-                    return false;
-                }
-                after
-            }
-        };
-        events[i].began <= first_end && is_linearizable(events, after, done | 1 << i)
-    })
 }
 
 #[test]

@@ -1,23 +1,24 @@
 //! Flow-level packet processing: captures and generators in, pinned workers with flow tables and
 //! applications behind them, counted and balanced results out.
 //!
-//! This crate re-exports each library crate of Flowloom under one name. A firewall that only needs
-//! a table can use `flowloom-flow-table` by itself.
+//! This crate re-exports each library crate of Flowloom under one name, behind a feature of that
+//! name where the table lists one.
 //!
-//! | module | contents |
-//! | --- | --- |
-//! | [`cpu`] | what the processor offers: features, prefetch, pages, topology |
-//! | [`flow_key`] | the name of a flow, and its keyed hash |
-//! | [`packet`] | bytes to headers; the arena; the `PacketSource` seam |
-//! | [`flow_table`] | from key to state: LineHash, and the tables of the papers |
-//! | [`classifier`] | from headers to the first rule that matches |
-//! | [`dpi`] | from first bytes to the protocol's name; TCP data in sequence |
-//! | [`scheduler`] | which worker gets a packet |
-//! | [`tcb_cache`] | simulated caches of connection state |
-//! | [`traffic`] | captures and generators |
-//! | [`io`] | live ports of Linux, to receive and to send |
-//! | [`engine`] | input stage, rings, workers, report |
-//! | [`apps`] | what a worker does with a packet |
+//! | module | contents | feature |
+//! | --- | --- | --- |
+//! | `cpu` | what the processor offers: features, prefetch, pages, topology | always |
+//! | `flow_key` | the name of a flow, and its keyed hash | always |
+//! | `flow_table` | from key to state: `FlowMap`, `LineHash` | always |
+//! | `packet` | bytes to headers; the arena; the `PacketSource` seam | `packet` (default) |
+//! | `classifier` | from headers to the first rule that matches | `classifier` (default) |
+//! | `dpi` | from first bytes to the protocol's name; TCP data in sequence | `dpi` (default) |
+//! | `scheduler` | which worker or backend gets a packet | `scheduler` (default) |
+//! | `traffic` | captures and generators | `capture` (default) |
+//! | `filter` | packet filters in the language of pcap-filter(7) | `filter` (default) |
+//! | `engine` | input stage, rings, workers, report | `engine` (default) |
+//! | `apps` | what a worker does with a packet | `apps` (default) |
+//! | `io` | live ports of Linux, to receive and to send | `io` |
+//! | `tcb_cache` | simulated caches of connection state | `papers` |
 //!
 //! # Examples
 //!
@@ -72,35 +73,53 @@
 //! * Configurations and rules may get fields in any version, with neutral defaults. End a literal
 //!   with `..` and the base that the type offers: `..LineHashConfig::for_flows(n)`,
 //!   `..EngineConfig::new(mode)`, `..Rule::ANY`, `..SetOptions::default()`.
-//! * [`Verdict`](engine::Verdict), [`Action`](classifier::Action),
-//!   [`Decision`](scheduler::Decision) and [`Fill`](packet::Fill) can be matched exhaustively:
-//!   another variant would be a breaking change, since no caller may overlook it.
+//! * `engine::Verdict`, `classifier::Action`, `scheduler::Decision` and `packet::Fill` can be
+//!   matched exhaustively: another variant would be a breaking change, since no caller may overlook
+//!   it.
 //! * Traits that are implemented outside get methods only with a body.
-//! * Models and test support may change in any version: `laws`, `oracle`, `probe`, `baseline` and
-//!   every `layout` and `reference` of [`flow_table`], [`classifier::aggrecuts`] and
-//!   [`classifier::hicuts`], [`scheduler::sim`], [`tcb_cache`].
+//! * Two kinds of code may change in any version: what the feature `papers` adds (`baseline`,
+//!   `dhash` and `sighash` of [`flow_table`], `aggrecuts` and `hicuts` of `classifier`,
+//!   `scheduler::sim`, `tcb_cache`), and the modules for tests (`laws`, `oracle`, `probe`, and
+//!   every `layout`).
 //!
 //! Rust 1.89 is enough; only a minor version may require a later one.
 //!
 //! # Features
 //!
+//! The defaults suffice for captures, rules, policies and applications. Without them
+//! (`default-features = false`), name what is needed:
+//!
+//! * `apps`, `capture`, `classifier`, `dpi`, `engine`, `filter`, `io`, `packet`, `scheduler`: the
+//!   libraries of the table above.
 //! * `concurrent`: a flow table that many threads read.
 //! * `live`: interfaces, through libpcap, a C library.
+//! * `papers`: tables, classifiers and simulators for comparisons.
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
+#[cfg(feature = "apps")]
 pub use flowloom_apps as apps;
+#[cfg(feature = "classifier")]
 pub use flowloom_classifier as classifier;
 pub use flowloom_cpu as cpu;
+#[cfg(feature = "dpi")]
 pub use flowloom_dpi as dpi;
+#[cfg(feature = "engine")]
 pub use flowloom_engine as engine;
+#[cfg(feature = "filter")]
 pub use flowloom_filter as filter;
 pub use flowloom_flow_key as flow_key;
 pub use flowloom_flow_table as flow_table;
+#[cfg(feature = "io")]
 pub use flowloom_io as io;
+#[cfg(feature = "packet")]
 pub use flowloom_packet as packet;
+#[cfg(feature = "scheduler")]
 pub use flowloom_scheduler as scheduler;
+#[cfg(feature = "papers")]
 pub use flowloom_tcb_cache as tcb_cache;
+#[cfg(feature = "capture")]
 pub use flowloom_traffic as traffic;
 
-#[cfg(doctest)]
+#[cfg(all(doctest, feature = "apps"))]
 #[doc = include_str!("../README.md")]
 struct Readme;

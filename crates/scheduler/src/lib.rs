@@ -10,7 +10,6 @@
 //! | [`pull`] | pull policies: workers fetch packets |
 //! | [`registry`] | every policy by name |
 //! | [`topology`] | the tree of sockets, cores, pipelines and threads |
-//! | [`sim`] | a machine in virtual time that runs policies |
 //! | [`laws`] | checks that a policy keeps what it promises |
 //!
 //! ```
@@ -23,7 +22,12 @@
 //! assert_eq!(decisions, [Decision::To(1.into()), Decision::To(0.into())]);
 //! # Ok::<(), flowloom_scheduler::SetupError>(())
 //! ```
-
+//!
+//! # Features
+//!
+//! * `simulator`: `sim`, a machine in virtual time that runs policies. Its interface may change in
+//!   any version.
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![expect(
     clippy::cast_possible_truncation,
     reason = "constructors limit workers, nodes, slots and jobs far below the maximum of their types"
@@ -35,6 +39,7 @@ pub mod members;
 pub mod placement;
 pub mod pull;
 pub mod registry;
+#[cfg(feature = "simulator")]
 pub mod sim;
 pub mod topology;
 

@@ -2,9 +2,8 @@
 #![expect(unsafe_code, reason = "SIMD intrinsics, with the proof of their features in hand")]
 
 use core::arch::x86_64::{
-    __m256i, _mm256_castsi256_ps, _mm256_cmpeq_epi16, _mm256_cmpeq_epi32, _mm256_load_si256,
-    _mm256_movemask_epi8, _mm256_movemask_ps, _mm256_packs_epi16, _mm256_permute4x64_epi64,
-    _mm256_set1_epi16, _mm256_set1_epi32,
+    __m256i, _mm256_cmpeq_epi16, _mm256_load_si256, _mm256_movemask_epi8, _mm256_packs_epi16,
+    _mm256_permute4x64_epi64, _mm256_set1_epi16,
 };
 use core::hint::black_box;
 use core::ptr;
@@ -12,6 +11,7 @@ use core::ptr;
 use flowloom_cpu::features::Avx2;
 
 use super::{Kernel, Lanes};
+#[cfg(feature = "papers")]
 use crate::dhash::layout::Bucket;
 use crate::linehash::layout::{ALL_LANES, Line};
 
@@ -25,8 +25,13 @@ impl Avx2Lanes {
 }
 
 impl Lanes for Avx2Lanes {
+    #[cfg(feature = "papers")]
     #[inline(always)]
     fn equal(self, bucket: &Bucket, word: u32) -> u32 {
+        use core::arch::x86_64::{
+            _mm256_castsi256_ps, _mm256_cmpeq_epi32, _mm256_movemask_ps, _mm256_set1_epi32,
+        };
+
         let line: *const __m256i = ptr::from_ref(bucket).cast();
         // SAFETY: a bucket is 64 bytes and 64-aligned (asserted in `layout.rs`), so it is two
         // aligned 32-byte halves; `self` proves AVX2.

@@ -2,8 +2,7 @@
 #![expect(unsafe_code, reason = "SIMD intrinsics, with the proof of their features in hand")]
 
 use core::arch::x86_64::{
-    _mm512_cmpeq_epi16_mask, _mm512_cmpeq_epi32_mask, _mm512_load_si512, _mm512_movepi16_mask,
-    _mm512_set1_epi16, _mm512_set1_epi32,
+    _mm512_cmpeq_epi16_mask, _mm512_load_si512, _mm512_movepi16_mask, _mm512_set1_epi16,
 };
 use core::hint::black_box;
 use core::ptr;
@@ -11,6 +10,7 @@ use core::ptr;
 use flowloom_cpu::features::Avx512;
 
 use super::{Kernel, Lanes};
+#[cfg(feature = "papers")]
 use crate::dhash::layout::Bucket;
 use crate::linehash::layout::{ALL_LANES, Line};
 
@@ -24,8 +24,11 @@ impl Avx512Lanes {
 }
 
 impl Lanes for Avx512Lanes {
+    #[cfg(feature = "papers")]
     #[inline(always)]
     fn equal(self, bucket: &Bucket, word: u32) -> u32 {
+        use core::arch::x86_64::{_mm512_cmpeq_epi32_mask, _mm512_set1_epi32};
+
         // SAFETY: a bucket is 64 bytes and 64-aligned (asserted in `layout.rs`); `self` proves
         // AVX-512F.
         unsafe {

@@ -17,12 +17,14 @@ mod sse2;
 
 use flowloom_cpu::features::Isa;
 
+#[cfg(feature = "papers")]
 use crate::dhash::layout::Bucket;
 use crate::linehash::layout::Line;
 
 /// The operations of a back end.
 pub(crate) trait Lanes: Copy {
     /// Returns the slots that contain exactly this word: bit j for slot j.
+    #[cfg(feature = "papers")]
     fn equal(self, bucket: &Bucket, word: u32) -> u32;
 
     /// Returns the lanes that contain this signature: bit j for lane j, and no others.

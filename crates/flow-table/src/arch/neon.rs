@@ -1,14 +1,12 @@
 //! Four 16-byte compares, each folded to four bits.
 #![expect(unsafe_code, reason = "SIMD intrinsics, with the proof of their features in hand")]
 
-use core::arch::aarch64::{
-    vaddvq_u16, vaddvq_u32, vandq_u16, vandq_u32, vceqq_u16, vceqq_u32, vdupq_n_u16, vdupq_n_u32,
-    vld1q_u16, vld1q_u32, vtstq_u16,
-};
+use core::arch::aarch64::{vaddvq_u16, vandq_u16, vceqq_u16, vdupq_n_u16, vld1q_u16, vtstq_u16};
 
 use flowloom_cpu::features::Neon;
 
 use super::{Kernel, Lanes};
+#[cfg(feature = "papers")]
 use crate::dhash::layout::Bucket;
 use crate::linehash::layout::{ALL_LANES, Line};
 
@@ -21,15 +19,18 @@ impl NeonLanes {
     }
 }
 
-/// The bit of each lane within its quarter.
-const BITS: [u32; 4] = [1, 2, 4, 8];
-
 /// The bit of each 16-bit lane within its quarter.
 const HALF_BITS: [u16; 8] = [1, 2, 4, 8, 16, 32, 64, 128];
 
 impl Lanes for NeonLanes {
+    #[cfg(feature = "papers")]
     #[inline(always)]
     fn equal(self, bucket: &Bucket, word: u32) -> u32 {
+        use core::arch::aarch64::{vaddvq_u32, vandq_u32, vceqq_u32, vdupq_n_u32, vld1q_u32};
+
+        /// The bit of each lane within its quarter.
+        const BITS: [u32; 4] = [1, 2, 4, 8];
+
         let (quarters, _) = bucket.0.as_chunks::<4>();
         let mut mask = 0;
         for (number, quarter) in quarters.iter().enumerate() {

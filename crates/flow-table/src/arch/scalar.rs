@@ -1,6 +1,7 @@
 //! The definition: slot by slot.
 
 use super::Lanes;
+#[cfg(feature = "papers")]
 use crate::dhash::layout::Bucket;
 use crate::linehash::layout::{ALL_LANES, Line};
 
@@ -8,6 +9,7 @@ use crate::linehash::layout::{ALL_LANES, Line};
 pub(crate) struct Scalar;
 
 impl Lanes for Scalar {
+    #[cfg(feature = "papers")]
     #[inline(always)]
     fn equal(self, bucket: &Bucket, word: u32) -> u32 {
         let mut mask = 0;

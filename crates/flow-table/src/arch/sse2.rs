@@ -5,12 +5,13 @@
 #![expect(unsafe_code, reason = "SIMD loads")]
 
 use core::arch::x86_64::{
-    __m128i, _mm_and_si128, _mm_cmpeq_epi16, _mm_cmpeq_epi32, _mm_load_si128, _mm_movemask_epi8,
-    _mm_packs_epi16, _mm_packs_epi32, _mm_set1_epi16, _mm_set1_epi32, _mm_setr_epi16,
+    __m128i, _mm_and_si128, _mm_cmpeq_epi16, _mm_load_si128, _mm_movemask_epi8, _mm_packs_epi16,
+    _mm_set1_epi16, _mm_setr_epi16,
 };
 use core::ptr;
 
 use super::Lanes;
+#[cfg(feature = "papers")]
 use crate::dhash::layout::Bucket;
 use crate::linehash::layout::Line;
 
@@ -28,8 +29,11 @@ fn quarters<T>(line: &T) -> [__m128i; 4] {
 }
 
 impl Lanes for Sse2Lanes {
+    #[cfg(feature = "papers")]
     #[inline(always)]
     fn equal(self, bucket: &Bucket, word: u32) -> u32 {
+        use core::arch::x86_64::{_mm_cmpeq_epi32, _mm_packs_epi32, _mm_set1_epi32};
+
         let [a, b, c, d] = quarters(bucket);
         // SAFETY: SSE2 is part of x86-64.
         unsafe {

@@ -1,4 +1,4 @@
-//! The atomics and the lock: the standard ones, or loom's in a model.
+//! The atomics and the lock: the standard ones, or those of loom or shuttle in a model.
 //!
 //! loom remembers one last access of each atomic. A writer that loads a word before it stores it,
 //! as the writers here do, would hide the earlier load of a reader, and loom would not try the
@@ -9,9 +9,13 @@
 pub(super) use loom::sync::atomic::{AtomicPtr, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 #[cfg(loom)]
 pub(super) use loom::sync::{Mutex, MutexGuard};
-#[cfg(not(loom))]
+#[cfg(shuttle)]
+pub(super) use shuttle::sync::atomic::{AtomicPtr, AtomicU8, AtomicU64, AtomicUsize, Ordering};
+#[cfg(shuttle)]
+pub(super) use shuttle::sync::{Mutex, MutexGuard};
+#[cfg(not(any(loom, shuttle)))]
 pub(super) use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU64, AtomicUsize, Ordering};
-#[cfg(not(loom))]
+#[cfg(not(any(loom, shuttle)))]
 pub(super) use std::sync::{Mutex, MutexGuard};
 
 /// Loads a word that only the caller may store.

@@ -11,11 +11,9 @@
 //! * [`layout`]: the bucket, slot ↔ state.
 //! * [`signature`]: four algorithms of the paper, and the caller's keyed hash.
 //! * [`major_location`]: the preferred slot of a signature in its bucket.
-//! * [`conflict`]: conflict lists and the pool of states.
 //! * [`mod@reference`]: the paper's procedures, slot by slot, with counts.
 //! * [`table`]: the production table.
 
-pub mod conflict;
 pub mod layout;
 pub mod major_location;
 pub mod reference;

@@ -16,11 +16,11 @@ use core::marker::PhantomData;
 use flowloom_cpu::pages::{HugePages, LineArray, PageReport};
 use flowloom_flow_key::TableHash;
 
-use super::conflict::ConflictLists;
 use super::layout::{Bucket, SLOTS_PER_BUCKET, place_of, state_of};
 use super::major_location::{Folded, MajorLocation};
 use super::signature::{Keyed, Signature, non_zero};
 use super::table::DHashConfig;
+use crate::conflict::ConflictLists;
 use crate::error::BuildError;
 use crate::indexed::{Indexed, visit_all};
 use crate::probe::{NoProbe, Probe};

@@ -20,10 +20,10 @@ use flowloom_cpu::pages::{HugePages, LineArray, PageReport};
 use flowloom_cpu::prefetch;
 use flowloom_flow_key::TableHash;
 
-use super::conflict::ConflictLists;
 use super::layout::{Bucket, FLOWS_PER_BUCKET, SLOTS_PER_BUCKET, index_bytes, place_of, state_of};
 use super::signature::non_zero;
 use crate::arch::{Backend, Kernel, Lanes};
+use crate::conflict::ConflictLists;
 use crate::error::{BuildError, check_size};
 use crate::indexed::{Indexed, visit_all};
 use crate::state::{States, Timeouts};
@@ -53,7 +53,7 @@ pub struct DHashConfig {
     /// Number of buckets; `None` for the paper's ten flows per bucket.
     pub buckets: Option<u32>,
     /// Number of states in the pool; `None` for 3 % of the flows plus 64, which is enough for churn
-    /// (see [`steady_share`](super::conflict::steady_share)).
+    /// (see [`steady_share`](super::layout::steady_share)).
     pub pool: Option<u32>,
     /// Maximum number of flows in the conflict list of one bucket.
     pub list_cap: u32,

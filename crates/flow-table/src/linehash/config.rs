@@ -6,7 +6,7 @@ use flowloom_cpu::pages::HugePages;
 #[cfg(doc)]
 use super::LineHash;
 use super::layout::{Counts, LANES, Line};
-use crate::dhash::conflict::ConflictLists;
+use crate::conflict::ConflictLists;
 #[cfg(doc)]
 use crate::error::BuildError;
 use crate::state::{States, Timeouts};

@@ -23,7 +23,7 @@
 //!   the hash is not keyed, the damage is bounded: the stash has a pool, and lists with a cap.
 //!
 //! The design comes from no paper. One line per bucket and a fixed state per lane are ideas of
-//! [`dhash`](crate::dhash).
+//! `dhash`.
 
 mod batch;
 mod config;

@@ -15,7 +15,7 @@ use super::layout::{
 };
 use super::walk::{FlowsMut, TakenLanes};
 use crate::arch::{Backend, Kernel, Lanes};
-use crate::dhash::conflict::ConflictLists;
+use crate::conflict::ConflictLists;
 use crate::error::{BuildError, check_size};
 use crate::indexed::Indexed;
 use crate::probe::Probe;

@@ -128,10 +128,10 @@ impl<K: TableKey, V, P: Evict<K, V>> Evict<K, V> for Renamed<'_, K, V, P> {
 /// ```
 /// use flowloom_flow_table::TableHash;
 /// use flowloom_flow_table::segments::GrowthLimits;
-/// use flowloom_flow_table::{DHash, DHashConfig, FlowTable, Growing, Tick, TimeoutClass};
+/// use flowloom_flow_table::{FlowTable, Growing, LineHash, LineHashConfig, Tick, TimeoutClass};
 ///
 /// let limits = GrowthLimits { first_flows: 100, flows_max: 10_000, memory_max_bytes: 1 << 30 };
-/// let build = |flows| DHash::<u64, ()>::try_new(&DHashConfig::for_flows(flows));
+/// let build = |flows| LineHash::<u64, ()>::try_new(&LineHashConfig::for_flows(flows));
 /// let mut table = Growing::try_new(limits, build)?;
 /// for key in 0..5000_u64 {
 ///     let hash = TableHash::from_weak(key);

@@ -12,7 +12,7 @@ use flowloom_cpu::prefetch;
 use flowloom_flow_key::TableHash;
 
 use super::layout::{BINS, bucket_of, equal, first, place_of, signature_of, state_of, with};
-use crate::dhash::conflict::ConflictLists;
+use crate::conflict::ConflictLists;
 use crate::error::{BuildError, check_size};
 use crate::indexed::Indexed;
 use crate::state::{States, Timeouts};

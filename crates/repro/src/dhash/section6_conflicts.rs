@@ -6,7 +6,7 @@
 
 use flowloom::flow_key::TableHash;
 use flowloom::flow_key::hash::fold::split_mix;
-use flowloom::flow_table::dhash::conflict::steady_share;
+use flowloom::flow_table::dhash::layout::steady_share;
 use flowloom::flow_table::dhash::major_location::Folded;
 use flowloom::flow_table::dhash::reference::{ListSearch, ReferenceDHash, Searched, Skipped};
 use flowloom::flow_table::dhash::signature::Keyed;

@@ -19,7 +19,6 @@
 
 use flowloom_cpu::pages::{AllocError, HugePages, LineArray};
 
-use super::layout::SLOTS_PER_BUCKET;
 use crate::table::FullReason;
 
 /// Words of an element.
@@ -29,7 +28,7 @@ const NEXT: usize = 1;
 
 /// The lists of all buckets.
 #[derive(Debug)]
-pub struct ConflictLists {
+pub(crate) struct ConflictLists {
     listed: LineArray<u64>,
     heads: LineArray<u32>,
     elements: LineArray<[u32; 4]>,
@@ -46,7 +45,7 @@ pub struct ConflictLists {
 impl ConflictLists {
     /// Returns the bytes that lists for this many buckets and pool states take.
     #[must_use]
-    pub const fn bytes_needed(buckets: u64, pool: u64) -> u64 {
+    pub(crate) const fn bytes_needed(buckets: u64, pool: u64) -> u64 {
         buckets.div_ceil(64) * 8 + buckets * 4 + pool * 16
     }
 
@@ -55,7 +54,7 @@ impl ConflictLists {
     /// # Errors
     ///
     /// Returns [`AllocError`] if the allocator refuses the memory.
-    pub fn try_new(buckets: u32, pool: u32, length_cap: u32) -> Result<Self, AllocError> {
+    pub(crate) fn try_new(buckets: u32, pool: u32, length_cap: u32) -> Result<Self, AllocError> {
         Ok(Self {
             listed: LineArray::try_new(buckets.div_ceil(64) as usize, HugePages::No)?,
             heads: LineArray::try_new(buckets as usize, HugePages::No)?,
@@ -70,7 +69,7 @@ impl ConflictLists {
     }
 
     /// Makes all lists resident.
-    pub fn prefault(&mut self) {
+    pub(crate) fn prefault(&mut self) {
         self.listed.prefault();
         self.heads.prefault();
         self.elements.prefault();
@@ -78,12 +77,12 @@ impl ConflictLists {
 
     /// Returns whether a bucket has a list.
     #[inline(always)]
-    pub fn is_listed(&self, bucket: u32) -> bool {
+    pub(crate) fn is_listed(&self, bucket: u32) -> bool {
         self.listed[bucket as usize / 64] >> (bucket % 64) & 1 == 1
     }
 
     /// Returns the elements of a bucket's list: pool state and signature.
-    pub fn list(&self, bucket: u32) -> impl Iterator<Item = (u32, u32)> {
+    pub(crate) fn list(&self, bucket: u32) -> impl Iterator<Item = (u32, u32)> {
         let mut next = if self.is_listed(bucket) { self.heads[bucket as usize] } else { 0 };
         core::iter::from_fn(move || {
             let number = next.checked_sub(1)?;
@@ -98,7 +97,7 @@ impl ConflictLists {
     /// # Errors
     ///
     /// Returns [`FullReason::ListCap`] or [`FullReason::PoolExhausted`].
-    pub fn vacancy(&self, bucket: u32) -> Result<u32, FullReason> {
+    pub(crate) fn vacancy(&self, bucket: u32) -> Result<u32, FullReason> {
         if self.list(bucket).count() >= self.length_cap as usize {
             return Err(FullReason::ListCap);
         }
@@ -110,7 +109,7 @@ impl ConflictLists {
     }
 
     /// Links the pool state that [`ConflictLists::vacancy`] just returned.
-    pub fn link(&mut self, number: u32, bucket: u32, signature: u32) {
+    pub(crate) fn link(&mut self, number: u32, bucket: u32, signature: u32) {
         if self.free == number + 1 {
             self.free = self.elements[number as usize][NEXT];
         } else {
@@ -126,7 +125,7 @@ impl ConflictLists {
     }
 
     /// Unlinks a pool state and returns it to the pool. It walks the list, which has a cap.
-    pub fn unlink(&mut self, number: u32) {
+    pub(crate) fn unlink(&mut self, number: u32) {
         let [_, next, bucket, _] = self.elements[number as usize];
         let before =
             self.list(bucket).find(|&(other, _)| self.elements[other as usize][NEXT] == number + 1);
@@ -144,47 +143,30 @@ impl ConflictLists {
     }
 
     /// Returns the number of pool states in use.
-    pub fn used(&self) -> u32 {
+    pub(crate) fn used(&self) -> u32 {
         self.used
     }
 
     /// Returns the number of pool states.
-    pub fn pool_size(&self) -> u32 {
+    pub(crate) fn pool_size(&self) -> u32 {
         self.pool
     }
 
     /// Returns the length that the longest list has ever had.
-    pub fn length_max(&self) -> u32 {
+    pub(crate) fn length_max(&self) -> u32 {
         self.length_max
     }
 
     /// Returns the bytes of lists and pool elements.
-    pub fn bytes(&self) -> u64 {
+    pub(crate) fn bytes(&self) -> u64 {
         self.listed.pages().bytes + self.heads.pages().bytes + self.elements.pages().bytes
     }
-}
-
-/// Returns the share of flows in lists in the steady state of churn: Erlang's loss formula.
-///
-/// A bucket under churn is a group of sixteen servers; a flow that finds none free overflows. With
-/// ten flows per bucket, 2.2 % are in lists. This is four times the share after filling a fresh
-/// table, because a flow in a list does not move back when a slot becomes free.
-#[must_use]
-pub fn steady_share(flows_per_bucket: f64) -> f64 {
-    let mut blocked = 1.0;
-    for servers in 1..=SLOTS_PER_BUCKET {
-        blocked = flows_per_bucket * blocked / (f64::from(servers) + flows_per_bucket * blocked);
-    }
-    blocked
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use alloc::vec;
     use alloc::vec::Vec;
-    use flowloom_flow_key::TableHash;
-    use flowloom_flow_key::hash::fold::split_mix;
 
     fn add(lists: &mut ConflictLists, bucket: u32, signature: u32) -> Result<u32, FullReason> {
         let number = lists.vacancy(bucket)?;
@@ -216,31 +198,5 @@ mod tests {
         add(&mut lists, 0, 1).unwrap();
         assert_eq!(add(&mut lists, 0, 1), Err(FullReason::ListCap));
         assert_eq!(add(&mut lists, 1, 1), Ok(2));
-    }
-
-    #[test]
-    fn erlang_s_formula_gives_the_steady_shares() {
-        assert!((steady_share(10.0) - 0.0223).abs() < 0.0001);
-        assert!((steady_share(10.48576) - 0.0297).abs() < 0.0001);
-    }
-
-    #[test]
-    fn filling_a_fresh_table_puts_0_55_percent_into_lists() {
-        // A million flows in 100,000 buckets, hashes only. The paper's 11,413 is a different
-        // number: with churn, the share rises towards `steady_share`, and 1.14 % lies between the
-        // two.
-        if cfg!(miri) {
-            return;
-        }
-        let mut state = 1;
-        let mut flows = vec![0_u32; 100_000];
-        let mut conflicts = 0;
-        for _ in 0..1_000_000 {
-            let bucket = TableHash::from_mixed(split_mix(&mut state)).bucket(100_000);
-            flows[bucket as usize] += 1;
-            conflicts += u32::from(flows[bucket as usize] > SLOTS_PER_BUCKET);
-        }
-        let share = f64::from(conflicts) / 1e6;
-        assert!((share - 0.0055).abs() < 0.0003, "{share}");
     }
 }

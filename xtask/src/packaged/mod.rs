@@ -1,6 +1,8 @@
 //! `cargo xtask packages`: packages all crates, and runs the examples against the packages alone,
 //! outside the workspace.
 
+mod complete;
+
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -12,7 +14,9 @@ use crate::{is_help, show};
 const USAGE: &str = "usage: cargo xtask packages
 
   Packages all crates as `cargo publish` would upload them, unpacks them into the target folder, and
-  runs the examples that bring their own traffic against these packages alone.";
+  runs the examples that bring their own traffic against these packages alone. A package without description,
+  keywords, categories, documentation, README or licences is refused, and a README with a wrong number of
+  dependencies.";
 
 /// The examples that bring their own traffic, with their packages.
 const EXAMPLES: [(&str, &[&str]); 2] = [
@@ -29,13 +33,14 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<ExitCode> {
     let target = root.join(target).join("packages");
     let mut package = Command::new("cargo");
     package.current_dir(root).args(["package", "--workspace", "--no-verify", "--allow-dirty", "--quiet"]);
-    finish(package.args(["--exclude", "flowloom-benches", "--target-dir"]).arg(&target))?;
+    package.args(["--exclude", "flowloom-benches", "--exclude", "flowloom-xtask", "--target-dir"]);
+    finish(package.arg(&target))?;
     let outside = target.join("outside");
     if outside.exists() {
         std::fs::remove_dir_all(&outside)?;
     }
     std::fs::create_dir_all(&outside)?;
-    let mut patches = String::new();
+    let (mut patches, mut findings) = (String::new(), Vec::new());
     for entry in std::fs::read_dir(target.join("package"))? {
         let path = entry?.path();
         let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
@@ -45,7 +50,12 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<ExitCode> {
         };
         finish(Command::new("tar").arg("xzf").arg(&path).arg("-C").arg(&outside))?;
         let _ = writeln!(patches, "{name} = {{ path = \"{stem}\" }}");
+        let folder = outside.join(stem);
+        findings.extend(complete::lacks(&folder)?.into_iter().map(|what| format!("{name} lacks {what}")));
+        let readme = std::fs::read_to_string(folder.join("README.md")).unwrap_or_default();
+        findings.extend(complete::miscounted(root, name, &readme)?.map(|what| format!("{name}: {what}")));
     }
+    ensure!(findings.is_empty(), "{} findings:\n{}", findings.len(), findings.join("\n"));
     // The workspace is another one, with members from the packages.
     let version = env!("CARGO_PKG_VERSION");
     let members: Vec<String> = EXAMPLES.iter().map(|(name, _)| format!("\"{name}-{version}\"")).collect();
