@@ -8,7 +8,7 @@ use std::process::{Command, ExitCode};
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::bench::{build_in, has_libpcap};
+use crate::bench::build_in;
 use crate::cluster::environment;
 use crate::corpus::collect;
 use crate::{is_help, show};
@@ -73,11 +73,7 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<ExitCode> {
     let program = if let Some(program) = program {
         program
     } else {
-        let mut what = vec!["-p", "flowloom-cli", "--bin", "flowloom"];
-        if !has_libpcap() {
-            what.push("--no-default-features");
-        }
-        build_in(root, "dev", &what)?
+        build_in(root, "dev", &["-p", "flowloom-cli", "--bin", "flowloom"])?
     };
     let folder = root.join("target/round-trips");
     std::fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;

@@ -154,8 +154,8 @@ impl ClassifierBuilder {
         found.oddities.iter().map(|oddity| oddity.rule().0).collect()
     }
 
-    /// Returns a family's part from smaller boxes, in which each rule can win, if that makes lookups
-    /// cheaper.
+    /// Returns a family's part from smaller boxes, in which each rule can win, if that makes
+    /// lookups cheaper.
     fn shrunk<K: Key>(&self, half: Half<K>, rules: &RuleSet) -> Half<K> {
         if !half.is_dear() {
             return half;

@@ -3,7 +3,8 @@
 //! Overlapping port ranges cannot be separated by cuts: in a staircase of ranges, one packet lies
 //! in thousands of boxes. But a rule wins only where no earlier rule matches, and where one earlier
 //! rule covers one side of its box, the rest is a smaller box. After this step, the boxes of a
-//! staircase are disjoint. Only ranges of ports shrink, because a leaf stores addresses as prefixes.
+//! staircase are disjoint. Only ranges of ports shrink, because a leaf stores addresses as
+//! prefixes.
 
 use alloc::vec::Vec;
 

@@ -233,7 +233,7 @@ pub(crate) fn read_text(path: &Path, bytes_max: usize, hint: &str) -> Result<Str
         if bytes.starts_with(&[0xff, 0xfe]) || bytes.starts_with(&[0xfe, 0xff]) {
             return unreadable(&"it is UTF-16; convert it: iconv -f UTF-16 -t UTF-8");
         }
-        let line = 1 + bytes[..place].iter().filter(|&&byte| byte == b'\n').count();
+        let line = bytes[..place].split(|byte| *byte == b'\n').count();
         unreadable(&format!("not text: byte {place}, in line {line}, is not UTF-8{hint}"))
     })?;
     // A byte order mark, which some editors write.

@@ -1,6 +1,6 @@
 //! A load balancer on a wire: connections of clients on the first interface to the address of a
-//! service go to servers on the second, by weight. A line `drain NUMBER` on standard input stops new
-//! connections to a server; those that it has stay.
+//! service go to servers on the second, by weight. A line `drain NUMBER` on standard input stops
+//! new connections to a server; those that it has stay.
 //!
 //! ```text
 //! cargo run -p flowloom --example wire_balancer -- eth0 eth1 192.0.2.7:80 \

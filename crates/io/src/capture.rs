@@ -1,7 +1,7 @@
 //! An interface as a source of packets, without sending.
 //!
 //! ```text
-//!  interface ─▶ ring shared with the kernel ─ one copy ─▶ block of ≤ 256 packets ─ batches of 32 ─▶
+//!  interface ─▶ ring shared with kernel ─ one copy ─▶ block of ≤ 256 packets ─ batches of 32 ─▶
 //!                     │ when full, the kernel counts drops: `interface_full`
 //! ```
 //!
@@ -344,7 +344,7 @@ fn link_of(hardware: u16) -> LinkType {
     }
 }
 
-/// Returns how many packets the card has dropped for want of room; 0 if it does not count.
+/// Returns how many packets the card has dropped because its memory was full; 0 if it does not count.
 fn card_drops(interface: &str) -> u64 {
     let count = |name: &str| {
         let path = format!("/sys/class/net/{interface}/statistics/{name}");

@@ -120,7 +120,7 @@ impl PacketClock {
         Self { counts: ClockCounts::default(), ..self.clone() }
     }
 
-    /// Returns whether a packet has set the clock.
+    /// Returns whether a packet with a time has set the clock.
     #[must_use]
     pub const fn is_begun(&self) -> bool {
         self.begun
@@ -150,7 +150,8 @@ impl PacketClock {
     #[cold]
     fn unusual(&mut self, stamped_ns: u64, local_ns: u64) -> u64 {
         if !self.begun {
-            self.begun = true;
+            // A stamp of 0 is no time: a reader gives it to packets that have none.
+            self.begun = local_ns > 0;
             self.now_ns = local_ns;
             return local_ns;
         }
@@ -246,6 +247,13 @@ mod tests {
         assert_eq!(times, [NOW, NOW, NOW + 1, NOW + 1, NOW + 2, NOW + 2, NOW + 2, NOW + 2, NOW + 3]);
         assert_eq!((counts.outliers_ahead, counts.outliers_behind), (3, 2));
         assert_eq!((counts.steps_forward, counts.steps_back), (0, 0));
+    }
+
+    #[test]
+    fn packets_without_a_time_do_not_set_it() {
+        let (times, counts) = answers(&[0, 0, NOW, 0, NOW + 1]);
+        assert_eq!(times, [0, 0, NOW, NOW, NOW + 1]);
+        assert_eq!((counts.outliers_ahead, counts.outliers_behind), (0, 1));
     }
 
     #[test]

@@ -179,8 +179,8 @@ pub fn load(text: &str, form: Form, options: &LoadOptions) -> Result<Policy, Loa
     }
 }
 
-/// Refuses control characters: they separate no lines and no words, so a rule with one of them would
-/// mean something else than it shows.
+/// Refuses control characters: they separate no lines and no words, so a rule with one of them
+/// would mean something else than it shows.
 fn check_characters(text: &str) -> Result<(), LoadError> {
     let bytes = text.as_bytes();
     let is_wrong = |(at, byte): &(usize, &u8)| match byte {

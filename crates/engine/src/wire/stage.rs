@@ -78,8 +78,8 @@ impl<W: Wire, A: App, T: FlowTable<FlowKey, A::Flow>> WireStage<'_, W, A, T> {
             halt.halt();
             self.lose();
         }
-        // Frames that the wire missed before it failed or stopped count too. A wire that panics here
-        // has no count to give.
+        // Frames that the wire missed before it failed or stopped count too. A wire that panics
+        // here has no count to give.
         let _ = caught(|| self.count_withheld());
         self.publish();
         self.publish_wire();
