@@ -255,7 +255,9 @@ mod tests {
                 let source = Prefix::new(u128::from(address), length).unwrap();
                 let rule = if is_any { Rule::ANY } else { Rule::v4(source, Prefix::ANY) };
                 let rule = Rule { source_ports, destination_ports, protocol, ..rule };
-                let needs_ports = crate::firewall::needs_ports(&rule);
+                let both = [rule.source_ports, rule.destination_ports];
+                let needs_ports = both.iter().all(|range| range.low() == 0)
+                    && both.iter().any(|range| *range != PortRange::ANY);
                 let is_certain_with_ports = needs_ports && kind > 0;
                 Rule { is_conditional: kind == 0 || needs_ports, is_certain_with_ports, ..rule }
             },

@@ -344,7 +344,7 @@ fn link_of(hardware: u16) -> LinkType {
     }
 }
 
-/// Returns how many packets the card has dropped because its memory was full; 0 if it does not count.
+/// Returns how many packets the card dropped because its memory was full; 0 if it does not count.
 fn card_drops(interface: &str) -> u64 {
     let count = |name: &str| {
         let path = format!("/sys/class/net/{interface}/statistics/{name}");
