@@ -26,6 +26,8 @@ const SET_HEADER_BYTES: usize = 4;
 const TEMPLATE_EVERY: u32 = 64;
 /// The exporter's stated start precedes the start of the first record by this time.
 const UPTIME_MS: u64 = 3_600_000;
+/// The longest time from the start of a record to its end, in milliseconds.
+const SPAN_MS: u64 = u32::MAX as u64 - UPTIME_MS - 4000;
 
 /// Fields of a record after the addresses: number and bytes (RFC 3954, 8).
 const FIELDS: [(u16, u16); 10] = [
@@ -128,8 +130,10 @@ impl<W: Write> Netflow9Writer<W> {
         let id = if is_v4 { 256 } else { 257 };
         let bytes =
             FIELDS.iter().map(|(_, bytes)| usize::from(*bytes)).sum::<usize>() + if is_v4 { 8 } else { 32 };
-        let (start_ms, end_ms) = (record.start_ns / 1_000_000, record.end_ns / 1_000_000);
-        // Times count from the start of the exporter in 32 bits, which covers seven weeks.
+        let end_ms = record.end_ns / 1_000_000;
+        // Times count from the start of the exporter in 32 bits, which covers seven weeks. A longer
+        // record begins so long before its end.
+        let start_ms = (record.start_ns / 1_000_000).max(end_ms.saturating_sub(SPAN_MS));
         let fits = |boot: u64| start_ms >= boot && end_ms - boot < u64::from(u32::MAX) - 2000;
         if self.boot_ms.is_some_and(|boot| !fits(boot)) {
             self.send()?;

@@ -249,14 +249,17 @@ fn netflow_has_a_record_for_each_direction() {
 #[test]
 fn times_of_netflow_are_right_over_years_in_any_order() {
     const YEAR_NS: u64 = 365 * 24 * 3600 * 1_000_000_000;
+    const WEEKS_MS: u64 = u32::MAX as u64 - 3_604_000;
     let mut expected = Vec::new();
     let all = datagrams(|collector| {
         let mut writer = Netflow9Writer::new(collector);
-        for (i, years) in [10, 0, 10, 3, 11, 3, 3, 0].into_iter().enumerate() {
+        for (i, years) in [10, 0, 10, 3, 11, 3, 3, 0, 40, 1].into_iter().enumerate() {
             let mut record = record(u32::try_from(i).unwrap());
+            // The last two records last very long; their start is seven weeks before their end.
             record.start_ns -= YEAR_NS * years;
-            record.end_ns -= YEAR_NS * years;
-            let times = [record.start_ns / 1_000_000, record.end_ns / 1_000_000];
+            record.end_ns -= if i < 8 { YEAR_NS * years } else { 0 };
+            let [start, end] = [record.start_ns, record.end_ns].map(|ns| ns / 1_000_000);
+            let times = [start.max(end - WEEKS_MS), end];
             for (packets, bytes) in
                 [(record.packets, record.ip_bytes), (record.reverse_packets, record.reverse_ip_bytes)]
             {
