@@ -1,4 +1,5 @@
-//! `cargo xtask figures`: writes the tables of `docs/performance` from the published rows.
+//! `cargo xtask figures`: writes the tables of `docs/performance` and the book from the published
+//! rows.
 //!
 //! A table is enclosed by two comments of a page:
 //!
@@ -18,15 +19,21 @@ use serde_json::Value;
 
 const BEGIN: &str = "<!-- figures: ";
 const END: &str = "<!-- end -->";
-/// Directory of the pages; paths in comments are relative to it.
+/// Paths in comments are relative to this directory.
 pub(crate) const FOLDER: &str = "docs/performance/";
+/// Directories of the pages.
+pub(crate) const PAGES: [&str; 2] = [FOLDER, "docs/book/src/"];
 
 /// Rewrites the tables of every page.
 pub(crate) fn run(root: &Path) -> Result<ExitCode> {
-    let mut pages: Vec<_> = std::fs::read_dir(root.join(FOLDER))
-        .with_context(|| format!("cannot list {FOLDER}"))?
-        .map(|entry| entry.map(|entry| entry.path()))
-        .collect::<std::io::Result<_>>()?;
+    let mut pages = Vec::new();
+    for folder in PAGES {
+        for entry in
+            std::fs::read_dir(root.join(folder)).with_context(|| format!("cannot list {folder}"))?
+        {
+            pages.push(entry?.path());
+        }
+    }
     pages.sort();
     for page in pages.iter().filter(|page| page.extension().is_some_and(|end| end == "md")) {
         let text =

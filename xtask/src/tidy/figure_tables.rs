@@ -1,13 +1,13 @@
-//! Checks that the tables of `docs/performance` match their data.
+//! Checks that the tables of `docs/performance` and the book match their data.
 
 use super::{Finding, Tree};
-use crate::figures::{FOLDER, with_tables};
+use crate::figures::{FOLDER, PAGES, with_tables};
 
 /// Compares each page with the output of `cargo xtask figures`.
 pub(super) fn check(tree: &Tree, findings: &mut Vec<Finding>) {
     let pages = tree.sources.iter().filter(|file| {
-        let name = file.path.strip_prefix(FOLDER).and_then(|name| name.strip_suffix(".md"));
-        name.is_some_and(|name| !name.contains('/'))
+        let of = |folder: &&str| file.path.strip_prefix(*folder).and_then(|name| name.strip_suffix(".md"));
+        PAGES.iter().find_map(of).is_some_and(|name| !name.contains('/'))
     });
     for page in pages {
         let read = |path: &str| {

@@ -404,7 +404,8 @@ connection, or a flow without connections, or an interval of either. It begins w
   the IP bytes are those of the inner packet. The additional fields describe the datagram. Without `--defrag` fragments after the
   first form a flow of their own.
 * Reverse elements of IPFIX have the enterprise number 29305 (RFC 5103). Missing values are empty in CSV, `null` in JSON and 0
-  in IPFIX.
+  in IPFIX. Parquet and Arrow have no times after April 2262; there they are missing. NetFlow v9 has no start that lies more than
+  seven weeks before the end; such a record starts seven weeks before its end.
 ";
 
 #[cfg(test)]
