@@ -28,7 +28,7 @@ use std::process::{Command, ExitCode, Stdio};
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 
-use crate::bench::{build_in, has_libpcap};
+use crate::bench::build_in;
 use crate::{is_help, show};
 use counters::{Counted, Counters};
 use draw::Draw;
@@ -135,11 +135,9 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let flowloom = build_in(root, "dev", &["-p", "flowloom-cli", "--bin", "flowloom"])?;
-    let send =
-        build_in(root, "dev", &["-p", "flowloom-traffic", "--example", "send", "--features", "live"])?;
     let folder = flowloom.with_file_name("kernel");
     std::fs::create_dir_all(&folder)?;
-    let bench = Bench { flowloom, send, folder };
+    let bench = Bench { flowloom, folder };
     let (mut rules, mut packets, mut different) = (0, 0, Vec::new());
     for file in 0..plan.files {
         let loader = LOADERS[(file % LOADERS.len() as u64) as usize];
@@ -174,9 +172,6 @@ fn missing() -> Option<String> {
             return Some(format!("{program} is not installed"));
         }
     }
-    if !has_libpcap() {
-        return Some(String::from("libpcap's header pcap.h is not installed"));
-    }
     let network = match Network::new() {
         Ok(network) => network,
         Err(error) => return Some(format!("no network namespaces: {error:#}")),
@@ -193,7 +188,6 @@ fn missing() -> Option<String> {
 #[derive(Debug)]
 struct Bench {
     flowloom: PathBuf,
-    send: PathBuf,
     folder: PathBuf,
 }
 
@@ -262,8 +256,9 @@ impl Bench {
         if is_tracked {
             network.relax_tracking()?;
         }
-        let sent = network.send(&self.send, trace)?;
-        ensure!(sent.trim() == format!("sent {count} refused 0"), "the sender said: {sent}");
+        let sent = network.send(&self.flowloom, trace)?;
+        let document: Value = serde_json::from_str(&sent)?;
+        ensure!(document["sent"] == count, "the sender said: {sent}");
         let dump = if loader == Loader::Nft {
             network.router(&["nft", "list", "ruleset"], None)?
         } else {

@@ -75,9 +75,11 @@ impl Network {
 
     /// Sends the frames of a capture once, all on one processor so that they keep their order.
     #[expect(clippy::unused_self, reason = "the namespaces must exist")]
-    pub(super) fn send(&self, program: &Path, capture: &Path) -> Result<String> {
+    pub(super) fn send(&self, flowloom: &Path, capture: &Path) -> Result<String> {
         let mut command = inside(SENDER, Path::new("taskset"));
-        run(command.args(["-c", "0"]).arg(program).arg("snd0").arg(capture).arg("1"), None)
+        command.args(["-c", "0"]).arg(flowloom);
+        command.args(["send", "--iface", "snd0", "--speed", "max", "--format", "json", "-q"]);
+        run(command.arg(capture), None)
     }
 }
 
