@@ -66,7 +66,7 @@ const SLL2: LinkType = LinkType(276);
 /// ```
 /// use flowloom_io::CaptureOptions;
 /// let options = CaptureOptions { is_promiscuous: true, ..CaptureOptions::default() };
-/// assert_eq!(options.ring_bytes, 16 << 20);
+/// assert_eq!(options.ring_bytes, 64 << 20);
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CaptureOptions {
@@ -75,13 +75,13 @@ pub struct CaptureOptions {
     /// Also capture packets addressed to other stations. Defaults to `false`.
     pub is_promiscuous: bool,
     /// Bytes of the ring, in which each packet takes 2 KiB, rounded up to 256 KiB, at most 1 GiB.
-    /// Defaults to 16 MiB.
+    /// Defaults to 64 MiB, 32,768 packets.
     pub ring_bytes: u64,
 }
 
 impl Default for CaptureOptions {
     fn default() -> Self {
-        Self { snaplen_bytes: 262_144, is_promiscuous: false, ring_bytes: 16 << 20 }
+        Self { snaplen_bytes: 262_144, is_promiscuous: false, ring_bytes: 64 << 20 }
     }
 }
 

@@ -25,8 +25,8 @@ pub(crate) struct Live {
     #[arg(long, value_name = "BYTES", value_parser = parse::within(64..=262_144_u32))]
     pub(crate) snaplen: Option<u32>,
 
-    /// Size of the kernel's capture buffer, in bytes; packets that do not fit are dropped and
-    /// counted [default: 16M]
+    /// Size of the kernel's capture buffer, in bytes, of which a packet takes 2 KiB; packets that
+    /// do not fit are dropped and counted [default: 64M]
     #[arg(long, value_name = "BYTES", value_parser = parse::bytes)]
     pub(crate) kernel_buffer: Option<u64>,
 }
