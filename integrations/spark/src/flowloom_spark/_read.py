@@ -53,7 +53,8 @@ class Flows:
 def register(spark: SparkSession, binary: str | None = None) -> None:
     """Make ``spark.read.format("flowloom")`` known to a session.
 
-    The package goes to the executors with each task, so they need Spark and pyarrow only. With
+    The package goes to the executors with each task, so they need Spark, pyarrow and pandas
+    only. With
     ``binary`` the command goes there too; without it they have it already, as
     :func:`flowloom_spark._command.find_binary` says.
     """
