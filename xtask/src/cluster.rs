@@ -22,7 +22,7 @@ const USAGE: &str = "usage: cargo xtask cluster [--captures N] [--packets N] [--
   --python    makes the virtual environment [python3]";
 
 /// What the check installs.
-const PACKAGES: [&str; 5] = ["pyspark>=4,<5", "pyarrow>=18", "pandas>=2.2", "duckdb>=1", "dpkt>=1.9"];
+const PACKAGES: [&str; 5] = ["pyspark>=4,<5", "pyarrow>=18", "pandas>=2.2,<3", "duckdb>=1", "dpkt>=1.9"];
 /// The package of Debian and Ubuntu that has a JRE.
 const JRE: &str = "openjdk-17-jre-headless";
 
