@@ -199,8 +199,10 @@ impl Bench {
                 bail!("the run ended at once, with {status}");
             }
             let table = self.network.command(Path::new("cat")).arg("/proc/net/packet").output()?;
-            if String::from_utf8_lossy(&table.stdout).lines().count() > 1 {
-                // The socket exists shortly before its filter and its buffer.
+            // The fourth column is the protocol, which a socket has once it is bound: 3 for all.
+            let is_bound = |line: &str| line.split_whitespace().nth(3) == Some("0003");
+            if String::from_utf8_lossy(&table.stdout).lines().any(is_bound) {
+                // libpcap attaches its filter afterwards.
                 std::thread::sleep(Duration::from_millis(300));
                 return Ok(());
             }
