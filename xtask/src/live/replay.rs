@@ -21,7 +21,7 @@ const SENDER: &str = "fl0";
 const RECEIVER: &str = "fl1";
 /// Number of packets in the trace, and number of times that it is sent.
 const PACKETS: u64 = 50_000;
-const TIMES: u64 = 1;
+const TIMES: u64 = 4;
 /// Time limits for the start of a run, and for the time without packets before all have arrived.
 const PATIENCE: Duration = Duration::from_secs(10);
 const QUIET: Duration = Duration::from_millis(1500);
@@ -138,7 +138,7 @@ impl Bench {
             .command(&self.flowloom)
             .args(["replay", "--iface", interface, "--format", "json", "--no-pin"])
             // All packets fit, except where the run is stopped.
-            .args(["--kernel-buffer", if stopped { "512k" } else { "256M" }])
+            .args(["--kernel-buffer", if stopped { "512k" } else { "1G" }])
             .args(options)
             .stdout(Stdio::piped())
             .spawn()

@@ -36,6 +36,16 @@ impl Interface {
         Self::by_libpcap(name, live, &format!("cannot capture on {name}: {why}"))
     }
 
+    #[cfg(any(target_os = "linux", feature = "live"))]
+    fn of(
+        name: &str,
+        link: LinkType,
+        snaplen_bytes: u32,
+        source: impl PacketSource + Send + 'static,
+    ) -> Self {
+        Self { source: Box::new(source), name: name.to_owned(), link, snaplen_bytes, packets: 0 }
+    }
+
     #[cfg(target_os = "linux")]
     fn by_packet_socket(name: &str, live: &Live) -> Result<Self, flowloom::io::IoError> {
         let usual = flowloom::io::CaptureOptions::default();
@@ -45,13 +55,7 @@ impl Interface {
             ring_bytes: live.kernel_buffer.unwrap_or(usual.ring_bytes),
         };
         let source = flowloom::io::InterfaceSource::open(name, &options)?;
-        Ok(Self {
-            name: name.to_owned(),
-            link: source.link(),
-            snaplen_bytes: options.snaplen_bytes,
-            source: Box::new(source),
-            packets: 0,
-        })
+        Ok(Self::of(name, source.link(), options.snaplen_bytes, source))
     }
 
     #[cfg(feature = "live")]
@@ -67,13 +71,7 @@ impl Interface {
         };
         let source = flowloom::traffic::live::LiveSource::open(name, &options)
             .map_err(|error| Failure::Input(error.to_string()))?;
-        Ok(Self {
-            name: name.to_owned(),
-            link: source.link(),
-            snaplen_bytes: options.snaplen_bytes,
-            source: Box::new(source),
-            packets: 0,
-        })
+        Ok(Self::of(name, source.link(), options.snaplen_bytes, source))
     }
 
     #[cfg(not(feature = "live"))]
