@@ -151,13 +151,16 @@ impl LoadErrors {
         (!errors.is_empty()).then_some(Self { errors, more })
     }
 
-    /// Returns each error as `file:line:column` with its line below it.
+    /// Returns each error as `file:line:column` with its line below it. The lines of all errors
+    /// but the first are indented.
     pub fn in_file(&self, file: &str) -> String {
         let mut parts: Vec<String> = self.errors.iter().map(|error| error.in_file(file)).collect();
         if self.more > 0 {
             parts.push(alloc::format!("and {} more problems", self.more));
         }
-        parts.join("\n")
+        let indented: Vec<String> = parts.iter().map(|part| part.replace('\n', "\n  ")).collect();
+        let first = parts.first().cloned().unwrap_or_default();
+        core::iter::once(first).chain(indented.into_iter().skip(1)).collect::<Vec<_>>().join("\n  ")
     }
 }
 

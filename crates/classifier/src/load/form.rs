@@ -139,7 +139,7 @@ pub fn load(text: &str, form: Form, options: &LoadOptions) -> Result<Policy, Loa
     match form {
         Form::ClassBench => {
             if let Some((number, line)) = first_line(text)
-                && let Some(message) = foreign(line)
+                && let Some(message) = script(text).or_else(|| foreign(line))
             {
                 let error = LoadError::new(number, line, 0, LoadErrorKind::Unsupported(message));
                 return Err(error.into());
@@ -198,6 +198,35 @@ fn check_characters(text: &str) -> Result<(), LoadError> {
     Err(LoadError::new(line, content, at - start, LoadErrorKind::Refused(message)))
 }
 
+const IPTABLES_SCRIPT: &str =
+    "this is a script of iptables commands; run it, and read the output of iptables-save";
+const NFT_SCRIPT: &str =
+    "this is a script of nft commands; run it, and read the output of nft list ruleset";
+
+/// Returns advice on a script of a shell, judging by its first line and its commands.
+fn script(text: &str) -> Option<&'static str> {
+    let program = text.strip_prefix("#!")?.lines().next()?;
+    let name = program.split_whitespace().next_back()?.rsplit('/').next()?;
+    if !name.ends_with("sh") {
+        return None;
+    }
+    let calls = |program: &str| {
+        let is_word = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+        text.lines().any(|line| {
+            let line = line.split('#').next().unwrap_or("").to_ascii_lowercase();
+            line.split(|c: char| !is_word(c)).any(|word| word == program)
+        })
+    };
+    Some(if calls("iptables") || calls("ip6tables") {
+        IPTABLES_SCRIPT
+    } else if calls("nft") {
+        NFT_SCRIPT
+    } else {
+        "this is a script of a shell; read the rules that it makes, as iptables-save or nft list ruleset \
+         print them"
+    })
+}
+
 /// Returns advice on a text in a syntax that is not read, judging by its first line.
 fn foreign(line: &str) -> Option<&'static str> {
     let mut words = line.split_whitespace().filter(|word| *word != "sudo");
@@ -205,10 +234,27 @@ fn foreign(line: &str) -> Option<&'static str> {
     let second = words.next().unwrap_or("");
     let first = first.rsplit('/').next().unwrap_or(first);
     Some(match (first, second) {
-        ("iptables" | "ip6tables", _) => {
-            "this is a script of iptables commands; run it, and read the output of iptables-save"
+        ("iptables" | "ip6tables", _) => IPTABLES_SCRIPT,
+        ("nft", _) => NFT_SCRIPT,
+        ("chain", _) => {
+            "this is a part of a ruleset of nftables, without its table; read the output of nft list ruleset"
         }
-        ("nft", _) => "this is a script of nft commands; run it, and read the output of nft list ruleset",
+        ("ipfw", _) | ("add", "allow" | "deny" | "pass" | "count" | "skipto") => {
+            "unsupported rules of ipfw; rewrite them as TOML"
+        }
+        ("firewall", "filter") | ("ip" | "ipv6", "firewall") => {
+            "unsupported rules of RouterOS; rewrite them as TOML"
+        }
+        ("netsh", _) => "unsupported rules of Windows; rewrite them as TOML",
+        ("alert" | "reject", "tcp" | "udp" | "icmp" | "ip") | ("drop", "tcp" | "udp") => {
+            "unsupported rules of Snort or Suricata, which search packets for contents; rewrite the addresses \
+             and ports as TOML"
+        }
+        ("resource" | "variable" | "provider" | "terraform", _) => {
+            "unsupported configuration of Terraform; read what it creates, for AWS by aws ec2 \
+             describe-security-groups"
+        }
+        ("?SECTION" | "SECTION", _) => "unsupported rules of Shorewall; read the output of iptables-save",
         ("Chain", _) => "this is the output of iptables -L, which omits interfaces; use iptables-save",
         ("ufw" | "firewall-cmd" | "Status:", _) => {
             "this is a front end of iptables or nftables; read the output of iptables-save or nft list \
@@ -223,6 +269,14 @@ fn foreign(line: &str) -> Option<&'static str> {
         ("config", _) => "unsupported rules of OpenWrt or FortiOS; on OpenWrt, use nft list ruleset",
         ("set", _) => "unsupported commands of Junos or VyOS; rewrite them as TOML",
         ("policy-options" | "firewall", "{") => "unsupported rules of Junos; rewrite them as TOML",
+        _ if first.starts_with('<') => {
+            "unsupported XML; for firewalld and libvirt, read the output of nft list ruleset or iptables-save; \
+             rewrite other rules as TOML"
+        }
+        _ if first.starts_with(['{', '[']) => {
+            "unsupported JSON: neither nft -j list ruleset, nor security groups or network ACLs of AWS, nor \
+             network policies of Kubernetes; rewrite the rules as TOML"
+        }
         _ => return None,
     })
 }
@@ -276,6 +330,17 @@ mod tests {
             ("pass in on em0 proto tcp\nblock all\n", "rules of pf"),
             ("config rule\n", "OpenWrt"),
             ("set security policies\n", "Junos"),
+            ("#!/bin/sh\nset -e\n$IPTABLES -F\n", "a script of iptables commands"),
+            ("#!/usr/bin/env bash\nset -e\nsudo nft flush ruleset\n", "a script of nft commands"),
+            ("#!/bin/sh\n. /etc/rules # nft, iptables\n", "a script of a shell"),
+            ("chain input {\n", "without its table"),
+            ("ipfw add 100 allow ip from any to any\n", "ipfw"),
+            ("/ip firewall filter\nadd chain=input\n", "RouterOS"),
+            ("netsh advfirewall firewall add rule\n", "Windows"),
+            ("alert tcp any any -> any 80 (msg:\"x\";)\n", "Suricata"),
+            ("resource \"aws_security_group\" \"a\" {\n", "Terraform"),
+            ("<?xml version=\"1.0\"?>\n<zone>\n", "firewalld"),
+            ("{\"securityRules\": []}\n", "unsupported JSON"),
         ] {
             assert_eq!(Form::of("a", text), Form::ClassBench, "{text}");
             let errors = load(text, Form::ClassBench, &LoadOptions::default()).unwrap_err();

@@ -6,6 +6,8 @@
 //! | `*filter`, `COMMIT` | a table; a later one of the same name replaces it, as `iptables-restore` does |
 //! | `:INPUT DROP [0:0]`, `-P INPUT DROP` | a chain and its policy, which becomes the last rule |
 //! | `-A INPUT … -j ACCEPT` | a rule; DROP and REJECT deny |
+//! | `-I INPUT 2 … -j ACCEPT` | the same, as second rule of its chain; without a number, as first |
+//! | `-F`, `-X`, `-Z` | the rules so far are removed; empty chains and counters do not matter |
 //! | `-j chain`, `-g chain`, `-j RETURN` | the rules of the chain in place, under the conditions of the jump |
 //! | `-j LOG`, a rule without target | passed over and listed: it decides nothing |
 //!
@@ -73,6 +75,9 @@ impl Default for Options<'_> {
     }
 }
 
+/// Maximum number of entries that all insertions of a table together may move.
+const MOVED_MAX: usize = 10_000_000;
+
 /// Chains that exist without a declaration.
 const BUILT_IN: [&str; 5] = ["INPUT", "FORWARD", "OUTPUT", "PREROUTING", "POSTROUTING"];
 
@@ -87,6 +92,10 @@ struct Table<'a> {
     /// The errors in the rules of each chain.
     errors: BTreeMap<usize, Vec<LoadError>>,
     notes: BTreeMap<usize, Vec<Note>>,
+    /// The number of entries in `chains` for each rule of a chain.
+    sizes: BTreeMap<usize, Vec<u8>>,
+    /// Number of entries that insertions have moved.
+    moved: usize,
     /// Jumps that may lead to targets: line, byte, name.
     jumps: Vec<(usize, usize)>,
 }
@@ -398,8 +407,16 @@ impl Table<'_> {
         }
         counters(cursor)?;
         let at = cursor.at();
+        let mut is_inserted = false;
         match word(cursor) {
             "-A" | "--append" => {}
+            "-I" | "--insert" => is_inserted = true,
+            "-F" | "--flush" => {
+                cursor.blanks();
+                return self.flush(word(cursor), cursor);
+            }
+            // The kernel deletes only chains that are empty and to which no rule jumps.
+            "-X" | "--delete-chain" | "-Z" | "--zero" => return Ok(()),
             "-N" | "--new-chain" => {
                 cursor.blanks();
                 self.chain(word(cursor));
@@ -411,8 +428,8 @@ impl Table<'_> {
             }
             _ => {
                 let kind = LoadErrorKind::Unsupported(
-                    "this line is not supported: only lines that begin with -A, -N or -P are, as \
-                     iptables-save and iptables -S write them",
+                    "this line is not supported: only lines that begin with -A, -I, -N, -P, -F, -X or \
+                     -Z are; load these rules, and use the output of iptables-save",
                 );
                 return Err(cursor.error_at(at, kind));
             }
@@ -428,52 +445,104 @@ impl Table<'_> {
             return Err(cursor.error_at(at, LoadErrorKind::Refused(message)));
         }
         let chain = self.chain(name);
+        let place = if is_inserted { Some(self.place(chain, cursor)?) } else { None };
         let is_v6 = options.families.map_or(self.is_v6, |families| Some(families == Families::V6));
         let read = words::words(number, line, cursor.at()).and_then(|words| {
             Reader::new(number, line, &words, is_v6.unwrap_or(false), options.sets).rule()
         });
+        let mut entries = Vec::new();
         match read {
             Err(error) => self.errors.entry(chain).or_default().push(error),
             Ok(rule) => {
-                let target = match rule.does {
+                let conditions = rule.conditions;
+                let mut push = |conditions, target| {
+                    entries.push(ChainRule { number, conditions, target, line: number });
+                };
+                match rule.does {
                     Does::Asks(all) => {
                         for &(text, action, value) in all {
-                            let mut conditions = rule.conditions.clone();
+                            let mut conditions = conditions.clone();
                             if let Some(text) = text {
                                 conditions.ask(TestKind::Unknowable(String::from(text)));
                             }
-                            let target = Target::Decide { action, value };
-                            self.chains[chain].rules.push(ChainRule {
-                                number,
-                                conditions,
-                                target,
-                                line: number,
-                            });
+                            push(conditions, Target::Decide { action, value });
                         }
-                        return Ok(());
                     }
-                    Does::Decide(action, value) => Target::Decide { action, value },
-                    Does::Jump(name) => Target::Jump(name),
-                    Does::Goto(name) => Target::Goto(name),
-                    Does::Return => Target::Return,
+                    Does::Decide(action, value) => push(conditions, Target::Decide { action, value }),
+                    Does::Jump(name) => {
+                        self.jumps.push((number, rule.target_at));
+                        push(conditions, Target::Jump(name));
+                    }
+                    Does::Goto(name) => {
+                        self.jumps.push((number, rule.target_at));
+                        push(conditions, Target::Goto(name));
+                    }
+                    Does::Return => push(conditions, Target::Return),
                     Does::Passes(text) => {
                         self.notes.entry(chain).or_default().push(Note { line: number, text });
-                        return Ok(());
                     }
-                };
-                if matches!(target, Target::Jump(_) | Target::Goto(_)) {
-                    self.jumps.push((number, rule.target_at));
                 }
-                self.chains[chain].rules.push(ChainRule {
-                    number,
-                    conditions: rule.conditions,
-                    target,
-                    line: number,
-                });
+            }
+        }
+        let size = u8::try_from(entries.len()).unwrap_or(u8::MAX);
+        let sizes = self.sizes.entry(chain).or_default();
+        let rules = &mut self.chains[chain].rules;
+        if let Some(Place { rule, entry }) = place {
+            sizes.insert(rule, size);
+            rules.splice(entry..entry, entries);
+        } else {
+            sizes.push(size);
+            rules.append(&mut entries);
+        }
+        Ok(())
+    }
+
+    /// Reads the place of an inserted rule.
+    fn place(&mut self, chain: usize, cursor: &mut Cursor<'_>) -> Result<Place, LoadError> {
+        cursor.blanks();
+        let at = cursor.at();
+        let digits = cursor.while_of(|c| c.is_ascii_digit());
+        let sizes = self.sizes.entry(chain).or_default();
+        let number = if digits.is_empty() { 1 } else { digits.parse().unwrap_or(usize::MAX) };
+        if number == 0 || number > sizes.len() + 1 {
+            let message =
+                format!("the chain has {} rules above this line, so it has no place {digits}", sizes.len());
+            return Err(cursor.error_at(at, LoadErrorKind::Refused(message)));
+        }
+        self.moved += self.chains[chain].rules.len();
+        if self.moved > MOVED_MAX {
+            let kind = LoadErrorKind::TooMuch { what: "rules moved by -I", limit: MOVED_MAX };
+            return Err(cursor.error_at(at, kind));
+        }
+        let rule = number - 1;
+        Ok(Place { rule, entry: sizes[..rule].iter().map(|&size| usize::from(size)).sum() })
+    }
+
+    /// Removes the rules of a chain, or of all chains if the name is empty.
+    fn flush(&mut self, name: &str, cursor: &Cursor<'_>) -> Result<(), LoadError> {
+        if !name.is_empty()
+            && !BUILT_IN.contains(&name)
+            && self.chains.iter().all(|chain| chain.name != name)
+        {
+            let message = format!("no line above declares the chain '{name}'");
+            return Err(cursor.error(LoadErrorKind::Refused(message)));
+        }
+        for (index, chain) in self.chains.iter_mut().enumerate() {
+            if name.is_empty() || chain.name == name {
+                chain.rules.clear();
+                self.sizes.remove(&index);
+                self.errors.remove(&index);
+                self.notes.remove(&index);
             }
         }
         Ok(())
     }
+}
+
+/// The place of a rule in its chain: among the rules, and among their entries.
+struct Place {
+    rule: usize,
+    entry: usize,
 }
 
 #[cfg(test)]

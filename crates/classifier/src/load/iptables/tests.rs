@@ -237,7 +237,7 @@ fn all_problems_are_reported_at_once() {
 #[test]
 fn other_commands_and_lines_in_no_table_are_errors() {
     for (text, line) in [
-        ("*filter\n-I INPUT -j DROP\nCOMMIT\n", 2),
+        ("*filter\n-R INPUT 1 -j DROP\nCOMMIT\n", 2),
         ("*filter\n-A\nCOMMIT\n", 2),
         ("*filter\n[1:2 -A INPUT -j DROP\nCOMMIT\n", 2),
         ("-P INPUT DROP\n-A INPUT -j ACCEPT\n*nat\nCOMMIT\n", 3),
@@ -372,4 +372,61 @@ fn a_listing_of_one_table_is_read() {
     assert_eq!(line(&load(listed, &nat).unwrap(), &packet), 2);
     let v6 = load("-P INPUT DROP\n-A INPUT -s 2001:db8::/32 -j ACCEPT\n", &Options::default()).unwrap();
     assert_eq!(line(&v6, &packet), 0, "the rules are for IPv6");
+}
+
+#[test]
+fn inserted_rules_stand_where_they_are_inserted() {
+    let text = "*filter\n:INPUT DROP [0:0]\n:old - [0:0]\n-A old -j NOTHING\n-A INPUT -p udp -j ACCEPT\n-F\n-X old\n-Z\n\
+        -A INPUT -p tcp --dport 80 -j ACCEPT\n-A INPUT -j LOG\n-A INPUT -p tcp --dport 22 -j ACCEPT\n\
+        -I INPUT -s 10.0.0.0/8 -j DROP\n-I INPUT 2 -s 11.0.0.0/8 -j ACCEPT\n-I INPUT 5 -p tcp -j NFQUEUE\n\
+        -I INPUT 7 -p tcp --dport 9 -j ACCEPT\nCOMMIT\n";
+    let policy = load(text, &Options::default()).unwrap();
+    let lines: Vec<usize> = policy.sources().iter().map(|source| source.line).collect();
+    assert_eq!(lines, [12, 13, 9, 14, 14, 11, 15, 2]);
+    for (rule, part) in [
+        ("-I INPUT 0 -j DROP", "no place 0"),
+        ("-I INPUT 3 -j DROP", "has 1 rules above"),
+        ("-I web -j DROP", "declares the chain 'web'"),
+        ("-F web", "declares the chain 'web'"),
+        ("-D INPUT 1", "iptables-save"),
+    ] {
+        let text = format!("*filter\n:INPUT DROP [0:0]\n-A INPUT -j ACCEPT\n{rule}\nCOMMIT\n");
+        let errors = load(&text, &Options::default()).unwrap_err();
+        assert_eq!(errors.errors[0].line, 4, "{rule}: {errors}");
+        assert!(errors.to_string().contains(part), "{rule}: {errors}");
+    }
+}
+
+#[test]
+fn very_many_insertions_end_in_an_error() {
+    let text =
+        format!("*filter\n:INPUT DROP [0:0]\n{}COMMIT\n", "-I INPUT -s 10.0.0.1 -j DROP\n".repeat(6_000));
+    let errors = load(&text, &Options::default()).unwrap_err();
+    assert!(errors.to_string().contains("moved by -I"), "{errors}");
+}
+
+proptest::proptest! {
+    #![proptest_config(proptest::prelude::ProptestConfig::with_cases(64))]
+    #[test]
+    fn insertions_are_those_of_a_list(places in proptest::collection::vec(proptest::prelude::any::<(u8, bool, bool)>(), 0..40)) {
+        let (mut text, mut kernel) = (String::from("*filter\n:INPUT DROP [0:0]\n"), Vec::new());
+        for (index, (place, is_inserted, is_passed)) in places.into_iter().enumerate() {
+            let line = index + 3;
+            let place = if is_inserted { usize::from(place) % (kernel.len() + 1) } else { kernel.len() };
+            if is_inserted {
+                write!(text, "-I INPUT {}", place + 1).unwrap();
+            } else {
+                text.push_str("-A INPUT");
+            }
+            writeln!(text, " -s 10.0.0.{index} -j {}", if is_passed { "LOG" } else { "DROP" }).unwrap();
+            kernel.insert(place, (line, is_passed));
+        }
+        text.push_str("COMMIT\n");
+        let policy = load(&text, &Options::default()).unwrap();
+        let found: Vec<usize> = policy.sources().iter().map(|source| source.line).collect();
+        let mut expected: Vec<usize> =
+            kernel.into_iter().filter(|(_, is_passed)| !is_passed).map(|(line, _)| line).collect();
+        expected.push(2);
+        proptest::prop_assert_eq!(found, expected);
+    }
 }

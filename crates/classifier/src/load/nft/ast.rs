@@ -4,6 +4,7 @@ use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
 
+use super::super::LoadError;
 use super::super::iptables::is_passing;
 use crate::firewall::Families;
 use crate::rule::Action;
@@ -34,7 +35,7 @@ pub(super) enum Value {
     Range(String, String),
     /// Bits that are set together, such as `syn|ack`.
     Flags(Vec<String>),
-    /// A set, with a verdict per element if it is a map.
+    /// A set, with a verdict per element if it is a map of verdicts.
     Set(Vec<(Value, Option<Verdict>)>),
     /// A named set or map.
     Named(String),
@@ -87,6 +88,8 @@ pub(super) enum Statement {
     Queue,
     /// The statement may consume the packet.
     MayTake(String),
+    /// An invalid rule, which matters only if packets reach it.
+    Wrong(LoadError),
 }
 
 /// A rule.

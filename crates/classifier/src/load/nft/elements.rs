@@ -1,7 +1,6 @@
 //! Elements of sets and maps in the text format.
 
 use alloc::borrow::ToOwned;
-use alloc::format;
 use alloc::vec::Vec;
 
 use super::super::{LoadError, LoadErrorKind};
@@ -52,7 +51,7 @@ impl Parser<'_> {
             {
                 let (name, rest) = (name.to_owned(), rest.to_owned());
                 if rest.is_empty() {
-                    verdict = Some(self.verdict()?);
+                    verdict = self.mapped(depth)?;
                     key = Value::Word(name);
                 } else if let Some(found) = plain_verdict(&rest) {
                     verdict = Some(found);
@@ -69,7 +68,7 @@ impl Parser<'_> {
                 while matches!(self.peek(), Some(Kind::Newline)) {
                     self.next += 1;
                 }
-                verdict = Some(self.verdict()?);
+                verdict = self.mapped(depth)?;
             }
             while self.newline_or_attribute() {}
             match key {
@@ -109,22 +108,24 @@ impl Parser<'_> {
         }
     }
 
-    fn verdict(&mut self) -> Result<Verdict, LoadError> {
-        let at = self.at();
-        let word = self.word("a verdict")?;
-        match word.as_str() {
-            "jump" => Ok(Verdict::Jump(self.word("the name of a chain")?)),
-            "goto" => Ok(Verdict::Goto(self.word("the name of a chain")?)),
-            word => plain_verdict(word).ok_or_else(|| {
-                self.refuse(
-                    at,
-                    format!(
-                        "unsupported map value '{word}'; only maps of verdicts are \
-                    supported"
-                    ),
-                )
-            }),
+    /// Reads what a map assigns to an element; `None` if it is data, for example the address of a
+    /// translation.
+    fn mapped(&mut self, depth: usize) -> Result<Option<Verdict>, LoadError> {
+        let Some(Kind::Word(word)) = self.peek() else {
+            self.single(depth + 1)?;
+            return Ok(None);
+        };
+        if let Some(verdict) = plain_verdict(word) {
+            self.next += 1;
+            return Ok(Some(verdict));
         }
+        if !matches!(word.as_str(), "jump" | "goto") {
+            self.single(depth + 1)?;
+            return Ok(None);
+        }
+        self.next += 1;
+        let chain = self.word("the name of a chain")?;
+        Ok(Some(if word == "jump" { Verdict::Jump(chain) } else { Verdict::Goto(chain) }))
     }
 }
 

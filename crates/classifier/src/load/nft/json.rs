@@ -138,8 +138,10 @@ impl Reader<'_> {
                     )));
                 }
                 let list = body.get("expr").and_then(Json::as_array).map_or(&[][..], Vec::as_slice);
-                let statements: Vec<Statement> =
-                    list.iter().map(statement).collect::<Result<_, _>>().map_err(refused)?;
+                let statements: Result<Vec<Statement>, String> = list.iter().map(statement).collect();
+                let statements = statements.unwrap_or_else(|message| {
+                    Vec::from([Statement::Wrong(super::error(self.text, at, refused(message)))])
+                });
                 let rules = &mut table.chain(text_of("chain")).rules;
                 let rule = Rule { statements, line: self.line, number: self.number, at };
                 rules.insert(if is_insert { 0 } else { rules.len() }, rule);
@@ -372,8 +374,8 @@ fn elements(json: &Json) -> Result<Vec<(Value, Option<Verdict>)>, String> {
                 Json::String(text) => verdict(text, &Json::Null),
                 data => entry(data).and_then(|(kind, body)| verdict(kind, body)),
             };
-            let found = found.ok_or("expected a map of verdicts; other maps are not supported")?;
-            all.push((value(key)?, Some(found)));
+            // Other maps have data, such as the addresses of a translation.
+            all.push((value(key)?, found));
         } else {
             all.push((value(element)?, None));
         }

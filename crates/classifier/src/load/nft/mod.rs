@@ -129,7 +129,8 @@ pub fn chains(text: &str) -> Vec<String> {
         text::parse(text, limits)
     };
     let names = tables.iter().flat_map(|table| table.chains.iter().map(|chain| chain.name.clone()));
-    names.collect()
+    // Chains in braces have no name, but one with blanks here.
+    names.filter(|name| !name.contains(' ')).collect()
 }
 
 /// Returns whether a text looks like a ruleset of nftables.
@@ -207,6 +208,10 @@ fn lowered(text: &str, table: &Table) -> (Chains, AtChain<LoadError>, AtChain<No
     for (index, chain) in table.chains.iter().enumerate() {
         let mut rules = Vec::new();
         for rule in &chain.rules {
+            if let [Statement::Wrong(error)] = &rule.statements[..] {
+                errors.push((index, error.clone()));
+                continue;
+            }
             match lowered_rule(table, rule) {
                 Ok((found, note)) => {
                     rules.extend(found);
@@ -273,6 +278,7 @@ fn lowered_rule(table: &Table, rule: &ast::Rule) -> Result<(Vec<ChainRule>, Opti
                 decides = true;
                 push(conditions.clone(), verdict);
             }
+            Statement::Wrong(error) => return Err(error.to_string()),
         }
     }
     let note = (!decides).then(|| match passed {

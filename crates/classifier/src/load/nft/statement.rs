@@ -10,7 +10,7 @@ use super::text::Parser;
 use super::tokens::Kind;
 
 /// Keys of `meta` that may occur without that word.
-const META: [&str; 19] = [
+const META: [&str; 22] = [
     "iifgroup",
     "oifgroup",
     "cgroup",
@@ -30,6 +30,9 @@ const META: [&str; 19] = [
     "obrname",
     "pkttype",
     "cpu",
+    "hour",
+    "day",
+    "time",
 ];
 
 /// Headers whose fields can be compared.
@@ -71,15 +74,16 @@ const STARTS: [&str; 21] = [
 pub(super) const DEPTH_MAX: usize = 16;
 
 impl Parser<'_> {
-    /// Reads a rule up to the end of its line. Errors are kept, and reading continues with the next
-    /// line.
-    pub(super) fn rule(&mut self) -> Result<Option<Rule>, LoadError> {
+    /// Reads a rule up to the end of its line. A rule with an error consists of the error, and
+    /// reading continues with the next line.
+    pub(super) fn rule(&mut self) -> Result<Rule, LoadError> {
         let (line, at) = (self.line(), self.at());
         self.rules += 1;
         if self.rules > self.limits.rules_max {
             let kind = LoadErrorKind::TooMuch { what: "rules", limit: self.limits.rules_max };
             return Err(super::error(self.text, at, kind));
         }
+        let number = self.rules;
         let mut statements = Vec::new();
         loop {
             match self.peek() {
@@ -89,13 +93,13 @@ impl Parser<'_> {
             match self.statement() {
                 Ok(statement) => statements.push(statement),
                 Err(error) => {
-                    self.errors.push(error);
                     self.skip_line();
-                    return Ok(None);
+                    statements = Vec::from([Statement::Wrong(error)]);
+                    break;
                 }
             }
         }
-        Ok(Some(Rule { statements, line, number: self.rules, at }))
+        Ok(Rule { statements, line, number, at })
     }
 
     #[expect(clippy::too_many_lines, reason = "one arm for each statement of nftables")]
@@ -128,16 +132,17 @@ impl Parser<'_> {
             "drop" => Statement::Verdict(Verdict::Drop),
             "return" => Statement::Verdict(Verdict::Return),
             "continue" => Statement::Verdict(Verdict::Continue),
-            "jump" => Statement::Verdict(Verdict::Jump(self.word("the name of a chain")?)),
-            "goto" => Statement::Verdict(Verdict::Goto(self.word("the name of a chain")?)),
+            "jump" => Statement::Verdict(Verdict::Jump(self.target()?)),
+            "goto" => Statement::Verdict(Verdict::Goto(self.target()?)),
             "reject" => {
                 if self.take_word("with") {
                     self.unknown();
                 }
                 Statement::Verdict(Verdict::Reject)
             }
+            // The last statement of its rule, with an address, a map or both.
             "masquerade" | "snat" | "dnat" | "redirect" => {
-                self.unknown();
+                self.skip_line();
                 Statement::Verdict(Verdict::Translate)
             }
             "queue" => {
@@ -215,6 +220,21 @@ impl Parser<'_> {
                 ));
             }
         })
+    }
+
+    /// Reads the name of a chain, or the rules of one without a name in braces.
+    fn target(&mut self) -> Result<String, LoadError> {
+        if !self.is_sign("{") {
+            return self.word("the name of a chain");
+        }
+        if self.depth >= DEPTH_MAX {
+            return Err(self.expected("fewer nested chains"));
+        }
+        let name = format!("block at line {}, byte {}", self.line(), self.at());
+        self.depth += 1;
+        let read = self.chain(self.table, &name);
+        self.depth -= 1;
+        read.map(|()| name)
     }
 
     /// Reads raw bytes of a packet by position: `@th,16,16 53`.

@@ -312,3 +312,51 @@ fn places_and_commands_of_json_are_those_of_the_text() {
     let wrong = load(&format!("{table}{}\n]}}", chain("\"queue\"")), &Options::default()).unwrap_err();
     assert_eq!(wrong.errors[0].line, 4, "{wrong}");
 }
+
+#[test]
+fn rules_of_other_hooks_do_not_matter() {
+    let text = "table ip nat {\n map back { type mark : ipv4_addr; elements = { 0x1 : 10.0.0.1, 0x2: 10.0.0.2 } }\n\
+        map ports { typeof tcp dport : ip daddr . tcp dport; elements = { 80 : 10.0.0.1 . 8080,\n 81 : 10.0.0.2 . 81 } }\n\
+        chain prerouting {\n type nat hook prerouting priority dstnat; policy accept;\n\
+        ip protocol tcp dnat to ct mark map { 0x1 : 10.0.0.1,\n 0x2 : 10.0.0.2 } comment \"a\"\n snat to ct mark map @back\n\
+        dnat ip to ip saddr map @ports\n nonsense\n}\n}\ntable ip filter {\n chain input {\n\
+        type filter hook input priority 0; policy drop;\n tcp dport 22 accept\n}\n}\n";
+    let policy = load(text, &Options::default()).unwrap();
+    assert_eq!((policy.len(), line(&policy, &packet([1; 4], 22, 6))), (2, 17));
+    let errors = load(text, &Options { chain: "prerouting", ..Options::default() }).unwrap_err();
+    assert!(errors.errors.len() == 1 && errors.to_string().contains("nonsense"), "{errors}");
+    // A map of data is none of verdicts.
+    let errors = load(&chain("tcp dport vmap { 22 : 10.0.0.1 }"), &Options::default()).unwrap_err();
+    assert!(errors.to_string().contains("map of verdicts"), "{errors}");
+}
+
+#[test]
+fn chains_in_braces_are_jumped_to() {
+    let policy = of("ct state invalid jump {\n limit rate 10/second log prefix \"a\"\n drop\n}\n\
+        tcp dport 22 jump {\n ip saddr 10.0.0.0/8 goto {\n accept\n }\n ip saddr 11.0.0.0/8 return\n drop\n}\n accept");
+    for (source, port, expected) in
+        [([10, 0, 0, 1], 22, 10), ([11, 0, 0, 1], 22, 15), ([12, 0, 0, 1], 22, 13), ([12, 0, 0, 1], 23, 15)]
+    {
+        assert_eq!(line(&policy, &packet(source, port, 6)), expected, "{source:?} {port}");
+    }
+    for (depth, is_read) in [(10, true), (40, false), (100_000, false)] {
+        let text = chain(&format!("{}accept\n{}", "jump {\n".repeat(depth), "}\n".repeat(depth)));
+        assert_eq!(load(&text, &Options::default()).is_ok(), is_read, "{depth}");
+    }
+}
+
+#[test]
+fn the_time_of_day_may_match() {
+    for rule in [
+        "tcp dport 22 hour \"16:00\" accept",
+        "hour 18:00-19:00 accept",
+        "meta day != \"Tuesday\" accept",
+        "time >= \"2024-05-04 19:00\" day { \"Monday\", \"Friday\" } accept",
+    ] {
+        let policy = of(rule);
+        let tcp = packet([1; 4], 22, 6);
+        let decides =
+            |assume| policy.first_match(&tcp, assume).and_then(|id| policy.source(id)).unwrap().line;
+        assert_eq!((decides(Assume::Match), decides(Assume::NoMatch)), (4, 3), "{rule}");
+    }
+}

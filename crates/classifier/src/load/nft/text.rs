@@ -25,6 +25,8 @@ pub(super) fn parse(text: &str, limits: LoadLimits) -> (Vec<Table>, Vec<LoadErro
         errors: Vec::new(),
         rules: 0,
         elements: 0,
+        table: 0,
+        depth: 0,
         limits,
     };
     if let Err(error) = parser.script() {
@@ -42,6 +44,9 @@ pub(super) struct Parser<'a> {
     pub(super) errors: Vec<LoadError>,
     pub(super) rules: usize,
     pub(super) elements: usize,
+    /// The table of the current rule, and the number of chains in braces around it.
+    pub(super) table: usize,
+    pub(super) depth: usize,
     pub(super) limits: LoadLimits,
 }
 
@@ -219,11 +224,10 @@ impl<'a> Parser<'a> {
                         self.word("a number")?;
                     }
                 }
+                self.table = table;
                 let rule = self.rule()?;
                 let rules = &mut self.tables[table].chain(&chain).rules;
-                if let Some(rule) = rule {
-                    rules.insert(if is_insert { 0 } else { rules.len() }, rule);
-                }
+                rules.insert(if is_insert { 0 } else { rules.len() }, rule);
                 Ok(())
             }
             other => Err(self
@@ -304,6 +308,7 @@ impl<'a> Parser<'a> {
 
     pub(super) fn chain(&mut self, table: usize, name: &str) -> Result<(), LoadError> {
         self.tables[table].chain(name).line = self.line();
+        self.table = table;
         if !self.take_sign("{") {
             return Ok(());
         }
@@ -352,7 +357,8 @@ impl<'a> Parser<'a> {
                 && matches!(self.tokens.get(self.next + 1).map(|t| &t.kind), Some(Kind::Text(_)))
             {
                 self.next += 2;
-            } else if let Some(rule) = self.rule()? {
+            } else {
+                let rule = self.rule()?;
                 self.tables[table].chain(name).rules.push(rule);
             }
         }
