@@ -151,6 +151,7 @@ impl Tests<'_> {
         if !self.is_short {
             self.reload_under_load()?;
             self.iperf()?;
+            self.curl()?;
             self.idles(&running)?;
         }
         self.ends_idle_flows(&records)?;
@@ -225,6 +226,42 @@ impl Tests<'_> {
             std::thread::sleep(Duration::from_millis(100));
         }
         self.say(&format!("rules written {times} times under load"));
+        Ok(())
+    }
+
+    /// Fetches a file of a web server if curl and Python are installed.
+    fn curl(&self) -> Result<()> {
+        let has =
+            |program: &str| Command::new(program).arg("--version").stdout(Stdio::null()).status().is_ok();
+        if !has("curl") || !has("python3") {
+            self.say("curl or python3 is not installed, skipped");
+            return Ok(());
+        }
+        let mut server = self.network.command(SERVER, "python3");
+        server.args(["-I", "-m", "http.server", "86", "--bind", "::", "--directory"]).arg(&self.folder);
+        let _server = super::network::Running(server.stdout(Stdio::null()).stderr(Stdio::null()).spawn()?);
+        std::thread::sleep(Duration::from_secs(1));
+        std::fs::write(self.folder.join("fetched"), vec![b'x'; 8 << 20])?;
+        for host in [SERVER_V4.to_owned(), format!("[{SERVER_V6}]")] {
+            let mut curl = self.network.command(CLIENT, "curl");
+            curl.args([
+                "--silent",
+                "--show-error",
+                "--max-time",
+                "30",
+                "--write-out",
+                "%{http_code} %{size_download}",
+            ]);
+            let output =
+                curl.args(["--output", "/dev/null"]).arg(format!("http://{host}:86/fetched")).output()?;
+            let said = String::from_utf8_lossy(&output.stdout).into_owned();
+            ensure!(
+                said == "200 8388608",
+                "curl {host}: {said}{}",
+                String::from_utf8_lossy(&output.stderr)
+            );
+        }
+        self.say("curl has fetched 8 MiB by IPv4 and by IPv6");
         Ok(())
     }
 

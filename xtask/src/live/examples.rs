@@ -1,6 +1,6 @@
 //! Runs the example appliances between two hosts, and a firewall on a queue of the kernel.
 
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::network::{BRIDGE, CLIENT, Network, PORTS, Running, SERVER, SERVER_V4};
 use super::{finish, ip, signal};
-use crate::bench::build_in;
+use crate::bench::{build_in, output_of};
 
 /// The address of the translator.
 const OUTSIDE: &str = "10.9.0.9";
@@ -25,6 +25,14 @@ pub(super) fn run(root: &Path) -> Result<()> {
     balances(&example("wire_balancer")?).context("wire_balancer")?;
     limits(&example("rate_limiter")?).context("rate_limiter")?;
     mirrors(&example("mirror")?).context("mirror")?;
+    if output_of(root, "pkg-config", &["--modversion", "libdpdk"]).is_some() {
+        // Outside the workspace, because it needs the library.
+        let outside = ["--manifest-path", "integrations/dpdk/Cargo.toml", "--target-dir", "target/dpdk"];
+        let program = build_in(root, "dev", &[&outside[..], &["--example", "dpdk_bridge"]].concat())?;
+        bridges_with_dpdk(&program).context("dpdk_bridge")?;
+    } else {
+        eprintln!("dpdk_bridge: DPDK is not installed (Debian: libdpdk-dev); it is not run");
+    }
     let flowloom = build_in(root, "dev", &["-p", "flowloom-cli", "--bin", "flowloom"])?;
     judges_a_queue(&flowloom).context("bridge queue:0")
 }
@@ -151,6 +159,50 @@ fn mirrors(program: &PathBuf) -> Result<()> {
     eprintln!("mirror: {passed} frames passed, {copied} were copied");
     // Hosts may ask for each other's station in between.
     ensure!(copied > 0 && passed - copied < 10, "{passed} frames passed, {copied} were copied");
+    Ok(())
+}
+
+/// Two ports of DPDK's driver for interfaces of Linux pass all frames; both sides count as many.
+fn bridges_with_dpdk(program: &Path) -> Result<()> {
+    let network = Network::new(true, 1)?;
+    let _server = network.serve(SERVER, &["80"])?;
+    let before = network.counts(PORTS[0])?[0];
+    let mut command = network.command(BRIDGE, program);
+    command.args([
+        "net_af_packet0",
+        "net_af_packet1",
+        "--no-huge",
+        "-m",
+        "256",
+        "--no-pci",
+        "--no-telemetry",
+    ]);
+    for (number, port) in PORTS.iter().enumerate() {
+        command.arg(format!("--vdev=net_af_packet{number},iface={port}"));
+    }
+    let mut bridge = Running(command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?);
+    std::thread::sleep(3 * START);
+    if let Some(status) = bridge.0.try_wait()? {
+        anyhow::bail!("it has ended with {status}");
+    }
+    let pings = network.ask(&["ping", SERVER_V4, "200", "64"])?;
+    ensure!(pings.contains("lost 0 "), "{pings}");
+    let fetched = network.ask(&["fetch", OPEN, "67108864"])?;
+    std::thread::sleep(START);
+    let arrived = network.counts(PORTS[0])?[0] - before;
+    drop(bridge.0.stdin.take());
+    let mut said = String::new();
+    bridge.0.stdout.take().context("it has standard output")?.read_to_string(&mut said)?;
+    ensure!(bridge.0.wait()?.success() && said.contains("every frame accounted for: true"), "{said}");
+    let counts =
+        said.lines().find_map(|line| line.strip_prefix("net_af_packet0: ")).context("no counts")?;
+    let number =
+        |name: &str| -> Option<u64> { counts.split_once(name)?.1.split_whitespace().next()?.parse().ok() };
+    let seen = number("received ").zip(number("missed ")).map(|(received, missed)| received + missed);
+    eprintln!("dpdk_bridge: {pings}; TCP {fetched}; {counts}; the kernel counts {arrived}");
+    // Hosts may announce themselves before the ports are open.
+    let early = seen.and_then(|seen| arrived.checked_sub(seen));
+    ensure!(early.is_some_and(|early| early < 5), "the kernel counts {arrived}");
     Ok(())
 }
 
