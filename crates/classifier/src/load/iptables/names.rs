@@ -49,7 +49,7 @@ const ICMP: [(&str, u8, Option<u8>); 40] = [
 ];
 
 /// `ICMPv6` types by name.
-const ICMPV6: [(&str, u8, Option<u8>); 29] = [
+const ICMPV6: [(&str, u8, Option<u8>); 32] = [
     ("destination-unreachable", 1, None),
     ("no-route", 1, Some(0)),
     ("communication-prohibited", 1, Some(1)),
@@ -78,7 +78,10 @@ const ICMPV6: [(&str, u8, Option<u8>); 29] = [
     ("neighbour-advertisement", 136, None),
     ("neighbor-advertisement", 136, None),
     ("redirect", 137, None),
+    ("mld-listener-query", 130, None),
     ("mld-listener-report", 131, None),
+    ("mld-listener-done", 132, None),
+    ("mld-listener-reduction", 132, None),
 ];
 
 /// Reads an ICMP type: a name, a type, or a type and a code. The type is in the upper byte of the

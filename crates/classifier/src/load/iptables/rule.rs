@@ -49,6 +49,19 @@ const READ: [&str; 18] = [
     "standard",
 ];
 
+/// Matches that need an option, and the beginnings of their options. Without one, `iptables-restore`
+/// refuses the rule, which would match every packet.
+const NEED: [(&str, &[&str]); 8] = [
+    ("state", &["--state"]),
+    ("conntrack", &["--ct"]),
+    ("multiport", &["--sport", "--source-port", "--dport", "--destination-port", "--port"]),
+    ("iprange", &["--src-range", "--dst-range"]),
+    ("mac", &["--mac-source"]),
+    ("length", &["--length"]),
+    ("dscp", &["--dscp"]),
+    ("set", &["--match-set", "--set"]),
+];
+
 /// The line being read, and the position.
 pub(super) struct Reader<'a> {
     pub(super) number: usize,
@@ -64,6 +77,8 @@ pub(super) struct Reader<'a> {
     target_at: usize,
     ports_at: Option<usize>,
     seen: Vec<&'static str>,
+    /// Matches without an option so far, by their index in `NEED`, and their bytes.
+    bare: Vec<(usize, usize)>,
 }
 
 impl<'a> Reader<'a> {
@@ -87,6 +102,7 @@ impl<'a> Reader<'a> {
             target_at: line.len(),
             ports_at: None,
             seen: Vec::new(),
+            bare: Vec::new(),
         }
     }
 
@@ -148,7 +164,14 @@ impl<'a> Reader<'a> {
                 })?;
             }
             self.next += 1;
+            let is_of = |name: usize| NEED[name].1.iter().any(|option| word.text.starts_with(option));
+            self.bare.retain(|&(name, _)| !is_of(name));
             self.option(word, is_negated, start)?;
+        }
+        if let Some(&(name, at)) = self.bare.first() {
+            let (name, options) = NEED[name];
+            let text = format!("the match '{name}' has none of its options, such as {}", options[0]);
+            return Err(self.refuse(at, text));
         }
         if let Some(at) = self.ports_at {
             let allowed = Ranges::of(WITH_PORTS.map(|number| (u128::from(number), u128::from(number))));
@@ -202,6 +225,8 @@ impl<'a> Reader<'a> {
                 let word = self.argument(option, "a match")?;
                 if READ.contains(&word.text.as_str()) {
                     self.module = None;
+                    let name = NEED.iter().position(|(name, _)| *name == word.text);
+                    self.bare.extend(name.map(|name| (name, word.at)));
                 } else {
                     self.module = Some(word.text.clone());
                     self.unknowable(word.text.clone());
@@ -289,6 +314,7 @@ impl<'a> Reader<'a> {
                     if text.is_empty() { Some(missing) } else { decimal(text) }
                 };
                 let ends = number(low, 0).zip(number(high, 65_535));
+                let ends = ends.filter(|&(low, high)| low <= high && high <= 65_535);
                 let (low, high) = ends.ok_or_else(|| self.expected(word.at, "a length such as 40:1500"))?;
                 let set = Ranges::of([(u128::from(low), u128::from(high))]);
                 self.conditions.ask(Test::new(TestKind::Length(set), not));

@@ -398,6 +398,27 @@ fn inserted_rules_stand_where_they_are_inserted() {
 }
 
 #[test]
+fn a_match_without_its_options_is_an_error() {
+    for rule in [
+        "-m state -j ACCEPT",
+        "-m conntrack -p tcp --dport 22 -j ACCEPT",
+        "-p tcp -m multiport -j DROP",
+        "-m length -j DROP",
+        "-m length --length 4:3 -j DROP",
+        "-m length --length 0:65536 -j DROP",
+        "-m mac -m state --state NEW -j DROP",
+    ] {
+        assert!(of_rule(rule).is_err(), "{rule}");
+    }
+    for rule in [
+        "-m state -m tcp -p tcp --dport 22 --state NEW -j DROP",
+        "-ptcp --dport=22 -m conntrack --ctproto 6 -jDROP",
+    ] {
+        of_rule(rule).unwrap_or_else(|errors| panic!("{rule}: {errors}"));
+    }
+}
+
+#[test]
 fn very_many_insertions_end_in_an_error() {
     let text =
         format!("*filter\n:INPUT DROP [0:0]\n{}COMMIT\n", "-I INPUT -s 10.0.0.1 -j DROP\n".repeat(6_000));

@@ -27,6 +27,25 @@ impl Word {
     }
 }
 
+/// Options of one letter, which their argument may follow without a blank.
+const LETTERS: &[u8] = b"sdpiojgm";
+
+/// Appends a word. An option that contains its argument (`--source=10.0.0.1`, `-s10.0.0.1`) becomes
+/// two words.
+fn push(words: &mut Vec<Word>, word: Word) {
+    let text = word.text.as_bytes();
+    let split = match text {
+        _ if word.is_quoted => None,
+        [b'-', b'-', ..] => text.iter().position(|&byte| byte == b'=').map(|at| (at, at + 1)),
+        [b'-', letter, _, ..] if LETTERS.contains(letter) => Some((2, 2)),
+        _ => None,
+    };
+    let Some((end, start)) = split else { return words.push(word) };
+    let part = |text: &str, at: usize| Word { text: String::from(text), at, is_quoted: false };
+    words.push(part(&word.text[..end], word.at));
+    words.push(part(&word.text[start..], word.at + start));
+}
+
 /// Splits a line from a byte on. Quotes keep blanks together; inside them a backslash escapes the
 /// next character.
 pub(super) fn words(number: usize, line: &str, from: usize) -> Result<Vec<Word>, LoadError> {
@@ -64,7 +83,7 @@ pub(super) fn words(number: usize, line: &str, from: usize) -> Result<Vec<Word>,
                 return Err(LoadError::new(number, line, place, kind));
             }
         }
-        words.push(word);
+        push(&mut words, word);
     }
     Ok(words)
 }
@@ -81,5 +100,15 @@ mod tests {
         assert_eq!(texts, ["-A", "X", "-m", "comment", "--comment", "a \"b\" -j c", "-j", "D"]);
         assert_eq!((all[2].at, all[5].is_quoted, all[5].is_option()), (5, true, false));
         assert_eq!(words(3, "a \"b", 0).unwrap_err().column, 3);
+    }
+
+    #[test]
+    fn options_may_contain_their_arguments() {
+        let all = words(1, "-ptcp --source=10.0.0.1 -jACCEPT \"-sx\" -f -c --é=é -é", 0).unwrap();
+        let texts: Vec<&str> = all.iter().map(|word| word.text.as_str()).collect();
+        let expected =
+            ["-p", "tcp", "--source", "10.0.0.1", "-j", "ACCEPT", "-sx", "-f", "-c", "--é", "é", "-é"];
+        assert_eq!(texts, expected);
+        assert_eq!((all[1].at, all[3].at), (2, 15));
     }
 }
