@@ -103,6 +103,16 @@ pub(crate) fn build_in(root: &Path, profile: &str, what: &[&str]) -> Result<Path
         .with_context(|| format!("cargo build {} built no program", what.join(" ")))
 }
 
+/// Returns the command, built without optimisation. If `FLOWLOOM_PROGRAM` names one, it is that
+/// one: the tests of the workspace have built it with the features of all crates, and cargo would
+/// build it once more with its own.
+pub(crate) fn debug_command(root: &Path) -> Result<PathBuf> {
+    match std::env::var_os("FLOWLOOM_PROGRAM") {
+        Some(program) => Ok(PathBuf::from(program)),
+        None => build_in(root, "dev", &["-p", "flowloom-cli", "--bin", "flowloom"]),
+    }
+}
+
 /// Returns the last program that cargo's messages name.
 fn executable(messages: &str) -> Option<PathBuf> {
     messages

@@ -8,7 +8,7 @@ use std::process::{Command, ExitCode};
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::bench::build_in;
+use crate::bench::debug_command;
 use crate::cluster::environment;
 use crate::corpus::collect;
 use crate::{is_help, show};
@@ -70,11 +70,7 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<ExitCode> {
         }
     }
     captures.sort();
-    let program = if let Some(program) = program {
-        program
-    } else {
-        build_in(root, "dev", &["-p", "flowloom-cli", "--bin", "flowloom"])?
-    };
+    let program = if let Some(program) = program { program } else { debug_command(root)? };
     let folder = root.join("target/round-trips");
     std::fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
     let interpreter = match environment(&folder, &python, &READERS) {

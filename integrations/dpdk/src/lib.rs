@@ -10,7 +10,11 @@
 //! use flowloom_dpdk::DpdkPort;
 //! use flowloom_io::PortWire;
 //!
-//! flowloom_dpdk::start(&["--no-pci", "--vdev=net_af_packet0,iface=eth0", "--vdev=net_af_packet1,iface=eth1"])?;
+//! flowloom_dpdk::start(&[
+//!     "--no-pci",
+//!     "--vdev=net_af_packet0,iface=eth0",
+//!     "--vdev=net_af_packet1,iface=eth1",
+//! ])?;
 //! let mut a = DpdkPort::open("net_af_packet0", 1)?;
 //! let mut b = DpdkPort::open("net_af_packet1", 1)?;
 //! let wire = PortWire::new(vec![a.remove(0), b.remove(0)], 0);
@@ -37,9 +41,8 @@ const POLL_NS: i64 = 50_000;
 /// Number of bursts that are received after a port is closed.
 const BURSTS_AFTER_CLOSE: u32 = 64;
 
-/// Initialises DPDK. The arguments are those of its
-/// [environment abstraction layer](https://doc.dpdk.org/guides/linux_gsg/linux_eal_parameters.html),
-/// without the name of a program.
+/// Initialises DPDK with the arguments of its environment abstraction layer, without the name of a
+/// program: <https://doc.dpdk.org/guides/linux_gsg/linux_eal_parameters.html>.
 ///
 /// # Errors
 ///

@@ -36,14 +36,14 @@ int flowloom_dpdk_open(const char *name, uint16_t queues, uint16_t descriptors, 
     return ERANGE;
   }
   snprintf(pool_name, sizeof pool_name, "flowloom_%u", (unsigned)*port);
-  uint32_t room = (uint32_t)mtu + RTE_ETHER_HDR_LEN + 2 * RTE_VLAN_HLEN + RTE_PKTMBUF_HEADROOM;
-  if (room < RTE_MBUF_DEFAULT_BUF_SIZE) {
-    room = RTE_MBUF_DEFAULT_BUF_SIZE;
+  uint32_t space = (uint32_t)mtu + RTE_ETHER_HDR_LEN + 2 * RTE_VLAN_HLEN + RTE_PKTMBUF_HEADROOM;
+  if (space < RTE_MBUF_DEFAULT_BUF_SIZE) {
+    space = RTE_MBUF_DEFAULT_BUF_SIZE;
   }
-  if (room > UINT16_MAX) {
+  if (space > UINT16_MAX) {
     return EMSGSIZE;
   }
-  *pool = rte_pktmbuf_pool_create(pool_name, buffers, 0, 0, (uint16_t)room, rte_eth_dev_socket_id(*port));
+  *pool = rte_pktmbuf_pool_create(pool_name, buffers, 0, 0, (uint16_t)space, rte_eth_dev_socket_id(*port));
   if (*pool == NULL) {
     return rte_errno != 0 ? rte_errno : ENOMEM;
   }
@@ -102,12 +102,12 @@ struct rte_mbuf *flowloom_dpdk_copy(struct rte_mempool *pool, const uint8_t *byt
   if (frame == NULL) {
     return NULL;
   }
-  char *room = rte_pktmbuf_append(frame, (uint16_t)length);
-  if (room == NULL) {
+  char *space = rte_pktmbuf_append(frame, (uint16_t)length);
+  if (space == NULL) {
     rte_pktmbuf_free(frame);
     return NULL;
   }
-  memcpy(room, bytes, length);
+  memcpy(space, bytes, length);
   return frame;
 }
 

@@ -28,7 +28,7 @@ use std::process::{Command, ExitCode, Stdio};
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 
-use crate::bench::build_in;
+use crate::bench::debug_command;
 use crate::{is_help, show};
 use counters::{Counted, Counters};
 use draw::Draw;
@@ -134,7 +134,7 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<ExitCode> {
         println!("kernel: not run: {reason}");
         return Ok(ExitCode::SUCCESS);
     }
-    let flowloom = build_in(root, "dev", &["-p", "flowloom-cli", "--bin", "flowloom"])?;
+    let flowloom = debug_command(root)?;
     let folder = flowloom.with_file_name("kernel");
     std::fs::create_dir_all(&folder)?;
     let bench = Bench { flowloom, folder };

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::network::{BRIDGE, CLIENT, Network, PORTS, SERVER, SERVER_V4, SERVER_V6};
 use super::{finish, ip, signal};
-use crate::bench::build_in;
+use crate::bench::debug_command;
 
 /// A port that the rules permit, and one that they deny.
 const OPEN: &str = "80";
@@ -52,7 +52,7 @@ const WAYS: [Way; 6] = [
 
 /// Runs the tests with each configuration, or a few of them in a short run.
 pub(super) fn run(root: &Path, is_short: bool, backend: Option<&str>) -> Result<()> {
-    let flowloom = build_in(root, "dev", &["-p", "flowloom-cli", "--bin", "flowloom"])?;
+    let flowloom = debug_command(root)?;
     // The directory of cargo's build output.
     let folder = flowloom.with_file_name("live");
     std::fs::create_dir_all(&folder)?;

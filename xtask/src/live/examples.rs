@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::network::{BRIDGE, CLIENT, Network, PORTS, Running, SERVER, SERVER_V4};
 use super::{finish, ip, signal};
-use crate::bench::{build_in, output_of};
+use crate::bench::{build_in, debug_command, output_of};
 
 /// The address of the translator.
 const OUTSIDE: &str = "10.9.0.9";
@@ -33,7 +33,7 @@ pub(super) fn run(root: &Path) -> Result<()> {
     } else {
         eprintln!("dpdk_bridge: DPDK is not installed (Debian: libdpdk-dev); it is not run");
     }
-    let flowloom = build_in(root, "dev", &["-p", "flowloom-cli", "--bin", "flowloom"])?;
+    let flowloom = debug_command(root)?;
     judges_a_queue(&flowloom).context("bridge queue:0")
 }
 

@@ -13,7 +13,7 @@ use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 
 use super::{finish, ip, signal};
-use crate::bench::{build_in, has_libpcap};
+use crate::bench::{build_in, debug_command, has_libpcap};
 
 /// Name of the network namespace; an existing one with this name is removed.
 const NETWORK: &str = "flowloom-live";
@@ -65,7 +65,7 @@ impl Drop for Network {
 
 /// Runs the three tests and prints the counts of each.
 pub(super) fn run(root: &Path) -> Result<()> {
-    let flowloom = build_in(root, "dev", &["-p", "flowloom-cli", "--bin", "flowloom"])?;
+    let flowloom = debug_command(root)?;
     // The directory of cargo's build output.
     let trace = flowloom.with_file_name("live.pcap");
     finish(

@@ -49,8 +49,8 @@ const READ: [&str; 18] = [
     "standard",
 ];
 
-/// Matches that need an option, and the beginnings of their options. Without one, `iptables-restore`
-/// refuses the rule, which would match every packet.
+/// Matches that need an option, and the beginnings of their options. Without one,
+/// `iptables-restore` refuses the rule, which would match every packet.
 const NEED: [(&str, &[&str]); 8] = [
     ("state", &["--state"]),
     ("conntrack", &["--ct"]),
