@@ -21,7 +21,7 @@ Examples:
   flowloom bridge queue:0 --rules acl.toml                      judge packets of iptables -j NFQUEUE
   flowloom bridge eth0 eth1 --l7 --l7-deny bittorrent           deny flows by their payload
 
-Frames without a flow (ARP, LLDP, spanning tree) and neighbour discovery pass, whatever the rules are. SIGTERM ends the bridge after it has
+Frames without a flow (ARP, LLDP, spanning tree) and neighbour discovery pass, whatever the rules are. SIGTERM ends the bridge after it has \
 sent the frames that it has received. docs/bridge.md has the details.")]
 #[expect(clippy::struct_excessive_bools, reason = "switches of a command line")]
 pub(crate) struct Bridge {

@@ -19,8 +19,8 @@ Examples:
   flowloom extract edge.pcap -o dns.pcapng --filter 'udp port 53 and host 192.0.2.53'
 
 Flows:
-  extract writes all packets of the selected flows, in both directions and in the order of the input. --where selects
-  flows by their records, --flow by name, and --filter by any matching packet. A flow must satisfy all options given.
+  extract writes all packets of the selected flows, in both directions and in the order of the input. --where selects \
+  flows by their records, --flow by name, and --filter by any matching packet. A flow must satisfy all options given. \
   extract reads the captures twice.")]
 pub(crate) struct Extract {
     #[command(flatten)]

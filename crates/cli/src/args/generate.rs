@@ -30,7 +30,7 @@ Examples:
   flowloom generate weblog --overlap 6400 --accesses 1M -o s.csv.zst        with milliseconds and session ends
   flowloom generate weblog --overlap 6400 --accesses 1M -o s.oracleGeneral  for libCacheSim
 
-Logs (.log, .tsv) have times in seconds, as servers write them. Traces (.csv, .oracleGeneral) have one access per line
+Logs (.log, .tsv) have times in seconds, as servers write them. Traces (.csv, .oracleGeneral) have one access per line \
 or record. A further .gz or .zst compresses the file.")]
 pub(crate) struct Weblog {
     /// Output file: .log for the common log format, .tsv, .csv, .oracleGeneral; - for a common log

@@ -15,7 +15,7 @@ Examples:
   flowloom replay tue.pcap --app accounting --save-part tue.part     on another
   flowloom merge mon.part tue.part --flows week.csv                  as one run over both
 
-merge orders the parts by time, or by the numbers that --part gave them. The result equals that of one run over all
+merge orders the parts by time, or by the numbers that --part gave them. The result equals that of one run over all \
 captures, flow by flow. If an exact result is impossible, merge refuses the parts.")]
 pub(crate) struct Merge {
     /// Parts that `replay --save-part` wrote

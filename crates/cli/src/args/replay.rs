@@ -45,10 +45,10 @@ Examples:
   flowloom replay edge.pcap --timeout 15 --active-timeout 1800 --flows netflow9://collector:2055
 
 Flows:
-  A flow is both directions of one key: addresses, protocol, ports (for ICMP kind and identifier) and VLANs. With
-  --decap the key is that of the innermost packet, with the network number of the tunnel. Without --timeout a flow
-  never ends. Fragments after the first have no ports, and form a flow of their own unless --defrag joins them. Other
-  tools may count differently: Wireshark's conversations ignore later fragments and VLANs, count each layer of a tunnel,
+  A flow is both directions of one key: addresses, protocol, ports (for ICMP kind and identifier) and VLANs. With \
+  --decap the key is that of the innermost packet, with the network number of the tunnel. Without --timeout a flow \
+  never ends. Fragments after the first have no ports, and form a flow of their own unless --defrag joins them. Other \
+  tools may count differently: Wireshark's conversations ignore later fragments and VLANs, count each layer of a tunnel, \
   and start anew when a connection reuses ports.
 
 Signals:
