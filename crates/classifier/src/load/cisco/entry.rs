@@ -159,6 +159,10 @@ impl<'a> Entry<'a> {
                 return Ok(());
             }
             "ahp" => 51,
+            "igrp" => 9,
+            "ipsec" => 50,
+            "pptp" => 47,
+            "snp" => 109,
             "eigrp" => 88,
             "ipinip" => 4,
             "nos" => 94,
@@ -192,6 +196,19 @@ impl<'a> Entry<'a> {
                     self.expected("an address")
                 })?;
                 conditions.ask_address(is_destination, address.is_ipv6(), &Ranges::exact(bits_of(address)));
+            }
+            "interface" => {
+                let name = self.word("the name of an interface")?;
+                if let Some(address) = self.objects.interfaces.get(name) {
+                    conditions.ask_address(
+                        is_destination,
+                        address.is_ipv6(),
+                        &Ranges::exact(bits_of(*address)),
+                    );
+                } else {
+                    // The interface gets its address elsewhere.
+                    conditions.ask(TestKind::Unknowable(format!("the address of interface {name}")));
+                }
             }
             "object" | "object-group" => {
                 let name = self.word("the name of an object")?;
@@ -484,7 +501,25 @@ pub(super) fn icmp_codes(name: &str, is_v6: bool) -> Option<Ranges> {
         ("unreachable", true) => "1",
         ("net-unreachable", false) => "3/0",
         ("packet-too-big", false) => "3/4",
+        ("host-isolated", false) => "3/8",
+        ("dod-net-prohibited", false) => "3/9",
+        ("dod-host-prohibited", false) => "3/10",
+        ("net-tos-unreachable", false) => "3/11",
+        ("host-tos-unreachable", false) => "3/12",
         ("administratively-prohibited", false) => "3/13",
+        ("host-precedence-unreachable", false) => "3/14",
+        ("precedence-unreachable", false) => "3/15",
+        ("net-redirect", false) => "5/0",
+        ("net-tos-redirect", false) => "5/2",
+        ("host-tos-redirect", false) => "5/3",
+        ("alternate-address", false) => "6",
+        ("ttl-exceeded", false) => "11/0",
+        ("reassembly-timeout", false) => "11/1",
+        ("general-parameter-problem", false) => "12/0",
+        ("option-missing", false) => "12/1",
+        ("no-room-for-option", false) => "12/2",
+        ("conversion-error", false) => "31",
+        ("mobile-redirect", false) => "32",
         ("traceroute", false) => "30",
         ("information-request", false) => "15",
         ("information-reply", false) => "16",

@@ -19,6 +19,7 @@ use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
+use core::net::IpAddr;
 
 use super::{LoadError, LoadErrorKind, LoadErrors, LoadLimits};
 use crate::firewall::{Chain, ChainRule, Chains, Families, Note, Policy, Target};
@@ -134,6 +135,7 @@ fn read(text: &str, limits: LoadLimits) -> Result<Lists, LoadErrors> {
     // What indented lines belong to.
     let mut list: Option<(usize, bool)> = None;
     let mut object: Option<(Kind, &str)> = None;
+    let mut interface: Option<&str> = None;
     let mut count = 0;
     for (index, line) in text.lines().enumerate() {
         let number = index + 1;
@@ -145,6 +147,18 @@ fn read(text: &str, limits: LoadLimits) -> Result<Lists, LoadErrors> {
         if let ["name", address, name, ..] = words[..] {
             objects.name(name, address);
             continue;
+        }
+        match words[..] {
+            ["interface", ..] => interface = None,
+            ["nameif", name, ..] => interface = Some(name),
+            // A firewall of the older series names the interface in the line.
+            ["ip", "address", name, address, _, ..] if name.parse::<IpAddr>().is_err() => {
+                objects.interface(name, address);
+            }
+            ["ip", "address", address, ..] => {
+                interface.into_iter().for_each(|name| objects.interface(name, address));
+            }
+            _ => {}
         }
         if let Some(begun) = Kind::of(&words) {
             (list, object) = (None, Some(begun));

@@ -37,6 +37,8 @@ pub(super) struct Objects {
     pub(super) services: BTreeMap<String, Vec<Conditions>>,
     pub(super) protocols: BTreeMap<String, Vec<(u128, u128)>>,
     pub(super) icmp: BTreeMap<String, Vec<Ranges>>,
+    /// Addresses of interfaces, by the names that entries give them.
+    pub(super) interfaces: BTreeMap<String, IpAddr>,
     /// Names of hosts.
     hosts: BTreeMap<String, IpAddr>,
     /// The parts of all objects, of which groups have their own copies.
@@ -64,6 +66,13 @@ impl Objects {
     pub(super) fn name(&mut self, name: &str, address: &str) {
         if let Ok(address) = address.parse() {
             self.hosts.insert(name.to_owned(), address);
+        }
+    }
+
+    /// Adds the address of an interface.
+    pub(super) fn interface(&mut self, name: &str, address: &str) {
+        if let Some(address) = self.address(address) {
+            self.interfaces.insert(name.to_owned(), address);
         }
     }
 

@@ -110,3 +110,26 @@ fn sequence_numbers_order_the_entries() {
     assert_eq!(line(&policy, &tcp([10, 1, 1, 1], 22, 2)), 3);
     assert_eq!(line(&policy, &tcp([10, 1, 1, 2], 22, 2)), 2);
 }
+
+#[test]
+fn the_address_of_an_interface_is_that_of_its_section() {
+    let text = "interface Ethernet0\n nameif outside\n ip address 192.0.2.1 255.255.255.0\n\
+        interface Ethernet1\n nameif dmz\n ip address dhcp setroute\nip address inside 10.0.0.1 255.0.0.0\n\
+        access-list A remark the implicit end has the first line\n\
+        access-list A permit tcp any interface outside eq 22\n\
+        access-list A permit igrp any interface inside\n\
+        access-list A permit icmp any interface dmz host-precedence-unreachable\n";
+    let policy = load(text, Some("A"), LoadLimits::default()).unwrap();
+    let decides = |to: [u8; 4], port: u16, protocol: u8, icmp, assume| {
+        let mut packet = Packet::new(FiveTuple::v4([8; 4], to, 1, port, protocol));
+        packet.icmp = icmp;
+        policy.first_match(&packet, assume).and_then(|id| policy.source(id)).unwrap().line
+    };
+    let end = 8;
+    assert_eq!(decides([192, 0, 2, 1], 22, 6, None, Assume::NoMatch), 9);
+    assert_eq!(decides([192, 0, 2, 2], 22, 6, None, Assume::Match), end);
+    assert_eq!(decides([10, 0, 0, 1], 0, 9, None, Assume::NoMatch), 10);
+    assert_eq!(decides([172, 16, 0, 1], 0, 1, Some((3, 14)), Assume::Match), 11);
+    assert_eq!(decides([172, 16, 0, 1], 0, 1, Some((3, 14)), Assume::NoMatch), end);
+    assert_eq!(decides([172, 16, 0, 1], 0, 1, Some((3, 15)), Assume::Match), end);
+}
