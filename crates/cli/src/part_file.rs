@@ -88,6 +88,15 @@ impl Range {
     pub(crate) const END: &str = "1:0";
 }
 
+/// The range of time whose packets are a part, in nanoseconds since 1970; the second is excluded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Times {
+    /// `None` from the beginning on.
+    pub(crate) from_ns: Option<u64>,
+    /// `None` up to the end.
+    pub(crate) to_ns: Option<u64>,
+}
+
 /// The contents of a part file other than its records.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Header {
@@ -98,6 +107,9 @@ pub(crate) struct Header {
     /// Of a range of a capture: where it began and where it ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) range: Option<Range>,
+    /// Of a range of time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) times: Option<Times>,
     /// What is to be known about the inputs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) notices: Vec<String>,
@@ -152,6 +164,7 @@ impl Header {
             part,
             inputs,
             range: None,
+            times: None,
             notices: Vec::new(),
             packets: input.packets,
             bytes_on_wire: input.bytes_on_wire,

@@ -84,11 +84,18 @@ fn read(stream: &[u8], part: i32) -> Rows {
 
 const STREAM: [&str; 7] = ["--app", "accounting", "--no-pin", "--flows", "-", "--flows-format", "arrow"];
 
-/// Reads a part of a capture.
-fn part(capture: &str, how: &[&str], number: i32, range: Option<(u64, u64)>) -> Rows {
-    let bytes = range.map(|(from, to)| format!("{from}..{to}"));
-    let range: Vec<&str> = bytes.iter().flat_map(|range| ["--bytes", range.as_str()]).collect();
-    let arguments = [&["replay", capture, "-qq", "--fragments"], &STREAM[..], how, &range].concat();
+/// The captures of a part, and the arguments that say which of their packets are the part's.
+type PartOf = Vec<String>;
+
+/// Returns a range of a capture.
+fn range(capture: &str, (from, to): (u64, u64)) -> PartOf {
+    vec![capture.to_owned(), String::from("--bytes"), format!("{from}..{to}")]
+}
+
+/// Reads a part.
+fn part(of: &PartOf, how: &[&str], number: i32) -> Rows {
+    let of: Vec<&str> = of.iter().map(String::as_str).collect();
+    let arguments = [&["replay"], &of[..], &["-qq", "--fragments"], &STREAM[..], how].concat();
     read(&flowloom(arguments).ends(0).silent().stdout, number)
 }
 
@@ -126,13 +133,12 @@ fn listed(parts: &[(i32, Value)]) -> String {
 }
 
 /// Returns the packets of some flows as a capture of Ethernet, in the order of parts.
-fn packets_of(folder: &Folder, capture: &str, ranges: &[(u64, u64)], keys: &[Vec<u8>]) -> String {
+fn packets_of(folder: &Folder, parts: &[PartOf], keys: &[Vec<u8>]) -> String {
     let keys = folder.write("keys", &keys.concat());
     let mut pcap: Vec<u8> = [0xA1B2_3C4D_u32, 0x0004_0002, 0, 0, 0, 1].map(u32::to_le_bytes).concat();
-    for (from, to) in ranges {
-        let bytes = format!("{from}..{to}");
-        let arguments =
-            ["replay", capture, "-qq", "--bytes", &bytes, "--packets", "-", "--packets-of", &keys];
+    for of in parts {
+        let of: Vec<&str> = of.iter().map(String::as_str).collect();
+        let arguments = [&["replay"], &of[..], &["-qq", "--packets", "-", "--packets-of", &keys]].concat();
         for batch in StreamReader::try_new(Cursor::new(flowloom(arguments).ends(0).stdout), None).unwrap() {
             let batch = batch.unwrap();
             let times = batch.column_by_name("time").unwrap().as_primitive::<TimestampNanosecondType>();
@@ -153,26 +159,29 @@ fn packets_of(folder: &Folder, capture: &str, ranges: &[(u64, u64)], keys: &[Vec
 /// What must be equal: the records, sorted, and three counters.
 type Result = (Vec<String>, [u64; 3]);
 
-fn whole(folder: &Folder, capture: &str, how: &[&str]) -> Result {
+fn whole(folder: &Folder, captures: &[&str], how: &[&str]) -> Result {
     let flows = folder.path("whole.arrows");
-    let document = replay(&[&[capture, "--app", "accounting", "--flows", &flows], how].concat());
+    let document = replay(&[captures, &["--app", "accounting", "--flows", &flows], how].concat());
     let rows = read(&std::fs::read(&flows).unwrap(), 0);
     let mut records: Vec<String> = rows.records.into_iter().map(|(_, record)| record).collect();
     records.sort();
     (records, ["packets", "flows_begun", "flows_expired"].map(|name| number(&document, name)))
 }
 
-/// Cuts a capture, and merges what its parts know in groups of keys.
-fn in_parts(folder: &Folder, capture: &str, how: &[&str], cuts: &[u64], groups: usize) -> (Result, usize) {
+/// Cuts a capture at bytes.
+fn at_bytes(capture: &str, cuts: &[u64]) -> Vec<PartOf> {
     let size = std::fs::metadata(capture).unwrap().len();
     let mut edges: Vec<u64> = cuts.iter().map(|cut| 1 + cut % (size - 1)).collect();
     // In the header and in the last record no record begins.
     edges.extend([0, 1, size - 1, size]);
     edges.sort_unstable();
     edges.dedup();
-    let ranges: Vec<(u64, u64)> = edges.windows(2).map(|pair| (pair[0], pair[1])).collect();
-    let parts: Vec<Rows> =
-        ranges.iter().zip(0..).map(|(range, number)| part(capture, how, number, Some(*range))).collect();
+    edges.windows(2).map(|pair| range(capture, (pair[0], pair[1]))).collect()
+}
+
+/// Reads parts, and merges what they know in groups of keys.
+fn in_parts(folder: &Folder, of: &[PartOf], how: &[&str], groups: usize) -> (Result, usize) {
+    let parts: Vec<Rows> = of.iter().zip(0..).map(|(of, number)| part(of, how, number)).collect();
     let abouts: Vec<(i32, Value)> =
         parts.iter().zip(0..).map(|(rows, number)| (number, rows.about.clone().unwrap())).collect();
     let mut counts = ["packets", "flows_begun", "flows_expired"]
@@ -209,8 +218,8 @@ fn in_parts(folder: &Folder, capture: &str, how: &[&str], cuts: &[u64], groups: 
             taken_back[0] += 1;
             taken_back[1] += i64::from(state[16] == 1);
         }
-        let packets = packets_of(folder, capture, &ranges, &open);
-        let mini = part(&packets, how, 0, None);
+        let packets = packets_of(folder, of, &open);
+        let mini = part(&vec![packets], how, 0);
         let mut about = mini.about.unwrap();
         let latest = abouts.iter().map(|(_, about)| about["last_ns"].as_u64()).max().unwrap();
         about["last_ns"] = json!(latest);
@@ -245,9 +254,113 @@ proptest! {
         let folder = Folder::new();
         let seed = seed.to_string();
         let trace = folder.trace("t.pcap", &["--flows", "150", "--packets", "6000", "--seed", &seed]);
-        let (found, _) = in_parts(&folder, &trace, how, &cuts, groups);
-        prop_assert_eq!(found, whole(&folder, &trace, how));
+        let (found, _) = in_parts(&folder, &at_bytes(&trace, &cuts), how, groups);
+        prop_assert_eq!(found, whole(&folder, &[&trace], how));
     }
+
+    /// The same for taps that overlap in time, cut at times: each part reads from every tap the
+    /// packets of its time, or only a range of bytes that holds them. Many packets have the same
+    /// time, and times go back.
+    #[test]
+    fn taps_cut_in_time_are_one_run_over_all_of_them(
+        seed in 0_u32..1000,
+        count in 2_usize..5,
+        cuts in proptest::collection::vec(0_u64..1000, 0..6),
+        draws in proptest::collection::vec(any::<u64>(), 64),
+        how in prop_oneof![
+            Just(&["--timeout", "0.02"][..]),
+            Just(&["--timeout", "0.004"][..]),
+            Just(&["--timeout", "0.02", "--active-timeout", "0.03"][..]),
+        ],
+    ) {
+        let folder = Folder::new();
+        let seed = seed.to_string();
+        let trace = folder.trace("t.pcap", &["--flows", "150", "--packets", "4000", "--seed", &seed]);
+        let taps = taps(&folder, &std::fs::read(&trace).unwrap(), count, &draws);
+        let paths: Vec<&str> = taps.iter().map(|tap| tap.path.as_str()).collect();
+        let (found, _) = in_parts(&folder, &at_times(&taps, &cuts, &draws), how, 2);
+        prop_assert_eq!(found, whole(&folder, &paths, how));
+    }
+}
+
+/// A capture of some of the packets, and each record's offset, its time in microseconds, and the
+/// latest time up to it.
+struct Tap {
+    path: String,
+    records: Vec<(u64, u64, u64)>,
+    bytes: u64,
+}
+
+/// Distributes the records of a classic capture over taps. Times are rounded, so that many are
+/// equal, and every eleventh goes back.
+fn taps(folder: &Folder, capture: &[u8], count: usize, draws: &[u64]) -> Vec<Tap> {
+    let mut files = vec![capture[..24].to_vec(); count];
+    let mut records = vec![Vec::<(u64, u64, u64)>::new(); count];
+    let (mut at, mut number) = (24, 0);
+    while at < capture.len() {
+        let word = |place: usize| u32::from_le_bytes(capture[place..place + 4].try_into().unwrap());
+        let end = at + 16 + word(at + 8) as usize;
+        let resolution = if capture[0] == 0x4D { 1000 } else { 1 };
+        let mut us = u64::from(word(at)) * 1_000_000 + u64::from(word(at + 4)) / resolution;
+        us -= us % 500;
+        us -= if number % 11 == 10 { 1500 } else { 0 };
+        let draw = draws[number % 61] >> (number / 61 % 48) & 0xFF;
+        let tap = usize::try_from(draw).unwrap() % count;
+        let latest = records[tap].last().map_or(0, |(.., latest)| *latest).max(us);
+        records[tap].push((files[tap].len() as u64, us, latest));
+        let fraction = u32::try_from(us % 1_000_000 * resolution).unwrap();
+        files[tap].extend(u32::try_from(us / 1_000_000).unwrap().to_le_bytes());
+        files[tap].extend(fraction.to_le_bytes());
+        files[tap].extend(&capture[at + 8..end]);
+        (at, number) = (end, number + 1);
+    }
+    let tap = |((number, file), records): ((usize, Vec<u8>), _)| Tap {
+        path: folder.write(&format!("tap{number}.pcap"), &file),
+        records,
+        bytes: file.len() as u64,
+    };
+    files.into_iter().enumerate().zip(records).map(tap).collect()
+}
+
+/// Cuts taps at times, which `cuts` are in thousandths of the whole.
+fn at_times(taps: &[Tap], cuts: &[u64], draws: &[u64]) -> Vec<PartOf> {
+    let times = || taps.iter().flat_map(|tap| tap.records.iter().map(|(.., latest)| *latest));
+    let (first, last) = (times().min().unwrap(), times().max().unwrap());
+    // Half of the cuts are at a time that packets have.
+    let at = |(number, share): (usize, &u64)| {
+        let us = first + 1 + (last - first) * share / 1000;
+        if number % 2 == 0 { us - us % 500 } else { us }
+    };
+    let mut edges: Vec<Option<u64>> = cuts.iter().enumerate().map(at).map(Some).collect();
+    edges.sort_unstable();
+    edges.dedup();
+    let edges = [&[None], &edges[..], &[None]].concat();
+    let mut parts = Vec::new();
+    for (number, pair) in edges.windows(2).enumerate() {
+        let (mut paths, mut ranges) = (Vec::new(), Vec::new());
+        for (tap, draw) in taps.iter().zip(&draws[number * 4..]) {
+            paths.push(tap.path.clone());
+            let begins = tap
+                .records
+                .iter()
+                .rposition(|(_, us, latest)| us == latest && pair[0].is_some_and(|from| *latest < from));
+            let ends = tap.records.iter().find(|(.., latest)| pair[1].is_some_and(|to| *latest >= to));
+            let begin = begins.map_or(0, |at| tap.records[at].0);
+            let end = ends.map_or(tap.bytes, |(offset, ..)| *offset);
+            let is_whole = draw % 3 == 0 || begin >= end;
+            let range = if is_whole { String::from("..") } else { format!("{begin}..{end}") };
+            ranges.extend([String::from("--bytes"), range]);
+        }
+        if draws[number].is_multiple_of(2) {
+            ranges.clear();
+        }
+        let time = |us: u64| format!("{}.{:06}", us / 1_000_000, us % 1_000_000);
+        let from = pair[0].map(|us| [String::from("--from"), time(us)]);
+        let to = pair[1].map(|us| [String::from("--to"), time(us)]);
+        let of = [paths, ranges, from.into_iter().flatten().collect(), to.into_iter().flatten().collect()];
+        parts.push(of.concat());
+    }
+    parts
 }
 
 #[test]
@@ -255,9 +368,9 @@ fn flows_that_summaries_do_not_determine_are_told_by_their_keys() {
     let folder = Folder::new();
     let trace = folder.trace("t.pcap", &["--flows", "300", "--packets", "20000"]);
     let how = ["--active-timeout", "0.02"];
-    let (result, open) = in_parts(&folder, &trace, &how, &[1_000_000, 2_000_001], 2);
+    let (result, open) = in_parts(&folder, &at_bytes(&trace, &[1_000_000, 2_000_001]), &how, 2);
     assert!(open > 0, "an active timeout needs packets");
-    assert_eq!(result.0, whole(&folder, &trace, &how).0);
+    assert_eq!(result.0, whole(&folder, &[&trace], &how).0);
 }
 
 #[test]
@@ -265,14 +378,14 @@ fn with_a_timeout_most_records_leave_their_part() {
     let folder = Folder::new();
     let trace = folder.trace("t.pcap", &["--flows", "3000", "--packets", "20000"]);
     let size = std::fs::metadata(&trace).unwrap().len();
-    let rows = part(&trace, &["--timeout", "0.001"], 0, Some((0, size / 2)));
+    let rows = part(&range(&trace, (0, size / 2)), &["--timeout", "0.001"], 0);
     assert!(
         rows.records.len() > 4 * rows.fragments.len(),
         "{} {}",
         rows.records.len(),
         rows.fragments.len()
     );
-    let rows = part(&trace, &[], 0, Some((0, size / 2)));
+    let rows = part(&range(&trace, (0, size / 2)), &[], 0);
     assert_eq!((rows.records.len(), rows.about.unwrap()["flows_expired"].as_u64()), (0, Some(0)));
     assert!(!rows.fragments.is_empty(), "without a timeout any flow may continue");
 }
@@ -284,7 +397,7 @@ fn ranges_that_do_not_adjoin_are_refused() {
     let size = std::fs::metadata(&trace).unwrap().len();
     let parts: BTreeMap<i32, Value> =
         [(0, (0, size / 3)), (1, (size / 3, size / 2)), (2, (size / 2, size))]
-            .map(|(number, range)| (number, part(&trace, &[], number, Some(range)).about.unwrap()))
+            .map(|(number, of)| (number, part(&range(&trace, of), &[], number).about.unwrap()))
             .into();
     let list =
         |numbers: &[i32]| listed(&numbers.iter().map(|n| (*n, parts[n].clone())).collect::<Vec<_>>());
@@ -302,6 +415,34 @@ fn ranges_that_do_not_adjoin_are_refused() {
         .ends(3)
         .says(&["unknown reason, 9"]);
     merge(&folder, "{}\n", &[]).ends(3).says(&["list of parts", "line 1"]);
+}
+
+#[test]
+fn ranges_of_time_that_do_not_adjoin_are_refused() {
+    let folder = Folder::new();
+    let taps = ["1", "2"]
+        .map(|seed| folder.trace(&format!("{seed}.pcap"), &["--packets", "3000", "--seed", seed]));
+    let of = |times: &[&str]| {
+        part(
+            &[&taps[..], &times.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>()].concat(),
+            &[],
+            0,
+        )
+        .about
+        .unwrap()
+    };
+    let about = of(&[]);
+    let middle = (about["first_ns"].as_u64().unwrap() / 2 + about["last_ns"].as_u64().unwrap() / 2) / 1000;
+    let at = |us: u64| format!("{}.{:06}", us / 1_000_000, us % 1_000_000);
+    let (before, middle, after) = (at(middle - 1), at(middle), at(middle + 1));
+    let first = of(&["--to", &middle]);
+    let list = |second: &Value| listed(&[(0, first.clone()), (1, second.clone())]);
+    merge(&folder, &list(&of(&["--from", &middle])), &[]).ends(0);
+    for wrong in
+        [of(&["--from", &before]), of(&["--from", &after]), of(&["--from", &middle, "--to", &after]), about]
+    {
+        merge(&folder, &list(&wrong), &[]).ends(3).says(&["do not adjoin", "in the order of time"]);
+    }
 }
 
 #[test]
@@ -336,6 +477,7 @@ fn what_cannot_be_a_part_is_refused() {
         (&[blocks.as_str(), "--bytes", "0..1000"][..], "is pcapng"),
         (&[&packed, "--bytes", "0..1000"], "is compressed"),
         (&[&plain, &blocks, "--bytes", "0..1000"], "one capture"),
+        (&[&plain, &blocks, "--bytes", "..", "--bytes", "0..1000"], "is pcapng"),
         (&[&plain, "--bytes", "1000..1000"], "FROM is not before TO"),
         (&[&plain, "--fragments", "--flows", "f.csv"], "add --flows-format arrow"),
     ] {

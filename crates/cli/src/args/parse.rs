@@ -45,11 +45,18 @@ pub(crate) fn count(text: &str) -> Result<u64, String> {
 }
 
 /// Reads a range of offsets, of which the second one is excluded.
-pub(crate) fn range(text: &str) -> Result<std::ops::Range<u64>, String> {
+pub(crate) fn extent(text: &str) -> Result<Extent, String> {
     let (from, to) = text.split_once("..").ok_or("a range is FROM..TO, such as 0..1000000")?;
+    if from.is_empty() && to.is_empty() {
+        return Ok(Extent(None));
+    }
     let (from, to) = (whole(from)?, whole(to)?);
-    if from < to { Ok(from..to) } else { Err(String::from("FROM is not before TO")) }
+    if from < to { Ok(Extent(Some(from..to))) } else { Err(String::from("FROM is not before TO")) }
 }
+
+/// A range of the bytes of a file, or all of them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Extent(pub(crate) Option<std::ops::Range<u64>>);
 
 /// Reads a count that is not zero.
 pub(crate) fn positive(text: &str) -> Result<u64, String> {

@@ -196,9 +196,10 @@ pub(crate) struct Replay {
     pub(crate) part: Option<PartNumber>,
 
     /// Take only the records of a classic capture that begin in this range of its bytes, as
-    /// 0..1000000; the second offset is excluded
-    #[arg(long, value_name = "FROM..TO", value_parser = parse::range, conflicts_with_all = ["workers", "limit", "iface"])]
-    pub(crate) bytes: Option<std::ops::Range<u64>>,
+    /// 0..1000000; the second offset is excluded. Of several captures, give one for each, in their
+    /// order; .. takes all records
+    #[arg(long, value_name = "FROM..TO", value_parser = parse::extent, conflicts_with_all = ["workers", "limit", "iface", "passes", "forever"])]
+    pub(crate) bytes: Vec<parse::Extent>,
 
     /// With --flows in Arrow: write a part for `flowloom merge --fragments`, of --app accounting.
     /// A flow that ends inside the input is a row with its record. A flow that may begin before the
@@ -333,7 +334,23 @@ pub(crate) struct Replay {
 impl Replay {
     /// Returns whether the run makes a part of a larger input.
     pub(crate) fn is_part(&self) -> bool {
-        self.save_part.is_some() || self.fragments || self.bytes.is_some()
+        self.save_part.is_some() || self.fragments || !self.bytes.is_empty()
+    }
+
+    /// Returns whether the run takes the packets of a range of time as a part: those whose time in
+    /// the run is in it, where a packet that goes back has the latest earlier time. Ranges that
+    /// adjoin then have each packet once.
+    pub(crate) fn is_part_by_time(&self) -> bool {
+        let is_of_parts = self.save_part.is_some() || self.fragments || self.packets.is_some();
+        is_of_parts && (self.from.is_some() || self.to.is_some())
+    }
+
+    /// Returns the range of a capture that is read by itself, which adjoins others by its bytes.
+    pub(crate) fn byte_range(&self) -> Option<&std::ops::Range<u64>> {
+        match self.bytes.as_slice() {
+            [parse::Extent(range)] if !self.is_part_by_time() => range.as_ref(),
+            _ => None,
+        }
     }
 
     /// Returns the option that makes the run a part of a larger input, if there is one.

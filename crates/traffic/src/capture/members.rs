@@ -7,7 +7,7 @@ use flowloom_packet::PacketBatch;
 use super::error::CaptureError;
 use super::map::Mapping;
 use super::notice::Notice;
-use super::open::{Capture, CaptureOptions};
+use super::open::{Capture, CaptureOptions, Place};
 use super::opening::Opening;
 use super::patient::{GiveUp, Patient};
 use super::set_options::{Input, SetOptions, SetOrder};
@@ -27,10 +27,21 @@ pub(super) struct Member {
     pub(super) bytes: Option<u64>,
     /// The mapping, kept for the next pass.
     pub(super) mapping: Option<Mapping>,
+    /// What is read of a mapped file, unless all of it is.
+    pub(super) range: Option<MemberRange>,
     /// Time of the first packet; 0 without packets, `None` if it was not read.
     pub(super) first_ns: Option<u64>,
     /// Its index among all members in the order in which they were named.
     pub(super) named: usize,
+}
+
+/// A range of a mapped file.
+#[derive(Clone, Debug)]
+pub(super) struct MemberRange {
+    /// Where it begins; `None` at the beginning of the file.
+    pub(super) begin: Option<Place>,
+    /// Records that begin from this offset on are not read; `None` to read to the end.
+    pub(super) limit: Option<u64>,
 }
 
 /// How members are opened.
@@ -75,6 +86,11 @@ impl Member {
                 (path, stdin)
             }
             Input::Path(path) => {
+                if let (Some(mapping), Some(MemberRange { begin, limit })) = (&self.mapping, &self.range) {
+                    let mapping = mapping.with_own_block();
+                    let capture = Capture::mapped_between(path, mapping, begin.clone(), *limit)?;
+                    return Ok(Opened::Capture(Box::new(capture)));
+                }
                 if let Some(mapping) = &self.mapping {
                     return Ok(Opened::Capture(Box::new(Capture::mapped(path, mapping.clone())?)));
                 }
@@ -132,6 +148,7 @@ impl Members {
                 input: input.clone(),
                 bytes,
                 mapping: None,
+                range: None,
                 first_ns: None,
                 named: 0,
             });
@@ -217,14 +234,25 @@ fn captures_of(
         .map(|(first_ns, path)| {
             let bytes = std::fs::metadata(&path).map_or(0, |metadata| metadata.len());
             let first_ns = Some(first_ns);
-            Member { input: Input::Path(path), bytes: Some(bytes), mapping: None, first_ns, named: 0 }
+            Member {
+                input: Input::Path(path),
+                bytes: Some(bytes),
+                mapping: None,
+                range: None,
+                first_ns,
+                named: 0,
+            }
         })
         .collect())
 }
 
 /// Returns the time of a capture's first packet. A capture without packets comes first.
 fn first_time(path: &Path, options: CaptureOptions) -> Result<u64, CaptureError> {
-    let mut capture = Capture::open(path, options)?;
+    first_of(&mut Capture::open(path, options)?)
+}
+
+/// Returns the time of the next packet of a capture, or 0 at its end.
+pub(super) fn first_of(capture: &mut Capture) -> Result<u64, CaptureError> {
     let mut batch = PacketBatch::new();
     capture.next_batch(&mut batch)?;
     Ok(batch.packets.first().map_or(0, |packet| packet.time_ns))

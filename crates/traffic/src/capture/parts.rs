@@ -301,23 +301,11 @@ impl CaptureParts {
         let progress = Arc::new(SetProgress::of_bytes(members.total_bytes(1)));
         let Members { list: mut files, notices } = members;
         let path = files.first().map(|file| file.path().to_path_buf()).unwrap_or_default();
-        if files.iter().any(|file| file.bytes.is_none()) {
-            return Err(NotCuttable::Pipe { path }.into());
+        if files.len() != 1 {
+            return Err(NotCuttable::NoBoundary { path }.into());
         }
-        let mut search = Search::default();
-        let mut begins = Vec::with_capacity(2);
-        for offset in [bytes.start, bytes.end.max(bytes.start)] {
-            begins.push(boundary_from(&mut files, 0, offset, options, &mut search)?);
-        }
-        match files.as_slice() {
-            [file] if file.mapping.is_none() => return Err(reason(&files, options).into()),
-            [_] => {}
-            _ => return Err(NotCuttable::NoBoundary { path }.into()),
-        }
-        if search.head.is_some_and(|(_, head)| head.is_of_blocks()) {
-            return Err(NotCuttable::Blocks { path }.into());
-        }
-        let end = begins.pop().unwrap_or_else(|| Boundary::start_of(1));
+        let [begin, end] = range_of(&mut files, 0, options, bytes)?;
+        let begins = vec![begin];
         Ok(Self {
             plan: Arc::new(Plan { files, options, is_by_time: false, notices, begins, end, progress }),
         })
@@ -394,6 +382,29 @@ impl CaptureParts {
     pub(super) fn shared(&self) -> &Plan {
         &self.plan
     }
+}
+
+/// Returns where a range of the bytes of a classic capture begins and ends, and maps the file.
+pub(super) fn range_of(
+    files: &mut [Member],
+    file: usize,
+    options: SetOptions,
+    bytes: Range<u64>,
+) -> Result<[Boundary; 2], PlanError> {
+    let path = files[file].path().to_path_buf();
+    if files[file].bytes.is_none() {
+        return Err(NotCuttable::Pipe { path }.into());
+    }
+    let mut search = Search::default();
+    let begin = boundary_from(files, file, bytes.start, options, &mut search)?;
+    let end = boundary_from(files, file, bytes.end.max(bytes.start), options, &mut search)?;
+    if files[file].mapping.is_none() {
+        return Err(reason(&files[file..=file], options).into());
+    }
+    if search.head.is_some_and(|(_, head)| head.is_of_blocks()) {
+        return Err(NotCuttable::Blocks { path }.into());
+    }
+    Ok([begin, end])
 }
 
 /// Where to cut a set.

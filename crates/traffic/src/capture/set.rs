@@ -1,6 +1,7 @@
 //! Several captures as one source: files in order or merged by time, directories by first time
 //! stamp, any number of passes.
 
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -8,11 +9,12 @@ use flowloom_packet::{Fill, PacketBatch, PacketSource, SourceError};
 
 use super::background;
 use super::error::CaptureError;
-use super::members::{Member, Members, Opened, Opener};
+use super::members::{Member, MemberRange, Members, Opened, Opener, first_of};
 use super::merge::{Context, Merge};
 use super::notice::Notice;
 use super::open::Capture;
 use super::opening::Opening;
+use super::parts::{NotCuttable, PlanError, range_of};
 use super::patient::GiveUp;
 use super::set_options::{Input, SetOptions, SetOrder};
 use super::set_progress::SetProgress;
@@ -79,7 +81,82 @@ impl CaptureSet {
     /// cannot be decoded at all.
     pub fn open(inputs: &[Input], options: SetOptions) -> Result<Self, CaptureError> {
         background::remember_cpus();
-        let members = Members::of(inputs, options)?;
+        Ok(Self::of_members(Members::of(inputs, options)?, options))
+    }
+
+    /// Opens a set that reads of each file the records that begin in a range of its bytes, or all
+    /// of them where there is none. `ranges` are those of `inputs`, which are files.
+    ///
+    /// A range begins and ends as that of [`CaptureParts::range`](super::CaptureParts::range).
+    ///
+    /// # Errors
+    ///
+    /// Returns [`PlanError::NotCuttable`] for a file that cannot be read in ranges, and
+    /// [`PlanError::Capture`] for the errors of [`open`](Self::open).
+    ///
+    /// # Panics
+    ///
+    /// Panics unless there are as many ranges as inputs.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use flowloom_packet::{Fill, PacketBatch, PacketSource};
+    /// use flowloom_traffic::capture::{CaptureSet, Input, SetOptions};
+    /// # use flowloom_traffic::write::{PcapOptions, PcapWriter};
+    /// # let directory = tempfile::tempdir()?;
+    /// # let taps = ["a", "b"].map(|tap| directory.path().join(tap));
+    /// # for tap in &taps {
+    /// #     let file = std::fs::File::create(tap)?;
+    /// #     let mut writer = PcapWriter::new(file, PcapOptions::default())?;
+    /// #     for second in 0..10 {
+    /// #         writer.write(second * 1_000_000_000, 60, &[0; 60])?;
+    /// #     }
+    /// #     writer.finish()?;
+    /// # }
+    /// // Records of 76 bytes follow a header of 24 bytes.
+    /// let inputs = taps.map(Input::Path);
+    /// let ranges = [Some(100..252), None];
+    /// let mut set = CaptureSet::open_ranges(&inputs, &ranges, SetOptions::default())?;
+    /// let (mut batch, mut packets) = (PacketBatch::new(), 0);
+    /// while set.next_batch(&mut batch)? != Fill::End {
+    ///     packets += batch.packets.len();
+    /// }
+    /// assert_eq!(packets, 2 + 10);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn open_ranges(
+        inputs: &[Input],
+        ranges: &[Option<Range<u64>>],
+        options: SetOptions,
+    ) -> Result<Self, PlanError> {
+        assert_eq!(inputs.len(), ranges.len(), "a range for each input");
+        background::remember_cpus();
+        let mut members = Members::of(inputs, options)?;
+        if members.list.len() != inputs.len() {
+            let folder = inputs.iter().find_map(|input| match input {
+                Input::Path(path) if path.is_dir() => Some(path.clone()),
+                _ => None,
+            });
+            return Err(NotCuttable::NoBoundary { path: folder.unwrap_or_default() }.into());
+        }
+        for (file, bytes) in ranges.iter().enumerate() {
+            let Some(bytes) = bytes else { continue };
+            let [begin, end] = range_of(&mut members.list, file, options, bytes.clone())?;
+            let is_empty = begin.position() >= end.position();
+            let limit = (is_empty || end.file() == file).then(|| if is_empty { 0 } else { end.offset() });
+            let member = &mut members.list[file];
+            member.range = Some(MemberRange { begin: begin.place.filter(|_| !is_empty), limit });
+            let opener =
+                Opener { options: options.capture, give_up: GiveUp::default(), keeps_mappings: true };
+            if let Opened::Capture(mut capture) = member.open(&opener, Reading::OwnThread)? {
+                member.first_ns = Some(first_of(&mut capture)?);
+            }
+        }
+        Ok(Self::of_members(members, options))
+    }
+
+    fn of_members(members: Members, options: SetOptions) -> Self {
         let progress = Arc::new(SetProgress::of_bytes(members.total_bytes(options.passes)));
         let Members { list: members, notices } = members;
         let is_merged = options.order == SetOrder::ByTime && members.len() > 1;
@@ -88,7 +165,7 @@ impl CaptureSet {
             give_up: GiveUp::default(),
             keeps_mappings: options.passes > 1 && members.len() <= MAPPINGS_KEPT,
         };
-        Ok(Self {
+        Self {
             merge: is_merged.then(|| Box::new(Merge::new(&members))),
             members,
             options,
@@ -106,7 +183,7 @@ impl CaptureSet {
             whole_pass: Vec::new(),
             progress,
             done_bytes: 0,
-        })
+        }
     }
 
     /// Calls `stopped` repeatedly while a pipe is silent. Once that returns `true`, the pipe counts

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use super::{agreed, itself};
 use crate::exit::{Failure, Status};
 use crate::flow_file::{Destination, Format, Opened};
-use crate::part_file::{Header, Range, key_bytes, load_record};
+use crate::part_file::{Header, Range, Times, key_bytes, load_record};
 use crate::record_view::{FieldGroups, RecordView, WrittenColumns};
 use crate::render::counted;
 
@@ -62,7 +62,7 @@ pub(super) fn run(
             settings.app
         )));
     }
-    check_ranges(&listed).map_err(Failure::Input)?;
+    check_ranges(&listed).and_then(|()| check_times(&listed)).map_err(Failure::Input)?;
     let records = read(fragments, &listed).map_err(|error| {
         Failure::Input(format!("cannot read the fragments {}: {error}", fragments.display()))
     })?;
@@ -156,6 +156,26 @@ fn check_ranges(listed: &[Listed]) -> Result<(), String> {
             ));
         }
         before = part;
+    }
+    Ok(())
+}
+
+/// Refuses ranges of time that leave a gap or overlap.
+fn check_times(listed: &[Listed]) -> Result<(), String> {
+    let mut ended = None;
+    let times = listed.iter().map(|part| (part.part, part.about.times.unwrap_or_default()));
+    for (part, times) in times.chain([(0, Times::default())]) {
+        if times.from_ns != ended {
+            let named =
+                |time: Option<u64>| time.map_or_else(|| String::from("none"), |ns| format!("{ns} ns"));
+            return Err(format!(
+                "ranges of time do not adjoin: one ends at {}, the next (part {part}) begins at {}\n  list \
+                 all parts of these captures, in the order of time",
+                named(ended),
+                named(times.from_ns)
+            ));
+        }
+        ended = times.to_ns;
     }
     Ok(())
 }

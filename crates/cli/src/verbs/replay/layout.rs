@@ -2,11 +2,12 @@
 
 use flowloom::cpu::topology::allowed_cpus;
 use flowloom::engine::{ConfigError, Layout, Pace, PartSupport};
-use flowloom::traffic::capture::{CaptureParts, Input, NotCuttable, PlanError, SetOptions};
+use flowloom::traffic::capture::{CaptureParts, CaptureSet, Input, NotCuttable, PlanError, SetOptions};
 
 use super::source::Source;
 use crate::args::replay::{LayoutName, Replay, TableName};
 use crate::exit::Failure;
+use crate::render::counted;
 
 /// The layout of a run, and its input.
 pub(super) struct Planned {
@@ -57,8 +58,11 @@ pub(super) fn plan(
             if let Some(why) = obstacle(arguments, support) {
                 return refused(why);
             }
-            if let Some(range) = &arguments.bytes {
+            if let Some(range) = arguments.byte_range() {
                 return of_range(arguments, inputs, options, range.clone());
+            }
+            if !arguments.bytes.is_empty() || (arguments.is_part() && arguments.is_part_by_time()) {
+                return of_captures(arguments, inputs, options);
             }
             let is_one = arguments.is_part() && workers == Some(1) && inputs.len() > 1;
             if is_one && !arguments.concat && CaptureParts::overlap(inputs, options)?.files > 0 {
@@ -142,6 +146,31 @@ fn of_range(
         }
         Err(PlanError::NotCuttable(why)) => {
             Err(Failure::Usage(format!("--bytes cannot be used: {why}\n  leave it away")))
+        }
+        Err(PlanError::Capture(error)) => Err(error.into()),
+        Err(error) => Err(Failure::Input(error.to_string())),
+    }
+}
+
+/// Opens captures, or ranges of them, that are merged by time into one part.
+fn of_captures(arguments: &Replay, inputs: &[Input], options: SetOptions) -> Result<Planned, Failure> {
+    let keeps = arguments.fragments || arguments.save_part.is_some();
+    let layout = if keeps { Layout::Sharded { workers: 1 } } else { Layout::Inline };
+    if arguments.bytes.is_empty() {
+        return Ok(Planned { layout, source: Source::open(arguments, inputs, options)?, why: None });
+    }
+    if arguments.bytes.len() != inputs.len() {
+        return Err(Failure::Usage(format!(
+            "--bytes is given {} for {}\n  give one for each capture, in their order; .. takes all of it",
+            counted(arguments.bytes.len() as u64, "time"),
+            counted(inputs.len() as u64, "input"),
+        )));
+    }
+    let ranges: Vec<_> = arguments.bytes.iter().map(|extent| extent.0.clone()).collect();
+    match CaptureSet::open_ranges(inputs, &ranges, options) {
+        Ok(set) => Ok(Planned { layout, source: Source::Captures(Box::new(set)), why: None }),
+        Err(PlanError::NotCuttable(why)) => {
+            Err(Failure::Usage(format!("--bytes cannot be used: {why}\n  write .. for this capture")))
         }
         Err(PlanError::Capture(error)) => Err(error.into()),
         Err(error) => Err(Failure::Input(error.to_string())),

@@ -143,6 +143,7 @@ fn run_app<R: Role>(
     if let Some(to) = &arguments.packets {
         return packets::run(arguments, to, source, selection);
     }
+    let times = selection.as_ref().and_then(Selection::times_of_part);
     let mut outputs = Outputs::open(arguments, &source.paths())?;
     let tables = Tables::plan(arguments, &config, order, &source, options, isa)?;
 
@@ -244,7 +245,7 @@ fn run_app<R: Role>(
         let path = arguments.flows.as_deref().unwrap_or(Path::new("--flows"));
         Failure::Output(format!("cannot write flows to {}: {error}", path.display()))
     });
-    let header = || part_header(arguments, R::NAME, (&source, &report), range);
+    let header = || part_header(arguments, R::NAME, (&source, &report), (range, times));
     let kept = match kept {
         Kept::File(records) => match (&arguments.save_part, outputs.part.take()) {
             (Some(path), Some(file)) => save_part(&header()?, &records, file, path),
@@ -358,7 +359,7 @@ impl Prepared<'_> {
             *summary = Some(parts.summary(&reads));
             let end = reads.last().and_then(|read| read.end());
             let range = end
-                .filter(|_| arguments.bytes.is_some())
+                .filter(|_| arguments.byte_range().is_some())
                 .map(|end| part_file::Range { begin: parts.begin(0).token(), end: end.token() });
             (report, passed_over.iter().sum(), range)
         })
@@ -418,9 +419,10 @@ fn part_header<F: FlowState>(
     arguments: &Replay,
     app: &'static str,
     (source, report): (&Source, &RunReport<F>),
-    range: Option<part_file::Range>,
+    (range, times): (Option<part_file::Range>, Option<part_file::Times>),
 ) -> Result<Header, Failure> {
-    if report.interrupted || report.fault.is_some() || (arguments.bytes.is_some() && range.is_none()) {
+    if report.interrupted || report.fault.is_some() || (arguments.byte_range().is_some() && range.is_none())
+    {
         return Err(Failure::Output(String::from("no part is saved: the run did not finish")));
     }
     let settings = Settings {
@@ -433,6 +435,7 @@ fn part_header<F: FlowState>(
     let inputs = arguments.inputs.iter().map(|path| path.display().to_string()).collect();
     let mut header = Header::new(settings, arguments.part, inputs, &report.input, &report.worker_totals());
     header.range = range;
+    header.times = times;
     header.notices = source.notices().iter().map(ToString::to_string).collect();
     // The merge counts the live flows that have ended.
     header.flows_expired -= report.timed_out_at_end;

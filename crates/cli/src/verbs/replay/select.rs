@@ -1,12 +1,14 @@
 //! Selection of input packets by filter and time.
 
 use flowloom::filter::PacketFilter;
+use flowloom::packet::clock::PacketClock;
 use flowloom::packet::{DropCounts, Fill, PacketBatch, PacketSource, SourceError};
 use flowloom::traffic::capture::{Capture, CaptureOptions};
 
 use crate::args::parse::Instant;
 use crate::args::replay::Replay;
 use crate::exit::Failure;
+use crate::part_file::Times;
 
 /// Batches without a selected packet after which the source returns to the engine, which may want
 /// to stop.
@@ -19,6 +21,11 @@ pub(crate) struct Selection {
     /// Times in nanoseconds since 1970; the second is excluded.
     from_ns: Option<u64>,
     to_ns: Option<u64>,
+    /// The clock of the run, by whose time the packets of a part are selected. It ticks for all
+    /// packets that the filter matches.
+    clock: Option<PacketClock>,
+    /// Whether no later packet can be selected.
+    is_over: bool,
 }
 
 impl Selection {
@@ -44,8 +51,13 @@ impl Selection {
             Instant::At(ns) => ns,
             Instant::After(ns) => first_ns.saturating_add(ns),
         };
-        let selection =
-            Self { filter, from_ns: arguments.from.map(absolute), to_ns: arguments.to.map(absolute) };
+        let selection = Self {
+            filter,
+            from_ns: arguments.from.map(absolute),
+            to_ns: arguments.to.map(absolute),
+            clock: arguments.is_part_by_time().then(PacketClock::default),
+            is_over: false,
+        };
         if let (Some(from), Some(to)) = (selection.from_ns, selection.to_ns)
             && from >= to
         {
@@ -55,21 +67,37 @@ impl Selection {
         Ok(is_any.then_some(selection))
     }
 
+    /// Returns the range of time of a part.
+    pub(crate) fn times_of_part(&self) -> Option<Times> {
+        self.clock.as_ref().map(|_| Times { from_ns: self.from_ns, to_ns: self.to_ns })
+    }
+
     /// Keeps the selected packets of a batch, and returns how many it removed.
     fn select(&mut self, batch: &mut PacketBatch) -> Result<u64, SourceError> {
         let Some(block) = &batch.block else { return Ok(0) };
         let (block, before) = (block.bytes(), batch.packets.len());
         let mut failed = None;
         batch.packets.retain(|raw| {
-            let is_late = self.from_ns.is_none_or(|from| raw.time_ns >= from);
-            if !is_late || self.to_ns.is_some_and(|to| raw.time_ns >= to) {
+            let is_in = |time_ns: u64| {
+                self.from_ns.is_none_or(|from| time_ns >= from) && self.to_ns.is_none_or(|to| time_ns < to)
+            };
+            if self.clock.is_none() && !is_in(raw.time_ns) {
                 return false;
             }
-            let Some(filter) = &mut self.filter else { return true };
-            filter.matches(raw.link, raw.bytes_in(block), raw.wire_bytes).unwrap_or_else(|error| {
-                failed = Some(error);
-                false
-            })
+            if let Some(filter) = &mut self.filter {
+                let matches = filter.matches(raw.link, raw.bytes_in(block), raw.wire_bytes);
+                let is_matched = matches.unwrap_or_else(|error| {
+                    failed = Some(error);
+                    false
+                });
+                if !is_matched {
+                    return false;
+                }
+            }
+            let Some(clock) = &mut self.clock else { return true };
+            let time_ns = clock.tick(raw.time_ns);
+            self.is_over |= self.to_ns.is_some_and(|to| time_ns >= to);
+            is_in(time_ns)
         });
         let passed_over = (before - batch.packets.len()) as u64;
         failed.map_or(Ok(passed_over), |error| Err(SourceError(Box::new(error))))
@@ -107,6 +135,12 @@ impl<S: PacketSource> PacketSource for Selected<S> {
     fn next_batch(&mut self, batch: &mut PacketBatch) -> Result<Fill, SourceError> {
         let Some(selection) = &mut self.selection else { return self.source.next_batch(batch) };
         for _ in 0..BATCHES_MAX {
+            if selection.is_over {
+                batch.packets.clear();
+                batch.block = None;
+                batch.ahead = 0..0;
+                return Ok(Fill::End);
+            }
             match self.source.next_batch(batch)? {
                 Fill::Packets => self.passed_over += selection.select(batch)?,
                 other => return Ok(other),
