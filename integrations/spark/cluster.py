@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
+import logging
 import os
 import random
 import signal
@@ -24,7 +25,6 @@ from typing import TYPE_CHECKING, Any
 
 import duckdb
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as F  # noqa: N812
 
 import flowloom_spark
 from flowloom_spark import _plan
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 TIMEOUT = "5"
 RECORD_HEADER = 16
+MAGIC_OF_MICROSECONDS = 0xD4
 
 
 def split(capture: Path, folder: Path, files: int, rng: random.Random) -> list[Path]:
@@ -53,14 +54,20 @@ def split(capture: Path, folder: Path, files: int, rng: random.Random) -> list[P
     return paths
 
 
-def taps(capture: Path, folder: Path, rng: random.Random) -> None:
-    """Let each of two taps see some of the packets, so that their captures overlap in time."""
-    data = capture.read_bytes()
-    seen = [bytearray(data[:24]), bytearray(data[:24])]
+def taps(capture: Path, folder: Path, rng: random.Random, count: int = 3) -> None:
+    """Let each tap see some of the packets, so that their captures overlap in time.
+
+    Times are rounded to milliseconds, so that several packets of each tap have the same one.
+    """
+    data = bytearray(capture.read_bytes())
+    unit = 1000 if data[0] == MAGIC_OF_MICROSECONDS else 1_000_000
+    seen = [bytearray(data[:24]) for _ in range(count)]
     at = 24
     while at < len(data):
         end = at + RECORD_HEADER + struct.unpack_from("<I", data, at + 8)[0]
-        seen[rng.randrange(2)] += data[at:end]
+        fraction = struct.unpack_from("<I", data, at + 4)[0]
+        struct.pack_into("<I", data, at + 4, fraction - fraction % unit)
+        seen[rng.randrange(count)] += data[at:end]
         at = end
     folder.mkdir()
     for nth, packets in enumerate(seen):
@@ -168,6 +175,8 @@ def check(
     work: Path,
     *,
     kill: int = 0,
+    split: int = 1,
+    source: str | None = None,
     without: list[str] | None = None,
 ) -> bool:
     """Read a folder on the cluster, and compare with one run over its captures."""
@@ -177,7 +186,13 @@ def check(
     killer.start()
     size = sum(size for _, size in _plan.list_captures([str(folder)]))
     # Sixteen tasks, so that killed executors have work left.
-    flows = flowloom_spark.read(spark, str(folder), timeout=TIMEOUT, task_bytes=size // 16)
+    flows = flowloom_spark.read(
+        spark,
+        source or str(folder),
+        timeout=TIMEOUT,
+        task_bytes=size // 16,
+        split_bytes=size // split,
+    )
     ours = work / f"{name}.parquet"
     flows.records.write.parquet(str(ours))
     counters = {row["name"]: int(row["value"]) for row in flows.counters.collect()}
@@ -196,7 +211,9 @@ def check(
     flows.unpersist()
     shuffled = sum(one["shuffleWriteBytes"] for one in new)
     busy = sum(one["executorRunTime"] for one in new) / 1000
-    is_right = differ == 0 and not wrong and failed == sorted(without or [])
+    # What Spark's UI shows beside the bar of tasks.
+    is_named = any("flowloom: " in str(one.get("description")) for one in new)
+    is_right = differ == 0 and not wrong and is_named and failed == sorted(without or [])
     print(
         f"{name}: {len(listed)} captures, {parts} parts, {document['packets']} packets, "
         f"{records} records\n"
@@ -211,35 +228,43 @@ def check(
     return is_right
 
 
-def guide(spark: SparkSession, folder: Path, work: Path) -> bool:
-    """Follow the guide to the largest senders of a day, by Spark and by DuckDB, and compare."""
-    flows = flowloom_spark.read(spark, str(folder), timeout=TIMEOUT)
-    flows.records.createOrReplaceTempView("records")
-    query = "select source, sum(bytes + reverse_bytes) as octets from {} group by source"
-    top = "{} order by octets desc, source limit 10"
-    by_spark = [
-        (str(row["source"]), int(row["octets"]))
-        for row in spark.sql(top.format(query.format("records"))).collect()
-    ]
-    day = F.to_date(F.timestamp_micros(F.expr("start div 1000")))
-    table = flows.records.withColumn("day", day).withColumn("sensor", F.lit("edge"))
-    table = table.repartition("day", "sensor").sortWithinPartitions("start")
-    writer = table.write.partitionBy("day", "sensor")
-    for column in ("source", "destination"):
-        writer = writer.option(f"parquet.bloom.filter.enabled#{column}", "true")
-    writer.parquet(str(work / "table"))
-    stored = f"read_parquet('{work}/table/**/*.parquet', hive_partitioning = true)"
-    one = f"'{work}/{folder.name}-one.parquet'"
-    others = [
-        [(str(source), int(octets)) for source, octets in duckdb.execute(sql).fetchall()]
-        for sql in (top.format(query.format(stored)), top.format(query.format(one)))
-    ]
-    flows.unpersist()
-    print(
-        f"guide: the ten largest of {by_spark[:1]}…, the same from Spark, Parquet and one run: "
-        f"{all(other == by_spark for other in others)}"
-    )
-    return len(by_spark) == 10 and all(other == by_spark for other in others)  # noqa: PLR2004
+class Store:
+    """An S3 of this machine, where moto is installed, that has the captures of a folder."""
+
+    def __init__(self) -> None:
+        """Start it, and let this process and those that it starts use it."""
+        from moto.server import ThreadedMotoServer  # noqa: PLC0415
+
+        logging.getLogger("werkzeug").setLevel(logging.ERROR)
+        server = ThreadedMotoServer(ip_address="127.0.0.1", port=0)
+        server.start()
+        _, port = server.get_host_and_port()
+        os.environ |= {
+            "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}",
+            "AWS_ACCESS_KEY_ID": "key",
+            "AWS_SECRET_ACCESS_KEY": "secret",
+            "AWS_DEFAULT_REGION": "us-east-1",
+            "AWS_EC2_METADATA_DISABLED": "true",
+        }
+
+    def put(self, folder: Path) -> str:
+        """Copy the captures of a folder into a bucket, and return its name."""
+        import boto3  # noqa: PLC0415
+
+        client = boto3.client("s3")
+        client.create_bucket(Bucket="captures")
+        for path in sorted(folder.iterdir()):
+            client.put_object(Bucket="captures", Key=path.name, Body=path.read_bytes())
+        return "s3a://captures/"
+
+    @staticmethod
+    def start() -> Store | None:
+        """Start one if it can be had."""
+        try:
+            return Store()
+        except ImportError as error:
+            print(f"s3: not run: {error}")
+            return None
 
 
 def parsed(path: str) -> Iterator[tuple[tuple[object, ...], tuple[int, int]]]:
@@ -319,6 +344,8 @@ def main() -> int:
     taps(big, work / "taps", rng)
     split(big, work / "sample", 8, rng)
 
+    # Executors inherit where the store is.
+    store = Store.start()
     spark = (
         SparkSession.builder.master("local-cluster[2,1,900]")
         .appName("flowloom")
@@ -338,9 +365,11 @@ def main() -> int:
     right = [
         check(spark, "captures", arguments.binary, work / "captures", work, kill=3),
         check(spark, "damaged", arguments.binary, work / "damaged", work, without=[str(bad)]),
-        check(spark, "taps", arguments.binary, work / "taps", work),
-        guide(spark, work / "captures", work),
+        check(spark, "taps", arguments.binary, work / "taps", work, kill=1, split=8),
     ]
+    if store is not None:
+        bucket = store.put(work / "sample")
+        right.append(check(spark, "s3", arguments.binary, work / "sample", work, source=bucket))
     _plan.plan = usual
     right.append(rival(spark, work / "sample"))
     try:

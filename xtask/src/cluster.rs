@@ -13,8 +13,10 @@ const USAGE: &str = "usage: cargo xtask cluster [--captures N] [--packets N] [--
 
   Generates captures, cuts them at random bytes, reads them on local-cluster[2,1,900] while executors are killed, and
   compares all records by DuckDB and all counters with one run of flowloom over the whole; then with damaged captures,
-  with two taps that overlap in time, and with a job that parses in Python. pyspark, DuckDB and dpkt come from PyPI, and
-  a JRE from the distribution where there is none, all into target/cluster. About three minutes on two cores.
+  with three taps that overlap in time, with captures in S3 (moto), and with a job that parses in Python. Then it runs
+  the page of the book: its commands, its program, and its queries by Spark, DuckDB, DataFusion and ClickHouse. All
+  packages come from PyPI, and a JRE from the distribution where there is none, into target/cluster; what cannot be
+  installed is named and left out. About five minutes on two cores, and the time of the downloads.
 
   --captures  so many [300]
   --packets   of all captures together [600000]
@@ -23,6 +25,8 @@ const USAGE: &str = "usage: cargo xtask cluster [--captures N] [--packets N] [--
 
 /// What the check installs.
 const PACKAGES: [&str; 5] = ["pyspark>=4,<5", "pyarrow>=18", "pandas>=2.2,<3", "duckdb>=1", "dpkt>=1.9"];
+/// What parts of the check need, which run where it can be installed.
+const ENGINES: [&str; 3] = ["datafusion>=43", "chdb>=3", "moto[server]>=5"];
 /// The package of Debian and Ubuntu that has a JRE.
 const JRE: &str = "openjdk-17-jre-headless";
 
@@ -44,6 +48,11 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<ExitCode> {
     let folder = root.join("target/cluster");
     std::fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
     let interpreter = environment(&folder, &python, &PACKAGES)?;
+    for engine in ENGINES {
+        if environment(&folder, &python, &[engine]).is_err() {
+            eprintln!("{engine} cannot be installed from PyPI: what needs it is left out");
+        }
+    }
     let path = java(&folder)?;
     let work = folder.join("work");
     if work.exists() {
@@ -51,12 +60,19 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<ExitCode> {
     }
     std::fs::create_dir(&work)?;
     let package = root.join("integrations/spark");
-    let mut check = Command::new(&interpreter);
-    check.arg(package.join("cluster.py")).arg("--binary").arg(&flowloom).arg("--work").arg(&work);
-    check.args(rest).env("PYTHONPATH", package.join("src")).env("PATH", path);
-    check.env("PYSPARK_PYTHON", &interpreter).env("SPARK_LOCAL_IP", "127.0.0.1").current_dir(&work);
-    let status = check.status().with_context(|| format!("{} cannot be run", interpreter.display()))?;
-    Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    let is_right = |program: &str, work: &Path, rest: &[&String]| -> Result<bool> {
+        let mut check = Command::new(&interpreter);
+        check.arg(package.join(program)).arg("--binary").arg(&flowloom).arg("--work").arg(work);
+        check.args(rest).env("PYTHONPATH", package.join("src")).env("PATH", &path);
+        check.env("PYSPARK_PYTHON", &interpreter).env("SPARK_LOCAL_IP", "127.0.0.1").current_dir(work);
+        Ok(check.status().with_context(|| format!("{} cannot be run", interpreter.display()))?.success())
+    };
+    let is_equal = is_right("cluster.py", &work, &rest)?;
+    let guide = work.join("guide");
+    std::fs::create_dir(&guide)?;
+    let page = root.join("docs/book/src/spark.md").display().to_string();
+    let holds = is_right("guide.py", &guide, &[&String::from("--page"), &page])?;
+    Ok(if is_equal && holds { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// Returns the Python of an environment in a folder with these packages, which it makes.

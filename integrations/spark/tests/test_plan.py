@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import random
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -120,6 +122,70 @@ def test_a_capture_that_fails_is_left_out_with_all_its_ranges() -> None:
     assert arranged.failed == {"a": "no disk"}
     assert [one.part.part for one in arranged.order] == [2]
     assert arranged.again == []
+
+
+def taps(seed: int) -> tuple[list[_plan.Done], dict[str, int]]:
+    """Return what three captures that overlap say, of which two are read in ranges."""
+    rng = random.Random(seed)
+    parts: list[_plan.Done] = []
+    sizes = {}
+    for capture, count in (("a", 5), ("b", 1), ("c", 3)):
+        edges = sorted(rng.sample(range(1000), 2 * count))
+        sizes[capture] = 100 * count
+        for at in range(count):
+            of = None if count == 1 else (100 * at, 100 * at + 100)
+            begin, end = (f"0:{100 * one}" if 0 < one < count else None for one in (at, at + 1))
+            says = tokens(begin or "0:0", end or "1:0")
+            times = (edges[2 * at], edges[2 * at + 1])
+            one = done(len(parts), (capture,), times, of, range=says)
+            parts.append(replace(one, part=replace(one.part, size=100)))
+    return parts, sizes
+
+
+@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("split", [1, 90, 200, 899])
+def test_captures_that_overlap_are_cut_in_time(seed: int, split: int) -> None:
+    parts, sizes = taps(seed)
+    group = ("a", "b", "c")
+    found = _plan.by_time(7, group, _plan.alone(parts), sizes, split)
+    assert [part.part for part in found] == list(range(7, 7 + len(found)))
+    assert _plan.from_json(_plan.to_json(found)) == found
+    edges = [part.times for part in found]
+    assert all(edges)
+    assert edges[0] is not None
+    assert (edges[0][0], edges[-1] and edges[-1][1]) == (None, None)
+    assert all(one and two and one[1] == two[0] for one, two in itertools.pairwise(edges))
+    # Each part reads all bytes that may hold packets of its time.
+    for part in found:
+        begin, end = part.times or (None, None)
+        reads = dict(zip(part.captures, part.ranges, strict=True))
+        for one in parts:
+            is_before = begin is not None and one.last_ns < begin
+            if is_before or (end is not None and one.first_ns >= end):
+                continue
+            of, held = one.part.range or (0, 100), reads[one.part.captures[0]]
+            assert held is None or (held[0] <= of[0] and of[1] <= held[1])
+        assert part.arguments().count("--bytes") in (0, len(part.captures))
+    arranged = _plan.arrange(
+        [_plan.Done(part, {"packets": 1, "first_ns": 0, "last_ns": 1}) for part in found[::-1]],
+        group,
+    )
+    assert [one.part for one in arranged.order] == found
+    assert not arranged.again
+
+
+def test_captures_are_not_cut_in_time_where_a_clock_was_set() -> None:
+    parts, sizes = taps(1)
+    whole = [_plan.Part(0, ("a", "b", "c"), None, 900)]
+    odd = [replace(one, about={**one.about, "time_steps": 1}) for one in parts]
+    assert _plan.by_time(0, ("a", "b", "c"), _plan.alone(odd), sizes, 90) == whole
+    assert _plan.by_time(0, ("a", "b", "c"), _plan.alone(parts), sizes, 900) == whole
+
+
+def test_times_are_said_in_nanoseconds() -> None:
+    part = _plan.Part(0, ("a", "b"), None, 0, (None, 1_700_000_000_000_000_001), (None, (5, 9)))
+    assert part.arguments() == ["--bytes", "..", "--bytes", "5..9", "--to", "1700000000.000000001"]
+    assert part.name == "a, b from … to 1700000000000000001 ns"
 
 
 def test_small_captures_share_a_task() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,23 +23,46 @@ SPLIT_BYTES = 128 << 20
 """Bytes of a range, unless asked for otherwise."""
 TASK_BYTES = 32 << 20
 """Bytes of small captures that a task reads, unless asked for otherwise."""
+_SAMPLES = 64
+"""Times that are taken of each part to choose where captures that overlap are cut."""
+
+Range = tuple[int, int]
+Times = tuple["int | None", "int | None"]
 
 
 @dataclass(frozen=True)
 class Part:
-    """A part: captures to be read whole, merged by time, or a range of one."""
+    """A part: captures merged by time, a range of one, or the packets of a range of time."""
 
     part: int
     captures: tuple[str, ...]
-    range: tuple[int, int] | None = None
+    range: Range | None = None
     """The range of bytes of a capture that is not read whole."""
     size: int = 0
     """The bytes that are read."""
+    times: Times | None = None
+    """The range of time, in nanoseconds, whose packets are the part's; the second is excluded."""
+    ranges: tuple[Range | None, ...] = ()
+    """Of a range of time: the bytes of each capture that hold these packets, if not all of it."""
+    together: tuple[str, ...] = ()
+    """Of a range of time: all captures that are cut at the same times."""
+
+    @property
+    def group(self) -> tuple[str, ...]:
+        """The captures whose parts follow each other."""
+        return self.together or self.captures
+
+    def range_of(self, at: int) -> Range | None:
+        """Return the bytes that are read of a capture, or ``None`` for all of them."""
+        return self.ranges[at] if self.ranges else self.range
 
     @property
     def name(self) -> str:
         """The captures and the range, for messages."""
         of = "" if self.range is None else f" from byte {self.range[0]} to {self.range[1]}"
+        if self.times is not None:
+            begin, end = ("…" if time is None else f"{time} ns" for time in self.times)
+            of = f" from {begin} to {end}"
         return ", ".join(self.captures) + of
 
     def arguments(self) -> list[str]:
@@ -47,6 +70,12 @@ class Part:
         arguments = []
         if self.range is not None:
             arguments += ["--bytes", f"{self.range[0]}..{self.range[1]}"]
+        if any(of is not None for of in self.ranges):
+            for of in self.ranges:
+                arguments += ["--bytes", ".." if of is None else f"{of[0]}..{of[1]}"]
+        for option, time in zip(("--from", "--to"), self.times or (), strict=False):
+            if time is not None:
+                arguments += [option, f"{time // 10**9}.{time % 10**9:09}"]
         return arguments
 
 
@@ -180,8 +209,11 @@ def to_json(parts: Sequence[Part]) -> str:
 def from_json(text: str) -> list[Part]:
     """Return the parts of a text."""
 
-    def pair(value: Any) -> tuple[int, int] | None:  # noqa: ANN401
+    def pair(value: Any) -> Range | None:  # noqa: ANN401
         return None if value is None else (int(value[0]), int(value[1]))
+
+    def times(value: Any) -> Times | None:  # noqa: ANN401
+        return None if value is None else (value[0], value[1])
 
     return [
         Part(
@@ -189,6 +221,9 @@ def from_json(text: str) -> list[Part]:
             tuple(str(capture) for capture in one["captures"]),
             pair(one["range"]),
             int(one["size"]),
+            times(one["times"]),
+            tuple(pair(of) for of in one["ranges"]),
+            tuple(str(capture) for capture in one["together"]),
         )
         for one in json.loads(text)
     ]
@@ -196,6 +231,8 @@ def from_json(text: str) -> list[Part]:
 
 def _adjoin(parts: Sequence[Done]) -> bool:
     """Return whether the ranges of a capture have each packet once, and in the order of time."""
+    if parts[0].part.times is not None:
+        return True
     if parts[0].part.range is None:
         return len(parts) == 1
     ranges = [done.about.get("range") or {} for done in parts]
@@ -210,22 +247,109 @@ def _adjoin(parts: Sequence[Done]) -> bool:
     return begins == ends
 
 
+def _place(one: Done) -> int:
+    """Return where a part stands among those of its captures."""
+    times, of = one.part.times, one.part.range
+    return (times[0] or 0) if times is not None else 0 if of is None else of[0]
+
+
+def alone(done: Iterable[Done]) -> dict[str, list[Done]]:
+    """Return the parts of each capture that was read by itself, without those that failed."""
+    found: dict[str, list[Done]] = {}
+    for one in done:
+        if len(one.part.group) == 1 and "error" not in one.about:
+            found.setdefault(one.part.group[0], []).append(one)
+    return found
+
+
+def by_time(
+    number: int,
+    group: Sequence[str],
+    alone: dict[str, list[Done]],
+    sizes: dict[str, int],
+    split_bytes: int = SPLIT_BYTES,
+) -> list[Part]:
+    """Return the parts in which captures that overlap are read: ranges of time of about equal size.
+
+    ``alone`` has what each capture says that was read by itself, as a whole or in ranges that
+    adjoin. A part reads from each capture the ranges that hold packets of its time. The captures
+    are one part where they are small, and where a clock was set, because a part that begins later
+    cannot know. ``number`` is that of the first part.
+    """
+    total = sum(sizes[capture] for capture in group)
+    whole = [Part(number, tuple(group), None, total)]
+    parts = [one for capture in group for one in alone.get(capture, [])]
+    is_odd = any(
+        one.about.get("time_outliers", 0) + one.about.get("time_steps", 0) for one in parts
+    )
+    if total <= split_bytes or is_odd or any(capture not in alone for capture in group):
+        return whole
+    parts = [one for one in parts if one.packets > 0]
+    step = max(1, sum(one.part.size for one in parts) // -(-total // split_bytes))
+    samples = sorted(
+        (
+            one.first_ns + (one.last_ns - one.first_ns) * (2 * at + 1) // (2 * _SAMPLES),
+            one.part.size,
+        )
+        for one in parts
+        for at in range(_SAMPLES)
+    )
+    cuts: list[int] = []
+    taken = 0
+    for time, size in samples:
+        taken += size
+        if taken >= step * _SAMPLES * (len(cuts) + 1):
+            cuts.append(time)
+    cuts = sorted(set(cuts))
+    found: list[Part] = []
+    begin: int | None = None
+    for end in [*cuts, None]:
+        captures: list[str] = []
+        ranges: list[Range | None] = []
+        size = 0
+        for capture in group:
+            within = [
+                one
+                for one in alone[capture]
+                if one.packets > 0
+                and (begin is None or one.last_ns >= begin)
+                and (end is None or one.first_ns < end)
+            ]
+            if within:
+                of = [one.part.range or (0, sizes[capture]) for one in within]
+                hull = (min(one[0] for one in of), max(one[1] for one in of))
+                captures.append(capture)
+                ranges.append(None if hull == (0, sizes[capture]) else hull)
+                size += hull[1] - hull[0]
+        if captures:
+            times = (begin, end)
+            numbered = number + len(found)
+            found.append(
+                Part(numbered, tuple(captures), None, size, times, tuple(ranges), tuple(group))
+            )
+            begin = end
+    if found and found[-1].times is not None and found[-1].times[1] is not None:
+        # No packets are behind the last cut.
+        found[-1] = replace(found[-1], times=(found[-1].times[0], None))
+    return found if len(found) > 1 else whole
+
+
 def arrange(done: Iterable[Done], listed: Sequence[str]) -> Arranged:
     """Put parts that were read in order, and say which captures must be read again.
 
     ``listed`` has the captures in the order in which packets of one time are taken. A capture
     whose ranges do not adjoin is read again, whole. Captures whose packets overlap in time, or
-    meet at one time, are read again together, merged by time.
+    meet at one time, are read again together, merged by time, as :func:`by_time` cuts them.
     """
     result = Arranged()
     rank = {capture: at for at, capture in enumerate(listed)}
     sets: dict[tuple[str, ...], list[Done]] = {}
-    for one in sorted(done, key=lambda one: one.part.range or (0, 0)):
+    for one in sorted(done, key=_place):
         if "error" in one.about:
-            for capture in one.part.captures:
+            for capture in one.part.group:
                 result.failed[capture] = str(one.about["error"])
         else:
-            sets.setdefault(one.part.captures, []).append(one)
+            sets.setdefault(one.part.group, []).append(one)
     in_time: list[tuple[int, int, tuple[str, ...]]] = []
     for captures, parts in sets.items():
         if any(capture in result.failed for capture in captures):

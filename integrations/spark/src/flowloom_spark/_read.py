@@ -89,8 +89,8 @@ def read(
         paths: Captures, or folders with captures below, as paths or URIs.
         split_bytes: Classic captures that are larger are read in ranges of this size.
         on_error: ``skip`` leaves out captures that cannot be read, with a warning; ``fail`` fails.
-        merge_partitions: Partitions in which flows are merged, by default as many as the session
-            shuffles into.
+        merge_partitions: Partitions in which flows are merged, by default as many as the bytes
+            of their fragments ask for (``spark.sql.adaptive``).
         options: Options of the data source: ``timeout``, ``active_timeout``, ``filter``,
             ``binary``, ``staging`` (a folder for captures of other file systems),
             ``task_bytes`` (of small captures that a task reads).
@@ -106,23 +106,32 @@ def read(
     texts = {name: str(value) for name, value in options.items() if value is not None}
     kept: list[DataFrame] = []
     current: list[_plan.Done] = []
+    alone: dict[str, list[_plan.Done]] = {}
+    sizes = dict(captures)
     parts = _plan.plan(captures, split_bytes)
     numbers = 0
     for _ in range(_ROUNDS_MAX):
+        # Spark's UI has a bar of tasks beside it.
+        spark.sparkContext.setJobDescription(f"flowloom: {len(parts)} parts of {', '.join(named)}")
         frame = _load(spark, parts, {**texts, "on_error": on_error})
         kept.append(frame)
         numbers += len(parts)
-        again = {capture for part in parts for capture in part.captures}
-        current = [one for one in current if not again.intersection(one.part.captures)]
-        current += _done(frame, parts)
+        again = {capture for part in parts for capture in part.group}
+        current = [one for one in current if not again.intersection(one.part.group)]
+        new = _done(frame, parts)
+        current += new
+        alone |= _plan.alone(new)
+        spark.sparkContext.setJobDescription(None)  # type: ignore[arg-type]
         arranged = _plan.arrange(current, listed)
         if not arranged.again:
             break
-        sizes = dict(captures)
-        parts = [
-            _plan.Part(numbers + at, together, None, sum(sizes[one] for one in together))
-            for at, together in enumerate(arranged.again)
-        ]
+        parts = []
+        for group in arranged.again:
+            if len(group) == 1:
+                parts.append(_plan.Part(numbers + len(parts), group, None, sizes[group[0]]))
+            else:
+                number = numbers + len(parts)
+                parts += _plan.by_time(number, group, alone, sizes, split_bytes)
     else:
         raise _command.FlowloomError(
             f"captures cannot be put in an order of time: {', '.join(arranged.again[0])}"
@@ -164,11 +173,10 @@ def _flows(
         rows = rows.where(F.col("part").isin(sorted(numbers)))
     names = [f"`{name}`" for name in _columns.RECORD_COLUMNS]
     fragments = rows.where("flow_state is not null").select("part", "flow_key", "flow_state")
-    count = merge_partitions or int(spark.conf.get("spark.sql.shuffle.partitions") or 200)
     columns = {name: kind for name, kind in _columns.PART_COLUMNS.items() if name != "part"}
     merger = _merge.Merger(_merge.listed(order), options, columns)
     merged = (
-        fragments.repartition(count, "flow_key")
+        _by_key(fragments, merge_partitions)
         .mapInArrow(merger.merge, _columns.ddl(columns))
         .persist(StorageLevel.MEMORY_AND_DISK)
     )
@@ -181,7 +189,7 @@ def _flows(
     counters = [_of_parts(spark, order), _of_merges(merged)]
     records = [merged.where("packets is not null").select(*names)]
     if open_keys:
-        again = _again(spark, order, open_keys, merger, count)
+        again = _again(spark, order, open_keys, merger, merge_partitions)
         kept.append(again)
         # What parts have found of these flows by themselves does not count.
         keys = F.broadcast(
@@ -206,6 +214,14 @@ def _flows(
     )
 
 
+def _by_key(frame: DataFrame, partitions: int | None) -> DataFrame:
+    """Return a frame whose rows of one flow are in one partition."""
+    if partitions is None:
+        # Without a number Spark joins small partitions, each of which starts a command.
+        return frame.repartition("flow_key")
+    return frame.repartition(partitions, "flow_key")
+
+
 def _union(frames: Sequence[DataFrame]) -> DataFrame:
     union = frames[0]
     for frame in frames[1:]:
@@ -218,7 +234,7 @@ def _again(
     order: Sequence[_plan.Done],
     keys: list[bytes],
     merger: _merge.Merger,
-    count: int,
+    merge_partitions: int | None,
 ) -> DataFrame:
     """Return the records of flows that summaries do not determine, from their packets."""
     # One partition for each part: a row is a part.
@@ -229,7 +245,7 @@ def _again(
         reader.read, _columns.ddl(_columns.OPEN_PACKET_COLUMNS)
     )
     return (
-        packets.repartition(count, "flow_key")
+        _by_key(packets, merge_partitions)
         .mapInArrow(merger.process, _columns.ddl(merger.columns))
         .persist(StorageLevel.MEMORY_AND_DISK)
     )

@@ -43,7 +43,7 @@ def staged(part: Part, folder: str | None = None) -> Iterator[list[str]]:
             local.parent.mkdir()
             system, inner = filesystem(capture)
             with system.open_input_file(inner) as source, local.open("wb") as target:
-                _copy(source, target, part.range)
+                _copy(source, target, part.range_of(at))
             paths.append(str(local))
         yield paths
     finally:
