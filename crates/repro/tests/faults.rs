@@ -1,4 +1,5 @@
-//! Introduces faults and disables mechanisms: an item of the paper concerned detects each.
+//! Introduces faults and disables mechanisms: an item of the paper concerned detects each, by its
+//! verdict or by a band, and in either case the value without it lies outside a band.
 
 use flowloom_repro::{Context, Noticed, PAPERS, Plan, Scale, examine, select};
 
@@ -48,9 +49,10 @@ fn unnoticed(paper: &str) -> Vec<String> {
         let examined = examine(item, &context, Plan { ablate: true, ..Plan::default() }).expect("it runs");
         for (_, switch) in PLANTED.iter().filter(|(item, _)| *item == name) {
             let ablation = examined.ablations.iter().find(|ablation| ablation.switch == *switch);
-            match ablation.map(|ablation| ablation.noticed) {
-                Some(Noticed::ByVerdict | Noticed::ByBand) => {}
-                Some(Noticed::No) => unnoticed.push(format!("{name}: {switch}")),
+            match ablation.map(|ablation| (ablation.noticed, ablation.outside.is_empty())) {
+                Some((Noticed::No, _)) => unnoticed.push(format!("{name}: {switch}")),
+                Some((_, true)) => unnoticed.push(format!("{name}: all bands accept {switch}")),
+                Some(_) => {}
                 None => unnoticed.push(format!("{name} has no switch {switch}")),
             }
         }

@@ -90,7 +90,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
                 means[2..8].iter().sum::<f64>() / 6.0,
             )
             .paper(0.5)
-            .band(0.0, 0.15),
+            .band(0.01, 0.15),
             Value::new(format!("upper port bits but bit 10, mean, {short}"), "", {
                 let upper = means[8..10].iter().chain(&means[11..16]);
                 upper.sum::<f64>() / 7.0
