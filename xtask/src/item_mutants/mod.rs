@@ -68,7 +68,6 @@ const SUBJECTS: [Subject; 4] = [
 /// The module of a mutated crate by which its mutants ask whether they are chosen.
 const CHOICE: &str = "
 #[doc(hidden)]
-#[expect(missing_docs, reason = \"a scratch copy\")]
 pub mod mutant {
     extern crate std;
     static CHOSEN: std::sync::OnceLock<u32> = std::sync::OnceLock::new();
@@ -206,7 +205,9 @@ fn judge(root: &Path, subject: &Subject, options: &Options) -> Result<Vec<(Strin
     };
     eprintln!("{}: {} of {} mutants, seed {}", subject.name, drawn.len(), places.len(), options.seed);
     if options.is_list {
-        drawn.iter().for_each(|one| eprintln!("{}", about(one)));
+        for one in &drawn {
+            eprintln!("{}", about(one));
+        }
         return Ok(Vec::new());
     }
     let folder = root.join("target").join("item-mutants");
@@ -268,7 +269,8 @@ fn rust_files(root: &Path, base: &Path, names: &[&str]) -> Result<Vec<PathBuf>> 
         let output = Command::new("git").arg("ls-files").arg(base.join(name)).current_dir(root).output()?;
         let text = String::from_utf8(output.stdout)?;
         ensure!(!text.is_empty(), "{} has no files", base.join(name).display());
-        files.extend(text.lines().filter(|line| line.ends_with(".rs")).map(PathBuf::from));
+        let files_of = text.lines().map(PathBuf::from);
+        files.extend(files_of.filter(|path| path.extension().is_some_and(|ending| ending == "rs")));
     }
     Ok(files.into_iter().collect())
 }
@@ -354,9 +356,8 @@ struct Built {
 fn cargo(tree: &Path, words: &[&str]) -> Result<Built> {
     let mut command = Command::new("cargo");
     command.args(words).args(["--locked", "--message-format=json"]).current_dir(tree).stderr(Stdio::null());
-    if std::env::var_os("CARGO_TARGET_DIR").is_none() {
-        command.env("CARGO_TARGET_DIR", tree.with_file_name("build"));
-    }
+    // Cargo does not tell apart the crates of two copies in one folder.
+    command.env("CARGO_TARGET_DIR", tree.with_file_name("build"));
     let output = command.output().context("cannot run cargo")?;
     let mut built = Built::default();
     for line in String::from_utf8_lossy(&output.stdout).lines() {
@@ -491,8 +492,8 @@ mod tests {
             Outcome::None,
             Outcome::DoesNotCompile,
         ];
-        let text: String = outcomes.iter().map(|one| format!("{}\t{one:?}\n", words(one))).collect();
-        std::fs::write(&folder, text).unwrap();
+        let lines: Vec<String> = outcomes.iter().map(|one| format!("{}\t{one:?}", words(one))).collect();
+        std::fs::write(&folder, lines.join("\n")).unwrap();
         let known = known(&folder);
         std::fs::remove_file(&folder).unwrap();
         assert!(outcomes.iter().all(|one| known[&format!("{one:?}")] == *one));

@@ -4,6 +4,7 @@
 //! `(if crate::mutant::is(7) { (a) <= (b) } else { a < b })`. One build therefore contains all
 //! mutants. Constants, patterns and `const fn` cannot choose at run time, and stay as they are.
 
+use std::fmt::Write as _;
 use std::ops::Range;
 
 use anyhow::{Context, Result};
@@ -56,8 +57,8 @@ fn render(source: &str, range: Range<usize>, mut chosen: &[(u32, &Site)], out: &
         let inner = rest.iter().take_while(|(_, other)| other.range.start < site.range.end).count();
         out.push_str(&source[at..site.range.start]);
         // The line break lets an error of the compiler name the mutant.
-        out.push_str(&format!("\n{}", if site.is_statement { "" } else { "(" }));
-        out.push_str(&format!("if crate::mutant::is({number}) {{ {} }} else {{ ", site.mutant));
+        let open = if site.is_statement { "" } else { "(" };
+        let _ = write!(out, "\n{open}if crate::mutant::is({number}) {{ {} }} else {{ ", site.mutant);
         render(source, site.range.clone(), &rest[..inner], out);
         out.push_str(if site.is_statement { " }" } else { " })" });
         at = site.range.end;
@@ -85,7 +86,7 @@ impl Finder<'_> {
 /// Returns the operator that replaces another; comparisons change at their bound on even lines and
 /// are turned around on odd ones.
 fn replacement(operator: &BinOp, line: usize) -> Option<&'static str> {
-    let at_bound = line % 2 == 0;
+    let at_bound = line.is_multiple_of(2);
     Some(match operator {
         BinOp::Add(_) => "-",
         BinOp::Sub(_) | BinOp::Mul(_) => "+",
