@@ -375,6 +375,8 @@ pub struct Item {
     pub fidelity: &'static [Fidelity],
     /// The parts that can be switched off.
     pub switches: &'static [Switch],
+    /// Why no part can be switched off; empty if the item has switches.
+    pub unswitched: &'static str,
     /// The quantities that the paper leaves open and a sweep varies.
     pub guesses: &'static [Guess],
     /// Number of seeds of a quick run; a full run takes twice as many, and a smoke run takes one.
@@ -391,6 +393,7 @@ impl Item {
         claim: "",
         fidelity: &[],
         switches: &[],
+        unswitched: "",
         guesses: &[],
         draws: 1,
         run: |_| Ok(Outcome::new(Verdict::CannotRun { why: String::new() })),

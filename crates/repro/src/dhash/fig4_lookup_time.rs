@@ -21,7 +21,7 @@ pub(super) const ITEM: Item = Item {
     ..Item::PLAIN
 };
 
-const BUCKETS: Switch =
+pub(super) const BUCKETS: Switch =
     Switch::mechanism("buckets", "lists stand in the place of DHash's buckets of sixteen slots");
 
 fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {

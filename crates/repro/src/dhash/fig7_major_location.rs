@@ -82,7 +82,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
             Value::new("lookup without by with major location", "×", mean)
                 .paper(1.10)
                 .band(1.01, 3.0)
-                .checked_if(context.scale > Scale::Smoke),
+                .checked_if(context.scale == Scale::Full),
         )
         .value(Value::new(
             "whole bucket at once by major location",

@@ -11,6 +11,7 @@ use flowloom_measure::clock::time_stamps_per_ns;
 use super::workload::{Flows, dhash};
 use crate::experiment::{Context, Fidelity, Item, ItemError, Outcome, Value, Verdict};
 use crate::timing::{Timed, nanoseconds};
+use crate::variation::NO_EFFECT;
 
 /// See the [module](self).
 pub(super) const ITEM: Item = Item {
@@ -18,6 +19,7 @@ pub(super) const ITEM: Item = Item {
     place: "§VI-A, Tab. III",
     claim: "input 35 + 30 + 50 cycles and application 50 + 100 + 700: seven pipelines balance one input",
     fidelity: &[Fidelity::Arithmetic, Fidelity::Measured],
+    unswitched: NO_EFFECT,
     run,
     ..Item::PLAIN
 };

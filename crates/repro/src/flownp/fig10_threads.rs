@@ -14,6 +14,7 @@ use flowloom_measure::lookup::{Flows, State};
 
 use super::memory_channels::{Command, alone_ps, packets_per_second};
 use crate::experiment::{Context, Fidelity, Item, ItemError, Outcome, Value, Verdict};
+use crate::variation::SWEPT;
 
 /// See the [module](self).
 pub(super) const ITEM: Item = Item {
@@ -22,6 +23,7 @@ pub(super) const ITEM: Item = Item {
     claim: "with 64 threads SigHash reaches 10 Gbps, the line's rate, and DirectHash 8.3, which grows less from 40 threads on",
     fidelity: &[Fidelity::Simulated],
     draws: 3,
+    unswitched: SWEPT,
     run,
     ..Item::PLAIN
 };

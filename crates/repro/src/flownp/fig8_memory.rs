@@ -6,6 +6,7 @@ use flowloom_measure::chart::{Axis, Chart, Series};
 use super::fig7_accesses::{SETTINGS, hicuts};
 use super::rule_sets::{NamedSet, aggrecuts, rival, stand_ins};
 use crate::experiment::{Band, Context, Fidelity, Item, ItemError, Outcome, Value, Verdict};
+use crate::variation::BOTH_RUN;
 
 /// See the [module](self).
 pub(super) const ITEM: Item = Item {
@@ -13,6 +14,7 @@ pub(super) const ITEM: Item = Item {
     place: "§6.2.2, Fig. 8",
     claim: "up to 1,530 rules: AggreCuts-4 below 1.4 MB, AggreCuts-8 below 5.3 MB, HiCuts above 28 MB, ten times AggreCuts-4",
     fidelity: &[Fidelity::Measured],
+    unswitched: BOTH_RUN,
     run,
     ..Item::PLAIN
 };

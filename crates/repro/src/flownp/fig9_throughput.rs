@@ -16,6 +16,7 @@ use flowloom_measure::chart::{Axis, Chart, Series};
 use super::fig7_accesses::hicuts;
 use super::rule_sets::{SHARING, aggrecuts, rival, sharing, stand_ins};
 use crate::experiment::{Context, Fidelity, Item, ItemError, Outcome, Scale, Value, Verdict};
+use crate::variation::BOTH_RUN;
 
 /// See the [module](self).
 pub(super) const ITEM: Item = Item {
@@ -24,6 +25,7 @@ pub(super) const ITEM: Item = Item {
     claim: "at worst-case depth AggreCuts-8 reaches nearly 9 Gbps, AggreCuts-4 6, HiCuts less than 2 and falling with the rules",
     fidelity: &[Fidelity::Measured],
     guesses: &[SHARING],
+    unswitched: BOTH_RUN,
     run,
     ..Item::PLAIN
 };

@@ -7,6 +7,7 @@ use flowloom_measure::chart::{Axis, Chart, Series};
 
 use super::rule_sets::{SHARING, aggrecuts, sharing, stand_ins};
 use crate::experiment::{Band, Context, Fidelity, Item, ItemError, Outcome, Value, Verdict};
+use crate::variation::BOTH_RUN;
 
 /// See the [module](self).
 pub(super) const ITEM: Item = Item {
@@ -15,6 +16,7 @@ pub(super) const ITEM: Item = Item {
     claim: "fewer than 10 of 256 children differ; plain strings cost more than 104 words per lookup, HABS none",
     fidelity: &[Fidelity::Measured],
     guesses: &[SHARING],
+    unswitched: BOTH_RUN,
     run,
     ..Item::PLAIN
 };

@@ -12,6 +12,7 @@ use flowloom_measure::chart::Axis;
 use flowloom_measure::{Ratio, Rounds, Summary};
 
 use crate::experiment::{Context, Fidelity, Item, ItemError, Outcome, Value, Verdict};
+use crate::variation::BOTH_RUN;
 use crate::virtual_time::topology;
 
 /// See the [module](self).
@@ -20,6 +21,7 @@ pub(super) const ITEM: Item = Item {
     place: "Figs. 7–8, §4.6",
     claim: "a scheduler takes 0.49 to 0.57 µs per packet, about a tenth of all; matching takes 76 %",
     fidelity: &[Fidelity::Measured],
+    unswitched: BOTH_RUN,
     run,
     ..Item::PLAIN
 };

@@ -20,6 +20,7 @@ pub(super) const ITEM: Item = Item {
     guesses: &[ELEPHANT, QUEUE, CACHE_COST],
     draws: 10,
     run,
+    ..Item::PLAIN
 };
 use crate::variation::Switch;
 

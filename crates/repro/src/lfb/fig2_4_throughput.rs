@@ -19,6 +19,7 @@ pub(super) const ITEM: Item = Item {
     guesses: &[MOVE_COST, LOCK_COST, CACHE_COST],
     draws: 3,
     run,
+    ..Item::PLAIN
 };
 
 const SCHEMES: [&str; 9] = ["dh", "ph", "lfb-ns", "lfb", "fbs", "rss++", "p2c", "flowpin", "flowpull"];

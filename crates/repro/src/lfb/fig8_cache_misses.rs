@@ -18,6 +18,7 @@ pub(super) const ITEM: Item = Item {
     guesses: &[MOVE_COST, LOCK_COST, CACHE_COST],
     draws: 3,
     run,
+    ..Item::PLAIN
 };
 
 const SCHEMES: [&str; 6] = ["dh", "ph", "lfb-ns", "lfb", "flowpin", "flowpull"];

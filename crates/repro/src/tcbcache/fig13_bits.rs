@@ -6,6 +6,7 @@ use flowloom_measure::chart::{Axis, Chart, Series};
 
 use super::workload::{draws, misses, notes, workloads};
 use crate::experiment::{Band, Context, Fidelity, Item, ItemError, Outcome, Scale, Value, Verdict};
+use crate::variation::SWEPT;
 
 /// See the [module](self).
 pub(super) const ITEM: Item = Item {
@@ -13,6 +14,7 @@ pub(super) const ITEM: Item = Item {
     place: "§4.3, Fig. 13",
     claim: "16 bits of the key do as well as 48, 8 do not; an output bit takes 31 gates and 5 delays instead of 95 and 7",
     fidelity: &[Fidelity::Simulated, Fidelity::Arithmetic],
+    unswitched: SWEPT,
     run,
     ..Item::PLAIN
 };

@@ -5,6 +5,7 @@ use flowloom_measure::chart::{Axis, Chart, Series};
 
 use super::workload::{draws, misses, notes, workloads};
 use crate::experiment::{Band, Context, Fidelity, Item, ItemError, Outcome, Scale, Value, Verdict};
+use crate::variation::SWEPT;
 
 /// See the [module](self).
 pub(super) const ITEM: Item = Item {
@@ -12,6 +13,7 @@ pub(super) const ITEM: Item = Item {
     place: "§4.4, Fig. 16",
     claim: "four and eight ways per bank do equally well",
     fidelity: &[Fidelity::Simulated],
+    unswitched: SWEPT,
     run,
     ..Item::PLAIN
 };

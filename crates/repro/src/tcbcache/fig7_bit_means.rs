@@ -8,6 +8,7 @@ use flowloom_measure::chart::{Axis, Chart, Series};
 
 use super::workload::{Workload, draws, length, misses, model_s_from, notes, workloads};
 use crate::experiment::{Context, Fidelity, Item, ItemError, Outcome, Value, Verdict};
+use crate::variation::NO_EFFECT;
 
 /// See the [module](self).
 pub(super) const ITEM: Item = Item {
@@ -15,6 +16,7 @@ pub(super) const ITEM: Item = Item {
     place: "§3.2, Fig. 7",
     claim: "bits of the address are alike; of the port, the eight low bits are set about half of the time and the others are not",
     fidelity: &[Fidelity::Simulated],
+    unswitched: NO_EFFECT,
     run,
     ..Item::PLAIN
 };
