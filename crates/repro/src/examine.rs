@@ -190,8 +190,8 @@ pub fn examine(item: &Item, context: &Context<'_>, plan: Plan) -> Result<Examine
     Ok(Examined { outcome, seeds, ablations, sweeps })
 }
 
-/// Merges several outcomes into one: values by name and points of charts, as medians with intervals;
-/// texts of the first outcome.
+/// Merges several outcomes into one: values by name and points of charts, as medians with
+/// intervals; texts of the first outcome.
 fn merged(mut draws: Vec<Outcome>) -> Outcome {
     if draws.len() == 1 {
         return draws.remove(0);
@@ -223,7 +223,7 @@ fn merged(mut draws: Vec<Outcome>) -> Outcome {
     let values = values.collect();
     let verdict = verdict_of(&draws);
     let charts = (0..draws[0].charts.len()).map(|at| merged_chart(&draws, at)).collect();
-    Outcome { values, verdict, charts, ..draws.swap_remove(0) }
+    Outcome { values, charts, verdict, ..draws.swap_remove(0) }
 }
 
 /// Returns a chart with the medians and intervals of the points that all outcomes have; others are

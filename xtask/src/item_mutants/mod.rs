@@ -1,5 +1,5 @@
-//! `cargo xtask item-mutants`: mutates the papers' algorithms, and counts the mutants that the items
-//! of `reproduce` notice, and those that the crate's tests notice.
+//! `cargo xtask item-mutants`: mutates the papers' algorithms, and counts the mutants that the
+//! items of `reproduce` notice, and those that the crate's tests notice.
 //!
 //! A copy of the workspace gets all mutants of a sample [at once](sites), chosen at run time, so
 //! that a sample costs one build. An item notices a mutant if its verdict changes, a value leaves
@@ -330,7 +330,7 @@ fn build(
         match items.programs.last() {
             Some(verdicts) if !tests.programs.is_empty() && rejected.is_empty() => {
                 // Another build would replace the example.
-                let kept = tree.with_file_name("verdicts");
+                let kept = tree.with_file_name(format!("verdicts-{}", subject.name));
                 std::fs::copy(verdicts, &kept)?;
                 let programs = Programs { verdicts: kept, tests: tests.programs, folder };
                 return Ok((programs, broken));

@@ -21,7 +21,7 @@ pub(super) const ITEM: Item = Item {
 
 /// Packets per queue, thousandths of a pipeline that a thread uses, thousandths of the jobs that
 /// belong to one elephant; and the band of the gain. Feedback gains nothing with long queues, a
-/// tenth with the shortest, and more where threads leave room in a pipeline or flows are unlike.
+/// tenth with the shortest, and more where threads leave cycles of a pipeline or flows are unlike.
 const SETUPS: [(u32, u32, u32, (f64, f64)); 6] = [
     (Machine::UNBOUNDED, 1000, 0, (0.9, 1.06)),
     (64, 1000, 0, (0.93, 1.06)),

@@ -28,8 +28,8 @@ const MIGRATION: Switch = Switch::mechanism("migration", "the third step is the 
 /// A trace of the paper: its name, the number of concurrent sessions of model S at which Mod misses
 /// as often, its four ratios, and those that model S has.
 ///
-/// Only Mod is fitted to the paper. The bands of the other steps are those of the model, because its
-/// levels are not the paper's: the verdict is about the gains.
+/// Only Mod is fitted to the paper. The bands of the other steps are those of the model, because
+/// its levels are not the paper's: the verdict is about the gains.
 const TRACES: [(&str, u32, [f64; 4], [f64; 4]); 4] = [
     ("BU", 5877, [56.0, 37.0, 32.0, 28.0], [56.0, 32.0, 30.1, 30.0]),
     ("NASA", 4125, [50.0, 33.0, 28.0, 26.0], [50.0, 28.6, 27.0, 27.0]),
