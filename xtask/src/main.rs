@@ -10,6 +10,7 @@ mod cuts;
 mod emulate;
 mod figures;
 mod fuzz;
+mod item_mutants;
 mod kernel;
 mod live;
 mod loom;
@@ -61,6 +62,9 @@ const USAGE: &str = "usage: cargo xtask <verb>
            run the tests of crates with threads or unsafe code under a sanitizer (nightly)
   emulate aarch64|s390x
            run the tests of the lower crates on another processor, by QEMU: emulate --help
+  item-mutants
+           mutate the papers' algorithms, and count which mutants the items of reproduce notice:
+           item-mutants [--only CRATE] [--sample N]
   mutants CRATE
            mutate a crate in seeded places and count which mutants its tests notice: mutants --help";
 
@@ -96,6 +100,7 @@ fn run(arguments: &[String]) -> Result<ExitCode> {
         "cuts" => cuts::run(&root, rest),
         "soak" => soak::run(&root, rest),
         "mutants" => mutants::run(&root, rest),
+        "item-mutants" => item_mutants::run(&root, rest),
         "emulate" => emulate::run(&root, rest),
         "fuzz" => fuzz::run(&root, rest),
         "sanitize" => sanitize::run(&root, rest),
@@ -147,6 +152,7 @@ mod tests {
             "cuts ",
             "soak ",
             "mutants ",
+            "item-mutants ",
             "emulate ",
             "sanitize ",
             "shuttle ",

@@ -157,8 +157,8 @@ fn list(root: &Path, options: &Options) -> Result<Vec<String>> {
     Ok(names)
 }
 
-/// Draws a number of names, in the order of the list.
-fn sample(all: &[String], count: usize, seed: u64) -> Vec<String> {
+/// Draws a number of mutants, in the order of the list.
+pub(crate) fn sample<T: Clone>(all: &[T], count: usize, seed: u64) -> Vec<T> {
     let mut state = seed;
     let mut keyed: Vec<(u64, usize)> = (0..all.len())
         .map(|at| {

@@ -104,23 +104,25 @@ pub struct Series {
     pub points: Vec<(f64, f64)>,
     /// Whether points are joined by a line.
     pub joined: bool,
+    /// The lower and the upper end of an interval around each point; empty if there are none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub intervals: Vec<(f64, f64)>,
 }
 
 impl Series {
     /// Returns points joined by a line.
     pub fn line(name: impl Into<String>, points: Vec<(f64, f64)>) -> Self {
-        Self { name: name.into(), points, joined: true }
+        Self { name: name.into(), points, joined: true, intervals: Vec::new() }
     }
 
     /// Returns single points, such as values that a paper states.
     pub fn points(name: impl Into<String>, points: Vec<(f64, f64)>) -> Self {
-        Self { name: name.into(), points, joined: false }
+        Self { joined: false, ..Self::line(name, points) }
     }
 
     /// Returns the heights of bars, one for each category in order.
     pub fn bars(name: impl Into<String>, heights: impl IntoIterator<Item = f64>) -> Self {
-        let points = (0_u32..).map(f64::from).zip(heights).collect();
-        Self { name: name.into(), points, joined: false }
+        Self::points(name, (0_u32..).map(f64::from).zip(heights).collect())
     }
 }
 
@@ -206,11 +208,12 @@ impl Chart {
         if let Some(series) = self.series.iter_mut().find(|series| series.name == name) {
             series.points.push(point);
         } else {
-            self.series.push(Series { name: name.to_owned(), points: vec![point], joined });
+            self.series.push(Series { joined, ..Series::points(name, vec![point]) });
         }
     }
 
-    /// Returns the numbers as rows, the header first: series, place, value.
+    /// Returns the numbers as rows, the header first: series, place, value; and the ends of its
+    /// interval, if it has one.
     pub fn rows(&self) -> Vec<Vec<String>> {
         let (x, y) = if self.categories.is_empty() {
             (self.x.label.clone(), self.y.label.clone())
@@ -219,10 +222,16 @@ impl Chart {
         };
         let mut rows = vec![vec![String::from("series"), x, y]];
         for series in &self.series {
-            for &(x, y) in &series.points {
+            for (at, &(x, y)) in series.points.iter().enumerate() {
                 let place = self.category(x).map_or_else(|| x.to_string(), str::to_owned);
-                rows.push(vec![series.name.clone(), place, y.to_string()]);
+                let interval =
+                    series.intervals.get(at).map(|(low, high)| [low.to_string(), high.to_string()]);
+                let cells = [series.name.clone(), place, y.to_string()];
+                rows.push(cells.into_iter().chain(interval.into_iter().flatten()).collect());
             }
+        }
+        if self.series.iter().any(|series| !series.intervals.is_empty()) {
+            rows[0].extend(["low", "high"].map(str::to_owned));
         }
         rows
     }
@@ -269,16 +278,25 @@ impl Chart {
         series.points.iter().filter_map(place).collect()
     }
 
-    /// Returns the range that all points need, with some margin, and starting at zero if that is
-    /// near.
+    /// Returns the lower and the upper end of each interval that the axes can show.
+    fn whiskers(&self, series: &Series) -> Vec<[(f64, f64); 2]> {
+        let ends = |(&(x, _), &(low, high)): (&(f64, f64), &(f64, f64))| {
+            let (x, y) = (self.x.scale.place(x)?, |end| self.y.scale.place(end));
+            (low < high).then_some([(x, y(low)?), (x, y(high)?)])
+        };
+        series.points.iter().zip(&series.intervals).filter_map(ends).collect()
+    }
+
+    /// Returns the range that all points and intervals need, with some margin, and starting at zero
+    /// if that is near.
     fn range(
         &self,
         axis: &Axis,
         from_zero: bool,
         pick: impl Fn(&(f64, f64)) -> f64,
     ) -> Result<std::ops::Range<f64>, ChartError> {
-        let mut places: Vec<f64> =
-            self.series.iter().flat_map(|series| self.places(series)).map(|place| pick(&place)).collect();
+        let shown = |series| self.places(series).into_iter().chain(self.whiskers(series).into_flattened());
+        let mut places: Vec<f64> = self.series.iter().flat_map(shown).map(|place| pick(&place)).collect();
         places.sort_by(f64::total_cmp);
         let (Some(&low), Some(&high)) = (places.first(), places.last()) else {
             return Err(ChartError::Empty { title: self.title.clone() });
@@ -327,6 +345,10 @@ impl Chart {
             let marked = places.iter().skip(number * 5 % every).step_by(every);
             chart
                 .draw_series(marked.map(|&at| mark!(number, at, colour)))
+                .map_err(|error| failed(&error))?;
+            let whiskers = self.whiskers(series).into_iter();
+            chart
+                .draw_series(whiskers.map(|ends| PathElement::new(ends, colour.stroke_width(1))))
                 .map_err(|error| failed(&error))?;
         }
         Ok(())
@@ -417,6 +439,12 @@ impl Chart {
                 });
                 chart.draw_series(bars).map_err(|error| failed(&error))?;
             }
+            let whiskers = self.whiskers(series).into_iter().map(|ends| {
+                let left = ends[0].0 - 0.4 + width * count(beside(&self.series[..number], ends[0].0));
+                let middle = left + width * 0.46;
+                PathElement::new(ends.map(|end| (middle, end.1)), BLACK.stroke_width(1))
+            });
+            chart.draw_series(whiskers).map_err(|error| failed(&error))?;
         }
         Ok(())
     }
@@ -573,8 +601,7 @@ mod tests {
             bar.split("width=\"").nth(1).unwrap().split('"').next().unwrap().parse::<u32>().unwrap()
         };
         let chart = Chart::bars("Shares", ["one", "two"], Axis::linear("%"));
-        let one =
-            |name: &str, place| Series { name: name.into(), points: vec![(place, 5.0)], joined: false };
+        let one = |name: &str, place| Series::points(name, vec![(place, 5.0)]);
         let apart = chart.clone().with(one("a", 0.0)).with(one("b", 1.0));
         let together = chart.with(one("a", 0.0)).with(one("b", 0.0));
         let (apart, together) = (width(apart), width(together));
@@ -602,6 +629,19 @@ mod tests {
         // Circles mark every third series: one in the legend, and some on its line.
         let circles = lines.svg().unwrap().matches("<circle").count();
         assert!((8 * 8..8 * 11).contains(&circles), "{circles}");
+    }
+
+    #[test]
+    fn intervals_are_drawn_and_listed() {
+        let series = |intervals| Series { intervals, ..Series::bars("a", [5.0]) };
+        let chart = |intervals| Chart::bars("t", ["x"], Axis::linear("y")).with(series(intervals));
+        let (plain, with) = (chart(Vec::new()), chart(vec![(4.0, 5.0)]));
+        assert_eq!(
+            (plain.rows()[0].len(), &with.rows()[1][3..]),
+            (3, &["4".to_owned(), "5".to_owned()][..])
+        );
+        let lines = |chart: &Chart| chart.svg().unwrap().matches("<polyline").count();
+        assert_eq!(lines(&with), lines(&plain) + 1);
     }
 
     #[test]

@@ -7,6 +7,7 @@
 //!  guesses ─────▶ the region in which the verdict stands
 //! ```
 
+use flowloom_measure::chart::{Chart, Series};
 use flowloom_measure::{Ratio, Summary};
 use serde::Serialize;
 
@@ -189,8 +190,8 @@ pub fn examine(item: &Item, context: &Context<'_>, plan: Plan) -> Result<Examine
     Ok(Examined { outcome, seeds, ablations, sweeps })
 }
 
-/// Merges several outcomes into one: values by name, as medians with intervals; texts and pictures
-/// of the first outcome.
+/// Merges several outcomes into one: values by name and points of charts, as medians with
+/// intervals; texts of the first outcome.
 fn merged(mut draws: Vec<Outcome>) -> Outcome {
     if draws.len() == 1 {
         return draws.remove(0);
@@ -221,7 +222,33 @@ fn merged(mut draws: Vec<Outcome>) -> Outcome {
     });
     let values = values.collect();
     let verdict = verdict_of(&draws);
-    Outcome { values, verdict, ..draws.swap_remove(0) }
+    let charts = (0..draws[0].charts.len()).map(|at| merged_chart(&draws, at)).collect();
+    Outcome { values, charts, verdict, ..draws.swap_remove(0) }
+}
+
+/// Returns a chart with the medians and intervals of the points that all outcomes have; others are
+/// those of the first outcome.
+fn merged_chart(draws: &[Outcome], at: usize) -> Chart {
+    let mut chart = draws[0].charts[at].clone();
+    for (place, series) in chart.series.iter_mut().enumerate() {
+        let same: Vec<&Series> =
+            draws.iter().filter_map(|draw| draw.charts.get(at)?.series.get(place)).collect();
+        let x_of =
+            |series: &Series| series.points.iter().map(|point| point.0.to_bits()).collect::<Vec<_>>();
+        if same.iter().any(|other| other.name != series.name || x_of(other) != x_of(series)) {
+            continue;
+        }
+        let of = |point: usize| Ratio::of_ratios(same.iter().map(|series| series.points[point].1));
+        let middles: Vec<Ratio> = (0..series.points.len()).map(of).collect();
+        for (point, middle) in series.points.iter_mut().zip(&middles) {
+            point.1 = if point.1.is_nan() { f64::NAN } else { middle.median };
+        }
+        // What does not vary, such as a number of the paper, has no interval.
+        if middles.iter().any(|middle| middle.low < middle.high) {
+            series.intervals = middles.iter().map(|middle| (middle.low, middle.high)).collect();
+        }
+    }
+    chart
 }
 
 /// Returns the common verdict of all draws, or the verdict that the result depends on the draw.
@@ -333,6 +360,8 @@ fn sweep(
 
 #[cfg(test)]
 mod tests {
+    use flowloom_measure::chart::Axis;
+
     use super::*;
 
     const SEEN: Switch = Switch::mechanism("seen", "the value is halved");
@@ -351,7 +380,8 @@ mod tests {
         let drawn = if context.seed >= 100 { 0.1 * context.seed as f64 - 10.0 } else { 0.0 };
         let value = (context.guess(&SIZE) + drawn) * factor;
         Ok(Outcome::new(Verdict::of(value > 3.0, "large", "small"))
-            .value(Value::new("x", "", value).band(0.0, 10.0)))
+            .value(Value::new("x", "", value).band(0.0, 10.0))
+            .chart_of("X", Axis::linear("x"), |_| true))
     }
 
     const ITEM: Item =
@@ -396,6 +426,8 @@ mod tests {
         let interval = value.interval.unwrap();
         assert!((value.ours - 2.9).abs() < 1e-9 && interval.draws == 8 && interval.confidence > 0.95);
         assert!(interval.low < value.ours && value.ours < interval.high);
+        let bars = &examined.outcome.charts[0].series[0];
+        assert_eq!((bars.points[0].1, bars.intervals[0]), (value.ours, (interval.low, interval.high)));
         assert_eq!(examined.seeds, (100..108).collect::<Vec<u64>>());
         let arithmetic = Item { fidelity: &[Fidelity::Arithmetic], ..ITEM };
         assert_eq!(examine(&arithmetic, &context, plan(8)).unwrap().seeds, [100]);

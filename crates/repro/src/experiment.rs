@@ -12,6 +12,7 @@ use serde::Serialize;
 use thiserror::Error;
 
 use crate::rivals::{self, Rivals};
+pub use crate::value::{Band, Bound, Interval, Value};
 use crate::variation::{Guess, Switch};
 
 /// How the figures of an item are obtained.
@@ -151,222 +152,6 @@ impl ItemError {
         what: impl Into<String>,
     ) -> impl FnOnce(E) -> Self {
         move |source| Self::Failed { what: what.into(), source: source.into() }
-    }
-}
-
-/// The range in which a value of Flowloom must lie.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Band {
-    /// Minimum value.
-    pub low: f64,
-    /// Maximum value.
-    pub high: f64,
-}
-
-impl Band {
-    /// Returns the band from `value` minus to plus the fraction `share` of it.
-    pub fn around(value: f64, share: f64) -> Self {
-        let off = value.abs() * share;
-        Self { low: value - off, high: value + off }
-    }
-
-    /// Returns the band of values that are at least `low`.
-    pub fn at_least(low: f64) -> Self {
-        Self { low, high: f64::INFINITY }
-    }
-
-    /// Returns the band of values that are at most `high`.
-    pub fn at_most(high: f64) -> Self {
-        Self { low: f64::NEG_INFINITY, high }
-    }
-
-    /// Returns whether a value is inside the band, including its ends.
-    pub fn holds(self, value: f64) -> bool {
-        (self.low..=self.high).contains(&value)
-    }
-}
-
-/// The kind of limit that the paper states.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Bound {
-    /// "Fewer than", "less than".
-    Below,
-    /// "At most", "within".
-    AtMost,
-    /// "More than".
-    Above,
-}
-
-impl Bound {
-    /// Returns the sign that tables use.
-    pub fn sign(self) -> char {
-        match self {
-            Self::Below => '<',
-            Self::AtMost => '≤',
-            Self::Above => '>',
-        }
-    }
-
-    /// Returns the word that files use.
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Below => "below",
-            Self::AtMost => "at-most",
-            Self::Above => "above",
-        }
-    }
-}
-
-/// The interval of a value over several seeds.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Interval {
-    /// Lower end.
-    pub low: f64,
-    /// Upper end.
-    pub high: f64,
-    /// Number of seeds.
-    pub draws: u32,
-    /// The probability that such an interval contains the true median.
-    pub confidence: f64,
-}
-
-/// One number of an item.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Value {
-    /// The quantity.
-    pub name: String,
-    /// Its unit; empty for a count or ratio.
-    pub unit: &'static str,
-    /// The paper's value, if stated.
-    pub paper: Option<f64>,
-    /// The kind of limit, if the paper's value is one; `None` for an exact value or none.
-    pub paper_bound: Option<Bound>,
-    /// Flowloom's value; the median over several seeds.
-    pub ours: f64,
-    /// The interval over several seeds; `None` for a single seed.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub interval: Option<Interval>,
-    /// The range in which Flowloom's value must lie; `None` if every value is a valid result.
-    pub band: Option<Band>,
-}
-
-impl Value {
-    /// Names of the [`cells`](Self::cells).
-    pub const COLUMNS: [&str; 12] = [
-        "value",
-        "unit",
-        "paper",
-        "ours",
-        "band_low",
-        "band_high",
-        "inside",
-        "paper_bound",
-        "as_stated",
-        "low",
-        "high",
-        "draws",
-    ];
-
-    /// Relative difference from the paper's value up to which Flowloom's value counts as agreeing
-    /// with it.
-    pub const TOLERANCE: f64 = 0.1;
-
-    /// Returns the value as cells of a table; missing parts are empty.
-    pub fn cells(&self) -> [String; 12] {
-        let optional = |number: Option<f64>| number.map_or_else(String::new, |number| number.to_string());
-        [
-            self.name.clone(),
-            self.unit.to_owned(),
-            optional(self.paper),
-            self.ours.to_string(),
-            optional(self.band.map(|band| band.low)),
-            optional(self.band.map(|band| band.high)),
-            self.holds().to_string(),
-            self.paper_bound.map_or("", Bound::word).to_owned(),
-            self.is_as_stated().map_or_else(String::new, |is| is.to_string()),
-            optional(self.interval.map(|interval| interval.low)),
-            optional(self.interval.map(|interval| interval.high)),
-            self.interval.map_or_else(String::new, |interval| interval.draws.to_string()),
-        ]
-    }
-
-    /// Returns whether Flowloom's value, including its whole interval, agrees with the paper: it
-    /// satisfies a limit, or is within a [tenth](Self::TOLERANCE) of a number. Returns `None` if
-    /// the paper states no value.
-    pub fn is_as_stated(&self) -> Option<bool> {
-        let paper = self.paper?;
-        let (low, high) = self.interval.map_or((self.ours, self.ours), |at| (at.low, at.high));
-        let off = paper.abs() * Self::TOLERANCE;
-        Some(match self.paper_bound {
-            Some(Bound::Below) => high < paper,
-            Some(Bound::AtMost) => high <= paper,
-            Some(Bound::Above) => low > paper,
-            None => low >= paper - off && high <= paper + off,
-        })
-    }
-
-    /// Returns a value without a band.
-    pub fn new(name: impl Into<String>, unit: &'static str, ours: f64) -> Self {
-        Self { name: name.into(), unit, paper: None, paper_bound: None, ours, interval: None, band: None }
-    }
-
-    /// Sets the paper's value.
-    #[must_use]
-    pub fn paper(mut self, paper: f64) -> Self {
-        self.paper = Some(paper);
-        self
-    }
-
-    /// Sets the paper's value as an exclusive upper limit.
-    #[must_use]
-    pub fn paper_below(self, paper: f64) -> Self {
-        self.paper(paper).bound(Bound::Below)
-    }
-
-    /// Sets the paper's value as an inclusive upper limit.
-    #[must_use]
-    pub fn paper_at_most(self, paper: f64) -> Self {
-        self.paper(paper).bound(Bound::AtMost)
-    }
-
-    /// Sets the paper's value as an exclusive lower limit.
-    #[must_use]
-    pub fn paper_above(self, paper: f64) -> Self {
-        self.paper(paper).bound(Bound::Above)
-    }
-
-    fn bound(mut self, bound: Bound) -> Self {
-        self.paper_bound = Some(bound);
-        self
-    }
-
-    /// Sets the range in which Flowloom's value must lie.
-    #[must_use]
-    pub fn band(mut self, low: f64, high: f64) -> Self {
-        self.band = Some(Band { low, high });
-        self
-    }
-
-    /// Sets the range in which Flowloom's value must lie.
-    #[must_use]
-    pub fn within(mut self, band: Band) -> Self {
-        self.band = Some(band);
-        self
-    }
-
-    /// Removes the band unless it applies: a timed value of a smoke run has none.
-    #[must_use]
-    pub fn checked_if(mut self, applies: bool) -> Self {
-        if !applies {
-            self.band = None;
-        }
-        self
-    }
-
-    /// Returns whether Flowloom's value lies in its band.
-    pub fn holds(&self) -> bool {
-        self.band.is_none_or(|band| band.holds(self.ours))
     }
 }
 
@@ -558,6 +343,19 @@ impl Outcome {
         self
     }
 
+    /// Returns the reasons for which values have no band, each with the names of its values.
+    pub fn unbanded(&self) -> Vec<(&'static str, Vec<&str>)> {
+        let mut reasons: Vec<(&'static str, Vec<&str>)> = Vec::new();
+        for value in &self.values {
+            let Some(why) = value.unbanded else { continue };
+            match reasons.iter_mut().find(|(known, _)| *known == why) {
+                Some((_, names)) => names.push(&value.name),
+                None => reasons.push((why, vec![&value.name])),
+            }
+        }
+        reasons
+    }
+
     /// Returns the values of Flowloom that lie outside their band.
     pub fn failed(&self) -> impl Iterator<Item = &Value> {
         self.values.iter().filter(|value| !value.holds())
@@ -577,6 +375,8 @@ pub struct Item {
     pub fidelity: &'static [Fidelity],
     /// The parts that can be switched off.
     pub switches: &'static [Switch],
+    /// Why no part can be switched off; empty if the item has switches.
+    pub unswitched: &'static str,
     /// The quantities that the paper leaves open and a sweep varies.
     pub guesses: &'static [Guess],
     /// Number of seeds of a quick run; a full run takes twice as many, and a smoke run takes one.
@@ -593,6 +393,7 @@ impl Item {
         claim: "",
         fidelity: &[],
         switches: &[],
+        unswitched: "",
         guesses: &[],
         draws: 1,
         run: |_| Ok(Outcome::new(Verdict::CannotRun { why: String::new() })),
@@ -673,12 +474,5 @@ mod tests {
         let missed = Value { ours: 49.4, ..above };
         let verdict = Outcome::new(Verdict::agrees("on the edge")).value(missed).held_to_bounds().verdict;
         assert_eq!(verdict, Verdict::differs("not within the paper's bound: x, 49.4000. on the edge"));
-    }
-
-    #[test]
-    fn bands_are_relative_to_their_value() {
-        assert!(Band::around(-2.0, 0.1).holds(-2.2));
-        assert!(!Band::around(-2.0, 0.1).holds(-2.3));
-        assert!(Band::at_most(3.0).holds(-1e300));
     }
 }

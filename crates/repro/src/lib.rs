@@ -29,14 +29,14 @@ mod report_files;
 pub mod rivals;
 pub mod tcbcache;
 mod timing;
+pub mod value;
 pub mod variation;
 mod virtual_time;
 
 pub use examine::{Ablation, Effect, Noticed, Plan, Sweep, examine};
-pub use experiment::{
-    Band, Bound, Context, Fidelity, Interval, Item, ItemError, Outcome, Scale, Value, Verdict,
-};
+pub use experiment::{Context, Fidelity, Item, ItemError, Outcome, Scale, Verdict};
 pub use record::{Record, RecordError, Reproduction, SCHEMA};
+pub use value::{Band, Bound, Interval, Value};
 pub use variation::{Guess, Kind, Switch};
 
 /// A paper and its items.

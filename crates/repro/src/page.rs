@@ -78,6 +78,9 @@ fn section(page: &mut Page, record: &Record) {
     for chart in &outcome.charts {
         page.chart(chart);
     }
+    for (why, names) in outcome.unbanded() {
+        page.note(&format!("No band for {}: {why}.", names.join("; ")));
+    }
     for note in &outcome.notes {
         page.note(note);
     }
@@ -118,12 +121,7 @@ fn ablations(page: &mut Page, record: &Record) {
 fn row(page: &mut Page, value: &Value) {
     let paper = stated(value);
     let paper = escape(&paper);
-    let band =
-        value.band.map_or_else(String::new, |band| match (band.low.is_finite(), band.high.is_finite()) {
-            (true, true) => format!("{} … {}", number(band.low), number(band.high)),
-            (true, false) => format!("≥ {}", number(band.low)),
-            (false, _) => format!("≤ {}", number(band.high)),
-        });
+    let band = value.band_text();
     let interval = value.interval.map_or_else(String::new, |interval| {
         format!("{} … {}", number(interval.low), number(interval.high))
     });

@@ -175,8 +175,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         reproduction.write(folder.path()).unwrap();
         let read = |name: &str| std::fs::read_to_string(folder.path().join(name)).unwrap();
-        assert_eq!(read("dhash/test.csv").lines().nth(1), Some("a <b>,ns,1,1.5,1,2,true,,false,,,"));
-        assert_eq!(read("dhash/test.csv").lines().nth(2), Some("bound,%,6,5,,,true,below,true,,,"));
+        assert_eq!(read("dhash/test.csv").lines().nth(1), Some("a <b>,ns,1,1.5,1,2,true,,false,,,,"));
+        assert_eq!(read("dhash/test.csv").lines().nth(2), Some("bound,%,6,5,,,true,below,true,,,,"));
         assert_eq!(read("dhash/test-1.csv").lines().count(), 3);
         assert!(read("dhash/test-1.svg").contains("<svg"));
         let json: serde_json::Value = serde_json::from_str(&read("result.json")).unwrap();

@@ -25,6 +25,14 @@ impl Kind {
     }
 }
 
+/// The reason of an item without switches that compares with and without by itself.
+pub(crate) const BOTH_RUN: &str = "the item runs the forms with and without the mechanism side by side";
+/// The reason of an item without switches whose claim is about inputs, formulas or bounds.
+pub(crate) const NO_EFFECT: &str = "the claim is about inputs, formulas or bounds, and names no mechanism";
+/// The reason of an item without switches that varies the cause of an effect.
+pub(crate) const SWEPT: &str =
+    "the item varies the quantity that causes the effect from too little to more than enough";
+
 /// A part of an item that can be switched off or broken.
 ///
 /// # Examples

@@ -4,7 +4,38 @@
 use std::path::PathBuf;
 
 use flowloom_measure::{Host, rows::Tool};
-use flowloom_repro::{Context, PAPERS, Plan, Reproduction, Scale, Verdict};
+use flowloom_repro::{Band, Context, PAPERS, Plan, Reproduction, Scale, Value, Verdict};
+
+/// Largest ratio of the ends of a band: more says nothing about a value.
+const WIDEST: f64 = 1000.0;
+
+/// Returns what is wrong with the band of a value, or with having none.
+fn complaint(value: &Value) -> Option<&'static str> {
+    let Some(Band { low, high }) = value.band else {
+        let is_compared = value.paper.is_some() && value.unbanded.is_none();
+        return is_compared.then_some("a number of the paper with neither a band nor a reason");
+    };
+    let is_share = value.unit.starts_with('%') && low <= 0.0 && high >= 100.0;
+    let accepts_all =
+        if high.is_finite() { is_share || low > 0.0 && high > WIDEST * low } else { low <= 0.0 };
+    accepts_all.then_some("a band that accepts every value")
+}
+
+#[test]
+fn bands_that_accept_every_value_are_complaints() {
+    let value = || Value::new("x", "%", 1.0);
+    assert!(complaint(&value()).is_none());
+    assert!(complaint(&value().paper(1.0)).is_some());
+    assert!(complaint(&value().paper(1.0).not_comparable("another processor")).is_none());
+    for (low, high) in
+        [(0.0, f64::INFINITY), (f64::NEG_INFINITY, f64::INFINITY), (0.0, 100.0), (0.1, 490.0)]
+    {
+        assert!(complaint(&value().band(low, high)).is_some(), "{low} {high}");
+    }
+    for (low, high) in [(1.0, f64::INFINITY), (0.0, 50.0), (1.0, 2.0), (0.0, 0.0)] {
+        assert!(complaint(&value().band(low, high)).is_none(), "{low} {high}");
+    }
+}
 
 /// Runs a paper's items, and returns their failures.
 fn complaints(paper: &str) -> Vec<String> {
@@ -31,7 +62,12 @@ fn complaints(paper: &str) -> Vec<String> {
                     eprintln!("{word}: {}: {}", item.id, record.outcome.verdict.text());
                     continue;
                 }
-                if record.outcome.values.is_empty() {
+                let values = &record.outcome.values;
+                complaints.extend(values.iter().filter_map(|value| {
+                    let about = complaint(value)?;
+                    Some(format!("{}: {}: {about}", item.id, value.name))
+                }));
+                if values.is_empty() {
                     complaints.push(format!("{}: a verdict without numbers", item.id));
                 }
                 if record.outcome.charts.is_empty() {

@@ -196,6 +196,9 @@ fn item_lines(record: &Record) -> Vec<String> {
             &format!("{} ({}): {}", sweep.guess, sweep.about, sweep.region()),
         ));
     }
+    for (why, names) in record.outcome.unbanded() {
+        lines.extend(wrapped("no band  ", &format!("{}: {why}", names.join("; "))));
+    }
     for note in &record.outcome.notes {
         lines.extend(wrapped("note     ", note));
     }
@@ -244,14 +247,7 @@ fn ablation_table(records: &[Record]) -> Vec<String> {
 
 fn value_line(value: &Value, width: usize) -> String {
     let paper = stated(value);
-    let band = value.band.map_or_else(String::new, |band| {
-        let text = match (band.low.is_finite(), band.high.is_finite()) {
-            (true, true) => format!("{} … {}", number(band.low), number(band.high)),
-            (true, false) => format!("≥ {}", number(band.low)),
-            (false, _) => format!("≤ {}", number(band.high)),
-        };
-        if value.holds() { text } else { format!("{text}  OUTSIDE") }
-    });
+    let band = value.band_text() + if value.holds() { "" } else { "  OUTSIDE" };
     let interval = value
         .interval
         .filter(|interval| interval.low < interval.high)

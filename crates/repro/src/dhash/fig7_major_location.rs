@@ -81,7 +81,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
         .value(
             Value::new("lookup without by with major location", "×", mean)
                 .paper(1.10)
-                .band(0.95, 3.0)
+                .band(1.01, 3.0)
                 .checked_if(context.scale == Scale::Full),
         )
         .value(Value::new(

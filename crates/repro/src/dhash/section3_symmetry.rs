@@ -7,6 +7,7 @@ use flowloom::flow_table::dhash::signature::{Algorithm1, Algorithm4, Session, Si
 use flowloom_measure::chart::Axis;
 
 use crate::experiment::{Context, Fidelity, Item, ItemError, Outcome, Value, Verdict};
+use crate::variation::BOTH_RUN;
 
 /// See the [module](self).
 pub(super) const ITEM: Item = Item {
@@ -14,6 +15,7 @@ pub(super) const ITEM: Item = Item {
     place: "§III-C",
     claim: "function (1) is for signatures that are the same in both directions, such as algorithm 4",
     fidelity: &[Fidelity::Arithmetic],
+    unswitched: BOTH_RUN,
     run,
     ..Item::PLAIN
 };

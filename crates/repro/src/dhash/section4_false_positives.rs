@@ -3,6 +3,7 @@
 use flowloom_measure::chart::Axis;
 
 use crate::experiment::{Band, Context, Fidelity, Item, ItemError, Outcome, Value, Verdict};
+use crate::variation::NO_EFFECT;
 
 /// See the [module](self).
 pub(super) const ITEM: Item = Item {
@@ -10,6 +11,7 @@ pub(super) const ITEM: Item = Item {
     place: "§IV-B, §V-A",
     claim: "a false positive rate of at most 2.79e-8 a bucket and 1.16e-3 over the table",
     fidelity: &[Fidelity::Arithmetic],
+    unswitched: NO_EFFECT,
     run,
     ..Item::PLAIN
 };

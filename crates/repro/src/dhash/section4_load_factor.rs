@@ -5,6 +5,7 @@ use flowloom::flow_table::dhash::layout::{SLOTS_PER_BUCKET, index_bytes};
 use flowloom_measure::chart::Axis;
 
 use crate::experiment::{Band, Context, Fidelity, Item, ItemError, Outcome, Value, Verdict};
+use crate::variation::NO_EFFECT;
 
 /// See the [module](self).
 pub(super) const ITEM: Item = Item {
@@ -12,6 +13,7 @@ pub(super) const ITEM: Item = Item {
     place: "§IV-A, §V-A",
     claim: "a load factor of at most 3.72e-9, in megabytes where one level of buckets would take terabytes",
     fidelity: &[Fidelity::Arithmetic],
+    unswitched: NO_EFFECT,
     run,
     ..Item::PLAIN
 };

@@ -4,6 +4,7 @@ use flowloom::traffic::synth::{PaperTrace, TraceProfile};
 use flowloom_measure::chart::Axis;
 
 use crate::experiment::{Band, Context, Fidelity, Item, ItemError, Outcome, Scale, Value, Verdict};
+use crate::variation::NO_EFFECT;
 
 /// See the [module](self).
 pub(super) const ITEM: Item = Item {
@@ -11,6 +12,7 @@ pub(super) const ITEM: Item = Item {
     place: "§V-B, Tab. II",
     claim: "three files of 5.2, 10.5 and 21.0 million packets of 67 bytes; 249,036 to 996,189 concurrent sessions",
     fidelity: &[Fidelity::Measured],
+    unswitched: NO_EFFECT,
     run,
     ..Item::PLAIN
 };

@@ -19,8 +19,8 @@ use flowloom::flow_table::{FlowTable, Tick, TimeoutClass};
 use flowloom_measure::chart::{Axis, Chart, Series};
 
 use super::State;
-use super::virtual_cores::{MOST_CORES, mpps, pipeline_ns};
-use crate::experiment::{Context, Fidelity, Item, ItemError, Outcome, Scale, Value, Verdict};
+use super::virtual_cores::{MOST_CORES, mpps, mpps_band, pipeline_ns};
+use crate::experiment::{Band, Context, Fidelity, Item, ItemError, Outcome, Scale, Value, Verdict};
 use crate::timing::{Timed, nanoseconds};
 use crate::variation::Switch;
 
@@ -40,6 +40,14 @@ const LISTS: Switch = Switch::fault("lists", "lookups never search conflict list
 const HALVES: Switch = Switch::fault("halves", "algorithm 4 takes the low half of each checksum");
 
 const PAPER: [f64; 4] = [0.18, 0.10, 0.33, 0.0];
+/// False matches on few hosts: by chance, two signatures of 32 bits are alike in fewer than one of
+/// ten thousand lookups, and algorithm 3 confuses sessions of the same two hosts.
+const FALSE_MATCHES: [Band; 4] = [
+    Band { low: 0.0, high: 0.01 },
+    Band { low: 0.0, high: 0.01 },
+    Band { low: 0.15, high: 0.35 },
+    Band { low: 0.0, high: 0.0 },
+];
 const PAPER_MPPS: [f64; 4] = [15.9, 16.1, 15.2, 16.3];
 
 /// Returns sessions with the hash that selects their bucket, which is the same for both directions
@@ -264,26 +272,31 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
             "the order of the algorithms differs, or lookups miss, or algorithm 4 is not the formula's",
         ),
     };
+    let checked = context.scale > Scale::Smoke;
     let mut outcome = Outcome::new(verdict);
     for (index, name) in names.into_iter().enumerate() {
         outcome = outcome
-            .value(Value::new(format!("{name}: few hosts"), "%", few[index].0).paper(PAPER[index]))
+            .value(
+                Value::new(format!("{name}: few hosts"), "%", few[index].0)
+                    .paper(PAPER[index])
+                    .within(FALSE_MATCHES[index]),
+            )
             .value(Value::new(format!("{name}: any hosts"), "%", many[index].0).band(0.0, 0.01))
             .value(
                 Value::new(format!("{name}: seven cores, virtual"), "Mpps", rates[index])
-                    .paper(PAPER_MPPS[index]),
+                    .paper(PAPER_MPPS[index])
+                    .within(mpps_band())
+                    .checked_if(checked),
             )
             .value(Value::new(format!("{name}: different signatures, few hosts"), "", few[index].1 as f64));
     }
-    let checked = context.scale > Scale::Smoke;
     Ok(outcome
-        .value(Value::new("algorithm 3, few hosts: the share of host pairs met", "%", few[2].0).paper(0.33).band(0.15, 0.35).checked_if(checked))
         .value(Value::new("algorithm 4, false matches", "%", few[3].0 + many[3].0).paper(0.0).band(0.0, 0.0))
         .value(Value::new("lookups that find their session, the least of all", "%", found_least).band(100.0, 100.0))
         .value(Value::new("signatures of algorithm 4 as its formula has them", "%", right).band(100.0, 100.0))
         .value(Value::new("cost of a false match for the paper's rates of 3 and 4", "ns", paper_false_match_ns()).band(8_000.0, 8_200.0))
         .value(Value::new("rank of algorithm 3 over the addresses", "", f64::from(rank_of_algorithm_3())).band(31.0, 31.0))
-        .value(Value::new("signatures of algorithm 3: host pairs", "", few[2].1 as f64).band(1.0, 2000.0))
+        .value(Value::new("signatures of algorithm 3: host pairs", "", few[2].1 as f64).band(1000.0, 2000.0))
         .chart(
             Chart::bars("False matches", names, Axis::linear("% of lookups"))
                 .with(Series::bars("paper", PAPER))

@@ -13,6 +13,7 @@ use flowloom_measure::lookup::{Flows, State};
 
 use crate::experiment::{Band, Context, Fidelity, Item, ItemError, Outcome, Scale, Value, Verdict};
 use crate::timing::{Timed, nanoseconds};
+use crate::variation::Switch;
 
 /// See the [module](self).
 pub(super) const ITEM: Item = Item {
@@ -20,9 +21,15 @@ pub(super) const ITEM: Item = Item {
     place: "§6.3, Fig. 10",
     claim: "SigHash is faster than DirectHash, and keeps more than ten million flows where DirectHash keeps less than 200,000",
     fidelity: &[Fidelity::Measured, Fidelity::Arithmetic],
+    switches: &[SIGNATURES],
     run,
     ..Item::PLAIN
 };
+
+const SIGNATURES: Switch = Switch::mechanism(
+    "signatures",
+    "the entries themselves stand in the memory of the signatures, as in DirectHash",
+);
 
 /// Size of an entry in bytes.
 const ENTRY_BYTES: f64 = 32.0;
@@ -93,7 +100,11 @@ fn timed(context: &Context<'_>, count: u32) -> Result<Timing, ItemError> {
         context.scale.pick(3, 7, 11),
         vec![
             Timed::new("SigHash", items, || {
-                black_box(flows.hits(&signatures, 64));
+                if context.is_off(&SIGNATURES) {
+                    black_box(flows.hits(&narrow, 64));
+                } else {
+                    black_box(flows.hits(&signatures, 64));
+                }
             }),
             Timed::new("SigHash, single", items, || {
                 black_box(flows.single_hits(&signatures));
@@ -127,7 +138,11 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
     let at_equal_memory = times.direct_in_signatures_memory[0] / times.signatures[0];
     let batched = times.direct[0] / times.signatures[0];
     let in_a_chip = flows_of_direct(CHIP_BYTES, times.listed_share);
-    let held = flows_of_signatures(3.0 * CHIP_BYTES);
+    let held = if context.is_off(&SIGNATURES) {
+        flows_of_direct(3.0 * CHIP_BYTES, times.listed_share)
+    } else {
+        flows_of_signatures(3.0 * CHIP_BYTES)
+    };
     let flows_hold = in_a_chip < 200e3 && held > 10e6;
     let checked = context.scale > Scale::Smoke;
     Ok(Outcome::new(Verdict::of(

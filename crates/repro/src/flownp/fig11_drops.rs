@@ -5,7 +5,7 @@ use flowloom::scheduler::sim::{Machine, WhenFull};
 use flowloom_measure::chart::{Axis, Chart, Series};
 
 use super::ordering::queues;
-use crate::experiment::{Context, Fidelity, Item, ItemError, Outcome, Value, Verdict};
+use crate::experiment::{Band, Context, Fidelity, Item, ItemError, Outcome, Value, Verdict};
 use crate::variation::Switch;
 use crate::virtual_time::{arriving, run as run_scheme};
 
@@ -55,7 +55,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
                 match (scheme, flows) {
                     ("crc", 5_000..) => {
                         crc_many = crc_many.max(percent);
-                        value = value.paper_below(6.0);
+                        value = value.paper_below(6.0).within(Band::at_most(6.0));
                     }
                     ("flowpin", _) => ours_most = ours_most.max(percent),
                     _ => {}

@@ -10,6 +10,7 @@ use flowloom_measure::chart::{Axis, Chart, Series};
 
 use super::rule_sets::{NamedSet, rival, stand_ins};
 use crate::experiment::{Context, Fidelity, Item, ItemError, Outcome, Value, Verdict};
+use crate::variation::BOTH_RUN;
 
 /// See the [module](self).
 pub(super) const ITEM: Item = Item {
@@ -17,6 +18,7 @@ pub(super) const ITEM: Item = Item {
     place: "§6.2.1, Fig. 7",
     claim: "AggreCuts-8 needs less than a sixth, AggreCuts-4 less than a third of HiCuts' worst-case accesses",
     fidelity: &[Fidelity::Measured],
+    unswitched: BOTH_RUN,
     run,
     ..Item::PLAIN
 };

@@ -6,6 +6,7 @@ use flowloom_measure::chart::{Axis, Chart, Series};
 use super::fig7_accesses::{SETTINGS, hicuts};
 use super::rule_sets::{NamedSet, aggrecuts, rival, stand_ins};
 use crate::experiment::{Band, Context, Fidelity, Item, ItemError, Outcome, Value, Verdict};
+use crate::variation::BOTH_RUN;
 
 /// See the [module](self).
 pub(super) const ITEM: Item = Item {
@@ -13,9 +14,16 @@ pub(super) const ITEM: Item = Item {
     place: "§6.2.2, Fig. 8",
     claim: "up to 1,530 rules: AggreCuts-4 below 1.4 MB, AggreCuts-8 below 5.3 MB, HiCuts above 28 MB, ten times AggreCuts-4",
     fidelity: &[Fidelity::Measured],
+    unswitched: BOTH_RUN,
     run,
     ..Item::PLAIN
 };
+
+/// Returns the band of HiCuts's megabytes: each rule is stored at least once, and at each setting
+/// a rule takes less than in the paper, which the verdict is about.
+fn hicuts_band(rules: usize) -> Band {
+    Band { low: rules as f64 * 24e-6, high: rules as f64 * 28.0 / 1530.0 }
+}
 
 fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
     let sets = stand_ins(context)?;
@@ -43,7 +51,8 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
             );
             outcome = outcome.value(if sharing == Sharing::Siblings {
                 worst[i] = most;
-                value.paper_below(paper)
+                // Some generated sets need half as much again, which the verdict states.
+                value.paper_below(paper).within(Band::at_most(2.0 * paper))
             } else {
                 value.within(Band::at_most(paper))
             });
@@ -75,7 +84,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
         chart = chart.with(Series::bars(one.name, megabytes));
     }
     let sizes_hold = worst[0] <= 5.3 && worst[1] <= 1.4;
-    let ratio = least / worst[1];
+    let (ratio, rules) = (least / worst[1], all[count - 1].rules.len());
     let sizes = if sizes_hold {
         "the sizes of AggreCuts hold"
     } else {
@@ -90,9 +99,9 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
         ),
     );
     Ok(outcome
-        .value(Value::new("HiCuts at its best, largest stand-in", "MB", least).paper_above(28.0))
-        .value(Value::new("HiCuts at its worst, largest stand-in", "MB", most).paper_above(28.0))
-        .value(Value::new("HiCuts at its best over AggreCuts-4", "", ratio).paper(10.0))
+        .value(Value::new("HiCuts at its best, largest stand-in", "MB", least).paper_above(28.0).within(hicuts_band(rules)))
+        .value(Value::new("HiCuts at its worst, largest stand-in", "MB", most).paper_above(28.0).within(hicuts_band(rules)))
+        .value(Value::new("HiCuts at its best over AggreCuts-4", "", ratio).paper(10.0).band(0.01, 8.0))
         .chart(chart)
         .note("a missing bar is a tree beyond what twenty bits of base address, beyond 128 MiB, or too many steps")
         .note("HiCuts: a word for a pointer, a node and a rule's number, 24 bytes for a rule; settings are (binth, spfac)")

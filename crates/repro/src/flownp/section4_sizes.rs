@@ -5,6 +5,7 @@ use flowloom::flow_table::{FlowTable, SigHash, SigHashConfig, Tick, TimeoutClass
 use flowloom_measure::chart::Axis;
 
 use crate::experiment::{Band, Context, Fidelity, Item, ItemError, Outcome, Value, Verdict};
+use crate::variation::BOTH_RUN;
 
 /// See the [module](self).
 pub(super) const ITEM: Item = Item {
@@ -12,6 +13,7 @@ pub(super) const ITEM: Item = Item {
     place: "§4.2",
     claim: "ten million flows take DirectHash 320 MB; SigHash holds more than that with 24 MB of SRAM",
     fidelity: &[Fidelity::Arithmetic, Fidelity::Measured],
+    unswitched: BOTH_RUN,
     run,
     ..Item::PLAIN
 };

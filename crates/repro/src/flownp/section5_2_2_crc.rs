@@ -7,6 +7,7 @@ use flowloom::traffic::capture::{CaptureSet, Input, SetOptions};
 use flowloom_measure::chart::{Axis, Chart, Series};
 
 use crate::experiment::{Context, Fidelity, Item, ItemError, Outcome, Value, Verdict};
+use crate::variation::BOTH_RUN;
 
 /// See the [module](self).
 pub(super) const ITEM: Item = Item {
@@ -14,6 +15,7 @@ pub(super) const ITEM: Item = Item {
     place: "§5.2.2",
     claim: "a CRC of the five-tuple spreads packets much better than the destination's address",
     fidelity: &[Fidelity::Measured],
+    unswitched: BOTH_RUN,
     run,
     ..Item::PLAIN
 };

@@ -7,6 +7,7 @@ use flowloom_measure::chart::Axis;
 
 use super::rule_sets::{SHARING, aggrecuts, sharing, stand_ins};
 use crate::experiment::{Band, Context, Fidelity, Item, ItemError, Outcome, Value, Verdict};
+use crate::variation::NO_EFFECT;
 
 /// See the [module](self).
 pub(super) const ITEM: Item = Item {
@@ -15,6 +16,7 @@ pub(super) const ITEM: Item = Item {
     claim: "with w = 8 no lookup reads more than 104/8 = 13 words, with any rules",
     fidelity: &[Fidelity::Measured],
     guesses: &[SHARING],
+    unswitched: NO_EFFECT,
     run,
     ..Item::PLAIN
 };

@@ -18,6 +18,7 @@ pub(super) const ITEM: Item = Item {
     guesses: &[ELEPHANT, QUEUE, CACHE_COST],
     draws: 10,
     run,
+    ..Item::PLAIN
 };
 
 fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {

@@ -2,7 +2,7 @@
 
 use flowloom_measure::chart::{Axis, Chart, Series};
 
-use crate::experiment::{Context, Fidelity, Item, ItemError, Outcome, Value, Verdict};
+use crate::experiment::{Band, Context, Fidelity, Item, ItemError, Outcome, Value, Verdict};
 use crate::virtual_time::{
     CACHE_COST, CACHES, ELEPHANT, FEEDBACK, OS_MOVES, QUEUE, l7, niagara, order_of, run as run_scheme,
     saturating, with_rivals,
@@ -18,15 +18,17 @@ pub(super) const ITEM: Item = Item {
     guesses: &[ELEPHANT, QUEUE, CACHE_COST],
     draws: 10,
     run,
+    ..Item::PLAIN
 };
 
-/// Scheme, its name in the paper, and its gigabits per second.
-const PAPER: [(&str, &str, f64); 5] = [
-    ("conn+aff", "conn+aff", 0.87),
-    ("conn+os", "conn+os", 1.25),
-    ("hrw", "HRW", 1.29),
-    ("hrw3", "3-HRW", 1.54),
-    ("adaptive-racy", "3-HRW+Adp", 1.99),
+/// Scheme, its name in the paper, its gigabits per second, and the band of ours over conn+os:
+/// pinned connections are slower, hashing as even as pinning, feedback a fifth faster or more.
+const PAPER: [(&str, &str, f64, (f64, f64)); 5] = [
+    ("conn+aff", "conn+aff", 0.87, (0.8, 0.97)),
+    ("conn+os", "conn+os", 1.25, (1.0, 1.0)),
+    ("hrw", "HRW", 1.29, (0.65, 1.0)),
+    ("hrw3", "3-HRW", 1.54, (0.75, 1.0)),
+    ("adaptive-racy", "3-HRW+Adp", 1.99, (1.2, 1.5)),
 ];
 const OURS: [&str; 4] = ["hrw3-2009", "adaptive", "flowpin", "flowpull"];
 
@@ -76,24 +78,27 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
     let of = |name: &str| names.iter().position(|known| *known == name).map_or(0.0, |at| speeds[at]);
     let paper = |gbps: f64| gbps / 1.25;
     let bound = base.cycles as f64 / base.least_cycles as f64;
+    let mut free = niagara(&Context { off: Some(CACHES.name), ..*context })?;
+    free.thread_demand_permille = machine.thread_demand_permille;
+    let fetching = base.cycles as f64 / run_scheme(context, "conn+os", &free, &offered)?.cycles as f64;
     let chart = Chart::bars("Throughput over conn+os", names.clone(), Axis::linear("times"))
         .with(Series::bars("ours", speeds.clone()))
         .with(Series::bars("paper", PAPER.iter().map(|row| paper(row.2))))
         .with(Series::bars("bound", names.iter().map(|_| bound)));
     let mut outcome = Outcome::new(verdict(PAPER.map(|row| of(row.0))));
-    for (name, label, gbps) in PAPER {
-        outcome =
-            outcome.value(Value::new(format!("{label} over conn+os"), "", of(name)).paper(paper(gbps)));
+    for (name, label, gbps, (low, high)) in PAPER {
+        let value = Value::new(format!("{label} over conn+os"), "", of(name)).paper(paper(gbps));
+        outcome = outcome.value(value.band(low, high));
     }
     for name in others {
         outcome = outcome.value(Value::new(format!("{name} over conn+os"), "", of(name)));
     }
     let outcome = outcome
-        .value(Value::new("pinned below moved: conn+aff over conn+os", "", of("conn+aff")).paper(0.696).band(0.5, 0.99))
         .value(Value::new("adaptive over flat HRW", "", of("adaptive-racy") / of("hrw")).paper(1.54).band(1.2, 1.9))
         .value(Value::new("order-safe adaptive over the racing one", "", of("adaptive") / of("adaptive-racy")).band(0.9, 1.1))
         .value(Value::new("flowpull over the racing one", "", of("flowpull") / of("adaptive-racy")).band(0.95, 1.2))
         .value(Value::new("the bound over conn+os", "", bound))
+        .value(Value::new("time over that with free caches, conn+os", "", fetching).within(Band::at_least(1.0005)))
         .chart(chart)
         .note("Queues of 16 buffers, threads that use 40 % of a pipeline, no elephant; section4_4_sensitivity varies all three.")
         .note("Gigabits per second are not available: the trace, the patterns and the machine are not available.");

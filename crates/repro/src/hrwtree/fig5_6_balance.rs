@@ -17,6 +17,7 @@ pub(super) const ITEM: Item = Item {
     guesses: &[ELEPHANT, QUEUE, CACHE_COST],
     draws: 10,
     run,
+    ..Item::PLAIN
 };
 
 const SCHEMES: [&str; 6] = ["conn+aff", "hrw", "hrw3", "adaptive", "flowpin", "flowpull"];

@@ -20,6 +20,7 @@ pub(super) const ITEM: Item = Item {
     guesses: &[ELEPHANT, QUEUE, CACHE_COST],
     draws: 10,
     run,
+    ..Item::PLAIN
 };
 use crate::variation::Switch;
 
@@ -127,11 +128,11 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
         .with(Series::line("adaptive, order kept", line(|point| point.2)));
     Ok(Outcome::new(verdict(&points))
     .value(Value::new("10 %, over conn+os", "", paper.0).band(0.8, 1.6))
-    .value(Value::new("best threshold", "%", best_at).paper(10.0))
+    .value(Value::new("best threshold", "%", best_at).paper(10.0).band(5.0, 100.0))
     .value(Value::new("best threshold, over conn+os", "", best_speed).band(0.8, 1.6))
     .value(Value::new("10 %, of the best", "", paper.0 / best_speed))
-    .value(Value::new("moves per job at 10 %", "", paper.1).band(0.0, 1.0))
-    .value(Value::new("moves per job at the best", "", best_moves).band(0.0, 1.0))
+    .value(Value::new("moves per job at 10 %", "", paper.1).band(0.01, 0.5))
+    .value(Value::new("moves per job at the best", "", best_moves).band(0.01, 0.5))
     .value(Value::new("moves at 500 %, of those at 0 %", "", of(Some(5000)).1 / of(Some(0)).1).band(0.0, 0.95))
     .value(Value::new("no threshold: the hash alone", "", hash.0).band(0.4, 1.0))
     .value(Value::new("minimum load, which keeps no order", "", minimum.speed_up(&base)).band(0.8, 1.7))

@@ -4,6 +4,7 @@ use flowloom::scheduler::sim::models::Model;
 use flowloom_measure::chart::Axis;
 
 use crate::experiment::{Context, Fidelity, Item, ItemError, Outcome, Value, Verdict};
+use crate::variation::BOTH_RUN;
 use crate::virtual_time::{CACHE_COST, run as run_scheme, saturating, xeon};
 
 /// See the [module](self).
@@ -14,6 +15,7 @@ pub(super) const ITEM: Item = Item {
     fidelity: &[Fidelity::Simulated],
     guesses: &[CACHE_COST],
     draws: 3,
+    unswitched: BOTH_RUN,
     run,
     ..Item::PLAIN
 };
@@ -55,7 +57,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
             losses.push(loss);
             let value = Value::new(format!("{name}: {scheme} loses"), "%", loss);
             let is_stated = name == "Dominant" && scheme == "lfb";
-            values.push(if is_stated { value.paper(7.0) } else { value });
+            values.push(if is_stated { value.paper(7.0).band(-1.0, 1.0) } else { value });
         }
     }
     Ok(Outcome::new(verdict(&losses))

@@ -19,6 +19,7 @@ pub(super) const ITEM: Item = Item {
     guesses: &[MOVE_COST, LOCK_COST, CACHE_COST],
     draws: 3,
     run,
+    ..Item::PLAIN
 };
 
 const SCHEMES: [&str; 9] = ["dh", "ph", "lfb-ns", "lfb", "fbs", "rss++", "p2c", "flowpin", "flowpull"];
@@ -133,7 +134,8 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
     for (name, most) in ["wait for their worker", "are stolen"].into_iter().zip(most) {
         values.push(
             Value::new(format!("greatest gain over dh, bundles that {name}"), "%", most)
-                .paper_at_most(38.0),
+                .paper_at_most(38.0)
+                .band(10.0, 80.0),
         );
     }
     let mut outcome = Outcome::new(verdict(&ahead, most)).values(values);

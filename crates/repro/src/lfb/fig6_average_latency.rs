@@ -1,7 +1,7 @@
 //! Average latency [LFB Fig. 6].
 
 use super::CAPTURES;
-use super::latency::{LOADS, charts, middle_grid, place, schemes};
+use super::latency::{LOADS, charts, mechanisms, middle_grid, place, schemes};
 use crate::experiment::{Context, Fidelity, Item, ItemError, Outcome, Value, Verdict};
 
 /// See the [module](self).
@@ -60,7 +60,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
             outcome = outcome.value(value);
         }
     }
-    let outcome = outcome.note("Middle of three draws of each capture: how flows fall on queues moves hashing's latency by several times, and \
+    let outcome = outcome.values(mechanisms(context)?).note("Middle of three draws of each capture: how flows fall on queues moves hashing's latency by several times, and \
          on Many, where the others come near, the hundred thousand packets of a quick run need not show it ahead.");
     let charts = charts(&schemes(context), &grid, "average latency", |cell| cell.0);
     Ok(charts.into_iter().fold(outcome, Outcome::chart))

@@ -1,7 +1,7 @@
 //! Maximum latency [LFB Fig. 7].
 
 use super::CAPTURES;
-use super::latency::{LOADS, charts, grid, place, schemes};
+use super::latency::{LOADS, charts, grid, mechanisms, place, schemes};
 use crate::experiment::{Context, Fidelity, Item, ItemError, Outcome, Value, Verdict};
 
 /// See the [module](self).
@@ -14,6 +14,7 @@ pub(super) const ITEM: Item = Item {
     guesses: &[MOVE_COST, LOCK_COST, CACHE_COST],
     draws: 3,
     run,
+    ..Item::PLAIN
 };
 use crate::virtual_time::{CACHE_COST, CACHES, LAST_WORKER, LOCK_COST, MOVE_COST};
 
@@ -64,6 +65,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
         }
     }
     let outcome = outcome
+        .values(mechanisms(context)?)
         .note(format!("Highest without stealing: {}", words(&without)))
         .note(format!("Highest with stealing: {}", words(&with)));
     let charts = charts(&schemes(context), &grid, "maximum latency", |cell| cell.1);

@@ -18,6 +18,7 @@ pub(super) const ITEM: Item = Item {
     guesses: &[MOVE_COST, LOCK_COST, CACHE_COST],
     draws: 3,
     run,
+    ..Item::PLAIN
 };
 
 const SCHEMES: [&str; 6] = ["dh", "ph", "lfb-ns", "lfb", "flowpin", "flowpull"];
@@ -69,7 +70,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
     ))
     .value(Value::new("Dominant: handing over, over hashing", "", times("ph")).within(Band::at_least(5.0)))
     .value(Value::new("Dominant: sticky bundles over hashing", "", times("lfb-ns")).paper(1.0).band(0.5, 2.0))
-    .value(Value::new("Dominant: bundles that are stolen over hashing", "", times("lfb")).paper(1.0));
+    .value(Value::new("Dominant: bundles that are stolen over hashing", "", times("lfb")).paper(1.0).band(5.0, 15.0));
     for ((name, _), row) in CAPTURES.iter().zip(&misses) {
         for (scheme, &value) in schemes.iter().zip(row) {
             outcome = outcome.value(Value::new(format!("{name}: {scheme}"), "", value));

@@ -3,8 +3,8 @@
 use flowloom_measure::chart::{Axis, Chart, Series};
 
 use super::CAPTURES;
-use crate::experiment::{Context, ItemError};
-use crate::virtual_time::{arriving, run as run_scheme, with_rivals, xeon};
+use crate::experiment::{Band, Context, ItemError, Value};
+use crate::virtual_time::{CACHES, arriving, run as run_scheme, with_rivals, xeon};
 
 /// The compared schemes, before rivals.
 const SCHEMES: [&str; 6] = ["dh", "ph", "lfb-ns", "lfb", "flowpin", "flowpull"];
@@ -45,6 +45,23 @@ pub(super) fn grid(context: &Context<'_>) -> Result<Grid, ItemError> {
         grid.push(by_load);
     }
     Ok(grid)
+}
+
+/// Returns what the mechanisms do by themselves, whatever the order of the schemes: bundles that
+/// wait for their worker never move a flow, and fetching a flow's state takes time.
+pub(super) fn mechanisms(context: &Context<'_>) -> Result<[Value; 2], ItemError> {
+    let (machine, model) = (xeon(context)?, CAPTURES[1].1);
+    let free = xeon(&Context { off: Some(CACHES.name), ..*context })?;
+    let packets = context.scale.pick(10_000, 50_000, 100_000);
+    let offered = arriving(context, model, packets, &machine, LOADS[3], machine.hertz / 500)?;
+    let moves = run_scheme(context, "lfb-ns", &machine, &offered)?.migrations;
+    let [with, without] = [&machine, &free].map(|machine| run_scheme(context, "dh", machine, &offered));
+    let slower = with?.latency.mean() as f64 / without?.latency.mean() as f64;
+    Ok([
+        Value::new("Many, 80 %: moves of flows by bundles that wait", "", moves as f64).band(0.0, 0.0),
+        Value::new("Many, 80 %: latency over that with free caches, dh", "", slower)
+            .within(Band::at_least(1.001)),
+    ])
 }
 
 /// Returns the median of three grids, cell by cell, from three draws of the captures.

@@ -5,6 +5,7 @@ use flowloom_measure::chart::Axis;
 
 use super::CAPTURES;
 use crate::experiment::{Band, Context, Fidelity, Item, ItemError, Outcome, Value, Verdict};
+use crate::variation::NO_EFFECT;
 
 /// See the [module](self).
 pub(super) const ITEM: Item = Item {
@@ -12,6 +13,7 @@ pub(super) const ITEM: Item = Item {
     place: "Tab. 1",
     claim: "three captures: one dominated by a connection, one of many small ones, one in between",
     fidelity: &[Fidelity::Simulated],
+    unswitched: NO_EFFECT,
     run,
     ..Item::PLAIN
 };

@@ -26,13 +26,22 @@ const FEWER_ON: Switch =
 const MIGRATION: Switch = Switch::mechanism("migration", "the third step is the second: no line moves");
 
 /// A trace of the paper: its name, the number of concurrent sessions of model S at which Mod misses
-/// as often, and its four ratios.
-const TRACES: [(&str, u32, [f64; 4]); 4] = [
-    ("BU", 5877, [56.0, 37.0, 32.0, 28.0]),
-    ("NASA", 4125, [50.0, 33.0, 28.0, 26.0]),
-    ("ClarkNet", 2425, [42.0, 31.0, 25.0, 22.0]),
-    ("Sak", 10_316, [69.0, 55.0, 51.0, 44.0]),
+/// as often, its four ratios, and those that model S has.
+///
+/// Only Mod is fitted to the paper. The bands of the other steps are those of the model, because
+/// its levels are not the paper's: the verdict is about the gains.
+const TRACES: [(&str, u32, [f64; 4], [f64; 4]); 4] = [
+    ("BU", 5877, [56.0, 37.0, 32.0, 28.0], [56.0, 32.0, 30.1, 30.0]),
+    ("NASA", 4125, [50.0, 33.0, 28.0, 26.0], [50.0, 28.6, 27.0, 27.0]),
+    ("ClarkNet", 2425, [42.0, 31.0, 25.0, 22.0], [42.0, 25.1, 24.1, 24.1]),
+    ("Sak", 10_316, [69.0, 55.0, 51.0, 44.0], [69.0, 38.9, 37.7, 37.0]),
 ];
+
+/// Ratios of the real day, as of [`TRACES`].
+const DAY_RATIOS: [f64; 4] = [47.2, 21.8, 21.7, 21.7];
+
+/// Width of the bands of the ratios; draws of the sessions differ by a hundredth.
+const LEVEL: f64 = 0.06;
 
 fn steps(context: &Context<'_>) -> [(&'static str, CacheSpec); 5] {
     let unless = |switch, with, without| if context.is_off(switch) { without } else { with };
@@ -135,20 +144,20 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
         .filter(|(name, ..)| context.scale > Scale::Smoke || ["BU", "ClarkNet"].contains(name))
         .collect();
     let mut chart = Chart::bars(
-        format!("Miss ratios on model S, {accesses} accesses, seed {}", context.seed),
+        format!("Miss ratios on model S, {accesses} accesses"),
         steps(context).map(|(name, _)| name),
         Axis::linear("misses in %"),
     );
     let mut outcome = Outcome::new(Verdict::cannot_run("no trace was run"));
     let mut found = Vec::new();
-    for (name, sessions, paper) in traces {
+    for (name, sessions, paper, model) in traces {
         let workload = model_s(context, sessions, 16.0, accesses)?;
         let runs = simulated(context, &workload)?;
         let ours = percents(&runs);
         found.push(Found::of(name, &ours, paper));
-        for (((step, _), ours), paper) in steps(context).iter().zip(&ours).zip(paper) {
-            outcome = outcome
-                .value(Value::new(format!("{step}, {name} (S, N = {sessions})"), "%", *ours).paper(paper));
+        for ((((step, _), ours), paper), model) in steps(context).iter().zip(&ours).zip(paper).zip(model) {
+            let value = Value::new(format!("{step}, {name} (S, N = {sessions})"), "%", *ours);
+            outcome = outcome.value(value.paper(paper).within(Band::around(model, LEVEL)));
         }
         // With fewer sessions, the cache holds nearly all of them, and hardly any set is full of ON
         // lines.
@@ -193,14 +202,11 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
     }
     if let Some(workload) = day_overlapped(context, 970, accesses)? {
         let ours = percents(&simulated(context, &workload)?);
-        for (((step, _), ours), paper) in
-            steps(context).iter().zip(&ours).zip(TRACES[1].2.map(Some).into_iter().chain([None]))
+        for ((((step, _), ours), paper), model) in
+            steps(context).iter().zip(&ours).zip(TRACES[1].2).zip(DAY_RATIOS)
         {
             let value = Value::new(format!("{step}, NASA day (sessions drawn, N = 970)"), "%", *ours);
-            outcome = outcome.value(match paper {
-                Some(paper) => value.paper(paper),
-                None => value,
-            });
+            outcome = outcome.value(value.paper(paper).within(Band::around(model, LEVEL)));
         }
         outcome = outcome
             .value(
@@ -227,7 +233,7 @@ mod tests {
 
     #[test]
     fn the_papers_own_ratios_agree_and_a_real_day_without_gain_does_not() {
-        let papers = || TRACES.map(|(name, _, paper)| Found::of(name, &paper, paper));
+        let papers = || TRACES.map(|(name, _, paper, _)| Found::of(name, &paper, paper));
         assert_eq!(verdict(&papers()).word(), "agrees", "{}", verdict(&papers()).text());
         assert!(verdict(&papers()).text().contains("migration 7 to 14 % here and 7 to 14 % in the paper"));
         let day = Found::of(DAY, &[47.4, 21.41, 21.39, 21.39], TRACES[1].2);

@@ -4,7 +4,8 @@ use flowloom::tcb_cache::{CacheSpec, Geometry, Policy};
 use flowloom_measure::chart::{Axis, Chart, Series};
 
 use super::workload::{draws, misses, notes, workloads};
-use crate::experiment::{Context, Fidelity, Item, ItemError, Outcome, Scale, Value, Verdict};
+use crate::experiment::{Band, Context, Fidelity, Item, ItemError, Outcome, Scale, Value, Verdict};
+use crate::variation::SWEPT;
 
 /// See the [module](self).
 pub(super) const ITEM: Item = Item {
@@ -12,6 +13,7 @@ pub(super) const ITEM: Item = Item {
     place: "§4.4, Fig. 16",
     claim: "four and eight ways per bank do equally well",
     fidelity: &[Fidelity::Simulated],
+    unswitched: SWEPT,
     run,
     ..Item::PLAIN
 };
@@ -60,14 +62,20 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
                 percents.push(misses(context, &workload.trace, spec, draws)?.median());
             }
             let short = workload.short;
+            // On the real day, four ways miss a twelfth more: the verdict says so.
+            let alike = match (workload.is_model, name) {
+                (true, _) => Band::around(1.0, 0.01),
+                (false, "spec") => Band { low: 1.02, high: 1.15 },
+                (false, _) => Band { low: 0.98, high: 1.06 },
+            };
             if name == "spec" {
                 found.push((short, percents[2] / percents[3], percents[0] / percents[2]));
             }
             outcome = outcome.values([
                 Value::new(format!("4 ways of 8, {name}, {short}"), "", percents[2] / percents[3])
                     .paper(1.0)
-                    .band(0.99, 1.01)
-                    .checked_if(workload.is_model && long),
+                    .within(alike)
+                    .checked_if(long),
                 Value::new(format!("1 way of 4, {name}, {short}"), "", percents[0] / percents[2])
                     .band(0.98, 1.25)
                     .checked_if(workload.is_model),

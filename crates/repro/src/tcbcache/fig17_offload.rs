@@ -4,6 +4,7 @@ use flowloom::tcb_cache::cost::OffloadEngine;
 use flowloom_measure::chart::{Axis, Chart, Series};
 
 use crate::experiment::{Context, Fidelity, Item, ItemError, Outcome, Value, Verdict};
+use crate::variation::NO_EFFECT;
 
 /// See the [module](self).
 pub(super) const ITEM: Item = Item {
@@ -11,6 +12,7 @@ pub(super) const ITEM: Item = Item {
     place: "§4.5, Fig. 17",
     claim: "the new cache takes more than 20 % off the processing time",
     fidelity: &[Fidelity::Arithmetic],
+    unswitched: NO_EFFECT,
     run,
     ..Item::PLAIN
 };

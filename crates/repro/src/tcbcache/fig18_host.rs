@@ -4,6 +4,7 @@ use flowloom::tcb_cache::cost::HostModel;
 use flowloom_measure::chart::Axis;
 
 use crate::experiment::{Context, Fidelity, Item, ItemError, Outcome, Value, Verdict};
+use crate::variation::NO_EFFECT;
 
 /// See the [module](self).
 pub(super) const ITEM: Item = Item {
@@ -11,6 +12,7 @@ pub(super) const ITEM: Item = Item {
     place: "§4.5, Figs. 18–19",
     claim: "in a processor, up to 23 % of TCP/IP time and up to 5 % of response time are saved",
     fidelity: &[Fidelity::OutOfReach],
+    unswitched: NO_EFFECT,
     run,
     ..Item::PLAIN
 };

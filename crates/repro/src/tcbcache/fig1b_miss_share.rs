@@ -4,6 +4,7 @@ use flowloom::tcb_cache::cost::OffloadEngine;
 use flowloom_measure::chart::Axis;
 
 use crate::experiment::{Context, Fidelity, Item, ItemError, Outcome, Value, Verdict};
+use crate::variation::NO_EFFECT;
 
 /// See the [module](self).
 pub(super) const ITEM: Item = Item {
@@ -11,6 +12,7 @@ pub(super) const ITEM: Item = Item {
     place: "§2.1.1, Fig. 1b",
     claim: "on a miss, access to connection state is more than half of an offload engine's time",
     fidelity: &[Fidelity::Arithmetic],
+    unswitched: NO_EFFECT,
     run,
     ..Item::PLAIN
 };

@@ -8,6 +8,7 @@ use flowloom_measure::chart::Axis;
 use flowloom_measure::lookup::{Flows, State};
 
 use crate::experiment::{Context, Fidelity, Item, ItemError, Outcome, Scale, Value, Verdict};
+use crate::variation::SWEPT;
 
 /// See the [module](self).
 pub(super) const ITEM: Item = Item {
@@ -15,6 +16,7 @@ pub(super) const ITEM: Item = Item {
     place: "§2.1.2, Fig. 2",
     claim: "the time to find and read connection state grows from one session to 4,096",
     fidelity: &[Fidelity::Measured],
+    unswitched: SWEPT,
     run,
     ..Item::PLAIN
 };

@@ -6,6 +6,7 @@ use flowloom_measure::chart::{Axis, Chart, Series};
 
 use super::workload::day;
 use crate::experiment::{Context, Fidelity, Item, ItemError, Outcome, Value, Verdict};
+use crate::variation::NO_EFFECT;
 
 /// See the [module](self).
 pub(super) const ITEM: Item = Item {
@@ -13,6 +14,7 @@ pub(super) const ITEM: Item = Item {
     place: "§2.2, Fig. 3",
     claim: "gaps within a page are small, typically below a second; gaps between pages are long",
     fidelity: &[Fidelity::Simulated],
+    unswitched: NO_EFFECT,
     run,
     ..Item::PLAIN
 };

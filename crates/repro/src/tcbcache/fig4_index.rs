@@ -5,6 +5,7 @@ use flowloom_measure::chart::{Axis, Chart, Series};
 
 use super::workload::{draws, misses, notes, workloads};
 use crate::experiment::{Context, Fidelity, Item, ItemError, Outcome, Value, Verdict};
+use crate::variation::BOTH_RUN;
 
 /// See the [module](self).
 pub(super) const ITEM: Item = Item {
@@ -12,6 +13,7 @@ pub(super) const ITEM: Item = Item {
     place: "§3.1, Fig. 4",
     claim: "Mod and XOR are worst, PMod and PDisp between, Universal and CRC best; two Universal functions are best of all, four are worse than two",
     fidelity: &[Fidelity::Simulated],
+    unswitched: BOTH_RUN,
     run,
     ..Item::PLAIN
 };

@@ -8,6 +8,7 @@ use flowloom_measure::chart::{Axis, Chart, Series};
 
 use super::workload::{Workload, draws, length, misses, model_s_from, notes, workloads};
 use crate::experiment::{Context, Fidelity, Item, ItemError, Outcome, Value, Verdict};
+use crate::variation::NO_EFFECT;
 
 /// See the [module](self).
 pub(super) const ITEM: Item = Item {
@@ -15,6 +16,7 @@ pub(super) const ITEM: Item = Item {
     place: "§3.2, Fig. 7",
     claim: "bits of the address are alike; of the port, the eight low bits are set about half of the time and the others are not",
     fidelity: &[Fidelity::Simulated],
+    unswitched: NO_EFFECT,
     run,
     ..Item::PLAIN
 };
@@ -90,7 +92,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
                 means[2..8].iter().sum::<f64>() / 6.0,
             )
             .paper(0.5)
-            .band(0.0, 0.15),
+            .band(0.01, 0.15),
             Value::new(format!("upper port bits but bit 10, mean, {short}"), "", {
                 let upper = means[8..10].iter().chain(&means[11..16]);
                 upper.sum::<f64>() / 7.0

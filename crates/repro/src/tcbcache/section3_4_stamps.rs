@@ -6,6 +6,7 @@ use flowloom_measure::chart::{Axis, Chart, Series};
 
 use super::workload::{STAMP_ORDER, draws, misses, notes, stamped, workloads};
 use crate::experiment::{Context, Fidelity, Item, ItemError, Outcome, Scale, Value, Verdict};
+use crate::variation::SWEPT;
 
 /// See the [module](self).
 pub(super) const ITEM: Item = Item {
@@ -14,6 +15,7 @@ pub(super) const ITEM: Item = Item {
     claim: "LRU by time stamps needs more than 24 bits; most hits are found by the first two functions",
     fidelity: &[Fidelity::Simulated],
     guesses: &[STAMP_ORDER],
+    unswitched: SWEPT,
     run,
     ..Item::PLAIN
 };

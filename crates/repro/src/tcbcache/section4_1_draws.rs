@@ -5,6 +5,7 @@ use flowloom_measure::chart::{Axis, Chart, Series};
 
 use super::workload::{draw_seed, misses, notes, workloads};
 use crate::experiment::{Context, Fidelity, Item, ItemError, Outcome, Value, Verdict};
+use crate::variation::BOTH_RUN;
 
 /// See the [module](self).
 pub(super) const ITEM: Item = Item {
@@ -12,6 +13,7 @@ pub(super) const ITEM: Item = Item {
     place: "§4.1",
     claim: "1,000 random draws of the hash functions lie within 2.5 %",
     fidelity: &[Fidelity::Simulated],
+    unswitched: BOTH_RUN,
     run,
     ..Item::PLAIN
 };
@@ -27,6 +29,10 @@ fn spread(draws: &[f64]) -> (f64, f64, f64) {
     let tail = (sorted[last * 99 / 100] - median) / median * 100.0;
     (range, tail, median)
 }
+
+/// Maximum range of draws in percent of the median. A draw that does not tell all sets apart leaves
+/// sets unused, which costs less than half of the cache does (20 to 100 %, see Fig. 15).
+const RANGE_MAX: f64 = 40.0;
 
 /// The bits among the sixteen that vary most: the last octet of the address and the two lowest bits
 /// of the port, as determined by `fig7_bit_means`.
@@ -98,7 +104,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
             }
             let value =
                 Value::new(format!("{name}, range of the median, {short}"), "%", range).paper_at_most(2.5);
-            let value = if is_spec && workload.is_model { value.band(0.0, 4.0) } else { value };
+            let value = value.band(0.2, if is_spec && workload.is_model { 4.0 } else { RANGE_MAX });
             outcome = outcome
                 .value(value)
                 .value(Value::new(format!("{name}, 99 in 100 above the median, {short}"), "%", tail))
