@@ -46,26 +46,24 @@ where
         mut on_move: impl FnMut(FlowId, FlowId),
     ) -> Drained {
         let (mut outcome, mut looked_at) = (Drained::default(), 0);
-        while self.segments.len() > 1 && looked_at < budget {
-            let newest = self.newest();
+        while looked_at < budget {
+            let Self { newest, older, .. } = self;
+            let Some(oldest) = older.first_mut() else { return outcome };
             if newest.table.len() >= newest.table.capacity() {
                 return outcome;
             }
-            let Some((id, next)) = self.segments[0].table.next_live(self.drained_to) else {
-                let is_refused = self.drained == 0 && !self.segments[0].table.is_empty();
+            let Some((id, next)) = oldest.table.next_live(self.drained_to) else {
+                let is_refused = self.drained == 0 && !oldest.table.is_empty();
                 (self.drained_to, self.drained) = (Cursor::default(), 0);
                 self.retire();
-                return Drained { more: self.segments.len() > 1 && !is_refused, ..outcome };
+                return Drained { more: !self.older.is_empty() && !is_refused, ..outcome };
             };
-            let oldest = &self.segments[0].table;
-            let (class, seen) = (oldest.class_of(id), oldest.last_seen(id));
+            let (class, seen) = (oldest.table.class_of(id), oldest.table.last_seen(id));
             let (class, seen) = (class.unwrap_or_default(), seen.unwrap_or_default());
-            let Some(key) = oldest.key_of(id) else { return outcome };
-            let hash = self.newest().hash_in(&key, hash(&key));
+            let Some(key) = oldest.table.key_of(id) else { return outcome };
+            let hash = newest.hash_in(&key, hash(&key));
             self.drained_to = next;
             looked_at += 1;
-            let Some((newest, older)) = self.segments.split_last_mut() else { return outcome };
-            let oldest = &mut older[0];
             // A flow leaves its slot only when the newest segment has one for it. If the newest
             // refuses it because a list is at its cap, or if the caller's hash or comparison
             // panics, the flow stays.
@@ -82,7 +80,7 @@ where
             }
         }
         self.retire();
-        outcome.more = self.segments.len() > 1;
+        outcome.more = !self.older.is_empty();
         outcome
     }
 }
