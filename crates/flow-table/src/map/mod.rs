@@ -367,6 +367,30 @@ impl<K: TableKey + Hash, V, S: BuildHasher> FlowMap<K, V, S> {
         table.drain_oldest(budget, |key| hash_with(hasher, key), on_move)
     }
 
+    /// Gives memory back after most flows have ended, by moving the others into a segment of their
+    /// number: a bounded `shrink_to_fit`. Moves at most `budget` flows, and `on_move` receives the
+    /// old and the new id of each.
+    ///
+    /// Call it while [`Drained::more`]. Afterwards the map takes at most 1.3 times the memory of a
+    /// map built for these flows, or for a thousand if that is more. Do not call it if you store
+    /// ids and cannot change them.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use flowloom_flow_table::FlowMap;
+    /// let mut map: FlowMap<u32, u32> = (0..100_000).map(|key| (key, key)).collect();
+    /// map.retain(|key, _| key % 50 == 0);
+    /// let before = map.memory().total_bytes();
+    /// while map.shrink(256, |_, _| {}).more {}
+    /// assert!(map.memory().total_bytes() < before / 10);
+    /// assert_eq!(map.len(), 2000);
+    /// ```
+    pub fn shrink(&mut self, budget: u32, on_move: impl FnMut(FlowId, FlowId)) -> Drained {
+        let Self { table, hasher, .. } = self;
+        table.shrink(budget, |key| hash_with(hasher, key), on_move)
+    }
+
     /// Changes the hasher of a map in use, for a secret that may be known. New flows use the new
     /// hasher at once, and [`compact`](FlowMap::compact) moves the others at the caller's pace.
     ///

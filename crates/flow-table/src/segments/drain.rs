@@ -2,9 +2,12 @@
 
 use flowloom_flow_key::TableHash;
 
-use super::Growing;
+use super::{Growing, SEGMENTS_MAX};
 use crate::error::BuildError;
 use crate::table::{Cursor, FlowId, FlowTable, TableKey};
+
+/// Flows of a segment that is not worth making smaller.
+const FEW_FLOWS: u32 = 1024;
 
 /// The result of one call of [`Growing::drain_oldest`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -23,6 +26,39 @@ where
     T: FlowTable<K, V>,
     F: FnMut(u32) -> Result<T, BuildError>,
 {
+    /// Gives memory back after most flows have ended: opens a segment with an eighth more space than
+    /// the flows need, unless the newest has about that size, and moves the flows into it.
+    ///
+    /// Examines no more than `budget` flows; call it again while [`Drained::more`]. Each flow that
+    /// moves gets a new id, as in [`drain_oldest`](Growing::drain_oldest), which also describes
+    /// `hash`. Afterwards the table takes at most 1.3 times the memory of one built for these
+    /// flows, or for a thousand if that is more.
+    ///
+    /// Nothing moves if there is no memory for the further segment.
+    ///
+    /// # Panics
+    ///
+    /// Never.
+    pub fn shrink(
+        &mut self,
+        budget: u32,
+        hash: impl FnMut(&K) -> TableHash,
+        on_move: impl FnMut(FlowId, FlowId),
+    ) -> Drained {
+        let with_an_eighth = |flows: u32| flows.saturating_add(flows / 8).min(self.limits.flows_max);
+        let wanted = with_an_eighth(self.len()).max(self.limits.first_flows.min(FEW_FLOWS));
+        if self.newest.flows > with_an_eighth(wanted) {
+            if self.count() == SEGMENTS_MAX || self.open(wanted).is_err() {
+                return Drained::default();
+            }
+            // The table grows again from here.
+            self.largest = wanted;
+        } else if !self.open_for_all() {
+            return Drained::default();
+        }
+        self.drain_oldest(budget, hash, on_move)
+    }
+
     /// Moves flows of the oldest segment into the newest, so that the oldest can be freed before
     /// its flows end.
     ///
