@@ -26,8 +26,8 @@ where
     T: FlowTable<K, V>,
     F: FnMut(u32) -> Result<T, BuildError>,
 {
-    /// Gives memory back after most flows have ended: opens a segment with an eighth more space than
-    /// the flows need, unless the newest has about that size, and moves the flows into it.
+    /// Gives memory back after most flows have ended: opens a segment with an eighth more space
+    /// than the flows need, unless the newest has about that size, and moves the flows into it.
     ///
     /// Examines no more than `budget` flows; call it again while [`Drained::more`]. Each flow that
     /// moves gets a new id, as in [`drain_oldest`](Growing::drain_oldest), which also describes
