@@ -129,16 +129,12 @@ enum Fate {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn check(rules: &RuleSet, steps_max: u64) -> Findings {
-    check_watched(rules, steps_max, |_| {})
+    check_with(rules, steps_max, false, |_| {})
 }
 
-/// Like [`check`], and reports the number of rules decided or given up whenever it grows.
-pub fn check_watched(rules: &RuleSet, steps_max: u64, watch: impl FnMut(u32)) -> Findings {
-    check_with(rules, steps_max, false, watch)
-}
-
-/// As [`check_watched`]. If packets without ports match no rule that asks for ports, port ranges
-/// alone do not cover a rule that asks for none.
+/// Like [`check`]; reports the number of rules decided or given up whenever it grows. If packets
+/// without ports match no rule that asks for ports, port ranges alone do not cover a rule that asks
+/// for none.
 pub(crate) fn check_with(
     rules: &RuleSet,
     steps_max: u64,
@@ -364,7 +360,7 @@ mod tests {
         );
         assert!(check(&set, 3).undecided > 0);
         let mut decided = Vec::new();
-        let findings = check_watched(&set, 1 << 20, |count| decided.push(count));
+        let findings = check_with(&set, 1 << 20, false, |count| decided.push(count));
         assert_eq!((findings.undecided, decided), (0, (1..=7).collect::<Vec<u32>>()));
         // Two halves that do not meet, and the part that they cover together: more steps decide
         // more rules, the last rule last.

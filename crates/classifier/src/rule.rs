@@ -196,6 +196,13 @@ pub struct PortRange {
     high: u16,
 }
 
+impl Default for PortRange {
+    /// Returns [`PortRange::ANY`].
+    fn default() -> Self {
+        Self::ANY
+    }
+}
+
 impl PortRange {
     /// Every port, and packets without ports.
     pub const ANY: Self = Self { low: 0, high: u16::MAX };
@@ -301,9 +308,10 @@ impl fmt::Display for ProtocolMatch {
 }
 
 /// The addresses of a rule.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Addresses {
     /// Every address of both families.
+    #[default]
     Any,
     /// IPv4 packets only.
     V4 {
@@ -373,7 +381,7 @@ impl FlagsColumn {
 
 /// A rule.
 ///
-/// Fields may be added in any version: a literal ends with `..Rule::ANY`.
+/// Fields may be added in any version: a literal ends with `..Rule::ANY` or `..Rule::default()`.
 ///
 /// # Examples
 ///
@@ -386,7 +394,7 @@ impl FlagsColumn {
 /// assert!(!web.matches(&KeyV4::new(1, 0xc000_0207, (1024, 80), 6)));
 /// # Ok::<(), flowloom_classifier::RuleError>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Rule {
     /// Senders and receivers.
     pub addresses: Addresses,
@@ -516,6 +524,13 @@ impl fmt::Display for Rule {
 mod tests {
     use super::*;
     use crate::key::{KeyV4, KeyV6};
+
+    #[test]
+    fn a_default_matches_everything() {
+        assert_eq!(Rule::default(), Rule::ANY);
+        let port = Rule { source_ports: PortRange::exact(7), ..Rule::default() };
+        assert!(port.matches(&KeyV4::new(1, 2, (7, 9), 6)) && !port.matches(&KeyV4::new(1, 2, (8, 9), 6)));
+    }
 
     #[test]
     fn a_prefix_is_read_as_it_is_written() {

@@ -125,7 +125,7 @@ pub enum StartError {
 /// ```
 /// use flowloom_engine::SinkError;
 /// assert_eq!(SinkError("the disk is full".into()).to_string(), "the disk is full");
-/// let error = SinkError(Box::new(std::io::Error::other("no space")));
+/// let error = SinkError::from(std::io::Error::other("no space"));
 /// assert!(error.0.is::<std::io::Error>());
 /// ```
 #[derive(Debug)]
@@ -141,6 +141,12 @@ impl SinkError {
 impl std::fmt::Display for SinkError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         self.0.fmt(f)
+    }
+}
+
+impl From<std::io::Error> for SinkError {
+    fn from(error: std::io::Error) -> Self {
+        Self(error.into())
     }
 }
 

@@ -107,7 +107,7 @@ proptest! {
 
 #[test]
 fn a_table_grows_and_gives_its_memory_back() {
-    let flows = if cfg!(miri) { 2_000 } else { 400_000_u64 };
+    let flows = if cfg!(miri) { 150 } else { 400_000_u64 };
     let table = table::<u64>(&ConcurrentConfig::for_flows(1));
     let handle = table.handle();
     let ids: Vec<_> = (0..flows).map(|key| handle.pin().insert(key, key).unwrap().id()).collect();

@@ -88,6 +88,31 @@ fn a_table_that_begins_small_comes_to_hold_all_that_it_may() {
 }
 
 #[test]
+fn a_table_built_for_many_flows_becomes_small() {
+    let build = |flows| LineHash::<u64, u64>::try_new(&LineHashConfig::for_flows(flows));
+    let hash = |key: &u64| TableHash::from_weak(*key);
+    let flows = if cfg!(miri) { 5_000 } else { 100_000_u64 };
+    let flows_max = u32::try_from(flows).unwrap();
+    let mut table = Growing::try_new(limits(flows_max, flows_max), build).unwrap();
+    for left in [flows, flows / 4, flows / 4 + 100, 2_000, 3, 0] {
+        for key in 0..flows {
+            match (key < left, table.lookup(&key, hash(&key)).is_some()) {
+                (true, false) => {
+                    table.insert(key, hash(&key), key, CLASS, Tick(0)).unwrap();
+                }
+                (false, true) => assert_eq!(table.remove_key(&key, hash(&key)), Some(key)),
+                _ => {}
+            }
+        }
+        while table.shrink(100, hash, |_, _| {}).more {}
+        let of = u32::try_from(left).unwrap().max(1024);
+        let (bytes, built) = (table.memory().total_bytes(), build(of).unwrap().memory().total_bytes());
+        assert!(bytes * 10 <= built * 13, "{bytes} bytes for {left} flows, not {built}");
+        assert!((0..flows).all(|key| table.lookup_value(&key, hash(&key)).is_some() == (key < left)));
+    }
+}
+
+#[test]
 fn where_there_is_no_memory_for_a_large_part_a_smaller_one_opens() {
     let build = |flows| LineHash::<u64, ()>::try_new(&LineHashConfig::for_flows(flows));
     let one = build(1000).unwrap().memory().total_bytes();

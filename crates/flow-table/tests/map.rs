@@ -21,6 +21,7 @@ enum Step {
     AddToAll(u32),
     Batch(Vec<u16>),
     Compact(u32),
+    Shrink(u32),
     Rekey(u64),
     Drain(usize),
     Clone,
@@ -38,6 +39,7 @@ fn step(keys: u16) -> impl Strategy<Value = Step> {
         1 => any::<u32>().prop_map(Step::AddToAll),
         2 => prop::collection::vec(0..keys, 0..600).prop_map(Step::Batch),
         2 => (1..40_u32).prop_map(Step::Compact),
+        2 => (1..40_u32).prop_map(Step::Shrink),
         1 => any::<u64>().prop_map(Step::Rekey),
         1 => (0..40_usize).prop_map(Step::Drain),
         1 => Just(Step::Clone),
@@ -98,6 +100,9 @@ fn check(steps: Vec<Step>, mut map: FlowMap<u16, u32>) {
             }
             Step::Compact(budget) => {
                 map.compact(budget, |old, new| assert_ne!(old, new));
+            }
+            Step::Shrink(budget) => {
+                map.shrink(budget, |old, new| assert_ne!(old, new));
             }
             Step::Rekey(seed) => map.rekey(KeyedState::with_seed(seed)).unwrap_or(()),
             Step::Drain(count) => {
@@ -207,6 +212,39 @@ fn a_map_grows_from_nothing_and_becomes_one_segment_again() {
     }
     assert!((0..flows).zip(&ids).all(|(i, id)| map.get_by_id(*id) == Some(&i)));
     assert!((0..flows).all(|i| map[&tuple(i)] == i));
+}
+
+#[test]
+fn a_map_gives_its_memory_back_and_grows_again() {
+    let flows = if cfg!(miri) { 6_000 } else { 400_000_u32 };
+    let mut map: FlowMap<u32, u32> = FlowMap::new();
+    for turn in 1..=2 {
+        map.extend((0..flows).map(|key| (key, key)));
+        let (full, last) = (map.memory().total_bytes(), map.id_of(&0));
+        map.retain(|key, _| key % 10 == 0);
+        let (mut moved, mut calls) = (0, 0);
+        let mut last = last.expect("it stays");
+        loop {
+            let mut count = 0;
+            let drained = map.shrink(1000, |old, new| {
+                last = if last == old { new } else { last };
+                count += 1;
+            });
+            assert!(count == drained.moved && count <= 1000, "the work of a call is bounded");
+            (moved, calls) = (moved + count, calls + 1);
+            if !drained.more {
+                break;
+            }
+        }
+        assert!((flows / 10..=flows / 5).contains(&moved), "{moved} moves in {calls} calls");
+        assert_eq!((map.id_of(&0), map.get_by_id(last)), (Some(last), Some(&0)));
+        let mut built = FlowMap::with_capacity(flows / 10);
+        built.extend(map.iter().map(|(key, value)| (*key, *value)));
+        let (left, built) = (map.memory().total_bytes(), built.memory().total_bytes());
+        assert!(left * 10 <= built * 13, "turn {turn}: {left} bytes of {full} are left, not {built}");
+        assert!((0..flows).all(|key| map.get(&key) == (key % 10 == 0).then_some(&key)));
+        assert_eq!(map.shrink(1000, |_, _| panic!("nothing to move")).moved, 0);
+    }
 }
 
 #[test]

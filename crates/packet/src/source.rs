@@ -129,7 +129,7 @@ pub enum Fill {
 /// use flowloom_packet::SourceError;
 /// let error = SourceError("the cable was pulled".into());
 /// assert_eq!(error.to_string(), "the cable was pulled");
-/// let error = SourceError(Box::new(std::io::Error::other("no carrier")));
+/// let error = SourceError::from(std::io::Error::other("no carrier"));
 /// assert!(error.0.is::<std::io::Error>());
 /// ```
 #[derive(Debug)]
@@ -138,6 +138,12 @@ pub struct SourceError(pub Box<dyn std::error::Error + Send + Sync>);
 impl std::fmt::Display for SourceError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         self.0.fmt(f)
+    }
+}
+
+impl From<std::io::Error> for SourceError {
+    fn from(error: std::io::Error) -> Self {
+        Self(error.into())
     }
 }
 

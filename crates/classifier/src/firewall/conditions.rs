@@ -139,7 +139,7 @@ impl Conditions {
 
     /// Returns whether a packet without ports cannot match.
     #[must_use]
-    pub fn names_ports(&self) -> bool {
+    pub(crate) fn names_ports(&self) -> bool {
         self.source_ports.is_some() || self.destination_ports.is_some()
     }
 
@@ -154,7 +154,7 @@ impl Conditions {
 
     /// Returns whether the indexed fields match.
     #[must_use]
-    pub fn fields_match(&self, packet: &Packet<'_>) -> bool {
+    pub(crate) fn fields_match(&self, packet: &Packet<'_>) -> bool {
         let tuple = &packet.tuple;
         let family = if tuple.source.is_ipv6() { self.families.v6 } else { self.families.v4 };
         let has = |field: &Option<Ranges>, value: u128| {
@@ -171,7 +171,7 @@ impl Conditions {
 
     /// Returns whether the other conditions hold.
     #[must_use]
-    pub fn tests_hold(&self, packet: &Packet<'_>) -> Truth {
+    pub(crate) fn tests_hold(&self, packet: &Packet<'_>) -> Truth {
         let mut truth = Truth::Yes;
         for test in &self.tests {
             truth = truth.and(test.holds(packet));

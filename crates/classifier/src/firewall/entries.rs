@@ -240,7 +240,7 @@ impl Policy {
 
     /// Returns the index of the entry to which a box belongs.
     #[must_use]
-    pub fn entry_of(&self, id: RuleId) -> usize {
+    pub(crate) fn entry_of(&self, id: RuleId) -> usize {
         self.entry_of.get(id.index()).map_or(id.index(), |&entry| entry as usize)
     }
 

@@ -122,7 +122,7 @@ impl Ranges {
 
     /// Returns the smallest range that contains all numbers; `None` for the empty set.
     #[must_use]
-    pub fn hull(&self) -> Option<(u128, u128)> {
+    pub(crate) fn hull(&self) -> Option<(u128, u128)> {
         Some((self.0.first()?.0, self.0.last()?.1))
     }
 
@@ -160,7 +160,7 @@ impl Ranges {
     /// Returns the numbers whose bits under `mask` equal those of `value`; `None` if that takes
     /// more than `ranges_max` ranges.
     #[must_use]
-    pub fn under_mask(value: u128, mask: u128, bits: u32, ranges_max: usize) -> Option<Self> {
+    pub(crate) fn under_mask(value: u128, mask: u128, bits: u32, ranges_max: usize) -> Option<Self> {
         let all = u128::MAX >> (128 - bits);
         let (mask, value) = (mask & all, value & mask & all);
         // The free bits at the bottom form one range; each free bit above doubles the number of

@@ -41,11 +41,7 @@ pub fn parse(text: &str, limits: LoadLimits) -> Result<Vec<Rule>, LoadError> {
 }
 
 /// Reads the same as [`parse`], with the line of each rule.
-///
-/// # Errors
-///
-/// As for [`parse`].
-pub fn parse_located(text: &str, limits: LoadLimits) -> Result<Vec<Located>, LoadError> {
+fn parse_located(text: &str, limits: LoadLimits) -> Result<Vec<Located>, LoadError> {
     let (located, errors) = located(text, limits, 1);
     match errors.into_iter().next() {
         Some(error) => Err(error),

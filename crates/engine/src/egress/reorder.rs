@@ -70,11 +70,11 @@ impl<'a> Released<'a> {
 ///
 /// impl<W: std::io::Write> PacketSink for Bytes<W> {
 ///     fn take(&mut self, packet: &Released<'_>) -> Result<(), SinkError> {
-///         self.0.write_all(packet.bytes).map_err(|error| SinkError(Box::new(error)))
+///         Ok(self.0.write_all(packet.bytes)?)
 ///     }
 ///
 ///     fn finish(&mut self) -> Result<(), SinkError> {
-///         self.0.flush().map_err(|error| SinkError(Box::new(error)))
+///         Ok(self.0.flush()?)
 ///     }
 /// }
 /// ```

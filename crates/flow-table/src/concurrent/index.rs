@@ -19,6 +19,7 @@ use flowloom_flow_key::TableHash;
 
 use super::link::{Link, Published};
 use super::node::Node;
+use super::steps;
 use super::sync::{AtomicU64, Ordering, load_own};
 
 /// Number of entries in a line.
@@ -99,6 +100,7 @@ pub(super) struct Index<K, V> {
 
 impl<K, V> Index<K, V> {
     pub(super) fn new(lines: usize) -> Self {
+        steps::make(lines);
         Self { lines: (0..lines.max(1)).map(|_| Line::new()).collect(), next: Link::empty() }
     }
 
@@ -155,6 +157,7 @@ impl<K, V> Index<K, V> {
     ) -> Option<Found<'g, K, V>> {
         let mut line = self.home(hash);
         for _ in 0..self.lines.len() {
+            steps::touch(1);
             let here = &self.lines[line];
             let control = if OWNER { here.own_control() } else { here.control.load(Ordering::Acquire) };
             let mut matching = lanes_with(control, signature_of(hash));
@@ -183,7 +186,9 @@ impl<K, V> Index<K, V> {
         for passed in 0..self.lines.len() {
             let here = &self.lines[line];
             let control = here.own_control();
+            steps::touch(1);
             if let Some(lane) = (0..LANES).find(|lane| is_empty(control, *lane)) {
+                steps::touch(passed);
                 // Readers must know that they have to search further before the entry becomes
                 // visible.
                 let mut before = self.home(hash);
@@ -221,11 +226,13 @@ impl<K, V> Index<K, V> {
     /// Removes an entry and returns its node.
     pub(super) fn leave(&self, found: &Found<'_, K, V>, hash: TableHash) -> Option<Published<Node<K, V>>> {
         let here = &self.lines[found.line];
+        steps::touch(1);
         let node = here.links[found.lane].published();
         here.control.store(here.own_control() & !(0xFF << (8 * found.lane)), Ordering::Release);
         here.links[found.lane].set(None);
         let mut before = self.home(hash);
         while before != found.line {
+            steps::touch(1);
             self.lines[before].count_passed(false);
             before = self.behind(before);
         }
@@ -234,6 +241,7 @@ impl<K, V> Index<K, V> {
 
     /// Returns a copy of the entries of a line, which later changes do not affect.
     pub(super) fn entries_of<'g>(&self, line: usize, guard: &'g Guard) -> [Option<Found<'g, K, V>>; LANES] {
+        steps::touch(1);
         let here = self.lines.get(line);
         core::array::from_fn(|lane| {
             let here = here?;

@@ -19,6 +19,7 @@ mod index;
 mod link;
 mod node;
 mod shard;
+mod steps;
 mod sync;
 
 pub use handle::{ConcurrentFlow, ConcurrentFlowId, Handle, Pinned};

@@ -200,7 +200,7 @@ impl<'a, K: TableKey, V> VacantEntry<'a, K, V> {
     fn insert_with(self, make: impl FnOnce() -> V) -> Result<&'a mut V, Full> {
         let Self { table, key, hash, now, class } = self;
         let id = match table.enter_at_once(&key, hash, class, now, make) {
-            Ok(id) => id,
+            Ok(id) => table.outer(id),
             Err(make) => table.entry_with(key, hash, class, now, make)?.id,
         };
         Ok(table.get_mut(id).expect(THERE))

@@ -28,6 +28,9 @@ use crate::table::{
 /// lookup.
 const AHEAD: usize = 256;
 
+/// The same for a short batch.
+const FEW_AHEAD: usize = 32;
+
 type Build<K, V> = Box<dyn FnMut(u32) -> Result<LineHash<K, V>, BuildError> + Send + Sync>;
 type Table<K, V> = Growing<K, V, LineHash<K, V>, Build<K, V>>;
 
@@ -190,7 +193,7 @@ impl<K: TableKey + Hash, V, S: BuildHasher> FlowMap<K, V, S> {
     /// # Panics
     ///
     /// Never.
-    #[inline]
+    #[inline(always)]
     pub fn insert(&mut self, key: K, value: V) -> Result<Option<V>, Full> {
         let hash = self.hash(&key);
         match self.table.enter_at_once(&key, hash, TimeoutClass(0), self.now, move || value) {
@@ -301,9 +304,15 @@ impl<K: TableKey + Hash, V, S: BuildHasher> FlowMap<K, V, S> {
     /// ```
     #[inline]
     pub fn get_batch(&self, keys: &[K], mut on_flow: impl FnMut(usize, &V)) {
-        self.in_chunks(keys, |from, keys, hashes, ids| {
+        let look = |from: usize, keys: &[K], hashes: &[TableHash], ids: &mut [Option<FlowId>]| {
             self.table.lookup_batch_prefetched(keys, hashes, ids, |i, value| on_flow(from + i, value));
-        });
+        };
+        // To clear arrays that a short batch does not fill would take a sixth of its time.
+        if keys.len() <= FEW_AHEAD {
+            self.in_chunks::<FEW_AHEAD>(keys, look);
+        } else {
+            self.in_chunks::<AHEAD>(keys, look);
+        }
     }
 
     /// Looks up many keys at once and records that their flows were seen. Calls `on_flow` in order
@@ -313,7 +322,7 @@ impl<K: TableKey + Hash, V, S: BuildHasher> FlowMap<K, V, S> {
         for (number, chunk) in keys.chunks(AHEAD).enumerate() {
             let mut found = [None; AHEAD];
             let found = &mut found[..chunk.len()];
-            self.in_chunks(chunk, |_, keys, hashes, ids| {
+            self.in_chunks::<AHEAD>(chunk, |_, keys, hashes, ids| {
                 self.table.lookup_batch_prefetched(keys, hashes, ids, |_, _| {});
                 found.copy_from_slice(ids);
             });
@@ -325,21 +334,21 @@ impl<K: TableKey + Hash, V, S: BuildHasher> FlowMap<K, V, S> {
         }
     }
 
-    /// Calls `look` with up to 256 keys and their hashes, whose lines are being prefetched.
+    /// Calls `look` with up to `COUNT` keys and their hashes, whose lines are being prefetched.
     #[inline]
-    fn in_chunks(
+    fn in_chunks<const COUNT: usize>(
         &self,
         keys: &[K],
         mut look: impl FnMut(usize, &[K], &[TableHash], &mut [Option<FlowId>]),
     ) {
-        let (mut hashes, mut ids) = ([TableHash::default(); AHEAD], [None; AHEAD]);
-        for (number, keys) in keys.chunks(AHEAD).enumerate() {
+        let (mut hashes, mut ids) = ([TableHash::default(); COUNT], [None; COUNT]);
+        for (number, keys) in keys.chunks(COUNT).enumerate() {
             let hashes = &mut hashes[..keys.len()];
             for (hash, key) in hashes.iter_mut().zip(keys) {
                 *hash = self.hash(key);
                 self.table.prefetch(*hash);
             }
-            look(number * AHEAD, keys, hashes, &mut ids[..keys.len()]);
+            look(number * COUNT, keys, hashes, &mut ids[..keys.len()]);
         }
     }
 
@@ -356,6 +365,30 @@ impl<K: TableKey + Hash, V, S: BuildHasher> FlowMap<K, V, S> {
             return Drained::default();
         }
         table.drain_oldest(budget, |key| hash_with(hasher, key), on_move)
+    }
+
+    /// Gives memory back after most flows have ended, by moving the others into a segment of their
+    /// number: a bounded `shrink_to_fit`. Moves at most `budget` flows, and `on_move` receives the
+    /// old and the new id of each.
+    ///
+    /// Call it while [`Drained::more`]. Afterwards the map takes at most 1.3 times the memory of a
+    /// map built for these flows, or for a thousand if that is more. Do not call it if you store
+    /// ids and cannot change them.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use flowloom_flow_table::FlowMap;
+    /// let mut map: FlowMap<u32, u32> = (0..100_000).map(|key| (key, key)).collect();
+    /// map.retain(|key, _| key % 50 == 0);
+    /// let before = map.memory().total_bytes();
+    /// while map.shrink(256, |_, _| {}).more {}
+    /// assert!(map.memory().total_bytes() < before / 10);
+    /// assert_eq!(map.len(), 2000);
+    /// ```
+    pub fn shrink(&mut self, budget: u32, on_move: impl FnMut(FlowId, FlowId)) -> Drained {
+        let Self { table, hasher, .. } = self;
+        table.shrink(budget, |key| hash_with(hasher, key), on_move)
     }
 
     /// Changes the hasher of a map in use, for a secret that may be known. New flows use the new

@@ -20,7 +20,7 @@ where
     #[inline]
     pub(super) fn alike(&self) -> impl Iterator<Item = &Segment<K, T>> {
         let older = self.older().filter(|segment| segment.former.is_none());
-        core::iter::once(self.newest()).chain(older)
+        core::iter::once(&self.newest).chain(older)
     }
 
     /// Completes a lookup of many keys: converts ids of the newest segment, and looks up the rest
@@ -33,13 +33,13 @@ where
         ids: &mut [Option<FlowId>],
         on_flow: &mut impl FnMut(usize, &V),
     ) {
-        let newest = self.newest();
+        let newest = &self.newest;
         if !newest.names.are_own() {
             for id in ids.iter_mut() {
                 *id = id.map(|id| newest.names.outer(id));
             }
         }
-        if self.segments.len() > 1 {
+        if !self.older.is_empty() {
             self.retry(keys, hashes, ids, on_flow);
         }
     }

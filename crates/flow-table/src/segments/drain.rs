@@ -2,9 +2,12 @@
 
 use flowloom_flow_key::TableHash;
 
-use super::Growing;
+use super::{Growing, SEGMENTS_MAX};
 use crate::error::BuildError;
 use crate::table::{Cursor, FlowId, FlowTable, TableKey};
+
+/// Flows of a segment that is not worth making smaller.
+const FEW_FLOWS: u32 = 1024;
 
 /// The result of one call of [`Growing::drain_oldest`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -23,6 +26,39 @@ where
     T: FlowTable<K, V>,
     F: FnMut(u32) -> Result<T, BuildError>,
 {
+    /// Gives memory back after most flows have ended: opens a segment with an eighth more space
+    /// than the flows need, unless the newest has about that size, and moves the flows into it.
+    ///
+    /// Examines no more than `budget` flows; call it again while [`Drained::more`]. Each flow that
+    /// moves gets a new id, as in [`drain_oldest`](Growing::drain_oldest), which also describes
+    /// `hash`. Afterwards the table takes at most 1.3 times the memory of one built for these
+    /// flows, or for a thousand if that is more.
+    ///
+    /// Nothing moves if there is no memory for the further segment.
+    ///
+    /// # Panics
+    ///
+    /// Never.
+    pub fn shrink(
+        &mut self,
+        budget: u32,
+        hash: impl FnMut(&K) -> TableHash,
+        on_move: impl FnMut(FlowId, FlowId),
+    ) -> Drained {
+        let with_an_eighth = |flows: u32| flows.saturating_add(flows / 8).min(self.limits.flows_max);
+        let wanted = with_an_eighth(self.len()).max(self.limits.first_flows.min(FEW_FLOWS));
+        if self.newest.flows > with_an_eighth(wanted) {
+            if self.count() == SEGMENTS_MAX || self.open(wanted).is_err() {
+                return Drained::default();
+            }
+            // The table grows again from here.
+            self.largest = wanted;
+        } else if !self.open_for_all() {
+            return Drained::default();
+        }
+        self.drain_oldest(budget, hash, on_move)
+    }
+
     /// Moves flows of the oldest segment into the newest, so that the oldest can be freed before
     /// its flows end.
     ///
@@ -46,26 +82,24 @@ where
         mut on_move: impl FnMut(FlowId, FlowId),
     ) -> Drained {
         let (mut outcome, mut looked_at) = (Drained::default(), 0);
-        while self.segments.len() > 1 && looked_at < budget {
-            let newest = self.newest();
+        while looked_at < budget {
+            let Self { newest, older, .. } = self;
+            let Some(oldest) = older.first_mut() else { return outcome };
             if newest.table.len() >= newest.table.capacity() {
                 return outcome;
             }
-            let Some((id, next)) = self.segments[0].table.next_live(self.drained_to) else {
-                let is_refused = self.drained == 0 && !self.segments[0].table.is_empty();
+            let Some((id, next)) = oldest.table.next_live(self.drained_to) else {
+                let is_refused = self.drained == 0 && !oldest.table.is_empty();
                 (self.drained_to, self.drained) = (Cursor::default(), 0);
                 self.retire();
-                return Drained { more: self.segments.len() > 1 && !is_refused, ..outcome };
+                return Drained { more: !self.older.is_empty() && !is_refused, ..outcome };
             };
-            let oldest = &self.segments[0].table;
-            let (class, seen) = (oldest.class_of(id), oldest.last_seen(id));
+            let (class, seen) = (oldest.table.class_of(id), oldest.table.last_seen(id));
             let (class, seen) = (class.unwrap_or_default(), seen.unwrap_or_default());
-            let Some(key) = oldest.key_of(id) else { return outcome };
-            let hash = self.newest().hash_in(&key, hash(&key));
+            let Some(key) = oldest.table.key_of(id) else { return outcome };
+            let hash = newest.hash_in(&key, hash(&key));
             self.drained_to = next;
             looked_at += 1;
-            let Some((newest, older)) = self.segments.split_last_mut() else { return outcome };
-            let oldest = &mut older[0];
             // A flow leaves its slot only when the newest segment has one for it. If the newest
             // refuses it because a list is at its cap, or if the caller's hash or comparison
             // panics, the flow stays.
@@ -82,7 +116,7 @@ where
             }
         }
         self.retire();
-        outcome.more = self.segments.len() > 1;
+        outcome.more = !self.older.is_empty();
         outcome
     }
 }

@@ -27,6 +27,7 @@ mod batch;
 mod drain;
 mod places;
 mod rekey;
+mod rivals;
 mod walk;
 
 pub use drain::Drained;
@@ -35,11 +36,11 @@ use rekey::FormerHash;
 pub(crate) use walk::FlowsMut;
 
 use alloc::vec::Vec;
-use core::fmt;
 use core::marker::PhantomData;
+use core::{fmt, iter, mem};
 
 use crate::error::BuildError;
-use crate::evict::{Candidate, Evict};
+use crate::evict::Evict;
 use crate::table::{
     Cursor, Entry, Expired, FlowId, FlowTable, Full, FullReason, MemoryReport, TableKey, TableStats, Tick,
     TimeoutClass,
@@ -96,27 +97,6 @@ impl<K, T: fmt::Debug> fmt::Debug for Segment<K, T> {
     }
 }
 
-/// A policy that converts ids of a segment to those of the whole table.
-struct Renamed<'a, K, V, P> {
-    policy: &'a mut P,
-    names: Names,
-    flow: PhantomData<fn(K, V)>,
-}
-
-impl<K: TableKey, V, P: Evict<K, V>> Evict<K, V> for Renamed<'_, K, V, P> {
-    const ACTIVE: bool = P::ACTIVE;
-
-    fn rank(&mut self, candidate: &Candidate<'_, K, V>) -> Option<u64> {
-        let &Candidate { id, key, value, last_seen } = candidate;
-        self.policy.rank(&Candidate { id: self.names.outer(id), key, value, last_seen })
-    }
-
-    fn evicted(&mut self, id: FlowId, key: K, value: V) {
-        let id = self.names.outer(id);
-        self.policy.evicted(id, key, value);
-    }
-}
-
 /// A table made of tables; see the [module](self).
 ///
 /// `F` builds a segment for a number of flows. If a build fails, for lack of memory or because of
@@ -160,8 +140,11 @@ impl<K: TableKey, V, P: Evict<K, V>> Evict<K, V> for Renamed<'_, K, V, P> {
 /// # Ok::<(), BuildError>(())
 /// ```
 pub struct Growing<K, V, T, F> {
-    /// Sorted by age, the newest last; never empty.
-    segments: Vec<Segment<K, T>>,
+    /// The segment that takes new flows. It lies in the table itself: behind a pointer, every
+    /// operation would load its fields again.
+    newest: Segment<K, T>,
+    /// The other segments, sorted by age, the youngest last.
+    older: Vec<Segment<K, T>>,
     places: Places,
     /// Flows of the largest segment so far.
     largest: u32,
@@ -193,11 +176,15 @@ where
     ///
     /// Returns the error of building the first segment; [`BuildError::TooLarge`] if it exceeds the
     /// limit.
-    pub fn try_new(limits: GrowthLimits, build: F) -> Result<Self, BuildError> {
-        let mut table = Self {
-            segments: Vec::with_capacity(SEGMENTS_MAX),
-            places: Places::default(),
-            largest: 1,
+    pub fn try_new(limits: GrowthLimits, mut build: F) -> Result<Self, BuildError> {
+        let mut places = Places::default();
+        let newest =
+            segment_of(limits.first_flows.min(limits.flows_max), &limits, 0, &mut places, &mut build)?;
+        Ok(Self {
+            largest: newest.flows,
+            newest,
+            older: Vec::with_capacity(SEGMENTS_MAX - 1),
+            places,
             limits,
             build,
             stuck: false,
@@ -207,23 +194,15 @@ where
             drained_to: Cursor::default(),
             drained: 0,
             flow: PhantomData,
-        };
-        table.open(limits.first_flows.min(limits.flows_max))?;
-        Ok(table)
+        })
     }
 
     /// Opens a segment for a number of flows.
     fn open(&mut self, flows: u32) -> Result<(), BuildError> {
-        let table = (self.build)(flows)?;
-        let needed_bytes = self.memory().total_bytes() + table.memory().total_bytes();
-        if needed_bytes > self.limits.memory_max_bytes {
-            return Err(BuildError::TooLarge { needed_bytes, limit_bytes: self.limits.memory_max_bytes });
-        }
-        let flows_max = u64::from(u32::MAX - self.slot_count());
-        let too_many = BuildError::TooManyFlows { flows: flows.into(), flows_max };
-        let names = self.places.take(table.slot_count()).ok_or(too_many)?;
+        let bytes = self.memory().total_bytes();
+        let newest = segment_of(flows, &self.limits, bytes, &mut self.places, &mut self.build)?;
         self.largest = self.largest.max(flows);
-        self.segments.push(Segment { table, names, flows, former: None });
+        self.older.push(mem::replace(&mut self.newest, newest));
         Ok(())
     }
 
@@ -235,24 +214,23 @@ where
         }
         let largest = self.largest;
         let mut next = largest.saturating_mul(self.limits.growth()).min(self.limits.flows_max);
-        while self.segments.len() < SEGMENTS_MAX && next >= largest {
+        while self.count() < SEGMENTS_MAX && next >= largest {
             if self.open(next).is_ok() {
                 return true;
             }
             next /= 2;
         }
         // If no larger one is possible, one as large as the largest freed one.
-        self.stuck = self.segments.len() == SEGMENTS_MAX
+        self.stuck = self.count() == SEGMENTS_MAX
             || !self.places.given_back().into_iter().any(|flows| self.open(flows).is_ok());
         !self.stuck
     }
 
     /// Frees older segments without flows.
     fn retire(&mut self) {
-        let newest = self.segments.len() - 1;
-        for number in (0..newest).rev() {
-            if self.segments[number].table.is_empty() {
-                let segment = self.segments.remove(number);
+        for number in (0..self.older.len()).rev() {
+            if self.older[number].table.is_empty() {
+                let segment = self.older.remove(number);
                 if number == 0 {
                     (self.drained_to, self.drained) = (Cursor::default(), 0);
                 }
@@ -271,74 +249,78 @@ where
         }
     }
 
-    #[inline(always)]
-    fn newest(&self) -> &Segment<K, T> {
-        self.segments.last().expect("there is always a newest segment")
+    /// Returns the number of segments.
+    fn count(&self) -> usize {
+        self.older.len() + 1
     }
 
-    #[inline(always)]
-    fn newest_mut(&mut self) -> &mut Segment<K, T> {
-        self.segments.last_mut().expect("there is always a newest segment")
+    /// Returns all segments, the newest first.
+    fn all(&self) -> impl Iterator<Item = &Segment<K, T>> {
+        iter::once(&self.newest).chain(self.older.iter().rev())
+    }
+
+    fn all_mut(&mut self) -> impl Iterator<Item = &mut Segment<K, T>> {
+        iter::once(&mut self.newest).chain(self.older.iter_mut().rev())
     }
 
     /// Returns the segment of an id, and the id within that segment.
     #[inline(always)]
     fn segment(&self, id: FlowId) -> Option<(&Segment<K, T>, FlowId)> {
-        let number = self.number_of(id)?;
-        let segment = &self.segments[number];
+        let segment = if self.newest.names.holds(id) { &self.newest } else { self.older_of(id)? };
         Some((segment, segment.names.inner(id)?))
     }
 
     #[inline(always)]
     fn segment_mut(&mut self, id: FlowId) -> Option<(&mut Segment<K, T>, FlowId)> {
-        let number = self.number_of(id)?;
-        let segment = &mut self.segments[number];
+        let Self { newest, older, .. } = self;
+        let segment = if newest.names.holds(id) { newest } else { older_of_mut(older, id)? };
         let id = segment.names.inner(id)?;
         Some((segment, id))
     }
 
-    #[inline(always)]
-    fn number_of(&self, id: FlowId) -> Option<usize> {
-        let newest = self.segments.len() - 1;
-        if self.segments[newest].names.holds(id) { Some(newest) } else { self.older_number_of(id) }
-    }
-
     #[cold]
-    fn older_number_of(&self, id: FlowId) -> Option<usize> {
-        self.segments.iter().position(|segment| segment.names.holds(id))
+    fn older_of(&self, id: FlowId) -> Option<&Segment<K, T>> {
+        self.older.iter().find(|segment| segment.names.holds(id))
     }
 
     /// Returns the older segments that contain flows, youngest first.
     fn older(&self) -> impl Iterator<Item = &Segment<K, T>> {
-        self.segments.iter().rev().skip(1).filter(|segment| !segment.table.is_empty())
+        self.older.iter().rev().filter(|segment| !segment.table.is_empty())
     }
 
     /// Looks up a key in all segments but the newest.
+    #[cold]
+    #[inline(never)]
     fn lookup_older(&self, key: &K, hash: TableHash) -> Option<FlowId> {
         self.older().find_map(|segment| {
             let id = segment.table.lookup(key, segment.hash_in(key, hash))?;
             Some(segment.names.outer(id))
         })
     }
+}
 
-    /// Evicts a rival of a new flow, from the youngest segment in which the policy allows it, and
-    /// returns that segment's number.
-    fn evict_for(&mut self, key: &K, hash: TableHash, policy: &mut impl Evict<K, V>) -> Option<usize> {
-        (0..self.segments.len()).rev().find(|&number| {
-            let hash = self.segments[number].hash_in(key, hash);
-            self.evict_from(number, hash, policy)
-        })
+/// Returns a new segment for a number of flows, beside segments that take a number of bytes.
+fn segment_of<K: TableKey, V, T: FlowTable<K, V>>(
+    flows: u32,
+    limits: &GrowthLimits,
+    bytes: u64,
+    places: &mut Places,
+    build: &mut impl FnMut(u32) -> Result<T, BuildError>,
+) -> Result<Segment<K, T>, BuildError> {
+    let table = build(flows)?;
+    let (needed_bytes, limit_bytes) = (bytes + table.memory().total_bytes(), limits.memory_max_bytes);
+    if needed_bytes > limit_bytes {
+        return Err(BuildError::TooLarge { needed_bytes, limit_bytes });
     }
+    let flows_max = u64::from(u32::MAX - places.slot_count());
+    let too_many = BuildError::TooManyFlows { flows: flows.into(), flows_max };
+    let names = places.take(table.slot_count()).ok_or(too_many)?;
+    Ok(Segment { table, names, flows, former: None })
+}
 
-    /// Evicts a flow of one segment; the policy receives its id in the whole table.
-    fn evict_from(&mut self, number: usize, hash: TableHash, policy: &mut impl Evict<K, V>) -> bool {
-        let Segment { table, names, .. } = &mut self.segments[number];
-        table.evict(hash, &mut Renamed { policy, names: *names, flow: PhantomData })
-    }
-
-    fn evict_from_newest(&mut self, hash: TableHash, policy: &mut impl Evict<K, V>) -> bool {
-        self.evict_from(self.segments.len() - 1, hash, policy)
-    }
+#[cold]
+fn older_of_mut<K, T>(older: &mut [Segment<K, T>], id: FlowId) -> Option<&mut Segment<K, T>> {
+    older.iter_mut().find(|segment| segment.names.holds(id))
 }
 
 impl<K, V, T, F> FlowTable<K, V> for Growing<K, V, T, F>
@@ -355,7 +337,7 @@ where
 
     #[inline]
     fn len(&self) -> u32 {
-        self.segments.iter().map(|segment| segment.table.len()).sum()
+        self.all().map(|segment| segment.table.len()).sum()
     }
 
     fn slot_count(&self) -> u32 {
@@ -374,12 +356,12 @@ where
 
     #[inline]
     fn prefetch_vacancy(&self, key: &K, hash: TableHash) {
-        self.newest().table.prefetch_vacancy(key, hash);
+        self.newest.table.prefetch_vacancy(key, hash);
     }
 
     #[inline]
     fn lookup(&self, key: &K, hash: TableHash) -> Option<FlowId> {
-        let newest = self.newest();
+        let newest = &self.newest;
         match newest.table.lookup(key, hash) {
             Some(id) => Some(newest.names.outer(id)),
             None => self.lookup_older(key, hash),
@@ -388,7 +370,7 @@ where
 
     #[inline]
     fn lookup_value(&self, key: &K, hash: TableHash) -> Option<(FlowId, &V)> {
-        let newest = self.newest();
+        let newest = &self.newest;
         if let Some((id, value)) = newest.table.lookup_value(key, hash) {
             return Some((newest.names.outer(id), value));
         }
@@ -398,8 +380,8 @@ where
 
     #[inline]
     fn lookup_touch(&mut self, key: &K, hash: TableHash, now: Tick) -> Option<(FlowId, &mut V, Tick)> {
-        if self.segments.len() == 1 {
-            let Segment { table, names, .. } = self.newest_mut();
+        if self.older.is_empty() {
+            let Segment { table, names, .. } = &mut self.newest;
             let (id, value, seen) = table.lookup_touch(key, hash, now)?;
             return Some((names.outer(id), value, seen));
         }
@@ -410,8 +392,8 @@ where
 
     #[inline]
     fn remove_key(&mut self, key: &K, hash: TableHash) -> Option<V> {
-        let removed = self.newest_mut().table.remove_key(key, hash);
-        if removed.is_some() || self.segments.len() == 1 {
+        let removed = self.newest.table.remove_key(key, hash);
+        if removed.is_some() || self.older.is_empty() {
             return removed;
         }
         let id = self.lookup_older(key, hash)?;
@@ -420,7 +402,7 @@ where
 
     #[inline]
     fn lookup_batch(&self, keys: &[K], hashes: &[TableHash], ids: &mut [Option<FlowId>]) {
-        self.newest().table.lookup_batch(keys, hashes, ids);
+        self.newest.table.lookup_batch(keys, hashes, ids);
         self.end_batch(keys, hashes, ids, &mut |_, _| {});
     }
 
@@ -432,7 +414,7 @@ where
         ids: &mut [Option<FlowId>],
         mut on_flow: impl FnMut(usize, &V),
     ) {
-        self.newest().table.lookup_batch_values(keys, hashes, ids, &mut on_flow);
+        self.newest.table.lookup_batch_values(keys, hashes, ids, &mut on_flow);
         self.end_batch(keys, hashes, ids, &mut on_flow);
     }
 
@@ -444,7 +426,7 @@ where
         ids: &mut [Option<FlowId>],
         mut on_flow: impl FnMut(usize, &V),
     ) {
-        self.newest().table.lookup_batch_prefetched(keys, hashes, ids, &mut on_flow);
+        self.newest.table.lookup_batch_prefetched(keys, hashes, ids, &mut on_flow);
         self.end_batch(keys, hashes, ids, &mut on_flow);
     }
 
@@ -466,7 +448,7 @@ where
         }
         let mut vacated = None;
         if self.len() >= self.limits.flows_max {
-            let known = self.newest().table.lookup(&key, hash).map(|id| self.newest().names.outer(id));
+            let known = self.newest.table.lookup(&key, hash).map(|id| self.newest.names.outer(id));
             if let Some(id) = known {
                 return Ok(Entry { id, is_new: false });
             }
@@ -480,37 +462,38 @@ where
             let entry = segment.table.entry_with(key, hash, class, now, &mut make)?;
             Ok(Entry { id: segment.names.outer(entry.id), ..entry })
         };
-        let mut outcome = enter(self.newest_mut(), hash);
+        let mut outcome = enter(&mut self.newest, hash);
         // A list at its cap is caused by chance or by an attack; neither should cost memory.
         if let Err(Full { reason: FullReason::Capacity | FullReason::PoolExhausted }) = outcome {
             if self.grow() {
-                outcome = enter(self.newest_mut(), hash);
+                outcome = enter(&mut self.newest, hash);
             }
-            let mut number = self.segments.len();
-            while let (true, Err(_)) = (number > 0, outcome) {
-                number -= 1;
-                let hash = self.segments[number].hash_in(&key, hash);
-                outcome = enter(&mut self.segments[number], hash);
+            for segment in self.all_mut() {
+                if outcome.is_ok() {
+                    break;
+                }
+                let hash = segment.hash_in(&key, hash);
+                outcome = enter(segment, hash);
             }
             if outcome.is_err() {
                 outcome = Err(Full { reason: FullReason::Memory });
             }
         }
-        if let (Err(_), Some(number)) = (outcome, vacated) {
+        if let (Err(_), Some(segment)) = (outcome, vacated.and_then(|number| self.all_mut().nth(number))) {
             // A flow was evicted for this one, so it is inserted even if the newest segment has no
             // slot for it.
-            let hash = self.segments[number].hash_in(&key, hash);
-            outcome = enter(&mut self.segments[number], hash);
+            let hash = segment.hash_in(&key, hash);
+            outcome = enter(segment, hash);
         }
-        if outcome.is_err() && self.evict_from_newest(hash, policy) {
-            outcome = enter(self.newest_mut(), hash);
+        if outcome.is_err() && self.newest.evict(hash, policy) {
+            outcome = enter(&mut self.newest, hash);
         }
         self.refused += u64::from(outcome.is_err());
         outcome
     }
 
     fn evict(&mut self, hash: TableHash, policy: &mut impl Evict<K, V>) -> bool {
-        (0..self.segments.len()).rev().any(|number| self.evict_from(number, hash, policy))
+        self.all_mut().any(|segment| segment.evict(hash, policy))
     }
 
     #[inline]
@@ -561,8 +544,7 @@ where
         // Segments are ordered by age, but a walk by slots; there are at most twelve segments.
         let mut from = cursor.0;
         loop {
-            let behind =
-                self.segments.iter().filter(|segment| segment.names.base + segment.names.slots > from);
+            let behind = self.all().filter(|segment| segment.names.base + segment.names.slots > from);
             let segment = behind.min_by_key(|segment| segment.names.base)?;
             let local = Cursor(from.saturating_sub(segment.names.base));
             if let Some((id, next)) = segment.table.next_live(local) {
@@ -573,7 +555,7 @@ where
     }
 
     fn drain(&mut self, on_flow: &mut impl FnMut(FlowId, K, V)) {
-        for segment in &mut self.segments {
+        for segment in self.all_mut() {
             let names = segment.names;
             segment.table.drain(&mut |id, key, value| on_flow(names.outer(id), key, value));
         }
@@ -582,7 +564,7 @@ where
 
     fn expire(&mut self, now: Tick, budget: u32, on_flow: &mut impl FnMut(FlowId, K, V)) -> Expired {
         let mut outcome = Expired::default();
-        for segment in &mut self.segments {
+        for segment in self.older.iter_mut().chain(iter::once(&mut self.newest)) {
             let names = segment.names;
             let part = segment.table.expire(now, budget - outcome.examined, &mut |id, key, value| {
                 on_flow(names.outer(id), key, value);
@@ -591,26 +573,26 @@ where
             outcome.removed += part.removed;
             outcome.more |= part.more;
         }
-        if self.segments.len() > 1 {
+        if !self.older.is_empty() {
             self.retire();
         }
         outcome
     }
 
     fn stats(&self) -> TableStats {
-        let live = self.segments.iter().map(|segment| segment.table.stats());
+        let live = self.all().map(|segment| segment.table.stats());
         let stats = live.fold(self.past, TableStats::and);
         let (inserted, removed) = (stats.inserted - self.moved, stats.removed - self.moved);
         TableStats { refused: self.refused, inserted, removed, ..stats }
     }
 
     fn memory(&self) -> MemoryReport {
-        let live = self.segments.iter().map(|segment| segment.table.memory());
+        let live = self.all().map(|segment| segment.table.memory());
         live.fold(MemoryReport::default(), MemoryReport::and)
     }
 
     fn pages_obtained(&self) -> crate::PageReport {
-        let live = self.segments.iter().map(|segment| segment.table.pages_obtained());
+        let live = self.all().map(|segment| segment.table.pages_obtained());
         live.reduce(crate::PageReport::and).unwrap_or_default()
     }
 }
@@ -618,7 +600,8 @@ where
 impl<K, V, T: fmt::Debug, F> fmt::Debug for Growing<K, V, T, F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Growing")
-            .field("segments", &self.segments)
+            .field("newest", &self.newest)
+            .field("older", &self.older)
             .field("limits", &self.limits)
             .finish_non_exhaustive()
     }

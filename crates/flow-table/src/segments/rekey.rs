@@ -77,11 +77,9 @@ where
             return Err(Full { reason: FullReason::Memory });
         }
         let former: FormerHash<K> = Arc::new(former);
-        if let Some((_, older)) = self.segments.split_last_mut() {
-            for segment in older {
-                // Flows that were not drained since an earlier rekey have an even older hash.
-                segment.former.get_or_insert_with(|| Arc::clone(&former));
-            }
+        for segment in &mut self.older {
+            // Flows that were not drained since an earlier rekey have an even older hash.
+            segment.former.get_or_insert_with(|| Arc::clone(&former));
         }
         Ok(())
     }
@@ -89,20 +87,20 @@ where
     /// Returns whether any flow may still be at a position from a former hash. Once this is false,
     /// the table has dropped that hash.
     pub fn is_rekeying(&self) -> bool {
-        self.segments.iter().any(|segment| segment.former.is_some())
+        self.older.iter().any(|segment| segment.former.is_some())
     }
 
     /// Opens a segment for all flows if the newest has too little space for them; returns whether
     /// there is one.
     pub(crate) fn open_for_all(&mut self) -> bool {
-        self.segments.len() == 1 || self.len() <= self.newest().flows || self.open_beside()
+        self.older.is_empty() || self.len() <= self.newest.flows || self.open_beside()
     }
 
     /// Opens a segment as large as the newest, with up to twice the space that all flows need, as
     /// the limit allows. Returns whether it succeeded.
     fn open_beside(&mut self) -> bool {
-        let wanted = self.newest().flows.max(self.len().saturating_mul(2)).min(self.limits.flows_max);
-        self.segments.len() < SEGMENTS_MAX && self.open(wanted).is_ok()
+        let wanted = self.newest.flows.max(self.len().saturating_mul(2)).min(self.limits.flows_max);
+        self.count() < SEGMENTS_MAX && self.open(wanted).is_ok()
     }
 }
 

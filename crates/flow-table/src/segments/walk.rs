@@ -19,9 +19,9 @@ where
     /// of a lookup.
     #[inline(always)]
     pub(crate) fn value_of(&self, key: &K, hash: TableHash) -> Option<&V> {
-        match self.newest().table.find_value(key, hash) {
+        match self.newest.table.find_value(key, hash) {
             Some((_, value)) => Some(value),
-            None if self.segments.len() == 1 => None,
+            None if self.older.is_empty() => None,
             None => self.get(self.lookup_older(key, hash)?),
         }
     }
@@ -29,14 +29,15 @@ where
     /// Returns the value of a key, mutably, and records that the flow was seen.
     #[inline(always)]
     pub(crate) fn value_seen(&mut self, key: &K, hash: TableHash, now: Tick) -> Option<&mut V> {
-        if self.segments.len() == 1 {
-            return self.newest_mut().table.find_touch(key, hash, now).map(|(_, value, _)| value);
+        if self.older.is_empty() {
+            return self.newest.table.find_touch(key, hash, now).map(|(_, value, _)| value);
         }
         self.lookup_touch(key, hash, now).map(|(_, value, _)| value)
     }
 
     /// Inserts a new flow if there is one segment, which can tell at once that the flow is missing
-    /// and that there is space.
+    /// and that there is space. Returns its id within that segment, for
+    /// [`outer`](Self::outer): few callers need it.
     ///
     /// # Errors
     ///
@@ -50,12 +51,16 @@ where
         now: Tick,
         make: M,
     ) -> Result<FlowId, M> {
-        if self.segments.len() != 1 {
+        if !self.older.is_empty() {
             return Err(make);
         }
-        let Segment { table, names, .. } = self.newest_mut();
-        let names = *names;
-        table.enter_at_once(key, hash, class, now, make).map(|id| names.outer(id))
+        self.newest.table.enter_at_once(key, hash, class, now, make)
+    }
+
+    /// Returns the id in the whole table of a flow in the newest segment.
+    #[inline(always)]
+    pub(crate) fn outer(&self, id: FlowId) -> FlowId {
+        self.newest.names.outer(id)
     }
 
     /// Returns a flow's key and value.
@@ -67,14 +72,14 @@ where
 
     /// Returns all flows, mutably.
     pub(crate) fn flows_mut(&mut self) -> FlowsMut<'_, K, V> {
-        FlowsMut { segments: self.segments.iter_mut(), flows: None }
+        FlowsMut { older: self.older.iter_mut(), flows: self.newest.table.flows_mut() }
     }
 }
 
 /// All flows, with mutable values.
 pub(crate) struct FlowsMut<'a, K, V> {
-    segments: slice::IterMut<'a, Segment<K, LineHash<K, V>>>,
-    flows: Option<linehash::FlowsMut<'a, K, V>>,
+    older: slice::IterMut<'a, Segment<K, LineHash<K, V>>>,
+    flows: linehash::FlowsMut<'a, K, V>,
 }
 
 impl<'a, K: TableKey, V> Iterator for FlowsMut<'a, K, V> {
@@ -82,10 +87,10 @@ impl<'a, K: TableKey, V> Iterator for FlowsMut<'a, K, V> {
 
     fn next(&mut self) -> Option<Self::Item> {
         loop {
-            if let Some(flow) = self.flows.as_mut().and_then(Iterator::next) {
+            if let Some(flow) = self.flows.next() {
                 return Some(flow);
             }
-            self.flows = Some(self.segments.next()?.table.flows_mut());
+            self.flows = self.older.next()?.table.flows_mut();
         }
     }
 }

@@ -28,6 +28,7 @@ const CLASS_BITS: u32 = 5;
 const _: () = assert!(Timeouts::CLASSES < 1 << CLASS_BITS, "one value more, for classes without timeout");
 
 /// Returns a tag with another class.
+#[inline]
 fn with_class(tag: u32, class: TimeoutClass) -> u32 {
     #[expect(clippy::cast_possible_truncation, reason = "sixteen classes")]
     let class = u32::from(class.0).min(Timeouts::CLASSES as u32);
@@ -35,6 +36,7 @@ fn with_class(tag: u32, class: TimeoutClass) -> u32 {
 }
 
 /// Returns the class in a tag.
+#[inline]
 fn class_of(tag: u32) -> TimeoutClass {
     TimeoutClass(tag.to_le_bytes()[0] & ((1 << CLASS_BITS) - 1))
 }

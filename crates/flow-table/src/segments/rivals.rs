@@ -1,0 +1,60 @@
+//! Eviction from segments.
+
+use core::marker::PhantomData;
+
+use flowloom_flow_key::TableHash;
+
+use super::places::Names;
+use super::{Growing, Segment};
+use crate::error::BuildError;
+use crate::evict::{Candidate, Evict};
+use crate::table::{FlowId, FlowTable, TableKey};
+
+/// A policy that converts ids of a segment to those of the whole table.
+struct Renamed<'a, K, V, P> {
+    policy: &'a mut P,
+    names: Names,
+    flow: PhantomData<fn(K, V)>,
+}
+
+impl<K: TableKey, V, P: Evict<K, V>> Evict<K, V> for Renamed<'_, K, V, P> {
+    const ACTIVE: bool = P::ACTIVE;
+
+    fn rank(&mut self, candidate: &Candidate<'_, K, V>) -> Option<u64> {
+        let &Candidate { id, key, value, last_seen } = candidate;
+        self.policy.rank(&Candidate { id: self.names.outer(id), key, value, last_seen })
+    }
+
+    fn evicted(&mut self, id: FlowId, key: K, value: V) {
+        let id = self.names.outer(id);
+        self.policy.evicted(id, key, value);
+    }
+}
+
+impl<K, V, T, F> Growing<K, V, T, F>
+where
+    K: TableKey,
+    T: FlowTable<K, V>,
+    F: FnMut(u32) -> Result<T, BuildError>,
+{
+    /// Evicts a rival of a new flow, from the youngest segment in which the policy allows it, and
+    /// returns how many segments are younger than that one.
+    pub(super) fn evict_for(
+        &mut self,
+        key: &K,
+        hash: TableHash,
+        policy: &mut impl Evict<K, V>,
+    ) -> Option<usize> {
+        self.all_mut().position(|segment| segment.evict(segment.hash_in(key, hash), policy))
+    }
+}
+
+impl<K: TableKey, T> Segment<K, T> {
+    /// Evicts a flow; the policy receives its id in the whole table.
+    pub(super) fn evict<V>(&mut self, hash: TableHash, policy: &mut impl Evict<K, V>) -> bool
+    where
+        T: FlowTable<K, V>,
+    {
+        self.table.evict(hash, &mut Renamed { policy, names: self.names, flow: PhantomData })
+    }
+}
