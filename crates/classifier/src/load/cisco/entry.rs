@@ -517,7 +517,7 @@ pub(super) fn icmp_codes(name: &str, is_v6: bool) -> Option<Ranges> {
         ("reassembly-timeout", false) => "11/1",
         ("general-parameter-problem", false) => "12/0",
         ("option-missing", false) => "12/1",
-        ("no-room-for-option", false) => "12/2",
+        (name, false) if name.starts_with("no-") && name.ends_with("-for-option") => "12/2",
         ("conversion-error", false) => "31",
         ("mobile-redirect", false) => "32",
         ("traceroute", false) => "30",

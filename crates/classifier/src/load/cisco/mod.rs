@@ -156,7 +156,9 @@ fn read(text: &str, limits: LoadLimits) -> Result<Lists, LoadErrors> {
                 objects.interface(name, address);
             }
             ["ip", "address", address, ..] => {
-                interface.into_iter().for_each(|name| objects.interface(name, address));
+                if let Some(name) = interface {
+                    objects.interface(name, address);
+                }
             }
             _ => {}
         }
