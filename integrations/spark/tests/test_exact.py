@@ -17,7 +17,6 @@ import pyarrow.compute
 import pytest
 
 from flowloom_spark import _columns, _command, _merge, _plan
-from flowloom_spark._read import counters_of
 from flowloom_spark._source import FlowloomReader, Slice
 
 BINARY = os.environ.get("FLOWLOOM_BINARY")
@@ -111,7 +110,7 @@ def test_taps_cut_in_time_are_one_run(tmp_path: Path, seed: int) -> None:
     merged = pa.Table.from_batches(list(merger.merge(fragments.to_batches())))
     abouts = [text for text in merged["about"].to_pylist() if text is not None]
     keys = merged.filter(pa.compute.is_valid(merged["flow_state"]))["flow_key"].to_pylist()
-    counters = counters_of(arranged.order)
+    counters = _plan.counters_of(arranged.order)
     found = records(merged)
     for row in table.to_pylist():
         if row["flow_key"] not in keys:

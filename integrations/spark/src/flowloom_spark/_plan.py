@@ -19,6 +19,7 @@ depend on those before, and compressed files are unpacked from their beginning."
 
 ENDINGS = (".pcap", ".cap", ".pcapng", ".dmp", ".ntar")
 _PACKED = (".gz", ".zst", ".lz4", ".xz", "")
+_SUMS = ("packets", "bytes_on_wire", "decoded", "processed", "flows_begun", "flows_expired")
 SPLIT_BYTES = 128 << 20
 """Bytes of a range, unless asked for otherwise."""
 TASK_BYTES = 32 << 20
@@ -382,3 +383,16 @@ def arrange(done: Iterable[Done], listed: Sequence[str]) -> Arranged:
         latest = max(latest, last_ns)
     close()
     return result
+
+
+def counters_of(order: Sequence[Done]) -> dict[str, int]:
+    """Return the sums of what parts count, by name."""
+    sums = dict.fromkeys(_SUMS, 0)
+    for one in order:
+        for name in _SUMS:
+            sums[name] += int(one.about[name])
+        for kind in ("dropped", "dropped_by_workers"):
+            for reason, packets in one.about[kind]:
+                name = f"dropped: {reason}"
+                sums[name] = sums.get(name, 0) + int(packets)
+    return sums

@@ -25,7 +25,6 @@ together, which may happen once more with one of the former."""
 _ENDED_AT = 16
 """The byte of a fragment's state that says why it has ended."""
 _ENDED_IDLE = b"\x01"
-_SUMS = ("packets", "bytes_on_wire", "decoded", "processed", "flows_begun", "flows_expired")
 
 
 @dataclass
@@ -251,21 +250,10 @@ def _again(
     )
 
 
-def counters_of(order: Sequence[_plan.Done]) -> dict[str, int]:
-    """Return the sums of what parts count, by name."""
-    sums = dict.fromkeys(_SUMS, 0)
-    for one in order:
-        for name in _SUMS:
-            sums[name] += int(one.about[name])
-        for kind in ("dropped", "dropped_by_workers"):
-            for reason, packets in one.about[kind]:
-                name = f"dropped: {reason}"
-                sums[name] = sums.get(name, 0) + int(packets)
-    return sums
-
-
 def _of_parts(spark: SparkSession, order: Sequence[_plan.Done]) -> DataFrame:
-    return spark.createDataFrame(list(counters_of(order).items()), "name string, value bigint")
+    return spark.createDataFrame(
+        list(_plan.counters_of(order).items()), "name string, value bigint"
+    )
 
 
 def _of_merges(merged: DataFrame) -> DataFrame:
