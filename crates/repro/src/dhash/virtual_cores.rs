@@ -3,9 +3,6 @@
 //!
 //! Cores wait for each other only at the rings, and the slower side determines the rate. A lookup's
 //! time is measured; the other stages are the paper's cycles.
-
-use crate::experiment::Band;
-
 /// Time per packet of the input stage and of other work, from Table III at 3 GHz, each including
 /// its side of the queue. The paper does not state how many of TCP's 700 cycles are the lookup, so
 /// all of them count as other work.
@@ -21,11 +18,8 @@ pub(super) fn mpps(lookup_ns: f64, cores: f64) -> f64 {
     1e3 / INPUT_NS.max((OTHER_WORK_NS + lookup_ns) / (cores - 1.0))
 }
 
-/// Returns the band of a rate of seven cores: between a lookup that takes all of the paper's 700
-/// cycles of TCP, and one that takes no time.
-pub(super) fn mpps_band() -> Band {
-    Band { low: mpps(700.0 / 3.0, MOST_CORES), high: mpps(0.0, MOST_CORES) }
-}
+/// Why rates of seven cores have no band.
+pub(super) const TIMED: &str = "modelled from lookups timed on this machine, which other programs may slow";
 
 /// Returns the nanoseconds that a pipeline has per packet at a rate that the paper states for six
 /// pipelines.
