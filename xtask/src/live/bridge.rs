@@ -34,8 +34,8 @@ impl Way {
         self.backend != "af-packet"
     }
 
-    /// Whether a worker sees both directions of its flows. The hosts share the frames of a
-    /// connection out to queues by a random number.
+    /// Whether a worker sees all frames of its flows. The hosts share the frames of a connection out
+    /// to queues by a random number, or by the processor that sends.
     fn is_symmetric(&self) -> bool {
         !self.is_by_driver() || self.workers == 1
     }
@@ -194,7 +194,8 @@ impl Tests<'_> {
         Ok(())
     }
 
-    /// Passes frames other than IP, in a VLAN.
+    /// Passes frames other than IP, in a VLAN. They stay in order, except where the sender's system
+    /// moves them to another queue while it runs, as it does here for hosts with two queues.
     fn pass_tagged(&self, count: u32) -> Result<()> {
         let count = count.to_string();
         let mut receiver = self.peer(SERVER).args(["receive-tagged", &count]).spawn()?;
@@ -203,8 +204,13 @@ impl Tests<'_> {
         self.output(&["send-tagged", &count])?;
         let received = said.next().transpose()?.unwrap_or_default();
         receiver.wait()?;
-        ensure!(received == format!("received {count}"), "of {count} frames in a VLAN: {received}");
-        self.say(&format!("frames in a VLAN: {received} of {count}"));
+        let is_whole = if self.way.is_symmetric() {
+            received == format!("received {count} turned 0")
+        } else {
+            received.starts_with(&format!("received {count} "))
+        };
+        ensure!(is_whole, "of {count} frames in a VLAN: {received}");
+        self.say(&format!("of {count} frames in a VLAN: {received}"));
         Ok(())
     }
 
