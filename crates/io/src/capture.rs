@@ -12,14 +12,13 @@
 //! Interfaces without Ethernet headers (tunnels, PPP) and `any` yield packets behind the kernel's
 //! description of each, `LINKTYPE_LINUX_SLL2`, from which the decoder takes the protocol.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::Arc;
 use std::time::Duration;
 
 use flowloom_packet::{
-    BATCH_PACKETS, Block, DropCounts, DropReason, Fill, InterfaceName, LinkType, PacketBatch, PacketSource,
-    RawPacket, SharedBlock, SourceError,
+    BlockPool, DropCounts, DropReason, Fill, InterfaceName, LinkType, PacketBatch, PacketSource, RawPacket,
+    SourceError,
 };
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
@@ -32,12 +31,6 @@ use crate::sys::socket;
 const SLOT_BYTES: usize = 2048;
 /// Bytes that the kernel allocates at once.
 const RING_BLOCK_BYTES: usize = 1 << 18;
-/// Maximum number of packets per block.
-const BLOCK_PACKETS: usize = 256;
-/// Size in bytes at which a block accepts no further packet.
-const BLOCK_BYTES: usize = 128 << 10;
-/// Maximum number of blocks: 16 MiB for usual packets, plus up to one snapshot length per block.
-const POOL_BLOCKS: usize = 128;
 /// The longest wait for a packet, so that a run stops quickly.
 const WAIT_NS: i64 = 10_000_000;
 /// The sleep while the interface is down, and its descriptor reports an error.
@@ -112,11 +105,7 @@ pub struct InterfaceSource {
     snaplen_bytes: u32,
     /// Names by the kernel's number, for `any`.
     names: BTreeMap<u32, InterfaceName>,
-    /// The blocks; the one filled last is at the end.
-    pool: VecDeque<SharedBlock>,
-    /// The packets in the last block, and how many of them were yielded.
-    records: Vec<RawPacket>,
-    at: usize,
+    pool: BlockPool,
     packets: u64,
     /// Packets that the card had dropped at the last look.
     card_drops: u64,
@@ -184,9 +173,7 @@ impl InterfaceSource {
             link,
             snaplen_bytes: options.snaplen_bytes,
             names: BTreeMap::new(),
-            pool: VecDeque::new(),
-            records: Vec::with_capacity(BLOCK_PACKETS),
-            at: 0,
+            pool: BlockPool::new(),
             packets: 0,
             card_drops,
             blocks_since_look: 0,
@@ -222,31 +209,20 @@ impl InterfaceSource {
     /// Copies the packets that have arrived into a block that no other holder has. Returns whether
     /// there was such a block.
     fn refill(&mut self) -> bool {
-        let free = self.pool.iter_mut().position(|block| Arc::get_mut(block).is_some());
-        let mut block = match free.and_then(|at| self.pool.remove(at)) {
-            Some(block) => block,
-            None if self.pool.len() < POOL_BLOCKS => {
-                Arc::new(Block::Owned(Vec::with_capacity(BLOCK_BYTES)))
-            }
-            None => return false,
-        };
-        self.records.clear();
-        self.at = 0;
-        self.blocks_since_look += 1;
-        if let Some(Block::Owned(bytes)) = Arc::get_mut(&mut block) {
-            bytes.clear();
-            while self.records.len() < BLOCK_PACKETS && bytes.len() < BLOCK_BYTES {
-                let Some(slot) = self.ring.take() else { break };
-                self.copy(&slot, bytes);
-            }
-        }
+        let mut pool = std::mem::take(&mut self.pool);
+        let is_filled = pool.refill(|bytes, packets| {
+            let Some(slot) = self.ring.take() else { return false };
+            packets.extend(self.copy(&slot, bytes));
+            true
+        });
+        self.pool = pool;
+        self.blocks_since_look += u32::from(is_filled);
         self.ring.release();
-        self.pool.push_back(block);
-        true
+        is_filled
     }
 
-    /// Appends the packet in a slot to the block.
-    fn copy(&mut self, slot: &Slot, block: &mut Vec<u8>) {
+    /// Appends the packet in a slot to the block, except the first of two copies.
+    fn copy(&mut self, slot: &Slot, block: &mut Vec<u8>) -> Option<RawPacket> {
         let from = Origin::of(self.ring.bytes(slot, Origin::AT, Origin::BYTES));
         let start = block.len();
         let end = start + self.snaplen_bytes as usize;
@@ -283,18 +259,18 @@ impl InterfaceSource {
         if from.is_loopback_copy() {
             // The packet arrives a second time, as received.
             block.truncate(start);
-            return;
+            return None;
         }
         let interface =
             if self.interface == ANY { self.name_of(from.interface) } else { InterfaceName::UNKNOWN };
-        self.records.push(RawPacket {
+        Some(RawPacket {
             position: start as u64,
             captured_bytes: (block.len() - start) as u32,
             wire_bytes: slot.length.saturating_add(added),
             time_ns: slot.time_ns,
             link: self.link,
             interface,
-        });
+        })
     }
 
     fn name_of(&mut self, number: u32) -> InterfaceName {
@@ -412,22 +388,17 @@ impl PacketSource for InterfaceSource {
         batch.block = None;
         batch.ahead = 0..0;
         (self.was_asked, self.is_idle) = (false, false);
-        if self.at == self.records.len() {
+        if self.pool.is_empty() {
             if !self.refill() {
                 return Ok(Fill::Starved);
             }
-            if self.records.is_empty() {
+            if self.pool.is_empty() {
                 self.is_idle = true;
                 self.wait()?;
                 return Ok(Fill::Starved);
             }
-            batch.block_number += 1;
         }
-        let end = self.records.len().min(self.at + BATCH_PACKETS);
-        batch.packets.extend_from_slice(&self.records[self.at..end]);
-        batch.block = self.pool.back().map(Arc::clone);
-        self.packets += (end - self.at) as u64;
-        self.at = end;
+        self.packets += self.pool.pass_to(batch) as u64;
         Ok(Fill::Packets)
     }
 

@@ -43,6 +43,7 @@ mod frame;
 pub mod icmp;
 pub mod interface;
 pub mod link;
+mod pool;
 pub mod refusal;
 pub mod rewrite;
 pub mod source;
@@ -59,6 +60,7 @@ pub use decode::{CustomEncapsulations, DecodeOptions, decode};
 pub use drop_reason::{DropCounts, DropReason};
 pub use interface::InterfaceName;
 pub use link::LinkType;
+pub use pool::BlockPool;
 pub use source::{BATCH_PACKETS, Fill, PacketBatch, PacketSource, RawPacket, SourceError};
 pub use view::{Headers, PacketView};
 

@@ -12,22 +12,14 @@
 //!
 //! No call waits for packets longer than half a millisecond, so a run can stop quickly.
 
-use std::collections::VecDeque;
-use std::sync::Arc;
 use std::time::Duration;
 
 use flowloom_packet::{
-    BATCH_PACKETS, Block, DropCounts, DropReason, Fill, InterfaceName, LinkType, PacketBatch, PacketSource,
-    RawPacket, SharedBlock, SourceError,
+    BlockPool, DropCounts, DropReason, Fill, InterfaceName, LinkType, PacketBatch, PacketSource, RawPacket,
+    SourceError,
 };
 use pcap::{Active, Capture, Device, Error, Stat};
 
-/// Maximum number of packets per block.
-const BLOCK_PACKETS: usize = 256;
-/// Size in bytes at which a block accepts no further packet.
-const BLOCK_BYTES: usize = 128 << 10;
-/// Maximum number of blocks: 16 MiB for usual packets, plus up to one snapshot length per block.
-const POOL_BLOCKS: usize = 128;
 /// Milliseconds for which the kernel may hold a packet to deliver several at once.
 const HAND_OVER_MS: i32 = 10;
 /// The sleep when no packet has arrived.
@@ -128,11 +120,7 @@ pub struct LiveSource {
     capture: Capture<Active>,
     link: LinkType,
     snaplen_bytes: u32,
-    /// The blocks; the one filled last is at the end.
-    pool: VecDeque<SharedBlock>,
-    /// The packets in the last block, and how many of them were yielded.
-    records: Vec<RawPacket>,
-    at: usize,
+    pool: BlockPool,
     packets: u64,
     error: Option<Error>,
     /// The kernel's counters at the last read.
@@ -193,9 +181,7 @@ impl LiveSource {
             capture,
             link,
             snaplen_bytes: options.snaplen_bytes,
-            pool: VecDeque::new(),
-            records: Vec::with_capacity(BLOCK_PACKETS),
-            at: 0,
+            pool: BlockPool::new(),
             packets: 0,
             error: None,
             seen: Stat { received: 0, dropped: 0, if_dropped: 0 },
@@ -228,42 +214,27 @@ impl LiveSource {
     /// Reads the packets that have arrived into a block that no other holder has. Returns whether
     /// there was such a block.
     fn refill(&mut self) -> bool {
-        let free = self.pool.iter_mut().position(|block| Arc::get_mut(block).is_some());
-        let mut block = match free.and_then(|at| self.pool.remove(at)) {
-            Some(block) => block,
-            None if self.pool.len() < POOL_BLOCKS => {
-                Arc::new(Block::Owned(Vec::with_capacity(BLOCK_BYTES)))
+        let is_filled = self.pool.refill(|bytes, packets| match self.capture.next_packet() {
+            Ok(packet) => {
+                packets.push(RawPacket {
+                    position: bytes.len() as u64,
+                    captured_bytes: u32::try_from(packet.data.len()).unwrap_or(u32::MAX),
+                    wire_bytes: packet.header.len,
+                    time_ns: time_ns(packet.header.ts.tv_sec, packet.header.ts.tv_usec),
+                    link: self.link,
+                    interface: InterfaceName::UNKNOWN,
+                });
+                bytes.extend_from_slice(packet.data);
+                true
             }
-            None => return false,
-        };
-        self.records.clear();
-        self.at = 0;
-        self.blocks_since_look += 1;
-        if let Some(Block::Owned(bytes)) = Arc::get_mut(&mut block) {
-            bytes.clear();
-            while self.records.len() < BLOCK_PACKETS && bytes.len() < BLOCK_BYTES {
-                match self.capture.next_packet() {
-                    Ok(packet) => {
-                        self.records.push(RawPacket {
-                            position: bytes.len() as u64,
-                            captured_bytes: u32::try_from(packet.data.len()).unwrap_or(u32::MAX),
-                            wire_bytes: packet.header.len,
-                            time_ns: time_ns(packet.header.ts.tv_sec, packet.header.ts.tv_usec),
-                            link: self.link,
-                            interface: InterfaceName::UNKNOWN,
-                        });
-                        bytes.extend_from_slice(packet.data);
-                    }
-                    Err(Error::TimeoutExpired) => break,
-                    Err(error) => {
-                        self.error = Some(error);
-                        break;
-                    }
-                }
+            Err(Error::TimeoutExpired) => false,
+            Err(error) => {
+                self.error = Some(error);
+                false
             }
-        }
-        self.pool.push_back(block);
-        true
+        });
+        self.blocks_since_look += u32::from(is_filled);
+        is_filled
     }
 }
 
@@ -281,7 +252,7 @@ impl PacketSource for LiveSource {
         batch.ahead = 0..0;
         self.asked = false;
         self.idle = false;
-        if self.at == self.records.len() {
+        if self.pool.is_empty() {
             // Yield the packets that arrived before the interface failed.
             if let Some(error) = self.error.take() {
                 let why = format!("capture on {} stopped: {error}", self.interface);
@@ -290,21 +261,16 @@ impl PacketSource for LiveSource {
             if !self.refill() {
                 return Ok(Fill::Starved);
             }
-            if self.records.is_empty() && self.error.is_none() {
+            if self.pool.is_empty() && self.error.is_none() {
                 self.idle = true;
                 std::thread::sleep(IDLE);
                 return Ok(Fill::Starved);
             }
-            if self.records.is_empty() {
+            if self.pool.is_empty() {
                 return self.next_batch(batch);
             }
-            batch.block_number += 1;
         }
-        let end = self.records.len().min(self.at + BATCH_PACKETS);
-        batch.packets.extend_from_slice(&self.records[self.at..end]);
-        batch.block = self.pool.back().map(Arc::clone);
-        self.packets += (end - self.at) as u64;
-        self.at = end;
+        self.packets += self.pool.pass_to(batch) as u64;
         Ok(Fill::Packets)
     }
 
