@@ -64,16 +64,11 @@ mod nat {
         }
 
         /// Answers for the translator's address (ARP), and passes everything else.
-        fn on_frame_without_flow(
-            &mut self,
-            frame: &Frame<'_>,
-            _: DropReason,
-            actions: &mut Actions,
-        ) -> Decision {
-            let Some(answer) = arp::answer(frame.bytes, self.address, STATION) else {
+        fn on_frame_without_flow(&mut self, raw: &Frame<'_>, _: DropReason, to: &mut Actions) -> Decision {
+            let Some(answer) = arp::answer(raw.bytes, self.address, STATION) else {
                 return Decision::Pass;
             };
-            actions.emit(frame.port, answer);
+            to.emit(raw.port, answer);
             Decision::Drop
         }
     }

@@ -53,11 +53,8 @@ mod balancer {
                 let digest = self.hasher.hash(&packet.headers.key).worker;
                 let members = || self.members.lock().unwrap_or_else(PoisonError::into_inner);
                 flow.0 = flow.0.or_else(|| members().pick(digest).map(|member| member.0));
-                let Some(&(address, station)) =
-                    flow.0.and_then(|at| self.servers.get(usize::try_from(at).ok()?))
-                else {
-                    return Verdict::Deny;
-                };
+                let server = flow.0.and_then(|at| self.servers.get(usize::try_from(at).ok()?));
+                let Some(&(address, station)) = server else { return Verdict::Deny };
                 self.current = Some(Rewrite::new().destination(address).destination_station(station));
             } else if tuple.source_port == self.service.port()
                 && self.servers.iter().any(|&(address, _)| address == tuple.source)
@@ -73,16 +70,11 @@ mod balancer {
         }
 
         /// Answers for the address of the service (ARP), and passes everything else.
-        fn on_frame_without_flow(
-            &mut self,
-            frame: &Frame<'_>,
-            _: DropReason,
-            actions: &mut Actions,
-        ) -> Decision {
-            let Some(answer) = arp::answer(frame.bytes, *self.service.ip(), STATION) else {
+        fn on_frame_without_flow(&mut self, raw: &Frame<'_>, _: DropReason, to: &mut Actions) -> Decision {
+            let Some(answer) = arp::answer(raw.bytes, *self.service.ip(), STATION) else {
                 return Decision::Pass;
             };
-            actions.emit(frame.port, answer);
+            to.emit(raw.port, answer);
             Decision::Drop
         }
     }
