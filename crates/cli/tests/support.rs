@@ -177,11 +177,20 @@ impl Folder {
     }
 }
 
-/// The directory of real captures, or a message if there is none.
-pub(crate) fn real_captures() -> Option<PathBuf> {
+/// The directory of real data, or a message if there is none. CI selects the tests that use it by
+/// `real` in their names.
+pub(crate) fn real_data() -> Option<PathBuf> {
+    // A single test thread is the main thread.
+    let name = std::thread::current().name().unwrap_or_default().to_owned();
+    assert!(name == "main" || name.contains("real"), "{name} uses real data, and its name lacks `real`");
     let Some(data) = std::env::var_os("FLOWLOOM_DATA") else {
-        eprintln!("skipped: FLOWLOOM_DATA is not set (the folder of real captures)");
+        eprintln!("skipped: FLOWLOOM_DATA is not set (the folder of real data)");
         return None;
     };
-    Some(PathBuf::from(data).join("pcaps"))
+    Some(PathBuf::from(data))
+}
+
+/// The directory of real captures, or a message if there is none.
+pub(crate) fn real_captures() -> Option<PathBuf> {
+    Some(real_data()?.join("pcaps"))
 }

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::support::{Folder, check_balance, flowloom, flowloom_fed, number, replay};
+use crate::support::{Folder, check_balance, flowloom, flowloom_fed, number, real_data, replay};
 
 const MODEL: [&str; 6] = ["--model", "s", "--overlap", "300", "--accesses", "30k"];
 
@@ -234,11 +234,8 @@ fn an_interrupt_keeps_the_finished_points() {
 
 #[test]
 fn the_real_day_is_read_and_ours_is_best_on_it() {
-    let Some(data) = std::env::var_os("FLOWLOOM_DATA") else {
-        eprintln!("skipped: FLOWLOOM_DATA is not set (the folder of real logs)");
-        return;
-    };
-    let logs = std::path::Path::new(&data).join("logs");
+    let Some(data) = real_data() else { return };
+    let logs = data.join("logs");
     let day = logs.join("nasa_19950801_a.tsv.gz");
     let day = day.to_str().unwrap();
     let logged = simulate(&[day, "--policy", "spec,flowlru,min"]);

@@ -111,7 +111,7 @@ fn ns(epoch: &str) -> Option<u64> {
 }
 
 #[test]
-fn records_have_packets_bytes_and_times_of_wiresharks_conversations() {
+fn records_of_real_captures_have_packets_bytes_and_times_of_wiresharks_conversations() {
     let (mut compared, mut differ) = (0, Vec::new());
     for path in captures() {
         let columns = [&["frame.time_epoch", "frame.len", "tcp.stream", "udp.stream"][..], &ENDS].concat();
@@ -302,7 +302,7 @@ fn agrees(ours: &str, theirs: &str) -> bool {
 }
 
 #[test]
-fn application_fields_are_those_that_wiresharks_dissectors_find() {
+fn application_fields_of_real_captures_are_those_that_wiresharks_dissectors_find() {
     let (mut compared, mut differ) = (BTreeMap::<&str, u64>::new(), Vec::new());
     let mut explained = [0; EXPLAINED.len()];
     let captures = captures();
