@@ -12,15 +12,20 @@ use flowloom::traffic::capture::{Capture, CaptureParts, Input, SetOptions};
 const SAMPLE_PACKETS: u64 = 8192;
 /// Minimum number of TCP flows for an estimate of the share of flows that begin in the sample.
 const TCP_FLOWS_MIN: usize = 32;
-/// The estimate without a sample.
+/// The table's size as a multiple of the estimated number of flows. Of 14 captures of 5,000 to
+/// 60,000 flows, one exceeds it. A table that is too small by one flow obtains a second segment, four
+/// times as large as the first, whose pages the kernel clears.
+const MARGIN: f64 = 1.75;
+/// The size without a sample.
 const UNKNOWN: u64 = 64 << 10;
-/// Limits of the estimate. The table grows as needed.
+/// Limits of the size. The table grows as needed.
 const BOUNDS: RangeInclusive<u64> = 1 << 10..=1 << 20;
 const RECORD_HEADER_BYTES: u64 = 16;
 const TCP: u8 = 6;
 const SYN: u16 = 2;
 
-/// Estimates the number of flows in captures of `bytes` bytes, from packets in their middle.
+/// Returns the size of a table for the flows in captures of `bytes` bytes, from packets in their
+/// middle.
 pub(super) fn guess(
     paths: &[&Path],
     bytes: Option<u64>,
@@ -45,7 +50,7 @@ pub(super) fn guess(
                 sample.flows_from_start(bytes as f64 / capture.taken_bytes().max(1) as f64)
             }
         };
-        Some((flows * f64::from(options.passes.min(64))) as u64)
+        Some((flows * MARGIN * f64::from(options.passes.min(64))) as u64)
     };
     guess().unwrap_or(UNKNOWN).clamp(*BOUNDS.start(), *BOUNDS.end())
 }
@@ -99,13 +104,13 @@ impl Sample {
 
     /// Returns the number of flows of a capture that is `share` times as long, from packets in its
     /// middle. Most of their flows began earlier. The share of TCP flows with a SYN is used as the
-    /// share of flows that begin, also for other protocols. A table has space for an eighth more.
+    /// share of flows that begin, also for other protocols.
     fn flows_from_middle(&self, share: f64) -> f64 {
         if self.tcp.len() < TCP_FLOWS_MIN {
             return self.flows_from_start(share);
         }
         let begin = self.tcp.values().filter(|begins| **begins).count() as f64 / self.tcp.len() as f64;
-        self.flows() * (1.0 + begin * (share - 1.0).max(0.0) * 1.125)
+        self.flows() * (1.0 + begin * (share - 1.0).max(0.0))
     }
 }
 
@@ -132,7 +137,8 @@ mod tests {
             writer.finish().unwrap();
             let bytes = std::fs::metadata(&path).unwrap().len();
             let guess = guess(&[&path], Some(bytes), SetOptions::default(), DecodeOptions::default());
-            assert!((flows / 2..flows * 2).contains(&guess), "{guess} instead of {flows}");
+            let limits = flows..flows * 5 / 2;
+            assert!(limits.contains(&guess), "a table for {guess} instead of {flows} flows");
         }
     }
 
