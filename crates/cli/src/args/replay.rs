@@ -21,6 +21,8 @@ use super::scheduler::SchedulerName;
 
 /// Descriptors per ring by default.
 pub(crate) const RING: usize = 16_384;
+/// Idle time after which closed connections of live traffic end.
+pub(crate) const LIVE_CLOSED_TIMEOUT_NS: u64 = 5_000_000_000;
 
 /// Arguments of `replay`.
 #[derive(Clone, Debug, Args)]
@@ -364,9 +366,8 @@ impl Replay {
 
     /// Returns the idle time after which closed connections end, in nanoseconds.
     pub(crate) fn closed_timeout_ns(&self) -> Option<u64> {
-        const LIVE_NS: u64 = 5_000_000_000;
         let usual = self.live.iface.is_some() && self.app == AppName::Accounting;
-        self.closed_timeout.or(usual.then_some(LIVE_NS))
+        self.closed_timeout.or(usual.then_some(LIVE_CLOSED_TIMEOUT_NS))
     }
 
     /// Returns the arguments of a run over these inputs that produces only records.

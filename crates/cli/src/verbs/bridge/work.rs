@@ -20,6 +20,7 @@ use super::ports::Ends;
 use super::{kernel_bridge, ports};
 use crate::args::Common;
 use crate::args::bridge::{Bridge, OnPanicName, RefusalName};
+use crate::args::replay::LIVE_CLOSED_TIMEOUT_NS;
 use crate::background;
 use crate::exit::{Failure, Status};
 use crate::flow_file::{Destination, FlowWriter};
@@ -31,9 +32,6 @@ use crate::render::bridge::BridgeResult;
 use crate::render::{counted, print, print_aside, say, say_error, warn};
 use crate::service_manager;
 use crate::verbs::replay::{Origin, Rules, load_patterns};
-
-/// Idle time after which the record of a closed connection is written.
-const CLOSED_TIMEOUT_NS: u64 = 10_000_000_000;
 
 /// Initial size of a worker's table, in flows; it grows as needed.
 const FLOWS_FIRST: u32 = 16 << 10;
@@ -60,7 +58,7 @@ pub(super) fn run(arguments: &Bridge, common: &Common) -> Result<Status, Failure
     let mut config = EngineConfig::new(Layout::Inline);
     config.cores = Cores::Unpinned;
     config.idle_timeout = Some(IdleTimeout::from_ns(arguments.timeout));
-    config.closed_timeout = Some(IdleTimeout::from_ns(CLOSED_TIMEOUT_NS));
+    config.closed_timeout = Some(IdleTimeout::from_ns(LIVE_CLOSED_TIMEOUT_NS));
     // A slow collector must not stop forwarding.
     config.records_when_full = WhenFull::Drop;
     config.decode = config.decode.with_errors_by_flow(rules.as_ref().is_some_and(Rules::ask_state));
