@@ -179,6 +179,9 @@ pub struct EngineConfig {
     pub records_when_full: WhenFull,
     /// The number of packets after which the run stops. Defaults to `None`: no limit.
     pub packet_limit: Option<u64>,
+    /// Whether the report has the packets and bytes of each interval of packet time. Defaults to
+    /// `false`.
+    pub timeline: bool,
     /// The speed at which the run takes packets from the source. Defaults to [`Pace::Max`].
     pub pace: Pace,
 }
@@ -201,6 +204,7 @@ impl EngineConfig {
             records_max: 16 << 20,
             records_when_full: WhenFull::Block,
             packet_limit: None,
+            timeline: false,
             pace: Pace::Max,
         }
     }

@@ -140,6 +140,7 @@ pub use report::counters;
 pub use report::counters::RecordsReport;
 pub use report::digest::ResultDigest;
 pub use report::results::{EndedBy, FlowRecord, FlowResults, FlowResultsIter};
+pub use report::timeline::{Interval, Timeline};
 pub use report::{RunReport, ShardedReport, SharedReport, WorkerReport};
 pub use runtime::assemble::Endpoints;
 pub use runtime::pin::Pinning;

@@ -15,6 +15,7 @@ use flowloom_packet::{DecodeOptions, DropReason, Headers, LinkType, RawPacket};
 use crate::batch::packet::PacketPlace;
 use crate::config::PlacementDigest;
 use crate::report::counters::{InputCounters, LINKS_MAX};
+use crate::report::timeline::Timeline;
 
 /// Numbers and counts packets, and sets their times by a monotonic clock that single wrong stamps
 /// do not move.
@@ -29,6 +30,12 @@ pub(crate) struct Arrivals {
 }
 
 impl Arrivals {
+    /// Returns counters of no packets. With `timeline` they count by packet time too.
+    pub(crate) fn new(timeline: bool) -> Self {
+        let counters = InputCounters { timeline: timeline.then(Timeline::default), ..Default::default() };
+        Self { counters, ..Self::default() }
+    }
+
     /// Counts the next packets and sets their times. Returns the number of the first.
     #[inline]
     pub(crate) fn count(&mut self, packets: &mut [RawPacket]) -> u64 {
@@ -45,6 +52,9 @@ impl Arrivals {
             counters.bytes_captured += u64::from(raw.captured_bytes);
             counters.captured_over_wire += u64::from(raw.captured_bytes > raw.wire_bytes);
             raw.time_ns = self.clock.tick(raw.time_ns);
+        }
+        if let Some(timeline) = &mut counters.timeline {
+            packets.iter().for_each(|raw| timeline.add(raw.time_ns, raw.wire_bytes));
         }
         if begins {
             // Times never decrease, so the first time is the earliest.

@@ -71,7 +71,7 @@ impl<'a> Reader<'a> {
             is_over: false,
             interrupted: false,
             fault: None,
-            arrivals: Arrivals::default(),
+            arrivals: Arrivals::new(config.timeline),
             losses: Losses::default(),
             latest: None,
         }

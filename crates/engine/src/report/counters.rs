@@ -5,6 +5,7 @@ use flowloom_packet::{DropReason, EncapsulationCounts};
 
 use crate::app::{Outcome, Verdict};
 use crate::report::digest::ResultDigest;
+use crate::report::timeline::Timeline;
 
 /// Maximum number of link types that are counted by name. The total includes all others.
 pub(crate) const LINKS_MAX: usize = 64;
@@ -80,6 +81,9 @@ pub struct InputCounters {
     pub first_ns: u64,
     /// The latest time, in nanoseconds since 1970.
     pub last_ns: u64,
+    /// Packets and bytes on the wire by packet time, if the run [counts
+    /// them](crate::EngineConfig::timeline). Packets that the source withholds are not among them.
+    pub timeline: Option<Timeline>,
 }
 
 impl InputCounters {
@@ -93,6 +97,10 @@ impl InputCounters {
         }
         if later.packets > 0 {
             self.last_ns = later.last_ns;
+        }
+        match (&mut self.timeline, later.timeline) {
+            (Some(timeline), Some(later)) => timeline.merge(later),
+            (timeline, later) => *timeline = timeline.take().or(later),
         }
         self.packets += later.packets;
         self.bytes_on_wire += later.bytes_on_wire;

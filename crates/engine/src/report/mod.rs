@@ -5,6 +5,7 @@ pub mod counters;
 pub(crate) mod decisions;
 pub mod digest;
 pub mod results;
+pub(crate) mod timeline;
 
 use std::time::Duration;
 

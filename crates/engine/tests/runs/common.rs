@@ -157,6 +157,7 @@ pub(crate) fn config(mode: Layout) -> EngineConfig {
         cores: Cores::Unpinned,
         ring_slots: 256,
         hasher: FlowHasher::with_seed(5),
+        timeline: true,
         ..EngineConfig::new(mode)
     }
 }

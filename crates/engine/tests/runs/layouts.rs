@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use flowloom_engine::{
-    App, ConfigError, Control, Cores, EndedBy, Endpoints, EngineConfig, Fault, IdleTimeout, Layout, Order,
-    Pace, PolicyRef, RunReport, StartError, Verdict, WhenFull, run, run_seeded, run_with,
+    App, ConfigError, Control, Cores, EndedBy, Endpoints, EngineConfig, Fault, IdleTimeout, Interval,
+    Layout, Order, Pace, PolicyRef, RunReport, StartError, Verdict, WhenFull, run, run_seeded, run_with,
 };
 use flowloom_flow_key::{FlowHasher, FlowKey};
 use flowloom_packet::{BATCH_PACKETS, DropReason, LinkType, PacketView};
@@ -73,6 +73,9 @@ fn results_do_not_depend_on_layout_seed_or_policy() {
     let expected = go(&config(Layout::Inline), &mut source.clone());
     assert!(expected.flows.len() >= 900);
     assert_eq!(expected.input.packets, 30_000);
+    let intervals = expected.input.timeline.as_ref().unwrap().intervals();
+    let sum = |figure: fn(&Interval) -> u64| intervals.iter().map(figure).sum::<u64>();
+    assert_eq!((sum(|i| i.packets), sum(|i| i.bytes)), (30_000, expected.input.bytes_on_wire));
     for mode in LAYOUTS {
         for seed in [1, 2] {
             let config = EngineConfig { hasher: FlowHasher::with_seed(seed), ..config(mode) };
