@@ -5,6 +5,7 @@ use std::path::Path;
 
 use flate2::write::GzEncoder;
 
+use crate::exit::Failure;
 use crate::output::OutputFile;
 
 /// The compression of a file.
@@ -26,6 +27,23 @@ impl Compression {
         };
         (packing, path.file_stem().map_or(path, Path::new))
     }
+}
+
+/// Refuses a name that selects a compression that cannot be written, instead of a file whose
+/// contents are not what its name says.
+///
+/// # Errors
+///
+/// Returns [`Failure::Usage`] with the extensions that can be written.
+pub(crate) fn check_compression(option: &str, path: &Path) -> Result<(), Failure> {
+    let ending = path.extension().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
+    if !["xz", "lz4", "bz2", "br", "lzma", "zip", "7z"].contains(&ending.as_str()) {
+        return Ok(());
+    }
+    Err(Failure::Usage(format!(
+        "{option} {}: .{ending} cannot be written\n  use .gz or .zst, or no compression",
+        path.display()
+    )))
 }
 
 /// A file in which each flush ends a member (gzip) or a frame (zstd), so that flushed data can

@@ -123,6 +123,15 @@ impl Destination {
             }
             return Ok(Self { place, format: of_scheme });
         }
+        if let Some((_, port)) = path.to_str().and_then(|text| text.rsplit_once(':'))
+            && port.parse::<u16>().is_ok()
+            && path.components().count() == 1
+        {
+            return Err(format!(
+                "--flows {shown} is not a file and lacks the protocol of a collector\n  use ipfix://{shown}, \
+                 ipfix+tcp://{shown} or netflow9://{shown}; a file of that name is ./{shown}"
+            ));
+        }
         if path.as_os_str() == "-" {
             let format = format.unwrap_or(Format::Csv);
             check_arrow(path, format)?;
@@ -425,6 +434,7 @@ mod tests {
             ("conn.log", Format::Zeek),
             ("flows.eve.gz", Format::Eve),
             ("flows.nf9", Format::Netflow9),
+            ("./localhost:9995", Format::Csv),
             ("-", Format::Csv),
             ("ipfix://[::1]:4739", Format::Ipfix),
             ("ipfix+tcp://localhost:4739", Format::Ipfix),
@@ -433,6 +443,8 @@ mod tests {
             assert_eq!(of(text), Ok(format), "{text}");
         }
         for (text, why) in [
+            ("localhost:9995", "use ipfix://localhost:9995"),
+            ("[::1]:9995", "lacks the protocol of a collector"),
             ("flows.xlsx", "unknown extension .xlsx"),
             ("flows.txt.gz", "unknown extension .txt"),
             ("kafka://a:1", "unknown collector 'kafka'"),

@@ -18,6 +18,9 @@ use crate::terminal_text::harmless;
 /// Five times per second look smooth and cost little.
 const INTERVAL: Duration = Duration::from_millis(200);
 
+/// Work that is done by then has no bar.
+const PATIENCE: Duration = Duration::from_secs(1);
+
 /// The bar that is visible at present, if any.
 static SHOWN: Mutex<Option<ProgressBar>> = Mutex::new(None);
 
@@ -29,6 +32,11 @@ pub(crate) fn without_bar<T>(write: impl FnOnce() -> T) -> T {
         Some(bar) => bar.suspend(write),
         None => write(),
     }
+}
+
+/// Returns whether the work takes long enough for a bar.
+fn is_long(ended: &Receiver<()>) -> bool {
+    ended.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Timeout)
 }
 
 /// Draws a bar until `ended` receives a message. `update` sets its values five times per second.
@@ -83,11 +91,14 @@ pub(crate) fn label(inputs: &[PathBuf]) -> String {
 }
 
 fn draw(label: String, set: &SetProgress, control: &Control, ended: &Receiver<()>) {
+    if !is_long(ended) {
+        return;
+    }
     let total = set.total_bytes();
     let bar =
         ProgressBar::with_draw_target((total > 0).then_some(total), ProgressDrawTarget::stderr_with_hz(5));
     let template = if total > 0 {
-        "{prefix}  {bar:30}  {percent:>3} %  {msg}  {eta}"
+        "{prefix}  {bar:30}  {percent:>3} %  {msg}  {eta} left"
     } else {
         "{prefix}  {spinner}  {bytes}  {msg}  {elapsed}"
     };
@@ -95,7 +106,7 @@ fn draw(label: String, set: &SetProgress, control: &Control, ended: &Receiver<()
         bar.set_style(style.progress_chars("━╸ "));
     }
     bar.set_prefix(label);
-    let mut before = (Instant::now(), 0_u64);
+    let mut before = (Instant::now(), control.packets());
     show(&bar, ended, |bar| {
         let now = (Instant::now(), control.packets());
         let rate = (now.1 - before.1) as f64 / (now.0 - before.0).as_secs_f64() / 1e6;
@@ -120,9 +131,12 @@ impl Steps {
         }
         let (end, ended) = unbounded();
         let draw = move || {
+            if !is_long(&ended) {
+                return;
+            }
             let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr_with_hz(5));
             if let Ok(style) =
-                ProgressStyle::with_template("{prefix}  {bar:30}  {pos} of {len}  {eta} left")
+                ProgressStyle::with_template("{prefix}  {bar:30}  {pos} of {len}  {per_sec}  {eta} left")
             {
                 bar.set_style(style.progress_chars("━╸ "));
             }

@@ -595,6 +595,24 @@ fn standard_output_that_is_full_is_an_error() {
 }
 
 #[test]
+fn a_compression_that_cannot_be_written_is_refused() {
+    let folder = Folder::new();
+    let path = folder.write("t.pcap", &pcap(5));
+    for name in ["u.pcap.lz4", "u.XZ"] {
+        let output = folder.path(name);
+        for arguments in [
+            &["generate", "trace", "-o", &output][..],
+            &["replay", &path, "--write", &output],
+            &["extract", &path, "--where", "bytes > 0", "-o", &output],
+        ] {
+            flowloom(arguments).ends(2).says(&["cannot be written", "use .gz or .zst"]);
+        }
+        assert!(!std::fs::exists(&output).unwrap());
+    }
+    flowloom(["replay", &path, "--collector", "127.0.0.1:9"]).ends(2).says(&["use ipfix://127.0.0.1:9"]);
+}
+
+#[test]
 fn a_reader_that_has_had_enough_is_no_error() {
     let folder = Folder::new();
     let path = folder.write("t.pcap", &pcap(5));

@@ -102,7 +102,7 @@ pub(crate) struct Bridge {
     pub(crate) flows_max: u64,
 
     /// Write a record of each flow when it ends, to a file or a collector, as `replay --flows` does
-    #[arg(long, value_name = "TO")]
+    #[arg(long, alias = "collector", value_name = "TO")]
     pub(crate) flows: Option<PathBuf>,
 
     /// Format of --flows, if its name does not determine it

@@ -222,7 +222,7 @@ pub(crate) struct Replay {
     /// Write a record of each flow when it ends: to a file (.csv, .jsonl, .ipfix, .nf9, .parquet,
     /// .arrows, .log for Zeek's conn.log, .eve; .gz and .zst compress), to - for standard output,
     /// or to a collector: ipfix://HOST:PORT, ipfix+tcp://HOST:PORT or netflow9://HOST:PORT
-    #[arg(long, value_name = "TO")]
+    #[arg(long, alias = "collector", value_name = "TO")]
     pub(crate) flows: Option<PathBuf>,
 
     /// Format of --flows, if its name does not determine it

@@ -3,6 +3,7 @@
 use clap::ValueEnum as _;
 use serde::{Serialize, Serializer};
 
+use super::fit::terminal_width;
 use super::reasons::NoResult;
 use super::{Report, bytes, counted, grouped, percent, scaled, some_of};
 use crate::args::top::{GroupBy, SortBy};
@@ -130,18 +131,25 @@ impl TopResult {
     }
 }
 
-/// Returns lines with aligned columns: the first is left-aligned, the others right-aligned.
-fn aligned(table: &[[String; 8]]) -> Vec<String> {
+/// Columns that also a narrow terminal shows, even if each line then has a continuation.
+const COLUMNS_MIN: usize = 5;
+
+/// Returns lines with aligned columns: the first is left-aligned, the others right-aligned. Leaves
+/// out the last columns if lines would be wider than `most`. Also returns the number of the columns
+/// shown and the width of all.
+fn aligned(table: &[[String; 8]], most: usize) -> (Vec<String>, usize, usize) {
     let width = |column: usize| table.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
     let widths: Vec<usize> = (0..8).map(width).collect();
+    let needed = |columns: usize| widths[..columns].iter().sum::<usize>() + 3 * (columns - 1);
+    let shown = (COLUMNS_MIN..=8).rev().find(|&columns| needed(columns) <= most).unwrap_or(COLUMNS_MIN);
     let line = |row: &[String; 8]| {
         let mut line = format!("{:<width$}", row[0], width = widths[0]);
-        for (cell, width) in row.iter().zip(&widths).skip(1) {
+        for (cell, width) in row.iter().zip(&widths).take(shown).skip(1) {
             line.extend([String::from("   "), format!("{cell:>width$}")]);
         }
         line.trim_end().to_owned()
     };
-    table.iter().map(line).collect()
+    (table.iter().map(line).collect(), shown, needed(8))
 }
 
 impl Report for TopResult {
@@ -165,7 +173,13 @@ impl Report for TopResult {
         }
         lines.extend(self.no_result.lines());
         lines.push(String::new());
-        lines.extend(aligned(&self.table()));
+        let table = self.table();
+        let (rows, shown, needed) = aligned(&table, terminal_width().unwrap_or(usize::MAX));
+        lines.extend(rows);
+        if shown < table[0].len() {
+            let left_out = table[0][shown..].join(", ");
+            lines.push(format!("Left out    {left_out}, which need {needed} columns, or --format csv"));
+        }
         if self.untold.flows > 0 {
             lines.push(format!(
                 "Noted       only the first {} have separate rows; raise --groups-max for more",
@@ -240,6 +254,8 @@ mod tests {
             (row[0], row[1]) = (name.to_owned(), number.to_owned());
             row
         };
-        assert_eq!(aligned(&[row("host", "flows"), row("::1", "7")]), ["host   flows", "::1        7"]);
+        let table = [row("host", "flows"), row("::1", "7")];
+        assert_eq!(aligned(&table, 80), (vec!["host   flows".into(), "::1        7".into()], 8, 27));
+        assert_eq!([26, 20, 1].map(|most| aligned(&table, most).1), [7, 5, 5]);
     }
 }

@@ -22,6 +22,7 @@ use flowloom::traffic::capture::{CaptureSet, Input, Notice, SetOptions};
 use crate::args::Common;
 use crate::args::extract::Extract;
 use crate::args::replay::{LayoutName, Replay};
+use crate::compressed_file::check_compression;
 use crate::exit::{Failure, Status, check_decodable};
 use crate::host::Tool;
 use crate::output::{OutputFile, is_one_file};
@@ -50,6 +51,7 @@ pub(crate) fn run(arguments: &Extract, common: &Common) -> Result<Status, Failur
     // Records cover all packets of a flow: the filter selects flows, not packets.
     let filter = replay.live.filter.take();
     let passes = Passes::new(arguments, &replay)?;
+    check_compression("--output", passes.output)?;
     let file = OutputFile::open(passes.output).map_err(|error| passes.cannot_write(&error))?;
 
     let Some((wanted, records, mut notices)) = passes.wanted(&replay, filter, common)? else {

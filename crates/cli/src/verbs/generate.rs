@@ -5,6 +5,8 @@ mod weblog;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use flowloom::traffic::synth::sample::Recipe;
@@ -13,7 +15,9 @@ use flowloom::traffic::write::{Interface, PcapOptions, PcapWriter, PcapngWriter,
 
 use crate::args::Common;
 use crate::args::generate::{Generate, TimeUnitName, Trace};
+use crate::compressed_file::check_compression;
 use crate::exit::{Failure, Status, stdout_failure};
+use crate::progress::Steps;
 use crate::render::generate::GenerateResult;
 use crate::render::{counted, print};
 use crate::verbs::generate_rules;
@@ -30,6 +34,7 @@ pub(crate) fn run(arguments: &Generate, common: &Common) -> Result<Status, Failu
 
 fn capture(trace: &Trace, common: &Common) -> Result<Status, Failure> {
     let begun = Instant::now();
+    check_compression("--output", &trace.output)?;
     let Planned { mut generator, what, snaplen, seed } = plan(trace)?;
     let snaplen = trace.snaplen.unwrap_or(snaplen);
     let to_stdout = trace.output.as_os_str() == "-";
@@ -40,11 +45,14 @@ fn capture(trace: &Trace, common: &Common) -> Result<Status, Failure> {
             Failure::Output(format!("cannot write {}: {error}", trace.output.display()))
         }
     };
+    let done = Arc::new(AtomicU64::new(0));
+    let steps = Steps::start("generate", generator.packets(), Arc::clone(&done), common.quiet > 0);
     let counts = if to_stdout {
-        write(io::stdout().lock(), trace, snaplen, &mut *generator)
+        write(io::stdout().lock(), trace, snaplen, (&mut *generator, &done))
     } else {
-        File::create(&trace.output).and_then(|file| write(file, trace, snaplen, &mut *generator))
+        File::create(&trace.output).and_then(|file| write(file, trace, snaplen, (&mut *generator, &done)))
     };
+    drop(steps);
     let counts = counts.map_err(failed)?;
     let result = GenerateResult {
         schema: "flowloom/generate/1",
@@ -137,7 +145,7 @@ fn write(
     out: impl Write,
     trace: &Trace,
     snaplen: u32,
-    generator: &mut dyn Generator,
+    generator: (&mut dyn Generator, &AtomicU64),
 ) -> io::Result<Counts> {
     let out = BufWriter::with_capacity(1 << 20, out);
     match trace.output.extension().and_then(|extension| extension.to_str()) {
@@ -161,16 +169,18 @@ fn write(
     }
 }
 
+/// Writes all packets, and keeps the count of those written in `done`.
 fn records<W: Write>(
     out: W,
     trace: &Trace,
     snaplen: u32,
-    generator: &mut dyn Generator,
+    (generator, done): (&mut dyn Generator, &AtomicU64),
 ) -> io::Result<(Counts, W)> {
     let mut counts = Counts::default();
     let mut frame = Vec::new();
     let mut count = |wire: u32, frame: &[u8]| {
         counts.packets += 1;
+        done.store(counts.packets, Ordering::Relaxed);
         counts.bytes_on_wire += u64::from(wire);
         counts.bytes_captured += (frame.len() as u64).min(u64::from(snaplen));
     };

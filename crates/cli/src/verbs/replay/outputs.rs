@@ -9,7 +9,7 @@ use flowloom::traffic::capture::{Annotations, DetailReader, FileSummary, SetOpti
 
 use crate::args::Common;
 use crate::args::replay::Replay;
-use crate::compressed_file::{Compression, PackedFile};
+use crate::compressed_file::{Compression, PackedFile, check_compression};
 use crate::exit::Failure;
 use crate::flow_file::{Destination, Opened};
 use crate::output::{OutputFile, OutputFolder, is_one_file};
@@ -46,6 +46,7 @@ impl Outputs {
                     "{option} needs a file: standard output carries the report"
                 )));
             }
+            check_compression(option, path)?;
             let failed =
                 |error| Failure::Output(format!("cannot write {what} to {}: {error}", path.display()));
             OutputFile::open(path).map(Some).map_err(failed)
