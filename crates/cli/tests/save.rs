@@ -21,7 +21,7 @@ fn a_replay_is_kept_as_a_page_with_pictures_and_its_data() {
     let document: Value = serde_json::from_str(&read("result.json")).unwrap();
     assert_eq!(document["packets"], 5000);
     Schema::read("replay-1.json").accepts(&document);
-    for name in ["packets", "workers", "flow-sizes"] {
+    for name in ["traffic-packets", "traffic-bits", "packets", "workers", "flow-sizes", "flow-durations"] {
         assert!(read(&format!("{name}.svg")).contains("</svg>"), "{name}");
     }
     let ends = read("packets.csv");
@@ -29,17 +29,59 @@ fn a_replay_is_kept_as_a_page_with_pictures_and_its_data() {
         ends.starts_with("series,category,packets\n") && ends.contains("\npackets,processed,"),
         "{ends}"
     );
-    assert!(read("flow-sizes.csv").contains("flows of that size or more,"));
+    assert!(read("flow-sizes.csv").contains("of all flows,1,"));
     let page = read("report.html");
     for part in [
         "<title>replay of t.pcap</title>",
-        "Sizes of flows",
+        "Packets over time",
+        "Flows by number of packets",
+        "<h2>Top talkers</h2>",
         "\"schema\": \"flowloom/replay/1\"",
         "Throughput",
     ] {
         assert!(page.contains(part), "{part}");
     }
     assert!(!page.contains("src=") && !page.contains("href="), "nothing from elsewhere");
+}
+
+#[test]
+fn traffic_and_talkers_of_a_page_are_those_of_the_run_in_any_layout() {
+    let folder = Folder::new();
+    let trace = folder.trace("t.pcap", &[]);
+    let result = |arguments: &[&str]| {
+        let save = folder.path("run");
+        let usual = ["replay", &trace, "--no-pin", "--format", "json", "--save", &save];
+        flowloom([&usual, arguments].concat()).ends(0).json()
+    };
+    let whole = result(&["--layout", "inline"]);
+    let sum = |values: &Value| -> u64 {
+        values.as_array().unwrap().iter().map(|value| value.as_u64().unwrap()).sum()
+    };
+    let traffic = &whole["traffic"];
+    assert_eq!(sum(&traffic["packets"]), 5000);
+    assert_eq!(json!(sum(&traffic["bytes"])), whole["bytes_on_wire"]);
+    assert_eq!(
+        (&whole["sums"]["flows"], &whole["sums"]["packets"]),
+        (&whole["flows"], &whole["processed"])
+    );
+    for arguments in
+        [&["--layout", "sharded", "--workers", "3"][..], &["--layout", "pipeline"], &["--verify"]]
+    {
+        let other = result(arguments);
+        assert_eq!((traffic, &whole["sums"]), (&other["traffic"], &other["sums"]), "{arguments:?}");
+    }
+    let top = flowloom(["top", &trace, "-n", "50", "--format", "json"]).ends(0).json();
+    let figures = |rows: &Value, name: &str| -> Vec<Value> {
+        rows.as_array()
+            .unwrap()
+            .iter()
+            .map(|row| json!([row[name], row["bytes"], row["packets"]]))
+            .collect()
+    };
+    let talkers = &whole["sums"]["talkers"];
+    assert_eq!(figures(&talkers["rows"], "host"), figures(&top["rows"], "name"));
+    assert_eq!((&talkers["hosts"], &talkers["bytes_missed_max"]), (&top["groups"], &json!(0)));
+    assert!(flowloom(["replay", &trace, "--format", "json"]).ends(0).json().get("traffic").is_none());
 }
 
 #[test]
@@ -109,6 +151,16 @@ fn benches_are_kept_and_compared() {
     flowloom(["compare", &run, &result, "--fail-above", "0"])
         .ends(0)
         .shows(&["no difference shown", "0 slower, 0 faster; 0 slower by more than 0 %"]);
+    let changes = folder.path("changes");
+    flowloom(["compare", &run, &result, "--save", &changes]).ends(0).says(&["saved in"]);
+    let page = fs::read_to_string(format!("{changes}/report.html")).unwrap();
+    for part in ["<h2>Rows</h2>", "<th>verdict</th>", "<svg", "0 slower, 0 faster"] {
+        assert!(page.contains(part), "{part}");
+    }
+    assert!(fs::read_to_string(format!("{changes}/changes.csv")).unwrap().contains(",low,high"));
+    flowloom(["compare", &run, &result, "--save", &run])
+        .ends(2)
+        .says(&["would overwrite", "another folder"]);
     flowloom(["compare", &run, &folder.path("")]).ends(3).says(&["cannot read", "result.json"]);
 }
 

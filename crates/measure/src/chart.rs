@@ -253,14 +253,16 @@ impl Chart {
             let area = SVGBackend::with_string(&mut text, size).into_drawing_area();
             area.fill(&WHITE).map_err(|error| self.failed(&error))?;
             // The legend is beside the plot, so that it covers no points.
-            let (left, legend) = area.split_horizontally(SIZE.0 - LEGEND_WIDTH);
+            let (left, legend) = area.split_horizontally(SIZE.0 - self.legend_width());
             let (plot, _) = left.split_vertically(SIZE.1);
             if self.categories.is_empty() {
                 self.draw_lines(&plot)?;
             } else {
                 self.draw_bars(&plot)?;
             }
-            self.draw_legend(&legend)?;
+            if self.legend_width() > 0 {
+                self.draw_legend(&legend)?;
+            }
             area.present().map_err(|error| self.failed(&error))?;
         }
         // Most control characters are not allowed in XML, not even escaped; file names may contain
@@ -342,7 +344,8 @@ impl Chart {
             // Many marks cover a line; a few identify it, at a distance from those of its
             // neighbours.
             let every = if series.joined && places.len() > 60 { places.len() / LONG_MARKS } else { 1 };
-            let marked = places.iter().skip(number * 5 % every).step_by(every);
+            let is_alone = self.series.len() == 1 && every > 1;
+            let marked = places.iter().filter(|_| !is_alone).skip(number * 5 % every).step_by(every);
             chart
                 .draw_series(marked.map(|&at| mark!(number, at, colour)))
                 .map_err(|error| failed(&error))?;
@@ -352,6 +355,11 @@ impl Chart {
                 .map_err(|error| failed(&error))?;
         }
         Ok(())
+    }
+
+    /// Returns the width of the legend. A single series with the name of the axis needs none.
+    fn legend_width(&self) -> u32 {
+        if matches!(&self.series[..], [one] if one.name == self.y.label) { 0 } else { LEGEND_WIDTH }
     }
 
     /// Returns the pixels from the top of the picture to the end of the legend.
@@ -398,7 +406,7 @@ impl Chart {
         let bottom = y.start;
         let failed = |error: &dyn std::fmt::Display| self.failed(error);
         let groups = count(self.categories.len());
-        let width = f64::from(SIZE.0 - LEGEND_WIDTH - Y_LABELS - 2 * MARGIN) / groups;
+        let width = f64::from(SIZE.0 - self.legend_width() - Y_LABELS - 2 * MARGIN) / groups;
         let names = CategoryNames::within(width, &self.categories);
         let mut chart = ChartBuilder::on(area)
             .caption(&self.title, (FONT, 17))

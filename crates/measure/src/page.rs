@@ -10,18 +10,18 @@ body{font:15px/1.5 system-ui,sans-serif;margin:2rem auto;max-width:62rem;padding
 h1{font-size:1.5rem;margin-bottom:.2rem}h2{font-size:1.15rem;margin:2.4rem 0 .2rem}
 table{border-collapse:collapse;margin:.8rem 0;font-variant-numeric:tabular-nums}
 th,td{padding:.25rem .7rem;border-bottom:1px solid #ddd;text-align:left;vertical-align:top}
-td.n,th.n{text-align:right}.meta,.note{color:#555;font-size:.9rem}
+td.n,th.n{text-align:right;white-space:nowrap}.meta,.note{color:#555;font-size:.9rem}
 .agrees{color:#00694a}.differs{color:#a84300}.cannot{color:#555}.bad{color:#b00020;font-weight:600}
-svg{max-width:100%;height:auto}pre{overflow-x:auto;font-size:.85rem;line-height:1.4}summary{color:#555;font-size:.9rem}
+.chart{overflow-x:auto}svg{max-width:100%;height:auto}pre{overflow-x:auto;font-size:.85rem;line-height:1.4}summary{color:#555;font-size:.9rem}
 table{display:block;overflow-x:auto}.fields{display:table;width:100%}.fields td{overflow-wrap:anywhere}
 .fields th{white-space:nowrap}.fields span{display:inline-block;margin-right:1.4rem}
 .sortable th{cursor:pointer}.sortable th[aria-sort=ascending]::after{content:\" ↑\"}.sortable th[aria-sort=descending]::after{content:\" ↓\"}
-.summary{font-weight:600}:root{color-scheme:light dark}
-@media (max-width:30rem){body{margin:1rem auto;padding:0 .6rem;font-size:14px}th,td{padding:.2rem .4rem}.fields th{white-space:normal;overflow-wrap:anywhere;min-width:6rem}}
+.short td:not(:last-child){white-space:nowrap}.summary{font-weight:600}:root{color-scheme:light dark}
+@media (max-width:30rem){body{margin:1rem auto;padding:0 .6rem;font-size:14px}th,td{padding:.2rem .4rem}.fields,.fields tbody,.fields tr,.fields th,.fields td{display:block}.fields th{white-space:normal;overflow-wrap:anywhere;border:0;padding-bottom:0}.fields th:empty{display:none}.chart svg{max-width:none;width:42rem}.claims td:nth-child(3){min-width:13rem}.values td:first-child{min-width:9rem}.claims td:first-child{min-width:8rem;overflow-wrap:anywhere}}
 @media (prefers-color-scheme:dark){body{color:#e4e6ea;background:#15171b}th,td{border-color:#3b3f47}
 .meta,.note,.cannot,summary{color:#a9afba}.agrees{color:#5fd3a6}.differs{color:#f0a35e}.bad{color:#ff7b8a}
 svg{filter:invert(.92) hue-rotate(180deg)}}
-@media print{body{max-width:none;margin:0}details{display:none}pre{white-space:pre-wrap}}
+@media print{body{max-width:none;margin:0}.chart,tr{break-inside:avoid}details{display:none}pre{white-space:pre-wrap}}
 ";
 
 const SCRIPT: &str = r#"
@@ -45,8 +45,11 @@ for (const head of document.querySelectorAll("table.sortable th")) {
 }
 "#;
 
+/// Number of characters of the longest labels of fields.
+const LABEL: usize = 11;
+
 /// Maximum number of rows of figures below a picture; the data contains the others.
-const ROWS_MAX: usize = 400;
+const ROWS_MAX: usize = 501;
 
 /// A page that is written from top to bottom.
 ///
@@ -107,8 +110,17 @@ impl Page {
         let Some((summary, lines)) = lines.split_last() else { return };
         self.text.push_str("<table class=\"fields\">\n");
         for line in lines.iter().filter(|line| !line.trim().is_empty()) {
-            let mut fields = line.trim().split("  ").map(str::trim).filter(|field| !field.is_empty());
-            let label = if line.starts_with(' ') { None } else { fields.next() };
+            // The longest labels have one space behind them.
+            let (label, rest) = match line.split_at_checked(LABEL) {
+                _ if line.starts_with(' ') => (None, line.as_str()),
+                Some((label, rest)) if rest.starts_with(' ') && !label.contains("  ") => {
+                    (Some(label), rest)
+                }
+                _ => line
+                    .split_once("  ")
+                    .map_or((Some(line.as_str()), ""), |(label, rest)| (Some(label), rest)),
+            };
+            let fields = rest.split("  ").map(str::trim).filter(|field| !field.is_empty());
             self.markup(format_args!("<tr><th>{}</th><td>", escape(label.unwrap_or(""))));
             for field in fields {
                 self.markup(format_args!("<span>{}</span>", escape(field)));
@@ -118,10 +130,30 @@ impl Page {
         self.markup(format_args!("</table>\n<p class=\"summary\">{}</p>\n", escape(summary)));
     }
 
+    /// Adds a table that a reader can sort. The first row is the head. Columns of numbers, which may
+    /// have groups of digits and a percent sign, are aligned to the right.
+    pub fn table(&mut self, title: &str, rows: &[Vec<String>]) {
+        let is_number = |text: &String| text.replace([' ', '%'], "").parse::<f64>().is_ok();
+        let has_numbers = |column: usize| {
+            rows.len() > 1 && rows[1..].iter().all(|row| row.get(column).is_some_and(is_number))
+        };
+        self.markup(format_args!("<h2>{}</h2>\n<table class=\"sortable short\">", escape(title)));
+        for (at, row) in rows.iter().enumerate() {
+            let cell = if at == 0 { "th" } else { "td" };
+            self.text.push_str("<tr>");
+            for (column, text) in row.iter().enumerate() {
+                let class = if has_numbers(column) { " class=\"n\"" } else { "" };
+                self.markup(format_args!("<{cell}{class}>{}</{cell}>", escape(text)));
+            }
+            self.text.push_str("</tr>\n");
+        }
+        self.text.push_str("</table>\n");
+    }
+
     /// Adds a picture with its figures below it, or the reason why there is no picture.
     pub fn chart(&mut self, chart: &Chart) {
         match chart.svg() {
-            Ok(svg) => self.markup(format_args!("{svg}\n")),
+            Ok(svg) => self.markup(format_args!("<div class=\"chart\">{svg}</div>\n")),
             Err(error) => return self.note(&error.to_string()),
         }
         self.text.push_str("<details><summary>figures</summary><table class=\"sortable\">");
@@ -184,11 +216,23 @@ mod tests {
     #[test]
     fn fields_have_their_labels() {
         let mut page = Page::new("P");
-        page.fields(&["Packets  1 <2   lost 0", "         more", "", "all is well"].map(String::from));
+        let lines = ["Packets  1 <2   lost 0", "         more", "Not tracked not_ip 48", "", "all is well"];
+        page.fields(&lines.map(String::from));
         let html = page.finish("{}");
+        assert!(html.contains("<tr><th>Not tracked</th><td><span>not_ip 48</span></td></tr>"));
         assert!(html.contains("<tr><th>Packets</th><td><span>1 &lt;2</span><span>lost 0</span></td></tr>"));
         assert!(html.contains("<tr><th></th><td><span>more</span></td></tr>"));
         assert!(html.contains("<p class=\"summary\">all is well</p>"));
+    }
+
+    #[test]
+    fn columns_of_numbers_are_marked() {
+        let row = |cells: [&str; 3]| cells.map(str::to_owned).to_vec();
+        let mut page = Page::new("P");
+        page.table("<T>", &[row(["host", "bytes", "share"]), row(["1.2.3.4", "1 000", "5.00 %"])]);
+        let html = page.finish("{}");
+        let cells = "<td>1.2.3.4</td><td class=\"n\">1 000</td><td class=\"n\">5.00 %</td>";
+        assert!(html.contains("<h2>&lt;T&gt;</h2>") && html.contains(cells), "{html}");
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use crate::cpu_distance::shown;
 use crate::distances::{Distances, Kind};
 use crate::host::{Host, NOISE_MAX};
-use crate::rows::{LatencyRow, MemoryRow, PerItem, RatioRow, ResultRow};
+use crate::rows::{LatencyRow, MemoryRow, PerItem, RatioRow, Report, ResultRow};
 use crate::stats::Summary;
 
 /// Returns the comparisons as a table: one line each, with aligned numbers and the verdict in
@@ -23,6 +23,10 @@ use crate::stats::Summary;
 /// );
 /// ```
 pub fn ratios(rows: &[RatioRow]) -> String {
+    table_of_ratios(rows).text()
+}
+
+fn table_of_ratios(rows: &[RatioRow]) -> Table {
     let with_times = rows.iter().any(|row| row.ours.is_some() || row.theirs.is_some());
     let mut head =
         vec![Left("work"), Right("size"), Left("rival"), Right("ratio"), Left("interval"), Right("rounds")];
@@ -49,11 +53,15 @@ pub fn ratios(rows: &[RatioRow]) -> String {
         cells.push(ratio.verdict().to_string());
         cells
     });
-    table(&head, lines)
+    Table::new(&head, lines)
 }
 
 /// Returns latencies as a table, in microseconds.
 pub fn latencies(rows: &[LatencyRow]) -> String {
+    table_of_latencies(rows).text()
+}
+
+fn table_of_latencies(rows: &[LatencyRow]) -> Table {
     let head = [
         Left("layout"),
         Left("work"),
@@ -81,11 +89,15 @@ pub fn latencies(rows: &[LatencyRow]) -> String {
         );
         cells
     });
-    table(&head, lines)
+    Table::new(&head, lines)
 }
 
 /// Returns the times of single variants as a table: median, spread, and the fastest round.
 pub fn results(rows: &[ResultRow]) -> String {
+    table_of_results(rows).text()
+}
+
+fn table_of_results(rows: &[ResultRow]) -> Table {
     let head = [
         Left("variant"),
         Left("work"),
@@ -111,7 +123,7 @@ pub fn results(rows: &[ResultRow]) -> String {
             row.n.to_string(),
         ]
     });
-    table(&head, lines)
+    Table::new(&head, lines)
 }
 
 /// Returns the memory of tables as a table.
@@ -129,6 +141,10 @@ pub fn results(rows: &[ResultRow]) -> String {
 /// # Ok::<(), flowloom_flow_table::BuildError>(())
 /// ```
 pub fn memory(rows: &[MemoryRow]) -> String {
+    table_of_memory(rows).text()
+}
+
+fn table_of_memory(rows: &[MemoryRow]) -> Table {
     let head =
         [Left("variant"), Right("size"), Right("bytes"), Right("lookup bytes/flow"), Left("huge pages")];
     let lines = rows.iter().map(|row| {
@@ -146,7 +162,7 @@ pub fn memory(rows: &[MemoryRow]) -> String {
             huge_pages.to_owned(),
         ]
     });
-    table(&head, lines)
+    Table::new(&head, lines)
 }
 
 /// Returns the machine in one line, with a second line if it was too noisy for absolute figures.
@@ -236,25 +252,55 @@ enum Column {
 }
 use Column::{Left, Right};
 
-fn table(head: &[Column], lines: impl Iterator<Item = Vec<String>>) -> String {
-    let names = head.iter().map(|(Left(name) | Right(name))| (*name).to_owned()).collect();
-    let lines: Vec<Vec<String>> = std::iter::once(names).chain(lines).collect();
-    let width = |column: usize| lines.iter().map(|line| line[column].chars().count()).max().unwrap_or(0);
-    let widths: Vec<usize> = (0..head.len()).map(width).collect();
-    let mut text = String::new();
-    for line in &lines {
-        let mut row = String::new();
-        for ((cell, column), &width) in line.iter().zip(head).zip(&widths) {
-            let gap = if row.is_empty() { "" } else { "  " };
-            let _ = match column {
-                Left(_) => write!(row, "{gap}{cell:<width$}"),
-                Right(_) => write!(row, "{gap}{cell:>width$}"),
-            };
-        }
-        text.push_str(row.trim_end());
-        text.push('\n');
+/// Cells, the first row the head.
+struct Table {
+    head: Vec<Column>,
+    rows: Vec<Vec<String>>,
+}
+
+impl Table {
+    fn new(head: &[Column], lines: impl Iterator<Item = Vec<String>>) -> Self {
+        let names = head.iter().map(|(Left(name) | Right(name))| (*name).to_owned()).collect();
+        Self { head: head.to_vec(), rows: std::iter::once(names).chain(lines).collect() }
     }
-    text
+
+    fn text(&self) -> String {
+        let width =
+            |column: usize| self.rows.iter().map(|line| line[column].chars().count()).max().unwrap_or(0);
+        let widths: Vec<usize> = (0..self.head.len()).map(width).collect();
+        let mut text = String::new();
+        for line in &self.rows {
+            let mut row = String::new();
+            for ((cell, column), &width) in line.iter().zip(&self.head).zip(&widths) {
+                let gap = if row.is_empty() { "" } else { "  " };
+                let _ = match column {
+                    Left(_) => write!(row, "{gap}{cell:<width$}"),
+                    Right(_) => write!(row, "{gap}{cell:>width$}"),
+                };
+            }
+            text.push_str(row.trim_end());
+            text.push('\n');
+        }
+        text
+    }
+}
+
+/// Returns the tables of a report that have rows, each with its title and its head as the first row.
+pub fn tables(report: &Report) -> Vec<(&'static str, Vec<Vec<String>>)> {
+    let tables = [
+        ("Ratios: above 1 the first variant is faster", table_of_ratios(&report.ratios)),
+        ("Times", table_of_results(&report.results)),
+        (
+            "Latency from the due time of a packet until its completion",
+            table_of_latencies(&report.latencies),
+        ),
+        ("Memory reserved for a table with its flows", table_of_memory(&report.memory)),
+    ];
+    tables
+        .into_iter()
+        .map(|(title, table)| (title, table.rows))
+        .filter(|(_, rows)| rows.len() > 1)
+        .collect()
 }
 
 #[cfg(test)]

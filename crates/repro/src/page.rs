@@ -31,7 +31,7 @@ pub fn html(reproduction: &Reproduction) -> String {
 }
 
 fn overview(page: &mut Page, reproduction: &Reproduction) {
-    page.markup(format_args!("<table class=\"sortable\"><tr><th>item</th><th>place</th><th>claim</th><th>how</th><th>the paper</th><th>ours</th></tr>\n"));
+    page.markup(format_args!("<table class=\"sortable claims\"><tr><th>item</th><th>place</th><th>claim</th><th>how</th><th>the paper</th><th>ours</th></tr>\n"));
     for record in &reproduction.items {
         let how: String = record.fidelity.iter().map(|fidelity| fidelity.letter()).collect();
         let ours = match (record.has_bands(), record.holds()) {
@@ -69,7 +69,7 @@ fn section(page: &mut Page, record: &Record) {
     ));
     ablations(page, record);
     if !outcome.values.is_empty() {
-        page.markup(format_args!("<table class=\"sortable\"><tr><th>value</th><th class=\"n\">paper</th><th class=\"n\">here</th><th>unit</th><th class=\"n\">over seeds</th><th class=\"n\">our band</th></tr>\n"));
+        page.markup(format_args!("<table class=\"sortable values\"><tr><th>value</th><th class=\"n\">paper</th><th class=\"n\">here</th><th>unit</th><th class=\"n\">over seeds</th><th class=\"n\">our band</th></tr>\n"));
         for value in &outcome.values {
             row(page, value);
         }

@@ -54,7 +54,7 @@ pub use end::EndReason;
 pub use flowloom_engine::EndedBy;
 #[cfg(feature = "l7-filter")]
 pub use labelled::{Labelled, LabelledAccounting};
-pub use record::AccountingRecord;
+pub use record::{AccountingRecord, protocol_name};
 
 /// Accounts for packets and bytes in records that end by timeouts and by the end of TCP
 /// connections.

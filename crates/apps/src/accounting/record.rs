@@ -147,7 +147,8 @@ fn vlans(zone: u32) -> [Option<u16>; 2] {
 }
 
 /// Returns IANA's name of an IP protocol, in lower case.
-fn protocol_name(protocol: u8) -> Option<&'static str> {
+#[must_use]
+pub fn protocol_name(protocol: u8) -> Option<&'static str> {
     Some(match protocol {
         0 => "hopopt",
         1 => "icmp",

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use crate::args::parse;
+use crate::args::save::Save;
 
 /// Compare two saved results of `flowloom bench`, to find what became slower, or of
 /// `flowloom reproduce`.
@@ -20,7 +21,8 @@ use crate::args::parse;
 Examples:
   flowloom bench table --save before            then change something, and
   flowloom bench table --save after
-  flowloom compare before/result.json after/result.json --fail-above 5")]
+  flowloom compare before/result.json after/result.json --fail-above 5
+  flowloom compare before after --save changes        with report.html and a chart")]
 pub(crate) struct Compare {
     /// The baseline result as JSON: a file, or a folder written by --save
     #[arg(value_name = "BASE")]
@@ -37,4 +39,7 @@ pub(crate) struct Compare {
     /// Also compare results of different machines or instruction sets
     #[arg(long)]
     pub(crate) force: bool,
+
+    #[command(flatten)]
+    pub(crate) save: Save,
 }

@@ -4,7 +4,7 @@ use flowloom_measure::chart::{Axis, Chart};
 use flowloom_measure::{ResultRow, text};
 use serde::{Serialize, Serializer};
 
-use super::save::{Named, print_and_save};
+use super::save::{Named, Table, print_and_save};
 use super::{Report, counted};
 use crate::args::Common;
 use crate::args::save::Save;
@@ -69,13 +69,16 @@ fn of_work(work: &str, unit: &str, rows: &[&ResultRow]) -> Chart {
     sizes.sort_unstable();
     sizes.dedup();
     let mut chart = Chart::bars(
-        format!("{work}: medians"),
+        format!("{work}: medians, and the 5th to the 95th percentile of the rounds"),
         sizes.iter().map(|&size| super::grouped(size)),
         Axis::linear(unit),
     );
     for row in rows {
         let place = sizes.partition_point(|&size| size < row.size) as f64;
         chart.push(&row.variant, false, (place, row.median));
+        if let Some(series) = chart.series.iter_mut().find(|series| series.name == row.variant) {
+            series.intervals.push((row.p5, row.p95));
+        }
     }
     chart
 }
@@ -86,11 +89,11 @@ impl Serialize for BenchResult {
     }
 }
 
-impl Report for BenchResult {
-    fn lines(&self) -> Vec<String> {
+impl BenchResult {
+    fn header(&self) -> String {
         let report = &self.report;
         let host = &report.host;
-        let mut lines = vec![format!(
+        format!(
             "flowloom {} ({})   {}   {} {}   load {:.2}, noise {:.2}{}",
             report.tool.version,
             report.tool.git,
@@ -100,7 +103,36 @@ impl Report for BenchResult {
             host.load1,
             host.noise_p95_over_p5,
             if host.is_quiet() { "" } else { " (noisy: only ratios mean anything)" },
-        )];
+        )
+    }
+
+    fn verdict(&self) -> String {
+        let report = &self.report;
+        let rounds = report.results.iter().map(|row| row.n);
+        let rounds = match (rounds.clone().min().unwrap_or(0), rounds.max().unwrap_or(0)) {
+            (least, most) if least == most => format!("{} each", counted(most as u64, "round")),
+            (least, most) => format!("{least} to {most} rounds"),
+        };
+        let ended = if report.complete { "" } else { "interrupted: " };
+        format!("{ended}{} of {rounds}", counted(report.ratios.len() as u64, "comparison"))
+    }
+}
+
+impl Report for BenchResult {
+    fn tables(&self) -> Vec<Table> {
+        let tables = text::tables(&self.report).into_iter();
+        tables.map(|(title, rows)| Table { title, rows, note: String::new() }).collect()
+    }
+
+    fn page_lines(&self) -> Vec<String> {
+        let distances = self.report.distances.as_ref().map(text::distances).unwrap_or_default();
+        let lines = distances.lines().map(str::to_owned);
+        std::iter::once(self.header()).chain(lines).chain([self.verdict()]).collect()
+    }
+
+    fn lines(&self) -> Vec<String> {
+        let report = &self.report;
+        let mut lines = vec![self.header()];
         lines.push(String::new());
         lines.extend(text::results(&report.results).lines().map(str::to_owned));
         lines.push(String::new());
@@ -124,13 +156,7 @@ impl Report for BenchResult {
         ));
         lines.extend(text::ratios(&report.ratios).lines().map(str::to_owned));
         lines.push(String::new());
-        let rounds = report.results.iter().map(|row| row.n);
-        let rounds = match (rounds.clone().min().unwrap_or(0), rounds.max().unwrap_or(0)) {
-            (least, most) if least == most => format!("{} each", counted(most as u64, "round")),
-            (least, most) => format!("{least} to {most} rounds"),
-        };
-        let ended = if report.complete { "" } else { "interrupted: " };
-        lines.push(format!("{ended}{} of {rounds}", counted(report.ratios.len() as u64, "comparison")));
+        lines.push(self.verdict());
         lines
     }
 

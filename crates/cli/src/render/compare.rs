@@ -2,9 +2,11 @@
 
 use flowloom_measure::Verdict;
 use flowloom_measure::change::{Change, Changes};
+use flowloom_measure::chart::{Axis, Chart, Series};
 use serde::Serialize;
 
 use super::Report;
+use super::save::{Named, Table};
 
 /// The document of `compare`; `docs/schema/compare-1.json` describes it.
 #[derive(Debug, Serialize)]
@@ -54,8 +56,11 @@ fn added(factor: f64) -> String {
     format!("{:+.0} %", (factor - 1.0) * 100.0)
 }
 
-impl Report for CompareResult {
-    fn lines(&self) -> Vec<String> {
+/// Maximum number of bars of the chart.
+const BARS_MAX: usize = 24;
+
+impl CompareResult {
+    fn cells(&self) -> Vec<[String; 8]> {
         let mut cells = vec![
             ["variant", "work", "size", "base", "new", "change", "interval", "verdict"].map(str::to_owned),
         ];
@@ -71,6 +76,39 @@ impl Report for CompareResult {
                 verdict.clone(),
             ]
         }));
+        cells
+    }
+
+    /// Returns the chart of the greatest changes.
+    pub(crate) fn charts(&self) -> Vec<Named> {
+        let mut rows: Vec<&Change> = self.rows.iter().map(|row| &row.change).collect();
+        rows.sort_by(|a, b| b.change.ln().abs().total_cmp(&a.change.ln().abs()));
+        rows.truncate(BARS_MAX);
+        let names = rows.iter().map(|row| format!("{} {} {}", row.variant, row.work, row.size));
+        let percent = |factor: f64| (factor - 1.0) * 100.0;
+        let intervals = rows.iter().map(|row| (percent(row.low), percent(row.high))).collect();
+        let bars = Series::bars("% slower", rows.iter().map(|row| percent(row.change)));
+        let title = "Change of the medians, with intervals";
+        let chart = Chart::bars(title, names, Axis::linear("% slower"));
+        vec![(NAME, chart.with(Series { intervals, ..bars }))]
+    }
+}
+
+/// The name of the chart's files.
+pub(crate) const NAME: &str = "changes";
+
+impl Report for CompareResult {
+    fn tables(&self) -> Vec<Table> {
+        let rows = self.cells().into_iter().map(Vec::from).collect();
+        vec![Table { title: "Rows", rows, note: String::new() }]
+    }
+
+    fn page_lines(&self) -> Vec<String> {
+        self.lines().split_off(self.rows.len() + 1)
+    }
+
+    fn lines(&self) -> Vec<String> {
+        let cells = self.cells();
         let width = |column: usize| cells.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
         let widths: [usize; 8] = std::array::from_fn(width);
         let line = |row: &[String; 8]| {

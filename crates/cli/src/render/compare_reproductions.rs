@@ -4,6 +4,7 @@ use flowloom_repro::page::number;
 use serde::Serialize;
 use serde_json::Value;
 
+use super::save::Table;
 use super::{Report, counted};
 
 /// The relative change that counts for a value without an interval.
@@ -91,6 +92,11 @@ impl CompareReproductions {
 }
 
 impl Report for CompareReproductions {
+    fn tables(&self) -> Vec<Table> {
+        let shown = self.rows();
+        vec![Table { title: "Verdicts, and values that differ", rows: shown, note: String::new() }]
+    }
+
     fn lines(&self) -> Vec<String> {
         let mut lines = Vec::new();
         for verdict in self.verdicts.iter().filter(|verdict| verdict.base != verdict.new) {

@@ -24,6 +24,7 @@ pub(crate) mod save;
 pub(crate) mod send;
 pub(crate) mod simulate;
 pub(crate) mod top;
+pub(crate) mod traffic;
 pub(crate) mod verdicts;
 
 use std::io::{IsTerminal, Write};
@@ -49,6 +50,16 @@ pub(crate) trait Report: Serialize {
     /// than in columns.
     fn has_labels(&self) -> bool {
         false
+    }
+
+    /// Returns the lines of a page, with the verdict last.
+    fn page_lines(&self) -> Vec<String> {
+        self.lines()
+    }
+
+    /// Returns the tables that only a page shows.
+    fn tables(&self) -> Vec<save::Table> {
+        Vec::new()
     }
 }
 
@@ -169,6 +180,14 @@ pub(crate) fn choose_numbers(common: &Common) {
         Format::Plain | Format::Json | Format::Jsonl | Format::Csv => false,
     };
     HAS_GROUPS.store(has_groups, Ordering::Relaxed);
+}
+
+/// Formats with numbers in groups of digits, whatever the output is.
+pub(crate) fn for_people<T>(format: impl FnOnce() -> T) -> T {
+    let had_groups = HAS_GROUPS.swap(true, Ordering::Relaxed);
+    let formatted = format();
+    HAS_GROUPS.store(had_groups, Ordering::Relaxed);
+    formatted
 }
 
 /// Returns a number, in groups of three digits if people read the output.

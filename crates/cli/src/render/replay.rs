@@ -6,6 +6,8 @@ use serde::Serialize;
 
 use super::encapsulations::Encapsulations;
 use super::reasons::NoResult;
+use super::save::Table;
+use super::traffic::{SumFigures, TrafficFigures};
 use super::verdicts::FirewallFigures;
 use super::{Report, bytes, counted, grouped, percent, scaled, some_of};
 use crate::host::{Host, Tool};
@@ -72,6 +74,11 @@ pub(crate) struct ReplayResult {
     /// The records that --where selected.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) records: Option<RecordFigures>,
+    /// For pages; likewise the sums.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) traffic: Option<TrafficFigures>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) sums: Option<SumFigures>,
     pub(crate) notices: Vec<String>,
     pub(crate) interrupted: bool,
     /// Share of the input that an interrupted run read, if the size of the input is known.
@@ -451,6 +458,10 @@ fn dropped_there(packets: u64) -> String {
 impl Report for ReplayResult {
     fn has_labels(&self) -> bool {
         true
+    }
+
+    fn tables(&self) -> Vec<Table> {
+        self.sums.iter().flat_map(SumFigures::tables).collect()
     }
 
     fn lines(&self) -> Vec<String> {

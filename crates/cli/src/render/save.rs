@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use flowloom_measure::chart::Chart;
 use flowloom_measure::page::Page;
 
-use super::{Report, csv, json, print, say};
+use super::{Report, csv, for_people, json, print, say};
 use crate::args::Common;
 use crate::args::save::Save;
 use crate::exit::Failure;
@@ -31,6 +31,13 @@ pub(crate) fn print_and_save(
         folder.save.as_ref().map_or(Ok(()), |folder| save(folder, title, report, &charts(), common));
     print(report, common)?;
     saved
+}
+
+/// A table of a page: a head and rows, and a remark unless it is empty.
+pub(crate) struct Table {
+    pub(crate) title: &'static str,
+    pub(crate) rows: Vec<Vec<String>>,
+    pub(crate) note: String,
 }
 
 /// Returns the files that [`save`] may write into a folder for charts with these names.
@@ -64,10 +71,16 @@ pub(crate) fn save(
         .map_err(|error| Failure::Output(format!("cannot write {}: {error}", folder.display())))?;
     let document = json(serde_json::to_string_pretty(report))?;
     let mut page = Page::new(title);
+    let (lines, tables) = for_people(|| (report.page_lines(), report.tables()));
     if report.has_labels() {
-        page.fields(&report.lines());
+        page.fields(&lines);
+    } else if tables.is_empty() {
+        page.lines(&lines);
     } else {
-        page.lines(&report.lines());
+        lines.iter().filter(|line| !line.is_empty()).for_each(|line| page.note(line));
+    }
+    if !report.has_labels() {
+        tables_to(&mut page, &tables);
     }
     for (name, chart) in charts {
         page.chart(chart);
@@ -76,6 +89,9 @@ pub(crate) fn save(
             put(format!("{name}.csv").into(), csv(&chart.rows())?)?;
         }
     }
+    if report.has_labels() {
+        tables_to(&mut page, &tables);
+    }
     put("result.csv".into(), csv(&report.rows())?)?;
     put("report.html".into(), page.finish(document.trim_end()))?;
     put("result.json".into(), document)?;
@@ -83,4 +99,13 @@ pub(crate) fn save(
         say(&format!("saved in {}", folder.join("report.html").display()));
     }
     Ok(())
+}
+
+fn tables_to(page: &mut Page, tables: &[Table]) {
+    for Table { title, rows, note } in tables {
+        page.table(title, rows);
+        if !note.is_empty() {
+            page.note(note);
+        }
+    }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::Read;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use flowloom_measure::change::Changes;
 use flowloom_measure::rows::SCHEMA;
@@ -13,19 +13,33 @@ use serde_json::Value;
 use crate::args::Common;
 use crate::args::compare::Compare;
 use crate::exit::{Failure, Status};
+use crate::output::is_one_file;
 use crate::render::compare::CompareResult;
 use crate::render::compare_reproductions::CompareReproductions;
-use crate::render::{counted, print, warn};
+use crate::render::save::print_and_save;
+use crate::render::{counted, warn};
 
 /// Maximum size of a result file; results of benches have several hundred kilobytes.
 const RESULT_BYTES_MAX: u64 = 64 << 20;
 
 /// Runs the command.
 pub(crate) fn run(arguments: &Compare, common: &Common) -> Result<Status, Failure> {
+    if let Some(folder) = &arguments.save.save {
+        let to = folder.join("result.json");
+        let inputs = [&arguments.base, &arguments.new].map(|path| result_in(path));
+        if inputs.iter().any(|path| is_one_file(path, &to)) {
+            return Err(Failure::Usage(format!(
+                "--save {} would overwrite a result that is compared\n  name another folder",
+                folder.display()
+            )));
+        }
+    }
+    let _kept = arguments.save.open()?;
     let (base, new) = (document(&arguments.base)?, document(&arguments.new)?);
+    let title = format!("{} compared with {}", arguments.new.display(), arguments.base.display());
     if is_reproduction(&base) && is_reproduction(&new) {
         let result = CompareReproductions::of(&base, &new);
-        print(&result, common)?;
+        print_and_save(&result, &title, &arguments.save, Vec::new, common)?;
         return Ok(if result.changed > 0 { Status::CheckFailed } else { Status::Ok });
     }
     let (base, new) = (bench(&arguments.base, base)?, bench(&arguments.new, new)?);
@@ -62,7 +76,7 @@ pub(crate) fn run(arguments: &Compare, common: &Common) -> Result<Status, Failur
         );
     }
     let result = CompareResult::new(changes, arguments.fail_above);
-    print(&result, common)?;
+    print_and_save(&result, &title, &arguments.save, || result.charts(), common)?;
     Ok(if result.failed > 0 { Status::CheckFailed } else { Status::Ok })
 }
 
@@ -93,10 +107,15 @@ fn refused(path: &Path, why: &dyn std::fmt::Display) -> Failure {
     Failure::Input(format!("{} is not a saved result of a bench: {why}", path.display()))
 }
 
+/// Returns the file of a result, which may be given as the folder of `--save`.
+fn result_in(path: &Path) -> PathBuf {
+    if path.is_dir() { path.join("result.json") } else { path.to_path_buf() }
+}
+
 fn document(path: &Path) -> Result<Value, Failure> {
     let failed = |why: &dyn std::fmt::Display| refused(path, why);
     let mut bytes = Vec::new();
-    let path = &if path.is_dir() { path.join("result.json") } else { path.to_path_buf() };
+    let path = &result_in(path);
     File::open(path)
         .and_then(|file| file.take(RESULT_BYTES_MAX + 1).read_to_end(&mut bytes))
         .map_err(|error| Failure::Input(format!("cannot read {}: {error}", path.display())))?;

@@ -1,35 +1,44 @@
 //! The charts of a run.
 
-use std::collections::BTreeMap;
-
 use flowloom_measure::chart::{Axis, Chart, Series};
 
 use crate::pace::Look;
 use crate::render::replay::ReplayResult;
 use crate::render::save::Named;
+use crate::render::traffic::{DurationSums, SizeSums, SumFigures, TrafficFigures};
 
 /// Maximum number of bars in a chart.
 const BARS_MAX: usize = 14;
 /// Maximum number of points of a rate over time.
 const RATES_MAX: usize = 40;
-/// Maximum number of points of a curve.
-const POINTS_MAX: usize = 200;
 
 /// All names that [`charts`] uses.
-pub(super) const NAMES: [&str; 5] = ["pace", "packets", "workers", "flow-sizes", "protocols"];
+pub(super) const NAMES: [&str; 8] = [
+    "traffic-packets",
+    "traffic-bits",
+    "pace",
+    "packets",
+    "workers",
+    "flow-sizes",
+    "flow-durations",
+    "protocols",
+];
 
 /// Returns the charts of a run.
-pub(super) fn charts(result: &ReplayResult, sizes: &BTreeMap<u64, u64>, looks: &[Look]) -> Vec<Named> {
-    let mut charts = vec![("packets", ends(result))];
-    if let Some(chart) = pace(looks) {
-        charts.insert(0, ("pace", chart));
+pub(super) fn charts(result: &ReplayResult, looks: &[Look]) -> Vec<Named> {
+    let mut charts = Vec::new();
+    if let Some(traffic) = result.traffic.as_ref().filter(|traffic| !traffic.packets.is_empty()) {
+        charts.extend(over_time(traffic));
     }
+    charts.push(("packets", ends(result)));
     if result.workers.len() > 1 {
         charts.push(("workers", workers(result)));
     }
-    if !sizes.is_empty() {
-        charts.push(("flow-sizes", flow_sizes(sizes)));
+    if let Some(sums) = &result.sums {
+        charts.push(("flow-sizes", flow_sizes(sums)));
+        charts.extend(sums.flow_durations.as_deref().map(|them| ("flow-durations", flow_durations(them))));
     }
+    charts.extend(pace(looks).map(|chart| ("pace", chart)));
     if let Some(l7) = &result.l7 {
         let mut found: Vec<_> = l7.protocols.iter().collect();
         found.sort_by_key(|protocol| std::cmp::Reverse(protocol.flows));
@@ -82,8 +91,12 @@ fn pace(looks: &[Look]) -> Option<Chart> {
     };
     let points: Vec<(f64, f64)> = apart.windows(2).filter_map(rate).collect();
     (points.len() >= 3).then(|| {
-        Chart::new("Packets read", Axis::linear("seconds"), Axis::linear("million packets per second"))
-            .with(Series::line("rate", points))
+        Chart::new(
+            "Speed of the run",
+            Axis::linear("seconds of the run"),
+            Axis::linear("million packets per second"),
+        )
+        .with(Series::line("million packets per second", points))
     })
 }
 
@@ -94,47 +107,81 @@ fn workers(result: &ReplayResult) -> Chart {
         .with(bars("dropped", workers.iter().map(|worker| worker.dropped)))
 }
 
-/// The share of flows with at least so many packets, and the share of packets in those flows.
-/// `sizes` maps a size to the number of flows of that size.
-fn flow_sizes(sizes: &BTreeMap<u64, u64>) -> Chart {
-    let all: u64 = sizes.values().sum();
-    let packets: u64 = sizes.iter().map(|(size, flows)| size * flows).sum();
-    let largest = sizes.last_key_value().map_or(1, |(&size, _)| size) as f64;
-    let (mut flows, mut in_them) = (Vec::new(), Vec::new());
-    let (mut smaller, mut in_smaller) = (0, 0);
-    let mut next = 0.0;
-    for (&size, &same) in sizes {
-        // Equal steps of the logarithm show all small sizes without crowding the large ones.
-        if size as f64 >= next {
-            flows.push((size as f64, (all - smaller) as f64 * 100.0 / all as f64));
-            in_them.push((size as f64, (packets - in_smaller) as f64 * 100.0 / packets.max(1) as f64));
-            next = size as f64 * largest.max(2.0).powf(1.0 / POINTS_MAX as f64);
-        }
-        smaller += same;
-        in_smaller += size * same;
+/// Packets and bits per second by packet time, each at the middle of its interval.
+fn over_time(traffic: &TrafficFigures) -> [Named; 2] {
+    let seconds = traffic.interval_ns as f64 / 1e9;
+    let line = |counts: &[u64], factor: f64| {
+        let place =
+            |(at, &count): (usize, &u64)| ((at as f64 + 0.5) * seconds, count as f64 * factor / seconds);
+        counts.iter().enumerate().map(place).collect::<Vec<_>>()
+    };
+    let x = format!("seconds of packet time, by intervals of {}", duration(traffic.interval_ns));
+    let chart = |title: &str, y: &str, points| {
+        Chart::new(title, Axis::linear(&x), Axis::linear(y)).with(Series::line(y, points))
+    };
+    [
+        ("traffic-packets", chart("Packets over time", "packets per second", line(&traffic.packets, 1.0))),
+        ("traffic-bits", chart("Bits over time", "bits per second on the wire", line(&traffic.bytes, 8.0))),
+    ]
+}
+
+/// Returns a round duration with its unit.
+fn duration(ns: u64) -> String {
+    let units = [(86_400_000_000_000, "d"), (3_600_000_000_000, "h"), (60_000_000_000, "min")];
+    let small = [(1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "µs")];
+    let unit = units.into_iter().chain(small).find(|(unit, _)| ns >= *unit && ns.is_multiple_of(*unit));
+    unit.map_or_else(|| format!("{ns} ns"), |(unit, name)| format!("{} {name}", ns / unit))
+}
+
+/// The shares of flows and of their packets, by sizes from a power of two to the next.
+fn flow_sizes(sums: &SumFigures) -> Chart {
+    let share = |part: u64, whole: u64| part as f64 * 100.0 / whole.max(1) as f64;
+    let names = sums.flow_sizes.iter().map(|size| match size.packets_from {
+        1 => String::from("1"),
+        from => format!("{}–{}", short(from), short(from - 1 + from)),
+    });
+    let shares = |name: &str, part: fn(&SizeSums) -> u64, whole| {
+        Series::bars(name, sums.flow_sizes.iter().map(|size| share(part(size), whole)))
+    };
+    Chart::bars("Flows by number of packets", names, Axis::linear("%"))
+        .with(shares("of all flows", |size| size.flows, sums.flows))
+        .with(shares("of all packets", |size| size.packets, sums.packets))
+}
+
+fn short(number: u64) -> String {
+    match number {
+        0..10_000 => number.to_string(),
+        10_000..10_000_000 => format!("{}k", number / 1000),
+        _ => format!("{}M", number / 1_000_000),
     }
-    Chart::new("Sizes of flows", Axis::log("packets per flow, at least"), Axis::linear("%"))
-        .with(Series::line("flows of that size or more", flows))
-        .with(Series::line("packets of these flows", in_them))
+}
+
+/// Flows by durations from a power of ten to the next.
+fn flow_durations(durations: &[DurationSums]) -> Chart {
+    let names = durations.iter().map(|them| match them.from_ns {
+        0 => String::from("below 1 µs"),
+        from => format!("from {}", duration(from)),
+    });
+    Chart::bars("Flows by duration", names, Axis::log("flows"))
+        .with(bars("flows", durations.iter().map(|them| them.flows)))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn counted(sizes: impl IntoIterator<Item = u64>) -> BTreeMap<u64, u64> {
-        let mut counts = BTreeMap::new();
-        sizes.into_iter().for_each(|size| *counts.entry(size).or_default() += 1);
-        counts
-    }
-
     #[test]
-    fn shares_of_flows_begin_at_all_and_end_at_the_largest() {
-        let chart = flow_sizes(&counted([1, 1, 2, 96]));
-        assert_eq!(chart.series[0].points, [(1.0, 100.0), (2.0, 50.0), (96.0, 25.0)]);
-        assert_eq!(chart.series[1].points, [(1.0, 100.0), (2.0, 98.0), (96.0, 96.0)]);
-        let chart = flow_sizes(&counted((0..1_000_000_u64).map(|i| i * i % 99_991 + 1)));
-        assert!(chart.series[0].points.len() <= POINTS_MAX + 1);
+    fn traffic_is_a_rate_at_the_middle_of_its_interval() {
+        let (packets, bytes) = (vec![3, 0, 1], vec![100, 0, 50]);
+        let traffic = TrafficFigures { begin_ns: 7_000, interval_ns: 20_000_000, packets, bytes };
+        let [(_, packets), (_, bits)] = over_time(&traffic);
+        assert_eq!(packets.series[0].points, [(0.01, 150.0), (0.03, 0.0), (0.05, 50.0)]);
+        assert_eq!(bits.series[0].points[0], (0.01, 40_000.0));
+        assert!(packets.x.label.ends_with("intervals of 20 ms"), "{}", packets.x.label);
+        assert_eq!(
+            [1_000, 60_000_000_000, 86_400_000_000_000, 7].map(duration),
+            ["1 µs", "1 min", "1 d", "7 ns"]
+        );
     }
 
     #[test]

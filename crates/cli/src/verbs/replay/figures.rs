@@ -3,6 +3,7 @@
 use flowloom::cpu::features::Isa;
 use flowloom::engine::{EngineConfig, FlowState, Layout, Order, RunReport, WhenFull, WorkerReport};
 
+use super::record_sums::RecordSums;
 use super::source::Source;
 use crate::args::replay::Replay;
 use crate::host::{Host, Tool};
@@ -13,6 +14,7 @@ use crate::render::replay::{
     InputFigures, L7Figures, RecordFigures, ReplayResult, RunFigures, ShardedFigures, TableFigures,
     TcbCacheFigures, VerifyFigures, WorkerFigures, WrittenFigures,
 };
+use crate::render::traffic::TrafficFigures;
 use crate::render::verdicts::FirewallFigures;
 
 /// The sources of all figures.
@@ -31,6 +33,7 @@ pub(super) struct Run<'a, F> {
     pub(super) firewall: Option<FirewallFigures>,
     pub(super) l7: Option<L7Figures>,
     pub(super) filtered: Option<FilterCounts>,
+    pub(super) sums: Option<RecordSums>,
     pub(super) read_share: Option<f64>,
 }
 
@@ -104,6 +107,8 @@ pub(super) fn figures<F: FlowState>(run: Run<'_, F>) -> ReplayResult {
         firewall: run.firewall,
         l7: run.l7,
         records: run.filtered.map(RecordFigures::from),
+        traffic: input.timeline.as_ref().map(TrafficFigures::from),
+        sums: run.sums.and_then(RecordSums::figures),
         notices: source.notices().iter().map(ToString::to_string).collect(),
         interrupted: report.interrupted,
         read_share: if report.interrupted { run.read_share } else { None },

@@ -14,6 +14,7 @@ mod outputs;
 #[cfg(feature = "arrow")]
 mod packets;
 mod probe;
+mod record_sums;
 mod records;
 mod role;
 mod select;
@@ -59,7 +60,8 @@ use figures::{Run, figures};
 use layout::Planned;
 use outputs::Outputs;
 use probe::Probe;
-use records::{Records, Sizes};
+use record_sums::RecordSums;
+use records::Records;
 use role::{AccountingRole, Beside, DetailedRole, FlowOf, L7Role, NullRole, Role, TrackerRole};
 use setup::{
     Tables, check_application, check_verifiable, engine_config, field_groups, keeps_flow_order, policy,
@@ -208,7 +210,7 @@ fn run_app<R: Role>(
     let tcb_cache = probe.map(Probe::figures);
     let firewall = rules.map(|rules| rules.figures(arguments.firewall.top_rules, reloads.get()));
     let filtered = records.file.as_ref().and_then(FlowWriter::filter_counts);
-    let Records { labels, sizes, .. } = records;
+    let Records { labels, sums, .. } = records;
     let l7 = role.l7().zip(labels).map(|(plan, labels)| labels.figures(plan));
     let verified = if arguments.verify {
         let mut again = Selected::new(CaptureSet::open(&inputs, options)?, selection);
@@ -234,6 +236,7 @@ fn run_app<R: Role>(
         firewall,
         l7,
         filtered,
+        sums,
         read_share,
     });
     for notice in source.notices() {
@@ -260,8 +263,7 @@ fn run_app<R: Role>(
     };
     let saved = arguments.save.save.as_ref().map_or(Ok(()), |folder| {
         let title = format!("replay of {input}");
-        let sizes = sizes.unwrap_or_default();
-        save(folder, &title, &result, &charts::charts(&result, &sizes.counts, &looks), common)
+        save(folder, &title, &result, &charts::charts(&result, &looks), common)
     });
     let on_standard_output = arguments.flows.as_ref().is_some_and(|path| {
         Destination::of(path, arguments.flows_format).is_ok_and(|flows| flows.is_standard_output())
@@ -464,8 +466,8 @@ fn records_of<R: Role>(
     let view = R::account()
         .map(|account| RecordView::new(account, R::fields(), arguments.record_filter.clone(), &groups));
     let file = outputs.flows.take().map(|opened| FlowWriter::new(opened, view, columns, &groups));
-    let sizes = arguments.save.save.is_some().then(Sizes::default);
-    Records { file, labels: role.l7().map(|_| l7::Labels::default()), sizes }
+    let sums = arguments.save.save.is_some().then(RecordSums::default);
+    Records { file, labels: role.l7().map(|_| l7::Labels::default()), sums }
 }
 
 /// Writes the records of a report to their destination, sorted by key.

@@ -1,12 +1,11 @@
 //! The processing of flow records in `replay` as flows end, in bounded memory.
 
-use std::collections::BTreeMap;
-
 use flowloom::apps::SourceDirection;
 use flowloom::apps::accounting::AccountingRecord;
-use flowloom::engine::{FlowRecord, FlowState, FlowValue, RecordSink, SinkError};
+use flowloom::engine::{FlowRecord, FlowState, RecordSink, SinkError};
 
 use super::l7::Labels;
+use super::record_sums::RecordSums;
 use crate::flow_file::FlowWriter;
 use crate::record_view::{LabelOf, RecordView};
 
@@ -16,14 +15,14 @@ pub(super) struct Records<F> {
     pub(super) file: Option<FlowWriter<F>>,
     /// Counts of their protocol labels.
     pub(super) labels: Option<Labels>,
-    /// Counts of their sizes, for a chart.
-    pub(super) sizes: Option<Sizes>,
+    /// Their sums, for a page.
+    pub(super) sums: Option<RecordSums>,
 }
 
 impl<F: FlowState + SourceDirection> Records<F> {
     /// Returns whether the records are used at all.
     pub(super) fn has_use(&self) -> bool {
-        self.file.is_some() || self.labels.is_some() || self.sizes.is_some()
+        self.file.is_some() || self.labels.is_some() || self.sums.is_some()
     }
 
     /// Writes the data that follow the last record.
@@ -39,9 +38,9 @@ impl<F: FlowState + SourceDirection> RecordSink<F> for Records<F> {
                 labels.add(&record.state);
             }
         }
-        if let Some(sizes) = &mut self.sizes {
+        if let Some(sums) = &mut self.sums {
             for record in records {
-                sizes.add(&record.state);
+                sums.add(record);
             }
         }
         self.file.as_mut().map_or(Ok(()), |file| RecordSink::write(file, records))
@@ -71,28 +70,5 @@ impl<F: FlowState> RecordSink<F> for Shown<'_, F> {
             }
         }
         Ok(())
-    }
-}
-
-/// The number of records by packet count. It has one entry per size, not per record.
-#[derive(Debug, Default)]
-pub(super) struct Sizes {
-    pub(super) counts: BTreeMap<u64, u64>,
-    values: Vec<FlowValue>,
-}
-
-impl Sizes {
-    fn add<F: FlowState>(&mut self, state: &F) {
-        self.values.clear();
-        state.values(&mut self.values);
-        let mut packets = None;
-        for (name, value) in F::COLUMNS.iter().zip(&self.values) {
-            if let (true, FlowValue::Count(count)) = (name.starts_with("packets"), value) {
-                *packets.get_or_insert(0) += count;
-            }
-        }
-        if let Some(packets) = packets {
-            *self.counts.entry(packets).or_default() += 1;
-        }
     }
 }

@@ -76,6 +76,7 @@ pub(super) fn engine_config(arguments: &Replay, layout: Layout) -> Result<Engine
     config.closed_timeout = arguments.closed_timeout_ns().map(IdleTimeout::from_ns);
     config.packet_limit = arguments.limit;
     config.pace = arguments.speed;
+    config.timeline = arguments.save.save.is_some();
     config.check().map_err(|error| Failure::Usage(error.to_string()))?;
     Ok(config)
 }

@@ -1,0 +1,114 @@
+//! Figures of traffic that a page shows: over time, and of records.
+
+use flowloom::engine::Timeline;
+use serde::Serialize;
+
+use super::save::Table;
+use super::{grouped, percent};
+
+/// Packets and bytes by packet time.
+#[derive(Debug, Serialize)]
+pub(crate) struct TrafficFigures {
+    pub(crate) begin_ns: u64,
+    pub(crate) interval_ns: u64,
+    /// Packets of each interval.
+    pub(crate) packets: Vec<u64>,
+    /// Bytes on the wire of each interval.
+    pub(crate) bytes: Vec<u64>,
+}
+
+impl From<&Timeline> for TrafficFigures {
+    fn from(timeline: &Timeline) -> Self {
+        Self {
+            begin_ns: timeline.begin_ns(),
+            interval_ns: timeline.length_ns(),
+            packets: timeline.intervals().iter().map(|interval| interval.packets).collect(),
+            bytes: timeline.intervals().iter().map(|interval| interval.bytes).collect(),
+        }
+    }
+}
+
+/// Sums of the records of a run.
+#[derive(Debug, Serialize)]
+pub(crate) struct SumFigures {
+    pub(crate) flows: u64,
+    pub(crate) packets: u64,
+    pub(crate) bytes: u64,
+    pub(crate) protocols: Vec<ProtocolSums>,
+    pub(crate) flow_sizes: Vec<SizeSums>,
+    /// Absent if the application keeps no times.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) flow_durations: Option<Vec<DurationSums>>,
+    pub(crate) talkers: TalkerFigures,
+}
+
+/// The records of an IP protocol.
+#[derive(Debug, Serialize)]
+pub(crate) struct ProtocolSums {
+    pub(crate) protocol: String,
+    pub(crate) flows: u64,
+    pub(crate) packets: u64,
+    pub(crate) bytes: u64,
+}
+
+/// Records with a number of packets from a power of two to the next.
+#[derive(Debug, Serialize)]
+pub(crate) struct SizeSums {
+    pub(crate) packets_from: u64,
+    pub(crate) flows: u64,
+    pub(crate) packets: u64,
+}
+
+/// Records with a duration from a power of ten microseconds to the next.
+#[derive(Debug, Serialize)]
+pub(crate) struct DurationSums {
+    pub(crate) from_ns: u64,
+    pub(crate) flows: u64,
+}
+
+/// The hosts with the most bytes.
+#[derive(Debug, Serialize)]
+pub(crate) struct TalkerFigures {
+    /// Number of hosts; `None` if not all were kept.
+    pub(crate) hosts: Option<u64>,
+    /// The most bytes that the figures of a host may lack; 0 if all hosts were kept.
+    pub(crate) bytes_missed_max: u64,
+    pub(crate) rows: Vec<TalkerRow>,
+}
+
+/// One host, whose figures include both directions.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct TalkerRow {
+    pub(crate) host: String,
+    pub(crate) flows: u64,
+    pub(crate) packets: u64,
+    pub(crate) bytes: u64,
+}
+
+impl SumFigures {
+    /// Returns the tables of talkers and protocols.
+    pub(crate) fn tables(&self) -> Vec<Table> {
+        let row = |name: &str, flows: u64, packets: u64, bytes: u64| {
+            let figures = [grouped(bytes), percent(bytes, self.bytes), grouped(packets), grouped(flows)];
+            std::iter::once(name.to_owned()).chain(figures).collect::<Vec<String>>()
+        };
+        let head = |name: &str| [name, "bytes", "share", "packets", "flows"].map(str::to_owned).to_vec();
+        let talkers = &self.talkers;
+        let mut hosts = vec![head("host")];
+        hosts.extend(talkers.rows.iter().map(|host| row(&host.host, host.flows, host.packets, host.bytes)));
+        let note = match talkers.hosts {
+            Some(all) => format!("Of {} hosts; each record counts for both of its ends.", grouped(all)),
+            None => format!(
+                "Each record counts for both of its ends. There were too many hosts to keep all: a host \
+                 may have up to {} bytes more than its row says.",
+                grouped(talkers.bytes_missed_max)
+            ),
+        };
+        let mut protocols = vec![head("protocol")];
+        protocols.extend(self.protocols.iter().map(|p| row(&p.protocol, p.flows, p.packets, p.bytes)));
+        vec![
+            Table { title: "Top talkers", rows: hosts, note },
+            Table { title: "IP protocols", rows: protocols, note: String::new() },
+        ]
+    }
+}
