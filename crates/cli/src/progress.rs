@@ -39,12 +39,28 @@ fn is_long(ended: &Receiver<()>) -> bool {
     ended.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Timeout)
 }
 
+/// Returns the time that work needs for the rest at its speed so far.
+fn left(begun: Instant, done: u64, total: u64) -> String {
+    if done == 0 {
+        return String::new();
+    }
+    let rest = begun.elapsed().as_secs_f64() * total.saturating_sub(done) as f64 / done as f64;
+    match rest {
+        0.0..100.0 => format!("  {rest:.0} s left"),
+        100.0..6000.0 => format!("  {:.0} min left", rest / 60.0),
+        _ => format!("  {:.0} h left", rest / 3600.0),
+    }
+}
+
 /// Draws a bar until `ended` receives a message. `update` sets its values five times per second.
 fn show(bar: &ProgressBar, ended: &Receiver<()>, mut update: impl FnMut(&ProgressBar)) {
     let now_shown = |shown| *SHOWN.lock().unwrap_or_else(PoisonError::into_inner) = shown;
     now_shown(Some(bar.clone()));
-    while ended.recv_timeout(INTERVAL) == Err(RecvTimeoutError::Timeout) {
+    loop {
         update(bar);
+        if ended.recv_timeout(INTERVAL) != Err(RecvTimeoutError::Timeout) {
+            break;
+        }
     }
     bar.finish_and_clear();
     now_shown(None);
@@ -91,6 +107,7 @@ pub(crate) fn label(inputs: &[PathBuf]) -> String {
 }
 
 fn draw(label: String, set: &SetProgress, control: &Control, ended: &Receiver<()>) {
+    let begun = Instant::now();
     if !is_long(ended) {
         return;
     }
@@ -98,21 +115,26 @@ fn draw(label: String, set: &SetProgress, control: &Control, ended: &Receiver<()
     let bar =
         ProgressBar::with_draw_target((total > 0).then_some(total), ProgressDrawTarget::stderr_with_hz(5));
     let template = if total > 0 {
-        "{prefix}  {bar:30}  {percent:>3} %  {msg}  {eta} left"
+        "{prefix}  {wide_bar}  {percent:>3} %  {msg}"
     } else {
-        "{prefix}  {spinner}  {bytes}  {msg}  {elapsed}"
+        "{prefix}  {spinner}  {binary_bytes}  {msg}"
     };
     if let Ok(style) = ProgressStyle::with_template(template) {
         bar.set_style(style.progress_chars("━╸ "));
     }
     bar.set_prefix(label);
-    let mut before = (Instant::now(), control.packets());
+    let mut before = (begun, 0);
     show(&bar, ended, |bar| {
         let now = (Instant::now(), control.packets());
         let rate = (now.1 - before.1) as f64 / (now.0 - before.0).as_secs_f64() / 1e6;
         before = now;
         bar.set_position(set.done_bytes());
-        bar.set_message(format!("{rate:.1} Mpps  {}", crate::render::counted(now.1, "packet")));
+        let rest = if total > 0 {
+            left(begun, set.done_bytes(), total)
+        } else {
+            format!("  {}  {:.0} s", crate::render::counted(now.1, "packet"), begun.elapsed().as_secs_f64())
+        };
+        bar.set_message(format!("{rate:.1} Mpps{rest}"));
     });
 }
 
@@ -131,17 +153,25 @@ impl Steps {
         }
         let (end, ended) = unbounded();
         let draw = move || {
+            let begun = Instant::now();
             if !is_long(&ended) {
                 return;
             }
             let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr_with_hz(5));
-            if let Ok(style) =
-                ProgressStyle::with_template("{prefix}  {bar:30}  {pos} of {len}  {per_sec}  {eta} left")
-            {
+            if let Ok(style) = ProgressStyle::with_template("{prefix}  {wide_bar}  {percent:>3} %  {msg}") {
                 bar.set_style(style.progress_chars("━╸ "));
             }
             bar.set_prefix(label);
-            show(&bar, &ended, |bar| bar.set_position(done.load(Ordering::Relaxed)));
+            show(&bar, &ended, |bar| {
+                let done = done.load(Ordering::Relaxed);
+                bar.set_position(done);
+                let rate = done as f64 / begun.elapsed().as_secs_f64();
+                bar.set_message(format!(
+                    "{}/s{}",
+                    crate::render::scaled(rate).trim(),
+                    left(begun, done, total)
+                ));
+            });
         };
         let thread = std::thread::Builder::new().name("progress".into()).spawn(draw).ok();
         Self { end: Some(end), thread }

@@ -595,7 +595,7 @@ fn standard_output_that_is_full_is_an_error() {
 }
 
 #[test]
-fn a_compression_that_cannot_be_written_is_refused() {
+fn what_would_have_no_effect_or_another_one_is_refused() {
     let folder = Folder::new();
     let path = folder.write("t.pcap", &pcap(5));
     for name in ["u.pcap.lz4", "u.XZ"] {
@@ -609,6 +609,9 @@ fn a_compression_that_cannot_be_written_is_refused() {
         }
         assert!(!std::fs::exists(&output).unwrap());
     }
+    let output = folder.path("u.pcapng");
+    flowloom(["generate", "trace", "-o", &output, "--time-unit", "us"]).ends(2).says(&["for pcap: pcapng"]);
+    flowloom(["reproduce", "list", "--save", &output]).ends(2).says(&["list runs nothing"]);
     flowloom(["replay", &path, "--collector", "127.0.0.1:9"]).ends(2).says(&["use ipfix://127.0.0.1:9"]);
 }
 

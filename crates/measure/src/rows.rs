@@ -282,6 +282,14 @@ impl RatioRow {
         }
     }
 
+    /// Replaces the interval by that of [`Ratio::of_repeats`].
+    #[must_use]
+    pub fn for_repeats(mut self, rival_ns: &[u64], ours_ns: &[u64]) -> Self {
+        let ratio = Ratio::of_repeats(rival_ns, ours_ns);
+        (self.ratio_low, self.ratio_high) = (ratio.low, ratio.high);
+        self
+    }
+
     /// Adds the distance of the CPUs, if known.
     #[must_use]
     pub fn with_line(mut self, line_round_trip_ns: Option<f64>) -> Self {

@@ -16,6 +16,8 @@ use super::parse;
 Examples:
   flowloom bridge eth0 eth1                                     forward all frames
   flowloom bridge eth0 eth1 --rules acl.toml --watch-rules      a transparent firewall
+  echo '-A INPUT -p tcp --dport 8080 -j DROP' > block           block one port; --default is deny:
+  flowloom bridge eth0 eth1 --rules block --default accept      without it, all other traffic is denied
   flowloom bridge eth0 eth1 --flows ipfix://collector:4739      with records of flows
   flowloom bridge eth0 eth1 --backend xdp --user flowloom       with AF_XDP, without privileges
   flowloom bridge queue:0 --rules acl.toml                      judge packets of iptables -j NFQUEUE

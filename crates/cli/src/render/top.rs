@@ -117,7 +117,9 @@ impl TopResult {
         }
         let mut others = |name: String, rest: &RestFigures| {
             let (flows, packets) = (grouped(rest.flows), grouped(rest.packets));
-            let rest = [name, flows, packets, bytes(rest.bytes), share(rest.bytes)];
+            // Records count for two hosts, so that shares of all hosts add up to more than the whole.
+            let share = if self.by == GroupBy::Host { String::new() } else { share(rest.bytes) };
+            let rest = [name, flows, packets, bytes(rest.bytes), share];
             let [name, flows, packets, sum, share] = rest;
             table.push([name, flows, packets, sum, share, String::new(), String::new(), String::new()]);
         };
@@ -255,7 +257,7 @@ mod tests {
             row
         };
         let table = [row("host", "flows"), row("::1", "7")];
-        assert_eq!(aligned(&table, 80), (vec!["host   flows".into(), "::1        7".into()], 8, 27));
-        assert_eq!([26, 20, 1].map(|most| aligned(&table, most).1), [7, 5, 5]);
+        assert_eq!(aligned(&table, 80), (vec!["host   flows".into(), "::1        7".into()], 8, 30));
+        assert_eq!([29, 26, 1].map(|most| aligned(&table, most).1), [7, 6, 5]);
     }
 }

@@ -35,6 +35,11 @@ pub(crate) fn run(arguments: &Generate, common: &Common) -> Result<Status, Failu
 fn capture(trace: &Trace, common: &Common) -> Result<Status, Failure> {
     let begun = Instant::now();
     check_compression("--output", &trace.output)?;
+    if trace.time_unit == TimeUnitName::Us && is_pcapng(&trace.output) {
+        return Err(Failure::Usage(String::from(
+            "--time-unit us is for pcap: pcapng is written in nanoseconds\n  omit it, or name a file .pcap",
+        )));
+    }
     let Planned { mut generator, what, snaplen, seed } = plan(trace)?;
     let snaplen = trace.snaplen.unwrap_or(snaplen);
     let to_stdout = trace.output.as_os_str() == "-";

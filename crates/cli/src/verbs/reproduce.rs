@@ -20,13 +20,20 @@ use crate::signals::stop_on_signals;
 
 /// Runs the command.
 pub(crate) fn run(arguments: &Reproduce, common: &Common) -> Result<Status, Failure> {
+    // Papers are often cited in capitals; all names are in lower case.
+    let named: Vec<String> = arguments.what.iter().map(|what| what.to_ascii_lowercase()).collect();
     let (list, mut names): (Vec<&str>, Vec<&str>) =
-        arguments.what.iter().map(String::as_str).partition(|what| *what == "list");
+        named.iter().map(String::as_str).partition(|what| *what == "list");
     if names.is_empty() {
         names.push("all");
     }
     let items = selected(&names)?;
     if !list.is_empty() {
+        if arguments.save.is_some() {
+            return Err(Failure::Usage(String::from(
+                "list runs nothing that --save could keep\n  use --format json or csv, or omit list",
+            )));
+        }
         print(&ItemList::of(&items), common)?;
         return Ok(Status::Ok);
     }

@@ -6,6 +6,7 @@ mod process;
 use std::cell::RefCell;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use flowloom::cpu::features::Isa;
 use flowloom::engine::Control;
@@ -18,6 +19,7 @@ use self::contender::{Contender, Counts, Ours};
 use crate::args::Common;
 use crate::args::bench::against::{Against, RivalName};
 use crate::exit::{Failure, Status};
+use crate::progress::Steps;
 use crate::render::bench::BenchResult;
 use crate::render::warn;
 use crate::signals::stop_on_signals;
@@ -50,7 +52,11 @@ pub(crate) fn run(arguments: &Against, common: &Common) -> Result<Status, Failur
             arguments.packets
         )));
     }
-    let timed = time(&contenders, &path, arguments.rounds, &control)?;
+    let done = Arc::new(AtomicU64::new(0));
+    let runs = (contenders.len() * arguments.rounds) as u64;
+    let steps = Steps::start("bench against", runs, Arc::clone(&done), common.quiet > 0);
+    let timed = time(&contenders, &path, arguments.rounds, (&control, &done))?;
+    drop(steps);
     let tool =
         Tool { version: env!("CARGO_PKG_VERSION").to_owned(), git: env!("FLOWLOOM_COMMIT").to_owned() };
     let mut report = Report::new(tool, Host::read(Isa::detect().to_string(), &[]));
@@ -183,7 +189,7 @@ fn time(
     contenders: &[&Contender],
     capture: &Path,
     rounds: usize,
-    control: &Control,
+    (control, done): (&Control, &AtomicU64),
 ) -> Result<Timed, Failure> {
     let failed = RefCell::new(None);
     let resident = RefCell::new(vec![Vec::new(); contenders.len()]);
@@ -203,6 +209,7 @@ fn time(
                 }
             };
             lap.add(elapsed);
+            done.fetch_add(1, Ordering::Relaxed);
             resident.borrow_mut()[index].push(bytes);
         });
     }
@@ -273,6 +280,7 @@ impl Timed {
             ] {
                 let work = format!("{}, {clock}", ours.name);
                 let row = RatioRow::of_times(work, packets, &theirs.name, theirs_ns, ours_ns);
+                let row = row.for_repeats(theirs_ns, ours_ns);
                 rows.push(row.with_items(packets, theirs_ns, ours_ns));
             }
         }
