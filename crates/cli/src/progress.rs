@@ -126,7 +126,7 @@ fn draw(label: String, set: &SetProgress, control: &Control, ended: &Receiver<()
     let mut before = (begun, 0);
     show(&bar, ended, |bar| {
         let now = (Instant::now(), control.packets());
-        let rate = (now.1 - before.1) as f64 / (now.0 - before.0).as_secs_f64() / 1e6;
+        let rate = (now.1 - before.1) as f64 / (now.0 - before.0).as_secs_f64();
         before = now;
         bar.set_position(set.done_bytes());
         let rest = if total > 0 {
@@ -134,7 +134,7 @@ fn draw(label: String, set: &SetProgress, control: &Control, ended: &Receiver<()
         } else {
             format!("  {}  {:.0} s", crate::render::counted(now.1, "packet"), begun.elapsed().as_secs_f64())
         };
-        bar.set_message(format!("{rate:.1} Mpps{rest}"));
+        bar.set_message(format!("{}packets/s{rest}", crate::render::scaled(rate)));
     });
 }
 

@@ -3,6 +3,8 @@
 
 use clap::Command;
 
+use crate::render::fit::{terminal_width, wrapped};
+
 /// The commands of each group.
 const VERBS: [(&str, &[&str]); 5] = [
     ("Every day", &["replay", "top", "extract", "inspect", "classify", "rules", "merge"]),
@@ -124,15 +126,22 @@ const REPLAY: [(&str, &[Shown]); 7] = [
     ),
 ];
 
+/// The column at which the purposes of commands begin.
+const ABOUT_AT: usize = 15;
+
 /// Arranges the help of the command.
 pub(crate) fn arranged(command: Command) -> Command {
     let mut groups = String::new();
+    let width = terminal_width().unwrap_or(usize::MAX);
     for (heading, verbs) in VERBS {
         groups.extend([heading, ":\n"]);
         for name in verbs {
             let verb = command.get_subcommands().find(|verb| verb.get_name() == *name);
             let about = verb.and_then(Command::get_about).map(ToString::to_string);
             let about = about.unwrap_or_else(|| String::from("Print this, or the help of a command"));
+            let lines = wrapped(&about, width.saturating_sub(ABOUT_AT));
+            let lines: Vec<&str> = lines.iter().map(|line| line.trim_start()).collect();
+            let about = lines.join(&format!("\n{:ABOUT_AT$}", ""));
             groups.extend([format!("  {name:<12} "), about, String::from("\n")]);
         }
         groups.push('\n');

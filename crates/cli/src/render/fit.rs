@@ -18,14 +18,14 @@ const LABEL_MAX: usize = 22;
 const INDENT: usize = 4;
 
 /// Returns the width of the terminal on standard output, if it is one.
-pub(super) fn terminal_width() -> Option<usize> {
+pub(crate) fn terminal_width() -> Option<usize> {
     let (_, columns) = console::Term::stdout().size_checked()?;
     Some(usize::from(columns))
 }
 
 /// Divides a line so that each part has at most `width` columns, between fields where possible,
 /// which two or more spaces separate, else between words. A longer word has a line by itself.
-pub(super) fn wrapped(line: &str, width: usize) -> Vec<String> {
+pub(crate) fn wrapped(line: &str, width: usize) -> Vec<String> {
     let line = line.trim_end();
     if width < WIDTH_MIN || measure_text_width(line) <= width {
         return vec![line.to_owned()];

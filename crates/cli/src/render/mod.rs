@@ -10,7 +10,7 @@ pub(crate) mod compare_rules;
 pub(crate) mod doctor;
 pub(crate) mod encapsulations;
 pub(crate) mod extract;
-mod fit;
+pub(crate) mod fit;
 pub(crate) mod generate;
 pub(crate) mod inspect;
 pub(crate) mod l7;

@@ -77,7 +77,9 @@ pub(crate) fn save(
     } else if tables.is_empty() {
         page.lines(&lines);
     } else {
-        lines.iter().filter(|line| !line.is_empty()).for_each(|line| page.note(line));
+        for line in lines.iter().filter(|line| !line.is_empty()) {
+            page.note(line);
+        }
     }
     if !report.has_labels() {
         tables_to(&mut page, &tables);

@@ -54,7 +54,9 @@ impl Arrivals {
             raw.time_ns = self.clock.tick(raw.time_ns);
         }
         if let Some(timeline) = &mut counters.timeline {
-            packets.iter().for_each(|raw| timeline.add(raw.time_ns, raw.wire_bytes));
+            for raw in &*packets {
+                timeline.add(raw.time_ns, raw.wire_bytes);
+            }
         }
         if begins {
             // Times never decrease, so the first time is the earliest.

@@ -211,7 +211,9 @@ mod tests {
 
     fn timeline(packets: &[(u64, u32)]) -> Timeline {
         let mut timeline = Timeline::default();
-        packets.iter().for_each(|&(time_ns, bytes)| timeline.add(time_ns, bytes));
+        for &(time_ns, bytes) in packets {
+            timeline.add(time_ns, bytes);
+        }
         timeline
     }
 

@@ -72,7 +72,7 @@ impl RecordSums {
                 }
                 FlowValue::Count(count) if name.starts_with("bytes") => bytes += count,
                 FlowValue::TimeNs(time) if matches!(*name, "first_ns" | "start_ns") => {
-                    times[0] = Some(*time)
+                    times[0] = Some(*time);
                 }
                 FlowValue::TimeNs(time) if matches!(*name, "last_ns" | "end_ns") => times[1] = Some(*time),
                 _ => {}
