@@ -70,7 +70,7 @@ fn main() -> ExitCode {
 
 fn run() -> Result<Status, Failure> {
     let Some(arguments) = Arguments::read()? else { return Ok(Status::Ok) };
-    render::choose_numbers(&arguments.common);
+    render::choose_forms(&arguments.common);
     match &arguments.verb {
         Verb::Replay(verb) => verbs::replay::run(verb, &arguments.common),
         Verb::Bridge(verb) => verbs::bridge::run(verb, &arguments.common),

@@ -130,8 +130,8 @@ impl Page {
         self.markup(format_args!("</table>\n<p class=\"summary\">{}</p>\n", escape(summary)));
     }
 
-    /// Adds a table that a reader can sort. The first row is the head. Columns of numbers, which may
-    /// have groups of digits and a percent sign, are aligned to the right.
+    /// Adds a table that a reader can sort. The first row is the head. Columns of numbers, which
+    /// may have groups of digits and a percent sign, are aligned to the right.
     pub fn table(&mut self, title: &str, rows: &[Vec<String>]) {
         let is_number = |text: &String| text.replace([' ', '%'], "").parse::<f64>().is_ok();
         let has_numbers = |column: usize| {

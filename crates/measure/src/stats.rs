@@ -105,9 +105,9 @@ impl Ratio {
     }
 
     /// Returns the ratio of paired times as [`of_rounds`](Self::of_rounds) does, with a wider
-    /// interval: that in which the median of a second run of as many rounds lies, with a probability
-    /// of [`REPEATS`] from nine rounds on, for any noise that is the same in both runs. With fewer
-    /// rounds, it is the whole range.
+    /// interval: that in which the median of a second run of as many rounds lies, with a
+    /// probability of [`REPEATS`] from nine rounds on, for any noise that is the same in both runs.
+    /// With fewer rounds, it is the whole range.
     ///
     /// # Examples
     ///
@@ -238,8 +238,8 @@ fn ends(count: usize) -> (usize, f64) {
     best
 }
 
-/// Returns the distance, from either end of `count` sorted samples, of an interval for the median of
-/// as many further samples.
+/// Returns the distance, from either end of `count` sorted samples, of an interval for the median
+/// of as many further samples.
 ///
 /// All orders of the samples of both runs are equally likely, so the number of samples of the first
 /// run below the median of the second has a negative hypergeometric distribution.

@@ -285,7 +285,7 @@ impl Table {
     }
 }
 
-/// Returns the tables of a report that have rows, each with its title and its head as the first row.
+/// Returns the tables of a report that have rows, each with its title. The first row is the head.
 pub fn tables(report: &Report) -> Vec<(&'static str, Vec<Vec<String>>)> {
     let tables = [
         ("Ratios: above 1 the first variant is faster", table_of_ratios(&report.ratios)),

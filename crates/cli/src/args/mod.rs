@@ -234,16 +234,20 @@ impl Common {
             Format::Table => true,
             _ => false,
         };
-        lines
-            && match self.color {
-                Color::Always => true,
-                Color::Never => false,
-                Color::Auto => {
-                    io::stdout().is_terminal()
-                        && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
-                        && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
-                }
+        lines && self.has_colour(io::stdout().is_terminal())
+    }
+
+    /// Returns whether a stream has colours, if it is a terminal or not.
+    pub(crate) fn has_colour(&self, is_terminal: bool) -> bool {
+        match self.color {
+            Color::Always => true,
+            Color::Never => false,
+            Color::Auto => {
+                is_terminal
+                    && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+                    && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
             }
+        }
     }
 }
 

@@ -22,7 +22,8 @@ Examples:
   flowloom reproduce lfb --seeds 10 --sweep    with intervals, and over the open parameters
   flowloom reproduce all --save report         with report.html, JSON, CSV and SVG in a folder")]
 pub(crate) struct Reproduce {
-    /// A paper such as dhash, an item of a paper, or `all`; `list` alone or with a paper names items
+    /// A paper such as dhash, an item of a paper, or `all`; `list`, alone or with a paper, names
+    /// items
     #[arg(required = true, value_name = "WHAT")]
     pub(crate) what: Vec<String>,
 

@@ -23,6 +23,12 @@ pub(crate) fn terminal_width() -> Option<usize> {
     Some(usize::from(columns))
 }
 
+/// Returns the width of the terminal on standard error, if it is one.
+pub(super) fn error_width() -> Option<usize> {
+    let (_, columns) = console::Term::stderr().size_checked()?;
+    Some(usize::from(columns))
+}
+
 /// Divides a line so that each part has at most `width` columns, between fields where possible,
 /// which two or more spaces separate, else between words. A longer word has a line by itself.
 pub(crate) fn wrapped(line: &str, width: usize) -> Vec<String> {

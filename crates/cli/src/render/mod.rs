@@ -133,18 +133,30 @@ fn people(lines: &[String], common: &Common) -> String {
 /// Prints lines on stderr. If stderr cannot be written, for example on a full disk or a closed
 /// pipe, the program continues: only the result and the exit status count.
 pub(crate) fn say(text: &str) {
-    let _ = without_bar(|| writeln!(std::io::stderr(), "{}", harmless(text)));
+    say_as("", "", text);
+}
+
+/// Prints lines that fit the terminal on stderr, with a word before them in a colour.
+fn say_as(word: &str, colour: &str, text: &str) {
+    let text = format!("{word}{}", harmless(text));
+    let width = fit::error_width().unwrap_or(usize::MAX);
+    let lines: Vec<String> = text.lines().flat_map(|line| fit::wrapped(line, width)).collect();
+    let mut text = lines.join("\n");
+    if HAS_COLOUR.load(Ordering::Relaxed) && !word.is_empty() {
+        text = format!("\u{1b}[1m{colour}{word}\u{1b}[0m{}", &text[word.len()..]);
+    }
+    let _ = without_bar(|| writeln!(std::io::stderr(), "{text}"));
 }
 
 /// Prints an error and the resulting exit status on stderr.
 pub(crate) fn say_error(text: &str, status: Status) {
-    say(&format!("error: {}", with_status(&harmless(text), status)));
+    say_as("error:", "\u{1b}[31m", &format!(" {}", with_status(&harmless(text), status)));
 }
 
 /// Prints a warning on stderr.
 pub(crate) fn warn(text: &str, common: &Common) {
     if common.quiet < 2 {
-        say(&format!("warning: {text}"));
+        say_as("warning:", "\u{1b}[33m", &format!(" {text}"));
     }
 }
 
@@ -172,8 +184,13 @@ pub(crate) fn some_of(names: &[impl AsRef<str>], separator: &str) -> String {
 /// numbers.
 static HAS_GROUPS: AtomicBool = AtomicBool::new(false);
 
-/// Chooses the format of numbers: in groups of digits on terminals and in tables.
-pub(crate) fn choose_numbers(common: &Common) {
+/// Whether errors and warnings have colours.
+static HAS_COLOUR: AtomicBool = AtomicBool::new(false);
+
+/// Chooses the format of numbers, in groups of digits on terminals and in tables, and the colours
+/// of errors.
+pub(crate) fn choose_forms(common: &Common) {
+    HAS_COLOUR.store(common.has_colour(std::io::stderr().is_terminal()), Ordering::Relaxed);
     let has_groups = match common.format {
         Format::Table => true,
         Format::Auto => std::io::stdout().is_terminal(),

@@ -117,7 +117,7 @@ impl TopResult {
         }
         let mut others = |name: String, rest: &RestFigures| {
             let (flows, packets) = (grouped(rest.flows), grouped(rest.packets));
-            // Records count for two hosts, so that shares of all hosts add up to more than the whole.
+            // Records count for two hosts, so that shares of hosts add up to more than all.
             let share = if self.by == GroupBy::Host { String::new() } else { share(rest.bytes) };
             let rest = [name, flows, packets, bytes(rest.bytes), share];
             let [name, flows, packets, sum, share] = rest;

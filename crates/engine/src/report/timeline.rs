@@ -1,7 +1,7 @@
 //! Packets and bytes over packet time, in bounded memory.
 
-/// Lengths of an interval in nanoseconds, each a multiple of the one before: from a microsecond to a
-/// thousand days, in steps that people read easily.
+/// Lengths of an interval in nanoseconds, each a multiple of the one before: from a microsecond to
+/// a thousand days, in steps that people read easily.
 const LENGTHS: [u64; 28] = {
     const US: u64 = 1_000;
     const MS: u64 = 1_000 * US;
