@@ -4,8 +4,9 @@
 //! The small queue has a tenth of the lines, and there are nine ghost entries for ten lines. A key
 //! with a ghost entry enters the main queue immediately. Uses are counted up to 3. For each counted
 //! use, a key at the back of the main queue stays for another round. Until the cache is full, keys
-//! that do not fit into the small queue fill the main one. The hits are those of libCacheSim 0.3.5
-//! with its default parameters.
+//! that do not fit into the small queue fill the main one. An eviction that starts in the small
+//! queue ends there, unless all of its keys move. The hits are those of libCacheSim 0.3.5 with its
+//! default parameters.
 
 use super::queues::Queues;
 use super::{Eviction, Full};
@@ -36,22 +37,22 @@ impl S3Fifo {
 
     fn evict(&mut self) {
         let queues = &mut self.queues;
-        loop {
-            let small = queues.len(SMALL) >= self.small_max || queues.len(MAIN) == 0;
-            if small && queues.len(SMALL) > 0 {
-                let node = queues.back(SMALL);
-                let uses = queues.mark(node);
-                queues.set_mark(node, 0);
-                if uses >= USES_TO_STAY {
-                    queues.move_to(MAIN, node);
-                    continue;
-                }
-                queues.move_to(GHOST, node);
-                if queues.len(GHOST) > self.ghosts_max {
-                    queues.pop(GHOST);
-                }
-                return;
+        let from_small = queues.len(SMALL) >= self.small_max || queues.len(MAIN) == 0;
+        while from_small && queues.len(SMALL) > 0 {
+            let node = queues.back(SMALL);
+            let uses = queues.mark(node);
+            queues.set_mark(node, 0);
+            if uses >= USES_TO_STAY {
+                queues.move_to(MAIN, node);
+                continue;
             }
+            queues.move_to(GHOST, node);
+            if queues.len(GHOST) > self.ghosts_max {
+                queues.pop(GHOST);
+            }
+            return;
+        }
+        loop {
             let node = queues.back(MAIN);
             let uses = queues.mark(node);
             if uses == 0 {

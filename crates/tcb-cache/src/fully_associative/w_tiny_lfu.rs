@@ -1,6 +1,11 @@
 //! W-TinyLFU: a window with a hundredth of the lines, under LRU. A key that leaves the window
 //! enters the rest only if a sketch estimates more uses for it than for the victim there. The rest
 //! is an LRU in two parts, four fifths of which are protected.
+//!
+//! The sketch counts every access, as in the paper (Einziger et al., ACM Transactions on Storage,
+//! 2017): four-bit counters, which are halved after ten accesses per line. libCacheSim's variant
+//! counts accesses to the rest and insertions only, in a Bloom filter with unlimited counters, so
+//! that its misses differ.
 
 use super::queues::Queues;
 use super::sketch::Sketch;

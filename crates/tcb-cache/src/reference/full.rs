@@ -187,10 +187,9 @@ impl S3Fifo {
         let small_max = (self.lines / 10).max(1);
         let ghosts_max = (self.lines * 9 / 10).max(1);
         self.has_evicted = true;
+        let from_small = self.small.len() >= small_max || self.main.is_empty();
         while self.small.len() + self.main.len() == self.lines {
-            let from_small =
-                !self.small.is_empty() && (self.small.len() >= small_max || self.main.is_empty());
-            if from_small {
+            if from_small && !self.small.is_empty() {
                 let (key, uses) = self.small.pop().expect("it is not empty");
                 if uses >= 2 {
                     self.main.insert(0, (key, 0));
