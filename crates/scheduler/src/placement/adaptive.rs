@@ -236,6 +236,21 @@ mod tests {
     }
 
     #[test]
+    fn without_counters_of_bytes_the_printed_form_takes_nothing_for_completed() {
+        let topology: Topology = "2x1x1".parse().unwrap();
+        for digest in (0..16).map(|flow: u32| flow.wrapping_mul(0x9E37_79B9)) {
+            let items = [WorkItem { digest, bytes: 1 }; 3];
+            // As much as the shortest queue is allowed: once both cores have an item, the hash decides.
+            let mut printed =
+                policy("2x1x1", Form::Printed, Threshold { permille: Some(1000), least_permille: 0 });
+            let (mut ours, mut hashed) = ([Decision::Drop; 3], [Decision::Drop; 3]);
+            printed.place(&items, &LoadView::idle(), &mut ours);
+            HrwTree::new(&topology).place(&items, &LoadView::idle(), &mut hashed);
+            assert_eq!(ours, [Decision::To(WorkerId(0)), Decision::To(WorkerId(1)), hashed[2]]);
+        }
+    }
+
+    #[test]
     fn a_threshold_without_bound_leaves_the_decision_to_the_hash() {
         let free = Threshold { permille: None, least_permille: 0 };
         for form in [Form::Corrected, Form::OrderSafe, Form::Printed] {

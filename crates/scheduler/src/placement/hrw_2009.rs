@@ -15,23 +15,35 @@ use crate::topology::Topology;
 #[derive(Clone, Debug)]
 pub struct HrwTree2009 {
     topology: Topology,
+    has_unique_numbers: bool,
 }
 
 impl HrwTree2009 {
     /// Returns the policy over a topology.
     #[must_use]
     pub fn new(topology: &Topology) -> Self {
-        Self { topology: topology.clone() }
+        Self { topology: topology.clone(), has_unique_numbers: false }
+    }
+
+    /// Returns the policy with node numbers that are unique in the whole tree, which the paper may
+    /// have meant.
+    #[must_use]
+    pub fn with_unique_numbers(topology: &Topology) -> Self {
+        Self { has_unique_numbers: true, ..Self::new(topology) }
     }
 
     fn worker(&self, digest: u32) -> WorkerId {
         let digest = digest >> 1;
         let mut among = 0..self.topology.nodes(0);
+        let mut above = 0;
         for level in 0..self.topology.levels() {
             let first = among.start;
-            let mut best = (weight(0, digest), first);
+            // The number of the first node: that of its level, or of the whole tree.
+            let number = if self.has_unique_numbers { above + first } else { 0 };
+            above += self.topology.nodes(level);
+            let mut best = (weight(number as u32, digest), first);
             for node in among.skip(1) {
-                let bid = weight((node - first) as u32, digest);
+                let bid = weight((number + node - first) as u32, digest);
                 if bid > best.0 {
                     best = (bid, node);
                 }
@@ -70,14 +82,24 @@ mod tests {
     use super::*;
     use flowloom_flow_key::hash::fold::split_mix;
 
-    #[test]
-    fn it_idles_34_of_64_threads() {
-        let policy = HrwTree2009::new(&"8x2x4".parse().unwrap());
+    fn flows_of_threads(policy: &HrwTree2009) -> [u32; 64] {
         let mut counts = [0_u32; 64];
         let mut state = 1;
         for _ in 0..200_000 {
             counts[policy.worker((split_mix(&mut state) >> 32) as u32).index()] += 1;
         }
+        counts
+    }
+
+    #[test]
+    fn with_unique_numbers_no_thread_idles() {
+        let counts = flows_of_threads(&HrwTree2009::with_unique_numbers(&"8x2x4".parse().unwrap()));
+        assert!(counts.iter().all(|&count| count > 1000), "{counts:?}");
+    }
+
+    #[test]
+    fn it_idles_34_of_64_threads() {
+        let counts = flows_of_threads(&HrwTree2009::new(&"8x2x4".parse().unwrap()));
         assert_eq!(counts.iter().filter(|&&count| count == 0).count(), 34);
         // Core 0 uses only one thread: number 0 of pipeline 0 has all of its flows.
         assert!(counts[0] > 20_000 && counts[1..8].iter().all(|&count| count == 0), "{:?}", &counts[..8]);
