@@ -20,6 +20,8 @@ pub struct HiCutsConfig {
     pub binth: usize,
     /// Number of rule copies that a cut may make per rule.
     pub spfac: f64,
+    /// Whether equal children that are neighbours are stored once.
+    pub shares_children: bool,
     /// Maximum size of the tree, in bytes.
     pub memory_bytes_max: usize,
     /// Maximum number of build steps.
@@ -29,7 +31,7 @@ pub struct HiCutsConfig {
 impl HiCutsConfig {
     /// Returns the parameters with generous limits.
     pub const fn new(binth: usize, spfac: f64) -> Self {
-        Self { binth, spfac, memory_bytes_max: 256 << 20, steps_max: 4_000_000_000 }
+        Self { binth, spfac, shares_children: true, memory_bytes_max: 256 << 20, steps_max: 4_000_000_000 }
     }
 }
 
@@ -206,7 +208,8 @@ impl Builder<'_> {
                 }
             }
             self.spend(list.len(), 0)?;
-            let equal = before.as_ref().is_some_and(|(list, whole)| *whole && is_whole && *list == child);
+            let equal = self.config.shares_children
+                && before.as_ref().is_some_and(|(list, whole)| *whole && is_whole && *list == child);
             if equal {
                 children.push(*children.last().expect("there is a child before"));
                 continue;

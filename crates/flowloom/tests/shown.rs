@@ -58,7 +58,7 @@ fn sets_trees_and_scanners_are_shown_by_their_sizes() {
         "hicuts",
         &HiCuts::build(
             &set,
-            HiCutsConfig { binth: 8, spfac: 2.0, memory_bytes_max: 1 << 30, steps_max: 1 << 40 },
+            HiCutsConfig { memory_bytes_max: 1 << 30, steps_max: 1 << 40, ..HiCutsConfig::new(8, 2.0) },
         )
         .map_err(|e| e.to_string()),
     );
