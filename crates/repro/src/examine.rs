@@ -191,7 +191,7 @@ pub fn examine(item: &Item, context: &Context<'_>, plan: Plan) -> Result<Examine
 }
 
 /// Merges several outcomes into one: values by name and points of charts, as medians with
-/// intervals; texts of the first outcome.
+/// intervals; texts of the first outcome, and the values that some seeds have outside their band.
 fn merged(mut draws: Vec<Outcome>) -> Outcome {
     if draws.len() == 1 {
         return draws.remove(0);
@@ -220,10 +220,16 @@ fn merged(mut draws: Vec<Outcome>) -> Outcome {
         let ours = Summary::of(same.iter().map(|value| value.ours)).median;
         Value { ours, interval: Some(interval), band, ..value.clone() }
     });
-    let values = values.collect();
+    let values: Vec<Value> = values.collect();
     let verdict = verdict_of(&draws);
     let charts = (0..draws[0].charts.len()).map(|at| merged_chart(&draws, at)).collect();
-    Outcome { values, charts, verdict, ..draws.swap_remove(0) }
+    let outside = values.iter().filter_map(|value| {
+        let count = of(&value.name).iter().filter(|draw| !draw.holds()).count();
+        (count > 0)
+            .then(|| format!("outside its band with {count} of {} seeds: {}", draws.len(), value.name))
+    });
+    let notes = draws[0].notes.iter().cloned().chain(outside).collect();
+    Outcome { values, charts, notes, verdict }
 }
 
 /// Returns a chart with the medians and intervals of the points that all outcomes have; others are
@@ -429,6 +435,10 @@ mod tests {
         let bars = &examined.outcome.charts[0].series[0];
         assert_eq!((bars.points[0].1, bars.intervals[0]), (value.ours, (interval.low, interval.high)));
         assert_eq!(examined.seeds, (100..108).collect::<Vec<u64>>());
+        assert!(examined.outcome.notes.is_empty(), "all seeds are inside the band");
+        let guesses = [("size", 9.65)];
+        let examined = examine(&ITEM, &Context { guesses: &guesses, ..context }, plan(8)).unwrap();
+        assert_eq!(examined.outcome.notes, ["outside its band with 4 of 8 seeds: x"]);
         let arithmetic = Item { fidelity: &[Fidelity::Arithmetic], ..ITEM };
         assert_eq!(examine(&arithmetic, &context, plan(8)).unwrap().seeds, [100]);
     }
