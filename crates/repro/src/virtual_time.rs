@@ -4,7 +4,7 @@ use flowloom::scheduler::placement::adaptive::{Form, Threshold};
 use flowloom::scheduler::registry::{Policy, Scheme};
 use flowloom::scheduler::sim::models::Model;
 use flowloom::scheduler::sim::{Machine, Offered, Pace, Report, pull, push};
-use flowloom::scheduler::{Adaptive, LastFlowBundle, SetupError, Topology};
+use flowloom::scheduler::{Adaptive, HrwTree2009, LastFlowBundle, SetupError, Topology};
 
 use crate::experiment::{Context, ItemError};
 use crate::variation::{Guess, Switch};
@@ -48,6 +48,14 @@ pub(crate) const ELEPHANT: Guess = Guess::new(
     0.0,
     &[20.0, 50.0, 150.0],
     "jobs that are one connection's, for a tail of sizes",
+);
+/// The weights of the tree without feedback.
+pub(crate) const TREE_WEIGHTS: Guess = Guess::new(
+    "tree-weights",
+    "",
+    0.0,
+    &[1.0],
+    "weights of the tree's nodes: 0 a mixing function, 1 the formula of §3.1, both with numbers that are unique in the tree",
 );
 /// Number of packets that wait for a thread.
 pub(crate) const QUEUE: Guess = Guess::new(
@@ -182,6 +190,11 @@ pub(crate) fn run(
         let bundles = LastFlowBundle::new(&machine.topology, LastFlowBundle::BITS, name == "lfb");
         let mut policy = bundles.map_err(failed(name))?.forgetting();
         return pull(&scheme.machine(machine), &mut policy, jobs).map_err(failed(name));
+    }
+    if name == "hrw3" && context.guess(&TREE_WEIGHTS) > 0.5 {
+        let tree = machine.topology.clone().with_thread_demand(machine.thread_demand_permille);
+        let mut policy = HrwTree2009::with_unique_numbers(&tree);
+        return push(&scheme.machine(machine), &mut policy, jobs).map_err(failed(name));
     }
     if let (true, Some(form)) = (context.is_off(&FEEDBACK), form) {
         let tree = machine.topology.clone().with_thread_demand(machine.thread_demand_permille);

@@ -24,6 +24,10 @@ pub(super) const ITEM: Item = Item {
 pub(super) const BUCKETS: Switch =
     Switch::mechanism("buckets", "lists stand in the place of DHash's buckets of sixteen slots");
 
+/// Further numbers of lists, for which the paper draws lines as well. Its text has them for Fig. 6.
+const MORE_LISTS: [(u32, &str); 3] =
+    [(10_000, "10,000 lists"), (100_000, "100,000 lists"), (1_000_000, "1,000,000 lists")];
+
 fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
     let divisor = context.scale.pick(64, 1, 1);
     // The time to fill lists is quadratic in their length, so a quick run has fewer sessions in
@@ -32,12 +36,17 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
     let (mut ours, mut lists, mut batched) = (Vec::new(), Vec::new(), Vec::new());
     let rivals = context.rivals.tables;
     let mut others = vec![Vec::new(); rivals.len()];
+    let mut more = [const { Vec::new() }; MORE_LISTS.len()];
     for sessions in [262_144_u32, 524_288, 1_048_576] {
         context.check_stop()?;
         let flows = Flows::new(sessions / divisor, context.seed);
         let table = dhash(&flows)?;
         let listed = Flows::new(sessions / lists_divisor, context.seed);
         let chains = chained(&listed, ChainedConfig::PAPER_BUCKETS / lists_divisor)?;
+        let longer = MORE_LISTS
+            .iter()
+            .map(|(buckets, _)| chained(&listed, buckets / lists_divisor))
+            .collect::<Result<Vec<_>, _>>()?;
         let few = listed.keys.len().min(context.scale.pick(1000, 4000, 20_000));
         let all = flows.keys.len();
         let tables: Vec<_> = rivals.iter().map(|one| rival(one, &flows)).collect::<Result<_, _>>()?;
@@ -63,12 +72,17 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
                 black_box(look_up_rival(&**table, &flows, all));
             })
         }));
+        timed.extend(MORE_LISTS.iter().zip(&longer).map(|((_, name), lists)| {
+            Timed::new(*name, few as u64, || {
+                black_box(look_up(lists, &listed, few));
+            })
+        }));
         let times = nanoseconds(context, context.scale.pick(3, 5, 9), timed)?;
         let at = f64::from(sessions);
         ours.push((at, times[0]));
         lists.push((at, times[1]));
         batched.push((at, times[2]));
-        for (points, time) in others.iter_mut().zip(&times[3..]) {
+        for (points, time) in others.iter_mut().chain(&mut more).zip(&times[3..]) {
             points.push((at, *time));
         }
     }
@@ -80,6 +94,14 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
         .with(Series::line("DHash, batches of 32", batched.clone()))
         .with(Series::line("1,040 lists", lists.clone()));
     let mut rows = Vec::new();
+    // Lists of ten to a hundred sessions grow with the sessions, as those of 1,040 do; where there
+    // are as many lists as sessions, searches hardly become longer.
+    let bands = [Band::at_least(2.0), Band::at_least(1.5), Band { low: 0.7, high: 4.0 }];
+    for (((_, name), points), band) in MORE_LISTS.into_iter().zip(more).zip(bands) {
+        let growth = Value::new(format!("{name}, File-3 by File-1"), "×", growth(&points));
+        rows.push(growth.within(band).checked_if(checked));
+        chart = chart.with(Series::line(name, points));
+    }
     for (one, points) in rivals.iter().zip(others) {
         rows.push(Value::new(format!("lookups of File-3 in {}", one.name), "M/s", 1e3 / points[2].1));
         chart = chart.with(Series::line(one.name, points));

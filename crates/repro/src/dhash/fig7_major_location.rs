@@ -6,6 +6,7 @@ use flowloom::flow_table::dhash::major_location::{FirstSlot, LowBits};
 use flowloom_measure::Verdict::{Faster, Slower};
 use flowloom_measure::chart::{Axis, Chart, Series};
 
+use super::virtual_cores::{MOST_CORES, TIMED, mpps};
 use super::workload::{Flows, dhash, look_up, reference, scaled};
 use crate::experiment::{Context, Fidelity, Item, ItemError, Outcome, Scale, Value, Verdict};
 use crate::timing::{Timed, times};
@@ -61,6 +62,10 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
     }
     let gain = |row: &(f64, Vec<f64>)| row.1[0] / row.1[1];
     let mean = rows.iter().map(gain).sum::<f64>() / rows.len() as f64;
+    // The paper's figure is of its largest trace, on two to seven cores.
+    let largest = &rows[rows.len() - 1].1;
+    let on_cores = |lookup: f64| (2..=7).map(f64::from).map(|cores| (cores, mpps(lookup, cores))).collect();
+    let gain_on_cores = mpps(largest[1], MOST_CORES) / mpps(largest[0], MOST_CORES);
     let series = |index: usize| rows.iter().map(|row| (row.0, row.1[index])).collect();
     let agreeing = Verdict::agrees(format!(
         "the major location pays where slots are compared one by one, {}; comparing all sixteen at once is quicker than either, and \
@@ -84,16 +89,25 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
                 .band(1.01, 3.0)
                 .checked_if(context.scale == Scale::Full),
         )
-        .value(Value::new(
-            "whole bucket at once by major location",
-            "×",
-            rows[rows.len() - 1].1[1] / rows[rows.len() - 1].1[2],
-        ))
+        .value(Value::new("whole bucket at once by major location", "×", largest[1] / largest[2]))
+        .value(
+            Value::new("throughput on seven cores with by without it, virtual", "×", gain_on_cores)
+                .paper(1.10)
+                .not_comparable(TIMED),
+        )
         .chart(
             Chart::new("Lookup, one by one", Axis::log("sessions"), Axis::linear("ns"))
                 .with(Series::line("from slot 0", series(0)))
                 .with(Series::line("major location", series(1)))
                 .with(Series::line("whole bucket at once", series(2))),
         )
-        .note("The paper's 10 % are of a whole pipeline's throughput, ours of a lookup."))
+        .chart(
+            Chart::new("Cores, in virtual time", Axis::linear("cores"), Axis::linear("Mpps"))
+                .with(Series::line("from slot 0", on_cores(largest[0])))
+                .with(Series::line("major location", on_cores(largest[1]))),
+        )
+        .note(
+            "The paper's 10 % are of a whole pipeline's throughput; in virtual time the stages besides the lookup are its Table III's, \
+             so that a faster lookup changes each packet by less. Up to seven cores the pipelines set the pace, and the gain is the same.",
+        ))
 }

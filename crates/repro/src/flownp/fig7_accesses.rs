@@ -10,7 +10,7 @@ use flowloom_measure::chart::{Axis, Chart, Series};
 
 use super::rule_sets::{NamedSet, rival, stand_ins};
 use crate::experiment::{Context, Fidelity, Item, ItemError, Outcome, Value, Verdict};
-use crate::variation::BOTH_RUN;
+use crate::variation::{BOTH_RUN, Guess};
 
 /// See the [module](self).
 pub(super) const ITEM: Item = Item {
@@ -19,6 +19,7 @@ pub(super) const ITEM: Item = Item {
     claim: "AggreCuts-8 needs less than a sixth, AggreCuts-4 less than a third of HiCuts' worst-case accesses",
     fidelity: &[Fidelity::Measured],
     unswitched: BOTH_RUN,
+    guesses: &[HICUTS_SHARING],
     run,
     ..Item::PLAIN
 };
@@ -27,9 +28,24 @@ pub(super) const ITEM: Item = Item {
 pub(super) const SETTINGS: [(usize, f64); 6] =
     [(4, 2.0), (4, 4.0), (8, 2.0), (8, 4.0), (16, 2.0), (16, 4.0)];
 
+/// Whether HiCuts stores equal children once, which the paper leaves open.
+pub(super) const HICUTS_SHARING: Guess = Guess::new(
+    "hicuts-sharing",
+    "",
+    1.0,
+    &[0.0],
+    "equal children of HiCuts that are neighbours: 0 stored each, 1 stored once",
+);
+
 /// Builds HiCuts; returns `None` if it exceeds 128 MiB or two hundred million steps.
-pub(super) fn hicuts(set: &NamedSet, binth: usize, spfac: f64) -> Result<Option<HiCuts>, ItemError> {
+pub(super) fn hicuts(
+    context: &Context<'_>,
+    set: &NamedSet,
+    binth: usize,
+    spfac: f64,
+) -> Result<Option<HiCuts>, ItemError> {
     let config = HiCutsConfig {
+        shares_children: context.guess(&HICUTS_SHARING) > 0.5,
         memory_bytes_max: 128 << 20,
         steps_max: 200_000_000,
         ..HiCutsConfig::new(binth, spfac)
@@ -54,7 +70,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
         let mut words = Vec::new();
         for set in &all {
             context.check_stop()?;
-            let Some(tree) = hicuts(set, binth, spfac)? else {
+            let Some(tree) = hicuts(context, set, binth, spfac)? else {
                 failed.push(format!("{} at ({binth}, {spfac})", set.name));
                 words.push(f64::NAN);
                 continue;

@@ -3,7 +3,7 @@
 use flowloom::classifier::aggrecuts::{Sharing, Stride};
 use flowloom_measure::chart::{Axis, Chart, Series};
 
-use super::fig7_accesses::{SETTINGS, hicuts};
+use super::fig7_accesses::{HICUTS_SHARING, SETTINGS, hicuts};
 use super::rule_sets::{NamedSet, aggrecuts, rival, stand_ins};
 use crate::experiment::{Band, Context, Fidelity, Item, ItemError, Outcome, Value, Verdict};
 use crate::variation::BOTH_RUN;
@@ -15,6 +15,7 @@ pub(super) const ITEM: Item = Item {
     claim: "up to 1,530 rules: AggreCuts-4 below 1.4 MB, AggreCuts-8 below 5.3 MB, HiCuts above 28 MB, ten times AggreCuts-4",
     fidelity: &[Fidelity::Measured],
     unswitched: BOTH_RUN,
+    guesses: &[HICUTS_SHARING],
     run,
     ..Item::PLAIN
 };
@@ -64,7 +65,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
         let mut megabytes = Vec::new();
         for set in &all {
             context.check_stop()?;
-            let tree = hicuts(set, binth, spfac)?;
+            let tree = hicuts(context, set, binth, spfac)?;
             megabytes.push(tree.map_or(f64::NAN, |tree| tree.bytes() as f64 / 1e6));
         }
         let largest = megabytes[count - 1];

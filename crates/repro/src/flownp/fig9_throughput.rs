@@ -13,7 +13,7 @@ use flowloom::classifier::{AnyKey, KeyV4, Match};
 use flowloom_measure::Rounds;
 use flowloom_measure::chart::{Axis, Chart, Series};
 
-use super::fig7_accesses::hicuts;
+use super::fig7_accesses::{HICUTS_SHARING, hicuts};
 use super::rule_sets::{SHARING, aggrecuts, rival, sharing, stand_ins};
 use crate::experiment::{Context, Fidelity, Item, ItemError, Outcome, Scale, Value, Verdict};
 use crate::variation::BOTH_RUN;
@@ -24,7 +24,7 @@ pub(super) const ITEM: Item = Item {
     place: "§6.2.3, Fig. 9",
     claim: "at worst-case depth AggreCuts-8 reaches nearly 9 Gbps, AggreCuts-4 6, HiCuts less than 2 and falling with the rules",
     fidelity: &[Fidelity::Measured],
-    guesses: &[SHARING],
+    guesses: &[SHARING, HICUTS_SHARING],
     unswitched: BOTH_RUN,
     run,
     ..Item::PLAIN
@@ -47,7 +47,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
         let (Some(eight), Some(four), Some(hi)) = (
             aggrecuts(set, Stride::Eight, sharing(context))?,
             aggrecuts(set, Stride::Four, sharing(context))?,
-            hicuts(set, 8, 4.0)?,
+            hicuts(context, set, 8, 4.0)?,
         ) else {
             continue;
         };

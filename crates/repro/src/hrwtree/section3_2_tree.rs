@@ -6,7 +6,7 @@ use flowloom_measure::chart::{Axis, Chart, Series};
 
 use super::shares::Shares;
 use crate::experiment::{Band, Context, Fidelity, Item, ItemError, Outcome, Value, Verdict};
-use crate::virtual_time::topology;
+use crate::virtual_time::{TREE_WEIGHTS, topology};
 
 /// See the [module](self).
 pub(super) const ITEM: Item = Item {
@@ -15,6 +15,7 @@ pub(super) const ITEM: Item = Item {
     claim: "hashing level by level balances connections at every level; it takes 400 KB more of weights",
     fidelity: &[Fidelity::Simulated, Fidelity::Arithmetic],
     switches: &[NUMBERS],
+    guesses: &[TREE_WEIGHTS],
     run,
     ..Item::PLAIN
 };
@@ -34,6 +35,8 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
     let shares = |seed| {
         if context.is_off(&NUMBERS) {
             Shares::of(&mut HrwTree2009::new(&tree), 64, keys, seed)
+        } else if context.guess(&TREE_WEIGHTS) > 0.5 {
+            Shares::of(&mut HrwTree2009::with_unique_numbers(&tree), 64, keys, seed)
         } else {
             Shares::by_digest(&HrwTree::new(&tree), 64, keys, seed)
         }
