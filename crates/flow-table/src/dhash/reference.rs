@@ -354,6 +354,7 @@ mod tests {
         let mut counts = Counts::default();
         assert!(table.find_counting(&16, TableHash::from_mixed(7), &mut counts).is_some());
         assert_eq!((counts.false_matches, counts.list_steps), (19, 4), "the list's newest comes first");
+        assert_eq!(counts.lines, 1 + 16 + 4 * 2, "the bucket, a state for each signature, four elements");
         assert!(table.find_counting(&99, TableHash::from_mixed(7), &mut counts).is_none());
         assert_eq!((counts.hits, counts.misses), (1, 1));
     }
