@@ -94,6 +94,11 @@ mod tests {
         for scheme in Scheme::ALL {
             let report = scheme.run(&machine, &offered, 1).unwrap();
             assert_eq!((report.scheduler.as_str(), report.completed), (scheme.name, 3000));
+            let half = Machine { thread_demand_permille: 400, ..machine.clone() };
+            for report in [report, scheme.run(&half, &offered, 1).unwrap()] {
+                let mut uses = report.levels.iter().flat_map(|level| &level.permille);
+                assert!(uses.all(|permille| *permille <= 1000), "{:?}", report.levels);
+            }
         }
     }
 

@@ -84,6 +84,11 @@ impl Servers {
         self.row[server].done
     }
 
+    /// Returns the thousandths of a thread's work that a server does at once.
+    pub(super) fn carries_permille(&self, server: usize) -> u64 {
+        self.row[server].carries_permille
+    }
+
     #[inline]
     fn advance(&mut self, server: usize, now: u64) {
         let server = &mut self.row[server];

@@ -165,7 +165,7 @@ impl<'a> Threads<'a> {
     pub(super) fn report(self, name: &str, dropped: u64) -> Report {
         let time = self.end.max(1);
         let topology = &self.machine.topology;
-        let permille = |part: u64, whole: u64| (u128::from(part) * 1000 / u128::from(whole.max(1))) as u32;
+        let permille = |part: u64, whole: u128| (u128::from(part) * 1000 / whole.max(1)) as u32;
         let levels = (0..topology.levels())
             .map(|level| {
                 let is_thread = level + 1 == topology.levels();
@@ -173,13 +173,15 @@ impl<'a> Threads<'a> {
                     let workers = topology.workers_of(level, node);
                     if is_thread || self.machine.pooled {
                         let busy: u64 = workers.clone().map(|w| self.busy[w]).sum();
-                        return permille(busy, time * workers.len() as u64);
+                        return permille(busy, u128::from(time) * workers.len() as u128);
                     }
                     // Work that the pipelines below have done, relative to their capacity.
                     let mut servers: Vec<usize> = workers.map(|w| self.servers.of(w)).collect();
                     servers.dedup();
                     let done: u64 = servers.iter().map(|&server| self.servers.done(server)).sum();
-                    permille(done, time * servers.len() as u64)
+                    let carried: u64 =
+                        servers.iter().map(|&server| self.servers.carries_permille(server)).sum();
+                    permille(done, u128::from(time) * u128::from(carried) / 1000)
                 });
                 let latency = (0..topology.nodes(level))
                     .map(|node| {
