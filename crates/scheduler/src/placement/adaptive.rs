@@ -240,7 +240,8 @@ mod tests {
         let topology: Topology = "2x1x1".parse().unwrap();
         for digest in (0..16).map(|flow: u32| flow.wrapping_mul(0x9E37_79B9)) {
             let items = [WorkItem { digest, bytes: 1 }; 3];
-            // As much as the shortest queue is allowed: once both cores have an item, the hash decides.
+            // As much as the shortest queue is allowed: once both cores have an item, the hash
+            // decides.
             let mut printed =
                 policy("2x1x1", Form::Printed, Threshold { permille: Some(1000), least_permille: 0 });
             let (mut ours, mut hashed) = ([Decision::Drop; 3], [Decision::Drop; 3]);
