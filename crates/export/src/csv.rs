@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::io::{self, Write};
 
 use flowloom_apps::accounting::fields::{FieldColumn, FieldValue};
-use flowloom_apps::accounting::{AccountingRecord, RecordColumn};
+use flowloom_apps::accounting::{AccountingRecord, RecordColumn, RecordValue};
 
 use crate::RecordWriter;
 
@@ -53,18 +53,34 @@ impl<W: Write + Send> RecordWriter for CsvWriter<W> {
 
     fn write_with(&mut self, record: &AccountingRecord, fields: &[FieldValue]) -> io::Result<()> {
         self.begin()?;
+        // Most values are numbers, for which the formatter of the standard library takes long.
+        let mut digits = itoa::Buffer::new();
         for column in &self.columns {
-            self.value.clear();
-            // Writing to a string cannot fail.
-            let _ = write!(self.value, "{}", column.value(record));
-            self.out.write_field(&self.value)?;
+            let text = match column.value(record) {
+                RecordValue::Number(number) => digits.format(number),
+                RecordValue::Word(word) => word,
+                RecordValue::None => "",
+                other => {
+                    self.value.clear();
+                    // Writing to a string cannot fail.
+                    let _ = write!(self.value, "{other}");
+                    &self.value
+                }
+            };
+            self.out.write_field(text)?;
         }
         for at in 0..self.fields.len() {
-            self.value.clear();
-            if let Some(value) = fields.get(at) {
-                let _ = write!(self.value, "{value}");
-            }
-            self.out.write_field(&self.value)?;
+            let text = match fields.get(at) {
+                Some(FieldValue::Number(number)) => digits.format(*number),
+                Some(FieldValue::Text(text)) => text,
+                Some(other) => {
+                    self.value.clear();
+                    let _ = write!(self.value, "{other}");
+                    &self.value
+                }
+                None => "",
+            };
+            self.out.write_field(text)?;
         }
         Ok(self.out.write_record(None::<&[u8]>)?)
     }
