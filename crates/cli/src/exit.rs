@@ -138,6 +138,7 @@ pub(crate) fn stdout_failure(error: &std::io::Error) -> Failure {
     if error.kind() == std::io::ErrorKind::BrokenPipe {
         Failure::BrokenPipe
     } else {
-        Failure::Output(format!("cannot write to standard output: {error}"))
+        let closed = crate::closed_output::check().err();
+        Failure::Output(format!("cannot write to standard output: {}", closed.as_ref().unwrap_or(error)))
     }
 }

@@ -19,6 +19,7 @@ use flowloom_export::{
 #[cfg(feature = "parquet")]
 use flowloom_export::{ParquetFile, ParquetWriter};
 
+use crate::closed_output;
 use crate::compressed_file::{Compression, PackedFile, is_closed};
 use crate::output::OutputFile;
 use crate::record_view::{FieldGroups, FilterCounts, RecordView, WrittenColumns};
@@ -187,7 +188,10 @@ impl Destination {
         let mut counters = None;
         let out = match self.place {
             Place::File(path, compression) => Raw::File(OutputFile::open(&path)?, compression),
-            Place::StandardOutput => Raw::Other(Box::new(io::stdout())),
+            Place::StandardOutput => {
+                closed_output::check()?;
+                Raw::Other(Box::new(io::stdout()))
+            }
             Place::Udp(collector) => {
                 let udp = UdpCollector::connect(resolved(&collector)?, UdpOptions::default())?;
                 counters = Some(udp.counters());

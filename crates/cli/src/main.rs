@@ -15,6 +15,7 @@ compile_error!(
 mod args;
 mod background;
 mod capture_index;
+mod closed_output;
 mod compressed_file;
 mod decompressed;
 mod exit;

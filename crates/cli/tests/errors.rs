@@ -563,38 +563,6 @@ fn a_limit_is_one_at_least_for_every_verb() {
 }
 
 #[test]
-fn standard_output_that_is_full_is_an_error() {
-    let folder = Folder::new();
-    let path = folder.write("t.pcap", &pcap(5));
-    let to_full = |arguments: &[&str]| {
-        let mut command = command(arguments);
-        command.stdout(File::options().write(true).open("/dev/full").unwrap());
-        let output = command.output().unwrap();
-        Outcome::of(&command, output)
-    };
-    let flows = folder.path("flows.csv");
-    for arguments in [
-        &["replay", &path, "--flows", &flows][..],
-        &["inspect", &path],
-        &["completions", "bash"],
-        &["generate", "trace", "-o", "-"],
-        &["generate", "weblog", "-o", "-"],
-        &["generate", "trace", "-o", &folder.path("u.pcap")],
-        &["--version"],
-        &["help", "replay"],
-        &["inspect", "--help"],
-    ] {
-        to_full(arguments).ends(5).says(&[
-            "error: cannot write to standard output",
-            "No space left",
-            "[exit 5]",
-        ]);
-    }
-    let written = std::fs::read_to_string(&flows).expect("the flows are written all the same");
-    assert_eq!(written.lines().count(), 6);
-}
-
-#[test]
 fn what_would_have_no_effect_or_another_one_is_refused() {
     let folder = Folder::new();
     let path = folder.write("t.pcap", &pcap(5));

@@ -31,6 +31,7 @@ mod save;
 mod schema;
 mod select;
 mod simulate;
+mod standard_output;
 mod support;
 mod tcb_cache;
 mod top;

@@ -34,8 +34,8 @@ impl Way {
         self.backend != "af-packet"
     }
 
-    /// Whether a worker sees all frames of its flows. The hosts share the frames of a connection out
-    /// to queues by a random number, or by the processor that sends.
+    /// Whether a worker sees all frames of its flows. The hosts share the frames of a connection
+    /// out to queues by a random number, or by the processor that sends.
     fn is_symmetric(&self) -> bool {
         !self.is_by_driver() || self.workers == 1
     }

@@ -13,8 +13,8 @@ const SAMPLE_PACKETS: u64 = 8192;
 /// Minimum number of TCP flows for an estimate of the share of flows that begin in the sample.
 const TCP_FLOWS_MIN: usize = 32;
 /// The table's size as a multiple of the estimated number of flows. Of 14 captures of 5,000 to
-/// 60,000 flows, one exceeds it. A table that is too small by one flow obtains a second segment, four
-/// times as large as the first, whose pages the kernel clears.
+/// 60,000 flows, one exceeds it. A table that is too small by one flow obtains a second segment,
+/// four times as large as the first, whose pages the kernel clears.
 const MARGIN: f64 = 1.75;
 /// The size without a sample.
 const UNKNOWN: u64 = 64 << 10;
