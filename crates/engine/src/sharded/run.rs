@@ -19,6 +19,7 @@ use crate::ingest::pace::Pace;
 use crate::ingest::reader::Reader;
 use crate::report::counters::{InputCounters, WorkerCounters};
 use crate::report::results::{FlowRecord, FlowResults};
+use crate::report::timeline::Timeline;
 use crate::report::{RunReport, ShardedReport, WorkerReport};
 use crate::runtime::clock;
 use crate::runtime::panics::caught;
@@ -404,7 +405,10 @@ impl<'c, 'a, A: App, C: PartitionedSource> Composition<'c, 'a, A, C> {
             context,
             composer: Composer::new(context.config.timeouts()),
             report: ShardedReport::default(),
-            input: InputCounters::default(),
+            input: InputCounters {
+                timeline: context.config.timeline.then(Timeline::default),
+                ..InputCounters::default()
+            },
             clock: PacketClock::default(),
             workers: context.cpus.iter().map(|_| idle_worker()).collect(),
             taken: vec![0; context.cpus.len()],
