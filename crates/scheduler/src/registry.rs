@@ -74,10 +74,14 @@ pub struct Scheme {
     pub about: &'static str,
     /// The input of its digests.
     pub digest: DigestKind,
-    /// Whether only the simulator offers it, because it models the behavior of an operating system.
+    /// Whether only the simulator offers it, because it models an operating system or another
+    /// application.
     pub is_simulated_only: bool,
     /// Whether an idealised operating system moves its threads among all pipelines.
     pub pooled: bool,
+    /// Whether each worker keeps a replica of the states of all flows, and brings it up to date
+    /// with the packets of the other workers.
+    pub replicates: bool,
     /// Increase of the dispatcher's work per packet because of its decisions, in thousandths.
     ///
     /// Schemes with a table of flows add what [HRWTREE §4.6] states for the adaptive one: 0.57
@@ -98,6 +102,7 @@ const fn scheme(name: &'static str, about: &'static str, decision_permille: u32)
         digest: DigestKind::Keyed,
         is_simulated_only: false,
         pooled: false,
+        replicates: false,
         decision_permille,
         sort_permille: 0,
     }
@@ -127,6 +132,14 @@ impl Scheme {
         simulated("pckt+os", "packets round robin to threads moved by an OS: no order", true),
         simulated("conn+aff", "connections to threads by hash, threads pinned", false),
         simulated("conn+os", "connections to threads by hash, threads moved by an OS", true),
+        Self {
+            replicates: true,
+            ..simulated(
+                "scr",
+                "State-Compute Replication: packets round robin, states replicated: no order",
+                false,
+            )
+        },
         scheme("fbs", "to the worker of the flow's packets in flight, else the least loaded", STATEFUL),
         scheme("p2c", "idle flows to the better of two random workers", STATEFUL),
         scheme("flowpin", "idle flows move only if a move pays; aware of pipelines", STATEFUL),
@@ -165,7 +178,7 @@ impl Scheme {
             "lfb-ns" => Policy::Pull(Box::new(LastFlowBundle::new(topology, LastFlowBundle::BITS, false)?)),
             "flowpull" => Policy::Pull(Box::new(FlowPull::new(topology, FlowPull::BITS)?)),
             name => Policy::Push(match name {
-                "rr" | "pckt+os" => Box::new(RoundRobin::new(workers)),
+                "rr" | "pckt+os" | "scr" => Box::new(RoundRobin::new(workers)),
                 "crc" | "dst" => Box::new(Modulo::new(workers, self.name)),
                 "rss" => Box::new(Indirection::fixed(topology, Indirection::ENTRIES)?),
                 "rss++" => Box::new(Indirection::rebalanced(topology, 512, Indirection::PERIOD)?),
@@ -196,7 +209,7 @@ mod tests {
         for scheme in Scheme::ALL {
             assert_eq!(Scheme::named(scheme.name), Some(*scheme));
             let expected = match scheme.name {
-                "pckt+os" => "rr",
+                "pckt+os" | "scr" => "rr",
                 "conn+aff" | "conn+os" => "dh",
                 name @ ("hrw" | "hrw3") => &format!("{name}-cached"),
                 name => name,
@@ -216,12 +229,12 @@ mod tests {
     }
 
     #[test]
-    fn only_what_an_operating_system_does_is_simulated_only() {
+    fn only_what_an_operating_system_or_another_application_does_is_simulated_only() {
         let names: Vec<&str> = Scheme::ALL
             .iter()
             .filter(|scheme| scheme.is_simulated_only)
             .map(|scheme| scheme.name)
             .collect();
-        assert_eq!(names, ["pckt+os", "conn+aff", "conn+os"]);
+        assert_eq!(names, ["pckt+os", "conn+aff", "conn+os", "scr"]);
     }
 }

@@ -73,6 +73,13 @@ pub struct Machine {
     pub take_cycles: u32,
     /// Cache model.
     pub cache: CacheModel,
+    /// Whether each worker has a replica of all states, as in State-Compute Replication (Xu et al.,
+    /// NSDI 2025): each packet carries the history of the packets that the other workers take
+    /// meanwhile.
+    pub is_replicated: bool,
+    /// Cycles of a worker to bring its replica up to date with one packet of that history, in
+    /// addition to fetching the flow's state.
+    pub replay_cycles: u32,
     /// Costs of pull schemes.
     pub pull: PullCosts,
     /// Cycles per second, to convert times to seconds.
@@ -109,6 +116,8 @@ impl Machine {
                 private_flows: 64,
                 shared_flows: 2500,
             },
+            is_replicated: false,
+            replay_cycles: 30,
             pull: PullCosts {
                 lock_cycles: 150,
                 inspect_cycles: 100,
@@ -191,6 +200,7 @@ impl Machine {
             ("cost of the shared cache", self.cache.shared_cycles),
             ("cost of a remote cache", self.cache.remote_cycles),
             ("cost of memory", self.cache.memory_cycles),
+            ("cost of replaying a packet", self.replay_cycles),
             ("cost of a lock", self.pull.lock_cycles),
             ("cost of inspecting a packet", self.pull.inspect_cycles),
             ("cost of a hand-over", self.pull.hand_over_cycles),

@@ -17,6 +17,7 @@ impl Scheme {
             |permille: u32| (u64::from(machine.dispatch_cycles) * u64::from(permille) / 1000) as u32;
         Machine {
             pooled: machine.pooled || self.pooled,
+            is_replicated: machine.is_replicated || self.replicates,
             dispatch_cycles: machine.dispatch_cycles.saturating_add(share(self.decision_permille)),
             sort_cycles: machine.sort_cycles.saturating_add(share(self.sort_permille)),
             ..machine.clone()
@@ -84,6 +85,7 @@ impl Offered {
 mod tests {
     use super::*;
     use crate::sim::models::Model;
+    use crate::sim::workload::Job;
     use crate::{FlowPull, Topology};
 
     #[test]
@@ -119,6 +121,27 @@ mod tests {
             pull(&machine, &mut policy, offered.workload()).unwrap().blocked_cycles
         };
         assert!(cycles(0) > cycles(1000));
+    }
+
+    #[test]
+    fn replicas_divide_even_one_flow_but_for_the_history() {
+        const WORK: u32 = 1000;
+        let traffic = Model::Many.generate(8000, 1).unwrap();
+        let jobs = traffic.jobs.iter().map(|job| Job { flow: 0, digest: 7, work: WORK, ..*job }).collect();
+        let offered = Offered::of(Traffic { jobs, ..traffic }, Pace::Closed).unwrap();
+        let scr = Scheme::named("scr").unwrap();
+        for (workers, replay_cycles) in [(1_u32, 50), (2, 50), (4, 50), (8, 0), (8, 50), (8, 1000)] {
+            let machine = Machine::xeon(workers.to_string().parse().unwrap());
+            let machine = Machine { replay_cycles, dispatch_cycles: 1, take_cycles: 0, ..machine };
+            let report = scr.run(&machine, &offered, 1).unwrap();
+            // Each worker processes its share of the packets, and replays those of the others.
+            let cycles = 8000 / workers * (WORK + (workers - 1) * replay_cycles);
+            let factor = report.cycles as f64 / f64::from(cycles);
+            assert!((0.99..1.02).contains(&factor), "{workers} workers, {replay_cycles}: {factor}");
+            let hashed = Scheme::named("dh").unwrap().run(&machine, &offered, 1).unwrap();
+            assert!(hashed.cycles >= 8000 * u64::from(WORK));
+            assert_eq!((report.races, report.completed), (0, 8000));
+        }
     }
 
     #[test]

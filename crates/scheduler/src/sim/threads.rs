@@ -3,7 +3,7 @@
 use super::cache::{Caches, Fetch};
 use super::events::{Events, NEVER};
 use super::histogram::Histogram;
-use super::machine::Machine;
+use super::machine::{CacheModel, Machine};
 use super::report::{LevelUse, Misses, Report};
 use super::servers::{Servers, TICK};
 use super::workload::Workload;
@@ -22,6 +22,44 @@ struct FlowSeen {
     last_worker: u32,
 }
 
+/// What the workers' replicas of the states cost.
+///
+/// Every replica sees all packets in their order, so a fetch has the same source in each.
+#[derive(Debug)]
+struct Replicas {
+    fetches: Vec<Fetch>,
+    /// Cycles of the fetches and replays up to each job.
+    cycles: Vec<u64>,
+    /// Number of packets in a history.
+    history: usize,
+    replay_cycles: u64,
+}
+
+impl Replicas {
+    fn new(machine: &Machine, workload: &Workload) -> Self {
+        let workers = u32::from(machine.topology.workers().get());
+        let shared_flows = machine.cache.shared_flows / workers;
+        let mut one =
+            Caches::new(CacheModel { shared_flows, ..machine.cache }, workload.flows() as usize, vec![0]);
+        let (mut fetches, mut cycles, mut sum) = (Vec::new(), vec![0], 0);
+        for job in workload.jobs() {
+            let (fetch, fetch_cycles) = one.touch(0, job.flow);
+            fetches.push(fetch);
+            sum += u64::from(fetch_cycles);
+            cycles.push(sum);
+        }
+        let replay_cycles = u64::from(machine.replay_cycles);
+        Self { fetches, cycles, history: workers as usize - 1, replay_cycles }
+    }
+
+    /// Returns the source of a job's state, and the cycles to fetch it and to replay the history.
+    fn touch(&self, job: usize) -> (Fetch, u64) {
+        let first = job.saturating_sub(self.history);
+        let fetched = self.cycles[job + 1] - self.cycles[first];
+        (self.fetches[job], fetched + (job - first) as u64 * self.replay_cycles)
+    }
+}
+
 /// The running threads of a machine.
 #[derive(Debug)]
 pub(super) struct Threads<'a> {
@@ -29,6 +67,7 @@ pub(super) struct Threads<'a> {
     workload: &'a Workload,
     servers: Servers,
     caches: Caches,
+    replicas: Option<Replicas>,
     /// One event source per server, and one more for the dispatcher or pool.
     pub(super) events: Events,
     current: Vec<u32>,
@@ -64,6 +103,7 @@ impl<'a> Threads<'a> {
             workload,
             servers,
             caches: Caches::new(machine.cache, flows, core_of),
+            replicas: machine.is_replicated.then(|| Replicas::new(machine, workload)),
             events,
             current: vec![NONE; workers],
             started: vec![0; workers],
@@ -103,7 +143,7 @@ impl<'a> Threads<'a> {
     pub(super) fn start(&mut self, worker: usize, job: u32, extra: u64, now: u64) {
         let what = self.workload.jobs()[job as usize];
         let flow = &mut self.flows[what.flow as usize];
-        if flow.in_work > 0 {
+        if flow.in_work > 0 && self.replicas.is_none() {
             self.races += 1;
         }
         flow.in_work += 1;
@@ -111,7 +151,12 @@ impl<'a> Threads<'a> {
             self.migrations += u64::from(flow.last_worker != NONE);
             flow.last_worker = worker as u32;
         }
-        let (fetch, cycles) = self.caches.touch(worker, what.flow);
+        let (fetch, cycles) = if let Some(replicas) = &self.replicas {
+            replicas.touch(job as usize)
+        } else {
+            let (fetch, cycles) = self.caches.touch(worker, what.flow);
+            (fetch, u64::from(cycles))
+        };
         match fetch {
             Fetch::Private => {}
             Fetch::Shared => self.misses.shared += 1,
@@ -120,7 +165,7 @@ impl<'a> Threads<'a> {
         }
         self.current[worker] = job;
         self.started[worker] = now;
-        let cost = u64::from(what.work) + u64::from(cycles) + u64::from(self.machine.take_cycles) + extra;
+        let cost = u64::from(what.work) + cycles + u64::from(self.machine.take_cycles) + extra;
         self.servers.start(worker, cost, now);
         self.reschedule(worker);
     }

@@ -67,6 +67,10 @@ pub(crate) struct Schedule {
     #[arg(long, value_name = "PERCENT", default_value_t = 100, value_parser = parse::within(1..=100_u32))]
     pub(crate) demand: u32,
 
+    /// Cycles for which a worker of `scr` updates its states by a packet of another worker
+    #[arg(long, value_name = "CYCLES", default_value_t = 30, value_parser = parse::whole::<u32>)]
+    pub(crate) replay_cycles: u32,
+
     #[command(flatten)]
     pub(crate) save: Save,
 }

@@ -104,6 +104,7 @@ fn machine(arguments: &Schedule) -> Result<Machine, Failure> {
         MachineName::Niagara => Machine::niagara(topology),
     };
     machine.thread_demand_permille = arguments.demand * 10;
+    machine.replay_cycles = arguments.replay_cycles;
     machine.queue_packets = arguments.queue.unwrap_or(machine.queue_packets);
     machine.pool_packets = arguments.pool.unwrap_or(machine.pool_packets);
     machine.when_full = match arguments.full {
