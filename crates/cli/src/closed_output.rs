@@ -27,7 +27,7 @@ extern "C" fn replace() {
         return;
     }
     IS_CLOSED.store(true, Ordering::Relaxed);
-    // Without the device, results vanish as they do for other programs.
+    // Without this device, the standard library opens the null device, and results vanish.
     let Ok(full) = rustix::fs::open("/dev/full", OFlags::WRONLY, Mode::empty()) else { return };
     if rustix::fd::AsRawFd::as_raw_fd(&full) == 1 {
         // It has the number of standard output, and stays open.
