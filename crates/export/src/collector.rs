@@ -6,6 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use flowloom_apps::accounting::ipfix::MessageSink;
+
 /// Maximum time for a TCP collector to accept a connection, and to accept bytes.
 const TCP_PATIENCE: Duration = Duration::from_secs(5);
 
@@ -24,29 +26,49 @@ impl Default for UdpOptions {
     }
 }
 
-/// Counts of datagrams.
+/// Counts of datagrams and their records.
 #[derive(Debug, Default)]
 pub struct UdpCounters {
     sent: AtomicU64,
     refused: AtomicU64,
+    lost_records: AtomicU64,
 }
 
 impl UdpCounters {
-    /// Returns how many datagrams the system accepted.
+    /// Returns how many datagrams were sent and, as far as the system knows, not refused.
     pub fn sent(&self) -> u64 {
         self.sent.load(Ordering::Relaxed)
     }
 
-    /// Returns how many datagrams the system refused.
+    /// Returns how many datagrams this system or the collector's refused.
     pub fn refused(&self) -> u64 {
         self.refused.load(Ordering::Relaxed)
     }
+
+    /// Returns how many records the refused datagrams carried.
+    pub fn lost_records(&self) -> u64 {
+        self.lost_records.load(Ordering::Relaxed)
+    }
 }
 
-/// Sends each [`write`](Write::write) as a datagram.
+/// Time from one refusal to the next within which the datagrams between them count as refused: a
+/// host reports no more than about one refused datagram per second.
+const REFUSALS_APART: Duration = Duration::from_secs(2);
+
+/// A number of datagrams and of their records.
+#[derive(Clone, Copy, Debug, Default)]
+struct Datagrams {
+    count: u64,
+    records: u64,
+}
+
+/// Sends each message as a datagram.
 ///
-/// Datagrams that the system refuses, for example because no collector listens, are counted and do
-/// not end the run: UDP gives no guarantees, and collectors restart.
+/// Datagrams that are refused, for example because no collector listens, are counted and do not end
+/// the run: UDP gives no guarantees, and collectors restart. A refusal on the same host is known at
+/// once, so the counts are exact. Another host reports some refusals only, so datagrams between
+/// two that are less than two seconds apart count as refused too. Datagrams that are lost on the
+/// way are never known.
 #[derive(Debug)]
 pub struct UdpCollector {
     socket: UdpSocket,
@@ -54,6 +76,11 @@ pub struct UdpCollector {
     counters: Arc<UdpCounters>,
     /// The time by which all bytes so far may have been sent.
     free_at: Instant,
+    /// Datagrams sent after the last refusal.
+    unanswered: Datagrams,
+    /// The latest of these.
+    last: Datagrams,
+    refused_at: Option<Instant>,
 }
 
 impl UdpCollector {
@@ -67,17 +94,51 @@ impl UdpCollector {
             if collector.is_ipv4() { ([0, 0, 0, 0], 0).into() } else { ([0_u16; 8], 0).into() };
         let socket = UdpSocket::bind(local)?;
         socket.connect(collector)?;
-        Ok(Self { socket, options, counters: Arc::default(), free_at: Instant::now() })
+        Ok(Self {
+            socket,
+            options,
+            counters: Arc::default(),
+            free_at: Instant::now(),
+            unanswered: Datagrams::default(),
+            last: Datagrams::default(),
+            refused_at: None,
+        })
     }
 
     /// Returns the counters, which can be read while records are sent.
     pub fn counters(&self) -> Arc<UdpCounters> {
         Arc::clone(&self.counters)
     }
+
+    fn count_refused(&self, datagrams: Datagrams) {
+        self.counters.refused.fetch_add(datagrams.count, Ordering::Relaxed);
+        self.counters.lost_records.fetch_add(datagrams.records, Ordering::Relaxed);
+    }
+
+    /// Counts datagrams that were sent and turn out to be refused.
+    fn take_back(&self, datagrams: Datagrams) {
+        self.counters.sent.fetch_sub(datagrams.count, Ordering::Relaxed);
+        self.count_refused(datagrams);
+    }
+
+    /// Handles the report that the last datagram, or an earlier one, was refused.
+    fn note_refusal(&mut self) {
+        let is_soon = self.refused_at.is_some_and(|at| at.elapsed() < REFUSALS_APART);
+        self.take_back(if is_soon { self.unanswered } else { self.last });
+        (self.unanswered, self.last) = Default::default();
+        self.refused_at = Some(Instant::now());
+    }
+
+    /// Takes the report of a refusal that has arrived since the last call.
+    fn hear(&mut self) {
+        if let Ok(Some(_)) = self.socket.take_error() {
+            self.note_refusal();
+        }
+    }
 }
 
-impl Write for UdpCollector {
-    fn write(&mut self, datagram: &[u8]) -> io::Result<usize> {
+impl MessageSink for UdpCollector {
+    fn send(&mut self, datagram: &[u8], records: u64) -> io::Result<()> {
         let now = Instant::now();
         if self.free_at > now {
             std::thread::sleep(self.free_at - now);
@@ -85,15 +146,25 @@ impl Write for UdpCollector {
         let ns = datagram.len() as u64 * 1_000_000_000 / self.options.bytes_per_second.max(1);
         // Unused time accumulates only to a small amount.
         self.free_at = self.free_at.max(now) + Duration::from_nanos(ns);
+        // A report that waits would keep this datagram from being sent.
+        self.hear();
+        let this = Datagrams { count: 1, records };
         match self.socket.send(datagram) {
-            Ok(_) => self.counters.sent.fetch_add(1, Ordering::Relaxed),
+            Ok(_) => {
+                self.counters.sent.fetch_add(1, Ordering::Relaxed);
+                self.unanswered.count += 1;
+                self.unanswered.records += records;
+                self.last = this;
+                self.hear();
+            }
             Err(error) if error.kind() == io::ErrorKind::InvalidInput => return Err(error),
-            Err(_) => self.counters.refused.fetch_add(1, Ordering::Relaxed),
-        };
-        Ok(datagram.len())
+            Err(_) => self.count_refused(this),
+        }
+        Ok(())
     }
 
-    fn flush(&mut self) -> io::Result<()> {
+    fn flush_messages(&mut self) -> io::Result<()> {
+        self.hear();
         Ok(())
     }
 }

@@ -43,7 +43,7 @@ mod parquet;
 mod service;
 mod zeek;
 
-use std::io::{self, Write};
+use std::io;
 
 use flowloom_apps::accounting::AccountingRecord;
 use flowloom_apps::accounting::fields::FieldValue;
@@ -56,7 +56,7 @@ pub use collector::{TcpCollector, UdpCollector, UdpCounters, UdpOptions};
 pub use csv::CsvWriter;
 pub use eve::EveWriter;
 pub use filter::{RecordFilter, RecordFilterError};
-pub use flowloom_apps::accounting::ipfix::IpfixWriter;
+pub use flowloom_apps::accounting::ipfix::{IpfixWriter, MessageSink};
 pub use json::JsonWriter;
 pub use netflow9::Netflow9Writer;
 #[cfg(feature = "parquet")]
@@ -100,7 +100,7 @@ pub trait RecordWriter: Send {
     }
 }
 
-impl<W: Write + Send> RecordWriter for IpfixWriter<W> {
+impl<W: MessageSink + Send> RecordWriter for IpfixWriter<W> {
     fn write(&mut self, record: &AccountingRecord) -> io::Result<()> {
         IpfixWriter::write(self, record)
     }

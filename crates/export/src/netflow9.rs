@@ -11,10 +11,11 @@
     reason = "fields of the packet have 16 and 32 bits: lengths stay below a packet's, times wrap as RFC 3954 has them"
 )]
 
-use std::io::{self, Write};
+use std::io;
 use std::net::IpAddr;
 
 use flowloom_apps::accounting::AccountingRecord;
+use flowloom_apps::accounting::ipfix::MessageSink;
 
 use crate::RecordWriter;
 
@@ -45,23 +46,34 @@ const FIELDS: [(u16, u16); 10] = [
 
 /// Writes records as packets of NetFlow v9. The reverse direction of a flow is a separate record.
 ///
-/// Each packet is one call of `write` on `out`, so that a datagram socket sends it whole.
+/// Both records of a flow are in one packet.
 #[derive(Debug)]
 pub struct Netflow9Writer<W> {
     out: W,
     packet: Vec<u8>,
     set: Option<(usize, u16)>,
     records: u16,
+    /// Flows whose records are in the packet.
+    flows: u64,
     packets: u32,
     /// The exporter's stated start, in milliseconds since 1970.
     boot_ms: Option<u64>,
     latest_ms: u64,
 }
 
-impl<W: Write> Netflow9Writer<W> {
+impl<W: MessageSink> Netflow9Writer<W> {
     /// Returns a writer.
     pub fn new(out: W) -> Self {
-        Self { out, packet: Vec::new(), set: None, records: 0, packets: 0, boot_ms: None, latest_ms: 0 }
+        Self {
+            out,
+            packet: Vec::new(),
+            set: None,
+            records: 0,
+            flows: 0,
+            packets: 0,
+            boot_ms: None,
+            latest_ms: 0,
+        }
     }
 
     fn put(&mut self, bytes: &[u8]) {
@@ -120,7 +132,7 @@ impl<W: Write> Netflow9Writer<W> {
         self.packet[..HEADER_BYTES].copy_from_slice(&header.concat());
         self.packets = self.packets.wrapping_add(1);
         self.records = 0;
-        let sent = self.out.write_all(&self.packet);
+        let sent = self.out.send(&self.packet, std::mem::take(&mut self.flows));
         self.packet.clear();
         sent
     }
@@ -141,7 +153,9 @@ impl<W: Write> Netflow9Writer<W> {
             (self.boot_ms, self.latest_ms) = (None, 0);
         }
         let boot_ms = *self.boot_ms.get_or_insert(start_ms.saturating_sub(UPTIME_MS));
-        let set_bytes = SET_HEADER_BYTES + bytes + 3;
+        // The first record leaves space for the second.
+        let has_second = !is_reverse && record.packets > 0 && record.reverse_packets > 0;
+        let set_bytes = SET_HEADER_BYTES + bytes * if has_second { 2 } else { 1 } + 3;
         if self.packet.len() + set_bytes > PACKET_BYTES_MAX {
             self.send()?;
         }
@@ -182,7 +196,7 @@ impl<W: Write> Netflow9Writer<W> {
     }
 }
 
-impl<W: Write + Send> RecordWriter for Netflow9Writer<W> {
+impl<W: MessageSink + Send> RecordWriter for Netflow9Writer<W> {
     fn write(&mut self, record: &AccountingRecord) -> io::Result<()> {
         if record.packets > 0 {
             self.put_one(record, false)?;
@@ -190,6 +204,7 @@ impl<W: Write + Send> RecordWriter for Netflow9Writer<W> {
         if record.reverse_packets > 0 {
             self.put_one(record, true)?;
         }
+        self.flows += 1;
         Ok(())
     }
 
@@ -197,6 +212,6 @@ impl<W: Write + Send> RecordWriter for Netflow9Writer<W> {
         if !self.packet.is_empty() {
             self.send()?;
         }
-        self.out.flush()
+        self.out.flush_messages()
     }
 }

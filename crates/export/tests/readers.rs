@@ -276,14 +276,19 @@ fn times_of_netflow_are_right_over_years_in_any_order() {
 fn a_collector_that_is_not_there_is_counted_and_one_that_stops_reading_is_an_error() {
     // A port that was free a moment ago.
     let unused = UdpSocket::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap();
-    let collector = UdpCollector::connect(unused, UdpOptions::default()).unwrap();
-    let counters = collector.counters();
-    let mut writer = IpfixWriter::new(collector, 0).for_datagrams(1400);
-    for number in 0..200 {
-        RecordWriter::write(&mut writer, &record(number)).unwrap();
+    let connect = || UdpCollector::connect(unused, UdpOptions::default()).unwrap();
+    let (ipfix, netflow) = (connect(), connect());
+    let counters = [ipfix.counters(), netflow.counters()];
+    let ipfix = IpfixWriter::new(ipfix, 0).for_datagrams(1400);
+    let writers: [Box<dyn RecordWriter>; 2] = [Box::new(ipfix), Box::new(Netflow9Writer::new(netflow))];
+    for (mut writer, counters) in writers.into_iter().zip(counters) {
+        for number in 0..200 {
+            writer.write(&record(number)).unwrap();
+        }
+        writer.finish().unwrap();
+        assert!(counters.refused() > 10, "{counters:?}");
+        assert_eq!((counters.sent(), counters.lost_records()), (0, 200), "{counters:?}");
     }
-    RecordWriter::finish(&mut writer).unwrap();
-    assert!(counters.refused() > 0 && counters.sent() > 0, "{counters:?}");
 
     let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
     let collector = TcpCollector::connect(listener.local_addr().unwrap()).unwrap();

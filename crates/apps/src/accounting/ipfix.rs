@@ -100,6 +100,35 @@ impl TimePrecision {
     }
 }
 
+/// Takes the messages of an exporter.
+///
+/// Every [`Write`] is one, which receives the bytes of the messages one after another.
+pub trait MessageSink {
+    /// Takes a whole message that carries this number of records.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of the output.
+    fn send(&mut self, message: &[u8], records: u64) -> io::Result<()>;
+
+    /// Makes all messages so far visible to their readers.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of the output.
+    fn flush_messages(&mut self) -> io::Result<()>;
+}
+
+impl<W: Write> MessageSink for W {
+    fn send(&mut self, message: &[u8], _: u64) -> io::Result<()> {
+        self.write_all(message)
+    }
+
+    fn flush_messages(&mut self) -> io::Result<()> {
+        self.flush()
+    }
+}
+
 /// Number of elements of a record without additional fields.
 const ELEMENTS: u16 = 24;
 /// The length of an element in a template whose records have variable lengths [RFC 7011 §7].
@@ -203,7 +232,7 @@ pub struct IpfixWriter<W> {
     messages: u32,
 }
 
-impl<W: Write> IpfixWriter<W> {
+impl<W: MessageSink> IpfixWriter<W> {
     /// Returns a writer with times in nanoseconds. The export time of its messages is `export_ns`,
     /// in nanoseconds since 1970, or the end of the latest record so far if that is later. Both are
     /// packet times, so the same packets give the same file.
@@ -359,7 +388,7 @@ impl<W: Write> IpfixWriter<W> {
     /// Returns the error of `out`.
     pub fn flush(&mut self) -> io::Result<()> {
         self.flush_message()?;
-        self.out.flush()
+        self.out.flush_messages()
     }
 
     /// Writes the remaining records, and returns `out`.
@@ -432,7 +461,7 @@ impl<W: Write> IpfixWriter<W> {
         if self.message.len() > MESSAGE_HEADER_BYTES {
             self.put_length(2, self.message.len());
             self.message[4..8].copy_from_slice(&self.export_seconds.to_be_bytes());
-            self.out.write_all(&self.message)?;
+            self.out.send(&self.message, self.records.into())?;
             self.written = self.written.wrapping_add(self.records);
             self.records = 0;
             self.messages = self.messages.wrapping_add(1);
