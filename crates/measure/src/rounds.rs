@@ -18,6 +18,9 @@ pub enum RoundsError {
     /// There are no variants.
     #[error("there are no variants to run")]
     NoVariants,
+    /// The first round was not allowed.
+    #[error("interrupted before the first round")]
+    Interrupted,
     /// Two variants disagree, so at least one did different work.
     #[error(
         "{other} answered {other_answer} in round {round}, but {first} answered {first_answer}: no times are reported"
@@ -184,7 +187,8 @@ impl<'a, C: PartialEq + fmt::Debug> Rounds<'a, C> {
     ///
     /// Returns [`RoundsError::AnswersDiffer`] as soon as an answer differs from the first one,
     /// [`RoundsError::NothingTimed`] if a variant does not mark its timed part, and
-    /// [`RoundsError::NoVariants`] without variants (or if the first round was not allowed).
+    /// [`RoundsError::NoVariants`] without variants, and [`RoundsError::Interrupted`] if the first
+    /// round was not allowed.
     pub fn run_while(mut self, mut go_on: impl FnMut() -> bool) -> Result<Outcome<C>, RoundsError> {
         let count = self.variants.len();
         let mut samples: Vec<Samples> = self
@@ -226,7 +230,8 @@ impl<'a, C: PartialEq + fmt::Debug> Rounds<'a, C> {
                 }
             }
         }
-        let (_, answer) = answer.ok_or(RoundsError::NoVariants)?;
+        let missing = if complete { RoundsError::NoVariants } else { RoundsError::Interrupted };
+        let (_, answer) = answer.ok_or(missing)?;
         Ok(Outcome { answer, samples, complete })
     }
 }

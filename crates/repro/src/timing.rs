@@ -1,6 +1,8 @@
 //! Timing for measured items: a few interleaved rounds, medians, thread processor time.
 
-use flowloom_measure::{Ratio, Rounds, Samples, Summary};
+use std::fmt::Debug;
+
+use flowloom_measure::{Outcome, Ratio, Rounds, RoundsError, Samples, Summary};
 
 use crate::experiment::{Context, ItemError};
 
@@ -52,6 +54,21 @@ pub(crate) fn nanoseconds(
     times(context, rounds, variants).map(|times| times.nanoseconds())
 }
 
+/// Runs rounds until the context stops them.
+///
+/// # Errors
+///
+/// Returns [`ItemError::Interrupted`] before the first round, and the errors of the rounds.
+pub(crate) fn compare<C: PartialEq + Debug>(
+    rounds: Rounds<'_, C>,
+    context: &Context<'_>,
+) -> Result<Outcome<C>, ItemError> {
+    match rounds.run_while(|| (context.go_on)()) {
+        Err(RoundsError::Interrupted) => Err(ItemError::Interrupted),
+        outcome => outcome.map_err(ItemError::during("timing in rounds")),
+    }
+}
+
 /// Times all variants in interleaved rounds.
 ///
 /// # Errors
@@ -68,10 +85,23 @@ pub(crate) fn times(
     for mut timed in variants {
         comparison = comparison.variant(timed.name, move || (timed.run)());
     }
-    let outcome =
-        comparison.run_while(|| (context.go_on)()).map_err(ItemError::during("timing in rounds"))?;
+    let outcome = compare(comparison, context)?;
     if outcome.samples.iter().any(|samples| samples.cpu_ns.is_empty()) {
         return Err(ItemError::Interrupted);
     }
     Ok(Times { samples: outcome.samples, items })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::experiment::Scale;
+
+    #[test]
+    fn a_stop_before_the_first_round_is_an_interrupt() {
+        let go_on = || false;
+        let context = Context::new(Scale::Smoke, 1, &go_on);
+        let rounds = Rounds::new(3).variant("one", || 1_u64);
+        assert!(matches!(compare(rounds, &context), Err(ItemError::Interrupted)));
+    }
 }

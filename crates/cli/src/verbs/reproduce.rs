@@ -13,7 +13,7 @@ use flowloom_repro::{Context, Item, ItemError, PAPERS, Plan, Reproduction, Scale
 use crate::args::Common;
 use crate::args::reproduce::{Reproduce, ScaleName};
 use crate::exit::{Failure, Status};
-use crate::output::OutputFolder;
+use crate::output_folder::OutputFolder;
 use crate::render::reproduce::{ItemList, ReproduceResult};
 use crate::render::{print, say};
 use crate::signals::stop_on_signals;
@@ -54,6 +54,7 @@ pub(crate) fn run(arguments: &Reproduce, common: &Common) -> Result<Status, Fail
     let tool =
         Tool { version: env!("CARGO_PKG_VERSION").to_owned(), git: env!("FLOWLOOM_COMMIT").to_owned() };
     let mut reproduction = Reproduction::new(tool, Host::read(Isa::detect().to_string(), &[]), &context);
+    let mut failed = None;
     for (number, item) in (1..).zip(&items) {
         if common.quiet == 0 && std::io::stderr().is_terminal() {
             say(&format!("[{number}/{}] {}", items.len(), item.id));
@@ -64,7 +65,11 @@ pub(crate) fn run(arguments: &Reproduce, common: &Common) -> Result<Status, Fail
                 reproduction.complete = false;
                 break;
             }
-            Err(error) => return Err(Failure::Experiment(format!("{}: {error}", item.id))),
+            Err(error) => {
+                reproduction.complete = false;
+                failed = Some(Failure::Experiment(format!("{}: {error}", item.id)));
+                break;
+            }
         }
     }
     let saved = arguments.save.as_deref().map(|folder| reproduction.write(folder));
@@ -74,9 +79,11 @@ pub(crate) fn run(arguments: &Reproduce, common: &Common) -> Result<Status, Fail
         (true, false) => Status::CheckFailed,
     };
     print(&ReproduceResult { reproduction, saved: arguments.save.clone() }, common)?;
-    match saved {
-        Some(Err(error)) => Err(Failure::Output(error.to_string())),
-        _ => Ok(status),
+    match (saved, failed) {
+        (Some(Err(error)), _) => Err(Failure::Output(error.to_string())),
+        // The items before it are kept.
+        (_, Some(failed)) => Err(failed),
+        (_, None) => Ok(status),
     }
 }
 

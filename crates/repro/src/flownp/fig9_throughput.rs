@@ -16,6 +16,7 @@ use flowloom_measure::chart::{Axis, Chart, Series};
 use super::fig7_accesses::{HICUTS_SHARING, hicuts};
 use super::rule_sets::{SHARING, aggrecuts, rival, sharing, stand_ins};
 use crate::experiment::{Context, Fidelity, Item, ItemError, Outcome, Scale, Value, Verdict};
+use crate::timing::compare;
 use crate::variation::BOTH_RUN;
 
 /// See the [module](self).
@@ -89,9 +90,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
                 }
             });
         }
-        let outcome = timed
-            .run_while(|| context.check_stop().is_ok())
-            .map_err(ItemError::during("timing lookups"))?;
+        let outcome = compare(timed, context)?;
         for (i, samples) in outcome.samples.iter().enumerate() {
             let mut times = samples.cpu_ns.clone();
             times.sort_unstable();

@@ -17,7 +17,7 @@ use flowloom_measure::chart::{Axis, Chart, Series};
 use flowloom_measure::{Ratio, Rounds, Summary};
 
 use crate::experiment::{Band, Context, Fidelity, Item, ItemError, Outcome, Scale, Value, Verdict};
-use crate::timing::{Timed, nanoseconds};
+use crate::timing::{Timed, compare, nanoseconds};
 use crate::variation::BOTH_RUN;
 use crate::virtual_time::{l7, topology};
 
@@ -166,7 +166,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
             items.len()
         });
     }
-    let outcome = rounds.run_while(|| (context.go_on)()).map_err(ItemError::during("timing decisions"))?;
+    let outcome = compare(rounds, context)?;
     context.check_stop()?;
     let nanos = |at: usize| {
         Summary::of(outcome.samples[at].cpu_ns.iter().map(|&ns| ns as f64 / f64::from(count))).median

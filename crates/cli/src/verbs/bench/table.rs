@@ -16,7 +16,7 @@ use flowloom_measure::lookup::contender::{
 };
 use flowloom_measure::lookup::{Flows, State, TrialError, flood};
 use flowloom_measure::rows::Tool;
-use flowloom_measure::{Host, Outcome, RatioRow, Report, ResultRow, Rounds, Samples};
+use flowloom_measure::{Host, Outcome, RatioRow, Report, ResultRow, Rounds, RoundsError, Samples};
 use serde_json::json;
 
 use crate::args::Common;
@@ -165,8 +165,10 @@ impl Run<'_> {
         if self.control.is_stopped() {
             return Ok(None);
         }
-        let outcome = rounds.run_while(|| !self.control.is_stopped());
-        outcome.map(Some).map_err(|error| Failure::Experiment(error.to_string()))
+        match rounds.run_while(|| !self.control.is_stopped()) {
+            Err(RoundsError::Interrupted) => Ok(None),
+            outcome => outcome.map(Some).map_err(|error| Failure::Experiment(error.to_string())),
+        }
     }
 
     /// Compares flows of one CRC with random ones, in the default table and in one that hashes with
