@@ -7,7 +7,13 @@ use flowloom_packet::LinkType;
 use flowloom_traffic::capture::{Annotations, DetailReader, InterfaceDetails};
 use flowloom_traffic::write::{Interface, PcapOptions, PcapWriter, PcapngWriter};
 
+/// Bytes of packets from one flush of the output to the next. An output that fails is good up to its
+/// last flush.
+const FLUSH_BYTES: usize = 1 << 20;
+
 /// Writes packets to a capture file with times in nanoseconds.
+///
+/// The sink flushes its output after whole packets only, at least once per MiB.
 ///
 /// In a pcapng file each link type has an interface. With [`with_details`](Self::with_details) the
 /// file also has the interfaces, comments, flags, names and secrets of the captures that the
@@ -35,6 +41,8 @@ pub struct CaptureSink<W> {
     details: Option<Details>,
     /// The reason why the details could not be read further.
     failed: Option<String>,
+    writes_empty: bool,
+    unflushed_bytes: usize,
 }
 
 #[derive(Debug)]
@@ -95,7 +103,15 @@ impl<W: Write> CaptureSink<W> {
     }
 
     fn of(inner: W, form: Form) -> Self {
-        Self { state: State::Empty(inner, form), links: Vec::new(), details: None, failed: None }
+        let state = State::Empty(inner, form);
+        let (links, details, failed) = (Vec::new(), None, None);
+        Self { state, links, details, failed, writes_empty: true, unflushed_bytes: 0 }
+    }
+
+    /// Writes nothing, instead of a capture without packets, if no packet arrives.
+    #[must_use]
+    pub fn without_empty_capture(self) -> Self {
+        Self { writes_empty: false, ..self }
     }
 
     /// Adds the data other than packets in the captures of `reader` to a pcapng file. The packets
@@ -197,6 +213,10 @@ impl<W: Write> CaptureSink<W> {
     }
 
     fn end(&mut self) -> io::Result<()> {
+        if !self.writes_empty && matches!(self.state, State::Empty(..)) {
+            self.state = State::Closed;
+            return Ok(());
+        }
         // A file without packets gets an Ethernet interface, so that readers accept it.
         self.begin(LinkType::ETHERNET)?;
         if let (State::Pcapng(writer), Some(details)) = (&mut self.state, &mut self.details) {
@@ -231,12 +251,15 @@ impl Details {
 
 impl<W: Write> PacketSink for CaptureSink<W> {
     fn take(&mut self, packet: &Released<'_>) -> Result<(), SinkError> {
-        self.write(packet).map_err(|error| SinkError(Box::new(error)))
+        self.write(packet).map_err(|error| SinkError(Box::new(error)))?;
+        self.unflushed_bytes += packet.bytes.len();
+        if self.unflushed_bytes >= FLUSH_BYTES { self.flush() } else { Ok(()) }
     }
 
     /// Writes out buffered packets, so that a reader of the file sees all packets taken so far. The
     /// file stays empty before the first packet.
     fn flush(&mut self) -> Result<(), SinkError> {
+        self.unflushed_bytes = 0;
         let flushed = match &mut self.state {
             State::Pcapng(writer) => writer.flush(),
             State::Pcap(writer, _) => writer.flush(),
@@ -246,7 +269,7 @@ impl<W: Write> PacketSink for CaptureSink<W> {
     }
 
     /// Writes out buffered packets. A file without packets gets an Ethernet interface, so that
-    /// readers accept it.
+    /// readers accept it, or nothing [without an empty capture](Self::without_empty_capture).
     fn finish(&mut self) -> Result<(), SinkError> {
         let ended = self.end();
         if ended.is_err() {

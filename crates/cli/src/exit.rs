@@ -47,6 +47,8 @@ pub(crate) enum Failure {
     Output(String),
     /// An experiment could not be carried out.
     Experiment(String),
+    /// A signal ended the command before it had a result.
+    Interrupted(String),
     /// The reader of standard output closed the pipe.
     BrokenPipe,
 }
@@ -58,6 +60,7 @@ impl Failure {
             Self::Input(_) => Status::Input,
             Self::Output(_) => Status::Output,
             Self::Experiment(_) => Status::Fault,
+            Self::Interrupted(_) => Status::Interrupted,
             Self::BrokenPipe => Status::Ok,
         }
     }
@@ -65,7 +68,11 @@ impl Failure {
     /// Returns the error message.
     pub(crate) fn text(&self) -> &str {
         match self {
-            Self::Usage(text) | Self::Input(text) | Self::Output(text) | Self::Experiment(text) => text,
+            Self::Usage(text)
+            | Self::Input(text)
+            | Self::Output(text)
+            | Self::Experiment(text)
+            | Self::Interrupted(text) => text,
             Self::BrokenPipe => "broken pipe",
         }
     }

@@ -19,10 +19,12 @@ use flowloom_export::{
 #[cfg(feature = "parquet")]
 use flowloom_export::{ParquetFile, ParquetWriter};
 
+use crate::args::Common;
 use crate::closed_output;
 use crate::compressed_file::{Compression, PackedFile, is_closed};
 use crate::output::OutputFile;
 use crate::record_view::{FieldGroups, FilterCounts, RecordView, WrittenColumns};
+use crate::render::{counted, warn};
 use crate::state_columns::StateColumns;
 
 /// Maximum size of a message, so that its datagram fits an Ethernet frame.
@@ -185,9 +187,37 @@ impl Destination {
     ///
     /// Returns the error of the system.
     pub(crate) fn open(self) -> io::Result<Opened> {
+        let is_whole = self.format == Format::Parquet;
+        self.open_as(is_whole)
+    }
+
+    /// Opens the destination of data that are useful only when they are complete.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of the system.
+    #[cfg(feature = "arrow")]
+    pub(crate) fn open_whole(self) -> io::Result<Opened> {
+        self.open_as(true)
+    }
+
+    /// Opens the destination for a process that cannot rename files later.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of the system.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn open_in_place(self) -> io::Result<Opened> {
+        self.open_as(false)
+    }
+
+    fn open_as(self, is_whole: bool) -> io::Result<Opened> {
         let mut counters = None;
         let out = match self.place {
-            Place::File(path, compression) => Raw::File(OutputFile::open(&path)?, compression),
+            Place::File(path, compression) => {
+                let open = if is_whole { OutputFile::open_whole } else { OutputFile::open };
+                Raw::File(open(&path)?, compression)
+            }
             Place::StandardOutput => {
                 closed_output::check()?;
                 Raw::Other(Box::new(io::stdout()))
@@ -230,16 +260,20 @@ pub(crate) struct Opened {
 }
 
 impl Opened {
-    /// Returns a plain stream of bytes to a file or to standard output.
+    /// Returns a plain stream of bytes to a file or to standard output, and the file, which
+    /// [`finish`](OutputFile::finish) completes.
     ///
     /// # Errors
     ///
     /// A collector takes no other stream than its own; and what the system says.
     #[cfg(feature = "arrow")]
-    pub(crate) fn into_stream(self) -> io::Result<Box<dyn Write + Send>> {
+    pub(crate) fn into_stream(self) -> io::Result<(Box<dyn Write + Send>, Option<OutputFile>)> {
         match self.out {
-            Raw::File(file, compression) => Ok(Box::new(PackedFile::new(file, compression)?)),
-            Raw::Other(out) => Ok(out),
+            Raw::File(file, compression) => {
+                let stream = Box::new(PackedFile::new(file.clone(), compression)?);
+                Ok((stream, Some(file)))
+            }
+            Raw::Other(out) => Ok((out, None)),
             Raw::Udp(_) => Err(io::Error::new(io::ErrorKind::InvalidInput, "a collector takes no parts")),
         }
     }
@@ -263,9 +297,16 @@ impl ParquetFile for OutputFile {
     }
 }
 
+/// Records from one flush to the next. A file that cannot be written further ends after the last
+/// flush. The frames of a compressed file end there too, so they need more.
+const FLUSH_RECORDS: u64 = 256;
+const FLUSH_RECORDS_COMPRESSED: u64 = 8192;
+
 /// Writes the records of an application.
 pub(crate) struct FlowWriter<F> {
     out: Out,
+    /// The file, unless records go elsewhere.
+    file: Option<OutputFile>,
     /// The view of accounting records, if the application has them.
     view: Option<RecordView<F>>,
     columns: Vec<&'static RecordColumn>,
@@ -274,6 +315,38 @@ pub(crate) struct FlowWriter<F> {
     fields: Vec<FieldColumn>,
     values: Vec<FlowValue>,
     counters: Option<Arc<UdpCounters>>,
+    written: u64,
+    unflushed: u64,
+    /// Records after which the writer flushes by itself, if it does.
+    flush_at: u64,
+    keeps_old: bool,
+}
+
+/// What became of the records that a writer has received.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct WriterCounts {
+    /// Records written, or sent to a collector.
+    pub(crate) written: u64,
+    /// Of these, records that a collector's host refused.
+    pub(crate) refused: u64,
+    /// Datagrams of these records.
+    pub(crate) refused_datagrams: u64,
+    /// Writing never began, so an earlier file is unchanged.
+    pub(crate) kept_old: bool,
+}
+
+impl WriterCounts {
+    /// Warns of records that a collector has not received.
+    pub(crate) fn warn_of_refused(&self, common: &Common) {
+        if self.refused > 0 {
+            let (records, datagrams) =
+                (counted(self.refused, "record"), counted(self.refused_datagrams, "datagram"));
+            warn(
+                &format!("{records} in {datagrams} did not reach the collector; is it listening?"),
+                common,
+            );
+        }
+    }
 }
 
 enum Out {
@@ -295,13 +368,38 @@ impl<F: FlowState + SourceDirection> FlowWriter<F> {
         groups: &FieldGroups,
     ) -> Self {
         let counters = opened.counters.clone();
+        let file = if let Raw::File(file, _) = &opened.out { Some(file.clone()) } else { None };
+        let flush_at = match (opened.format, &opened.out) {
+            // Its batches, and groups, have their own size.
+            (Format::Arrow | Format::Parquet, _) => u64::MAX,
+            (_, Raw::File(_, Compression::Gzip | Compression::Zstd)) => FLUSH_RECORDS_COMPRESSED,
+            _ => FLUSH_RECORDS,
+        };
         let out = Out::Waiting(Some(opened));
         let (columns, state_columns) = match columns {
             WrittenColumns::Records(columns) => (columns, StateColumns::defaults(&[])),
             WrittenColumns::States(columns) => (Vec::new(), columns),
         };
-        let fields = groups.columns();
-        Self { out, view, columns, state_columns, fields, values: Vec::new(), counters }
+        Self {
+            out,
+            file,
+            view,
+            columns,
+            state_columns,
+            fields: groups.columns(),
+            values: Vec::new(),
+            counters,
+            written: 0,
+            unflushed: 0,
+            flush_at,
+            keeps_old: false,
+        }
+    }
+
+    /// Leaves an existing file unchanged unless a record is written, because the user selects
+    /// records or packets, and may have selected none by mistake.
+    pub(crate) fn keep_old_if_empty(&mut self) {
+        self.keeps_old = self.file.as_ref().is_some_and(OutputFile::has_old_contents);
     }
 
     /// Returns how many records `--where` selected and rejected, if it was given.
@@ -309,69 +407,52 @@ impl<F: FlowState + SourceDirection> FlowWriter<F> {
         self.view.as_ref().and_then(RecordView::counts)
     }
 
-    /// Returns how many datagrams to a collector the system refused.
-    pub(crate) fn refused(&self) -> u64 {
-        self.counters.as_ref().map_or(0, |counters| counters.refused())
+    /// Returns what became of the records.
+    pub(crate) fn counts(&self) -> WriterCounts {
+        let counters = self.counters.as_ref();
+        WriterCounts {
+            written: self.file.as_ref().map_or(self.written, OutputFile::records),
+            refused: counters.map_or(0, |counters| counters.lost_records()),
+            refused_datagrams: counters.map_or(0, |counters| counters.refused()),
+            kept_old: matches!(self.out, Out::Waiting(_)) && self.keeps_old,
+        }
+    }
+
+    /// Returns the rest of an error message: what the output contains after an error.
+    pub(crate) fn remains(&self) -> Option<String> {
+        self.file.as_ref().map(OutputFile::remains)
     }
 
     fn begin(&mut self) -> io::Result<()> {
-        let Out::Waiting(opened) = &mut self.out else { return Ok(()) };
-        let Opened { out, format, .. } = opened.take().ok_or_else(is_closed)?;
-        let out: Box<dyn Write + Send> = match out {
-            #[cfg(feature = "parquet")]
-            Raw::File(file, _) if format == Format::Parquet => {
-                let writer = ParquetWriter::with_fields(file, self.columns.clone(), &self.fields)?;
-                self.out = Out::Records(Box::new(writer));
-                return Ok(());
-            }
-            Raw::File(file, compression) => Box::new(PackedFile::new(file, compression)?),
-            Raw::Udp(udp) => {
-                self.out = Out::Records(match format {
-                    Format::Ipfix => {
-                        let writer = IpfixWriter::new(udp, 0).with_fields(&self.fields);
-                        Box::new(writer.for_datagrams(DATAGRAM_BYTES))
-                    }
-                    _ => Box::new(Netflow9Writer::new(udp)),
-                });
-                return Ok(());
-            }
-            Raw::Other(out) => out,
-        };
-        let (columns, fields) = (self.columns.clone(), self.fields.clone());
-        self.out = match (format, &self.view) {
-            (Format::Csv, None) => {
-                let mut out = csv::Writer::from_writer(out);
+        if let Out::Waiting(opened) = &mut self.out {
+            let opened = opened.take().ok_or_else(is_closed)?;
+            self.out = Out::begin(opened, self.view.is_some(), (&self.columns, &self.fields))?;
+            if let Out::Csv(out) = &mut self.out {
                 out.write_record(self.state_columns.names())?;
-                Out::Csv(Box::new(out))
             }
-            (_, None) => Out::JsonLines(out),
-            (Format::Csv, _) => Out::Records(Box::new(CsvWriter::new(out, columns).with_fields(fields))),
-            (Format::Jsonl, _) => Out::Records(Box::new(JsonWriter::new(out, columns).with_fields(fields))),
-            (Format::Ipfix, _) => Out::Records(Box::new(IpfixWriter::new(out, 0).with_fields(&fields))),
-            (Format::Netflow9, _) => Out::Records(Box::new(Netflow9Writer::new(out))),
-            (Format::Zeek, _) => Out::Records(Box::new(ZeekWriter::new(out).with_fields(fields))),
-            (Format::Eve, _) => Out::Records(Box::new(EveWriter::new(out).with_fields(fields))),
-            #[cfg(feature = "arrow")]
-            (Format::Arrow, _) => Out::Records(Box::new(ArrowWriter::new(out, columns, &fields)?)),
-            #[cfg(not(feature = "arrow"))]
-            (Format::Arrow, _) => return Err(is_closed()),
-            (Format::Parquet, _) => {
-                return Err(io::Error::new(
-                    io::ErrorKind::InvalidInput,
-                    "Parquet is written to files, not to standard output",
-                ));
-            }
-        };
+        }
         Ok(())
     }
 
     fn flush(&mut self) -> io::Result<()> {
+        if self.keeps_old && matches!(self.out, Out::Waiting(_)) {
+            return Ok(());
+        }
         self.begin()?;
+        self.note_records();
         match &mut self.out {
             Out::Records(out) => out.flush(),
             Out::Csv(out) => out.flush(),
             Out::JsonLines(out) => out.flush(),
             Out::Waiting(_) => Ok(()),
+        }
+    }
+
+    /// Tells the file how many records the next flush completes.
+    fn note_records(&mut self) {
+        let records = std::mem::take(&mut self.unflushed);
+        if let Some(file) = &self.file {
+            file.add_records(records);
         }
     }
 
@@ -381,17 +462,37 @@ impl<F: FlowState + SourceDirection> FlowWriter<F> {
     ///
     /// Returns the error of the file or the collector.
     pub(crate) fn finish(&mut self) -> io::Result<()> {
-        self.begin()?;
-        match &mut self.out {
-            Out::Records(out) => out.finish(),
-            _ => self.flush(),
+        if self.keeps_old && matches!(self.out, Out::Waiting(_)) {
+            return Ok(());
         }
+        self.begin()?;
+        self.note_records();
+        match &mut self.out {
+            Out::Records(out) => out.finish()?,
+            _ => self.flush()?,
+        }
+        self.file.as_ref().map_or(Ok(()), OutputFile::finish)
     }
 
     fn write_one(&mut self, record: &FlowRecord<F>) -> io::Result<()> {
-        if let (Some(view), Out::Records(out)) = (&mut self.view, &mut self.out) {
-            return view.of(record).map_or(Ok(()), |(row, fields)| out.write_with(&row, fields));
+        // Writing begins with the first record that is selected.
+        let is_waiting = matches!(self.out, Out::Waiting(_));
+        if let Some(view) = &mut self.view {
+            let Some((row, fields)) = view.of(record) else { return Ok(()) };
+            if is_waiting && let Out::Waiting(opened) = &mut self.out {
+                let opened = opened.take().ok_or_else(is_closed)?;
+                self.out = Out::begin(opened, true, (&self.columns, &self.fields))?;
+            }
+            self.written += 1;
+            self.unflushed += 1;
+            return match &mut self.out {
+                Out::Records(out) => out.write_with(&row, fields),
+                _ => Err(is_closed()),
+            };
         }
+        self.begin()?;
+        self.written += 1;
+        self.unflushed += 1;
         self.values.clear();
         record.state.values(&mut self.values);
         let values = self.state_columns.values(record, &self.values);
@@ -406,15 +507,73 @@ impl<F: FlowState + SourceDirection> FlowWriter<F> {
             Out::Records(_) | Out::Waiting(_) => Ok(()),
         }
     }
+
+    fn write_all(&mut self, records: &[FlowRecord<F>]) -> io::Result<()> {
+        for record in records {
+            self.write_one(record)?;
+            if self.unflushed >= self.flush_at {
+                self.flush()?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Out {
+    /// Begins to write records, which are `accounted` unless they are states of an application.
+    fn begin(
+        opened: Opened,
+        accounted: bool,
+        (columns, fields): (&[&'static RecordColumn], &[FieldColumn]),
+    ) -> io::Result<Self> {
+        let Opened { out, format, .. } = opened;
+        let (columns, fields) = (columns.to_vec(), fields.to_vec());
+        let out: Box<dyn Write + Send> = match out {
+            #[cfg(feature = "parquet")]
+            Raw::File(file, _) if format == Format::Parquet => {
+                let writer = ParquetWriter::with_fields(file, columns, &fields)?;
+                return Ok(Self::Records(Box::new(writer)));
+            }
+            Raw::File(file, compression) => Box::new(PackedFile::new(file, compression)?),
+            Raw::Udp(udp) => {
+                return Ok(Self::Records(match format {
+                    Format::Ipfix => {
+                        let writer = IpfixWriter::new(udp, 0).with_fields(&fields);
+                        Box::new(writer.for_datagrams(DATAGRAM_BYTES))
+                    }
+                    _ => Box::new(Netflow9Writer::new(udp)),
+                }));
+            }
+            Raw::Other(out) => out,
+        };
+        Ok(match (format, accounted) {
+            (Format::Csv, false) => Self::Csv(Box::new(csv::Writer::from_writer(out))),
+            (_, false) => Self::JsonLines(out),
+            (Format::Csv, _) => Self::Records(Box::new(CsvWriter::new(out, columns).with_fields(fields))),
+            (Format::Jsonl, _) => {
+                Self::Records(Box::new(JsonWriter::new(out, columns).with_fields(fields)))
+            }
+            (Format::Ipfix, _) => Self::Records(Box::new(IpfixWriter::new(out, 0).with_fields(&fields))),
+            (Format::Netflow9, _) => Self::Records(Box::new(Netflow9Writer::new(out))),
+            (Format::Zeek, _) => Self::Records(Box::new(ZeekWriter::new(out).with_fields(fields))),
+            (Format::Eve, _) => Self::Records(Box::new(EveWriter::new(out).with_fields(fields))),
+            #[cfg(feature = "arrow")]
+            (Format::Arrow, _) => Self::Records(Box::new(ArrowWriter::new(out, columns, &fields)?)),
+            #[cfg(not(feature = "arrow"))]
+            (Format::Arrow, _) => return Err(is_closed()),
+            (Format::Parquet, _) => {
+                return Err(io::Error::new(
+                    io::ErrorKind::InvalidInput,
+                    "Parquet is written to files, not to standard output",
+                ));
+            }
+        })
+    }
 }
 
 impl<F: FlowState + SourceDirection> RecordSink<F> for FlowWriter<F> {
     fn write(&mut self, records: &[FlowRecord<F>]) -> Result<(), SinkError> {
-        self.begin().map_err(|error| SinkError(Box::new(error)))?;
-        for record in records {
-            self.write_one(record).map_err(|error| SinkError(Box::new(error)))?;
-        }
-        Ok(())
+        self.write_all(records).map_err(|error| SinkError(Box::new(error)))
     }
 
     fn flush(&mut self) -> Result<(), SinkError> {

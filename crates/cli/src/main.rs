@@ -25,6 +25,7 @@ mod host;
 mod interface;
 mod memory_budget;
 mod output;
+mod output_folder;
 mod pace;
 mod part_file;
 #[cfg(target_os = "linux")]
@@ -72,6 +73,9 @@ fn main() -> ExitCode {
 fn run() -> Result<Status, Failure> {
     let Some(arguments) = Arguments::read()? else { return Ok(Status::Ok) };
     render::choose_forms(&arguments.common);
+    if !matches!(arguments.verb, Verb::Bridge(_)) {
+        signals::start();
+    }
     match &arguments.verb {
         Verb::Replay(verb) => verbs::replay::run(verb, &arguments.common),
         Verb::Bridge(verb) => verbs::bridge::run(verb, &arguments.common),

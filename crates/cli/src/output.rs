@@ -1,25 +1,69 @@
-//! Output files and folders. They are opened before a run, so that errors appear before the run has
-//! lasted an hour. If no run takes place, they stay unchanged.
+//! Output files. They are opened before a run, so that errors appear before the run has lasted an
+//! hour. If no run takes place, they stay unchanged.
+//!
+//! ```text
+//!  streamed  records ─▶ buffers ─▶ the file itself   a flush marks the end of the last whole record;
+//!                                                    a failed write cuts the file there
+//!  whole     data ─▶ buffers ─▶ .NAME.partial-PID    finish() renames it to NAME; otherwise it is
+//!                                                    removed, and NAME stays as it was
+//! ```
+//!
+//! [`abandon_all`] does the same for a process that ends at once.
 
 use std::fs::{self, File, Metadata, OpenOptions};
-use std::io::{self, Write};
+use std::io::{self, Seek, SeekFrom, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, Weak};
+use std::time::{Duration, Instant};
 
-use crate::exit::Failure;
+use crate::render::counted;
 
-/// A file to write. Its old contents are removed when writing begins. A new file is removed again
-/// if writing never begins.
+/// The files that are open, for [`abandon_all`].
+static OPEN: Mutex<Vec<Weak<OpenFile>>> = Mutex::new(Vec::new());
+
+/// Maximum time that [`abandon_all`] waits for a write to a file to return.
+const ABANDON_PATIENCE: Duration = Duration::from_millis(200);
+
+/// A file to write. Copies refer to the same file.
+///
+/// A [flush](Write::flush) states that all data so far form whole records. The old contents of the
+/// file are removed when writing begins. A new file is removed again if writing never begins.
+#[derive(Clone, Debug)]
+pub(crate) struct OutputFile(Arc<OpenFile>);
+
 #[derive(Debug)]
-pub(crate) struct OutputFile {
-    file: File,
+struct OpenFile {
+    /// The path as given, for messages.
     path: PathBuf,
+    /// The file behind links.
+    target: PathBuf,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    file: File,
+    /// The path of the data until they are complete.
+    partial: Option<PathBuf>,
+    /// No file of this name existed.
     is_new: bool,
+    is_regular: bool,
     is_begun: bool,
+    /// A write failed, or the process ends: nothing more is written.
+    is_closed: bool,
+    position: u64,
+    /// The data up to here are whole records. `None` while a file that is rewritten is not
+    /// readable.
+    whole: Option<u64>,
+    /// Records up to `whole`, and records after it, if the writer counts them.
+    records: u64,
+    records_after: u64,
 }
 
 impl OutputFile {
-    /// Opens a file, or creates it.
+    /// Opens a file for records that are useful without those that follow, or creates it.
     ///
     /// # Errors
     ///
@@ -32,44 +76,256 @@ impl OutputFile {
             }
             made => (made?, true),
         };
-        Ok(Self { file, path: path.to_path_buf(), is_new, is_begun: false })
+        Self::with(path, file, is_new, None)
+    }
+
+    /// Opens a file that is useful only when it is complete. Its data go to a file beside it, and
+    /// [`finish`](Self::finish) puts that in its place. Devices and pipes are written directly.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of the system, also where no file can be created in the folder.
+    pub(crate) fn open_whole(path: &Path) -> io::Result<Self> {
+        let probed = Self::open(path)?;
+        let (is_new, is_regular) = {
+            let state = probed.0.lock();
+            (state.is_new, state.is_regular)
+        };
+        if !is_regular {
+            return Ok(probed);
+        }
+        let target = probed.0.target.clone();
+        // Removes a new file again: its name is taken at the end.
+        drop(probed);
+        static NUMBER: AtomicU64 = AtomicU64::new(0);
+        let name = target.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        // The name of a file has at most 255 bytes.
+        let name: String = name.chars().take(48).collect();
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let partial = target.with_file_name(format!(".{name}.partial-{}-{number}", std::process::id()));
+        let file = OpenOptions::new().write(true).create_new(true).open(&partial)?;
+        if let Ok(old) = fs::metadata(&target) {
+            // A file system without permissions keeps its own.
+            let _ = file.set_permissions(old.permissions());
+        }
+        Self::with(path, file, is_new, Some(partial))
+    }
+
+    fn with(path: &Path, file: File, is_new: bool, partial: Option<PathBuf>) -> io::Result<Self> {
+        let is_regular = file.metadata()?.is_file();
+        let target = match fs::canonicalize(path) {
+            Ok(target) => target,
+            Err(_) => match (path.parent().map(fs::canonicalize), path.file_name()) {
+                (Some(Ok(folder)), Some(name)) => folder.join(name),
+                (_, _) => std::path::absolute(path)?,
+            },
+        };
+        let state = State {
+            file,
+            partial,
+            is_new,
+            is_regular,
+            is_begun: false,
+            is_closed: false,
+            position: 0,
+            whole: Some(0),
+            records: 0,
+            records_after: 0,
+        };
+        let open = Arc::new(OpenFile { path: path.to_path_buf(), target, state: Mutex::new(state) });
+        let mut all = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
+        all.retain(|open| open.strong_count() > 0);
+        all.push(Arc::downgrade(&open));
+        Ok(Self(open))
     }
 
     /// Returns whether both are the same file on disk.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
-        is_one(self.file.metadata(), other.file.metadata())
+        let is_regular = |file: &Self| file.0.lock().is_regular;
+        is_regular(self) && is_regular(other) && self.0.target == other.0.target
+            || is_one_file(&self.0.target, &other.0.target)
+    }
+
+    /// Returns whether the file held other data before this run.
+    pub(crate) fn has_old_contents(&self) -> bool {
+        let state = self.0.lock();
+        state.is_regular && !state.is_new
+    }
+
+    /// Counts records that were passed to a writer of this file, for messages.
+    pub(crate) fn add_records(&self, records: u64) {
+        self.0.lock().records_after += records;
+    }
+
+    /// Returns how many whole records the file contains.
+    pub(crate) fn records(&self) -> u64 {
+        self.0.lock().records
     }
 
     /// Removes the data after `position`, where writing will continue. Returns whether this is
     /// possible, which it is not for devices and pipes.
     #[cfg(feature = "parquet")]
     pub(crate) fn truncate_to(&mut self, position: u64) -> io::Result<bool> {
-        use std::io::Seek as _;
-
-        self.begin()?;
-        if !self.file.metadata()?.is_file() {
+        let mut state = self.0.lock();
+        state.begin(&self.0.target)?;
+        if !state.is_regular {
             return Ok(false);
         }
-        self.file.set_len(position)?;
-        self.file.seek(io::SeekFrom::Start(position))?;
+        if position < state.position {
+            state.whole = None;
+        }
+        state.cut(position)?;
         Ok(true)
     }
 
+    /// Completes the file after its last flush: puts the data of a [whole](Self::open_whole) file
+    /// in its place.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of the system; the old file, if any, is unchanged.
+    pub(crate) fn finish(&self) -> io::Result<()> {
+        let mut state = self.0.lock();
+        if state.is_closed {
+            return Err(closed());
+        }
+        state.begin(&self.0.target)?;
+        state.put_in_place(&self.0.target)
+    }
+
+    /// Returns the rest of an error message: what the file contains after an error.
+    pub(crate) fn remains(&self) -> String {
+        self.0.lock().remains()
+    }
+}
+
+impl OpenFile {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
     /// Removes the old contents of the file.
-    fn begin(&mut self) -> io::Result<()> {
+    fn begin(&mut self, target: &Path) -> io::Result<()> {
+        if self.is_closed {
+            return Err(closed());
+        }
         if !self.is_begun {
             // Devices and pipes have no old contents.
-            let old = self.file.metadata()?;
-            if old.is_file() && old.len() > 0 {
+            if self.partial.is_none() && self.is_regular && self.file.metadata()?.len() > 0 {
                 self.file.set_len(0)?;
                 // ext4 writes a truncated file to the disk at the first close after it, and the
                 // close waits. A close before the first byte leaves nothing to wait for at the end
                 // of the run. Without it the run is only slower to end.
-                drop(OpenOptions::new().write(true).open(&self.path));
+                drop(OpenOptions::new().write(true).open(target));
             }
             self.is_begun = true;
         }
         Ok(())
+    }
+
+    fn cut(&mut self, position: u64) -> io::Result<()> {
+        self.file.set_len(position)?;
+        self.file.seek(SeekFrom::Start(position))?;
+        self.position = position;
+        Ok(())
+    }
+
+    /// Ends writing after an error: a file that is cut after its last whole record is left.
+    fn close(&mut self) {
+        self.is_closed = true;
+        self.records_after = 0;
+        if self.is_begun
+            && self.is_regular
+            && self.partial.is_none()
+            && let Some(whole) = self.whole
+            && whole < self.position
+        {
+            // Where even this fails, the file ends within a record.
+            let _ = self.cut(whole);
+        }
+    }
+
+    fn put_in_place(&mut self, target: &Path) -> io::Result<()> {
+        let Some(partial) = &self.partial else { return Ok(()) };
+        fs::rename(partial, target)?;
+        self.partial = None;
+        Ok(())
+    }
+
+    fn remains(&self) -> String {
+        match (&self.partial, self.is_new, self.is_begun, self.is_regular) {
+            (Some(_), false, _, _) => String::from("the earlier file is unchanged"),
+            (Some(_), true, _, _) => String::from("no file was created"),
+            (None, _, false, _) => String::from("nothing was written"),
+            (None, _, true, false) => String::from("what was written before may be incomplete"),
+            (None, _, true, true) => {
+                let whole = self.whole.unwrap_or(0);
+                let records = match self.records {
+                    0 => String::new(),
+                    records => format!("{}, ", counted(records, "record")),
+                };
+                if self.position == whole {
+                    format!("it ends after {records}{}", counted(whole, "byte"))
+                } else {
+                    format!("of it, {records}{} are whole", counted(whole, "byte"))
+                }
+            }
+        }
+    }
+}
+
+fn closed() -> io::Error {
+    io::Error::other("the file was closed after an error")
+}
+
+/// Ends all open files because the process ends, and returns a line for each that writing had begun
+/// on. Streamed files end after their last whole record; whole files that are readable as they
+/// are, are put in place, and the others are removed.
+pub(crate) fn abandon_all() -> Vec<String> {
+    let all = std::mem::take(&mut *OPEN.lock().unwrap_or_else(PoisonError::into_inner));
+    let mut lines = Vec::new();
+    let until = Instant::now() + ABANDON_PATIENCE;
+    'files: for open in all.iter().filter_map(Weak::upgrade) {
+        let path = open.path.display();
+        let mut state = loop {
+            match open.state.try_lock() {
+                Ok(state) => break state,
+                Err(TryLockError::Poisoned(state)) => break state.into_inner(),
+                // A thread waits in a write, as to a pipe that nobody reads.
+                Err(TryLockError::WouldBlock) if Instant::now() < until => {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+                Err(TryLockError::WouldBlock) => {
+                    lines.push(format!("{path}: a write does not return; the file may be incomplete"));
+                    continue 'files;
+                }
+            }
+        };
+        let is_readable = state.whole.is_some_and(|whole| whole > 0 && whole == state.position);
+        if is_readable && !state.is_closed {
+            // Data that cannot be put in place are removed below.
+            let _ = state.put_in_place(&open.target);
+        }
+        state.close();
+        if state.is_begun {
+            lines.push(format!("{path}: {}", state.remains()));
+        }
+        state.remove_unused(&open.target);
+    }
+    lines
+}
+
+impl State {
+    /// Removes what this run has created and not written.
+    fn remove_unused(&mut self, target: &Path) {
+        // A file that remains is harmless.
+        if let Some(partial) = self.partial.take() {
+            let _ = fs::remove_file(partial);
+        } else if self.is_new && !self.is_begun {
+            let _ = fs::remove_file(target);
+        }
     }
 }
 
@@ -87,70 +343,68 @@ fn is_one(one: io::Result<Metadata>, other: io::Result<Metadata>) -> bool {
 
 impl Write for OutputFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.begin()?;
-        self.file.write(bytes)
+        let mut state = self.0.lock();
+        state.begin(&self.0.target)?;
+        loop {
+            match state.file.write(bytes) {
+                Ok(0) if !bytes.is_empty() => {
+                    state.close();
+                    return Err(io::ErrorKind::WriteZero.into());
+                }
+                Ok(written) => {
+                    state.position += written as u64;
+                    return Ok(written);
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => {
+                    state.close();
+                    return Err(error);
+                }
+            }
+        }
     }
 
     /// A flush also begins writing, so that a writer without data leaves an empty file.
     fn flush(&mut self) -> io::Result<()> {
-        self.begin()?;
-        self.file.flush()
+        let mut state = self.0.lock();
+        state.begin(&self.0.target)?;
+        state.file.flush()?;
+        state.whole = Some(state.position);
+        state.records += std::mem::take(&mut state.records_after);
+        Ok(())
     }
 }
 
-impl Drop for OutputFile {
+impl Drop for OpenFile {
     fn drop(&mut self) {
-        if self.is_new && !self.is_begun {
-            // An empty file that remains is harmless.
-            let _ = fs::remove_file(&self.path);
-        }
+        let target = std::mem::take(&mut self.target);
+        self.state.get_mut().unwrap_or_else(PoisonError::into_inner).remove_unused(&target);
     }
 }
 
-/// A folder for several files. Dropping it removes the folders that were created for it and are
-/// still empty.
-#[derive(Debug)]
-pub(crate) struct OutputFolder {
-    /// The created folders, innermost first.
-    made: Vec<PathBuf>,
-}
-
-impl OutputFolder {
-    /// Creates the folder if necessary, and checks that files can be created in it.
-    ///
-    /// # Errors
-    ///
-    /// Returns [`Failure::Output`], which names the path.
-    pub(crate) fn open(path: &Path) -> Result<Self, Failure> {
-        let is_missing = |folder: &&Path| !folder.as_os_str().is_empty() && !folder.exists();
-        let made = path.ancestors().take_while(is_missing).map(Path::to_path_buf).collect();
-        let folder = Self { made };
-        let result = path.join("result.json");
-        if path.exists() && !path.is_dir() {
-            return Err(cannot_write(path, &io::ErrorKind::NotADirectory.into()));
-        }
-        fs::create_dir_all(path).map_err(|error| cannot_write(path, &error))?;
-        OutputFile::open(&result).map_err(|error| cannot_write(&result, &error))?;
-        Ok(folder)
-    }
-}
-
-impl Drop for OutputFolder {
-    fn drop(&mut self) {
-        for folder in &self.made {
-            // A folder that is not empty stays.
-            let _ = fs::remove_dir(folder);
-        }
-    }
-}
-
-fn cannot_write(path: &Path, error: &io::Error) -> Failure {
-    Failure::Output(format!("cannot write {}: {error}", path.display()))
+/// Writes a whole file.
+///
+/// # Errors
+///
+/// Returns the error of the system; the old file, if any, is unchanged.
+pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut file = OutputFile::open_whole(path)?;
+    file.write_all(bytes)?;
+    file.flush()?;
+    file.finish()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn names(folder: &Path) -> Vec<String> {
+        let names = fs::read_dir(folder).unwrap();
+        let mut names: Vec<String> =
+            names.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
 
     #[test]
     fn a_file_changes_when_writing_begins_and_not_before() {
@@ -159,9 +413,10 @@ mod tests {
         fs::write(&old, "what stood there").unwrap();
         for path in [&old, &new] {
             drop(OutputFile::open(path).unwrap());
+            drop(OutputFile::open_whole(path).unwrap());
         }
         assert_eq!(fs::read_to_string(&old).unwrap(), "what stood there");
-        assert!(!new.exists());
+        assert_eq!(names(folder.path()), ["old"]);
         for path in [&old, &new] {
             OutputFile::open(path).unwrap().write_all(b"now").unwrap();
             assert_eq!(fs::read_to_string(path).unwrap(), "now");
@@ -171,28 +426,70 @@ mod tests {
     }
 
     #[test]
+    fn a_whole_file_appears_when_it_is_finished() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a");
+        for old in [None, Some("old")] {
+            let mut file = OutputFile::open_whole(&path).unwrap();
+            file.write_all(b"half").unwrap();
+            assert_eq!(fs::read_to_string(&path).ok().as_deref(), old);
+            drop(file);
+            assert_eq!(fs::read_to_string(&path).ok().as_deref(), old, "it was not finished");
+            write_whole(&path, b"whole").unwrap();
+            assert_eq!(fs::read_to_string(&path).unwrap(), "whole");
+            assert_eq!(names(folder.path()), ["a"]);
+            fs::write(&path, "old").unwrap();
+        }
+    }
+
+    #[test]
+    fn a_whole_file_replaces_what_a_link_names_and_keeps_its_permissions() {
+        use std::os::unix::fs::{PermissionsExt, symlink};
+
+        let folder = tempfile::tempdir().unwrap();
+        let (path, link) = (folder.path().join("a"), folder.path().join("link"));
+        fs::write(&path, "old").unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
+        symlink("a", &link).unwrap();
+        write_whole(&link, b"new").unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "new");
+        assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o640);
+        write_whole(Path::new("/dev/null"), b"a device is written directly").unwrap();
+        assert!(OutputFile::open_whole(&folder.path().join("none/a")).is_err());
+    }
+
+    #[test]
+    fn a_failed_write_leaves_whole_records() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a");
+        let mut file = OutputFile::open(&path).unwrap();
+        file.add_records(2);
+        file.write_all(b"1\n2\n").unwrap();
+        file.flush().unwrap();
+        file.add_records(1);
+        file.write_all(b"3 is cut he").unwrap();
+        // The descriptor of another file fails in the place of a full disk.
+        file.0.lock().file = File::open("/dev/null").unwrap();
+        assert!(file.write(b"re\n").is_err());
+        assert!(file.write(b"4\n").is_err(), "it stays closed");
+        assert!(file.finish().is_err());
+        // The file itself was replaced above, so only the positions tell.
+        assert_eq!(file.0.lock().records, 2);
+        assert_eq!(file.remains(), "of it, 2 records, 4 bytes are whole");
+    }
+
+    #[test]
     fn one_file_under_two_names_is_one() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a");
         let open = |name: &str| OutputFile::open(&folder.path().join(name)).unwrap();
         let (a, b) = (OutputFile::open(&path).unwrap(), open("b"));
         assert!(a.is_same(&open("./a")) && !a.is_same(&b));
+        let whole = OutputFile::open_whole(&folder.path().join("c")).unwrap();
+        let again = OutputFile::open_whole(&folder.path().join("./c")).unwrap();
+        assert!(whole.is_same(&again) && !whole.is_same(&a));
         let null = || OutputFile::open(Path::new("/dev/null")).unwrap();
         assert!(!null().is_same(&null()), "a device takes both");
-    }
-
-    #[test]
-    fn folders_that_stay_empty_go_again() {
-        let folder = tempfile::tempdir().unwrap();
-        let (outer, inner) = (folder.path().join("a"), folder.path().join("a/b"));
-        drop(OutputFolder::open(&inner).unwrap());
-        assert!(!outer.exists() && folder.path().exists());
-        let kept = OutputFolder::open(&inner).unwrap();
-        fs::write(inner.join("result.json"), "{}").unwrap();
-        drop(kept);
-        drop(OutputFolder::open(&inner).unwrap());
-        assert_eq!(fs::read_to_string(inner.join("result.json")).unwrap(), "{}");
-        fs::write(folder.path().join("file"), "").unwrap();
-        assert!(OutputFolder::open(&folder.path().join("file/x")).is_err());
     }
 }

@@ -315,10 +315,10 @@ fn ended_code(ended: EndedBy) -> u8 {
 }
 
 /// Writes a part file.
-pub(crate) fn write(file: OutputFile, header: &Header, records: &Records) -> io::Result<()> {
+pub(crate) fn write(file: &OutputFile, header: &Header, records: &Records) -> io::Result<()> {
     let header = serde_json::to_vec(header)?;
     let mut hash = Sha256::new();
-    let mut out = BufWriter::new(file);
+    let mut out = BufWriter::new(file.clone());
     let lengths = (u32::try_from(header.len()).map_err(io::Error::other)?, records.count);
     let (header_bytes, count) = (lengths.0.to_le_bytes(), lengths.1.to_le_bytes());
     for bytes in [&MAGIC[..], &header_bytes, &header, &count, &records.bytes] {
@@ -326,7 +326,8 @@ pub(crate) fn write(file: OutputFile, header: &Header, records: &Records) -> io:
         out.write_all(bytes)?;
     }
     out.write_all(&hash.finalize())?;
-    out.flush()
+    out.flush()?;
+    file.finish()
 }
 
 /// A part file with a correct checksum, whose application is not known yet.
@@ -434,7 +435,7 @@ mod tests {
         let mut record = FlowRecord::<NoState>::default();
         record.key = FlowKey::from_v4(1, 2, 3, 4, 6).0;
         records.add(&record, [5, 6], true, NoState::save);
-        write(OutputFile::open(&path).unwrap(), &header, &records).unwrap();
+        write(&OutputFile::open_whole(&path).unwrap(), &header, &records).unwrap();
         std::fs::read(&path).unwrap()
     }
 

@@ -1,13 +1,24 @@
 //! Signals: the first stops the run with a balanced result, the second ends the process at once.
+//!
+//! One thread handles the signals from the start of the process; in `bridge`, after the process has
+//! given up its privileges, because a thread keeps those with which it started. A verb that can stop with a result
+//! attaches its [`Control`]. Without one, the first signal ends the process. In either case the
+//! output files end after whole records.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use flowloom::engine::Control;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGXFSZ};
-use signal_hook::iterator::Signals;
+use signal_hook::iterator::{Handle, Signals};
 
 use crate::exit::Status;
-use crate::render::say_error;
+use crate::output::abandon_all;
+use crate::render::{counted, say, say_error};
+
+/// Signals within this time after the first are the same interrupt: `timeout` and shells signal a
+/// process and then its group.
+const ONE_INTERRUPT: Duration = Duration::from_millis(500);
 
 /// A request by signal, other than to stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,10 +29,66 @@ pub(crate) enum Request {
     Report,
 }
 
-/// Stops the run at the first signal, and the process at the second.
+/// What the thread does with signals.
+struct Handling {
+    /// The run that the first interrupt stops.
+    control: Option<Arc<Control>>,
+    /// Receives other requests. It must not block, because the thread must notice a second
+    /// interrupt.
+    requests: Option<Box<dyn FnMut(Request) + Send>>,
+    reloads: bool,
+    /// Registers further signals; `None` where no signal can be handled.
+    more: Option<Handle>,
+    first: Option<Instant>,
+}
+
+static HANDLING: Mutex<Handling> =
+    Mutex::new(Handling { control: None, requests: None, reloads: false, more: None, first: None });
+
+fn handling() -> MutexGuard<'static, Handling> {
+    HANDLING.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Starts the thread that handles the signals that end a process, unless it runs.
+pub(crate) fn start() {
+    if handling().more.is_some() {
+        return;
+    }
+    let mut ends = vec![SIGINT, SIGTERM];
+    // With `nohup`, the parent process has chosen to ignore it.
+    if !is_ignored(SIGHUP) {
+        ends.push(SIGHUP);
+    }
+    // Signals that cannot be registered keep their default action: they end the process.
+    let Ok(mut signals) = Signals::new(ends) else { return };
+    handling().more = Some(signals.handle());
+    let listen = move || {
+        for signal in signals.forever() {
+            let mut handling = handling();
+            let Handling { requests, reloads, .. } = &mut *handling;
+            match (signal, requests) {
+                (SIGUSR1, Some(requests)) => requests(Request::Report),
+                (SIGHUP, Some(requests)) if *reloads => requests(Request::Reload),
+                (SIGUSR1, None) => {}
+                _ => handling.interrupt(),
+            }
+        }
+    };
+    // Without the thread, an interrupt would have no effect, and only SIGKILL could end the process.
+    if let Err(error) = std::thread::Builder::new().name("signals".into()).spawn(listen) {
+        say_error(&format!("cannot start a thread: {error}"), Status::Usage);
+        std::process::exit(Status::Usage as i32);
+    }
+}
+
+/// Makes the first interrupt stop a run. An earlier interrupt stops it at once.
 pub(crate) fn stop_on_signals(control: &Arc<Control>) {
-    let control_too = Arc::clone(control);
-    handle(control, &ends(), move |_| stop(&control_too));
+    start();
+    let mut handling = handling();
+    handling.control = Some(Arc::clone(control));
+    if handling.first.is_some() {
+        control.stop();
+    }
 }
 
 /// Does the same, and passes other requests on. SIGHUP stops the run unless it `reloads`.
@@ -32,25 +99,47 @@ pub(crate) fn handle_signals(
     reloads: bool,
     hand_on: impl FnMut(Request) + Send + 'static,
 ) {
-    let mut hand_on = hand_on;
-    let control_too = Arc::clone(control);
-    let mut signals = if reloads { vec![SIGINT, SIGTERM, SIGHUP] } else { ends() };
-    signals.push(SIGUSR1);
-    handle(control, &signals, move |signal| match signal {
-        SIGUSR1 => hand_on(Request::Report),
-        SIGHUP if reloads => hand_on(Request::Reload),
-        _ => stop(&control_too),
-    });
+    stop_on_signals(control);
+    let mut handling = handling();
+    handling.requests = Some(Box::new(hand_on));
+    handling.reloads = reloads;
+    if let Some(more) = &handling.more {
+        // As in `start`.
+        let _ = more.add_signal(SIGUSR1);
+        if reloads {
+            let _ = more.add_signal(SIGHUP);
+        }
+    }
 }
 
-/// Returns the signals that end a run. SIGHUP is not one of them if the parent process ignores it,
-/// as `nohup` does.
-fn ends() -> Vec<i32> {
-    let mut signals = vec![SIGINT, SIGTERM];
-    if !is_ignored(SIGHUP) {
-        signals.push(SIGHUP);
+impl Handling {
+    fn interrupt(&mut self) {
+        match (&self.control, self.first) {
+            (Some(control), None) => {
+                self.first = Some(Instant::now());
+                control.stop();
+            }
+            (Some(_), Some(first)) if first.elapsed() < ONE_INTERRUPT => {}
+            (control, _) => end(control.as_deref()),
+        }
     }
-    signals
+}
+
+/// Ends the process, after the state of each output file is said.
+fn end(control: Option<&Control>) -> ! {
+    let lines = abandon_all();
+    if let Some(control) = control {
+        let written = control.snapshot().records_written;
+        let records = match written {
+            0 => String::new(),
+            written => format!(" after {}", counted(written, "record")),
+        };
+        say(&format!("interrupted a second time{records}: the results in memory are lost"));
+    }
+    for line in lines {
+        say(&line);
+    }
+    std::process::exit(Status::Interrupted as i32);
 }
 
 /// Returns whether a signal is ignored, on systems that report it in a file.
@@ -73,31 +162,4 @@ pub(crate) fn outlive_full_files() {
 pub(crate) fn outlive_cut_captures() {
     // If the handler cannot be registered, the signal keeps its default action.
     let _ = flowloom::traffic::capture::guard_against_truncation();
-}
-
-fn stop(control: &Control) {
-    if control.is_stopped() {
-        std::process::exit(Status::Interrupted as i32);
-    }
-    control.stop();
-}
-
-fn handle(control: &Arc<Control>, signals: &[i32], mut other: impl FnMut(i32) + Send + 'static) {
-    // A signal that cannot be registered keeps its default action: it ends the process.
-    let Ok(mut signals) = Signals::new(signals) else { return };
-    let control = Arc::clone(control);
-    let listen = move || {
-        for signal in signals.forever() {
-            match signal {
-                SIGINT | SIGTERM => stop(&control),
-                signal => other(signal),
-            }
-        }
-    };
-    // Without the thread, a first interrupt would have no effect, and only SIGKILL could end the
-    // process.
-    if let Err(error) = std::thread::Builder::new().name("signals".into()).spawn(listen) {
-        say_error(&format!("cannot start a thread: {error}"), Status::Usage);
-        std::process::exit(Status::Usage as i32);
-    }
 }

@@ -322,7 +322,7 @@ impl<W: Write + Send> RecordWriter for ArrowWriter<W> {
 
     fn finish(&mut self) -> io::Result<()> {
         self.close_batch()?;
-        self.out.finish().map_err(other)
+        self.out.finish().and_then(|()| self.out.flush()).map_err(other)
     }
 }
 

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use crate::exit::Failure;
-use crate::output::OutputFolder;
+use crate::output_folder::OutputFolder;
 
 /// The folder of a result.
 #[derive(Clone, Debug, Args)]

@@ -111,7 +111,7 @@ impl Report for MergeResult {
         if let Some(records) = &self.records {
             lines.push(format!(
                 "Records     {} written   passed over {}",
-                grouped(records.matched),
+                grouped(records.written),
                 grouped(records.passed_over)
             ));
         }

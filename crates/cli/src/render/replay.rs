@@ -10,6 +10,7 @@ use super::save::Table;
 use super::traffic::{SumFigures, TrafficFigures};
 use super::verdicts::FirewallFigures;
 use super::{Report, bytes, counted, grouped, percent, scaled, some_of};
+use crate::flow_file::WriterCounts;
 use crate::host::{Host, Tool};
 use crate::record_view::FilterCounts;
 
@@ -71,7 +72,7 @@ pub(crate) struct ReplayResult {
     pub(crate) firewall: Option<FirewallFigures>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) l7: Option<L7Figures>,
-    /// The records that --where selected.
+    /// The records that were written, or that --where selected.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) records: Option<RecordFigures>,
     /// For pages; likewise the sums.
@@ -90,16 +91,56 @@ pub(crate) struct ReplayResult {
     pub(crate) complete: bool,
 }
 
-/// Records that a filter selected and rejected.
-#[derive(Debug, Serialize)]
+/// What became of the records of a run.
+#[derive(Clone, Debug, Default, Serialize)]
 pub(crate) struct RecordFigures {
-    pub(crate) matched: u64,
+    /// The destination, if there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) path: Option<String>,
+    /// Records that the run has made, except those that the table has not kept.
+    pub(crate) ended: u64,
+    pub(crate) written: u64,
+    /// Records that --where rejected.
     pub(crate) passed_over: u64,
+    /// Records that could not be written, or did not reach the collector.
+    pub(crate) lost: u64,
+    /// Nothing was selected, so an earlier file is unchanged.
+    pub(crate) unchanged: bool,
 }
 
-impl From<FilterCounts> for RecordFigures {
-    fn from(FilterCounts { matched, passed_over }: FilterCounts) -> Self {
-        Self { matched, passed_over }
+impl RecordFigures {
+    /// Returns the figures of a writer that was to write `ended` records to a path.
+    pub(crate) fn new(
+        path: String,
+        ended: u64,
+        writer: WriterCounts,
+        filter: Option<FilterCounts>,
+    ) -> Self {
+        let passed_over = filter.map_or(0, |filter| filter.passed_over);
+        let written = writer.written.saturating_sub(writer.refused);
+        let lost = ended.saturating_sub(passed_over + written);
+        Self { path: Some(path), ended, written, passed_over, lost, unchanged: writer.kept_old }
+    }
+
+    /// Returns whether each record was written, rejected by the filter, or is known to be lost.
+    pub(crate) fn is_balanced(&self, known_lost: u64) -> bool {
+        self.ended == self.written + self.passed_over + self.lost && self.lost == known_lost
+    }
+
+    /// Returns what was written where, for the verdict.
+    pub(crate) fn verdict(&self) -> Option<String> {
+        let path = self.path.as_ref()?;
+        let mut text = format!("{} in {path}", counted(self.written, "record"));
+        if self.unchanged {
+            text = format!("no record was selected, {path} is unchanged");
+        }
+        if self.passed_over > 0 {
+            text.push_str(&format!(", {} passed over", grouped(self.passed_over)));
+        }
+        if self.lost > 0 {
+            text.push_str(&format!(", {} lost", grouped(self.lost)));
+        }
+        Some(text)
     }
 }
 
@@ -343,8 +384,11 @@ impl ReplayResult {
             flows.push(format!("packets denied {}", grouped(self.denied)));
         }
         if let Some(records) = &self.records {
-            flows.push(format!("records written {}", grouped(records.matched)));
+            flows.push(format!("records written {}", grouped(records.written)));
             flows.push(format!("passed over {}", grouped(records.passed_over)));
+            if records.lost > 0 {
+                flows.push(format!("lost {}", grouped(records.lost)));
+            }
         }
         lines.push(flows.join("   "));
         let table = &self.table;
@@ -424,7 +468,9 @@ impl ReplayResult {
         let rate =
             format!("{}packets/s over {}", scaled(self.packets_per_second), counted(self.flows, "flow"));
         if let Some(fault) = &self.fault {
-            return format!("stopped on a fault: {fault}");
+            let written = self.records.as_ref().and_then(RecordFigures::verdict);
+            let written = written.map_or(String::new(), |written| format!("; {written}"));
+            return format!("stopped on a fault: {fault}{written}");
         }
         if let Some(VerifyFigures { agrees: false, difference: Some(difference), .. }) = &self.verify {
             return format!("differs from the oracle: {difference}");
@@ -435,6 +481,9 @@ impl ReplayResult {
                 Some(share) => format!("interrupted at {:.0} %: {text}", share * 100.0),
                 None => format!("interrupted: {text}"),
             };
+        }
+        if let Some(written) = self.records.as_ref().and_then(RecordFigures::verdict) {
+            text = format!("{text}; {written}");
         }
         match &self.verify {
             Some(verify) => {

@@ -10,6 +10,7 @@ use super::{Report, csv, for_people, json, print, say};
 use crate::args::Common;
 use crate::args::save::Save;
 use crate::exit::Failure;
+use crate::output::write_whole;
 
 /// A chart and the name of its files.
 pub(crate) type Named = (&'static str, Chart);
@@ -64,7 +65,7 @@ pub(crate) fn save(
 ) -> Result<(), Failure> {
     let put = |name: PathBuf, text: String| {
         let path = folder.join(name);
-        fs::write(&path, text)
+        write_whole(&path, text.as_bytes())
             .map_err(|error| Failure::Output(format!("cannot write {}: {error}", path.display())))
     };
     fs::create_dir_all(folder)

@@ -28,7 +28,7 @@ use crate::host::Tool;
 use crate::output::{OutputFile, is_one_file};
 use crate::progress::{Progress, label};
 use crate::render::extract::ExtractResult;
-use crate::render::{print, say_error, warn_of};
+use crate::render::{print, say_error, warn, warn_of};
 use crate::signals::stop_on_signals;
 
 use super::replay::{Selected, Selection, look, set_options};
@@ -52,25 +52,32 @@ pub(crate) fn run(arguments: &Extract, common: &Common) -> Result<Status, Failur
     let filter = replay.live.filter.take();
     let passes = Passes::new(arguments, &replay)?;
     check_compression("--output", passes.output)?;
-    let file = OutputFile::open(passes.output).map_err(|error| passes.cannot_write(&error))?;
+    let file = OutputFile::open(passes.output).map_err(|error| {
+        Failure::Output(format!("cannot write packets to {}: {error}", passes.output.display()))
+    })?;
 
     let Some((wanted, records, mut notices)) = passes.wanted(&replay, filter, common)? else {
         return Ok(Status::Interrupted);
     };
 
-    let mut sink = CaptureSink::new(BufWriter::with_capacity(1 << 18, file));
+    let failed = |error: &dyn std::fmt::Display| passes.cannot_write(error, &file);
+    let mut sink = CaptureSink::new(BufWriter::with_capacity(1 << 18, file.clone()));
+    if file.has_old_contents() {
+        sink = sink.without_empty_capture();
+    }
     let (mut written, mut bytes_captured) = (0_u64, 0_u64);
     let mut found = HashSet::new();
     let pass = passes.each(&replay, common, |key, (raw, bytes), time_ns| {
         let Some(key) = key.filter(|key| wanted.has(key, time_ns)) else { return Ok(()) };
         let packet = Released::new(bytes, raw.wire_bytes, raw.time_ns, raw.link);
-        sink.take(&packet).map_err(|error| passes.cannot_write(&error))?;
+        sink.take(&packet).map_err(|error| failed(&error))?;
         found.insert(key);
         written += 1;
         bytes_captured += u64::from(raw.captured_bytes);
         Ok(())
     })?;
-    sink.finish().map_err(|error| passes.cannot_write(&error))?;
+    sink.finish().map_err(|error| failed(&error))?;
+    warn_if_nothing(written, file.has_old_contents(), passes.output, common);
     if !by_record {
         for notice in &pass.notices {
             warn_of(notice, input.strict, common);
@@ -102,6 +109,15 @@ pub(crate) fn run(arguments: &Extract, common: &Common) -> Result<Status, Failur
     }
     let is_partial = pass.notices.iter().any(Notice::is_partial_input);
     Ok(if input.strict && is_partial { Status::PartialInput } else { Status::Ok })
+}
+
+/// Says that no packet belongs to a selected flow, and that an existing file is unchanged.
+fn warn_if_nothing(packets: u64, had_contents: bool, path: &Path, common: &Common) {
+    if packets == 0 {
+        let rest = if had_contents { ", which is unchanged" } else { "" };
+        let text = format!("no packet was selected: none was written to {}{rest}", path.display());
+        warn(&text, common);
+    }
 }
 
 /// The flows whose packets are written.
@@ -243,8 +259,9 @@ impl<'a> Passes<'a> {
         Ok(Some((wanted, records, notices)))
     }
 
-    fn cannot_write(&self, error: &dyn std::fmt::Display) -> Failure {
-        Failure::Output(format!("cannot write packets to {}: {error}", self.output.display()))
+    fn cannot_write(&self, error: &dyn std::fmt::Display, file: &OutputFile) -> Failure {
+        let (path, remains) = (self.output.display(), file.remains());
+        Failure::Output(format!("cannot write packets to {path}: {error}\n  {remains}"))
     }
 
     fn too_many(&self) -> Failure {

@@ -2,13 +2,13 @@
 
 mod weblog;
 
-use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
+use flowloom::engine::Control;
 use flowloom::traffic::synth::sample::Recipe;
 use flowloom::traffic::synth::{Generate as Generator, Mix, MixConfig, PaperTrace, Sample};
 use flowloom::traffic::write::{Interface, PcapOptions, PcapWriter, PcapngWriter, TimeUnit};
@@ -17,9 +17,11 @@ use crate::args::Common;
 use crate::args::generate::{Generate, TimeUnitName, Trace};
 use crate::compressed_file::check_compression;
 use crate::exit::{Failure, Status, stdout_failure};
+use crate::output::OutputFile;
 use crate::progress::Steps;
 use crate::render::generate::GenerateResult;
 use crate::render::{counted, print};
+use crate::signals::stop_on_signals;
 use crate::verbs::generate_rules;
 
 /// Runs the command.
@@ -50,15 +52,33 @@ fn capture(trace: &Trace, common: &Common) -> Result<Status, Failure> {
             Failure::Output(format!("cannot write {}: {error}", trace.output.display()))
         }
     };
+    let control = Arc::new(Control::default());
+    stop_on_signals(&control);
     let done = Arc::new(AtomicU64::new(0));
     let steps = Steps::start("generate", generator.packets(), Arc::clone(&done), common.quiet > 0);
+    let generator = &mut *generator;
     let counts = if to_stdout {
-        write(io::stdout().lock(), trace, snaplen, (&mut *generator, &done))
+        write(io::stdout().lock(), trace, snaplen, (generator, &done, &control))
     } else {
-        File::create(&trace.output).and_then(|file| write(file, trace, snaplen, (&mut *generator, &done)))
+        // Half a capture is not the one that was asked for.
+        OutputFile::open_whole(&trace.output).and_then(|file| {
+            let counts = write(file.clone(), trace, snaplen, (generator, &done, &control))?;
+            if !control.is_stopped() {
+                file.finish()?;
+            }
+            Ok(counts)
+        })
     };
     drop(steps);
     let counts = counts.map_err(failed)?;
+    if control.is_stopped() {
+        let packets = counted(counts.packets, "packet");
+        return Err(Failure::Interrupted(if to_stdout {
+            format!("interrupted after {packets}")
+        } else {
+            format!("interrupted after {packets}: {} was not written", trace.output.display())
+        }));
+    }
     let result = GenerateResult {
         schema: "flowloom/generate/1",
         path: trace.output.display().to_string(),
@@ -150,7 +170,7 @@ fn write(
     out: impl Write,
     trace: &Trace,
     snaplen: u32,
-    generator: (&mut dyn Generator, &AtomicU64),
+    generator: (&mut dyn Generator, &AtomicU64, &Control),
 ) -> io::Result<Counts> {
     let out = BufWriter::with_capacity(1 << 20, out);
     match trace.output.extension().and_then(|extension| extension.to_str()) {
@@ -174,12 +194,12 @@ fn write(
     }
 }
 
-/// Writes all packets, and keeps the count of those written in `done`.
+/// Writes all packets until it is stopped, and keeps the count of those written in `done`.
 fn records<W: Write>(
     out: W,
     trace: &Trace,
     snaplen: u32,
-    (generator, done): (&mut dyn Generator, &AtomicU64),
+    (generator, done, control): (&mut dyn Generator, &AtomicU64, &Control),
 ) -> io::Result<(Counts, W)> {
     let mut counts = Counts::default();
     let mut frame = Vec::new();
@@ -189,10 +209,11 @@ fn records<W: Write>(
         counts.bytes_on_wire += u64::from(wire);
         counts.bytes_captured += (frame.len() as u64).min(u64::from(snaplen));
     };
+    let mut next = |frame: &mut Vec<u8>| generator.next_into(frame).filter(|_| !control.is_stopped());
     let out = if is_pcapng(&trace.output) {
         let interface = Interface { snaplen_bytes: snaplen, ..Interface::default() };
         let mut writer = PcapngWriter::new(out, vec![interface])?;
-        while let Some(meta) = generator.next_into(&mut frame) {
+        while let Some(meta) = next(&mut frame) {
             writer.write(0, meta.time_ns, meta.wire_bytes, &frame)?;
             count(meta.wire_bytes, &frame);
         }
@@ -204,7 +225,7 @@ fn records<W: Write>(
         };
         let options = PcapOptions { time_unit, snaplen_bytes: snaplen, ..PcapOptions::default() };
         let mut writer = PcapWriter::new(out, options)?;
-        while let Some(meta) = generator.next_into(&mut frame) {
+        while let Some(meta) = next(&mut frame) {
             writer.write(meta.time_ns, meta.wire_bytes, &frame)?;
             count(meta.wire_bytes, &frame);
         }

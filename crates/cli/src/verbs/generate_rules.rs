@@ -10,7 +10,7 @@ use flowloom::classifier::{Key, KeyV4};
 use crate::args::Common;
 use crate::args::generate::{Headers, ProfileName, RuleProfile, TrafficName};
 use crate::exit::{Failure, Status, stdout_failure};
-use crate::output::is_one_file;
+use crate::output::{is_one_file, write_whole};
 use crate::render::generate::MadeResult;
 use crate::render::{of_many, print, warn};
 use crate::rule_file;
@@ -100,7 +100,7 @@ fn finish(
             .map_err(|error| stdout_failure(&error))?;
         return Ok(Status::Ok);
     }
-    std::fs::write(output, text)
+    write_whole(output, text.as_bytes())
         .map_err(|error| Failure::Output(format!("cannot write {}: {error}", output.display())))?;
     let result = MadeResult {
         schema: "flowloom/generate-lines/1",

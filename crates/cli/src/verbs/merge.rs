@@ -17,7 +17,7 @@ use crate::part_file::{self, Header, PartFile, PartNumber, Settings};
 use crate::record_view::{AccountOf, FieldGroups, RecordView, Where, WrittenColumns};
 use crate::render::merge::{MergeResult, PartFigures};
 use crate::render::replay::RecordFigures;
-use crate::render::{counted, print, print_aside};
+use crate::render::{counted, print, print_aside, warn};
 
 /// Runs the command.
 pub(crate) fn run(arguments: &Merge, common: &Common) -> Result<Status, Failure> {
@@ -159,9 +159,12 @@ fn merge<A: App<Flow: SaveState + SourceDirection>>(
     if let Some(path) = &arguments.flows {
         let filter = arguments.record_filter.clone().map(Where);
         let destination = Destination::of(path, arguments.flows_format).map_err(Failure::Usage)?;
-        result.records = write_flows(destination, &merged, account, filter).map_err(|error| {
-            Failure::Output(format!("cannot write flows to {}: {error}", path.display()))
-        })?;
+        let shown = path.display().to_string();
+        let figures =
+            write_flows((destination, shown), common, &merged, account, filter).map_err(|error| {
+                Failure::Output(format!("cannot write flows to {}: {error}", path.display()))
+            })?;
+        result.records = Some(figures);
     }
     let is_aside = arguments.flows.as_ref().is_some_and(|path| path.as_os_str() == "-");
     let print = if is_aside { print_aside } else { print };
@@ -169,24 +172,43 @@ fn merge<A: App<Flow: SaveState + SourceDirection>>(
     Ok(Status::Ok)
 }
 
-/// Writes the matching records. Returns the counts of the filter, if there is one.
+/// Writes the matching records. Returns what became of them.
 fn write_flows<F: SaveState + SourceDirection>(
-    destination: Destination,
+    (destination, path): (Destination, String),
+    common: &Common,
     merged: &MergedParts<F>,
     account: Option<AccountOf<F>>,
     filter: Option<Where>,
-) -> std::io::Result<Option<RecordFigures>> {
+) -> std::io::Result<RecordFigures> {
+    let is_filtered = filter.is_some();
     let opened = destination.open()?;
     let groups = FieldGroups::default();
     let state = account.is_none().then_some(F::COLUMNS);
     let columns = WrittenColumns::of(None, state).map_err(std::io::Error::other)?;
     let view = account.map(|account| RecordView::new(account, None, filter, &groups));
     let mut writer = FlowWriter::new(opened, view, columns, &groups);
-    for record in &merged.flows {
-        writer.write(std::slice::from_ref(record)).map_err(std::io::Error::other)?;
+    if is_filtered {
+        writer.keep_old_if_empty();
     }
-    writer.finish()?;
-    Ok(writer.filter_counts().map(RecordFigures::from))
+    let mut written = Ok(());
+    for record in &merged.flows {
+        written = written.and_then(|()| writer.write(std::slice::from_ref(record)));
+    }
+    let written = written.map_err(|error| error.to_string());
+    if let Err(error) = written.and_then(|()| writer.finish().map_err(|error| error.to_string())) {
+        let remains = writer.remains().unwrap_or_default();
+        return Err(std::io::Error::other(format!("{error}\n  {remains}")));
+    }
+    let counts = writer.counts();
+    counts.warn_of_refused(common);
+    let figures = RecordFigures::new(path, merged.flows.len() as u64, counts, writer.filter_counts());
+    if figures.unchanged {
+        warn(
+            &format!("no record was selected: {} is unchanged", figures.path.as_deref().unwrap_or("-")),
+            common,
+        );
+    }
+    Ok(figures)
 }
 
 /// Returns an accounting record as its own accounting record.

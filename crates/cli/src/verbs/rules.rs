@@ -13,7 +13,7 @@ use flowloom::classifier::{Action, Addresses, ClassifierBuilder, PortRange, Prot
 use crate::args::Common;
 use crate::args::rules::{Check, Convert, FamilyName, Rules, Stats, TargetForm};
 use crate::exit::{Failure, Status, stdout_failure};
-use crate::output::is_one_file;
+use crate::output::{is_one_file, write_whole};
 use crate::progress::Steps;
 use crate::render::rules::{
     CheckResult, ConvertResult, FamilyResult, OddityResult, PrefixCount, RuleLine, StatsResult,
@@ -186,7 +186,7 @@ fn run_convert(arguments: &Convert, common: &Common) -> Result<Status, Failure> 
             .map_err(|error| stdout_failure(&error))?;
         return Ok(Status::Ok);
     };
-    std::fs::write(path, &text)
+    write_whole(path, text.as_bytes())
         .map_err(|error| Failure::Output(format!("cannot write {}: {error}", path.display())))?;
     let result = ConvertResult {
         schema: "flowloom/rules-convert/1",

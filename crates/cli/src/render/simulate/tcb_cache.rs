@@ -147,7 +147,9 @@ impl<'a> Picture<'a> {
     ///
     /// Returns [`Failure::Output`] if it cannot be written.
     pub(crate) fn open(path: &'a Path) -> Result<Self, Failure> {
-        OutputFile::open(path).map(|file| Self { file, path }).map_err(|error| cannot_draw(path, &error))
+        OutputFile::open_whole(path)
+            .map(|file| Self { file, path })
+            .map_err(|error| cannot_draw(path, &error))
     }
 }
 
@@ -184,7 +186,10 @@ impl SimulateResult {
             chart = chart.with(Series::line(name, points));
         }
         let svg = chart.svg().map_err(|error| cannot_draw(path, &error))?;
-        file.write_all(svg.as_bytes()).map_err(|error| cannot_draw(path, &error))
+        file.write_all(svg.as_bytes())
+            .and_then(|()| file.flush())
+            .and_then(|()| file.finish())
+            .map_err(|error| cannot_draw(path, &error))
     }
 
     fn verdict(&self) -> String {

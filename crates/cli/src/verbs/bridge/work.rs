@@ -29,7 +29,7 @@ use crate::memory_budget::Budget;
 use crate::privileges::{self, Confinement};
 use crate::record_view::{FieldGroups, RecordView, WrittenColumns};
 use crate::render::bridge::BridgeResult;
-use crate::render::{counted, print, print_aside, say, say_error, warn};
+use crate::render::{print, print_aside, say, say_error};
 use crate::service_manager;
 use crate::verbs::replay::{Origin, Rules, load_patterns};
 
@@ -110,10 +110,8 @@ pub(super) fn run(arguments: &Bridge, common: &Common) -> Result<Status, Failure
         Some(Fault::Records { error }) => Err(error.to_string()),
         _ => writer.as_mut().map_or(Ok(()), |writer| writer.finish().map_err(|error| error.to_string())),
     };
-    let refused = writer.as_ref().map_or(0, FlowWriter::refused);
-    if refused > 0 {
-        let datagrams = counted(refused, "datagram");
-        warn(&format!("{datagrams} to the collector could not be sent; is it listening?"), common);
+    if let Some(writer) = &writer {
+        writer.counts().warn_of_refused(common);
     }
     let firewall = rules.as_ref().map(|rules| rules.figures(options.top_rules, reloads.get()));
     let labels = protocols.map(|protocols| protocols.counts());
@@ -153,7 +151,8 @@ fn writer(arguments: &Bridge) -> Result<(Option<FlowWriter<GuardedFlow>>, bool),
     let destination = Destination::of(path, arguments.flows_format).map_err(Failure::Usage)?;
     let is_standard_output = destination.is_standard_output();
     let failed = |error| Failure::Output(format!("cannot write flows to {}: {error}", path.display()));
-    let opened = destination.open().map_err(failed)?;
+    // The process will not be allowed to rename files.
+    let opened = destination.open_in_place().map_err(failed)?;
     let columns = WrittenColumns::of(None, None).map_err(Failure::Usage)?;
     let groups = FieldGroups::default();
     let view = RecordView::new(|flow: &GuardedFlow| Some(flow.account()), None, None, &groups);

@@ -1,7 +1,7 @@
 //! Extraction with an index: reads only the parts of a capture that contain packets of the flows.
 
 use std::collections::{BTreeSet, HashSet};
-use std::io::{BufWriter, Write as _};
+use std::io::BufWriter;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
@@ -18,12 +18,13 @@ use crate::args::extract::{Extract, FlowName};
 use crate::capture_index::{Binding, CaptureIndex};
 use crate::exit::{Failure, Status};
 use crate::host::Tool;
-use crate::output::{OutputFile, is_one_file};
+use crate::output::{OutputFile, is_one_file, write_whole};
 use crate::render::extract::{ExtractResult, IndexFigures};
 use crate::render::{counted, print, say};
 use crate::signals::stop_on_signals;
 
 use super::super::replay::{Selected, Selection, set_options};
+use super::warn_if_nothing;
 
 const ICMP: u8 = 1;
 const ICMPV6: u8 = 58;
@@ -100,7 +101,9 @@ pub(super) fn run(arguments: &Extract, path: &Path, common: &Common) -> Result<S
         return Ok(Status::Ok);
     };
     let selection = Selection::of(&replay, &[capture])?;
+    let had_contents = std::fs::metadata(output).is_ok_and(|metadata| metadata.is_file());
     let figures = scan.extract(&index, &wanted, arguments, output, selection.as_ref())?;
+    warn_if_nothing(figures.packets, had_contents, output, common);
     let result = ExtractResult {
         schema: "flowloom/extract/1",
         tool: Tool::THIS,
@@ -182,9 +185,7 @@ fn read(path: &Path, binding: &Binding) -> Result<CaptureIndex, Failure> {
 
 fn write(path: &Path, index: &CaptureIndex) -> Result<(), Failure> {
     let failed = |error| Failure::Output(format!("cannot write the index to {}: {error}", path.display()));
-    let mut file = OutputFile::open(path).map_err(failed)?;
-    file.write_all(&index.to_bytes()).map_err(failed)?;
-    file.flush().map_err(failed)
+    write_whole(path, &index.to_bytes()).map_err(failed)
 }
 
 /// The counts of an extraction.
@@ -254,9 +255,6 @@ impl Scan {
         output: &Path,
         selection: Option<&Selection>,
     ) -> Result<Extracted, Failure> {
-        let cannot_write = |error: &dyn std::fmt::Display| {
-            Failure::Output(format!("cannot write packets to {}: {error}", output.display()))
-        };
         let offsets: Vec<u64> = index.parts.iter().map(|part| part.offset).skip(1).collect();
         let plan = self.plan(&offsets)?;
         let begins = |part: usize| plan.begin(part).offset() == index.parts[part].offset;
@@ -266,8 +264,16 @@ impl Scan {
                  it with --make-index",
             )));
         }
-        let file = OutputFile::open(output).map_err(|error| cannot_write(&error))?;
-        let mut sink = CaptureSink::new(BufWriter::with_capacity(1 << 18, file));
+        let cannot_write = |error: &dyn std::fmt::Display, remains: &str| {
+            Failure::Output(format!("cannot write packets to {}: {error}{remains}", output.display()))
+        };
+        let file = OutputFile::open(output).map_err(|error| cannot_write(&error, ""))?;
+        let failed =
+            |error: &dyn std::fmt::Display| cannot_write(error, &format!("\n  {}", file.remains()));
+        let mut sink = CaptureSink::new(BufWriter::with_capacity(1 << 18, file.clone()));
+        if file.has_old_contents() {
+            sink = sink.without_empty_capture();
+        }
         let mut figures = Extracted::default();
         let mut found: HashSet<FlowKey> = HashSet::new();
         for part in (0..plan.len()).filter(|&part| index.has(part, wanted)) {
@@ -281,7 +287,7 @@ impl Scan {
                 found.insert(key);
                 figures.packets += 1;
                 figures.bytes_captured += view.bytes.len() as u64;
-                sink.take(packet).map_err(|error| cannot_write(&error))
+                sink.take(packet).map_err(|error| failed(&error))
             })?;
             figures.packets_read += read.packets();
             figures.parts_read += 1;
@@ -289,7 +295,7 @@ impl Scan {
                 break;
             }
         }
-        sink.finish().map_err(|error| cannot_write(&error))?;
+        sink.finish().map_err(|error| failed(&error))?;
         figures.flows = found.len() as u64;
         Ok(figures)
     }

@@ -1,6 +1,5 @@
 //! Generates web server logs, and traces of accesses to connection state.
 
-use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::net::Ipv4Addr;
 use std::path::Path;
@@ -17,6 +16,7 @@ use crate::args::generate::Weblog;
 use crate::args::simulate::tcb_cache::packet_model;
 use crate::decompressed::plain_name;
 use crate::exit::{Failure, Status, stdout_failure};
+use crate::output::OutputFile;
 use crate::render::generate::WeblogResult;
 use crate::render::print;
 use crate::verbs::simulate::tcb_cache::source::check_memory;
@@ -115,7 +115,10 @@ pub(super) fn run(arguments: &Weblog, common: &Common) -> Result<Status, Failure
     let written = if to_stdout {
         write(io::stdout().lock(), arguments, form, &made)
     } else {
-        File::create(&arguments.output).and_then(|file| write(file, arguments, form, &made))
+        OutputFile::open_whole(&arguments.output).and_then(|file| {
+            write(file.clone(), arguments, form, &made)?;
+            file.finish()
+        })
     };
     written.map_err(|error| {
         if to_stdout {

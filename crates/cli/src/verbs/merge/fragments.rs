@@ -94,7 +94,7 @@ pub(super) fn run(
     let WrittenColumns::Records(columns) = WrittenColumns::of(None, None).map_err(Failure::Usage)? else {
         unreachable!("these columns are those of accounting records");
     };
-    let stream = destination.open().and_then(Opened::into_stream).map_err(failed)?;
+    let (stream, file) = destination.open_whole().and_then(Opened::into_stream).map_err(failed)?;
     let mut out = ArrowWriter::of_part(stream, columns).map_err(failed)?;
     let mut view = RecordView::<Accounted>::new(itself, None, None, &FieldGroups::default());
     for record in &merged.flows {
@@ -106,6 +106,7 @@ pub(super) fn run(
     }
     let about = serde_json::to_string(&about).map_err(|error| failed(error.into()))?;
     out.write_about(&about).and_then(|()| out.finish()).map_err(failed)?;
+    file.map_or(Ok(()), |file| file.finish()).map_err(failed)?;
     Ok(Status::Ok)
 }
 

@@ -7,7 +7,6 @@ use super::record_sums::RecordSums;
 use super::source::Source;
 use crate::args::replay::Replay;
 use crate::host::{Host, Tool};
-use crate::record_view::FilterCounts;
 use crate::render::encapsulations::Encapsulations;
 use crate::render::reasons::NoResult;
 use crate::render::replay::{
@@ -32,7 +31,9 @@ pub(super) struct Run<'a, F> {
     pub(super) tcb_cache: Option<TcbCacheFigures>,
     pub(super) firewall: Option<FirewallFigures>,
     pub(super) l7: Option<L7Figures>,
-    pub(super) filtered: Option<FilterCounts>,
+    pub(super) records: Option<RecordFigures>,
+    /// Records that are known to be lost.
+    pub(super) records_lost: u64,
     pub(super) sums: Option<RecordSums>,
     pub(super) read_share: Option<f64>,
 }
@@ -49,6 +50,7 @@ pub(super) fn figures<F: FlowState>(run: Run<'_, F>) -> ReplayResult {
     if let Some(last) = files.last_mut() {
         last.packets = last.packets.saturating_sub(unused);
     }
+    let has_all_records = run.records.as_ref().is_none_or(|records| records.is_balanced(run.records_lost));
     ReplayResult {
         schema: "flowloom/replay/1",
         tool: Tool::THIS,
@@ -106,14 +108,14 @@ pub(super) fn figures<F: FlowState>(run: Run<'_, F>) -> ReplayResult {
         tcb_cache: run.tcb_cache,
         firewall: run.firewall,
         l7: run.l7,
-        records: run.filtered.map(RecordFigures::from),
+        records: run.records,
         traffic: input.timeline.as_ref().map(TrafficFigures::from),
         sums: run.sums.and_then(RecordSums::figures),
         notices: source.notices().iter().map(ToString::to_string).collect(),
         interrupted: report.interrupted,
         read_share: if report.interrupted { run.read_share } else { None },
         fault: report.fault.as_ref().map(ToString::to_string),
-        balanced: report.is_balanced(),
+        balanced: report.is_balanced() && has_all_records,
         complete: !report.interrupted && report.fault.is_none(),
     }
 }

@@ -33,7 +33,8 @@ pub(super) fn write<R: Role>(
         return Err(Failure::Usage(String::from("--columns are not those of accounting records")));
     };
     let mut view = RecordView::new(account, None, None, &FieldGroups::default());
-    let mut out = ArrowWriter::of_part(opened.into_stream().map_err(failed)?, columns).map_err(failed)?;
+    let (stream, file) = opened.into_stream().map_err(failed)?;
+    let mut out = ArrowWriter::of_part(stream, columns).map_err(failed)?;
     let begin = tick_of(report.input.first_ns);
     let (mut before, mut state) = (None::<FlowKey>, Vec::new());
     for (record, (ticks, is_live)) in report.flows.iter().zip(rows) {
@@ -53,5 +54,6 @@ pub(super) fn write<R: Role>(
         }
     }
     let about = serde_json::to_string(&header).map_err(|error| failed(error.into()))?;
-    out.write_about(&about).and_then(|()| out.finish()).map_err(failed)
+    out.write_about(&about).and_then(|()| out.finish()).map_err(failed)?;
+    file.map_or(Ok(()), |file| file.finish()).map_err(failed)
 }

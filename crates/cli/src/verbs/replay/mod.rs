@@ -45,7 +45,7 @@ use crate::pace::Pace;
 use crate::part_file::{self, Header, Settings};
 use crate::progress::{Progress, label};
 use crate::record_view::{RecordView, WrittenColumns};
-use crate::render::replay::{ReplayResult, VerifyFigures};
+use crate::render::replay::{RecordFigures, ReplayResult, VerifyFigures};
 use crate::render::save::save;
 use crate::render::{counted, print, print_aside, say_error, warn, warn_of};
 use crate::{background, verify};
@@ -189,10 +189,14 @@ fn run_app<R: Role>(
         _ => Ok(()),
     };
     let written = written.and_then(|()| records.finish().map_err(|error| error.to_string()));
-    let refused = records.file.as_ref().map_or(0, FlowWriter::refused);
-    if refused > 0 {
-        let datagrams = counted(refused, "datagram");
-        warn(&format!("{datagrams} to the collector could not be sent; is it listening?"), common);
+    let remains = records.file.as_ref().and_then(FlowWriter::remains).unwrap_or_default();
+    let (record_figures, records_lost) = records_written(arguments, &report, &records, written.is_ok());
+    if let Some(file) = &records.file {
+        file.counts().warn_of_refused(common);
+    }
+    if record_figures.as_ref().is_some_and(|records| records.unchanged) {
+        let path = arguments.flows.as_deref().unwrap_or(Path::new("--flows"));
+        warn(&format!("no record was selected: {} is unchanged", path.display()), common);
     }
     if let Some(Fault::Source { packets, error }) = &report.fault {
         check_decodable(*packets, error)?;
@@ -209,7 +213,6 @@ fn run_app<R: Role>(
     // Read the figures now, because the oracle runs its own application and probe.
     let tcb_cache = probe.map(Probe::figures);
     let firewall = rules.map(|rules| rules.figures(arguments.firewall.top_rules, reloads.get()));
-    let filtered = records.file.as_ref().and_then(FlowWriter::filter_counts);
     let Records { labels, sums, .. } = records;
     let l7 = role.l7().zip(labels).map(|(plan, labels)| labels.figures(plan));
     let verified = if arguments.verify {
@@ -235,7 +238,8 @@ fn run_app<R: Role>(
         tcb_cache,
         firewall,
         l7,
-        filtered,
+        records: record_figures,
+        records_lost,
         sums,
         read_share,
     });
@@ -246,12 +250,12 @@ fn run_app<R: Role>(
     // An error in printing the result must not lose the flows, and the reverse.
     let written = written.map_err(|error| {
         let path = arguments.flows.as_deref().unwrap_or(Path::new("--flows"));
-        Failure::Output(format!("cannot write flows to {}: {error}", path.display()))
+        Failure::Output(format!("cannot write flows to {}: {error}\n  {remains}", path.display()))
     });
     let header = || part_header(arguments, R::NAME, (&source, &report), (range, times));
     let kept = match kept {
         Kept::File(records) => match (&arguments.save_part, outputs.part.take()) {
-            (Some(path), Some(file)) => save_part(&header()?, &records, file, path),
+            (Some(path), Some(file)) => save_part(&header()?, &records, &file, path),
             _ => Ok(()),
         },
         #[cfg(feature = "arrow")]
@@ -283,8 +287,34 @@ fn run_app<R: Role>(
     Ok(if unverified {
         Status::Interrupted
     } else {
-        status(arguments, &source, &result, is_output, common)
+        let remains = match &report.fault {
+            Some(Fault::Sink { .. }) => outputs.remains().map(|rest| (&arguments.write, rest)),
+            Some(Fault::Records { .. }) => Some((&arguments.flows, remains)),
+            _ => None,
+        };
+        let remains = remains.and_then(|(path, rest)| Some((path.as_deref()?, rest)));
+        status(arguments, &source, &result, (is_output, remains), common)
     })
+}
+
+/// Returns what became of the records that a run was to write, and how many are known to be lost.
+fn records_written<F: FlowState + SourceDirection>(
+    arguments: &Replay,
+    report: &RunReport<F>,
+    records: &Records<F>,
+    is_written: bool,
+) -> (Option<RecordFigures>, u64) {
+    let (Some(file), Some(path)) = (&records.file, &arguments.flows) else { return (None, 0) };
+    let counts = file.counts();
+    let (ended, engine_lost) = report
+        .records
+        .as_ref()
+        .map_or((report.record_count(), 0), |records| (records.written + records.lost, records.lost));
+    let path = path.display().to_string();
+    let figures = RecordFigures::new(path, ended, counts, file.filter_counts());
+    // After an error of the file, records that were in buffers are lost too.
+    let known_lost = if is_written { engine_lost + counts.refused } else { figures.lost };
+    (Some(figures), known_lost)
 }
 
 /// Refuses parts of captures that turn out to overlap in time although their first and last packets
@@ -448,7 +478,7 @@ fn part_header<F: FlowState>(
 fn save_part(
     header: &Header,
     records: &part_file::Records,
-    file: OutputFile,
+    file: &OutputFile,
     path: &Path,
 ) -> Result<(), Failure> {
     part_file::write(file, header, records)
@@ -465,7 +495,14 @@ fn records_of<R: Role>(
     let groups = arguments.fields.clone().unwrap_or_default();
     let view = R::account()
         .map(|account| RecordView::new(account, R::fields(), arguments.record_filter.clone(), &groups));
-    let file = outputs.flows.take().map(|opened| FlowWriter::new(opened, view, columns, &groups));
+    let mut file = outputs.flows.take().map(|opened| FlowWriter::new(opened, view, columns, &groups));
+    let selects = arguments.record_filter.is_some()
+        || arguments.live.filter.is_some()
+        || arguments.from.is_some()
+        || arguments.to.is_some();
+    if let Some(file) = file.as_mut().filter(|_| selects && arguments.live.iface.is_none()) {
+        file.keep_old_if_empty();
+    }
     let sums = arguments.save.save.is_some().then(RecordSums::default);
     Records { file, labels: role.l7().map(|_| l7::Labels::default()), sums }
 }
@@ -485,12 +522,14 @@ fn status(
     arguments: &Replay,
     source: &Source,
     result: &ReplayResult,
-    is_output: bool,
+    (is_output, remains): (bool, Option<(&Path, String)>),
     common: &Common,
 ) -> Status {
     if let Some(fault) = &result.fault {
         let status = if is_output { Status::Output } else { Status::Fault };
-        say_error(fault, status);
+        let remains =
+            remains.map_or(String::new(), |(path, rest)| format!("\n  {}: {rest}", path.display()));
+        say_error(&format!("{fault}{remains}"), status);
         return status;
     }
     if result.interrupted {

@@ -12,7 +12,8 @@ use crate::args::replay::Replay;
 use crate::compressed_file::{Compression, PackedFile, check_compression};
 use crate::exit::Failure;
 use crate::flow_file::{Destination, Opened};
-use crate::output::{OutputFile, OutputFolder, is_one_file};
+use crate::output::{OutputFile, is_one_file};
+use crate::output_folder::OutputFolder;
 use crate::render::save::files;
 use crate::render::warn;
 
@@ -25,6 +26,8 @@ pub(super) struct Outputs {
     pub(super) flows: Option<Opened>,
     /// The destination of accepted packets.
     pub(super) sink: Option<CaptureSink<PackedFile>>,
+    /// The file of these packets.
+    written: Option<OutputFile>,
     /// The destination of the part.
     pub(super) part: Option<OutputFile>,
     /// The folder of the saved result.
@@ -49,7 +52,8 @@ impl Outputs {
             check_compression(option, path)?;
             let failed =
                 |error| Failure::Output(format!("cannot write {what} to {}: {error}", path.display()));
-            OutputFile::open(path).map(Some).map_err(failed)
+            let open = if option == "--save-part" { OutputFile::open_whole } else { OutputFile::open };
+            open(path).map(Some).map_err(failed)
         };
         let packets = open("--write", "packets", arguments.write.as_deref())?;
         let flows = match &arguments.flows {
@@ -58,7 +62,8 @@ impl Outputs {
                 let destination = Destination::of(path, arguments.flows_format).map_err(Failure::Usage)?;
                 let failed =
                     |error| Failure::Output(format!("cannot write flows to {}: {error}", path.display()));
-                Some(destination.open().map_err(failed)?)
+                let open = if arguments.fragments { Destination::open_whole } else { Destination::open };
+                Some(open(destination).map_err(failed)?)
             }
         };
         if let (Some(packets), Some(one), Some(path)) = (&packets, &flows, &arguments.flows)
@@ -72,11 +77,19 @@ impl Outputs {
         let part = open("--save-part", "the part", arguments.save_part.as_deref())?;
         let saved = arguments.save.open()?;
         check_saved(arguments)?;
+        let mut written = None;
         let sink = match (packets, &arguments.write) {
-            (Some(file), Some(path)) => Some(capture_sink(file, path)?),
+            (Some(file), Some(path)) => {
+                let selects =
+                    arguments.live.filter.is_some() || arguments.from.is_some() || arguments.to.is_some();
+                let keeps_old = selects && arguments.live.iface.is_none() && file.has_old_contents();
+                let sink = capture_sink(file.clone(), path)?;
+                written = Some(file);
+                Some(if keeps_old { sink.without_empty_capture() } else { sink })
+            }
             _ => None,
         };
-        Ok(Self { flows, sink, part, _saved: saved })
+        Ok(Self { flows, sink, written, part, _saved: saved })
     }
 
     /// Keeps names, comments, flags and secrets of the captures in the packet file. This requires
@@ -104,6 +117,11 @@ impl Outputs {
             .take()
             .map(|sink| sink.with_details(reader, move || is_limited || control.is_stopped()));
         Ok(())
+    }
+
+    /// Returns what the packet file contains after an error.
+    pub(super) fn remains(&self) -> Option<String> {
+        self.written.as_ref().map(OutputFile::remains)
     }
 
     /// Warns of the data in the captures that the packet file does not keep.

@@ -31,7 +31,7 @@ pub(super) fn run(
     };
     let keys = arguments.packets_of.as_deref().map(read_keys).transpose()?;
     let destination = Destination::of(to, Some(Format::Arrow)).map_err(Failure::Usage)?;
-    let stream = destination.open().and_then(Opened::into_stream).map_err(failed)?;
+    let (stream, file) = destination.open_whole().and_then(Opened::into_stream).map_err(failed)?;
     let mut out = ArrowPacketWriter::new(stream).map_err(failed)?;
     let mut source: Box<dyn PacketSource> = if let Source::Parts(parts, _) = source {
         Box::new(Selected::new(PartPackets::new(parts.open(0)?), selection))
@@ -72,6 +72,7 @@ pub(super) fn run(
         }
     }
     out.finish().map_err(failed)?;
+    file.map_or(Ok(()), |file| file.finish()).map_err(failed)?;
     Ok(Status::Ok)
 }
 

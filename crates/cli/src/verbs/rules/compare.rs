@@ -9,7 +9,7 @@ use crate::args::Common;
 use crate::args::rules::{Diff, Minimise, RuleOptions};
 use crate::args::verdict::VerdictName;
 use crate::exit::{Failure, Status, stdout_failure};
-use crate::output::is_one_file;
+use crate::output::{is_one_file, write_whole};
 use crate::render::compare_rules::{
     DiffResult, DifferenceResult, LeftOutResult, MinimiseResult, SideResult,
 };
@@ -39,7 +39,7 @@ pub(super) fn minimise(arguments: &Minimise, common: &Common) -> Result<Status, 
             let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
             return written.map_err(|error| stdout_failure(&error)).map(|()| Status::Ok);
         }
-        std::fs::write(path, &text)
+        write_whole(path, text.as_bytes())
             .map_err(|error| Failure::Output(format!("cannot write {}: {error}", path.display())))?;
     }
     // One box of each rule, to print it.
