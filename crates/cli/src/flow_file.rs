@@ -1,5 +1,9 @@
 //! Destinations and formats of flow records: files, standard output, collectors.
 
+mod held;
+mod lasting;
+mod target;
+
 use std::io::{self, Write};
 use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::path::{Path, PathBuf};
@@ -24,6 +28,8 @@ use crate::compressed_file::{Compression, PackedFile, is_closed};
 use crate::output::OutputFile;
 use crate::record_view::{FieldGroups, FilterCounts, RecordView, WrittenColumns};
 use crate::state_columns::StateColumns;
+use held::HeldBytes;
+pub(crate) use lasting::LastingWriter;
 
 /// Maximum size of a message, so that its datagram fits an Ethernet frame.
 const DATAGRAM_BYTES: usize = 1400;
@@ -240,7 +246,9 @@ impl Opened {
         match self.out {
             Raw::File(file, compression) => Ok(Box::new(PackedFile::new(file, compression)?)),
             Raw::Other(out) => Ok(out),
-            Raw::Udp(_) => Err(io::Error::new(io::ErrorKind::InvalidInput, "a collector takes no parts")),
+            Raw::Held(..) | Raw::Udp(_) => {
+                Err(io::Error::new(io::ErrorKind::InvalidInput, "a collector takes no parts"))
+            }
         }
     }
 
@@ -252,6 +260,8 @@ impl Opened {
 
 enum Raw {
     File(OutputFile, Compression),
+    /// Bytes that a [`LastingWriter`] writes.
+    Held(HeldBytes, Compression),
     Udp(UdpCollector),
     Other(Box<dyn Write + Send>),
 }
@@ -314,6 +324,12 @@ impl<F: FlowState + SourceDirection> FlowWriter<F> {
         self.counters.as_ref().map_or(0, |counters| counters.refused())
     }
 
+    /// Writes to another destination from now on, as if no record had been written.
+    fn restart(&mut self, opened: Opened) {
+        self.counters.clone_from(&opened.counters);
+        self.out = Out::Waiting(Some(opened));
+    }
+
     fn begin(&mut self) -> io::Result<()> {
         let Out::Waiting(opened) = &mut self.out else { return Ok(()) };
         let Opened { out, format, .. } = opened.take().ok_or_else(is_closed)?;
@@ -324,7 +340,14 @@ impl<F: FlowState + SourceDirection> FlowWriter<F> {
                 self.out = Out::Records(Box::new(writer));
                 return Ok(());
             }
+            #[cfg(feature = "parquet")]
+            Raw::Held(bytes, _) if format == Format::Parquet => {
+                let writer = ParquetWriter::with_fields(bytes, self.columns.clone(), &self.fields)?;
+                self.out = Out::Records(Box::new(writer));
+                return Ok(());
+            }
             Raw::File(file, compression) => Box::new(PackedFile::new(file, compression)?),
+            Raw::Held(bytes, compression) => Box::new(PackedFile::new(bytes, compression)?),
             Raw::Udp(udp) => {
                 self.out = Out::Records(match format {
                     Format::Ipfix => {

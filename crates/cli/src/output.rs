@@ -3,6 +3,7 @@
 
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, Write};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -42,7 +43,6 @@ impl OutputFile {
 
     /// Removes the data after `position`, where writing will continue. Returns whether this is
     /// possible, which it is not for devices and pipes.
-    #[cfg(feature = "parquet")]
     pub(crate) fn truncate_to(&mut self, position: u64) -> io::Result<bool> {
         use std::io::Seek as _;
 
@@ -53,6 +53,11 @@ impl OutputFile {
         self.file.set_len(position)?;
         self.file.seek(io::SeekFrom::Start(position))?;
         Ok(true)
+    }
+
+    /// Returns whether data can be removed from it again, which it cannot from devices and pipes.
+    pub(crate) fn is_regular(&self) -> bool {
+        self.file.metadata().is_ok_and(|file| file.is_file())
     }
 
     /// Removes the old contents of the file.
@@ -83,6 +88,12 @@ fn is_one(one: io::Result<Metadata>, other: io::Result<Metadata>) -> bool {
     let place = |metadata: Metadata| metadata.is_file().then(|| (metadata.dev(), metadata.ino()));
     let [one, other] = [one, other].map(|metadata| metadata.ok().and_then(place));
     one.is_some() && one == other
+}
+
+impl AsFd for OutputFile {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
 }
 
 impl Write for OutputFile {
