@@ -51,7 +51,7 @@ const USAGE: &str = "usage: cargo xtask <verb>
            write records in every format, and read them with nfdump, netflow, DuckDB, pyarrow, pandas and
            NFStream: round-trips [FOLDER…]
   live     send packets through veth pairs to replay --iface and through bridge, and count them (as
-           root): live [bridge | --short]
+           root): live [bridge | faults | --short]
   packages package all crates, and run the examples against the packages, outside the workspace
   release  check everything and make the files of a release: archive, .deb, bill of materials, checksums
   soak     run the engine for a billion packets, counters exact and memory flat: soak [--packets N],

@@ -48,14 +48,14 @@ pub(crate) fn check_compression(option: &str, path: &Path) -> Result<(), Failure
 
 /// A file in which each flush ends a member (gzip) or a frame (zstd), so that flushed data can
 /// always be read.
-pub(crate) enum PackedFile {
-    Plain(BufWriter<OutputFile>),
-    Gzip(Option<GzEncoder<OutputFile>>),
-    Zstd(Option<zstd::Encoder<'static, OutputFile>>),
+pub(crate) enum PackedFile<W: Write = OutputFile> {
+    Plain(BufWriter<W>),
+    Gzip(Option<GzEncoder<W>>),
+    Zstd(Option<zstd::Encoder<'static, W>>),
 }
 
-impl PackedFile {
-    pub(crate) fn new(file: OutputFile, compression: Compression) -> io::Result<Self> {
+impl<W: Write> PackedFile<W> {
+    pub(crate) fn new(file: W, compression: Compression) -> io::Result<Self> {
         Ok(match compression {
             Compression::None => Self::Plain(BufWriter::with_capacity(1 << 18, file)),
             Compression::Gzip => Self::Gzip(Some(GzEncoder::new(file, flate2::Compression::fast()))),
@@ -69,7 +69,7 @@ pub(crate) fn is_closed() -> io::Error {
     io::Error::other("the file was closed after an error")
 }
 
-impl Write for PackedFile {
+impl<W: Write> Write for PackedFile<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self {
             Self::Plain(out) => out.write(bytes),

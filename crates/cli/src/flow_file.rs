@@ -1,5 +1,9 @@
 //! Destinations and formats of flow records: files, standard output, collectors.
 
+mod held;
+mod lasting;
+mod target;
+
 use std::io::{self, Write};
 use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::path::{Path, PathBuf};
@@ -26,6 +30,8 @@ use crate::output::OutputFile;
 use crate::record_view::{FieldGroups, FilterCounts, RecordView, WrittenColumns};
 use crate::render::{counted, warn};
 use crate::state_columns::StateColumns;
+use held::HeldBytes;
+pub(crate) use lasting::LastingWriter;
 
 /// Maximum size of a message, so that its datagram fits an Ethernet frame.
 const DATAGRAM_BYTES: usize = 1400;
@@ -201,16 +207,6 @@ impl Destination {
         self.open_as(true)
     }
 
-    /// Opens the destination for a process that cannot rename files later.
-    ///
-    /// # Errors
-    ///
-    /// Returns the error of the system.
-    #[cfg(target_os = "linux")]
-    pub(crate) fn open_in_place(self) -> io::Result<Opened> {
-        self.open_as(false)
-    }
-
     fn open_as(self, is_whole: bool) -> io::Result<Opened> {
         let mut counters = None;
         let out = match self.place {
@@ -274,7 +270,9 @@ impl Opened {
                 Ok((stream, Some(file)))
             }
             Raw::Other(out) => Ok((out, None)),
-            Raw::Udp(_) => Err(io::Error::new(io::ErrorKind::InvalidInput, "a collector takes no parts")),
+            Raw::Held(..) | Raw::Udp(_) => {
+                Err(io::Error::new(io::ErrorKind::InvalidInput, "a collector takes no parts"))
+            }
         }
     }
 
@@ -286,6 +284,8 @@ impl Opened {
 
 enum Raw {
     File(OutputFile, Compression),
+    /// Bytes that a [`LastingWriter`] writes.
+    Held(HeldBytes, Compression),
     Udp(UdpCollector),
     Other(Box<dyn Write + Send>),
 }
@@ -315,6 +315,8 @@ pub(crate) struct FlowWriter<F> {
     fields: Vec<FieldColumn>,
     values: Vec<FlowValue>,
     counters: Option<Arc<UdpCounters>>,
+    /// Records and datagrams that earlier sockets were refused.
+    refused_before: (u64, u64),
     written: u64,
     unflushed: u64,
     /// Records after which the writer flushes by itself, if it does.
@@ -372,7 +374,9 @@ impl<F: FlowState + SourceDirection> FlowWriter<F> {
         let flush_at = match (opened.format, &opened.out) {
             // Its batches, and groups, have their own size.
             (Format::Arrow | Format::Parquet, _) => u64::MAX,
-            (_, Raw::File(_, Compression::Gzip | Compression::Zstd)) => FLUSH_RECORDS_COMPRESSED,
+            (_, Raw::File(_, packing) | Raw::Held(_, packing)) if *packing != Compression::None => {
+                FLUSH_RECORDS_COMPRESSED
+            }
             _ => FLUSH_RECORDS,
         };
         let out = Out::Waiting(Some(opened));
@@ -389,6 +393,7 @@ impl<F: FlowState + SourceDirection> FlowWriter<F> {
             fields: groups.columns(),
             values: Vec::new(),
             counters,
+            refused_before: (0, 0),
             written: 0,
             unflushed: 0,
             flush_at,
@@ -412,8 +417,8 @@ impl<F: FlowState + SourceDirection> FlowWriter<F> {
         let counters = self.counters.as_ref();
         WriterCounts {
             written: self.file.as_ref().map_or(self.written, OutputFile::records),
-            refused: counters.map_or(0, |counters| counters.lost_records()),
-            refused_datagrams: counters.map_or(0, |counters| counters.refused()),
+            refused: self.refused_before.0 + counters.map_or(0, |counters| counters.lost_records()),
+            refused_datagrams: self.refused_before.1 + counters.map_or(0, |counters| counters.refused()),
             kept_old: matches!(self.out, Out::Waiting(_)) && self.keeps_old,
         }
     }
@@ -421,6 +426,14 @@ impl<F: FlowState + SourceDirection> FlowWriter<F> {
     /// Returns the rest of an error message: what the output contains after an error.
     pub(crate) fn remains(&self) -> Option<String> {
         self.file.as_ref().map(OutputFile::remains)
+    }
+
+    /// Writes to another destination from now on, as if no record had been written.
+    fn restart(&mut self, opened: Opened) {
+        let counts = self.counts();
+        self.refused_before = (counts.refused, counts.refused_datagrams);
+        self.counters.clone_from(&opened.counters);
+        self.out = Out::Waiting(Some(opened));
     }
 
     fn begin(&mut self) -> io::Result<()> {
@@ -534,7 +547,13 @@ impl Out {
                 let writer = ParquetWriter::with_fields(file, columns, &fields)?;
                 return Ok(Self::Records(Box::new(writer)));
             }
+            #[cfg(feature = "parquet")]
+            Raw::Held(bytes, _) if format == Format::Parquet => {
+                let writer = ParquetWriter::with_fields(bytes, columns, &fields)?;
+                return Ok(Self::Records(Box::new(writer)));
+            }
             Raw::File(file, compression) => Box::new(PackedFile::new(file, compression)?),
+            Raw::Held(bytes, compression) => Box::new(PackedFile::new(bytes, compression)?),
             Raw::Udp(udp) => {
                 return Ok(Self::Records(match format {
                     Format::Ipfix => {

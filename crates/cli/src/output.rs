@@ -12,6 +12,7 @@
 
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, Seek, SeekFrom, Write};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -39,12 +40,13 @@ struct OpenFile {
     path: PathBuf,
     /// The file behind links.
     target: PathBuf,
+    /// Written with the state locked.
+    file: File,
     state: Mutex<State>,
 }
 
 #[derive(Debug)]
 struct State {
-    file: File,
     /// The path of the data until they are complete.
     partial: Option<PathBuf>,
     /// No file of this name existed.
@@ -53,6 +55,8 @@ struct State {
     is_begun: bool,
     /// A write failed, or the process ends: nothing more is written.
     is_closed: bool,
+    /// The writer handles failed writes itself, and goes on.
+    lasts: bool,
     position: u64,
     /// The data up to here are whole records. `None` while a file that is rewritten is not
     /// readable.
@@ -121,18 +125,18 @@ impl OutputFile {
             },
         };
         let state = State {
-            file,
             partial,
             is_new,
             is_regular,
             is_begun: false,
             is_closed: false,
+            lasts: false,
             position: 0,
             whole: Some(0),
             records: 0,
             records_after: 0,
         };
-        let open = Arc::new(OpenFile { path: path.to_path_buf(), target, state: Mutex::new(state) });
+        let open = Arc::new(OpenFile { path: path.to_path_buf(), target, file, state: Mutex::new(state) });
         let mut all = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
         all.retain(|open| open.strong_count() > 0);
         all.push(Arc::downgrade(&open));
@@ -164,17 +168,16 @@ impl OutputFile {
 
     /// Removes the data after `position`, where writing will continue. Returns whether this is
     /// possible, which it is not for devices and pipes.
-    #[cfg(feature = "parquet")]
     pub(crate) fn truncate_to(&mut self, position: u64) -> io::Result<bool> {
         let mut state = self.0.lock();
-        state.begin(&self.0.target)?;
+        self.0.begin(&mut state)?;
         if !state.is_regular {
             return Ok(false);
         }
         if position < state.position {
             state.whole = None;
         }
-        state.cut(position)?;
+        self.0.cut(&mut state, position)?;
         Ok(true)
     }
 
@@ -189,8 +192,21 @@ impl OutputFile {
         if state.is_closed {
             return Err(closed());
         }
-        state.begin(&self.0.target)?;
-        state.put_in_place(&self.0.target)
+        self.0.begin(&mut state)?;
+        self.0.put_in_place(&mut state)
+    }
+
+    /// Lets the writer go on after a failed write, which it undoes itself.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn lasting(self) -> Self {
+        self.0.lock().lasts = true;
+        self
+    }
+
+    /// Returns whether data can be removed from it again, which it cannot from devices and pipes.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn is_regular(&self) -> bool {
+        self.0.lock().is_regular
     }
 
     /// Returns the rest of an error message: what the file contains after an error.
@@ -203,57 +219,57 @@ impl OpenFile {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
 
-impl State {
     /// Removes the old contents of the file.
-    fn begin(&mut self, target: &Path) -> io::Result<()> {
-        if self.is_closed {
+    fn begin(&self, state: &mut State) -> io::Result<()> {
+        if state.is_closed {
             return Err(closed());
         }
-        if !self.is_begun {
+        if !state.is_begun {
             // Devices and pipes have no old contents.
-            if self.partial.is_none() && self.is_regular && self.file.metadata()?.len() > 0 {
+            if state.partial.is_none() && state.is_regular && self.file.metadata()?.len() > 0 {
                 self.file.set_len(0)?;
                 // ext4 writes a truncated file to the disk at the first close after it, and the
                 // close waits. A close before the first byte leaves nothing to wait for at the end
                 // of the run. Without it the run is only slower to end.
-                drop(OpenOptions::new().write(true).open(target));
+                drop(OpenOptions::new().write(true).open(&self.target));
             }
-            self.is_begun = true;
+            state.is_begun = true;
         }
         Ok(())
     }
 
-    fn cut(&mut self, position: u64) -> io::Result<()> {
+    fn cut(&self, state: &mut State, position: u64) -> io::Result<()> {
         self.file.set_len(position)?;
-        self.file.seek(SeekFrom::Start(position))?;
-        self.position = position;
+        (&self.file).seek(SeekFrom::Start(position))?;
+        state.position = position;
         Ok(())
     }
 
-    /// Ends writing after an error: a file that is cut after its last whole record is left.
-    fn close(&mut self) {
-        self.is_closed = true;
-        self.records_after = 0;
-        if self.is_begun
-            && self.is_regular
-            && self.partial.is_none()
-            && let Some(whole) = self.whole
-            && whole < self.position
+    /// Ends writing after an error, and cuts the file after its last whole record.
+    fn close(&self, state: &mut State) {
+        state.is_closed = true;
+        state.records_after = 0;
+        if state.is_begun
+            && state.is_regular
+            && state.partial.is_none()
+            && let Some(whole) = state.whole
+            && whole < state.position
         {
             // Where even this fails, the file ends within a record.
-            let _ = self.cut(whole);
+            let _ = self.cut(state, whole);
         }
     }
 
-    fn put_in_place(&mut self, target: &Path) -> io::Result<()> {
-        let Some(partial) = &self.partial else { return Ok(()) };
-        fs::rename(partial, target)?;
-        self.partial = None;
+    fn put_in_place(&self, state: &mut State) -> io::Result<()> {
+        let Some(partial) = &state.partial else { return Ok(()) };
+        fs::rename(partial, &self.target)?;
+        state.partial = None;
         Ok(())
     }
+}
 
+impl State {
     fn remains(&self) -> String {
         match (&self.partial, self.is_new, self.is_begun, self.is_regular) {
             (Some(_), false, _, _) => String::from("the earlier file is unchanged"),
@@ -306,9 +322,9 @@ pub(crate) fn abandon_all() -> Vec<String> {
         let is_readable = state.whole.is_some_and(|whole| whole > 0 && whole == state.position);
         if is_readable && !state.is_closed {
             // Data that cannot be put in place are removed below.
-            let _ = state.put_in_place(&open.target);
+            let _ = open.put_in_place(&mut state);
         }
-        state.close();
+        open.close(&mut state);
         if state.is_begun {
             lines.push(format!("{path}: {}", state.remains()));
         }
@@ -341,14 +357,20 @@ fn is_one(one: io::Result<Metadata>, other: io::Result<Metadata>) -> bool {
     one.is_some() && one == other
 }
 
+impl AsFd for OutputFile {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.file.as_fd()
+    }
+}
+
 impl Write for OutputFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let mut state = self.0.lock();
-        state.begin(&self.0.target)?;
+        self.0.begin(&mut state)?;
         loop {
-            match state.file.write(bytes) {
-                Ok(0) if !bytes.is_empty() => {
-                    state.close();
+            match (&self.0.file).write(bytes) {
+                Ok(0) if !bytes.is_empty() && !state.lasts => {
+                    self.0.close(&mut state);
                     return Err(io::ErrorKind::WriteZero.into());
                 }
                 Ok(written) => {
@@ -357,7 +379,9 @@ impl Write for OutputFile {
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => {
-                    state.close();
+                    if !state.lasts {
+                        self.0.close(&mut state);
+                    }
                     return Err(error);
                 }
             }
@@ -367,8 +391,7 @@ impl Write for OutputFile {
     /// A flush also begins writing, so that a writer without data leaves an empty file.
     fn flush(&mut self) -> io::Result<()> {
         let mut state = self.0.lock();
-        state.begin(&self.0.target)?;
-        state.file.flush()?;
+        self.0.begin(&mut state)?;
         state.whole = Some(state.position);
         state.records += std::mem::take(&mut state.records_after);
         Ok(())
@@ -469,14 +492,10 @@ mod tests {
         file.flush().unwrap();
         file.add_records(1);
         file.write_all(b"3 is cut he").unwrap();
-        // The descriptor of another file fails in the place of a full disk.
-        file.0.lock().file = File::open("/dev/null").unwrap();
-        assert!(file.write(b"re\n").is_err());
-        assert!(file.write(b"4\n").is_err(), "it stays closed");
-        assert!(file.finish().is_err());
-        // The file itself was replaced above, so only the positions tell.
-        assert_eq!(file.0.lock().records, 2);
-        assert_eq!(file.remains(), "of it, 2 records, 4 bytes are whole");
+        file.0.close(&mut file.0.lock());
+        assert!(file.write(b"re\n").is_err() && file.finish().is_err(), "it stays closed");
+        drop(file);
+        assert_eq!(fs::read_to_string(&path).unwrap(), "1\n2\n");
     }
 
     #[test]

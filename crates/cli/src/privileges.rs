@@ -86,7 +86,10 @@ fn landlocked<'a>(read: impl Iterator<Item = &'a Path>) -> Result<(), landlock::
     let access = ABI::V3;
     let here = |path: &'a Path| if path.as_os_str().is_empty() { Path::new(".") } else { path };
     let own = ["/proc", "/sys", "/etc"].into_iter().map(Path::new);
-    let folders: Vec<&Path> = read.map(here).chain(own).collect();
+    // A collector that comes back is looked up again. Often this file is a link.
+    let resolver = std::fs::canonicalize("/etc/resolv.conf").ok();
+    let resolver = resolver.iter().filter_map(|path| path.parent());
+    let folders: Vec<&Path> = read.map(here).chain(own).chain(resolver).collect();
     Ruleset::default()
         .set_compatibility(CompatLevel::BestEffort)
         .handle_access(AccessFs::from_all(access))?

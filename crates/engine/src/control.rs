@@ -61,6 +61,8 @@ pub struct Snapshot {
     /// Records that the sink has not taken; same as
     /// [`RecordsReport::lost`](crate::RecordsReport::lost).
     pub records_lost: u64,
+    /// Records that the sink [holds](crate::RecordSink::held), such as while its output fails.
+    pub records_held: u64,
     /// The counts of each worker.
     pub workers: Vec<WorkerSnapshot>,
     /// The counts of an [appliance](crate::run_wires), summed over its wires; `None` in other runs.
@@ -186,15 +188,16 @@ impl Control {
             pool_full_waits,
             records_written: gauges.records[0].load(Ordering::Acquire),
             records_lost: gauges.records[1].load(Ordering::Acquire),
+            records_held: gauges.records[2].load(Ordering::Acquire),
             workers,
             wires,
         }
     }
 
-    /// Publishes how many records the sink has taken, and how many were lost.
-    pub(crate) fn publish_records(&self, written: u64, lost: u64) {
+    /// Publishes how many records are written, lost, and held by the sink.
+    pub(crate) fn publish_records(&self, counts: [u64; 3]) {
         let gauges = self.lock();
-        for (gauge, count) in gauges.records.iter().zip([written, lost]) {
+        for (gauge, count) in gauges.records.iter().zip(counts) {
             gauge.store(count, Ordering::Release);
         }
     }
@@ -232,7 +235,7 @@ impl Control {
             FullCounts { refused: report.unplaced, waits: report.pool_full_waits },
         );
         if let Some(records) = &report.records {
-            self.publish_records(records.written, records.lost);
+            self.publish_records([records.written, records.lost, 0]);
         }
         let dropped = report.dropped();
         for (&reason, count) in DropReason::ALL.iter().zip(&self.dropped) {
@@ -248,7 +251,7 @@ impl Control {
             workers: (0..workers).map(|_| CachePadded::default()).collect(),
             rings: (0..workers).map(|_| RingGauge::default()).collect(),
             unplaced: CachePadded::default(),
-            records: [const { AtomicU64::new(0) }; 2],
+            records: [const { AtomicU64::new(0) }; 3],
             wires: (0..workers).map(|_| Mutex::default()).collect(),
         });
         let mut known = self.lock();
@@ -277,8 +280,8 @@ pub(crate) struct Gauges {
     rings: Box<[RingGauge]>,
     /// The pool, and packets that belong to no ring.
     unplaced: CachePadded<RingGauge>,
-    /// Records written, and records lost.
-    records: [AtomicU64; 2],
+    /// Records written, lost, and held by the sink.
+    records: [AtomicU64; 3],
     /// The counts of each wire, if the workers have wires. A worker writes them ten times a second.
     wires: Box<[Mutex<Option<WireSnapshot>>]>,
 }

@@ -1,6 +1,6 @@
 //! Collectors on the network.
 
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -186,6 +186,21 @@ impl TcpCollector {
         let stream = TcpStream::connect_timeout(&collector, TCP_PATIENCE)?;
         stream.set_write_timeout(Some(TCP_PATIENCE))?;
         Ok(Self { stream })
+    }
+
+    /// Returns whether the collector has closed the connection. The system would still accept
+    /// bytes, which would be lost. A collector sends nothing; what it sends is discarded.
+    pub fn is_closed(&self) -> bool {
+        let mut discarded = [0; 512];
+        let mut stream = &self.stream;
+        if stream.set_nonblocking(true).is_err() {
+            return true;
+        }
+        let is_closed = match stream.read(&mut discarded) {
+            Ok(bytes) => bytes == 0,
+            Err(error) => !matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted),
+        };
+        stream.set_nonblocking(false).is_err() || is_closed
     }
 }
 

@@ -14,11 +14,11 @@
 
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, OwnedFd};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use flowloom_packet::{
-    BlockPool, DropCounts, DropReason, Fill, InterfaceName, LinkType, PacketBatch, PacketSource, RawPacket,
-    SourceError,
+    BlockPool, DropCounts, DropReason, Fill, InterfaceName, LinkType, LiveTime, PacketBatch, PacketSource,
+    RawPacket, SourceError,
 };
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
@@ -107,6 +107,7 @@ pub struct InterfaceSource {
     names: BTreeMap<u32, InterfaceName>,
     pool: BlockPool,
     packets: u64,
+    time: LiveTime,
     /// Packets that the card had dropped at the last look.
     card_drops: u64,
     blocks_since_look: u32,
@@ -175,6 +176,7 @@ impl InterfaceSource {
             names: BTreeMap::new(),
             pool: BlockPool::new(),
             packets: 0,
+            time: LiveTime::default(),
             card_drops,
             blocks_since_look: 0,
             is_idle: false,
@@ -387,6 +389,7 @@ impl PacketSource for InterfaceSource {
         batch.packets.clear();
         batch.block = None;
         batch.ahead = 0..0;
+        batch.yielded_until_ns = None;
         (self.was_asked, self.is_idle) = (false, false);
         if self.pool.is_empty() {
             if !self.refill() {
@@ -394,11 +397,13 @@ impl PacketSource for InterfaceSource {
             }
             if self.pool.is_empty() {
                 self.is_idle = true;
+                batch.yielded_until_ns = self.time.silent_ns(Instant::now());
                 self.wait()?;
                 return Ok(Fill::Starved);
             }
         }
         self.packets += self.pool.pass_to(batch) as u64;
+        batch.yielded_until_ns = self.time.yielded(&batch.packets, Instant::now());
         Ok(Fill::Packets)
     }
 

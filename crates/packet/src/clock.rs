@@ -195,6 +195,15 @@ impl PacketClock {
         self.now_ns
     }
 
+    /// Returns the time of a moment at which no packet arrives, given as packets are stamped. It is
+    /// the latest result if that is later, or if the moment is too far ahead to be believed.
+    #[must_use]
+    pub fn without_packet(&self, stamped_ns: u64) -> u64 {
+        let ahead_ns = stamped_ns.saturating_add(self.offset_ns).saturating_sub(self.now_ns);
+        let is_usual = self.begun && ahead_ns <= self.limits.forward_max_ns;
+        if is_usual { self.now_ns + ahead_ns } else { self.now_ns }
+    }
+
     /// Returns the latest result; 0 before the first packet.
     #[must_use]
     pub const fn now_ns(&self) -> u64 {
@@ -247,6 +256,21 @@ mod tests {
         assert_eq!(times, [NOW, NOW, NOW + 1, NOW + 1, NOW + 2, NOW + 2, NOW + 2, NOW + 2, NOW + 3]);
         assert_eq!((counts.outliers_ahead, counts.outliers_behind), (3, 2));
         assert_eq!((counts.steps_forward, counts.steps_back), (0, 0));
+    }
+
+    #[test]
+    fn time_without_packets_goes_on_from_the_packets_and_does_not_move_the_clock() {
+        let mut clock = PacketClock::default();
+        assert_eq!(clock.without_packet(NOW * SECOND), 0, "no packet has set it");
+        clock.tick(NOW * SECOND);
+        let without = |clock: &PacketClock, second: u64| clock.without_packet(second * SECOND) / SECOND;
+        for (moment, time) in [(NOW + 5, NOW + 5), (NOW, NOW), (NOW - 9, NOW), (YEAR_2106, NOW)] {
+            assert_eq!(without(&clock, moment), time);
+        }
+        assert_eq!(clock.now_ns(), NOW * SECOND);
+        // A clock that was set back by a day.
+        (0..3).for_each(|_| assert_eq!(clock.tick((NOW - 86_400) * SECOND), NOW * SECOND));
+        assert_eq!(without(&clock, NOW - 86_400 + 7), NOW + 7);
     }
 
     #[test]

@@ -63,6 +63,11 @@ pub struct PacketBatch {
     pub packets: Vec<RawPacket>,
     /// Bytes of the block that the source will read next and that nothing has prefetched yet.
     pub ahead: Range<u64>,
+    /// The time, as packets are stamped, before which a live source has yielded every packet. With
+    /// [`Fill::Starved`] it lets time pass, so that flows end though no packet arrives. `None`, as
+    /// it stays with captures, lets time pass with packets only. [`LiveTime`](crate::LiveTime)
+    /// computes it.
+    pub yielded_until_ns: Option<u64>,
 }
 
 impl PacketBatch {
@@ -216,8 +221,8 @@ pub trait PacketSource {
     /// Replaces the contents of `batch` by the next packets.
     ///
     /// The source sets `packets`, `block` and `block_number` at each call that yields packets. It
-    /// sets `pass` if it loops, and `ahead` if it reads ahead. The caller passes the same batch at
-    /// each call.
+    /// sets `pass` if it loops, `ahead` if it reads ahead, and `yielded_until_ns` at each call if
+    /// it is live. The caller passes the same batch at each call.
     ///
     /// # Errors
     ///

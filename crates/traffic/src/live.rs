@@ -12,11 +12,11 @@
 //!
 //! No call waits for packets longer than half a millisecond, so a run can stop quickly.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use flowloom_packet::{
-    BlockPool, DropCounts, DropReason, Fill, InterfaceName, LinkType, PacketBatch, PacketSource, RawPacket,
-    SourceError,
+    BlockPool, DropCounts, DropReason, Fill, InterfaceName, LinkType, LiveTime, PacketBatch, PacketSource,
+    RawPacket, SourceError,
 };
 use pcap::{Active, Capture, Device, Error, Stat};
 
@@ -122,6 +122,7 @@ pub struct LiveSource {
     snaplen_bytes: u32,
     pool: BlockPool,
     packets: u64,
+    time: LiveTime,
     error: Option<Error>,
     /// The kernel's counters at the last read.
     seen: Stat,
@@ -183,6 +184,7 @@ impl LiveSource {
             snaplen_bytes: options.snaplen_bytes,
             pool: BlockPool::new(),
             packets: 0,
+            time: LiveTime::default(),
             error: None,
             seen: Stat { received: 0, dropped: 0, if_dropped: 0 },
             blocks_since_look: 0,
@@ -250,6 +252,7 @@ impl PacketSource for LiveSource {
         batch.packets.clear();
         batch.block = None;
         batch.ahead = 0..0;
+        batch.yielded_until_ns = None;
         self.asked = false;
         self.idle = false;
         if self.pool.is_empty() {
@@ -263,6 +266,7 @@ impl PacketSource for LiveSource {
             }
             if self.pool.is_empty() && self.error.is_none() {
                 self.idle = true;
+                batch.yielded_until_ns = self.time.silent_ns(Instant::now());
                 std::thread::sleep(IDLE);
                 return Ok(Fill::Starved);
             }
@@ -271,6 +275,7 @@ impl PacketSource for LiveSource {
             }
         }
         self.packets += self.pool.pass_to(batch) as u64;
+        batch.yielded_until_ns = self.time.yielded(&batch.packets, Instant::now());
         Ok(Fill::Packets)
     }
 

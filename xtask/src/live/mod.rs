@@ -2,6 +2,7 @@
 
 mod bridge;
 mod examples;
+mod faults;
 mod network;
 mod peer;
 mod replay;
@@ -13,13 +14,14 @@ use std::process::{Child, Command, ExitCode, Stdio};
 use anyhow::{Context, Result, bail, ensure};
 
 const USAGE: &str = "\
-usage: cargo xtask live [bridge [BACKEND] | examples | speed | --short]
+usage: cargo xtask live [bridge [BACKEND] | faults | examples | speed | --short]
 
   Sends packets through a veth pair to `flowloom replay --iface`, and between two namespaces through
   `flowloom bridge`, and compares counts. `bridge` runs the second part only,
-  and with a BACKEND only this one (af-packet, xdp, xdp-generic); `examples` runs the example
-  appliances and a queue of the kernel; `speed` measures forwarders beside each other; --short runs a few tests of it in
-  less than a minute, and prints the reason if it runs nothing because it may not create namespaces.";
+  and with a BACKEND only this one (af-packet, xdp, xdp-generic); `faults` lets outputs of records
+  fail, an interface be silent and rule files change; `examples` runs the example
+  appliances and a queue of the kernel; `speed` measures forwarders beside each other; --short runs a few tests of the
+  bridge and all of the faults in less than two minutes, and prints the reason if it runs nothing because it may not create namespaces.";
 
 /// Runs the tests and prints the counts of each.
 pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<ExitCode> {
@@ -27,8 +29,10 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<ExitCode> {
         [] => {
             replay::run(root)?;
             bridge::run(root, false, None)?;
+            faults::run(root)?;
             examples::run(root)?;
         }
+        ["faults"] => faults::run(root)?,
         ["examples"] => examples::run(root)?,
         ["speed"] => speed::run(root)?,
         ["bridge"] => bridge::run(root, false, None)?,
@@ -38,12 +42,16 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<ExitCode> {
                 eprintln!("live: not run: {why}");
                 return Ok(ExitCode::SUCCESS);
             }
+            faults::run(root)?;
             bridge::run(root, true, None)?;
         }
         // The programs that the tests run in the namespaces.
         ["peer", ref words @ ..] => peer::run(words)?,
         ["help" | "-h" | "--help"] => return Ok(crate::show(USAGE, arguments)),
-        _ => bail!("live takes bridge, examples, speed or --short, not '{}'\n{USAGE}", arguments.join(" ")),
+        _ => bail!(
+            "live takes bridge, faults, examples, speed or --short, not '{}'\n{USAGE}",
+            arguments.join(" ")
+        ),
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -7,7 +7,7 @@
 )]
 
 use std::io::{Read, Write};
-use std::net::{IpAddr, Ipv6Addr, Shutdown, SocketAddr, SocketAddrV6, TcpListener, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, SocketAddrV6, TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
@@ -24,6 +24,7 @@ pub(super) fn run(words: &[&str]) -> Result<()> {
     match words {
         ["ping", host, count, bytes] => ping(host.parse()?, count.parse()?, bytes.parse()?),
         ["serve", ports @ ..] => serve(ports),
+        ["collect", port] => collect(port.parse()?),
         ["fetch", address, bytes] => fetch(address.parse()?, bytes.parse()?),
         ["connect", address] => {
             connect(address.parse()?);
@@ -113,6 +114,19 @@ fn serve(ports: &[&str]) -> Result<()> {
     }
     println!("ready");
     threads.into_iter().try_for_each(|thread| thread.join().map_err(|_| anyhow::anyhow!("a server ended")))
+}
+
+/// Takes what an exporter sends, and prints that it does so once the first bytes have arrived.
+fn collect(port: u16) -> Result<()> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port))?;
+    println!("ready");
+    let (mut connection, _) = listener.accept()?;
+    let mut buffer = vec![0; 1 << 16];
+    let first = connection.read(&mut buffer)?;
+    ensure!(first > 20 && buffer[..2] == [0, 10] && buffer[16..18] == [0, 2], "no templates of IPFIX");
+    println!("templates");
+    while connection.read(&mut buffer)? > 0 {}
+    Ok(())
 }
 
 /// Sends `bytes` bytes, and checks that the other end has received all of them.

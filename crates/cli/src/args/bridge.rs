@@ -23,8 +23,12 @@ Examples:
   flowloom bridge queue:0 --rules acl.toml                      judge packets of iptables -j NFQUEUE
   flowloom bridge eth0 eth1 --l7 --l7-deny bittorrent           deny flows by their payload
 
-Frames without a flow (ARP, LLDP, spanning tree) and neighbour discovery pass, whatever the rules are. SIGTERM ends the bridge after it has \
-sent the frames that it has received. docs/bridge.md has the details.")]
+Frames without a flow (ARP, LLDP, spanning tree) and neighbour discovery pass, whatever the rules are. docs/bridge.md has the details.
+
+Signals:
+  SIGINT, SIGTERM   end the bridge after it has sent the frames that it has received
+  SIGUSR1           print a line of statistics
+  SIGHUP            reload the rules; without rules, end the bridge")]
 #[expect(clippy::struct_excessive_bools, reason = "switches of a command line")]
 pub(crate) struct Bridge {
     /// The interface on one side; tap:NAME creates one; queue:N, without B, takes the packets that
@@ -49,7 +53,8 @@ pub(crate) struct Bridge {
     pub(crate) ring: u64,
 
     /// When the process ends for any reason, a kernel bridge with both interfaces forwards all
-    /// frames; while the flow table is full, frames of new flows pass
+    /// frames; while the flow table is full, frames of new flows pass; a failure of --flows does
+    /// not end the process
     #[arg(long, conflicts_with = "fail_closed")]
     pub(crate) fail_open: bool,
 
@@ -103,7 +108,8 @@ pub(crate) struct Bridge {
     #[arg(long, value_name = "N", default_value = "1M", value_parser = parse::positive)]
     pub(crate) flows_max: u64,
 
-    /// Write a record of each flow when it ends, to a file or a collector, as `replay --flows` does
+    /// Write a record of each flow when it ends, to a file or a collector, as `replay --flows`
+    /// does; if that fails, the bridge goes on, tries again, and counts the records that it loses
     #[arg(long, alias = "collector", value_name = "TO")]
     pub(crate) flows: Option<PathBuf>,
 

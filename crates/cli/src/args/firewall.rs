@@ -46,8 +46,9 @@ pub(crate) struct FirewallOptions {
     #[arg(long, requires = "rules", conflicts_with = "per_packet")]
     pub(crate) strict_tcp: bool,
 
-    /// Reload the rules when their file changes (or on SIGHUP); if the file is invalid, the
-    /// previous rules remain
+    /// Reload the rules when their file has changed and its size and time have stayed the same for
+    /// two seconds; SIGHUP reloads them at once, also without this option; if the file is invalid,
+    /// the previous rules remain
     #[arg(long, requires = "rules")]
     pub(crate) watch_rules: bool,
 

@@ -74,6 +74,12 @@ pub(super) fn page(
     page.head("records_total", "counter", "Records of flows, by whether the output has taken them.");
     page.value("records_total", "outcome", "written", now.records_written);
     page.value("records_total", "outcome", "lost", now.records_lost);
+    page.one(
+        "records_held",
+        "gauge",
+        "Records that wait for an output that fails; they are neither written nor lost.",
+        now.records_held,
+    );
     page.head("build_info", "gauge", "Version of the program; the value is 1.");
     page.value("build_info", "version", env!("CARGO_PKG_VERSION"), 1);
     if let Some(wires) = &now.wires {
@@ -240,7 +246,7 @@ mod tests {
     fn every_line_is_a_comment_or_a_value_and_every_name_is_declared_once() {
         let (mut now, mut worker) = (Snapshot::default(), WorkerSnapshot::default());
         (now.packets, now.processed, now.denied, now.in_flight) = (5, 3, 1, 1);
-        (now.records_written, now.records_lost) = (15, 16);
+        (now.records_written, now.records_lost, now.records_held) = (15, 16, 17);
         (worker.processed, worker.denied) = (3, 1);
         (worker.ring_full, worker.full_waits, now.unplaced, now.pool_full_waits) = (11, 12, 13, 14);
         now.dropped.add(DropReason::NotIp, 1);
@@ -287,6 +293,7 @@ mod tests {
             "flowloom_flows_ended_total{reason=\"idle\"} 8",
             "flowloom_pool_full_waits_total 14",
             "flowloom_records_total{outcome=\"lost\"} 16",
+            "flowloom_records_held 17",
             "flowloom_verdict_bytes_total{verdict=\"deny\"} 0",
             "flowloom_rules 1001",
             "flowloom_rules_generation 1",

@@ -24,7 +24,7 @@ use crate::exit::Failure;
 use crate::render::say;
 use crate::signals::{Request, handle_signals};
 
-pub(crate) use reload::{Reload, ReloadCounts, Stamp};
+pub(crate) use reload::{Activate, Reload, ReloadCounts, Stamp};
 
 use statistics::Statistics;
 

@@ -12,8 +12,9 @@ use crate::render::say;
 /// How often the thread checks a watched file.
 const INTERVAL: Duration = Duration::from_millis(200);
 
-/// How long a file that is written in place must stay unchanged. A writer may pause, and half a
-/// file may be well formed. A file put in place by renaming is complete at once.
+/// How long a changed file must keep its size and time before it is read. A writer may pause, and
+/// half a file may be well formed. Another file in its place is no sign that it is complete: some
+/// editors rename the old file away, and then write a new one.
 const SETTLED: Duration = Duration::from_secs(2);
 
 /// Counts of reloads.
@@ -30,6 +31,9 @@ impl ReloadCounts {
     }
 }
 
+/// Activates rules that have been read.
+pub(crate) type Activate = Box<dyn FnOnce()>;
+
 /// A rule file, and the action on a reload.
 pub(crate) struct Reload {
     pub(crate) path: PathBuf,
@@ -37,8 +41,8 @@ pub(crate) struct Reload {
     pub(crate) watch: bool,
     /// Print no messages.
     pub(crate) quiet: bool,
-    /// Reads the file and activates its rules, or leaves the active rules unchanged.
-    pub(crate) load: Box<dyn FnMut() -> Result<(), Failure> + Send>,
+    /// Reads the file. Returns what activates its rules.
+    pub(crate) load: Box<dyn FnMut() -> Result<Activate, Failure> + Send>,
     /// The stamp of the file at its first load.
     pub(crate) stamp: Stamp,
 }
@@ -56,25 +60,16 @@ impl Stamp {
     }
 }
 
-impl Stamp {
-    /// Returns whether a different file has replaced an earlier one.
-    fn is_other_file(self, earlier: Self) -> bool {
-        match (self.0, earlier.0) {
-            (Some((.., now)), Some((.., before))) => now != before,
-            (now, before) => now.is_some() != before.is_some(),
-        }
-    }
-}
-
 impl Reload {
     /// Reloads the rules on each request through `asked`. Also reloads them when the file has
     /// changed and then stayed unchanged for a while, because its writer may not have finished.
     /// Returns when all senders are dropped.
     pub(super) fn run(mut self, asked: &Receiver<()>, counts: &ReloadCounts) {
-        // The newest stamp of a changed file, and the time at which it appeared.
+        // The newest stamp of a file that has changed or that a request found in change, and the
+        // time at which it appeared.
         let mut settling: Option<(Stamp, Instant)> = None;
         loop {
-            let waited = if self.watch {
+            let waited = if self.watch || settling.is_some() {
                 asked.recv_timeout(INTERVAL)
             } else {
                 asked.recv().map_err(|_| RecvTimeoutError::Disconnected)
@@ -84,21 +79,22 @@ impl Reload {
                 Ok(()) => true,
                 Err(RecvTimeoutError::Timeout) => {
                     let since = settling.filter(|&(stamp, _)| stamp == now).map(|(_, since)| since);
-                    settling = (now != self.stamp).then(|| (now, since.unwrap_or_else(Instant::now)));
-                    let enough = if now.is_other_file(self.stamp) { INTERVAL / 2 } else { SETTLED };
-                    settling.is_some() && since.is_some_and(|since| since.elapsed() >= enough)
+                    let is_pending = settling.is_some() || now != self.stamp;
+                    settling = is_pending.then(|| (now, since.unwrap_or_else(Instant::now)));
+                    since.is_some_and(|since| since.elapsed() >= SETTLED)
                 }
                 Err(RecvTimeoutError::Disconnected) => return,
             };
             if is_due {
-                settling = None;
-                self.stamp = now;
-                self.again(counts);
+                let is_whole = self.again(now, counts);
+                settling = (!is_whole).then(|| (Stamp::of(&self.path), Instant::now()));
             }
         }
     }
 
-    fn again(&mut self, counts: &ReloadCounts) {
+    /// Reads the file, whose stamp is `now`, and activates its rules. Returns whether it has kept
+    /// its stamp meanwhile; otherwise what was read may be half a file, and has no effect.
+    fn again(&mut self, now: Stamp, counts: &ReloadCounts) -> bool {
         // Opening a pipe could block forever.
         let is_other = std::fs::metadata(&self.path).is_ok_and(|file| !file.is_file());
         let loaded = if is_other {
@@ -106,8 +102,13 @@ impl Reload {
         } else {
             (self.load)()
         };
+        if Stamp::of(&self.path) != now {
+            return false;
+        }
+        self.stamp = now;
         match loaded {
-            Ok(()) => {
+            Ok(activate) => {
+                activate();
                 counts.taken.fetch_add(1, Ordering::Relaxed);
                 if !self.quiet {
                     say(&format!("rules reloaded from {}", self.path.display()));
@@ -120,12 +121,14 @@ impl Reload {
                 }
             }
         }
+        true
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
+    use std::io::Write as _;
+    use std::sync::{Arc, Mutex};
 
     use super::*;
     use crossbeam_channel::bounded;
@@ -154,7 +157,7 @@ mod tests {
             load: Box::new({
                 let path = path.clone();
                 move || match std::fs::read_to_string(&path).as_deref() {
-                    Ok("good" | "better") => Ok(()),
+                    Ok("good" | "better") => Ok(Box::new(|| {})),
                     _ => Err(Failure::Input(String::from("bad"))),
                 }
             }),
@@ -177,9 +180,7 @@ mod tests {
         let beside = folder.path().join("beside");
         std::fs::write(&beside, "better").unwrap();
         std::fs::rename(&beside, &path).unwrap();
-        let begun = Instant::now();
         wait_for("renamed", || counts.get() == (3, 1));
-        assert!(begun.elapsed() < SETTLED, "what is renamed is whole");
         std::fs::remove_file(&path).unwrap();
         wait_for("gone", || counts.get() == (3, 2));
         std::fs::create_dir(&path).unwrap();
@@ -188,5 +189,68 @@ mod tests {
         assert_eq!(counts.get(), (3, 3), "once for each change");
         drop(ask);
         thread.join().unwrap();
+    }
+
+    /// Reloads a file on a thread. Returns its path, the way to request it, and what was activated.
+    fn watched(
+        folder: &Path,
+        watch: bool,
+        mut reading: impl FnMut(&Path) + Send + 'static,
+    ) -> (PathBuf, crossbeam_channel::Sender<()>, Arc<Mutex<Vec<String>>>) {
+        let path = folder.join("rules");
+        std::fs::write(&path, "first").unwrap();
+        let activated: Arc<Mutex<Vec<String>>> = Arc::default();
+        let (ask, asked) = bounded(1);
+        let load = {
+            let (path, activated) = (path.clone(), Arc::clone(&activated));
+            move || {
+                let text = std::fs::read_to_string(&path).unwrap_or_default();
+                reading(&path);
+                let activated = Arc::clone(&activated);
+                Ok(Box::new(move || activated.lock().unwrap().push(text)) as Activate)
+            }
+        };
+        let stamp = Stamp::of(&path);
+        let reload = Reload { stamp, path: path.clone(), watch, quiet: true, load: Box::new(load) };
+        std::thread::spawn(move || reload.run(&asked, &ReloadCounts::default()));
+        (path, ask, activated)
+    }
+
+    #[test]
+    fn half_a_file_in_place_of_one_that_was_renamed_away_is_not_activated() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, _ask, activated) = watched(folder.path(), true, |_| {});
+        std::fs::rename(&path, folder.path().join("backup")).unwrap();
+        let mut file = std::fs::File::create(&path).unwrap();
+        file.write_all(b"half").unwrap();
+        std::thread::sleep(Duration::from_millis(1400));
+        file.write_all(b" and half").unwrap();
+        drop(file);
+        wait_for("activated", || !activated.lock().unwrap().is_empty());
+        assert_eq!(*activated.lock().unwrap(), ["half and half"]);
+    }
+
+    #[test]
+    fn a_file_that_changes_while_it_is_read_is_read_again_once_it_has_settled() {
+        for watch in [false, true] {
+            let folder = tempfile::tempdir().unwrap();
+            let mut times = 0;
+            let (path, ask, activated) = watched(folder.path(), watch, move |path| {
+                times += 1;
+                if times == 1 {
+                    std::fs::write(path, "first and second").unwrap();
+                }
+            });
+            ask.send(()).unwrap();
+            wait_for("activated", || !activated.lock().unwrap().is_empty());
+            assert_eq!(*activated.lock().unwrap(), ["first and second"], "watch: {watch}");
+            // A request does not wait for a file to settle.
+            std::fs::write(&path, "third").unwrap();
+            let begun = Instant::now();
+            ask.send(()).unwrap();
+            wait_for("activated again", || activated.lock().unwrap().len() == 2);
+            assert!(begun.elapsed() < SETTLED);
+            assert_eq!(activated.lock().unwrap()[1], "third");
+        }
     }
 }

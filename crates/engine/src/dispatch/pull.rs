@@ -157,6 +157,8 @@ pub(crate) struct PullDispatcher<'a> {
     block: Option<((u64, u32), SharedBlock)>,
     /// Packets that arrived while the pool was full.
     held: VecDeque<(PacketDescriptor, WorkItem)>,
+    /// The time up to which all packets are processed, while a live input is silent.
+    silent_time: Arc<ProcessedTime>,
     full: FullCounts,
     gauges: Arc<Gauges>,
     /// The pool was full since the last publication.
@@ -168,7 +170,7 @@ impl<'a> PullDispatcher<'a> {
         pool: Arc<Pool<'a>>,
         drop_when_full: bool,
         notices: Option<EgressNotices>,
-        gauges: Arc<Gauges>,
+        (silent_time, gauges): (Arc<ProcessedTime>, Arc<Gauges>),
     ) -> Self {
         Self {
             pool,
@@ -176,6 +178,7 @@ impl<'a> PullDispatcher<'a> {
             notices,
             block: None,
             held: VecDeque::new(),
+            silent_time,
             full: FullCounts::default(),
             gauges,
             has_unpublished: false,
@@ -270,6 +273,12 @@ impl Dispatcher for PullDispatcher<'_> {
         self.held.len() < held
     }
 
+    fn pass_time(&mut self, time_ns: u64) {
+        if self.held.is_empty() && self.pool.lock().generations.open == [0; 2] {
+            self.silent_time.publish(time_ns);
+        }
+    }
+
     fn end(&mut self, losses: &mut Losses) -> Capacity {
         let capacity = self.flush(losses);
         if capacity != Capacity::Full {
@@ -315,7 +324,8 @@ mod tests {
         let mut policy = PacketHandoff::new(&topology, 4).unwrap();
         let (control, mut losses) = (Control::default(), Losses::default());
         let pool = Arc::new(Pool::new(&mut policy, 5, 1, Arc::default()));
-        let mut intake = PullDispatcher::new(Arc::clone(&pool), false, None, control.begin(1, 1));
+        let mut intake =
+            PullDispatcher::new(Arc::clone(&pool), false, None, (Arc::default(), control.begin(1, 1)));
         let waits = |intake: &mut PullDispatcher<'_>| {
             intake.publish();
             control.snapshot().pool_full_waits

@@ -40,6 +40,8 @@ pub(crate) struct PushDispatcher<'a> {
     /// A ring was full since the last publication.
     has_unpublished: bool,
     checkpoint: Option<Checkpoint>,
+    /// The latest moment at which a live input was silent.
+    silence: Checkpoint,
     ended: bool,
 }
 
@@ -54,6 +56,10 @@ struct Checkpoint {
 }
 
 impl Checkpoint {
+    fn new(processed_time: Arc<ProcessedTime>, workers: usize) -> Self {
+        Self { processed_time, time_ns: None, sent: Vec::with_capacity(workers) }
+    }
+
     /// Publishes the processed time if all packets before the moment are completed, and begins a
     /// new moment if there is none.
     fn pass(&mut self, completed: &[u64], outboxes: &[Outbox], latest_ns: u64) {
@@ -80,6 +86,8 @@ pub(crate) struct PushOptions {
     pub(crate) notices: Option<EgressNotices>,
     /// If flows are shared: the time up to which all packets are processed.
     pub(crate) processed_time: Option<Arc<ProcessedTime>>,
+    /// The same while a live input is silent.
+    pub(crate) silent_time: Arc<ProcessedTime>,
     /// Receives how often rings are full.
     pub(crate) gauges: Arc<Gauges>,
 }
@@ -109,11 +117,8 @@ impl<'a> PushDispatcher<'a> {
             unplaced: 0,
             gauges: options.gauges,
             has_unpublished: false,
-            checkpoint: options.processed_time.map(|processed_time| Checkpoint {
-                processed_time,
-                time_ns: None,
-                sent: Vec::with_capacity(workers),
-            }),
+            checkpoint: options.processed_time.map(|time| Checkpoint::new(time, workers)),
+            silence: Checkpoint::new(options.silent_time, workers),
             ended: false,
         }
     }
@@ -238,6 +243,11 @@ impl Dispatcher for PushDispatcher<'_> {
         if let Some(checkpoint) = &mut self.checkpoint {
             checkpoint.pass(&self.completed, &self.outboxes, batch.latest_ns);
         }
+    }
+
+    fn pass_time(&mut self, time_ns: u64) {
+        self.read_progress();
+        self.silence.pass(&self.completed, &self.outboxes, time_ns);
     }
 
     fn end(&mut self, _: &mut Losses) -> Capacity {

@@ -37,6 +37,8 @@ pub(crate) trait Dispatcher: Send {
     fn resume(&mut self, _: &mut Losses) -> bool {
         false
     }
+    /// Lets time pass while no packets arrive: all packets before this time have been dispatched.
+    fn pass_time(&mut self, time_ns: u64);
     /// Dispatches the remaining packets and closes the way to the workers. Called until it returns
     /// a value other than `Full`.
     fn end(&mut self, losses: &mut Losses) -> Capacity;
@@ -222,6 +224,9 @@ impl<'a> InputStage<'a> {
                     Polled::Done => self.end(),
                     _ if self.dispatcher.resume(&mut self.losses) => Polled::Worked,
                     polled => {
+                        if let Some(time_ns) = self.reader.silent_ns {
+                            self.dispatcher.pass_time(time_ns);
+                        }
                         // The source can refill a block only once no descriptors refer to it.
                         self.pool.collect_all();
                         polled
@@ -434,6 +439,8 @@ pub(crate) mod tests {
         }
 
         fn discard(&mut self, _: &mut Losses) {}
+
+        fn pass_time(&mut self, _: u64) {}
 
         fn finish(&mut self, _: &mut Losses) -> Dispatched {
             let taken = self.taken.lock().unwrap();

@@ -75,6 +75,29 @@ pub trait RecordSink<F> {
     fn flush(&mut self) -> Result<(), SinkError> {
         Ok(())
     }
+
+    /// Does what does not depend on records, such as to connect again. The engine calls it about
+    /// twice per second, for the first time soon after the start.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`SinkError`] when the sink cannot go on. The run then ends.
+    fn tick(&mut self) -> Result<(), SinkError> {
+        Ok(())
+    }
+
+    /// Returns how many of the records that it has taken the sink has lost since. They count as
+    /// [`lost`](crate::RecordsReport::lost), not as written. The number never decreases.
+    fn lost(&self) -> u64 {
+        0
+    }
+
+    /// Returns how many of the records that it has taken the sink holds, such as until an output
+    /// that fails works again. They do not count as written yet, and at the end of the run they
+    /// count as lost.
+    fn held(&self) -> u64 {
+        0
+    }
 }
 
 /// State that the senders and the record thread share.
@@ -194,6 +217,8 @@ pub(crate) struct RecordWriter<F> {
     report: RecordsReport,
     failed: Option<SinkError>,
     is_held: bool,
+    /// Of the records that the sink has taken, those that it has lost since, and that it holds.
+    unwritten: (u64, u64),
 }
 
 /// Returns the two ends of a record queue.
@@ -208,6 +233,7 @@ pub(crate) fn queue<F>(when_full: WhenFull) -> (RecordSender<F>, RecordWriter<F>
         report: RecordsReport::default(),
         failed: None,
         is_held: false,
+        unwritten: (0, 0),
     };
     (sender, writer)
 }
@@ -224,6 +250,7 @@ impl<F: FlowState> RecordWriter<F> {
             }
             if clock::now() >= next {
                 self.shared.epoch.fetch_add(1, Ordering::Relaxed);
+                self.call(|| sink.tick());
                 self.flush(sink);
                 self.publish(control);
                 next = clock::now() + FLUSH_EVERY;
@@ -238,8 +265,15 @@ impl<F: FlowState> RecordWriter<F> {
     }
 
     fn publish(&self, control: &Control) {
+        let [written, lost, held] = self.counts();
+        control.publish_records([written, lost, held]);
+    }
+
+    /// Returns how many records are written, lost and held.
+    fn counts(&self) -> [u64; 3] {
+        let (lost_by_sink, held) = self.unwritten;
         let lost = self.report.lost + self.shared.lost.load(Ordering::Relaxed);
-        control.publish_records(self.report.written, lost);
+        [self.report.written - lost_by_sink - held, lost + lost_by_sink, held]
     }
 
     /// Passes records to the sink.
@@ -268,23 +302,35 @@ impl<F: FlowState> RecordWriter<F> {
                 self.failed = Some(error);
             }
         }
+        self.ask_unwritten(sink);
+    }
+
+    /// Calls the sink, unless it has failed before.
+    fn call(&mut self, call: impl FnOnce() -> Result<(), SinkError>) {
+        if self.failed.is_none() {
+            let called = caught(call).unwrap_or_else(|message| Err(SinkError::of_panic(&message)));
+            self.failed = called.err();
+        }
+    }
+
+    fn ask_unwritten(&mut self, sink: &(dyn RecordSink<F> + Send)) {
+        // A sink that has panicked may count wrongly.
+        let (lost, held) = caught(|| (sink.lost(), sink.held())).unwrap_or_default();
+        let lost = lost.clamp(self.unwritten.0, self.report.written);
+        self.unwritten = (lost, held.min(self.report.written - lost));
     }
 
     fn flush(&mut self, sink: &mut (dyn RecordSink<F> + Send)) {
-        if !std::mem::take(&mut self.is_held) || self.failed.is_some() {
-            return;
+        if std::mem::take(&mut self.is_held) {
+            self.call(|| sink.flush());
         }
-        let flushed = caught(|| sink.flush());
-        if let Err(error) = flushed.unwrap_or_else(|message| Err(SinkError::of_panic(&message))) {
-            self.failed = Some(error);
-        }
+        self.ask_unwritten(sink);
     }
 
     /// Returns the counts of the records, and the error of the sink.
     pub(crate) fn finish(self) -> (RecordsReport, Option<SinkError>) {
-        let mut report = self.report;
-        report.lost += self.shared.lost.load(Ordering::Relaxed);
-        (report, self.failed)
+        let [written, lost, held] = self.counts();
+        (RecordsReport { written, lost: lost + held, ..self.report }, self.failed)
     }
 }
 
@@ -352,6 +398,40 @@ mod tests {
                 assert_eq!((report.lost, report.digest), (0, digest));
             }
         }
+    }
+
+    /// Loses half of the records that it has taken, and holds a tenth of them.
+    struct Forgets(u64);
+
+    impl RecordSink<Number> for Forgets {
+        fn write(&mut self, records: &[FlowRecord<Number>]) -> Result<(), SinkError> {
+            self.0 += records.len() as u64;
+            Ok(())
+        }
+
+        fn lost(&self) -> u64 {
+            self.0 / 2
+        }
+
+        fn held(&self) -> u64 {
+            self.0 / 10
+        }
+    }
+
+    #[test]
+    fn records_that_the_sink_loses_later_or_holds_do_not_count_as_written() {
+        let (mut sender, mut writer) = queue(WhenFull::Block);
+        let (control, mut sink) = (Control::default(), Forgets(0));
+        let gauges = control.begin(1, 1);
+        (0..1000).for_each(|i| sender.push(record(i)));
+        drop(sender);
+        writer.run(&mut sink, &control);
+        let snapshot = control.snapshot();
+        let counts = [snapshot.records_written, snapshot.records_lost, snapshot.records_held];
+        assert_eq!(counts, [400, 500, 100]);
+        let (report, error) = writer.finish();
+        assert_eq!((report.written, report.lost, error.is_none()), (400, 600, true));
+        drop(gauges);
     }
 
     #[test]

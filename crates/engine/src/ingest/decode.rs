@@ -82,6 +82,11 @@ impl Arrivals {
         self.clock.continued()
     }
 
+    /// Returns the time of a moment at which no packet arrives.
+    pub(crate) fn without_packet(&self, stamped_ns: u64) -> u64 {
+        self.clock.without_packet(stamped_ns)
+    }
+
     /// Counts packets that the source read and will not yield.
     pub(crate) fn withhold(&mut self, packets: u64) {
         self.counters.packets += packets;

@@ -47,6 +47,9 @@ pub(crate) struct Reader<'a> {
     pub(crate) arrivals: Arrivals,
     /// Packets that the source withholds.
     pub(crate) losses: Losses,
+    /// The time that has passed without packets, if the latest answer of the source was that a live
+    /// input is silent.
+    pub(crate) silent_ns: Option<u64>,
     /// The number, the pass and the address of the latest block.
     latest: Option<((u64, u32), usize)>,
 }
@@ -73,6 +76,7 @@ impl<'a> Reader<'a> {
             fault: None,
             arrivals: Arrivals::new(config.timeline),
             losses: Losses::default(),
+            silent_ns: None,
             latest: None,
         }
     }
@@ -116,6 +120,7 @@ impl<'a> Reader<'a> {
             return Some(self.end());
         }
         self.taken = 0;
+        self.silent_ns = None;
         self.batch.packets.clear();
         let fill = self.source.next_batch(&mut self.batch);
         self.arrivals.withhold(self.losses.withhold(&self.source.withheld()));
@@ -148,6 +153,7 @@ impl<'a> Reader<'a> {
             }
             Ok(Fill::Starved) => {
                 self.batch.packets.clear();
+                self.silent_ns = self.batch.yielded_until_ns.map(|ns| self.arrivals.without_packet(ns));
                 if let Some(window) = &mut self.window {
                     window.starve(self.arrivals.yielded());
                 }

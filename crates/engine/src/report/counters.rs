@@ -39,9 +39,9 @@ pub struct RecordsReport {
     /// Records that the sink took.
     pub written: u64,
     /// Records that the sink did not take, because the queue was full or the sink had failed
-    /// before.
+    /// before, and records that the sink [has lost](crate::RecordSink::lost).
     pub lost: u64,
-    /// The digest of the records in `written` and of records that the sink failed to write.
+    /// The digest of the records in `written` and of records that the sink failed to write or lost.
     pub digest: ResultDigest,
 }
 

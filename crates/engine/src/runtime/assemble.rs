@@ -35,7 +35,7 @@ use crate::worker::inline::{InlineStage, SinkOutput};
 use crate::worker::private::PrivateWorker;
 use crate::worker::process::{Burst, FlowStage};
 use crate::worker::pull::PullWorker;
-use crate::worker::shards::SharedFlows;
+use crate::worker::shards::{ProcessedTime, SharedFlows, SilentTime};
 use crate::worker::shared::{InOrder, SharedRunner, SharedWorker};
 use crate::worker::{Worker, WorkerCounted, WorkerEnd, WorkerOutput};
 
@@ -222,6 +222,8 @@ where
         Arc::new(SharedFlows::new(tables, config.timeouts(), &records))
     });
     let drop_when_full = config.when_full == WhenFull::Drop;
+    let silent_time: Arc<ProcessedTime> = Arc::default();
+    let follow = || SilentTime::new(Arc::clone(&silent_time));
 
     let mut stages: Vec<Box<dyn Worker<A::Flow> + 'a>> = Vec::with_capacity(workers);
     let dispatcher: Box<dyn Dispatcher + 'a> = match policy {
@@ -230,12 +232,13 @@ where
             let pool = Arc::new(Pool::new(policy, config.ring_slots, workers, processed_time));
             if let Some(shared) = &shared {
                 for (i, output) in (0..workers as u16).zip(outputs.by_ref()) {
-                    let runner = SharedRunner::new(app(usize::from(i)), Arc::clone(shared), output);
+                    let runner =
+                        SharedRunner::new(app(usize::from(i)), Arc::clone(shared), output, follow());
                     let id = WorkerId::from(i);
                     stages.push(Box::new(PullWorker::new(Arc::clone(&pool), id, runner, Arc::clone(halt))));
                 }
             }
-            Box::new(PullDispatcher::new(pool, drop_when_full, notices, Arc::clone(&gauges)))
+            Box::new(PullDispatcher::new(pool, drop_when_full, notices, (silent_time, Arc::clone(&gauges))))
         }
         PolicyRef::Push(policy) => {
             let (outboxes, inboxes): (Vec<_>, Vec<_>) =
@@ -245,14 +248,14 @@ where
             for (i, (inbox, output)) in inboxes.into_iter().zip(outputs.by_ref()).enumerate() {
                 match (&shared, tables.next()) {
                     (Some(shared), _) => {
-                        let runner = SharedRunner::new(app(i), Arc::clone(shared), output);
+                        let runner = SharedRunner::new(app(i), Arc::clone(shared), output, follow());
                         let in_order = is_sequenced.then(|| InOrder::new(i as u16, progress.clone()));
                         stages.push(Box::new(SharedWorker::new(inbox, runner, in_order)));
                     }
                     (None, Some(table)) => {
                         let flows = Flows::new(table, config.timeouts(), records.clone());
                         let stage = FlowStage::new(app(i), flows);
-                        stages.push(Box::new(PrivateWorker::new(inbox, stage, output)));
+                        stages.push(Box::new(PrivateWorker::new(inbox, stage, output, follow())));
                     }
                     (None, None) => unreachable!("one table was built for each worker"),
                 }
@@ -263,6 +266,7 @@ where
                 shards: if is_sequenced { count } else { 0 },
                 notices,
                 processed_time: shared.as_ref().map(|shared| shared.processed_time()),
+                silent_time,
                 gauges: Arc::clone(&gauges),
             };
             Box::new(PushDispatcher::new(outboxes, policy, options))

@@ -1,4 +1,4 @@
-//! The only place in the libraries that reads a clock: at the start and end of a run and its
+//! The only place in this crate that reads a clock: at the start and end of a run and its
 //! threads, and to keep a pace. An unpaced run never reads it per packet.
 
 use std::time::{Duration, Instant};

@@ -108,10 +108,9 @@ impl<W: Wire, A: App, T: FlowTable<FlowKey, A::Flow>> WireStage<'_, W, A, T> {
             let now = if frames > 0 { last } else { clock::now() };
             if now.duration_since(ticked) >= TICK {
                 ticked = now;
-                if frames == 0 {
-                    self.tick(last, now);
-                    self.publish();
-                }
+                // While few frames arrive, they alone would end few flows.
+                self.tick(last, now);
+                self.publish();
                 self.publish_wire();
             }
             if frames > 0 {
@@ -130,17 +129,12 @@ impl<W: Wire, A: App, T: FlowTable<FlowKey, A::Flow>> WireStage<'_, W, A, T> {
 
     /// Ends flows according to the time since the last frame, and sends their records.
     fn tick(&mut self, last: Instant, now: Instant) {
-        /// Maximum number of calls at a time, so that frames never wait long.
-        const CALLS: u32 = 256;
         let silent_ns = u64::try_from(now.duration_since(last).as_nanos()).unwrap_or(u64::MAX);
         let time_ns = self.arrivals.clock().now_ns().saturating_add(silent_ns);
-        self.flows.flush_if_requested();
         if self.arrivals.packets() > 0 {
-            for _ in 0..CALLS {
-                if !self.flows.expire(time_ns) {
-                    break;
-                }
-            }
+            self.flows.pass_time(time_ns);
+        } else {
+            self.flows.flush_if_requested();
         }
     }
 

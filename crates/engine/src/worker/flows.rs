@@ -229,6 +229,18 @@ impl<F: FlowState, T: FlowTable<FlowKey, F>> Flows<F, T> {
         expired.more
     }
 
+    /// Ends flows by the time that passes while no packets arrive, and sends their records.
+    pub(crate) fn pass_time(&mut self, time_ns: u64) {
+        /// Maximum number of calls at a time, so that packets never wait long.
+        const CALLS: u32 = 256;
+        self.flush_if_requested();
+        for _ in 0..CALLS {
+            if !self.expire(time_ns) {
+                break;
+            }
+        }
+    }
+
     /// Sends the records of an incomplete batch, if the record thread has requested it.
     #[inline(always)]
     pub(crate) fn flush_if_requested(&mut self) {

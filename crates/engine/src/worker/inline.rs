@@ -100,6 +100,9 @@ impl<A: App, T: FlowTable<FlowKey, A::Flow>> InlineStage<'_, A, T> {
             }
             Next::Pending(polled) => {
                 self.stage.flows.flush_if_requested();
+                if let Some(time_ns) = self.reader.silent_ns {
+                    self.stage.flows.pass_time(time_ns);
+                }
                 if polled == Polled::Starved
                     && let Some(output) = &mut self.output
                 {

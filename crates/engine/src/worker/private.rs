@@ -12,6 +12,7 @@ use crate::dispatch::ring::Inbox;
 use crate::runtime::poll::Polled;
 use crate::worker::flows::FlowsEnd;
 use crate::worker::process::FlowStage;
+use crate::worker::shards::SilentTime;
 
 pub(crate) struct PrivateWorker<'a, A: App, T> {
     inbox: Inbox,
@@ -22,10 +23,16 @@ pub(crate) struct PrivateWorker<'a, A: App, T> {
     taken: u64,
     taken_bytes: u64,
     output: WorkerOutput<'a>,
+    silent_time: SilentTime,
 }
 
 impl<'a, A: App, T: FlowTable<FlowKey, A::Flow>> PrivateWorker<'a, A, T> {
-    pub(crate) fn new(inbox: Inbox, stage: FlowStage<A, T>, output: WorkerOutput<'a>) -> Self {
+    pub(crate) fn new(
+        inbox: Inbox,
+        stage: FlowStage<A, T>,
+        output: WorkerOutput<'a>,
+        silent_time: SilentTime,
+    ) -> Self {
         Self {
             inbox,
             stage,
@@ -35,6 +42,7 @@ impl<'a, A: App, T: FlowTable<FlowKey, A::Flow>> PrivateWorker<'a, A, T> {
             taken: 0,
             taken_bytes: 0,
             output,
+            silent_time,
         }
     }
 }
@@ -49,6 +57,9 @@ where
             Polled::Worked => {}
             other => {
                 self.stage.flows.flush_if_requested();
+                if let Some(time_ns) = self.silent_time.step() {
+                    self.stage.flows.pass_time(time_ns);
+                }
                 return other;
             }
         }

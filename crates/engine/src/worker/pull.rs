@@ -61,6 +61,9 @@ where
                 }
             }
         }
+        if polled == Polled::Idle {
+            self.runner.idle();
+        }
         self.runner.publish();
         polled
     }

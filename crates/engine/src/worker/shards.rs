@@ -19,7 +19,7 @@ use crate::sync::{AtomicU64, Ordering};
 use crate::time::FlowTimeouts;
 use crate::worker::flows::{Flows, FlowsEnd};
 
-/// The time up to which all packets are processed; packets in flight are not older.
+/// A time up to which all packets are processed; packets in flight are not older.
 ///
 /// Flows expire by this time. With the time of the fastest worker, a flow would end while its next
 /// packet waits at a slower worker.
@@ -35,6 +35,36 @@ impl ProcessedTime {
 
     fn time_ns(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// The time that passes while no packets arrive, as a worker without packets follows it.
+///
+/// Only a live input lets time pass. Otherwise a worker would end flows by the times of packets of
+/// other workers, and what a full table refuses would depend on the speed of threads.
+#[derive(Debug)]
+pub(crate) struct SilentTime {
+    shared: Arc<ProcessedTime>,
+    known_ns: u64,
+}
+
+impl SilentTime {
+    /// The steps in which time passes.
+    const STEP_NS: u64 = 50_000_000;
+
+    pub(crate) fn new(shared: Arc<ProcessedTime>) -> Self {
+        Self { shared, known_ns: 0 }
+    }
+
+    /// Returns the time if it has passed since the last step.
+    #[inline]
+    pub(crate) fn step(&mut self) -> Option<u64> {
+        let time_ns = self.shared.time_ns();
+        let is_later = time_ns >= self.known_ns.saturating_add(Self::STEP_NS);
+        is_later.then(|| {
+            self.known_ns = time_ns;
+            time_ns
+        })
     }
 }
 
@@ -137,6 +167,16 @@ impl<F: FlowState, T: FlowTable<FlowKey, F>> SharedFlows<F, T> {
             // A thread that holds a shard sends its records itself at the end.
             if let Some(mut entered) = self.try_enter(shard) {
                 entered.shard.flows.flush_if_requested();
+            }
+        }
+    }
+
+    /// Ends flows of all shards by the time that passes while no packets arrive.
+    pub(crate) fn pass_time(&self, time_ns: u64) {
+        for shard in 0..self.shards.len() {
+            // Another worker that holds a shard does the same, or comes back to it.
+            if let Some(mut entered) = self.try_enter(shard) {
+                entered.shard.flows.pass_time(time_ns);
             }
         }
     }

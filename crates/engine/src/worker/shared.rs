@@ -16,7 +16,7 @@ use crate::runtime::poll::Polled;
 use crate::shard_count::shard_of;
 use crate::worker::flows::FlowsEnd;
 use crate::worker::process::AppRunner;
-use crate::worker::shards::{Entered, Shard, SharedFlows};
+use crate::worker::shards::{Entered, Shard, SharedFlows, SilentTime};
 
 /// Maximum number of packets taken at a time. The worker processes those of one shard together.
 const CHUNK: usize = 255;
@@ -88,6 +88,7 @@ pub(crate) struct SharedRunner<'a, A: App, T> {
     lists: Lists,
     /// The record thread's request count when this worker last sent the records of all shards.
     epoch: u64,
+    silent_time: SilentTime,
 }
 
 /// The packets of a chunk, in one list for each shard.
@@ -127,7 +128,12 @@ impl Lists {
 }
 
 impl<'a, A: App, T: FlowTable<FlowKey, A::Flow>> SharedRunner<'a, A, T> {
-    pub(crate) fn new(app: A, flows: Arc<SharedFlows<A::Flow, T>>, output: WorkerOutput<'a>) -> Self {
+    pub(crate) fn new(
+        app: A,
+        flows: Arc<SharedFlows<A::Flow, T>>,
+        output: WorkerOutput<'a>,
+        silent_time: SilentTime,
+    ) -> Self {
         let lists = Lists::new(flows.shards());
         Self {
             runner: AppRunner::new(app),
@@ -137,12 +143,21 @@ impl<'a, A: App, T: FlowTable<FlowKey, A::Flow>> SharedRunner<'a, A, T> {
             hashes: [TableHash::default(); BATCH_DESCRIPTORS],
             lists,
             epoch: 0,
+            silent_time,
         }
     }
 
     /// Sends records of ended flows, if the record thread has requested them.
-    pub(crate) fn flush_if_requested(&mut self) {
+    fn flush_if_requested(&mut self) {
         self.flows.flush_if_requested(&mut self.epoch);
+    }
+
+    /// Does what does not depend on packets, while there are none.
+    pub(crate) fn idle(&mut self) {
+        self.flush_if_requested();
+        if let Some(time_ns) = self.silent_time.step() {
+            self.flows.pass_time(time_ns);
+        }
     }
 
     /// Returns the number of the packet that the application is processing.
@@ -377,7 +392,7 @@ where
         match self.inbox.take(&mut self.received) {
             Polled::Worked => {}
             other => {
-                self.runner.flush_if_requested();
+                self.runner.idle();
                 return other;
             }
         }

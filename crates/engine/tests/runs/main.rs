@@ -17,6 +17,7 @@ mod named;
 mod order;
 mod records;
 mod sharded;
+mod silent;
 mod window;
 mod wire_faults;
 mod wires;

@@ -254,6 +254,8 @@ impl<S: PacketSource> PacketSource for Defrag<S> {
             batch.packets.clear();
             batch.block = None;
             batch.ahead = 0..0;
+            // While packets wait here, those before any time are not all yielded.
+            batch.yielded_until_ns = None;
             if let Some(fill) = self.yield_ready(batch) {
                 return Ok(fill);
             }

@@ -7,8 +7,8 @@ use flowloom::apps::{Accounting, Guard, GuardedFlow, GuardedProtocols, L7Options
 use flowloom::cpu::features::Isa;
 use flowloom::cpu::pages::HugePages;
 use flowloom::engine::{
-    Control, Cores, EngineConfig, Fault, IdleTimeout, Layout, NoFlow, NoFlowPolicy, OnPanic, RecordSink,
-    Verdict, WhenFull, WireOptions, run_wires,
+    Control, Cores, EngineConfig, IdleTimeout, Layout, NoFlow, NoFlowPolicy, OnPanic, RecordSink, Verdict,
+    WhenFull, WireOptions, run_wires,
 };
 use flowloom::flow_table::segments::GrowthLimits;
 use flowloom::packet::DropReason;
@@ -23,13 +23,13 @@ use crate::args::bridge::{Bridge, OnPanicName, RefusalName};
 use crate::args::replay::LIVE_CLOSED_TIMEOUT_NS;
 use crate::background;
 use crate::exit::{Failure, Status};
-use crate::flow_file::{Destination, FlowWriter};
+use crate::flow_file::{Destination, LastingWriter};
 use crate::growing_table::{SegmentOptions, growing_linehash};
 use crate::memory_budget::Budget;
 use crate::privileges::{self, Confinement};
 use crate::record_view::{FieldGroups, RecordView, WrittenColumns};
 use crate::render::bridge::BridgeResult;
-use crate::render::{print, print_aside, say, say_error};
+use crate::render::{counted, print, print_aside, say, say_error, warn};
 use crate::service_manager;
 use crate::verbs::replay::{Origin, Rules, load_patterns};
 
@@ -67,7 +67,7 @@ pub(super) fn run(arguments: &Bridge, common: &Common) -> Result<Status, Failure
     let rings = ("rings", ports::ring_bytes(arguments, &ends));
     let left = Budget::half_of_free(arguments.memory).without(&[rings])?;
     let tables = Tables::of(arguments, &config, left);
-    let (mut writer, is_standard_output) = writer(arguments)?;
+    let (mut writer, is_standard_output) = writer(arguments, common)?;
     let mut confinement = Confinement::of(arguments.user.as_deref())?;
     if matches!(ends, Ends::Queue(_)) {
         // The kernel checks each verdict's sender.
@@ -105,11 +105,19 @@ pub(super) fn run(arguments: &Bridge, common: &Common) -> Result<Status, Failure
         records.or(Some(sink)),
     );
     service_manager::notify("STOPPING=1");
-    let run = run?;
-    let written = match &run.report.fault {
-        Some(Fault::Records { error }) => Err(error.to_string()),
-        _ => writer.as_mut().map_or(Ok(()), |writer| writer.finish().map_err(|error| error.to_string())),
-    };
+    let mut run = run?;
+    let mut written = Ok(());
+    if let Some(writer) = &mut writer {
+        let held = writer.held();
+        let lost_before = writer.lost();
+        written = writer.finish();
+        // The run has counted what was held as lost, but it may have been written since.
+        let saved = held.saturating_sub(writer.lost() - lost_before);
+        if let Some(records) = &mut run.report.records {
+            records.written += saved;
+            records.lost -= saved;
+        }
+    }
     if let Some(writer) = &writer {
         writer.counts().warn_of_refused(common);
     }
@@ -117,19 +125,19 @@ pub(super) fn run(arguments: &Bridge, common: &Common) -> Result<Status, Failure
     let labels = protocols.map(|protocols| protocols.counts());
     let result = BridgeResult::new(&names, &run, firewall, labels);
     if is_standard_output { print_aside(&result, common) } else { print(&result, common) }?;
-    written.map_err(|error| {
+    if let Some(fault) = &run.report.fault {
+        say_error(&fault.to_string(), Status::Fault);
+        return Ok(Status::Fault);
+    }
+    let lost = counted(run.report.records.as_ref().map_or(0, |records| records.lost), "record");
+    if let Err(error) = written {
         let path = arguments.flows.iter().map(|path| path.display().to_string()).collect::<String>();
-        Failure::Output(format!("cannot write flows to {path}: {error}"))
-    })?;
-    Ok(match &run.report.fault {
-        None => Status::Ok,
-        Some(fault) => {
-            let status =
-                if matches!(fault, Fault::Records { .. }) { Status::Output } else { Status::Fault };
-            say_error(&fault.to_string(), status);
-            status
-        }
-    })
+        return Err(Failure::Output(format!("cannot write flows to {path}: {error}\n  {lost} lost")));
+    }
+    if run.report.records.is_some_and(|records| records.lost > 0) {
+        warn(&format!("{lost} lost"), common);
+    }
+    Ok(Status::Ok)
 }
 
 /// Discards records if none are requested: a bridge that runs forever would otherwise keep them
@@ -146,17 +154,22 @@ impl RecordSink<GuardedFlow> for Forgotten {
 }
 
 /// Opens the destination of records. Also returns whether the destination is standard output.
-fn writer(arguments: &Bridge) -> Result<(Option<FlowWriter<GuardedFlow>>, bool), Failure> {
+///
+/// Frames pass whatever happens to the records, so a collector need not listen yet.
+fn writer(
+    arguments: &Bridge,
+    common: &Common,
+) -> Result<(Option<LastingWriter<GuardedFlow>>, bool), Failure> {
     let Some(path) = &arguments.flows else { return Ok((None, false)) };
     let destination = Destination::of(path, arguments.flows_format).map_err(Failure::Usage)?;
     let is_standard_output = destination.is_standard_output();
     let failed = |error| Failure::Output(format!("cannot write flows to {}: {error}", path.display()));
-    // The process will not be allowed to rename files.
-    let opened = destination.open_in_place().map_err(failed)?;
     let columns = WrittenColumns::of(None, None).map_err(Failure::Usage)?;
     let groups = FieldGroups::default();
     let view = RecordView::new(|flow: &GuardedFlow| Some(flow.account()), None, None, &groups);
-    Ok((Some(FlowWriter::new(opened, Some(view), columns, &groups)), is_standard_output))
+    let name = path.display().to_string();
+    let writer = destination.open_lasting(name, Some(view), columns, &groups, common.quiet > 1);
+    Ok((Some(writer.map_err(failed)?), is_standard_output))
 }
 
 fn wire_options(arguments: &Bridge) -> WireOptions {

@@ -14,7 +14,7 @@ use crate::args::classify::AlgorithmName;
 use crate::args::firewall::FirewallOptions as Options;
 use crate::args::replay::{AppName, Replay};
 use crate::args::rules::{EnforceOptions, RuleOptions};
-use crate::background::{Reload, Stamp};
+use crate::background::{Activate, Reload, Stamp};
 use crate::exit::Failure;
 use crate::interface::{self, Captured};
 use crate::render::verdicts::{FirewallFigures, HitFigures, RuleFigures};
@@ -200,7 +200,10 @@ impl Rules {
             return None;
         }
         let (live, loader) = (Arc::clone(&self.live), self.loader.clone());
-        let load = Box::new(move || loader.load().map(|(rules, _)| live.replace(rules)));
+        let load = Box::new(move || {
+            let live = Arc::clone(&live);
+            loader.load().map(|(rules, _)| Box::new(move || live.replace(rules)) as Activate)
+        });
         Some(Reload { path, watch: self.watch, quiet, load, stamp: self.stamp })
     }
 

@@ -504,7 +504,8 @@ fn records_of<R: Role>(
         file.keep_old_if_empty();
     }
     let sums = arguments.save.save.is_some().then(RecordSums::default);
-    Records { file, labels: role.l7().map(|_| l7::Labels::default()), sums }
+    let is_awaited = arguments.live.iface.is_some();
+    Records { file, is_awaited, labels: role.l7().map(|_| l7::Labels::default()), sums }
 }
 
 /// Writes the records of a report to their destination, sorted by key.

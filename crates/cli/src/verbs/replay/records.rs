@@ -13,6 +13,8 @@ use crate::record_view::{LabelOf, RecordView};
 pub(super) struct Records<F> {
     /// The file that receives them.
     pub(super) file: Option<FlowWriter<F>>,
+    /// Whether a reader may wait for what precedes the first record, as with live input.
+    pub(super) is_awaited: bool,
     /// Counts of their protocol labels.
     pub(super) labels: Option<Labels>,
     /// Their sums, for a page.
@@ -48,6 +50,10 @@ impl<F: FlowState + SourceDirection> RecordSink<F> for Records<F> {
 
     fn flush(&mut self) -> Result<(), SinkError> {
         self.file.as_mut().map_or(Ok(()), RecordSink::flush)
+    }
+
+    fn tick(&mut self) -> Result<(), SinkError> {
+        if std::mem::take(&mut self.is_awaited) { self.flush() } else { Ok(()) }
     }
 }
 

@@ -72,7 +72,8 @@ impl Selection {
         self.clock.as_ref().map(|_| Times { from_ns: self.from_ns, to_ns: self.to_ns })
     }
 
-    /// Keeps the selected packets of a batch, and returns how many it removed.
+    /// Keeps the selected packets of a batch, and returns how many it removed. For a live source,
+    /// time passes with the others too: the batch keeps the time up to which it goes.
     fn select(&mut self, batch: &mut PacketBatch) -> Result<u64, SourceError> {
         let Some(block) = &batch.block else { return Ok(0) };
         let (block, before) = (block.bytes(), batch.packets.len());
@@ -154,5 +155,47 @@ impl<S: PacketSource> PacketSource for Selected<S> {
 
     fn withheld(&mut self) -> DropCounts {
         self.source.withheld()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use flowloom::packet::{Block, InterfaceName, LinkType, RawPacket};
+
+    use super::*;
+
+    /// A live source whose packets never end.
+    struct Busy(u64);
+
+    impl PacketSource for Busy {
+        fn next_batch(&mut self, batch: &mut PacketBatch) -> Result<Fill, SourceError> {
+            self.0 += 1;
+            batch.packets = vec![RawPacket {
+                position: 0,
+                captured_bytes: 14,
+                wire_bytes: 14,
+                time_ns: self.0,
+                link: LinkType::ETHERNET,
+                interface: InterfaceName::UNKNOWN,
+            }];
+            batch.block = Some(Arc::new(Block::Owned(vec![0; 14])));
+            batch.block_number = self.0;
+            batch.yielded_until_ns = Some(self.0);
+            Ok(Fill::Packets)
+        }
+    }
+
+    #[test]
+    fn time_passes_with_the_packets_of_a_live_source_that_are_not_selected() {
+        let filter = Some(PacketFilter::parse("tcp port 80").unwrap());
+        let mut selected = Selected::new(Busy(0), Some(Selection { filter, ..Selection::default() }));
+        let mut batch = PacketBatch::new();
+        for times in 1..=2 {
+            assert_eq!(selected.next_batch(&mut batch).unwrap(), Fill::Starved);
+            let packets = times * u64::from(BATCHES_MAX);
+            assert_eq!((batch.yielded_until_ns, selected.passed_over), (Some(packets), packets));
+        }
     }
 }
