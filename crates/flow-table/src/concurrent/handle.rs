@@ -24,7 +24,8 @@ pub struct ConcurrentFlowId {
     number: u64,
 }
 
-/// A thread's access to a [`ConcurrentFlowTable`].
+/// A thread's access to a [`ConcurrentFlowTable`]. It stays on its thread, and is dropped before the
+/// table and before everything that keys and values borrow.
 pub struct Handle<'t, K, V, S> {
     table: &'t ConcurrentFlowTable<K, V, S>,
     local: LocalHandle,
@@ -41,6 +42,13 @@ impl<'t, K, V, S> Handle<'t, K, V, S> {
     pub fn pin(&self) -> Pinned<'t, K, V, S> {
         Pinned { table: self.table, guard: self.local.pin() }
     }
+}
+
+/// A `LocalHandle` owns a part of the collector, and drops retired values if it is the last owner.
+/// It has no lifetime, so without this implementation the compiler would accept a handle that is
+/// dropped after its table, and after what the values borrow.
+impl<K, V, S> Drop for Handle<'_, K, V, S> {
+    fn drop(&mut self) {}
 }
 
 impl<K, V, S> fmt::Debug for Handle<'_, K, V, S> {
@@ -99,10 +107,15 @@ impl<K: TableKey, V> fmt::Debug for ConcurrentFlow<'_, K, V> {
     }
 }
 
-/// A thread's reads and writes; see [`Handle::pin`].
+/// A thread's reads and writes; see [`Handle::pin`]. It may outlive its handle, but not the table.
 pub struct Pinned<'t, K, V, S> {
     table: &'t ConcurrentFlowTable<K, V, S>,
     guard: Guard,
+}
+
+/// A `Guard` owns a part of the collector as a `LocalHandle` does; see `Handle`.
+impl<K, V, S> Drop for Pinned<'_, K, V, S> {
+    fn drop(&mut self) {}
 }
 
 impl<K, V, S> Pinned<'_, K, V, S>

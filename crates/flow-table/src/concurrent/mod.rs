@@ -14,6 +14,8 @@
 //!   operation allocates one index; in a table [built for](ConcurrentConfig) its number of flows,
 //!   this index covers a few thousand flows.
 
+#[cfg(doctest)]
+mod drop_orders;
 mod handle;
 mod index;
 mod link;
@@ -85,7 +87,9 @@ impl ConcurrentConfig {
 /// values are valid while it is pinned. Threads share values, so state that packets change consists
 /// of atomics, has its own lock, or is replaced with [`insert`](Pinned::insert). Keys and values
 /// are `Send + Sync`, `Arc` included. A value is dropped some time after the removal of its flow,
-/// on any thread, and at the latest with the table.
+/// on any thread that has a handle, and at the latest with the table. It may therefore borrow what
+/// outlives the table. If a handle or a pin is leaked, removed values may be leaked with it; they are
+/// never dropped later. If the drop of a value panics, some other removed values may be leaked.
 ///
 /// Writers use the same handle as readers. Sharding spreads writers over locks, so several can
 /// write at once, and a single writer never waits.

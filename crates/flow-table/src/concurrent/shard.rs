@@ -10,12 +10,14 @@
 
 #![expect(unsafe_code, reason = "published values are retired")]
 
+use core::iter;
+
 use crossbeam_epoch::Guard;
 
 use flowloom_flow_key::TableHash;
 
 use super::index::{Found, Index, LANES};
-use super::link::{Link, Published};
+use super::link::{Freed, Link, Published};
 use super::node::Node;
 use super::sync::{AtomicUsize, Mutex, MutexGuard, Ordering};
 
@@ -98,18 +100,16 @@ impl<K, V> Drop for Shard<K, V> {
     fn drop(&mut self) {
         // SAFETY: with exclusive access there is no reader, so no guard is needed.
         let guard = unsafe { crossbeam_epoch::unprotected() };
-        let mut link = self.current.published();
-        while let Some(index) = link {
-            // SAFETY: an index that a link leads to was not retired.
-            let here = unsafe { index.get(guard) };
-            link = here.next.published();
-            for node in here.nodes() {
-                // SAFETY: no reader is left, and each node has one link.
-                unsafe { node.free() };
-            }
-            // SAFETY: no reader is left, and nothing follows the link again.
-            unsafe { index.free() };
-        }
+        let first = self.current.published();
+        // SAFETY: an index that a link leads to was not retired, and is freed after this.
+        let here = |index: &Published<Index<K, V>>| unsafe { index.get(guard) };
+        let indexes: Vec<_> = iter::successors(first, |index| here(index).next.published()).collect();
+        let mut freed_last = indexes.iter().copied();
+        // SAFETY: no reader is left, and nothing follows a link after the nodes are freed.
+        let _freed_last = unsafe { Freed::new(&mut freed_last) };
+        let mut nodes = indexes.iter().flat_map(|index| here(index).nodes());
+        // SAFETY: no reader is left, and each node has one link.
+        drop(unsafe { Freed::new(&mut nodes) });
     }
 }
 
@@ -159,8 +159,9 @@ impl<'g, K, V> Writer<'g, K, V> {
         let hash = node.hash;
         let node = Published::new(node);
         if !self.next.unwrap_or(self.current).enter(node, hash) {
+            let mut refused = iter::once(node);
             // SAFETY: no link ever led to the node.
-            unsafe { node.free() };
+            drop(unsafe { Freed::new(&mut refused) });
             return None;
         }
         self.shard.len.fetch_add(1, Ordering::Relaxed);
