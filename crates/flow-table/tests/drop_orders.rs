@@ -195,8 +195,9 @@ impl Drop for Chain {
             let pinned = handle.pin();
             assert!(pinned.get(&u32::MAX).is_some());
             if self.0 > 0 {
-                pinned.insert(self.0 - 1, Chain(self.0 - 1, Arc::clone(&self.1))).unwrap();
-                pinned.remove(&(self.0 - 1)).unwrap();
+                let next = Chain(self.0 - 1, Arc::clone(&self.1));
+                pinned.insert(self.0 - 1, next).expect("the table has no limit");
+                pinned.remove(&(self.0 - 1)).expect("it was just inserted");
             }
         }
     }

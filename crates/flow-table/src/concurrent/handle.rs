@@ -244,13 +244,12 @@ where
             taken.fetch_sub(1, Ordering::Relaxed);
             return Err(Full { reason: FullReason::Capacity });
         }
-        let number = writer.number();
-        let node = Node::new(key, hash, number, make(), TimeoutClass(0), now);
-        let Some(node) = writer.enter(node) else {
+        let Some(space) = writer.space(hash) else {
             self.went(1);
             return Err(Full { reason: FullReason::Memory });
         };
-        Ok((ConcurrentFlow(node), true))
+        let node = Node::new(key, hash, writer.number(), make(), TimeoutClass(0), now);
+        Ok((ConcurrentFlow(writer.enter(&space, node)), true))
     }
 
     /// Removes a key and returns its value, which stays readable for this thread.
