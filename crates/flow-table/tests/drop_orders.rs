@@ -4,6 +4,8 @@
 
 #![cfg(not(any(loom, shuttle)))]
 
+use std::cell::Cell;
+use std::hash::{Hash, Hasher};
 use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,6 +13,7 @@ use std::sync::{Arc, OnceLock};
 use std::thread;
 
 use flowloom_flow_table::concurrent::{ConcurrentConfig, ConcurrentFlowTable};
+use flowloom_flow_table::{Tick, TimeoutClass, Timeouts};
 use proptest::prelude::*;
 
 /// Counts its instances, and reads what it borrows when it is dropped.
@@ -219,4 +222,98 @@ fn a_value_may_use_its_table_while_it_is_dropped() {
         handle.pin().flush();
     }
     assert_eq!(table.len(), 1);
+}
+
+#[test]
+fn a_panic_of_make_takes_no_space() {
+    for (max_flows, flows) in [(10, 1), (10, 10), (1000, 1)] {
+        let table = ConcurrentFlowTable::try_new(&ConcurrentConfig { max_flows, flows, ..one_shard() });
+        let table: Table<Arc<()>> = table.unwrap();
+        let (handle, captured) = (table.handle(), Arc::new(()));
+        for key in 0..2 * max_flows {
+            let pinned = handle.pin();
+            let value = Arc::clone(&captured);
+            panics(|| pinned.get_or_insert_with(key, || panic!("no {value:?}")).map(|_| ()));
+            assert!(pinned.get(&key).is_none());
+        }
+        assert_eq!((table.len(), Arc::strong_count(&captured)), (0, 1));
+        for key in 0..max_flows {
+            assert!(handle.pin().insert(key, Arc::clone(&captured)).is_ok(), "{key} of {max_flows}");
+        }
+        assert!(handle.pin().insert(max_flows, Arc::clone(&captured)).is_err());
+        assert_eq!(table.len(), max_flows as usize);
+    }
+}
+
+/// A key whose comparison or hash panics on a thread that says so.
+#[derive(Clone, Copy, Debug)]
+struct Panicking(u32);
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Panic {
+    Never,
+    InEq,
+    InHash,
+}
+
+thread_local! {
+    static PANIC: Cell<Panic> = const { Cell::new(Panic::Never) };
+}
+
+impl PartialEq for Panicking {
+    fn eq(&self, other: &Self) -> bool {
+        assert_ne!(PANIC.get(), Panic::InEq);
+        self.0 == other.0
+    }
+}
+
+impl Eq for Panicking {}
+
+impl Hash for Panicking {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        assert_ne!(PANIC.get(), Panic::InHash);
+        self.0.hash(state);
+    }
+}
+
+#[test]
+fn a_panic_of_a_key_or_of_a_callback_changes_nothing() {
+    let key = Panicking;
+    let config = ConcurrentConfig { max_flows: 100, ..one_shard() };
+    let table = ConcurrentFlowTable::<Panicking, u32>::try_new(&config).unwrap();
+    let handle = table.handle();
+    for number in 0..90 {
+        handle.pin().insert(key(number), number).unwrap();
+    }
+    let pinned = handle.pin();
+    for at in [Panic::InEq, Panic::InHash] {
+        PANIC.set(at);
+        panics(|| pinned.insert(key(1), 0).map(|_| ()));
+        panics(|| pinned.try_insert(key(1), 0).map(|_| ()));
+        panics(|| pinned.get_or_insert_with(key(1), || 0).map(|_| ()));
+        panics(|| pinned.remove(&key(1)).copied());
+        panics(|| pinned.get(&key(1)).copied());
+        panics(|| pinned.get_batch(&[key(1)], |_, _| {}));
+    }
+    PANIC.set(Panic::Never);
+    panics(|| pinned.for_each(|_| panic!("a callback panics")));
+    panics(|| pinned.get_batch(&[key(1)], |_, _| panic!("a callback panics")));
+    assert_eq!(table.len(), 90);
+    assert!((0..90).all(|number| pinned.get(&key(number)) == Some(&number)));
+    assert_eq!((90..200).filter(|number| pinned.insert(key(*number), 0).is_ok()).count(), 10);
+    assert!((0..90).all(|number| pinned.remove(&key(number)) == Some(&number)));
+}
+
+#[test]
+fn a_panic_of_a_callback_of_expire_gives_all_space_back() {
+    let timeouts = Timeouts::NEVER.with(TimeoutClass(0), 10);
+    let config = ConcurrentConfig { max_flows: 50, timeouts, ..one_shard() };
+    let table: Table<u32> = ConcurrentFlowTable::try_new(&config).unwrap();
+    let handle = table.handle();
+    for round in 1..4 {
+        (0..50).for_each(|key| assert!(handle.pin().insert(key, key).is_ok(), "round {round}, {key}"));
+        table.set_now(Tick(100 * round));
+        panics(|| handle.pin().expire(1000, |_| panic!("a callback panics")));
+        assert_eq!(table.len(), 0);
+    }
 }

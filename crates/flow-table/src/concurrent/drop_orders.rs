@@ -1,5 +1,5 @@
-//! Programs that must not compile: each would use a table, or what its keys and values borrow,
-//! after it is gone. `tests/drop_orders.rs` has the orders that compile. Only nightly rustdoc checks
+//! Programs that must not compile: each would use a table, or what its values borrow, after it is
+//! gone. `tests/drop_orders.rs` has the orders that compile. Only nightly rustdoc checks
 //! the numbers of the errors: `cargo +nightly test --doc`.
 //!
 //! A handle that is dropped after its table:
@@ -71,7 +71,7 @@
 //! drop(text);
 //! ```
 //!
-//! A table that is dropped after what the keys borrow:
+//! A key that borrows, because a key is `'static`:
 //!
 //! ```compile_fail,E0597
 //! use flowloom_flow_table::concurrent::{ConcurrentConfig, ConcurrentFlowTable};

@@ -25,7 +25,7 @@ pub struct ConcurrentFlowId {
 }
 
 /// A thread's access to a [`ConcurrentFlowTable`]. It stays on its thread, and is dropped before the
-/// table and before everything that keys and values borrow.
+/// table and before everything that values borrow.
 pub struct Handle<'t, K, V, S> {
     table: &'t ConcurrentFlowTable<K, V, S>,
     local: LocalHandle,
@@ -238,18 +238,16 @@ where
             let new = Node::new(key, hash, node.number, make(), TimeoutClass(0), now);
             return Ok((ConcurrentFlow(writer.replace(&place, new)), false));
         }
-        if let Some(taken) = &self.table.taken
-            && taken.fetch_add(1, Ordering::Relaxed) >= self.table.max_flows
-        {
-            taken.fetch_sub(1, Ordering::Relaxed);
+        let Some(reserved) = self.table.limit.reserve() else {
             return Err(Full { reason: FullReason::Capacity });
-        }
+        };
         let Some(space) = writer.space(hash) else {
-            self.went(1);
             return Err(Full { reason: FullReason::Memory });
         };
         let node = Node::new(key, hash, writer.number(), make(), TimeoutClass(0), now);
-        Ok((ConcurrentFlow(writer.enter(&space, node)), true))
+        let node = writer.enter(&space, node);
+        reserved.keep();
+        Ok((ConcurrentFlow(node), true))
     }
 
     /// Removes a key and returns its value, which stays readable for this thread.
@@ -270,15 +268,8 @@ where
         let mut writer = self.table.shard(hash).write(self.table.lines_min, &self.guard);
         let place = writer.find(hash, is_wanted)?;
         writer.leave(&place);
-        self.went(1);
+        self.table.limit.give_back(1);
         Some(ConcurrentFlow(place.node()))
-    }
-
-    /// Counts removed flows.
-    fn went(&self, count: usize) {
-        if let Some(taken) = &self.table.taken {
-            taken.fetch_sub(count, Ordering::Relaxed);
-        }
     }
 
     /// Removes flows that were not seen for the timeout of their class, and calls `on_flow` with
@@ -307,7 +298,7 @@ where
                 outcome.more = hand + 1 < self.table.shards.len();
                 self.table.hand.store(if outcome.more { hand + 1 } else { 0 }, Ordering::Relaxed);
             }
-            self.went(removed.len());
+            self.table.limit.give_back(removed.len());
             outcome.removed += u32::try_from(removed.len()).unwrap_or(u32::MAX);
             for node in removed.drain(..) {
                 on_flow(ConcurrentFlow(node));

@@ -18,6 +18,7 @@
 mod drop_orders;
 mod handle;
 mod index;
+mod limit;
 mod link;
 mod load;
 mod node;
@@ -37,6 +38,7 @@ use crate::error::{BuildError, FLOWS_MAX};
 use crate::state::Timeouts;
 use crate::table::{MemoryReport, TableKey, Tick};
 use index::LANES;
+use limit::Limit;
 use node::Node;
 use shard::Shard;
 use sync::{AtomicU64, AtomicUsize, Ordering};
@@ -134,13 +136,11 @@ pub struct ConcurrentFlowTable<K, V, S = KeyedState> {
     collector: Collector,
     hasher: S,
     lines_min: usize,
-    max_flows: usize,
+    limit: Limit,
     timeouts: Timeouts,
     now: AtomicU64,
     /// The shard at which expiry continues.
     hand: AtomicUsize,
-    /// The number of all flows, counted only if there is a maximum.
-    taken: Option<AtomicUsize>,
 }
 
 impl<K, V> ConcurrentFlowTable<K, V>
@@ -188,17 +188,16 @@ where
         // Five of seven entries are in use when the table has its expected number of flows; the
         // load of shards varies by chance.
         let lines_min = (config.first_flows() / shards).div_ceil(LANES - 2).max(1);
-        let is_limited = config.max_flows < FLOWS_MAX;
+        let max = (config.max_flows < FLOWS_MAX).then_some(config.max_flows as usize);
         Ok(Self {
             shards: (0..shards).map(|_| Shard::try_new(lines_min)).collect::<Result<_, _>>()?,
             collector: Collector::new(),
             hasher,
             lines_min,
-            max_flows: config.max_flows as usize,
+            limit: Limit::new(max),
             timeouts: config.timeouts,
             now: AtomicU64::new(0),
             hand: AtomicUsize::new(0),
-            taken: is_limited.then(|| AtomicUsize::new(0)),
         })
     }
 
