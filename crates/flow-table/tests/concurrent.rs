@@ -11,7 +11,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::thread;
 
 use flowloom_flow_table::concurrent::{ConcurrentConfig, ConcurrentFlowTable};
-use flowloom_flow_table::{BuildError, Full, FullReason, KeyedState, Tick, TimeoutClass, Timeouts};
+use flowloom_flow_table::{
+    BuildError, Full, FullReason, KeyedState, Refused, Tick, TimeoutClass, Timeouts,
+};
 use history::{Event, What, is_linearizable};
 use proptest::prelude::*;
 
@@ -62,8 +64,8 @@ proptest! {
                     assert_eq!(*ids.entry(key).or_insert(flow.id()), flow.id());
                 }
                 Step::TryInsert(key, value) => {
-                    let (flow, is_new) = pinned.try_insert(key, value).unwrap();
-                    assert_eq!(is_new, !model.contains_key(&key));
+                    let (flow, left) = pinned.try_insert(key, value).unwrap();
+                    assert_eq!(left, model.contains_key(&key).then_some(value));
                     assert_eq!(flow.value(), model.entry(key).or_insert(value));
                     assert_eq!(*ids.entry(key).or_insert(flow.id()), flow.id());
                 }
@@ -188,7 +190,7 @@ fn operations_that_change_nothing_give_memory_back_too() {
         for _ in 0..flows {
             let pinned = handle.pin();
             match step {
-                0 => assert!(!pinned.try_insert(0, 0).unwrap().1),
+                0 => assert_eq!(pinned.try_insert(0, 7).unwrap().1, Some(7)),
                 1 => assert!(pinned.remove(&7).is_none()),
                 _ => pinned.for_each(|flow| assert_eq!(flow.key(), 0)),
             }
@@ -208,7 +210,9 @@ fn limits_hold() {
     for key in 0..3 {
         pinned.insert(key, 0).unwrap();
     }
-    assert_eq!(pinned.insert(3, 0).map(|_| ()), Err(full));
+    let refused = |value| Refused { value, reason: FullReason::Capacity };
+    assert_eq!(pinned.insert(3, 77).map(|_| ()), Err(refused(77)));
+    assert_eq!(pinned.try_insert(3, 78).map(|_| ()), Err(refused(78)));
     assert_eq!(pinned.get_or_insert_with(3, || unreachable!()), Err(full));
     pinned.insert(1, 7).unwrap();
     assert_eq!((pinned.get(&1), table.len()), (Some(&7), 3));

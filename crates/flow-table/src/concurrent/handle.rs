@@ -11,7 +11,7 @@ use super::ConcurrentFlowTable;
 use super::node::Node;
 use super::sync::Ordering;
 use crate::map::hash_with;
-use crate::table::{Expired, Full, FullReason, TableKey, Tick, TimeoutClass};
+use crate::table::{Expired, Full, FullReason, Refused, TableKey, Tick, TimeoutClass};
 
 /// Number of keys that a batch looks up at once.
 const AT_ONCE: usize = 32;
@@ -107,6 +107,9 @@ impl<K: TableKey, V> fmt::Debug for ConcurrentFlow<'_, K, V> {
     }
 }
 
+/// A flow, and the value, or what would make it, if that was not inserted.
+type FlowAndRest<'p, K, V, R> = (ConcurrentFlow<'p, K, V>, Option<R>);
+
 /// A thread's reads and writes; see [`Handle::pin`]. It may outlive its handle, but not the table.
 pub struct Pinned<'t, K, V, S> {
     table: &'t ConcurrentFlowTable<K, V, S>,
@@ -192,9 +195,13 @@ where
     ///
     /// # Errors
     ///
-    /// Returns [`Full`] if the table has its maximum number of flows.
-    pub fn insert(&self, key: K, value: V) -> Result<ConcurrentFlow<'_, K, V>, Full> {
-        self.enter(key, || value, true).map(|(flow, _)| flow)
+    /// Returns [`Refused`] with the value if the table has its maximum number of flows, or memory is
+    /// insufficient.
+    pub fn insert(&self, key: K, value: V) -> Result<ConcurrentFlow<'_, K, V>, Refused<V>> {
+        match self.enter(key, self.hash(&key), || value, true) {
+            Ok((flow, _)) => Ok(flow),
+            Err((reason, make)) => Err(Refused { value: make(), reason }),
+        }
     }
 
     /// Returns the value of a key, creating it if it is missing, and records that the flow was
@@ -202,52 +209,75 @@ where
     ///
     /// # Errors
     ///
-    /// Returns the same errors as [`insert`](Self::insert).
+    /// Returns [`Full`] in the cases in which [`insert`](Self::insert) refuses a value; `make` is
+    /// not called then.
     pub fn get_or_insert_with(&self, key: K, make: impl FnOnce() -> V) -> Result<&V, Full> {
-        if let Some(value) = self.touch(&key) {
-            return Ok(value);
+        let hash = self.hash(&key);
+        if let Some(node) = self.node(&key, hash) {
+            node.touch(self.table.now());
+            return Ok(&node.value);
         }
-        self.enter(key, make, false).map(|(flow, _)| flow.value())
+        match self.enter(key, hash, make, false) {
+            Ok((flow, _)) => Ok(flow.value()),
+            Err((reason, _)) => Err(Full { reason }),
+        }
     }
 
-    /// Inserts a value unless the key has one. Returns the flow of the key, and whether this call
-    /// inserted it. If several threads insert the same key at once, exactly one succeeds.
+    /// Inserts a value unless the key has one. Returns the flow of the key, and `None` if this call
+    /// inserted it, or else the value that was not inserted. If several threads insert the same key
+    /// at once, exactly one succeeds.
     ///
     /// # Errors
     ///
     /// Returns the same errors as [`insert`](Self::insert).
-    pub fn try_insert(&self, key: K, value: V) -> Result<(ConcurrentFlow<'_, K, V>, bool), Full> {
-        self.enter(key, || value, false)
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use flowloom_flow_table::concurrent::{ConcurrentConfig, ConcurrentFlowTable};
+    /// let names = ConcurrentFlowTable::<u32, String>::try_new(&ConcurrentConfig::for_flows(10))?;
+    /// let handle = names.handle();
+    /// let pinned = handle.pin();
+    /// let (_, left) = pinned.try_insert(7, String::from("first"))?;
+    /// assert_eq!(left, None);
+    /// let (flow, left) = pinned.try_insert(7, String::from("second"))?;
+    /// assert_eq!((flow.value().as_str(), left.as_deref()), ("first", Some("second")));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn try_insert(&self, key: K, value: V) -> Result<FlowAndRest<'_, K, V, V>, Refused<V>> {
+        match self.enter(key, self.hash(&key), || value, false) {
+            Ok((flow, make)) => Ok((flow, make.map(|make| make()))),
+            Err((reason, make)) => Err(Refused { value: make(), reason }),
+        }
     }
 
     /// Finds a key under the lock. Inserts it if it is missing; replaces its value if `replaces`.
-    fn enter(
+    /// Returns `make` if it was not called.
+    #[inline]
+    fn enter<F: FnOnce() -> V>(
         &self,
         key: K,
-        make: impl FnOnce() -> V,
+        hash: TableHash,
+        make: F,
         replaces: bool,
-    ) -> Result<(ConcurrentFlow<'_, K, V>, bool), Full> {
-        let (hash, now) = (self.hash(&key), self.table.now());
+    ) -> Result<FlowAndRest<'_, K, V, F>, (FullReason, F)> {
+        let now = self.table.now();
         let mut writer = self.table.shard(hash).write(self.table.lines_min, &self.guard);
         if let Some(place) = writer.find(hash, |node| node.key == key) {
             let node = place.node();
             if !replaces {
                 node.touch(now);
-                return Ok((ConcurrentFlow(node), false));
+                return Ok((ConcurrentFlow(node), Some(make)));
             }
             let new = Node::new(key, hash, node.number, make(), TimeoutClass(0), now);
-            return Ok((ConcurrentFlow(writer.replace(&place, new)), false));
+            return Ok((ConcurrentFlow(writer.replace(&place, new)), None));
         }
-        let Some(reserved) = self.table.limit.reserve() else {
-            return Err(Full { reason: FullReason::Capacity });
-        };
-        let Some(space) = writer.space(hash) else {
-            return Err(Full { reason: FullReason::Memory });
-        };
+        let Some(reserved) = self.table.limit.reserve() else { return Err((FullReason::Capacity, make)) };
+        let Some(space) = writer.space(hash) else { return Err((FullReason::Memory, make)) };
         let node = Node::new(key, hash, writer.number(), make(), TimeoutClass(0), now);
         let node = writer.enter(&space, node);
         reserved.keep();
-        Ok((ConcurrentFlow(node), true))
+        Ok((ConcurrentFlow(node), None))
     }
 
     /// Removes a key and returns its value, which stays readable for this thread.
