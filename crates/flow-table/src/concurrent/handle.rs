@@ -8,7 +8,9 @@ use crossbeam_epoch::{Guard, LocalHandle};
 use flowloom_flow_key::TableHash;
 
 use super::ConcurrentFlowTable;
+use super::limit::Reservation;
 use super::node::Node;
+use super::shard::{Space, Writer};
 use super::sync::Ordering;
 use crate::map::hash_with;
 use crate::table::{Expired, Full, FullReason, Refused, TableKey, Tick, TimeoutClass};
@@ -107,8 +109,8 @@ impl<K: TableKey, V> fmt::Debug for ConcurrentFlow<'_, K, V> {
     }
 }
 
-/// A flow, and the value, or what would make it, if that was not inserted.
-type FlowAndRest<'p, K, V, R> = (ConcurrentFlow<'p, K, V>, Option<R>);
+/// The flow of a key, and the value if the key had one before.
+type FlowAndRest<'p, K, V> = (ConcurrentFlow<'p, K, V>, Option<V>);
 
 /// A thread's reads and writes; see [`Handle::pin`]. It may outlive its handle, but not the table.
 pub struct Pinned<'t, K, V, S> {
@@ -198,9 +200,19 @@ where
     /// Returns [`Refused`] with the value if the table has its maximum number of flows, or memory is
     /// insufficient.
     pub fn insert(&self, key: K, value: V) -> Result<ConcurrentFlow<'_, K, V>, Refused<V>> {
-        match self.enter(key, self.hash(&key), || value, true) {
-            Ok((flow, _)) => Ok(flow),
-            Err((reason, make)) => Err(Refused { value: make(), reason }),
+        let hash = self.hash(&key);
+        let mut writer = self.write(hash);
+        if let Some(place) = writer.find(hash, |node| node.key == key) {
+            let node = self.new_node(key, hash, place.node().number, value);
+            return Ok(ConcurrentFlow(writer.replace(&place, node)));
+        }
+        match self.space(&mut writer, hash) {
+            Ok((space, reserved)) => {
+                let node = self.new_node(key, hash, writer.number(), value);
+                reserved.keep();
+                Ok(ConcurrentFlow(writer.enter(&space, node)))
+            }
+            Err(reason) => Err(Refused { value, reason }),
         }
     }
 
@@ -217,10 +229,15 @@ where
             node.touch(self.table.now());
             return Ok(&node.value);
         }
-        match self.enter(key, hash, make, false) {
-            Ok((flow, _)) => Ok(flow.value()),
-            Err((reason, _)) => Err(Full { reason }),
+        let mut writer = self.write(hash);
+        if let Some(place) = writer.find(hash, |node| node.key == key) {
+            place.node().touch(self.table.now());
+            return Ok(&place.node().value);
         }
+        let (space, reserved) = self.space(&mut writer, hash).map_err(|reason| Full { reason })?;
+        let node = self.new_node(key, hash, writer.number(), make());
+        reserved.keep();
+        Ok(&writer.enter(&space, node).value)
     }
 
     /// Inserts a value unless the key has one. Returns the flow of the key, and `None` if this call
@@ -244,40 +261,44 @@ where
     /// assert_eq!((flow.value().as_str(), left.as_deref()), ("first", Some("second")));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn try_insert(&self, key: K, value: V) -> Result<FlowAndRest<'_, K, V, V>, Refused<V>> {
-        match self.enter(key, self.hash(&key), || value, false) {
-            Ok((flow, make)) => Ok((flow, make.map(|make| make()))),
-            Err((reason, make)) => Err(Refused { value: make(), reason }),
+    pub fn try_insert(&self, key: K, value: V) -> Result<FlowAndRest<'_, K, V>, Refused<V>> {
+        let hash = self.hash(&key);
+        let mut writer = self.write(hash);
+        if let Some(place) = writer.find(hash, |node| node.key == key) {
+            place.node().touch(self.table.now());
+            return Ok((ConcurrentFlow(place.node()), Some(value)));
+        }
+        match self.space(&mut writer, hash) {
+            Ok((space, reserved)) => {
+                let node = self.new_node(key, hash, writer.number(), value);
+                reserved.keep();
+                Ok((ConcurrentFlow(writer.enter(&space, node)), None))
+            }
+            Err(reason) => Err(Refused { value, reason }),
         }
     }
 
-    /// Finds a key under the lock. Inserts it if it is missing; replaces its value if `replaces`.
-    /// Returns `make` if it was not called.
-    #[inline]
-    fn enter<F: FnOnce() -> V>(
-        &self,
-        key: K,
+    /// Locks the shard of a hash.
+    #[inline(always)]
+    fn write(&self, hash: TableHash) -> Writer<'_, K, V> {
+        self.table.shard(hash).write(self.table.lines_min, &self.guard)
+    }
+
+    /// Returns space for a new flow, within the maximum number of flows and in its shard.
+    #[inline(always)]
+    fn space<'p>(
+        &'p self,
+        writer: &mut Writer<'p, K, V>,
         hash: TableHash,
-        make: F,
-        replaces: bool,
-    ) -> Result<FlowAndRest<'_, K, V, F>, (FullReason, F)> {
-        let now = self.table.now();
-        let mut writer = self.table.shard(hash).write(self.table.lines_min, &self.guard);
-        if let Some(place) = writer.find(hash, |node| node.key == key) {
-            let node = place.node();
-            if !replaces {
-                node.touch(now);
-                return Ok((ConcurrentFlow(node), Some(make)));
-            }
-            let new = Node::new(key, hash, node.number, make(), TimeoutClass(0), now);
-            return Ok((ConcurrentFlow(writer.replace(&place, new)), None));
-        }
-        let Some(reserved) = self.table.limit.reserve() else { return Err((FullReason::Capacity, make)) };
-        let Some(space) = writer.space(hash) else { return Err((FullReason::Memory, make)) };
-        let node = Node::new(key, hash, writer.number(), make(), TimeoutClass(0), now);
-        let node = writer.enter(&space, node);
-        reserved.keep();
-        Ok((ConcurrentFlow(node), None))
+    ) -> Result<(Space<'p, K, V>, Reservation<'p>), FullReason> {
+        let reserved = self.table.limit.reserve().ok_or(FullReason::Capacity)?;
+        let space = writer.space(hash).ok_or(FullReason::Memory)?;
+        Ok((space, reserved))
+    }
+
+    #[inline(always)]
+    fn new_node(&self, key: K, hash: TableHash, number: u64, value: V) -> Node<K, V> {
+        Node::new(key, hash, number, value, TimeoutClass(0), self.table.now())
     }
 
     /// Removes a key and returns its value, which stays readable for this thread.
@@ -295,7 +316,7 @@ where
         hash: TableHash,
         is_wanted: impl Fn(&Node<K, V>) -> bool,
     ) -> Option<ConcurrentFlow<'_, K, V>> {
-        let mut writer = self.table.shard(hash).write(self.table.lines_min, &self.guard);
+        let mut writer = self.write(hash);
         let place = writer.find(hash, is_wanted)?;
         writer.leave(&place);
         self.table.limit.give_back(1);

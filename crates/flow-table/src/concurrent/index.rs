@@ -204,7 +204,9 @@ impl<K, V> Index<K, V> {
         for passed in 0..self.lines.len() {
             let control = self.lines[line].own_control();
             steps::touch(1);
-            if let Some(lane) = (0..LANES).find(|lane| is_empty(control, *lane)) {
+            let empty = lanes_with(control, 0);
+            if empty != 0 {
+                let lane = empty.trailing_zeros() as usize / 8;
                 return Some(Vacancy { line, lane, passed });
             }
             line = self.behind(line);

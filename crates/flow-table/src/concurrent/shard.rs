@@ -92,6 +92,7 @@ impl<K, V> Shard<K, V> {
     }
 
     /// Waits for the lock.
+    #[inline(always)]
     pub(super) fn write<'g>(&'g self, lines_min: usize, guard: &'g Guard) -> Writer<'g, K, V> {
         // A panic of the caller's code leaves the shard unchanged: it runs before a change, in the
         // comparison of a key or to make a value.
@@ -154,6 +155,7 @@ impl<'g, K, V> Place<'g, K, V> {
 }
 
 impl<'g, K, V> Writer<'g, K, V> {
+    #[inline(always)]
     pub(super) fn find(
         &self,
         hash: TableHash,
@@ -173,20 +175,26 @@ impl<'g, K, V> Writer<'g, K, V> {
 
     /// Returns space for a new flow. There is none if the index is full because there was no memory
     /// for a larger one, and there still is none.
+    #[inline(always)]
     pub(super) fn space(&mut self, hash: TableHash) -> Option<Space<'g, K, V>> {
-        self.space_now(hash).or_else(|| {
-            self.advance();
-            self.space_now(hash)
-        })
+        self.space_now(hash).or_else(|| self.space_of_larger(hash))
     }
 
+    #[inline(always)]
     fn space_now(&self, hash: TableHash) -> Option<Space<'g, K, V>> {
         let index = self.next.unwrap_or(self.current);
         Some(Space { index, vacancy: index.vacancy(hash)? })
     }
 
+    #[cold]
+    fn space_of_larger(&mut self, hash: TableHash) -> Option<Space<'g, K, V>> {
+        self.advance();
+        self.space_now(hash)
+    }
+
     /// Inserts a node whose key is absent into the space for its hash, which was the last thing that
     /// was asked for. Returns the node.
+    #[inline(always)]
     pub(super) fn enter(&mut self, space: &Space<'g, K, V>, node: Node<K, V>) -> &'g Node<K, V> {
         let hash = node.hash;
         let node = Published::new(node);
