@@ -3,6 +3,7 @@
 use core::fmt;
 
 use super::Table;
+use crate::evict::{Evict, Refuse};
 use crate::table::{FlowId, FlowTable, Full, Refused, TableKey, Tick, TimeoutClass};
 use flowloom_flow_key::TableHash;
 
@@ -204,7 +205,16 @@ impl<'a, K: TableKey, V> VacantEntry<'a, K, V> {
 
     #[inline]
     fn insert_with(self, make: impl FnOnce() -> V) -> Result<&'a mut V, Full> {
-        self.insert_at_once(make).or_else(|(entry, make)| entry.search_and_insert(make))
+        self.insert_or_evict_with(make, &mut Refuse)
+    }
+
+    #[inline]
+    pub(super) fn insert_or_evict_with(
+        self,
+        make: impl FnOnce() -> V,
+        policy: &mut impl Evict<K, V>,
+    ) -> Result<&'a mut V, Full> {
+        self.insert_at_once(make).or_else(|(entry, make)| entry.search_and_insert(make, policy))
     }
 
     /// Inserts a value if the first read of the index shows that there is space.
@@ -224,13 +234,18 @@ impl<'a, K: TableKey, V> VacantEntry<'a, K, V> {
     #[inline(never)]
     fn insert_closely(self, value: V) -> Result<&'a mut V, Refused<V>> {
         let mut value = Some(value);
-        let inserted = self.search_and_insert(|| value.take().expect("`make` is called once"));
+        let make = || value.take().expect("`make` is called once");
+        let inserted = self.search_and_insert(make, &mut Refuse);
         inserted.map_err(|full| full.with_value(value))
     }
 
-    fn search_and_insert(self, make: impl FnOnce() -> V) -> Result<&'a mut V, Full> {
+    fn search_and_insert(
+        self,
+        make: impl FnOnce() -> V,
+        policy: &mut impl Evict<K, V>,
+    ) -> Result<&'a mut V, Full> {
         let Self { table, key, hash, now, class } = self;
-        let id = table.entry_with(key, hash, class, now, make)?.id;
+        let id = table.entry_or_evict(key, hash, class, now, make, policy)?.id;
         Ok(table.get_mut(id).expect(THERE))
     }
 }

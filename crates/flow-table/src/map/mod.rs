@@ -17,7 +17,7 @@ use core::hash::{BuildHasher, Hash};
 use flowloom_flow_key::{KeyedState, TableHash};
 
 use crate::error::BuildError;
-use crate::evict::{Evict, Refuse};
+use crate::evict::Evict;
 use crate::linehash::LineHash;
 use crate::segments::{Drained, Growing};
 use crate::table::{
@@ -232,7 +232,7 @@ impl<K: TableKey + Hash, V, S: BuildHasher> FlowMap<K, V, S> {
     /// Returns [`Full`] in the cases in which [`insert`](FlowMap::insert) refuses a value.
     #[inline]
     pub fn get_or_insert_with(&mut self, key: K, make: impl FnOnce() -> V) -> Result<&mut V, Full> {
-        self.get_or_evict_with(key, make, &mut Refuse)
+        self.entry(key).or_insert_with(make)
     }
 
     /// Returns the value of a key, creating it if it is missing. If the map is full, it evicts the
@@ -266,9 +266,10 @@ impl<K: TableKey + Hash, V, S: BuildHasher> FlowMap<K, V, S> {
         make: impl FnOnce() -> V,
         policy: &mut impl Evict<K, V>,
     ) -> Result<&mut V, Full> {
-        let hash = self.hash(&key);
-        let entry = self.table.entry_or_evict(key, hash, TimeoutClass(0), self.now, make, policy)?;
-        Ok(self.table.get_mut_touch(entry.id, self.now).expect("it was just found or inserted").0)
+        match self.entry(key) {
+            Entry::Occupied(entry) => Ok(entry.into_mut()),
+            Entry::Vacant(entry) => entry.insert_or_evict_with(make, policy),
+        }
     }
 
     /// Returns the entry of a key, which may have a flow or not.
