@@ -6,7 +6,7 @@ use std::hash::{BuildHasher, Hasher};
 use flowloom_flow_table::evict::UnestablishedFirst;
 use flowloom_flow_table::map::Entry;
 use flowloom_flow_table::{
-    FiveTuple, FlowMap, Full, FullReason, KeyedState, Refused, Tick, TimeoutClass, Timeouts,
+    BuildError, FiveTuple, FlowMap, Full, FullReason, KeyedState, Refused, Tick, TimeoutClass, Timeouts,
 };
 use proptest::prelude::*;
 
@@ -269,6 +269,10 @@ fn a_map_with_a_maximum_refuses_and_evicts() {
     map.get_or_evict_with(9, || true, &mut policy).unwrap();
     assert!(map.contains_key(&0) && map.contains_key(&9) && map.len() == 3);
     assert!(FlowMap::builder().max_flows(0).build::<u8, ()>().is_err());
+    let zero = FlowMap::builder().timeout(0);
+    assert_eq!(zero.build::<u8, ()>().map(|_| ()), Err(BuildError::ZeroTimeout));
+    assert!(zero.timeout(1).build::<u8, ()>().is_ok());
+    assert!(zero.timeouts(Timeouts::NEVER).build::<u8, ()>().is_ok());
     assert!(FlowMap::builder().max_flows(u32::MAX).build::<u8, ()>().is_err());
     assert!(FlowMap::builder().flows(1 << 20).memory_max_bytes(1 << 20).build::<u8, ()>().is_err());
 }
