@@ -118,7 +118,7 @@ struct Shared<'t> {
 
 impl Map for Shared<'_> {
     fn put(&mut self, key: Key, state: State) -> bool {
-        self.handle.pin().try_insert(key, state).is_ok_and(|(_, is_new)| is_new)
+        self.handle.pin().try_insert(key, state).is_ok_and(|(_, left)| left.is_none())
     }
 
     fn take(&mut self, key: &Key) -> bool {

@@ -58,7 +58,7 @@ impl Access for Handle<'_, Key, State, KeyedState> {
     }
 
     fn put(&self, key: Key, state: State) -> bool {
-        self.pin().try_insert(key, state).is_ok_and(|(_, is_new)| is_new)
+        self.pin().try_insert(key, state).is_ok_and(|(_, left)| left.is_none())
     }
 
     fn take(&self, key: &Key) -> bool {

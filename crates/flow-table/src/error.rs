@@ -68,6 +68,8 @@ pub enum BuildError {
         /// The maximum.
         shards_max: u64,
     },
+    /// The timeout of all flows is 0 ticks.
+    ZeroTimeout,
     /// This processor lacks the requested instruction set.
     IsaUnavailable {
         /// The requested instruction set.
@@ -150,6 +152,9 @@ impl fmt::Display for BuildError {
             Self::InvalidShards { shards, shards_max } => {
                 write!(f, "{shards} shards are not a power of two up to {shards_max}: give one that is")
             }
+            Self::ZeroTimeout => f.write_str(
+                "a timeout of 0 ticks would end each flow at once: give 1 or more ticks, or set no timeout",
+            ),
             Self::IsaUnavailable { isa } => {
                 write!(
                     f,
@@ -185,6 +190,7 @@ mod tests {
             (BuildError::TooLarge { needed_bytes: 77, limit_bytes: 55 }, vec!["77", "55"]),
             (BuildError::OutOfMemory { bytes: 77 }, vec!["77"]),
             (BuildError::InvalidShards { shards: 77, shards_max: 55 }, vec!["77", "55"]),
+            (BuildError::ZeroTimeout, vec!["0 ticks"]),
             (BuildError::IsaUnavailable { isa: Isa::Neon }, vec![]),
         ];
         for (error, numbers) in errors {

@@ -11,8 +11,8 @@ use crate::evict::{Evict, NEAR, Refuse, WINDOW};
 use crate::state::States;
 use crate::state::slab::Verdict;
 use crate::table::{
-    Cursor, Entry, Expired, FlowId, FlowTable, Full, FullReason, MemoryReport, TableKey, TableStats, Tick,
-    TimeoutClass, check_batch, show_values,
+    Cursor, Entry, Expired, FlowId, FlowTable, Full, FullReason, MemoryReport, Refused, TableKey,
+    TableStats, Tick, TimeoutClass, check_batch, show_values,
 };
 use flowloom_flow_key::TableHash;
 
@@ -240,10 +240,13 @@ fn insert_closely<T: Indexed>(
     value: T::Value,
     class: TimeoutClass,
     now: Tick,
-) -> Result<FlowId, Full> {
+) -> Result<FlowId, Refused<T::Value>> {
     let mut value = Some(value);
     let make = || value.take().expect("`make` is called once");
-    let entry = enter_or_evict(table, key, hash, class, now, make, &mut Refuse)?;
+    let entry = match enter_or_evict(table, key, hash, class, now, make, &mut Refuse) {
+        Ok(entry) => entry,
+        Err(full) => return Err(full.with_value(value)),
+    };
     if let Some(value) = value {
         if let Some((old, _)) = table.states_mut().get_mut_touch(entry.id, now) {
             *old = value;
@@ -440,7 +443,7 @@ where
         value: V,
         class: TimeoutClass,
         now: Tick,
-    ) -> Result<FlowId, Full> {
+    ) -> Result<FlowId, Refused<V>> {
         match self.enter_at_once(&key, hash, class, now, move || value) {
             Ok(id) => Ok(id),
             Err(make) => insert_closely(self, key, hash, make(), class, now),

@@ -286,7 +286,10 @@ impl<K: TableKey + Hash, T: FlowTable<K, u64>> Trial<'_, K, T> {
                 }
                 self.learn(key, id, value, class);
             }
-            Err(full) => self.refused(&key, &full, number),
+            Err(refused) => {
+                assert_eq!(refused.value, value, "{number}: the value comes back");
+                self.refused(&key, &refused, number);
+            }
         }
     }
 

@@ -98,6 +98,7 @@ pub mod dhash;
 pub mod error;
 pub mod evict;
 mod flow_id;
+mod full;
 pub mod indexed;
 #[cfg(feature = "std")]
 pub mod laws;
@@ -134,8 +135,8 @@ pub use segments::Growing;
 pub use sighash::{SigHash, SigHashConfig};
 pub use state::Timeouts;
 pub use table::{
-    Cursor, Entry, Expired, FlowId, FlowTable, Full, FullReason, MemoryReport, TableKey, TableStats, Tick,
-    TimeoutClass,
+    Cursor, Entry, Expired, FlowId, FlowTable, Full, FullReason, MemoryReport, Refused, TableKey,
+    TableStats, Tick, TimeoutClass,
 };
 
 #[cfg(doctest)]

@@ -10,13 +10,12 @@
 //! store an id in a descriptor, a timer or another table. After the removal the id is invalid, even
 //! when the slot has a new flow.
 
-use core::fmt;
-
 use flowloom_cpu::pages::PageReport;
 
 pub use crate::cursor::Cursor;
 use crate::evict::{Evict, Refuse};
 pub use crate::flow_id::FlowId;
+pub use crate::full::{Full, FullReason, Refused};
 pub use crate::table_key::TableKey;
 pub use crate::table_stats::{MemoryReport, TableStats};
 pub use crate::tick::{Tick, TimeoutClass};
@@ -30,40 +29,6 @@ pub struct Entry {
     /// Whether this call inserted it.
     pub is_new: bool,
 }
-
-/// The reason why a table refused a flow. An outcome to count, not a failure of the program.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum FullReason {
-    /// The table contains the number of flows for which it was built.
-    Capacity,
-    /// The bucket is full, and the pool has no state left.
-    PoolExhausted,
-    /// The bucket's conflict list has its maximum length: chance if rare, an attack if frequent.
-    ListCap,
-    /// Growing further would exceed the memory limit or the memory of the machine.
-    Memory,
-}
-
-/// The table refused a new flow.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Full {
-    /// The limit that was reached.
-    pub reason: FullReason,
-}
-
-impl fmt::Display for Full {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self.reason {
-            FullReason::Capacity => "the table holds as many flows as it was built for",
-            FullReason::PoolExhausted => "the bucket is full and the pool is empty",
-            FullReason::ListCap => "the bucket's conflict list is at its cap",
-            FullReason::Memory => "no memory to grow",
-        })
-    }
-}
-
-impl core::error::Error for Full {}
 
 /// The result of one call of [`FlowTable::expire`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -349,7 +314,7 @@ pub trait FlowTable<K: TableKey, V> {
     ///
     /// # Errors
     ///
-    /// Returns [`Full`], with nothing changed except the count of refusals.
+    /// Returns [`Refused`] with the value, and nothing changed except the count of refusals.
     #[inline]
     fn insert(
         &mut self,
@@ -358,10 +323,13 @@ pub trait FlowTable<K: TableKey, V> {
         value: V,
         class: TimeoutClass,
         now: Tick,
-    ) -> Result<FlowId, Full> {
+    ) -> Result<FlowId, Refused<V>> {
         let mut value = Some(value);
         let make = || value.take().expect("`make` is called once");
-        let entry = self.entry_with(key, hash, class, now, make)?;
+        let entry = match self.entry_with(key, hash, class, now, make) {
+            Ok(entry) => entry,
+            Err(full) => return Err(full.with_value(value)),
+        };
         if let Some(value) = value {
             if let Some((old, _)) = self.get_mut_touch(entry.id, now) {
                 *old = value;

@@ -11,7 +11,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::thread;
 
 use flowloom_flow_table::concurrent::{ConcurrentConfig, ConcurrentFlowTable};
-use flowloom_flow_table::{BuildError, Full, FullReason, KeyedState, Tick, TimeoutClass, Timeouts};
+use flowloom_flow_table::{
+    BuildError, Full, FullReason, KeyedState, Refused, Tick, TimeoutClass, Timeouts,
+};
 use history::{Event, What, is_linearizable};
 use proptest::prelude::*;
 
@@ -62,8 +64,8 @@ proptest! {
                     assert_eq!(*ids.entry(key).or_insert(flow.id()), flow.id());
                 }
                 Step::TryInsert(key, value) => {
-                    let (flow, is_new) = pinned.try_insert(key, value).unwrap();
-                    assert_eq!(is_new, !model.contains_key(&key));
+                    let (flow, left) = pinned.try_insert(key, value).unwrap();
+                    assert_eq!(left, model.contains_key(&key).then_some(value));
                     assert_eq!(flow.value(), model.entry(key).or_insert(value));
                     assert_eq!(*ids.entry(key).or_insert(flow.id()), flow.id());
                 }
@@ -129,6 +131,75 @@ fn a_table_grows_and_gives_its_memory_back() {
     assert!(left * 10 <= built * 13, "{left} bytes of {full} are left, a table for the rest has {built}");
 }
 
+/// Fills a table and removes all but some flows, by expiry or one by one. Then it takes a burst.
+fn shrink_and_burst(config: &ConcurrentConfig, peak: u64, kept: u64, burst: u64, by_expiry: bool) {
+    let timeouts = Timeouts::NEVER.with(TimeoutClass(0), 10);
+    let table = table::<u64>(&ConcurrentConfig { timeouts, ..*config });
+    let handle = table.handle();
+    let insert = |key| match handle.pin().insert(key, key) {
+        Ok(flow) => assert_eq!(*flow.value(), key),
+        Err(refused) => panic!("{config:?}: {} flows, {refused}", table.len()),
+    };
+    (0..peak).for_each(insert);
+    if by_expiry {
+        table.set_now(Tick(1000));
+        (0..kept).for_each(|key| assert!(handle.pin().touch(&key).is_some()));
+        while handle.pin().expire(100, |_| {}).more {}
+    } else {
+        (kept..peak).for_each(|key| assert!(handle.pin().remove(&key).is_some()));
+    }
+    assert_eq!(table.len() as u64, kept);
+    for round in 0..2 {
+        let from = peak * (round + 1);
+        (from..from + burst).for_each(insert);
+        assert!((from..from + burst).all(|key| handle.pin().get(&key) == Some(&key)));
+        table.set_now(Tick(2000 + 1000 * round));
+        (0..kept).for_each(|key| assert_eq!(handle.pin().touch(&key), Some(&key)));
+        while handle.pin().expire(1000, |_| {}).more {}
+        assert_eq!(table.len() as u64, kept);
+    }
+}
+
+#[test]
+fn a_table_that_has_shrunk_takes_a_burst() {
+    let scale = if cfg!(miri) { 100 } else { 1 };
+    for shards in [Some(1), Some(2), None] {
+        for flows in [0, 1, 100, 65_536] {
+            let config = ConcurrentConfig { shards, ..ConcurrentConfig::for_flows(flows) };
+            for (peak, kept, burst) in [(30_000, 0, 30_000), (30_000, 900, 10_000), (10_000, 7, 50_000)] {
+                for by_expiry in [true, false] {
+                    shrink_and_burst(&config, peak / scale, kept / scale, burst / scale, by_expiry);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn operations_that_change_nothing_give_memory_back_too() {
+    let flows = if cfg!(miri) { 100 } else { 10_000 };
+    for step in 0..3 {
+        let timeouts = Timeouts::NEVER.with(TimeoutClass(0), 10);
+        let table = table::<u64>(&ConcurrentConfig { timeouts, max_flows: flows, ..one_shard() });
+        let handle = table.handle();
+        (0..u64::from(flows)).for_each(|key| assert!(handle.pin().insert(key, key).is_ok()));
+        table.set_now(Tick(100));
+        handle.pin().touch(&0);
+        while handle.pin().expire(1000, |_| {}).more {}
+        let before = table.memory().index_bytes;
+        for _ in 0..flows {
+            let pinned = handle.pin();
+            match step {
+                0 => assert_eq!(pinned.try_insert(0, 7).unwrap().1, Some(7)),
+                1 => assert!(pinned.remove(&7).is_none()),
+                _ => pinned.for_each(|flow| assert_eq!(flow.key(), 0)),
+            }
+        }
+        let after = table.memory().index_bytes;
+        assert!(after * 10 < before && after <= 128, "step {step}: {before} and then {after} bytes");
+    }
+}
+
 #[test]
 fn limits_hold() {
     let config = ConcurrentConfig { max_flows: 3, ..ConcurrentConfig::for_flows(3) };
@@ -139,7 +210,9 @@ fn limits_hold() {
     for key in 0..3 {
         pinned.insert(key, 0).unwrap();
     }
-    assert_eq!(pinned.insert(3, 0).map(|_| ()), Err(full));
+    let refused = |value| Refused { value, reason: FullReason::Capacity };
+    assert_eq!(pinned.insert(3, 77).map(|_| ()), Err(refused(77)));
+    assert_eq!(pinned.try_insert(3, 78).map(|_| ()), Err(refused(78)));
     assert_eq!(pinned.get_or_insert_with(3, || unreachable!()), Err(full));
     pinned.insert(1, 7).unwrap();
     assert_eq!((pinned.get(&1), table.len()), (Some(&7), 3));
@@ -147,7 +220,15 @@ fn limits_hold() {
     assert_eq!(pinned.get_or_insert_with(3, || 9), Ok(&9));
     let with = |config| ConcurrentFlowTable::<u64, u8>::try_new(&config).map(|_| ());
     assert_eq!(with(ConcurrentConfig { max_flows: 0, ..config }), Err(BuildError::NoCapacity));
-    assert!(with(ConcurrentConfig { max_flows: u32::MAX, ..config }).is_err());
+    for too_many in
+        [ConcurrentConfig { max_flows: u32::MAX, ..config }, ConcurrentConfig { flows: u32::MAX, ..config }]
+    {
+        let (flows, flows_max) = (u32::MAX.into(), 1 << 30);
+        assert_eq!(with(too_many), Err(BuildError::TooManyFlows { flows, flows_max }));
+    }
+    let never_used = ConcurrentConfig { flows: 1 << 30, max_flows: 10, ..config };
+    let table = self::table::<u8>(&never_used);
+    assert!(table.memory().total_bytes() < 10_000, "a table has no space for more than its maximum");
     for shards in [0, 3, 1 << 17] {
         let error = with(ConcurrentConfig { shards: Some(shards), ..config }).unwrap_err();
         assert_eq!(error, BuildError::InvalidShards { shards: shards.into(), shards_max: 1 << 16 });

@@ -119,8 +119,8 @@ fn of_two_that_insert_one_key_one_does() {
                 thread::spawn(move || {
                     let handle = table.handle();
                     let pinned = handle.pin();
-                    let (flow, is_new) = pinned.try_insert(7, value).unwrap();
-                    (*flow.value(), is_new)
+                    let (flow, left) = pinned.try_insert(7, value).unwrap();
+                    (*flow.value(), left.is_none())
                 })
             })
             .collect();

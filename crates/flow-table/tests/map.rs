@@ -5,7 +5,9 @@ use std::hash::{BuildHasher, Hasher};
 
 use flowloom_flow_table::evict::UnestablishedFirst;
 use flowloom_flow_table::map::Entry;
-use flowloom_flow_table::{FiveTuple, FlowMap, Full, FullReason, KeyedState, Tick, TimeoutClass, Timeouts};
+use flowloom_flow_table::{
+    BuildError, FiveTuple, FlowMap, Full, FullReason, KeyedState, Refused, Tick, TimeoutClass, Timeouts,
+};
 use proptest::prelude::*;
 
 /// The operation of a step in a random history, on one of a few keys.
@@ -254,15 +256,23 @@ fn a_map_with_a_maximum_refuses_and_evicts() {
         assert_eq!(map.insert(key, key == 0), Ok(None));
     }
     let full = Full { reason: FullReason::Capacity };
-    assert_eq!(map.insert(3, true), Err(full));
-    assert_eq!(map.entry(3).or_insert(true), Err(full));
+    let refused = |value| Refused { value, reason: FullReason::Capacity };
+    assert_eq!(map.insert(3, true), Err(refused(true)));
+    assert_eq!(map.insert(3, false), Err(refused(false)));
+    assert_eq!(map.entry(3).or_insert(true), Err(refused(true)));
+    assert_eq!(map.entry(3).or_insert_with(|| unreachable!()), Err(full));
+    assert_eq!(map.get_or_insert_with(3, || unreachable!()), Err(full));
     assert_eq!(map.insert(1, false), Ok(Some(false)), "what is there may change");
     map.extend([(7, true), (8, true)]);
-    assert_eq!((map.len(), map.stats().refused), (3, 4));
+    assert_eq!((map.len(), map.stats().refused), (3, 7));
     let mut policy = UnestablishedFirst::new(|established: &bool| *established);
     map.get_or_evict_with(9, || true, &mut policy).unwrap();
     assert!(map.contains_key(&0) && map.contains_key(&9) && map.len() == 3);
     assert!(FlowMap::builder().max_flows(0).build::<u8, ()>().is_err());
+    let zero = FlowMap::builder().timeout(0);
+    assert_eq!(zero.build::<u8, ()>().map(|_| ()), Err(BuildError::ZeroTimeout));
+    assert!(zero.timeout(1).build::<u8, ()>().is_ok());
+    assert!(zero.timeouts(Timeouts::NEVER).build::<u8, ()>().is_ok());
     assert!(FlowMap::builder().max_flows(u32::MAX).build::<u8, ()>().is_err());
     assert!(FlowMap::builder().flows(1 << 20).memory_max_bytes(1 << 20).build::<u8, ()>().is_err());
 }

@@ -4,7 +4,7 @@ use flowloom_flow_table::TableHash;
 use flowloom_flow_table::baseline::{Chained, ChainedConfig, DirectTable, DirectTableConfig};
 use flowloom_flow_table::segments::GrowthLimits;
 use flowloom_flow_table::{
-    BuildError, DHash, DHashConfig, FlowTable, Full, FullReason, Growing, LineHash, LineHashConfig,
+    BuildError, DHash, DHashConfig, FlowTable, FullReason, Growing, LineHash, LineHashConfig, Refused,
     SigHash, SigHashConfig, TableKey, Tick, TimeoutClass, Timeouts,
 };
 
@@ -39,7 +39,7 @@ fn goes_round<K: TableKey, V: PartialEq + Clone + std::fmt::Debug>(
         }
         let refused =
             table.insert(key(flows), TableHash::from_mixed(hash(flows)), value.clone(), CLASS, Tick(round));
-        assert_eq!(refused, Err(Full { reason: FullReason::Capacity }), "{name}");
+        assert_eq!(refused, Err(Refused { value: value.clone(), reason: FullReason::Capacity }), "{name}");
         for (number, &id) in (0..).zip(&ids) {
             assert_eq!(table.get(id), Some(value), "{name}");
             if number % 2 == 0 {

@@ -8,10 +8,12 @@ use crossbeam_epoch::{Guard, LocalHandle};
 use flowloom_flow_key::TableHash;
 
 use super::ConcurrentFlowTable;
+use super::limit::Reservation;
 use super::node::Node;
+use super::shard::{Space, Writer};
 use super::sync::Ordering;
 use crate::map::hash_with;
-use crate::table::{Expired, Full, FullReason, TableKey, Tick, TimeoutClass};
+use crate::table::{Expired, Full, FullReason, Refused, TableKey, Tick, TimeoutClass};
 
 /// Number of keys that a batch looks up at once.
 const AT_ONCE: usize = 32;
@@ -24,7 +26,8 @@ pub struct ConcurrentFlowId {
     number: u64,
 }
 
-/// A thread's access to a [`ConcurrentFlowTable`].
+/// A thread's access to a [`ConcurrentFlowTable`]. It stays on its thread, and is dropped before the
+/// table and before everything that values borrow.
 pub struct Handle<'t, K, V, S> {
     table: &'t ConcurrentFlowTable<K, V, S>,
     local: LocalHandle,
@@ -41,6 +44,13 @@ impl<'t, K, V, S> Handle<'t, K, V, S> {
     pub fn pin(&self) -> Pinned<'t, K, V, S> {
         Pinned { table: self.table, guard: self.local.pin() }
     }
+}
+
+/// A `LocalHandle` owns a part of the collector, and drops retired values if it is the last owner.
+/// It has no lifetime, so without this implementation the compiler would accept a handle that is
+/// dropped after its table, and after what the values borrow.
+impl<K, V, S> Drop for Handle<'_, K, V, S> {
+    fn drop(&mut self) {}
 }
 
 impl<K, V, S> fmt::Debug for Handle<'_, K, V, S> {
@@ -99,10 +109,18 @@ impl<K: TableKey, V> fmt::Debug for ConcurrentFlow<'_, K, V> {
     }
 }
 
-/// A thread's reads and writes; see [`Handle::pin`].
+/// The flow of a key, and the value if the key had one before.
+type FlowAndRest<'p, K, V> = (ConcurrentFlow<'p, K, V>, Option<V>);
+
+/// A thread's reads and writes; see [`Handle::pin`]. It may outlive its handle, but not the table.
 pub struct Pinned<'t, K, V, S> {
     table: &'t ConcurrentFlowTable<K, V, S>,
     guard: Guard,
+}
+
+/// A `Guard` owns a part of the collector as a `LocalHandle` does; see `Handle`.
+impl<K, V, S> Drop for Pinned<'_, K, V, S> {
+    fn drop(&mut self) {}
 }
 
 impl<K, V, S> Pinned<'_, K, V, S>
@@ -179,9 +197,23 @@ where
     ///
     /// # Errors
     ///
-    /// Returns [`Full`] if the table has its maximum number of flows.
-    pub fn insert(&self, key: K, value: V) -> Result<ConcurrentFlow<'_, K, V>, Full> {
-        self.enter(key, || value, true).map(|(flow, _)| flow)
+    /// Returns [`Refused`] with the value if the table has its maximum number of flows, or memory is
+    /// insufficient.
+    pub fn insert(&self, key: K, value: V) -> Result<ConcurrentFlow<'_, K, V>, Refused<V>> {
+        let hash = self.hash(&key);
+        let mut writer = self.write(hash);
+        if let Some(place) = writer.find(hash, |node| node.key == key) {
+            let node = self.new_node(key, hash, place.node().number, value);
+            return Ok(ConcurrentFlow(writer.replace(&place, node)));
+        }
+        match self.space(&mut writer, hash) {
+            Ok((space, reserved)) => {
+                let node = self.new_node(key, hash, writer.number(), value);
+                reserved.keep();
+                Ok(ConcurrentFlow(writer.enter(&space, node)))
+            }
+            Err(reason) => Err(Refused { value, reason }),
+        }
     }
 
     /// Returns the value of a key, creating it if it is missing, and records that the flow was
@@ -189,55 +221,84 @@ where
     ///
     /// # Errors
     ///
-    /// Returns the same errors as [`insert`](Self::insert).
+    /// Returns [`Full`] in the cases in which [`insert`](Self::insert) refuses a value; `make` is
+    /// not called then.
     pub fn get_or_insert_with(&self, key: K, make: impl FnOnce() -> V) -> Result<&V, Full> {
-        if let Some(value) = self.touch(&key) {
-            return Ok(value);
+        let hash = self.hash(&key);
+        if let Some(node) = self.node(&key, hash) {
+            node.touch(self.table.now());
+            return Ok(&node.value);
         }
-        self.enter(key, make, false).map(|(flow, _)| flow.value())
+        let mut writer = self.write(hash);
+        if let Some(place) = writer.find(hash, |node| node.key == key) {
+            place.node().touch(self.table.now());
+            return Ok(&place.node().value);
+        }
+        let (space, reserved) = self.space(&mut writer, hash).map_err(|reason| Full { reason })?;
+        let node = self.new_node(key, hash, writer.number(), make());
+        reserved.keep();
+        Ok(&writer.enter(&space, node).value)
     }
 
-    /// Inserts a value unless the key has one. Returns the flow of the key, and whether this call
-    /// inserted it. If several threads insert the same key at once, exactly one succeeds.
+    /// Inserts a value unless the key has one. Returns the flow of the key, and `None` if this call
+    /// inserted it, or else the value that was not inserted. If several threads insert the same key
+    /// at once, exactly one succeeds.
     ///
     /// # Errors
     ///
     /// Returns the same errors as [`insert`](Self::insert).
-    pub fn try_insert(&self, key: K, value: V) -> Result<(ConcurrentFlow<'_, K, V>, bool), Full> {
-        self.enter(key, || value, false)
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use flowloom_flow_table::concurrent::{ConcurrentConfig, ConcurrentFlowTable};
+    /// let names = ConcurrentFlowTable::<u32, String>::try_new(&ConcurrentConfig::for_flows(10))?;
+    /// let handle = names.handle();
+    /// let pinned = handle.pin();
+    /// let (_, left) = pinned.try_insert(7, String::from("first"))?;
+    /// assert_eq!(left, None);
+    /// let (flow, left) = pinned.try_insert(7, String::from("second"))?;
+    /// assert_eq!((flow.value().as_str(), left.as_deref()), ("first", Some("second")));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn try_insert(&self, key: K, value: V) -> Result<FlowAndRest<'_, K, V>, Refused<V>> {
+        let hash = self.hash(&key);
+        let mut writer = self.write(hash);
+        if let Some(place) = writer.find(hash, |node| node.key == key) {
+            place.node().touch(self.table.now());
+            return Ok((ConcurrentFlow(place.node()), Some(value)));
+        }
+        match self.space(&mut writer, hash) {
+            Ok((space, reserved)) => {
+                let node = self.new_node(key, hash, writer.number(), value);
+                reserved.keep();
+                Ok((ConcurrentFlow(writer.enter(&space, node)), None))
+            }
+            Err(reason) => Err(Refused { value, reason }),
+        }
     }
 
-    /// Finds a key under the lock. Inserts it if it is missing; replaces its value if `replaces`.
-    fn enter(
-        &self,
-        key: K,
-        make: impl FnOnce() -> V,
-        replaces: bool,
-    ) -> Result<(ConcurrentFlow<'_, K, V>, bool), Full> {
-        let (hash, now) = (self.hash(&key), self.table.now());
-        let mut writer = self.table.shard(hash).write(self.table.lines_min, &self.guard);
-        if let Some(place) = writer.find(hash, |node| node.key == key) {
-            let node = place.node();
-            if !replaces {
-                node.touch(now);
-                return Ok((ConcurrentFlow(node), false));
-            }
-            let new = Node::new(key, hash, node.number, make(), TimeoutClass(0), now);
-            return Ok((ConcurrentFlow(writer.replace(&place, new)), false));
-        }
-        if let Some(taken) = &self.table.taken
-            && taken.fetch_add(1, Ordering::Relaxed) >= self.table.max_flows
-        {
-            taken.fetch_sub(1, Ordering::Relaxed);
-            return Err(Full { reason: FullReason::Capacity });
-        }
-        let number = writer.number();
-        let node = Node::new(key, hash, number, make(), TimeoutClass(0), now);
-        let Some(node) = writer.enter(node) else {
-            self.went(1);
-            return Err(Full { reason: FullReason::Memory });
-        };
-        Ok((ConcurrentFlow(node), true))
+    /// Locks the shard of a hash.
+    #[inline(always)]
+    fn write(&self, hash: TableHash) -> Writer<'_, K, V> {
+        self.table.shard(hash).write(self.table.lines_min, &self.guard)
+    }
+
+    /// Returns space for a new flow, within the maximum number of flows and in its shard.
+    #[inline(always)]
+    fn space<'p>(
+        &'p self,
+        writer: &mut Writer<'p, K, V>,
+        hash: TableHash,
+    ) -> Result<(Space<'p, K, V>, Reservation<'p>), FullReason> {
+        let reserved = self.table.limit.reserve().ok_or(FullReason::Capacity)?;
+        let space = writer.space(hash).ok_or(FullReason::Memory)?;
+        Ok((space, reserved))
+    }
+
+    #[inline(always)]
+    fn new_node(&self, key: K, hash: TableHash, number: u64, value: V) -> Node<K, V> {
+        Node::new(key, hash, number, value, TimeoutClass(0), self.table.now())
     }
 
     /// Removes a key and returns its value, which stays readable for this thread.
@@ -255,18 +316,11 @@ where
         hash: TableHash,
         is_wanted: impl Fn(&Node<K, V>) -> bool,
     ) -> Option<ConcurrentFlow<'_, K, V>> {
-        let mut writer = self.table.shard(hash).write(self.table.lines_min, &self.guard);
+        let mut writer = self.write(hash);
         let place = writer.find(hash, is_wanted)?;
         writer.leave(&place);
-        self.went(1);
+        self.table.limit.give_back(1);
         Some(ConcurrentFlow(place.node()))
-    }
-
-    /// Counts removed flows.
-    fn went(&self, count: usize) {
-        if let Some(taken) = &self.table.taken {
-            taken.fetch_sub(count, Ordering::Relaxed);
-        }
     }
 
     /// Removes flows that were not seen for the timeout of their class, and calls `on_flow` with
@@ -295,7 +349,7 @@ where
                 outcome.more = hand + 1 < self.table.shards.len();
                 self.table.hand.store(if outcome.more { hand + 1 } else { 0 }, Ordering::Relaxed);
             }
-            self.went(removed.len());
+            self.table.limit.give_back(removed.len());
             outcome.removed += u32::try_from(removed.len()).unwrap_or(u32::MAX);
             for node in removed.drain(..) {
                 on_flow(ConcurrentFlow(node));

@@ -21,6 +21,7 @@ use super::link::{Link, Published};
 use super::node::Node;
 use super::steps;
 use super::sync::{AtomicU64, Ordering, load_own};
+use crate::error::BuildError;
 
 /// Number of entries in a line.
 pub(super) const LANES: usize = 7;
@@ -91,6 +92,13 @@ pub(super) struct Found<'g, K, V> {
     pub(super) node: &'g Node<K, V>,
 }
 
+/// A free entry, and the number of full lines before it.
+pub(super) struct Vacancy {
+    line: usize,
+    lane: usize,
+    passed: usize,
+}
+
 /// An index of a shard.
 pub(super) struct Index<K, V> {
     lines: Box<[Line<K, V>]>,
@@ -99,9 +107,18 @@ pub(super) struct Index<K, V> {
 }
 
 impl<K, V> Index<K, V> {
-    pub(super) fn new(lines: usize) -> Self {
-        steps::make(lines);
-        Self { lines: (0..lines.max(1)).map(|_| Line::new()).collect(), next: Link::empty() }
+    /// Returns an empty index.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`BuildError::OutOfMemory`] if the allocator refuses the memory.
+    pub(super) fn try_new(count: usize) -> Result<Self, BuildError> {
+        let (count, mut lines) = (count.max(1), Vec::new());
+        let bytes = count.saturating_mul(size_of::<Line<K, V>>()) as u64;
+        lines.try_reserve_exact(count).map_err(|_| BuildError::OutOfMemory { bytes })?;
+        steps::make(count);
+        lines.resize_with(count, Line::new);
+        Ok(Self { lines: lines.into_boxed_slice(), next: Link::empty() })
     }
 
     pub(super) fn line_count(&self) -> usize {
@@ -180,30 +197,38 @@ impl<K, V> Index<K, V> {
         None
     }
 
-    /// Inserts a node; returns whether there was space.
-    pub(super) fn enter(&self, node: Published<Node<K, V>>, hash: TableHash) -> bool {
+    /// Returns the first free entry for a hash, if there is any.
+    #[inline]
+    pub(super) fn vacancy(&self, hash: TableHash) -> Option<Vacancy> {
         let mut line = self.home(hash);
         for passed in 0..self.lines.len() {
-            let here = &self.lines[line];
-            let control = here.own_control();
+            let control = self.lines[line].own_control();
             steps::touch(1);
-            if let Some(lane) = (0..LANES).find(|lane| is_empty(control, *lane)) {
-                steps::touch(passed);
-                // Readers must know that they have to search further before the entry becomes
-                // visible.
-                let mut before = self.home(hash);
-                for _ in 0..passed {
-                    self.lines[before].count_passed(true);
-                    before = self.behind(before);
-                }
-                let control = here.own_control() | u64::from(signature_of(hash)) << (8 * lane);
-                here.links[lane].set(Some(node));
-                here.control.store(control, Ordering::Release);
-                return true;
+            let empty = lanes_with(control, 0);
+            if empty != 0 {
+                let lane = empty.trailing_zeros() as usize / 8;
+                return Some(Vacancy { line, lane, passed });
             }
             line = self.behind(line);
         }
-        false
+        None
+    }
+
+    /// Inserts a node into a free entry for its hash.
+    #[inline]
+    pub(super) fn enter(&self, vacancy: &Vacancy, node: Published<Node<K, V>>, hash: TableHash) {
+        let Vacancy { line, lane, passed } = *vacancy;
+        steps::touch(passed);
+        // Readers must know that they have to search further before the entry becomes visible.
+        let mut before = self.home(hash);
+        for _ in 0..passed {
+            self.lines[before].count_passed(true);
+            before = self.behind(before);
+        }
+        let here = &self.lines[line];
+        let control = here.own_control() | u64::from(signature_of(hash)) << (8 * lane);
+        here.links[lane].set(Some(node));
+        here.control.store(control, Ordering::Release);
     }
 
     /// Returns the pointer to the node of an entry.

@@ -4,9 +4,14 @@
 //! A writer overwrites the last link to it and retires it; the collector frees it when no guard is
 //! left that was held at that time. This file contains the unsafe code of reading. The shard keeps
 //! the promises of [`Published::retire`] and [`Published::get`].
+//!
+//! A guard keeps the collector alive, and neither has a lifetime. The types that own guards and
+//! handles of the collector, and that callers see, therefore implement `Drop` for themselves: their
+//! drop is a use of the table and of everything that its values borrow.
 #![expect(unsafe_code, reason = "values behind pointers that readers follow without a lock")]
 
 use core::marker::PhantomData;
+use core::mem;
 use core::ptr::{self, NonNull};
 
 use crossbeam_epoch::Guard;
@@ -47,25 +52,43 @@ impl<T> Published<T> {
     ///
     /// # Safety
     ///
-    /// The caller guarantees: no link leads to the value, and none will; the call happens once;
-    /// `guard` and all guards passed to [`Link::load`] for links that led to it belong to one
-    /// collector. The value may be dropped on another thread.
+    /// The caller guarantees: no link leads to the value, and none will, except links of values that
+    /// were retired before; the call happens once; `guard` and all guards passed to [`Link::load`]
+    /// for links that led to it belong to one collector. `T` may be dropped on another thread, and
+    /// every handle and guard of the collector is dropped, or leaked, while `T` is alive.
     pub(super) unsafe fn retire(self, guard: &Guard) {
         let pointer = self.0;
         // SAFETY: the box is made again once, and when no guard is left that was held when a link
-        // led to the value.
+        // led to the value. That is in a call by a handle or a guard of the collector, or when the
+        // last of them and the collector itself are dropped.
         unsafe { guard.defer_unchecked(move || drop(Box::from_raw(pointer.as_ptr()))) };
     }
+}
 
-    /// Drops the value now.
+/// Values that are dropped with it. If the drop of one panics, the others are dropped nevertheless,
+/// and the panic continues.
+pub(super) struct Freed<'a, T>(&'a mut dyn Iterator<Item = Published<T>>);
+
+impl<'a, T> Freed<'a, T> {
+    /// Takes ownership of values.
     ///
     /// # Safety
     ///
-    /// The caller guarantees: no reader uses it, no link to it is followed any more, and it was not
-    /// retired.
-    pub(super) unsafe fn free(self) {
-        // SAFETY: the pointer came from a box, and the caller is the only one to have it.
-        drop(unsafe { Box::from_raw(self.0.as_ptr()) });
+    /// The caller guarantees for each value from when it comes: no reader uses it, no link to it is
+    /// followed any more, and it was not retired.
+    pub(super) unsafe fn new(values: &'a mut dyn Iterator<Item = Published<T>>) -> Self {
+        Self(values)
+    }
+}
+
+impl<T> Drop for Freed<'_, T> {
+    fn drop(&mut self) {
+        while let Some(value) = self.0.next() {
+            let others = Freed(self.0);
+            // SAFETY: the pointer came from a box, and `new` guarantees that nothing uses it.
+            drop(unsafe { Box::from_raw(value.0.as_ptr()) });
+            mem::forget(others);
+        }
     }
 }
 
@@ -92,9 +115,11 @@ impl<T> Link<T> {
     #[inline(always)]
     pub(super) fn load<'g>(&self, _guard: &'g Guard) -> Option<&'g T> {
         let pointer = self.pointer.load(Ordering::Acquire);
-        // SAFETY: the pointer is null, or belongs to a published value to which this link led after
-        // the guard was created. It was therefore not retired before (`retire`: no link leads to
-        // it), and the collector keeps it until the guard is dropped.
+        // SAFETY: the pointer is null, or belongs to a published value. If the value with this link
+        // was not retired when the guard was created, the other value was not either (`retire`: no
+        // link leads to it, except links of values that were retired before), and the collector
+        // keeps it until the guard is dropped. A link of a value that was retired before the guard
+        // cannot be reached with it.
         unsafe { pointer.as_ref() }
     }
 

@@ -10,13 +10,17 @@
 //! * A node stays at its address until its flow is removed, even if the table grows or shrinks. It
 //!   is freed when no thread can use it any more (`docs/adr/0020-readers-without-locks.md` of the
 //!   repository).
-//! * An index doubles or halves its size a few lines per write. The most expensive step of an
-//!   operation allocates one index; in a table [built for](ConcurrentConfig) its number of flows,
-//!   this index covers a few thousand flows.
+//! * An index grows or shrinks by a few lines with every operation that takes the lock, whether it
+//!   changes the table or not. The most expensive step of an operation allocates one index; in a
+//!   table [built for](ConcurrentConfig) its number of flows, this index covers a few thousand flows.
 
+#[cfg(doctest)]
+mod drop_orders;
 mod handle;
 mod index;
+mod limit;
 mod link;
+mod load;
 mod node;
 mod shard;
 mod steps;
@@ -34,6 +38,7 @@ use crate::error::{BuildError, FLOWS_MAX};
 use crate::state::Timeouts;
 use crate::table::{MemoryReport, TableKey, Tick};
 use index::LANES;
+use limit::Limit;
 use node::Node;
 use shard::Shard;
 use sync::{AtomicU64, AtomicUsize, Ordering};
@@ -71,10 +76,15 @@ impl ConcurrentConfig {
         Self { flows, max_flows: FLOWS_MAX, shards: None, timeouts: Timeouts::NEVER }
     }
 
+    /// Returns the number of flows for which the table initially has space.
+    fn first_flows(&self) -> usize {
+        self.flows.min(self.max_flows) as usize
+    }
+
     fn shard_count(&self) -> usize {
         match self.shards {
             Some(shards) => shards as usize,
-            None => (self.flows as usize / FLOWS_PER_SHARD).next_power_of_two().clamp(64, SHARDS_MAX),
+            None => (self.first_flows() / FLOWS_PER_SHARD).next_power_of_two().clamp(64, SHARDS_MAX),
         }
     }
 }
@@ -85,7 +95,9 @@ impl ConcurrentConfig {
 /// values are valid while it is pinned. Threads share values, so state that packets change consists
 /// of atomics, has its own lock, or is replaced with [`insert`](Pinned::insert). Keys and values
 /// are `Send + Sync`, `Arc` included. A value is dropped some time after the removal of its flow,
-/// on any thread, and at the latest with the table.
+/// on any thread that has a handle, and at the latest with the table. It may therefore borrow what
+/// outlives the table. If a handle or a pin is leaked, removed values may be leaked with it; they are
+/// never dropped later. If the drop of a value panics, some other removed values may be leaked.
 ///
 /// Writers use the same handle as readers. Sharding spreads writers over locks, so several can
 /// write at once, and a single writer never waits.
@@ -124,13 +136,11 @@ pub struct ConcurrentFlowTable<K, V, S = KeyedState> {
     collector: Collector,
     hasher: S,
     lines_min: usize,
-    max_flows: usize,
+    limit: Limit,
     timeouts: Timeouts,
     now: AtomicU64,
     /// The shard at which expiry continues.
     hand: AtomicUsize,
-    /// The number of all flows, counted only if there is a maximum.
-    taken: Option<AtomicUsize>,
 }
 
 impl<K, V> ConcurrentFlowTable<K, V>
@@ -142,8 +152,8 @@ where
     ///
     /// # Errors
     ///
-    /// Returns [`BuildError`] if the maximum is 0 or above 2³⁰, or if the number of shards is not a
-    /// power of two.
+    /// Returns [`BuildError`] if the maximum is 0, if it or the expected number of flows is above
+    /// 2³⁰, if the number of shards is not a power of two, or if memory is insufficient.
     #[cfg(not(target_os = "unknown"))]
     pub fn try_new(config: &ConcurrentConfig) -> Result<Self, BuildError> {
         Self::try_with_hasher(config, KeyedState::random())
@@ -167,8 +177,9 @@ where
         if config.max_flows == 0 {
             return Err(BuildError::NoCapacity);
         }
-        if config.max_flows > FLOWS_MAX {
-            let (flows, flows_max) = (config.max_flows.into(), FLOWS_MAX.into());
+        let flows = config.flows.max(config.max_flows);
+        if flows > FLOWS_MAX {
+            let (flows, flows_max) = (flows.into(), FLOWS_MAX.into());
             return Err(BuildError::TooManyFlows { flows, flows_max });
         }
         if !shards.is_power_of_two() || shards > SHARDS_MAX {
@@ -176,18 +187,17 @@ where
         }
         // Five of seven entries are in use when the table has its expected number of flows; the
         // load of shards varies by chance.
-        let lines_min = (config.flows as usize / shards).div_ceil(LANES - 2).max(1);
-        let is_limited = config.max_flows < FLOWS_MAX;
+        let lines_min = (config.first_flows() / shards).div_ceil(LANES - 2).max(1);
+        let max = (config.max_flows < FLOWS_MAX).then_some(config.max_flows as usize);
         Ok(Self {
-            shards: (0..shards).map(|_| Shard::new(lines_min)).collect(),
+            shards: (0..shards).map(|_| Shard::try_new(lines_min)).collect::<Result<_, _>>()?,
             collector: Collector::new(),
             hasher,
             lines_min,
-            max_flows: config.max_flows as usize,
+            limit: Limit::new(max),
             timeouts: config.timeouts,
             now: AtomicU64::new(0),
             hand: AtomicUsize::new(0),
-            taken: is_limited.then(|| AtomicUsize::new(0)),
         })
     }
 

@@ -4,23 +4,24 @@
 //!  current ──▶ index ── next ──▶ larger or smaller index, while entries move
 //! ```
 //!
-//! Each write moves the entries of a few lines. An entry is inserted into the next index before it
-//! leaves the current one. A reader that does not find a key in an index, and then sees no next
-//! index, therefore knows that the key was absent.
+//! Each operation that takes the lock moves the entries of a few lines. An entry is inserted into
+//! the next index before it leaves the current one. A reader that does not find a key in an index,
+//! and then sees no next index, therefore knows that the key was absent.
 
 #![expect(unsafe_code, reason = "published values are retired")]
+
+use core::iter;
 
 use crossbeam_epoch::Guard;
 
 use flowloom_flow_key::TableHash;
 
-use super::index::{Found, Index, LANES};
-use super::link::{Link, Published};
+use super::index::{Found, Index, LANES, Vacancy};
+use super::link::{Freed, Link, Published};
+use super::load::{LINES_PER_WRITE, lines_of_next};
 use super::node::Node;
 use super::sync::{AtomicUsize, Mutex, MutexGuard, Ordering};
-
-/// Number of lines whose entries one write moves.
-const LINES_PER_WRITE: usize = 4;
+use crate::error::BuildError;
 
 /// A part of a table.
 ///
@@ -44,12 +45,17 @@ struct Progress {
 }
 
 impl<K, V> Shard<K, V> {
-    pub(super) fn new(lines: usize) -> Self {
-        Self {
-            current: Link::to(Published::new(Index::new(lines))),
+    /// Returns a shard without flows.
+    ///
+    /// # Errors
+    ///
+    /// Returns the same errors as [`Index::try_new`].
+    pub(super) fn try_new(lines: usize) -> Result<Self, BuildError> {
+        Ok(Self {
+            current: Link::to(Published::new(Index::try_new(lines)?)),
             len: AtomicUsize::new(0),
             lock: Mutex::new(Progress::default()),
-        }
+        })
     }
 
     pub(super) fn len(&self) -> usize {
@@ -86,8 +92,10 @@ impl<K, V> Shard<K, V> {
     }
 
     /// Waits for the lock.
+    #[inline(always)]
     pub(super) fn write<'g>(&'g self, lines_min: usize, guard: &'g Guard) -> Writer<'g, K, V> {
-        // A panic in a key's comparison leaves the shard unchanged.
+        // A panic of the caller's code leaves the shard unchanged: it runs before a change, in the
+        // comparison of a key or to make a value.
         let progress = self.lock.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let current = self.current.load_own(guard).expect("a shard has an index from its beginning");
         Writer { shard: self, current, next: current.next.load_own(guard), progress, lines_min, guard }
@@ -98,22 +106,20 @@ impl<K, V> Drop for Shard<K, V> {
     fn drop(&mut self) {
         // SAFETY: with exclusive access there is no reader, so no guard is needed.
         let guard = unsafe { crossbeam_epoch::unprotected() };
-        let mut link = self.current.published();
-        while let Some(index) = link {
-            // SAFETY: an index that a link leads to was not retired.
-            let here = unsafe { index.get(guard) };
-            link = here.next.published();
-            for node in here.nodes() {
-                // SAFETY: no reader is left, and each node has one link.
-                unsafe { node.free() };
-            }
-            // SAFETY: no reader is left, and nothing follows the link again.
-            unsafe { index.free() };
-        }
+        let first = self.current.published();
+        // SAFETY: an index that a link leads to was not retired, and is freed after this.
+        let here = |index: &Published<Index<K, V>>| unsafe { index.get(guard) };
+        let indexes: Vec<_> = iter::successors(first, |index| here(index).next.published()).collect();
+        let mut freed_last = indexes.iter().copied();
+        // SAFETY: no reader is left, and nothing follows a link after the nodes are freed.
+        let _freed_last = unsafe { Freed::new(&mut freed_last) };
+        let mut nodes = indexes.iter().flat_map(|index| here(index).nodes());
+        // SAFETY: no reader is left, and each node has one link.
+        drop(unsafe { Freed::new(&mut nodes) });
     }
 }
 
-/// The owner of a shard's lock.
+/// The owner of a shard's lock. Dropping it moves the entries of a few lines.
 pub(super) struct Writer<'g, K, V> {
     shard: &'g Shard<K, V>,
     current: &'g Index<K, V>,
@@ -121,6 +127,19 @@ pub(super) struct Writer<'g, K, V> {
     progress: MutexGuard<'g, Progress>,
     lines_min: usize,
     guard: &'g Guard,
+}
+
+impl<K, V> Drop for Writer<'_, K, V> {
+    #[inline]
+    fn drop(&mut self) {
+        self.advance();
+    }
+}
+
+/// Space for a new flow in the index that takes it.
+pub(super) struct Space<'g, K, V> {
+    index: &'g Index<K, V>,
+    vacancy: Vacancy,
 }
 
 /// A position in one of the indexes of a shard.
@@ -136,6 +155,7 @@ impl<'g, K, V> Place<'g, K, V> {
 }
 
 impl<'g, K, V> Writer<'g, K, V> {
+    #[inline(always)]
     pub(super) fn find(
         &self,
         hash: TableHash,
@@ -153,20 +173,35 @@ impl<'g, K, V> Writer<'g, K, V> {
         self.progress.number
     }
 
-    /// Inserts a node whose key is absent. Returns it, or `None` if there is no space, which the
-    /// load limit of an index rules out.
-    pub(super) fn enter(&mut self, node: Node<K, V>) -> Option<&'g Node<K, V>> {
+    /// Returns space for a new flow. There is none if the index is full because there was no memory
+    /// for a larger one, and there still is none.
+    #[inline(always)]
+    pub(super) fn space(&mut self, hash: TableHash) -> Option<Space<'g, K, V>> {
+        self.space_now(hash).or_else(|| self.space_of_larger(hash))
+    }
+
+    #[inline(always)]
+    fn space_now(&self, hash: TableHash) -> Option<Space<'g, K, V>> {
+        let index = self.next.unwrap_or(self.current);
+        Some(Space { index, vacancy: index.vacancy(hash)? })
+    }
+
+    #[cold]
+    fn space_of_larger(&mut self, hash: TableHash) -> Option<Space<'g, K, V>> {
+        self.advance();
+        self.space_now(hash)
+    }
+
+    /// Inserts a node whose key is absent into the space for its hash, which was the last thing that
+    /// was asked for. Returns the node.
+    #[inline(always)]
+    pub(super) fn enter(&mut self, space: &Space<'g, K, V>, node: Node<K, V>) -> &'g Node<K, V> {
         let hash = node.hash;
         let node = Published::new(node);
-        if !self.next.unwrap_or(self.current).enter(node, hash) {
-            // SAFETY: no link ever led to the node.
-            unsafe { node.free() };
-            return None;
-        }
+        space.index.enter(&space.vacancy, node, hash);
         self.shard.len.fetch_add(1, Ordering::Relaxed);
-        self.advance();
         // SAFETY: only the owner of the lock retires nodes, and has not retired this one.
-        Some(unsafe { node.get(self.guard) })
+        unsafe { node.get(self.guard) }
     }
 
     /// Replaces the node at a position with one of the same key, and returns the new node.
@@ -177,18 +212,12 @@ impl<'g, K, V> Writer<'g, K, V> {
             // guards.
             unsafe { before.retire(self.guard) };
         }
-        self.advance();
         // SAFETY: as in `enter`.
         unsafe { node.get(self.guard) }
     }
 
     /// Removes the node at a position; it stays readable as long as the guard is held.
     pub(super) fn leave(&mut self, place: &Place<'g, K, V>) {
-        self.leave_only(place);
-        self.advance();
-    }
-
-    fn leave_only(&mut self, place: &Place<'g, K, V>) {
         if let Some(node) = place.index.leave(&place.found, place.found.node.hash) {
             // SAFETY: the only link to the node was cleared: an entry that moves leaves its former
             // index before the lock is released. See `Shard` for the guards.
@@ -199,24 +228,38 @@ impl<'g, K, V> Writer<'g, K, V> {
 
     /// Moves the entries of a few lines, and starts to move to another index if the load requires
     /// one.
+    #[inline]
     fn advance(&mut self) {
         if self.next.is_none() {
-            self.resize();
+            let (flows, lines) = (self.shard.len(), self.current.line_count());
+            let Some(lines) = lines_of_next(flows, lines, self.lines_min) else { return };
+            self.resize(lines);
         }
-        if let (Some(next), Some(from)) = (self.next, self.progress.moved_lines) {
-            let to = (from + LINES_PER_WRITE).min(self.current.line_count());
-            for line in from..to {
-                for found in self.current.entries_of(line, self.guard).into_iter().flatten() {
-                    let hash = found.node.hash;
-                    let Some(node) = self.current.published_at(&found) else { continue };
-                    assert!(next.enter(node, hash), "the next index has space for all entries");
-                    self.current.leave(&found, hash);
-                }
+        self.advance_lines();
+    }
+
+    #[inline(never)]
+    fn advance_lines(&mut self) {
+        let (Some(next), Some(from)) = (self.next, self.progress.moved_lines) else { return };
+        let to = (from + LINES_PER_WRITE).min(self.current.line_count());
+        for line in from..to {
+            for found in self.current.entries_of(line, self.guard).into_iter().flatten() {
+                let hash = found.node.hash;
+                let Some(node) = self.current.published_at(&found) else { continue };
+                let Some(vacancy) = next.vacancy(hash) else {
+                    // `lines_of_next` rules it out. The entry would stay, and be found, until others
+                    // leave.
+                    debug_assert!(false, "the next index has space for all entries");
+                    self.progress.moved_lines = Some(line);
+                    return;
+                };
+                next.enter(&vacancy, node, hash);
+                self.current.leave(&found, hash);
             }
-            self.progress.moved_lines = Some(to);
-            if to == self.current.line_count() {
-                self.arrive(next);
-            }
+        }
+        self.progress.moved_lines = Some(to);
+        if to == self.current.line_count() {
+            self.arrive(next);
         }
     }
 
@@ -233,19 +276,11 @@ impl<'g, K, V> Writer<'g, K, V> {
         (self.progress.moved_lines, self.progress.hand) = (None, 0);
     }
 
-    /// Opens another index if more than three quarters of the entries are in use, or less than one
-    /// quarter.
-    fn resize(&mut self) {
-        let (len, lines) = (self.shard.len(), self.current.line_count());
-        let lines = if 4 * len > 3 * LANES * lines {
-            2 * lines
-        } else if 4 * len < LANES * lines && lines > self.lines_min {
-            // Half full.
-            (2 * len).div_ceil(LANES).max(self.lines_min)
-        } else {
-            return;
-        };
-        let next = Published::new(Index::new(lines));
+    /// Opens another index, if there is memory for it.
+    #[cold]
+    fn resize(&mut self, lines: usize) {
+        let Ok(next) = Index::try_new(lines) else { return };
+        let next = Published::new(next);
         self.current.next.set(Some(next));
         // SAFETY: only the owner of the lock retires indexes, and has not retired this one.
         self.next = Some(unsafe { next.get(self.guard) });
@@ -274,7 +309,7 @@ impl<'g, K, V> Writer<'g, K, V> {
                 looked_at += 1;
                 if is_due(found.node) {
                     removed.push(found.node);
-                    self.leave_only(&Place { index: self.current, found });
+                    self.leave(&Place { index: self.current, found });
                 }
             }
             self.progress.hand += 1;
@@ -282,7 +317,6 @@ impl<'g, K, V> Writer<'g, K, V> {
         let is_end = self.progress.hand == self.current.line_count();
         if is_end {
             self.progress.hand = 0;
-            self.advance();
         }
         (looked_at, is_end)
     }

@@ -462,7 +462,7 @@ impl<K, V> fmt::Debug for DHash<K, V> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::table::{FlowTable, Full, Tick, TimeoutClass};
+    use crate::table::{FlowTable, Refused, Tick, TimeoutClass};
     use alloc::vec::Vec;
     use flowloom_flow_key::FlowKey;
 
@@ -518,7 +518,7 @@ mod tests {
             .collect();
         assert_eq!(
             table.insert(19, TableHash::default(), 19, CLASS, Tick(0)),
-            Err(Full { reason: FullReason::ListCap })
+            Err(Refused { value: 19, reason: FullReason::ListCap })
         );
         assert_eq!(table.stats().displaced, 3);
         for (key, &id) in (0..19_u64).zip(&ids) {
@@ -540,7 +540,7 @@ mod tests {
         }
         assert_eq!(
             table.insert(9, TableHash::from_mixed(9), (), CLASS, Tick(0)),
-            Err(Full { reason: FullReason::Capacity })
+            Err(Refused { value: (), reason: FullReason::Capacity })
         );
         assert_eq!(table.stats().refused, 1);
         assert!(table.insert(3, TableHash::from_mixed(3 << 60 | 3), (), CLASS, Tick(0)).is_ok());

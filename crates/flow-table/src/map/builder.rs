@@ -39,6 +39,7 @@ pub struct FlowMapBuilder {
     flows_max: u32,
     memory_max_bytes: u64,
     timeouts: Timeouts,
+    has_zero_timeout: bool,
     huge_pages: HugePages,
 }
 
@@ -57,6 +58,7 @@ impl FlowMapBuilder {
             flows_max: FLOWS_MAX,
             memory_max_bytes: u64::MAX,
             timeouts: Timeouts::NEVER,
+            has_zero_timeout: false,
             huge_pages: HugePages::Try,
         }
     }
@@ -79,14 +81,18 @@ impl FlowMapBuilder {
         self
     }
 
-    /// Sets one timeout for all flows, in the caller's unit of time.
-    pub const fn timeout(self, ticks: u64) -> Self {
-        self.timeouts(Timeouts::NEVER.with(TimeoutClass(0), ticks))
+    /// Sets one timeout for all flows, in the caller's unit of time; 0 is an error of
+    /// [`build`](Self::build).
+    pub const fn timeout(mut self, ticks: u64) -> Self {
+        self = self.timeouts(Timeouts::NEVER.with(TimeoutClass(0), ticks));
+        self.has_zero_timeout = ticks == 0;
+        self
     }
 
     /// Sets a timeout for each class; a new flow is in class 0.
     pub const fn timeouts(mut self, timeouts: Timeouts) -> Self {
         self.timeouts = timeouts;
+        self.has_zero_timeout = false;
         self
     }
 
@@ -100,7 +106,8 @@ impl FlowMapBuilder {
     ///
     /// # Errors
     ///
-    /// Returns [`BuildError`] if the maximum is 0 or too large, or if memory is insufficient.
+    /// Returns [`BuildError`] if the maximum is 0 or too large, if the [timeout](Self::timeout) is 0,
+    /// or if memory is insufficient.
     #[cfg(all(feature = "std", not(target_os = "unknown")))]
     pub fn build<K: TableKey + Hash, V>(self) -> Result<FlowMap<K, V>, BuildError> {
         self.build_with_hasher(KeyedState::random())
@@ -116,7 +123,10 @@ impl FlowMapBuilder {
         K: TableKey + Hash,
         S: BuildHasher,
     {
-        let Self { flows, flows_max, memory_max_bytes, timeouts, huge_pages } = self;
+        let Self { flows, flows_max, memory_max_bytes, timeouts, has_zero_timeout, huge_pages } = self;
+        if has_zero_timeout {
+            return Err(BuildError::ZeroTimeout);
+        }
         if flows_max > FLOWS_MAX {
             let (flows, flows_max) = (flows_max.into(), FLOWS_MAX.into());
             return Err(BuildError::TooManyFlows { flows, flows_max });

@@ -3,7 +3,8 @@
 use core::fmt;
 
 use super::Table;
-use crate::table::{FlowId, FlowTable, Full, TableKey, Tick, TimeoutClass};
+use crate::evict::{Evict, Refuse};
+use crate::table::{FlowId, FlowTable, Full, Refused, TableKey, Tick, TimeoutClass};
 use flowloom_flow_key::TableHash;
 
 /// The entry of a key, which may have a flow or not.
@@ -35,17 +36,20 @@ impl<'a, K: TableKey, V> Entry<'a, K, V> {
     ///
     /// # Errors
     ///
-    /// Returns [`Full`] if there is no flow and no space.
+    /// Returns [`Refused`] with the value if there is no flow and no space.
     #[inline]
-    pub fn or_insert(self, value: V) -> Result<&'a mut V, Full> {
-        self.or_insert_with(|| value)
+    pub fn or_insert(self, value: V) -> Result<&'a mut V, Refused<V>> {
+        match self {
+            Self::Occupied(entry) => Ok(entry.into_mut()),
+            Self::Vacant(entry) => entry.insert(value),
+        }
     }
 
     /// Returns the value, creating one if there is no flow and there is space.
     ///
     /// # Errors
     ///
-    /// Returns the same errors as [`or_insert`](Entry::or_insert).
+    /// Returns [`Full`] if there is no flow and no space; `make` is not called then.
     #[inline]
     pub fn or_insert_with(self, make: impl FnOnce() -> V) -> Result<&'a mut V, Full> {
         match self {
@@ -58,7 +62,7 @@ impl<'a, K: TableKey, V> Entry<'a, K, V> {
     ///
     /// # Errors
     ///
-    /// Returns the same errors as [`or_insert`](Entry::or_insert).
+    /// Returns the same errors as [`or_insert_with`](Entry::or_insert_with).
     #[inline]
     pub fn or_default(self) -> Result<&'a mut V, Full>
     where
@@ -190,19 +194,58 @@ impl<'a, K: TableKey, V> VacantEntry<'a, K, V> {
     ///
     /// # Errors
     ///
-    /// Returns [`Full`] if there is no space.
+    /// Returns [`Refused`] with the value if there is no space.
     #[inline]
-    pub fn insert(self, value: V) -> Result<&'a mut V, Full> {
-        self.insert_with(|| value)
+    pub fn insert(self, value: V) -> Result<&'a mut V, Refused<V>> {
+        match self.insert_at_once(|| value) {
+            Ok(value) => Ok(value),
+            Err((entry, make)) => entry.insert_closely(make()),
+        }
     }
 
     #[inline]
     fn insert_with(self, make: impl FnOnce() -> V) -> Result<&'a mut V, Full> {
+        self.insert_or_evict_with(make, &mut Refuse)
+    }
+
+    #[inline]
+    pub(super) fn insert_or_evict_with(
+        self,
+        make: impl FnOnce() -> V,
+        policy: &mut impl Evict<K, V>,
+    ) -> Result<&'a mut V, Full> {
+        self.insert_at_once(make).or_else(|(entry, make)| entry.search_and_insert(make, policy))
+    }
+
+    /// Inserts a value if the first read of the index shows that there is space.
+    #[inline]
+    fn insert_at_once<F: FnOnce() -> V>(self, make: F) -> Result<&'a mut V, (Self, F)> {
         let Self { table, key, hash, now, class } = self;
-        let id = match table.enter_at_once(&key, hash, class, now, make) {
-            Ok(id) => table.outer(id),
-            Err(make) => table.entry_with(key, hash, class, now, make)?.id,
-        };
+        match table.enter_at_once(&key, hash, class, now, make) {
+            Ok(id) => {
+                let id = table.outer(id);
+                Ok(table.get_mut(id).expect(THERE))
+            }
+            Err(make) => Err((Self { table, key, hash, now, class }, make)),
+        }
+    }
+
+    /// Inserts a value in the cases that need a full search.
+    #[inline(never)]
+    fn insert_closely(self, value: V) -> Result<&'a mut V, Refused<V>> {
+        let mut value = Some(value);
+        let make = || value.take().expect("`make` is called once");
+        let inserted = self.search_and_insert(make, &mut Refuse);
+        inserted.map_err(|full| full.with_value(value))
+    }
+
+    fn search_and_insert(
+        self,
+        make: impl FnOnce() -> V,
+        policy: &mut impl Evict<K, V>,
+    ) -> Result<&'a mut V, Full> {
+        let Self { table, key, hash, now, class } = self;
+        let id = table.entry_or_evict(key, hash, class, now, make, policy)?.id;
         Ok(table.get_mut(id).expect(THERE))
     }
 }

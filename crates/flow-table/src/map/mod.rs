@@ -17,11 +17,12 @@ use core::hash::{BuildHasher, Hash};
 use flowloom_flow_key::{KeyedState, TableHash};
 
 use crate::error::BuildError;
-use crate::evict::{Evict, Refuse};
+use crate::evict::Evict;
 use crate::linehash::LineHash;
 use crate::segments::{Drained, Growing};
 use crate::table::{
-    Cursor, Expired, FlowId, FlowTable, Full, MemoryReport, TableKey, TableStats, Tick, TimeoutClass,
+    Cursor, Expired, FlowId, FlowTable, Full, MemoryReport, Refused, TableKey, TableStats, Tick,
+    TimeoutClass,
 };
 
 /// Number of keys whose hashes are computed, and whose lines are prefetched, before the first
@@ -45,8 +46,8 @@ type Table<K, V> = Growing<K, V, LineHash<K, V>, Build<K, V>>;
 ///   long, and the [`FlowId`] of a flow stays valid until the flow is removed.
 ///   [`compact`](FlowMap::compact) merges the segments, which makes lookups as fast as in a map
 ///   with the right [capacity](FlowMap::with_capacity).
-/// * A [builder](FlowMap::builder) sets a maximum and timeouts. An insertion returns [`Full`] if
-///   there is no space, because on the packet path that is an outcome and not a panic.
+/// * A [builder](FlowMap::builder) sets a maximum and timeouts. An insertion returns [`Full`] or
+///   [`Refused`] if there is no space, because on the packet path that is an outcome and not a panic.
 /// * [`set_now`](FlowMap::set_now) sets the current time. [`insert`](FlowMap::insert),
 ///   [`get_mut`](FlowMap::get_mut), [`entry`](FlowMap::entry) and their relatives record that the
 ///   flow was seen; calls by shared reference and [`peek_mut`](FlowMap::peek_mut) do not.
@@ -188,13 +189,14 @@ impl<K: TableKey + Hash, V, S: BuildHasher> FlowMap<K, V, S> {
     ///
     /// # Errors
     ///
-    /// Returns [`Full`] if the map has its maximum number of flows, or memory is insufficient.
+    /// Returns [`Refused`] with the value if the map has its maximum number of flows, or memory is
+    /// insufficient.
     ///
     /// # Panics
     ///
     /// Never.
     #[inline(always)]
-    pub fn insert(&mut self, key: K, value: V) -> Result<Option<V>, Full> {
+    pub fn insert(&mut self, key: K, value: V) -> Result<Option<V>, Refused<V>> {
         let hash = self.hash(&key);
         match self.table.enter_at_once(&key, hash, TimeoutClass(0), self.now, move || value) {
             Ok(_) => Ok(None),
@@ -204,13 +206,13 @@ impl<K: TableKey + Hash, V, S: BuildHasher> FlowMap<K, V, S> {
 
     /// Inserts a value in the cases that need a full search.
     #[inline(never)]
-    fn insert_closely(&mut self, key: K, hash: TableHash, value: V) -> Result<Option<V>, Full> {
+    fn insert_closely(&mut self, key: K, hash: TableHash, value: V) -> Result<Option<V>, Refused<V>> {
         let mut value = Some(value);
         let make = || value.take().expect("`make` is called once");
-        let entry = self.table.entry_with(key, hash, TimeoutClass(0), self.now, make)?;
-        match value {
-            None => Ok(None),
-            Some(value) => Ok(self.replace(entry.id, value)),
+        match (self.table.entry_with(key, hash, TimeoutClass(0), self.now, make), value) {
+            (Ok(_), None) => Ok(None),
+            (Ok(entry), Some(value)) => Ok(self.replace(entry.id, value)),
+            (Err(full), value) => Err(full.with_value(value)),
         }
     }
 
@@ -227,10 +229,10 @@ impl<K: TableKey + Hash, V, S: BuildHasher> FlowMap<K, V, S> {
     ///
     /// # Errors
     ///
-    /// Returns the same errors as [`insert`](FlowMap::insert).
+    /// Returns [`Full`] in the cases in which [`insert`](FlowMap::insert) refuses a value.
     #[inline]
     pub fn get_or_insert_with(&mut self, key: K, make: impl FnOnce() -> V) -> Result<&mut V, Full> {
-        self.get_or_evict_with(key, make, &mut Refuse)
+        self.entry(key).or_insert_with(make)
     }
 
     /// Returns the value of a key, creating it if it is missing. If the map is full, it evicts the
@@ -264,9 +266,10 @@ impl<K: TableKey + Hash, V, S: BuildHasher> FlowMap<K, V, S> {
         make: impl FnOnce() -> V,
         policy: &mut impl Evict<K, V>,
     ) -> Result<&mut V, Full> {
-        let hash = self.hash(&key);
-        let entry = self.table.entry_or_evict(key, hash, TimeoutClass(0), self.now, make, policy)?;
-        Ok(self.table.get_mut_touch(entry.id, self.now).expect("it was just found or inserted").0)
+        match self.entry(key) {
+            Entry::Occupied(entry) => Ok(entry.into_mut()),
+            Entry::Vacant(entry) => entry.insert_or_evict_with(make, policy),
+        }
     }
 
     /// Returns the entry of a key, which may have a flow or not.

@@ -612,6 +612,7 @@ pub(crate) mod tests {
     use super::*;
     use crate::dhash::{DHash, DHashConfig};
     use crate::state::Timeouts;
+    use crate::table::Refused;
     use flowloom_flow_key::hash::fold::split_mix;
 
     pub(super) const CLASS: TimeoutClass = TimeoutClass(0);
@@ -676,7 +677,7 @@ pub(crate) mod tests {
             table.insert(key, hash(key), key, CLASS, Tick(0)).unwrap();
         }
         let refused = table.insert(10, hash(10), 10, CLASS, Tick(0));
-        assert_eq!(refused, Err(Full { reason: FullReason::Memory }));
+        assert_eq!(refused, Err(Refused { value: 10, reason: FullReason::Memory }));
         let limits = GrowthLimits { memory_max_bytes: one - 1, ..LIMITS };
         assert!(matches!(Growing::try_new(limits, build), Err(BuildError::TooLarge { .. })));
     }

@@ -92,7 +92,7 @@ mod tests {
     use flowloom_flow_key::TableHash;
     use flowloom_flow_table::dhash::{DHash, DHashConfig};
     use flowloom_flow_table::probe::Counts;
-    use flowloom_flow_table::{FlowTable, Full, FullReason, LineHash, LineHashConfig, Tick, TimeoutClass};
+    use flowloom_flow_table::{FlowTable, FullReason, LineHash, LineHashConfig, Tick, TimeoutClass};
 
     fn all_share_one_crc<const W: usize>() {
         let flows = one_crc::<W>(65_536, 1);
@@ -142,7 +142,7 @@ mod tests {
         for key in &flows.keys {
             match table.insert(*key, TableHash::from_mixed(crc_hash(key)), (), TimeoutClass(0), Tick(0)) {
                 Ok(_) => taken += 1,
-                Err(full) => assert_eq!(full, Full { reason: FullReason::ListCap }),
+                Err(refused) => assert_eq!(refused.reason, FullReason::ListCap),
             }
         }
         // Sixteen slots and a list of sixteen: the remaining flows are rejected, not chained.
