@@ -8,6 +8,7 @@ mod cluster;
 mod corpus;
 mod cuts;
 mod emulate;
+mod faults;
 mod figures;
 mod fuzz;
 mod item_mutants;
@@ -41,6 +42,7 @@ const USAGE: &str = "usage: cargo xtask <verb>
   shuttle  check random histories of the table that threads share: shuttle [--histories N]
   corpus   replay foreign captures in every layout: corpus FOLDER…
   cuts     check that results do not depend on where captures are cut: cuts [--cuts N]
+  faults   stop verbs that write at random times, and read what they leave: faults [--runs N]
   cluster  compare flows from a Spark cluster with one run: cluster [--captures N] [--packets N]
   bench    measure the figures of docs/performance.md: bench replay|sharded [--help]
   peers    compare flow tables, classifier, caches, L7 filter with rivals: peers flow-table [--help]
@@ -98,6 +100,7 @@ fn run(arguments: &[String]) -> Result<ExitCode> {
         "cluster" => cluster::run(&root, rest),
         "corpus" => corpus::run(&root, rest),
         "cuts" => cuts::run(&root, rest),
+        "faults" => faults::run(&root, rest),
         "soak" => soak::run(&root, rest),
         "mutants" => mutants::run(&root, rest),
         "item-mutants" => item_mutants::run(&root, rest),

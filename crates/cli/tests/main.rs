@@ -21,6 +21,7 @@ mod interrupt;
 mod l7;
 mod limits;
 mod memory;
+mod outputs;
 mod parts;
 mod plurals;
 mod real;

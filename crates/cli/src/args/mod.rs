@@ -53,7 +53,7 @@ Examples:
 
 Exit status:
   0 success   1 a check failed   2 usage error   3 input unreadable   4 input truncated or corrupt, with --strict
-  5 output unwritable   6 the engine stopped on a fault   130 interrupted")]
+  5 output unwritable   6 the engine stopped on a fault   7 memory exhausted   130 interrupted")]
 pub(crate) struct Arguments {
     #[command(subcommand)]
     pub(crate) verb: Verb,

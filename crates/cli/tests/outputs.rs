@@ -1,0 +1,253 @@
+//! What output files contain after errors, interrupts and selections of nothing.
+
+use std::io::Read as _;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::bytes::pcap;
+use crate::support::{Folder, Outcome, flowloom, number};
+
+/// Runs the command with a limit of the size of its files, in units of 512 or 1024 bytes, as a full
+/// disk would have it.
+fn with_file_limit(blocks: u32, arguments: &[&str]) -> Outcome {
+    let mut command = Command::new("sh");
+    let limited = format!("ulimit -f {blocks}; exec \"$@\"");
+    command.args(["-c", &limited, "sh", env!("CARGO_BIN_EXE_flowloom")]).args(arguments);
+    let output = command.stdin(Stdio::null()).output().unwrap();
+    Outcome::of(&command, output)
+}
+
+fn campus() -> String {
+    format!("{}/../../traces/small/campus.pcap", env!("CARGO_MANIFEST_DIR"))
+}
+
+#[test]
+fn a_full_disk_leaves_whole_records_and_their_number() {
+    let folder = Folder::new();
+    let input = campus();
+    for name in ["f.csv", "f.jsonl", "conn.log", "f.eve", "f.ipfix", "f.nf9"] {
+        let path = folder.path(name);
+        let outcome = with_file_limit(50, &["replay", &input, "--flows", &path, "--format", "json"]).ends(5);
+        let outcome = outcome.says(&["cannot write flows", &path, "it ends after"]);
+        let document = outcome.json();
+        let records = &document["records"];
+        let [written, lost] = ["written", "lost"].map(|name| number(records, name));
+        assert_eq!(written + lost, 400, "{name}: {records}");
+        assert_eq!(document["balanced"], true, "{name}");
+        let bytes = std::fs::read(&path).unwrap();
+        assert!(lost > 0 && !bytes.is_empty(), "{name}: {records}");
+        let text = String::from_utf8_lossy(&bytes);
+        match name {
+            "f.ipfix" => {
+                let mut rest = &bytes[..];
+                while !rest.is_empty() {
+                    let length = usize::from(u16::from_be_bytes([rest[2], rest[3]]));
+                    rest = rest.get(length..).expect("the last message is whole");
+                }
+            }
+            "f.nf9" => {}
+            _ => {
+                assert!(text.ends_with('\n'), "{name}");
+                let is_record =
+                    |line: &&str| !line.starts_with('#') && !line.starts_with("source,") && !line.is_empty();
+                assert_eq!(text.lines().filter(is_record).count() as u64, written, "{name}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_full_disk_leaves_whole_packets() {
+    let folder = Folder::new();
+    let input = folder.write("t.pcap", &pcap(60_000));
+    for name in ["w.pcap", "w.pcapng"] {
+        let path = folder.path(name);
+        let written = ["replay", &input, "--write", &path];
+        let extracted = ["extract", &input, "--filter", "tcp or udp", "-o", &path];
+        for arguments in [&written[..], &extracted] {
+            let outcome = with_file_limit(5000, arguments).ends(5);
+            outcome.says(&["packets", &path, "it ends after", "bytes"]);
+            let read = flowloom(["inspect", &path, "--strict", "--format", "json"]).ends(0).json();
+            assert!(number(&read, "packets") > 1000, "{arguments:?}");
+        }
+    }
+}
+
+#[test]
+fn an_output_that_is_useful_only_whole_is_whole_or_unchanged() {
+    let folder = Folder::new();
+    let (input, rules) = (campus(), folder.write("rules.txt", b"@0.0.0.0/0 0.0.0.0/0 0:65535 0:65535 0x06/0xFF\n"));
+    let cases: [(&str, Vec<&str>); 6] = [
+        ("f.parquet", vec!["replay", &input, "--flows"]),
+        ("p.part", vec!["replay", &input, "--save-part"]),
+        ("g.pcap", vec!["generate", "trace", "--packets", "50000", "-o"]),
+        ("g.pcap.zst", vec!["generate", "trace", "--packets", "50000", "-o"]),
+        ("w.csv", vec!["generate", "weblog", "--accesses", "20000", "-o"]),
+        ("h.txt", vec!["generate", "headers", "--rules", &rules, "--count", "20000", "-o"]),
+    ];
+    for (name, arguments) in cases {
+        let path = folder.path(name);
+        let arguments = [&arguments[..], &[&path]].concat();
+        for old in [None, Some("what stood there")] {
+            if let Some(old) = old {
+                std::fs::write(&path, old).unwrap();
+            }
+            let outcome = with_file_limit(8, &arguments).ends(5);
+            outcome.says(&["cannot write", &path]);
+            assert_eq!(std::fs::read_to_string(&path).ok().as_deref(), old, "{arguments:?}");
+        }
+        flowloom(&arguments).ends(0);
+        assert_ne!(std::fs::read(&path).unwrap(), b"what stood there");
+    }
+    let left = std::fs::read_dir(folder.path("")).unwrap();
+    let hidden = left.filter(|entry| entry.as_ref().unwrap().file_name().to_string_lossy().starts_with('.'));
+    assert_eq!(hidden.count(), 0, "nothing is left beside the outputs");
+}
+
+#[test]
+fn a_selection_of_nothing_leaves_an_earlier_file_unchanged() {
+    let folder = Folder::new();
+    let input = campus();
+    let path = folder.path("f.csv");
+    flowloom(["replay", &input, "--flows", &path, "-q"]).ends(0).shows(&["400 records in", &path]);
+    let before = std::fs::read(&path).unwrap();
+    for selection in [["--where", "packets > 1000000"], ["--from", "2100-01-01"], ["--filter", "port 1"]] {
+        let arguments = [&["replay", &input, "--flows", &path, "-q"], &selection[..]].concat();
+        let outcome = flowloom(&arguments).ends(0).says(&["no record was selected", "is unchanged"]);
+        outcome.shows(&["no record was selected"]);
+        assert_eq!(std::fs::read(&path).unwrap(), before, "{selection:?}");
+        // A new file is made, with its header.
+        let new = folder.path("new.csv");
+        flowloom([&["replay", &input, "--flows", &new], &selection[..]].concat()).ends(0);
+        assert_eq!(std::fs::read_to_string(&new).unwrap().lines().count(), 1, "{selection:?}");
+        std::fs::remove_file(&new).unwrap();
+    }
+    let capture = folder.write("old.pcapng", b"what stood there");
+    flowloom(["extract", &input, "--filter", "port 1", "-o", &capture])
+        .ends(0)
+        .says(&["no packet was selected", "which is unchanged"]);
+    flowloom(["replay", &input, "--filter", "port 1", "--write", &capture]).ends(0);
+    assert_eq!(std::fs::read(&capture).unwrap(), b"what stood there");
+}
+
+#[test]
+fn a_collector_that_is_not_there_is_counted_in_records() {
+    let unused = std::net::UdpSocket::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap();
+    for scheme in ["ipfix", "netflow9"] {
+        let collector = format!("{scheme}://{unused}");
+        let outcome = flowloom(["replay", &campus(), "--flows", &collector, "--format", "json"]).ends(0);
+        let outcome = outcome.says(&["400 records in", "did not reach the collector"]);
+        let document = outcome.json();
+        assert_eq!(number(&document["records"], "lost"), 400, "{scheme}");
+        assert_eq!(document["balanced"], true);
+    }
+}
+
+/// Starts a paced replay that writes records of flows that end early.
+fn start_paced(path: &str, input: &str) -> (Command, std::process::Child) {
+    let mut command = crate::support::command([
+        "replay", input, "--speed", "2000", "--flows", path, "--timeout", "1", "--format", "json",
+    ]);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let begun = Instant::now();
+    let status = format!("/proc/{}/status", child.id());
+    while begun.elapsed() < Duration::from_secs(20) {
+        let text = std::fs::read_to_string(&status).unwrap_or_default();
+        let caught = text.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap_or("0");
+        // SIGUSR1 is handled last, once the run is ready to stop.
+        if u64::from_str_radix(caught.trim(), 16).is_ok_and(|bits| bits >> 9 & 1 == 1) {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    (command, child)
+}
+
+fn send(signal: &str, child: &std::process::Child) {
+    assert!(Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap().success());
+}
+
+#[test]
+fn two_signals_within_half_a_second_are_one_interrupt() {
+    let folder = Folder::new();
+    let input = folder.write("t.pcap", &pcap(60_000));
+    for pause in [Duration::ZERO, Duration::from_millis(1), Duration::from_millis(20)] {
+        let path = folder.path("f.csv");
+        let (command, child) = start_paced(&path, &input);
+        std::thread::sleep(Duration::from_millis(300));
+        send("-TERM", &child);
+        std::thread::sleep(pause);
+        send("-TERM", &child);
+        let outcome = Outcome::of(&command, child.wait_with_output().unwrap()).ends(130);
+        let document = outcome.json();
+        let lines = std::fs::read_to_string(&path).unwrap().lines().count() as u64;
+        assert_eq!(lines, 1 + number(&document, "flows"), "{pause:?}");
+        assert_eq!(number(&document["records"], "lost"), 0);
+    }
+}
+
+#[test]
+fn an_exit_that_abandons_records_says_so() {
+    let folder = Folder::new();
+    let input = folder.write("t.pcap", &pcap(200));
+    let path = folder.path("fifo");
+    assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
+    // A reader that opens the pipe and never reads, so that the run cannot end.
+    let mut reader = Command::new("sh").args(["-c", &format!("sleep 60 < '{path}'")]).spawn().unwrap();
+    let mut records = vec!["replay", &input, "--flows", &path, "--columns", "all", "--loop"];
+    records.extend(["--timeout", "0.000001", "--speed", "100000"]);
+    let mut command = crate::support::command(&records);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    std::thread::sleep(Duration::from_millis(2500));
+    send("-INT", &child);
+    std::thread::sleep(Duration::from_millis(700));
+    send("-INT", &child);
+    let outcome = Outcome::of(&command, child.wait_with_output().unwrap()).ends(130);
+    reader.kill().unwrap();
+    reader.wait().unwrap();
+    outcome.says(&["interrupted a second time", "lost", &path]);
+}
+
+#[test]
+fn generate_that_is_interrupted_writes_nothing_to_a_file_and_whole_packets_to_a_pipe() {
+    let folder = Folder::new();
+    let path = folder.path("g.pcap");
+    let most = ["generate", "trace", "--packets", "100000000", "-o"];
+    let spawn = |output: &str| {
+        let mut command = crate::support::command([&most[..], &[output]].concat());
+        let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        (command, child)
+    };
+    let (command, child) = spawn(&path);
+    std::thread::sleep(Duration::from_millis(1500));
+    send("-INT", &child);
+    let outcome = Outcome::of(&command, child.wait_with_output().unwrap()).ends(130);
+    outcome.says(&["interrupted after", &path, "was not written"]);
+    assert!(!std::fs::exists(&path).unwrap());
+    let (_, mut child) = spawn("-");
+    let mut stdout = child.stdout.take().unwrap();
+    let mut bytes = vec![0; 1 << 20];
+    stdout.read_exact(&mut bytes).unwrap();
+    send("-INT", &child);
+    stdout.read_to_end(&mut bytes).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    let path = folder.write("piped.pcap", &bytes);
+    flowloom(["inspect", &path, "--strict"]).ends(0);
+}
+
+#[test]
+fn an_interrupt_of_reproduce_keeps_the_items_before_it() {
+    for wait in [0, 100, 400] {
+        let folder = Folder::new();
+        let saved = folder.path("saved");
+        let mut command = crate::support::command([
+            "reproduce", "dhash", "--scale", "quick", "--save", &saved, "--format", "json",
+        ]);
+        let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        std::thread::sleep(Duration::from_millis(300 + wait));
+        send("-INT", &child);
+        let outcome = Outcome::of(&command, child.wait_with_output().unwrap()).ends(130);
+        assert_eq!(outcome.json()["complete"], false);
+        assert!(std::fs::exists(format!("{saved}/result.json")).unwrap());
+    }
+}

@@ -1,0 +1,369 @@
+//! `cargo xtask faults`: stops verbs that write at random times and by random faults, and reads what
+//! they leave.
+//!
+//! ```text
+//!  verb × format × fault (signal, two signals, second interrupt, full disk, closed pipe) × time
+//!      ─▶ the output is whole records to its end, or absent
+//!      ─▶ records in the file = records of the report; written + passed over + lost = ended
+//! ```
+
+use std::fs;
+use std::io::Read as _;
+use std::path::Path;
+use std::process::{Command, ExitCode, Output, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+use crate::bench::debug_command;
+use crate::{is_help, show};
+
+const USAGE: &str = "usage: cargo xtask faults [--runs N] [--seed S]
+
+  Stops replay, extract, generate, merge and reproduce by signals, a limited file size or a closed pipe
+  at random times, and checks that every output can be read to its end and that lost records are counted.
+
+  --runs  number of runs [300, about a minute; 100000 takes hours]
+  --seed  of the first run; each run has the next one [1]";
+
+/// How long a run without a fault takes at most, about; faults come before.
+const SPAN_US: u64 = 120_000;
+
+/// A sequence of numbers from a seed (SplitMix64).
+struct Draws(u64);
+
+impl Draws {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^ (z >> 31)
+    }
+
+    fn below(&mut self, end: u64) -> u64 {
+        self.next() % end
+    }
+}
+
+/// What stops a run.
+#[derive(Clone, Copy, Debug)]
+enum Fault {
+    /// One signal, or several with the pauses between them, in microseconds.
+    Signals { first_us: u64, pauses_us: [Option<u64>; 2] },
+    /// A limit of the file size, in units of the shell.
+    FullDisk { blocks: u64 },
+    /// The reader of standard output closes it after this many bytes.
+    ClosedPipe { bytes: u64 },
+    None,
+}
+
+/// A command line, and the file that it writes.
+struct Case {
+    arguments: Vec<String>,
+    output: String,
+    /// The output exists whole or as before, never in part.
+    is_whole: bool,
+}
+
+/// Runs the check.
+pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<ExitCode> {
+    if is_help(arguments) {
+        return Ok(show(USAGE, arguments));
+    }
+    let (mut runs, mut seed) = (300_u64, 1_u64);
+    let mut words = arguments.iter();
+    while let Some(word) = words.next() {
+        let value = words.next().with_context(|| format!("{word} needs a number\n{USAGE}"))?;
+        let number = value.parse().with_context(|| format!("{word} {value}: not a number"))?;
+        match word.as_str() {
+            "--runs" => runs = number,
+            "--seed" => seed = number,
+            _ => bail!("unknown option '{word}'\n{USAGE}"),
+        }
+    }
+    let program = debug_command(root)?;
+    let folder = root.join("target/faults");
+    fs::create_dir_all(&folder)?;
+    let input = folder.join("input.pcap");
+    let mix = ["--packets", "40000", "--flows", "4000", "--seed", "7"];
+    let made = Command::new(&program).args(["generate", "trace", "-q", "-o"]).arg(&input).args(mix).status()?;
+    ensure!(made.success(), "flowloom generate trace failed");
+    let part = folder.join("input.part");
+    let made = Command::new(&program).args(["replay", "-q", "--save-part"]).arg(&part).arg(&input).status()?;
+    ensure!(made.success(), "flowloom replay --save-part failed");
+    let mut ends: [u64; 5] = [0; 5];
+    for number in seed..seed.saturating_add(runs) {
+        let end = check(&program, &folder, (&input, &part), number)
+            .with_context(|| format!("repeat with: cargo xtask faults --runs 1 --seed {number}"))?;
+        ends[end] += 1;
+        if number % 1000 == 0 {
+            println!("{number} runs");
+        }
+    }
+    let [complete, interrupted, abandoned, failed, closed] = ends;
+    println!(
+        "faults: {runs} runs from seed {seed}: {complete} complete, {interrupted} interrupted, {abandoned} \
+         abandoned, {failed} with a full disk, {closed} with a closed pipe; all outputs whole, all records counted"
+    );
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Returns the command lines that write, for an output in this folder.
+fn case(folder: &Path, (input, part): (&Path, &Path), draws: &mut Draws) -> Case {
+    const RECORDS: [&str; 10] = [
+        "f.csv", "f.jsonl", "f.log", "f.eve", "f.ipfix", "f.nf9", "f.parquet", "f.arrows", "f.csv.gz",
+        "f.jsonl.zst",
+    ];
+    let text = |path: &Path| path.display().to_string();
+    let named = |name: &str| text(&folder.join(name));
+    let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
+    let (input, part) = (text(input), text(part));
+    let (output, is_whole, arguments) = match draws.below(14) {
+        0..=6 => {
+            let name = RECORDS[usize::try_from(draws.below(10)).unwrap_or(0)];
+            let output = named(name);
+            let mut all = words(&["replay", &input, "--format", "json", "--flows", &output]);
+            if draws.below(2) == 0 {
+                all.extend(words(&["--timeout", "0.05"]));
+            }
+            if draws.below(4) == 0 {
+                all.extend(words(&["--workers", "2"]));
+            }
+            if draws.below(4) == 0 {
+                all.extend(words(&["--where", "packets > 2"]));
+            }
+            (output, name == "f.parquet", all)
+        }
+        7 => {
+            let output = named("w.pcapng");
+            let all = words(&["replay", &input, "--format", "json", "--write", &output]);
+            (output, false, all)
+        }
+        8 => {
+            let output = named("x.pcapng");
+            (output.clone(), false, words(&["extract", &input, "--filter", "tcp", "-o", &output]))
+        }
+        9 => {
+            let output = named("g.pcap");
+            (output.clone(), true, words(&["generate", "trace", "--packets", "60000", "-o", &output]))
+        }
+        10 => {
+            let output = named("g.csv");
+            (output.clone(), true, words(&["generate", "weblog", "--accesses", "20000", "-o", &output]))
+        }
+        11 => {
+            let output = named("s.part");
+            (output.clone(), true, words(&["replay", &input, "--save-part", &output]))
+        }
+        12 => {
+            let output = named("m.csv");
+            (output.clone(), false, words(&["merge", &part, "--format", "json", "--flows", &output]))
+        }
+        _ => {
+            let output = String::from("-");
+            (output, false, words(&["replay", &input, "--flows", "-"]))
+        }
+    };
+    Case { arguments, output, is_whole }
+}
+
+/// Runs one case. Returns how it ended: an index into the counts.
+fn check(program: &Path, folder: &Path, inputs: (&Path, &Path), seed: u64) -> Result<usize> {
+    let mut draws = Draws(seed);
+    let folder = folder.join(format!("run-{}", std::process::id()));
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir_all(&folder)?;
+    let Case { arguments, output, is_whole } = case(&folder, inputs, &mut draws);
+    let has_old = draws.below(2) == 0 && output != "-";
+    if has_old {
+        fs::write(&output, "what stood there\n")?;
+    }
+    let fault = match draws.below(8) {
+        0..=2 if output != "-" => Fault::FullDisk { blocks: draws.below(2000) },
+        7 if output == "-" => Fault::None,
+        _ if output == "-" => Fault::ClosedPipe { bytes: draws.below(300_000) },
+        3 => Fault::None,
+        kind => {
+            let pause = match kind {
+                4 => None,
+                5 => Some(draws.below(2000)),
+                _ => Some(500_000 + draws.below(100_000)),
+            };
+            Fault::Signals { first_us: draws.below(SPAN_US), pauses_us: [pause, None] }
+        }
+    };
+    let outcome = outcome_of(program, &arguments, fault)?;
+    let about = || {
+        let stderr = String::from_utf8_lossy(&outcome.stderr).into_owned();
+        format!("flowloom {}\n{fault:?}, {}\n{stderr}", arguments.join(" "), outcome.status)
+    };
+    let status = outcome.status.code();
+    let end = match (fault, status) {
+        (_, Some(0)) => 0,
+        (Fault::Signals { .. }, Some(130)) if about().contains("second time") => 2,
+        (Fault::Signals { .. }, Some(130)) => 1,
+        // Before the process handles signals, it has written nothing.
+        (Fault::Signals { .. }, None) => 1,
+        (Fault::FullDisk { .. }, Some(5)) => 3,
+        _ => bail!("unexpected end: {}", about()),
+    };
+    if matches!(fault, Fault::FullDisk { .. }) && end == 3 {
+        ensure!(about().contains("cannot"), "the error does not name the file: {}", about());
+    }
+    if output != "-" {
+        let found = fs::read(&output).ok();
+        let is_old = found.as_deref() == Some(b"what stood there\n");
+        if is_whole && end != 0 && !is_complete(&arguments, &outcome) {
+            let is_as_before = if has_old { is_old } else { found.is_none() };
+            let is_readable = found.as_deref().is_some_and(|bytes| records_in(Path::new(&output), bytes).is_ok());
+            ensure!(is_as_before || is_readable, "the output is cut: {}", about());
+        } else if let Some(bytes) = found.filter(|_| !is_old) {
+            let count = records_in(Path::new(&output), &bytes)
+                .with_context(|| format!("{} cannot be read: {}", output, about()))?;
+            check_records(&outcome, count).with_context(about)?;
+        }
+        let mut names = fs::read_dir(&folder)?.filter_map(|entry| entry.ok().map(|entry| entry.file_name()));
+        ensure!(
+            !names.any(|name| name.to_string_lossy().contains(".partial-")) || status.is_none(),
+            "a partial file is left: {}",
+            about()
+        );
+    }
+    fs::remove_dir_all(&folder)?;
+    Ok(if matches!(fault, Fault::ClosedPipe { .. }) { 4 } else { end })
+}
+
+/// Returns whether an interrupted run has finished its output nevertheless.
+fn is_complete(arguments: &[String], outcome: &Output) -> bool {
+    arguments.iter().any(|word| word == "--flows") && serde_json::from_slice::<Value>(&outcome.stdout).is_ok()
+}
+
+/// Checks the records of a report against those in the file.
+fn check_records(outcome: &Output, in_file: Option<u64>) -> Result<()> {
+    let Ok(report) = serde_json::from_slice::<Value>(&outcome.stdout) else { return Ok(()) };
+    if report["balanced"] == false {
+        bail!("the report is not balanced");
+    }
+    let records = &report["records"];
+    let Some(ended) = records["ended"].as_u64() else { return Ok(()) };
+    let of = |name: &str| records[name].as_u64().unwrap_or(u64::MAX);
+    ensure!(ended == of("written") + of("passed_over") + of("lost"), "records do not add up: {records}");
+    if let Some(in_file) = in_file {
+        ensure!(in_file == of("written"), "{in_file} records are in the file: {records}");
+    }
+    Ok(())
+}
+
+fn outcome_of(program: &Path, arguments: &[String], fault: Fault) -> Result<Output> {
+    let mut command = match fault {
+        Fault::FullDisk { blocks } => {
+            let mut command = Command::new("sh");
+            command.args(["-c", &format!("ulimit -f {blocks}; exec \"$@\""), "sh"]).arg(program);
+            command
+        }
+        _ => Command::new(program),
+    };
+    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().context("flowloom cannot be run")?;
+    match fault {
+        Fault::Signals { first_us, pauses_us } => {
+            let pid = Pid::from_child(&child);
+            std::thread::sleep(Duration::from_micros(first_us));
+            // A process that has ended cannot be signalled.
+            let _ = kill_process(pid, Signal::INT);
+            for pause_us in pauses_us.into_iter().flatten() {
+                std::thread::sleep(Duration::from_micros(pause_us));
+                let _ = kill_process(pid, Signal::INT);
+            }
+        }
+        Fault::ClosedPipe { bytes } => {
+            let stdout = child.stdout.take().context("standard output is a pipe")?;
+            let mut taken = Vec::new();
+            stdout.take(bytes).read_to_end(&mut taken)?;
+        }
+        Fault::FullDisk { .. } | Fault::None => {}
+    }
+    child.wait_with_output().context("flowloom cannot be waited for")
+}
+
+/// Reads an output to its end by its format. Returns the number of its records where the format
+/// shows it.
+fn records_in(path: &Path, bytes: &[u8]) -> Result<Option<u64>> {
+    let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let (name, unpacked) = if let Some(inner) = name.strip_suffix(".gz") {
+        (inner.to_owned(), unpack("gzip", path)?)
+    } else if let Some(inner) = name.strip_suffix(".zst") {
+        (inner.to_owned(), unpack("zstd", path)?)
+    } else {
+        (name, bytes.to_vec())
+    };
+    let lines = || -> Result<Vec<String>> {
+        let text = String::from_utf8(unpacked.clone())?;
+        ensure!(text.is_empty() || text.ends_with('\n'), "the last line is cut");
+        Ok(text.lines().map(str::to_owned).collect())
+    };
+    match name.rsplit_once('.').map_or("", |(_, ending)| ending) {
+        "csv" => {
+            let lines = lines()?;
+            let columns = |line: &String| line.matches(',').count();
+            let first = lines.first().map_or(0, columns);
+            ensure!(lines.iter().all(|line| columns(line) == first), "a line has other columns");
+            Ok(Some((lines.len() as u64).saturating_sub(1)))
+        }
+        "jsonl" | "eve" => {
+            let lines = lines()?;
+            for line in &lines {
+                serde_json::from_str::<Value>(line)?;
+            }
+            Ok(Some(lines.len() as u64))
+        }
+        "log" => Ok(Some(lines()?.iter().filter(|line| !line.starts_with('#')).count() as u64)),
+        "ipfix" => {
+            let mut rest = &unpacked[..];
+            while let Some(header) = rest.get(..16) {
+                let length = usize::from(u16::from_be_bytes([header[2], header[3]]));
+                rest = rest.get(length.max(16)..).context("a message is cut")?;
+            }
+            ensure!(rest.is_empty(), "a header is cut");
+            Ok(None)
+        }
+        "parquet" => {
+            ensure!(unpacked.starts_with(b"PAR1") && unpacked.ends_with(b"PAR1"), "there is no footer");
+            Ok(None)
+        }
+        "pcap" | "pcapng" => {
+            whole_capture(&unpacked)?;
+            Ok(None)
+        }
+        // NetFlow v9 has no lengths of packets, and the end of an Arrow stream is optional.
+        _ => Ok(None),
+    }
+}
+
+/// Walks the records of a capture, which must end with the file.
+fn whole_capture(bytes: &[u8]) -> Result<()> {
+    let word = |at: usize| {
+        let bytes = bytes.get(at..at + 4)?;
+        Some(usize::try_from(u32::from_le_bytes(bytes.try_into().ok()?)).unwrap_or(usize::MAX))
+    };
+    if bytes.is_empty() {
+        return Ok(());
+    }
+    let is_pcapng = bytes.starts_with(&[0x0A, 0x0D, 0x0D, 0x0A]);
+    let mut at = if is_pcapng { 0 } else { 24 };
+    while at < bytes.len() {
+        let length = if is_pcapng { word(at + 4) } else { word(at + 8).map(|length| length + 16) };
+        at += length.filter(|length| *length >= 12).with_context(|| format!("byte {at}: a header is cut"))?;
+    }
+    ensure!(at == bytes.len(), "the last record is cut");
+    Ok(())
+}
+
+fn unpack(tool: &str, path: &Path) -> Result<Vec<u8>> {
+    let output = Command::new(tool).args(["-dc"]).arg(path).output().with_context(|| format!("no {tool}"))?;
+    ensure!(output.status.success(), "{tool}: {}", String::from_utf8_lossy(&output.stderr));
+    Ok(output.stdout)
+}
