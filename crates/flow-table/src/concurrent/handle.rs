@@ -303,21 +303,46 @@ where
 
     /// Removes a key and returns its value, which stays readable for this thread.
     pub fn remove(&self, key: &K) -> Option<&V> {
-        self.remove_if(self.hash(key), |node| node.key == *key).map(|flow| flow.value())
+        self.remove_node(self.hash(key), |node| node.key == *key, |_| true).map(|flow| flow.value())
+    }
+
+    /// Removes a key if its value meets a condition, which no other thread can change meanwhile by
+    /// replacing the value. Returns the removed value. `condition` runs while the shard is locked,
+    /// so it must not use the table.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use flowloom_flow_table::concurrent::{ConcurrentConfig, ConcurrentFlowTable};
+    /// let ports = ConcurrentFlowTable::<u32, u16>::try_new(&ConcurrentConfig::for_flows(10))?;
+    /// let handle = ports.handle();
+    /// let pinned = handle.pin();
+    /// pinned.insert(7, 443)?;
+    /// assert_eq!(pinned.remove_if(&7, |port| *port == 80), None);
+    /// assert_eq!(pinned.remove_if(&7, |port| *port == 443), Some(&443));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn remove_if(&self, key: &K, condition: impl FnOnce(&V) -> bool) -> Option<&V> {
+        let condition = |node: &Node<K, V>| condition(&node.value);
+        self.remove_node(self.hash(key), |node| node.key == *key, condition).map(|flow| flow.value())
     }
 
     /// Removes a flow.
     pub fn remove_by_id(&self, id: ConcurrentFlowId) -> Option<ConcurrentFlow<'_, K, V>> {
-        self.remove_if(id.hash, |node| node.number == id.number)
+        self.remove_node(id.hash, |node| node.number == id.number, |_| true)
     }
 
-    fn remove_if(
+    fn remove_node(
         &self,
         hash: TableHash,
         is_wanted: impl Fn(&Node<K, V>) -> bool,
+        condition: impl FnOnce(&Node<K, V>) -> bool,
     ) -> Option<ConcurrentFlow<'_, K, V>> {
         let mut writer = self.write(hash);
         let place = writer.find(hash, is_wanted)?;
+        if !condition(place.node()) {
+            return None;
+        }
         writer.leave(&place);
         self.table.limit.give_back(1);
         Some(ConcurrentFlow(place.node()))
@@ -366,6 +391,26 @@ where
             for node in nodes {
                 on_flow(ConcurrentFlow(node));
             }
+        }
+    }
+
+    /// Keeps the flows for which `keep` returns true. It is called once with every flow that stays
+    /// in the table meanwhile, and may use the table. A flow whose value another thread replaces
+    /// after `keep` has seen it stays.
+    pub fn retain(&self, mut keep: impl FnMut(ConcurrentFlow<'_, K, V>) -> bool) {
+        self.for_each(|flow| {
+            if !keep(flow) {
+                self.remove_node(flow.0.hash, |node| core::ptr::eq(node, flow.0), |_| true);
+            }
+        });
+    }
+
+    /// Removes all flows. It locks one shard at a time, so flows that other threads insert meanwhile
+    /// may stay.
+    pub fn clear(&self) {
+        for shard in &self.table.shards {
+            let removed = shard.write(self.table.lines_min, &self.guard).leave_all();
+            self.table.limit.give_back(removed);
         }
     }
 

@@ -136,6 +136,7 @@ pub struct ConcurrentFlowTable<K, V, S = KeyedState> {
     collector: Collector,
     hasher: S,
     lines_min: usize,
+    max_flows: u32,
     limit: Limit,
     timeouts: Timeouts,
     now: AtomicU64,
@@ -194,6 +195,7 @@ where
             collector: Collector::new(),
             hasher,
             lines_min,
+            max_flows: config.max_flows,
             limit: Limit::new(max),
             timeouts: config.timeouts,
             now: AtomicU64::new(0),
@@ -218,6 +220,18 @@ impl<K, V, S> ConcurrentFlowTable<K, V, S> {
     /// Returns whether there are no flows.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// Returns the number of flows that the table takes without a larger index, if they are spread
+    /// over its shards as its flows are expected to be. It grows and shrinks with the table.
+    pub fn capacity(&self) -> usize {
+        let guard = self.collector.register().pin();
+        self.shards.iter().map(|shard| shard.capacity(&guard)).sum()
+    }
+
+    /// Returns the maximum number of flows of the table.
+    pub fn max_flows(&self) -> u32 {
+        self.max_flows
     }
 
     /// Returns the current time in the caller's unit; the initial time is 0.
