@@ -9,7 +9,7 @@ mod traits;
 
 pub use builder::FlowMapBuilder;
 pub use entry::{Entry, OccupiedEntry, VacantEntry};
-pub use iter::{Drain, IntoIter, Iter, IterMut, Keys, Values, ValuesMut};
+pub use iter::{Drain, ExtractIf, IntoIter, Iter, IterMut, Keys, Values, ValuesMut};
 
 use alloc::boxed::Box;
 use core::hash::{BuildHasher, Hash};
@@ -21,8 +21,7 @@ use crate::evict::Evict;
 use crate::linehash::LineHash;
 use crate::segments::{Drained, Growing};
 use crate::table::{
-    Cursor, Expired, FlowId, FlowTable, Full, MemoryReport, Refused, TableKey, TableStats, Tick,
-    TimeoutClass,
+    Expired, FlowId, FlowTable, Full, MemoryReport, Refused, TableKey, TableStats, Tick, TimeoutClass,
 };
 
 /// Number of keys whose hashes are computed, and whose lines are prefetched, before the first
@@ -290,6 +289,13 @@ impl<K: TableKey + Hash, V, S: BuildHasher> FlowMap<K, V, S> {
         self.table.remove_key(key, hash)
     }
 
+    /// Removes a key and returns the flow.
+    #[inline]
+    pub fn remove_entry(&mut self, key: &K) -> Option<(K, V)> {
+        let id = self.id_of(key)?;
+        self.table.remove(id)
+    }
+
     /// Looks up many keys at once, overlapping their memory latencies. Calls `on_flow` with the
     /// index and the value of each key that has a flow, in no particular order.
     ///
@@ -486,14 +492,31 @@ impl<K: TableKey, V, S> FlowMap<K, V, S> {
 
     /// Keeps the flows for which `keep` returns true.
     pub fn retain(&mut self, mut keep: impl FnMut(&K, &mut V) -> bool) {
-        let mut cursor = Cursor::default();
-        while let Some((id, next)) = self.table.next_live(cursor) {
-            cursor = next;
-            let Some(key) = self.table.key_of(id) else { continue };
-            if self.table.get_mut(id).is_some_and(|value| !keep(&key, value)) {
-                self.table.remove(id);
-            }
-        }
+        self.extract_if(|key, value| !keep(key, value)).for_each(drop);
+    }
+
+    /// Makes space for a number of further flows, which are then inserted without growth. Ids stay
+    /// valid.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`Full`] if that exceeds the maximum number of flows, or if memory is insufficient;
+    /// nothing has changed then.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use flowloom_flow_table::FlowMap;
+    /// let mut map = FlowMap::builder().max_flows(100_000).build::<u32, u32>()?;
+    /// map.try_reserve(50_000)?;
+    /// let memory = map.memory();
+    /// map.extend((0..50_000).map(|key| (key, key)));
+    /// assert_eq!(map.memory(), memory);
+    /// assert!(map.try_reserve(50_001).is_err());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn try_reserve(&mut self, flows: u32) -> Result<(), Full> {
+        self.table.try_reserve(flows)
     }
 
     /// Removes all flows, and frees the memory of all segments but one.
