@@ -21,6 +21,7 @@ const AT_ONCE: usize = 32;
 /// The id of one flow in one [`ConcurrentFlowTable`]. It is valid from insertion to removal and is
 /// never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[must_use]
 pub struct ConcurrentFlowId {
     hash: TableHash,
     number: u64,
@@ -28,6 +29,7 @@ pub struct ConcurrentFlowId {
 
 /// A thread's access to a [`ConcurrentFlowTable`]. It stays on its thread, and is dropped before the
 /// table and before everything that values borrow.
+#[must_use = "a handle does nothing until `pin` is called"]
 pub struct Handle<'t, K, V, S> {
     table: &'t ConcurrentFlowTable<K, V, S>,
     local: LocalHandle,
@@ -113,6 +115,7 @@ impl<K: TableKey, V> fmt::Debug for ConcurrentFlow<'_, K, V> {
 type FlowAndRest<'p, K, V> = (ConcurrentFlow<'p, K, V>, Option<V>);
 
 /// A thread's reads and writes; see [`Handle::pin`]. It may outlive its handle, but not the table.
+#[must_use = "a pin does nothing unless it is used"]
 pub struct Pinned<'t, K, V, S> {
     table: &'t ConcurrentFlowTable<K, V, S>,
     guard: Guard,

@@ -94,6 +94,7 @@ impl<K: TableKey, V, F> fmt::Debug for ExtractIf<'_, K, V, F> {
 }
 
 /// An iterator over all flows of a map.
+#[must_use = "iterators are lazy and do nothing unless they are used"]
 pub struct Iter<'a, K, V> {
     table: &'a Table<K, V>,
     cursor: Cursor,
@@ -122,6 +123,7 @@ impl<'a, K: TableKey, V> Iterator for Iter<'a, K, V> {
 }
 
 /// An iterator over all flows of a map, with mutable values.
+#[must_use = "iterators are lazy and do nothing unless they are used"]
 pub struct IterMut<'a, K, V> {
     flows: FlowsMut<'a, K, V>,
     left: usize,
@@ -218,14 +220,17 @@ impl<'a, K: TableKey, V, S> IntoIterator for &'a mut FlowMap<K, V, S> {
 
 /// An iterator over all keys of a map.
 #[derive(Clone, Debug)]
+#[must_use = "iterators are lazy and do nothing unless they are used"]
 pub struct Keys<'a, K, V>(Iter<'a, K, V>);
 
 /// An iterator over all values of a map.
 #[derive(Clone, Debug)]
+#[must_use = "iterators are lazy and do nothing unless they are used"]
 pub struct Values<'a, K, V>(Iter<'a, K, V>);
 
 /// An iterator over all values of a map, mutably.
 #[derive(Debug)]
+#[must_use = "iterators are lazy and do nothing unless they are used"]
 pub struct ValuesMut<'a, K, V>(IterMut<'a, K, V>);
 
 macro_rules! part {
