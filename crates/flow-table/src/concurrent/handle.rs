@@ -27,8 +27,8 @@ pub struct ConcurrentFlowId {
     number: u64,
 }
 
-/// A thread's access to a [`ConcurrentFlowTable`]. It stays on its thread, and is dropped before the
-/// table and before everything that values borrow.
+/// A thread's access to a [`ConcurrentFlowTable`]. It stays on its thread, and is dropped before
+/// the table and before everything that values borrow.
 #[must_use = "a handle does nothing until `pin` is called"]
 pub struct Handle<'t, K, V, S> {
     table: &'t ConcurrentFlowTable<K, V, S>,
@@ -200,8 +200,8 @@ where
     ///
     /// # Errors
     ///
-    /// Returns [`Refused`] with the value if the table has its maximum number of flows, or memory is
-    /// insufficient.
+    /// Returns [`Refused`] with the value if the table has its maximum number of flows, or memory
+    /// is insufficient.
     pub fn insert(&self, key: K, value: V) -> Result<ConcurrentFlow<'_, K, V>, Refused<V>> {
         let hash = self.hash(&key);
         let mut writer = self.write(hash);
@@ -408,8 +408,8 @@ where
         });
     }
 
-    /// Removes all flows. It locks one shard at a time, so flows that other threads insert meanwhile
-    /// may stay.
+    /// Removes all flows. It locks one shard at a time, so flows that other threads insert
+    /// meanwhile may stay.
     pub fn clear(&self) {
         for shard in &self.table.shards {
             let removed = shard.write(self.table.lines_min, &self.guard).leave_all();

@@ -12,7 +12,8 @@
 //!   repository).
 //! * An index grows or shrinks by a few lines with every operation that takes the lock, whether it
 //!   changes the table or not. The most expensive step of an operation allocates one index; in a
-//!   table [built for](ConcurrentConfig) its number of flows, this index covers a few thousand flows.
+//!   table [built for](ConcurrentConfig) its number of flows, this index covers a few thousand
+//!   flows.
 
 #[cfg(doctest)]
 mod drop_orders;
@@ -96,8 +97,8 @@ impl ConcurrentConfig {
 /// of atomics, has its own lock, or is replaced with [`insert`](Pinned::insert). Keys and values
 /// are `Send + Sync`, `Arc` included. A value is dropped some time after the removal of its flow,
 /// on any thread that has a handle, and at the latest with the table. It may therefore borrow what
-/// outlives the table. If a handle or a pin is leaked, removed values may be leaked with it; they are
-/// never dropped later. If the drop of a value panics, some other removed values may be leaked.
+/// outlives the table. If a handle or a pin is leaked, removed values may be leaked with it; they
+/// are never dropped later. If the drop of a value panics, some other removed values may be leaked.
 ///
 /// Writers use the same handle as readers. Sharding spreads writers over locks, so several can
 /// write at once, and a single writer never waits.

@@ -198,8 +198,8 @@ impl<'g, K, V> Writer<'g, K, V> {
         self.space_now(hash)
     }
 
-    /// Inserts a node whose key is absent into the space for its hash, which was the last thing that
-    /// was asked for. Returns the node.
+    /// Inserts a node whose key is absent into the space for its hash, which was the last thing
+    /// that was asked for. Returns the node.
     #[inline(always)]
     pub(super) fn enter(&mut self, space: &Space<'g, K, V>, node: Node<K, V>) -> &'g Node<K, V> {
         let hash = node.hash;
@@ -266,8 +266,8 @@ impl<'g, K, V> Writer<'g, K, V> {
                 let hash = found.node.hash;
                 let Some(node) = self.current.published_at(&found) else { continue };
                 let Some(vacancy) = next.vacancy(hash) else {
-                    // `lines_of_next` rules it out. The entry would stay, and be found, until others
-                    // leave.
+                    // `lines_of_next` rules it out. The entry would stay, and be found, until
+                    // others leave.
                     debug_assert!(false, "the next index has space for all entries");
                     self.progress.moved_lines = Some(line);
                     return;

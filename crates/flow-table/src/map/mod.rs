@@ -46,7 +46,8 @@ type Table<K, V> = Growing<K, V, LineHash<K, V>, Build<K, V>>;
 ///   [`compact`](FlowMap::compact) merges the segments, which makes lookups as fast as in a map
 ///   with the right [capacity](FlowMap::with_capacity).
 /// * A [builder](FlowMap::builder) sets a maximum and timeouts. An insertion returns [`Full`] or
-///   [`Refused`] if there is no space, because on the packet path that is an outcome and not a panic.
+///   [`Refused`] if there is no space, because on the packet path that is an outcome and not a
+///   panic.
 /// * [`set_now`](FlowMap::set_now) sets the current time. [`insert`](FlowMap::insert),
 ///   [`get_mut`](FlowMap::get_mut), [`entry`](FlowMap::entry) and their relatives record that the
 ///   flow was seen; calls by shared reference and [`peek_mut`](FlowMap::peek_mut) do not.
