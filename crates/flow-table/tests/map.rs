@@ -19,7 +19,11 @@ enum Step {
     Change(u16, u32),
     Entry(u16, u32),
     RemoveEntry(u16),
+    RemoveKey(u16),
+    EntryOfKey(u16),
     RetainMultiples(u32),
+    ExtractMultiples(u32, usize),
+    Reserve(u32),
     AddToAll(u32),
     Batch(Vec<u16>),
     Compact(u32),
@@ -37,7 +41,11 @@ fn step(keys: u16) -> impl Strategy<Value = Step> {
         5 => (0..keys, any::<u32>()).prop_map(|(key, value)| Step::Change(key, value)),
         8 => (0..keys, any::<u32>()).prop_map(|(key, value)| Step::Entry(key, value)),
         3 => (0..keys).prop_map(Step::RemoveEntry),
+        3 => (0..keys).prop_map(Step::RemoveKey),
+        3 => (0..keys).prop_map(Step::EntryOfKey),
         1 => (2..9_u32).prop_map(Step::RetainMultiples),
+        1 => (2..9_u32, 0..9_usize).prop_map(|(of, count)| Step::ExtractMultiples(of, count)),
+        1 => (0..3000_u32).prop_map(Step::Reserve),
         1 => any::<u32>().prop_map(Step::AddToAll),
         2 => prop::collection::vec(0..keys, 0..600).prop_map(Step::Batch),
         2 => (1..40_u32).prop_map(Step::Compact),
@@ -46,6 +54,44 @@ fn step(keys: u16) -> impl Strategy<Value = Step> {
         1 => (0..40_usize).prop_map(Step::Drain),
         1 => Just(Step::Clone),
     ]
+}
+
+/// Extracts a few of the flows whose values, once changed, are multiples.
+fn extract(map: &mut FlowMap<u16, u32>, model: &mut HashMap<u16, u32>, of: u32, count: usize) {
+    let condition = |_: &u16, value: &mut u32| {
+        *value ^= 2;
+        (*value).is_multiple_of(of)
+    };
+    let mut seen = Vec::new();
+    let extracted: Vec<_> = map
+        .extract_if(|key, value| {
+            seen.push(*key);
+            condition(key, value)
+        })
+        .take(count)
+        .collect();
+    for key in seen {
+        let value = model.get_mut(&key).expect("the map has what the model has");
+        if condition(&key, value) {
+            let flow = model.remove_entry(&key).expect("it was just changed");
+            assert!(extracted.contains(&flow));
+        }
+    }
+    assert!(extracted.iter().all(|(key, _)| !model.contains_key(key)));
+}
+
+/// Reserves space, and uses some of it.
+fn reserve(map: &mut FlowMap<u16, u32>, model: &HashMap<u16, u32>, flows: u32) {
+    if map.try_reserve(flows).is_ok() {
+        let (memory, stays) = (map.memory(), map.len() + flows as usize);
+        let new: Vec<_> =
+            (0..=u16::MAX).filter(|key| !model.contains_key(key)).take(flows.min(50) as usize).collect();
+        for &key in &new {
+            assert_eq!(map.insert(key, 0), Ok(None));
+        }
+        assert!(map.len() <= stays && map.memory() == memory, "reserved space is enough");
+        assert!(new.iter().all(|key| map.remove(key) == Some(0)));
+    }
 }
 
 fn check(steps: Vec<Step>, mut map: FlowMap<u16, u32>) {
@@ -79,6 +125,13 @@ fn check(steps: Vec<Step>, mut map: FlowMap<u16, u32>) {
                 };
                 assert_eq!(own, model.remove_entry(&key));
             }
+            Step::RemoveKey(key) => assert_eq!(map.remove_entry(&key), model.remove_entry(&key)),
+            Step::EntryOfKey(key) => {
+                let own = map.entry(key).or_insert_with_key(|key| u32::from(*key) + 1).copied();
+                assert_eq!(own, Ok(*model.entry(key).or_insert_with_key(|key| u32::from(*key) + 1)));
+            }
+            Step::ExtractMultiples(of, count) => extract(&mut map, &mut model, of, count),
+            Step::Reserve(flows) => reserve(&mut map, &model, flows),
             Step::RetainMultiples(of) => {
                 map.retain(|_, value| value.is_multiple_of(of));
                 model.retain(|_, value| value.is_multiple_of(of));

@@ -1,6 +1,6 @@
 //! Random steps on every table that callers use directly, beside a model: the standard library's
-//! map with a deadline for each flow. Tables begin with too little, too much or the right space, and
-//! pass through bursts, expiry, refusals and panics of `make`.
+//! map with a deadline for each flow. Tables begin with too little, too much or the right space,
+//! and pass through bursts, expiry, refusals and panics of `make`.
 
 #![cfg(not(any(loom, shuttle)))]
 

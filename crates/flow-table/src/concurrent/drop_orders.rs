@@ -38,7 +38,8 @@
 //!
 //! ```compile_fail,E0597
 //! use flowloom_flow_table::concurrent::{ConcurrentConfig, ConcurrentFlowTable};
-//! let table = ConcurrentFlowTable::<u32, &String>::try_new(&ConcurrentConfig::for_flows(1)).unwrap();
+//! type Table<'s> = ConcurrentFlowTable<u32, &'s String>;
+//! let table = Table::try_new(&ConcurrentConfig::for_flows(1)).unwrap();
 //! let text = String::new();
 //! let _ = table.handle().pin().insert(1, &text);
 //! ```
@@ -46,7 +47,8 @@
 //! ```compile_fail,E0505
 //! use flowloom_flow_table::concurrent::{ConcurrentConfig, ConcurrentFlowTable};
 //! let text = String::new();
-//! let table = ConcurrentFlowTable::<u32, &String>::try_new(&ConcurrentConfig::for_flows(1)).unwrap();
+//! type Table<'s> = ConcurrentFlowTable<u32, &'s String>;
+//! let table = Table::try_new(&ConcurrentConfig::for_flows(1)).unwrap();
 //! let _ = table.handle().pin().insert(1, &text);
 //! drop(text);
 //! ```
@@ -54,7 +56,8 @@
 //! ```compile_fail,E0505
 //! use flowloom_flow_table::concurrent::{ConcurrentConfig, ConcurrentFlowTable};
 //! let text = String::new();
-//! let table = ConcurrentFlowTable::<u32, &String>::try_new(&ConcurrentConfig::for_flows(1)).unwrap();
+//! type Table<'s> = ConcurrentFlowTable<u32, &'s String>;
+//! let table = Table::try_new(&ConcurrentConfig::for_flows(1)).unwrap();
 //! let table = Box::leak(Box::new(table));
 //! let handle = table.handle();
 //! let _ = handle.pin().insert(1, &text);
@@ -64,7 +67,8 @@
 //! ```compile_fail,E0505
 //! use flowloom_flow_table::concurrent::{ConcurrentConfig, ConcurrentFlowTable};
 //! let text = String::new();
-//! let table = ConcurrentFlowTable::<u32, &String>::try_new(&ConcurrentConfig::for_flows(1)).unwrap();
+//! type Table<'s> = ConcurrentFlowTable<u32, &'s String>;
+//! let table = Table::try_new(&ConcurrentConfig::for_flows(1)).unwrap();
 //! let table = Box::leak(Box::new(table));
 //! let pinned = table.handle().pin();
 //! let _ = pinned.insert(1, &text);

@@ -21,13 +21,15 @@ const AT_ONCE: usize = 32;
 /// The id of one flow in one [`ConcurrentFlowTable`]. It is valid from insertion to removal and is
 /// never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[must_use]
 pub struct ConcurrentFlowId {
     hash: TableHash,
     number: u64,
 }
 
-/// A thread's access to a [`ConcurrentFlowTable`]. It stays on its thread, and is dropped before the
-/// table and before everything that values borrow.
+/// A thread's access to a [`ConcurrentFlowTable`]. It stays on its thread, and is dropped before
+/// the table and before everything that values borrow.
+#[must_use = "a handle does nothing until `pin` is called"]
 pub struct Handle<'t, K, V, S> {
     table: &'t ConcurrentFlowTable<K, V, S>,
     local: LocalHandle,
@@ -113,6 +115,7 @@ impl<K: TableKey, V> fmt::Debug for ConcurrentFlow<'_, K, V> {
 type FlowAndRest<'p, K, V> = (ConcurrentFlow<'p, K, V>, Option<V>);
 
 /// A thread's reads and writes; see [`Handle::pin`]. It may outlive its handle, but not the table.
+#[must_use = "a pin does nothing unless it is used"]
 pub struct Pinned<'t, K, V, S> {
     table: &'t ConcurrentFlowTable<K, V, S>,
     guard: Guard,
@@ -197,8 +200,8 @@ where
     ///
     /// # Errors
     ///
-    /// Returns [`Refused`] with the value if the table has its maximum number of flows, or memory is
-    /// insufficient.
+    /// Returns [`Refused`] with the value if the table has its maximum number of flows, or memory
+    /// is insufficient.
     pub fn insert(&self, key: K, value: V) -> Result<ConcurrentFlow<'_, K, V>, Refused<V>> {
         let hash = self.hash(&key);
         let mut writer = self.write(hash);
@@ -303,21 +306,46 @@ where
 
     /// Removes a key and returns its value, which stays readable for this thread.
     pub fn remove(&self, key: &K) -> Option<&V> {
-        self.remove_if(self.hash(key), |node| node.key == *key).map(|flow| flow.value())
+        self.remove_node(self.hash(key), |node| node.key == *key, |_| true).map(|flow| flow.value())
+    }
+
+    /// Removes a key if its value meets a condition, which no other thread can change meanwhile by
+    /// replacing the value. Returns the removed value. `condition` runs while the shard is locked,
+    /// so it must not use the table.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use flowloom_flow_table::concurrent::{ConcurrentConfig, ConcurrentFlowTable};
+    /// let ports = ConcurrentFlowTable::<u32, u16>::try_new(&ConcurrentConfig::for_flows(10))?;
+    /// let handle = ports.handle();
+    /// let pinned = handle.pin();
+    /// pinned.insert(7, 443)?;
+    /// assert_eq!(pinned.remove_if(&7, |port| *port == 80), None);
+    /// assert_eq!(pinned.remove_if(&7, |port| *port == 443), Some(&443));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn remove_if(&self, key: &K, condition: impl FnOnce(&V) -> bool) -> Option<&V> {
+        let condition = |node: &Node<K, V>| condition(&node.value);
+        self.remove_node(self.hash(key), |node| node.key == *key, condition).map(|flow| flow.value())
     }
 
     /// Removes a flow.
     pub fn remove_by_id(&self, id: ConcurrentFlowId) -> Option<ConcurrentFlow<'_, K, V>> {
-        self.remove_if(id.hash, |node| node.number == id.number)
+        self.remove_node(id.hash, |node| node.number == id.number, |_| true)
     }
 
-    fn remove_if(
+    fn remove_node(
         &self,
         hash: TableHash,
         is_wanted: impl Fn(&Node<K, V>) -> bool,
+        condition: impl FnOnce(&Node<K, V>) -> bool,
     ) -> Option<ConcurrentFlow<'_, K, V>> {
         let mut writer = self.write(hash);
         let place = writer.find(hash, is_wanted)?;
+        if !condition(place.node()) {
+            return None;
+        }
         writer.leave(&place);
         self.table.limit.give_back(1);
         Some(ConcurrentFlow(place.node()))
@@ -366,6 +394,26 @@ where
             for node in nodes {
                 on_flow(ConcurrentFlow(node));
             }
+        }
+    }
+
+    /// Keeps the flows for which `keep` returns true. It is called once with every flow that stays
+    /// in the table meanwhile, and may use the table. A flow whose value another thread replaces
+    /// after `keep` has seen it stays.
+    pub fn retain(&self, mut keep: impl FnMut(ConcurrentFlow<'_, K, V>) -> bool) {
+        self.for_each(|flow| {
+            if !keep(flow) {
+                self.remove_node(flow.0.hash, |node| core::ptr::eq(node, flow.0), |_| true);
+            }
+        });
+    }
+
+    /// Removes all flows. It locks one shard at a time, so flows that other threads insert
+    /// meanwhile may stay.
+    pub fn clear(&self) {
+        for shard in &self.table.shards {
+            let removed = shard.write(self.table.lines_min, &self.guard).leave_all();
+            self.table.limit.give_back(removed);
         }
     }
 

@@ -4,8 +4,8 @@ use core::mem;
 
 use super::sync::{AtomicUsize, Ordering};
 
-/// Counts flows up to a maximum. A table without a maximum counts nothing, because all writers would
-/// contend for the counter.
+/// Counts flows up to a maximum. A table without a maximum counts nothing, because all writers
+/// would contend for the counter.
 #[derive(Debug)]
 pub(super) struct Limit {
     taken: AtomicUsize,

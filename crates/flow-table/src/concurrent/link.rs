@@ -52,10 +52,11 @@ impl<T> Published<T> {
     ///
     /// # Safety
     ///
-    /// The caller guarantees: no link leads to the value, and none will, except links of values that
-    /// were retired before; the call happens once; `guard` and all guards passed to [`Link::load`]
-    /// for links that led to it belong to one collector. `T` may be dropped on another thread, and
-    /// every handle and guard of the collector is dropped, or leaked, while `T` is alive.
+    /// The caller guarantees: no link leads to the value, and none will, except links of values
+    /// that were retired before; the call happens once; `guard` and all guards passed to
+    /// [`Link::load`] for links that led to it belong to one collector. `T` may be dropped on
+    /// another thread, and every handle and guard of the collector is dropped, or leaked, while `T`
+    /// is alive.
     pub(super) unsafe fn retire(self, guard: &Guard) {
         let pointer = self.0;
         // SAFETY: the box is made again once, and when no guard is left that was held when a link

@@ -16,7 +16,7 @@ pub(super) const LINES_PER_WRITE: usize = 4;
 #[inline]
 pub(super) fn lines_of_next(flows: usize, lines: usize, lines_min: usize) -> Option<usize> {
     let entries = LANES * lines;
-    if 4 * flows > 3 * entries {
+    if flows > flows_before_growth(lines) {
         return Some(2 * lines);
     }
     if 4 * flows >= entries || lines <= lines_min {
@@ -28,6 +28,12 @@ pub(super) fn lines_of_next(flows: usize, lines: usize, lines_min: usize) -> Opt
     let with_a_burst = (4 * at_the_end).div_ceil(3 * LANES);
     let next = half_full.max(with_a_burst).max(lines_min);
     (next < lines).then_some(next)
+}
+
+/// Returns the number of flows that an index of this many lines has before a larger one is opened.
+#[inline]
+pub(super) fn flows_before_growth(lines: usize) -> usize {
+    3 * LANES * lines / 4
 }
 
 /// Returns the number of writes after the one that opens the next index, until all entries have

@@ -12,7 +12,8 @@
 //!   repository).
 //! * An index grows or shrinks by a few lines with every operation that takes the lock, whether it
 //!   changes the table or not. The most expensive step of an operation allocates one index; in a
-//!   table [built for](ConcurrentConfig) its number of flows, this index covers a few thousand flows.
+//!   table [built for](ConcurrentConfig) its number of flows, this index covers a few thousand
+//!   flows.
 
 #[cfg(doctest)]
 mod drop_orders;
@@ -96,8 +97,8 @@ impl ConcurrentConfig {
 /// of atomics, has its own lock, or is replaced with [`insert`](Pinned::insert). Keys and values
 /// are `Send + Sync`, `Arc` included. A value is dropped some time after the removal of its flow,
 /// on any thread that has a handle, and at the latest with the table. It may therefore borrow what
-/// outlives the table. If a handle or a pin is leaked, removed values may be leaked with it; they are
-/// never dropped later. If the drop of a value panics, some other removed values may be leaked.
+/// outlives the table. If a handle or a pin is leaked, removed values may be leaked with it; they
+/// are never dropped later. If the drop of a value panics, some other removed values may be leaked.
 ///
 /// Writers use the same handle as readers. Sharding spreads writers over locks, so several can
 /// write at once, and a single writer never waits.
@@ -136,6 +137,7 @@ pub struct ConcurrentFlowTable<K, V, S = KeyedState> {
     collector: Collector,
     hasher: S,
     lines_min: usize,
+    max_flows: u32,
     limit: Limit,
     timeouts: Timeouts,
     now: AtomicU64,
@@ -194,6 +196,7 @@ where
             collector: Collector::new(),
             hasher,
             lines_min,
+            max_flows: config.max_flows,
             limit: Limit::new(max),
             timeouts: config.timeouts,
             now: AtomicU64::new(0),
@@ -218,6 +221,18 @@ impl<K, V, S> ConcurrentFlowTable<K, V, S> {
     /// Returns whether there are no flows.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// Returns the number of flows that the table takes without a larger index, if they are spread
+    /// over its shards as its flows are expected to be. It grows and shrinks with the table.
+    pub fn capacity(&self) -> usize {
+        let guard = self.collector.register().pin();
+        self.shards.iter().map(|shard| shard.capacity(&guard)).sum()
+    }
+
+    /// Returns the maximum number of flows of the table.
+    pub fn max_flows(&self) -> u32 {
+        self.max_flows
     }
 
     /// Returns the current time in the caller's unit; the initial time is 0.

@@ -18,7 +18,7 @@ use flowloom_flow_key::TableHash;
 
 use super::index::{Found, Index, LANES, Vacancy};
 use super::link::{Freed, Link, Published};
-use super::load::{LINES_PER_WRITE, lines_of_next};
+use super::load::{LINES_PER_WRITE, flows_before_growth, lines_of_next};
 use super::node::Node;
 use super::sync::{AtomicUsize, Mutex, MutexGuard, Ordering};
 use crate::error::BuildError;
@@ -66,6 +66,12 @@ impl<K, V> Shard<K, V> {
     #[inline(always)]
     pub(super) fn index<'g>(&self, guard: &'g Guard) -> &'g Index<K, V> {
         self.current.load(guard).expect("a shard has an index from its beginning")
+    }
+
+    /// Returns the number of flows that it takes before it opens a larger index.
+    pub(super) fn capacity(&self, guard: &Guard) -> usize {
+        let current = self.index(guard);
+        flows_before_growth(current.next.load(guard).unwrap_or(current).line_count())
     }
 
     /// Returns the bytes of its indexes.
@@ -192,8 +198,8 @@ impl<'g, K, V> Writer<'g, K, V> {
         self.space_now(hash)
     }
 
-    /// Inserts a node whose key is absent into the space for its hash, which was the last thing that
-    /// was asked for. Returns the node.
+    /// Inserts a node whose key is absent into the space for its hash, which was the last thing
+    /// that was asked for. Returns the node.
     #[inline(always)]
     pub(super) fn enter(&mut self, space: &Space<'g, K, V>, node: Node<K, V>) -> &'g Node<K, V> {
         let hash = node.hash;
@@ -226,6 +232,19 @@ impl<'g, K, V> Writer<'g, K, V> {
         }
     }
 
+    /// Removes all nodes, and returns their number.
+    pub(super) fn leave_all(&mut self) -> usize {
+        let before = self.shard.len();
+        for index in [Some(self.current), self.next].into_iter().flatten() {
+            for line in 0..index.line_count() {
+                for found in index.entries_of(line, self.guard).into_iter().flatten() {
+                    self.leave(&Place { index, found });
+                }
+            }
+        }
+        before - self.shard.len()
+    }
+
     /// Moves the entries of a few lines, and starts to move to another index if the load requires
     /// one.
     #[inline]
@@ -247,8 +266,8 @@ impl<'g, K, V> Writer<'g, K, V> {
                 let hash = found.node.hash;
                 let Some(node) = self.current.published_at(&found) else { continue };
                 let Some(vacancy) = next.vacancy(hash) else {
-                    // `lines_of_next` rules it out. The entry would stay, and be found, until others
-                    // leave.
+                    // `lines_of_next` rules it out. The entry would stay, and be found, until
+                    // others leave.
                     debug_assert!(false, "the next index has space for all entries");
                     self.progress.moved_lines = Some(line);
                     return;

@@ -106,8 +106,8 @@ impl FlowMapBuilder {
     ///
     /// # Errors
     ///
-    /// Returns [`BuildError`] if the maximum is 0 or too large, if the [timeout](Self::timeout) is 0,
-    /// or if memory is insufficient.
+    /// Returns [`BuildError`] if the maximum is 0 or too large, if the [timeout](Self::timeout) is
+    /// 0, or if memory is insufficient.
     #[cfg(all(feature = "std", not(target_os = "unknown")))]
     pub fn build<K: TableKey + Hash, V>(self) -> Result<FlowMap<K, V>, BuildError> {
         self.build_with_hasher(KeyedState::random())

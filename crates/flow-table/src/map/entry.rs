@@ -58,6 +58,17 @@ impl<'a, K: TableKey, V> Entry<'a, K, V> {
         }
     }
 
+    /// Returns the value, creating one from the key if there is no flow and there is space.
+    ///
+    /// # Errors
+    ///
+    /// Returns the same errors as [`or_insert_with`](Entry::or_insert_with).
+    #[inline]
+    pub fn or_insert_with_key(self, make: impl FnOnce(&K) -> V) -> Result<&'a mut V, Full> {
+        let key = self.key();
+        self.or_insert_with(|| make(&key))
+    }
+
     /// Returns the value, inserting the default if there is no flow.
     ///
     /// # Errors

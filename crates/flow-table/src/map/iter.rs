@@ -38,9 +38,63 @@ impl<K: TableKey, V, S> FlowMap<K, V, S> {
     pub fn drain(&mut self) -> Drain<'_, K, V> {
         Drain { table: &mut self.table, cursor: Cursor::default() }
     }
+
+    /// Returns an iterator that removes the flows for which `condition` returns true, and returns
+    /// them. Flows that it has not reached when it is dropped stay.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use flowloom_flow_table::FlowMap;
+    /// let mut map: FlowMap<u32, u32> = (0..10).map(|key| (key, key * key)).collect();
+    /// let odd: Vec<_> = map.extract_if(|_, value| *value % 2 == 1).collect();
+    /// assert_eq!((odd.len(), map.len()), (5, 5));
+    /// ```
+    pub fn extract_if<F>(&mut self, condition: F) -> ExtractIf<'_, K, V, F>
+    where
+        F: FnMut(&K, &mut V) -> bool,
+    {
+        ExtractIf { table: &mut self.table, cursor: Cursor::default(), condition }
+    }
+}
+
+/// An iterator that removes the flows for which a condition is true.
+#[must_use = "it removes nothing unless it is used; `retain` removes all at once"]
+pub struct ExtractIf<'a, K: TableKey, V, F> {
+    table: &'a mut Table<K, V>,
+    cursor: Cursor,
+    condition: F,
+}
+
+impl<K: TableKey, V, F: FnMut(&K, &mut V) -> bool> Iterator for ExtractIf<'_, K, V, F> {
+    type Item = (K, V);
+
+    fn next(&mut self) -> Option<(K, V)> {
+        loop {
+            let (id, next) = self.table.next_live(self.cursor)?;
+            self.cursor = next;
+            let key = self.table.key_of(id)?;
+            if (self.condition)(&key, self.table.get_mut(id)?) {
+                return self.table.remove(id);
+            }
+        }
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (0, Some(self.table.len() as usize))
+    }
+}
+
+impl<K: TableKey, V, F: FnMut(&K, &mut V) -> bool> FusedIterator for ExtractIf<'_, K, V, F> {}
+
+impl<K: TableKey, V, F> fmt::Debug for ExtractIf<'_, K, V, F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ExtractIf").field("cursor", &self.cursor).finish_non_exhaustive()
+    }
 }
 
 /// An iterator over all flows of a map.
+#[must_use = "iterators are lazy and do nothing unless they are used"]
 pub struct Iter<'a, K, V> {
     table: &'a Table<K, V>,
     cursor: Cursor,
@@ -69,6 +123,7 @@ impl<'a, K: TableKey, V> Iterator for Iter<'a, K, V> {
 }
 
 /// An iterator over all flows of a map, with mutable values.
+#[must_use = "iterators are lazy and do nothing unless they are used"]
 pub struct IterMut<'a, K, V> {
     flows: FlowsMut<'a, K, V>,
     left: usize,
@@ -165,14 +220,17 @@ impl<'a, K: TableKey, V, S> IntoIterator for &'a mut FlowMap<K, V, S> {
 
 /// An iterator over all keys of a map.
 #[derive(Clone, Debug)]
+#[must_use = "iterators are lazy and do nothing unless they are used"]
 pub struct Keys<'a, K, V>(Iter<'a, K, V>);
 
 /// An iterator over all values of a map.
 #[derive(Clone, Debug)]
+#[must_use = "iterators are lazy and do nothing unless they are used"]
 pub struct Values<'a, K, V>(Iter<'a, K, V>);
 
 /// An iterator over all values of a map, mutably.
 #[derive(Debug)]
+#[must_use = "iterators are lazy and do nothing unless they are used"]
 pub struct ValuesMut<'a, K, V>(IterMut<'a, K, V>);
 
 macro_rules! part {

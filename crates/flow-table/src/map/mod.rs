@@ -9,7 +9,7 @@ mod traits;
 
 pub use builder::FlowMapBuilder;
 pub use entry::{Entry, OccupiedEntry, VacantEntry};
-pub use iter::{Drain, IntoIter, Iter, IterMut, Keys, Values, ValuesMut};
+pub use iter::{Drain, ExtractIf, IntoIter, Iter, IterMut, Keys, Values, ValuesMut};
 
 use alloc::boxed::Box;
 use core::hash::{BuildHasher, Hash};
@@ -21,8 +21,7 @@ use crate::evict::Evict;
 use crate::linehash::LineHash;
 use crate::segments::{Drained, Growing};
 use crate::table::{
-    Cursor, Expired, FlowId, FlowTable, Full, MemoryReport, Refused, TableKey, TableStats, Tick,
-    TimeoutClass,
+    Expired, FlowId, FlowTable, Full, MemoryReport, Refused, TableKey, TableStats, Tick, TimeoutClass,
 };
 
 /// Number of keys whose hashes are computed, and whose lines are prefetched, before the first
@@ -47,7 +46,8 @@ type Table<K, V> = Growing<K, V, LineHash<K, V>, Build<K, V>>;
 ///   [`compact`](FlowMap::compact) merges the segments, which makes lookups as fast as in a map
 ///   with the right [capacity](FlowMap::with_capacity).
 /// * A [builder](FlowMap::builder) sets a maximum and timeouts. An insertion returns [`Full`] or
-///   [`Refused`] if there is no space, because on the packet path that is an outcome and not a panic.
+///   [`Refused`] if there is no space, because on the packet path that is an outcome and not a
+///   panic.
 /// * [`set_now`](FlowMap::set_now) sets the current time. [`insert`](FlowMap::insert),
 ///   [`get_mut`](FlowMap::get_mut), [`entry`](FlowMap::entry) and their relatives record that the
 ///   flow was seen; calls by shared reference and [`peek_mut`](FlowMap::peek_mut) do not.
@@ -290,6 +290,13 @@ impl<K: TableKey + Hash, V, S: BuildHasher> FlowMap<K, V, S> {
         self.table.remove_key(key, hash)
     }
 
+    /// Removes a key and returns the flow.
+    #[inline]
+    pub fn remove_entry(&mut self, key: &K) -> Option<(K, V)> {
+        let id = self.id_of(key)?;
+        self.table.remove(id)
+    }
+
     /// Looks up many keys at once, overlapping their memory latencies. Calls `on_flow` with the
     /// index and the value of each key that has a flow, in no particular order.
     ///
@@ -486,14 +493,31 @@ impl<K: TableKey, V, S> FlowMap<K, V, S> {
 
     /// Keeps the flows for which `keep` returns true.
     pub fn retain(&mut self, mut keep: impl FnMut(&K, &mut V) -> bool) {
-        let mut cursor = Cursor::default();
-        while let Some((id, next)) = self.table.next_live(cursor) {
-            cursor = next;
-            let Some(key) = self.table.key_of(id) else { continue };
-            if self.table.get_mut(id).is_some_and(|value| !keep(&key, value)) {
-                self.table.remove(id);
-            }
-        }
+        self.extract_if(|key, value| !keep(key, value)).for_each(drop);
+    }
+
+    /// Makes space for a number of further flows, which are then inserted without growth. Ids stay
+    /// valid.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`Full`] if that exceeds the maximum number of flows, or if memory is insufficient;
+    /// nothing has changed then.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use flowloom_flow_table::FlowMap;
+    /// let mut map = FlowMap::builder().max_flows(100_000).build::<u32, u32>()?;
+    /// map.try_reserve(50_000)?;
+    /// let memory = map.memory();
+    /// map.extend((0..50_000).map(|key| (key, key)));
+    /// assert_eq!(map.memory(), memory);
+    /// assert!(map.try_reserve(50_001).is_err());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn try_reserve(&mut self, flows: u32) -> Result<(), Full> {
+        self.table.try_reserve(flows)
     }
 
     /// Removes all flows, and frees the memory of all segments but one.

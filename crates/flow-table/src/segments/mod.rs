@@ -27,6 +27,7 @@ mod batch;
 mod drain;
 mod places;
 mod rekey;
+mod reserve;
 mod rivals;
 mod walk;
 
