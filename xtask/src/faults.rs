@@ -52,11 +52,18 @@ impl Draws {
 #[derive(Clone, Copy, Debug)]
 enum Fault {
     /// One signal, or several with the pauses between them, in microseconds.
-    Signals { first_us: u64, pauses_us: [Option<u64>; 2] },
+    Signals {
+        first_us: u64,
+        pauses_us: [Option<u64>; 2],
+    },
     /// A limit of the file size, in units of the shell.
-    FullDisk { blocks: u64 },
+    FullDisk {
+        blocks: u64,
+    },
     /// The reader of standard output closes it after this many bytes.
-    ClosedPipe { bytes: u64 },
+    ClosedPipe {
+        bytes: u64,
+    },
     None,
 }
 
@@ -89,10 +96,12 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<ExitCode> {
     fs::create_dir_all(&folder)?;
     let input = folder.join("input.pcap");
     let mix = ["--packets", "40000", "--flows", "4000", "--seed", "7"];
-    let made = Command::new(&program).args(["generate", "trace", "-q", "-o"]).arg(&input).args(mix).status()?;
+    let made =
+        Command::new(&program).args(["generate", "trace", "-q", "-o"]).arg(&input).args(mix).status()?;
     ensure!(made.success(), "flowloom generate trace failed");
     let part = folder.join("input.part");
-    let made = Command::new(&program).args(["replay", "-q", "--save-part"]).arg(&part).arg(&input).status()?;
+    let made =
+        Command::new(&program).args(["replay", "-q", "--save-part"]).arg(&part).arg(&input).status()?;
     ensure!(made.success(), "flowloom replay --save-part failed");
     let mut ends: [u64; 5] = [0; 5];
     for number in seed..seed.saturating_add(runs) {
@@ -114,7 +123,15 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<ExitCode> {
 /// Returns the command lines that write, for an output in this folder.
 fn case(folder: &Path, (input, part): (&Path, &Path), draws: &mut Draws) -> Case {
     const RECORDS: [&str; 10] = [
-        "f.csv", "f.jsonl", "f.log", "f.eve", "f.ipfix", "f.nf9", "f.parquet", "f.arrows", "f.csv.gz",
+        "f.csv",
+        "f.jsonl",
+        "f.log",
+        "f.eve",
+        "f.ipfix",
+        "f.nf9",
+        "f.parquet",
+        "f.arrows",
+        "f.csv.gz",
         "f.jsonl.zst",
     ];
     let text = |path: &Path| path.display().to_string();
@@ -218,14 +235,16 @@ fn check(program: &Path, folder: &Path, inputs: (&Path, &Path), seed: u64) -> Re
         let is_old = found.as_deref() == Some(b"what stood there\n");
         if is_whole && end != 0 && !is_complete(&arguments, &outcome) {
             let is_as_before = if has_old { is_old } else { found.is_none() };
-            let is_readable = found.as_deref().is_some_and(|bytes| records_in(Path::new(&output), bytes).is_ok());
+            let is_readable =
+                found.as_deref().is_some_and(|bytes| records_in(Path::new(&output), bytes).is_ok());
             ensure!(is_as_before || is_readable, "the output is cut: {}", about());
         } else if let Some(bytes) = found.filter(|_| !is_old) {
             let count = records_in(Path::new(&output), &bytes)
                 .with_context(|| format!("{} cannot be read: {}", output, about()))?;
             check_records(&outcome, count).with_context(about)?;
         }
-        let mut names = fs::read_dir(&folder)?.filter_map(|entry| entry.ok().map(|entry| entry.file_name()));
+        let mut names =
+            fs::read_dir(&folder)?.filter_map(|entry| entry.ok().map(|entry| entry.file_name()));
         ensure!(
             !names.any(|name| name.to_string_lossy().contains(".partial-")) || status.is_none(),
             "a partial file is left: {}",
@@ -238,7 +257,8 @@ fn check(program: &Path, folder: &Path, inputs: (&Path, &Path), seed: u64) -> Re
 
 /// Returns whether an interrupted run has finished its output nevertheless.
 fn is_complete(arguments: &[String], outcome: &Output) -> bool {
-    arguments.iter().any(|word| word == "--flows") && serde_json::from_slice::<Value>(&outcome.stdout).is_ok()
+    arguments.iter().any(|word| word == "--flows")
+        && serde_json::from_slice::<Value>(&outcome.stdout).is_ok()
 }
 
 /// Checks the records of a report against those in the file.
@@ -356,14 +376,16 @@ fn whole_capture(bytes: &[u8]) -> Result<()> {
     let mut at = if is_pcapng { 0 } else { 24 };
     while at < bytes.len() {
         let length = if is_pcapng { word(at + 4) } else { word(at + 8).map(|length| length + 16) };
-        at += length.filter(|length| *length >= 12).with_context(|| format!("byte {at}: a header is cut"))?;
+        at +=
+            length.filter(|length| *length >= 12).with_context(|| format!("byte {at}: a header is cut"))?;
     }
     ensure!(at == bytes.len(), "the last record is cut");
     Ok(())
 }
 
 fn unpack(tool: &str, path: &Path) -> Result<Vec<u8>> {
-    let output = Command::new(tool).args(["-dc"]).arg(path).output().with_context(|| format!("no {tool}"))?;
+    let output =
+        Command::new(tool).args(["-dc"]).arg(path).output().with_context(|| format!("no {tool}"))?;
     ensure!(output.status.success(), "{tool}: {}", String::from_utf8_lossy(&output.stderr));
     Ok(output.stdout)
 }
