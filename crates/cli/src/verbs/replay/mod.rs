@@ -189,7 +189,8 @@ fn run_app<R: Role>(
         _ => Ok(()),
     };
     let written = written.and_then(|()| records.finish().map_err(|error| error.to_string()));
-    let remains = records.file.as_ref().and_then(FlowWriter::remains).unwrap_or_default();
+    let remains = records.file.as_ref().and_then(FlowWriter::remains);
+    let remains = remains.map_or(String::new(), |rest| format!("\n  {rest}"));
     let (record_figures, records_lost) = records_written(arguments, &report, &records, written.is_ok());
     if let Some(file) = &records.file {
         file.counts().warn_of_refused(common);
@@ -250,7 +251,7 @@ fn run_app<R: Role>(
     // An error in printing the result must not lose the flows, and the reverse.
     let written = written.map_err(|error| {
         let path = arguments.flows.as_deref().unwrap_or(Path::new("--flows"));
-        Failure::Output(format!("cannot write flows to {}: {error}\n  {remains}", path.display()))
+        Failure::Output(format!("cannot write flows to {}: {error}{remains}", path.display()))
     });
     let header = || part_header(arguments, R::NAME, (&source, &report), (range, times));
     let kept = match kept {
@@ -289,7 +290,6 @@ fn run_app<R: Role>(
     } else {
         let remains = match &report.fault {
             Some(Fault::Sink { .. }) => outputs.remains().map(|rest| (&arguments.write, rest)),
-            Some(Fault::Records { .. }) => Some((&arguments.flows, remains)),
             _ => None,
         };
         let remains = remains.and_then(|(path, rest)| Some((path.as_deref()?, rest)));
