@@ -385,6 +385,9 @@ fn whole_capture(bytes: &[u8]) -> Result<()> {
 }
 
 fn unpack(tool: &str, path: &Path) -> Result<Vec<u8>> {
+    if fs::metadata(path)?.len() == 0 {
+        return Ok(Vec::new());
+    }
     let output =
         Command::new(tool).args(["-dc"]).arg(path).output().with_context(|| format!("no {tool}"))?;
     ensure!(output.status.success(), "{tool}: {}", String::from_utf8_lossy(&output.stderr));

@@ -300,7 +300,7 @@ impl ParquetFile for OutputFile {
 /// Records from one flush to the next. A file that cannot be written further ends after the last
 /// flush. The frames of a compressed file end there too, so they need more.
 const FLUSH_RECORDS: u64 = 256;
-const FLUSH_RECORDS_COMPRESSED: u64 = 8192;
+const FLUSH_RECORDS_COMPRESSED: u64 = 2048;
 
 /// Writes the records of an application.
 pub(crate) struct FlowWriter<F> {

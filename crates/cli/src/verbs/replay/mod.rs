@@ -455,7 +455,8 @@ fn part_header<F: FlowState>(
 ) -> Result<Header, Failure> {
     if report.interrupted || report.fault.is_some() || (arguments.byte_range().is_some() && range.is_none())
     {
-        return Err(Failure::Output(String::from("no part is saved: the run did not finish")));
+        let text = String::from("no part is saved: the run did not finish");
+        return Err(if report.interrupted { Failure::Interrupted(text) } else { Failure::Output(text) });
     }
     let settings = Settings {
         app: app.to_owned(),
