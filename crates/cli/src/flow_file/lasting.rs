@@ -34,7 +34,7 @@ const RETRY_MAX: Duration = Duration::from_secs(30);
 /// What has worked for this time is tried again at once when it fails.
 const STEADY: Duration = Duration::from_secs(10);
 /// Maximum number of records that are held while the destination fails.
-const HELD_MAX: u64 = 16 << 10;
+const HELD_MAX: u64 = if cfg!(test) { 1 << 10 } else { 16 << 10 };
 
 /// Writes records to a destination, and survives its failures.
 pub(crate) struct LastingWriter<F> {
