@@ -8,6 +8,7 @@
 //! The engine calls it on the thread of records, which no packet waits for. A full disk keeps whole
 //! records only, and the writing continues where it stopped. A collector that comes back, and
 //! another reader of a pipe, get a new beginning, with header or templates.
+#![cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "a bridge uses it, which needs Linux"))]
 
 use std::fs::File;
 use std::io;
