@@ -31,6 +31,7 @@ use crate::record_view::{FieldGroups, FilterCounts, RecordView, WrittenColumns};
 use crate::render::{counted, warn};
 use crate::state_columns::StateColumns;
 use held::HeldBytes;
+#[cfg(target_os = "linux")]
 pub(crate) use lasting::LastingWriter;
 
 /// Maximum size of a message, so that its datagram fits an Ethernet frame.

@@ -197,14 +197,12 @@ impl OutputFile {
     }
 
     /// Lets the writer go on after a failed write, which it undoes itself.
-    #[cfg(target_os = "linux")]
     pub(crate) fn lasting(self) -> Self {
         self.0.lock().lasts = true;
         self
     }
 
     /// Returns whether data can be removed from it again, which it cannot from devices and pipes.
-    #[cfg(target_os = "linux")]
     pub(crate) fn is_regular(&self) -> bool {
         self.0.lock().is_regular
     }

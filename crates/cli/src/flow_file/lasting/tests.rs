@@ -109,6 +109,19 @@ fn a_collector_may_be_absent_at_the_start_and_come_back_and_every_record_counts(
 }
 
 #[test]
+fn records_in_datagrams_that_are_refused_count_as_lost() {
+    let unused = std::net::UdpSocket::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap();
+    let mut writer = open(&format!("ipfix://{unused}"));
+    let mut given = 0;
+    for _ in 0..5 {
+        given += give(&mut writer, 256);
+        RecordSink::tick(&mut writer).unwrap();
+    }
+    assert_eq!(writer.finish(), Ok(()));
+    assert_eq!((RecordSink::lost(&writer), writer.held), (given, 0));
+}
+
+#[test]
 fn a_collector_that_is_no_address_is_refused_at_the_start() {
     for wrong in ["ipfix+tcp://collector", "ipfix://:4739", "netflow9://a:99999", "ipfix+tcp://a:0"] {
         let destination = Destination::of(Path::new(wrong), None).unwrap();
@@ -194,13 +207,72 @@ fn a_reader_that_stalls_costs_records_but_no_half_lines() {
 
 #[test]
 fn a_full_disk_leaves_whole_records_and_the_writing_goes_on_when_there_is_space() {
-    // The limit is that of a process.
+    run_alone("full_disk_in_this_process");
+}
+
+#[test]
+fn whenever_a_disk_is_full_each_record_is_a_whole_line_or_counts_as_lost() {
+    run_alone("disks_that_fill_at_random_in_this_process");
+}
+
+/// Runs a test in a process of its own, because the limit of a file's size is that of a process.
+fn run_alone(name: &str) {
     let child = Command::new(std::env::current_exe().unwrap())
-        .args(["--ignored", "--exact", "flow_file::lasting::tests::full_disk_in_this_process"])
+        .args(["--ignored", "--exact", &format!("flow_file::lasting::tests::{name}")])
         .output()
         .unwrap();
     let said = String::from_utf8_lossy(&child.stdout);
     assert!(child.status.success() && said.contains("1 passed"), "{said}");
+}
+
+#[test]
+#[ignore = "it limits the size of all files of its process; another test runs it"]
+fn disks_that_fill_at_random_in_this_process() {
+    crate::signals::outlive_full_files();
+    let unlimited = getrlimit(Resource::Fsize);
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.jsonl");
+    let mut lost = 0;
+    for seed in 1..=60_u64 {
+        let _ = std::fs::remove_file(&path);
+        let mut state = seed;
+        let mut draw = |below: u64| {
+            // Marsaglia's xorshift.
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            state % below
+        };
+        let (mut writer, mut given) = (open(path.to_str().unwrap()), 0);
+        for _ in 0..draw(40) {
+            match draw(4) {
+                0 => {
+                    let size = std::fs::metadata(&path).map_or(0, |file| file.len());
+                    let current = Some(size + draw(20_000));
+                    setrlimit(Resource::Fsize, Rlimit { current, maximum: unlimited.maximum }).unwrap();
+                }
+                1 => setrlimit(Resource::Fsize, unlimited).unwrap(),
+                2 => {
+                    for _ in 0..draw(10) {
+                        given += give(&mut writer, u16::try_from(draw(257)).unwrap());
+                    }
+                }
+                _ => RecordSink::tick(&mut writer).unwrap(),
+            }
+            if let Some(failing) = &mut writer.failure {
+                failing.until = Instant::now() + Duration::from_secs(3600 * draw(2));
+            }
+        }
+        let finished = writer.finish();
+        setrlimit(Resource::Fsize, unlimited).unwrap();
+        let text = std::fs::read_to_string(&path).unwrap();
+        let whole = |line: &str| serde_json::from_str::<serde_json::Value>(line).is_ok();
+        assert!(text.lines().all(whole) && (text.is_empty() || text.ends_with('\n')), "seed {seed}");
+        assert_eq!(text.lines().count() as u64 + writer.lost, given, "seed {seed}");
+        assert!(finished.is_ok() || writer.lost > 0 || given == 0, "seed {seed}: {finished:?}");
+        lost += writer.lost;
+    }
+    assert!(lost > 0, "no disk was full");
 }
 
 #[test]
@@ -224,7 +296,8 @@ fn full_disk_in_this_process() {
         RecordSink::flush(&mut writer).unwrap();
         let first = std::fs::read(&path).unwrap();
         assert!(!first.is_empty() && writer.failure.is_none(), "{name}");
-        let limit = first.len() as u64 + 1000;
+        // Equal records add little to a Parquet file.
+        let limit = first.len() as u64 + if name == "a.parquet" { 50 } else { 1000 };
         let limited = Rlimit { current: Some(limit), maximum: unlimited.maximum };
         setrlimit(Resource::Fsize, limited).unwrap();
         while writer.failure.is_none() {
@@ -244,10 +317,9 @@ fn full_disk_in_this_process() {
         }
         let lost = writer.lost;
         setrlimit(Resource::Fsize, unlimited).unwrap();
-        wait_for("written again", || {
-            RecordSink::tick(&mut writer).unwrap();
-            writer.failure.is_none()
-        });
+        writer.failure.as_mut().unwrap().until = Instant::now();
+        RecordSink::tick(&mut writer).unwrap();
+        assert!(writer.failure.is_none(), "{name}");
         given += give(&mut writer, 7);
         assert_eq!(writer.finish(), Ok(()), "{name}");
         assert_eq!(writer.lost, lost, "{name}");

@@ -108,17 +108,15 @@ pub(super) fn run(arguments: &Bridge, common: &Common) -> Result<Status, Failure
     let mut run = run?;
     let mut written = Ok(());
     if let Some(writer) = &mut writer {
-        let held = writer.held();
-        let lost_before = writer.lost();
+        // The run has counted what was held as lost, but it may have been written since; and a
+        // collector may have refused datagrams since.
+        let before = writer.lost() + writer.held();
         written = writer.finish();
-        // The run has counted what was held as lost, but it may have been written since.
-        let saved = held.saturating_sub(writer.lost() - lost_before);
+        let after = writer.lost();
         if let Some(records) = &mut run.report.records {
-            records.written += saved;
-            records.lost -= saved;
+            records.written = (records.written + before).saturating_sub(after);
+            records.lost = (records.lost + after).saturating_sub(before);
         }
-    }
-    if let Some(writer) = &writer {
         writer.counts().warn_of_refused(common);
     }
     let firewall = rules.as_ref().map(|rules| rules.figures(options.top_rules, reloads.get()));
@@ -167,7 +165,8 @@ fn writer(
     let columns = WrittenColumns::of(None, None).map_err(Failure::Usage)?;
     let groups = FieldGroups::default();
     let view = RecordView::new(|flow: &GuardedFlow| Some(flow.account()), None, None, &groups);
-    let name = path.display().to_string();
+    let name =
+        if is_standard_output { String::from("standard output") } else { path.display().to_string() };
     let writer = destination.open_lasting(name, Some(view), columns, &groups, common.quiet > 1);
     Ok((Some(writer.map_err(failed)?), is_standard_output))
 }
