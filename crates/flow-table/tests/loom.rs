@@ -86,6 +86,29 @@ fn a_flow_that_stays_is_found_while_its_index_grows() {
 }
 
 #[test]
+fn a_flow_that_stays_is_found_while_its_index_shrinks() {
+    explore(|| {
+        // Two lines with four flows; one less makes it one line, and all move.
+        let table = table(0..6);
+        for key in 0..2 {
+            table.handle().pin().remove(&key).unwrap();
+        }
+        let writer = {
+            let table = Arc::clone(&table);
+            thread::spawn(move || {
+                table.handle().pin().remove(&2).unwrap();
+            })
+        };
+        let handle = table.handle();
+        let pinned = handle.pin();
+        assert_eq!(pinned.get(&4), Some(&4));
+        drop(pinned);
+        writer.join().unwrap();
+        assert_eq!((table.len(), table.memory().index_bytes), (3, 64));
+    });
+}
+
+#[test]
 fn a_value_is_the_old_one_or_the_new_one() {
     explore(|| {
         let table = table(0..2);

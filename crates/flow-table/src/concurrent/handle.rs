@@ -358,6 +358,9 @@ where
     /// [`Expired::more`] says that the walk over the table has not reached its end; the next call
     /// after that begins a new walk. A flow may be removed although a reader [touches](Self::touch)
     /// it at the same moment.
+    ///
+    /// If `on_flow` panics, it does not see the other flows that were removed from the same shard
+    /// by this call.
     pub fn expire(&self, budget: u32, mut on_flow: impl FnMut(ConcurrentFlow<'_, K, V>)) -> Expired {
         let (now, timeouts) = (self.table.now(), &self.table.timeouts);
         let is_due = |node: &Node<K, V>| {

@@ -273,7 +273,7 @@ impl<K: TableKey + Hash, V, S: BuildHasher> FlowMap<K, V, S> {
     }
 
     /// Returns the entry of a key, which may have a flow or not.
-    #[inline]
+    #[inline(always)]
     pub fn entry(&mut self, key: K) -> Entry<'_, K, V> {
         let hash = self.hash(&key);
         let Self { table, now, .. } = self;
