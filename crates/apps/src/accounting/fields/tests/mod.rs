@@ -16,7 +16,7 @@ type All = (
 
 fn fields<F: Fields>(packets: &[Sent]) -> F {
     let mut fields = F::default();
-    each(packets, |view| fields.on_packet(view));
+    each(packets, |view| fields.on_packet(view, &FieldStore::default()));
     fields
 }
 
