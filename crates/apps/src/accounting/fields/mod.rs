@@ -102,6 +102,8 @@ pub enum FieldValue {
     Number(u64),
     /// Text.
     Text(String),
+    /// A text that was dropped for lack of memory, shown as [`NO_MEMORY`].
+    Dropped,
     /// The record has no such value.
     None,
 }
@@ -111,15 +113,29 @@ impl fmt::Display for FieldValue {
         match self {
             Self::Number(number) => number.fmt(f),
             Self::Text(text) => text.fmt(f),
+            Self::Dropped => NO_MEMORY.fmt(f),
             Self::None => Ok(()),
         }
     }
 }
 
 impl FieldValue {
-    /// Returns a text that is [`NO_MEMORY`] where there is none because it was dropped.
+    /// Returns the text as it is shown, if the value is a text, or was one that was dropped.
+    #[must_use]
+    pub fn as_text(&self) -> Option<&str> {
+        match self {
+            Self::Text(text) => Some(text),
+            Self::Dropped => Some(NO_MEMORY),
+            Self::Number(_) | Self::None => None,
+        }
+    }
+
     fn of_text(text: Option<String>, is_dropped: bool) -> Self {
-        text.or_else(|| is_dropped.then(|| String::from(NO_MEMORY))).into()
+        match text {
+            Some(text) => Self::Text(text),
+            None if is_dropped => Self::Dropped,
+            None => Self::None,
+        }
     }
 }
 

@@ -30,7 +30,7 @@ fn numbers(values: &[FieldValue]) -> Vec<Option<u64>> {
     let number = |value: &FieldValue| match value {
         FieldValue::Number(number) => Some(*number),
         FieldValue::Text(text) => panic!("{text} is no number"),
-        FieldValue::None => None,
+        FieldValue::Dropped | FieldValue::None => None,
     };
     values.iter().map(number).collect()
 }
