@@ -77,6 +77,12 @@ impl FieldMemory {
         }
     }
 
+    /// Returns the limit in bytes.
+    #[must_use]
+    pub fn limit_bytes(&self) -> u64 {
+        self.0.bytes.load(Relaxed)
+    }
+
     /// Returns how many buffers and texts were dropped for lack of memory.
     #[must_use]
     pub fn dropped(&self) -> u64 {
