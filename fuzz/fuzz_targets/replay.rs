@@ -50,7 +50,7 @@ fn header(choice: u8) -> Vec<u8> {
 /// is not a capture.
 fn outcome(bytes: &[u8], options: u8, mode: Layout) -> Option<(u64, String)> {
     let limits = UnpackLimits { bytes_max: 4 << 20, ratio_max: Some(100), ratio_after_bytes: 1 << 20 };
-    let reading = CaptureOptions { map: false, limits };
+    let reading = CaptureOptions { map: false, limits, ..CaptureOptions::default() };
     let capture = Capture::read_from(Path::new("fuzz"), Cursor::new(bytes.to_vec()), reading).ok()?;
     let source = InMemory { capture };
     let mut config = EngineConfig::new(mode);

@@ -6,6 +6,7 @@
 //!      ─▶ the output is whole records to its end, or absent
 //!      ─▶ records in the file = records of the report; written + passed over + lost = ended
 //! ```
+#![expect(clippy::print_stdout, reason = "the result of the verb")]
 
 use std::fs;
 use std::io::Read as _;
@@ -31,7 +32,7 @@ const USAGE: &str = "usage: cargo xtask faults [--runs N] [--seed S]
 /// How long a run without a fault takes at most, about; faults come before.
 const SPAN_US: u64 = 120_000;
 
-/// A sequence of numbers from a seed (SplitMix64).
+/// A sequence of numbers from a seed (`SplitMix64`).
 struct Draws(u64);
 
 impl Draws {
@@ -221,9 +222,8 @@ fn check(program: &Path, folder: &Path, inputs: (&Path, &Path), seed: u64) -> Re
     let end = match (fault, status) {
         (_, Some(0)) => 0,
         (Fault::Signals { .. }, Some(130)) if about().contains("second time") => 2,
-        (Fault::Signals { .. }, Some(130)) => 1,
-        // Before the process handles signals, it has written nothing.
-        (Fault::Signals { .. }, None) => 1,
+        // Before the process handles signals, they end it, and it has written nothing.
+        (Fault::Signals { .. }, Some(130) | None) => 1,
         (Fault::FullDisk { .. }, Some(5)) => 3,
         (Fault::ClosedPipe { .. }, Some(5)) => 4,
         _ => bail!("unexpected end: {}", about()),

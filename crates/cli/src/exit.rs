@@ -105,17 +105,44 @@ impl From<StartError> for Failure {
                 said(error, "use --no-pin to run without pinning")
             }
             StartError::Table(table) => match table.downcast_ref() {
-                Some(BuildError::TooLarge { needed_bytes, limit_bytes }) => format!(
-                    "a flow table takes {needed_bytes} bytes, but its share of the free memory is \
-                     {limit_bytes}\n  use a smaller --table-flows; the table grows as needed"
-                ),
-                Some(BuildError::OutOfMemory { .. }) => {
-                    format!("{error}\n  use a smaller --table-flows; the table grows as needed")
+                Some(TableError::Given(error)) => {
+                    no_memory(error, "use a smaller --table-flows; the table grows as needed")
                 }
-                _ => error.to_string(),
+                Some(TableError::Estimated(error)) => {
+                    no_memory(error, "use fewer workers, or a process with more memory")
+                }
+                None => error.to_string(),
             },
             error => error.to_string(),
         })
+    }
+}
+
+/// Why a flow table could not be built.
+#[derive(Debug)]
+pub(crate) enum TableError {
+    /// An option gives its size.
+    Given(BuildError),
+    /// Its size is an estimate, which yields to the memory that there is.
+    Estimated(BuildError),
+}
+
+impl std::fmt::Display for TableError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (Self::Given(error) | Self::Estimated(error)) = self;
+        error.fmt(f)
+    }
+}
+
+impl std::error::Error for TableError {}
+
+/// Returns why a flow table gets no memory, and what to do.
+fn no_memory(error: &BuildError, advice: &str) -> String {
+    match error {
+        BuildError::TooLarge { needed_bytes, limit_bytes } => format!(
+            "a flow table takes {needed_bytes} bytes, but its share of the free memory is {limit_bytes}\n  {advice}"
+        ),
+        error => format!("{error}\n  {advice}"),
     }
 }
 

@@ -42,6 +42,9 @@ struct OpenFile {
     target: PathBuf,
     /// Written with the state locked.
     file: File,
+    /// No file of this name existed.
+    is_new: bool,
+    is_regular: bool,
     state: Mutex<State>,
 }
 
@@ -49,9 +52,6 @@ struct OpenFile {
 struct State {
     /// The path of the data until they are complete.
     partial: Option<PathBuf>,
-    /// No file of this name existed.
-    is_new: bool,
-    is_regular: bool,
     is_begun: bool,
     /// A write failed, or the process ends: nothing more is written.
     is_closed: bool,
@@ -90,18 +90,14 @@ impl OutputFile {
     ///
     /// Returns the error of the system, also where no file can be created in the folder.
     pub(crate) fn open_whole(path: &Path) -> io::Result<Self> {
+        static NUMBER: AtomicU64 = AtomicU64::new(0);
         let probed = Self::open(path)?;
-        let (is_new, is_regular) = {
-            let state = probed.0.lock();
-            (state.is_new, state.is_regular)
-        };
-        if !is_regular {
+        if !probed.0.is_regular {
             return Ok(probed);
         }
-        let target = probed.0.target.clone();
+        let (target, is_new) = (probed.0.target.clone(), probed.0.is_new);
         // Removes a new file again: its name is taken at the end.
         drop(probed);
-        static NUMBER: AtomicU64 = AtomicU64::new(0);
         let name = target.file_name().unwrap_or_default().to_string_lossy().into_owned();
         // The name of a file has at most 255 bytes.
         let name: String = name.chars().take(48).collect();
@@ -126,8 +122,6 @@ impl OutputFile {
         };
         let state = State {
             partial,
-            is_new,
-            is_regular,
             is_begun: false,
             is_closed: false,
             lasts: false,
@@ -136,7 +130,14 @@ impl OutputFile {
             records: 0,
             records_after: 0,
         };
-        let open = Arc::new(OpenFile { path: path.to_path_buf(), target, file, state: Mutex::new(state) });
+        let open = Arc::new(OpenFile {
+            path: path.to_path_buf(),
+            target,
+            file,
+            is_new,
+            is_regular,
+            state: Mutex::new(state),
+        });
         let mut all = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
         all.retain(|open| open.strong_count() > 0);
         all.push(Arc::downgrade(&open));
@@ -145,15 +146,13 @@ impl OutputFile {
 
     /// Returns whether both are the same file on disk.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
-        let is_regular = |file: &Self| file.0.lock().is_regular;
-        is_regular(self) && is_regular(other) && self.0.target == other.0.target
+        self.0.is_regular && other.0.is_regular && self.0.target == other.0.target
             || is_one_file(&self.0.target, &other.0.target)
     }
 
     /// Returns whether the file held other data before this run.
     pub(crate) fn has_old_contents(&self) -> bool {
-        let state = self.0.lock();
-        state.is_regular && !state.is_new
+        self.0.is_regular && !self.0.is_new
     }
 
     /// Counts records that were passed to a writer of this file, for messages.
@@ -171,7 +170,7 @@ impl OutputFile {
     pub(crate) fn truncate_to(&mut self, position: u64) -> io::Result<bool> {
         let mut state = self.0.lock();
         self.0.begin(&mut state)?;
-        if !state.is_regular {
+        if !self.0.is_regular {
             return Ok(false);
         }
         if position < state.position {
@@ -204,12 +203,12 @@ impl OutputFile {
 
     /// Returns whether data can be removed from it again, which it cannot from devices and pipes.
     pub(crate) fn is_regular(&self) -> bool {
-        self.0.lock().is_regular
+        self.0.is_regular
     }
 
     /// Returns the rest of an error message: what the file contains after an error.
     pub(crate) fn remains(&self) -> String {
-        self.0.lock().remains()
+        self.0.remains(&self.0.lock())
     }
 }
 
@@ -225,7 +224,7 @@ impl OpenFile {
         }
         if !state.is_begun {
             // Devices and pipes have no old contents.
-            if state.partial.is_none() && state.is_regular && self.file.metadata()?.len() > 0 {
+            if state.partial.is_none() && self.is_regular && self.file.metadata()?.len() > 0 {
                 self.file.set_len(0)?;
                 // ext4 writes a truncated file to the disk at the first close after it, and the
                 // close waits. A close before the first byte leaves nothing to wait for at the end
@@ -249,7 +248,7 @@ impl OpenFile {
         state.is_closed = true;
         state.records_after = 0;
         if state.is_begun
-            && state.is_regular
+            && self.is_regular
             && state.partial.is_none()
             && let Some(whole) = state.whole
             && whole < state.position
@@ -265,27 +264,35 @@ impl OpenFile {
         state.partial = None;
         Ok(())
     }
-}
 
-impl State {
-    fn remains(&self) -> String {
-        match (&self.partial, self.is_new, self.is_begun, self.is_regular) {
+    fn remains(&self, state: &State) -> String {
+        match (&state.partial, self.is_new, state.is_begun, self.is_regular) {
             (Some(_), false, _, _) => String::from("the earlier file is unchanged"),
             (Some(_), true, _, _) => String::from("no file was created"),
             (None, _, false, _) => String::from("nothing was written"),
             (None, _, true, false) => String::from("what was written before may be incomplete"),
             (None, _, true, true) => {
-                let whole = self.whole.unwrap_or(0);
-                let records = match self.records {
+                let whole = state.whole.unwrap_or(0);
+                let records = match state.records {
                     0 => String::new(),
                     records => format!("{}, ", counted(records, "record")),
                 };
-                if self.position == whole {
+                if state.position == whole {
                     format!("it ends after {records}{}", counted(whole, "byte"))
                 } else {
                     format!("of it, {records}{} are whole", counted(whole, "byte"))
                 }
             }
+        }
+    }
+
+    /// Removes what this run has created and not written.
+    fn remove_unused(&self, state: &mut State) {
+        // A file that remains is harmless.
+        if let Some(partial) = state.partial.take() {
+            let _ = fs::remove_file(partial);
+        } else if self.is_new && !state.is_begun {
+            let _ = fs::remove_file(&self.target);
         }
     }
 }
@@ -324,23 +331,11 @@ pub(crate) fn abandon_all() -> Vec<String> {
         }
         open.close(&mut state);
         if state.is_begun {
-            lines.push(format!("{path}: {}", state.remains()));
+            lines.push(format!("{path}: {}", open.remains(&state)));
         }
-        state.remove_unused(&open.target);
+        open.remove_unused(&mut state);
     }
     lines
-}
-
-impl State {
-    /// Removes what this run has created and not written.
-    fn remove_unused(&mut self, target: &Path) {
-        // A file that remains is harmless.
-        if let Some(partial) = self.partial.take() {
-            let _ = fs::remove_file(partial);
-        } else if self.is_new && !self.is_begun {
-            let _ = fs::remove_file(target);
-        }
-    }
 }
 
 /// Returns whether two paths, which may be links, name the same file on disk.
@@ -398,8 +393,7 @@ impl Write for OutputFile {
 
 impl Drop for OpenFile {
     fn drop(&mut self) {
-        let target = std::mem::take(&mut self.target);
-        self.state.get_mut().unwrap_or_else(PoisonError::into_inner).remove_unused(&target);
+        self.remove_unused(&mut self.lock());
     }
 }
 

@@ -260,12 +260,17 @@ pub(crate) fn form_of(options: &RuleOptions) -> Result<Form, Failure> {
 
 /// Reads the rules that options name.
 pub(crate) fn read(options: &RuleOptions) -> Result<RuleFile, Failure> {
+    read_of(options, "--table")
+}
+
+/// Reads the rules that options name, for a command whose option for their table has this name.
+pub(crate) fn read_of(options: &RuleOptions, table_option: &str) -> Result<RuleFile, Failure> {
     let path = &options.rules;
     let asked = load_options(&options.file, options.table.as_ref())?;
     let text = read_text(path, asked.limits.bytes_max, FORMS)?;
     let form = Form::of(&plain_name(path), &text);
     if !form.has_chains() {
-        for (option, value) in [("--chain", &asked.chain), ("--table", &asked.table)] {
+        for (option, value) in [("--chain", &asked.chain), (table_option, &asked.table)] {
             if let Some(value) = value {
                 return Err(Failure::Usage(format!(
                     "{option} {value}: {} is read as {}, which has no chains\n  omit {option}",

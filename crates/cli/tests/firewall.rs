@@ -31,6 +31,19 @@ fn hits(document: &Value, what: &str, of: &str) -> u64 {
 }
 
 #[test]
+fn the_option_of_a_table_that_rules_lack_is_named_as_the_command_names_it() {
+    let folder = Folder::new();
+    let trace = folder.trace("t.pcap", &[]);
+    let rules = folder.write("bench", RULES.as_bytes());
+    let options = ["--app", "firewall", "--rules", &rules, "--rules-table", "filter"];
+    flowloom([&["replay", &trace], &options[..]].concat()).ends(2).says(&[
+        "--rules-table filter: ",
+        "has no chains",
+        "omit --rules-table",
+    ]);
+}
+
+#[test]
 fn every_packet_and_flow_is_accepted_or_denied_and_the_oracle_agrees() {
     let folder = Folder::new();
     let trace = folder.trace("t.pcap", &[]);

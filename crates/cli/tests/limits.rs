@@ -105,6 +105,30 @@ fn a_process_without_memory_or_descriptors_ends_with_a_status() {
     }
 }
 
+#[cfg(target_os = "linux")]
+#[test]
+fn a_refusal_for_lack_of_memory_names_only_options_of_its_command() {
+    let folder = Folder::new();
+    let trace = folder.trace("t.pcap", &["--flows", "50k", "--packets", "100k", "--size", "64"]);
+    let written = folder.path("e.pcapng");
+    let top = ["top", &trace, "--workers", "2"];
+    let extract = ["extract", &trace, "--where", "bytes > 1", "-o", &written];
+    let mut refusals = 0;
+    for arguments in [&top[..], &extract] {
+        let help = flowloom([arguments[0], "--help"]).ends(0);
+        // Below the size of the program, the system ends the process before it begins.
+        for mebibytes in (64..300).step_by(12) {
+            let (status, said) = limited(&format!("-v {}", mebibytes << 10), arguments);
+            let options = said.split(|c: char| c != '-' && !c.is_ascii_lowercase());
+            for option in options.filter(|word| word.starts_with("--")) {
+                assert!(help.text().contains(option), "{mebibytes} MiB: {option} in {said}");
+            }
+            refusals += u32::from(status == Some(2));
+        }
+    }
+    assert!(refusals > 0, "some are refused");
+}
+
 #[test]
 fn a_budget_that_is_too_small_is_refused_with_figures() {
     let folder = Folder::new();
@@ -113,7 +137,12 @@ fn a_budget_that_is_too_small_is_refused_with_figures() {
         "--memory is",
         "the process",
         "at least",
+        "use a larger --memory",
     ]);
+    // An estimate of the flows that exceeds the budget is none of the table's needs.
+    let many = folder.trace("m.pcap", &["--flows", "200k", "--packets", "200k", "--size", "64"]);
+    let report = flowloom(["replay", &many, "--memory", "40M", "--format", "json"]).ends(0);
+    assert!(crate::support::number(&report.json()["table"], "refused") > 0, "fewer than estimated");
     // Tables stop growing at the budget, and the packets of further flows are counted.
     let outcome =
         flowloom(["replay", &trace, "--memory", "32M", "--table-flows", "100", "--format", "json"]);

@@ -89,7 +89,8 @@ extern "C" fn on_abort(signal: libc::c_int) {
         }
         return;
     }
-    let text = b"error: the memory that the process may use is exhausted\n  raise the limit, or use a smaller --memory\n";
+    let text = b"error: the memory that the process may use is exhausted\n  \
+        raise the limit (ulimit -v, control group)\n";
     // SAFETY: the text is valid for its length. `_exit` may be called in a handler.
     unsafe {
         libc::write(libc::STDERR_FILENO, text.as_ptr().cast(), text.len());

@@ -16,6 +16,11 @@ const FILES: [&str; 9] = [
     include_str!("../patterns/people.patterns"),
 ];
 
+/// The image of their scanner. After a change of the patterns, or of what makes tables of them,
+/// `cargo run -p flowloom-dpi --example builtin_image` writes it again; until then, a scanner is
+/// compiled from the patterns.
+pub(crate) const IMAGE: &[u8] = include_bytes!("../patterns/builtin.image");
+
 /// Returns the builtin patterns, in order of priority.
 ///
 /// The patterns prefer few false alarms to few misses. Each names the specification that it was

@@ -4,12 +4,13 @@ use regex_automata::nfa::thompson::{self, NFA};
 use regex_automata::util::prefilter::Prefilter;
 use regex_automata::util::syntax;
 use regex_automata::{Input, MatchKind, meta};
+use regex_syntax::hir::Hir;
 
 use crate::determinize::{Shape, Subsets};
 use crate::error::BuildError;
 use crate::pattern::{Dialect, syntax_of};
 use crate::signature::Signature;
-use crate::table::Table;
+use crate::table::{Table, TooManyStates};
 
 /// Maximum number of patterns in a set.
 pub const PATTERNS_MAX: usize = 4096;
@@ -221,8 +222,29 @@ fn table(list: &[Checked<'_>], spent: &mut Spent) -> Result<Option<Table>, Build
     let Ok(found) = Subsets::new(&nfa, &ids, &conditional, shape, &mut spent.steps_left) else {
         return spent.check().map(|()| None);
     };
-    // The literal finder cannot skip bytes of zero inside a literal.
-    let leap =
-        if anchored || skip_zero { None } else { Prefilter::from_hirs_prefix(MatchKind::All, &hirs) };
-    Ok(Table::new(&found, list[0].id, anchored, leap).ok())
+    let mut table = match Table::new(&found, list[0].id, anchored) {
+        Ok(table) => table,
+        Err(TooManyStates) => return Ok(None),
+    };
+    // The finder does not know the byte before the place that it skips to, and it cannot skip bytes
+    // of zero inside a literal.
+    if !anchored && !skip_zero && found.forgets {
+        table.leap_to(Prefilter::from_hirs_prefix(MatchKind::All, &hirs), ids);
+    }
+    Ok(Some(table))
+}
+
+/// Returns a table that was read from an image with the finder that it had. `None` if one of its
+/// expressions is invalid.
+pub(crate) fn with_leap(mut table: Table, signatures: &[Signature]) -> Option<Table> {
+    let ids = table.literals_of().to_vec();
+    if !ids.is_empty() {
+        let parse = |&id: &u16| {
+            let signature = &signatures[usize::from(id)];
+            syntax::parse_with(&signature.regex, &syntax_of(signature.dialect)).ok()
+        };
+        let hirs: Vec<Hir> = ids.iter().map(parse).collect::<Option<_>>()?;
+        table.leap_to(Prefilter::from_hirs_prefix(MatchKind::All, &hirs), ids);
+    }
+    Some(table)
 }

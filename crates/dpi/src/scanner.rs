@@ -1,11 +1,13 @@
 //! The scanner, which is built once and shared by all workers, and the few bytes of state per
 //! stream.
 
+use crate::builtin::IMAGE as BUILTIN_IMAGE;
 use crate::compile::{self, Budget, Checked, GROUPS_MAX, PATTERNS_MAX, Spent};
 use crate::condition::{HEAD_BYTES, Payload, Verdict};
 use crate::error::BuildError;
+use crate::image::{self, ImageError};
 use crate::pattern::{Match, Origin, Pattern, PatternId, Transport};
-use crate::signature::{Rule, signatures};
+use crate::signature::{Rule, Signature, signatures};
 use crate::table::{NONE, START, Table};
 
 /// The scan state of a stream: one automaton state per group, the first bytes, and the number of
@@ -134,6 +136,56 @@ impl Scanner {
     ///
     /// Returns the same errors as [`new`](Self::new).
     pub fn with_budget(patterns: &[Pattern], budget: Budget) -> Result<Self, BuildError> {
+        // The tables of the builtin patterns were made with the default budget.
+        if budget == Budget::default()
+            && let Ok(scanner) = Self::from_image(patterns, BUILTIN_IMAGE)
+        {
+            return Ok(scanner);
+        }
+        Self::compile(patterns, budget)
+    }
+
+    /// Compiles patterns, as [`new`](Self::new) does. Returns an image of the scanner, from which
+    /// [`from_image`](Self::from_image) makes it without compiling.
+    ///
+    /// # Errors
+    ///
+    /// Returns the same errors as [`new`](Self::new).
+    pub fn to_image(patterns: &[Pattern]) -> Result<Vec<u8>, BuildError> {
+        image::write(patterns)
+    }
+
+    /// Returns the scanner of patterns from its image, which may come from any source. Takes about
+    /// a millisecond per thousand states.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`ImageError`] if the image was made from other patterns, by another version, or is
+    /// damaged. [`new`](Self::new) then compiles the patterns.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use flowloom_dpi::{ImageError, Pattern, Scanner, Transport};
+    ///
+    /// let patterns = [Pattern::new("ssh", "^SSH-2")];
+    /// let image = Scanner::to_image(&patterns)?;
+    /// let scanner = Scanner::from_image(&patterns, &image)?;
+    /// assert!(scanner.scan_whole(Transport::Tcp, b"SSH-2.0").is_some());
+    /// let others = [Pattern::new("ssh", "^SSH-1")];
+    /// assert_eq!(Scanner::from_image(&others, &image).unwrap_err(), ImageError::OtherPatterns);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn from_image(patterns: &[Pattern], image: &[u8]) -> Result<Self, ImageError> {
+        image::read(patterns, image)
+    }
+
+    pub(crate) fn groups(&self) -> &[Vec<Table>; 2] {
+        &self.groups
+    }
+
+    /// Compiles patterns within a budget.
+    pub(crate) fn compile(patterns: &[Pattern], budget: Budget) -> Result<Self, BuildError> {
         if patterns.is_empty() {
             return Err(BuildError::NoPatterns);
         }
@@ -173,9 +225,13 @@ impl Scanner {
             // packet.
             tables.sort_by_key(|table| table.first);
         }
+        Ok(Self::of(patterns, signatures, groups))
+    }
+
+    pub(crate) fn of(patterns: &[Pattern], signatures: Vec<Signature>, groups: [Vec<Table>; 2]) -> Self {
         let names = patterns.iter().map(|pattern| pattern.name.clone().into_boxed_str()).collect();
         let rules = signatures.into_iter().map(|signature| signature.rule).collect();
-        Ok(Self { names, rules, groups })
+        Self { names, rules, groups }
     }
 
     /// Scans the next bytes of a stream, after those that `state` has seen. Either end may have

@@ -3,7 +3,9 @@
 
 use crate::condition::{Condition, HEAD_BYTES, Payload, Verdict};
 use crate::error::BuildError;
-use crate::pattern::{Dialect, Match, Origin, Pattern, PatternId, Role, Transports, joined, syntax_of};
+use crate::pattern::{
+    Dialect, Expression, Match, Origin, Pattern, PatternId, Role, Transports, joined, syntax_of,
+};
 use crate::strength;
 
 /// Maximum number of expressions in a set.
@@ -60,18 +62,38 @@ impl Rule {
 /// Returns the signatures of patterns, in order of priority: a pattern's strong expressions come
 /// before its weak ones.
 pub(crate) fn signatures(patterns: &[Pattern]) -> Result<Vec<Signature>, BuildError> {
+    signatures_by(patterns, is_weak)
+}
+
+/// Returns whether an expression of a pattern is weak.
+pub(crate) fn is_weak(pattern: &Pattern, expression: &Expression) -> bool {
+    let more_bits = expression.conditions.iter().map(Condition::bits).sum();
+    strength::is_weak(&expression.regex, &syntax_of(pattern.dialect), more_bits)
+}
+
+/// Returns the signatures of patterns whose expressions are weak where `weak` says so. It is called
+/// once per expression, in order.
+pub(crate) fn signatures_by(
+    patterns: &[Pattern],
+    mut weak: impl FnMut(&Pattern, &Expression) -> bool,
+) -> Result<Vec<Signature>, BuildError> {
     let expressions: usize = patterns.iter().map(|pattern| pattern.expressions.len()).sum();
     if expressions > EXPRESSIONS_MAX {
         return Err(BuildError::TooManyExpressions { expressions, expressions_max: EXPRESSIONS_MAX });
     }
     let mut all = Vec::new();
     for (id, pattern) in (0..).zip(patterns) {
-        of_pattern(PatternId(id), pattern, &mut all)?;
+        of_pattern(PatternId(id), pattern, &mut weak, &mut all)?;
     }
     Ok(all)
 }
 
-fn of_pattern(id: PatternId, pattern: &Pattern, out: &mut Vec<Signature>) -> Result<(), BuildError> {
+fn of_pattern(
+    id: PatternId,
+    pattern: &Pattern,
+    weak: &mut impl FnMut(&Pattern, &Expression) -> bool,
+    out: &mut Vec<Signature>,
+) -> Result<(), BuildError> {
     if pattern.expressions.is_empty() {
         return Err(BuildError::NoExpression { name: pattern.name.clone() });
     }
@@ -87,10 +109,8 @@ fn of_pattern(id: PatternId, pattern: &Pattern, out: &mut Vec<Signature>) -> Res
                 });
             }
         }
-        let more_bits = expression.conditions.iter().map(Condition::bits).sum();
-        let weak = strength::is_weak(&expression.regex, &syntax_of(pattern.dialect), more_bits);
         let rule = Rule {
-            found: Match { pattern: id, weak },
+            found: Match { pattern: id, weak: weak(pattern, expression) },
             sender: expression.sender,
             conditions: expression.conditions.clone().into_boxed_slice(),
             ports: pattern.ports.clone().into_boxed_slice(),

@@ -92,9 +92,11 @@ fn add(event: &mut Value, column: &FieldColumn, value: &FieldValue) {
     };
     let value: Value = match value {
         FieldValue::Text(text) if *name == "tls_alpn" => text.split(',').collect(),
-        FieldValue::Text(text) => text.as_str().into(),
         FieldValue::Number(number) => (*number).into(),
-        _ => return,
+        value => match value.as_text() {
+            Some(text) => text.into(),
+            None => return,
+        },
     };
     match inner {
         Some(inner) => event[object][inner][key] = value,

@@ -41,8 +41,12 @@ use parquet::schema::types::{ColumnPath, SchemaDescriptor, Type};
 
 use crate::RecordWriter;
 
-/// Number of rows in a group.
+/// Maximum number of rows in a group.
 const GROUP_ROWS: usize = 128 << 10;
+/// A group with more bytes in memory is full, as with many additional fields. They are counted
+/// once in a while.
+const GROUP_BYTES: usize = 48 << 20;
+const COUNTED_ROWS: usize = 1 << 10;
 const MAGIC: &[u8; 4] = b"PAR1";
 /// The metadata key and value that identify the meaning of the columns: see `docs/records.md`.
 const VERSION: (&str, &str) = ("flowloom.records", "1");
@@ -179,6 +183,16 @@ impl Pending {
         write(bytes);
         ends.push(bytes.len());
         self.levels.push(1);
+    }
+
+    /// Returns the bytes that the values take.
+    fn bytes(&self) -> usize {
+        let values = match &self.values {
+            Values::Text { bytes, ends } => bytes.len() + size_of_val(&ends[..]),
+            Values::Time(numbers) | Values::Wide(numbers) => size_of_val(&numbers[..]),
+            Values::Narrow(numbers) => size_of_val(&numbers[..]),
+        };
+        values + size_of_val(&self.levels[..])
     }
 
     fn clear(&mut self) {
@@ -384,6 +398,13 @@ impl<W: ParquetFile> ParquetWriter<W> {
         Ok(bytes)
     }
 
+    /// Returns whether the pending rows take as many bytes as a group may.
+    #[cold]
+    fn is_large(&self) -> bool {
+        let pending = self.columns.iter().map(|(_, column)| column).chain(&self.fields);
+        pending.map(Pending::bytes).sum::<usize>() >= GROUP_BYTES
+    }
+
     /// Writes the pending rows as a permanent row group.
     fn close_group(&mut self) -> io::Result<()> {
         self.begin()?;
@@ -415,7 +436,9 @@ impl<W: ParquetFile> RecordWriter for ParquetWriter<W> {
             values.push_field(value);
         }
         self.is_stale = true;
-        if self.rows == GROUP_ROWS { self.close_group() } else { Ok(()) }
+        let is_full =
+            self.rows == GROUP_ROWS || (self.rows.is_multiple_of(COUNTED_ROWS) && self.is_large());
+        if is_full { self.close_group() } else { Ok(()) }
     }
 
     fn flush(&mut self) -> io::Result<()> {

@@ -36,7 +36,7 @@ pub fn drain(bytes: Vec<u8>) {
     // unpacked ones.
     let limits = UnpackLimits { bytes_max: 4 << 20, ratio_max: Some(100), ratio_after_bytes: 1 << 20 };
     let packets_max = bytes.len() as u64 + limits.bytes_max;
-    let options = CaptureOptions { map: false, limits };
+    let options = CaptureOptions { map: false, limits, ..CaptureOptions::default() };
     let step = 1 + bytes.first().map_or(0, |&byte| usize::from(byte));
     let waited = 2 + (64 + bytes.len() / 2) / step;
     let trickle = Trickle { bytes: Cursor::new(bytes.clone()), step, waited, is_silent: true };

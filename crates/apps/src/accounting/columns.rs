@@ -359,6 +359,10 @@ const FIELDS: &str = "
 are the types of `flowloom_apps::accounting::fields`. A run computes only the groups that you select. The description of a pair
 of columns is that of the first; the `reverse_` column is the same for the packets of the destination.
 
+The fields from payload keep text, and up to 4 KiB of each direction while its first message is incomplete, outside of the flow
+table. Where `--memory` (by default what is free) does not suffice for them, the oldest go first: their text columns are
+`(no memory)`, their number columns are empty, and the report counts them (`fields_dropped`). The record itself stays.
+
 * Fields of TCP come from the first bytes of each direction, at most 4,096, in sequence. If the first bytes were not captured,
   as in the records after an active timeout, the fields are empty. Flowloom does not read handshakes inside another protocol
   (STARTTLS, a proxy), DTLS, the encrypted ClientHello of QUIC, or HTTP/2.

@@ -320,10 +320,13 @@ impl<W: MessageSink> IpfixWriter<W> {
     pub fn write_with(&mut self, record: &AccountingRecord, values: &[FieldValue]) -> io::Result<()> {
         let (id, elements) = template(record.family(), self.precision);
         let bytes: usize = elements.iter().map(|(_, bytes, _)| usize::from(*bytes)).sum();
-        let texts = self.fields.iter().map(|field| match (field.bytes, values.get(field.index)) {
-            (VARIABLE_LENGTH, Some(FieldValue::Text(text))) => 3 + text_of(text).len(),
-            (VARIABLE_LENGTH, _) => 1,
-            (bytes, _) => usize::from(bytes),
+        let texts = self.fields.iter().map(|field| {
+            let text = values.get(field.index).and_then(FieldValue::as_text);
+            match (field.bytes, text) {
+                (VARIABLE_LENGTH, Some(text)) => 3 + text_of(text).len(),
+                (VARIABLE_LENGTH, None) => 1,
+                (bytes, _) => usize::from(bytes),
+            }
         });
         let bytes = bytes + texts.sum::<usize>();
         let has_text = self.fields.iter().any(|field| field.bytes == VARIABLE_LENGTH);
@@ -403,8 +406,8 @@ impl<W: MessageSink> IpfixWriter<W> {
 
     fn put_field(&mut self, bytes: u16, value: &FieldValue) {
         let number = if let FieldValue::Number(number) = value { *number } else { 0 };
-        match (bytes, value) {
-            (VARIABLE_LENGTH, FieldValue::Text(text)) => {
+        match (bytes, value.as_text()) {
+            (VARIABLE_LENGTH, Some(text)) => {
                 let text = text_of(text).as_bytes();
                 match u8::try_from(text.len()) {
                     Ok(length) if length < u8::MAX => self.put(&[length]),
@@ -412,7 +415,7 @@ impl<W: MessageSink> IpfixWriter<W> {
                 }
                 self.put(text);
             }
-            (VARIABLE_LENGTH, _) => self.put(&[0]),
+            (VARIABLE_LENGTH, None) => self.put(&[0]),
             (2, _) => self.put(&u16::try_from(number).unwrap_or(u16::MAX).to_be_bytes()),
             _ => self.put(&number.to_be_bytes()),
         }

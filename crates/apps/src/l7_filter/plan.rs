@@ -237,6 +237,17 @@ impl L7Plan {
         &self.0.scanner
     }
 
+    /// Returns the largest memory of the scanner, the windows and the buffers, in bytes.
+    #[must_use]
+    pub fn bytes_max(&self) -> usize {
+        let options = &self.0.options;
+        let buffers =
+            if options.rescan { options.buffers_max.saturating_mul(options.bytes_max) } else { 0 };
+        self.0.scanner.size().bytes
+            + options.windows_max.saturating_mul(options.window_bytes * 9 / 8)
+            + buffers
+    }
+
     /// Returns the sum over all applications that have been dropped.
     #[must_use]
     pub fn totals(&self) -> L7Totals {

@@ -327,10 +327,10 @@ fn records_with_fields_and_labels_are_those_of_the_whole_wherever_it_is_cut() {
             let cuts = Cuts::new(&memory, &cuts, None);
             let [idle_ns, active_ns] = [idle_ms, active_ms].map(|ms| ms.map(|ms| ms * 1_000_000));
             let detailed = DetailedAccounting::<AllFields>::new(Accounting::new(active_ns));
-            let whole = go(&memory, Layout::Inline, idle_ns, || detailed);
-            let parts = go_on_parts(&cuts, idle_ns, None, || detailed);
+            let whole = go(&memory, Layout::Inline, idle_ns, || detailed.clone());
+            let parts = go_on_parts(&cuts, idle_ns, None, || detailed.clone());
             assert_same::<DetailedAccounting<AllFields>>(&whole, &parts);
-            let app = || LabelledAccounting::new(detailed, &plan);
+            let app = || LabelledAccounting::new(detailed.clone(), &plan);
             let whole = go(&memory, Layout::Inline, idle_ns, app);
             assert_same::<LabelledAccounting<AllFields>>(&whole, &go_on_parts(&cuts, idle_ns, None, app));
             Ok(())

@@ -274,7 +274,9 @@ pub(crate) struct Replay {
     #[arg(long, value_name = "POLICY", default_value = "spec", requires = "tcb_cache", value_parser = parse::from_str::<Policy>)]
     pub(crate) tcb_policy: Policy,
 
-    /// Memory for flow tables and the process, in bytes [default: what is free]
+    /// Memory of the run in bytes: the process, flow tables, fields of --fields, labels, outputs.
+    /// Where it is short, the oldest fields are dropped, counted, and marked `(no memory)`; records
+    /// stay [default: what is free]
     #[arg(long, value_name = "BYTES", value_parser = parse::bytes)]
     pub(crate) memory: Option<u64>,
 

@@ -1,5 +1,6 @@
 //! The result of `replay`.
 
+use flowloom::apps::accounting::fields::NO_MEMORY;
 use std::collections::BTreeMap;
 
 use serde::Serialize;
@@ -40,6 +41,9 @@ pub(crate) struct ReplayResult {
     pub(crate) flows_begun: u64,
     pub(crate) flows_expired: u64,
     pub(crate) records_forgotten: u64,
+    /// Texts and collected bytes of fields that were dropped for lack of memory.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) fields_dropped: Option<u64>,
     pub(crate) seconds: f64,
     pub(crate) packets_per_second: f64,
     pub(crate) first_ns: u64,
@@ -134,11 +138,10 @@ impl RecordFigures {
         if self.unchanged {
             text = format!("no record was selected, {path} is unchanged");
         }
-        if self.passed_over > 0 {
-            text.push_str(&format!(", {} passed over", grouped(self.passed_over)));
-        }
-        if self.lost > 0 {
-            text.push_str(&format!(", {} lost", grouped(self.lost)));
+        for (records, what) in [(self.passed_over, "passed over"), (self.lost, "lost")] {
+            if records > 0 {
+                text = format!("{text}, {} {what}", grouped(records));
+            }
         }
         Some(text)
     }
@@ -445,6 +448,7 @@ impl ReplayResult {
             "time goes backwards, by {:.6} s at most (clamped)",
             self.time_backwards_ns_max as f64 / 1e9
         );
+        let dropped = format!("fields dropped for lack of memory, which are now {NO_MEMORY}");
         for (what, packets) in [
             (back.as_str(), self.time_backwards),
             ("time stamps far off, which do not move the time of the run", self.time_outliers),
@@ -452,6 +456,7 @@ impl ReplayResult {
             ("captured length above the length on the wire", self.captured_over_wire),
             ("captured length above the record's (truncated)", self.lying_lengths),
             ("records of ended flows not kept", self.records_forgotten),
+            (&dropped, self.fields_dropped.unwrap_or(0)),
         ] {
             if packets > 0 {
                 lines.push(format!("Noted       {what}: {}", grouped(packets)));

@@ -28,7 +28,7 @@ pub(crate) fn run(arguments: &Inspect, common: &Common) -> Result<Status, Failur
         ratio_max: arguments.unpack_ratio_max,
         ..UnpackLimits::default()
     };
-    let capture = CaptureOptions { map: !arguments.no_mmap, limits };
+    let capture = CaptureOptions { map: !arguments.no_mmap, limits, ..CaptureOptions::default() };
     let mut source = CaptureSet::open(&inputs, SetOptions { capture, ..SetOptions::default() })?;
     let control = Arc::new(Control::default());
     stop_on_signals(&control);

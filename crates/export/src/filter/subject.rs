@@ -138,10 +138,7 @@ impl Subject {
                 RecordValue::Word(word) => is(word),
                 value => is(&value.to_string()),
             },
-            Self::Field(index) => match fields.get(*index) {
-                Some(FieldValue::Text(text)) => is(text),
-                _ => false,
-            },
+            Self::Field(index) => fields.get(*index).and_then(FieldValue::as_text).is_some_and(is),
             _ => false,
         }
     }

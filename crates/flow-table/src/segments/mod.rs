@@ -7,11 +7,11 @@
 //! ```
 //!
 //! When the newest segment is full, the table opens another one, four times as large. It is larger
-//! if twelve segments could otherwise not hold `flows_max`, and twice or once as large if memory is
-//! short. Flows do not move, so ids stay valid. Older segments drain as their flows end, and the
-//! table frees an older segment without flows. A lookup searches the newest segment first and then
-//! the older ones that contain flows; a miss reads all of them. With one segment this costs a
-//! comparison per batch.
+//! if twelve segments could otherwise not hold `flows_max`, and smaller if memory is short: down to
+//! an eighth of the largest one. Flows do not move, so ids stay valid. Older segments drain as
+//! their flows end, and the table frees an older segment without flows. A lookup searches the
+//! newest segment first and then the older ones that contain flows; a miss reads all of them. With
+//! one segment this costs a comparison per batch.
 //!
 //! An insertion with an [eviction](crate::evict) policy grows the table first. It evicts a flow
 //! only at `flows_max`, if the table cannot grow, or if a list is at its cap.
@@ -221,9 +221,12 @@ where
             }
             next /= 2;
         }
-        // If no larger one is possible, one as large as the largest freed one.
-        self.stuck = self.count() == SEGMENTS_MAX
-            || !self.places.given_back().into_iter().any(|flows| self.open(flows).is_ok());
+        // If no larger one is possible, one as large as the largest freed one, or one that fits
+        // into the memory that is left.
+        let smaller = [2, 4, 8].map(|part| largest / part).into_iter().filter(|flows| *flows > 0);
+        let others: Vec<u32> = self.places.given_back().into_iter().chain(smaller).collect();
+        self.stuck =
+            self.count() == SEGMENTS_MAX || !others.into_iter().any(|flows| self.open(flows).is_ok());
         !self.stuck
     }
 

@@ -104,8 +104,12 @@ impl Run {
     fn outcome(&mut self, input: impl Read + Send + 'static, choice: usize, mode: Layout) -> Option<Found> {
         self.runs += 1;
         let limits = UnpackLimits { bytes_max: 256 << 20, ..UnpackLimits::default() };
-        let capture =
-            Capture::read_from(Path::new("hostile"), input, CaptureOptions { map: false, limits }).ok()?;
+        let capture = Capture::read_from(
+            Path::new("hostile"),
+            input,
+            CaptureOptions { map: false, limits, ..CaptureOptions::default() },
+        )
+        .ok()?;
         self.captures += 1;
         let mut config = EngineConfig::new(mode);
         config.cores = Cores::Unpinned;

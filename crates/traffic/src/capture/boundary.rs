@@ -15,7 +15,7 @@
 use super::RECORD_BYTES_MAX;
 use super::format::Format;
 use super::pcap_state::{PcapState, RecordHeader};
-use super::pcapng::{BlockHeader, PcapngState, section_header_bytes};
+use super::pcapng::{BlockHeader, BlockOrder, section_header_bytes};
 use super::stop::Stop;
 use super::walk::{Walk, WalkState};
 
@@ -69,9 +69,8 @@ impl FileHead {
     pub(super) fn of(bytes: &[u8]) -> Option<Self> {
         let (mut walk, start) = Walk::begin(Format::of(bytes)?, bytes).ok()?;
         let end = bytes.len().min(DESCRIPTIONS_BYTES);
-        let (mut at, mut state) = (start, walk.state_at(&[], 0));
-        while let WalkState::Pcapng(section) = &state {
-            let Some(header) = section.header(&bytes[at..end]) else { break };
+        let mut at = start;
+        while let Some(header) = walk.block_header(&bytes[at..end]) {
             let length = if header.is_section() {
                 section_header_bytes(&bytes[at..end])
             } else {
@@ -83,13 +82,11 @@ impl FileHead {
                 break;
             }
             match walk.step(&bytes[..next], at, false, &mut packets) {
-                (reached, Stop::More { .. }) if reached == next && packets.is_empty() => {
-                    (at, state) = (reached, walk.state_at(&[], 0));
-                }
+                (reached, Stop::More { .. }) if reached == next && packets.is_empty() => at = reached,
                 _ => break,
             }
         }
-        Some(Self { state, first: at })
+        Some(Self { state: walk.state_at(&[], 0), first: at })
     }
 
     /// Returns the offset of the first record, or of the first packet block.
@@ -127,9 +124,9 @@ impl FileHead {
                 let aligned = || (from.next_multiple_of(4)..end).step_by(4);
                 let orders = [state.big_endian, !state.big_endian];
                 let mut block_from = |big_endian, is_first: fn(BlockHeader) -> bool| {
-                    let state = PcapngState::of_order(big_endian);
+                    let order = BlockOrder { big_endian };
                     aligned().find(|&at| {
-                        state.header(&bytes[at..]).is_some_and(is_first) && chain.holds_blocks(&state, at)
+                        order.header(&bytes[at..]).is_some_and(is_first) && chain.holds_blocks(order, at)
                     })
                 };
                 // A packet with its own time depends on less state than a simple packet.
@@ -182,22 +179,22 @@ impl Chain<'_> {
     }
 
     /// Returns whether a chain of blocks begins at `start`.
-    fn holds_blocks(&mut self, state: &PcapngState, start: usize) -> bool {
-        let mut state = PcapngState::of_order(state.big_endian);
+    fn holds_blocks(&mut self, order: BlockOrder, start: usize) -> bool {
+        let mut order = order;
         let (mut at, mut blocks) = (start, 0);
         while self.goes_on() {
             let rest = &self.bytes[at..];
             if rest.is_empty() {
                 return blocks > 0;
             }
-            let Some(mut header) = state.header(rest) else { return blocks >= CHAIN_RECORDS_CUT };
+            let Some(mut header) = order.header(rest) else { return blocks >= CHAIN_RECORDS_CUT };
             if header.is_section() {
                 match rest[8..12] {
-                    [0x4D, 0x3C, 0x2B, 0x1A] => state.big_endian = false,
-                    [0x1A, 0x2B, 0x3C, 0x4D] => state.big_endian = true,
+                    [0x4D, 0x3C, 0x2B, 0x1A] => order.big_endian = false,
+                    [0x1A, 0x2B, 0x3C, 0x4D] => order.big_endian = true,
                     _ => return false,
                 }
-                let Some(reread) = state.header(rest) else { return false };
+                let Some(reread) = order.header(rest) else { return false };
                 header = reread;
             }
             let length = header.length as usize;
@@ -205,9 +202,9 @@ impl Chain<'_> {
                 return false;
             }
             let Some(block) = rest.get(..length) else { return blocks >= CHAIN_RECORDS_CUT };
-            let ends_as_it_begins = state.word_at(block, length - 4) == Some(header.length);
+            let ends_as_it_begins = order.word_at(block, length - 4) == Some(header.length);
             let fits = !header.has_time()
-                || state.word_at(block, 20).is_some_and(|captured| captured as usize <= length - 32);
+                || order.word_at(block, 20).is_some_and(|captured| captured as usize <= length - 32);
             if !ends_as_it_begins || !fits {
                 return false;
             }
@@ -255,8 +252,11 @@ fn is_plausible_block(header: BlockHeader) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
     use flowloom_packet::LinkType;
 
+    use super::super::pcapng::tests::INTERFACES_COPIED;
     use super::*;
     use crate::write::{Interface, PcapOptions, PcapWriter, PcapngWriter};
 
@@ -318,6 +318,27 @@ mod tests {
                 bytes.truncate(last + 3000);
                 assert_eq!(head.record_from(&bytes, last + 1, &mut Budget::default()), None, "cut");
             }
+        }
+    }
+
+    #[test]
+    fn reading_the_head_of_a_file_copies_no_interfaces() {
+        let interface = || Interface { link: LinkType::ETHERNET, ..Interface::default() };
+        for interfaces in [1, 1000] {
+            let interfaces = (0..interfaces).map(|_| interface()).collect();
+            let mut writer = PcapngWriter::new(Vec::new(), interfaces).unwrap();
+            writer.write(0, 1000, 60, &[1; 60]).unwrap();
+            writer.add_interface(interface()).unwrap();
+            let bytes = writer.finish().unwrap();
+            let copied = || INTERFACES_COPIED.with(Cell::get);
+            let before = copied();
+            let head = FileHead::of(&bytes).unwrap();
+            assert_eq!(copied(), before);
+            // The boundaries of all parts share one list.
+            let states = [head.state_at(&bytes, 1), head.state_at(&bytes, 2)];
+            let mut walks = states.map(|state| Walk::resume(state, head.first));
+            walks[0].step(&bytes, head.first, true, &mut Vec::new());
+            assert!(copied() - before <= 1000, "a part copies the list once if it declares more");
         }
     }
 

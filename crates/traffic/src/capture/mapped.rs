@@ -67,6 +67,9 @@ pub(super) struct Mapped {
     /// The offset up to which the pages were unmapped, if the walk unmaps them.
     #[cfg(target_os = "linux")]
     released: Option<usize>,
+    /// Bytes behind the walk that stay mapped.
+    #[cfg(target_os = "linux")]
+    kept_bytes: usize,
     #[cfg(target_os = "linux")]
     is_begun: bool,
     #[cfg(target_os = "linux")]
@@ -92,26 +95,29 @@ impl Mapped {
             #[cfg(target_os = "linux")]
             released: None,
             #[cfg(target_os = "linux")]
+            kept_bytes: 0,
+            #[cfg(target_os = "linux")]
             is_begun: false,
             #[cfg(target_os = "linux")]
             read_ahead: None,
         }
     }
 
-    /// Makes the walk, which is one of several through the file, unmap the pages behind it.
-    pub(super) fn releasing(mut self) -> Self {
+    /// Makes the walk unmap the pages behind it, except those of the last `kept_bytes`, which other
+    /// threads may still read. A file that is read again would need them again.
+    pub(super) fn release_behind(&mut self, kept_bytes: usize) {
         #[cfg(target_os = "linux")]
-        {
+        if self.released.is_none() {
             self.released = Some(self.at.next_multiple_of(PAGE_BYTES));
+            self.kept_bytes = kept_bytes;
         }
-        self
     }
 
     /// Unmaps the pages before the walk's position, if they have at least `bytes` bytes.
     #[cfg(target_os = "linux")]
     fn release(&mut self, bytes: usize) {
         let Some(released) = &mut self.released else { return };
-        let end = self.at / PAGE_BYTES * PAGE_BYTES;
+        let end = self.at.saturating_sub(self.kept_bytes) / PAGE_BYTES * PAGE_BYTES;
         if end.saturating_sub(*released) >= bytes {
             self.mapping.release(*released..end);
             *released = end;

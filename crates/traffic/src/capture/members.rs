@@ -52,6 +52,8 @@ pub(super) struct Opener {
     pub(super) give_up: GiveUp,
     /// Whether the files are read again.
     pub(super) keeps_mappings: bool,
+    /// Whether to unmap what was read.
+    pub(super) releases: bool,
 }
 
 /// An opened member.

@@ -335,7 +335,12 @@ impl Merge {
                 let reading =
                     if self.open_files < MAPPED_FILES { Reading::OwnThread } else { Reading::Frugal };
                 match context.members[key.1].open(context.opener, reading)? {
-                    Opened::Capture(capture) => self.begin(rank, *capture)?,
+                    Opened::Capture(mut capture) => {
+                        if context.opener.releases {
+                            capture.release_behind();
+                        }
+                        self.begin(rank, *capture)?;
+                    }
                     Opened::Pipe(opening) => self.opening = Some((rank, *opening)),
                 }
                 self.begun += 1;

@@ -28,7 +28,8 @@
 //! # Costs
 //!
 //! A cut reads the headers of about 128 KiB of records, which are a few pages. A part takes the
-//! memory of one [`Capture`]. In pcapng, a boundary takes 24 bytes per interface of its section.
+//! memory of one [`Capture`]. In pcapng, all boundaries share the list of the interfaces before the
+//! first packet. A boundary after further interfaces takes 24 bytes per interface of its section.
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};

@@ -5,6 +5,7 @@
 //! interface descriptions, which occur once.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use flowloom_packet::{BATCH_PACKETS, InterfaceName, LinkType, RawPacket};
 use pcap_parser::pcapng::{
@@ -118,7 +119,8 @@ impl Clock {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct PcapngState {
     pub(super) big_endian: bool,
-    interfaces: Vec<Interface>,
+    /// The interfaces of the section, which the states of a file share unless they differ.
+    interfaces: Arc<Vec<Interface>>,
     /// Time of the previous packet, which a simple packet inherits.
     last_time_ns: u64,
     /// A section header comes next, so the previous section has no effect.
@@ -141,11 +143,6 @@ pub(super) struct Effects {
 }
 
 impl PcapngState {
-    /// Returns the state of a section without interfaces.
-    pub(super) fn of_order(big_endian: bool) -> Self {
-        Self { big_endian, ..Self::default() }
-    }
-
     /// Returns the state before the next section header.
     pub(super) fn before_section(self) -> Self {
         Self { last_time_ns: self.last_time_ns, is_before_section: true, ..Self::default() }
@@ -156,7 +153,8 @@ impl PcapngState {
     pub(super) fn stands_for(&self, truth: &Self, effects: Effects) -> bool {
         self.big_endian == truth.big_endian
             && self.is_before_section == truth.is_before_section
-            && truth.interfaces.starts_with(&self.interfaces)
+            && (Arc::ptr_eq(&truth.interfaces, &self.interfaces)
+                || truth.interfaces.starts_with(&self.interfaces))
             && (!effects.needs_interfaces || truth.interfaces.len() == self.interfaces.len())
             && (!effects.needs_time || truth.last_time_ns == self.last_time_ns)
     }
@@ -166,7 +164,11 @@ impl PcapngState {
     pub(super) fn rebased(mut self, assumed: &Self, truth: &Self, effects: Effects) -> Self {
         if !effects.has_section && !self.is_before_section {
             let declared = self.interfaces.get(assumed.interfaces.len()..).unwrap_or_default();
-            self.interfaces = [&truth.interfaces[..], declared].concat();
+            self.interfaces = if declared.is_empty() {
+                Arc::clone(&truth.interfaces)
+            } else {
+                Arc::new([&truth.interfaces[..], declared].concat())
+            };
             self.big_endian = truth.big_endian;
         }
         if !effects.has_time {
@@ -174,15 +176,23 @@ impl PcapngState {
         }
         self
     }
+}
 
+/// The byte order of a section's blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct BlockOrder {
+    pub(super) big_endian: bool,
+}
+
+impl BlockOrder {
     /// Reads the first words of the block at the start of `rest`, if they are there.
-    pub(super) fn header(&self, rest: &[u8]) -> Option<BlockHeader> {
+    pub(super) fn header(self, rest: &[u8]) -> Option<BlockHeader> {
         let head = rest.first_chunk::<12>()?;
         Some(BlockHeader { kind: self.word_at(head, 0)?, length: self.word_at(head, 4)? })
     }
 
     /// Reads the word at offset `at`, if it is there.
-    pub(super) fn word_at(&self, bytes: &[u8], at: usize) -> Option<u32> {
+    pub(super) fn word_at(self, bytes: &[u8], at: usize) -> Option<u32> {
         let word = *bytes.get(at..)?.first_chunk::<4>()?;
         Some(if self.big_endian { u32::from_be_bytes(word) } else { u32::from_le_bytes(word) })
     }
@@ -216,7 +226,7 @@ impl BlockHeader {
 #[derive(Debug)]
 pub(super) struct PcapngWalk {
     big_endian: bool,
-    interfaces: Vec<Interface>,
+    interfaces: Arc<Vec<Interface>>,
     links: Links,
     last_time_ns: u64,
     effects: Effects,
@@ -261,10 +271,14 @@ impl PcapngWalk {
         self.details.as_deref_mut()
     }
 
+    pub(super) fn order(&self) -> BlockOrder {
+        BlockOrder { big_endian: self.big_endian }
+    }
+
     pub(super) fn state(&self) -> PcapngState {
         PcapngState {
             big_endian: self.big_endian,
-            interfaces: self.interfaces.clone(),
+            interfaces: Arc::clone(&self.interfaces),
             last_time_ns: self.last_time_ns,
             is_before_section: false,
         }
@@ -427,7 +441,7 @@ impl PcapngWalk {
                 let (_, section) = parse_sectionheaderblock(block)
                     .map_err(|e| format!("invalid section header: {e:?}"))?;
                 check_version(&section)?;
-                self.interfaces.clear();
+                self.interfaces = Arc::default();
                 self.effects.has_section = true;
                 self.sections += 1;
                 if let Some(details) = &mut self.details {
@@ -503,7 +517,11 @@ impl PcapngWalk {
             return Err(format!("a section declares more than {INTERFACES_MAX} interfaces"));
         }
         let link = LinkType(u16::try_from(description.linktype.0).unwrap_or(u16::MAX));
-        self.interfaces.push(Interface {
+        #[cfg(test)]
+        if Arc::get_mut(&mut self.interfaces).is_none() {
+            tests::INTERFACES_COPIED.with(|copied| copied.set(copied.get() + self.interfaces.len()));
+        }
+        Arc::make_mut(&mut self.interfaces).push(Interface {
             link,
             name: name_of(&description.options),
             snaplen: description.snaplen,
@@ -572,8 +590,15 @@ pub(super) fn other_capture(head: &[u8]) -> Option<Stop> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
+    use std::cell::Cell;
+
     use super::*;
+
+    thread_local! {
+        /// Interfaces that were copied because a state shared their list, on this thread.
+        pub(in crate::capture) static INTERFACES_COPIED: Cell<usize> = const { Cell::new(0) };
+    }
 
     #[test]
     fn clocks_count_in_any_resolution() {

@@ -147,8 +147,12 @@ impl CaptureSet {
             let limit = (is_empty || end.file() == file).then(|| if is_empty { 0 } else { end.offset() });
             let member = &mut members.list[file];
             member.range = Some(MemberRange { begin: begin.place.filter(|_| !is_empty), limit });
-            let opener =
-                Opener { options: options.capture, give_up: GiveUp::default(), keeps_mappings: true };
+            let opener = Opener {
+                options: options.capture,
+                give_up: GiveUp::default(),
+                keeps_mappings: true,
+                releases: false,
+            };
             if let Opened::Capture(mut capture) = member.open(&opener, Reading::OwnThread)? {
                 member.first_ns = Some(first_of(&mut capture)?);
             }
@@ -164,6 +168,7 @@ impl CaptureSet {
             options: options.capture,
             give_up: GiveUp::default(),
             keeps_mappings: options.passes > 1 && members.len() <= MAPPINGS_KEPT,
+            releases: options.passes == 1 && options.capture.release,
         };
         Self {
             merge: is_merged.then(|| Box::new(Merge::new(&members))),
@@ -296,7 +301,12 @@ impl CaptureSet {
         let member = &mut self.members[self.next_member];
         self.next_member += 1;
         match member.open(&self.opener, Reading::OwnThread)? {
-            Opened::Capture(capture) => self.current = Some(*capture),
+            Opened::Capture(mut capture) => {
+                if self.opener.releases {
+                    capture.release_behind();
+                }
+                self.current = Some(*capture);
+            }
             Opened::Pipe(opening) => {
                 self.opening = Some(*opening);
                 return self.open_next();

@@ -19,7 +19,7 @@ use super::format::Format;
 use super::notice::Notice;
 use super::pcap::PcapWalk;
 use super::pcap_state::PcapState;
-use super::pcapng::{self, Effects, PcapngState, PcapngWalk, other_capture};
+use super::pcapng::{self, BlockHeader, Effects, PcapngState, PcapngWalk, other_capture};
 use super::stop::Stop;
 
 /// The state of a walk through one capture, kept between batches.
@@ -225,6 +225,15 @@ impl Walk {
             Kind::Pcapng(walk) => WalkState::Pcapng(walk.state()),
         };
         state.before(bytes.get(at..).unwrap_or_default())
+    }
+
+    /// Reads the first words of the block at the start of `rest`, if it is a block and they are
+    /// there.
+    pub(super) fn block_header(&self, rest: &[u8]) -> Option<BlockHeader> {
+        match &self.kind {
+            Kind::Pcap(_) => None,
+            Kind::Pcapng(walk) => walk.order().header(rest),
+        }
     }
 
     /// Continues from the state of another walk.

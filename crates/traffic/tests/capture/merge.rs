@@ -15,7 +15,7 @@ use crate::{Seen, enhanced, gzip, interface, pcap_header, pcap_record, section, 
 const BY_TIME: SetOptions = SetOptions {
     order: SetOrder::ByTime,
     passes: 1,
-    capture: CaptureOptions { map: true, limits: LIMITS },
+    capture: CaptureOptions { map: true, release: false, limits: LIMITS },
 };
 const LIMITS: flowloom_traffic::capture::UnpackLimits = flowloom_traffic::capture::UnpackLimits {
     bytes_max: 1 << 40,

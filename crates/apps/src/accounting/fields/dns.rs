@@ -7,7 +7,8 @@ use super::application::Reading;
 use super::application::cursor::Cursor;
 use super::application::dns_message::{self, DnsMessage, Question, response_code_name, type_name};
 use super::application::first_messages::{FirstMessages, Message};
-use super::{FieldColumn, FieldGroup, FieldValue, Fields};
+use super::memory::{Content, Held};
+use super::{FieldColumn, FieldGroup, FieldStore, FieldValue, Fields};
 
 const UDP: u8 = 17;
 /// DNS, multicast DNS, and link-local multicast name resolution.
@@ -17,8 +18,12 @@ const PORTS: [u16; 3] = [53, 5353, 5355];
 /// the same identifier.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Dns {
-    /// The first message with a question over UDP, and the code of its response.
-    exchange: Option<Box<(u16, Question, Option<u8>)>>,
+    /// The question of the first message with one over UDP.
+    question: Option<Held<Question>>,
+    /// The identifier of that message.
+    id: u16,
+    /// The code of its response.
+    code: Option<u8>,
     /// The flow has a message over UDP.
     has_messages: bool,
     over_tcp: FirstMessages<DnsMessage>,
@@ -40,33 +45,50 @@ impl Message for DnsMessage {
     }
 }
 
+impl Content for DnsMessage {
+    fn heap_bytes(&self) -> usize {
+        self.question.as_ref().map_or(0, Content::heap_bytes)
+    }
+}
+
+impl Content for Question {
+    fn heap_bytes(&self) -> usize {
+        self.name.capacity()
+    }
+}
+
 impl Dns {
     #[cold]
     #[inline(never)]
-    fn datagram(&mut self, payload: &[u8]) {
-        let Some(message) = dns_message::read(payload) else { return };
+    fn datagram(&mut self, packet: &PacketView<'_>, store: &FieldStore) {
+        let Some(message) = dns_message::read(packet.payload()) else { return };
         self.has_messages = true;
-        match (&mut self.exchange, message.question) {
-            (Some(exchange), _) => {
-                if exchange.0 == message.id {
-                    exchange.2 = exchange.2.or(message.response_code);
+        match (&self.question, message.question) {
+            (Some(_), _) => {
+                if self.id == message.id {
+                    self.code = self.code.or(message.response_code);
                 }
             }
-            (none, Some(question)) => {
-                *none = Some(Box::new((message.id, question, message.response_code)));
+            (None, Some(question)) => {
+                self.question = Some(Held::new(question, store, packet.time_ns));
+                (self.id, self.code) = (message.id, message.response_code);
             }
             (None, None) => {}
         }
     }
 
     fn is_answered(&self) -> bool {
-        self.exchange.as_ref().is_some_and(|exchange| exchange.2.is_some())
+        self.question.is_some() && self.code.is_some()
     }
 
-    /// Returns the question and the response code.
-    fn result(&self) -> Option<(Question, Option<u8>)> {
-        if let Some(exchange) = &self.exchange {
-            return Some((exchange.1.clone(), exchange.2));
+    fn is_dropped(&self) -> bool {
+        self.question.as_ref().is_some_and(Held::is_dropped) || self.over_tcp.is_dropped()
+    }
+
+    /// Returns the question, unless it was dropped, and the response code.
+    fn result(&self) -> Option<(Option<Question>, Option<u8>)> {
+        if let Some(question) = &self.question {
+            return Some((question.get(), self.code));
         }
         let [low, high] = self.over_tcp.messages();
         // The query, or the response if the query is missing.
@@ -74,7 +96,7 @@ impl Dns {
         messages.sort_by_key(|message| message.response_code.is_some());
         let first = messages.iter().find(|message| message.question.is_some())?;
         let code = messages.iter().filter(|message| message.id == first.id).find_map(|m| m.response_code);
-        Some((first.question.clone()?, code))
+        Some((first.question.clone(), code))
     }
 }
 
@@ -82,27 +104,28 @@ impl Fields for Dns {
     const GROUP: Option<FieldGroup> = Some(FieldGroup::Dns);
 
     #[inline(always)]
-    fn on_packet(&mut self, packet: &PacketView<'_>) {
+    fn on_packet(&mut self, packet: &PacketView<'_>, store: &FieldStore) {
         let headers = &packet.headers;
         let key = &headers.key;
         if !PORTS.contains(&key.low_port()) && !PORTS.contains(&key.high_port()) {
             return;
         }
         if key.protocol() != UDP {
-            self.over_tcp.add(packet);
+            self.over_tcp.add(packet, store);
         } else if !headers.later_fragment && !self.is_answered() {
-            self.datagram(packet.payload());
+            self.datagram(packet, store);
         }
     }
 
     fn compose(&mut self, later: &Self) -> bool {
         // A response may be among the later packets.
-        let waits = self.exchange.is_some() && !self.is_answered() && later.has_messages;
+        let waits = self.question.is_some() && !self.is_answered() && later.has_messages;
         if waits || !self.over_tcp.compose(&later.over_tcp) {
             return false;
         }
-        if self.exchange.is_none() {
-            self.exchange.clone_from(&later.exchange);
+        if self.question.is_none() {
+            self.question.clone_from(&later.question);
+            (self.id, self.code) = (later.id, later.code);
             self.has_messages |= later.has_messages;
         } else if !self.is_answered() {
             self.has_messages |= later.has_messages;
@@ -120,10 +143,10 @@ impl Fields for Dns {
     }
 
     fn values(&self, _way: Direction, out: &mut Vec<FieldValue>) {
-        let (name, kind, code) = match self.result() {
-            Some((Question { name, kind }, code)) => (Some(name), Some(type_name(kind)), code),
-            None => (None, None, None),
-        };
-        out.extend([name, kind, code.map(response_code_name)].map(FieldValue::from));
+        let (question, code) = self.result().unwrap_or_default();
+        let (name, kind) = question.map(|Question { name, kind }| (name, type_name(kind))).unzip();
+        let is_dropped = self.is_dropped();
+        out.extend([name, kind].map(|text| FieldValue::of_text(text, is_dropped)));
+        out.push(code.map(response_code_name).into());
     }
 }

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use flowloom_flow_key::Direction;
 use flowloom_packet::PacketView;
 
-use super::{FieldColumn, FieldGroup, FieldValue, Fields};
+use super::{FieldColumn, FieldGroup, FieldStore, FieldValue, Fields};
 
 /// The sizes of the first `N` IP packets with their directions. A size is at most 65535 bytes, and
 /// `N` is at most 32.
@@ -40,7 +40,7 @@ impl<const N: usize> Fields for FirstPackets<N> {
     const GROUP: Option<FieldGroup> = Some(FieldGroup::Splt);
 
     #[inline(always)]
-    fn on_packet(&mut self, packet: &PacketView<'_>) {
+    fn on_packet(&mut self, packet: &PacketView<'_>, _store: &FieldStore) {
         let size = u16::try_from(packet.ip_bytes()).unwrap_or(u16::MAX);
         self.add(size, packet.headers.direction == Direction::HighToLow);
     }

@@ -3,7 +3,7 @@
 use flowloom_flow_key::Direction;
 use flowloom_packet::PacketView;
 
-use super::{FieldColumn, FieldGroup, FieldValue, Fields};
+use super::{FieldColumn, FieldGroup, FieldStore, FieldValue, Fields};
 use crate::accounting::connection::{ACK, FIN, RST, SYN};
 
 const TCP: u8 = 6;
@@ -57,7 +57,7 @@ impl Fields for Handshake {
     const GROUP: Option<FieldGroup> = Some(FieldGroup::Handshake);
 
     #[inline(always)]
-    fn on_packet(&mut self, packet: &PacketView<'_>) {
+    fn on_packet(&mut self, packet: &PacketView<'_>, _store: &FieldStore) {
         let headers = &packet.headers;
         let is_over = self.ack_ns.is_some() || (self.syn.is_none() && headers.tcp_flags & SYN == 0);
         if !is_over && headers.key.protocol() == TCP && !headers.later_fragment {

@@ -6,7 +6,8 @@ use flowloom_packet::PacketView;
 use super::application::Reading;
 use super::application::first_messages::{FirstMessages, Message};
 use super::application::http_head::{self, HttpHead};
-use super::{FieldColumn, FieldGroup, FieldValue, Fields};
+use super::memory::Content;
+use super::{FieldColumn, FieldGroup, FieldStore, FieldValue, Fields};
 
 /// The first request and the status of the first response of an HTTP/1 connection, on any port.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -20,12 +21,20 @@ impl Message for HttpHead {
     }
 }
 
+impl Content for HttpHead {
+    fn heap_bytes(&self) -> usize {
+        let Self::Request(head) = self else { return 0 };
+        let others = [&head.host, &head.user_agent].into_iter().flatten();
+        [&head.method, &head.target].into_iter().chain(others).map(String::capacity).sum()
+    }
+}
+
 impl Fields for Http {
     const GROUP: Option<FieldGroup> = Some(FieldGroup::Http);
 
     #[inline(always)]
-    fn on_packet(&mut self, packet: &PacketView<'_>) {
-        self.heads.add(packet);
+    fn on_packet(&mut self, packet: &PacketView<'_>, store: &FieldStore) {
+        self.heads.add(packet, store);
     }
 
     fn compose(&mut self, later: &Self) -> bool {
@@ -59,7 +68,8 @@ impl Fields for Http {
             Some(request) => [Some(request.method), request.host, Some(request.target), request.user_agent],
             None => [const { None }; 4],
         };
-        out.extend(texts.map(FieldValue::from));
+        let is_dropped = self.heads.is_dropped();
+        out.extend(texts.map(|text| FieldValue::of_text(text, is_dropped)));
         out.push(status.into());
     }
 }

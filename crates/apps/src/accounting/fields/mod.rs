@@ -20,7 +20,8 @@
 //!
 //! The fields from [`Tls`] on read payload with the readers of [`application`]: the first bytes of
 //! each direction, at most 4 KiB, while up to as many out-of-order bytes wait. A decided direction
-//! keeps only its values.
+//! keeps only its values. A [`FieldMemory`] limits the memory of both in a run; fields whose bytes
+//! or values were dropped are [`NO_MEMORY`].
 
 pub mod application;
 mod dns;
@@ -29,6 +30,7 @@ mod first_packets;
 mod group;
 mod handshake;
 mod http;
+pub(super) mod memory;
 mod moments;
 mod packet_gaps;
 mod packet_sizes;
@@ -52,6 +54,7 @@ pub use first_packets::FirstPackets;
 pub use group::{AllFields, ApplicationFields, FieldGroup, all_columns};
 pub use handshake::Handshake;
 pub use http::Http;
+pub use memory::{FieldMemory, FieldStore, NO_MEMORY};
 pub use packet_gaps::PacketGaps;
 pub use packet_sizes::PacketSizes;
 pub use payload_rtt::PayloadRtt;
@@ -99,6 +102,8 @@ pub enum FieldValue {
     Number(u64),
     /// Text.
     Text(String),
+    /// A text that was dropped for lack of memory, shown as [`NO_MEMORY`].
+    Dropped,
     /// The record has no such value.
     None,
 }
@@ -108,7 +113,28 @@ impl fmt::Display for FieldValue {
         match self {
             Self::Number(number) => number.fmt(f),
             Self::Text(text) => text.fmt(f),
+            Self::Dropped => NO_MEMORY.fmt(f),
             Self::None => Ok(()),
+        }
+    }
+}
+
+impl FieldValue {
+    /// Returns the text as it is shown, if the value is a text, or was one that was dropped.
+    #[must_use]
+    pub fn as_text(&self) -> Option<&str> {
+        match self {
+            Self::Text(text) => Some(text),
+            Self::Dropped => Some(NO_MEMORY),
+            Self::Number(_) | Self::None => None,
+        }
+    }
+
+    fn of_text(text: Option<String>, is_dropped: bool) -> Self {
+        match text {
+            Some(text) => Self::Text(text),
+            None if is_dropped => Self::Dropped,
+            None => Self::None,
         }
     }
 }
@@ -133,14 +159,15 @@ pub trait Fields: Clone + fmt::Debug + Default + PartialEq + Send + Sync + 'stat
     /// Adds a packet of the record, if `asked` has the [group](Self::GROUP) of the fields. Fields
     /// without a group are always added.
     #[inline(always)]
-    fn on_packet_of(&mut self, packet: &PacketView<'_>, asked: FieldSet) {
+    fn on_packet_of(&mut self, packet: &PacketView<'_>, asked: FieldSet, store: &FieldStore) {
         if Self::GROUP.is_none_or(|group| asked.contains(group)) {
-            self.on_packet(packet);
+            self.on_packet(packet, store);
         }
     }
 
-    /// Adds a packet of the record.
-    fn on_packet(&mut self, packet: &PacketView<'_>);
+    /// Adds a packet of the record. What the fields keep outside of themselves is taken from
+    /// `store`.
+    fn on_packet(&mut self, packet: &PacketView<'_>, store: &FieldStore);
 
     /// Adds the fields of the packets directly after these, and returns `true`. Returns `false` and
     /// changes nothing if composing needs the packets.
@@ -156,15 +183,15 @@ pub trait Fields: Clone + fmt::Debug + Default + PartialEq + Send + Sync + 'stat
 
 impl<A: Fields, B: Fields> Fields for (A, B) {
     #[inline(always)]
-    fn on_packet(&mut self, packet: &PacketView<'_>) {
-        self.0.on_packet(packet);
-        self.1.on_packet(packet);
+    fn on_packet(&mut self, packet: &PacketView<'_>, store: &FieldStore) {
+        self.0.on_packet(packet, store);
+        self.1.on_packet(packet, store);
     }
 
     #[inline(always)]
-    fn on_packet_of(&mut self, packet: &PacketView<'_>, asked: FieldSet) {
-        self.0.on_packet_of(packet, asked);
-        self.1.on_packet_of(packet, asked);
+    fn on_packet_of(&mut self, packet: &PacketView<'_>, asked: FieldSet, store: &FieldStore) {
+        self.0.on_packet_of(packet, asked, store);
+        self.1.on_packet_of(packet, asked, store);
     }
 
     fn compose(&mut self, later: &Self) -> bool {
@@ -250,6 +277,7 @@ impl<F: Fields> FlowState for Detailed<F> {
 pub struct DetailedAccounting<F> {
     accounting: Accounting,
     asked: FieldSet,
+    store: FieldStore,
     fields: std::marker::PhantomData<fn() -> F>,
 }
 
@@ -257,11 +285,9 @@ pub struct DetailedAccounting<F> {
 // contain.
 impl<F> Clone for DetailedAccounting<F> {
     fn clone(&self) -> Self {
-        *self
+        Self { store: self.store.clone(), ..*self }
     }
 }
-
-impl<F> Copy for DetailedAccounting<F> {}
 
 impl<F> Default for DetailedAccounting<F> {
     fn default() -> Self {
@@ -273,7 +299,8 @@ impl<F> DetailedAccounting<F> {
     /// Returns the application that adds fields to `accounting`.
     #[must_use]
     pub fn new(accounting: Accounting) -> Self {
-        Self { accounting, asked: FieldSet::ALL, fields: std::marker::PhantomData }
+        let (asked, store) = (FieldSet::ALL, FieldStore::default());
+        Self { accounting, asked, store, fields: std::marker::PhantomData }
     }
 
     /// Keeps only the fields of these groups. The others cost nothing per packet, and stay as in a
@@ -282,6 +309,13 @@ impl<F> DetailedAccounting<F> {
     pub fn with_groups(self, asked: FieldSet) -> Self {
         Self { asked, ..self }
     }
+
+    /// Takes the memory for text and collected bytes from a limit. By default there is none. Call
+    /// it once per worker.
+    #[must_use]
+    pub fn with_memory(self, memory: &FieldMemory) -> Self {
+        Self { store: memory.store(), ..self }
+    }
 }
 
 impl<F: Fields> App for DetailedAccounting<F> {
@@ -289,7 +323,7 @@ impl<F: Fields> App for DetailedAccounting<F> {
 
     #[inline(always)]
     fn on_packet(&mut self, packet: &PacketView<'_>, flow: &mut Detailed<F>) -> Verdict {
-        flow.fields.on_packet_of(packet, self.asked);
+        flow.fields.on_packet_of(packet, self.asked, &self.store);
         self.accounting.on_packet(packet, &mut flow.record)
     }
 

@@ -5,7 +5,7 @@ use flowloom_packet::PacketView;
 
 use super::moments::Moments;
 use super::packet_sizes::show;
-use super::{FieldColumn, FieldGroup, FieldValue, Fields};
+use super::{FieldColumn, FieldGroup, FieldStore, FieldValue, Fields};
 
 /// Minimum, mean, maximum and deviation of the time between two consecutive packets of one
 /// direction.
@@ -20,7 +20,7 @@ impl Fields for PacketGaps {
     const GROUP: Option<FieldGroup> = Some(FieldGroup::Gaps);
 
     #[inline(always)]
-    fn on_packet(&mut self, packet: &PacketView<'_>) {
+    fn on_packet(&mut self, packet: &PacketView<'_>, _store: &FieldStore) {
         let way = packet.headers.direction.index();
         match &mut self.times_ns[way] {
             Some((_, last)) => {

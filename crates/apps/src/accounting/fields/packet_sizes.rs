@@ -4,7 +4,7 @@ use flowloom_flow_key::Direction;
 use flowloom_packet::PacketView;
 
 use super::moments::Moments;
-use super::{FieldColumn, FieldGroup, FieldValue, Fields};
+use super::{FieldColumn, FieldGroup, FieldStore, FieldValue, Fields};
 
 /// Minimum, mean, maximum and deviation of the size of IP packets, by direction.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -26,7 +26,7 @@ impl Fields for PacketSizes {
     const GROUP: Option<FieldGroup> = Some(FieldGroup::Sizes);
 
     #[inline(always)]
-    fn on_packet(&mut self, packet: &PacketView<'_>) {
+    fn on_packet(&mut self, packet: &PacketView<'_>, _store: &FieldStore) {
         self.sizes[packet.headers.direction.index()].add(u64::from(packet.ip_bytes()));
     }
 

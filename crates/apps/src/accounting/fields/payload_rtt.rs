@@ -4,7 +4,7 @@ use flowloom_flow_key::Direction;
 use flowloom_packet::PacketView;
 
 use super::moments::Moments;
-use super::{FieldColumn, FieldGroup, FieldValue, Fields};
+use super::{FieldColumn, FieldGroup, FieldStore, FieldValue, Fields};
 use crate::accounting::connection::{ACK, RST, SYN, Segment};
 
 const TCP: u8 = 6;
@@ -74,7 +74,7 @@ impl Fields for PayloadRtt {
     const GROUP: Option<FieldGroup> = Some(FieldGroup::Rtt);
 
     #[inline(always)]
-    fn on_packet(&mut self, packet: &PacketView<'_>) {
+    fn on_packet(&mut self, packet: &PacketView<'_>, _store: &FieldStore) {
         let headers = &packet.headers;
         let flags = headers.tcp_flags;
         if headers.key.protocol() != TCP || headers.later_fragment || flags & RST != 0 {

@@ -4,7 +4,7 @@ use flowloom_flow_key::Direction;
 use flowloom_packet::PacketView;
 
 use super::application::quic_version;
-use super::{FieldColumn, FieldGroup, FieldValue, Fields};
+use super::{FieldColumn, FieldGroup, FieldStore, FieldValue, Fields};
 
 const UDP: u8 = 17;
 /// Number of datagrams examined per direction. A handshake begins with long headers, and a version
@@ -45,7 +45,7 @@ impl Fields for Quic {
     const GROUP: Option<FieldGroup> = Some(FieldGroup::Quic);
 
     #[inline(always)]
-    fn on_packet(&mut self, packet: &PacketView<'_>) {
+    fn on_packet(&mut self, packet: &PacketView<'_>, _store: &FieldStore) {
         let headers = &packet.headers;
         let side = &mut self.sides[headers.direction.index()];
         if headers.key.protocol() == UDP

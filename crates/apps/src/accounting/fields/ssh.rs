@@ -5,7 +5,8 @@ use flowloom_packet::PacketView;
 
 use super::application::first_messages::{FirstMessages, Message};
 use super::application::{Reading, ssh_banner};
-use super::{FieldColumn, FieldGroup, FieldValue, Fields};
+use super::memory::Content;
+use super::{FieldColumn, FieldGroup, FieldStore, FieldValue, Fields};
 
 /// The software that both ends of an SSH connection announce.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -27,12 +28,18 @@ impl Message for Banner {
     }
 }
 
+impl Content for Banner {
+    fn heap_bytes(&self) -> usize {
+        self.0.capacity()
+    }
+}
+
 impl Fields for Ssh {
     const GROUP: Option<FieldGroup> = Some(FieldGroup::Ssh);
 
     #[inline(always)]
-    fn on_packet(&mut self, packet: &PacketView<'_>) {
-        self.banners.add(packet);
+    fn on_packet(&mut self, packet: &PacketView<'_>, store: &FieldStore) {
+        self.banners.add(packet, store);
     }
 
     fn compose(&mut self, later: &Self) -> bool {
@@ -50,7 +57,8 @@ impl Fields for Ssh {
     fn values(&self, way: Direction, out: &mut Vec<FieldValue>) {
         let mut banners = self.banners.messages();
         for way in [way, way.reversed()] {
-            out.push(banners[way.index()].take().map(|Banner(software)| software).into());
+            let software = banners[way.index()].take().map(|Banner(software)| software);
+            out.push(FieldValue::of_text(software, self.banners.is_dropped_from(way)));
         }
     }
 }

@@ -3,7 +3,7 @@
 use flowloom_flow_key::Direction;
 use flowloom_packet::PacketView;
 
-use super::{FieldColumn, FieldGroup, FieldValue, Fields};
+use super::{FieldColumn, FieldGroup, FieldStore, FieldValue, Fields};
 use crate::accounting::connection::{FIN, RST, SYN, Segment};
 
 const TCP: u8 = 6;
@@ -66,7 +66,7 @@ impl Fields for TcpTrouble {
     const GROUP: Option<FieldGroup> = Some(FieldGroup::Tcp);
 
     #[inline(always)]
-    fn on_packet(&mut self, packet: &PacketView<'_>) {
+    fn on_packet(&mut self, packet: &PacketView<'_>, _store: &FieldStore) {
         let headers = &packet.headers;
         if headers.key.protocol() != TCP || headers.later_fragment || headers.tcp_flags & RST != 0 {
             return;

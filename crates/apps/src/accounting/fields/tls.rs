@@ -6,7 +6,8 @@ use flowloom_packet::PacketView;
 use super::application::Reading;
 use super::application::first_messages::{FirstMessages, Message};
 use super::application::tls_hello::{self, TlsHello, version_name};
-use super::{FieldColumn, FieldGroup, FieldValue, Fields};
+use super::memory::Content;
+use super::{FieldColumn, FieldGroup, FieldStore, FieldValue, Fields};
 
 /// The contents of the first ClientHello and the first ServerHello of a connection. A handshake
 /// inside another protocol, as after STARTTLS, is not found.
@@ -21,12 +22,20 @@ impl Message for TlsHello {
     }
 }
 
+impl Content for TlsHello {
+    fn heap_bytes(&self) -> usize {
+        let Self::Client(hello) = self else { return 0 };
+        let texts = [&hello.server_name, &hello.alpn, &hello.ja4];
+        texts.into_iter().flatten().map(String::capacity).sum()
+    }
+}
+
 impl Fields for Tls {
     const GROUP: Option<FieldGroup> = Some(FieldGroup::Tls);
 
     #[inline(always)]
-    fn on_packet(&mut self, packet: &PacketView<'_>) {
-        self.hellos.add(packet);
+    fn on_packet(&mut self, packet: &PacketView<'_>, store: &FieldStore) {
+        self.hellos.add(packet, store);
     }
 
     fn compose(&mut self, later: &Self) -> bool {
@@ -56,6 +65,7 @@ impl Fields for Tls {
         }
         let client = client.unwrap_or_default();
         let texts = [client.server_name, client.alpn, client.ja4, version.map(version_name)];
-        out.extend(texts.map(FieldValue::from));
+        let is_dropped = self.hellos.is_dropped();
+        out.extend(texts.map(|text| FieldValue::of_text(text, is_dropped)));
     }
 }

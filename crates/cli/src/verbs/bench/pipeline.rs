@@ -474,7 +474,7 @@ fn table<V: Send + 'static>(
         memory_limit_bytes: limits.memory_max_bytes,
         prefault: true,
     };
-    growing_linehash(limits, options)
+    growing_linehash(limits, options, None)
 }
 
 fn layout(mode: Layout) -> String {

@@ -22,9 +22,9 @@ use crate::args::Common;
 use crate::args::bridge::{Bridge, OnPanicName, RefusalName};
 use crate::args::replay::LIVE_CLOSED_TIMEOUT_NS;
 use crate::background;
-use crate::exit::{Failure, Status};
+use crate::exit::{Failure, Status, TableError};
 use crate::flow_file::{Destination, LastingWriter};
-use crate::growing_table::{SegmentOptions, growing_linehash};
+use crate::growing_table::{SegmentOptions, fitted, growing_linehash};
 use crate::memory_budget::Budget;
 use crate::privileges::{self, Confinement};
 use crate::record_view::{FieldGroups, RecordView, WrittenColumns};
@@ -243,8 +243,9 @@ impl Tables {
         &self,
     ) -> Result<
         impl flowloom::flow_table::FlowTable<flowloom::flow_key::FlowKey, GuardedFlow> + Send + use<>,
-        flowloom::flow_table::BuildError,
+        TableError,
     > {
-        growing_linehash(self.limits, self.options)
+        fitted(self.limits, |limits| growing_linehash(limits, self.options, None))
+            .map_err(TableError::Estimated)
     }
 }

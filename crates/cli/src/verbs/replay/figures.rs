@@ -36,6 +36,7 @@ pub(super) struct Run<'a, F> {
     pub(super) records_lost: u64,
     pub(super) sums: Option<RecordSums>,
     pub(super) read_share: Option<f64>,
+    pub(super) fields_dropped: Option<u64>,
 }
 
 /// Returns the document of a run.
@@ -77,6 +78,7 @@ pub(super) fn figures<F: FlowState>(run: Run<'_, F>) -> ReplayResult {
         flows_begun: totals.flows_begun,
         flows_expired: totals.flows_expired,
         records_forgotten: totals.records_forgotten,
+        fields_dropped: run.fields_dropped,
         seconds,
         packets_per_second: if seconds > 0.0 { input.packets as f64 / seconds } else { 0.0 },
         first_ns: input.first_ns,

@@ -63,7 +63,7 @@ pub(crate) enum Origin {
 impl Loader {
     /// Reads the file, and builds its classifier. The error names the line, or the exceeded budget.
     fn load(&self) -> Result<(FirewallRules, RuleFile), Failure> {
-        let file = rule_file::read(&self.file)?;
+        let file = rule_file::read_of(&self.file, "--rules-table")?;
         let enforcement = self.enforcement(&file)?;
         let matcher = self
             .algorithm

@@ -9,6 +9,7 @@ use flowloom::engine::{FlowState, FlowValue};
 
 use crate::args::replay::{AppName, Replay};
 use crate::exit::Failure;
+use crate::memory_budget::Budget;
 use crate::render::replay::{L7Figures, ProtocolFigures};
 
 /// Returns the plan of `--app l7`; refuses its options for other applications.
@@ -26,6 +27,14 @@ pub(super) fn plan(arguments: &Replay) -> Result<Option<L7Plan>, Failure> {
         packets_max: arguments.l7_packets.unwrap_or(usual.packets_max),
         rescan: arguments.l7_rescan,
         ..usual
+    };
+    // Windows, and the buffers of a rescan, take at most a sixteenth of the memory each.
+    let part = usize::try_from(Budget::of_free(arguments.memory).bytes() / 16).unwrap_or(usize::MAX);
+    let at_most = |usual: usize, bytes: usize| usual.min(part / bytes).max(64);
+    let options = L7Options {
+        windows_max: at_most(options.windows_max, options.window_bytes * 9 / 8),
+        buffers_max: at_most(options.buffers_max, options.bytes_max),
+        ..options
     };
     load_patterns(&arguments.patterns, options, "--app l7").map(Some)
 }

@@ -7,6 +7,7 @@ use flowloom::traffic::capture::{CaptureParts, CaptureSet, Input, NotCuttable, P
 use super::source::Source;
 use crate::args::replay::{LayoutName, Replay, TableName};
 use crate::exit::Failure;
+use crate::memory_budget::Budget;
 use crate::render::counted;
 
 /// The layout of a run, and its input.
@@ -110,8 +111,11 @@ pub(super) fn plan(
     }
 }
 
-/// Size of a part in bytes, if records are written during the run.
+/// Maximum size of a part in bytes, if records are written during the run.
 const PART_BYTES: u64 = 512 << 20;
+/// The parts that are read at the same time have at most this part of the memory. The records of
+/// usual traffic take a tenth of its bytes.
+const PARTS_OF_MEMORY: u64 = 2;
 
 /// Returns how many parts each worker reads. Records of ended flows wait until their part is
 /// composed, so a large input that writes them has parts of a bounded size. Without a timeout all
@@ -122,7 +126,9 @@ fn rounds(arguments: &Replay, parts: &CaptureParts) -> usize {
     if !is_streamed || timeouts.iter().all(Option::is_none) {
         return 1;
     }
-    let rounds = parts.bytes_on_disk().div_ceil(PART_BYTES * parts.len() as u64);
+    let memory = Budget::of_free(arguments.memory).bytes();
+    let at_once = (PART_BYTES * parts.len() as u64).min(memory / PARTS_OF_MEMORY).max(1);
+    let rounds = parts.bytes_on_disk().div_ceil(at_once);
     usize::try_from(rounds).unwrap_or(usize::MAX).clamp(1, CaptureParts::PARTS_MAX / parts.len())
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use flowloom::apps::accounting::fields::AllFields;
+use flowloom::apps::accounting::fields::{AllFields, FieldMemory, NO_MEMORY};
 use flowloom::engine::{App, Control, Fault};
 use flowloom::traffic::capture::{Input, Notice};
 
@@ -11,7 +11,7 @@ use super::outputs::Outputs;
 use super::records::{Show, Shown};
 use super::role::{AccountingRole, DetailedRole, LabelledRole, Role};
 use super::select::Selection;
-use super::setup::{Tables, engine_config, policy, reads_fields, set_options};
+use super::setup::{MemoryOf, Tables, engine_config, policy, reads_fields, set_options};
 use super::source::Source;
 use super::{Kept, Prepared, check_apart};
 use crate::args::Common;
@@ -21,7 +21,7 @@ use crate::host::isa_named;
 use crate::progress::{Progress, label};
 use crate::record_view::{FieldGroups, FilterCounts, RecordView};
 use crate::render::reasons::NoResult;
-use crate::render::warn_of;
+use crate::render::{counted, warn, warn_of};
 use crate::signals::stop_on_signals;
 
 /// The results of a run other than its records.
@@ -81,7 +81,8 @@ fn look_as<R: Role>(
     let mut policy = policy(arguments, &config)?;
     let selection = Selection::of(arguments, &source.paths())?;
     let isa = isa_named(&arguments.isa)?;
-    let tables = Tables::plan(arguments, &config, policy.order(), &source, options, isa)?;
+    let memory = MemoryOf::role(role);
+    let tables = Tables::plan(arguments, &config, policy.order(), &source, options, isa, memory)?;
     let control = Arc::new(Control::default());
     source.stop_with(&control);
     stop_on_signals(&control);
@@ -94,8 +95,13 @@ fn look_as<R: Role>(
         label: R::label(),
         show,
     };
-    let run =
-        Prepared { arguments, config: &config, tables, control: &control, selection: selection.as_ref() };
+    let run = Prepared {
+        arguments,
+        config: &config,
+        tables: &tables,
+        control: &control,
+        selection: selection.as_ref(),
+    };
     let mut outputs = Outputs::default();
     let ran = run.run(role, &mut source, &mut policy, (&mut outputs, &mut Kept::Nothing, Some(&mut shown)));
     drop(progress);
@@ -108,7 +114,11 @@ fn look_as<R: Role>(
         source.check_decodable()?;
     }
     if is_parts {
-        check_apart(&source)?;
+        check_apart(&source, "omit --workers: one thread merges them")?;
+    }
+    if let Some(dropped @ 1..) = role.field_memory().map(FieldMemory::dropped) {
+        let fields = counted(dropped, "field");
+        warn(&format!("{fields} dropped for lack of memory: --where sees {NO_MEMORY}"), common);
     }
     for notice in source.notices() {
         warn_of(notice, arguments.strict, common);

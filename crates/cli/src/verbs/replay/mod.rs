@@ -25,7 +25,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use flowloom::apps::SourceDirection;
-use flowloom::apps::accounting::fields::{AllFields, ApplicationFields, FieldGroup};
+use flowloom::apps::accounting::fields::{AllFields, ApplicationFields, FieldGroup, FieldMemory};
 use flowloom::engine::{
     App, Control, Endpoints, EngineConfig, Fault, FlowRecord, FlowState, PolicyRef, RecordSink, RunReport,
     ShardedRun, StartError, TableFor, run_sharded_with,
@@ -64,8 +64,8 @@ use record_sums::RecordSums;
 use records::Records;
 use role::{AccountingRole, Beside, DetailedRole, FlowOf, L7Role, NullRole, Role, TrackerRole};
 use setup::{
-    Tables, check_application, check_verifiable, engine_config, field_groups, keeps_flow_order, policy,
-    reads_fields, scheduler, warn_of_left_fields, warn_outside_pipeline,
+    MemoryOf, Tables, check_application, check_verifiable, engine_config, field_groups, keeps_flow_order,
+    policy, reads_fields, scheduler, warn_of_left_fields, warn_outside_pipeline,
 };
 use source::{Cut, Source, Whole, feed};
 
@@ -147,7 +147,7 @@ fn run_app<R: Role>(
     }
     let times = selection.as_ref().and_then(Selection::times_of_part);
     let mut outputs = Outputs::open(arguments, &source.paths())?;
-    let tables = Tables::plan(arguments, &config, order, &source, options, isa)?;
+    let tables = Tables::plan(arguments, &config, order, &source, options, isa, MemoryOf::role(role))?;
 
     let listener = background::listen(arguments.listen, arguments.listen_publicly, common)?;
     let control = Arc::new(Control::default());
@@ -172,8 +172,13 @@ fn run_app<R: Role>(
     let keeps_records = arguments.verify || arguments.sort || arguments.fragments;
     // The sharded layout collects all records before it passes them on.
     let streams = !keeps_records && (records.has_use() || !matches!(source, Source::Parts(..)));
-    let run =
-        Prepared { arguments, config: &config, tables, control: &control, selection: selection.as_ref() };
+    let run = Prepared {
+        arguments,
+        config: &config,
+        tables: &tables,
+        control: &control,
+        selection: selection.as_ref(),
+    };
     let sink = streams.then_some(&mut records as _);
     let ran = run.run(role, &mut source, &mut policy, (&mut outputs, &mut kept, sink));
     let read_share = match source.progress().total_bytes() {
@@ -208,7 +213,7 @@ fn run_app<R: Role>(
         source.check_decodable()?;
     }
     if is_parts {
-        check_apart(&source)?;
+        check_apart(&source, "use --layout inline or pipeline, which merge them, or --concat")?;
     }
 
     // Read the figures now, because the oracle runs its own application and probe.
@@ -243,6 +248,7 @@ fn run_app<R: Role>(
         records_lost,
         sums,
         read_share,
+        fields_dropped: role.field_memory().map(FieldMemory::dropped),
     });
     for notice in source.notices() {
         warn_of(notice, arguments.strict, common);
@@ -319,11 +325,10 @@ fn records_written<F: FlowState + SourceDirection>(
 
 /// Refuses parts of captures that turn out to overlap in time although their first and last packets
 /// did not.
-fn check_apart(source: &Source) -> Result<(), Failure> {
+fn check_apart(source: &Source, advice: &str) -> Result<(), Failure> {
     let Some(files) = source.overlapped() else { return Ok(()) };
     Err(Failure::Input(format!(
-        "{files} captures overlap in time, which their first and last packets did not show\n  \
-         use --layout inline or pipeline, which merge them, or --concat"
+        "{files} captures overlap in time, which their first and last packets did not show\n  {advice}"
     )))
 }
 
@@ -335,7 +340,7 @@ type Ran<F> = (RunReport<F>, u64, Option<part_file::Range>);
 struct Prepared<'a> {
     arguments: &'a Replay,
     config: &'a EngineConfig,
-    tables: Tables,
+    tables: &'a Tables,
     control: &'a Control,
     selection: Option<&'a Selection>,
 }

@@ -3,7 +3,7 @@
 use std::marker::PhantomData;
 
 use flowloom::apps::accounting::fields::{
-    AllFields, ApplicationFields, Detailed, DetailedAccounting, FieldSet, FieldValue, Fields,
+    AllFields, ApplicationFields, Detailed, DetailedAccounting, FieldMemory, FieldSet, FieldValue, Fields,
 };
 use flowloom::apps::accounting::{Accounted, Labelled, LabelledAccounting};
 use flowloom::apps::{
@@ -44,6 +44,11 @@ pub(super) trait Role: Sized {
         None
     }
 
+    /// Returns the memory of the additional fields, if the application keeps some.
+    fn field_memory(&self) -> Option<&FieldMemory> {
+        None
+    }
+
     /// Returns the function that finds the accounting record in a flow's state, if the application
     /// keeps one.
     fn account() -> Option<AccountOf<FlowOf<Self>>> {
@@ -76,7 +81,7 @@ pub(super) trait Role: Sized {
         table: TableName,
         config: &EngineConfig,
         endpoints: Endpoints<'a, FlowOf<Self>>,
-        tables: Tables,
+        tables: &Tables,
     ) -> Result<RunReport<FlowOf<Self>>, StartError>
     where
         Self::App: 'a,
@@ -95,7 +100,7 @@ fn run_with_any_table<'a, R: Role<App: 'a>>(
     table: TableName,
     config: &EngineConfig,
     endpoints: Endpoints<'a, FlowOf<R>>,
-    tables: Tables,
+    tables: &Tables,
 ) -> Result<RunReport<FlowOf<R>>, StartError> {
     let app = |_| role.app();
     match table {
@@ -122,7 +127,7 @@ impl Role for NullRole {
         table: TableName,
         config: &EngineConfig,
         endpoints: Endpoints<'a, FlowOf<Self>>,
-        tables: Tables,
+        tables: &Tables,
     ) -> Result<RunReport<FlowOf<Self>>, StartError>
     where
         Self::App: 'a,
@@ -159,7 +164,7 @@ impl Role for TrackerRole {
         table: TableName,
         config: &EngineConfig,
         endpoints: Endpoints<'a, FlowOf<Self>>,
-        tables: Tables,
+        tables: &Tables,
     ) -> Result<RunReport<FlowOf<Self>>, StartError>
     where
         Self::App: 'a,
@@ -206,6 +211,7 @@ impl Role for AccountingRole {
 pub(super) struct DetailedRole<F> {
     active_ns: Option<u64>,
     groups: FieldSet,
+    memory: FieldMemory,
     fields: PhantomData<fn() -> F>,
 }
 
@@ -226,7 +232,13 @@ impl LastFields for ApplicationFields {
 impl<F> DetailedRole<F> {
     /// Returns the role with the groups that the arguments select and that their filter reads.
     pub(super) fn of(arguments: &Replay) -> Self {
-        Self { active_ns: arguments.active_timeout, groups: field_groups(arguments), fields: PhantomData }
+        Self {
+            active_ns: arguments.active_timeout,
+            groups: field_groups(arguments),
+            // The plan of the tables sets the limit.
+            memory: FieldMemory::new(u64::MAX),
+            fields: PhantomData,
+        }
     }
 }
 
@@ -236,7 +248,12 @@ impl<F: LastFields> Role for DetailedRole<F> {
     const SUMS: Sums = AccountingRole::SUMS;
 
     fn app(&self) -> Self::App {
-        DetailedAccounting::new(Accounting::new(self.active_ns)).with_groups(self.groups)
+        let accounting = Accounting::new(self.active_ns);
+        DetailedAccounting::new(accounting).with_groups(self.groups).with_memory(&self.memory)
+    }
+
+    fn field_memory(&self) -> Option<&FieldMemory> {
+        Some(&self.memory)
     }
 
     fn account() -> Option<AccountOf<Detailed<F>>> {
@@ -261,6 +278,10 @@ impl Role for LabelledRole<'_> {
 
     fn app(&self) -> Self::App {
         LabelledAccounting::new(self.0.app(), self.1)
+    }
+
+    fn field_memory(&self) -> Option<&FieldMemory> {
+        self.0.field_memory()
     }
 
     fn account() -> Option<AccountOf<Labelled<AllFields>>> {

@@ -1,10 +1,15 @@
 //! Turns arguments into a source, an engine and tables. Mistakes appear before the run starts.
 
-use flowloom::apps::accounting::fields::{FieldGroup, FieldSet};
+use std::sync::Arc;
+
+use flowloom::apps::L7Plan;
+use flowloom::apps::accounting::fields::{FieldGroup, FieldMemory, FieldSet};
 use flowloom::cpu::features::Isa;
 use flowloom::cpu::pages::HugePages;
 use flowloom::cpu::topology::parse_cpu_list;
-use flowloom::engine::{Cores, EngineConfig, IdleTimeout, Layout, Order, PlacementDigest, WhenFull};
+use flowloom::engine::{
+    Cores, EngineConfig, FlowRecord, IdleTimeout, Layout, Order, PlacementDigest, WhenFull,
+};
 use flowloom::flow_key::{FlowHasher, FlowKey};
 use flowloom::flow_table::segments::GrowthLimits;
 use flowloom::flow_table::{
@@ -17,15 +22,16 @@ use flowloom::traffic::capture::{CaptureOptions, Input, SetOptions, SetOrder, Un
 use crate::args::Common;
 use crate::args::replay::{AppName, FullName, HugePagesName, OrderName, RING, Replay, TableName};
 use crate::args::scheduler::SchedulerName;
-use crate::exit::Failure;
+use crate::exit::{Failure, TableError};
 use crate::flow_file::{Destination, Format};
-use crate::growing_table::{SegmentOptions, growing_linehash};
-use crate::memory_budget::Budget;
+use crate::growing_table::{SegmentOptions, fitted, growing_linehash};
+use crate::memory_budget::{Budget, FieldShare, Shares};
 use crate::record_view::{FieldGroups, Where};
 use crate::render::{counted, some_of, warn};
 use crate::topology;
 
 use super::flow_guess;
+use super::role::{FlowOf, Role};
 use super::source::Source;
 
 pub(crate) fn set_options(arguments: &Replay) -> SetOptions {
@@ -35,7 +41,7 @@ pub(crate) fn set_options(arguments: &Replay) -> SetOptions {
         ..UnpackLimits::default()
     };
     SetOptions {
-        capture: CaptureOptions { map: !arguments.no_mmap, limits },
+        capture: CaptureOptions { map: !arguments.no_mmap, release: arguments.memory.is_some(), limits },
         passes: if arguments.forever { u32::MAX } else { arguments.passes },
         order: if arguments.concat { SetOrder::Concat } else { SetOrder::ByTime },
     }
@@ -303,10 +309,39 @@ fn check_flows(option: &str, flows: u64, tables: u64, each_max: u32) -> Result<(
     )))
 }
 
-/// The flow tables of a run; all workers have the same kind.
+/// What takes memory in a run besides its tables.
 #[derive(Clone, Copy, Debug)]
+pub(super) struct MemoryOf<'a> {
+    fields: Option<&'a FieldMemory>,
+    record_bytes: usize,
+    labels_bytes: usize,
+}
+
+impl<'a> MemoryOf<'a> {
+    pub(super) fn role<R: Role>(role: &'a R) -> Self {
+        Self {
+            fields: role.field_memory(),
+            record_bytes: size_of::<FlowRecord<FlowOf<R>>>(),
+            labels_bytes: role.l7().map_or(0, L7Plan::bytes_max),
+        }
+    }
+
+    /// Returns the bytes of records on their way to an output, of a file format that collects
+    /// records, and of labels.
+    fn others_bytes(&self, config: &EngineConfig) -> u64 {
+        const FILE_BYTES: usize = 64 << 20;
+        let records = EngineConfig::QUEUED_RECORDS_MAX + 512 * config.layout.workers();
+        (records * self.record_bytes + FILE_BYTES + self.labels_bytes) as u64
+    }
+}
+
+/// The flow tables of a run; all workers have the same kind.
+#[derive(Clone, Debug)]
 pub(super) struct Tables {
     limits: GrowthLimits,
+    /// Whether an option gives the flows of the first segment.
+    is_given: bool,
+    fields: Option<Arc<FieldShare>>,
     timeouts: Timeouts,
     isa: Isa,
     huge_pages: HugePages,
@@ -314,7 +349,7 @@ pub(super) struct Tables {
 }
 
 /// The table of one worker, or the reason for a failure.
-type Built<T> = Result<T, BuildError>;
+type Built<T> = Result<T, TableError>;
 
 impl Tables {
     /// Determines the sizes of the tables from the arguments or from a sample of the captures.
@@ -325,6 +360,7 @@ impl Tables {
         source: &Source,
         options: SetOptions,
         isa: Isa,
+        memory: MemoryOf<'_>,
     ) -> Result<Self, Failure> {
         let tables = config.tables(order) as u64;
         // A growing table consists of segments, each limited to the flows that one table can
@@ -350,14 +386,17 @@ impl Tables {
             let more = if tables > config.layout.workers() as u64 { 4 * equal.isqrt() + 4 } else { 0 };
             u32::try_from(equal + more).unwrap_or(u32::MAX)
         };
-        // The records of the flows that are live at the end are copied out of the tables.
-        let memory_max_bytes = Budget::of_free(arguments.memory).without(&[])? / 2 / tables;
+        let Shares { tables_bytes, fields } =
+            Budget::of_free(arguments.memory).divide(memory.others_bytes(config), memory.fields)?;
+        let memory_max_bytes = tables_bytes / tables;
         Ok(Self {
             limits: GrowthLimits {
                 first_flows: share(flows).min(first_max),
                 flows_max: share(arguments.flows_max).min(DHashConfig::FLOWS_MAX),
                 memory_max_bytes,
             },
+            is_given: arguments.table_flows.is_some(),
+            fields,
             timeouts: config.timeouts().for_table(),
             isa,
             huge_pages: match arguments.hugepages {
@@ -369,34 +408,52 @@ impl Tables {
     }
 
     /// Returns tables whose first segment is for this number of flows, if known.
-    pub(super) fn with_first(self, flows: Option<u32>) -> Self {
+    pub(super) fn with_first(&self, flows: Option<u32>) -> Self {
         let first_flows = flows.unwrap_or(self.limits.first_flows).min(self.limits.first_flows).max(1);
-        Self { limits: GrowthLimits { first_flows, ..self.limits }, ..self }
+        Self { limits: GrowthLimits { first_flows, ..self.limits }, ..self.clone() }
     }
 
-    pub(super) fn linehash<V: Send + 'static>(self) -> Built<impl FlowTable<FlowKey, V> + Send + use<V>> {
-        let Self { limits, timeouts, isa, huge_pages, memory_limit_bytes } = self;
+    /// Builds a table. An estimate of its first segment yields to the memory that there is.
+    fn build<T>(&self, build: impl FnMut(GrowthLimits) -> Result<T, BuildError>) -> Result<T, TableError> {
+        let mut build = build;
+        if self.is_given {
+            return build(self.limits).map_err(TableError::Given);
+        }
+        fitted(self.limits, build).map_err(TableError::Estimated)
+    }
+
+    pub(super) fn linehash<V: Send + 'static>(&self) -> Built<impl FlowTable<FlowKey, V> + Send + use<V>> {
+        let Self { timeouts, isa, huge_pages, memory_limit_bytes, .. } = *self;
         let options = SegmentOptions { timeouts, isa, huge_pages, memory_limit_bytes, prefault: false };
-        growing_linehash(limits, options)
+        self.build(|limits| growing_linehash(limits, options, self.fields.clone()))
     }
 
-    pub(super) fn dhash<V: Send + 'static>(self) -> Built<impl FlowTable<FlowKey, V> + Send + use<V>> {
-        let Self { timeouts, isa, huge_pages, memory_limit_bytes, .. } = self;
-        Growing::try_new(self.limits, move |flows| {
-            let usual = DHashConfig { isa: Some(isa), ..DHashConfig::for_flows(flows) };
-            DHash::<FlowKey, V>::try_new(&DHashConfig { timeouts, huge_pages, memory_limit_bytes, ..usual })
+    pub(super) fn dhash<V: Send + 'static>(&self) -> Built<impl FlowTable<FlowKey, V> + Send + use<V>> {
+        let Self { timeouts, isa, huge_pages, memory_limit_bytes, .. } = *self;
+        self.build(|limits| {
+            Growing::try_new(limits, move |flows| {
+                let usual = DHashConfig { isa: Some(isa), ..DHashConfig::for_flows(flows) };
+                DHash::<FlowKey, V>::try_new(&DHashConfig {
+                    timeouts,
+                    huge_pages,
+                    memory_limit_bytes,
+                    ..usual
+                })
+            })
         })
     }
 
-    pub(super) fn sighash<V: Send + 'static>(self) -> Built<impl FlowTable<FlowKey, V> + Send + use<V>> {
-        let Self { timeouts, huge_pages, memory_limit_bytes, .. } = self;
-        Growing::try_new(self.limits, move |flows| {
-            let usual = SigHashConfig::for_flows(flows);
-            SigHash::<FlowKey, V>::try_new(&SigHashConfig {
-                timeouts,
-                huge_pages,
-                memory_limit_bytes,
-                ..usual
+    pub(super) fn sighash<V: Send + 'static>(&self) -> Built<impl FlowTable<FlowKey, V> + Send + use<V>> {
+        let Self { timeouts, huge_pages, memory_limit_bytes, .. } = *self;
+        self.build(|limits| {
+            Growing::try_new(limits, move |flows| {
+                let usual = SigHashConfig::for_flows(flows);
+                SigHash::<FlowKey, V>::try_new(&SigHashConfig {
+                    timeouts,
+                    huge_pages,
+                    memory_limit_bytes,
+                    ..usual
+                })
             })
         })
     }

@@ -7,14 +7,16 @@
 //!
 //! A direction begins at its SYN, or at the first data of the record if the SYN is missing. At most
 //! [`BYTES_MAX`] bytes are collected, and as many out-of-order bytes wait for earlier ones.
-//! Collected bytes are dropped when the direction is decided. Nothing is allocated for a direction
-//! whose first segment decides.
+//! Collected bytes are dropped when the direction is decided, or when memory is short. Nothing is
+//! collected for a direction whose first segment decides.
 
 use flowloom_dpi::stream::{Piece, Segment as Data, Sequencer, Window};
+use flowloom_flow_key::Direction;
 use flowloom_packet::PacketView;
 
 use super::Reading;
 use crate::accounting::connection::{SYN, Segment};
+use crate::accounting::fields::memory::{Content, FieldStore, Held};
 
 const TCP: u8 = 6;
 
@@ -22,9 +24,7 @@ const TCP: u8 = 6;
 pub(in super::super) const BYTES_MAX: usize = 4096;
 
 /// A message with which a direction of a connection may begin.
-pub(in super::super) trait Message:
-    Clone + std::fmt::Debug + PartialEq + Send + Sync + 'static
-{
+pub(in super::super) trait Message: Content + std::fmt::Debug + Sync {
     /// Reads the message from the first bytes of a direction. With `is_all` no further bytes come,
     /// and the reader returns its partial result instead of [`Reading::More`].
     fn read(bytes: &[u8], is_all: bool) -> Reading<Self>;
@@ -46,21 +46,27 @@ impl PartialEq for Collecting {
     }
 }
 
+impl Content for Collecting {
+    fn heap_bytes(&self) -> usize {
+        self.bytes.capacity() + self.window.as_ref().map_or(0, |window| window.places() * 9 / 8)
+    }
+}
+
 #[derive(Clone, Debug, Default, PartialEq)]
-enum Side<T> {
+enum Side<T: Content> {
     #[default]
     Unseen,
     /// A SYN arrived; the number of the first byte.
     Open(u32),
-    Collecting(Box<Collecting>),
-    Found(Box<T>),
+    Collecting(Held<Collecting>),
+    Found(Held<T>),
     Over,
 }
 
 impl<T: Message> Side<T> {
-    fn decided(reading: Reading<T>) -> Self {
+    fn decided(reading: Reading<T>, to: &Destination<'_>) -> Self {
         match reading {
-            Reading::Found(message) => Self::Found(Box::new(message)),
+            Reading::Found(message) => Self::Found(to.hold(message)),
             Reading::More | Reading::Other => Self::Over,
         }
     }
@@ -68,13 +74,14 @@ impl<T: Message> Side<T> {
     /// Processes a segment with SYN or data. `is_cut` says that its end was not captured.
     #[cold]
     #[inline(never)]
-    fn push(&mut self, segment: Data<'_>, is_cut: bool) {
+    fn push(&mut self, segment: Data<'_>, is_cut: bool, to: &Destination<'_>) {
         let mut order = Sequencer::default();
         match self {
             Self::Found(_) | Self::Over => return,
             Self::Collecting(collecting) => {
-                if let Some(decided) = collecting.push(segment, is_cut) {
-                    *self = decided;
+                let reading = collecting.change(to.time_ns, |held| held.push(segment, is_cut));
+                if let Some(reading) = reading.flatten() {
+                    *self = Self::decided(reading, to);
                 }
                 return;
             }
@@ -89,10 +96,10 @@ impl<T: Message> Side<T> {
             return;
         }
         if !order.is_next(&segment) {
-            let mut collecting = Box::new(Collecting { order, bytes: Vec::new(), window: None });
+            let mut collecting = Collecting { order, bytes: Vec::new(), window: None };
             *self = match collecting.push(segment, is_cut) {
-                Some(decided) => decided,
-                None => Self::Collecting(collecting),
+                Some(reading) => Self::decided(reading, to),
+                None => Self::Collecting(to.hold(collecting)),
             };
             return;
         }
@@ -109,9 +116,9 @@ impl<T: Message> Side<T> {
         });
         let is_open = reading == Reading::More && !is_cut && bytes.len() < BYTES_MAX;
         *self = if is_open {
-            Self::Collecting(Box::new(Collecting { order, bytes, window: None }))
+            Self::Collecting(to.hold(Collecting { order, bytes, window: None }))
         } else {
-            Self::decided(reading)
+            Self::decided(reading, to)
         };
     }
 
@@ -120,6 +127,7 @@ impl<T: Message> Side<T> {
         match (self, later) {
             (Self::Unseen, later) => Some(later.clone()),
             (_, Self::Unseen) | (Self::Found(_) | Self::Over, _) => Some(self.clone()),
+            (Self::Collecting(collecting), _) if collecting.is_dropped() => Some(self.clone()),
             // A SYN before any data restarts the direction.
             (Self::Open(_), Self::Open(_)) => Some(later.clone()),
             (Self::Open(_) | Self::Collecting(_), _) => None,
@@ -128,19 +136,39 @@ impl<T: Message> Side<T> {
 
     fn message(&self) -> Option<T> {
         match self {
-            Self::Found(message) => Some((**message).clone()),
-            Self::Collecting(collecting) => match T::read(&collecting.bytes, true) {
+            Self::Found(message) => message.get(),
+            Self::Collecting(collecting) => match T::read(&collecting.get()?.bytes, true) {
                 Reading::Found(message) => Some(message),
                 Reading::More | Reading::Other => None,
             },
             Self::Unseen | Self::Open(_) | Self::Over => None,
         }
     }
+
+    fn is_dropped(&self) -> bool {
+        match self {
+            Self::Found(message) => message.is_dropped(),
+            Self::Collecting(collecting) => collecting.is_dropped(),
+            Self::Unseen | Self::Open(_) | Self::Over => false,
+        }
+    }
+}
+
+/// What contents take their memory from, and the time of the packet that begins them.
+struct Destination<'a> {
+    store: &'a FieldStore,
+    time_ns: u64,
+}
+
+impl Destination<'_> {
+    fn hold<T: Content>(&self, content: T) -> Held<T> {
+        Held::new(content, self.store, self.time_ns)
+    }
 }
 
 impl Collecting {
-    /// Processes a segment. Returns the direction once it is decided.
-    fn push<T: Message>(&mut self, segment: Data<'_>, is_cut: bool) -> Option<Side<T>> {
+    /// Processes a segment. Returns the result once the direction is decided.
+    fn push<T: Message>(&mut self, segment: Data<'_>, is_cut: bool) -> Option<Reading<T>> {
         if self.window.is_none() && !self.order.is_next(&segment) {
             self.window = Some(Window::new(BYTES_MAX));
         }
@@ -160,18 +188,18 @@ impl Collecting {
         }
         match T::read(&self.bytes, is_all) {
             Reading::More if !is_all => None,
-            reading => Some(Side::decided(reading)),
+            reading => Some(reading),
         }
     }
 }
 
 /// The first messages of both directions.
 #[derive(Clone, Debug, PartialEq)]
-pub(in super::super) struct FirstMessages<T> {
+pub(in super::super) struct FirstMessages<T: Content> {
     sides: [Side<T>; 2],
 }
 
-impl<T> Default for FirstMessages<T> {
+impl<T: Content> Default for FirstMessages<T> {
     fn default() -> Self {
         Self { sides: [Side::Unseen, Side::Unseen] }
     }
@@ -180,7 +208,7 @@ impl<T> Default for FirstMessages<T> {
 impl<T: Message> FirstMessages<T> {
     /// Processes a packet. Packets other than TCP change nothing.
     #[inline(always)]
-    pub(in super::super) fn add(&mut self, packet: &PacketView<'_>) {
+    pub(in super::super) fn add(&mut self, packet: &PacketView<'_>, store: &FieldStore) {
         let headers = &packet.headers;
         let side = &mut self.sides[headers.direction.index()];
         if matches!(side, Side::Found(_) | Side::Over)
@@ -193,7 +221,8 @@ impl<T: Message> FirstMessages<T> {
         if let Some(segment) = Segment::of(packet) {
             let payload = packet.payload();
             let data = Data { sequence: segment.sequence, syn: headers.tcp_flags & SYN != 0, payload };
-            side.push(data, payload.len() < headers.payload_bytes as usize);
+            let to = Destination { store, time_ns: packet.time_ns };
+            side.push(data, payload.len() < headers.payload_bytes as usize, &to);
         }
     }
 
@@ -210,5 +239,15 @@ impl<T: Message> FirstMessages<T> {
     /// Returns the messages: from the low endpoint, and from the high one.
     pub(in super::super) fn messages(&self) -> [Option<T>; 2] {
         [0, 1].map(|side| self.sides[side].message())
+    }
+
+    /// Returns whether a message of either direction was dropped for lack of memory.
+    pub(in super::super) fn is_dropped(&self) -> bool {
+        self.sides.iter().any(Side::is_dropped)
+    }
+
+    /// Returns whether the message of a direction was dropped for lack of memory.
+    pub(in super::super) fn is_dropped_from(&self, way: Direction) -> bool {
+        self.sides[way.index()].is_dropped()
     }
 }

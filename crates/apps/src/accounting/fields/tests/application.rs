@@ -163,7 +163,7 @@ proptest! {
             kinds.into_iter().map(|(kind, is_back)| (datagram(kind), is_back)).collect();
         let of = |datagrams: &[(Vec<u8>, bool)]| {
             let mut fields = <(Dns, Quic)>::default();
-            each_datagram(datagrams, |view| fields.on_packet(view));
+            each_datagram(datagrams, |view| fields.on_packet(view, &FieldStore::default()));
             fields
         };
         let whole = of(&datagrams);
@@ -259,7 +259,7 @@ fn a_response_is_that_of_the_first_question() {
     let of = |kinds: &[(usize, bool)]| {
         let datagrams: Vec<_> = kinds.iter().map(|&(kind, is_back)| (datagram(kind), is_back)).collect();
         let mut dns = Dns::default();
-        each_datagram(&datagrams, |view| dns.on_packet(view));
+        each_datagram(&datagrams, |view| dns.on_packet(view, &FieldStore::default()));
         texts(&dns)
     };
     assert_eq!(of(&[(0, false), (2, false), (3, true), (1, true)]), ["a", "A", "NXDOMAIN"]);
@@ -307,7 +307,7 @@ impl FirstMessagesOf {
         use crate::accounting::fields::application::dns_message::DnsMessage;
         use crate::accounting::fields::application::first_messages::FirstMessages;
         let mut messages = FirstMessages::<DnsMessage>::default();
-        each(&self.packets, |view| messages.add(view));
+        each(&self.packets, |view| messages.add(view, &FieldStore::default()));
         messages.messages().map(|message| message.map(|m| (m.id, m.response_code)).unwrap())
     }
 }
@@ -320,7 +320,10 @@ fn a_segment_whose_end_was_not_captured_ends_the_direction() {
     each(&[Sent { content: whole, ..there(ACK, 1, 1) }], |view| {
         // As with a snapshot length that ends after the server name.
         let kept = view.bytes.len() - 120;
-        tls.on_packet(&PacketView::new(&view.bytes[..kept], view.headers, 1, view.wire_bytes));
+        tls.on_packet(
+            &PacketView::new(&view.bytes[..kept], view.headers, 1, view.wire_bytes),
+            &FieldStore::default(),
+        );
     });
     let found = texts(&tls);
     assert_eq!((&*found[0], &*found[2]), ("cut.example.org", ""), "no fingerprint of a part");
@@ -344,4 +347,34 @@ fn only_groups_that_are_asked_for_are_kept() {
         assert!(is_kept || is_empty, "{}: {value}", column.name);
     }
     assert!(values.contains(&FieldValue::Text("example.org".into())));
+}
+
+#[test]
+fn fields_whose_bytes_were_dropped_say_so_and_keep_to_it() {
+    let request = b"GET /a HTTP/1.1\r\nHost: example.org\r\n\r\n";
+    // The second segment comes first, so the directions wait for the first one.
+    let packet = |sequence: u32, content: &'static [u8]| Sent { content, ..there(ACK, sequence, 0) };
+    let early = [there(SYN, 0, 0), packet(11, &request[10..])];
+    let late = [packet(1, &request[..10])];
+    let memory = FieldMemory::new(1 << 20);
+    let store = memory.store();
+    let take = |fields: &mut Application, packets: &[Sent]| {
+        each(packets, |view| fields.on_packet(view, &store));
+    };
+    let mut kept = Application::default();
+    take(&mut kept, &early);
+    let mut dropped = kept.clone();
+    take(&mut kept, &late);
+    assert_eq!(texts(&kept.1.0)[..3], ["GET", "example.org", "/a"]);
+    memory.set_limit(0);
+    assert_eq!(memory.dropped(), 4, "a text, and three groups that wait");
+    take(&mut dropped, &late);
+    for fields in [&kept, &dropped] {
+        assert_eq!(texts(&fields.1.0)[..3], [NO_MEMORY; 3]);
+    }
+    assert_eq!(texts(&kept.0), ["", "", "", ""], "decided before");
+    assert_eq!(texts(&dropped.0), [NO_MEMORY; 4]);
+    assert_eq!(texts(&dropped.1.1.0), [NO_MEMORY, ""], "the other direction of SSH has no packets");
+    assert_eq!(texts(&dropped.1.1.1), ["", "", ""], "not a port of DNS");
+    assert!(dropped.compose(&kept), "later packets change nothing");
 }

@@ -16,7 +16,7 @@ type All = (
 
 fn fields<F: Fields>(packets: &[Sent]) -> F {
     let mut fields = F::default();
-    each(packets, |view| fields.on_packet(view));
+    each(packets, |view| fields.on_packet(view, &FieldStore::default()));
     fields
 }
 
@@ -30,7 +30,7 @@ fn numbers(values: &[FieldValue]) -> Vec<Option<u64>> {
     let number = |value: &FieldValue| match value {
         FieldValue::Number(number) => Some(*number),
         FieldValue::Text(text) => panic!("{text} is no number"),
-        FieldValue::None => None,
+        FieldValue::Dropped | FieldValue::None => None,
     };
     values.iter().map(number).collect()
 }

@@ -16,6 +16,8 @@
 //! last byte identifies all candidates, so they cost nothing per byte. Where further bytes cannot
 //! change the candidates, the group stops in a settled state of that set.
 
+mod image;
+
 use std::collections::HashMap;
 
 use regex_automata::util::prefilter::Prefilter;
@@ -54,8 +56,12 @@ pub(crate) struct Table {
     sets: Box<[Box<[u16]>]>,
     /// The best pattern of the group.
     pub(crate) first: u16,
+    /// Whether matches only begin at the beginning of the input.
+    anchored: bool,
     /// How to leave the start state quickly, for unanchored groups.
     leap: Option<Leap>,
+    /// The signatures whose literals a leap finds, if the start state is the same after every byte.
+    literals_of: Box<[u16]>,
     /// The bytes that leave the start state, if there is no faster way and most bytes do not leave
     /// it.
     leaves: Option<Box<[bool; 256]>>,
@@ -74,32 +80,39 @@ pub(crate) struct TooManyStates;
 
 impl Table {
     /// Builds the table of an automaton whose best pattern is `first`.
-    ///
-    /// If `leap` finds the beginnings of all matches, the table may use it to skip from one to the
-    /// next.
-    pub(crate) fn new(
-        found: &Subsets,
-        first: u16,
-        anchored: bool,
-        leap: Option<Prefilter>,
-    ) -> Result<Self, TooManyStates> {
+    pub(crate) fn new(found: &Subsets, first: u16, anchored: bool) -> Result<Self, TooManyStates> {
         let mut table = rows(found, &changing(found))?;
         table.first = first;
-        // The finder does not know the byte before the place that it skips to.
-        if !anchored && found.forgets {
-            table.leap = leap
-                .filter(Prefilter::is_fast)
-                .map(|finder| Leap { literal_bytes_max: finder.max_needle_len(), finder });
-        }
-        if !anchored && table.leap.is_none() {
-            let mut leaves = Box::new([false; 256]);
-            for (byte, leaves) in (0..=u8::MAX).zip(leaves.iter_mut()) {
-                *leaves = table.step(START, byte) != START;
-            }
-            table.leaves =
-                (leaves.iter().filter(|&&leaves| leaves).count() <= LEAVES_MAX).then_some(leaves);
-        }
+        table.anchored = anchored;
+        table.skip_to_leaves();
         Ok(table)
+    }
+
+    /// Makes an unanchored table skip bytes that do not leave the start state, unless most do.
+    fn skip_to_leaves(&mut self) {
+        if self.anchored {
+            return;
+        }
+        let mut leaves = Box::new([false; 256]);
+        for (byte, leaves) in (0..=u8::MAX).zip(leaves.iter_mut()) {
+            *leaves = self.step(START, byte) != START;
+        }
+        self.leaves = (leaves.iter().filter(|&&leaves| leaves).count() <= LEAVES_MAX).then_some(leaves);
+    }
+
+    /// Makes the table skip from one beginning of a match to the next, if `finder`, that of the
+    /// signatures `literals_of`, finds all of them fast on this processor.
+    pub(crate) fn leap_to(&mut self, finder: Option<Prefilter>, literals_of: Vec<u16>) {
+        self.literals_of = literals_of.into_boxed_slice();
+        if let Some(finder) = finder.filter(Prefilter::is_fast) {
+            self.leap = Some(Leap { literal_bytes_max: finder.max_needle_len(), finder });
+            self.leaves = None;
+        }
+    }
+
+    /// Returns the signatures whose literals a leap finds.
+    pub(crate) fn literals_of(&self) -> &[u16] {
+        &self.literals_of
     }
 
     /// Returns the size in bytes.
@@ -324,7 +337,9 @@ fn rows(found: &Subsets, changing: &[bool]) -> Result<Table, TooManyStates> {
         candidates: candidates.into_boxed_slice(),
         sets: found.sets.iter().map(|set| set.iter().copied().collect()).collect(),
         first: NONE,
+        anchored: false,
         leap: None,
+        literals_of: Box::default(),
         leaves: None,
     })
 }
@@ -382,7 +397,11 @@ mod tests {
             &mut 1_000_000,
         )
         .unwrap();
-        Table::new(&found, 0, anchored, leap)
+        let mut table = Table::new(&found, 0, anchored)?;
+        if leap.is_some() {
+            table.leap_to(leap, ids);
+        }
+        Ok(table)
     }
 
     #[test]
