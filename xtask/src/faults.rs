@@ -1,4 +1,4 @@
-//! `cargo xtask faults`: stops verbs that write at random times and by random faults, and reads what
+//! `cargo xtask faults`: stops verbs that write, by random faults at random times, and reads what
 //! they leave.
 //!
 //! ```text

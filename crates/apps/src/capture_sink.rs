@@ -7,8 +7,8 @@ use flowloom_packet::LinkType;
 use flowloom_traffic::capture::{Annotations, DetailReader, InterfaceDetails};
 use flowloom_traffic::write::{Interface, PcapOptions, PcapWriter, PcapngWriter};
 
-/// Bytes of packets from one flush of the output to the next. An output that fails is good up to its
-/// last flush.
+/// Bytes of packets from one flush of the output to the next. An output that fails is good up to
+/// its last flush.
 const FLUSH_BYTES: usize = 1 << 20;
 
 /// Writes packets to a capture file with times in nanoseconds.

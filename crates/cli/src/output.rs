@@ -2,10 +2,10 @@
 //! hour. If no run takes place, they stay unchanged.
 //!
 //! ```text
-//!  streamed  records ─▶ buffers ─▶ the file itself   a flush marks the end of the last whole record;
-//!                                                    a failed write cuts the file there
-//!  whole     data ─▶ buffers ─▶ .NAME.partial-PID    finish() renames it to NAME; otherwise it is
-//!                                                    removed, and NAME stays as it was
+//!  streamed  records ─▶ buffers ─▶ the file itself  a flush marks the end of a whole record;
+//!                                                   a failed write cuts the file there
+//!  whole     data ─▶ buffers ─▶ .NAME.partial-PID   finish() renames it to NAME; otherwise it is
+//!                                                   removed, and NAME stays as it was
 //! ```
 //!
 //! [`abandon_all`] does the same for a process that ends at once.
@@ -301,12 +301,12 @@ fn closed() -> io::Error {
     io::Error::other("the file was closed after an error")
 }
 
-/// Ends all open files because the process ends, and returns a line for each that writing had begun
-/// on. Streamed files end after their last whole record; whole files that are readable as they
+/// Ends all open files because the process ends. Returns a line for each that writing had begun on,
+/// and the number of whole records in all of them. Streamed files end after their last whole record; whole files that are readable as they
 /// are, are put in place, and the others are removed.
-pub(crate) fn abandon_all() -> Vec<String> {
+pub(crate) fn abandon_all() -> (Vec<String>, u64) {
     let all = std::mem::take(&mut *OPEN.lock().unwrap_or_else(PoisonError::into_inner));
-    let mut lines = Vec::new();
+    let (mut lines, mut records) = (Vec::new(), 0);
     let until = Instant::now() + ABANDON_PATIENCE;
     'files: for open in all.iter().filter_map(Weak::upgrade) {
         let path = open.path.display();
@@ -314,7 +314,7 @@ pub(crate) fn abandon_all() -> Vec<String> {
             match open.state.try_lock() {
                 Ok(state) => break state,
                 Err(TryLockError::Poisoned(state)) => break state.into_inner(),
-                // A thread waits in a write, as to a pipe that nobody reads.
+                // A thread waits in a write, as to a pipe without a reader.
                 Err(TryLockError::WouldBlock) if Instant::now() < until => {
                     std::thread::sleep(Duration::from_millis(1));
                 }
@@ -330,12 +330,13 @@ pub(crate) fn abandon_all() -> Vec<String> {
             let _ = open.put_in_place(&mut state);
         }
         open.close(&mut state);
+        records += state.records;
         if state.is_begun {
             lines.push(format!("{path}: {}", open.remains(&state)));
         }
         open.remove_unused(&mut state);
     }
-    lines
+    (lines, records)
 }
 
 /// Returns whether two paths, which may be links, name the same file on disk.

@@ -1,5 +1,5 @@
-//! Output folders. They are created before a run, so that errors appear before the run has lasted an
-//! hour.
+//! Output folders. They are created before a run, so that errors appear before the run has lasted
+//! an hour.
 
 use std::fs;
 use std::io;

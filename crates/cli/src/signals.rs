@@ -1,9 +1,9 @@
 //! Signals: the first stops the run with a balanced result, the second ends the process at once.
 //!
 //! One thread handles the signals from the start of the process; in `bridge`, after the process has
-//! given up its privileges, because a thread keeps those with which it started. A verb that can stop with a result
-//! attaches its [`Control`]. Without one, the first signal ends the process. In either case the
-//! output files end after whole records.
+//! given up its privileges, because a thread keeps those with which it started. A verb that can
+//! stop with a result attaches its [`Control`]. Without one, the first signal ends the process. In
+//! either case the output files end after whole records.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -74,7 +74,8 @@ pub(crate) fn start() {
             }
         }
     };
-    // Without the thread, an interrupt would have no effect, and only SIGKILL could end the process.
+    // Without the thread, an interrupt would have no effect, and only SIGKILL could end the
+    // process.
     if let Err(error) = std::thread::Builder::new().name("signals".into()).spawn(listen) {
         say_error(&format!("cannot start a thread: {error}"), Status::Usage);
         std::process::exit(Status::Usage as i32);
@@ -127,14 +128,13 @@ impl Handling {
 
 /// Ends the process, after the state of each output file is said.
 fn end(control: Option<&Control>) -> ! {
-    let lines = abandon_all();
+    let (lines, written) = abandon_all();
     if let Some(control) = control {
-        let written = control.snapshot().records_written;
-        let records = match written {
+        let lost = match control.snapshot().flows_begun.saturating_sub(written) {
             0 => String::new(),
-            written => format!(" after {}", counted(written, "record")),
+            flows => format!(", with the records of {}", counted(flows, "flow")),
         };
-        say(&format!("interrupted a second time{records}: the results in memory are lost"));
+        say(&format!("interrupted a second time: the result is lost{lost}"));
     }
     for line in lines {
         say(&line);

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use crate::bytes::pcap;
 use crate::support::{Folder, Outcome, flowloom, number};
 
-/// Runs the command with a limit of the size of its files, in units of 512 or 1024 bytes, as a full
-/// disk would have it.
+/// Runs the command with a limit of the size of its files, in units of 512 bytes, which ends a file
+/// as a full disk does.
 fn with_file_limit(blocks: u32, arguments: &[&str]) -> Outcome {
     let mut command = Command::new("sh");
     let limited = format!("ulimit -f {blocks}; exec \"$@\"");
@@ -220,7 +220,7 @@ fn an_exit_that_abandons_records_says_so() {
     let outcome = Outcome::of(&command, child.wait_with_output().unwrap()).ends(130);
     reader.kill().unwrap();
     reader.wait().unwrap();
-    outcome.says(&["interrupted a second time", "lost", &path]);
+    outcome.says(&["interrupted a second time: the result is lost, with the records of", "flows", &path]);
 }
 
 #[test]

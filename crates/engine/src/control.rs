@@ -56,6 +56,8 @@ pub struct Snapshot {
     pub unplaced: u64,
     /// Same as [`RunReport::pool_full_waits`].
     pub pool_full_waits: u64,
+    /// Flows begun. Each makes a record, unless a panic of the application ends it.
+    pub flows_begun: u64,
     /// Records of flows that the sink has taken. Lags behind by up to half a second.
     pub records_written: u64,
     /// Records that the sink has not taken; same as
@@ -186,6 +188,7 @@ impl Control {
             in_flight,
             unplaced,
             pool_full_waits,
+            flows_begun: gauges.workers.iter().map(|gauge| gauge.begun.load(Ordering::Acquire)).sum(),
             records_written: gauges.records[0].load(Ordering::Acquire),
             records_lost: gauges.records[1].load(Ordering::Acquire),
             records_held: gauges.records[2].load(Ordering::Acquire),
@@ -337,6 +340,7 @@ pub(crate) struct Gauge {
     processed: AtomicU64,
     denied: AtomicU64,
     dropped: AtomicU64,
+    begun: AtomicU64,
     /// The counts of parts that are composed.
     processed_before: AtomicU64,
     denied_before: AtomicU64,
@@ -380,12 +384,20 @@ pub(crate) struct Publisher<'a> {
     worker: usize,
     before: [u64; 3],
     known: DropCounts,
+    known_begun: u64,
 }
 
 impl<'a> Publisher<'a> {
     pub(crate) fn new(control: &'a Control, gauges: &Arc<Gauges>, worker: usize) -> Self {
         let before = gauges.workers[worker].before();
-        Self { control, gauges: Arc::clone(gauges), worker, before, known: DropCounts::default() }
+        Self {
+            control,
+            gauges: Arc::clone(gauges),
+            worker,
+            before,
+            known: DropCounts::default(),
+            known_begun: 0,
+        }
     }
 
     /// Publishes the counts of the worker's wire.
@@ -394,8 +406,14 @@ impl<'a> Publisher<'a> {
         *wire = Some(counts);
     }
 
-    /// Publishes a worker's counts with three stores.
-    pub(crate) fn publish(&mut self, counters: &WorkerCounters) {
+    /// Publishes a worker's counts with three stores, and with another one if flows have begun.
+    pub(crate) fn publish(&mut self, counters: &WorkerCounters, begun: u64) {
+        if begun != self.known_begun {
+            let more = begun - std::mem::replace(&mut self.known_begun, begun);
+            // Other publishers of this worker have gone.
+            let gauge = &self.gauges.workers[self.worker].begun;
+            gauge.store(gauge.load(Ordering::Relaxed) + more, Ordering::Release);
+        }
         self.gauges.workers[self.worker].store_after(self.before, counters);
         self.control.publish_drops(&counters.dropped, &mut self.known);
     }

@@ -318,7 +318,7 @@ impl<W: Wire, A: App, T: FlowTable<FlowKey, A::Flow>> WireStage<'_, W, A, T> {
         // Publish taken packets first, so that completed packets never exceed them.
         let (reader, worker) = &mut self.published;
         reader.publish(self.arrivals.packets(), self.losses.dropped());
-        worker.publish(&self.runner.counters);
+        worker.publish(&self.runner.counters, self.runner.begun);
     }
 
     /// Settles the counts after a panic or an error of the wire; the rest of the batch is lost.

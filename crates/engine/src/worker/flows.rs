@@ -249,6 +249,11 @@ impl<F: FlowState, T: FlowTable<FlowKey, F>> Flows<F, T> {
         }
     }
 
+    pub(crate) fn begun(&self) -> u64 {
+        self.records.counts.begun
+    }
+
+    /// Returns the counts of flows.
     pub(crate) fn counts(&self) -> FlowCounts {
         self.records.counts
     }

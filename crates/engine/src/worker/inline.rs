@@ -119,7 +119,7 @@ impl<A: App, T: FlowTable<FlowKey, A::Flow>> InlineStage<'_, A, T> {
         };
         // Publish taken packets first, so that completed packets never exceed them.
         self.reader.publish();
-        self.publisher.publish(&self.stage.runner.counters);
+        self.publisher.publish(&self.stage.runner.counters, self.stage.runner.begun);
         polled
     }
 

@@ -86,7 +86,7 @@ where
         self.received.clear();
         self.taken += count as u64;
         self.inbox.publish(self.taken, self.taken_bytes);
-        self.output.publisher.publish(&self.stage.runner.counters);
+        self.output.publisher.publish(&self.stage.runner.counters, self.stage.runner.begun);
         Polled::Worked
     }
 

@@ -84,6 +84,8 @@ pub(crate) struct AppRunner<A> {
     app: A,
     ids: [Option<FlowId>; BATCH_DESCRIPTORS],
     pub(crate) counters: WorkerCounters,
+    /// Flows that began with its packets.
+    pub(crate) begun: u64,
     /// The number of the packet that the application is processing.
     at: u64,
 }
@@ -91,7 +93,7 @@ pub(crate) struct AppRunner<A> {
 impl<A: App> AppRunner<A> {
     pub(crate) fn new(app: A) -> Self {
         let counters = WorkerCounters::default();
-        Self { app, ids: [None; BATCH_DESCRIPTORS], counters, at: NO_PACKET }
+        Self { app, ids: [None; BATCH_DESCRIPTORS], counters, begun: 0, at: NO_PACKET }
     }
 
     /// Returns the application, for calls that concern no packet.
@@ -128,6 +130,7 @@ impl<A: App> AppRunner<A> {
         packet: impl Fn(usize) -> (u64, PacketView<'b>),
         mut done: impl FnMut(&mut A, usize, &PacketView<'_>, Outcome),
     ) {
+        let begun_before = flows.begun();
         let ids = &mut self.ids[..keys.len()];
         flows.table.lookup_batch_prefetched(keys, hashes, ids, ignore_value);
         // A new flow writes to a state that was not touched for long. Prefetch all such lines of
@@ -145,6 +148,7 @@ impl<A: App> AppRunner<A> {
             self.counters.count(outcome);
             done(&mut self.app, i, &view, outcome);
         }
+        self.begun += flows.begun() - begun_before;
         self.at = NO_PACKET;
     }
 }

@@ -364,7 +364,7 @@ impl<'a, A: App, T: FlowTable<FlowKey, A::Flow>> SharedRunner<'a, A, T> {
     /// Publishes the counts.
     pub(crate) fn publish(&mut self) {
         self.flush_if_requested();
-        self.output.publisher.publish(&self.runner.counters);
+        self.output.publisher.publish(&self.runner.counters, self.runner.begun);
     }
 
     pub(crate) fn counted(&self, fetched: u64) -> WorkerCounted {
