@@ -22,6 +22,8 @@ fn extract(arguments: &[&str]) -> Value {
 /// Returns the records of a capture, in the order of their keys.
 fn records(folder: &Folder, trace: &str, options: &[&str]) -> Vec<Value> {
     let path = folder.path("records.jsonl");
+    // A selection of nothing would leave earlier records.
+    drop(std::fs::remove_file(&path));
     replay(&[&[trace, "--sort", "--columns", "all", "--flows", &path], options].concat());
     let text = std::fs::read_to_string(&path).unwrap();
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
@@ -65,6 +67,7 @@ fn a_filter_takes_all_packets_of_a_flow_of_which_it_matches_one() {
     let expected: Vec<&Value> = all.iter().filter(has).collect();
     assert!(records(&folder, &out, &[]).iter().collect::<Vec<_>>() == expected, "{filter}");
     // Both conditions.
+    drop(std::fs::remove_file(&out));
     let document = extract(&[&trace, "-o", &out, "--filter", &filter, "--where", "protocol == udp"]);
     assert_eq!(number(&document, "packets"), 0);
     assert!(records(&folder, &out, &[]).is_empty(), "a file without packets can be read");

@@ -410,6 +410,15 @@ connection, or a flow without connections, or an interval of either. It begins w
 * Reverse elements of IPFIX have the enterprise number 29305 (RFC 5103). Missing values are empty in CSV, `null` in JSON and 0
   in IPFIX. Parquet and Arrow have no times after April 2262; there they are missing. NetFlow v9 has no start that lies more than
   seven weeks before the end; such a record starts seven weeks before its end.
+
+## When records are written
+
+* A record is written when it ends: by a timeout, by a close, or at the end of the input. With `--iface` and in `bridge` time passes
+  by the clock, so a record is written within a second or so of its timeout although no packet arrives, or none that `--filter`
+  selects. With captures time passes with their packets, so the records do not depend on the speed of the run.
+* With `--iface` and in `bridge` the header of CSV and of Zeek's log, the schema of Arrow and the templates of IPFIX are written
+  within a second of the start. Records reach the output within a second.
+* A `bridge` goes on when its output fails ([bridge.md](bridge.md#records)). Other commands end with status 5.
 ";
 
 #[cfg(test)]
