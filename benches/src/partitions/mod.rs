@@ -70,7 +70,8 @@ pub fn run(options: &Options, mut say: impl FnMut(&str)) -> Result<Checked, Stri
     let mut checked = Checked { captures: given.len() as u64, ..Checked::default() };
     let mut reported = Instant::now();
     let mut seed = options.seed;
-    while checked.cuts < options.cuts {
+    // Each given capture has a turn, unless one case is repeated.
+    while checked.cuts < options.cuts || (options.cuts > 1 && checked.given < checked.captures) {
         let mut draw = Draw(seed);
         let given = if given.is_empty() || seed.is_multiple_of(2) {
             None

@@ -2,7 +2,7 @@
 //!
 //! | format | writer | where to |
 //! | --- | --- | --- |
-//! | CSV, JSON lines | [`CsvWriter`], [`JsonWriter`] | anything that is [`Write`] |
+//! | CSV, JSON lines | [`CsvWriter`], [`JsonWriter`] | anything that is [`Write`](std::io::Write) |
 //! | IPFIX (RFC 7011) | [`IpfixWriter`] | a file, or a collector over UDP or TCP |
 //! | NetFlow v9 (RFC 3954) | [`Netflow9Writer`] | a file, or a collector over UDP |
 //! | Parquet | [`ParquetWriter`] (feature `parquet`) | a file |

@@ -62,7 +62,12 @@ pub(super) fn run(root: &Path, is_short: bool, backend: Option<&str>) -> Result<
     std::fs::create_dir_all(&folder)?;
     let is_selected = |way: &&Way| backend.is_none_or(|backend| way.backend == backend);
     ensure!(WAYS.iter().any(|way| is_selected(&way)), "no such backend: {}", backend.unwrap_or_default());
+    let has_ethtool = Command::new("ethtool").arg("--version").stdout(Stdio::null()).status().is_ok();
     for way in WAYS.iter().filter(is_selected) {
+        if way.is_by_driver() && !has_ethtool {
+            eprintln!("bridge by {}: not run, because ethtool is not installed", way.name);
+            continue;
+        }
         let tests = Tests {
             way,
             network: Network::new(way.is_by_driver(), way.workers)?,
