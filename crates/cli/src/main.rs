@@ -73,8 +73,17 @@ fn main() -> ExitCode {
 fn run() -> Result<Status, Failure> {
     let Some(arguments) = Arguments::read()? else { return Ok(Status::Ok) };
     render::choose_forms(&arguments.common);
-    if !matches!(arguments.verb, Verb::Bridge(_)) {
-        signals::start();
+    match arguments.verb {
+        // It starts the thread once it has given up its privileges.
+        Verb::Bridge(_) => {}
+        Verb::Rules(_)
+        | Verb::Merge(_)
+        | Verb::Compare(_)
+        | Verb::Doctor
+        | Verb::Completions(_)
+        | Verb::Man(_) => signals::start(false),
+        Verb::Generate(ref generate) => signals::start(generate.is_trace()),
+        _ => signals::start(true),
     }
     match &arguments.verb {
         Verb::Replay(verb) => verbs::replay::run(verb, &arguments.common),

@@ -29,6 +29,9 @@ pub(crate) enum Request {
     Report,
 }
 
+/// How long an interrupt waits for a run that is being set up, so that it ends with a result.
+const SET_UP_PATIENCE: Duration = Duration::from_secs(1);
+
 /// What the thread does with signals.
 struct Handling {
     /// The run that the first interrupt stops.
@@ -37,20 +40,29 @@ struct Handling {
     /// interrupt.
     requests: Option<Box<dyn FnMut(Request) + Send>>,
     reloads: bool,
+    /// A run will be attached, unless its set-up fails.
+    expects_run: bool,
     /// Registers further signals; `None` where no signal can be handled.
     more: Option<Handle>,
     first: Option<Instant>,
 }
 
-static HANDLING: Mutex<Handling> =
-    Mutex::new(Handling { control: None, requests: None, reloads: false, more: None, first: None });
+static HANDLING: Mutex<Handling> = Mutex::new(Handling {
+    control: None,
+    requests: None,
+    reloads: false,
+    expects_run: false,
+    more: None,
+    first: None,
+});
 
 fn handling() -> MutexGuard<'static, Handling> {
     HANDLING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Starts the thread that handles the signals that end a process, unless it runs.
-pub(crate) fn start() {
+/// Starts the thread that handles the signals that end a process, unless it runs. A verb
+/// `expects_run` if it will attach one.
+pub(crate) fn start(expects_run: bool) {
     if handling().more.is_some() {
         return;
     }
@@ -61,15 +73,25 @@ pub(crate) fn start() {
     }
     // Signals that cannot be registered keep their default action: they end the process.
     let Ok(mut signals) = Signals::new(ends) else { return };
-    handling().more = Some(signals.handle());
+    {
+        let mut handling = handling();
+        handling.more = Some(signals.handle());
+        handling.expects_run = expects_run;
+    }
     let listen = move || {
         for signal in signals.forever() {
             let mut handling = handling();
-            let Handling { requests, reloads, .. } = &mut *handling;
+            let Handling { control, requests, reloads, expects_run, first, .. } = &mut *handling;
             match (signal, requests) {
                 (SIGUSR1, Some(requests)) => requests(Request::Report),
                 (SIGHUP, Some(requests)) if *reloads => requests(Request::Reload),
                 (SIGUSR1, None) => {}
+                _ if control.is_none() && *expects_run && first.is_none() => {
+                    // The run stops when it is attached.
+                    *first = Some(Instant::now());
+                    drop(handling);
+                    await_run();
+                }
                 _ => handling.interrupt(),
             }
         }
@@ -84,7 +106,7 @@ pub(crate) fn start() {
 
 /// Makes the first interrupt stop a run. An earlier interrupt stops it at once.
 pub(crate) fn stop_on_signals(control: &Arc<Control>) {
-    start();
+    start(true);
     let mut handling = handling();
     handling.control = Some(Arc::clone(control));
     if handling.first.is_some() {
@@ -123,6 +145,17 @@ impl Handling {
             (Some(_), Some(first)) if first.elapsed() < ONE_INTERRUPT => {}
             (control, _) => end(control.as_deref()),
         }
+    }
+}
+
+/// Waits for the run that is being set up. Ends the process if that takes too long.
+fn await_run() {
+    let until = Instant::now() + SET_UP_PATIENCE;
+    while handling().control.is_none() {
+        if Instant::now() > until {
+            end(None);
+        }
+        std::thread::sleep(Duration::from_millis(2));
     }
 }
 

@@ -24,7 +24,7 @@ fn start_for(arguments: &[&str], wait: Duration) -> (Command, Child) {
 }
 
 /// Waits until a process handles SIGINT, even on a slow machine, if the system reports it.
-fn await_handler(child: &Child) {
+pub(crate) fn await_handler(child: &Child) {
     let begun = Instant::now();
     let path = format!("/proc/{}/status", child.id());
     while let Ok(status) = std::fs::read_to_string(&path) {

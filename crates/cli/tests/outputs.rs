@@ -2,9 +2,10 @@
 
 use std::io::Read as _;
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::bytes::pcap;
+use crate::interrupt::await_handler;
 use crate::support::{Folder, Outcome, flowloom, number};
 
 /// Runs the command with a limit of the size of its files, in units of 512 bytes, which ends a file
@@ -164,17 +165,7 @@ fn start_paced(path: &str, input: &str) -> (Command, std::process::Child) {
         "json",
     ]);
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let begun = Instant::now();
-    let status = format!("/proc/{}/status", child.id());
-    while begun.elapsed() < Duration::from_secs(20) {
-        let text = std::fs::read_to_string(&status).unwrap_or_default();
-        let caught = text.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap_or("0");
-        // SIGUSR1 is handled last, once the run is ready to stop.
-        if u64::from_str_radix(caught.trim(), 16).is_ok_and(|bits| bits >> 9 & 1 == 1) {
-            break;
-        }
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    await_handler(&child);
     (command, child)
 }
 
@@ -213,6 +204,7 @@ fn an_exit_that_abandons_records_says_so() {
     records.extend(["--timeout", "0.000001", "--speed", "100000"]);
     let mut command = crate::support::command(&records);
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    await_handler(&child);
     std::thread::sleep(Duration::from_millis(2500));
     send("-INT", &child);
     std::thread::sleep(Duration::from_millis(700));
@@ -234,7 +226,8 @@ fn generate_that_is_interrupted_writes_nothing_to_a_file_and_whole_packets_to_a_
         (command, child)
     };
     let (command, child) = spawn(&path);
-    std::thread::sleep(Duration::from_millis(1500));
+    await_handler(&child);
+    std::thread::sleep(Duration::from_millis(500));
     send("-INT", &child);
     let outcome = Outcome::of(&command, child.wait_with_output().unwrap()).ends(130);
     outcome.says(&["interrupted after", &path, "was not written"]);
@@ -266,7 +259,8 @@ fn an_interrupt_of_reproduce_keeps_the_items_before_it() {
             "json",
         ]);
         let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        std::thread::sleep(Duration::from_millis(300 + wait));
+        await_handler(&child);
+        std::thread::sleep(Duration::from_millis(wait));
         send("-INT", &child);
         let outcome = Outcome::of(&command, child.wait_with_output().unwrap()).ends(130);
         assert_eq!(outcome.json()["complete"], false);

@@ -22,6 +22,13 @@ pub(crate) enum Generate {
     Weblog(Weblog),
 }
 
+impl Generate {
+    /// Returns whether it generates a capture, which an interrupt stops between packets.
+    pub(crate) fn is_trace(&self) -> bool {
+        matches!(self, Self::Trace(_))
+    }
+}
+
 /// Arguments of `generate weblog`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
