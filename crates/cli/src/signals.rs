@@ -34,8 +34,8 @@ const SET_UP_PATIENCE: Duration = Duration::from_secs(1);
 
 /// What the thread does with signals.
 struct Handling {
-    /// The run that the first interrupt stops.
-    control: Option<Arc<Control>>,
+    /// The runs that the first interrupt stops; a verb may have several, one after another.
+    controls: Vec<Arc<Control>>,
     /// Receives other requests. It must not block, because the thread must notice a second
     /// interrupt.
     requests: Option<Box<dyn FnMut(Request) + Send>>,
@@ -48,7 +48,7 @@ struct Handling {
 }
 
 static HANDLING: Mutex<Handling> = Mutex::new(Handling {
-    control: None,
+    controls: Vec::new(),
     requests: None,
     reloads: false,
     expects_run: false,
@@ -81,12 +81,12 @@ pub(crate) fn start(expects_run: bool) {
     let listen = move || {
         for signal in signals.forever() {
             let mut handling = handling();
-            let Handling { control, requests, reloads, expects_run, first, .. } = &mut *handling;
+            let Handling { controls, requests, reloads, expects_run, first, .. } = &mut *handling;
             match (signal, requests) {
                 (SIGUSR1, Some(requests)) => requests(Request::Report),
                 (SIGHUP, Some(requests)) if *reloads => requests(Request::Reload),
                 (SIGUSR1, None) => {}
-                _ if control.is_none() && *expects_run && first.is_none() => {
+                _ if controls.is_empty() && *expects_run && first.is_none() => {
                     // The run stops when it is attached.
                     *first = Some(Instant::now());
                     drop(handling);
@@ -108,7 +108,7 @@ pub(crate) fn start(expects_run: bool) {
 pub(crate) fn stop_on_signals(control: &Arc<Control>) {
     start(true);
     let mut handling = handling();
-    handling.control = Some(Arc::clone(control));
+    handling.controls.push(Arc::clone(control));
     if handling.first.is_some() {
         control.stop();
     }
@@ -137,13 +137,14 @@ pub(crate) fn handle_signals(
 
 impl Handling {
     fn interrupt(&mut self) {
-        match (&self.control, self.first) {
-            (Some(control), None) => {
+        match self.first {
+            _ if self.controls.is_empty() => end(&[]),
+            None => {
                 self.first = Some(Instant::now());
-                control.stop();
+                self.controls.iter().for_each(|control| control.stop());
             }
-            (Some(_), Some(first)) if first.elapsed() < ONE_INTERRUPT => {}
-            (control, _) => end(control.as_deref()),
+            Some(first) if first.elapsed() < ONE_INTERRUPT => {}
+            Some(_) => end(&self.controls),
         }
     }
 }
@@ -151,19 +152,19 @@ impl Handling {
 /// Waits for the run that is being set up. Ends the process if that takes too long.
 fn await_run() {
     let until = Instant::now() + SET_UP_PATIENCE;
-    while handling().control.is_none() {
+    while handling().controls.is_empty() {
         if Instant::now() > until {
-            end(None);
+            end(&[]);
         }
         std::thread::sleep(Duration::from_millis(2));
     }
 }
 
 /// Ends the process, after the state of each output file is said.
-fn end(control: Option<&Control>) -> ! {
+fn end(controls: &[Arc<Control>]) -> ! {
     let (lines, written) = abandon_all();
-    if let Some(control) = control {
-        let lost = match control.snapshot().flows_begun.saturating_sub(written) {
+    if let Some(begun) = controls.iter().map(|control| control.snapshot().flows_begun).max() {
+        let lost = match begun.saturating_sub(written) {
             0 => String::new(),
             flows => format!(", with the records of {}", counted(flows, "flow")),
         };
@@ -195,4 +196,26 @@ pub(crate) fn outlive_full_files() {
 pub(crate) fn outlive_cut_captures() {
     // If the handler cannot be registered, the signal keeps its default action.
     let _ = flowloom::traffic::capture::guard_against_truncation();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_interrupt_stops_every_run_and_its_echo_is_ignored() {
+        let controls: Vec<Arc<Control>> = (0..2).map(|_| Arc::default()).collect();
+        let mut handling = Handling {
+            controls: controls.clone(),
+            requests: None,
+            reloads: false,
+            expects_run: true,
+            more: None,
+            first: None,
+        };
+        handling.interrupt();
+        assert!(controls.iter().all(|control| control.is_stopped()));
+        // A second interrupt would end this process.
+        handling.interrupt();
+    }
 }

@@ -17,7 +17,13 @@ impl Reproduction {
     pub fn write(&self, folder: &Path) -> Result<(), RecordError> {
         let put = |path: PathBuf, bytes: &[u8]| {
             let parent = path.parent().unwrap_or(folder);
-            let written = fs::create_dir_all(parent).and_then(|()| fs::write(&path, bytes));
+            // A file that is cut would look like a whole one.
+            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            let partial = parent.join(format!(".{name}.partial"));
+            let written = fs::create_dir_all(parent)
+                .and_then(|()| fs::write(&partial, bytes))
+                .and_then(|()| fs::rename(&partial, &path))
+                .inspect_err(|_| drop(fs::remove_file(&partial)));
             written.map_err(|source| RecordError { path, source })
         };
         for record in &self.items {

@@ -195,8 +195,6 @@ impl<'a> Passes<'a> {
         }
         let decode = arguments.input.decoding.options()?;
         let control = Arc::new(Control::default());
-        // Register once for all passes: after a second registration, the first signal would count
-        // twice.
         stop_on_signals(&control);
         Ok(Self { arguments, output, inputs, options, decode, control })
     }
