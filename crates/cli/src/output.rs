@@ -302,8 +302,10 @@ fn closed() -> io::Error {
 }
 
 /// Ends all open files because the process ends. Returns a line for each that writing had begun on,
-/// and the number of whole records in all of them. Streamed files end after their last whole record;
-/// whole files that are readable as they are, are put in place, and the others are removed.
+/// and the number of whole records in all of them.
+///
+/// Streamed files end after their last whole record. Whole files that are readable as they are, are
+/// put in place, and the others are removed.
 pub(crate) fn abandon_all() -> (Vec<String>, u64) {
     let all = std::mem::take(&mut *OPEN.lock().unwrap_or_else(PoisonError::into_inner));
     let (mut lines, mut records) = (Vec::new(), 0);
