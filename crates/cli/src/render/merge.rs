@@ -119,10 +119,12 @@ impl Report for MergeResult {
         lines.extend(self.encapsulations.lines(NAMES_MAX));
         lines.push(format!("Digest      {}", self.digest));
         lines.push(String::new());
+        let written = self.records.as_ref().and_then(RecordFigures::verdict);
         lines.push(format!(
-            "{} of {} merged",
+            "{} of {} merged{}",
             counted(self.flows, "flow"),
-            counted(self.parts.len() as u64, "part")
+            counted(self.parts.len() as u64, "part"),
+            written.map_or(String::new(), |written| format!("; {written}"))
         ));
         lines
     }

@@ -490,6 +490,11 @@ impl ReplayResult {
         if let Some(written) = self.records.as_ref().and_then(RecordFigures::verdict) {
             text = format!("{text}; {written}");
         }
+        if let Some(WrittenFigures { path, packets, refused }) = &self.written {
+            let refused =
+                if *refused > 0 { format!(", {} lost", grouped(*refused)) } else { String::new() };
+            text = format!("{text}; {} in {path}{refused}", counted(*packets, "packet"));
+        }
         match &self.verify {
             Some(verify) => {
                 format!(

@@ -190,7 +190,12 @@ impl Report for TopResult {
         }
         lines.push(String::new());
         let shown = self.rows.len() as u64;
-        let verdict = format!("{} of {} shown", grouped(shown), grouped(self.groups));
+        let is_selection = self.packets_passed_over > 0 || self.records_passed_over.is_some_and(|n| n > 0);
+        let verdict = if self.records == 0 && is_selection {
+            String::from("nothing was selected")
+        } else {
+            format!("{} of {} shown", grouped(shown), grouped(self.groups))
+        };
         lines.push(match (&self.fault, self.interrupted) {
             (Some(fault), _) => format!("stopped on a fault: {fault}"),
             (None, true) => format!("interrupted: {verdict}"),
