@@ -319,6 +319,8 @@ pub(crate) struct FlowWriter<F> {
     /// Records and datagrams that earlier sockets were refused.
     refused_before: (u64, u64),
     written: u64,
+    /// Of these, records that a flush has passed on.
+    flushed: u64,
     unflushed: u64,
     /// Records after which the writer flushes by itself, if it does.
     flush_at: u64,
@@ -396,6 +398,7 @@ impl<F: FlowState + SourceDirection> FlowWriter<F> {
             counters,
             refused_before: (0, 0),
             written: 0,
+            flushed: 0,
             unflushed: 0,
             flush_at,
             keeps_old: false,
@@ -417,7 +420,7 @@ impl<F: FlowState + SourceDirection> FlowWriter<F> {
     pub(crate) fn counts(&self) -> WriterCounts {
         let counters = self.counters.as_ref();
         WriterCounts {
-            written: self.file.as_ref().map_or(self.written, OutputFile::records),
+            written: self.file.as_ref().map_or(self.flushed, OutputFile::records),
             refused: self.refused_before.0 + counters.map_or(0, |counters| counters.lost_records()),
             refused_datagrams: self.refused_before.1 + counters.map_or(0, |counters| counters.refused()),
             kept_old: matches!(self.out, Out::Waiting(_)) && self.keeps_old,
@@ -455,11 +458,13 @@ impl<F: FlowState + SourceDirection> FlowWriter<F> {
         self.begin()?;
         self.note_records();
         match &mut self.out {
-            Out::Records(out) => out.flush(),
-            Out::Csv(out) => out.flush(),
-            Out::JsonLines(out) => out.flush(),
-            Out::Waiting(_) => Ok(()),
+            Out::Records(out) => out.flush()?,
+            Out::Csv(out) => out.flush()?,
+            Out::JsonLines(out) => out.flush()?,
+            Out::Waiting(_) => {}
         }
+        self.flushed = self.written;
+        Ok(())
     }
 
     /// Tells the file how many records the next flush completes.
@@ -485,6 +490,7 @@ impl<F: FlowState + SourceDirection> FlowWriter<F> {
             Out::Records(out) => out.finish()?,
             _ => self.flush()?,
         }
+        self.flushed = self.written;
         self.file.as_ref().map_or(Ok(()), OutputFile::finish)
     }
 

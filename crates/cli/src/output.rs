@@ -13,7 +13,7 @@
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, Seek, SeekFrom, Write};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, fchown};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, Weak};
@@ -96,16 +96,22 @@ impl OutputFile {
             return Ok(probed);
         }
         let (target, is_new) = (probed.0.target.clone(), probed.0.is_new);
-        // Removes a new file again: its name is taken at the end.
-        drop(probed);
         let name = target.file_name().unwrap_or_default().to_string_lossy().into_owned();
         // The name of a file has at most 255 bytes.
         let name: String = name.chars().take(48).collect();
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let partial = target.with_file_name(format!(".{name}.partial-{}-{number}", std::process::id()));
-        let file = OpenOptions::new().write(true).create_new(true).open(&partial)?;
+        let file = match OpenOptions::new().write(true).create_new(true).open(&partial) {
+            // The file may be written, but its folder may not: without space for a second file, an
+            // error leaves it empty, because only its end is flushed.
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied && !is_new => return Ok(probed),
+            file => file?,
+        };
+        // Removes a new file again: its name is taken at the end.
+        drop(probed);
         if let Ok(old) = fs::metadata(&target) {
-            // A file system without permissions keeps its own.
+            // A file system without owners and permissions keeps its own.
+            let _ = fchown(&file, Some(old.uid()), Some(old.gid()));
             let _ = file.set_permissions(old.permissions());
         }
         Self::with(path, file, is_new, Some(partial))
@@ -153,6 +159,11 @@ impl OutputFile {
     /// Returns whether the file held other data before this run.
     pub(crate) fn has_old_contents(&self) -> bool {
         self.0.is_regular && !self.0.is_new
+    }
+
+    /// Returns whether it holds other data than this run's, because writing never began.
+    pub(crate) fn is_unchanged(&self) -> bool {
+        self.has_old_contents() && !self.0.lock().is_begun
     }
 
     /// Counts records that were passed to a writer of this file, for messages.

@@ -133,7 +133,9 @@ fn a_selection_of_nothing_leaves_an_earlier_file_unchanged() {
     flowloom(["extract", &input, "--filter", "port 1", "-o", &capture])
         .ends(0)
         .says(&["no packet was selected", "which is unchanged"]);
-    flowloom(["replay", &input, "--filter", "port 1", "--write", &capture]).ends(0);
+    flowloom(["replay", &input, "--filter", "port 1", "--write", &capture])
+        .ends(0)
+        .says(&["no packet was selected", "is unchanged"]);
     assert_eq!(std::fs::read(&capture).unwrap(), b"what stood there");
 }
 

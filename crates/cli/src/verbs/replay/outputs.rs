@@ -133,6 +133,10 @@ impl Outputs {
         common: &Common,
     ) {
         let Some(path) = &arguments.write else { return };
+        if self.written.as_ref().is_some_and(OutputFile::is_unchanged) {
+            warn(&format!("no packet was selected: {} is unchanged", path.display()), common);
+            return;
+        }
         let left = match self.sink.as_ref().and_then(CaptureSink::left_behind) {
             Some((annotations, not_found, failed)) => {
                 let mut left = Vec::new();
