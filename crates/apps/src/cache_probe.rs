@@ -12,7 +12,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use flowloom_engine::{App, FlowState, FlowValue, PartSupport, Verdict};
+use flowloom_engine::{App, FlowState, FlowValue, Verdict};
 use flowloom_packet::PacketView;
 use flowloom_tcb_cache::from_packets::{Closing, Seen, TCP, is_from_client, session_key};
 use flowloom_tcb_cache::{Access, Counts, Simulator};
@@ -92,9 +92,6 @@ impl<A> Drop for CacheProbe<A> {
 
 impl<A: App> App for CacheProbe<A> {
     type Flow = Probed<A::Flow>;
-
-    const PARTS: PartSupport =
-        PartSupport::Never("a simulated cache sees the packets of all flows in one sequence");
 
     #[inline(always)]
     fn on_packet(&mut self, packet: &PacketView<'_>, flow: &mut Self::Flow) -> Verdict {

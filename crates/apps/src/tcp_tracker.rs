@@ -235,10 +235,6 @@ impl FlowState for TcpFlow {
         "direction",
     ];
 
-    fn packet_count(&self) -> Option<u64> {
-        Some(self.packets.iter().sum())
-    }
-
     fn values(&self, out: &mut Vec<FlowValue>) {
         out.extend([
             FlowValue::Count(self.packets[0]),

@@ -120,70 +120,6 @@ pub trait App: Send {
     fn next_record(&self, _packet: &PacketView<'_>, _flow: &mut Self::Flow) -> Option<Self::Flow> {
         None
     }
-
-    /// How the application runs on parts of an input in the [sharded](crate::Layout::Sharded)
-    /// layout.
-    const PARTS: PartSupport = PartSupport::Composed;
-
-    /// Adds the summary of a later part of the input to `flow`. The default calls
-    /// [`FlowState::compose`].
-    ///
-    /// Override it if composing depends on the application's settings. Override it also to correct
-    /// totals that the application keeps outside the flows: both parts have counted the flow, but
-    /// it must count once.
-    fn compose(&mut self, flow: &mut Self::Flow, later: &mut Self::Flow) -> Composed {
-        flow.compose(later)
-    }
-
-    /// Completes a flow whose packets in a later part are processed again, if the remaining packets
-    /// would only add to counts. `first` is the record of the flow that the later part made on its
-    /// own. `again` counts the packets of that record that have been processed from the true state.
-    /// Returns whether `flow` now covers all packets; processing ends when every such flow does.
-    ///
-    /// The engine does not call this method for an application that [keeps
-    /// totals](Self::KEEPS_TOTALS).
-    fn complete(
-        &mut self,
-        _flow: &mut Self::Flow,
-        _first: &Self::Flow,
-        _again: ReprocessedPackets,
-    ) -> bool {
-        false
-    }
-
-    /// Subtracts what this instance has added to totals outside the flows. The engine calls it
-    /// before it drops an instance whose packets another instance processes again.
-    fn retract(&mut self) {}
-
-    /// Subtracts twice what this instance has added to such totals. Another instance has counted
-    /// the same packets of the same flows, and a third one processes them again.
-    fn cancel(&mut self) {}
-
-    /// Whether the application keeps totals outside the flows. If it does, a second instance also
-    /// sees the packets of a flow that is processed again, and the engine then
-    /// [cancels](Self::cancel) that instance.
-    const KEEPS_TOTALS: bool = false;
-}
-
-/// The packets of a flow that were processed again so far.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct ReprocessedPackets {
-    /// Number of packets.
-    pub packets: u64,
-    /// Bytes of these packets on the wire.
-    pub bytes: u64,
-}
-
-/// How an application runs on parts of an input.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum PartSupport {
-    /// Flows of different parts are composed. A flow that cannot be composed is processed again
-    /// from the state it had.
-    Composed,
-    /// The application needs all packets in one sequence, for this reason.
-    Never(&'static str),
 }
 
 /// The result of composing two summaries of a flow.
@@ -194,8 +130,7 @@ pub enum Composed {
     Joined,
     /// The later packets begin a new record; both summaries stay unchanged.
     Apart,
-    /// The two summaries do not determine the result. Neither has changed; the engine must process
-    /// the packets again.
+    /// The two summaries do not determine the result. Neither has changed.
     NeedsPackets,
 }
 
@@ -226,8 +161,9 @@ pub trait FlowState: Default + Send + Sync + 'static {
     /// `summary(a ++ b)`, or it is [`NeedsPackets`](Composed::NeedsPackets). If the first packet of
     /// *b* would begin a new record, it is [`Apart`](Composed::Apart). Composition is associative.
     ///
-    /// The default asks for the packets, which is correct for any state: in the sharded layout the
-    /// engine then processes a flow that crosses a cut again in the later part.
+    /// Parts of an input that separate runs have processed are [merged](crate::merge_parts) by it.
+    /// The default asks for the packets, which is correct for any state: the merge then refuses a
+    /// flow that continues from one part to the next.
     fn compose(&mut self, _later: &mut Self) -> Composed {
         Composed::NeedsPackets
     }
@@ -238,23 +174,6 @@ pub trait FlowState: Default + Send + Sync + 'static {
     /// each packet.
     fn is_closed(&self) -> bool {
         false
-    }
-
-    /// Returns whether the packets of `later`, which was made without knowledge of these packets,
-    /// closed the flow at the same packets as they do after these. If not, the sharded layout
-    /// processes them again when closed flows have a separate timeout.
-    fn closes_alike(&self, _later: &Self) -> bool {
-        true
-    }
-
-    /// Returns the number of packets that the application processed for this record, if the state
-    /// counts all of them.
-    ///
-    /// The sharded layout stops reading a part for the second time once it has seen all packets of
-    /// the flows that it processes again. The default does not know the number, so the sharded
-    /// layout reads the part to its end.
-    fn packet_count(&self) -> Option<u64> {
-        None
     }
 }
 

@@ -24,9 +24,8 @@ const _: () = assert!(RING_BYTES_MAX / (PacketDescriptor::BYTES as u64) < SEQUEN
 pub enum Layout {
     /// One thread runs all stages to completion, without rings.
     Inline,
-    /// Each worker runs the inline loop over a consecutive part of the input, with its own table.
-    /// At the end the engine composes the workers' summaries of each flow. See
-    /// [`run_sharded`](crate::run_sharded).
+    /// Each thread reads and decodes chunks of the input, and processes the flows of a shard. Every
+    /// application, and every sink, gets what it would get from one thread.
     Sharded {
         /// Worker threads, 1 to [`Layout::WORKERS_MAX`].
         workers: usize,
@@ -161,6 +160,12 @@ pub struct EngineConfig {
     /// that lags behind and gets few packets of each batch, it takes up to four times that (from
     /// 512 slots on). With a pull policy, this is the maximum number of packets in the pool.
     pub ring_slots: usize,
+    /// Packets per chunk in the sharded layout, 1 to 65,536. Defaults to 4,096. A chunk also ends
+    /// after 1 MiB of packets, and when a source has no packets for now.
+    pub chunk_packets: usize,
+    /// Packets after which the sharded layout starts its other threads. Defaults to 16,384: one
+    /// thread has processed a shorter input before the others would have started.
+    pub threads_after_packets: u64,
     /// Behaviour when a ring is full. Defaults to [`WhenFull::Block`].
     pub when_full: WhenFull,
     /// Idle time in packet time after which a flow ends. Build the tables with
@@ -171,8 +176,8 @@ pub struct EngineConfig {
     /// [`FlowTimeouts::for_table`](crate::FlowTimeouts::for_table). Defaults to `None`: closed
     /// flows have the timeout of other flows.
     pub closed_timeout: Option<IdleTimeout>,
-    /// Maximum number of records of ended flows that a worker keeps for the results when there is
-    /// no record sink. Defaults to 16,777,216.
+    /// Maximum number of records of ended flows that a run keeps for the results when there is no
+    /// record sink. Defaults to 16,777,216.
     pub records_max: usize,
     /// Behaviour when flows end faster than the record sink writes. Defaults to
     /// [`WhenFull::Block`].
@@ -202,6 +207,8 @@ impl EngineConfig {
             decode: DecodeOptions::default(),
             order: Order::Internal,
             ring_slots: 16 << 10,
+            chunk_packets: 4096,
+            threads_after_packets: 16 << 10,
             when_full: WhenFull::Block,
             idle_timeout: None,
             closed_timeout: None,
@@ -243,8 +250,8 @@ impl EngineConfig {
     ///
     /// # Errors
     ///
-    /// Returns [`ConfigError`] for an invalid number of workers or ring slots, and for a pace that
-    /// would never take a packet.
+    /// Returns [`ConfigError`] for an invalid number of workers, ring slots or packets of a chunk,
+    /// and for a pace that would never take a packet.
     pub fn check(&self) -> Result<(), ConfigError> {
         let workers = self.layout.workers();
         if workers == 0 || workers > Layout::WORKERS_MAX {
@@ -252,6 +259,9 @@ impl EngineConfig {
         }
         if !self.ring_slots.is_power_of_two() || !(64..=1 << 24).contains(&self.ring_slots) {
             return Err(ConfigError::RingSlots { slots: self.ring_slots });
+        }
+        if !(1..=1 << 16).contains(&self.chunk_packets) {
+            return Err(ConfigError::ChunkPackets { packets: self.chunk_packets });
         }
         let ring_bytes = self.ring_slots as u64 * PacketDescriptor::BYTES as u64 * workers as u64;
         if ring_bytes > RING_BYTES_MAX {
@@ -284,6 +294,11 @@ mod tests {
         assert_eq!(check(workers, 1 << 20), Ok(()));
         let refused = ConfigError::RingMemory { bytes: (most + 1) * ring_bytes, max: RING_BYTES_MAX };
         assert_eq!(check(workers + 1, 1 << 20), Err(refused));
+        for packets in [0, (1 << 16) + 1] {
+            let config =
+                EngineConfig { chunk_packets: packets, ..EngineConfig::new(Layout::Sharded { workers: 2 }) };
+            assert_eq!(config.check(), Err(ConfigError::ChunkPackets { packets }));
+        }
     }
 
     #[test]

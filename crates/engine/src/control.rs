@@ -250,7 +250,6 @@ impl Control {
     pub(crate) fn begin(&self, readers: usize, workers: usize) -> Arc<Gauges> {
         let gauges = Arc::new(Gauges {
             readers: (0..readers).map(|_| CachePadded::default()).collect(),
-            readers_before: (0..readers).map(|_| AtomicU64::default()).collect(),
             workers: (0..workers).map(|_| CachePadded::default()).collect(),
             rings: (0..workers).map(|_| RingGauge::default()).collect(),
             unplaced: CachePadded::default(),
@@ -275,8 +274,6 @@ impl Control {
 pub(crate) struct Gauges {
     /// Packets that each reader has taken from its source.
     readers: Box<[CachePadded<AtomicU64>]>,
-    /// Of these, packets of parts that are composed.
-    readers_before: Box<[AtomicU64]>,
     workers: Box<[CachePadded<Gauge>]>,
     /// The workers' rings. Only the input stage writes these gauges, and only when a ring was full.
     /// They therefore share cache lines, apart from the gauges that workers write.
@@ -292,16 +289,6 @@ pub(crate) struct Gauges {
 impl Gauges {
     fn packets(&self) -> u64 {
         self.readers.iter().map(|reader| reader.load(Ordering::Acquire)).sum()
-    }
-
-    /// Counts what a worker has read and processed in parts that are composed. Publishers that are
-    /// made later add their counts.
-    pub(crate) fn set_before(&self, worker: usize, packets: u64, counters: &WorkerCounters) {
-        let gauge = &self.workers[worker];
-        gauge.processed_before.store(counters.processed, Ordering::Relaxed);
-        gauge.denied_before.store(counters.denied, Ordering::Relaxed);
-        gauge.dropped_before.store(counters.dropped.total(), Ordering::Relaxed);
-        self.readers_before[worker].store(packets, Ordering::Relaxed);
     }
 
     /// Publishes how often each worker's ring was full, and the counts that belong to no ring.
@@ -341,27 +328,13 @@ pub(crate) struct Gauge {
     denied: AtomicU64,
     dropped: AtomicU64,
     begun: AtomicU64,
-    /// The counts of parts that are composed.
-    processed_before: AtomicU64,
-    denied_before: AtomicU64,
-    dropped_before: AtomicU64,
 }
 
 impl Gauge {
     fn store(&self, counters: &WorkerCounters) {
-        self.store_after([0; 3], counters);
-    }
-
-    fn store_after(&self, before: [u64; 3], counters: &WorkerCounters) {
-        self.processed.store(before[0] + counters.processed, Ordering::Release);
-        self.denied.store(before[1] + counters.denied, Ordering::Release);
-        self.dropped.store(before[2] + counters.dropped.total(), Ordering::Release);
-    }
-
-    fn before(&self) -> [u64; 3] {
-        // Relaxed: the thread that composes has written them before it starts this one.
-        [&self.processed_before, &self.denied_before, &self.dropped_before]
-            .map(|count| count.load(Ordering::Relaxed))
+        self.processed.store(counters.processed, Ordering::Release);
+        self.denied.store(counters.denied, Ordering::Release);
+        self.dropped.store(counters.dropped.total(), Ordering::Release);
     }
 
     fn read(&self, ring: FullCounts) -> WorkerSnapshot {
@@ -382,19 +355,16 @@ pub(crate) struct Publisher<'a> {
     control: &'a Control,
     gauges: Arc<Gauges>,
     worker: usize,
-    before: [u64; 3],
     known: DropCounts,
     known_begun: u64,
 }
 
 impl<'a> Publisher<'a> {
     pub(crate) fn new(control: &'a Control, gauges: &Arc<Gauges>, worker: usize) -> Self {
-        let before = gauges.workers[worker].before();
         Self {
             control,
             gauges: Arc::clone(gauges),
             worker,
-            before,
             known: DropCounts::default(),
             known_begun: 0,
         }
@@ -409,12 +379,10 @@ impl<'a> Publisher<'a> {
     /// Publishes a worker's counts with three stores, and with another one if flows have begun.
     pub(crate) fn publish(&mut self, counters: &WorkerCounters, begun: u64) {
         if begun != self.known_begun {
-            let more = begun - std::mem::replace(&mut self.known_begun, begun);
-            // Other publishers of this worker have gone.
-            let gauge = &self.gauges.workers[self.worker].begun;
-            gauge.store(gauge.load(Ordering::Relaxed) + more, Ordering::Release);
+            self.known_begun = begun;
+            self.gauges.workers[self.worker].begun.store(begun, Ordering::Release);
         }
-        self.gauges.workers[self.worker].store_after(self.before, counters);
+        self.gauges.workers[self.worker].store(counters);
         self.control.publish_drops(&counters.dropped, &mut self.known);
     }
 }
@@ -425,19 +393,17 @@ pub(crate) struct ReaderPublisher<'a> {
     pub(crate) control: &'a Control,
     gauges: Arc<Gauges>,
     reader: usize,
-    before: u64,
     known: DropCounts,
 }
 
 impl<'a> ReaderPublisher<'a> {
     pub(crate) fn new(control: &'a Control, gauges: &Arc<Gauges>, reader: usize) -> Self {
-        let before = gauges.readers_before[reader].load(Ordering::Relaxed);
-        Self { control, gauges: Arc::clone(gauges), reader, before, known: DropCounts::default() }
+        Self { control, gauges: Arc::clone(gauges), reader, known: DropCounts::default() }
     }
 
     /// Publishes the packets taken and dropped so far.
     pub(crate) fn publish(&mut self, packets: u64, dropped: &DropCounts) {
-        self.gauges.readers[self.reader].store(self.before + packets, Ordering::Release);
+        self.gauges.readers[self.reader].store(packets, Ordering::Release);
         self.control.publish_drops(dropped, &mut self.known);
     }
 }

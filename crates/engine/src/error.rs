@@ -78,15 +78,15 @@ pub enum ConfigError {
         /// Workers of the run.
         workers: usize,
     },
-    /// The sharded layout was requested from a function that takes one source.
-    #[error("the sharded layout needs an input in parts\n  call `run_sharded` with a `PartitionedSource`")]
-    NotPartitioned,
-    /// The sharded layout cannot run as it is configured.
-    #[error("the sharded layout cannot run this: {why}\n  use the inline or the pipeline layout")]
-    Sharded {
-        /// The reason.
-        why: &'static str,
+    /// The number of packets of a chunk is invalid.
+    #[error("invalid number of packets of a chunk {packets}: must be from 1 to 65536")]
+    ChunkPackets {
+        /// The requested number.
+        packets: usize,
     },
+    /// A part of a larger input was requested from the pipeline.
+    #[error("the pipeline saves no parts\n  use the inline or the sharded layout")]
+    PartOfPipeline,
     /// Threads cannot be pinned to a CPU of the list.
     #[error("cannot pin a thread to CPU {cpu} on this system\n  use other CPUs, or run without pinning")]
     Unpinnable {
@@ -215,23 +215,6 @@ pub enum Fault {
         /// The panic's message.
         message: String,
     },
-}
-
-impl Fault {
-    /// Returns the fault of part `worker` of an input, after `before` packets of earlier parts.
-    pub(crate) fn in_part(self, before: u64, worker: usize) -> Self {
-        match self {
-            Self::Source { packets, error } => Self::Source { packets: before + packets, error },
-            Self::InputPanicked { packets, message } => {
-                Self::InputPanicked { packets: before + packets, message }
-            }
-            Self::WorkerPanicked { packet, processed, message, .. } => {
-                let packet = packet.map(|packet| before + packet);
-                Self::WorkerPanicked { worker, packet, processed, message }
-            }
-            other => other,
-        }
-    }
 }
 
 fn packets_of(count: u64) -> String {

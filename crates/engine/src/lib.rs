@@ -5,6 +5,9 @@
 //!                ┌───────────────────────────────────┘
 //!  inline        ├─ burst ─ flow table ─ app ─ sink                     one thread
 //!
+//!  sharded       ├─ chunk ─┬─ list of shard 0  flows ─ app ─┐           any thread
+//!                │         └─ list of shard 1  flows ─ app ─┴─ sink
+//!
 //!  push          ├─ placement ─┬─ ring ─ worker 0  flows ─ app ─┐
 //!                │             └─ ring ─ worker 1  flows ─ app ─┴─ egress ─ sink
 //!
@@ -113,11 +116,12 @@ pub mod control;
 mod dispatch;
 mod egress;
 pub mod error;
+mod exchange;
 mod ingest;
+mod parts;
 pub mod report;
 mod runtime;
 mod shard_count;
-mod sharded;
 mod sync;
 pub mod time;
 mod wire;
@@ -128,7 +132,7 @@ pub use flowloom_flow_table as flow_table;
 pub use flowloom_packet as packet;
 pub use flowloom_scheduler as scheduler;
 
-pub use app::{Actions, App, Composed, FlowState, FlowValue, PartSupport, ReprocessedPackets, Verdict};
+pub use app::{Actions, App, Composed, FlowState, FlowValue, Verdict};
 pub use config::{Cores, EngineConfig, Layout, Order, PlacementDigest, WhenFull};
 pub use control::{Control, Snapshot, WireSnapshot, WorkerSnapshot};
 pub use dispatch::policy::PolicyRef;
@@ -146,9 +150,8 @@ pub use runtime::assemble::Endpoints;
 pub use runtime::pin::Pinning;
 pub use runtime::simulate::{SeededError, run_seeded};
 pub use runtime::threads::{run, run_with};
-pub use sharded::parts::{PartSource, PartitionedSource};
-pub use sharded::run::{Outputs, ShardedRun, TableFor, run_sharded, run_sharded_with};
-pub use sharded::saved::{MergeError, MergedParts, PartRecord, SavedPart, merge_parts};
+pub use parts::compose::RecordVisitor;
+pub use parts::saved::{MergeError, MergedParts, PartRecord, SavedPart, merge_parts};
 pub use time::{FlowTimeouts, IdleTimeout};
 pub use wire::{DecisionCounts, NoFlow, NoFlowPolicy, OnPanic, WireOptions, WireRun, run_wires};
 

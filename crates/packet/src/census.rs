@@ -321,6 +321,12 @@ impl Census {
         decoded
     }
 
+    /// Adds the counts of packets that follow the first `before` packets, and whose numbers begin
+    /// again with 1.
+    pub fn append(&mut self, later: &Self, before: u64) {
+        self.counts.append(&later.counts, before);
+    }
+
     /// Returns the counts so far.
     pub fn counts(&self) -> &EncapsulationCounts {
         &self.counts

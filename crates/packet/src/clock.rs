@@ -114,26 +114,6 @@ impl PacketClock {
         }
     }
 
-    /// Returns a clock in the same state, with counts of zero.
-    #[must_use]
-    pub fn continued(&self) -> Self {
-        Self { counts: ClockCounts::default(), ..self.clone() }
-    }
-
-    /// Returns whether a packet with a time has set the clock.
-    #[must_use]
-    pub const fn is_begun(&self) -> bool {
-        self.begun
-    }
-
-    /// Returns whether a new clock set by the stamp `first_ns` would continue as this clock does.
-    #[must_use]
-    pub fn continues_as_new(&self, first_ns: u64) -> bool {
-        let is_usual = self.offset_ns == 0 && self.candidate.is_none();
-        let ahead_ns = first_ns.checked_sub(self.now_ns);
-        !self.begun || (is_usual && ahead_ns.is_some_and(|ahead_ns| ahead_ns <= self.limits.forward_max_ns))
-    }
-
     /// Processes a packet's time stamp. Returns the time by which flows expire, which is never
     /// before an earlier result.
     #[inline]
@@ -145,6 +125,23 @@ impl PacketClock {
             return local_ns;
         }
         self.unusual(stamped_ns, local_ns)
+    }
+
+    /// Processes the stamps of consecutive packets at once, if all of them are usual: they never
+    /// decrease, from `first_ns` to `last_ns`, and [`tick`](Self::tick) would return each as it is.
+    /// Otherwise returns `false`, and the clock stays as it was.
+    pub fn tick_all(&mut self, first_ns: u64, last_ns: u64) -> bool {
+        let span_ns = last_ns.wrapping_sub(self.now_ns);
+        let is_usual = self.begun
+            && self.offset_ns == 0
+            && first_ns >= self.now_ns
+            && last_ns >= first_ns
+            && span_ns <= self.limits.forward_max_ns;
+        if is_usual {
+            self.now_ns = last_ns;
+            self.candidate = None;
+        }
+        is_usual
     }
 
     #[cold]

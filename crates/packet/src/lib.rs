@@ -63,7 +63,7 @@ pub use interface::InterfaceName;
 pub use link::LinkType;
 pub use live_time::LiveTime;
 pub use pool::BlockPool;
-pub use source::{BATCH_PACKETS, Fill, PacketBatch, PacketSource, RawPacket, SourceError};
+pub use source::{BATCH_PACKETS, Fill, PacketBatch, PacketSource, RawPacket, Segment, SourceError};
 pub use view::{Headers, PacketView};
 
 #[cfg(doctest)]

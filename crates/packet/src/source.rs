@@ -1,5 +1,6 @@
 //! The trait of packet sources, and the batches that they yield to the engine's input stage.
 
+use std::any::Any;
 use std::ops::Range;
 
 use flowloom_cpu::prefetch::{self, LINE_BYTES};
@@ -239,6 +240,31 @@ pub trait PacketSource {
     fn withheld(&mut self) -> DropCounts {
         DropCounts::default()
     }
+
+    /// Splits off the next packets, about `bytes` bytes of the input, for another thread to read.
+    /// The source goes on behind them. Returns `None` if it cannot be split here.
+    ///
+    /// A source may assume where a segment ends, and verify it in [`rejoin`](Self::rejoin). The
+    /// caller does not call [`next_batch`](Self::next_batch) before it has taken back every segment.
+    fn split(&mut self, _bytes: u64) -> Option<Box<dyn Segment>> {
+        None
+    }
+
+    /// Takes back a segment that has been read to its end or to an error. The caller takes them
+    /// back in the order in which they were split off.
+    ///
+    /// Returns whether the packets of the segment are those that come next in the source. If not,
+    /// the source goes on behind the last segment that was right. The packets of this one, and of
+    /// all that were split off later, do not count; the caller drops those.
+    fn rejoin(&mut self, _segment: Box<dyn Segment>) -> bool {
+        false
+    }
+}
+
+/// Consecutive packets of a source, which another thread reads: see [`PacketSource::split`].
+pub trait Segment: PacketSource + Send {
+    /// Returns the segment itself, for the source that knows its type.
+    fn into_any(self: Box<Self>) -> Box<dyn Any>;
 }
 
 impl<S: PacketSource + ?Sized> PacketSource for &mut S {
@@ -249,6 +275,14 @@ impl<S: PacketSource + ?Sized> PacketSource for &mut S {
     fn withheld(&mut self) -> DropCounts {
         (**self).withheld()
     }
+
+    fn split(&mut self, bytes: u64) -> Option<Box<dyn Segment>> {
+        (**self).split(bytes)
+    }
+
+    fn rejoin(&mut self, segment: Box<dyn Segment>) -> bool {
+        (**self).rejoin(segment)
+    }
 }
 
 impl<S: PacketSource + ?Sized> PacketSource for Box<S> {
@@ -258,6 +292,14 @@ impl<S: PacketSource + ?Sized> PacketSource for Box<S> {
 
     fn withheld(&mut self) -> DropCounts {
         (**self).withheld()
+    }
+
+    fn split(&mut self, bytes: u64) -> Option<Box<dyn Segment>> {
+        (**self).split(bytes)
+    }
+
+    fn rejoin(&mut self, segment: Box<dyn Segment>) -> bool {
+        (**self).rejoin(segment)
     }
 }
 

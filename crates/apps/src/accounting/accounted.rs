@@ -352,14 +352,6 @@ impl FlowState for Accounted {
         self.connection.is_closed()
     }
 
-    fn closes_alike(&self, later: &Self) -> bool {
-        !self.connection.is_closing() && !later.connection.may_be_open()
-    }
-
-    fn packet_count(&self) -> Option<u64> {
-        Some(self.packets().iter().sum())
-    }
-
     fn values(&self, out: &mut Vec<FlowValue>) {
         let (packets, flags) = (self.packets(), self.flags());
         out.extend([

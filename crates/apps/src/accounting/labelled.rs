@@ -1,6 +1,6 @@
 //! Accounting records with the protocol label of the L7 filter.
 
-use flowloom_engine::{App, Composed, FlowState, FlowValue, Verdict};
+use flowloom_engine::{App, FlowState, FlowValue, Verdict};
 use flowloom_packet::PacketView;
 
 use super::Accounted;
@@ -31,14 +31,6 @@ impl<F: Fields> FlowState for Labelled<F> {
 
     fn is_closed(&self) -> bool {
         self.detailed.is_closed()
-    }
-
-    fn closes_alike(&self, later: &Self) -> bool {
-        self.detailed.closes_alike(&later.detailed)
-    }
-
-    fn packet_count(&self) -> Option<u64> {
-        self.detailed.packet_count()
     }
 
     fn values(&self, out: &mut Vec<FlowValue>) {
@@ -92,22 +84,4 @@ impl<F: Fields> App for LabelledAccounting<F> {
         Some(Labelled { detailed, l7: L7Flow::default() })
     }
 
-    fn compose(&mut self, flow: &mut Labelled<F>, later: &mut Labelled<F>) -> Composed {
-        let (mut detailed, mut next) = (flow.detailed.clone(), later.detailed.clone());
-        let composed = self.accounting.compose(&mut detailed, &mut next);
-        // The filter changes nothing if it needs the packets.
-        if composed == Composed::NeedsPackets
-            || (composed == Composed::Joined
-                && self.l7.compose(&mut flow.l7, &mut later.l7) == Composed::NeedsPackets)
-        {
-            return Composed::NeedsPackets;
-        }
-        (flow.detailed, later.detailed) = (detailed, next);
-        composed
-    }
-
-    fn retract(&mut self) {
-        self.accounting.retract();
-        self.l7.retract();
-    }
 }

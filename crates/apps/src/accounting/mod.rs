@@ -85,6 +85,17 @@ impl Accounting {
     }
 }
 
+impl Accounting {
+    /// Adds a record of a later part of an input to `flow`, as [`FlowState::compose`] does, and ends
+    /// it by the active timeout.
+    pub fn compose(self, flow: &mut Accounted, later: &mut Accounted) -> Composed {
+        match self.active_ns {
+            Some(active) => flow.compose_within(later, active),
+            None => flow.compose(later),
+        }
+    }
+}
+
 impl App for Accounting {
     type Flow = Accounted;
 
@@ -106,12 +117,5 @@ impl App for Accounting {
             return Some(next);
         }
         None
-    }
-
-    fn compose(&mut self, flow: &mut Accounted, later: &mut Accounted) -> Composed {
-        match self.active_ns {
-            Some(active) => flow.compose_within(later, active),
-            None => flow.compose(later),
-        }
     }
 }

@@ -111,10 +111,6 @@ impl FlowState for FirewallFlow {
         "bytes_denied",
     ];
 
-    fn packet_count(&self) -> Option<u64> {
-        Some(self.packets.iter().sum())
-    }
-
     fn values(&self, out: &mut Vec<FlowValue>) {
         out.extend([
             FlowValue::Word(self.word()),

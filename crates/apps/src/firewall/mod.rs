@@ -45,7 +45,7 @@ mod tcp_tracker;
 use std::sync::Arc;
 
 use flowloom_classifier::firewall::{Fragment, Packet};
-use flowloom_engine::{App, Composed, Verdict};
+use flowloom_engine::{App, Verdict};
 use flowloom_flow_key::FiveTuple;
 use flowloom_packet::{InterfaceName, PacketView};
 
@@ -233,27 +233,4 @@ impl App for Firewall {
         verdict
     }
 
-    /// The verdict of the first packet holds for all packets. Later packets that were judged by
-    /// another verdict must be processed again.
-    fn compose(&mut self, flow: &mut FirewallFlow, later: &mut FirewallFlow) -> Composed {
-        let by_packet = self.options.per_packet || self.tally.rules().is_per_packet();
-        if by_packet || self.options.strict_tcp || !flow.judged_alike(later) {
-            return Composed::NeedsPackets;
-        }
-        flow.add(later);
-        self.tally.take_back(later.number, later.denies);
-        Composed::Joined
-    }
-
-    const KEEPS_TOTALS: bool = true;
-
-    fn retract(&mut self) {
-        self.live.forget(&self.tally);
-        self.tally = self.live.begin();
-    }
-
-    fn cancel(&mut self) {
-        self.live.subtract(&self.tally);
-        self.tally = self.live.begin();
-    }
 }

@@ -2,7 +2,7 @@
 
 use flowloom_dpi::ScanState;
 use flowloom_dpi::stream::Sequencer;
-use flowloom_engine::{Composed, FlowState, FlowValue};
+use flowloom_engine::{FlowState, FlowValue};
 use flowloom_flow_key::Direction;
 
 use super::label::{Confidence, Evidence, Seen};
@@ -148,10 +148,6 @@ impl L7Flow {
         })
     }
 
-    /// Returns whether packets have changed nothing except the counts.
-    fn is_untouched(&self) -> bool {
-        !self.decided && self.inspected == 0 && self.sides == <[Side; 2]>::default()
-    }
 }
 
 impl FlowState for L7Flow {
@@ -167,10 +163,6 @@ impl FlowState for L7Flow {
         "gap_bytes",
         "source_end",
     ];
-
-    fn packet_count(&self) -> Option<u64> {
-        Some(self.packets)
-    }
 
     fn values(&self, out: &mut Vec<FlowValue>) {
         let (overlap, gap) = self.overlap_and_gap_bytes();
@@ -192,23 +184,4 @@ impl FlowState for L7Flow {
         ]);
     }
 
-    /// A final label stays. An unfinished scan needs the packets. So does a label that depends on
-    /// the initiator, if an earlier part knows the initiator better.
-    fn compose(&mut self, later: &mut Self) -> Composed {
-        let (packets, bytes) = (self.packets + later.packets, self.bytes + later.bytes);
-        let mut initiator = self.initiator;
-        initiator.improve(later.initiator);
-        if self.is_untouched() {
-            let mut asker = self.initiator;
-            asker.improve(later.asker);
-            if later.inspected > 0 && asker != later.asker {
-                return Composed::NeedsPackets;
-            }
-            *self = std::mem::take(later);
-        } else if !self.decided && !later.is_untouched() {
-            return Composed::NeedsPackets;
-        }
-        (self.packets, self.bytes, self.initiator) = (packets, bytes, initiator);
-        Composed::Joined
-    }
 }

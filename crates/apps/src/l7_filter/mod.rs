@@ -28,7 +28,7 @@ mod pool;
 
 use flowloom_dpi::stream::{Piece, Segment, Sequencer, Window};
 use flowloom_dpi::{Found, Match, Origin, Outcome, Role, Transport};
-use flowloom_engine::{App, Composed, FlowState, ReprocessedPackets, Verdict};
+use flowloom_engine::{App, Verdict};
 use flowloom_packet::PacketView;
 
 pub use flow::{L7Flow, L7State};
@@ -66,31 +66,6 @@ impl App for L7Filter {
         Verdict::Accept
     }
 
-    fn compose(&mut self, flow: &mut L7Flow, later: &mut L7Flow) -> Composed {
-        let composed = flow.compose(later);
-        if composed == Composed::Joined {
-            // The later part may hold windows of a scan that was decided earlier or that `flow`
-            // continues. They must return to the pool.
-            later.sides.iter_mut().for_each(|side| give_back(&self.shared, side));
-        }
-        composed
-    }
-
-    /// For a decided flow only packets and bytes are counted.
-    fn complete(&mut self, flow: &mut L7Flow, first: &L7Flow, again: ReprocessedPackets) -> bool {
-        let rest = first.packets.saturating_sub(again.packets);
-        if !flow.decided && rest > 0 {
-            return false;
-        }
-        flow.packets += rest;
-        flow.initiator.improve(first.initiator);
-        flow.bytes += first.bytes.saturating_sub(again.bytes);
-        true
-    }
-
-    fn retract(&mut self) {
-        self.totals = L7Totals::default();
-    }
 }
 
 impl L7Filter {

@@ -173,7 +173,7 @@ pub(crate) struct RunFigures {
     pub(crate) why: Option<String>,
     /// Number of captures that overlap in time and were merged.
     pub(crate) merged: Option<usize>,
-    /// How the parts were combined, in the sharded layout.
+    /// How the threads shared the work, in the sharded layout.
     pub(crate) sharded: Option<ShardedFigures>,
     pub(crate) workers: usize,
     pub(crate) input_cpu: Option<u32>,
@@ -196,13 +196,15 @@ pub(crate) struct RunFigures {
     pub(crate) mapped: bool,
 }
 
-/// How the parts of a sharded run were combined.
+/// How the threads of a sharded run shared the work.
 #[derive(Debug, Serialize)]
 pub(crate) struct ShardedFigures {
-    pub(crate) parts: usize,
-    pub(crate) parts_reread: usize,
-    pub(crate) flows_joined: u64,
-    pub(crate) flows_reprocessed: u64,
+    /// Chunks of packets, each of which one thread decoded.
+    pub(crate) chunks: u64,
+    /// Threads that ran.
+    pub(crate) threads: usize,
+    /// Lists of packets that another thread than the shard's own has processed.
+    pub(crate) lists_moved: u64,
 }
 
 /// One capture.
@@ -353,11 +355,10 @@ impl ReplayResult {
         }
         if let Some(sharded) = &self.run.sharded {
             lines.push(format!(
-                "Parts       {}   read again {}   flows joined {}   processed again {}",
-                sharded.parts,
-                sharded.parts_reread,
-                grouped(sharded.flows_joined),
-                grouped(sharded.flows_reprocessed)
+                "Chunks      {}   on {}   lists moved {}",
+                grouped(sharded.chunks),
+                counted(sharded.threads as u64, "thread"),
+                grouped(sharded.lists_moved)
             ));
         }
     }

@@ -6,8 +6,8 @@ mod fragments;
 use std::path::PathBuf;
 
 use flowloom::apps::accounting::Accounted;
-use flowloom::apps::{Accounting, Null, SaveState, SourceDirection, TcpTracker};
-use flowloom::engine::{App, IdleTimeout, MergedParts, RecordSink, merge_parts};
+use flowloom::apps::{Accounting, NoState, SaveState, SourceDirection, TcpFlow};
+use flowloom::engine::{Composed, FlowState, IdleTimeout, MergedParts, RecordSink, merge_parts};
 
 use crate::args::Common;
 use crate::args::merge::Merge;
@@ -42,10 +42,12 @@ pub(crate) fn run(arguments: &Merge, common: &Common) -> Result<Status, Failure>
     in_order(&mut parts, arguments.incomplete)?;
     let active_ns = settings.active_timeout_ns;
     match settings.app.as_str() {
-        "null" => merge(arguments, common, parts, &settings, Null, None),
-        "tcp-tracker" => merge(arguments, common, parts, &settings, TcpTracker, None),
+        "null" => merge::<NoState>(arguments, common, parts, &settings, FlowState::compose, None),
+        "tcp-tracker" => merge::<TcpFlow>(arguments, common, parts, &settings, FlowState::compose, None),
         "accounting" => {
-            merge(arguments, common, parts, &settings, Accounting::new(active_ns), Some(itself))
+            let accounting = Accounting::new(active_ns);
+            let compose = |flow: &mut _, later: &mut _| accounting.compose(flow, later);
+            merge::<Accounted>(arguments, common, parts, &settings, compose, Some(itself))
         }
         app => Err(Failure::Input(format!("parts of the application '{app}' cannot be merged"))),
     }
@@ -109,13 +111,13 @@ fn in_order(parts: &mut [(PathBuf, PartFile)], incomplete: bool) -> Result<(), F
     Ok(())
 }
 
-fn merge<A: App<Flow: SaveState + SourceDirection>>(
+fn merge<F: FlowState + SaveState + SourceDirection>(
     arguments: &Merge,
     common: &Common,
     parts: Vec<(PathBuf, PartFile)>,
     settings: &Settings,
-    app: A,
-    account: Option<AccountOf<A::Flow>>,
+    compose: impl FnMut(&mut F, &mut F) -> Composed,
+    account: Option<AccountOf<F>>,
 ) -> Result<Status, Failure> {
     if let Some(path) = &arguments.flows {
         let Destination { format, .. } =
@@ -139,7 +141,7 @@ fn merge<A: App<Flow: SaveState + SourceDirection>>(
         let (first_ns, last_ns, number) = (part.header.first_ns, part.header.last_ns, part.header.part);
         let inputs = part.header.inputs.clone();
         let part = part
-            .into_part::<A::Flow>()
+            .into_part::<F>()
             .map_err(|why| Failure::Input(format!("cannot read the part {}: {why}", path.display())))?;
         figures.push(PartFigures {
             path: path.display().to_string(),
@@ -152,7 +154,7 @@ fn merge<A: App<Flow: SaveState + SourceDirection>>(
         saved.push(part);
     }
     let idle = settings.idle_timeout_ns.map(IdleTimeout::from_ns);
-    let merged = merge_parts(saved, idle, app).map_err(|error| {
+    let merged = merge_parts(saved, idle, compose).map_err(|error| {
         Failure::Input(format!("{} cannot be merged: {error}", counted(figures.len() as u64, "part")))
     })?;
     let mut result = MergeResult::new(settings, figures, &merged);

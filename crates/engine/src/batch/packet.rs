@@ -106,6 +106,8 @@ impl PacketDescriptor {
     pub(crate) const WORDS: usize = 14;
     /// Bytes of an encoded descriptor.
     pub(crate) const BYTES: usize = 8 * Self::WORDS;
+    /// The index of the word that holds the packet's time.
+    pub(crate) const TIME: usize = 1;
     /// The index of the word that holds the packet's tag.
     pub(crate) const TAG: usize = 3;
 
@@ -252,6 +254,14 @@ impl PacketRef {
     pub(crate) fn tag_with_sequence(tag: u64, sequence: u32) -> u64 {
         debug_assert!(sequence < SEQUENCE_NUMBERS, "sequence numbers wrap");
         tag & Self::NUMBERS | u64::from(sequence) << NUMBER_BITS
+    }
+
+    /// Returns the reference with the index of the packet's block in its chunk, in place of a
+    /// sequence number.
+    #[inline(always)]
+    pub(crate) fn in_run(self, run: u32) -> Self {
+        debug_assert!(run < SEQUENCE_NUMBERS, "a chunk has fewer packets");
+        Self { tag: Self::tag_with_sequence(self.tag, run), ..self }
     }
 
     /// Returns the packet's sequence number in its shard.

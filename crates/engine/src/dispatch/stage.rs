@@ -345,7 +345,7 @@ impl<'a> InputStage<'a> {
         }
         self.control.publish_drops(self.losses.dropped(), &mut self.known);
         let Reader { arrivals, losses: mut all, interrupted, fault, .. } = self.reader;
-        all.merge(self.losses);
+        all.merge(&self.losses, 0);
         (InputEnd { counters: arrivals.finish(all), interrupted, fault }, dispatched)
     }
 }

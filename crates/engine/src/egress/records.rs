@@ -10,12 +10,12 @@
 //! bounds the memory, no matter how many flows end.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
 use std::time::Duration;
 
 use crate::app::FlowState;
-use crate::config::WhenFull;
+use crate::config::{EngineConfig, WhenFull};
 use crate::control::Control;
 use crate::error::SinkError;
 use crate::report::counters::RecordsReport;
@@ -113,19 +113,35 @@ struct Shared {
 /// The destination of the records of a flow table.
 #[derive(Debug)]
 pub(crate) enum RecordOutput<F> {
-    /// The table keeps the records for the results, up to a limit.
-    Keep {
-        /// Maximum number of records that the table keeps.
-        records_max: usize,
-    },
+    /// The table keeps the records for the results, as long as the run may keep more.
+    Keep(RecordBudget),
     /// The table sends the records to the record thread.
     Stream(RecordSender<F>),
+}
+
+impl<F> RecordOutput<F> {
+    /// Keeps as many records as the run may keep.
+    pub(crate) fn kept(config: &EngineConfig) -> Self {
+        Self::Keep(RecordBudget(Arc::new(AtomicUsize::new(config.records_max))))
+    }
+}
+
+/// The number of records that all tables of a run may still keep.
+#[derive(Clone, Debug)]
+pub(crate) struct RecordBudget(Arc<AtomicUsize>);
+
+impl RecordBudget {
+    /// Takes room for a record, if there is some.
+    pub(crate) fn take(&self) -> bool {
+        // Relaxed: the number guards no other data.
+        self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_ok()
+    }
 }
 
 impl<F> Clone for RecordOutput<F> {
     fn clone(&self) -> Self {
         match self {
-            Self::Keep { records_max } => Self::Keep { records_max: *records_max },
+            Self::Keep(budget) => Self::Keep(budget.clone()),
             Self::Stream(sender) => Self::Stream(sender.another()),
         }
     }

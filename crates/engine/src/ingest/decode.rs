@@ -23,8 +23,7 @@ use crate::report::timeline::Timeline;
 pub(crate) struct Arrivals {
     counters: InputCounters,
     clock: PacketClock,
-    /// The stamp of the first packet.
-    first_stamp: Option<u64>,
+    has_begun: bool,
     /// Packets that the source has yielded, without those that it withheld.
     yielded: u64,
 }
@@ -42,10 +41,8 @@ impl Arrivals {
         let number = self.yielded;
         self.yielded += packets.len() as u64;
         let counters = &mut self.counters;
-        let begins = self.first_stamp.is_none() && !packets.is_empty();
-        if begins {
-            self.first_stamp = packets.first().map(|first| first.time_ns);
-        }
+        let begins = !self.has_begun && !packets.is_empty();
+        self.has_begun |= begins;
         counters.packets += packets.len() as u64;
         for raw in &mut *packets {
             counters.bytes_on_wire += u64::from(raw.wire_bytes);
@@ -66,20 +63,35 @@ impl Arrivals {
         number
     }
 
-    /// Starts with the clock as the preceding packets left it.
-    pub(crate) fn begin_at(&mut self, clock: &PacketClock) {
-        self.clock = clock.continued();
-        self.counters.last_ns = self.clock.now_ns();
+    pub(crate) fn has_timeline(&self) -> bool {
+        self.counters.timeline.is_some()
     }
 
-    /// Returns the stamp of the first packet, or `None` before the first packet.
-    pub(crate) fn first_stamp(&self) -> Option<u64> {
-        self.first_stamp
+    /// Counts packets that another thread has read, and sets their times from their stamps. Returns
+    /// the number of the first, and whether a time differs from its stamp.
+    pub(crate) fn count_read(&mut self, arrived: Arrived, stamps: &mut [u64]) -> (u64, bool) {
+        let number = self.yielded;
+        let counters = &mut self.counters;
+        self.yielded += arrived.packets;
+        counters.packets += arrived.packets;
+        counters.bytes_on_wire += arrived.bytes_on_wire;
+        counters.bytes_captured += arrived.bytes_captured;
+        counters.captured_over_wire += arrived.captured_over_wire;
+        let (Some(&first), Some(&last)) = (stamps.first(), stamps.last()) else { return (number, false) };
+        let is_usual = arrived.is_sorted && self.clock.tick_all(first, last);
+        if !is_usual {
+            stamps.iter_mut().for_each(|stamp| *stamp = self.clock.tick(*stamp));
+        }
+        if !std::mem::replace(&mut self.has_begun, true) {
+            counters.first_ns = stamps[0];
+        }
+        counters.last_ns = self.clock.now_ns();
+        (number, !is_usual)
     }
 
-    /// Returns the state of the clock.
-    pub(crate) fn clock(&self) -> PacketClock {
-        self.clock.continued()
+    /// Returns the time of the latest packet.
+    pub(crate) fn now_ns(&self) -> u64 {
+        self.clock.now_ns()
     }
 
     /// Returns the time of a moment at which no packet arrives.
@@ -120,6 +132,46 @@ impl Arrivals {
     }
 }
 
+/// The counts of packets that a thread has read before the packets before them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Arrived {
+    packets: u64,
+    bytes_on_wire: u64,
+    bytes_captured: u64,
+    captured_over_wire: u64,
+    /// Whether no stamp is before an earlier one.
+    is_sorted: bool,
+    last_stamp: u64,
+}
+
+impl Default for Arrived {
+    fn default() -> Self {
+        Self {
+            packets: 0,
+            bytes_on_wire: 0,
+            bytes_captured: 0,
+            captured_over_wire: 0,
+            is_sorted: true,
+            last_stamp: 0,
+        }
+    }
+}
+
+impl Arrived {
+    /// Counts the packets that follow.
+    #[inline]
+    pub(crate) fn add(&mut self, packets: &[RawPacket]) {
+        self.packets += packets.len() as u64;
+        for raw in packets {
+            self.bytes_on_wire += u64::from(raw.wire_bytes);
+            self.bytes_captured += u64::from(raw.captured_bytes);
+            self.captured_over_wire += u64::from(raw.captured_bytes > raw.wire_bytes);
+            self.is_sorted &= raw.time_ns >= self.last_stamp;
+            self.last_stamp = raw.time_ns;
+        }
+    }
+}
+
 /// Counts packets that no worker gets.
 #[derive(Debug, Default)]
 pub(crate) struct Losses {
@@ -138,12 +190,7 @@ impl Losses {
         self.refused += 1;
         self.dropped.count(reason);
         if reason == DropReason::Unsupported {
-            let links = &mut self.unsupported_links;
-            if let Some((_, packets)) = links.iter_mut().find(|(known, _)| *known == link) {
-                *packets += 1;
-            } else if links.len() < LINKS_MAX {
-                links.push((link, 1));
-            }
+            self.count_link(link, 1);
         }
     }
 
@@ -164,13 +211,24 @@ impl Losses {
         &self.dropped
     }
 
-    /// Adds the counts of the stage that decodes. These are those of the source, which has no link
-    /// types and no encapsulations.
-    pub(crate) fn merge(&mut self, other: Self) {
-        self.dropped.merge(&other.dropped);
-        self.refused += other.refused;
-        self.census = other.census;
-        self.unsupported_links.extend(other.unsupported_links);
+    /// Adds the counts of packets that follow. Their numbers count from the packet after the first
+    /// `before` packets of the run.
+    pub(crate) fn merge(&mut self, later: &Self, before: u64) {
+        self.dropped.merge(&later.dropped);
+        self.refused += later.refused;
+        self.census.append(&later.census, before);
+        for &(link, packets) in &later.unsupported_links {
+            self.count_link(link, packets);
+        }
+    }
+
+    fn count_link(&mut self, link: LinkType, packets: u64) {
+        let links = &mut self.unsupported_links;
+        if let Some((_, all)) = links.iter_mut().find(|(known, _)| *known == link) {
+            *all += packets;
+        } else if links.len() < LINKS_MAX {
+            links.push((link, packets));
+        }
     }
 }
 

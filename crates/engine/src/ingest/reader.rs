@@ -3,13 +3,13 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use flowloom_packet::{BATCH_PACKETS, Fill, PacketBatch, PacketSource, SourceError};
+use flowloom_packet::{BATCH_PACKETS, Fill, PacketBatch, PacketSource, Segment, SourceError};
 
 use crate::config::EngineConfig;
 use crate::control::ReaderPublisher;
 use crate::egress::reorder::Window;
 use crate::error::Fault;
-use crate::ingest::decode::{Arrivals, Losses};
+use crate::ingest::decode::{Arrivals, Arrived, Losses};
 use crate::ingest::pace::Pacer;
 use crate::runtime::poll::Polled;
 use crate::runtime::shutdown::Halt;
@@ -39,6 +39,7 @@ pub(crate) struct Reader<'a> {
     taken: usize,
     pacer: Option<Pacer>,
     left: u64,
+    is_limited: bool,
     /// Limits the packet numbers if the run has a sink.
     window: Option<Window>,
     pub(crate) is_over: bool,
@@ -70,6 +71,7 @@ impl<'a> Reader<'a> {
             taken: 0,
             pacer: Pacer::new(config.pace),
             left: config.packet_limit.unwrap_or(u64::MAX),
+            is_limited: config.packet_limit.is_some(),
             window,
             is_over: false,
             interrupted: false,
@@ -84,6 +86,12 @@ impl<'a> Reader<'a> {
     /// Takes a batch, or a single packet of a batch if the run has a pace.
     #[inline]
     pub(crate) fn next(&mut self) -> Next {
+        self.next_up_to(BATCH_PACKETS)
+    }
+
+    /// Takes a batch as [`next`](Self::next) does, but at most `packets_max` of its packets.
+    #[inline]
+    pub(crate) fn next_up_to(&mut self, packets_max: usize) -> Next {
         if self.is_over {
             return Next::Over;
         }
@@ -95,7 +103,7 @@ impl<'a> Reader<'a> {
         {
             return none;
         }
-        let mut range = self.taken..self.batch.packets.len();
+        let mut range = self.taken..self.batch.packets.len().min(self.taken + packets_max);
         if let Some(window) = &self.window
             && !window.admits(self.arrivals.yielded(), range.len())
         {
@@ -111,6 +119,36 @@ impl<'a> Reader<'a> {
         }
         self.taken = range.end;
         Next::Packets { first: self.arrivals.count(&mut self.batch.packets[range.clone()]), range }
+    }
+
+    /// Splits the next packets off, if the source can be split and nothing depends on single packets.
+    pub(crate) fn split(&mut self, bytes: u64) -> Option<Box<dyn Segment>> {
+        let is_batch_taken = self.taken == self.batch.packets.len();
+        let counts_single = self.is_limited || self.pacer.is_some() || self.arrivals.has_timeline();
+        let is_ending = self.halt.is_halted() || self.publisher.control.is_stopped();
+        if self.is_over || is_ending || counts_single || !is_batch_taken {
+            return None;
+        }
+        self.source.split(bytes)
+    }
+
+    /// Takes back a segment whose packets are read. Returns the number of the first packet, and
+    /// whether times differ from `stamps` as they were; `None` if the packets do not count.
+    pub(crate) fn rejoin(
+        &mut self,
+        (segment, arrived, error): (Box<dyn Segment>, Arrived, Option<SourceError>),
+        stamps: &mut [u64],
+    ) -> Option<(u64, bool)> {
+        if !self.source.rejoin(segment) {
+            return None;
+        }
+        let counted = self.arrivals.count_read(arrived, stamps);
+        if let Some(error) = error {
+            self.fault = Some(Fault::Source { packets: self.arrivals.packets(), error });
+            let _ = self.end();
+        }
+        self.publish();
+        Some(counted)
     }
 
     /// Requests another batch from the source. Returns the reason if there is none.

@@ -20,7 +20,7 @@ use crate::report::counters::{InputCounters, RecordsReport, WorkerCounters};
 use crate::report::results::FlowResults;
 
 /// The report of one worker.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct WorkerReport {
     /// The CPU that the worker was pinned to.
@@ -65,19 +65,17 @@ pub struct SharedReport {
     pub counters: WorkerCounters,
 }
 
-/// How the parts of a sharded run were composed.
+/// How the threads of a sharded run shared the work.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ShardedReport {
-    /// Parts of the input that the result includes.
-    pub parts: usize,
-    /// Parts that were read again because they did not begin where the previous part ended, or
-    /// began earlier in time than it ended.
-    pub parts_reread: usize,
-    /// Flows that continue from one part to the next.
-    pub flows_joined: u64,
-    /// Flows that were processed again in a later part, because their summaries do not compose.
-    pub flows_reprocessed: u64,
+    /// Chunks of consecutive packets, each of which one thread decoded.
+    pub chunks: u64,
+    /// Threads that ran. A short input does not need all of them.
+    pub threads: usize,
+    /// Lists of packets that another thread than the shard's own has processed, because that one
+    /// was behind.
+    pub lists_moved: u64,
 }
 
 /// The result of a run.
@@ -87,7 +85,8 @@ pub struct ShardedReport {
 pub struct RunReport<F> {
     /// The counts of the input stage.
     pub input: InputCounters,
-    /// The report of each worker. The inline layout has one report.
+    /// The report of each worker. The inline layout has one report. In the sharded layout a worker is
+    /// a shard, and its thread the one that mostly processes it.
     pub workers: Vec<WorkerReport>,
     /// Packets dropped as [`RingFull`](DropReason::RingFull) that belong to no worker's ring:
     /// packets that arrived while the pool was full, and packets that a policy dropped.
@@ -97,7 +96,7 @@ pub struct RunReport<F> {
     pub pool_full_waits: u64,
     /// The flows that all workers share, if flows are shared.
     pub shared: Option<SharedReport>,
-    /// How parts were composed, in the sharded layout.
+    /// How the threads shared the work, in the sharded layout.
     pub sharded: Option<ShardedReport>,
     /// Counts of the packets passed to the sink, if the run has one. `processed - denied = taken +
     /// refused`, except for packets in flight when a worker or the sink panicked.
@@ -120,6 +119,29 @@ pub struct RunReport<F> {
     pub interrupted: bool,
     /// What ended the run early, if it ended early.
     pub fault: Option<Fault>,
+}
+
+impl<F> Default for RunReport<F> {
+    /// Returns the report of a run without packets.
+    fn default() -> Self {
+        Self {
+            input: InputCounters::default(),
+            workers: Vec::new(),
+            unplaced: 0,
+            pool_full_waits: 0,
+            shared: None,
+            sharded: None,
+            sink: None,
+            input_cpu: None,
+            input_busy: None,
+            elapsed: Duration::ZERO,
+            flows: FlowResults::new(Vec::new()),
+            timed_out_at_end: 0,
+            records: None,
+            interrupted: false,
+            fault: None,
+        }
+    }
 }
 
 impl<F: FlowState> RunReport<F> {

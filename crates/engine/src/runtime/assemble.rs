@@ -9,7 +9,7 @@ use flowloom_flow_table::{FlowTable, MemoryReport, TableStats};
 use flowloom_packet::{DropReason, PacketSource};
 use flowloom_scheduler::{OrderGuarantee, WorkerId};
 
-use crate::app::App;
+use crate::app::{App, FlowState};
 use crate::config::{EngineConfig, Order, WhenFull};
 use crate::control::{Control, Publisher, ReaderPublisher};
 use crate::dispatch::policy::PolicyRef;
@@ -22,6 +22,7 @@ use crate::egress::reorder::{self, Egress, Ends, OutcomeSender, PacketSink, Sink
 use crate::error::{ConfigError, Fault, SinkError, StartError};
 use crate::ingest::decode::Decoder;
 use crate::ingest::reader::Reader;
+use crate::parts::compose::{self, RecordVisitor};
 use crate::report::counters::FullCounts;
 use crate::report::counters::WorkerCounters;
 use crate::report::results::{FlowRecord, FlowResults};
@@ -69,6 +70,9 @@ pub struct Endpoints<'a, F> {
     pub records: Option<&'a mut (dyn RecordSink<F> + Send)>,
     /// Receives progress, and passes a stop request to the run.
     pub control: &'a Control,
+    /// Receives the records before they become results, in the order of their keys, to save them as
+    /// a [part](crate::SavedPart) of a larger input. In the pipeline layout nothing calls it.
+    pub part: Option<RecordVisitor<'a, F>>,
 }
 
 impl<'a, F> Endpoints<'a, F> {
@@ -78,7 +82,7 @@ impl<'a, F> Endpoints<'a, F> {
         policy: impl Into<PolicyRef<'a>>,
         control: &'a Control,
     ) -> Self {
-        Self { source, policy: policy.into(), packets: None, records: None, control }
+        Self { source, policy: policy.into(), packets: None, records: None, control, part: None }
     }
 
     /// Sends accepted packets to `sink`, if there is one.
@@ -129,17 +133,31 @@ pub(crate) struct Assembly<'a, A: App, T> {
 }
 
 /// Builds the flow tables of a run.
-fn build<T, E>(count: usize, table: &mut impl FnMut(usize) -> Result<T, E>) -> Result<Vec<T>, StartError>
+pub(crate) fn build<T, E>(
+    count: usize,
+    table: &mut impl FnMut(usize) -> Result<T, E>,
+) -> Result<Vec<T>, StartError>
 where
     E: std::error::Error + Send + Sync + 'static,
 {
     (0..count).map(|i| table(i).map_err(|error| StartError::Table(Box::new(error)))).collect()
 }
 
+/// Returns the flows of a table.
+pub(crate) fn flows<F: FlowState, T: FlowTable<FlowKey, F>>(
+    table: T,
+    config: &EngineConfig,
+    records: RecordOutput<F>,
+    is_part: bool,
+) -> Flows<F, T> {
+    let flows = Flows::new(table, config.timeouts(), records);
+    if is_part { flows.with_spans() } else { flows }
+}
+
 /// Builds the stages of the inline layout.
 pub(crate) fn inline<'a, A, T, E>(
     config: &EngineConfig,
-    (parts, records): (Endpoints<'a, A::Flow>, RecordOutput<A::Flow>),
+    (parts, records, is_part): (Endpoints<'a, A::Flow>, RecordOutput<A::Flow>, bool),
     mut table: impl FnMut(usize) -> Result<T, E>,
     mut app: impl FnMut(usize) -> A,
     halt: &Arc<Halt>,
@@ -150,16 +168,9 @@ where
     E: std::error::Error + Send + Sync + 'static,
 {
     let table = table(0).map_err(|error| StartError::Table(Box::new(error)))?;
-    let flows = Flows::new(table, config.timeouts(), records);
+    let flows = flows(table, config, records, is_part);
     let gauges = parts.control.begin(1, 1);
-    let output = parts.packets.map(|sink| SinkOutput {
-        sink,
-        halt: Arc::clone(halt),
-        counters: SinkCounters::default(),
-        failed: None,
-        is_held: false,
-        is_called: false,
-    });
+    let output = parts.packets.map(|sink| SinkOutput::new(sink, Arc::clone(halt)));
     Ok(InlineStage {
         reader: Reader::new(
             config,
@@ -173,7 +184,6 @@ where
         burst: Burst::new(),
         publisher: Publisher::new(parts.control, &gauges, 0),
         output,
-        hashes: None,
     })
 }
 
@@ -310,17 +320,24 @@ pub(crate) fn end_egress(egress: Egress<'_>, panic: Option<String>, halt: &Halt)
 /// Returns the report of an inline run.
 pub(crate) fn inline_report<A: App, T: FlowTable<FlowKey, A::Flow>>(
     ended: Ended<InlineStage<'_, A, T>>,
+    part: Option<RecordVisitor<'_, A::Flow>>,
     timeouts: FlowTimeouts,
-    cpu: Option<u32>,
-    elapsed: Duration,
+    (cpu, elapsed): (Option<u32>, Duration),
 ) -> RunReport<A::Flow> {
     let InlineStage { reader, stage, output, .. } = ended.result;
     let Reader { arrivals, losses, interrupted, mut fault, .. } = reader;
     let mut counters = stage.counters();
     let input = arrivals.finish(losses);
     let mut timed_out_at_end = 0;
-    let (table, memory, records) = match caught(|| stage.finish()) {
-        Ok(mut end) => {
+    let finished = caught(|| {
+        let end = [stage.finish()];
+        if let Some(part) = part {
+            compose::visit(&end, part);
+        }
+        end
+    });
+    let (table, memory, records) = match finished {
+        Ok([mut end]) => {
             timed_out_at_end = end.time_out(timeouts, input.last_ns);
             counters.flows_expired += timed_out_at_end;
             (Some(end.table), Some(end.memory), end.records)
@@ -334,33 +351,26 @@ pub(crate) fn inline_report<A: App, T: FlowTable<FlowKey, A::Flow>>(
     let worker = WorkerReport {
         cpu: cpu.filter(|_| ended.pinned),
         sent: counters.done(),
-        taken_over: 0,
-        handed_over: 0,
         counters,
         table,
         memory,
-        ring_full: 0,
-        full_waits: 0,
         busy: ended.cpu,
+        ..WorkerReport::default()
     };
     let (sink, failed) = output.map_or((None, None), |output| (Some(output.counters), output.failed));
     fault = fault.or(failed.map(|error| Fault::Sink { error }));
     RunReport {
         input,
         workers: vec![worker],
-        unplaced: 0,
-        pool_full_waits: 0,
-        shared: None,
-        sharded: None,
         sink,
         input_cpu: cpu.filter(|_| ended.pinned),
         input_busy: ended.cpu,
         elapsed,
         flows: FlowResults::new(vec![records]),
         timed_out_at_end,
-        records: None,
         interrupted,
         fault,
+        ..RunReport::default()
     }
 }
 
@@ -461,16 +471,15 @@ impl<A: App, T: FlowTable<FlowKey, A::Flow>> Finished<'_, A, T> {
             unplaced: dispatched.unplaced.refused,
             pool_full_waits: dispatched.unplaced.waits,
             shared,
-            sharded: None,
             sink,
             input_cpu: pinning.input.filter(|_| input.pinned),
             input_busy: input.cpu,
             elapsed,
             flows,
             timed_out_at_end,
-            records: None,
             interrupted,
             fault,
+            ..RunReport::default()
         }
     }
 }
@@ -483,7 +492,7 @@ fn shared_report<F, T>(
     records: &mut Vec<Vec<FlowRecord<F>>>,
 ) -> (SharedReport, u64)
 where
-    F: crate::app::FlowState,
+    F: FlowState,
     T: FlowTable<FlowKey, F>,
 {
     let mut sum: Option<(TableStats, MemoryReport)> = None;

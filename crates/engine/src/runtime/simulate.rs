@@ -17,6 +17,9 @@ use crate::dispatch::stage::InputStage;
 use crate::egress::records::{self, RecordOutput};
 use crate::egress::reorder::Egress;
 use crate::error::{ConfigError, Fault, StartError};
+use crate::exchange::member::Member;
+use crate::exchange::run::MemberEnd;
+use crate::exchange::{self, Exchange};
 use crate::report::RunReport;
 use crate::report::results::FlowResults;
 use crate::runtime::assemble::{self, Assembly, Ended, Endpoints, Finished};
@@ -151,9 +154,6 @@ where
     E: std::error::Error + Send + Sync + 'static,
 {
     config.check().map_err(StartError::from)?;
-    if matches!(config.layout, Layout::Sharded { .. }) {
-        return Err(StartError::from(ConfigError::NotPartitioned).into());
-    }
     let control = endpoints.control;
     let sink = endpoints.records.take();
     let mut report = run_stages(config, endpoints, table, app, seed)?;
@@ -174,7 +174,7 @@ where
 
 fn run_stages<'a, A, T, E>(
     config: &EngineConfig,
-    endpoints: Endpoints<'a, A::Flow>,
+    mut endpoints: Endpoints<'a, A::Flow>,
     table: impl FnMut(usize) -> Result<T, E>,
     app: impl FnMut(usize) -> A,
     seed: u64,
@@ -185,9 +185,16 @@ where
     E: std::error::Error + Send + Sync + 'static,
 {
     let halt = Arc::new(Halt::default());
-    let endpoints = (endpoints, RecordOutput::Keep { records_max: config.records_max });
+    let (output, part) = (RecordOutput::kept(config), endpoints.part.take());
+    if matches!(config.layout, Layout::Sharded { .. }) {
+        let exchange = exchange::run::build(config, (endpoints, output, part.is_some()), table, app)?;
+        let members = run_members(&exchange, config.layout.workers(), seed)?;
+        let pinning = Pinning { input: None, workers: Vec::new() };
+        let times = (&pinning, Duration::ZERO);
+        return Ok(exchange::run::report(exchange, &members, part, config.timeouts(), times));
+    }
     if config.layout == Layout::Inline {
-        let mut stage = assemble::inline(config, endpoints, table, app, &halt)?;
+        let mut stage = assemble::inline(config, (endpoints, output, part.is_some()), table, app, &halt)?;
         if let Some(message) = poll_to_end(&mut stage, seed, InlineStage::poll)? {
             stage.settle(message);
             if let Some(message) = poll_to_end(&mut stage, seed, InlineStage::poll)? {
@@ -195,15 +202,31 @@ where
             }
         }
         let ended = Ended { result: stage, panic: None, at: None, pinned: false, cpu: None };
-        return Ok(assemble::inline_report(ended, config.timeouts(), None, Duration::ZERO));
+        return Ok(assemble::inline_report(ended, part, config.timeouts(), (None, Duration::ZERO)));
+    }
+    if part.is_some() {
+        return Err(StartError::from(ConfigError::PartOfPipeline).into());
     }
     let Assembly { input, workers, egress, shared } =
-        assemble::pipeline(config, endpoints, table, app, &halt)?;
+        assemble::pipeline(config, (endpoints, output), table, app, &halt)?;
     let pinning = Pinning { input: None, workers: vec![None; workers.len()] };
     let (input, workers, egress) = Stages::new(input, workers, egress).run(&halt, seed)?;
     let timeouts = config.timeouts();
     let finished = Finished::<A, T> { input, workers, egress, shared, timeouts };
     Ok(finished.report(&pinning, Duration::ZERO))
+}
+
+/// Polls the threads of a sharded run until each is done.
+fn run_members<A: App, T: FlowTable<FlowKey, A::Flow>>(
+    exchange: &Exchange<'_, A, T>,
+    count: usize,
+    seed: u64,
+) -> Result<Vec<MemberEnd>, SeededError> {
+    exchange.man(count);
+    let mut members: Vec<_> = (0..count).map(|id| Member::new(exchange, id)).collect();
+    poll_all(count, seed, |at| members[at].poll())?;
+    let end = |member: Member<'_, '_, A, T>| MemberEnd { helped: member.helped, ..MemberEnd::default() };
+    Ok(members.into_iter().map(end).collect())
 }
 
 /// Polls a stage until it is done. Returns the message of a panic.
@@ -225,6 +248,39 @@ fn poll_to_end<S>(
         Err(SeededError::Stuck { steps, seed })
     });
     polled.unwrap_or_else(|message| Ok(Some(message)))
+}
+
+/// Polls `count` stages in an order that `seed` determines, until each is done.
+fn poll_all(count: usize, seed: u64, mut poll: impl FnMut(usize) -> Polled) -> Result<(), SeededError> {
+    let mut draw = Draw::new(seed, count);
+    let mut live = vec![true; count];
+    // Stages that may have work. A stage without work is polled again when another stage has worked.
+    let mut ready = live.clone();
+    let (mut steps, mut starved) = (0, 0);
+    while live.contains(&true) {
+        let Some(stage) = draw.stage(&ready) else { return Err(SeededError::Stuck { steps, seed }) };
+        steps += 1;
+        match poll(stage) {
+            Polled::Starved if starved < STARVED_MAX => {
+                if starved == 0 {
+                    // After the first empty answer of a source, the egress stage flushes its sink.
+                    ready.clone_from(&live);
+                }
+                starved += 1;
+            }
+            Polled::Starved => return Err(SeededError::Stuck { steps, seed }),
+            Polled::Worked | Polled::Nap(_) => {
+                starved = 0;
+                ready.clone_from(&live);
+            }
+            Polled::Idle => ready[stage] = false,
+            Polled::Done => {
+                live[stage] = false;
+                ready.clone_from(&live);
+            }
+        }
+    }
+    Ok(())
 }
 
 type LiveWorker<'a, F> = Slot<Box<dyn Worker<F> + 'a>, Ended<WorkerEnd<F>>>;
@@ -273,36 +329,7 @@ impl<'a, F> Stages<'a, F> {
 
     fn run(mut self, halt: &Halt, seed: u64) -> Result<AllEnded<'a, F>, SeededError> {
         let stages = 1 + self.workers.len() + usize::from(self.egress.is_some());
-        let mut draw = Draw::new(seed, stages);
-        let mut live = vec![true; stages];
-        // Stages that may have work. A stage without work is polled again when another stage has
-        // worked.
-        let mut ready = live.clone();
-        let (mut steps, mut starved) = (0, 0);
-        while live.contains(&true) {
-            let Some(stage) = draw.stage(&ready) else { return Err(SeededError::Stuck { steps, seed }) };
-            steps += 1;
-            match self.step(stage, halt) {
-                Polled::Starved if starved < STARVED_MAX => {
-                    if starved == 0 {
-                        // After the first empty answer of a source, the egress stage flushes its
-                        // sink.
-                        ready.clone_from(&live);
-                    }
-                    starved += 1;
-                }
-                Polled::Starved => return Err(SeededError::Stuck { steps, seed }),
-                Polled::Worked | Polled::Nap(_) => {
-                    starved = 0;
-                    ready.clone_from(&live);
-                }
-                Polled::Idle => ready[stage] = false,
-                Polled::Done => {
-                    live[stage] = false;
-                    ready.clone_from(&live);
-                }
-            }
-        }
+        poll_all(stages, seed, |stage| self.step(stage, halt))?;
         let ended = (|| {
             let workers = self.workers.into_iter().map(Slot::into_ended).collect::<Option<_>>()?;
             Some((self.input.into_ended()?, workers, self.egress.and_then(Slot::into_ended)))

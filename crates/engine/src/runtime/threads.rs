@@ -16,6 +16,10 @@ use crate::dispatch::stage::InputStage;
 use crate::egress::records::{self, RecordOutput, RecordSink};
 use crate::egress::reorder::Egress;
 use crate::error::{ConfigError, Fault, StartError};
+use crate::exchange::member::Member;
+use crate::exchange::run::MemberEnd;
+use crate::exchange::{self, Exchange};
+use crate::parts::compose::RecordVisitor;
 use crate::report::RunReport;
 use crate::report::results::FlowResults;
 use crate::runtime::assemble::{self, Assembly, EgressEnd, Ended, Endpoints, Finished};
@@ -82,13 +86,17 @@ where
 {
     config.check()?;
     let control = endpoints.control;
-    let sink = endpoints.records.take();
+    let (sink, part) = (endpoints.records.take(), endpoints.part.take());
     let report = with_records(config, sink, control, |output| {
         let pinning = plan(config)?;
         let halt = Arc::new(Halt::default());
         match config.layout {
-            Layout::Inline => run_inline(config, &pinning, (endpoints, output), table, app, &halt),
-            Layout::Sharded { .. } => Err(ConfigError::NotPartitioned.into()),
+            Layout::Inline => run_inline(config, &pinning, (endpoints, output), table, app, (part, &halt)),
+            Layout::Sharded { .. } => {
+                let exchange = exchange::run::build(config, (endpoints, output, part.is_some()), table, app)?;
+                run_exchange(config, &pinning, exchange, part)
+            }
+            Layout::Pipeline { .. } if part.is_some() => Err(ConfigError::PartOfPipeline.into()),
             Layout::Pipeline { .. } => {
                 let assembly = assemble::pipeline(config, (endpoints, output), table, app, &halt)?;
                 run_pipeline(config, &pinning, assembly, &halt)
@@ -107,7 +115,7 @@ pub(crate) fn with_records<F: FlowState>(
     control: &Control,
     run: impl FnOnce(RecordOutput<F>) -> Result<RunReport<F>, StartError>,
 ) -> Result<RunReport<F>, StartError> {
-    let Some(sink) = sink else { return run(RecordOutput::Keep { records_max: config.records_max }) };
+    let Some(sink) = sink else { return run(RecordOutput::kept(config)) };
     let (sender, mut writer) = records::queue(config.records_when_full);
     std::thread::scope(|scope| {
         let thread = Builder::new().name("records".into()).spawn_scoped(scope, move || {
@@ -143,17 +151,17 @@ pub(crate) fn with_records<F: FlowState>(
 fn run_inline<A, T, E>(
     config: &EngineConfig,
     pinning: &Pinning,
-    endpoints: (Endpoints<'_, A::Flow>, RecordOutput<A::Flow>),
+    (endpoints, output): (Endpoints<'_, A::Flow>, RecordOutput<A::Flow>),
     table: impl FnMut(usize) -> Result<T, E>,
     app: impl FnMut(usize) -> A,
-    halt: &Arc<Halt>,
+    (part, halt): (Option<RecordVisitor<'_, A::Flow>>, &Arc<Halt>),
 ) -> Result<RunReport<A::Flow>, StartError>
 where
     A: App,
     T: FlowTable<FlowKey, A::Flow> + Send,
     E: std::error::Error + Send + Sync + 'static,
 {
-    let mut stage = assemble::inline(config, endpoints, table, app, halt)?;
+    let mut stage = assemble::inline(config, (endpoints, output, part.is_some()), table, app, halt)?;
     let cpu = pinning.input;
     let (ended, elapsed) = std::thread::scope(|scope| {
         let thread = Builder::new().name("inline".into()).spawn_scoped(scope, move || {
@@ -172,7 +180,44 @@ where
         })?;
         thread.join().map_err(|_| std::io::Error::other("the thread died outside its loop"))
     })?;
-    Ok(assemble::inline_report(ended, config.timeouts(), cpu, elapsed))
+    Ok(assemble::inline_report(ended, part, config.timeouts(), (cpu, elapsed)))
+}
+
+/// Runs the sharded layout. The first thread starts alone, and the others when the input turns out
+/// to be long enough. If one of these cannot start, the others do its work.
+fn run_exchange<A, T>(
+    config: &EngineConfig,
+    pinning: &Pinning,
+    exchange: Exchange<'_, A, T>,
+    part: Option<RecordVisitor<'_, A::Flow>>,
+) -> Result<RunReport<A::Flow>, StartError>
+where
+    A: App,
+    T: FlowTable<FlowKey, A::Flow> + Send,
+{
+    let (members, elapsed) = std::thread::scope(|scope| {
+        let start = |id: usize| {
+            let (exchange, cpu) = (&exchange, pinning.workers.get(id).copied().flatten());
+            Builder::new().name(format!("worker-{id}")).spawn_scoped(scope, move || {
+                let pinned = pin(cpu);
+                let mut member = Member::new(exchange, id);
+                // A member catches the panics of what it calls.
+                let _ = repeat(|| member.poll());
+                MemberEnd { pinned, cpu: clock::thread_cpu(), helped: member.helped }
+            })
+        };
+        let begun = clock::now();
+        let mut threads = vec![start(0)?];
+        if exchange.needs_crew() {
+            threads.extend((1..config.layout.workers()).map_while(|id| start(id).ok()));
+            exchange.man(threads.len());
+        }
+        let died = |_| std::io::Error::other("a thread died outside its loop");
+        let ends = threads.into_iter().map(|thread| thread.join().map_err(died));
+        let ends = ends.collect::<Result<Vec<MemberEnd>, _>>()?;
+        Ok::<_, StartError>((ends, begun.elapsed()))
+    })?;
+    Ok(exchange::run::report(exchange, &members, part, config.timeouts(), (pinning, elapsed)))
 }
 
 type Handle<'scope, R> = ScopedJoinHandle<'scope, (Ended<R>, Instant)>;

@@ -130,7 +130,7 @@ impl<W: Wire, A: App, T: FlowTable<FlowKey, A::Flow>> WireStage<'_, W, A, T> {
     /// Ends flows according to the time since the last frame, and sends their records.
     fn tick(&mut self, last: Instant, now: Instant) {
         let silent_ns = u64::try_from(now.duration_since(last).as_nanos()).unwrap_or(u64::MAX);
-        let time_ns = self.arrivals.clock().now_ns().saturating_add(silent_ns);
+        let time_ns = self.arrivals.now_ns().saturating_add(silent_ns);
         if self.arrivals.packets() > 0 {
             self.flows.pass_time(time_ns);
         } else {

@@ -75,10 +75,8 @@ impl<F> Records<F> {
     fn add(&mut self, record: FlowRecord<F>, span: Option<Span>) {
         match &mut self.output {
             RecordOutput::Stream(sender) => sender.push(record),
-            RecordOutput::Keep { records_max } if self.ended.len() >= *records_max => {
-                self.counts.forgotten += 1;
-            }
-            RecordOutput::Keep { .. } => {
+            RecordOutput::Keep(budget) if !budget.take() => self.counts.forgotten += 1,
+            RecordOutput::Keep(_) => {
                 self.ended.push(record);
                 if let (Some(starts), Some(span)) = (&mut self.starts, span) {
                     starts.ended.push(span);
@@ -113,18 +111,6 @@ impl<F: FlowState, T: FlowTable<FlowKey, F>> Flows<F, T> {
     pub(crate) fn with_spans(mut self) -> Self {
         self.records.starts = self.timeouts.is_set().then(Starts::default);
         self
-    }
-
-    /// Inserts a flow that began in an earlier part of the input. Returns whether the table had
-    /// space.
-    pub(crate) fn resume(&mut self, (key, hash): (FlowKey, TableHash), span: Span, state: F) -> bool {
-        let class = FlowTimeouts::class(state.is_closed());
-        let entry = self.table.entry_with(key, hash, class, span.last, || state);
-        let Ok(entry) = entry else { return false };
-        if let Some(starts) = &mut self.records.starts {
-            starts.begin(entry.id, span.start);
-        }
-        true
     }
 
     /// Runs the application on a packet and its flow, and inserts the flow if the lookup did not

@@ -15,7 +15,6 @@ use crate::ingest::decode::Decoder;
 use crate::ingest::reader::{Next, Reader};
 use crate::runtime::poll::Polled;
 use crate::runtime::shutdown::Halt;
-use crate::sharded::hashes::PacketHashes;
 use crate::worker::process::{Burst, FlowStage};
 
 /// All stages on one thread.
@@ -26,8 +25,6 @@ pub(crate) struct InlineStage<'a, A: App, T> {
     pub(crate) burst: Burst,
     pub(crate) publisher: Publisher<'a>,
     pub(crate) output: Option<SinkOutput<'a>>,
-    /// The hashes of all packets, where a second pass may need them.
-    pub(crate) hashes: Option<PacketHashes>,
 }
 
 /// The sink of the inline layout, where packets leave in arrival order.
@@ -42,8 +39,13 @@ pub(crate) struct SinkOutput<'a> {
     pub(crate) is_called: bool,
 }
 
-impl SinkOutput<'_> {
-    fn release(&mut self, packet: &Released<'_>) {
+impl<'a> SinkOutput<'a> {
+    pub(crate) fn new(sink: &'a mut (dyn PacketSink + Send), halt: Arc<Halt>) -> Self {
+        let counters = SinkCounters::default();
+        Self { sink, halt, counters, failed: None, is_held: false, is_called: false }
+    }
+
+    pub(crate) fn release(&mut self, packet: &Released<'_>) {
         // Count the packet as refused until the sink has taken it, in case the sink panics.
         self.counters.refused += 1;
         if self.failed.is_some() {
@@ -63,7 +65,7 @@ impl SinkOutput<'_> {
     }
 
     /// Asks the sink to write out its buffered packets, if it may have any.
-    fn flush(&mut self) {
+    pub(crate) fn flush(&mut self) {
         if !std::mem::take(&mut self.is_held) || self.failed.is_some() {
             return;
         }
@@ -75,13 +77,13 @@ impl SinkOutput<'_> {
         }
     }
 
-    fn fail(&mut self, error: SinkError) {
+    pub(crate) fn fail(&mut self, error: SinkError) {
         self.failed = Some(error);
         self.halt.halt();
     }
 
     /// Asks the sink to write out its buffered packets.
-    fn finish(&mut self) {
+    pub(crate) fn finish(&mut self) {
         if self.failed.is_none() {
             self.is_called = true;
             self.failed = self.sink.finish().err();
@@ -125,7 +127,7 @@ impl<A: App, T: FlowTable<FlowKey, A::Flow>> InlineStage<'_, A, T> {
 
     #[inline]
     fn process(&mut self, first: u64, range: Range<usize>) {
-        let Self { reader: Reader { batch, losses, .. }, decoder, stage, burst, hashes, .. } = self;
+        let Self { reader: Reader { batch, losses, .. }, decoder, stage, burst, .. } = self;
         let Some(block) = &batch.block else { return };
         let open = block.open();
         let block = open.bytes;
@@ -142,9 +144,6 @@ impl<A: App, T: FlowTable<FlowKey, A::Flow>> InlineStage<'_, A, T> {
             if let Err(reason) = admitted {
                 losses.refuse(reason, raw.link);
             }
-        }
-        if let Some(hashes) = hashes {
-            hashes.add(first, packets.len(), burst);
         }
         if !burst.is_empty() {
             match &mut self.output {

@@ -62,12 +62,6 @@ impl Burst {
         self.len == 0
     }
 
-    /// Returns the number and the hash of each packet.
-    pub(crate) fn hashes(&self) -> impl Iterator<Item = (u64, TableHash)> {
-        let packets = &self.packets[..self.len];
-        packets.iter().map(|packet| packet.place.number).zip(self.hashes[..self.len].iter().copied())
-    }
-
     /// Empties the burst. Returns the keys and hashes that it held.
     pub(crate) fn take(&mut self) -> (&[FlowKey], &[TableHash]) {
         let count = std::mem::take(&mut self.len);
@@ -99,11 +93,6 @@ impl<A: App> AppRunner<A> {
     /// Returns the application, for calls that concern no packet.
     pub(crate) fn app_mut(&mut self) -> &mut A {
         &mut self.app
-    }
-
-    /// Returns the application.
-    pub(crate) fn into_app(self) -> A {
-        self.app
     }
 
     /// Returns the number of the packet that the application is processing.

@@ -103,12 +103,7 @@ impl<F: FlowState, T: FlowTable<FlowKey, F>> SharedFlows<F, T> {
     /// Creates one shard for each table. The number of tables must be a power of two.
     pub(crate) fn new(tables: Vec<T>, timeouts: FlowTimeouts, output: &RecordOutput<F>) -> Self {
         assert!(tables.len().is_power_of_two(), "shards are chosen by bits of a hash");
-        let output = match output {
-            RecordOutput::Keep { records_max } => {
-                RecordOutput::Keep { records_max: records_max.div_ceil(tables.len()) }
-            }
-            stream @ RecordOutput::Stream(_) => stream.clone(),
-        };
+        let output = output.clone();
         let shards = tables
             .into_iter()
             .map(|table| {

@@ -14,6 +14,7 @@
 
 use super::RECORD_BYTES_MAX;
 use super::format::Format;
+use super::open::Place;
 use super::pcap_state::{PcapState, RecordHeader};
 use super::pcapng::{BlockHeader, BlockOrder, section_header_bytes};
 use super::stop::Stop;
@@ -105,10 +106,30 @@ impl FileHead {
         self.state.clone().before(bytes.get(at..).unwrap_or_default())
     }
 
+    /// Returns the head of the rest of a file from a record on.
+    pub(super) fn at(place: &Place) -> Self {
+        Self { state: place.state.clone(), first: usize::try_from(place.offset).unwrap_or(usize::MAX) }
+    }
+
     /// Returns an offset, `from` or a later one, at which a record seems to begin.
     pub(super) fn record_from(&self, bytes: &[u8], from: usize, budget: &mut Budget) -> Option<usize> {
+        self.record_by_chain(bytes, from, CHAIN_BYTES, budget)
+    }
+
+    /// Returns such an offset after a short look, for a caller that soon sees a wrong one.
+    pub(super) fn record_soon_from(&self, bytes: &[u8], from: usize, budget: &mut Budget) -> Option<usize> {
+        self.record_by_chain(bytes, from, 0, budget)
+    }
+
+    fn record_by_chain(
+        &self,
+        bytes: &[u8],
+        from: usize,
+        chain_bytes: usize,
+        budget: &mut Budget,
+    ) -> Option<usize> {
         let headers = HEADERS_MAX.min(budget.headers);
-        let mut chain = Chain { bytes, headers_left: headers };
+        let mut chain = Chain { bytes, chain_bytes, headers_left: headers };
         let found = self.find(&mut chain, from);
         budget.headers -= headers - chain.headers_left;
         found
@@ -143,6 +164,8 @@ impl FileHead {
 /// Follows chains through a file.
 struct Chain<'a> {
     bytes: &'a [u8],
+    /// Bytes that a chain must cover.
+    chain_bytes: usize,
     /// Headers that the search may still read.
     headers_left: u32,
 }
@@ -171,7 +194,7 @@ impl Chain<'_> {
                 return records >= CHAIN_RECORDS_CUT;
             }
             (at, records, before) = (at + length, records + 1, Some(header.seconds));
-            if records >= CHAIN_RECORDS && at - start >= CHAIN_BYTES {
+            if records >= CHAIN_RECORDS && at - start >= self.chain_bytes {
                 return true;
             }
         }
@@ -209,7 +232,7 @@ impl Chain<'_> {
                 return false;
             }
             (at, blocks) = (at + length, blocks + 1);
-            if blocks >= CHAIN_RECORDS && at - start >= CHAIN_BYTES {
+            if blocks >= CHAIN_RECORDS && at - start >= self.chain_bytes {
                 return true;
             }
         }
@@ -355,7 +378,7 @@ mod tests {
         }
         bytes.extend(vec![0xFF; WINDOW_BYTES]);
         let head = FileHead::of(&bytes).unwrap();
-        let mut search = Chain { bytes: &bytes, headers_left: 100 };
+        let mut search = Chain { bytes: &bytes, chain_bytes: CHAIN_BYTES, headers_left: 100 };
         let WalkState::Pcap(state) = &head.state else { panic!("a classic capture") };
         assert!(!search.holds_records(*state, 24), "no headers are left");
         assert_eq!(search.headers_left, 0);

@@ -63,7 +63,8 @@ mod plan;
 #[cfg(target_os = "linux")]
 mod read_ahead;
 mod reopened;
-pub mod set;
+pub mod segment;
+mod set;
 mod set_options;
 mod set_progress;
 mod stop;

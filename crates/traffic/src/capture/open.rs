@@ -194,6 +194,22 @@ impl Capture {
         begin: Option<Place>,
         limit: Option<u64>,
     ) -> Result<Self, CaptureError> {
+        let mut capture = Self::segment(path, mapping, begin, limit)?;
+        if let Body::Mapped(mapped) = &mut capture.body
+            && (limit.is_some() || mapped.offset() > mapped.mapping().head().len())
+        {
+            mapped.release_behind(0);
+        }
+        Ok(capture)
+    }
+
+    /// Opens a range of a mapped capture, whose pages stay mapped behind the walk.
+    pub(super) fn segment(
+        path: &Path,
+        mapping: Mapping,
+        begin: Option<Place>,
+        limit: Option<u64>,
+    ) -> Result<Self, CaptureError> {
         let head = mapping.head();
         let format = recognise(path, head, None)?;
         let (walk, start) = match begin {
@@ -203,12 +219,8 @@ impl Capture {
             }
             None => Walk::begin(format, head).map_err(|why| not_a_capture(path, head, why))?,
         };
-        let is_range = limit.is_some() || start > head.len();
         let limit = limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
-        let mut mapped = Mapped::new(mapping, start, limit);
-        if is_range {
-            mapped.release_behind(0);
-        }
+        let mapped = Mapped::new(mapping, start, limit);
         Ok(Self {
             path: path.to_path_buf(),
             format,
@@ -456,6 +468,14 @@ impl Capture {
     /// Returns whether it is compressed.
     pub(super) fn is_packed(&self) -> bool {
         self.packing.is_some()
+    }
+
+    /// Returns the mapping of a mapped capture that has not ended, and how far it was read.
+    pub(super) fn mapped_place(&self) -> Option<(&Mapping, Place)> {
+        let Body::Mapped(mapped) = &self.body else { return None };
+        let (mapping, offset) = (mapped.mapping(), mapped.offset());
+        let state = self.walk.state_at(mapping.block().bytes(), offset);
+        Some((mapping, Place { offset: offset as u64, state }))
     }
 
     /// Returns the mapping of a mapped capture, for another pass.

@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
-use flowloom_packet::{Fill, PacketBatch, PacketSource, SourceError};
+use flowloom_packet::{Fill, PacketBatch, PacketSource, Segment, SourceError};
 
 use super::background;
 use super::error::CaptureError;
@@ -16,6 +16,7 @@ use super::open::Capture;
 use super::opening::Opening;
 use super::parts::{NotCuttable, PlanError, range_of};
 use super::patient::GiveUp;
+use super::segment::{CaptureSegment, Rejoined, Splitter};
 use super::set_options::{Input, SetOptions, SetOrder};
 use super::set_progress::SetProgress;
 use super::stream::Reading;
@@ -55,6 +56,12 @@ pub struct CaptureSet {
     /// The merge of several inputs by time.
     merge: Option<Box<Merge>>,
     current: Option<Capture>,
+    /// The open file, while it is read in segments; then `current` is `None`.
+    splitter: Option<Box<Splitter>>,
+    /// What was read of the open file in segments.
+    before: Option<FileRead>,
+    /// Whether the open file is read in order to its end.
+    is_in_order: bool,
     /// The next input, a pipe whose header has not arrived.
     opening: Option<Opening>,
     next_member: usize,
@@ -176,6 +183,9 @@ impl CaptureSet {
             options,
             opener,
             current: None,
+            splitter: None,
+            before: None,
+            is_in_order: false,
             opening: None,
             next_member: 0,
             pass: 0,
@@ -216,10 +226,25 @@ impl CaptureSet {
         }
         match &self.merge {
             Some(merge) => self.summary.files_with(merge.open_files()),
-            None => {
-                self.summary.files_with(self.current.iter().map(|open| (usize::MAX, FileSummary::of(open))))
-            }
+            None => self.summary.files_with(self.open_read().map(|read| (usize::MAX, read.summary)).into_iter()),
         }
+    }
+
+    /// Returns what was read of the open file.
+    fn open_read(&self) -> Option<FileRead> {
+        if let Some(splitter) = &self.splitter {
+            return Some(splitter.read().clone());
+        }
+        self.current.as_ref().map(|capture| self.read_of(capture))
+    }
+
+    /// Returns what was read of a file, whose rest `capture` reads.
+    fn read_of(&self, capture: &Capture) -> FileRead {
+        let rest = FileRead::of(capture);
+        self.before.clone().map_or(rest.clone(), |mut read| {
+            read.append(rest);
+            read
+        })
     }
 
     /// Fails if nothing that was read can be decoded, and no input remains that was not begun. Call
@@ -237,8 +262,10 @@ impl CaptureSet {
         if is_some_unknown {
             return Ok(());
         }
-        let open = self.current.iter().chain(merged.into_iter().flatten());
-        self.summary.check_decodable(open.map(|capture| (capture.path(), capture.links())))
+        let open = self.open_read();
+        let open = open.iter().map(|read| (read.summary.path.as_path(), read.summary.links.as_slice()));
+        let merged = merged.into_iter().flatten().map(|capture| (capture.path(), capture.links()));
+        self.summary.check_decodable(open.chain(merged))
     }
 
     /// Returns how many inputs overlap another one in time, as far as the set was read. `None` if
@@ -340,9 +367,26 @@ impl CaptureSet {
 
     /// Adds a capture that has ended to the summary.
     fn finish(&mut self, capture: &Capture) {
-        let read = FileRead::of(capture);
+        let read = self.read_of(capture);
+        self.close(read, capture.taken_bytes());
+    }
+
+    /// Adds a file that has ended after so many bytes.
+    fn close(&mut self, read: FileRead, bytes: u64) {
         self.summary.add(if self.opener.give_up.is_stopped() { read.without_notice() } else { read });
-        self.done_bytes += capture.taken_bytes();
+        self.done_bytes += bytes;
+        self.before = None;
+        self.is_in_order = false;
+    }
+
+    /// Reads the rest of a file in order that was read in segments.
+    fn read_rest(&mut self) -> Result<(), CaptureError> {
+        if let Some(splitter) = self.splitter.take() {
+            self.current = Some(splitter.rest()?);
+            self.before = Some(splitter.read().clone());
+            self.is_in_order = true;
+        }
+        Ok(())
     }
 
     /// Measures the span of the first pass, and moves the times of later passes after it.
@@ -394,6 +438,7 @@ impl CaptureSet {
         if self.merge.is_some() {
             return self.next_merged(batch);
         }
+        self.read_rest()?;
         loop {
             let Some(capture) = &mut self.current else {
                 let opened = self.open_next()?;
@@ -431,5 +476,41 @@ impl CaptureSet {
 impl PacketSource for CaptureSet {
     fn next_batch(&mut self, batch: &mut PacketBatch) -> Result<Fill, SourceError> {
         self.next(batch).map_err(|error| SourceError(Box::new(error)))
+    }
+
+    /// Splits mapped captures that are read once, one after another.
+    fn split(&mut self, bytes: u64) -> Option<Box<dyn Segment>> {
+        let is_plain = self.merge.is_none() && self.options.passes == 1 && !self.opener.releases;
+        if !is_plain || self.is_in_order {
+            return None;
+        }
+        if self.splitter.is_none() {
+            self.splitter = Some(Box::new(Splitter::new(self.current.as_ref()?)?));
+            self.current = None;
+        }
+        let segment = self.splitter.as_mut()?.split(bytes)?;
+        Some(Box::new(segment))
+    }
+
+    fn rejoin(&mut self, segment: Box<dyn Segment>) -> bool {
+        let (Ok(segment), Some(splitter)) =
+            (segment.into_any().downcast::<CaptureSegment>(), &mut self.splitter)
+        else {
+            return false;
+        };
+        let rejoined = splitter.rejoin(&segment);
+        let offset = splitter.offset();
+        if let Rejoined::Wrong = rejoined {
+            return false;
+        }
+        self.packets += segment.packets();
+        self.packets_of_pass += segment.packets();
+        self.progress.set_done(self.done_bytes + offset);
+        if let Rejoined::Last(read) = rejoined {
+            self.splitter = None;
+            self.close(read, segment.taken_bytes());
+            self.progress.set_done(self.done_bytes);
+        }
+        true
     }
 }

@@ -42,7 +42,7 @@ mod tls;
 
 use std::fmt;
 
-use flowloom_engine::{App, Composed, FlowState, FlowValue, Verdict};
+use flowloom_engine::{App, FlowState, FlowValue, Verdict};
 use flowloom_flow_key::Direction;
 use flowloom_packet::PacketView;
 
@@ -240,14 +240,6 @@ impl<F: Fields> FlowState for Detailed<F> {
         self.record.is_closed()
     }
 
-    fn closes_alike(&self, later: &Self) -> bool {
-        self.record.closes_alike(&later.record)
-    }
-
-    fn packet_count(&self) -> Option<u64> {
-        self.record.packet_count()
-    }
-
     /// The digest of the fields represents them here.
     fn values(&self, out: &mut Vec<FlowValue>) {
         self.record.values(out);
@@ -333,19 +325,6 @@ impl<F: Fields> App for DetailedAccounting<F> {
         Some(Detailed { record, fields: F::default() })
     }
 
-    fn compose(&mut self, flow: &mut Detailed<F>, later: &mut Detailed<F>) -> Composed {
-        let mut fields = flow.fields.clone();
-        let is_composed = fields.compose(&later.fields);
-        let (mut record, mut next) = (flow.record.clone(), later.record.clone());
-        let composed = self.accounting.compose(&mut record, &mut next);
-        match composed {
-            Composed::Joined if !is_composed => return Composed::NeedsPackets,
-            Composed::Joined => *flow = Detailed { record, fields },
-            Composed::Apart => (flow.record, later.record) = (record, next),
-            Composed::NeedsPackets => {}
-        }
-        composed
-    }
 }
 
 #[cfg(test)]

@@ -74,7 +74,8 @@ pub(super) fn run(
         parts.push(SavedPart::new(input, workers, records));
     }
     let idle = settings.idle_timeout_ns.map(IdleTimeout::from_ns);
-    let merge = |parts| merge_parts(parts, idle, Accounting::new(settings.active_timeout_ns));
+    let accounting = Accounting::new(settings.active_timeout_ns);
+    let merge = |parts| merge_parts(parts, idle, |flow, later| accounting.compose(flow, later));
     let (merged, unresolved) = match merge(parts.clone()) {
         Err(MergeError::NeedsPackets { keys, .. }) => {
             for part in &mut parts {

@@ -135,10 +135,9 @@ fn run_figures<F: FlowState>(run: &Run<'_, F>) -> RunFigures {
         why: run.why.clone(),
         merged: source.overlapped(),
         sharded: report.sharded.map(|sharded| ShardedFigures {
-            parts: sharded.parts,
-            parts_reread: sharded.parts_reread,
-            flows_joined: sharded.flows_joined,
-            flows_reprocessed: sharded.flows_reprocessed,
+            chunks: sharded.chunks,
+            threads: sharded.threads,
+            lists_moved: sharded.lists_moved,
         }),
         workers: report.workers.len(),
         input_cpu: report.input_cpu,
@@ -183,10 +182,7 @@ fn worker_figures<F>(report: &RunReport<F>) -> Vec<WorkerFigures> {
 fn table_figures<F: FlowState>(report: &RunReport<F>) -> TableFigures {
     let (stats, memory) = report.tables();
     TableFigures {
-        // A flow that continues in the next part is in the tables of both parts.
-        flows_at_end: u64::from(stats.len)
-            .saturating_sub(report.sharded.map_or(0, |sharded| sharded.flows_joined))
-            .saturating_sub(report.timed_out_at_end),
+        flows_at_end: u64::from(stats.len).saturating_sub(report.timed_out_at_end),
         inserted: stats.inserted,
         refused: stats.refused,
         displaced: u64::from(stats.displaced),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use flowloom::apps::accounting::fields::{AllFields, FieldMemory, NO_MEMORY};
-use flowloom::engine::{App, Control, Fault};
+use flowloom::engine::{Control, Fault};
 use flowloom::traffic::capture::{Input, Notice};
 
 use super::layout::{self, Planned};
@@ -12,8 +12,7 @@ use super::records::{Show, Shown};
 use super::role::{AccountingRole, DetailedRole, LabelledRole, Role};
 use super::select::Selection;
 use super::setup::{MemoryOf, Tables, engine_config, policy, reads_fields, set_options};
-use super::source::Source;
-use super::{Kept, Prepared, check_apart};
+use super::{Kept, Prepared};
 use crate::args::Common;
 use crate::args::replay::Replay;
 use crate::exit::{Failure, check_decodable};
@@ -76,7 +75,7 @@ fn look_as<R: Role>(
 ) -> Result<Looked, Failure> {
     let inputs: Vec<Input> = arguments.inputs.iter().map(|path| Input::from_argument(path)).collect();
     let options = set_options(arguments);
-    let Planned { layout, mut source, .. } = layout::plan(arguments, &inputs, options, R::App::PARTS)?;
+    let Planned { layout, mut source, .. } = layout::plan(arguments, &inputs, options)?;
     let config = engine_config(arguments, layout)?;
     let mut policy = policy(arguments, &config)?;
     let selection = Selection::of(arguments, &source.paths())?;
@@ -109,12 +108,8 @@ fn look_as<R: Role>(
     if let Some(Fault::Source { packets, error }) = &report.fault {
         check_decodable(*packets, error)?;
     }
-    let is_parts = matches!(source, Source::Parts(..));
-    if report.fault.is_none() && (is_parts || arguments.limit.is_some()) {
+    if report.fault.is_none() && arguments.limit.is_some() {
         source.check_decodable()?;
-    }
-    if is_parts {
-        check_apart(&source, "omit --workers: one thread merges them")?;
     }
     if let Some(dropped @ 1..) = role.field_memory().map(FieldMemory::dropped) {
         let fields = counted(dropped, "field");

@@ -27,8 +27,8 @@ use std::sync::Arc;
 use flowloom::apps::SourceDirection;
 use flowloom::apps::accounting::fields::{AllFields, ApplicationFields, FieldGroup, FieldMemory};
 use flowloom::engine::{
-    App, Control, Endpoints, EngineConfig, Fault, FlowRecord, FlowState, PolicyRef, RecordSink, RunReport,
-    ShardedRun, StartError, TableFor, run_sharded_with,
+    Control, Endpoints, EngineConfig, Fault, FlowRecord, FlowState, PolicyRef, RecordSink, RunReport,
+    StartError,
 };
 use flowloom::packet::PacketSource;
 use flowloom::scheduler::registry::Policy;
@@ -67,7 +67,7 @@ use setup::{
     MemoryOf, Tables, check_application, check_verifiable, engine_config, field_groups, keeps_flow_order,
     policy, reads_fields, scheduler, warn_of_left_fields, warn_outside_pipeline,
 };
-use source::{Cut, Source, Whole, feed};
+use source::{Source, feed};
 
 /// Runs the command.
 pub(crate) fn run(arguments: &Replay, common: &Common) -> Result<Status, Failure> {
@@ -132,7 +132,7 @@ fn run_app<R: Role>(
     if arguments.verify {
         check_verifiable(arguments, &inputs)?;
     }
-    let Planned { layout, mut source, why } = layout::plan(arguments, &inputs, options, R::App::PARTS)?;
+    let Planned { layout, mut source, why } = layout::plan(arguments, &inputs, options)?;
     let mut config = engine_config(arguments, layout)?;
     // Rules that ask for states process an ICMP error with the flow that it concerns.
     config.decode = config.decode.with_errors_by_flow(rules.is_some_and(Rules::ask_state));
@@ -169,9 +169,8 @@ fn run_app<R: Role>(
     let part = arguments.fragments.then(|| outputs.flows.take().map(|opened| (opened, columns.clone())));
     let mut records = records_of(role, arguments, columns, &mut outputs);
     // Only these need all records at once.
-    let keeps_records = arguments.verify || arguments.sort || arguments.fragments;
-    // The sharded layout collects all records before it passes them on.
-    let streams = !keeps_records && (records.has_use() || !matches!(source, Source::Parts(..)));
+    let keeps_records =
+        arguments.verify || arguments.sort || arguments.fragments || arguments.save_part.is_some();
     let run = Prepared {
         arguments,
         config: &config,
@@ -179,7 +178,7 @@ fn run_app<R: Role>(
         control: &control,
         selection: selection.as_ref(),
     };
-    let sink = streams.then_some(&mut records as _);
+    let sink = (!keeps_records).then_some(&mut records as _);
     let ran = run.run(role, &mut source, &mut policy, (&mut outputs, &mut kept, sink));
     let read_share = match source.progress().total_bytes() {
         0 => None,
@@ -207,13 +206,9 @@ fn run_app<R: Role>(
     if let Some(Fault::Source { packets, error }) = &report.fault {
         check_decodable(*packets, error)?;
     }
-    let is_parts = matches!(source, Source::Parts(..));
     // Another part may have packets that can be decoded.
-    if report.fault.is_none() && (is_parts || arguments.limit.is_some()) && !arguments.is_part() {
+    if report.fault.is_none() && arguments.limit.is_some() && !arguments.is_part() {
         source.check_decodable()?;
-    }
-    if is_parts {
-        check_apart(&source, "use --layout inline or pipeline, which merge them, or --concat")?;
     }
 
     // Read the figures now, because the oracle runs its own application and probe.
@@ -323,15 +318,6 @@ fn records_written<F: FlowState + SourceDirection>(
     (Some(figures), known_lost)
 }
 
-/// Refuses parts of captures that turn out to overlap in time although their first and last packets
-/// did not.
-fn check_apart(source: &Source, advice: &str) -> Result<(), Failure> {
-    let Some(files) = source.overlapped() else { return Ok(()) };
-    Err(Failure::Input(format!(
-        "{files} captures overlap in time, which their first and last packets did not show\n  {advice}"
-    )))
-}
-
 /// The report of a run, how many packets the selection passed over, and the range of a capture that
 /// was read.
 type Ran<F> = (RunReport<F>, u64, Option<part_file::Range>);
@@ -346,7 +332,7 @@ struct Prepared<'a> {
 }
 
 impl Prepared<'_> {
-    /// Runs in the layout of the source. `kept` receives the records of a part. Also returns how
+    /// Runs in the planned layout. `kept` receives the records of a part. Also returns how
     /// many packets the selection rejected.
     fn run<R: Role>(
         &self,
@@ -367,39 +353,17 @@ impl Prepared<'_> {
             (Kept::Rows(rows), _) => rows.push((ticks, is_live)),
             _ => {}
         };
-        let mut beside = flowloom::engine::Outputs::default();
-        beside.part = keeps.then_some(&mut keep as _);
-        let table = |of: TableFor| tables.with_first(of.flows).linehash::<FlowOf<R>>();
-        let app = |_| role.app();
-        let Source::Parts(parts, summary) = source else {
-            if keeps {
-                beside.records = records.map(|sink| sink as _);
-                let whole = Whole::new(source, selection.cloned());
-                let run = run_sharded_with(config, &whole, table, app, control, beside)?;
-                return Ok((run.report, run.reads.iter().sum(), None));
-            }
-            let defrag = arguments.defrag.then_some(config.decode);
-            let mut selected = Selected::new(source, selection.cloned());
-            let mut fed = feed(&mut selected, defrag);
-            let endpoints = Endpoints::new(&mut *fed, PolicyRef::of(policy), control)
-                .with_packets(outputs.sink.as_mut().map(|sink| sink as _))
-                .with_records(records.map(|sink| sink as _));
-            let report = role.run(arguments.table, config, endpoints, tables)?;
-            drop(fed);
-            return Ok((report, selected.passed_over, None));
-        };
-        beside.records = records.map(|sink| sink as _);
-        let cut = Cut { parts, selection: selection.cloned() };
-        let run = run_sharded_with(config, &cut, table, app, control, beside);
-        run.map(|ShardedRun { report, reads, .. }| {
-            let (reads, passed_over): (Vec<_>, Vec<u64>) = reads.into_iter().unzip();
-            *summary = Some(parts.summary(&reads));
-            let end = reads.last().and_then(|read| read.end());
-            let range = end
-                .filter(|_| arguments.byte_range().is_some())
-                .map(|end| part_file::Range { begin: parts.begin(0).token(), end: end.token() });
-            (report, passed_over.iter().sum(), range)
-        })
+        let defrag = arguments.defrag.then_some(config.decode);
+        let mut selected = Selected::new(&mut *source, selection.cloned());
+        let mut fed = feed(&mut selected, defrag);
+        let mut endpoints = Endpoints::new(&mut *fed, PolicyRef::of(policy), control)
+            .with_packets(outputs.sink.as_mut().map(|sink| sink as _))
+            .with_records(records.map(|sink| sink as _));
+        endpoints.part = keeps.then_some(&mut keep as _);
+        let report = role.run(arguments.table, config, endpoints, tables)?;
+        drop(fed);
+        let passed_over = selected.passed_over;
+        Ok((report, passed_over, source.finish()))
     }
 }
 

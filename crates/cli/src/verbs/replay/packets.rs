@@ -10,7 +10,7 @@ use flowloom_export::{ArrowPacketWriter, PacketHeaders, PacketRow};
 
 use super::Selection;
 use super::select::Selected;
-use super::source::{PartPackets, Source};
+use super::source::Source;
 use crate::args::replay::Replay;
 use crate::exit::{Failure, Status};
 use crate::flow_file::{Destination, Format, Opened};
@@ -33,11 +33,7 @@ pub(super) fn run(
     let destination = Destination::of(to, Some(Format::Arrow)).map_err(Failure::Usage)?;
     let (stream, file) = destination.open_whole().and_then(Opened::into_stream).map_err(failed)?;
     let mut out = ArrowPacketWriter::new(stream).map_err(failed)?;
-    let mut source: Box<dyn PacketSource> = if let Source::Parts(parts, _) = source {
-        Box::new(Selected::new(PartPackets::new(parts.open(0)?), selection))
-    } else {
-        Box::new(Selected::new(source, selection))
-    };
+    let mut source = Selected::new(source, selection);
     let options = arguments.decoding.options()?;
     let (mut batch, mut clock) = (PacketBatch::new(), PacketClock::default());
     loop {

@@ -1,8 +1,10 @@
 //! Selection of input packets by filter and time.
 
+use std::any::Any;
+
 use flowloom::filter::PacketFilter;
 use flowloom::packet::clock::PacketClock;
-use flowloom::packet::{DropCounts, Fill, PacketBatch, PacketSource, SourceError};
+use flowloom::packet::{DropCounts, Fill, PacketBatch, PacketSource, Segment, SourceError};
 use flowloom::traffic::capture::{Capture, CaptureOptions};
 
 use crate::args::parse::Instant;
@@ -155,6 +157,33 @@ impl<S: PacketSource> PacketSource for Selected<S> {
 
     fn withheld(&mut self) -> DropCounts {
         self.source.withheld()
+    }
+
+    /// Splits the source if each packet is selected for itself.
+    fn split(&mut self, bytes: u64) -> Option<Box<dyn Segment>> {
+        let Some(selection) = &self.selection else { return self.source.split(bytes) };
+        if selection.clock.is_some() {
+            return None;
+        }
+        let source = self.source.split(bytes)?;
+        Some(Box::new(Selected::new(source, Some(selection.clone()))))
+    }
+
+    fn rejoin(&mut self, segment: Box<dyn Segment>) -> bool {
+        if self.selection.is_none() {
+            return self.source.rejoin(segment);
+        }
+        let Ok(selected) = segment.into_any().downcast::<Selected<Box<dyn Segment>>>() else { return false };
+        let Selected { source, passed_over, .. } = *selected;
+        let is_right = self.source.rejoin(source);
+        self.passed_over += if is_right { passed_over } else { 0 };
+        is_right
+    }
+}
+
+impl Segment for Selected<Box<dyn Segment>> {
+    fn into_any(self: Box<Self>) -> Box<dyn Any> {
+        self
     }
 }
 

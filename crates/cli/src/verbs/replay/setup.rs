@@ -372,18 +372,14 @@ impl Tables {
         check_flows("--table-flows", arguments.table_flows.unwrap_or(0), tables, first_max)?;
         check_flows("--flows-max", arguments.flows_max, tables, DHashConfig::FLOWS_MAX)?;
         let guess = || flow_guess::guess(&source.paths(), source.bytes_on_disk(), options, config.decode);
-        let mut flows = arguments.table_flows.unwrap_or_else(guess);
-        if let (Layout::Sharded { workers }, None) = (config.layout, arguments.table_flows) {
-            // Flows continue across parts, so the parts have more flows in total.
-            if workers > 1 {
-                flows += flows / 4;
-            }
-        }
-        // Many small tables get unequal shares; four standard deviations above the mean suffice
+        let flows = arguments.table_flows.unwrap_or_else(guess);
+        // Tables get unequal shares of the flows; four standard deviations above the mean suffice
         // nearly always.
+        let is_hashed = tables > 1
+            && (matches!(config.layout, Layout::Sharded { .. }) || tables > config.layout.workers() as u64);
         let share = |flows: u64| {
             let equal = flows.div_ceil(tables);
-            let more = if tables > config.layout.workers() as u64 { 4 * equal.isqrt() + 4 } else { 0 };
+            let more = if is_hashed { 4 * equal.isqrt() + 4 } else { 0 };
             u32::try_from(equal + more).unwrap_or(u32::MAX)
         };
         let Shares { tables_bytes, fields } =
@@ -405,12 +401,6 @@ impl Tables {
             },
             memory_limit_bytes: memory_max_bytes,
         })
-    }
-
-    /// Returns tables whose first segment is for this number of flows, if known.
-    pub(super) fn with_first(&self, flows: Option<u32>) -> Self {
-        let first_flows = flows.unwrap_or(self.limits.first_flows).min(self.limits.first_flows).max(1);
-        Self { limits: GrowthLimits { first_flows, ..self.limits }, ..self.clone() }
     }
 
     /// Builds a table. An estimate of its first segment yields to the memory that there is.

@@ -1,27 +1,49 @@
 //! The packet source of a run: captures or an interface.
 
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
-use flowloom::engine::{Control, PartSource, PartitionedSource};
-use flowloom::packet::{DecodeOptions, DropCounts, Fill, PacketBatch, PacketSource, SourceError};
+use flowloom::engine::Control;
+use flowloom::packet::{DecodeOptions, DropCounts, Fill, PacketBatch, PacketSource, Segment, SourceError};
 use flowloom::traffic::capture::{
-    Boundary, CaptureError, CapturePart, CaptureParts, CaptureSet, FileSummary, Input, Notice, PartRead,
-    SetOptions, SetProgress, SetSummary,
+    CaptureError, CapturePart, CaptureParts, CaptureSet, FileSummary, Input, Notice, SetOptions,
+    SetProgress, SetSummary,
 };
 use flowloom::traffic::defrag::{Defrag, DefragLimits};
 
 use super::interface::Interface;
-use super::select::{Selected, Selection};
 use crate::args::replay::Replay;
 use crate::exit::Failure;
+use crate::part_file;
 
-/// Captures, whole or in parts, or an interface.
+/// Captures, a range of one, or an interface.
 pub(super) enum Source {
     Captures(Box<CaptureSet>),
-    /// The results of the parts are known after they have been read.
-    Parts(Box<CaptureParts>, Option<SetSummary>),
+    Range(Box<CaptureRange>),
     Interface(Interface),
+}
+
+/// A range of the bytes of a capture.
+pub(super) struct CaptureRange {
+    range: CaptureParts,
+    /// `None` once it is read.
+    part: Option<CapturePart>,
+    summary: Option<SetSummary>,
+}
+
+impl CaptureRange {
+    pub(super) fn new(range: CaptureParts) -> Result<Self, CaptureError> {
+        let part = range.open(0)?;
+        Ok(Self { range, part: Some(part), summary: None })
+    }
+
+    /// Ends reading. Returns where the range began and ended, if it was read to its end.
+    fn finish(&mut self) -> Option<part_file::Range> {
+        let read = self.part.take()?.finish();
+        self.summary = Some(self.range.summary(std::slice::from_ref(&read)));
+        let end = read.end()?.token();
+        Some(part_file::Range { begin: self.range.begin(0).token(), end })
+    }
 }
 
 impl Source {
@@ -40,12 +62,9 @@ impl Source {
         }
     }
 
-    /// Uses captures in parts.
-    pub(super) fn of_parts(arguments: &Replay, parts: CaptureParts) -> Result<Self, Failure> {
-        if let Some(option) = arguments.live.idle_option() {
-            return Err(Failure::Usage(format!("{option} is for live captures: add --iface")));
-        }
-        Ok(Self::Parts(Box::new(parts), None))
+    /// Ends reading. Returns where the range of a capture began and ended, if it was read to its end.
+    pub(super) fn finish(&mut self) -> Option<part_file::Range> {
+        if let Self::Range(range) = self { range.finish() } else { None }
     }
 
     /// Ends the wait for a silent pipe when the run is stopped. An interface checks this itself.
@@ -54,7 +73,7 @@ impl Source {
         match self {
             Self::Captures(set) => set.stop_when(move || control.is_stopped()),
             // The engine checks after each batch, and neither blocks for long.
-            Self::Parts(..) | Self::Interface(_) => {}
+            Self::Range(_) | Self::Interface(_) => {}
         }
     }
 
@@ -62,7 +81,7 @@ impl Source {
     pub(super) fn paths(&self) -> Vec<&Path> {
         match self {
             Self::Captures(set) => set.paths().collect(),
-            Self::Parts(parts, _) => parts.paths().collect(),
+            Self::Range(range) => range.range.paths().collect(),
             Self::Interface(_) => Vec::new(),
         }
     }
@@ -72,7 +91,7 @@ impl Source {
     pub(super) fn bytes_on_disk(&self) -> Option<u64> {
         match self {
             Self::Captures(set) => set.bytes_on_disk(),
-            Self::Parts(parts, _) => Some(parts.bytes_on_disk()),
+            Self::Range(range) => Some(range.range.bytes_on_disk()),
             Self::Interface(_) => None,
         }
     }
@@ -81,8 +100,7 @@ impl Source {
     pub(super) fn overlapped(&self) -> Option<usize> {
         match self {
             Self::Captures(set) => set.overlapped(),
-            Self::Parts(_, summary) => summary.as_ref().and_then(SetSummary::overlapped),
-            Self::Interface(_) => None,
+            Self::Range(_) | Self::Interface(_) => None,
         }
     }
 
@@ -90,7 +108,7 @@ impl Source {
     pub(super) fn check_decodable(&self) -> Result<(), CaptureError> {
         match self {
             Self::Captures(set) => set.check_decodable(),
-            Self::Parts(_, summary) => summary.as_ref().map_or(Ok(()), SetSummary::check_decodable),
+            Self::Range(range) => range.summary.as_ref().map_or(Ok(()), SetSummary::check_decodable),
             Self::Interface(_) => Ok(()),
         }
     }
@@ -99,7 +117,7 @@ impl Source {
     pub(super) fn progress(&self) -> Arc<SetProgress> {
         match self {
             Self::Captures(set) => set.progress(),
-            Self::Parts(parts, _) => parts.progress(),
+            Self::Range(range) => range.range.progress(),
             Self::Interface(_) => Arc::default(),
         }
     }
@@ -108,7 +126,7 @@ impl Source {
     pub(super) fn notices(&self) -> &[Notice] {
         match self {
             Self::Captures(set) => set.notices(),
-            Self::Parts(_, summary) => summary.as_ref().map_or(&[], |summary| &summary.notices),
+            Self::Range(range) => range.summary.as_ref().map_or(&[], |summary| &summary.notices),
             Self::Interface(_) => &[],
         }
     }
@@ -117,7 +135,7 @@ impl Source {
     pub(super) fn files(&self) -> Vec<FileSummary> {
         match self {
             Self::Captures(set) => set.files(),
-            Self::Parts(_, summary) => summary.as_ref().map_or(Vec::new(), |summary| summary.files.clone()),
+            Self::Range(range) => range.summary.as_ref().map_or(Vec::new(), |summary| summary.files.clone()),
             Self::Interface(interface) => vec![interface.summary()],
         }
     }
@@ -127,7 +145,10 @@ impl PacketSource for Source {
     fn next_batch(&mut self, batch: &mut PacketBatch) -> Result<Fill, SourceError> {
         match self {
             Self::Captures(set) => set.next_batch(batch),
-            Self::Parts(..) => unreachable!("the sharded layout reads each part separately"),
+            Self::Range(range) => match &mut range.part {
+                Some(part) => part.next_batch(batch),
+                None => Ok(Fill::End),
+            },
             Self::Interface(interface) => interface.next_batch(batch),
         }
     }
@@ -135,137 +156,17 @@ impl PacketSource for Source {
     fn withheld(&mut self) -> DropCounts {
         match self {
             Self::Captures(set) => set.withheld(),
-            Self::Parts(..) => DropCounts::default(),
+            Self::Range(_) => DropCounts::default(),
             Self::Interface(interface) => interface.withheld(),
         }
     }
-}
 
-/// Captures in parts, as the engine reads them.
-pub(super) struct Cut<'a> {
-    pub(super) parts: &'a CaptureParts,
-    pub(super) selection: Option<Selection>,
-}
-
-/// One of these parts.
-pub(super) struct Part(Selected<PartPackets>);
-
-/// The packets of a part.
-pub(super) struct PartPackets(CapturePart);
-
-impl PartPackets {
-    #[cfg(feature = "arrow")]
-    pub(super) fn new(part: CapturePart) -> Self {
-        Self(part)
-    }
-}
-
-impl PacketSource for PartPackets {
-    fn next_batch(&mut self, batch: &mut PacketBatch) -> Result<Fill, SourceError> {
-        self.0.next_batch(batch)
-    }
-}
-
-impl PacketSource for Part {
-    fn next_batch(&mut self, batch: &mut PacketBatch) -> Result<Fill, SourceError> {
-        self.0.next_batch(batch)
-    }
-}
-
-/// The result of reading a part, and the number of packets not selected.
-pub(super) type Read = (PartRead, u64);
-
-impl PartSource for Part {
-    type Read = Read;
-
-    fn finish(self) -> Read {
-        (self.0.source.0.finish(), self.0.passed_over)
-    }
-}
-
-impl Cut<'_> {
-    fn part(&self, part: CapturePart) -> Part {
-        Part(Selected::new(PartPackets(part), self.selection.clone()))
-    }
-}
-
-impl PartitionedSource for Cut<'_> {
-    type Boundary = Boundary;
-    type Read = Read;
-    type Part = Part;
-
-    fn parts(&self) -> usize {
-        self.parts.len()
+    fn split(&mut self, bytes: u64) -> Option<Box<dyn Segment>> {
+        if let Self::Captures(set) = self { set.split(bytes) } else { None }
     }
 
-    fn open(&self, part: usize) -> Result<Part, SourceError> {
-        let opened = self.parts.open(part).map_err(|error| SourceError(Box::new(error)))?;
-        Ok(self.part(opened))
-    }
-
-    fn open_at(&self, part: usize, begin: Boundary) -> Result<Part, SourceError> {
-        let opened = self.parts.open_at(part, begin).map_err(|error| SourceError(Box::new(error)))?;
-        Ok(self.part(opened))
-    }
-
-    fn begin(&self, (read, _): &Read) -> Boundary {
-        read.begin().clone()
-    }
-
-    fn unconfirmed(&self, reads: &[Read]) -> Vec<(usize, Boundary)> {
-        let reads: Vec<PartRead> = reads.iter().map(|(read, _)| read.clone()).collect();
-        self.parts.unconfirmed(&reads)
-    }
-}
-
-/// Captures that are merged by time, as the one part of an input.
-pub(super) struct Whole<'a>(Mutex<Option<Selected<&'a mut Source>>>);
-
-impl<'a> Whole<'a> {
-    pub(super) fn new(source: &'a mut Source, selection: Option<Selection>) -> Self {
-        Self(Mutex::new(Some(Selected::new(source, selection))))
-    }
-}
-
-/// That part.
-pub(super) struct WholePart<'a>(Selected<&'a mut Source>);
-
-impl PacketSource for WholePart<'_> {
-    fn next_batch(&mut self, batch: &mut PacketBatch) -> Result<Fill, SourceError> {
-        self.0.next_batch(batch)
-    }
-}
-
-impl PartSource for WholePart<'_> {
-    type Read = u64;
-
-    fn finish(self) -> u64 {
-        self.0.passed_over
-    }
-}
-
-impl<'a> PartitionedSource for Whole<'a> {
-    type Boundary = ();
-    type Read = u64;
-    type Part = WholePart<'a>;
-
-    fn parts(&self) -> usize {
-        1
-    }
-
-    fn open(&self, _: usize) -> Result<WholePart<'a>, SourceError> {
-        let source = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
-        source.map(WholePart).ok_or_else(|| SourceError("merged captures are read once".into()))
-    }
-
-    fn open_at(&self, part: usize, (): ()) -> Result<WholePart<'a>, SourceError> {
-        self.open(part)
-    }
-
-    fn begin(&self, _: &u64) {}
-
-    fn unconfirmed(&self, _: &[u64]) -> Vec<(usize, ())> {
-        Vec::new()
+    fn rejoin(&mut self, segment: Box<dyn Segment>) -> bool {
+        if let Self::Captures(set) = self { set.rejoin(segment) } else { false }
     }
 }
 

@@ -3,11 +3,11 @@
 use flowloom_flow_key::FlowKey;
 use flowloom_packet::clock::ClockLimits;
 
-use crate::app::{App, FlowState, PartSupport};
+use crate::app::{Composed, FlowState};
 use crate::report::counters::{InputCounters, WorkerCounters};
 use crate::report::results::{EndedBy, FlowRecord, FlowResults};
 use crate::runtime::panics::caught;
-use crate::sharded::compose::{Composer, PartRecords};
+use crate::parts::compose::{Composer, PartRecords};
 use crate::time::{FlowTimeouts, IdleTimeout};
 use crate::worker::flows::Span;
 
@@ -99,7 +99,7 @@ pub enum MergeError {
     /// The summaries of some flows that continue across a cut do not suffice.
     #[error(
         "{flows} flows that continue into part {part} cannot be composed exactly from summaries\n  \
-         process the captures in one run, which reads these packets again"
+         process the captures in one run"
     )]
     NeedsPackets {
         /// The first such part, counted from 1.
@@ -109,27 +109,22 @@ pub enum MergeError {
         /// Their keys, in ascending order. The other flows compose.
         keys: Vec<FlowKey>,
     },
-    /// The application needs all packets in one sequence.
-    #[error("the parts cannot be merged: {0}")]
-    Unsupported(&'static str),
     /// The application panicked while it composed flows.
     #[error("the application panicked while flows were composed: {0}")]
     Panicked(String),
 }
 
-/// Merges parts in order into the result of one run over all of them.
+/// Merges parts in order into the result of one run over all of them. `compose` adds the later state
+/// of a flow to the earlier one, as [`FlowState::compose`] does.
 ///
 /// # Errors
 ///
 /// Returns [`MergeError`] when the result would not be exact.
-pub fn merge_parts<A: App>(
-    parts: Vec<SavedPart<A::Flow>>,
+pub fn merge_parts<F: FlowState>(
+    parts: Vec<SavedPart<F>>,
     idle_timeout: Option<IdleTimeout>,
-    mut app: A,
-) -> Result<MergedParts<A::Flow>, MergeError> {
-    if let PartSupport::Never(why) = A::PARTS {
-        return Err(MergeError::Unsupported(why));
-    }
+    mut compose: impl FnMut(&mut F, &mut F) -> Composed,
+) -> Result<MergedParts<F>, MergeError> {
     let mut composer = Composer::new(FlowTimeouts { idle: idle_timeout, closed: None });
     let (mut input, mut counters) = (InputCounters::default(), WorkerCounters::default());
     let mut flows_joined = 0;
@@ -145,11 +140,11 @@ pub fn merge_parts<A: App>(
             return Err(MergeError::Clock { part });
         }
         let records = part_records(records, idle_timeout.is_some());
-        let joined = caught(|| composer.join(records, false, |flow, later| app.compose(flow, later)))
+        let joined = caught(|| composer.join(records, &mut compose))
             .map_err(MergeError::Panicked)?;
         if !joined.unresolved.is_empty() {
             let (_, keys) = unresolved.get_or_insert_with(|| (part, Vec::new()));
-            keys.extend(joined.unresolved.iter().map(|(crossing, _)| crossing.key));
+            keys.extend(joined.unresolved);
         }
         counted.flows_begun -= joined.flows.min(counted.flows_begun);
         counted.flows_expired += joined.expired;

@@ -1,0 +1,180 @@
+//! Builds what the threads of a sharded run share, and the report when they have ended.
+
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::Duration;
+
+use crossbeam_utils::CachePadded;
+use flowloom_flow_key::FlowKey;
+use flowloom_flow_table::FlowTable;
+use flowloom_packet::DropReason;
+use flowloom_packet::drop_reason::DropCounts;
+
+use super::{Crew, Exchange, Outlet, SEGMENT_PACKET_BYTES, WINDOW, WINDOW_MIN};
+use crate::app::App;
+use crate::config::EngineConfig;
+use crate::control::{Publisher, ReaderPublisher};
+use crate::egress::records::RecordOutput;
+use crate::error::{Fault, SinkError, StartError};
+use crate::exchange::board::Board;
+use crate::exchange::shard::{Shard, ShardPanic};
+use crate::ingest::decode::{Decoder, Losses};
+use crate::ingest::reader::Reader;
+use crate::parts::compose::{self, RecordVisitor};
+use crate::report::results::FlowResults;
+use crate::report::{RunReport, ShardedReport, WorkerReport};
+use crate::runtime::assemble::{self, Endpoints};
+use crate::runtime::panics::caught;
+use crate::runtime::pin::Pinning;
+use crate::runtime::shutdown::Halt;
+use crate::sync::AtomicBool;
+use crate::time::FlowTimeouts;
+use crate::worker::flows::FlowsEnd;
+use crate::worker::inline::SinkOutput;
+use crate::worker::process::FlowStage;
+
+/// A thread that has ended.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct MemberEnd {
+    pub(crate) pinned: bool,
+    pub(crate) cpu: Option<Duration>,
+    pub(crate) helped: u64,
+}
+
+/// Builds what the threads share.
+pub(crate) fn build<'a, A, T, E>(
+    config: &EngineConfig,
+    (parts, records, is_part): (Endpoints<'a, A::Flow>, RecordOutput<A::Flow>, bool),
+    mut table: impl FnMut(usize) -> Result<T, E>,
+    mut app: impl FnMut(usize) -> A,
+) -> Result<Exchange<'a, A, T>, StartError>
+where
+    A: App,
+    T: FlowTable<FlowKey, A::Flow>,
+    E: std::error::Error + Send + Sync + 'static,
+{
+    let workers = config.layout.workers();
+    let tables = assemble::build(workers, &mut table)?;
+    let halt: Arc<Halt> = Arc::default();
+    let gauges = parts.control.begin(1, workers);
+    let shards = tables.into_iter().enumerate().map(|(i, table)| {
+        let flows = assemble::flows(table, config, records.clone(), is_part);
+        let publisher = Publisher::new(parts.control, &gauges, i);
+        CachePadded::new(Mutex::new(Shard::new(FlowStage::new(app(i), flows), publisher)))
+    });
+    let publisher = ReaderPublisher::new(parts.control, &gauges, 0);
+    Ok(Exchange {
+        shards: shards.collect(),
+        reader: Mutex::new(Reader::new(config, parts.source, None, publisher, Arc::clone(&halt))),
+        decoder: Decoder::new(config.decode, config.hasher.clone(), config.digest),
+        board: Board::new(workers, (WINDOW * workers).max(WINDOW_MIN)),
+        control: parts.control,
+        has_sink: parts.packets.is_some(),
+        outlet: Mutex::new(Outlet {
+            output: parts.packets.map(|sink| SinkOutput::new(sink, Arc::clone(&halt))),
+            losses: Losses::default(),
+            published: DropCounts::default(),
+        }),
+        halt,
+        chunk_packets: config.chunk_packets,
+        segment_bytes: config.chunk_packets as u64 * SEGMENT_PACKET_BYTES,
+        start_after: config.threads_after_packets,
+        crew: Mutex::new(Crew::default()),
+        crew_changed: Condvar::new(),
+        is_manned: AtomicBool::new(false),
+    })
+}
+
+/// Returns the report of a run whose threads have ended.
+pub(crate) fn report<A: App, T: FlowTable<FlowKey, A::Flow>>(
+    exchange: Exchange<'_, A, T>,
+    members: &[MemberEnd],
+    part: Option<RecordVisitor<'_, A::Flow>>,
+    timeouts: FlowTimeouts,
+    (pinning, elapsed): (&Pinning, Duration),
+) -> RunReport<A::Flow> {
+    let Exchange { reader, shards, outlet, board, .. } = exchange;
+    let Reader { arrivals, mut losses, interrupted, mut fault, .. } =
+        reader.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let mut outlet = outlet.into_inner().unwrap_or_else(PoisonError::into_inner);
+    losses.merge(&outlet.losses, 0);
+    let input = arrivals.finish(losses);
+    let (mut workers, mut tables) = (Vec::with_capacity(shards.len()), Vec::with_capacity(shards.len()));
+    for (worker, shard) in shards.into_iter().enumerate() {
+        let Shard { stage, sent, panic, .. } =
+            CachePadded::into_inner(shard).into_inner().unwrap_or_else(PoisonError::into_inner);
+        let mut counters = stage.counters();
+        let processed = counters.processed;
+        counters.dropped.add(DropReason::WorkerLost, sent - counters.done());
+        let ended = match &panic {
+            None => caught(|| Some(stage.finish())),
+            // The state of the flow in process is unknown.
+            Some(_) => caught(|| drop(stage)).map(|()| None),
+        };
+        let (end, at_end) = ended.map_or_else(|message| (None, Some(message)), |end| (end, None));
+        let panic = panic.or(at_end.map(|message| ShardPanic { packet: None, message }));
+        if let Some(ShardPanic { packet, message }) = panic {
+            let packet = packet.map(|number| number + 1);
+            fault.get_or_insert(Fault::WorkerPanicked { worker, packet, processed, message });
+        }
+        let member = members.get(worker).copied().unwrap_or_default();
+        let (table, memory) = end.as_ref().map(|end| (end.table, end.memory)).unzip();
+        workers.push(WorkerReport {
+            cpu: pinning.workers.get(worker).copied().flatten().filter(|_| member.pinned),
+            sent,
+            counters,
+            table,
+            memory,
+            busy: member.cpu,
+            ..WorkerReport::default()
+        });
+        tables.push(end);
+    }
+    let mut timed_out_at_end = 0;
+    let results = caught(|| {
+        let mut ends: Vec<FlowsEnd<A::Flow>> = Vec::with_capacity(tables.len());
+        let mut of_worker = Vec::with_capacity(tables.len());
+        for (worker, end) in tables.into_iter().enumerate() {
+            if let Some(end) = end {
+                ends.push(end);
+                of_worker.push(worker);
+            }
+        }
+        if let Some(part) = part {
+            compose::visit(&ends, part);
+        }
+        for (end, worker) in ends.iter_mut().zip(of_worker) {
+            let expired = end.time_out(timeouts, input.last_ns);
+            workers[worker].counters.flows_expired += expired;
+            timed_out_at_end += expired;
+        }
+        FlowResults::new(ends.into_iter().map(|end| end.records).collect())
+    });
+    let flows = results.unwrap_or_else(|message| {
+        fault.get_or_insert(Fault::ResultsPanicked { message });
+        FlowResults::new(Vec::new())
+    });
+    if let Some(output) = &mut outlet.output
+        && let Err(message) = caught(|| output.finish())
+    {
+        output.failed = Some(SinkError::of_panic(&message));
+    }
+    let (sink, failed) = outlet.output.map(|output| (output.counters, output.failed)).unzip();
+    fault = fault.or(failed.flatten().map(|error| Fault::Sink { error }));
+    let sharded = ShardedReport {
+        chunks: board.retired(),
+        threads: members.len(),
+        lists_moved: members.iter().map(|member| member.helped).sum(),
+    };
+    RunReport {
+        input,
+        workers,
+        sharded: Some(sharded),
+        sink,
+        elapsed,
+        flows,
+        timed_out_at_end,
+        interrupted,
+        fault,
+        ..RunReport::default()
+    }
+}
