@@ -295,8 +295,10 @@ mod tests {
         let refused = ConfigError::RingMemory { bytes: (most + 1) * ring_bytes, max: RING_BYTES_MAX };
         assert_eq!(check(workers + 1, 1 << 20), Err(refused));
         for packets in [0, (1 << 16) + 1] {
-            let config =
-                EngineConfig { chunk_packets: packets, ..EngineConfig::new(Layout::Sharded { workers: 2 }) };
+            let config = EngineConfig {
+                chunk_packets: packets,
+                ..EngineConfig::new(Layout::Sharded { workers: 2 })
+            };
             assert_eq!(config.check(), Err(ConfigError::ChunkPackets { packets }));
         }
     }

@@ -361,13 +361,7 @@ pub(crate) struct Publisher<'a> {
 
 impl<'a> Publisher<'a> {
     pub(crate) fn new(control: &'a Control, gauges: &Arc<Gauges>, worker: usize) -> Self {
-        Self {
-            control,
-            gauges: Arc::clone(gauges),
-            worker,
-            known: DropCounts::default(),
-            known_begun: 0,
-        }
+        Self { control, gauges: Arc::clone(gauges), worker, known: DropCounts::default(), known_begun: 0 }
     }
 
     /// Publishes the counts of the worker's wire.

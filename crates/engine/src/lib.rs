@@ -140,6 +140,8 @@ pub use egress::records::RecordSink;
 pub use egress::reorder::{PacketSink, Released, SinkCounters};
 pub use error::{ConfigError, Fault, SinkError, StartError};
 pub use ingest::pace::Pace;
+pub use parts::compose::RecordVisitor;
+pub use parts::saved::{MergeError, MergedParts, PartRecord, SavedPart, merge_parts};
 pub use report::counters;
 pub use report::counters::RecordsReport;
 pub use report::digest::ResultDigest;
@@ -150,8 +152,6 @@ pub use runtime::assemble::Endpoints;
 pub use runtime::pin::Pinning;
 pub use runtime::simulate::{SeededError, run_seeded};
 pub use runtime::threads::{run, run_with};
-pub use parts::compose::RecordVisitor;
-pub use parts::saved::{MergeError, MergedParts, PartRecord, SavedPart, merge_parts};
 pub use time::{FlowTimeouts, IdleTimeout};
 pub use wire::{DecisionCounts, NoFlow, NoFlowPolicy, OnPanic, WireOptions, WireRun, run_wires};
 

@@ -83,5 +83,4 @@ impl<F: Fields> App for LabelledAccounting<F> {
         let detailed = self.accounting.next_record(packet, &mut flow.detailed)?;
         Some(Labelled { detailed, l7: L7Flow::default() })
     }
-
 }

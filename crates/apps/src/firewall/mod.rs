@@ -232,5 +232,4 @@ impl App for Firewall {
         flow.count(verdict, packet.wire_bytes);
         verdict
     }
-
 }

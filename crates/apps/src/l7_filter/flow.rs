@@ -147,7 +147,6 @@ impl L7Flow {
             (overlap + u64::from(counts.overlap_bytes), gap + u64::from(counts.gap_bytes))
         })
     }
-
 }
 
 impl FlowState for L7Flow {
@@ -183,5 +182,4 @@ impl FlowState for L7Flow {
             }),
         ]);
     }
-
 }

@@ -65,7 +65,6 @@ impl App for L7Filter {
         }
         Verdict::Accept
     }
-
 }
 
 impl L7Filter {

@@ -316,7 +316,8 @@ impl<'a> OpenChunk<'a> {
 
     #[cold]
     fn another(&self, run: u32) -> OpenBlock<'a> {
-        let block = self.chunk.runs.get(run as usize).map_or_else(OpenBlock::default, |run| run.block.open());
+        let block =
+            self.chunk.runs.get(run as usize).map_or_else(OpenBlock::default, |run| run.block.open());
         self.latest.set((run, block));
         block
     }

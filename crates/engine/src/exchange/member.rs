@@ -53,7 +53,15 @@ enum Doing {
 
 impl<'x, 'a, A: App, T: FlowTable<FlowKey, A::Flow>> Member<'x, 'a, A, T> {
     pub(crate) fn new(exchange: &'x Exchange<'a, A, T>, id: usize) -> Self {
-        Self { exchange, id, held: None, doing: Doing::Nothing, idle_at: None, patience: PATIENCE, helped: 0 }
+        Self {
+            exchange,
+            id,
+            held: None,
+            doing: Doing::Nothing,
+            idle_at: None,
+            patience: PATIENCE,
+            helped: 0,
+        }
     }
 
     /// Does a step of work. A panic of a source, an application or a sink ends only what it
@@ -113,7 +121,9 @@ impl<'x, 'a, A: App, T: FlowTable<FlowKey, A::Flow>> Member<'x, 'a, A, T> {
             // Flows may end only when all packets before this time are processed.
             (0..exchange.shards.len()).for_each(|shard| self.keep_shard(shard, silent_ns));
             self.doing = Doing::Releasing;
-            if let Some(output) = try_lock(&exchange.outlet).as_mut().and_then(|outlet| outlet.output.as_mut()) {
+            if let Some(output) =
+                try_lock(&exchange.outlet).as_mut().and_then(|outlet| outlet.output.as_mut())
+            {
                 output.flush();
             }
         }

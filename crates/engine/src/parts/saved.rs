@@ -4,10 +4,10 @@ use flowloom_flow_key::FlowKey;
 use flowloom_packet::clock::ClockLimits;
 
 use crate::app::{Composed, FlowState};
+use crate::parts::compose::{Composer, PartRecords};
 use crate::report::counters::{InputCounters, WorkerCounters};
 use crate::report::results::{EndedBy, FlowRecord, FlowResults};
 use crate::runtime::panics::caught;
-use crate::parts::compose::{Composer, PartRecords};
 use crate::time::{FlowTimeouts, IdleTimeout};
 use crate::worker::flows::Span;
 
@@ -140,8 +140,7 @@ pub fn merge_parts<F: FlowState>(
             return Err(MergeError::Clock { part });
         }
         let records = part_records(records, idle_timeout.is_some());
-        let joined = caught(|| composer.join(records, &mut compose))
-            .map_err(MergeError::Panicked)?;
+        let joined = caught(|| composer.join(records, &mut compose)).map_err(MergeError::Panicked)?;
         if !joined.unresolved.is_empty() {
             let (_, keys) = unresolved.get_or_insert_with(|| (part, Vec::new()));
             keys.extend(joined.unresolved);

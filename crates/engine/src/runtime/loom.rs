@@ -15,6 +15,7 @@ use loom::thread;
 
 use crate::dispatch::progress::Progress;
 use crate::dispatch::sequencer::Sequencer;
+use crate::exchange::board::Board;
 use crate::runtime::shutdown::Halt;
 
 /// The message that ends a worker's input.
@@ -140,5 +141,58 @@ fn counts_that_are_published_are_never_ahead_of_what_was_done() {
         assert!(progress.packets() >= packets);
         worker.join().unwrap();
         assert_eq!((progress.packets(), progress.bytes()), (2, 120));
+    });
+}
+
+/// Two threads decode two chunks and process the lists of two shards.
+#[test]
+fn lists_of_a_shard_are_processed_once_and_in_order_by_whichever_thread_is_free() {
+    const CHUNKS: u64 = 2;
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(2);
+    model.check(|| {
+        let board = Arc::new(Board::<u64>::new(2, 2));
+        let states = Arc::new([State::default(), State::default()]);
+        let tickets = [board.add(), board.add()];
+        board.finish();
+        let threads: Vec<_> = (0..2)
+            .map(|id| {
+                let (board, states) = (Arc::clone(&board), Arc::clone(&states));
+                let ticket = tickets[id];
+                thread::spawn(move || {
+                    assert_eq!(board.decoded(ticket, id as u64 + 1), None);
+                    // The lock of the reader.
+                    while let Some(chunk) = board.take_decoded() {
+                        board.confirmed(chunk);
+                    }
+                    for shard in 0..2 {
+                        while let Some(chunk) = board.claim(shard) {
+                            let packet = *chunk as u32;
+                            assert_eq!(states[shard].take(packet), packet - 1, "lists come in order");
+                            drop(chunk);
+                            board.complete(shard);
+                        }
+                    }
+                })
+            })
+            .collect();
+        for thread in threads {
+            thread.join().unwrap();
+        }
+        // What a thread left because the other had claimed it, or had not confirmed it yet.
+        while let Some(chunk) = board.take_decoded() {
+            board.confirmed(chunk);
+        }
+        for shard in 0..2 {
+            while let Some(chunk) = board.claim(shard) {
+                let packet = *chunk as u32;
+                assert_eq!(states[shard].take(packet), packet - 1);
+                drop(chunk);
+                board.complete(shard);
+            }
+            assert_eq!(u64::from(states[shard].last.load(Ordering::Relaxed)), CHUNKS);
+        }
+        while board.retire().is_some() {}
+        assert!(board.is_done());
     });
 }

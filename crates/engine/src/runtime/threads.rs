@@ -93,7 +93,8 @@ where
         match config.layout {
             Layout::Inline => run_inline(config, &pinning, (endpoints, output), table, app, (part, &halt)),
             Layout::Sharded { .. } => {
-                let exchange = exchange::run::build(config, (endpoints, output, part.is_some()), table, app)?;
+                let exchange =
+                    exchange::run::build(config, (endpoints, output, part.is_some()), table, app)?;
                 run_exchange(config, &pinning, exchange, part)
             }
             Layout::Pipeline { .. } if part.is_some() => Err(ConfigError::PartOfPipeline.into()),

@@ -17,8 +17,10 @@ use flowloom_packet::{
 use flowloom_traffic::synth::{Generate, Mix, MixConfig};
 
 /// Every layout once, with a scheme by name.
-pub(crate) const LAYOUTS: [(Layout, Order, &str); 6] = [
+pub(crate) const LAYOUTS: [(Layout, Order, &str); 8] = [
     (Layout::Inline, Order::Internal, "dh"),
+    (Layout::Sharded { workers: 1 }, Order::Internal, "dh"),
+    (Layout::Sharded { workers: 3 }, Order::Internal, "dh"),
     (Layout::Pipeline { workers: 1 }, Order::Internal, "dh"),
     (Layout::Pipeline { workers: 3 }, Order::Internal, "dh"),
     (Layout::Pipeline { workers: 3 }, Order::Internal, "flowpin"),
@@ -45,10 +47,6 @@ impl FlowState for Seen {
             FlowValue::TimeNs(self.last_ns),
             FlowValue::Bits(self.order),
         ]);
-    }
-
-    fn packet_count(&self) -> Option<u64> {
-        Some(self.packets)
     }
 }
 
@@ -158,6 +156,8 @@ pub(crate) fn config(mode: Layout) -> EngineConfig {
         ring_slots: 256,
         hasher: FlowHasher::with_seed(5),
         timeline: true,
+        chunk_packets: 100,
+        threads_after_packets: 0,
         ..EngineConfig::new(mode)
     }
 }

@@ -47,7 +47,8 @@ fn go_with(
     report
 }
 
-const LAYOUTS: [Layout; 5] = [
+const LAYOUTS: [Layout; 6] = [
+    Layout::Sharded { workers: 3 },
     Layout::Inline,
     Layout::Pipeline { workers: 1 },
     Layout::Pipeline { workers: 2 },

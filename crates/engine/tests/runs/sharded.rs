@@ -1,39 +1,69 @@
-//! The sharded layout, with failures in any of its parts.
+//! The sharded layout: equal to one thread, whatever threads, chunks and segments do.
 
+use std::any::Any;
+use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use flowloom_engine::{
-    App, ConfigError, Control, EngineConfig, Fault, FlowRecord, IdleTimeout, Layout, Outputs, Pace,
-    PartSource, PartSupport, PartitionedSource, RecordSink, RunReport, SinkError, StartError, Verdict,
-    run_sharded, run_sharded_with,
+    Control, Endpoints, EngineConfig, Fault, FlowRecord, IdleTimeout, Layout, PacketSink, Released,
+    RunReport, SinkError, run_seeded, run_with,
 };
-use flowloom_packet::{DropReason, Fill, PacketBatch, PacketSource, PacketView, RawPacket, SourceError};
+use flowloom_packet::{Fill, PacketBatch, PacketSource, Segment, SourceError};
 use flowloom_scheduler::{DirectHash, WorkerCount};
 use flowloom_traffic::synth::MixConfig;
 use proptest::prelude::*;
 
 use crate::common::{Memory, Recorder, Seen, config, mix, small_table, table};
 
-/// Parts of packets in memory, each a range of packet numbers.
-struct Cut {
+/// Packets in memory that can be split into segments, of which some are assumed at a wrong place.
+struct Split {
     memory: Memory,
-    ends: Vec<usize>,
-    /// The part that cannot be opened.
-    unopened: Option<usize>,
-    /// The part that fails or panics after some packets.
-    fails: Option<(usize, u64)>,
-    panics: Option<(usize, u64)>,
-    /// Parts from the third one on open once this is more than zero.
-    waits_for: Option<Arc<AtomicU64>>,
+    all: usize,
+    /// The number of the packet at which the next segment begins, and the true one.
+    next: usize,
+    known: usize,
+    /// Every so many segments, the next is assumed one packet too late.
+    wrong_each: Option<usize>,
+    splits: usize,
+    open: usize,
+    /// The packet at which a segment fails or panics.
+    fails_at: Option<usize>,
+    panics_at: Option<usize>,
 }
 
-impl Cut {
-    fn new(memory: Memory, cuts: &[usize]) -> Self {
-        let packets = memory.blocks.iter().map(|(_, packets)| packets.len()).sum();
-        let ends = cuts.iter().copied().chain([packets]).collect();
-        Self { memory, ends, unopened: None, fails: None, panics: None, waits_for: None }
+struct Part {
+    memory: Memory,
+    begin: usize,
+    end: usize,
+}
+
+impl PacketSource for Part {
+    fn next_batch(&mut self, batch: &mut PacketBatch) -> Result<Fill, SourceError> {
+        self.memory.next_batch(batch)
+    }
+}
+
+impl Segment for Part {
+    fn into_any(self: Box<Self>) -> Box<dyn Any> {
+        self
+    }
+}
+
+impl Split {
+    fn new(memory: Memory) -> Self {
+        let all = memory.blocks.iter().map(|(_, packets)| packets.len()).sum();
+        Self {
+            memory,
+            all,
+            next: 0,
+            known: 0,
+            wrong_each: None,
+            splits: 0,
+            open: 0,
+            fails_at: None,
+            panics_at: None,
+        }
     }
 
     fn between(&self, begin: usize, end: usize) -> Memory {
@@ -46,295 +76,283 @@ impl Cut {
             }
             at += packets.len();
         }
-        Memory { blocks, ..self.memory.clone() }
+        let after =
+            |at: Option<usize>| at.filter(|at| (begin..end).contains(at)).map(|at| (at - begin) as u64);
+        let (fail_after, panic_after) = (after(self.fails_at), after(self.panics_at));
+        Memory { blocks, at: (0, 0), yielded: 0, fail_after, panic_after, ..self.memory.clone() }
     }
 }
 
-struct Part(Memory, usize, usize);
-
-impl PacketSource for Part {
+impl PacketSource for Split {
     fn next_batch(&mut self, batch: &mut PacketBatch) -> Result<Fill, SourceError> {
-        self.0.next_batch(batch)
-    }
-}
-
-impl PartSource for Part {
-    type Read = (usize, usize);
-
-    fn finish(self) -> (usize, usize) {
-        (self.1, self.2)
-    }
-}
-
-impl PartitionedSource for Cut {
-    type Boundary = usize;
-    type Read = (usize, usize);
-    type Part = Part;
-
-    fn parts(&self) -> usize {
-        self.ends.len()
+        assert_eq!(self.open, 0, "segments are taken back first");
+        let end = (self.known + 7).min(self.all);
+        let fill = self.between(self.known, end).next_batch(batch)?;
+        batch.block_number = 1000 + self.known as u64;
+        self.known += if fill == Fill::Packets { batch.packets.len() } else { 0 };
+        self.next = self.known;
+        Ok(fill)
     }
 
-    fn open(&self, part: usize) -> Result<Part, SourceError> {
-        let begin = part.checked_sub(1).map_or(0, |before| self.ends[before]);
-        self.open_at(part, begin)
-    }
-
-    fn open_at(&self, part: usize, begin: usize) -> Result<Part, SourceError> {
-        if self.unopened == Some(part) {
-            return Err(SourceError("injected failure to open".into()));
+    fn split(&mut self, bytes: u64) -> Option<Box<dyn Segment>> {
+        // A packet has 256 bytes here.
+        let end = self.next + (bytes / 256) as usize;
+        if end >= self.all {
+            return None;
         }
-        if let Some(count) = self.waits_for.as_ref().filter(|_| part >= 2) {
-            let begun = Instant::now();
-            while count.load(Ordering::Relaxed) == 0 {
-                if begun.elapsed() > Duration::from_secs(20) {
-                    return Err(SourceError("nothing came in 20 seconds".into()));
-                }
-                std::thread::sleep(Duration::from_millis(1));
-            }
+        self.splits += 1;
+        self.open += 1;
+        let part = Part { memory: self.between(self.next, end), begin: self.next, end };
+        let is_wrong = self.wrong_each.is_some_and(|each| self.splits.is_multiple_of(each));
+        self.next = end + usize::from(is_wrong);
+        Some(Box::new(part))
+    }
+
+    fn rejoin(&mut self, segment: Box<dyn Segment>) -> bool {
+        let part = segment.into_any().downcast::<Part>().expect("it was split off here");
+        if part.begin != self.known {
+            (self.next, self.open) = (self.known, 0);
+            return false;
         }
-        let of_part =
-            |which: Option<(usize, u64)>| which.filter(|(at, _)| *at == part).map(|(_, after)| after);
-        let end = self.ends[part];
-        let memory = Memory {
-            fail_after: of_part(self.fails),
-            panic_after: of_part(self.panics),
-            ..self.between(begin, end)
-        };
-        Ok(Part(memory, begin, end))
-    }
-
-    fn begin(&self, read: &(usize, usize)) -> usize {
-        read.0
-    }
-
-    fn unconfirmed(&self, _: &[(usize, usize)]) -> Vec<(usize, usize)> {
-        Vec::new()
+        self.open -= 1;
+        self.known = part.end;
+        if self.open == 0 {
+            self.next = self.known;
+        }
+        true
     }
 }
 
-fn go<A: App<Flow = Seen>>(cut: &Cut, app: impl FnMut(usize) -> A, control: &Control) -> RunReport<Seen> {
-    let config = config(Layout::Sharded { workers: cut.parts() });
-    let report = run_sharded(&config, cut, |_| small_table(), app, control).unwrap().report;
+fn run(
+    config: &EngineConfig,
+    source: &mut (dyn PacketSource + Send),
+    seed: Option<u64>,
+) -> RunReport<Seen> {
+    let mut policy = DirectHash::new(WorkerCount::new(config.layout.workers()).unwrap());
+    let control = Control::default();
+    let endpoints = Endpoints::new(source, &mut policy, &control);
+    let (table, app) = (|_| table(2_000, config.idle_timeout), |_| Recorder::default());
+    let report = match seed {
+        Some(seed) => run_seeded(config, endpoints, table, app, seed).unwrap(),
+        None => run_with(config, endpoints, table, app).unwrap(),
+    };
     assert!(report.is_balanced(), "{report:?}");
-    assert_eq!(report.workers.len(), cut.parts());
     report
 }
 
-/// Returns the report of one thread over the first packets.
-fn inline(memory: &Memory, packets: Option<u64>) -> RunReport<Seen> {
-    let config = EngineConfig { packet_limit: packets, ..config(Layout::Inline) };
-    let mut policy = DirectHash::new(WorkerCount::new(1).unwrap());
-    let (mut memory, control) = (memory.clone(), Control::default());
-    let app = |_| Recorder::default();
-    flowloom_engine::run(&config, &mut memory, &mut policy, |_| small_table(), app, &control).unwrap()
+/// Returns traffic of a thousand packets per second, so that timeouts end flows.
+fn slow(packets: u64, flows: u64) -> MixConfig {
+    MixConfig { rate_pps: 1_000, ..mix(packets, flows) }
 }
 
-#[test]
-fn a_state_that_does_not_compose_comes_out_as_one_thread_has_it() {
-    let memory = Memory::of(mix(5_000, 100));
-    let report = go(
-        &Cut::new(memory.clone(), &[0, 1_700, 1_701, 4_000]),
-        |_| Recorder::default(),
-        &Control::default(),
-    );
-    let whole = inline(&memory, None);
-    assert_eq!(report.digest(), whole.digest());
-    assert_eq!(report.input, whole.input);
-    let sharded = report.sharded.unwrap();
-    assert!(sharded.flows_joined == 0 && sharded.flows_reprocessed > 50, "{sharded:?}");
-}
-
-#[test]
-fn a_part_is_read_again_only_as_far_as_its_flows_go() {
-    // The flows across the cut end with the first mixture.
-    let mut memory = Memory::of(mix(20_000, 1_000));
-    let later = MixConfig {
-        seed: 12,
-        start_ns: MixConfig::default().start_ns + 1_000_000_000,
-        ..mix(80_000, 4_000)
-    };
-    memory.blocks.extend(Memory::of(later).blocks);
-    let batches: usize = memory.blocks.iter().map(|(_, packets)| packets.len().div_ceil(32)).sum();
-    let asked = Arc::clone(&memory.asked);
-    let cut = Cut::new(memory, &[10_000]);
-    let (config, control) = (config(Layout::Sharded { workers: 2 }), Control::default());
-    let table = |_| table(10_000, None);
-    let run = run_sharded(&config, &cut, table, |_| Recorder::default(), &control).unwrap();
-    let flows = run.report.sharded.unwrap().flows_reprocessed;
-    assert!(run.report.is_balanced() && flows > 100, "{flows}");
-    let again = asked.load(Ordering::Relaxed) as usize - batches;
-    // Two threads read as far.
-    assert!(again < 2 * batches / 5, "{again} of {batches} batches, where 9 / 10 lie behind the cut");
+/// Returns the records, each as its key and its debug text.
+fn records(report: &RunReport<Seen>) -> Vec<String> {
+    report.flows.iter().map(|record| format!("{record:?}")).collect()
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+
     #[test]
-    fn wrong_time_stamps_do_the_same_in_one_thread_and_in_parts(
-        wrong in prop::collection::vec((0..600_usize, 1..6_usize, 0..5_usize), 0..8),
-        cuts in prop::collection::vec(0..600_usize, 0..6),
-        (workers, limit) in (1..7_usize, prop::option::of(0..700_u64)),
+    fn every_schedule_gives_the_result_of_one_thread(
+        packets in 60_u64..2_000,
+        workers in 1_usize..17,
+        chunk_packets in prop_oneof![1_usize..20, 20_usize..400, Just(65_536)],
+        is_split: bool,
+        wrong_each in proptest::option::of(1_usize..9),
+        timeout in proptest::option::of(1_000_000_u64..1_000_000_000),
+        odd_times in proptest::collection::vec((0_usize..2_000, any::<i64>()), 0..4),
+        limit in proptest::option::of(0_u64..2_000),
+        timeline: bool,
+        seed in proptest::option::of(any::<u64>()),
     ) {
-        const YEAR_NS: u64 = 365 * 86_400 * 1_000_000_000;
-        let mut memory = Memory::of(mix(600, 40));
-        let mut packets: Vec<&mut RawPacket> =
-            memory.blocks.iter_mut().flat_map(|(_, packets)| packets).collect();
-        for (at, run, kind) in wrong {
-            for packet in packets.iter_mut().skip(at).take(run) {
-                let time_ns = packet.time_ns;
-                packet.time_ns = match kind {
-                    0 => 5,
-                    1 => time_ns.saturating_add(80 * YEAR_NS),
-                    2 => time_ns.saturating_add(YEAR_NS),
-                    3 => time_ns.saturating_sub(YEAR_NS),
-                    _ => time_ns.saturating_sub(1_000_000_000),
-                };
+        let mut memory = Memory::in_blocks(slow(packets, 60), 501);
+        for (at, by) in odd_times {
+            let (block, at) = (at / 501, at % 501);
+            if let Some(raw) = memory.blocks.get_mut(block).and_then(|(_, packets)| packets.get_mut(at)) {
+                raw.time_ns = raw.time_ns.wrapping_add_signed(by);
             }
         }
-        let mut cuts = cuts;
-        cuts.sort_unstable();
-        let whole = inline(&memory, limit);
-        let cut = Cut::new(memory, &cuts);
-        let parts = cut.parts();
-        for workers in [workers.min(parts), parts] {
-            let config = EngineConfig { packet_limit: limit, ..config(Layout::Sharded { workers }) };
-            let control = Control::default();
-            for is_streamed in [false, true] {
-                let mut counts = Counts::default();
-                let mut outputs = Outputs::default();
-                outputs.records = is_streamed.then_some(&mut counts as _);
-                let (table, app) = (|_| small_table(), |_| Recorder::default());
-                let run = run_sharded_with(&config, &cut, table, app, &control, outputs);
-                let report = run.unwrap().report;
-                prop_assert!(report.is_balanced(), "{:?}", report);
-                prop_assert_eq!(report.digest(), whole.digest());
-                prop_assert_eq!(&report.input, &whole.input);
-                prop_assert_eq!(report.workers.len(), workers);
-                prop_assert_eq!(report.record_count(), whole.record_count());
-                let written = counts.0.load(Ordering::Relaxed);
-                prop_assert_eq!(written, if is_streamed { whole.record_count() } else { 0 });
-                prop_assert_eq!(control.snapshot().packets, whole.input.packets);
-            }
-        }
+        let of = |layout| EngineConfig {
+            chunk_packets,
+            packet_limit: limit,
+            timeline,
+            idle_timeout: timeout.map(IdleTimeout::from_ns),
+            ..config(layout)
+        };
+        let whole = run(&of(Layout::Inline), &mut memory.clone(), None);
+        let sharded = of(Layout::Sharded { workers });
+        let report = if is_split {
+            run(&sharded, &mut Split { wrong_each, ..Split::new(memory) }, seed)
+        } else {
+            run(&sharded, &mut memory, seed)
+        };
+        prop_assert_eq!(report.digest(), whole.digest());
+        prop_assert_eq!(&report.input, &whole.input);
+        prop_assert_eq!(records(&report), records(&whole));
+        let totals = |report: &RunReport<Seen>| {
+            let totals = report.worker_totals();
+            (totals.processed, totals.flows_begun, totals.flows_expired)
+        };
+        prop_assert_eq!(totals(&report), totals(&whole));
     }
 }
 
-/// Counts the records that it gets.
-#[derive(Clone, Default)]
-struct Counts(Arc<AtomicU64>);
+/// Keeps the numbers and the bytes of packets.
+#[derive(Default)]
+struct Kept(Vec<(u64, u64, Vec<u8>)>);
 
-impl RecordSink<Seen> for Counts {
-    fn write(&mut self, records: &[FlowRecord<Seen>]) -> Result<(), SinkError> {
-        self.0.fetch_add(records.len() as u64, Ordering::Relaxed);
+impl PacketSink for Kept {
+    fn take(&mut self, packet: &Released<'_>) -> Result<(), SinkError> {
+        self.0.push((packet.number, packet.time_ns, packet.bytes.to_vec()));
+        Ok(())
+    }
+
+    fn finish(&mut self) -> Result<(), SinkError> {
         Ok(())
     }
 }
 
 #[test]
-fn records_reach_the_sink_after_each_round() {
-    let memory = Memory::of(mix(20_000, 5_000));
-    let timeout = Some(IdleTimeout::from_ns(1_000_000));
-    let inline = EngineConfig { idle_timeout: timeout, ..config(Layout::Inline) };
-    let mut policy = DirectHash::new(WorkerCount::new(1).unwrap());
-    let (mut packets, control) = (memory.clone(), Control::default());
-    let app = |_| Recorder::default();
-    let (table, part_table) = (|_| table(10_000, timeout), |_| table(10_000, timeout));
-    let whole = flowloom_engine::run(&inline, &mut packets, &mut policy, table, app, &control).unwrap();
-    let mut counts = Counts::default();
-    let waits_for = Some(Arc::clone(&counts.0));
-    let cut = Cut { waits_for, ..Cut::new(memory, &[4_000, 8_000, 12_000, 16_000]) };
-    let mut outputs = Outputs::default();
-    outputs.records = Some(&mut counts as _);
-    let config = EngineConfig { idle_timeout: timeout, ..config(Layout::Sharded { workers: 2 }) };
-    let report = run_sharded_with(&config, &cut, part_table, app, &control, outputs).unwrap().report;
-    assert!(report.fault.is_none() && report.flows.is_empty(), "{report:?}");
-    assert_eq!(report.digest(), whole.digest());
-    assert_eq!(report.record_count(), whole.record_count());
-    assert!(whole.record_count() > 6_000, "{}", whole.record_count());
-}
-
-#[test]
-fn what_follows_a_part_that_broke_does_not_count() {
-    let memory = Memory::of(mix(5_000, 100));
-    let cut = || Cut::new(memory.clone(), &[1_000, 3_000]);
-    let first = inline(&memory, Some(1_000));
-    let app = |_| Recorder::default();
-    let report = go(&Cut { unopened: Some(1), ..cut() }, app, &Control::default());
-    assert!(matches!(report.fault, Some(Fault::Source { packets: 1_000, .. })), "{:?}", report.fault);
-    assert_eq!(report.digest(), first.digest());
-    let report = go(&Cut { fails: Some((1, 500)), ..cut() }, app, &Control::default());
-    let Some(Fault::Source { packets, .. }) = report.fault else { panic!("{:?}", report.fault) };
-    assert!((1_500..1_600).contains(&packets), "{packets}");
-    assert_eq!(report.input.packets, packets);
-    let report = go(&Cut { panics: Some((1, 500)), ..cut() }, app, &Control::default());
-    assert!(
-        matches!(report.fault, Some(Fault::InputPanicked { packets: 1_500.., .. })),
-        "{:?}",
-        report.fault
-    );
-}
-
-#[test]
-fn a_panic_of_an_application_names_the_part_and_the_packet_of_the_whole() {
-    let memory = Memory::of(mix(5_000, 100));
-    let cut = Cut::new(memory, &[1_000, 3_000]);
-    let app = |worker| Recorder { panic_at: (worker == 1).then_some(700), ..Recorder::default() };
-    let report = go(&cut, app, &Control::default());
-    let Some(Fault::WorkerPanicked { worker: 1, packet: Some(packet), processed: 699, .. }) = report.fault
-    else {
-        panic!("{:?}", report.fault)
+fn accepted_packets_leave_in_the_order_of_the_input() {
+    let kept = |layout: Layout, source: &mut (dyn PacketSource + Send)| {
+        let mut policy = DirectHash::new(WorkerCount::new(layout.workers()).unwrap());
+        let (control, mut kept) = (Control::default(), Kept::default());
+        let endpoints = Endpoints::new(source, &mut policy, &control).with_packets(Some(&mut kept));
+        let report =
+            run_with(&config(layout), endpoints, |_| small_table(), |_| Recorder::default()).unwrap();
+        assert!(report.is_balanced() && report.fault.is_none());
+        assert_eq!(report.sink.map(|sink| sink.taken), Some(kept.0.len() as u64));
+        kept.0
     };
-    assert!((1_700..1_800).contains(&packet), "{packet}, with those that have no flow");
-    assert!(report.dropped().of(DropReason::WorkerLost) > 0);
-    assert!(report.input.packets < 3_000, "the third part does not count");
-}
-
-/// Stops the run at its first packet.
-struct Stops(Arc<Control>, Arc<AtomicU64>);
-
-impl App for Stops {
-    type Flow = Seen;
-
-    fn on_packet(&mut self, _: &PacketView<'_>, flow: &mut Seen) -> Verdict {
-        self.0.stop();
-        self.1.fetch_add(1, Ordering::Relaxed);
-        flow.packets += 1;
-        Verdict::Accept
+    let memory = Memory::of(mix(5_000, 100));
+    let whole = kept(Layout::Inline, &mut memory.clone());
+    for workers in [1, 2, 5] {
+        let layout = Layout::Sharded { workers };
+        assert!(kept(layout, &mut memory.clone()) == whole);
+        assert!(kept(layout, &mut Split::new(memory.clone())) == whole, "in segments");
     }
 }
 
 #[test]
-fn a_run_that_is_stopped_has_what_each_worker_has_seen() {
-    let (control, seen) = (Arc::new(Control::default()), Arc::new(AtomicU64::new(0)));
-    let cut = Cut::new(Memory::of(mix(50_000, 100)), &[10_000, 30_000]);
-    let report = go(&cut, |_| Stops(Arc::clone(&control), Arc::clone(&seen)), &control);
-    assert!(report.interrupted && report.fault.is_none());
-    assert_eq!(report.processed(), seen.load(Ordering::Relaxed));
-    let in_flows: u64 = report.flows.iter().map(|flow| flow.state.packets).sum();
-    assert_eq!(in_flows, report.processed());
-    assert_eq!(control.snapshot().packets, report.input.packets);
-}
-
-struct Sequential;
-
-impl App for Sequential {
-    type Flow = Seen;
-    const PARTS: PartSupport = PartSupport::Never("it counts on one sequence");
-
-    fn on_packet(&mut self, _: &PacketView<'_>, _: &mut Seen) -> Verdict {
-        Verdict::Accept
+fn a_segment_that_fails_or_panics_ends_the_run_after_the_packets_before_it() {
+    for seed in 0..20 {
+        for panics in [false, true] {
+            let mut source = Split::new(Memory::of(mix(3_000, 50)));
+            if panics {
+                source.panics_at = Some(1_000);
+            } else {
+                source.fails_at = Some(1_000);
+            }
+            let config = EngineConfig { timeline: false, ..config(Layout::Sharded { workers: 3 }) };
+            let report = run(&config, &mut source, Some(seed));
+            match report.fault {
+                Some(Fault::InputPanicked { packets, .. }) if panics => assert!(packets <= 1_000),
+                Some(Fault::Source { packets, .. }) if !panics => assert!((970..=1_000).contains(&packets)),
+                other => panic!("{other:?}"),
+            }
+            assert_eq!(report.processed() + report.dropped().total(), report.input.packets);
+        }
     }
 }
 
 #[test]
-fn what_cannot_be_exact_is_refused_with_the_reason() {
-    let cut = Cut::new(Memory::of(mix(500, 10)), &[100]);
-    let usual = config(Layout::Sharded { workers: 2 });
+fn a_failure_behind_a_wrong_assumption_does_not_count() {
+    // The segment after a wrong assumption begins too late, and fails there.
+    let mut source = Split::new(Memory::of(mix(3_000, 50)));
+    source.wrong_each = Some(2);
+    let config = EngineConfig { timeline: false, ..config(Layout::Sharded { workers: 2 }) };
+    let right = run(&config, &mut Split::new(source.memory.clone()), Some(1));
+    let report = run(&config, &mut source, Some(1));
+    assert!(report.fault.is_none());
+    assert_eq!(report.digest(), right.digest());
+}
+
+#[test]
+fn a_slow_shard_ends_reading_until_it_catches_up() {
+    /// Yields packets for ever, and counts the batches that were asked for.
+    struct Endless(Memory, u64);
+    impl PacketSource for Endless {
+        fn next_batch(&mut self, batch: &mut PacketBatch) -> Result<Fill, SourceError> {
+            self.1 += 1;
+            if self.0.next_batch(batch)? == Fill::End {
+                self.0.at = (0, 0);
+                return self.0.next_batch(batch);
+            }
+            Ok(Fill::Packets)
+        }
+    }
+    let mut source = Endless(Memory::of(mix(1_000, 50)), 0);
     let control = Control::default();
-    let error = run_sharded(&usual, &cut, |_| small_table(), |_| Sequential, &control).unwrap_err();
-    assert!(error.to_string().contains("it counts on one sequence"), "{error}");
-    let paced = EngineConfig { pace: Pace::Times(1.0), ..usual };
-    let error =
-        run_sharded(&paced, &cut, |_| small_table(), |_| Recorder::default(), &control).unwrap_err();
-    assert!(matches!(error, StartError::Config(ConfigError::Sharded { .. })), "{error}");
+    let config = config(Layout::Sharded { workers: 2 });
+    let report = std::thread::scope(|scope| {
+        let run = scope.spawn(|| {
+            let mut policy = DirectHash::new(WorkerCount::new(2).unwrap());
+            let app = |worker| Recorder {
+                delay: (worker == 0).then_some(Duration::from_millis(2)),
+                ..Recorder::default()
+            };
+            run_with(&config, Endpoints::new(&mut source, &mut policy, &control), |_| small_table(), app)
+        });
+        let begun = Instant::now();
+        while control.snapshot().processed < 500 && begun.elapsed() < Duration::from_secs(20) {
+            let now = control.snapshot();
+            // Eight chunks of 100 packets, and batches on their way.
+            assert!(now.in_flight <= 1_100, "{now:?}");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        control.stop();
+        run.join().unwrap().unwrap()
+    });
+    assert!(report.is_balanced() && report.interrupted);
+}
+
+#[test]
+fn the_limit_of_kept_records_holds_for_the_run() {
+    let config = EngineConfig {
+        idle_timeout: Some(IdleTimeout::from_ns(10_000_000)),
+        records_max: 10,
+        ..config(Layout::Sharded { workers: 4 })
+    };
+    let report = run(&config, &mut Memory::of(slow(5_000, 200)), None);
+    let totals = report.worker_totals();
+    let live = report.tables().0.len;
+    assert_eq!(report.flows.len() as u64, 10 + u64::from(live));
+    assert_eq!(totals.records_forgotten + 10 + u64::from(live), totals.flows_begun);
+}
+
+#[test]
+fn a_part_is_described_as_one_thread_describes_it() {
+    let described = |layout: Layout| {
+        let timeout = Some(IdleTimeout::from_ns(50_000_000));
+        let config = EngineConfig { idle_timeout: timeout, ..config(layout) };
+        let mut policy = DirectHash::new(WorkerCount::new(layout.workers()).unwrap());
+        let (mut memory, control) = (Memory::of(slow(3_000, 100)), Control::default());
+        let (mut all, mut ends) = (BTreeMap::new(), 0);
+        let mut part = |record: &FlowRecord<Seen>, ticks: [u64; 2], is_live: bool| {
+            let records: &mut Vec<_> = all.entry(record.key).or_default();
+            // Whether a flow whose timeout has passed is still in the table depends on the table, and
+            // the last tick counts for flows in it.
+            records.push((format!("{:?}", record.state), ticks[0]));
+            ends += u64::from(!is_live);
+        };
+        let mut endpoints = Endpoints::new(&mut memory, &mut policy, &control);
+        endpoints.part = Some(&mut part);
+        let app = |_| Recorder::default();
+        let report = run_with(&config, endpoints, |_| table(2_000, timeout), app).unwrap();
+        assert!(report.is_balanced() && ends > 100);
+        all
+    };
+    let whole = described(Layout::Inline);
+    assert!(whole.values().any(|records| records.len() > 1));
+    assert!(described(Layout::Sharded { workers: 3 }) == whole);
+}
+
+#[test]
+fn a_short_input_starts_one_thread() {
+    let usual = EngineConfig { threads_after_packets: 16 << 10, ..config(Layout::Sharded { workers: 4 }) };
+    let report = run(&usual, &mut Memory::of(mix(5_000, 100)), None);
+    assert_eq!(report.sharded.map(|sharded| sharded.threads), Some(1));
+    let report = run(&usual, &mut Memory::of(mix(50_000, 100)), None);
+    assert_eq!(report.sharded.map(|sharded| sharded.threads), Some(4));
 }

@@ -108,7 +108,7 @@ fn flows_end_by_the_clock_while_a_live_input_is_silent() {
 
 #[test]
 fn time_passes_with_packets_only_if_the_input_is_not_live() {
-    for layout in [LAYOUTS[0], LAYOUTS[2]] {
+    for layout in [LAYOUTS[0], LAYOUTS[2], LAYOUTS[4]] {
         assert_eq!(run(layout, false), (0, 0), "{layout:?}");
     }
 }

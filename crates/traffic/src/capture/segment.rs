@@ -103,7 +103,8 @@ impl Splitter {
             open: 0,
             // If no thread starts, the kernel reads ahead as it does by itself.
             #[cfg(target_os = "linux")]
-            read_ahead: ReadAhead::start(mapping.clone(), from..mapping.block().bytes().len().max(from)).ok(),
+            read_ahead: ReadAhead::start(mapping.clone(), from..mapping.block().bytes().len().max(from))
+                .ok(),
         })
     }
 
@@ -118,8 +119,7 @@ impl Splitter {
         let end = head.record_soon_from(all, from, &mut self.budget)?;
         let begin = self.next.clone();
         let mapping = self.mapping.with_own_block();
-        let capture =
-            Capture::segment(&self.path, mapping, Some(begin.clone()), Some(end as u64)).ok()?;
+        let capture = Capture::segment(&self.path, mapping, Some(begin.clone()), Some(end as u64)).ok()?;
         self.next = Place { offset: end as u64, state: head.state_at(all, end) };
         self.open += 1;
         Some(CaptureSegment { begin, capture })

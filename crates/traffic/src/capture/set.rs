@@ -226,7 +226,9 @@ impl CaptureSet {
         }
         match &self.merge {
             Some(merge) => self.summary.files_with(merge.open_files()),
-            None => self.summary.files_with(self.open_read().map(|read| (usize::MAX, read.summary)).into_iter()),
+            None => {
+                self.summary.files_with(self.open_read().map(|read| (usize::MAX, read.summary)).into_iter())
+            }
         }
     }
 

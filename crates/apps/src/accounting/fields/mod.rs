@@ -324,7 +324,6 @@ impl<F: Fields> App for DetailedAccounting<F> {
         let record = self.accounting.next_record(packet, &mut flow.record)?;
         Some(Detailed { record, fields: F::default() })
     }
-
 }
 
 #[cfg(test)]

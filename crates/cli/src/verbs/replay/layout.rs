@@ -87,7 +87,11 @@ fn open(arguments: &Replay, inputs: &[Input], options: SetOptions) -> Result<Sou
     if let Some(range) = arguments.byte_range() {
         return of_range(inputs, options, range.clone());
     }
-    if arguments.bytes.is_empty() { Source::open(arguments, inputs, options) } else { of_ranges(arguments, inputs, options) }
+    if arguments.bytes.is_empty() {
+        Source::open(arguments, inputs, options)
+    } else {
+        of_ranges(arguments, inputs, options)
+    }
 }
 
 /// Opens a range of a capture.

@@ -173,7 +173,9 @@ impl<S: PacketSource> PacketSource for Selected<S> {
         if self.selection.is_none() {
             return self.source.rejoin(segment);
         }
-        let Ok(selected) = segment.into_any().downcast::<Selected<Box<dyn Segment>>>() else { return false };
+        let Ok(selected) = segment.into_any().downcast::<Selected<Box<dyn Segment>>>() else {
+            return false;
+        };
         let Selected { source, passed_over, .. } = *selected;
         let is_right = self.source.rejoin(source);
         self.passed_over += if is_right { passed_over } else { 0 };

@@ -135,7 +135,9 @@ impl Source {
     pub(super) fn files(&self) -> Vec<FileSummary> {
         match self {
             Self::Captures(set) => set.files(),
-            Self::Range(range) => range.summary.as_ref().map_or(Vec::new(), |summary| summary.files.clone()),
+            Self::Range(range) => {
+                range.summary.as_ref().map_or(Vec::new(), |summary| summary.files.clone())
+            }
             Self::Interface(interface) => vec![interface.summary()],
         }
     }
