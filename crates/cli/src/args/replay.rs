@@ -30,7 +30,7 @@ pub(crate) const LIVE_CLOSED_TIMEOUT_NS: u64 = 5_000_000_000;
     after_help = "\
 Examples:
   flowloom replay edge.pcap --flows flows.csv             one record per flow
-  flowloom replay edge.pcap --workers 2                   each worker reads half of the file
+  flowloom replay edge.pcap --workers 2                   two threads, each with half of the flows
   flowloom replay tap0.pcap tap1.pcap --filter 'tcp'      two taps, merged by time
   flowloom replay edge.pcap --flows ipfix://collector:4739 --timeout 15 --active-timeout 1800
 
@@ -39,7 +39,7 @@ Examples:
 Examples:
   flowloom replay edge.pcap --flows flows.csv        one line per flow
   flowloom replay edge.pcap --flows flows.parquet    typed columns, for DuckDB, pandas and Spark
-  flowloom replay edge.pcap --workers 2 --verify     two workers, each on half of the file, checked with an oracle
+  flowloom replay edge.pcap --workers 2 --verify     two threads, checked with an oracle
   flowloom replay captures/ --passes 3 --seed 1      read a directory three times
   flowloom replay edge.pcap --rules acl.rules        count what a firewall would deny, by rule
   flowloom replay --iface eth0 --filter 'tcp'        capture until Ctrl-C (needs CAP_NET_RAW)
@@ -75,13 +75,13 @@ pub(crate) struct Replay {
     #[command(flatten)]
     pub(crate) live: Live,
 
-    /// Distribution of the work over threads [default: inline; with --workers sharded, or pipeline
-    /// if sharded is impossible]
+    /// Distribution of the work over threads [default: sharded for captures of 16 MiB and more,
+    /// pipes, and with --workers; pipeline with --workers and its options; otherwise inline]
     #[arg(long, value_enum)]
     pub(crate) layout: Option<LayoutName>,
 
-    /// Worker threads of the sharded and pipeline layouts [default: one per CPU; in the pipeline,
-    /// one per CPU but that of the reader]
+    /// Worker threads of the sharded and pipeline layouts; 1 is inline [default: one per CPU, at
+    /// most 16; in the pipeline, one per CPU but that of the reader]
     #[arg(long, value_name = "N", value_parser = parse::whole::<usize>)]
     pub(crate) workers: Option<usize>,
 

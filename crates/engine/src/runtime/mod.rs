@@ -3,6 +3,7 @@
 pub(crate) mod assemble;
 pub(crate) mod backoff;
 pub(crate) mod clock;
+pub(crate) mod finish;
 #[cfg(all(test, loom))]
 mod loom;
 pub(crate) mod panics;

@@ -32,6 +32,8 @@ pub(super) fn plan(arguments: &Replay, inputs: &[Input], options: SetOptions) ->
         Layout::Pipeline { workers }
     };
     let obstacle = obstacle(arguments);
+    // The sharded layout keeps any order, but who asks for one without a layout means the papers'.
+    let order = arguments.order.map(|_| String::from("--order is for the pipeline"));
     let (layout, why) = match (arguments.layout, arguments.workers) {
         (Some(LayoutName::Inline), Some(_)) => {
             return Err(Failure::Usage(String::from(
@@ -54,8 +56,8 @@ pub(super) fn plan(arguments: &Replay, inputs: &[Input], options: SetOptions) ->
             }
             None => (sharded(workers.unwrap_or(cpus.min(WORKERS_MAX)))?, None),
         },
-        (None, Some(1)) => (Layout::Inline, None),
-        (None, Some(workers)) => match obstacle {
+        (None, Some(1)) if order.is_none() && obstacle.is_none() => (Layout::Inline, None),
+        (None, Some(workers)) => match obstacle.or(order) {
             Some(why) if arguments.is_part() => {
                 return Err(Failure::Usage(format!("--workers cannot be used: {why}\n  omit --workers")));
             }
@@ -65,7 +67,8 @@ pub(super) fn plan(arguments: &Replay, inputs: &[Input], options: SetOptions) ->
         (None, None) => {
             let is_long = source.bytes_on_disk().is_none_or(|bytes| bytes >= ALL_CPUS_FROM_BYTES);
             let is_paced = arguments.speed != Pace::Max;
-            let is_usual = obstacle.is_none() && !is_paced && matches!(source, Source::Captures(_));
+            let is_usual =
+                obstacle.or(order).is_none() && !is_paced && matches!(source, Source::Captures(_));
             let workers = cpus.min(WORKERS_MAX);
             let is_sharded = is_usual && is_long && workers > 1;
             (if is_sharded { Layout::Sharded { workers } } else { Layout::Inline }, None)

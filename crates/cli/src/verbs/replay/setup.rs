@@ -91,7 +91,7 @@ pub(super) fn engine_config(arguments: &Replay, layout: Layout) -> Result<Engine
 pub(super) fn warn_outside_pipeline(arguments: &Replay, config: &EngineConfig, common: &Common) {
     let options = [
         ("--scheduler", arguments.scheduler.is_some()),
-        ("--order", arguments.order.is_some()),
+        ("--order", arguments.order.is_some() && config.layout == Layout::Inline),
         ("--topology", arguments.topology.is_some()),
         ("--full", arguments.full.is_some()),
         ("--ring", arguments.ring.is_some()),
