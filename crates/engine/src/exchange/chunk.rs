@@ -90,7 +90,9 @@ impl Chunk {
         let packets = &batch.packets[range];
         let bytes = block.bytes();
         let mut ahead = batch.lookahead();
-        packets.iter().for_each(|_| ahead.request(bytes));
+        for _ in packets {
+            ahead.request(bytes);
+        }
         self.packets.extend_from_slice(packets);
         self.bytes += packets.iter().map(|raw| u64::from(raw.captured_bytes)).sum::<u64>();
         self.last_ns = packets.last().map_or(self.last_ns, |raw| raw.time_ns);
@@ -126,7 +128,7 @@ impl Chunk {
             for (index, run) in (0..).zip(&*runs) {
                 let block = run.block.bytes();
                 let at = run.packets.start;
-                let mut into = Lists { lists, losses, index };
+                let mut into = Lists { by_shard: lists, losses, index };
                 for (number, raw) in (at as u64..).zip(&packets[run.packets.clone()]) {
                     into.admit(how.decoder, (number, raw), block, run.pass);
                 }
@@ -158,7 +160,7 @@ impl Chunk {
             unjoined.arrived.add(&batch.packets);
             let mut ahead = batch.lookahead();
             let losses = self.losses.get_mut().unwrap_or_else(PoisonError::into_inner);
-            let mut into = Lists { lists: &mut self.lists, losses, index };
+            let mut into = Lists { by_shard: &mut self.lists, losses, index };
             for (number, raw) in (from..).zip(&batch.packets) {
                 ahead.request(open);
                 self.stamps.push(raw.time_ns);
@@ -273,7 +275,7 @@ impl Chunk {
 
 /// The lists into which the packets of a run are sorted.
 struct Lists<'a> {
-    lists: &'a mut [Vec<Words>],
+    by_shard: &'a mut [Vec<Words>],
     losses: &'a mut Losses,
     index: u32,
 }
@@ -281,12 +283,12 @@ struct Lists<'a> {
 impl Lists<'_> {
     #[inline(always)]
     fn admit(&mut self, decoder: &Decoder, (number, raw): (u64, &RawPacket), block: &[u8], pass: u32) {
-        let Self { lists, losses, index } = self;
+        let Self { by_shard, losses, index } = self;
         let admitted =
             decoder.admit((number, raw), block, pass, &mut losses.census, |headers, hash, place| {
                 let packet = PacketRef::packet(hash.table, place, raw.link).in_run(*index);
-                let shard = shard_of(hash, lists.len());
-                lists[shard].push(PacketDescriptor::words(packet, headers));
+                let shard = shard_of(hash, by_shard.len());
+                by_shard[shard].push(PacketDescriptor::words(packet, headers));
             });
         if let Err(reason) = admitted {
             losses.refuse(reason, raw.link);

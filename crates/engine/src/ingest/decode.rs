@@ -80,7 +80,9 @@ impl Arrivals {
         let (Some(&first), Some(&last)) = (stamps.first(), stamps.last()) else { return (number, false) };
         let is_usual = arrived.is_sorted && self.clock.tick_all(first, last);
         if !is_usual {
-            stamps.iter_mut().for_each(|stamp| *stamp = self.clock.tick(*stamp));
+            for stamp in &mut *stamps {
+                *stamp = self.clock.tick(*stamp);
+            }
         }
         if !std::mem::replace(&mut self.has_begun, true) {
             counters.first_ns = stamps[0];

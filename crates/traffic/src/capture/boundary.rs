@@ -129,7 +129,7 @@ impl FileHead {
         budget: &mut Budget,
     ) -> Option<usize> {
         let headers = HEADERS_MAX.min(budget.headers);
-        let mut chain = Chain { bytes, chain_bytes, headers_left: headers };
+        let mut chain = Chain { bytes, bytes_min: chain_bytes, headers_left: headers };
         let found = self.find(&mut chain, from);
         budget.headers -= headers - chain.headers_left;
         found
@@ -165,7 +165,7 @@ impl FileHead {
 struct Chain<'a> {
     bytes: &'a [u8],
     /// Bytes that a chain must cover.
-    chain_bytes: usize,
+    bytes_min: usize,
     /// Headers that the search may still read.
     headers_left: u32,
 }
@@ -194,7 +194,7 @@ impl Chain<'_> {
                 return records >= CHAIN_RECORDS_CUT;
             }
             (at, records, before) = (at + length, records + 1, Some(header.seconds));
-            if records >= CHAIN_RECORDS && at - start >= self.chain_bytes {
+            if records >= CHAIN_RECORDS && at - start >= self.bytes_min {
                 return true;
             }
         }
@@ -232,7 +232,7 @@ impl Chain<'_> {
                 return false;
             }
             (at, blocks) = (at + length, blocks + 1);
-            if blocks >= CHAIN_RECORDS && at - start >= self.chain_bytes {
+            if blocks >= CHAIN_RECORDS && at - start >= self.bytes_min {
                 return true;
             }
         }
@@ -378,7 +378,7 @@ mod tests {
         }
         bytes.extend(vec![0xFF; WINDOW_BYTES]);
         let head = FileHead::of(&bytes).unwrap();
-        let mut search = Chain { bytes: &bytes, chain_bytes: CHAIN_BYTES, headers_left: 100 };
+        let mut search = Chain { bytes: &bytes, bytes_min: CHAIN_BYTES, headers_left: 100 };
         let WalkState::Pcap(state) = &head.state else { panic!("a classic capture") };
         assert!(!search.holds_records(*state, 24), "no headers are left");
         assert_eq!(search.headers_left, 0);
