@@ -72,8 +72,8 @@ fn a_long_pipe_is_read_by_all_cpus_and_gives_the_records_of_the_file() {
         lines
     };
     let file = folder.path("file.csv");
-    let inline = replay(&[&trace, "--app", "accounting", "--timeout", "0.01", "--flows", &file]);
-    assert_eq!(inline["run"]["layout"], "inline");
+    let arguments = [trace.as_str(), "--app", "accounting", "--timeout", "0.01", "--flows", &file];
+    let inline = replay(&[&arguments[..], &["--layout", "inline"]].concat());
     let pipe = folder.path("pipe.csv");
     let arguments =
         ["replay", "-", "--app", "accounting", "--timeout", "0.01", "--flows", &pipe, "--format", "json"];
