@@ -173,16 +173,6 @@ impl Connection {
         self.is_reset() || self.is_finished()
     }
 
-    /// Returns whether a FIN or an RST was seen.
-    pub(super) fn is_closing(&self) -> bool {
-        self.is_reset() || self.has(FINISHED, 0) || self.has(FINISHED, 1)
-    }
-
-    /// Returns whether earlier segments may invalidate the RST that has closed the connection.
-    pub(super) fn may_be_open(&self) -> bool {
-        self.facts & OPEN_RESET != 0
-    }
-
     /// Returns whether earlier packets could have changed a decision.
     pub(super) fn depends(&self) -> bool {
         self.facts & DEPENDS != 0

@@ -1,6 +1,6 @@
 //! Records of parts of a connection compose to the record of the whole, wherever it is cut.
 
-use flowloom_engine::{App, Composed, FlowState};
+use flowloom_engine::{Composed, FlowState};
 use proptest::prelude::*;
 
 use super::connection::{ACK, FIN, RST, SYN};

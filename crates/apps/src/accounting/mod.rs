@@ -83,9 +83,7 @@ impl Accounting {
     pub fn new(active_ns: Option<u64>) -> Self {
         Self { active_ns }
     }
-}
 
-impl Accounting {
     /// Adds a record of a later part of an input to `flow`, as [`FlowState::compose`] does, and ends
     /// it by the active timeout.
     pub fn compose(self, flow: &mut Accounted, later: &mut Accounted) -> Composed {

@@ -16,7 +16,7 @@ const PORTS: [u16; 3] = [53, 5353, 5355];
 
 /// The first question of a flow with port 53, 5353 or 5355, and the code of the first response with
 /// the same identifier.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default)]
 pub struct Dns {
     /// The question of the first message with one over UDP.
     question: Option<Held<Question>>,
@@ -24,8 +24,6 @@ pub struct Dns {
     id: u16,
     /// The code of its response.
     code: Option<u8>,
-    /// The flow has a message over UDP.
-    has_messages: bool,
     over_tcp: FirstMessages<DnsMessage>,
 }
 
@@ -62,7 +60,6 @@ impl Dns {
     #[inline(never)]
     fn datagram(&mut self, packet: &PacketView<'_>, store: &FieldStore) {
         let Some(message) = dns_message::read(packet.payload()) else { return };
-        self.has_messages = true;
         match (&self.question, message.question) {
             (Some(_), _) => {
                 if self.id == message.id {
@@ -115,22 +112,6 @@ impl Fields for Dns {
         } else if !headers.later_fragment && !self.is_answered() {
             self.datagram(packet, store);
         }
-    }
-
-    fn compose(&mut self, later: &Self) -> bool {
-        // A response may be among the later packets.
-        let waits = self.question.is_some() && !self.is_answered() && later.has_messages;
-        if waits || !self.over_tcp.compose(&later.over_tcp) {
-            return false;
-        }
-        if self.question.is_none() {
-            self.question.clone_from(&later.question);
-            (self.id, self.code) = (later.id, later.code);
-            self.has_messages |= later.has_messages;
-        } else if !self.is_answered() {
-            self.has_messages |= later.has_messages;
-        }
-        true
     }
 
     fn columns(out: &mut Vec<FieldColumn>) {

@@ -45,13 +45,6 @@ impl<const N: usize> Fields for FirstPackets<N> {
         self.add(size, packet.headers.direction == Direction::HighToLow);
     }
 
-    fn compose(&mut self, later: &Self) -> bool {
-        for at in 0..usize::from(later.count) {
-            self.add(later.sizes[at], later.from_high >> at & 1 != 0);
-        }
-        true
-    }
-
     fn columns(out: &mut Vec<FieldColumn>) {
         out.push(FieldColumn::new(
             "first_sizes",

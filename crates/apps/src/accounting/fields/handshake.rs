@@ -65,16 +65,6 @@ impl Fields for Handshake {
         }
     }
 
-    fn compose(&mut self, later: &Self) -> bool {
-        match (self.syn, self.ack_ns) {
-            (None, _) => *self = later.clone(),
-            // The answer or the ACK may be among the later packets.
-            (Some(_), None) => return false,
-            (Some(_), Some(_)) => {}
-        }
-        true
-    }
-
     fn columns(out: &mut Vec<FieldColumn>) {
         let column = |name, description| FieldColumn::new(name, "ns", description);
         out.extend([

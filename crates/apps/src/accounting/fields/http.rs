@@ -10,7 +10,7 @@ use super::memory::Content;
 use super::{FieldColumn, FieldGroup, FieldStore, FieldValue, Fields};
 
 /// The first request and the status of the first response of an HTTP/1 connection, on any port.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default)]
 pub struct Http {
     heads: FirstMessages<HttpHead>,
 }
@@ -35,10 +35,6 @@ impl Fields for Http {
     #[inline(always)]
     fn on_packet(&mut self, packet: &PacketView<'_>, store: &FieldStore) {
         self.heads.add(packet, store);
-    }
-
-    fn compose(&mut self, later: &Self) -> bool {
-        self.heads.compose(&later.heads)
     }
 
     fn columns(out: &mut Vec<FieldColumn>) {

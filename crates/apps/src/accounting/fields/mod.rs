@@ -152,7 +152,7 @@ impl From<Option<String>> for FieldValue {
 }
 
 /// The data that accounting keeps per record in addition to its sums.
-pub trait Fields: Clone + fmt::Debug + Default + PartialEq + Send + Sync + 'static {
+pub trait Fields: Clone + fmt::Debug + Default + Send + Sync + 'static {
     /// The group of the fields, if they are one of this crate's groups.
     const GROUP: Option<FieldGroup> = None;
 
@@ -168,11 +168,6 @@ pub trait Fields: Clone + fmt::Debug + Default + PartialEq + Send + Sync + 'stat
     /// Adds a packet of the record. What the fields keep outside of themselves is taken from
     /// `store`.
     fn on_packet(&mut self, packet: &PacketView<'_>, store: &FieldStore);
-
-    /// Adds the fields of the packets directly after these, and returns `true`. Returns `false` and
-    /// changes nothing if composing needs the packets.
-    #[must_use]
-    fn compose(&mut self, later: &Self) -> bool;
 
     /// Appends the columns.
     fn columns(out: &mut Vec<FieldColumn>);
@@ -192,15 +187,6 @@ impl<A: Fields, B: Fields> Fields for (A, B) {
     fn on_packet_of(&mut self, packet: &PacketView<'_>, asked: FieldSet, store: &FieldStore) {
         self.0.on_packet_of(packet, asked, store);
         self.1.on_packet_of(packet, asked, store);
-    }
-
-    fn compose(&mut self, later: &Self) -> bool {
-        let mut both = self.clone();
-        let is_composed = both.0.compose(&later.0) && both.1.compose(&later.1);
-        if is_composed {
-            *self = both;
-        }
-        is_composed
     }
 
     fn columns(out: &mut Vec<FieldColumn>) {

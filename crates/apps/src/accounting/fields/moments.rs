@@ -20,18 +20,6 @@ impl Moments {
         self.squares = self.squares.saturating_add(u128::from(number) * u128::from(number));
     }
 
-    pub(super) fn merge(&mut self, other: &Self) {
-        self.least = match (self.count, other.count) {
-            (0, _) => other.least,
-            (_, 0) => self.least,
-            _ => self.least.min(other.least),
-        };
-        self.largest = self.largest.max(other.largest);
-        self.count += other.count;
-        self.sum += other.sum;
-        self.squares = self.squares.saturating_add(other.squares);
-    }
-
     /// Returns minimum, mean, maximum and standard deviation (of the population, not of a sample),
     /// or `None` without numbers. The mean and the deviation are rounded down.
     pub(super) fn shown(&self) -> Option<[u64; 4]> {

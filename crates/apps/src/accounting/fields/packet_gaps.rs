@@ -12,8 +12,8 @@ use super::{FieldColumn, FieldGroup, FieldStore, FieldValue, Fields};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PacketGaps {
     gaps: [Moments; 2],
-    /// The times of the first and the last packet of each direction.
-    times_ns: [Option<(u64, u64)>; 2],
+    /// The time of the last packet of each direction.
+    last_ns: [Option<u64>; 2],
 }
 
 impl Fields for PacketGaps {
@@ -22,28 +22,9 @@ impl Fields for PacketGaps {
     #[inline(always)]
     fn on_packet(&mut self, packet: &PacketView<'_>, _store: &FieldStore) {
         let way = packet.headers.direction.index();
-        match &mut self.times_ns[way] {
-            Some((_, last)) => {
-                self.gaps[way].add(packet.time_ns.saturating_sub(*last));
-                *last = packet.time_ns;
-            }
-            none => *none = Some((packet.time_ns, packet.time_ns)),
+        if let Some(last_ns) = self.last_ns[way].replace(packet.time_ns) {
+            self.gaps[way].add(packet.time_ns.saturating_sub(last_ns));
         }
-    }
-
-    fn compose(&mut self, later: &Self) -> bool {
-        for way in 0..2 {
-            let Some((first, last)) = later.times_ns[way] else { continue };
-            match &mut self.times_ns[way] {
-                Some((_, before)) => {
-                    self.gaps[way].add(first.saturating_sub(*before));
-                    *before = last;
-                }
-                none => *none = later.times_ns[way],
-            }
-            self.gaps[way].merge(&later.gaps[way]);
-        }
-        true
     }
 
     fn columns(out: &mut Vec<FieldColumn>) {

@@ -30,13 +30,6 @@ impl Fields for PacketSizes {
         self.sizes[packet.headers.direction.index()].add(u64::from(packet.ip_bytes()));
     }
 
-    fn compose(&mut self, later: &Self) -> bool {
-        for (sizes, later) in self.sizes.iter_mut().zip(&later.sizes) {
-            sizes.merge(later);
-        }
-        true
-    }
-
     fn columns(out: &mut Vec<FieldColumn>) {
         let column = |name, description| FieldColumn::new(name, "bytes", description);
         out.extend([

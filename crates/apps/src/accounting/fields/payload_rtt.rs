@@ -29,8 +29,6 @@ struct Side {
     highest: Option<u32>,
     /// The end of the segment that is timed, and its time.
     timed: Option<(u32, u64)>,
-    /// The other side has acknowledged data.
-    is_acknowledged: bool,
 }
 
 impl Side {
@@ -49,19 +47,12 @@ impl Side {
 
     #[inline(always)]
     fn acknowledge(&mut self, number: u32, time_ns: u64) {
-        self.is_acknowledged = true;
         if let Some((end, sent_ns)) = self.timed
             && !is_before(number, end)
         {
             self.times.add(time_ns.saturating_sub(sent_ns));
             self.timed = None;
         }
-    }
-
-    /// Returns whether later packets can be added without knowing each of them.
-    fn composes(&self, later: &Self) -> bool {
-        self.highest.is_none()
-            || (later.highest.is_none() && (self.timed.is_none() || !later.is_acknowledged))
     }
 }
 
@@ -90,20 +81,6 @@ impl Fields for PayloadRtt {
             let end = begin.wrapping_add(headers.payload_bytes);
             self.sides[way.index()].send(begin, end, packet.time_ns);
         }
-    }
-
-    fn compose(&mut self, later: &Self) -> bool {
-        if !self.sides.iter().zip(&later.sides).all(|(side, later)| side.composes(later)) {
-            return false;
-        }
-        for (side, later) in self.sides.iter_mut().zip(&later.sides) {
-            let is_acknowledged = side.is_acknowledged || later.is_acknowledged;
-            if side.highest.is_none() {
-                *side = *later;
-            }
-            side.is_acknowledged = is_acknowledged;
-        }
-        true
     }
 
     fn columns(out: &mut Vec<FieldColumn>) {

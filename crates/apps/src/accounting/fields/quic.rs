@@ -28,17 +28,6 @@ impl Side {
     fn is_decided(self) -> bool {
         self.version.is_some() || self.datagrams == DATAGRAMS_MAX
     }
-
-    fn with(self, later: Self) -> Self {
-        let datagrams = self.datagrams.saturating_add(later.datagrams);
-        if self.is_decided() {
-            self
-        } else if datagrams > DATAGRAMS_MAX {
-            Self { version: None, datagrams: DATAGRAMS_MAX }
-        } else {
-            Self { version: later.version, datagrams }
-        }
-    }
 }
 
 impl Fields for Quic {
@@ -56,11 +45,6 @@ impl Fields for Quic {
             side.datagrams += 1;
             side.version = quic_version::read(packet.payload());
         }
-    }
-
-    fn compose(&mut self, later: &Self) -> bool {
-        self.sides = [0, 1].map(|side| self.sides[side].with(later.sides[side]));
-        true
     }
 
     fn columns(out: &mut Vec<FieldColumn>) {

@@ -9,7 +9,7 @@ use super::memory::Content;
 use super::{FieldColumn, FieldGroup, FieldStore, FieldValue, Fields};
 
 /// The software that both ends of an SSH connection announce.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default)]
 pub struct Ssh {
     banners: FirstMessages<Banner>,
 }
@@ -40,10 +40,6 @@ impl Fields for Ssh {
     #[inline(always)]
     fn on_packet(&mut self, packet: &PacketView<'_>, store: &FieldStore) {
         self.banners.add(packet, store);
-    }
-
-    fn compose(&mut self, later: &Self) -> bool {
-        self.banners.compose(&later.banners)
     }
 
     fn columns(out: &mut Vec<FieldColumn>) {

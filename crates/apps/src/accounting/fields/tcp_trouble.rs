@@ -80,21 +80,6 @@ impl Fields for TcpTrouble {
         side.zero_windows += u64::from(segment.is_closed() && headers.tcp_flags & (SYN | FIN) == 0);
     }
 
-    fn compose(&mut self, later: &Self) -> bool {
-        let composes = |side: &Side, later: &Side| side.highest.is_none() || later.highest.is_none();
-        if !self.sides.iter().zip(&later.sides).all(|(side, later)| composes(side, later)) {
-            return false;
-        }
-        for (side, later) in self.sides.iter_mut().zip(&later.sides) {
-            let zero_windows = side.zero_windows + later.zero_windows;
-            if side.highest.is_none() {
-                *side = *later;
-            }
-            side.zero_windows = zero_windows;
-        }
-        true
-    }
-
     fn columns(out: &mut Vec<FieldColumn>) {
         let column = |name, description| FieldColumn::new(name, "packets", description);
         out.extend([

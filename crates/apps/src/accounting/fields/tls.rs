@@ -11,7 +11,7 @@ use super::{FieldColumn, FieldGroup, FieldStore, FieldValue, Fields};
 
 /// The contents of the first ClientHello and the first ServerHello of a connection. A handshake
 /// inside another protocol, as after STARTTLS, is not found.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default)]
 pub struct Tls {
     hellos: FirstMessages<TlsHello>,
 }
@@ -36,10 +36,6 @@ impl Fields for Tls {
     #[inline(always)]
     fn on_packet(&mut self, packet: &PacketView<'_>, store: &FieldStore) {
         self.hellos.add(packet, store);
-    }
-
-    fn compose(&mut self, later: &Self) -> bool {
-        self.hellos.compose(&later.hellos)
     }
 
     fn columns(out: &mut Vec<FieldColumn>) {

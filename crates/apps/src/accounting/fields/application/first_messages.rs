@@ -38,21 +38,13 @@ struct Collecting {
     window: Option<Window>,
 }
 
-impl PartialEq for Collecting {
-    /// Windows are compared by the number of bytes in them.
-    fn eq(&self, other: &Self) -> bool {
-        let held = |collecting: &Self| collecting.window.as_ref().map_or(0, Window::held);
-        self.order == other.order && self.bytes == other.bytes && held(self) == held(other)
-    }
-}
-
 impl Content for Collecting {
     fn heap_bytes(&self) -> usize {
         self.bytes.capacity() + self.window.as_ref().map_or(0, |window| window.places() * 9 / 8)
     }
 }
 
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default)]
 enum Side<T: Content> {
     #[default]
     Unseen,
@@ -109,29 +101,17 @@ impl<T: Message> Side<T> {
             if let Piece::Data(data) = piece {
                 let data = &data[..data.len().min(BYTES_MAX)];
                 reading = T::read(data, is_cut || data.len() == BYTES_MAX);
-                if reading == Reading::More {
+                if matches!(reading, Reading::More) {
                     bytes.extend_from_slice(data);
                 }
             }
         });
-        let is_open = reading == Reading::More && !is_cut && bytes.len() < BYTES_MAX;
+        let is_open = matches!(reading, Reading::More) && !is_cut && bytes.len() < BYTES_MAX;
         *self = if is_open {
             Self::Collecting(to.hold(Collecting { order, bytes, window: None }))
         } else {
             Self::decided(reading, to)
         };
-    }
-
-    /// Returns the direction with later packets, or `None` if composing needs the packets.
-    fn composed(&self, later: &Self) -> Option<Self> {
-        match (self, later) {
-            (Self::Unseen, later) => Some(later.clone()),
-            (_, Self::Unseen) | (Self::Found(_) | Self::Over, _) => Some(self.clone()),
-            (Self::Collecting(collecting), _) if collecting.is_dropped() => Some(self.clone()),
-            // A SYN before any data restarts the direction.
-            (Self::Open(_), Self::Open(_)) => Some(later.clone()),
-            (Self::Open(_) | Self::Collecting(_), _) => None,
-        }
     }
 
     fn message(&self) -> Option<T> {
@@ -194,7 +174,7 @@ impl Collecting {
 }
 
 /// The first messages of both directions.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub(in super::super) struct FirstMessages<T: Content> {
     sides: [Side<T>; 2],
 }
@@ -224,16 +204,6 @@ impl<T: Message> FirstMessages<T> {
             let to = Destination { store, time_ns: packet.time_ns };
             side.push(data, payload.len() < headers.payload_bytes as usize, &to);
         }
-    }
-
-    /// Adds the directions of the packets directly after these, and returns `true`. Returns `false`
-    /// and changes nothing if composing needs the packets.
-    #[must_use]
-    pub(in super::super) fn compose(&mut self, later: &Self) -> bool {
-        let [low, high] = [0, 1].map(|side| self.sides[side].composed(&later.sides[side]));
-        let Some((low, high)) = low.zip(high) else { return false };
-        self.sides = [low, high];
-        true
     }
 
     /// Returns the messages: from the low endpoint, and from the high one.

@@ -141,43 +141,15 @@ proptest! {
     }
 
     #[test]
-    fn parts_of_streams_compose_to_the_whole_or_need_the_packets(packets in talk()) {
-        let whole: Application = fields(&packets);
-        for cut in 0..=packets.len() {
-            let (first, second) = packets.split_at(cut);
-            let mut joined: Application = fields(first);
-            let before = joined.clone();
-            if joined.compose(&fields(second)) {
-                prop_assert_eq!(&joined, &whole, "cut at {}", cut);
-            } else {
-                prop_assert_eq!(&joined, &before, "nothing has changed");
-            }
-        }
-    }
-
-    #[test]
-    fn parts_of_datagrams_compose_to_the_whole_or_need_the_packets(
+    fn the_version_of_quic_is_the_first_of_the_destination_or_of_the_source(
         kinds in prop::collection::vec((0..8_usize, any::<bool>()), 0..12),
     ) {
         let datagrams: Vec<(Vec<u8>, bool)> =
             kinds.into_iter().map(|(kind, is_back)| (datagram(kind), is_back)).collect();
-        let of = |datagrams: &[(Vec<u8>, bool)]| {
-            let mut fields = <(Dns, Quic)>::default();
-            each_datagram(datagrams, |view| fields.on_packet(view, &FieldStore::default()));
-            fields
-        };
-        let whole = of(&datagrams);
-        for cut in 0..=datagrams.len() {
-            let mut joined = of(&datagrams[..cut]);
-            let before = joined.clone();
-            if joined.compose(&of(&datagrams[cut..])) {
-                prop_assert_eq!(&joined, &whole, "cut at {}", cut);
-            } else {
-                prop_assert_eq!(&joined, &before, "nothing has changed");
-            }
-        }
+        let mut quic = Quic::default();
+        each_datagram(&datagrams, |view| quic.on_packet(view, &FieldStore::default()));
         let mut values = Vec::new();
-        whole.1.values(Direction::LowToHigh, &mut values);
+        quic.values(Direction::LowToHigh, &mut values);
         let version = |is_back: bool| {
             // An empty datagram does not count.
             let is_read = |(bytes, back): &&(Vec<u8>, bool)| *back == is_back && !bytes.is_empty();
@@ -376,5 +348,4 @@ fn fields_whose_bytes_were_dropped_say_so_and_keep_to_it() {
     assert_eq!(texts(&dropped.0), [NO_MEMORY; 4]);
     assert_eq!(texts(&dropped.1.1.0), [NO_MEMORY, ""], "the other direction of SSH has no packets");
     assert_eq!(texts(&dropped.1.1.1), ["", "", ""], "not a port of DNS");
-    assert!(dropped.compose(&kept), "later packets change nothing");
 }

@@ -1,4 +1,4 @@
-//! Compares fields with a simple computation over a list of packets, and checks their composition.
+//! Compares fields with a simple computation over a list of packets.
 
 use proptest::prelude::*;
 
@@ -132,57 +132,6 @@ proptest! {
     fn round_trips_of_data_are_those_of_a_search_for_each_segment(packets in sequence()) {
         let times = |is_back| plain(&round_trips(&packets, is_back));
         prop_assert_eq!(numbers(&shown::<PayloadRtt>(&packets)), [times(false), times(true)].concat());
-    }
-
-    #[test]
-    fn parts_compose_to_the_whole_or_need_the_packets(packets in sequence()) {
-        let whole: All = fields(&packets);
-        for cut in 0..=packets.len() {
-            let (first, second) = packets.split_at(cut);
-            let mut joined: All = fields(first);
-            let before = joined.clone();
-            if joined.compose(&fields(second)) {
-                prop_assert_eq!(&joined, &whole, "cut at {}", cut);
-            } else {
-                prop_assert_eq!(&joined, &before, "nothing has changed");
-            }
-        }
-    }
-
-    #[test]
-    fn records_with_fields_compose_as_those_without(packets in sequence(), cut in 0..13_usize) {
-        let cut = cut % packets.len();
-        let compute = |packets: &[Sent]| {
-            let mut app = DetailedAccounting::<PacketSizes>::new(Accounting::new(None));
-            let mut records = vec![Detailed::default()];
-            let mut is_first = true;
-            each(packets, |view| {
-                let open = records.last_mut().unwrap();
-                let next = if is_first { None } else { app.next_record(view, open) };
-                is_first = false;
-                records.extend(next);
-                app.on_packet(view, records.last_mut().unwrap());
-            });
-            records
-        };
-        let (mut first, mut second) = (compute(&packets[..cut.max(1)]), compute(&packets[cut.max(1)..]));
-        if packets.len() > cut.max(1) {
-            let mut app = DetailedAccounting::<PacketSizes>::new(Accounting::new(None));
-            match app.compose(first.last_mut().unwrap(), &mut second[0]) {
-                Composed::NeedsPackets => return Ok(()),
-                Composed::Joined => first.extend(second.into_iter().skip(1)),
-                Composed::Apart => first.extend(second),
-            }
-        }
-        let values = |records: &[Detailed<PacketSizes>]| -> Vec<Vec<FlowValue>> {
-            let of = |record: &Detailed<PacketSizes>| {
-                let mut values = Vec::new();
-                record.values(&mut values);
-                values
-            };
-            records.iter().map(of).collect()
-        };
-        prop_assert_eq!(values(&first), values(&compute(&packets)));
     }
 }
 
