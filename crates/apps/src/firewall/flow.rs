@@ -22,8 +22,6 @@ pub struct FirewallFlow {
     /// The interface that captured the first packet of that direction.
     pub(super) captured_by: InterfaceName,
     pub(super) denies: bool,
-    /// The matched direction is no longer that of the first packet.
-    pub(super) has_turned: bool,
     /// A SYN has opened the connection.
     pub(super) is_open: bool,
     /// The connection, for rules that match on states. It lacks packets from before such rules were
@@ -65,22 +63,6 @@ impl FirewallFlow {
     pub(super) fn turn(&mut self, headers: &Headers) {
         self.way = Some(headers.direction);
         self.captured_by = headers.interface;
-    }
-
-    /// Adds the packets and bytes of a later record.
-    pub(super) fn add(&mut self, later: &Self) {
-        for at in 0..2 {
-            self.packets[at] += later.packets[at];
-            self.bytes[at] += later.bytes[at];
-        }
-    }
-
-    /// Returns whether later packets, judged separately, have the verdicts that they would have
-    /// after these.
-    pub(super) fn judged_alike(&self, later: &Self) -> bool {
-        !later.has_turned
-            && (self.way, self.generation, self.number, self.denies)
-                == (later.way, later.generation, later.number, later.denies)
     }
 
     #[inline]

@@ -114,19 +114,6 @@ impl LiveRules {
         place.ended.add(&counts);
         place.tallies.retain(|other| !Arc::ptr_eq(other, tally));
     }
-
-    /// Subtracts the counts of a worker.
-    pub(super) fn forget(&self, tally: &Arc<Tally>) {
-        locked(&self.counts).tallies.retain(|other| !Arc::ptr_eq(other, tally));
-    }
-
-    /// Subtracts the counts of a worker twice: another worker has counted the same packets.
-    pub(super) fn subtract(&self, tally: &Arc<Tally>) {
-        let counts = tally.counts();
-        let mut place = locked(&self.counts);
-        place.ended.subtract(&counts);
-        place.tallies.retain(|other| !Arc::ptr_eq(other, tally));
-    }
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

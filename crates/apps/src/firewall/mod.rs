@@ -194,7 +194,6 @@ impl Firewall {
             let found = self.judge_flow(headers.tuple(), headers.later_fragment, place);
             if flow.denies && found.verdict == Verdict::Accept {
                 flow.turn(headers);
-                flow.has_turned = true;
                 flow.number = found.number;
                 flow.denies = false;
             }

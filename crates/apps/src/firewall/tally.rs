@@ -21,19 +21,10 @@ pub struct Hits {
 }
 
 impl Hits {
-    /// Sums wrap, because one part of an input may subtract what another part counts only later.
     fn add(&mut self, other: Self) {
-        self.packets = self.packets.wrapping_add(other.packets);
-        self.bytes = self.bytes.wrapping_add(other.bytes);
-        self.flows = self.flows.wrapping_add(other.flows);
-    }
-
-    fn negated(self) -> Self {
-        Self {
-            packets: self.packets.wrapping_neg(),
-            bytes: self.bytes.wrapping_neg(),
-            flows: self.flows.wrapping_neg(),
-        }
+        self.packets += other.packets;
+        self.bytes += other.bytes;
+        self.flows += other.flows;
     }
 }
 
@@ -76,20 +67,6 @@ impl VerdictCounts {
     }
 }
 
-impl VerdictCounts {
-    /// Subtracts flows that were counted twice.
-    pub(super) fn subtract(&mut self, other: &Self) {
-        self.add(&Self {
-            accepted: other.accepted.negated(),
-            denied: other.denied.negated(),
-            unmatched: other.unmatched.negated(),
-            not_opened: other.not_opened.negated(),
-            generation: other.generation,
-            by_rule: other.by_rule.iter().map(|hits| hits.negated()).collect(),
-        });
-    }
-}
-
 /// Counters that one worker writes while any thread may read them. Each number is read separately.
 #[derive(Default)]
 pub(super) struct LiveHits {
@@ -120,7 +97,7 @@ impl LiveHits {
 /// Adds to a counter that no other thread writes, with a load and a store.
 #[inline]
 fn add(counter: &AtomicU64, more: u64) {
-    counter.store(counter.load(Ordering::Relaxed).wrapping_add(more), Ordering::Relaxed);
+    counter.store(counter.load(Ordering::Relaxed) + more, Ordering::Relaxed);
 }
 
 /// The counters of one worker under one generation of rules. No other thread writes them.
@@ -175,12 +152,6 @@ impl Tally {
     #[inline]
     pub(super) fn begin(&self, verdict: Verdict) {
         add(&self.begun[usize::from(verdict == Verdict::Deny)], 1);
-    }
-
-    /// Subtracts a judged flow that two parts of an input have counted.
-    pub(super) fn take_back(&self, number: u32, denies: bool) {
-        add(&self.rule(number).flows, 1_u64.wrapping_neg());
-        add(&self.begun[usize::from(denies)], 1_u64.wrapping_neg());
     }
 
     /// Returns the counts so far.

@@ -104,8 +104,7 @@ impl std::error::Error for L7Error {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct L7Totals {
-    /// Bytes passed to the scanner or to rescans. A sharded run also scans data in the middle of
-    /// connections, at the start of its parts.
+    /// Bytes passed to the scanner or to rescans.
     pub scanned_bytes: u64,
     /// Windows and buffers reclaimed from the oldest holder because all were in use.
     pub reclaimed: u64,
