@@ -5,5 +5,7 @@
 mod accounting;
 mod firewall;
 mod ipfix;
-mod parts;
+mod layouts;
+mod merge;
 mod support;
+mod traffic;

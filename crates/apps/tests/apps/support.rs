@@ -24,10 +24,13 @@ pub(crate) struct Memory {
 
 impl Memory {
     pub(crate) fn of(config: MixConfig) -> Self {
-        let mut mix = Mix::new(config).unwrap();
+        Self::of_generator(&mut Mix::new(config).unwrap())
+    }
+
+    pub(crate) fn of_generator(generator: &mut dyn Generate) -> Self {
         Self::of_frames(std::iter::from_fn(|| {
             let mut frame = Vec::new();
-            mix.next_into(&mut frame).map(|meta| (meta.time_ns, frame))
+            generator.next_into(&mut frame).map(|meta| (meta.time_ns, frame))
         }))
     }
 
@@ -51,11 +54,6 @@ impl Memory {
 
     pub(crate) fn len(&self) -> usize {
         self.packets.len()
-    }
-
-    /// Returns the number of the next packet.
-    pub(crate) fn at(&self) -> usize {
-        self.at
     }
 
     /// Returns the packets from one number on up to another.
