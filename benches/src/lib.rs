@@ -19,7 +19,7 @@
 //! | [`caches`] | simulated caches and libCacheSim |
 //! | [`peers`] | the rivals, a file each |
 //! | [`sharded`] | whole programs in all layouts, compared with two independent programs |
-//! | [`partitions`] | whether results depend on where an input is cut |
+//! | [`partitions`] | whether results depend on how threads divide an input |
 //! | [`replay`] | all of these in one interleaved run |
 
 pub use flowloom_measure::path::{input, looped, walk};

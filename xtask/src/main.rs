@@ -41,7 +41,7 @@ const USAGE: &str = "usage: cargo xtask <verb>
   loom     run the models of the engine's synchronisation
   shuttle  check random histories of the table that threads share: shuttle [--histories N]
   corpus   replay foreign captures in every layout: corpus FOLDER…
-  cuts     check that results do not depend on where captures are cut: cuts [--cuts N]
+  cuts     check that results do not depend on how threads divide captures: cuts [--cuts N]
   faults   stop verbs that write at random times, and read what they leave: faults [--runs N]
   cluster  compare flows from a Spark cluster with one run: cluster [--captures N] [--packets N]
   bench    measure the figures of docs/performance.md: bench replay|sharded [--help]

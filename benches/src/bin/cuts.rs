@@ -1,5 +1,5 @@
-//! Divides captures at random places and compares the results; `cargo xtask cuts` builds and runs
-//! it.
+//! Divides captures into chunks of random sizes and compares the results; `cargo xtask cuts` builds
+//! and runs it.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -20,11 +20,11 @@ fn main() -> ExitCode {
     eprintln!("{} cuts, starting with seed {}", options.cuts, options.seed);
     match run(&options, |progress| eprintln!("{progress}")) {
         Ok(checked) => {
-            let Checked { cuts, parts_reread, flows_reprocessed, generated, given, captures, .. } = checked;
+            let Checked { cuts, lists_moved, generated, given, captures } = checked;
             let _ = writeln!(
                 std::io::stdout(),
                 "{cuts} cuts, no difference: {generated} cases on generated captures, {given} on {captures} given ones; \
-                 {parts_reread} parts were read again, {flows_reprocessed} flows processed again"
+                 {lists_moved} lists were processed by other threads than their own"
             );
             ExitCode::SUCCESS
         }

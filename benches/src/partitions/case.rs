@@ -8,26 +8,23 @@ use flowloom::apps::{Accounting, L7Plan, Null, TcpTracker};
 use flowloom::classifier::{Action, PortRange, Rule, RuleSet};
 use flowloom::engine::counters::{InputCounters, WorkerCounters};
 use flowloom::engine::{
-    App, Control, Cores, EngineConfig, FlowRecord, FlowTimeouts, IdleTimeout, Layout, Outputs, RecordSink,
-    RunReport, ShardedReport, ShardedRun, SinkError, run, run_sharded_with,
+    App, Control, Cores, Endpoints, EngineConfig, FlowRecord, FlowTimeouts, IdleTimeout, Layout,
+    RecordSink, RunReport, ShardedReport, SinkError, run_seeded, run_with,
 };
 use flowloom::flow_key::{FlowHasher, FlowKey};
 use flowloom::flow_table::segments::GrowthLimits;
 use flowloom::flow_table::{BuildError, DHash, DHashConfig, FlowTable, Growing};
 use flowloom::packet::{DecodeOptions, DropCounts};
 use flowloom::scheduler::{DirectHash, WorkerCount};
-use flowloom::traffic::capture::{
-    CaptureParts, CaptureSet, FileSummary, Input, Notice, PlanError, SetOptions,
-};
+use flowloom::traffic::capture::{CaptureSet, FileSummary, Input, Notice, SetOptions};
 
 use crate::partitions::checked::Checked;
 use crate::partitions::draw::Draw;
-use crate::partitions::part::Cut;
 
-/// Inputs with more bytes are divided into one set of parts, others into several.
+/// Inputs with more bytes are run in shards once, others several times.
 const LARGE_BYTES: u64 = 4 << 20;
-const SETS_OF_PARTS: usize = 3;
-const WORKERS_MAX: u64 = 16;
+const SCHEDULES: usize = 3;
+const WORKERS_MAX: usize = 16;
 const SECOND_NS: u64 = 1_000_000_000;
 
 /// An input, and the options of its runs.
@@ -52,8 +49,6 @@ struct Facts {
     records: u64,
     input: InputCounters,
     dropped: DropCounts,
-    /// Without the flows that ended by timeout, because a table may have removed a different number
-    /// of them by the end.
     workers: WorkerCounters,
     fault: Option<String>,
     notices: Vec<Notice>,
@@ -112,7 +107,7 @@ impl<'a> Case<'a> {
         F: Fn() -> A,
         C: Fn() -> String,
     {
-        let expected = self.whole(Layout::Inline, make());
+        let (expected, _) = self.run(&self.config(Layout::Inline), None, make());
         let same = |layout: &str, found: &Found| {
             if *found == expected {
                 return Ok(());
@@ -123,15 +118,19 @@ impl<'a> Case<'a> {
                 self.decode, self.timeouts, self.active_ns, self.firewall,
             ))
         };
-        same("pipeline of 2 workers", &self.whole(Layout::Pipeline { workers: 2 }, make()))?;
-        let sets = if self.bytes > LARGE_BYTES { 1 } else { SETS_OF_PARTS };
-        for _ in 0..sets {
-            let offsets = offsets(&mut self.draw, self.bytes);
-            let (found, sharded) = self.in_parts(&offsets, make());
-            same(&format!("sharded, cut near {offsets:?}: {sharded:?}"), &found)?;
-            checked.cuts += sharded.parts.saturating_sub(1) as u64;
-            checked.parts_reread += sharded.parts_reread as u64;
-            checked.flows_reprocessed += sharded.flows_reprocessed;
+        let pipeline = self.config(Layout::Pipeline { workers: 2 });
+        same("pipeline of 2 workers", &self.run(&pipeline, None, make()).0)?;
+        let schedules = if self.bytes > LARGE_BYTES { 1 } else { SCHEDULES };
+        for _ in 0..schedules {
+            let workers = 2 + self.draw.index(WORKERS_MAX - 1);
+            let chunk_packets = chunk_packets(&mut self.draw, self.bytes);
+            let config = EngineConfig { chunk_packets, ..self.config(Layout::Sharded { workers }) };
+            let seed = self.draw.below(u64::MAX);
+            let (found, sharded) = self.run(&config, Some(seed), make());
+            let schedule = format!("{workers} workers, chunks of {chunk_packets} packets, seed {seed}");
+            same(&format!("sharded, {schedule}: {sharded:?}"), &found)?;
+            checked.cuts += sharded.chunks.saturating_sub(1);
+            checked.lists_moved += sharded.lists_moved;
         }
         Ok(())
     }
@@ -160,53 +159,33 @@ impl<'a> Case<'a> {
         })
     }
 
-    /// Runs an application on the whole input.
-    fn whole<A: App>(&self, layout: Layout, (app, counts): (impl Fn() -> A, impl Fn() -> String)) -> Found {
-        let mut set = CaptureSet::open(&self.inputs, SetOptions::default()).map_err(|e| e.to_string())?;
-        let workers = WorkerCount::new(layout.workers()).map_err(|error| error.to_string())?;
-        let report = run(
-            &self.config(layout),
-            &mut set,
-            &mut DirectHash::new(workers),
-            |_| self.table(),
-            |_| app(),
-            &Control::default(),
-        )
-        .map_err(|error| error.to_string())?;
-        let undecodable = set.check_decodable().err().map(|error| error.to_string());
-        facts::<A>(&report, set.notices(), set.files(), undecodable, counts())
-    }
-
-    /// Runs an application on the input in parts. Returns how the parts were composed.
-    fn in_parts<A: App>(
+    /// Runs an application: in the schedule of a seed, or on threads. Returns also how the threads of
+    /// the sharded layout shared the work.
+    fn run<A: App>(
         &self,
-        offsets: &[u64],
+        config: &EngineConfig,
+        seed: Option<u64>,
         (app, counts): (impl Fn() -> A, impl Fn() -> String),
     ) -> (Found, ShardedReport) {
         let mut sharded = ShardedReport::default();
         let mut found = || {
-            let options = SetOptions::default();
-            let plan = match CaptureParts::plan_at(&self.inputs, options, offsets) {
-                // An input that cannot be divided is one part.
-                Err(PlanError::NotCuttable(_)) => CaptureParts::plan_at(&self.inputs, options, &[]),
-                plan => plan,
-            };
-            let plan = plan.map_err(|error| error.to_string())?;
-            // Any number of rounds, with records that are kept or passed to a sink after each
-            // round.
-            let drawn = offsets.iter().fold(0, |all: u64, offset| all.wrapping_mul(31) ^ offset);
-            let workers = 1 + drawn.count_ones() as usize % plan.len();
-            let config = self.config(Layout::Sharded { workers });
-            let (control, mut sink) = (Control::default(), Discard);
-            let mut outputs = Outputs::default();
-            outputs.records = (drawn >> 32 & 1 == 0).then_some(&mut sink as _);
+            let mut set =
+                CaptureSet::open(&self.inputs, SetOptions::default()).map_err(|e| e.to_string())?;
+            let workers = WorkerCount::new(config.layout.workers()).map_err(|e| e.to_string())?;
+            let (mut policy, control, mut sink) = (DirectHash::new(workers), Control::default(), Discard);
+            let endpoints = Endpoints::new(&mut set, &mut policy, &control);
             let (table, app) = (|_| self.table(), |_| app());
-            let run = run_sharded_with(&config, &Cut(&plan), table, app, &control, outputs);
-            let ShardedRun { report, reads, .. } = run.map_err(|error| error.to_string())?;
+            let report = match seed {
+                None => run_with(config, endpoints, table, app).map_err(|e| e.to_string())?,
+                Some(seed) => {
+                    // Records are kept, or passed to a sink.
+                    let endpoints = endpoints.with_records((seed & 1 == 0).then_some(&mut sink as _));
+                    run_seeded(config, endpoints, table, app, seed).map_err(|e| e.to_string())?
+                }
+            };
             sharded = report.sharded.unwrap_or_default();
-            let summary = plan.summary(&reads);
-            let undecodable = summary.check_decodable().err().map(|error| error.to_string());
-            facts::<A>(&report, &summary.notices, summary.files, undecodable, counts())
+            let undecodable = set.check_decodable().err().map(|error| error.to_string());
+            facts::<A>(&report, set.notices(), set.files(), undecodable, counts())
         };
         (found(), sharded)
     }
@@ -231,14 +210,12 @@ fn facts<A: App>(
     if !report.is_balanced() {
         return Err(String::from("the counts of packets do not add up"));
     }
-    let mut workers = report.worker_totals();
-    workers.flows_expired = 0;
     Ok(Box::new(Facts {
         digest: report.digest(),
         records: report.record_count(),
         input: report.input.clone(),
         dropped: report.dropped(),
-        workers,
+        workers: report.worker_totals(),
         fault: report.fault.as_ref().map(ToString::to_string),
         notices: notices.to_vec(),
         files,
@@ -247,14 +224,12 @@ fn facts<A: App>(
     }))
 }
 
-/// Returns offsets that divide the input into 2 to 16 parts: at random places, or all near one
-/// place, so that parts have few packets.
-fn offsets(draw: &mut Draw, bytes: u64) -> Vec<u64> {
-    let cuts = 1 + draw.below(WORKERS_MAX - 1);
-    let is_near = draw.one_in(4);
-    let middle = draw.below(bytes.max(1));
-    let mut offset = || if is_near { middle + draw.below(4_000) } else { draw.below(bytes.max(1)) };
-    (0..cuts).map(|_| offset()).collect()
+/// Returns a number of packets for each chunk: from one to more than a small input has. A large input
+/// is divided into a few thousand chunks at most.
+fn chunk_packets(draw: &mut Draw, bytes: u64) -> usize {
+    let least = usize::try_from(bytes >> 20).unwrap_or(usize::MAX);
+    let below = 1 << draw.below(13);
+    (1 + draw.index(below)).saturating_add(least).min(1 << 16)
 }
 
 /// Returns several rules for the ports of generated and given captures.

@@ -3,12 +3,10 @@
 /// Counts of the check.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Checked {
-    /// Number of cuts.
+    /// Number of cuts: boundaries between two chunks.
     pub cuts: u64,
-    /// Number of parts that began elsewhere than assumed, or later in time, and were read again.
-    pub parts_reread: u64,
-    /// Number of flows that were processed again because their summaries do not compose.
-    pub flows_reprocessed: u64,
+    /// Number of lists of packets that another thread than the shard's own has processed.
+    pub lists_moved: u64,
     /// Number of cases with generated captures.
     pub generated: u64,
     /// Number of cases with given captures.

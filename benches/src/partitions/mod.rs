@@ -1,10 +1,10 @@
-//! Checks whether results depend on where an input is divided: `cargo xtask cuts`.
+//! Checks whether results depend on how threads divide an input: `cargo xtask cuts`.
 //!
 //! A case consists of an input, generated or given, an idle timeout or none, and whether tunnels
 //! are followed. For each application, the results of one thread are compared with those of a
-//! pipeline of two workers, and with those of 2 to 16 workers on parts of the input that is divided
-//! at random. Everything that a user sees must be equal: the digest of all flows, all counts, drops
-//! and denials, the notices about files, and the error that ended the run.
+//! pipeline of two workers, and with those of 2 to 16 workers that exchange chunks of a random size
+//! in a random schedule. Everything that a user sees must be equal: the digest of all flows, all
+//! counts, drops and denials, the notices about files, and the error that ended the run.
 //!
 //! The seed of a case determines everything in it, so a case can be repeated by its seed.
 
@@ -12,7 +12,6 @@ mod case;
 mod checked;
 mod draw;
 mod generated;
-mod part;
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -30,7 +29,7 @@ pub use crate::partitions::checked::Checked;
 use crate::partitions::draw::{Draw, index_of};
 
 /// Default number of cuts, which takes about 20 seconds.
-pub const CUTS: u64 = 100_000;
+pub const CUTS: u64 = 2_000_000;
 const PROGRESS_EVERY: Duration = Duration::from_secs(5);
 
 /// Options of the check.
@@ -103,7 +102,7 @@ pub fn run(options: &Options, mut say: impl FnMut(&str)) -> Result<Checked, Stri
     Ok(checked)
 }
 
-/// A capture on disk, unpacked if possible, because a compressed one cannot be divided.
+/// A capture on disk, unpacked if possible, because a compressed one is read by one thread.
 #[derive(Debug)]
 struct Given {
     /// The path as given.
