@@ -15,8 +15,8 @@ const USAGE: &str =
   replay   compares the packet path with copying the same bytes, with libpcap where it is installed, and with
            itself step by step; `flowloom bench against` compares whole programs. Without --capture it works on pcaps/dev_mix_ether.pcap.zst
            below $FLOWLOOM_DATA, or on a generated mixture.
-  sharded  compares whole programs on a generated capture [5M packets, 7 rounds]: one thread, workers on parts
-           of the capture [2, 4, ... as far as there are CPUs], a pipeline, and two programs on its halves. Both
+  sharded  compares whole programs on a generated capture [5M packets, 7 rounds]: one thread, workers with shards
+           of the flows [2, 4, ... as far as there are CPUs], a pipeline, and two programs on its halves. Both
            captures take 700 bytes per packet below $TMPDIR.";
 
 /// Paths of libpcap's header on supported systems.

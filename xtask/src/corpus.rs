@@ -14,7 +14,7 @@ use crate::{is_help, show};
 
 const USAGE: &str = "usage: cargo xtask corpus FOLDER…
 
-  Replays all captures below the folders in four ways: on one thread, in parts, in a pipeline, and
+  Replays all captures below the folders in four ways: on one thread, in shards, in a pipeline, and
   with tunnels followed. No run may crash or take a second; reports must balance, and the first three
   digests must be equal. A capture that is refused must be refused in all four ways.";
 
