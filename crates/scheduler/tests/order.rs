@@ -11,8 +11,7 @@ use proptest::prelude::*;
 /// Every policy, with small tables, so that flows share slots.
 fn policies(topology: &Topology, bits: u32) -> Vec<Box<dyn Placement>> {
     let workers = topology.workers();
-    let adaptive =
-        |form| Box::new(Adaptive::new(topology, form, Threshold::PAPER, bits).expect("tables are small"));
+    let adaptive = |form| Adaptive::new(topology, form, Threshold::PAPER, bits).expect("tables are small");
     vec![
         Box::new(RoundRobin::new(workers)),
         Box::new(DirectHash::new(workers)),
@@ -26,9 +25,10 @@ fn policies(topology: &Topology, bits: u32) -> Vec<Box<dyn Placement>> {
         Box::new(HrwTree::new(topology)),
         Box::new(Cached::new(HrwTree::new(topology), bits).expect("tables are small")),
         Box::new(HrwTree2009::new(topology)),
-        adaptive(Form::Corrected),
-        adaptive(Form::OrderSafe),
-        adaptive(Form::Printed),
+        Box::new(adaptive(Form::Corrected)),
+        Box::new(adaptive(Form::OrderSafe)),
+        Box::new(adaptive(Form::OrderSafe).with_fitted_costs(topology)),
+        Box::new(adaptive(Form::Printed)),
         Box::new(FlowBurst::new(topology, bits).expect("tables are small")),
         Box::new(TwoChoices::new(topology, bits, 1).expect("tables are small")),
         Box::new(FlowPin::new(topology, bits).expect("tables are small")),

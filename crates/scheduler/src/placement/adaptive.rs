@@ -9,10 +9,14 @@
 //! | [`Form::Corrected`] | indices corrected, threshold with a minimum, ties to the highest bid | none |
 //! | [`Form::OrderSafe`] | the same, and a flow moves only while none of its packets is in flight | per flow |
 //! | [`Form::Printed`] | what can be kept of the print: an overruled thread changes the *core*, queue lengths of threads are updated only when overruled, a threshold of nothing when a node is empty | none |
+//!
+//! In all three the length of a queue is that of the table: the sum of the bytes that wait below a
+//! core, a pipeline or a thread, to which the item's own bytes are added undivided.
+//! [`Adaptive::with_fitted_costs`] is Flowloom's own measure.
 
 use super::flows::{FlowSlots, SLOTS_MAX, Whereabouts};
 use super::hrw_tree::HrwTree;
-use super::tree::TreeLoad;
+use super::tree::{Lengths, TreeLoad};
 use super::{Decision, LoadView, OrderGuarantee, Placement, SetupError, WorkItem, WorkerId, bounded};
 use crate::topology::{LEVELS_MAX, Topology};
 
@@ -49,6 +53,7 @@ pub struct Adaptive {
     form: Form,
     threshold: Threshold,
     tree: HrwTree,
+    lengths: Lengths,
     load: TreeLoad,
     flows: FlowSlots,
     /// In the printed form, the bytes counted for each thread: those of items for which the hash
@@ -76,10 +81,19 @@ impl Adaptive {
             form,
             threshold,
             tree: HrwTree::new(topology),
-            load: TreeLoad::new(topology),
+            lengths: Lengths::Bytes,
+            load: TreeLoad::new(topology, Lengths::Bytes),
             flows: FlowSlots::new(bits),
             overruled: vec![0; usize::from(topology.workers().get())],
         })
+    }
+
+    /// Unlike the paper, measures a queue by the time that its items are found to take, and divides
+    /// that of a node by its capacity, for workers and packets that differ. `topology` is that of
+    /// [`new`](Self::new).
+    #[must_use]
+    pub fn with_fitted_costs(self, topology: &Topology) -> Self {
+        Self { lengths: Lengths::Fitted, load: TreeLoad::new(topology, Lengths::Fitted), ..self }
     }
 
     /// Returns the child of a node that an item goes to: the one that the hash chose, or the one
@@ -91,10 +105,11 @@ impl Adaptive {
         let Some(permille) = self.threshold.permille else { return (hashed, false) };
         let mut allowed = u64::from(least) * u64::from(permille) / 1000;
         if self.form != Form::Printed {
-            let least = u64::from(self.load.backlog.mean_cost()) * u64::from(self.threshold.least_permille);
-            allowed = allowed.max(least / 1000);
+            let mean = self.load.at(hashed, self.load.backlog.mean_cost());
+            allowed = allowed.max(u64::from(mean) * u64::from(self.threshold.least_permille) / 1000);
         }
-        let own = u64::from(self.load.waiting(hashed)) + u64::from(self.load.backlog.cost(item));
+        let added = self.load.at(hashed, self.load.backlog.cost(item));
+        let own = u64::from(self.load.waiting(hashed)) + u64::from(added);
         if own - u64::from(least) <= allowed {
             return (hashed, false);
         }
@@ -199,6 +214,7 @@ impl Placement for Adaptive {
 
     fn name(&self) -> &'static str {
         match self.form {
+            Form::OrderSafe if self.lengths == Lengths::Fitted => "adaptive-fitted",
             Form::OrderSafe => "adaptive",
             Form::Corrected => "adaptive-racy",
             Form::Printed => "adaptive-2009",
@@ -233,6 +249,208 @@ mod tests {
         let mut decisions = vec![Decision::Drop; items.len()];
         printed.place(&items, &LoadView::idle(), &mut decisions);
         assert!(decisions.iter().all(|decision| matches!(decision, Decision::To(w) if w.index() < 63)));
+    }
+
+    /// Table I in plain code, for three levels of which all nodes have as many children: returns the
+    /// thread of an item, by the bytes that wait for each thread.
+    fn table_1(tree: &HrwTree, shape: [usize; 3], waiting: &[u64], item: WorkItem) -> usize {
+        let (mut node, mut first, mut width) = (0, 0, waiting.len());
+        let mut base = 1;
+        for ways in shape {
+            width /= ways;
+            let length = |child: usize| waiting[first + child * width..][..width].iter().sum::<u64>();
+            let number = |child: usize| (base + first / width + child) as u32;
+            let hashed = (tree.winner(node, item.digest) - number(0)) as usize;
+            let least = (0..ways).map(length).min().unwrap();
+            let mut chosen = hashed;
+            if 10 * (length(hashed) + u64::from(item.bytes) - least) > least {
+                let shortest = (0..ways).filter(|&child| length(child) == least);
+                chosen =
+                    shortest.min_by_key(|&child| tree.offer(node, number(child), item.digest)).unwrap();
+            }
+            node = number(chosen);
+            base += waiting.len() / width;
+            first += chosen * width;
+        }
+        first
+    }
+
+    /// The threshold of the paper, and nothing else.
+    const TENTH: Threshold = Threshold { least_permille: 0, ..Threshold::PAPER };
+
+    #[test]
+    fn an_item_goes_where_table_1_sends_it() {
+        let mut state = 3;
+        for (shape, text) in [([8, 2, 4], "8x2x4"), ([2, 2, 2], "2x2x2"), ([3, 1, 5], "3x1x5")] {
+            let topology: Topology = text.parse().unwrap();
+            let tree = HrwTree::new(&topology);
+            let threads = usize::from(topology.workers().get());
+            let zero = vec![0; threads];
+            let mut overruled = 0;
+            for round in 0..300_u64 {
+                let mut draw = |below: u64| flowloom_flow_key::hash::fold::split_mix(&mut state) % below;
+                // Sums and means, bytes and items, a tenth and more of the shortest queue all decide
+                // otherwise somewhere.
+                let mut waiting: Vec<u64> = (0..threads).map(|_| 4000 + draw(100 + 10 * round)).collect();
+                let items = vec![1 + draw(3); threads];
+                let load = LoadView {
+                    sent: &items,
+                    completed: &zero,
+                    sent_bytes: &waiting.clone(),
+                    completed_bytes: &zero,
+                    busy: &[],
+                };
+                let digest = draw(1 << 32) as u32;
+                let batch: Vec<WorkItem> = (0..8_u32)
+                    .map(|item| WorkItem {
+                        digest: digest.wrapping_add(item << 28),
+                        bytes: 1 + draw(2000) as u32,
+                    })
+                    .collect();
+                for form in [Form::Corrected, Form::OrderSafe] {
+                    let mut decisions = [Decision::Drop; 8];
+                    policy(text, form, TENTH).place(&batch, &load, &mut decisions);
+                    let mut waiting = waiting.clone();
+                    for (item, decision) in batch.iter().zip(decisions) {
+                        let thread = table_1(&tree, shape, &waiting, *item);
+                        assert_eq!(
+                            decision,
+                            Decision::To(WorkerId(thread as u16)),
+                            "{text}, round {round}"
+                        );
+                        waiting[thread] += u64::from(item.bytes);
+                    }
+                }
+                waiting.fill(4000);
+                let free = table_1(&tree, shape, &waiting, WorkItem { digest, bytes: 1 });
+                overruled += u32::from(policy_of(text, digest, &load) != free);
+            }
+            assert!((30..290).contains(&overruled), "{text}: {overruled}");
+        }
+    }
+
+    /// Returns the thread that the corrected form gives to an item of 700 bytes.
+    fn policy_of(shape: &str, digest: u32, load: &LoadView<'_>) -> usize {
+        let mut decision = [Decision::Drop];
+        policy(shape, Form::Corrected, TENTH).place(
+            &[WorkItem { digest, bytes: 700 }],
+            load,
+            &mut decision,
+        );
+        let [Decision::To(worker)] = decision else { panic!("{decision:?}") };
+        worker.index()
+    }
+
+    #[test]
+    fn the_length_of_the_item_itself_counts_at_each_level() {
+        // The thread that the hash chooses has 1050 bytes and the other one 1000. An item of 50
+        // bytes exceeds a tenth of these by nothing, one of 51 bytes does.
+        for shape in ["2x1x1", "1x2x1", "1x1x2"] {
+            for digest in [9, 0x5555_5555, 0xDEAD_BEEF] {
+                let hashed = policy_of(shape, digest, &LoadView::idle());
+                let mut waiting = [1000, 1000];
+                waiting[hashed] = 1050;
+                let load = LoadView {
+                    sent: &[1, 1],
+                    completed: &[0, 0],
+                    sent_bytes: &waiting,
+                    completed_bytes: &[0, 0],
+                    busy: &[],
+                };
+                for (bytes, expected) in [(50, hashed), (51, 1 - hashed)] {
+                    for form in [Form::Corrected, Form::OrderSafe] {
+                        let mut decision = [Decision::Drop];
+                        policy(shape, form, TENTH).place(
+                            &[WorkItem { digest, bytes }],
+                            &load,
+                            &mut decision,
+                        );
+                        assert_eq!(decision, [Decision::To(WorkerId(expected as u16))], "{shape}, {bytes}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_printed_form_counts_the_item_too_where_it_looks_at_cores_and_pipelines() {
+        for shape in ["2x1x1", "1x2x1"] {
+            let hashed = policy_of(shape, 9, &LoadView::idle());
+            let mut waiting = [1000, 1000];
+            waiting[hashed] = 1050;
+            let load = LoadView {
+                sent: &[1, 1],
+                completed: &[0, 0],
+                sent_bytes: &waiting,
+                completed_bytes: &[0, 0],
+                busy: &[],
+            };
+            for (bytes, expected) in [(50, hashed), (51, 1 - hashed)] {
+                // A thread alone on its pipeline has the least length of its level, so only a
+                // threshold of everything keeps it.
+                let mut printed = policy(shape, Form::Printed, TENTH);
+                let node = printed.load.nodes.parent(printed.load.nodes.first_worker + hashed as u32);
+                let above = if shape == "2x1x1" { 0 } else { printed.load.nodes.parent(node) };
+                let item = WorkItem { digest: 9, bytes };
+                printed.load.refresh(&load);
+                let chosen = printed.child(above, item).0;
+                let place = chosen - printed.load.nodes.children(above).start;
+                assert_eq!(place as usize, expected, "{shape}, {bytes}");
+            }
+        }
+    }
+
+    #[test]
+    fn fitted_costs_divide_item_and_queue_by_the_capacity_of_a_node() {
+        // Four threads below a node: the item counts a quarter there, as what waits does.
+        let topology: Topology = "2x1x4".parse().unwrap();
+        let mut fitted = policy("2x1x4", Form::OrderSafe, TENTH).with_fitted_costs(&topology);
+        assert_eq!(fitted.name(), "adaptive-fitted");
+        let item = |bytes| WorkItem { digest: 9, bytes };
+        let hashed = fitted.child(0, item(1)).0;
+        let first = if hashed == 1 { 0 } else { 4 };
+        let mut bytes = [1000_u64; 8];
+        bytes[first] = 1100;
+        let zero = [0; 8];
+        fitted.load.refresh(&LoadView {
+            sent: &[1; 8],
+            completed: &zero,
+            sent_bytes: &bytes,
+            completed_bytes: &zero,
+            busy: &[],
+        });
+        // An item costs its bytes and 256: 1281 wait below the hashed node, 1256 below the other,
+        // and 125 more are allowed.
+        assert_eq!(
+            [1, 2].map(|node| fitted.load.waiting(node)),
+            if first == 0 { [1281, 1256] } else { [1256, 1281] }
+        );
+        assert_eq!(fitted.child(0, item(4 * 100 - 256)).0, hashed);
+        assert_ne!(fitted.child(0, item(4 * 101 - 256)).0, hashed);
+    }
+
+    #[test]
+    fn a_node_is_as_long_as_the_bytes_below_it() {
+        let topology: Topology = "2x2x2,-0,5=200".parse().unwrap();
+        let mut load = TreeLoad::new(&topology, Lengths::Bytes);
+        let bytes = [100, 200, 300, 400, 500, 600, 700];
+        let zero = [0; 7];
+        let view = LoadView { sent: &[1; 7], completed: &zero, ..LoadView::idle() };
+        load.refresh(&LoadView { sent_bytes: &bytes, completed_bytes: &zero, ..view });
+        let lengths = |load: &TreeLoad| (1..7).map(|node| load.waiting(node)).collect::<Vec<_>>();
+        assert_eq!(lengths(&load), [600, 2200, 100, 500, 900, 1300]);
+        load.assign(6, WorkItem { digest: 0, bytes: 1000 });
+        assert_eq!(lengths(&load), [600, 3200, 100, 500, 900, 2300]);
+        // A completion shortens the queue at every level.
+        let done = [0, 0, 0, 400, 0, 0, 1600];
+        load.refresh(&LoadView {
+            sent: &[1, 1, 1, 1, 1, 1, 2],
+            completed: &[0, 0, 0, 1, 0, 0, 1],
+            sent_bytes: &[100, 200, 300, 400, 500, 600, 1700],
+            completed_bytes: &done,
+            busy: &[9; 7],
+        });
+        assert_eq!(lengths(&load), [600, 1200, 100, 500, 500, 700]);
     }
 
     #[test]

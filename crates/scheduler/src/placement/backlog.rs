@@ -28,6 +28,8 @@ pub(super) struct Cost {
     measured: u32,
     /// Whether the line has changed, so that earlier estimates must be recomputed.
     refitted: bool,
+    /// Whether the line is never fitted.
+    is_fixed: bool,
 }
 
 impl Cost {
@@ -38,6 +40,7 @@ impl Cost {
             sums: [0.0; 5],
             measured: 0,
             refitted: false,
+            is_fixed: false,
         }
     }
 
@@ -59,6 +62,9 @@ impl Cost {
 
     #[expect(clippy::cast_precision_loss, reason = "differences of counters over one batch are small")]
     pub(super) fn measure(&mut self, items: u64, bytes: u64, time: u64) {
+        if self.is_fixed {
+            return;
+        }
         let (x, y, t) = (items as f64, bytes as f64, time as f64);
         for (sum, term) in self.sums.iter_mut().zip([x * x, x * y, y * y, x * t, y * t]) {
             *sum += term;
@@ -138,6 +144,14 @@ impl Backlog {
         }
     }
 
+    /// Returns the backlog in bytes, whatever an item costs and a worker can do. Where the counters
+    /// have no bytes, an item counts as a mean one.
+    pub(crate) fn in_bytes(topology: &Topology) -> Self {
+        let own = Self::new(topology);
+        let cost = Cost { item: 0, byte: 1 << FRACTION, is_fixed: true, ..Cost::new() };
+        Self { scale: vec![1 << 16; own.scale.len()], cost, ..own }
+    }
+
     pub(crate) fn workers(&self) -> usize {
         self.waiting.len()
     }
@@ -171,6 +185,8 @@ impl Backlog {
             let items = sent.saturating_sub(completed);
             let bytes = if has_bytes {
                 load.sent_bytes[worker].saturating_sub(load.completed_bytes[worker])
+            } else if self.cost.is_fixed {
+                items.saturating_mul(self.mean >> 4)
             } else {
                 0
             };

@@ -68,26 +68,39 @@ impl Nodes {
     }
 }
 
-/// The backlog below each node, per capacity: a pipeline of four threads with one item counts a
-/// quarter of it.
+/// What the length of a queue is, and how the lengths below a node add up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lengths {
+    /// Bytes; those of a node are the sum of its threads' [HRWTREE §3.3].
+    Bytes,
+    /// Unlike the paper, the time that items and their bytes are found to take, divided by a node's
+    /// capacity: a pipeline of four threads with one item counts a quarter of it.
+    Fitted,
+}
+
+/// The backlog below each node.
 #[derive(Clone, Debug)]
 pub(crate) struct TreeLoad {
     pub(crate) nodes: Nodes,
     pub(crate) backlog: Backlog,
     /// Backlog by node number.
     waiting: Vec<u32>,
-    /// 2²⁴ divided by the capacity of each node, relative to an ordinary worker.
+    /// What the backlog of each node is divided by.
+    divisor: Vec<u32>,
+    /// 2²⁴ divided by that of each node, relative to an ordinary worker.
     scale: Vec<u64>,
 }
 
 impl TreeLoad {
-    pub(crate) fn new(topology: &Topology) -> Self {
+    pub(crate) fn new(topology: &Topology, lengths: Lengths) -> Self {
         let nodes = Nodes::new(topology);
-        let scale = (0..nodes.count())
-            .map(|node| (u64::from(CAPACITY_FULL) << FRACTION) / u64::from(nodes.capacity(node)))
-            .collect();
+        let (backlog, whole, divisor) = match lengths {
+            Lengths::Bytes => (Backlog::in_bytes(topology), 1, vec![1; nodes.count() as usize]),
+            Lengths::Fitted => (Backlog::new(topology), CAPACITY_FULL, nodes.capacity.clone()),
+        };
+        let scale = divisor.iter().map(|&of| (u64::from(whole) << FRACTION) / u64::from(of)).collect();
         let waiting = vec![0; nodes.count() as usize];
-        Self { nodes, backlog: Backlog::new(topology), waiting, scale }
+        Self { nodes, backlog, waiting, divisor, scale }
     }
 
     /// Reads the dispatcher's counters, once per batch.
@@ -99,10 +112,10 @@ impl TreeLoad {
             let children = self.nodes.children(node as u32);
             let sum: u64 = children
                 .map(|child| {
-                    u64::from(self.waiting[child as usize]) * u64::from(self.nodes.capacity(child))
+                    u64::from(self.waiting[child as usize]) * u64::from(self.divisor[child as usize])
                 })
                 .sum();
-            let own = sum / u64::from(self.nodes.capacity(node as u32));
+            let own = sum / u64::from(self.divisor[node]);
             self.waiting[node] = u32::try_from(own).unwrap_or(u32::MAX);
         }
     }
@@ -111,7 +124,7 @@ impl TreeLoad {
     #[inline]
     pub(crate) fn assign(&mut self, worker: usize, item: WorkItem) -> u64 {
         let (place, added) = self.backlog.assign(worker, item);
-        let cost = u64::from(self.backlog.cost(item));
+        let cost = self.backlog.cost(item);
         let mut node = self.nodes.first_worker + worker as u32;
         self.waiting[node as usize] = self.waiting[node as usize].saturating_add(added);
         loop {
@@ -119,12 +132,19 @@ impl TreeLoad {
             if node == 0 {
                 return place;
             }
-            let added = u32::try_from((cost * self.scale[node as usize]) >> FRACTION).unwrap_or(u32::MAX);
+            let added = self.at(node, cost);
             self.waiting[node as usize] = self.waiting[node as usize].saturating_add(added);
         }
     }
 
-    /// Returns the backlog below a node, divided by its capacity.
+    /// Returns what a cost adds to the backlog of a node.
+    #[inline]
+    pub(crate) fn at(&self, node: u32, cost: u32) -> u32 {
+        let added = (u64::from(cost) * self.scale[node as usize]) >> FRACTION;
+        u32::try_from(added).unwrap_or(u32::MAX)
+    }
+
+    /// Returns the backlog below a node.
     #[inline]
     pub(crate) fn waiting(&self, node: u32) -> u32 {
         self.waiting[node as usize]
@@ -154,7 +174,8 @@ mod tests {
     #[test]
     fn assigned_and_reported_loads_agree() {
         let topology: Topology = "2x2x2,-0,5=200".parse().unwrap();
-        let (mut assigned, mut reported) = (TreeLoad::new(&topology), TreeLoad::new(&topology));
+        let (mut assigned, mut reported) =
+            [(); 2].map(|()| TreeLoad::new(&topology, Lengths::Fitted)).into();
         let (mut sent, mut bytes) = ([0_u64; 7], [0_u64; 7]);
         for (worker, size) in [(0, 100), (3, 400), (4, 1000), (4, 44), (6, 1400)] {
             assigned.assign(worker, WorkItem { digest: 0, bytes: size });
@@ -184,7 +205,7 @@ mod tests {
         {
             let topology: Topology = shape.parse().unwrap();
             let workers = usize::from(topology.workers().get());
-            let mut load = TreeLoad::new(&topology);
+            let mut load = TreeLoad::new(&topology, Lengths::Fitted);
             let (sent, zero) = (vec![1000; workers], vec![0; workers]);
             load.refresh(&LoadView { sent: &sent, completed: &zero, ..LoadView::idle() });
             for node in 1..=2 {
