@@ -1,29 +1,26 @@
 //! Prints each item's verdict, and the values outside their bands.
 //!
 //! ```text
-//! verdicts [--seeds N] [--scale smoke|quick|full] [--data FOLDER] PAPER|ITEM…
+//! verdicts [--seeds N] [--scale smoke|quick|full] [--data FOLDER] [--values] PAPER|ITEM…
 //! ```
 //!
-//! With several seeds, from 1 on, a word stands with the number of its seeds, and a value with the number of seeds that
-//! have it outside, the least and the greatest of all seeds, and its band. `cargo xtask item-mutants` compares the lines
-//! of a mutant with those of the unchanged program. The word of a verdict that rests on measured times is `-`, because
-//! it may change with the load of the machine.
+//! With several seeds, from 1 on, a word stands with the number of its seeds, and a value with the
+//! number of seeds outside its band and the range over all seeds; `--values` lists every value so.
+//! `cargo xtask item-mutants` compares the lines of a mutant with those of the unchanged program.
+//! The word of a verdict that rests on measured times is `-`, because it may change with the load
+//! of the machine.
 
 #![expect(clippy::print_stdout, reason = "a program's output")]
 
 use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 
-use flowloom_repro::{Context, Fidelity, Item, Outcome, Scale, select};
-
-/// What the seeds of an item gave, in their order.
-struct Seeds {
-    words: Vec<String>,
-    outcomes: Vec<Outcome>,
-}
+use flowloom_repro::{Context, Fidelity, Item, Outcome, Scale, Value, select};
 
 fn main() {
-    let (mut seeds, mut scale, mut data, mut items) = (1, Scale::Smoke, None::<PathBuf>, Vec::new());
+    let (mut seeds, mut scale, mut data) = (1, Scale::Smoke, None::<PathBuf>);
+    let (mut items, mut lists_values) = (Vec::<&Item>::new(), false);
     let mut arguments = std::env::args().skip(1);
     while let Some(argument) = arguments.next() {
         let mut next = || arguments.next().unwrap_or_default();
@@ -33,73 +30,68 @@ fn main() {
                 scale = match next().as_str() {
                     "smoke" => Scale::Smoke,
                     "quick" => Scale::Quick,
-                    _ => Scale::Full,
+                    "full" => Scale::Full,
+                    other => panic!("no scale '{other}': smoke, quick or full"),
                 }
             }
             "--data" => data = Some(next().into()),
+            "--values" => lists_values = true,
             name => items.extend(select(name)),
         }
     }
     for item in items {
-        let of = |seed| Context { data: data.as_deref(), ..Context::new(scale, seed, &|| true) };
-        let mut found = Seeds { words: Vec::new(), outcomes: Vec::new() };
+        let (mut words, mut outcomes) = (BTreeMap::<String, u32>::new(), Vec::new());
         for seed in 1..=seeds {
-            found.run(item, &of(seed));
+            let context = Context { data: data.as_deref(), ..Context::new(scale, seed, &|| true) };
+            let run = || (item.run)(&context).map(Outcome::held_to_bounds);
+            let word = match catch_unwind(AssertUnwindSafe(run)) {
+                Err(_) => String::from("panics"),
+                Ok(Err(error)) => error.to_string().replace('\n', " "),
+                Ok(Ok(outcome)) => {
+                    let is_timed = item.fidelity.contains(&Fidelity::Measured);
+                    let word = if is_timed { "-" } else { outcome.verdict.word() };
+                    outcomes.push(outcome);
+                    word.to_owned()
+                }
+            };
+            *words.entry(word).or_default() += 1;
         }
-        println!("{}\t{}", item.id, found.line());
+        let of_seeds =
+            |(word, count): (String, u32)| if seeds > 1 { format!("{word} {count}") } else { word };
+        let words: Vec<String> = words.into_iter().map(of_seeds).collect();
+        let values = by_name(&outcomes);
+        let failed = values.iter().filter(|(_, same)| same.iter().any(|value| !value.holds()));
+        let outside: Vec<String> = failed
+            .map(|(name, same)| if seeds > 1 { range(name, same) } else { (*name).to_owned() })
+            .collect();
+        println!("{}\t{}; outside: {}", item.id, words.join(", "), outside.join(", "));
+        for (name, same) in values.iter().filter(|_| lists_values) {
+            println!("\t{}", range(name, same));
+        }
     }
 }
 
-impl Seeds {
-    fn run(&mut self, item: &Item, context: &Context<'_>) {
-        let run = || (item.run)(context).map(Outcome::held_to_bounds);
-        match std::panic::catch_unwind(std::panic::AssertUnwindSafe(run)) {
-            Err(_) => self.words.push(String::from("panics")),
-            Ok(Err(error)) => self.words.push(error.to_string().replace('\n', " ")),
-            Ok(Ok(outcome)) => {
-                let is_timed = item.fidelity.contains(&Fidelity::Measured);
-                self.words.push(String::from(if is_timed { "-" } else { outcome.verdict.word() }));
-                self.outcomes.push(outcome);
-            }
+/// Returns the values of all outcomes by name, in the order of the first.
+fn by_name(outcomes: &[Outcome]) -> Vec<(&str, Vec<&Value>)> {
+    let mut names: Vec<(&str, Vec<&Value>)> = Vec::new();
+    for value in outcomes.iter().flat_map(|outcome| &outcome.values) {
+        match names.iter_mut().find(|(name, _)| *name == value.name) {
+            Some((_, same)) => same.push(value),
+            None => names.push((&value.name, vec![value])),
         }
     }
+    names
+}
 
-    fn line(&self) -> String {
-        let mut words = BTreeMap::new();
-        for word in &self.words {
-            *words.entry(word.as_str()).or_insert(0) += 1;
-        }
-        let several = self.words.len() > 1;
-        let word = |(word, count): (&&str, &i32)| {
-            if several { format!("{word} {count}") } else { (*word).to_owned() }
-        };
-        let words = words.iter().map(word).collect::<Vec<_>>().join(", ");
-        format!("{words}; outside: {}", self.outside().join(", "))
-    }
-
-    /// Returns the values that some seed has outside its band.
-    fn outside(&self) -> Vec<String> {
-        let mut names: Vec<&str> = Vec::new();
-        for value in self.outcomes.iter().flat_map(Outcome::failed) {
-            if !names.contains(&value.name.as_str()) {
-                names.push(&value.name);
-            }
-        }
-        let described = |name: &str| {
-            let all: Vec<_> = self
-                .outcomes
-                .iter()
-                .flat_map(|outcome| &outcome.values)
-                .filter(|value| value.name == name)
-                .collect();
-            let least = all.iter().map(|value| value.ours).fold(f64::INFINITY, f64::min);
-            let most = all.iter().map(|value| value.ours).fold(f64::NEG_INFINITY, f64::max);
-            let count = all.iter().filter(|value| !value.holds()).count();
-            format!("{name} ({count}: {least:.4} … {most:.4} in {})", all[0].band_text())
-        };
-        names
-            .into_iter()
-            .map(|name| if self.words.len() > 1 { described(name) } else { name.to_owned() })
-            .collect()
-    }
+/// Describes a value over seeds: how many lie outside the band, and which range all take.
+fn range(name: &str, same: &[&Value]) -> String {
+    let count = f64::from(u32::try_from(same.len()).unwrap_or(u32::MAX));
+    let mean = same.iter().map(|value| value.ours).sum::<f64>() / count;
+    let deviation = (same.iter().map(|value| (value.ours - mean).powi(2)).sum::<f64>() / count).sqrt();
+    let least = same.iter().map(|value| value.ours).fold(f64::INFINITY, f64::min);
+    let most = same.iter().map(|value| value.ours).fold(f64::NEG_INFINITY, f64::max);
+    let outside = same.iter().filter(|value| !value.holds()).count();
+    let band = same[0].band_text();
+    let paper = same[0].paper.map_or_else(String::new, |paper| format!(", paper {paper:.4e}"));
+    format!("{name} ({outside}: {least:.4} … {mean:.4} ± {deviation:.4} … {most:.4} in {band}{paper})")
 }

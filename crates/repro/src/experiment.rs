@@ -345,9 +345,19 @@ impl Outcome {
 
     /// Returns the reasons for which values have no band, each with the names of its values.
     pub fn unbanded(&self) -> Vec<(&'static str, Vec<&str>)> {
+        self.reasons(|value| value.unbanded)
+    }
+
+    /// Returns the reasons for which bands leave out the paper's value, each with the names of its
+    /// values.
+    pub fn apart(&self) -> Vec<(&'static str, Vec<&str>)> {
+        self.reasons(|value| value.apart)
+    }
+
+    fn reasons(&self, pick: fn(&Value) -> Option<&'static str>) -> Vec<(&'static str, Vec<&str>)> {
         let mut reasons: Vec<(&'static str, Vec<&str>)> = Vec::new();
         for value in &self.values {
-            let Some(why) = value.unbanded else { continue };
+            let Some(why) = pick(value) else { continue };
             match reasons.iter_mut().find(|(known, _)| *known == why) {
                 Some((_, names)) => names.push(&value.name),
                 None => reasons.push((why, vec![&value.name])),

@@ -81,6 +81,9 @@ fn section(page: &mut Page, record: &Record) {
     for (why, names) in outcome.unbanded() {
         page.note(&format!("No band for {}: {why}.", names.join("; ")));
     }
+    for (why, names) in outcome.apart() {
+        page.note(&format!("The band leaves out the paper's value for {}: {why}.", names.join("; ")));
+    }
     for note in &outcome.notes {
         page.note(note);
     }

@@ -102,6 +102,9 @@ pub struct Value {
     /// The reason why a value beside a number of the paper has no band.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unbanded: Option<&'static str>,
+    /// The reason why the band leaves out the paper's value.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub apart: Option<&'static str>,
 }
 
 impl Value {
@@ -172,6 +175,7 @@ impl Value {
             interval: None,
             band: None,
             unbanded: None,
+            apart: None,
         }
     }
 
@@ -239,6 +243,25 @@ impl Value {
         self
     }
 
+    /// States why the band, if it does, leaves out the paper's value: no reproduction of it can be
+    /// right, or it is one of something else. Both are set before.
+    #[must_use]
+    pub fn apart(mut self, why: &'static str) -> Self {
+        self.apart = self.leaves_out_the_paper().then_some(why);
+        self
+    }
+
+    /// Returns whether no value in the band would be as the paper states it, or its own value lies
+    /// outside and the band goes beyond the [tolerance](Self::TOLERANCE).
+    pub fn leaves_out_the_paper(&self) -> bool {
+        let (Some(paper), Some(Band { low, high })) = (self.paper, self.band) else { return false };
+        let at = |end: f64| Self { ours: end, interval: None, ..self.clone() }.is_as_stated() == Some(true);
+        match self.paper_bound {
+            Some(_) => !at(low) && !at(high),
+            None => !Band { low, high }.holds(paper) && !(at(low) && at(high)),
+        }
+    }
+
     /// Returns the band as readers see it; "none" if the value has a
     /// reason to have none, and otherwise empty.
     pub fn band_text(&self) -> String {
@@ -268,6 +291,17 @@ mod tests {
         assert!(Band::around(-2.0, 0.1).holds(-2.2));
         assert!(!Band::around(-2.0, 0.1).holds(-2.3));
         assert!(Band::at_most(3.0).holds(-1e300));
+    }
+
+    #[test]
+    fn a_band_that_a_closer_reproduction_would_leave_is_noticed() {
+        let of = |low, high| Value::new("x", "", 1.0).paper(1.032).band(low, high).leaves_out_the_paper();
+        assert!(of(0.65, 1.0) && of(1.04, 2.0), "the paper's own value is outside");
+        assert!(!of(0.65, 1.1) && !of(1.0, 1.0), "1.0 is 1.032 but for its rounding");
+        let more =
+            |low, high| Value::new("x", "", 9.0).paper_above(28.0).band(low, high).leaves_out_the_paper();
+        assert!(more(0.0, 28.0) && !more(0.0, 30.0));
+        assert!(!Value::new("x", "", 9.0).paper(1.0).leaves_out_the_paper());
     }
 
     #[test]

@@ -66,6 +66,25 @@ pub(crate) const QUEUE: Guess = Guess::new(
     "packets that wait for a thread at most",
 );
 
+/// What a thread uses of its pipeline, where threads are alike to those of the paper's bound: sixteen
+/// pipelines do at most sixteen times one thread's work.
+pub(crate) const DEMAND: Guess = demand(1000.0);
+/// The same where threads wait for memory, so that those of a pipeline hardly slow each other down.
+pub(crate) const DEMAND_WAITING: Guess = demand(400.0);
+
+const fn demand(default: f64) -> Guess {
+    let values: &[f64] = &[250.0, 400.0, 700.0, 1000.0];
+    Guess::new("demand", "‰", default, values, "share of a pipeline that one thread uses")
+}
+
+/// Returns a note on the share of a pipeline that one thread uses.
+pub(crate) fn demand_note(context: &Context<'_>, demand: &Guess) -> String {
+    format!(
+        "A thread uses {} % of its pipeline; --guess demand=N sets it in thousandths.",
+        context.guess(demand) / 10.0
+    )
+}
+
 fn failed(what: &str) -> impl FnOnce(SetupError) -> ItemError {
     ItemError::during(what.to_owned())
 }
@@ -76,9 +95,13 @@ pub(crate) fn topology(text: &str) -> Result<Topology, ItemError> {
 }
 
 /// Returns the machine of [HRWTREE §4.1]: 63 threads, because thread 0 dispatches.
-pub(crate) fn niagara(context: &Context<'_>) -> Result<Machine, ItemError> {
+pub(crate) fn niagara(context: &Context<'_>, demand: &Guess) -> Result<Machine, ItemError> {
     let machine = guessed(context, Machine::niagara(topology("8x2x4,-0")?));
-    Ok(Machine { queue_packets: whole(context.guess(&QUEUE)), ..machine })
+    Ok(Machine {
+        queue_packets: whole(context.guess(&QUEUE)),
+        thread_demand_permille: whole(context.guess(demand)).clamp(1, 1000),
+        ..machine
+    })
 }
 
 /// Returns the eight cores that the captures of [LFB Tab. 1] ran on.
@@ -181,7 +204,7 @@ pub(crate) fn run(
     scheme.pooled &= !context.is_off(&OS_MOVES);
     let jobs = offered.workload();
     let form = match name {
-        "adaptive" => Some(Form::OrderSafe),
+        "adaptive" | "adaptive-fitted" => Some(Form::OrderSafe),
         "adaptive-racy" => Some(Form::Corrected),
         "adaptive-2009" => Some(Form::Printed),
         _ => None,

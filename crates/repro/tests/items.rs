@@ -16,6 +16,9 @@ fn complaint(value: &Value) -> Option<&'static str> {
         return is_compared.then_some("a number of the paper with neither a band nor a reason");
     };
     let is_share = value.unit.starts_with('%') && low <= 0.0 && high >= 100.0;
+    if value.leaves_out_the_paper() && value.apart.is_none() {
+        return Some("a band that leaves out the paper's value without a reason");
+    }
     let accepts_all =
         if high.is_finite() { is_share || low > 0.0 && high > WIDEST * low } else { low <= 0.0 };
     accepts_all.then_some("a band that accepts every value")
@@ -32,6 +35,8 @@ fn bands_that_accept_every_value_are_complaints() {
     {
         assert!(complaint(&value().band(low, high)).is_some(), "{low} {high}");
     }
+    assert!(complaint(&value().paper(1.0).band(2.0, 3.0)).is_some());
+    assert!(complaint(&value().paper(1.0).band(2.0, 3.0).apart("it is proven")).is_none());
     for (low, high) in [(1.0, f64::INFINITY), (0.0, 50.0), (1.0, 2.0), (0.0, 0.0)] {
         assert!(complaint(&value().band(low, high)).is_none(), "{low} {high}");
     }

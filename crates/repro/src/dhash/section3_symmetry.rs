@@ -50,7 +50,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
              that; by function (1) {first:.1} % of the sessions agree, by chance one of sixteen. A line of the text may be lost"
         ),
     ))
-    .value(Value::new("algorithm 4, function (1)", "%", first).paper(100.0).band(5.0, 7.5))
+    .value(Value::new("algorithm 4, function (1)", "%", first).paper(100.0).band(5.0, 7.5).apart("the halves of the signature change places with the direction"))
     .value(Value::new("algorithm 4, function (2)", "%", same::<Algorithm4, Folded>(seed, count)).band(100.0, 100.0))
     .value(Value::new("algorithm 1, function (1)", "%", same::<Algorithm1, LowBits>(seed, count)).band(100.0, 100.0))
     .value(Value::new("algorithm 1, function (2)", "%", same::<Algorithm1, Folded>(seed, count)).band(100.0, 100.0))

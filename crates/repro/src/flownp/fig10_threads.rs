@@ -148,18 +148,22 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
         // The more a packet writes, the earlier the channel is full. The paper's 40 is below each.
         let knee = if words == ENTRY_WORDS { (44.0, 52.0) } else { (52.0, 64.0) };
         let rate = Value::new(name("64 threads"), "Gbps", sweep.at(64.0)).paper(8.3);
-        values.push(match words {
+        let rate = match words {
             // The rate of threads that never wait, minus some waiting.
             0 => rate.band(9.3, 10.0),
             // One and a half entries read and one written, in sequence: 7.83 Gbps fill the channel.
             ENTRY_WORDS => rate.band(7.4, 7.9),
             2 => rate.band(9.3, 9.8),
             _ => rate.band(9.0, 9.6),
-        });
+        };
+        values.push(rate.apart(
+            "how many words a packet writes back is not stated: the paper's rate lies between none and all",
+        ));
         values.push(
             Value::new(name("threads up to which it scales"), "", sweep.knee)
                 .paper(40.0)
-                .band(knee.0, knee.1),
+                .band(knee.0, knee.1)
+                .apart("a channel that stops at 8.3 Gbps is not full before 53 threads"),
         );
         chart = chart.with(Series::line(format!("DirectHash, {words} words back"), sweep.points.clone()));
         direct.push(sweep);

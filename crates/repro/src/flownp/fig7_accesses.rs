@@ -88,7 +88,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
         let largest = words[sets.like_the_papers.len() - 1];
         outcome = outcome.value(
             Value::new(format!("HiCuts ({binth}, {spfac}), largest stand-in"), "words", largest)
-                .band(30.0, 400.0)
+                .band(8.0, 400.0)
                 .checked_if(largest.is_finite()),
         );
         if binth != 4 {

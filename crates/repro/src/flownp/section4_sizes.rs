@@ -56,7 +56,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
         ),
     ))
     .value(Value::new("DirectHash, ten million entries of 32 bytes", "MB", ten_million * ENTRY_BYTES / 1e6).paper(320.0).band(320.0, 320.0))
-    .value(Value::new("2²⁴ words of four signatures", "MiB", words_mib).paper(24.0).band(64.0, 64.0))
+    .value(Value::new("2²⁴ words of four signatures", "MiB", words_mib).paper(24.0).band(64.0, 64.0).apart("2²⁴ words of four bytes are 64 MiB"))
     .value(Value::new("words in 24 MiB", "million", buckets_in_sram / 1e6).band(6.29, 6.30))
     .value(Value::new("flows per word then", "", load).band(1.58, 1.60))
     .value(Value::new("flows held here", "", f64::from(stats.len)).band(f64::from(flows), f64::from(flows)))

@@ -5,7 +5,8 @@ use flowloom_measure::chart::{Axis, Chart, Series};
 
 use crate::experiment::{Band, Context, Fidelity, Item, ItemError, Outcome, Value, Verdict};
 use crate::virtual_time::{
-    CACHE_COST, ELEPHANT, OS_MOVES, QUEUE, l7, niagara, run as run_scheme, saturating, topology,
+    CACHE_COST, DEMAND, ELEPHANT, OS_MOVES, QUEUE, demand_note, l7, niagara, run as run_scheme, saturating,
+    topology,
 };
 
 /// See the [module](self).
@@ -15,7 +16,7 @@ pub(super) const ITEM: Item = Item {
     claim: "with all 64 threads throughput is at most 10.1 times one thread's, where pipelines would allow 16; use differs widely at each level",
     fidelity: &[Fidelity::Simulated],
     switches: &[OS_MOVES],
-    guesses: &[ELEPHANT, QUEUE, CACHE_COST],
+    guesses: &[ELEPHANT, QUEUE, CACHE_COST, DEMAND],
     draws: 10,
     run,
     ..Item::PLAIN
@@ -29,7 +30,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
         &Machine { dispatcher_on_first_pipeline: false, ..Machine::niagara(topology("1")?) },
         &offered,
     )?;
-    let machine = niagara(context)?;
+    let machine = niagara(context, &DEMAND)?;
     let names = ["pckt+os", "conn+aff", "conn+os"];
     let mut speeds = Vec::new();
     let mut reports = Vec::new();
@@ -66,5 +67,6 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
     .value(Value::new("spread of pipelines, pinned", "%", spread(1)))
     .value(Value::new("spread of threads, pinned", "%", spread(2)).band(10.0, 100.0))
     .chart(chart)
+    .note(demand_note(context, &DEMAND))
     .note("The paper's bars are read from a figure without numbers; only 10.1 and 16 are in its text."))
 }

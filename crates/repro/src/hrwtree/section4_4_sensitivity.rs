@@ -5,7 +5,7 @@ use flowloom::scheduler::sim::models::Model;
 use flowloom_measure::chart::{Axis, Chart, Series};
 
 use crate::experiment::{Context, Fidelity, Item, ItemError, Outcome, Value, Verdict};
-use crate::virtual_time::{FEEDBACK, niagara, run as run_scheme, saturating};
+use crate::virtual_time::{CACHE_COST, DEMAND, FEEDBACK, niagara, run as run_scheme, saturating};
 
 /// See the [module](self).
 pub(super) const ITEM: Item = Item {
@@ -14,31 +14,36 @@ pub(super) const ITEM: Item = Item {
     claim: "the adaptive tree is 59.2 % above connections scheduled by the OS",
     fidelity: &[Fidelity::Simulated],
     switches: &[FEEDBACK],
+    guesses: &[CACHE_COST],
     draws: 6,
     run,
     ..Item::PLAIN
 };
 
 /// Packets per queue, thousandths of a pipeline that a thread uses, thousandths of the jobs that
-/// belong to one elephant; and the band of the gain. Feedback gains nothing with long queues, a
-/// tenth with the shortest, and more where threads leave cycles of a pipeline or flows are unlike.
+/// belong to one elephant; and the band of the gain. Feedback gains nothing with long queues, little
+/// with short ones, and more where threads leave cycles of a pipeline or flows are unlike.
 const SETUPS: [(u32, u32, u32, (f64, f64)); 6] = [
-    (Machine::UNBOUNDED, 1000, 0, (0.9, 1.06)),
-    (64, 1000, 0, (0.93, 1.06)),
-    (16, 1000, 0, (0.97, 1.1)),
-    (8, 1000, 0, (1.02, 1.18)),
-    (16, 400, 0, (1.2, 1.5)),
-    (16, 1000, 50, (1.05, 1.35)),
+    (Machine::UNBOUNDED, 1000, 0, (0.6, 1.1)),
+    (64, 1000, 0, (0.7, 1.15)),
+    (16, 1000, 0, (0.85, 1.2)),
+    (8, 1000, 0, (0.95, 1.35)),
+    (16, 400, 0, GAIN),
+    (16, 1000, 50, (1.0, 1.6)),
 ];
 
+/// What feedback gains over threads that the operating system moves, where these use two fifths of a
+/// pipeline: a tenth at least, and a tenth more than in the paper at most.
+pub(super) const GAIN: (f64, f64) = (1.1, 1.1 * HEADLINE);
+
 /// The paper's value of the adaptive tree relative to connections scheduled by the OS.
-const HEADLINE: f64 = 1.592;
+pub(super) const HEADLINE: f64 = 1.592;
 
 fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
     let mut labels = Vec::new();
     let mut rows: Vec<[f64; 4]> = Vec::new();
     for (queue, demand, elephant, _) in SETUPS {
-        let mut machine = niagara(context)?;
+        let mut machine = niagara(context, &DEMAND)?;
         machine.queue_packets = queue;
         machine.thread_demand_permille = demand;
         let offered = saturating(context, Model::L7 { elephant_permille: elephant })?;
@@ -70,11 +75,11 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
         format!("{HEADLINE} lies within what the setups give, {found}"),
         format!("{HEADLINE} is not reached: ours is {found}"),
     ))
-    .value(Value::new("least gain", "", least).band(0.7, 1.3))
-    .value(Value::new("greatest gain", "", most).paper(HEADLINE).band(1.0, 3.0));
+    .value(Value::new("least gain", "", least).band(0.6, 1.1))
+    .value(Value::new("greatest gain", "", most).paper(HEADLINE).band(1.1, 3.0));
     for ((label, row), (_, _, _, (low, high))) in labels.iter().zip(&rows).zip(SETUPS) {
         outcome = outcome
-            .value(Value::new(format!("as published, {label}"), "", row[0]).paper(HEADLINE).band(low, high))
+            .value(Value::new(format!("as published, {label}"), "", row[0]).band(low, high))
             .value(Value::new(format!("flowpull, {label}"), "", row[3]));
     }
     Ok(outcome.chart(chart))

@@ -70,6 +70,19 @@ impl Shares {
         noise * (self.over_noise().powi(2) - 1.0).max(0.0).sqrt()
     }
 
+    /// Returns whether the deviation is larger than that of random assignment by five standard
+    /// deviations of its square, which has a χ² distribution.
+    pub(super) fn is_uneven(&self) -> bool {
+        let freedom = (self.counts.len() - 1) as f64;
+        self.over_noise().powi(2) > 1.0 + 5.0 * (2.0 / freedom).sqrt()
+    }
+
+    /// Returns the greatest share of the busiest of `threads` threads by chance, of `flows` flows:
+    /// one of a hundred thousand draws exceeds it.
+    pub(super) fn busiest_by_chance(threads: u64, flows: u64) -> f64 {
+        1.0 + 5.2 / (flows as f64 / threads as f64).sqrt()
+    }
+
     /// Returns the busiest thread's share relative to an even share.
     pub(super) fn busiest(&self) -> f64 {
         self.counts.iter().copied().max().unwrap_or(0) as f64 / self.mean()

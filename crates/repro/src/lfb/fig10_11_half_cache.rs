@@ -57,7 +57,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
             losses.push(loss);
             let value = Value::new(format!("{name}: {scheme} loses"), "%", loss);
             let is_stated = name == "Dominant" && scheme == "lfb";
-            values.push(if is_stated { value.paper(7.0).band(-1.0, 1.0) } else { value });
+            values.push(if is_stated { value.paper(7.0).band(-1.0, 9.0) } else { value });
         }
     }
     Ok(Outcome::new(verdict(&losses))

@@ -135,7 +135,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
         values.push(
             Value::new(format!("greatest gain over dh, bundles that {name}"), "%", most)
                 .paper_at_most(38.0)
-                .band(10.0, 80.0),
+                .within(Band::at_least(5.0)),
         );
     }
     let mut outcome = Outcome::new(verdict(&ahead, most)).values(values);

@@ -65,9 +65,8 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
             let (eight, sixteen) = (points[0].1, points[2].1);
             let short = workload.short;
             let alike = match (workload.is_model, context.scale) {
-                (true, Scale::Smoke) => Band { low: 0.98, high: 1.08 },
-                (true, _) => Band::around(1.0, 0.02),
-                (false, _) => Band::around(1.0, 0.05),
+                (true, Scale::Quick | Scale::Full) => Band::around(1.0, 0.05),
+                _ => Band::around(1.0, 0.15),
             };
             if workload.is_model {
                 agrees &= sixteen < 1.02 && eight > 1.5;

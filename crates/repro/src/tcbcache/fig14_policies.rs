@@ -53,40 +53,6 @@ fn policies(context: &Context<'_>) -> Vec<(&'static str, Policy)> {
     ]
 }
 
-/// Misses of policies that the paper does not have, relative to spec, on the model with short
-/// pauses. Scales and seeds change them by up to 3 %, and SIEVE by 12 % (ten seeds, quick).
-const OTHERS: [(&str, f64); 18] = [
-    ("Access, uses", 1.03),
-    ("TCB(24)", 1.0),
-    ("2-hash", 1.035),
-    ("LRU", 1.0),
-    ("zcache", 0.987),
-    ("SRRIP", 1.1),
-    ("DRRIP", 1.105),
-    ("SHiP", 1.105),
-    ("full LRU", 0.987),
-    ("full FIFO", 1.0),
-    ("CLOCK", 1.016),
-    ("ARC", 1.009),
-    ("2Q", 1.09),
-    ("S3-FIFO", 1.23),
-    ("LIRS", 1.72),
-    ("W-TinyLFU", 2.11),
-    ("SIEVE", 3.3),
-    ("OPT in banks", 0.62),
-];
-
-/// Returns the band of a policy on a trace, if there is one.
-fn band_of(name: &str, trace: &str) -> Option<Band> {
-    let known = OTHERS.iter().find(|known| known.0 == name && trace == "S think 4")?;
-    let tolerance = match known.1 {
-        ..1.2 => 0.05,
-        ..3.0 => 0.1,
-        _ => 0.15,
-    };
-    Some(Band::around(known.1, tolerance))
-}
-
 /// Results of a trace, relative to the misses of spec.
 struct Found {
     trace: &'static str,
@@ -182,7 +148,8 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
         let rest = names.iter().zip(&percents).filter(|(name, _)| !shown.contains(name));
         outcome = outcome.values(rest.map(|(name, percent)| {
             let value = Value::new(format!("{name}, {short}"), "", percent / spec);
-            Value { band: band_of(name, short), ..value }
+            // Policies that the paper does not have: none misses less than with the future known.
+            value.within(Band::at_least(of("MIN")))
         }));
         chart = chart.with(Series::bars(short, percents.iter().map(|percent| percent / spec)));
     }

@@ -26,7 +26,7 @@ fn run(_context: &Context<'_>) -> Result<Outcome, ItemError> {
     Ok(Outcome::new(Verdict::agrees(
         "on the edge: 49.4 % by memory alone, 52.4 % with the search before it; clear with two accesses per miss",
     ))
-    .value(Value::new("memory access of packet and memory", "%", memory).paper_above(50.0).band(49.0, 50.0))
+    .value(Value::new("memory access of packet and memory", "%", memory).paper_above(50.0).band(49.0, 50.0).apart("50 ns of 101.2 ns are 49.4 %"))
     .value(Value::new("search and memory access of all", "%", with_search).paper_above(50.0).band(52.0, 53.0))
     .value(Value::new("with two memory accesses", "%", several(2.0)).band(66.0, 67.0))
     .note("51.2 ns per packet in order, 6.4 ns per hit, 50 ns per memory access, as in the paper")

@@ -104,7 +104,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
             }
             let value =
                 Value::new(format!("{name}, range of the median, {short}"), "%", range).paper_at_most(2.5);
-            let value = value.band(0.2, if is_spec && workload.is_model { 4.0 } else { RANGE_MAX });
+            let value = value.band(0.05, if is_spec && workload.is_model { 4.0 } else { RANGE_MAX });
             outcome = outcome
                 .value(value)
                 .value(Value::new(format!("{name}, 99 in 100 above the median, {short}"), "%", tail))
