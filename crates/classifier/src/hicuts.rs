@@ -1,13 +1,18 @@
 //! HiCuts as a baseline [FLOWNP §2.2, §3.2]: an adaptive number of cuts, and leaves with lists to
 //! search.
 //!
+//! Its pointer arrays reuse children of identical rule sets [FLOWNP §3.3]. Identical means here that
+//! the same rules meet them in the same way, since only then does one sub-tree answer for both.
+//!
 //! The word model, with which the paper's counts are compared: two words for each node on the path,
 //! six for each rule examined in the leaf. Memory: a word for each child pointer, a word for each
 //! node and each rule id of a leaf, 24 bytes for each rule.
 
 use alloc::vec::Vec;
 
+use crate::aggrecuts::Sharing;
 use crate::error::BuildError;
+use crate::intern::Interner;
 use crate::key::{Key, KeyV4, Match, Span};
 use crate::rule::RuleId;
 use crate::rule_box::{RuleBox, boxes};
@@ -20,8 +25,8 @@ pub struct HiCutsConfig {
     pub binth: usize,
     /// Number of rule copies that a cut may make per rule.
     pub spfac: f64,
-    /// Whether equal children that are neighbours are stored once.
-    pub shares_children: bool,
+    /// Which equal sub-trees are stored once; `None` stores each.
+    pub sharing: Option<Sharing>,
     /// Maximum size of the tree, in bytes.
     pub memory_bytes_max: usize,
     /// Maximum number of build steps.
@@ -29,9 +34,10 @@ pub struct HiCutsConfig {
 }
 
 impl HiCutsConfig {
-    /// Returns the parameters with generous limits.
+    /// Returns the parameters with the sharing of the paper and generous limits.
     pub const fn new(binth: usize, spfac: f64) -> Self {
-        Self { binth, spfac, shares_children: true, memory_bytes_max: 256 << 20, steps_max: 4_000_000_000 }
+        let sharing = Some(Sharing::Siblings);
+        Self { binth, spfac, sharing, memory_bytes_max: 256 << 20, steps_max: 4_000_000_000 }
     }
 }
 
@@ -83,6 +89,8 @@ struct Builder<'a> {
     rules: &'a [RuleBox],
     config: HiCutsConfig,
     nodes: Vec<Node>,
+    /// Sub-trees that may be used again anywhere.
+    built: Interner,
     steps: u64,
     bytes: usize,
 }
@@ -115,8 +123,14 @@ impl HiCuts {
     /// Returns [`BuildError`] if a limit is reached.
     pub fn build(rules: &RuleSet, config: HiCutsConfig) -> Result<Self, BuildError> {
         let rules = boxes(rules);
-        let mut builder =
-            Builder { rules: &rules, config, nodes: Vec::new(), steps: 0, bytes: 24 * rules.len() };
+        let mut builder = Builder {
+            rules: &rules,
+            config,
+            nodes: Vec::new(),
+            built: Interner::new(),
+            steps: 0,
+            bytes: 24 * rules.len(),
+        };
         let all: Vec<u32> = (0..rules.len() as u32).collect();
         let cell = Cell { start: [0; 5], left: [32, 32, 16, 16, 8] };
         let (root, worst_words) = builder.node(&all, cell)?;
@@ -166,9 +180,10 @@ impl Builder<'_> {
         if self.steps > self.config.steps_max {
             return Err(BuildError::Work { limit_steps: self.config.steps_max });
         }
-        if self.bytes > self.config.memory_bytes_max {
+        let needed = self.bytes.max(self.built.bytes() / 16);
+        if needed > self.config.memory_bytes_max {
             return Err(BuildError::Memory {
-                needed_bytes: self.bytes as u64,
+                needed_bytes: needed as u64,
                 limit_bytes: self.config.memory_bytes_max as u64,
             });
         }
@@ -186,7 +201,7 @@ impl Builder<'_> {
         self.spend(list.len(), 4 + (4 << width))?;
         let shift = cell.left[dimension] - width;
         let mut children: Vec<u32> = Vec::with_capacity(1 << width);
-        let mut before: Option<(Vec<u32>, bool)> = None;
+        let mut siblings = Interner::new();
         let mut worst = 0;
         for value in 0..1_u32 << width {
             let mut below = cell;
@@ -194,13 +209,9 @@ impl Builder<'_> {
             below.start[dimension] |= (u64::from(value) << shift) as u32;
             let span = below.span(dimension);
             let mut child = Vec::new();
-            // Children are equal when the same rules meet them, each in the whole child along the
-            // cut.
-            let mut is_whole = true;
             for &rule in list {
                 let of_rule = self.rules[rule as usize].spans[dimension];
                 if of_rule.low <= span.high && span.low <= of_rule.high {
-                    is_whole &= of_rule.low <= span.low && span.high <= of_rule.high;
                     child.push(rule);
                     if below.is_covered_by(&self.rules[rule as usize]) {
                         break;
@@ -208,19 +219,45 @@ impl Builder<'_> {
                 }
             }
             self.spend(list.len(), 0)?;
-            let equal = self.config.shares_children
-                && before.as_ref().is_some_and(|(list, whole)| *whole && is_whole && *list == child);
-            if equal {
-                children.push(*children.last().expect("there is a child before"));
-                continue;
+            let key = self.spell(&child, &below);
+            let known = match self.config.sharing {
+                None => None,
+                Some(Sharing::Siblings) => siblings.get(&key),
+                Some(Sharing::Everywhere) => self.built.get(&key),
+            };
+            let (node, words) = match known {
+                Some(found) => (found as u32, (found >> 32) as u32),
+                None => self.node(&child, below)?,
+            };
+            let found = u64::from(words) << 32 | u64::from(node);
+            match self.config.sharing {
+                Some(Sharing::Siblings) => siblings.insert(&key, found),
+                Some(Sharing::Everywhere) => self.built.insert(&key, found),
+                None => {}
             }
-            let (node, words) = self.node(&child, below)?;
             worst = worst.max(words);
             children.push(node);
-            before = Some((child, is_whole));
         }
         self.nodes.push(Node::Cut { dimension, shift, width, children });
         Ok((self.nodes.len() as u32 - 1, worst + NODE_WORDS))
+    }
+
+    /// Encodes a child so that children that one sub-tree answers for have equal encodings: the rules
+    /// of a leaf, and otherwise also how they meet the cell.
+    fn spell(&self, list: &[u32], cell: &Cell) -> Vec<u32> {
+        let mut key = Vec::from(list);
+        if list.len() > self.config.binth {
+            key.extend(cell.left);
+            for &rule in list {
+                for d in 0..5 {
+                    let (span, bounds) = (self.rules[rule as usize].spans[d], cell.span(d));
+                    key.extend(
+                        [span.low.max(bounds.low), span.high.min(bounds.high)].map(|end| end - bounds.low),
+                    );
+                }
+            }
+        }
+        key
     }
 
     /// Returns the dimension and the bits to cut: the smallest largest child, then the fewest

@@ -33,7 +33,7 @@ pub struct PaperTree {
 }
 
 impl PaperTree {
-    /// Builds AggreCuts, which stores equal sub-trees once.
+    /// Builds AggreCuts as published: equal sub-trees below one node are stored once.
     ///
     /// # Errors
     ///
@@ -41,11 +41,25 @@ impl PaperTree {
     /// [`Limits::default`], or more than the twenty bits of its bases.
     pub fn aggrecuts(rules: &RuleSet, stride: Stride, bytes_max: usize) -> Result<Self, BuildError> {
         let limits = Limits { memory_bytes_max: bytes_max, ..Limits::default() };
-        let tree = AggreCuts::build(rules, stride, Sharing::Everywhere, limits)?;
-        Self::with(Tree::AggreCuts(tree), rules)
+        Self::aggrecuts_with(rules, stride, Sharing::Siblings, limits)
     }
 
-    /// Builds HiCuts.
+    /// Builds AggreCuts in either form. Unlike the published one, [`Sharing::Everywhere`] stores
+    /// equal sub-trees of the whole tree once, and so builds larger sets.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`BuildError`] if a limit is reached, or the twenty bits of its bases.
+    pub fn aggrecuts_with(
+        rules: &RuleSet,
+        stride: Stride,
+        sharing: Sharing,
+        limits: Limits,
+    ) -> Result<Self, BuildError> {
+        Self::with(Tree::AggreCuts(AggreCuts::build(rules, stride, sharing, limits)?), rules)
+    }
+
+    /// Builds HiCuts; [`HiCutsConfig::sharing`] has its forms.
     ///
     /// # Errors
     ///
@@ -108,6 +122,10 @@ mod tests {
             Box::new(ClassifierBuilder::new().build(set).unwrap()),
             Box::new(PaperTree::aggrecuts(set, Stride::Eight, 1 << 26).unwrap()),
             Box::new(PaperTree::aggrecuts(set, Stride::Four, 1 << 26).unwrap()),
+            Box::new(
+                PaperTree::aggrecuts_with(set, Stride::Eight, Sharing::Everywhere, Limits::default())
+                    .unwrap(),
+            ),
             Box::new(PaperTree::hicuts(set, HiCutsConfig::new(8, 4.0)).unwrap()),
         ]
     }

@@ -76,14 +76,44 @@ proptest! {
     fn hicuts_equals_the_first_match(rules in vec(rule(), 0..40), seed: u64) {
         let rules = RuleSet::new(rules).unwrap();
         for (binth, spfac) in [(1, 2.0), (4, 1.0), (8, 4.0)] {
-            let tree = HiCuts::build(&rules, HiCutsConfig::new(binth, spfac)).unwrap();
+            let build = |sharing| {
+                let config = HiCutsConfig { sharing, ..HiCutsConfig::new(binth, spfac) };
+                // Without sharing, a tree of 40 rules may take gigabytes.
+                HiCuts::build(&rules, HiCutsConfig { memory_bytes_max: 1 << 22, ..config })
+            };
+            let Ok(everywhere) = build(Some(Sharing::Everywhere)) else { continue };
             for key in keys(&rules, seed) {
-                let (found, words) = tree.classify(&key);
+                let (found, words) = everywhere.classify(&key);
                 prop_assert_eq!(found, rules.first_match(&key));
-                prop_assert!(words <= tree.worst_words());
+                prop_assert!(words <= everywhere.worst_words());
+            }
+            // Sharing takes memory off a tree and nothing else.
+            let mut bytes = everywhere.bytes();
+            for tree in [Some(Sharing::Siblings), None].into_iter().map_while(|sharing| build(sharing).ok()) {
+                prop_assert!(tree.bytes() >= bytes && tree.worst_words() == everywhere.worst_words());
+                bytes = tree.bytes();
+                for key in keys(&rules, seed) {
+                    prop_assert_eq!(tree.classify(&key), everywhere.classify(&key));
+                }
             }
         }
     }
+}
+
+#[test]
+fn hicuts_reuses_identical_children_that_are_no_neighbours() {
+    // The first and the third quarter of the sources have a rule each; the second and the fourth have
+    // the last one alone, so that one leaf answers for both.
+    let quarter = |address: u128| Rule::v4(PrefixV4::new(address << 24, 2).unwrap(), PrefixV4::ANY);
+    let rules = RuleSet::new(vec![quarter(0), quarter(128), Rule::ANY]).unwrap();
+    let bytes = |sharing| {
+        let tree = HiCuts::build(&rules, HiCutsConfig { sharing, ..HiCutsConfig::new(2, 4.0) }).unwrap();
+        tree.bytes()
+    };
+    // Three rules, a node of four pointers, and leaves of one rule.
+    let (tree, leaf) = (3 * 24 + 4 + 4 * 4, 4 + 4);
+    assert_eq!(bytes(None), tree + 4 * leaf);
+    assert_eq!(bytes(Some(Sharing::Siblings)), tree + 3 * leaf);
 }
 
 #[test]

@@ -4,7 +4,7 @@
 //! words and a rule six, and all combinations of binth 4, 8, 16 and spfac 2, 4 run.
 
 use flowloom::classifier::BuildError;
-use flowloom::classifier::aggrecuts::Stride;
+use flowloom::classifier::aggrecuts::{Sharing, Stride};
 use flowloom::classifier::hicuts::{HiCuts, HiCutsConfig};
 use flowloom_measure::chart::{Axis, Chart, Series};
 
@@ -28,24 +28,32 @@ pub(super) const ITEM: Item = Item {
 pub(super) const SETTINGS: [(usize, f64); 6] =
     [(4, 2.0), (4, 4.0), (8, 2.0), (8, 4.0), (16, 2.0), (16, 4.0)];
 
-/// Whether HiCuts stores equal children once, which the paper leaves open.
+/// The sub-trees that a HiCuts tree stores once [FLOWNP §3.3].
 pub(super) const HICUTS_SHARING: Guess = Guess::new(
     "hicuts-sharing",
     "",
-    1.0,
-    &[0.0],
-    "equal children of HiCuts that are neighbours: 0 stored each, 1 stored once",
+    0.0,
+    &[-1.0, 1.0],
+    "equal sub-trees of HiCuts that are stored once: 0 those below one node, as published, 1 all, -1 none",
 );
+
+/// Returns the sub-trees that HiCuts shares in this context.
+pub(super) fn hicuts_sharing(context: &Context<'_>) -> Option<Sharing> {
+    match context.guess(&HICUTS_SHARING) {
+        ..-0.5 => None,
+        ..0.5 => Some(Sharing::Siblings),
+        _ => Some(Sharing::Everywhere),
+    }
+}
 
 /// Builds HiCuts; returns `None` if it exceeds 128 MiB or two hundred million steps.
 pub(super) fn hicuts(
-    context: &Context<'_>,
     set: &NamedSet,
-    binth: usize,
-    spfac: f64,
+    (binth, spfac): (usize, f64),
+    sharing: Option<Sharing>,
 ) -> Result<Option<HiCuts>, ItemError> {
     let config = HiCutsConfig {
-        shares_children: context.guess(&HICUTS_SHARING) > 0.5,
+        sharing,
         memory_bytes_max: 128 << 20,
         steps_max: 200_000_000,
         ..HiCutsConfig::new(binth, spfac)
@@ -70,7 +78,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
         let mut words = Vec::new();
         for set in &all {
             context.check_stop()?;
-            let Some(tree) = hicuts(context, set, binth, spfac)? else {
+            let Some(tree) = hicuts(set, (binth, spfac), hicuts_sharing(context))? else {
                 failed.push(format!("{} at ({binth}, {spfac})", set.name));
                 words.push(f64::NAN);
                 continue;

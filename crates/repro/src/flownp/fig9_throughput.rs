@@ -13,7 +13,7 @@ use flowloom::classifier::{AnyKey, KeyV4, Match};
 use flowloom_measure::Rounds;
 use flowloom_measure::chart::{Axis, Chart, Series};
 
-use super::fig7_accesses::{HICUTS_SHARING, hicuts};
+use super::fig7_accesses::{HICUTS_SHARING, hicuts, hicuts_sharing};
 use super::rule_sets::{SHARING, aggrecuts, rival, sharing, stand_ins};
 use crate::experiment::{Context, Fidelity, Item, ItemError, Outcome, Scale, Value, Verdict};
 use crate::timing::compare;
@@ -48,7 +48,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
         let (Some(eight), Some(four), Some(hi)) = (
             aggrecuts(set, Stride::Eight, sharing(context))?,
             aggrecuts(set, Stride::Four, sharing(context))?,
-            hicuts(context, set, 8, 4.0)?,
+            hicuts(set, (8, 4.0), hicuts_sharing(context))?,
         ) else {
             continue;
         };

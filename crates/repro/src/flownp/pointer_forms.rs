@@ -68,7 +68,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
                 .with(Series::bars("HABS", habs)),
         )
         .note("strings of 256 bits take the least memory of all: what HABS buys is that the string lies in the node's word")
-        .note("equal sub-trees anywhere stored once")
+        .note("equal sub-trees below one node stored once, as published; --guess sharing=1 stores those of the whole tree once")
         .note(sets.note)
         .judged())
 }

@@ -17,13 +17,13 @@ use crate::variation::Guess;
 /// interpolated.
 const SIZES: [usize; 7] = [68, 120, 250, 500, 750, 1000, 1530];
 
-/// The sub-trees that an AggreCuts tree stores once, which the paper leaves open.
+/// The sub-trees that an AggreCuts tree stores once.
 pub(super) const SHARING: Guess = Guess::new(
     "sharing",
     "",
-    1.0,
-    &[0.0],
-    "equal sub-trees of AggreCuts that are stored once: 0 those below one node, 1 all",
+    0.0,
+    &[1.0],
+    "equal sub-trees of AggreCuts that are stored once: 0 those below one node, as published, 1 all",
 );
 
 /// Returns which sub-trees are shared in this context.
