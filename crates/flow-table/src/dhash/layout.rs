@@ -107,8 +107,7 @@ mod tests {
     #[test]
     fn filling_a_fresh_table_puts_0_55_percent_into_lists() {
         // A million flows in 100,000 buckets, hashes only. The paper's 11,413 is a different
-        // number: with churn, the share rises towards `steady_share`, and 1.14 % lies between the
-        // two.
+        // number, although its sessions occur once as well.
         if cfg!(miri) {
             return;
         }

@@ -77,7 +77,8 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
     .value(Value::new("spread of threads, conn+aff", "%", spread("conn+aff")).paper(89.0).band(10.0, 100.0))
     .value(Value::new("spread of threads, adaptive", "%", spread("adaptive")).paper(10.0).band(0.0, 45.0))
     .value(Value::new("spread of threads, flowpin", "%", spread("flowpin")).band(0.0, 45.0))
-    .value(Value::new("adaptive over conn+aff", "", spread("adaptive") / spread("conn+aff")).paper(10.0 / 89.0).band(0.0, 0.9));
+    .value(Value::new("adaptive over conn+aff", "", spread("adaptive") / spread("conn+aff")).paper(10.0 / 89.0).band(0.0, 0.9))
+    .value(Value::new("variation of run queues, adaptive over conn+aff", "", fed_back.1 / pinned.1).band(0.0, 0.75));
     for rival in context.rivals.schedulers {
         outcome = outcome.value(Value::new(
             format!("spread of threads, {}", rival.name),
@@ -86,10 +87,11 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
         ));
     }
     for (name, mean, variation) in means {
-        let variation = Value::new(format!("variation of run queues, {name}"), "", variation);
-        // Without feedback the queues vary by more than half of their mean.
-        let variation = if name == "adaptive" { variation.band(0.0, 0.4) } else { variation };
-        outcome = outcome.value(Value::new(format!("mean run queue, {name}"), "", mean)).value(variation);
+        outcome = outcome.value(Value::new(format!("mean run queue, {name}"), "", mean)).value(Value::new(
+            format!("variation of run queues, {name}"),
+            "",
+            variation,
+        ));
     }
     Ok(outcome
         .chart(spreads)
