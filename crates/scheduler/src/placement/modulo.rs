@@ -69,6 +69,34 @@ mod tests {
         }
     }
 
+    #[test]
+    fn the_checksum_is_crc_32_of_all_the_words_of_a_key() {
+        let by_definition = |key: &FlowKey| {
+            let bytes = key.words().iter().flat_map(|word| word.to_be_bytes());
+            !bytes.fold(u32::MAX, |crc, byte| {
+                (0..8).fold(crc ^ u32::from(byte), |crc, _| (crc >> 1) ^ (0xEDB8_8320 * (crc & 1)))
+            })
+        };
+        // Each differs from the first in one field of the tuple.
+        let keys = [
+            FlowKey::from_v4(0x0A00_0001, 0xC000_0201, 1024, 80, 6).0,
+            FlowKey::from_v4(0x0A00_0002, 0xC000_0201, 1024, 80, 6).0,
+            FlowKey::from_v4(0x0A00_0001, 0xC000_0202, 1024, 80, 6).0,
+            FlowKey::from_v4(0x0A00_0001, 0xC000_0201, 1025, 80, 6).0,
+            FlowKey::from_v4(0x0A00_0001, 0xC000_0201, 1024, 81, 6).0,
+            FlowKey::from_v4(0x0A00_0001, 0xC000_0201, 1024, 80, 17).0,
+        ];
+        assert_eq!(keys.each_ref().map(crc_of), keys.each_ref().map(by_definition));
+        let reversed = FlowKey::from_v4(0xC000_0201, 0x0A00_0001, 80, 1024, 6).0;
+        assert_eq!(crc_of(&reversed), crc_of(&keys[0]), "both directions are one flow");
+        for (at, key) in keys.iter().enumerate() {
+            assert!(
+                keys[..at].iter().all(|other| crc_of(other) != crc_of(key)),
+                "field {at} does not count"
+            );
+        }
+    }
+
     /// The largest share that one of eight workers gets, times eight.
     fn busiest(policy: &mut dyn Placement, digests: &[u32]) -> f64 {
         let items: Vec<WorkItem> = digests.iter().map(|&digest| WorkItem { digest, bytes: 60 }).collect();
