@@ -1,72 +1,47 @@
 //! A replacement policy of one's own in the item that compares policies.
 //!
-//! LFU evicts the session with the fewest accesses since it came in, and among equals the oldest.
+//! LFU evicts, of the lines that a session may be in, the one with the fewest accesses since it was
+//! filled, and among equals the oldest. A whole simulator may take part as well: a closure that
+//! returns anything that implements `Simulator`.
 
 #![expect(clippy::print_stdout, reason = "an example prints its result")]
 
-use std::collections::{BTreeMap, BTreeSet};
-
-use flowloom::tcb_cache::{Access, Counts, Simulator};
+use flowloom::tcb_cache::{Candidate, ReplacementPolicy};
 use flowloom_repro::rivals::{RivalCache, Rivals};
 use flowloom_repro::{Context, ItemError, Scale, select};
 
 #[derive(Debug)]
 struct Lfu {
-    lines: usize,
-    /// Accesses and the time of insertion of each key.
-    uses: BTreeMap<u64, (u64, u64)>,
-    /// The same, in the order of eviction.
-    order: BTreeSet<(u64, u64, u64)>,
-    counts: Counts,
+    /// Accesses of each line.
+    uses: Vec<u64>,
 }
 
-impl Simulator for Lfu {
-    fn run(&mut self, accesses: &[Access]) {
-        for access in accesses {
-            self.counts.accesses += 1;
-            let key = access.key();
-            if let Some((uses, since)) = self.uses.get_mut(&key) {
-                self.counts.hits += 1;
-                self.order.remove(&(*uses, *since, key));
-                *uses += 1;
-                self.order.insert((*uses, *since, key));
-                continue;
-            }
-            self.counts.misses += 1;
-            if self.uses.len() == self.lines
-                && let Some((.., victim)) = self.order.pop_first()
-            {
-                self.uses.remove(&victim);
-                self.counts.evictions += 1;
-            }
-            self.uses.insert(key, (1, self.counts.accesses));
-            self.order.insert((1, self.counts.accesses, key));
-        }
+impl ReplacementPolicy for Lfu {
+    fn choose(&mut self, _key: u64, candidates: &[Candidate]) -> usize {
+        let rank = |at: &usize| (self.uses[candidates[*at].line], candidates[*at].last_use);
+        let victim = (0..candidates.len()).min_by_key(rank).unwrap_or(0);
+        self.uses[candidates[victim].line] = 1;
+        victim
     }
 
-    fn counts(&self) -> Counts {
-        self.counts
+    fn hit(&mut self, line: usize) {
+        self.uses[line] += 1;
     }
 
-    fn resident(&self) -> Vec<u64> {
-        self.uses.keys().copied().collect()
+    fn closed(&mut self, line: usize) {
+        self.uses[line] = 0;
     }
 }
 
 fn main() -> Result<(), ItemError> {
     let lfu = RivalCache::new("LFU", |spec| {
-        let lines = spec.geometry.lines() as usize;
-        let counts = Counts::default();
-        Box::new(Lfu { lines, uses: BTreeMap::new(), order: BTreeSet::new(), counts })
+        let lfu = Lfu { uses: vec![0; spec.geometry.lines() as usize] };
+        spec.build_with(lfu).expect("the items' index functions can be drawn")
     });
     let rivals = Rivals { caches: &[lfu], ..Rivals::default() };
     let context = Context { rivals: &rivals, ..Context::new(Scale::Smoke, 1, &|| true) };
     let outcome = (select("tcbcache/fig14_policies")[0].run)(&context)?;
-    for value in outcome
-        .values
-        .iter()
-        .filter(|value| ["LFU", "full LRU"].iter().any(|name| value.name.starts_with(name)))
-    {
+    for value in outcome.values.iter().filter(|value| value.name.starts_with("LFU")) {
         println!("misses of {}, over those of the paper's cache: {:.3}", value.name, value.ours);
     }
     Ok(())

@@ -70,6 +70,7 @@ pub use flowloom_flow_key::{Direction, FlowKey};
 pub use access::Access;
 pub use banked::access_count::Counted;
 pub use banked::fewer_on::Tie;
+pub use banked::own::{Candidate, ReplacementPolicy};
 pub use counts::Counts;
 pub use geometry::{Geometry, GeometryError};
 pub use index::{IndexFunction, Indexing, UnknownIndex};

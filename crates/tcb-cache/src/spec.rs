@@ -12,6 +12,7 @@ use crate::banked::fifo::Fifo;
 use crate::banked::flow_lru::FlowLru;
 use crate::banked::flow_lru_coarse::FlowLruCoarse;
 use crate::banked::lru::Lru;
+use crate::banked::own::{Own, ReplacementPolicy};
 use crate::banked::round_robin::RoundRobin;
 use crate::banked::ship::Ship;
 use crate::banked::speculative::Speculative;
@@ -177,6 +178,24 @@ impl CacheSpec {
             Policy::WTinyLfu => Ok(self.full(WTinyLfu::new(lines))),
             policy @ (Policy::Min | Policy::GreedyOpt) => Err(SpecError::NeedsFuture { policy }),
         }
+    }
+
+    /// Returns the empty cache with a policy of another crate in place of [`policy`](Self::policy).
+    ///
+    /// # Errors
+    ///
+    /// Returns [`SpecError`] if the index function cannot be drawn.
+    ///
+    /// # Panics
+    ///
+    /// The cache panics if the policy chooses what is no candidate.
+    pub fn build_with(
+        &self,
+        policy: impl ReplacementPolicy + 'static,
+    ) -> Result<Box<dyn Simulator>, SpecError> {
+        // Whether lines of ended sessions are emptied must not depend on the policy that is replaced.
+        let own = Self { policy: Policy::Lru, ..*self };
+        own.banked(Own::new(policy))
     }
 
     fn full<P: Full + 'static>(&self, policy: P) -> Box<dyn Simulator> {

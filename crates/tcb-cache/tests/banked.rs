@@ -3,7 +3,9 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use flowloom_tcb_cache::reference::ReferenceCache;
-use flowloom_tcb_cache::{Access, CacheSpec, Geometry, IndexFunction, Policy, Simulator, Tie};
+use flowloom_tcb_cache::{
+    Access, CacheSpec, Candidate, Geometry, IndexFunction, Policy, ReplacementPolicy, Simulator, Tie,
+};
 use proptest::prelude::*;
 
 fn sorted(cache: &dyn Simulator) -> Vec<u64> {
@@ -141,4 +143,75 @@ fn predictors_agree_with_their_references_over_a_long_run() {
         assert_eq!(quick.counts(), plain.counts(), "{policy}");
         assert_eq!(sorted(&*quick), sorted(&plain), "{policy}");
     }
+}
+
+/// LRU, and the oldest of the bank with fewer ON lines, from the outside.
+#[derive(Debug)]
+enum Outside {
+    Lru,
+    FewerOn,
+}
+
+impl ReplacementPolicy for Outside {
+    fn choose(&mut self, _key: u64, candidates: &[Candidate]) -> usize {
+        let on = |bank| candidates.iter().filter(|one| one.bank == bank && one.is_on).count();
+        let rank = |at: &usize| {
+            let one = candidates[*at];
+            (if matches!(self, Self::FewerOn) { (on(one.bank), one.bank) } else { (0, 0) }, one.last_use)
+        };
+        (0..candidates.len()).min_by_key(rank).unwrap()
+    }
+}
+
+proptest! {
+    #[test]
+    fn a_policy_from_outside_does_as_the_built_in_one(spec in spec(), accesses in accesses()) {
+        for (outside, policy) in
+            [(Outside::Lru, Policy::Lru), (Outside::FewerOn, Policy::NoMigrate { tie: Tie::Left })]
+        {
+            let mut built_in = CacheSpec { policy, ..spec }.build().unwrap();
+            let mut own = spec.build_with(outside).unwrap();
+            built_in.run(&accesses);
+            own.run(&accesses);
+            prop_assert_eq!(own.counts(), built_in.counts());
+            prop_assert_eq!(sorted(&*own), sorted(&*built_in));
+        }
+    }
+}
+
+/// Counts uses and ends, and evicts the line with the fewest.
+#[derive(Debug)]
+struct Uses(Vec<u32>);
+
+impl ReplacementPolicy for Uses {
+    fn choose(&mut self, _key: u64, candidates: &[Candidate]) -> usize {
+        let least = (0..candidates.len()).min_by_key(|&at| self.0[candidates[at].line]).unwrap();
+        self.0[candidates[least].line] = 1;
+        least
+    }
+
+    fn hit(&mut self, line: usize) {
+        self.0[line] += 1;
+    }
+
+    fn closed(&mut self, line: usize) {
+        self.0[line] = 0;
+    }
+}
+
+#[test]
+fn a_policy_from_outside_learns_of_hits_and_of_ends() {
+    let spec = CacheSpec { geometry: Geometry::new(256, 64, 2, 2).unwrap(), ..CacheSpec::PAPER };
+    let spec = CacheSpec { drops_closed: true, ..spec };
+    let mut cache = spec.build_with(Uses(vec![0; 4])).unwrap();
+    // Four lines in one set per bank; all but the third are used twice.
+    let keys = [1, 2, 3, 4].map(|key: u64| key << 16);
+    let run = |cache: &mut dyn Simulator, at: usize| cache.run(&[Access::new(keys[at], 0)]);
+    (0..4).chain([0, 1, 3]).for_each(|at| run(&mut *cache, at));
+    cache.run(&[Access::new(9 << 16, 1)]);
+    assert_eq!(sorted(&*cache), [1 << 16, 2 << 16, 4 << 16, 9 << 16]);
+    // What ends leaves its line to the next session.
+    cache.run(&[Access::new(keys[0], 2).closing(), Access::new(8 << 16, 3)]);
+    assert_eq!(sorted(&*cache), [2 << 16, 4 << 16, 8 << 16, 9 << 16]);
+    assert_eq!((cache.counts().closed, cache.counts().evictions), (1, 1));
 }

@@ -14,6 +14,7 @@
 //! | [`srrip`], [`drrip`], [`ship`] | by predicted re-reference |
 //! | [`zcache`] | the oldest among candidates and all lines that theirs could be exchanged with |
 //! | [`flow_lru`] | the oldest after one step of relocation; [`flow_lru_coarse`] with eight bits of age |
+//! | [`own`] | as a policy of another crate chooses |
 
 pub(crate) mod access_count;
 mod cache;
@@ -26,6 +27,7 @@ pub(crate) mod flow_lru_coarse;
 pub(crate) mod lines;
 pub(crate) mod lru;
 pub(crate) mod miss;
+pub(crate) mod own;
 pub(crate) mod round_robin;
 pub(crate) mod ship;
 pub(crate) mod speculative;
