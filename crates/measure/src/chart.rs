@@ -180,6 +180,9 @@ const COLOURS: [RGBColor; 8] = [
     RGBColor(175, 175, 175),
 ];
 
+/// The place in [`COLOURS`] of the colour of a paper's values.
+const PAPER_STYLE: usize = 6;
+
 impl Chart {
     /// Returns a chart without series.
     pub fn new(title: impl Into<String>, x: Axis, y: Axis) -> Self {
@@ -333,7 +336,7 @@ impl Chart {
             .y_label_formatter(&|&place| short(self.y.scale.value(place)))
             .draw()
             .map_err(|error| failed(&error))?;
-        for (number, series) in self.series.iter().enumerate() {
+        for (number, series) in self.styled() {
             let colour = COLOURS[number % COLOURS.len()];
             let places = self.places(series);
             if series.joined {
@@ -357,6 +360,20 @@ impl Chart {
         Ok(())
     }
 
+    /// Returns the series with the numbers of their styles: that of a paper has the same dark grey in
+    /// every chart, and no other has it.
+    fn styled(&self) -> impl Iterator<Item = (usize, &Series)> {
+        let mut next = 0;
+        self.series.iter().map(move |series| {
+            if series.name == "paper" {
+                return (PAPER_STYLE, series);
+            }
+            let number = next;
+            next += if (next + 1) % COLOURS.len() == PAPER_STYLE { 2 } else { 1 };
+            (number, series)
+        })
+    }
+
     /// Returns the width of the legend. A single series with the name of the axis needs none.
     fn legend_width(&self) -> u32 {
         if matches!(&self.series[..], [one] if one.name == self.y.label) { 0 } else { LEGEND_WIDTH }
@@ -372,7 +389,7 @@ impl Chart {
     fn draw_legend(&self, area: &DrawingArea<SVGBackend<'_>, Shift>) -> Result<(), ChartError> {
         let failed = |error: &dyn std::fmt::Display| self.failed(error);
         let mut y = LEGEND_TOP.cast_signed();
-        for (number, series) in self.series.iter().enumerate() {
+        for (number, series) in self.styled() {
             if self.categories.is_empty() {
                 let colour = COLOURS[number % COLOURS.len()];
                 area.draw(&mark!(number, (12, y), colour)).map_err(|error| failed(&error))?;
@@ -439,10 +456,10 @@ impl Chart {
         let groups = self.series.iter().flat_map(|series| &series.points).map(|point| point.0);
         let most = groups.map(|group| beside(&self.series, group)).max().unwrap_or(1);
         let width = 0.8 / count(most);
-        for (number, series) in self.series.iter().enumerate() {
+        for (place, (number, series)) in self.styled().enumerate() {
             for style in bar_styles(number) {
                 let bars = self.places(series).into_iter().map(|(group, top)| {
-                    let left = group - 0.4 + width * count(beside(&self.series[..number], group));
+                    let left = group - 0.4 + width * count(beside(&self.series[..place], group));
                     Rectangle::new([(left, foot), (left + width * 0.92, top)], style)
                 });
                 chart.draw_series(bars).map_err(|error| failed(&error))?;
@@ -618,7 +635,7 @@ mod tests {
 
     #[test]
     fn series_differ_where_colours_repeat() {
-        let heights = (0..24).map(|number| Series::bars(format!("policy {number}"), [5.0]));
+        let heights = (0..21).map(|number| Series::bars(format!("policy {number}"), [5.0]));
         let bars =
             heights.fold(Chart::bars("Many", ["all"], Axis::linear("ns")), Chart::with).svg().unwrap();
         // In the legend and in the plot, each bar with its border, if any.

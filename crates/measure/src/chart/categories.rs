@@ -116,6 +116,18 @@ mod tests {
     }
 
     #[test]
+    fn a_paper_has_the_same_colour_wherever_it_stands_and_no_other_series_has_it() {
+        for at in [0, 1, 6] {
+            let mut names: Vec<String> = (0..7).map(|number| format!("series {number}")).collect();
+            names.insert(at, String::from("paper"));
+            let series = names.iter().map(|name| Series::bars(name.as_str(), [10.0]));
+            let chart = series.fold(Chart::bars("Shares", ["one"], Axis::linear("%")), Chart::with);
+            // One in the legend and one in the picture.
+            assert_eq!(chart.svg().unwrap().matches("#5A5A5A").count(), 2, "at {at}");
+        }
+    }
+
+    #[test]
     fn bars_are_as_high_as_their_values_and_beside_each_other_over_their_names() {
         let heights = [[10.0, 20.0, 30.0], [30.0, 15.0, 0.0]];
         let svg = Chart::bars("Shares", ["one", "two", "three"], Axis::linear("%"))
