@@ -414,6 +414,11 @@ impl Item {
         self.id.split('/').next().unwrap_or_default()
     }
 
+    /// Returns the file that implements it, from the root of the repository on.
+    pub fn source(&self) -> String {
+        format!("crates/repro/src/{}.rs", self.id)
+    }
+
     /// Returns the item's name within its paper.
     pub fn name(&self) -> &'static str {
         self.id.split('/').nth(1).unwrap_or_default()

@@ -23,6 +23,7 @@ pub mod experiment;
 pub mod flownp;
 pub mod hrwtree;
 pub mod lfb;
+pub mod machine;
 pub mod page;
 pub mod record;
 mod report_files;
@@ -35,6 +36,7 @@ mod virtual_time;
 
 pub use examine::{Ablation, Effect, Noticed, Plan, Sweep, examine};
 pub use experiment::{Context, Fidelity, Item, ItemError, Outcome, Scale, Verdict};
+pub use machine::Machine;
 pub use record::{Record, RecordError, Reproduction, SCHEMA};
 pub use value::{Band, Bound, Interval, Value};
 pub use variation::{Guess, Kind, Switch};
@@ -100,6 +102,10 @@ mod tests {
         let mut ids: Vec<&str> = select("all").iter().map(|item| item.id).collect();
         for paper in PAPERS {
             assert!(paper.items.iter().all(|item| item.paper() == paper.key && !item.name().is_empty()));
+            for item in paper.items {
+                let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+                assert!(root.join(item.source()).is_file(), "{} is in the file of its name", item.id);
+            }
         }
         ids.sort_unstable();
         let count = ids.len();

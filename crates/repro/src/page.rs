@@ -23,6 +23,7 @@ pub fn html(reproduction: &Reproduction) -> String {
         if reproduction.with_data { "at hand" } else { "not available" },
         if reproduction.complete { "" } else { " · interrupted" },
     ));
+    page.meta(&reproduction.machine.line());
     overview(&mut page, reproduction);
     for record in &reproduction.items {
         section(&mut page, record);
@@ -31,7 +32,7 @@ pub fn html(reproduction: &Reproduction) -> String {
 }
 
 fn overview(page: &mut Page, reproduction: &Reproduction) {
-    page.markup(format_args!("<table class=\"sortable claims\"><tr><th>item</th><th>place</th><th>claim</th><th>how</th><th>the paper</th><th>ours</th></tr>\n"));
+    page.markup(format_args!("<table class=\"sortable claims\"><tr><th>item</th><th>place</th><th>claim</th><th>how</th><th>the paper</th><th>ours</th><th class=\"n\">s</th></tr>\n"));
     for record in &reproduction.items {
         let how: String = record.fidelity.iter().map(|fidelity| fidelity.letter()).collect();
         let ours = match (record.has_bands(), record.holds()) {
@@ -40,19 +41,21 @@ fn overview(page: &mut Page, reproduction: &Reproduction) {
             (true, false) => "<span class=\"bad\">outside</span>",
         };
         page.markup(format_args!(
-                "<tr><td><a href=\"#{0}\">{0}</a></td><td>{1}</td><td>{2}</td><td>{how}</td><td class=\"{3}\">{4}</td><td>{ours}</td></tr>\n",
+                "<tr><td><a href=\"#{0}\">{0}</a></td><td>{1}</td><td>{2}</td><td>{how}</td><td class=\"{3}\">{4}</td><td>{ours}</td><td class=\"n\">{5:.1}</td></tr>\n",
                 record.id,
                 escape(record.place),
                 escape(record.claim),
                 class(&record.outcome.verdict),
                 record.outcome.verdict.word(),
+                record.seconds,
             ));
     }
     page.markup(format_args!(
         "</table>\n<p class=\"note\">M measured here, S simulated, A arithmetic, – out of reach. "
     ));
     page.markup(format_args!(
-        "“Ours” says whether our own values lie in the bands that we set for them, – that none has a band.</p>\n"
+        "“Ours” says whether our own values lie in the bands that we set for them, – that none has a band; “s” the seconds that an item took here. \
+         Green agrees with the paper, orange differs from it, red is outside our own band, grey is neither; in charts dark grey is the paper.</p>\n"
     ));
 }
 
@@ -93,6 +96,16 @@ fn section(page: &mut Page, record: &Record) {
         [] => String::new(),
     };
     page.meta(&format!("{:.1} s · {seeds}", record.seconds));
+    let charts = (1..=outcome.charts.len())
+        .flat_map(|number| ["csv", "svg"].map(|ending| format!("{}-{number}.{ending}", record.id)));
+    let files = [format!("{}.csv", record.id)].into_iter().chain(charts);
+    let links: Vec<String> = files.map(|file| format!("<a href=\"{file}\">{file}</a>")).collect();
+    page.markup(format_args!(
+        "<p class=\"meta\">data: {} · code: <code>{}</code> · again: <code>{}</code></p>\n",
+        links.join(", "),
+        escape(&record.source),
+        escape(&record.command),
+    ));
 }
 
 /// Adds the runs with a switch turned, and the sweeps over guesses.

@@ -9,6 +9,7 @@ use thiserror::Error;
 
 use crate::examine::{Ablation, Plan, Sweep, examine};
 use crate::experiment::{Context, Fidelity, Item, ItemError, Outcome, Scale};
+use crate::machine::Machine;
 
 /// Name and version of the JSON's schema.
 pub const SCHEMA: &str = "flowloom/reproduce/1";
@@ -24,6 +25,10 @@ pub struct Record {
     pub claim: &'static str,
     /// How Flowloom's figures were obtained.
     pub fidelity: Vec<Fidelity>,
+    /// The file that implements it, from the root of the repository on.
+    pub source: String,
+    /// The command that repeats the run.
+    pub command: String,
     /// Duration in seconds.
     pub seconds: f64,
     /// Seeds of its runs.
@@ -47,6 +52,13 @@ impl Record {
     pub fn holds(&self) -> bool {
         self.outcome.failed().next().is_none()
     }
+
+    /// Returns the result in one line, for programs that print it as soon as the item has run.
+    pub fn line(&self) -> String {
+        let outside = self.outcome.failed().count();
+        let outside = if outside > 0 { format!(", {outside} outside the band") } else { String::new() };
+        format!("{}: {}{outside}, {:.1} s", self.id, self.outcome.verdict.word(), self.seconds)
+    }
 }
 
 /// Items that ran with a common header.
@@ -58,6 +70,8 @@ pub struct Reproduction {
     pub tool: Tool,
     /// The machine.
     pub host: Host,
+    /// Its memory and caches, the compiler, and the day.
+    pub machine: Machine,
     /// The amount of work of each item.
     pub scale: Scale,
     /// The first seed.
@@ -87,6 +101,7 @@ impl Reproduction {
             schema: SCHEMA,
             tool,
             host,
+            machine: Machine::read(),
             scale: context.scale,
             seed: context.seed,
             with_data: context.data.is_some(),
@@ -114,6 +129,8 @@ impl Reproduction {
             place: item.place,
             claim: item.claim,
             fidelity: item.fidelity.to_vec(),
+            source: item.source(),
+            command: command(item, context, plan),
             seconds,
             seeds: examined.seeds,
             outcome: examined.outcome,
@@ -136,6 +153,21 @@ impl Reproduction {
     pub fn to_json(&self) -> String {
         serde_json::to_string_pretty(self).expect("maps with text for keys")
     }
+}
+
+/// Returns the command that repeats the run of an item.
+fn command(item: &Item, context: &Context<'_>, plan: Plan) -> String {
+    let mut words = vec![format!("flowloom reproduce {}", item.id)];
+    words.push(format!("--scale {}", context.scale.pick("smoke", "quick", "full")));
+    words.push(format!("--seed {}", context.seed));
+    words.extend(plan.seeds.map(|seeds| format!("--seeds {seeds}")));
+    words.extend(plan.ablate.then(|| String::from("--ablate")));
+    words.extend(plan.sweep.then(|| String::from("--sweep")));
+    let own =
+        context.guesses.iter().filter(|(name, _)| item.guesses.iter().any(|guess| guess.name == *name));
+    words.extend(own.map(|(name, value)| format!("--guess {name}={value}")));
+    words.extend(context.data.map(|_| String::from("--data DIR")));
+    words.join(" ")
 }
 
 #[cfg(test)]
@@ -188,10 +220,48 @@ mod tests {
         );
         assert_eq!((&values[1]["paper"], &values[1]["paper_bound"]), (&6.0.into(), &"below".into()));
         let page = read("report.html");
+        assert!(page.contains("<code>flowloom reproduce dhash/test --scale smoke --seed 1</code>"));
+        for linked in ["dhash/test.csv", "dhash/test-1.csv", "dhash/test-1.svg"] {
+            assert!(page.contains(&format!("href=\"{linked}\"")) && folder.path().join(linked).is_file());
+        }
+        assert!(page.contains("<code>crates/repro/src/dhash/test.rs</code>"));
+        let machine = json["machine"].as_object().unwrap();
+        assert!(machine["compiler"].as_str().unwrap().starts_with("rustc"));
+        assert!(page.contains(machine["date"].as_str().unwrap()));
         assert!(page.contains("a &lt;b&gt;") && page.contains("<svg"));
         assert!(page.contains("<td class=\"n\">&lt; 6</td>"));
         assert!(page.contains("<td>inside</td>") && !page.contains("<td>–</td>"));
         assert!(!page.contains("src=") && !page.contains("href=\"http"), "nothing from elsewhere");
+    }
+
+    const SIZE: crate::Guess = crate::Guess::new("size", "", 1.0, &[2.5], "a size");
+
+    #[test]
+    fn the_command_repeats_what_was_set() {
+        let guesses = [("size", 2.5), ("of-another", 1.0)];
+        let go_on = || true;
+        let data = std::path::Path::new("somewhere");
+        let context =
+            Context { guesses: &guesses, data: Some(data), ..Context::new(Scale::Full, 7, &go_on) };
+        let item = Item { guesses: &[SIZE], ..ITEM };
+        assert_eq!(
+            command(&item, &context, Plan { seeds: Some(3), ablate: true, sweep: false }),
+            "flowloom reproduce dhash/test --scale full --seed 7 --seeds 3 --ablate --guess size=2.5 --data DIR"
+        );
+    }
+
+    #[test]
+    fn the_line_of_an_item_counts_what_is_outside() {
+        let run = |_: &Context<'_>| {
+            let value = |name, ours| Value::new(name, "", ours).band(0.0, 1.0);
+            Ok(Outcome::new(Verdict::differs("so")).value(value("in", 1.0)).value(value("out", 2.0)))
+        };
+        let go_on = || true;
+        let context = Context::new(Scale::Smoke, 1, &go_on);
+        let tool = Tool { version: "0".into(), git: String::new() };
+        let mut reproduction = Reproduction::new(tool, Host::read("scalar", &[]), &context);
+        let line = reproduction.run(&Item { run, ..ITEM }, &context, Plan::default()).unwrap().line();
+        assert!(line.starts_with("dhash/test: differs, 1 outside the band, "), "{line}");
     }
 
     #[test]

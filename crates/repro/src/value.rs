@@ -258,7 +258,7 @@ impl Value {
         let at = |end: f64| Self { ours: end, interval: None, ..self.clone() }.is_as_stated() == Some(true);
         match self.paper_bound {
             Some(_) => !at(low) && !at(high),
-            None => !Band { low, high }.holds(paper) && !(at(low) && at(high)),
+            None => !(Band { low, high }.holds(paper) || at(low) && at(high)),
         }
     }
 
