@@ -401,6 +401,31 @@ mod tests {
     }
 
     #[test]
+    fn a_quarter_of_a_mean_item_never_overrules_but_in_the_printed_form() {
+        let hashed = policy_of("2x1x1", 9, &LoadView::idle());
+        let mut waiting = [0, 0];
+        waiting[hashed] = 100;
+        let load = LoadView {
+            sent: &[1, 1],
+            completed: &[0, 0],
+            sent_bytes: &waiting,
+            completed_bytes: &[0, 0],
+            busy: &[],
+        };
+        // The mean of the items so far is a thousand bytes but for its rounding.
+        let learnt = [WorkItem { digest: 9, bytes: 1000 }; 4096];
+        for (form, bytes, stays) in
+            [(Form::Corrected, 100, true), (Form::Corrected, 200, false), (Form::Printed, 100, false)]
+        {
+            let mut adaptive = policy("2x1x1", form, Threshold::PAPER);
+            adaptive.place(&learnt, &LoadView::idle(), &mut [Decision::Drop; 4096]);
+            adaptive.load.refresh(&load);
+            let chosen = adaptive.child(0, WorkItem { digest: 9, bytes }).0 as usize - 1;
+            assert_eq!(chosen == hashed, stays, "{form:?}, {bytes}");
+        }
+    }
+
+    #[test]
     fn fitted_costs_divide_item_and_queue_by_the_capacity_of_a_node() {
         // Four threads below a node: the item counts a quarter there, as what waits does.
         let topology: Topology = "2x1x4".parse().unwrap();
