@@ -1,8 +1,9 @@
 //! HiCuts as a baseline [FLOWNP §2.2, §3.2]: an adaptive number of cuts, and leaves with lists to
 //! search.
 //!
-//! Its pointer arrays reuse children of identical rule sets [FLOWNP §3.3]. Identical means here that
-//! the same rules meet them in the same way, since only then does one sub-tree answer for both.
+//! Its pointer arrays reuse children of identical rule sets [FLOWNP §3.3]. Identical means here
+//! that the same rules meet them in the same way, since only then does one sub-tree answer for
+//! both.
 //!
 //! The word model, with which the paper's counts are compared: two words for each node on the path,
 //! six for each rule examined in the leaf. Memory: a word for each child pointer, a word for each
@@ -242,8 +243,8 @@ impl Builder<'_> {
         Ok((self.nodes.len() as u32 - 1, worst + NODE_WORDS))
     }
 
-    /// Encodes a child so that children that one sub-tree answers for have equal encodings: the rules
-    /// of a leaf, and otherwise also how they meet the cell.
+    /// Encodes a child so that children that one sub-tree answers for have equal encodings: the
+    /// rules of a leaf, and otherwise also how they meet the cell.
     fn spell(&self, list: &[u32], cell: &Cell) -> Vec<u32> {
         let mut key = Vec::from(list);
         if list.len() > self.config.binth {

@@ -102,8 +102,8 @@ proptest! {
 
 #[test]
 fn hicuts_reuses_identical_children_that_are_no_neighbours() {
-    // The first and the third quarter of the sources have a rule each; the second and the fourth have
-    // the last one alone, so that one leaf answers for both.
+    // The first and the third quarter of the sources have a rule each; the second and the fourth
+    // have the last one alone, so that one leaf answers for both.
     let quarter = |address: u128| Rule::v4(PrefixV4::new(address << 24, 2).unwrap(), PrefixV4::ANY);
     let rules = RuleSet::new(vec![quarter(0), quarter(128), Rule::ANY]).unwrap();
     let bytes = |sharing| {

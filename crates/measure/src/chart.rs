@@ -12,8 +12,10 @@ use serde::Serialize;
 use thiserror::Error;
 
 mod categories;
+mod styles;
 
 use categories::{CategoryNames, broken};
+use styles::{COLOURS, bar_styles};
 
 /// Draws the mark of a series: circle, triangle and cross in turn. This is a macro because points
 /// of a chart and of its legend have different types.
@@ -168,20 +170,6 @@ const LEGEND_GAP: u32 = 5;
 /// Number of marks on a line of many points.
 const LONG_MARKS: usize = 8;
 const FONT: &str = "sans-serif";
-/// The colours of Okabe and Ito without the palest one, and two greys.
-const COLOURS: [RGBColor; 8] = [
-    RGBColor(0, 114, 178),
-    RGBColor(213, 94, 0),
-    RGBColor(0, 158, 115),
-    RGBColor(204, 121, 167),
-    RGBColor(86, 180, 233),
-    RGBColor(230, 159, 0),
-    RGBColor(90, 90, 90),
-    RGBColor(175, 175, 175),
-];
-
-/// The place in [`COLOURS`] of the colour of a paper's values.
-const PAPER_STYLE: usize = 6;
 
 impl Chart {
     /// Returns a chart without series.
@@ -360,20 +348,6 @@ impl Chart {
         Ok(())
     }
 
-    /// Returns the series with the numbers of their styles: that of a paper has the same dark grey in
-    /// every chart, and no other has it.
-    fn styled(&self) -> impl Iterator<Item = (usize, &Series)> {
-        let mut next = 0;
-        self.series.iter().map(move |series| {
-            if series.name == "paper" {
-                return (PAPER_STYLE, series);
-            }
-            let number = next;
-            next += if (next + 1) % COLOURS.len() == PAPER_STYLE { 2 } else { 1 };
-            (number, series)
-        })
-    }
-
     /// Returns the width of the legend. A single series with the name of the axis needs none.
     fn legend_width(&self) -> u32 {
         if matches!(&self.series[..], [one] if one.name == self.y.label) { 0 } else { LEGEND_WIDTH }
@@ -472,17 +446,6 @@ impl Chart {
             chart.draw_series(whiskers).map_err(|error| failed(&error))?;
         }
         Ok(())
-    }
-}
-
-/// Returns the style of a series' bars: filled first; when the colours repeat, pale with a border;
-/// then only a border.
-fn bar_styles(number: usize) -> Vec<ShapeStyle> {
-    let colour = COLOURS[number % COLOURS.len()];
-    match number / COLOURS.len() % 3 {
-        0 => vec![colour.filled()],
-        1 => vec![colour.mix(0.3).filled(), colour.stroke_width(1)],
-        _ => vec![colour.stroke_width(1)],
     }
 }
 

@@ -66,8 +66,8 @@ pub(crate) const QUEUE: Guess = Guess::new(
     "packets that wait for a thread at most",
 );
 
-/// What a thread uses of its pipeline, where threads are alike to those of the paper's bound: sixteen
-/// pipelines do at most sixteen times one thread's work.
+/// What a thread uses of its pipeline, where threads are alike to those of the paper's bound:
+/// sixteen pipelines do at most sixteen times one thread's work.
 pub(crate) const DEMAND: Guess = demand(1000.0);
 /// The same where threads wait for memory, so that those of a pipeline hardly slow each other down.
 pub(crate) const DEMAND_WAITING: Guess = demand(400.0);

@@ -193,7 +193,8 @@ impl CacheSpec {
         &self,
         policy: impl ReplacementPolicy + 'static,
     ) -> Result<Box<dyn Simulator>, SpecError> {
-        // Whether lines of ended sessions are emptied must not depend on the policy that is replaced.
+        // Whether lines of ended sessions are emptied must not depend on the policy that is
+        // replaced.
         let own = Self { policy: Policy::Lru, ..*self };
         own.banked(Own::new(policy))
     }

@@ -1,9 +1,9 @@
 //! The share of flows in conflict lists [DHASH §VI-B].
 //!
-//! Every session of the paper's traces occurs once and none ends before the peak [DHASH Tab. II], so
-//! the table is filled once: a Poisson tail is in lists. With churn, which the traces do not have,
-//! more flows remain: a slot that becomes free is not refilled from the list, so the share rises to
-//! Erlang's loss formula.
+//! Every session of the paper's traces occurs once and none ends before the peak [DHASH Tab. II],
+//! so the table is filled once: a Poisson tail is in lists. With churn, which the traces do not
+//! have, more flows remain: a slot that becomes free is not refilled from the list, so the share
+//! rises to Erlang's loss formula.
 
 use flowloom::flow_key::TableHash;
 use flowloom::flow_key::hash::fold::split_mix;
@@ -102,8 +102,8 @@ fn band_filled_once(flows: u32, buckets: u32) -> Band {
     Band { low: mean - DEVIATIONS * deviation, high: mean + DEVIATIONS * deviation }
 }
 
-/// Returns the band of the share after turnovers. The deviation is that of a fill but for the larger
-/// share; several turnovers are a fiftieth short of the steady state.
+/// Returns the band of the share after turnovers. The deviation is that of a fill but for the
+/// larger share; several turnovers are a fiftieth short of the steady state.
 fn band_steady(flows: u32, buckets: u32) -> Band {
     let steady = steady_share(f64::from(flows) / f64::from(buckets)) * 100.0;
     let (mean, deviation) = filled_once(flows, buckets);

@@ -23,8 +23,9 @@ pub(super) const ITEM: Item = Item {
     ..Item::PLAIN
 };
 
-/// Scheme, its name in the paper, its gigabits per second, and the band of ours over conn+os. Pinned
-/// connections are slower; hashing lies between pinning by it and a tenth above the paper's.
+/// Scheme, its name in the paper, its gigabits per second, and the band of ours over conn+os.
+/// Pinned connections are slower; hashing lies between pinning by it and a tenth above the
+/// paper's.
 const PAPER: [(&str, &str, f64, (f64, f64)); 5] = [
     ("conn+aff", "conn+aff", 0.87, (0.6, 0.98)),
     ("conn+os", "conn+os", 1.25, (1.0, 1.0)),
@@ -92,7 +93,8 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
         .with(Series::bars("ours", speeds.clone()))
         .with(Series::bars("paper", PAPER.iter().map(|row| paper(row.2))))
         .with(Series::bars("bound", names.iter().map(|_| bound)));
-    // The claim of the whole figure, that feedback is best, where threads leave nothing to siblings.
+    // The claim of the whole figure, that feedback is best, where threads leave nothing to
+    // siblings.
     let busy = Machine { thread_demand_permille: 1000, ..machine.clone() };
     let busy_base = run_scheme(context, "conn+os", &busy, &offered)?;
     let busy_gain = run_scheme(context, "adaptive-racy", &busy, &offered)?.speed_up(&busy_base);

@@ -21,8 +21,8 @@ pub(super) const ITEM: Item = Item {
 };
 
 /// Packets per queue, thousandths of a pipeline that a thread uses, thousandths of the jobs that
-/// belong to one elephant; and the band of the gain. Feedback gains nothing with long queues, little
-/// with short ones, and more where threads leave cycles of a pipeline or flows are unlike.
+/// belong to one elephant; and the band of the gain. Feedback gains nothing with long queues,
+/// little with short ones, and more where threads leave cycles of a pipeline or flows are unlike.
 const SETUPS: [(u32, u32, u32, (f64, f64)); 6] = [
     (Machine::UNBOUNDED, 1000, 0, (0.6, 1.1)),
     (64, 1000, 0, (0.7, 1.15)),
@@ -32,8 +32,8 @@ const SETUPS: [(u32, u32, u32, (f64, f64)); 6] = [
     (16, 1000, 50, (1.0, 1.6)),
 ];
 
-/// What feedback gains over threads that the operating system moves, where these use two fifths of a
-/// pipeline: a tenth at least, and a tenth more than in the paper at most.
+/// What feedback gains over threads that the operating system moves, where these use two fifths
+/// of a pipeline: a tenth at least, and a tenth more than in the paper at most.
 pub(super) const GAIN: (f64, f64) = (1.1, 1.1 * HEADLINE);
 
 /// The paper's value of the adaptive tree relative to connections scheduled by the OS.

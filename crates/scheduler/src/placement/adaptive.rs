@@ -251,8 +251,8 @@ mod tests {
         assert!(decisions.iter().all(|decision| matches!(decision, Decision::To(w) if w.index() < 63)));
     }
 
-    /// Table I in plain code, for three levels of which all nodes have as many children: returns the
-    /// thread of an item, by the bytes that wait for each thread.
+    /// Table I in plain code, for three levels of which all nodes have as many children: returns
+    /// the thread of an item, by the bytes that wait for each thread.
     fn table_1(tree: &HrwTree, shape: [usize; 3], waiting: &[u64], item: WorkItem) -> usize {
         let (mut node, mut first, mut width) = (0, 0, waiting.len());
         let mut base = 1;
@@ -289,8 +289,8 @@ mod tests {
             let mut overruled = 0;
             for round in 0..300_u64 {
                 let mut draw = |below: u64| flowloom_flow_key::hash::fold::split_mix(&mut state) % below;
-                // Sums and means, bytes and items, a tenth and more of the shortest queue all decide
-                // otherwise somewhere.
+                // Sums and means, bytes and items, a tenth and more of the shortest queue all
+                // decide otherwise somewhere.
                 let mut waiting: Vec<u64> = (0..threads).map(|_| 4000 + draw(100 + 10 * round)).collect();
                 let items = vec![1 + draw(3); threads];
                 let load = LoadView {
@@ -413,12 +413,12 @@ mod tests {
             busy: &[],
         };
         // The mean of the items so far is a thousand bytes but for its rounding.
-        let learnt = [WorkItem { digest: 9, bytes: 1000 }; 4096];
+        let learnt = vec![WorkItem { digest: 9, bytes: 1000 }; 4096];
         for (form, bytes, stays) in
             [(Form::Corrected, 100, true), (Form::Corrected, 200, false), (Form::Printed, 100, false)]
         {
             let mut adaptive = policy("2x1x1", form, Threshold::PAPER);
-            adaptive.place(&learnt, &LoadView::idle(), &mut [Decision::Drop; 4096]);
+            adaptive.place(&learnt, &LoadView::idle(), &mut vec![Decision::Drop; 4096]);
             adaptive.load.refresh(&load);
             let chosen = adaptive.child(0, WorkItem { digest: 9, bytes }).0 as usize - 1;
             assert_eq!(chosen == hashed, stays, "{form:?}, {bytes}");
