@@ -372,6 +372,11 @@ impl Outcome {
     }
 }
 
+/// Returns the file of an item.
+pub(crate) fn source(id: &str) -> String {
+    format!("crates/repro/src/{id}.rs")
+}
+
 /// A table, a figure or a section's claim.
 #[derive(Clone, Copy, Debug)]
 pub struct Item {
@@ -416,7 +421,7 @@ impl Item {
 
     /// Returns the file that implements it, from the root of the repository on.
     pub fn source(&self) -> String {
-        format!("crates/repro/src/{}.rs", self.id)
+        source(self.id)
     }
 
     /// Returns the item's name within its paper.

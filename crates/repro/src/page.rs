@@ -25,8 +25,8 @@ pub fn html(reproduction: &Reproduction) -> String {
     ));
     page.meta(&reproduction.machine.line());
     overview(&mut page, reproduction);
-    for record in &reproduction.items {
-        section(&mut page, record);
+    for (record, command) in reproduction.items.iter().zip(&reproduction.commands) {
+        section(&mut page, record, command);
     }
     page.finish(&reproduction.to_json())
 }
@@ -59,7 +59,7 @@ fn overview(page: &mut Page, reproduction: &Reproduction) {
     ));
 }
 
-fn section(page: &mut Page, record: &Record) {
+fn section(page: &mut Page, record: &Record, command: &str) {
     let outcome = &record.outcome;
     page.markup(format_args!(
         "<h2 id=\"{0}\">{0} · {1}</h2>\n<p>{2}<br><b class=\"{3}\">{4}</b>: {5}</p>\n",
@@ -103,8 +103,8 @@ fn section(page: &mut Page, record: &Record) {
     page.markup(format_args!(
         "<p class=\"meta\">data: {} · code: <code>{}</code> · again: <code>{}</code></p>\n",
         links.join(", "),
-        escape(&record.source),
-        escape(&record.command),
+        escape(&record.source()),
+        escape(command),
     ));
 }
 

@@ -8,7 +8,7 @@ use serde::Serialize;
 use thiserror::Error;
 
 use crate::examine::{Ablation, Plan, Sweep, examine};
-use crate::experiment::{Context, Fidelity, Item, ItemError, Outcome, Scale};
+use crate::experiment::{Context, Fidelity, Item, ItemError, Outcome, Scale, source};
 use crate::machine::Machine;
 
 /// Name and version of the JSON's schema.
@@ -25,10 +25,6 @@ pub struct Record {
     pub claim: &'static str,
     /// How Flowloom's figures were obtained.
     pub fidelity: Vec<Fidelity>,
-    /// The file that implements it, from the root of the repository on.
-    pub source: String,
-    /// The command that repeats the run.
-    pub command: String,
     /// Duration in seconds.
     pub seconds: f64,
     /// Seeds of its runs.
@@ -51,6 +47,11 @@ impl Record {
     /// Returns whether all of Flowloom's values lie in their bands.
     pub fn holds(&self) -> bool {
         self.outcome.failed().next().is_none()
+    }
+
+    /// Returns the file that implements the item, from the root of the repository on.
+    pub fn source(&self) -> String {
+        source(self.id)
     }
 
     /// Returns the result in one line, for programs that print it as soon as the item has run.
@@ -80,6 +81,8 @@ pub struct Reproduction {
     pub with_data: bool,
     /// The items that ran, in the papers' order.
     pub items: Vec<Record>,
+    /// The command that repeats each of them.
+    pub commands: Vec<String>,
     /// Whether all requested items ran.
     pub complete: bool,
 }
@@ -106,6 +109,7 @@ impl Reproduction {
             seed: context.seed,
             with_data: context.data.is_some(),
             items: Vec::new(),
+            commands: Vec::new(),
             complete: true,
         }
     }
@@ -124,13 +128,12 @@ impl Reproduction {
         let examined = examine(item, context, plan)?;
         #[expect(clippy::cast_precision_loss, reason = "seconds, for a reader")]
         let seconds = begun.elapsed().wall_ns as f64 / 1e9;
+        self.commands.push(command(item, context, plan));
         self.items.push(Record {
             id: item.id,
             place: item.place,
             claim: item.claim,
             fidelity: item.fidelity.to_vec(),
-            source: item.source(),
-            command: command(item, context, plan),
             seconds,
             seeds: examined.seeds,
             outcome: examined.outcome,
