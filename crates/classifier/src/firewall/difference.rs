@@ -1,5 +1,6 @@
 //! Packets that two policies decide differently.
 
+use alloc::collections::BTreeSet;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
@@ -247,6 +248,8 @@ pub struct Difference {
 pub struct Comparison {
     /// Differences, one for each pair of rules that decide differently, up to the requested number.
     pub differences: Vec<Difference>,
+    /// The policies decide at different hooks, so they see different packets.
+    pub other_hooks: bool,
     /// The work reached its limit before all packets were compared.
     pub is_undecided: bool,
 }
@@ -255,7 +258,7 @@ impl Comparison {
     /// Returns whether both policies decide every packet equally; `None` if that is not known.
     #[must_use]
     pub fn are_equivalent(&self) -> Option<bool> {
-        match (self.differences.is_empty(), self.is_undecided) {
+        match (self.differences.is_empty() && !self.other_hooks, self.is_undecided) {
             (false, _) => Some(false),
             (true, false) => Some(true),
             (true, true) => None,
@@ -274,7 +277,8 @@ struct Way {
 impl Policy {
     /// Compares every packet's verdict with that of another policy, within `steps_max` steps.
     /// Conditions on data that packets do not contain are assumed to hold and not to hold. Those
-    /// with the same text in both policies hold together.
+    /// with the same text in both policies hold together. Policies of different hooks are not
+    /// equivalent.
     ///
     /// # Examples
     ///
@@ -298,8 +302,15 @@ impl Policy {
         steps_max: u64,
         differences_max: usize,
     ) -> Comparison {
-        let mut comparison = Comparison::default();
         let policies = [self, other];
+        let [mut one, mut two] = policies.map(|policy| {
+            let names: BTreeSet<&str> = policy.hooks().iter().map(|hook| hook.name.as_str()).collect();
+            names
+        });
+        // A chain that only jumps lead to may be entered from any hook.
+        (one.remove(""), two.remove(""));
+        let other_hooks = !one.is_empty() && !two.is_empty() && one != two;
+        let mut comparison = Comparison { other_hooks, ..Comparison::default() };
         let conditions: Vec<_> =
             policies.iter().flat_map(|policy| policy.entries()).map(|entry| entry.conditions).collect();
         let Ok(names) = Names::of(conditions.iter().map(|conditions| &**conditions)) else {

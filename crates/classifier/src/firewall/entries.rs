@@ -6,6 +6,7 @@ use alloc::vec::Vec;
 
 use super::boxes::boxes_of;
 use super::conditions::{Conditions, Families, Test, TestKind, Truth};
+use super::hook::Hook;
 use super::packet::Packet;
 use super::ranges::Ranges;
 use crate::load::Located;
@@ -99,6 +100,7 @@ pub struct Policy {
     entries: Arc<Vec<Entry>>,
     sources: Arc<Vec<Source>>,
     notes: Arc<Vec<Note>>,
+    hooks: Arc<Vec<Hook>>,
 }
 
 impl Policy {
@@ -172,7 +174,21 @@ impl Policy {
             entries: Arc::new(entries),
             sources: Arc::new(sources),
             notes: Arc::new(notes),
+            hooks: Arc::default(),
         })
+    }
+
+    /// Returns the policy, which decides in these base chains.
+    #[must_use]
+    pub fn with_hooks(self, hooks: Vec<Hook>) -> Self {
+        Self { hooks: Arc::new(hooks), ..self }
+    }
+
+    /// Returns the base chains in which the policy decides, in the order in which packets enter
+    /// them; none if its format has no hooks.
+    #[must_use]
+    pub fn hooks(&self) -> &[Hook] {
+        &self.hooks
     }
 
     /// Returns the boxes from which a classifier is built: one or several per entry, in the same

@@ -29,6 +29,7 @@ pub mod iptables;
 pub mod kubernetes;
 #[cfg(feature = "std")]
 pub mod nft;
+pub(crate) mod reject;
 mod services;
 #[cfg(feature = "std")]
 pub mod toml;

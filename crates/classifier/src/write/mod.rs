@@ -8,8 +8,14 @@ pub mod json;
 pub mod nft;
 pub mod toml;
 
-use alloc::string::String;
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
 use core::fmt;
+
+use crate::firewall::{Entry, Families, Hook, Outcome, Policy};
+use crate::load::reject;
+use crate::rule::Action;
 
 /// A policy that a format cannot express.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,3 +34,58 @@ impl fmt::Display for Unwritable {
 }
 
 impl core::error::Error for Unwritable {}
+
+/// Returns the base chain of the written rules: that of the policy, or `input` if its format has no
+/// hooks.
+fn hook(policy: &Policy) -> Result<Hook, Unwritable> {
+    let unwritable = |text: String| Err(Unwritable { line: 0, text });
+    let Some(hook) = policy.hooks().first() else { return Ok(Hook::filter("input", "input")) };
+    if hook.name.is_empty() {
+        return unwritable(format!("no hook leads to chain '{}'; choose a base chain", hook.chain));
+    }
+    if hook.kind != "filter" {
+        return unwritable(format!("chain '{}' has type {}; choose a filter chain", hook.chain, hook.kind));
+    }
+    match policy.hooks().iter().find(|other| other.to_string() != hook.to_string()) {
+        Some(other) => unwritable(format!(
+            "packets pass chains of several places: {hook}, and {other}; choose one with --chain or --table"
+        )),
+        None => Ok(hook.clone()),
+    }
+}
+
+/// Removes the last entry and returns its action, if it is the policy of the chain for all packets
+/// of these families; otherwise what no rule decides goes on, as without a firewall.
+fn take_policy(policy: &Policy, entries: &mut Vec<Entry>, families: Families) -> Action {
+    let Some(last) = entries.last() else { return Action::Accept };
+    let of = |entry: &Entry| entry.conditions.families.and(families);
+    let is_policy = policy.sources().get(last.source as usize).is_some_and(|source| source.is_policy);
+    match last.outcome {
+        Outcome::Decide { action: Some(action), .. }
+            if is_policy && entries.iter().all(|entry| of(entry).and(of(last)) == of(entry)) =>
+        {
+            entries.pop();
+            action
+        }
+        _ => Action::Accept,
+    }
+}
+
+/// Returns the target of an entry that decides, by its number, in one of the notations of
+/// [`reject::KINDS`].
+fn target(action: Action, value: u32, is_nft: bool) -> Result<String, String> {
+    let cased = |word: &str| if is_nft { word.to_ascii_lowercase() } else { String::from(word) };
+    match (action, value) {
+        (Action::Accept, 3) => {
+            Err("it hands packets to a program or translates them, and does not just accept".into())
+        }
+        (Action::Accept, _) => Ok(cased("ACCEPT")),
+        (Action::Deny, reject::DEFAULT) => Ok(cased("REJECT")),
+        (Action::Deny, value) => match reject::KINDS.iter().find(|kind| kind.0 == value) {
+            Some((.., words)) if is_nft => Ok(format!("reject with {words}")),
+            Some((_, "", words)) => Err(format!("iptables cannot reject with {words}; write nft")),
+            Some((_, name, _)) => Ok(format!("REJECT --reject-with {name}")),
+            None => Ok(cased("DROP")),
+        },
+    }
+}

@@ -5,20 +5,20 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::fmt::Write as _;
 
-use super::Unwritable;
 use super::blocks::{Block, Step, blocks};
 use super::expand::expanded;
-use crate::firewall::{Conditions, ConnectionState, Families, Policy, Ranges, Test, TestKind};
+use super::{Unwritable, hook, take_policy, target};
+use crate::firewall::{Conditions, ConnectionState, Families, Hook, Policy, Ranges, Test, TestKind};
 use crate::firewall::{address_text, mac_text};
 use crate::rule::Action;
 
-/// Returns a script that creates the table `inet flowloom`, whose chain `input` decides as the
-/// policy does.
+/// Returns a script that creates the table `flowloom`, whose base chain decides as the policy does:
+/// at the same hook, with the same priority and name, in a table of the same families.
 ///
 /// # Errors
 ///
 /// Returns [`Unwritable`] if a rule has a condition that nftables cannot express in these terms, or
-/// has no action.
+/// has no action, or if no single base chain sees the packets of the policy.
 ///
 /// # Examples
 ///
@@ -33,46 +33,55 @@ use crate::rule::Action;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn write(policy: &Policy) -> Result<String, Unwritable> {
-    let entries = expanded(policy)?;
+    let hook = hook(policy)?;
+    let mut entries = expanded(policy)?;
+    let default = take_policy(policy, &mut entries, Families::BOTH);
     let all = blocks(policy, &entries)?;
-    let mut text = String::from(
-        "#!/usr/sbin/nft -f\n\ntable inet flowloom\ndelete table inet flowloom\n\ntable inet flowloom {\n",
+    let is_only = |families| {
+        let mut all = policy.entries();
+        all.all(|entry| entry.conditions.families == families) && !policy.is_empty()
+    };
+    let family = match () {
+        () if is_only(Families::V4) => "ip",
+        () if is_only(Families::V6) => "ip6",
+        () => "inet",
+    };
+    let mut text = format!(
+        "#!/usr/sbin/nft -f\n\ntable {family} flowloom\ndelete table {family} flowloom\n\n\
+         table {family} flowloom {{\n"
     );
+    let policy_word = if default == Action::Accept { "accept" } else { "drop" };
     // A chain is written before the chains that jump to it.
     for (index, block) in all.iter().enumerate().rev() {
-        text.push_str(&chain(policy, index, block)?);
+        let _ = writeln!(text, "\tchain {} {{", name(&hook, index));
+        if index == 0 {
+            let _ = writeln!(text, "\t\t{hook}; policy {policy_word};");
+        }
+        text.push_str(&chain(policy, &hook, block)?);
     }
     text.push_str("}\n");
     Ok(text)
 }
 
-fn name(index: usize) -> String {
-    if index == 0 { String::from("input") } else { format!("part{index}") }
+fn name(hook: &Hook, index: usize) -> String {
+    if index == 0 { hook.chain.clone() } else { format!("part{index}") }
 }
 
-fn chain(policy: &Policy, index: usize, block: &Block<'_>) -> Result<String, Unwritable> {
-    let mut text = format!("\tchain {} {{\n", name(index));
-    if index == 0 {
-        // What no rule decides goes on, as without a firewall.
-        text.push_str("\t\ttype filter hook input priority filter; policy accept;\n");
-    }
+fn chain(policy: &Policy, hook: &Hook, block: &Block<'_>) -> Result<String, Unwritable> {
+    let mut text = String::new();
     for step in &block.steps {
         let (conditions, what, source) = match step {
             Step::Decide(entry, action, value) => {
-                let verdict = match (action, value) {
-                    (Action::Accept, _) => "accept",
-                    (Action::Deny, 2) => "reject",
-                    (Action::Deny, _) => "drop",
-                };
-                (Some(&entry.conditions), String::from(verdict), entry.source)
+                (Some(&entry.conditions), target(*action, *value, true), entry.source)
             }
-            Step::Return(entry) => (Some(&entry.conditions), String::from("return"), entry.source),
-            Step::Jump(block) => (None, format!("jump {}", name(*block)), 0),
+            Step::Return(entry) => (Some(&entry.conditions), Ok(String::from("return")), entry.source),
+            Step::Jump(block) => (None, Ok(format!("jump {}", name(hook, *block))), 0),
         };
         let line = policy.sources().get(source as usize).map_or(0, |source| source.line);
         let unwritable = |text: String| Unwritable { line, text };
         let asked =
             conditions.map_or(Ok(String::new()), |conditions| asks(conditions)).map_err(unwritable)?;
+        let what = what.map_err(unwritable)?;
         let _ = writeln!(text, "\t\t{asked}{what}");
     }
     text.push_str("\t}\n");

@@ -43,6 +43,13 @@ pub fn write(policy: &Policy) -> Result<String, Unwritable> {
         debug_assert!(written.is_ok(), "writing to a string does not fail");
     };
     line(format_args!("rules = {}", entries.len()));
+    let hooks = policy.hooks().iter().map(|hook| {
+        let [kind, name, chain] = [&hook.kind, &hook.name, &hook.chain].map(|text| quoted(text));
+        format!("{{ kind = {kind}, name = {name}, priority = {}, chain = {chain} }}", hook.priority)
+    });
+    if !policy.hooks().is_empty() {
+        line(format_args!("hooks = [{}]", hooks.collect::<Vec<_>>().join(", ")));
+    }
     let is_silent = |entry: &Entry| matches!(entry.outcome, Outcome::Decide { action: None, .. });
     if entries.iter().any(is_silent) {
         line(format_args!("default_action = \"none\""));

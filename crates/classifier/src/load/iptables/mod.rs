@@ -32,7 +32,9 @@ use alloc::vec::Vec;
 use super::cursor::Cursor;
 use super::ipset::Sets;
 use super::{LoadError, LoadErrorKind, LoadErrors, LoadLimits};
-use crate::firewall::{Chain, ChainRule, Chains, Conditions, Families, Note, Policy, Target, TestKind};
+use crate::firewall::{
+    Chain, ChainRule, Chains, Conditions, Families, Hook, Note, Policy, Target, TestKind,
+};
 use crate::rule::Action;
 
 use rule::Reader;
@@ -140,6 +142,7 @@ pub fn load(text: &str, options: &Options<'_>) -> Result<Policy, LoadErrors> {
         }
     }
     let (mut entries, mut sources) = (Vec::new(), Vec::new());
+    let hooks = hooks(&kept, options);
     for table in kept {
         let Some(chain) = table.chains.iter().position(|chain| chain.name == options.chain) else {
             continue;
@@ -179,7 +182,26 @@ pub fn load(text: &str, options: &Options<'_>) -> Result<Policy, LoadErrors> {
             .map_err(|error| at_line(text, error.line(), error.to_string()))?;
     }
     notes.sort_by_key(|note| note.line);
-    Policy::new(entries, sources, notes).map_err(|error| at_line(text, 1, error.to_string()).into())
+    let policy = Policy::new(entries, sources, notes).map_err(|error| at_line(text, 1, error.to_string()))?;
+    Ok(policy.with_hooks(hooks))
+}
+
+/// The tables with their priorities among the chains of a hook.
+pub(crate) const TABLES: [(&str, i64); 4] =
+    [("filter", 0), ("mangle", -150), ("raw", -300), ("security", 50)];
+
+/// Returns the place of the chain that packets enter; none if no table has it.
+fn hooks(tables: &[Table<'_>], options: &Options<'_>) -> Vec<Hook> {
+    if !tables.iter().any(|table| table.chains.iter().any(|chain| chain.name == options.chain)) {
+        return Vec::new();
+    }
+    let is_built_in = BUILT_IN.contains(&options.chain);
+    let mut hook = Hook::filter(if is_built_in { options.chain } else { "" }, options.chain);
+    match TABLES.iter().find(|(name, _)| *name == options.table) {
+        Some(&(_, priority)) => hook.priority = priority,
+        None => hook.kind = String::from(options.table),
+    }
+    Vec::from([hook])
 }
 
 /// Returns the chains of a table, in the order of the text; if several tables have the name, those
@@ -374,6 +396,19 @@ impl Table<'_> {
         })
     }
 
+    fn is_declared(&self, name: &str) -> bool {
+        self.chains.iter().any(|chain| chain.name == name)
+    }
+
+    /// Refuses a name that the kernel's own targets have.
+    fn check_name(name: &str, at: usize, cursor: &Cursor<'_>) -> Result<(), LoadError> {
+        if matches!(name, "ACCEPT" | "DROP" | "QUEUE" | "RETURN") {
+            let message = format!("no chain can have the name '{name}', which is a target's");
+            return Err(cursor.error_at(at, LoadErrorKind::Refused(message)));
+        }
+        Ok(())
+    }
+
     /// Reads a chain and its policy.
     fn policy(&mut self, cursor: &mut Cursor<'_>, number: usize) -> Result<(), LoadError> {
         let at = cursor.at();
@@ -381,6 +416,7 @@ impl Table<'_> {
         if name.is_empty() {
             return Err(cursor.error_at(at, LoadErrorKind::Expected("the name of a chain")));
         }
+        Self::check_name(name, at, cursor)?;
         let chain = self.chain(name);
         cursor.blanks();
         let at = cursor.at();
@@ -419,7 +455,9 @@ impl Table<'_> {
             "-X" | "--delete-chain" | "-Z" | "--zero" => return Ok(()),
             "-N" | "--new-chain" => {
                 cursor.blanks();
-                self.chain(word(cursor));
+                let (at, name) = (cursor.at(), word(cursor));
+                Self::check_name(name, at, cursor)?;
+                self.chain(name);
                 return Ok(());
             }
             "-P" | "--policy" => {
@@ -440,7 +478,7 @@ impl Table<'_> {
         if name.is_empty() {
             return Err(cursor.error_at(at, LoadErrorKind::Expected("the rule's chain")));
         }
-        if !BUILT_IN.contains(&name) && self.chains.iter().all(|chain| chain.name != name) {
+        if !BUILT_IN.contains(&name) && !self.is_declared(name) {
             let message = format!("no line above declares the chain '{name}', as ':{name} - [0:0]' does");
             return Err(cursor.error_at(at, LoadErrorKind::Refused(message)));
         }
@@ -455,10 +493,16 @@ impl Table<'_> {
             Err(error) => self.errors.entry(chain).or_default().push(error),
             Ok(rule) => {
                 let conditions = rule.conditions;
+                // A declared chain hides a target of the same name.
+                let target = rule.target.filter(|name| self.is_declared(name));
+                let does = match target {
+                    Some(name) if !matches!(rule.does, Does::Goto(_)) => Does::Jump(name),
+                    _ => rule.does,
+                };
                 let mut push = |conditions, target| {
                     entries.push(ChainRule { number, conditions, target, line: number });
                 };
-                match rule.does {
+                match does {
                     Does::Asks(all) => {
                         for &(text, action, value) in all {
                             let mut conditions = conditions.clone();
@@ -520,10 +564,7 @@ impl Table<'_> {
 
     /// Removes the rules of a chain, or of all chains if the name is empty.
     fn flush(&mut self, name: &str, cursor: &Cursor<'_>) -> Result<(), LoadError> {
-        if !name.is_empty()
-            && !BUILT_IN.contains(&name)
-            && self.chains.iter().all(|chain| chain.name != name)
-        {
+        if !name.is_empty() && !BUILT_IN.contains(&name) && !self.is_declared(name) {
             let message = format!("no line above declares the chain '{name}'");
             return Err(cursor.error(LoadErrorKind::Refused(message)));
         }

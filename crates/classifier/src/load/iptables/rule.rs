@@ -8,7 +8,7 @@ use core::net::IpAddr;
 
 use super::super::ipset::{Sets, Side};
 use super::super::services::service;
-use super::super::{LoadError, LoadErrorKind, protocol};
+use super::super::{LoadError, LoadErrorKind, protocol, reject};
 use super::names;
 use super::targets::{self, Does};
 use super::words::Word;
@@ -20,6 +20,8 @@ use crate::rule::{ProtocolMatch, decimal};
 pub(super) struct Rule {
     pub(super) conditions: Conditions,
     pub(super) does: Does,
+    /// The name of the target or the chain.
+    pub(super) target: Option<String>,
     /// Byte of the line at which the target begins.
     pub(super) target_at: usize,
 }
@@ -74,6 +76,7 @@ pub(super) struct Reader<'a> {
     /// Names of matches since the last supported one.
     module: Option<String>,
     does: Option<Does>,
+    target: Option<String>,
     target_at: usize,
     ports_at: Option<usize>,
     seen: Vec<&'static str>,
@@ -99,6 +102,7 @@ impl<'a> Reader<'a> {
             conditions: Conditions::default(),
             module: None,
             does: None,
+            target: None,
             target_at: line.len(),
             ports_at: None,
             seen: Vec::new(),
@@ -181,7 +185,7 @@ impl<'a> Reader<'a> {
         }
         let does =
             self.does.unwrap_or_else(|| Does::Passes(String::from("has no target, so it only counts")));
-        Ok(Rule { conditions: self.conditions, does, target_at: self.target_at })
+        Ok(Rule { conditions: self.conditions, does, target: self.target, target_at: self.target_at })
     }
 
     #[expect(clippy::too_many_lines, reason = "one arm for each option of iptables")]
@@ -332,6 +336,14 @@ impl<'a> Reader<'a> {
                 self.conditions.ask(Test::new(TestKind::Dscp(set), not));
             }
             "--match-set" => self.match_set(option, not)?,
+            "--reject-with" => {
+                let word = self.argument(option, "an answer such as tcp-reset")?;
+                let number = reject::of_iptables(&word.text)
+                    .ok_or_else(|| self.expected(word.at, "an answer such as tcp-reset"))?;
+                if let Some(Does::Decide(_, value)) = &mut self.does {
+                    *value = number;
+                }
+            }
             // Options of targets, which follow the target.
             text if self.does.is_some() && text.starts_with("--") => {
                 self.rest_of_option();
@@ -422,6 +434,7 @@ impl<'a> Reader<'a> {
             return Err(self.refuse(start, String::from("a second target in one rule; write two rules")));
         }
         self.target_at = word.at;
+        self.target = Some(word.text.clone());
         self.module = None;
         self.does = Some(if is_goto { Does::Goto(word.text.clone()) } else { targets::of(&word.text) });
         Ok(())

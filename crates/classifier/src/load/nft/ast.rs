@@ -6,6 +6,7 @@ use alloc::vec::Vec;
 
 use super::super::LoadError;
 use super::super::iptables::is_passing;
+use super::super::reject;
 use crate::firewall::Families;
 use crate::rule::Action;
 
@@ -65,7 +66,8 @@ pub(super) enum Op {
 pub(super) enum Verdict {
     Accept,
     Drop,
-    Reject,
+    /// With this answer, by its number.
+    Reject(u32),
     /// Address translation: the packet continues in another form.
     Translate,
     Continue,
@@ -101,6 +103,17 @@ pub(super) struct Rule {
     pub(super) number: usize,
     /// First byte in the text.
     pub(super) at: usize,
+    /// The number by which commands name it, if the text tells it.
+    pub(super) handle: Option<u64>,
+}
+
+/// What a text declares.
+#[derive(Debug, Default)]
+pub(super) struct Parsed {
+    pub(super) tables: Vec<Table>,
+    /// What is not read, by line.
+    pub(super) notes: Vec<(usize, String)>,
+    pub(super) errors: Vec<LoadError>,
 }
 
 /// A chain.
@@ -136,11 +149,22 @@ pub(super) struct Table {
     pub(super) name: String,
     pub(super) chains: Vec<Chain>,
     pub(super) sets: BTreeMap<String, Set>,
+    /// Packets pass by a dormant table.
+    pub(super) is_dormant: bool,
+    /// The handle of the next object, as long as the text tells it.
+    pub(super) next_handle: Option<u64>,
 }
 
 impl Table {
     pub(super) fn new(family: &str, name: &str) -> Self {
-        Self { family: family.into(), name: name.into(), chains: Vec::new(), sets: BTreeMap::new() }
+        Self {
+            family: family.into(),
+            name: name.into(),
+            chains: Vec::new(),
+            sets: BTreeMap::new(),
+            is_dormant: false,
+            next_handle: Some(1),
+        }
     }
 
     /// Returns the families of its packets; `None` for tables without IP packets.
@@ -153,9 +177,17 @@ impl Table {
         }
     }
 
+    /// Returns the handle of a new object.
+    pub(super) fn count_object(&mut self) -> Option<u64> {
+        let handle = self.next_handle?;
+        self.next_handle = Some(handle + 1);
+        Some(handle)
+    }
+
     /// Returns a chain, creating it if necessary.
     pub(super) fn chain(&mut self, name: &str) -> &mut Chain {
         let at = self.chains.iter().position(|chain| chain.name == name).unwrap_or_else(|| {
+            self.count_object();
             self.chains.push(Chain { name: name.into(), ..Chain::default() });
             self.chains.len() - 1
         });
@@ -170,7 +202,7 @@ pub(super) fn from_iptables(name: &str) -> Result<Statement, String> {
         "comment" => Statement::Passes("comment".into()),
         "ACCEPT" => Statement::Verdict(Verdict::Accept),
         "DROP" => Statement::Verdict(Verdict::Drop),
-        "REJECT" => Statement::Verdict(Verdict::Reject),
+        "REJECT" => Statement::Verdict(Verdict::Reject(reject::DEFAULT)),
         "MASQUERADE" | "SNAT" | "DNAT" | "REDIRECT" | "NETMAP" | "TPROXY" => {
             Statement::Verdict(Verdict::Translate)
         }

@@ -1,27 +1,29 @@
 //! The JSON format: the output of `nft -j list ruleset`.
 
+use alloc::borrow::ToOwned;
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use serde_json::Value as Json;
 
-use super::super::{LoadError, LoadErrorKind, LoadLimits};
+use super::super::{LoadError, LoadErrorKind, LoadLimits, reject};
 use super::ast::{
-    Chain, Expr, Hook, Op, Rule, Set, Statement, Table, Value, Verdict, from_iptables, priority,
+    Chain, Expr, Hook, Op, Parsed, Rule, Statement, Table, Value, Verdict, from_iptables, priority,
 };
 use crate::rule::Action;
 
 /// Reads all tables of a text.
-pub(super) fn parse(text: &str, limits: LoadLimits) -> (Vec<Table>, Vec<LoadError>) {
+pub(super) fn parse(text: &str, limits: LoadLimits) -> Parsed {
+    let failed = |error| Parsed { errors: Vec::from([error]), ..Parsed::default() };
     let document: Json = match serde_json::from_str(text) {
         Ok(document) => document,
-        Err(error) => return (Vec::new(), Vec::from([LoadError::of_json(text, &error)])),
+        Err(error) => return failed(LoadError::of_json(text, &error)),
     };
     let Some(objects) = document.get("nftables").and_then(Json::as_array) else {
         let kind =
             LoadErrorKind::Expected("an object with a list \"nftables\", as nft -j list ruleset prints");
-        return (Vec::new(), Vec::from([LoadError::new(1, text.lines().next().unwrap_or(""), 0, kind)]));
+        return failed(LoadError::new(1, text.lines().next().unwrap_or(""), 0, kind));
     };
     let mut reader = Reader { text, limits, tables: Vec::new(), number: 0, line: 1, counted: 0 };
     let mut errors = Vec::new();
@@ -36,7 +38,7 @@ pub(super) fn parse(text: &str, limits: LoadLimits) -> (Vec<Table>, Vec<LoadErro
             }
         }
     }
-    (reader.tables, errors)
+    Parsed { tables: reader.tables, notes: Vec::new(), errors }
 }
 
 /// Returns the first byte of each object in the list of a valid text.
@@ -120,7 +122,9 @@ impl Reader<'_> {
                 let is_dynamic = flags.contains("dynamic") || flags.contains("timeout");
                 let elements = body.get("elem").map_or_else(|| Ok(Vec::new()), elements);
                 let elements = elements.map_err(refused)?;
-                table.sets.insert(text_of("name").into(), Set { elements, is_dynamic });
+                let set = table.sets.entry(text_of("name").into()).or_default();
+                set.elements.extend(elements);
+                set.is_dynamic |= is_dynamic;
             }
             "element" => {
                 let elements = body.get("elem").map_or_else(|| Ok(Vec::new()), elements);
@@ -143,7 +147,7 @@ impl Reader<'_> {
                     Vec::from([Statement::Wrong(super::error(self.text, at, refused(message)))])
                 });
                 let rules = &mut table.chain(text_of("chain")).rules;
-                let rule = Rule { statements, line: self.line, number: self.number, at };
+                let rule = Rule { statements, line: self.line, number: self.number, at, handle: None };
                 rules.insert(if is_insert { 0 } else { rules.len() }, rule);
             }
             _ => {}
@@ -193,7 +197,17 @@ fn verdict(kind: &str, body: &Json) -> Option<Verdict> {
     Some(match kind {
         "accept" => Verdict::Accept,
         "drop" => Verdict::Drop,
-        "reject" => Verdict::Reject,
+        "reject" => {
+            let text_of = |key: &str| body.get(key).and_then(Json::as_str);
+            let words = text_of("type").map(|kind| match text_of("expr") {
+                Some(expr) => format!("{kind} {expr}"),
+                None => kind.to_owned(),
+            });
+            Verdict::Reject(match words {
+                None => reject::DEFAULT,
+                Some(words) => reject::of_nft(&words)?,
+            })
+        }
         "continue" => Verdict::Continue,
         "return" => Verdict::Return,
         "jump" => Verdict::Jump(target()?),

@@ -8,6 +8,7 @@
 //! hold](crate::firewall::Truth::Maybe).
 
 mod ast;
+mod commands;
 mod elements;
 mod json;
 mod lower;
@@ -21,11 +22,11 @@ use alloc::vec::Vec;
 
 use super::{LoadError, LoadErrorKind, LoadErrors, LoadLimits, line_of};
 use crate::firewall::{
-    Chain, ChainRule, Chains, Conditions, Families, Note, Outcome, Policy, Target, TestKind,
+    Chain, ChainRule, Chains, Conditions, Families, Hook, Note, Outcome, Policy, Ranges, Target, TestKind,
 };
 use crate::rule::Action;
 
-use ast::{Statement, Table, Verdict};
+use ast::{Parsed, Statement, Table, Verdict};
 
 /// The parts of a ruleset to read.
 ///
@@ -71,21 +72,25 @@ impl Default for Options<'_> {
 /// ```
 pub fn load(text: &str, options: &Options<'_>) -> Result<Policy, LoadErrors> {
     options.limits.check_bytes(text)?;
-    let (tables, errors) = if text.trim_start().starts_with(['{', '[']) {
-        json::parse(text, options.limits)
-    } else {
-        text::parse(text, options.limits)
-    };
+    let Parsed { tables, notes: unread, errors } = parsed(text, options.limits);
     if let Some(errors) = LoadErrors::of(errors) {
         return Err(errors);
     }
     let mut entered = entered(&tables, options);
     entered.sort_by_key(|&(_, _, priority)| priority);
-    let (mut entries, mut sources, mut notes) = (Vec::new(), Vec::new(), Vec::new());
-    let mut ends = Vec::new();
-    for (table, chain, _) in entered {
+    let (mut entries, mut sources) = (Vec::new(), Vec::new());
+    let mut notes: Vec<Note> = unread.into_iter().map(|(line, text)| Note { line, text }).collect();
+    let (mut ends, mut hooks) = (Vec::new(), Vec::new());
+    for (table, chain, priority) in entered {
         let table = &tables[table];
         let Some(families) = table.families() else { continue };
+        let (name, hook) = (&table.chains[chain].name, table.chains[chain].hook.as_ref());
+        hooks.push(Hook {
+            name: hook.map_or("", |hook| &hook.name).into(),
+            kind: hook.map_or("filter", |hook| &hook.kind).into(),
+            priority,
+            chain: name.clone(),
+        });
         let (chains, mut errors, mut passed) = lowered(text, table);
         // Errors in chains that packets do not reach do not matter.
         let reached = reached(&chains.chains, chain);
@@ -115,22 +120,26 @@ pub fn load(text: &str, options: &Options<'_>) -> Result<Policy, LoadErrors> {
         from = end;
     }
     notes.sort_by_key(|note| note.line);
-    Policy::new(entries, sources, notes).map_err(|error| at_line(text, 1, error.to_string()).into())
+    let policy = Policy::new(entries, sources, notes).map_err(|error| at_line(text, 1, error.to_string()))?;
+    Ok(policy.with_hooks(hooks))
 }
 
 /// Returns the chains of all tables, each with its table's family and name, and whether packets
 /// enter it through a hook.
 #[must_use]
 pub fn chains(text: &str) -> Vec<String> {
-    let limits = LoadLimits::default();
-    let (tables, _) = if text.trim_start().starts_with(['{', '[']) {
-        json::parse(text, limits)
-    } else {
-        text::parse(text, limits)
-    };
+    let tables = parsed(text, LoadLimits::default()).tables;
     let names = tables.iter().flat_map(|table| table.chains.iter().map(|chain| chain.name.clone()));
     // Chains in braces have no name, but one with blanks here.
     names.filter(|name| !name.contains(' ')).collect()
+}
+
+fn parsed(text: &str, limits: LoadLimits) -> Parsed {
+    if text.trim_start().starts_with(['{', '[']) {
+        json::parse(text, limits)
+    } else {
+        text::parse(text, limits)
+    }
 }
 
 /// Returns whether a text looks like a ruleset of nftables.
@@ -144,7 +153,7 @@ pub fn is_nft(text: &str) -> bool {
         let mut words = line.split_whitespace();
         match words.next() {
             Some("flush") => words.next() == Some("ruleset") || words.next().is_some(),
-            Some("add" | "create" | "delete" | "destroy") => {
+            Some("add" | "create" | "delete" | "destroy" | "insert" | "replace") => {
                 matches!(words.next(), Some("table" | "chain" | "rule" | "set" | "map" | "element"))
             }
             Some("table" | "define" | "include") => true,
@@ -170,6 +179,7 @@ fn entered(tables: &[Table], options: &Options<'_>) -> Vec<(usize, usize, i64)> 
     let mut by_hook = Vec::new();
     for (t, table) in tables.iter().enumerate() {
         let is_asked = options.table.is_none_or(|name| name == table.name)
+            && !table.is_dormant
             && table
                 .families()
                 .is_some_and(|families| options.families.is_none_or(|f| !f.and(families).is_none()));
@@ -237,7 +247,7 @@ fn lowered_rule(table: &Table, rule: &ast::Rule) -> Result<(Vec<ChainRule>, Opti
         let target = match verdict {
             Verdict::Accept => Target::Decide { action: Action::Accept, value: 1 },
             Verdict::Drop => Target::Decide { action: Action::Deny, value: 0 },
-            Verdict::Reject => Target::Decide { action: Action::Deny, value: 2 },
+            Verdict::Reject(value) => Target::Decide { action: Action::Deny, value: *value },
             Verdict::Translate => Target::Decide { action: Action::Accept, value: 3 },
             Verdict::Return => Target::Return,
             Verdict::Jump(name) => Target::Jump(name.clone()),
@@ -276,6 +286,17 @@ fn lowered_rule(table: &Table, rule: &ast::Rule) -> Result<(Vec<ChainRule>, Opti
             }
             Statement::Verdict(verdict) => {
                 decides = true;
+                // An answer of one protocol asks for it.
+                match verdict {
+                    Verdict::Reject(4) => conditions.ask_protocol(&Ranges::exact(6)),
+                    Verdict::Reject(0x100..0x200) => {
+                        conditions.families = conditions.families.and(Families::V4);
+                    }
+                    Verdict::Reject(0x200..0x300) => {
+                        conditions.families = conditions.families.and(Families::V6);
+                    }
+                    _ => {}
+                }
                 push(conditions.clone(), verdict);
             }
             Statement::Wrong(error) => return Err(error.to_string()),

@@ -4,7 +4,7 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use super::super::{LoadError, LoadErrorKind};
+use super::super::{LoadError, LoadErrorKind, reject};
 use super::ast::{Expr, Op, Rule, Statement, Value, Verdict, from_iptables};
 use super::text::Parser;
 use super::tokens::Kind;
@@ -99,7 +99,7 @@ impl Parser<'_> {
                 }
             }
         }
-        Ok(Rule { statements, line, number, at })
+        Ok(Rule { statements, line, number, at, handle: None })
     }
 
     #[expect(clippy::too_many_lines, reason = "one arm for each statement of nftables")]
@@ -135,10 +135,13 @@ impl Parser<'_> {
             "jump" => Statement::Verdict(Verdict::Jump(self.target()?)),
             "goto" => Statement::Verdict(Verdict::Goto(self.target()?)),
             "reject" => {
+                let mut number = reject::DEFAULT;
                 if self.take_word("with") {
-                    self.unknown();
+                    let words = self.unknown();
+                    number = reject::of_nft(&words)
+                        .ok_or_else(|| self.refuse(at, format!("unsupported answer '{words}'")))?;
                 }
-                Statement::Verdict(Verdict::Reject)
+                Statement::Verdict(Verdict::Reject(number))
             }
             // The last statement of its rule, with an address, a map or both.
             "masquerade" | "snat" | "dnat" | "redirect" => {

@@ -6,15 +6,15 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use super::super::{LoadError, LoadErrorKind, LoadLimits};
-use super::ast::{Hook, Set, Table, Value, priority};
+use super::ast::{Hook, Parsed, Set, Table, Value, priority};
 use super::tokens::{Kind, Token, tokens};
 use crate::rule::Action;
 
 /// Reads all tables of a text.
-pub(super) fn parse(text: &str, limits: LoadLimits) -> (Vec<Table>, Vec<LoadError>) {
+pub(super) fn parse(text: &str, limits: LoadLimits) -> Parsed {
     let tokens = match tokens(text) {
         Ok(tokens) => tokens,
-        Err(error) => return (Vec::new(), Vec::from([error])),
+        Err(error) => return Parsed { errors: Vec::from([error]), ..Parsed::default() },
     };
     let mut parser = Parser {
         text,
@@ -23,6 +23,7 @@ pub(super) fn parse(text: &str, limits: LoadLimits) -> (Vec<Table>, Vec<LoadErro
         tables: Vec::new(),
         defined: BTreeMap::new(),
         errors: Vec::new(),
+        notes: Vec::new(),
         rules: 0,
         elements: 0,
         table: 0,
@@ -32,7 +33,7 @@ pub(super) fn parse(text: &str, limits: LoadLimits) -> (Vec<Table>, Vec<LoadErro
     if let Err(error) = parser.script() {
         parser.errors.push(error);
     }
-    (parser.tables, parser.errors)
+    Parsed { tables: parser.tables, notes: parser.notes, errors: parser.errors }
 }
 
 pub(super) struct Parser<'a> {
@@ -42,6 +43,8 @@ pub(super) struct Parser<'a> {
     pub(super) tables: Vec<Table>,
     pub(super) defined: BTreeMap<String, Value>,
     pub(super) errors: Vec<LoadError>,
+    /// What is not read, by line.
+    pub(super) notes: Vec<(usize, String)>,
     pub(super) rules: usize,
     pub(super) elements: usize,
     /// The table of the current rule, and the number of chains in braces around it.
@@ -137,32 +140,9 @@ impl<'a> Parser<'a> {
             match word.as_str() {
                 "table" => self.table()?,
                 "add" | "create" | "insert" => self.command(word == "insert")?,
-                "flush" => {
-                    if self.take_word("ruleset") {
-                        self.tables.clear();
-                    }
-                    self.skip_line();
-                }
-                // A script may declare and delete a table before it defines it, so that none of its
-                // old rules remains.
-                "delete" | "destroy" => {
-                    if self.take_word("table") {
-                        let (family, name) = self.table_name()?;
-                        self.tables.retain(|table| table.family != family || table.name != name);
-                    }
-                    self.skip_line();
-                }
-                "define" | "redefine" => {
-                    let name = self.word("the name of a variable")?;
-                    self.need_sign("=")?;
-                    let value = self.value(0)?;
-                    self.defined.insert(name, value);
-                }
-                "include" => {
-                    let text = "included files are not supported; insert the text, or use nft list \
-                        ruleset";
-                    return Err(self.refuse(at, text.to_owned()));
-                }
+                "flush" | "delete" | "destroy" => self.removal(word == "flush")?,
+                "replace" => self.replacement(at)?,
+                "define" | "redefine" | "undefine" | "include" => self.directive(at, &word)?,
                 word => {
                     return Err(self.refuse(
                         at,
@@ -192,89 +172,9 @@ impl<'a> Parser<'a> {
         })
     }
 
-    /// Reads `add rule inet filter input …` and the like.
-    pub(super) fn command(&mut self, is_insert: bool) -> Result<(), LoadError> {
-        let at = self.at();
-        let what = self.word("table, chain, rule, set, map or element")?;
-        let (family, name) = self.table_name()?;
-        let table = self.table_index(&family, &name);
-        match what.as_str() {
-            "table" => {
-                self.skip_line();
-                Ok(())
-            }
-            "chain" => {
-                let chain = self.word("the name of a chain")?;
-                self.chain(table, &chain)
-            }
-            "set" | "map" => {
-                let set = self.word("the name of a set")?;
-                self.set(table, &set)
-            }
-            "element" => {
-                let set = self.word("the name of a set")?;
-                let elements = self.set_elements(0)?;
-                self.tables[table].sets.entry(set).or_default().elements.extend(elements);
-                Ok(())
-            }
-            "rule" => {
-                let chain = self.word("the name of a chain")?;
-                for word in ["position", "handle", "index"] {
-                    if self.take_word(word) {
-                        self.word("a number")?;
-                    }
-                }
-                self.table = table;
-                let rule = self.rule()?;
-                let rules = &mut self.tables[table].chain(&chain).rules;
-                rules.insert(if is_insert { 0 } else { rules.len() }, rule);
-                Ok(())
-            }
-            other => Err(self
-                .refuse(at, format!("unsupported object '{other}'; save the rules with nft list ruleset"))),
-        }
-    }
-
-    pub(super) fn table(&mut self) -> Result<(), LoadError> {
-        let (family, name) = self.table_name()?;
-        let table = self.table_index(&family, &name);
-        if !self.take_sign("{") {
-            return Ok(());
-        }
-        loop {
-            self.newlines();
-            if self.take_sign("}") {
-                return Ok(());
-            }
-            if self.peek().is_none() {
-                return Err(
-                    self.expected("a brace that ends this table; without it the file may be truncated")
-                );
-            }
-            let word = self.word("chain, set, map or the end of the table")?;
-            match word.as_str() {
-                "chain" => {
-                    let chain = self.word("the name of a chain")?;
-                    self.chain(table, &chain)?;
-                }
-                "set" | "map" => {
-                    let set = self.word("the name of a set")?;
-                    self.set(table, &set)?;
-                }
-                "flags" | "comment" | "counter" | "quota" | "limit" | "flowtable" | "ct" | "secmark"
-                | "synproxy" => {
-                    self.skip_line();
-                }
-                other => {
-                    self.next -= 1;
-                    return Err(self.refuse(self.at(), format!("unsupported '{other}' in a table")));
-                }
-            }
-        }
-    }
-
     pub(super) fn set(&mut self, table: usize, name: &str) -> Result<(), LoadError> {
         let mut set = Set::default();
+        self.tables[table].count_object();
         self.need_sign("{")?;
         loop {
             self.newlines();
@@ -299,15 +199,24 @@ impl<'a> Parser<'a> {
                         self.take_sign(",");
                     }
                 }
-                _ => self.skip_line(),
+                // Attributes that do not change which elements there are.
+                "type" | "typeof" | "timeout" | "gc-interval" | "size" | "policy" | "auto-merge"
+                | "comment" | "counter" => self.skip_line(),
+                other => {
+                    return Err(self.refuse(self.at(), format!("unsupported '{other}' in a set")));
+                }
             }
         }
-        self.tables[table].sets.insert(name.into(), set);
+        // A set that is declared twice has the elements of both.
+        let declared = self.tables[table].sets.entry(name.into()).or_default();
+        declared.elements.extend(set.elements);
+        declared.is_dynamic |= set.is_dynamic;
         Ok(())
     }
 
     pub(super) fn chain(&mut self, table: usize, name: &str) -> Result<(), LoadError> {
-        self.tables[table].chain(name).line = self.line();
+        let line = self.line();
+        self.tables[table].chain(name).line = line;
         self.table = table;
         if !self.take_sign("{") {
             return Ok(());
@@ -333,7 +242,9 @@ impl<'a> Parser<'a> {
                         "device" => {
                             self.word("a device")?;
                         }
-                        _ => {}
+                        other => {
+                            return Err(self.refuse(self.at(), format!("unsupported '{other}' of a chain")));
+                        }
                     }
                 }
                 self.tables[table].chain(name).hook = Some(hook);
@@ -359,6 +270,9 @@ impl<'a> Parser<'a> {
                 self.next += 2;
             } else {
                 let rule = self.rule()?;
+                // The rules of a block come after all of its chains and sets, so their handles are not
+                // counted.
+                self.tables[table].next_handle = None;
                 self.tables[table].chain(name).rules.push(rule);
             }
         }

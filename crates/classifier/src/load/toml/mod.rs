@@ -5,6 +5,8 @@
 //! rules = 2
 //! # For rules without an action of their own: "accept", "deny", or "none".
 //! default_action = "none"
+//! # The base chain that the rules come from, if any.
+//! hooks = [{ kind = "filter", name = "input", priority = 0, chain = "INPUT" }]
 //!
 //! [[rule]]
 //! # Or "2001:db8::/32", "192.0.2.1-192.0.2.9", "!10.1.0.0/16", a list of these, or "any".
@@ -39,7 +41,7 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use super::{LoadError, LoadErrorKind, LoadErrors, LoadLimits, Located, line_of};
-use crate::firewall::{Conditions, Entry, Outcome, Policy, Source};
+use crate::firewall::{Conditions, Entry, Hook, Outcome, Policy, Source};
 use crate::rule::{Action, Rule};
 
 /// The part of a file before its rules.
@@ -48,6 +50,8 @@ use crate::rule::{Action, Rule};
 struct Head {
     rules: Option<Spanned<i64>>,
     default_action: Option<Spanned<String>>,
+    #[serde(default)]
+    hooks: Vec<Hook>,
     #[serde(default)]
     rule: Vec<Spanned<fields::Fields>>,
 }
@@ -105,7 +109,7 @@ pub fn parse(text: &str, limits: LoadLimits) -> Result<Vec<Rule>, LoadError> {
         }
         Ok(read.rule)
     };
-    read.into_iter().map(plain).collect()
+    read.0.into_iter().map(plain).collect()
 }
 
 /// Reads the rules of a text as a policy.
@@ -128,7 +132,11 @@ pub fn parse(text: &str, limits: LoadLimits) -> Result<Vec<Rule>, LoadError> {
 /// # Ok::<(), flowloom_classifier::load::LoadErrors>(())
 /// ```
 pub fn load(text: &str, limits: LoadLimits) -> Result<Policy, LoadErrors> {
-    let mut read = read(text, limits)?;
+    let (read, hooks) = read(text, limits)?;
+    Ok(policy(text, read)?.with_hooks(hooks))
+}
+
+fn policy(text: &str, mut read: Vec<Read>) -> Result<Policy, LoadErrors> {
     let too_many = |error: crate::rule_set::TooManyRules| {
         LoadErrors::from(at(text, 0, LoadErrorKind::Form(alloc::format!("{error}"))))
     };
@@ -184,7 +192,7 @@ fn at(text: &str, place: usize, kind: LoadErrorKind) -> LoadError {
 }
 
 /// Reads all rules.
-fn read(text: &str, limits: LoadLimits) -> Result<Vec<Read>, LoadErrors> {
+fn read(text: &str, limits: LoadLimits) -> Result<(Vec<Read>, Vec<Hook>), LoadErrors> {
     limits.check_bytes(text)?;
     match in_parts(text, limits) {
         Ok(read) => Ok(read),
@@ -198,7 +206,7 @@ fn read(text: &str, limits: LoadLimits) -> Result<Vec<Read>, LoadErrors> {
 
 /// Reads a file whose rules are consecutive tables: the memory is that of the rules, not of the
 /// text's tree.
-fn in_parts(text: &str, limits: LoadLimits) -> Result<Vec<Read>, LoadErrors> {
+fn in_parts(text: &str, limits: LoadLimits) -> Result<(Vec<Read>, Vec<Hook>), LoadErrors> {
     let mut errors = Vec::new();
     let mut starts = Vec::new();
     let mut place = 0;
@@ -224,6 +232,7 @@ fn in_parts(text: &str, limits: LoadLimits) -> Result<Vec<Read>, LoadErrors> {
                 for (field, what) in [
                     (part.rules.map(|f| f.span()), "rules"),
                     (part.default_action.map(|f| f.span()), "default_action"),
+                    ((!part.hooks.is_empty()).then_some(0..0), "hooks"),
                 ] {
                     if let Some(span) = field {
                         let text_of =
@@ -238,11 +247,11 @@ fn in_parts(text: &str, limits: LoadLimits) -> Result<Vec<Read>, LoadErrors> {
             Err(error) => errors.push(error),
         }
     }
-    finish(text, rules, errors, default, head.rules.as_ref())
+    Ok((finish(text, rules, errors, default, head.rules.as_ref())?, head.hooks))
 }
 
 /// Reads a file at once.
-fn whole(text: &str, limits: LoadLimits) -> Result<Vec<Read>, LoadErrors> {
+fn whole(text: &str, limits: LoadLimits) -> Result<(Vec<Read>, Vec<Hook>), LoadErrors> {
     let head: Head = parse_part(text, 0, text.len()).map_err(LoadErrors::from)?;
     let default = default_action(text, head.default_action.as_ref())?;
     let (mut errors, mut rules) = (Vec::new(), Vec::new());
@@ -250,7 +259,7 @@ fn whole(text: &str, limits: LoadLimits) -> Result<Vec<Read>, LoadErrors> {
     for entry in head.rule {
         push(text, 0, entry, limits, &mut rules, &mut errors, (&mut line, &mut counted))?;
     }
-    finish(text, rules, errors, default, head.rules.as_ref())
+    Ok((finish(text, rules, errors, default, head.rules.as_ref())?, head.hooks))
 }
 
 fn parse_part<T: for<'de> Deserialize<'de>>(text: &str, start: usize, end: usize) -> Result<T, LoadError> {

@@ -1,0 +1,264 @@
+//! Commands of a script, executed in order on a model of the ruleset.
+
+use alloc::format;
+use alloc::string::{String, ToString};
+
+use super::super::{LoadError, LoadErrorKind};
+use super::ast::{Rule, Statement, Value};
+use super::text::Parser;
+use super::tokens::Kind;
+
+impl Parser<'_> {
+    /// Reads `add rule inet filter input …` and the like.
+    pub(super) fn command(&mut self, is_insert: bool) -> Result<(), LoadError> {
+        let at = self.at();
+        let what = self.word("table, chain, rule, set, map or element")?;
+        if what == "table" {
+            return self.table();
+        }
+        let (family, name) = self.table_name()?;
+        let table = self.table_index(&family, &name);
+        match what.as_str() {
+            "chain" => {
+                let chain = self.word("the name of a chain")?;
+                self.chain(table, &chain)
+            }
+            "set" | "map" => {
+                let set = self.word("the name of a set")?;
+                self.set(table, &set)
+            }
+            "element" => {
+                let set = self.word("the name of a set")?;
+                let elements = self.set_elements(0)?;
+                self.tables[table].sets.entry(set).or_default().elements.extend(elements);
+                Ok(())
+            }
+            "flowtable" | "counter" | "quota" | "limit" | "ct" | "secmark" | "synproxy" => {
+                self.tables[table].count_object();
+                self.skip_line();
+                Ok(())
+            }
+            "rule" => {
+                let chain = self.word("the name of a chain")?;
+                let place = self.place(table, &chain)?;
+                let rule = self.numbered_rule(table)?;
+                let rules = &mut self.tables[table].chain(&chain).rules;
+                let place = match (place, is_insert) {
+                    (Some(place), true) => place,
+                    (Some(place), false) => place + 1,
+                    (None, true) => 0,
+                    (None, false) => rules.len(),
+                };
+                rules.insert(place, rule);
+                Ok(())
+            }
+            other => Err(self
+                .refuse(at, format!("unsupported object '{other}'; save the rules with nft list ruleset"))),
+        }
+    }
+
+    /// Reads a rule that a command adds, which gets the next handle of its table.
+    fn numbered_rule(&mut self, table: usize) -> Result<Rule, LoadError> {
+        self.table = table;
+        let mut rule = self.rule()?;
+        let is_set = |value: &Value| matches!(value, Value::Set(_));
+        // A set without a name takes a handle too, unless it has one element.
+        let has_set = rule.statements.iter().any(|statement| match statement {
+            Statement::Match(_, _, value) | Statement::Vmap(_, value) => is_set(value),
+            _ => false,
+        });
+        if has_set {
+            self.tables[table].next_handle = None;
+        }
+        rule.handle = self.tables[table].count_object();
+        Ok(rule)
+    }
+
+    /// Reads the place of a rule, if the command names one: the index of another rule of the chain.
+    fn place(&mut self, table: usize, chain: &str) -> Result<Option<usize>, LoadError> {
+        for word in ["index", "position", "handle"] {
+            let at = self.at();
+            if self.take_word(word) {
+                let number = self.word("a number")?;
+                let rules = &self.tables[table].chain(chain).rules;
+                let number = number.parse::<u64>().ok();
+                let found = if word == "index" {
+                    number.and_then(|n| usize::try_from(n).ok()).filter(|&index| index < rules.len())
+                } else {
+                    rules.iter().position(|rule| rule.handle.is_some() && rule.handle == number)
+                };
+                return match found {
+                    Some(place) => Ok(Some(place)),
+                    None => Err(self.refuse(
+                        at,
+                        format!(
+                            "this '{word}' names no rule of chain '{chain}' whose place the lines above \
+                             tell; save the rules with nft list ruleset"
+                        ),
+                    )),
+                };
+            }
+        }
+        Ok(None)
+    }
+
+    /// Reads `replace rule inet filter input handle 4 …`.
+    pub(super) fn replacement(&mut self, at: usize) -> Result<(), LoadError> {
+        if !self.take_word("rule") {
+            return Err(self.refuse(at, String::from("only rules can be replaced")));
+        }
+        let (family, name) = self.table_name()?;
+        let table = self.table_index(&family, &name);
+        let chain = self.word("the name of a chain")?;
+        let Some(place) = self.place(table, &chain)? else {
+            return Err(self.expected("handle and the number of a rule"));
+        };
+        let rule = self.numbered_rule(table)?;
+        self.tables[table].chain(&chain).rules[place] = rule;
+        Ok(())
+    }
+
+    /// Reads `flush …`, which leaves the object in place, or `delete …`. What the text has not
+    /// declared belongs to the ruleset before it, of which nothing is left out.
+    pub(super) fn removal(&mut self, is_flush: bool) -> Result<(), LoadError> {
+        let at = self.at();
+        let what = self.word("ruleset, table, chain, set, map, element or rule")?;
+        if what == "ruleset" {
+            let family = match self.peek() {
+                Some(Kind::Word(family)) => Some(family.clone()),
+                _ => None,
+            };
+            self.tables.retain(|table| family.as_ref().is_some_and(|family| *family != table.family));
+            self.skip_line();
+            return Ok(());
+        }
+        let (family, name) = self.table_name()?;
+        let found = self.tables.iter().position(|table| table.family == family && table.name == name);
+        let object = match self.peek() {
+            Some(Kind::Word(word) | Kind::Text(word)) => Some(word.clone()),
+            _ => None,
+        };
+        self.next += usize::from(object.is_some());
+        let (Some(table), object) = (found, object.unwrap_or_default()) else {
+            self.skip_line();
+            return Ok(());
+        };
+        let tables = &mut self.tables;
+        match what.as_str() {
+            "table" if is_flush => tables[table].chains.iter_mut().for_each(|chain| chain.rules.clear()),
+            "table" => drop(tables.remove(table)),
+            "chain" if is_flush => {
+                let chains = tables[table].chains.iter_mut();
+                chains.filter(|chain| chain.name == object).for_each(|chain| chain.rules.clear());
+            }
+            "chain" => tables[table].chains.retain(|chain| chain.name != object),
+            "set" | "map" if is_flush => {
+                if let Some(set) = tables[table].sets.get_mut(&object) {
+                    set.elements.clear();
+                }
+            }
+            "set" | "map" => drop(tables[table].sets.remove(&object)),
+            "element" if !is_flush => {
+                let removed = self.set_elements(0)?;
+                let Some(set) = self.tables[table].sets.get_mut(&object) else {
+                    return Err(self.refuse(at, format!("no line above declares the set '{object}'")));
+                };
+                for (key, _) in removed {
+                    let Some(found) = set.elements.iter().position(|(other, _)| *other == key) else {
+                        let text = format!("the lines above add no such element to the set '{object}'");
+                        return Err(self.refuse(at, text));
+                    };
+                    set.elements.remove(found);
+                }
+            }
+            "rule" if !is_flush => {
+                let Some(place) = self.place(table, &object)? else {
+                    return Err(self.expected("handle and the number of a rule"));
+                };
+                self.tables[table].chain(&object).rules.remove(place);
+            }
+            "flowtable" | "counter" | "quota" | "limit" | "ct" | "secmark" | "synproxy" => {
+                self.skip_line();
+                return Ok(());
+            }
+            other => {
+                return Err(self.refuse(at, format!("unsupported object '{other}'")));
+            }
+        }
+        match self.peek() {
+            None | Some(Kind::Newline | Kind::Sign(";" | "}")) => Ok(()),
+            _ => Err(self.expected("the end of the command")),
+        }
+    }
+
+    /// Reads a variable or an included file, outside tables or inside.
+    pub(super) fn directive(&mut self, at: usize, word: &str) -> Result<(), LoadError> {
+        if word == "include" {
+            let path = self.word("the path of a file")?;
+            // nft reads none of these files where there are none.
+            if path.contains(['*', '?', '[']) {
+                self.notes.push((self.line(), format!("the files of include \"{path}\" are not read")));
+                return Ok(());
+            }
+            let text = "included files are not supported; insert the text, or use nft list ruleset";
+            return Err(self.refuse(at, text.to_string()));
+        }
+        let name = self.word("the name of a variable")?;
+        if word == "undefine" {
+            self.defined.remove(&name);
+            return Ok(());
+        }
+        self.need_sign("=")?;
+        let value = self.value(0)?;
+        self.defined.insert(name, value);
+        Ok(())
+    }
+
+    pub(super) fn table(&mut self) -> Result<(), LoadError> {
+        let (family, name) = self.table_name()?;
+        let table = self.table_index(&family, &name);
+        if !self.take_sign("{") {
+            return Ok(());
+        }
+        loop {
+            self.newlines();
+            if self.take_sign("}") {
+                return Ok(());
+            }
+            if self.peek().is_none() {
+                return Err(
+                    self.expected("a brace that ends this table; without it the file may be truncated")
+                );
+            }
+            let at = self.at();
+            let word = self.word("chain, set, map or the end of the table")?;
+            match word.as_str() {
+                "chain" => {
+                    let chain = self.word("the name of a chain")?;
+                    self.chain(table, &chain)?;
+                }
+                "set" | "map" => {
+                    let set = self.word("the name of a set")?;
+                    self.set(table, &set)?;
+                }
+                "define" | "redefine" | "undefine" | "include" => self.directive(at, &word)?,
+                "flags" => {
+                    while let Some(Kind::Word(flag)) = self.peek() {
+                        self.tables[table].is_dormant |= flag == "dormant";
+                        self.next += 1;
+                        self.take_sign(",");
+                    }
+                }
+                "comment" => self.skip_line(),
+                "counter" | "quota" | "limit" | "flowtable" | "ct" | "secmark" | "synproxy" => {
+                    self.tables[table].count_object();
+                    self.skip_line();
+                }
+                other => {
+                    let text = format!("unsupported '{other}' in a table");
+                    return Err(super::error(self.text, at, LoadErrorKind::Refused(text)));
+                }
+            }
+        }
+    }
+}
