@@ -89,7 +89,7 @@ fn policies() -> impl Strategy<Value = (Policy, BTreeSet<usize>)> {
                 if matches!(target, Target::Decide { .. }) {
                     deciding.insert(line);
                 }
-                ChainRule { conditions, target, line, number: line }
+                ChainRule::new(conditions, target, line)
             };
             let policy = (has_policy && may_jump).then_some((Action::Deny, 0, 1));
             Chain { name: name.to_owned(), rules: list.into_iter().map(rule).collect(), policy }

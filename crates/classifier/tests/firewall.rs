@@ -28,6 +28,7 @@ fn walk(chains: &Chains, chain: &Chain, packet: &Packet<'_>, assume: Assume) -> 
         let find = |name: &str| chains.chains.iter().find(|chain| chain.name == name).expect("a chain");
         match &rule.target {
             Target::Decide { .. } => return Walk::Decided(rule.line),
+            Target::Pass => {}
             Target::Return => return Walk::Returned,
             Target::Goto(name) => return walk(chains, find(name), packet, assume),
             Target::Jump(name) => {
@@ -128,7 +129,7 @@ fn chains() -> impl Strategy<Value = Chains> {
                     5 => Target::Decide { action: Action::Deny, value: 0 },
                     _ => Target::Decide { action: Action::Accept, value: 1 },
                 };
-                ChainRule { conditions, target, line, number: line }
+                ChainRule::new(conditions, target, line)
             });
             let rules = rules.collect();
             let policy = (has_policy && index == 0).then_some((Action::Deny, 0, 1));
@@ -358,12 +359,11 @@ proptest! {
 fn chains_are_as_deep_as_the_kernel_allows() {
     let chain = |index: usize| Chain {
         name: format!("c{index}"),
-        rules: vec![ChainRule {
-            conditions: Conditions::default(),
-            target: Target::Jump(format!("c{}", index + 1)),
-            line: index + 1,
-            number: index + 1,
-        }],
+        rules: vec![ChainRule::new(
+            Conditions::default(),
+            Target::Jump(format!("c{}", index + 1)),
+            index + 1,
+        )],
         policy: None,
     };
     let depth = |count: usize| {

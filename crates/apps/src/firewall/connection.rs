@@ -18,7 +18,7 @@
 //! Unlike the kernel, the tracker does not compare sequence numbers or checksums, and a connection
 //! times out only with its flow.
 
-use flowloom_classifier::firewall::{ConnectionState, Fragment, Packet};
+use flowloom_classifier::firewall::{ConnectionState, Packet};
 use flowloom_flow_key::Direction;
 use flowloom_packet::PacketView;
 
@@ -56,7 +56,7 @@ enum Role {
 
 /// Returns whether a packet is an ICMP error message.
 fn is_error(packet: &Packet<'_>) -> bool {
-    packet.fragment != Fragment::Later
+    !packet.fragment.is_later()
         && matches!(
             (packet.tuple.protocol, packet.icmp),
             (1, Some((3 | 4 | 5 | 11 | 12, _))) | (58, Some((1..=127, _)))
@@ -64,7 +64,7 @@ fn is_error(packet: &Packet<'_>) -> bool {
 }
 
 fn role(packet: &Packet<'_>) -> Role {
-    if packet.fragment == Fragment::Later {
+    if packet.fragment.is_later() {
         return Role::Unknown;
     }
     match (packet.tuple.protocol, packet.tcp_flags, packet.icmp) {

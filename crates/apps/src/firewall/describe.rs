@@ -4,6 +4,9 @@ use flowloom_classifier::firewall::{Fragment, Packet};
 use flowloom_flow_key::{FiveTuple, IpFamily};
 use flowloom_packet::{PacketView, icmp};
 
+/// The IP authentication header.
+const AUTHENTICATION: u8 = 51;
+
 /// Returns the fields of a packet on which rules match, except interfaces and the connection's
 /// state.
 ///
@@ -15,8 +18,10 @@ pub fn describe(view: &PacketView<'_>) -> Packet<'static> {
     let byte = |from: u32, offset: usize| view.bytes.get(from as usize + offset).copied();
     let ip = |offset: usize| byte(headers.network_offset, offset);
     let is_v6 = headers.key.family() == IpFamily::V6;
+    // iptables knows a later fragment of IPv4 that begins at byte 8.
+    let is_at_8 = || !is_v6 && ip(6).zip(ip(7)).is_some_and(|(high, low)| high & 0x1f == 0 && low == 1);
     let fragment = if headers.later_fragment {
-        Fragment::Later
+        if is_at_8() { Fragment::Second } else { Fragment::Later }
     } else if is_v6 {
         if is_first_of_v6(view) { Fragment::First } else { Fragment::Whole }
     } else {
@@ -26,22 +31,34 @@ pub fn describe(view: &PacketView<'_>) -> Packet<'static> {
             _ => Fragment::Whole,
         }
     };
-    let tuple = if headers.is_error_of_flow { tuple_of_error(view) } else { headers.tuple() };
+    let mut tuple = if headers.is_error_of_flow { tuple_of_error(view) } else { headers.tuple() };
+    // Netfilter does not look behind an authentication header of IPv4.
+    if !is_v6 && ip(9) == Some(AUTHENTICATION) {
+        (tuple.protocol, tuple.source_port, tuple.destination_port) = (AUTHENTICATION, 0, 0);
+    }
     let mut packet = Packet::new(tuple).with_fragment(fragment);
     let transport = |offset: usize| byte(headers.transport_offset, offset);
-    if fragment != Fragment::Later {
-        match tuple.protocol {
-            6 => packet.tcp_flags = transport(13),
-            1 | 58 => packet.icmp = transport(0).zip(transport(1)),
-            132 => packet.sctp_chunk = transport(12),
-            _ => {}
-        }
+    match tuple.protocol {
+        6 => packet.tcp_flags = transport(13),
+        1 | 58 => packet.icmp = transport(0).zip(transport(1)),
+        132 if !fragment.is_later() => packet.sctp_chunk = transport(12),
+        _ => {}
     }
-    packet.dscp = if is_v6 {
-        ip(0).zip(ip(1)).map(|(first, second)| (first << 4 | second >> 4) >> 2)
+    if fragment.is_later()
+        && let (Some(a), Some(b), Some(c), Some(d)) = (transport(0), transport(1), transport(2), transport(3))
+    {
+        packet.has_later_bytes = true;
+        (packet.tuple.source_port, packet.tuple.destination_port) =
+            (u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d]));
+    }
+    let service = if is_v6 {
+        ip(0).zip(ip(1)).map(|(first, second)| first << 4 | second >> 4)
     } else {
-        ip(1).map(|service| service >> 2)
+        ip(1)
     };
+    (packet.dscp, packet.ecn) = (service.map(|service| service >> 2), service.map(|service| service & 3));
+    packet.ttl = ip(if is_v6 { 7 } else { 8 });
+    packet.next_header = ip(6).filter(|_| is_v6);
     packet.length = Some(view.ip_bytes());
     // The zone of stacked tags or of a tunnel is not a single VLAN ID.
     packet.vlan = u16::try_from(headers.key.zone()).ok().filter(|&vlan| vlan < 4096);

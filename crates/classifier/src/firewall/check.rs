@@ -4,7 +4,9 @@ use alloc::vec::Vec;
 
 use super::cutting::{Cutting, Left};
 use super::entries::Policy;
+use super::packet::Fragment;
 use super::region::{Names, Variables};
+use super::test::{Test, TestKind};
 use crate::analysis::{Findings, Oddity, check_with};
 use crate::rule::{Rule, RuleId};
 
@@ -48,6 +50,13 @@ impl Policy {
         let mut by_source: Vec<Vec<usize>> = alloc::vec![Vec::new(); self.sources().len()];
         for (index, entry) in self.entries().enumerate() {
             by_source[entry.source as usize].push(index);
+        }
+        // That iptables drops fragments at a rule does not make the rule reached.
+        let drops = Test::from(TestKind::Fragment(Fragment::Second.bit()));
+        let has_fragments: Vec<bool> =
+            conditions.iter().map(|conditions| conditions.tests.contains(&drops)).collect();
+        for entries in by_source.iter_mut().filter(|entries| entries.len() > 1) {
+            entries.retain(|&entry| !has_fragments[entry]);
         }
         for (source, entries) in by_source.iter().enumerate() {
             if self.sources()[source].is_policy {

@@ -8,15 +8,16 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use flowloom_flow_key::FiveTuple;
 
-use super::conditions::{flags_text, protocol_name};
+use super::conditions::protocol_name;
 use super::cutting::Cutting;
 use super::entries::{Outcome, Policy};
 use super::packet::{ConnectionState, Fragment, Packet, has_ports};
 use super::ranges::address_text;
 use super::region::{
-    DESTINATION, DESTINATION_PORT, DSCP, ICMP, INPUT, LENGTH, MAC, Names, OUTPUT, PROTOCOL, Region, SOURCE,
-    SOURCE_PORT, TooMuch, VLAN, Variables,
+    DESTINATION, DESTINATION_PORT, FRAGMENT, ICMP, INPUT, MAC, Names, OUTPUT, PROTOCOL, Region, SOURCE,
+    SOURCE_PORT, TooMuch, Variables, interval,
 };
+use super::test::{HeaderField, flags_text};
 use crate::rule::{Action, RuleId};
 
 /// The decisions that the rules leave open.
@@ -54,12 +55,8 @@ pub struct Witness {
     pub input: String,
     /// Interface by which it leaves.
     pub output: String,
-    /// VLAN.
-    pub vlan: u16,
-    /// DSCP.
-    pub dscp: u8,
-    /// Size of the IP packet, in bytes.
-    pub length: u32,
+    /// The numbers in the headers, in the order of [`HeaderField::ALL`].
+    pub numbers: [u32; HeaderField::ALL.len()],
     /// Sender's MAC address.
     pub source_mac: [u8; 6],
     /// Conditions on data that packets do not contain, and whether they hold.
@@ -76,9 +73,7 @@ struct Told {
     state: bool,
     input: bool,
     output: bool,
-    vlan: bool,
-    dscp: bool,
-    length: bool,
+    numbers: [bool; HeaderField::ALL.len()],
     mac: bool,
 }
 
@@ -92,9 +87,14 @@ impl Witness {
         packet.state = Some(self.state);
         packet.input = Some(&self.input);
         packet.output = Some(&self.output);
-        packet.vlan = Some(self.vlan);
-        packet.dscp = Some(self.dscp);
-        packet.length = Some(self.length);
+        let number = |field: HeaderField| self.numbers[field as usize];
+        packet.vlan = Some(number(HeaderField::Vlan) as u16);
+        packet.dscp = Some(number(HeaderField::Dscp) as u8);
+        packet.ecn = Some(number(HeaderField::Ecn) as u8);
+        packet.length = Some(number(HeaderField::Length));
+        packet.ttl = Some(number(HeaderField::Ttl) as u8);
+        packet.next_header = Some(number(HeaderField::NextHeader) as u8).filter(|_| self.tuple.source.is_ipv6());
+        packet.has_later_bytes = self.fragment.is_later();
         packet.source_mac = Some(self.source_mac);
         packet
     }
@@ -118,13 +118,13 @@ impl Witness {
         // Choose a well-known protocol if possible.
         let known = [6, 17, if region.is_v6 { 58 } else { 1 }];
         let protocol = known.into_iter().find(|p| (first..=last).contains(p)).unwrap_or(first) as u8;
-        let fragment = match region.sets[0].trailing_zeros() {
+        let fragment = match region.sets[FRAGMENT].trailing_zeros() {
             0 => Fragment::Whole,
             1 => Fragment::First,
-            _ => Fragment::Later,
+            2 => Fragment::Later,
+            _ => Fragment::Second,
         };
-        let is_later = fragment == Fragment::Later;
-        let ports = has_ports(protocol) && !is_later;
+        let ports = has_ports(protocol);
         let port = |field: usize| if ports { host(field).min(region.intervals[field].1) as u16 } else { 0 };
         let flags = (0..=255_u8).filter(|&f| region.flags[usize::from(f >> 6)] >> (f & 63) & 1 == 1);
         // Choose a flag that opens a connection if possible.
@@ -134,7 +134,15 @@ impl Witness {
         let is_icmp = matches!(protocol, 1 | 58);
         let state = ConnectionState::ALL[region.sets[1].trailing_zeros() as usize % 5];
         let mac = (low(MAC) as u64).to_be_bytes();
-        let length = host(LENGTH).max(region.intervals[LENGTH].0);
+        let number = |field: HeaderField| match field {
+            HeaderField::Length => host(interval(field)) as u32,
+            // A packet without extension headers, if possible.
+            HeaderField::NextHeader => {
+                let (low, high) = region.intervals[interval(field)];
+                u128::from(protocol).clamp(low, high) as u32
+            }
+            field => low(interval(field)) as u32,
+        };
         Self {
             tuple: FiveTuple {
                 source: address(host(SOURCE)),
@@ -144,14 +152,12 @@ impl Witness {
                 protocol,
             },
             fragment,
-            tcp_flags: (protocol == 6 && !is_later).then_some(flags),
-            icmp: (is_icmp && !is_later).then_some(((code >> 8) as u8, code as u8)),
+            tcp_flags: (protocol == 6).then_some(flags),
+            icmp: is_icmp.then_some(((code >> 8) as u8, code as u8)),
             state,
             input: String::from(names.name(region.sets[INPUT])),
             output: String::from(names.name(region.sets[OUTPUT])),
-            vlan: low(VLAN) as u16,
-            dscp: low(DSCP) as u8,
-            length: length as u32,
+            numbers: HeaderField::ALL.map(number),
             source_mac: [mac[2], mac[3], mac[4], mac[5], mac[6], mac[7]],
             supposed: region
                 .variables
@@ -166,9 +172,8 @@ impl Witness {
                     state: region.sets[1] != all.sets[1],
                     input: region.sets[INPUT] != all.sets[INPUT],
                     output: region.sets[OUTPUT] != all.sets[OUTPUT],
-                    vlan: region.intervals[VLAN] != all.intervals[VLAN],
-                    dscp: region.intervals[DSCP] != all.intervals[DSCP],
-                    length: region.intervals[LENGTH] != all.intervals[LENGTH],
+                    numbers: HeaderField::ALL
+                        .map(|field| region.intervals[interval(field)] != all.intervals[interval(field)]),
                     mac: region.intervals[MAC] != all.intervals[MAC],
                 }
             },
@@ -183,7 +188,7 @@ impl fmt::Display for Witness {
         let is_v6 = tuple.source.is_ipv6();
         let side = |address: IpAddr, port: u16| {
             let text = address_text(super::conditions::bits_of(address), is_v6);
-            match (has_ports(tuple.protocol) && self.fragment != Fragment::Later, is_v6) {
+            match (has_ports(tuple.protocol) && !self.fragment.is_later(), is_v6) {
                 (false, _) => text,
                 (true, false) => alloc::format!("{text}:{port}"),
                 (true, true) => alloc::format!("[{text}]:{port}"),
@@ -200,6 +205,7 @@ impl fmt::Display for Witness {
             Fragment::Whole => {}
             Fragment::First => f.write_str(", first fragment")?,
             Fragment::Later => f.write_str(", later fragment")?,
+            Fragment::Second => f.write_str(", later fragment at byte 8")?,
         }
         if let Some(flags) = self.tcp_flags.filter(|_| self.told.flags) {
             write!(f, ", flags {}", flags_text(flags))?;
@@ -211,9 +217,6 @@ impl fmt::Display for Witness {
             (self.told.state, "state", String::from(self.state.name())),
             (self.told.input, "in", self.input.clone()),
             (self.told.output, "out", self.output.clone()),
-            (self.told.vlan, "vlan", alloc::format!("{}", self.vlan)),
-            (self.told.dscp, "dscp", alloc::format!("{}", self.dscp)),
-            (self.told.length, "length", alloc::format!("{}", self.length)),
             (self.told.mac, "mac", {
                 let parts: Vec<String> =
                     self.source_mac.iter().map(|byte| alloc::format!("{byte:02x}")).collect();
@@ -222,6 +225,9 @@ impl fmt::Display for Witness {
         ];
         for (_, name, value) in fields.iter().filter(|(is_told, ..)| *is_told) {
             write!(f, ", {name} {value}")?;
+        }
+        for field in HeaderField::ALL.into_iter().filter(|&field| self.told.numbers[field as usize]) {
+            write!(f, ", {} {}", field.name(), self.numbers[field as usize])?;
         }
         for (text, holds) in &self.supposed {
             write!(f, ", if {text} {}", if *holds { "holds" } else { "does not hold" })?;

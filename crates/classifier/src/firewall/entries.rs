@@ -5,10 +5,11 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use super::boxes::boxes_of;
-use super::conditions::{Conditions, Families, Test, TestKind, Truth};
+use super::conditions::{Conditions, Families, Truth};
 use super::hook::Hook;
 use super::packet::Packet;
 use super::ranges::Ranges;
+use super::test::{Test, TestKind};
 use crate::load::Located;
 use crate::rule::{Action, Addresses, PortRange, ProtocolMatch, Rule, RuleId};
 use crate::rule_set::{RULES_MAX, RuleSet, TooManyRules};
@@ -101,6 +102,7 @@ pub struct Policy {
     sources: Arc<Vec<Source>>,
     notes: Arc<Vec<Note>>,
     hooks: Arc<Vec<Hook>>,
+    reads_later: bool,
 }
 
 impl Policy {
@@ -167,7 +169,9 @@ impl Policy {
                 entry_of.push(index as u32);
             }
         }
+        let reads_later = |entry: &Entry| entry.conditions.reads_later && entry.conditions.names_transport();
         Ok(Self {
+            reads_later: entries.iter().any(reads_later),
             set: Arc::new(RuleSet::new(rules)?),
             entry_of: Arc::new(entry_of),
             is_larger: Arc::new(is_larger),
@@ -207,7 +211,7 @@ impl Policy {
     /// Returns whether no lookup needs to test anything after the first box that matches.
     #[must_use]
     pub fn is_unconditional(&self) -> bool {
-        self.set.rules().iter().all(|rule| !rule.is_conditional)
+        !self.reads_later && self.set.rules().iter().all(|rule| !rule.is_conditional)
     }
 
     /// Returns the number of entries; for a plain list, the number of rules.
@@ -227,6 +231,12 @@ impl Policy {
     #[must_use]
     pub fn sources(&self) -> &[Source] {
         &self.sources
+    }
+
+    /// Returns whether rules read the transport header of later fragments from their payload.
+    #[must_use]
+    pub fn reads_later(&self) -> bool {
+        self.reads_later
     }
 
     /// Returns notes on skipped rules.
@@ -296,7 +306,7 @@ impl Policy {
                 .flags
                 .map_or(Truth::Yes, |column| Test::from(TestKind::Column(column)).holds(packet));
         };
-        if self.is_larger[self.entry_of(id)] {
+        if self.is_larger[self.entry_of(id)] || entry.conditions.reads_later {
             return entry.conditions.matches(packet);
         }
         if !packet.has_ports && entry.conditions.names_ports() {

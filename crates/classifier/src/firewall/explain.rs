@@ -5,9 +5,7 @@ use alloc::vec::Vec;
 
 use super::conditions::Truth;
 use super::entries::{Outcome, Policy, Possible};
-use super::matcher::key_of;
 use super::packet::Packet;
-use crate::key::AnyKey;
 use crate::rule::RuleId;
 
 /// The possible deciders of a packet.
@@ -39,10 +37,7 @@ impl Policy {
     /// Returns all possible deciders of a packet, with both outcomes of each rule that may match.
     #[must_use]
     pub fn outcomes(&self, packet: &Packet<'_>) -> PossibleOutcome {
-        match key_of(packet) {
-            AnyKey::V4(key) => self.explore(self.set().all_matches(&key), packet),
-            AnyKey::V6(key) => self.explore(self.set().all_matches(&key), packet),
-        }
+        self.explore(self.candidates(packet).into_iter(), packet)
     }
 
     fn explore(&self, candidates: impl Iterator<Item = RuleId>, packet: &Packet<'_>) -> PossibleOutcome {

@@ -10,6 +10,10 @@ use core::fmt;
 
 use super::conditions::{Conditions, Families};
 use super::entries::{Entry, Outcome, Source};
+use super::packet::Fragment;
+use super::ranges::Ranges;
+use super::test::{Test, TestKind};
+use super::writes::{Write, Written, after};
 use crate::rule::Action;
 
 /// The effect of a rule of a chain on matching packets.
@@ -28,6 +32,8 @@ pub enum Target {
     Goto(String),
     /// The chain that jumped to this one continues.
     Return,
+    /// The next rule is evaluated.
+    Pass,
 }
 
 /// A rule of a chain.
@@ -42,6 +48,19 @@ pub struct ChainRule {
     /// Number of the rule in its file. The elements of a map are separate rules here, but one rule
     /// in the file.
     pub number: usize,
+    /// Fields that it writes before its target takes effect.
+    pub writes: Vec<Write>,
+    /// Conditions under which iptables drops a later fragment at byte 8 instead of evaluating the
+    /// rule, whatever its target is.
+    pub drops_second: Option<Conditions>,
+}
+
+impl ChainRule {
+    /// Returns a rule without further effects. Its number is that of its line.
+    #[must_use]
+    pub const fn new(conditions: Conditions, target: Target, line: usize) -> Self {
+        Self { conditions, target, line, number: line, writes: Vec::new(), drops_second: None }
+    }
 }
 
 /// A chain.
@@ -149,6 +168,10 @@ struct Flattening<'a> {
     /// Number of visited rules. Chains of jumps alone create no entries, but must end too.
     visited: usize,
     path: Vec<usize>,
+    /// Conditions under which packets have left a chain on the path.
+    left: Vec<Vec<Arc<Conditions>>>,
+    /// The writes so far.
+    writes: Vec<Written>,
 }
 
 impl Chains {
@@ -176,6 +199,8 @@ impl Chains {
             entries_max,
             visited: 0,
             path: Vec::new(),
+            left: Vec::new(),
+            writes: Vec::new(),
         };
         let families = self.families.unwrap_or(Families::BOTH);
         let all = Conditions { families, ..Conditions::default() };
@@ -233,20 +258,39 @@ impl Flattening<'_> {
             return Err(FlattenError::TooDeep { line, depth_max: DEPTH_MAX });
         }
         self.path.push(chain);
+        self.left.push(Vec::new());
         let chains = self.chains;
         let mut returns = Vec::new();
+        // Number of writes before the current rule of the file, and that rule.
+        let mut before = (0, None);
         for (index, rule) in chains[chain].rules.iter().enumerate() {
             self.visited += 1;
             if self.visited > self.entries_max {
                 return Err(FlattenError::TooMany { line: rule.line, entries_max: self.entries_max });
             }
-            let conditions = callers.and(&rule.conditions);
+            if before.1 != Some(rule.number) {
+                before = (self.writes.len(), Some(rule.number));
+            }
+            let conditions = callers.and(&after(&rule.conditions, &self.writes[..before.0], callers));
             // A rule gets a number even if no packet can reach it, because numbers follow the file.
             let is_empty = conditions.is_empty();
             if is_empty {
                 self.source(chain, index, rule.line);
             }
+            if let Some(second) = &rule.drops_second {
+                let mut conditions = callers.and(&after(second, &self.writes[..before.0], callers));
+                conditions.ask_protocol(&Ranges::exact(6));
+                conditions.ask(TestKind::Fragment(Fragment::Second.bit()));
+                if !conditions.is_empty() {
+                    let outcome = Outcome::Decide { action: Some(Action::Deny), value: 0 };
+                    self.push(chain, index, rule.line, Arc::new(conditions), outcome)?;
+                }
+            }
+            if !is_empty {
+                self.write(&rule.writes, &conditions);
+            }
             match &rule.target {
+                Target::Pass => {}
                 Target::Decide { action, value } => {
                     if !is_empty {
                         let outcome = Outcome::Decide { action: Some(*action), value: *value };
@@ -256,7 +300,9 @@ impl Flattening<'_> {
                 Target::Return => {
                     if !is_empty {
                         returns.push(self.entries.len());
-                        self.push(chain, index, rule.line, Arc::new(conditions), Outcome::Skip { to: 0 })?;
+                        let conditions = Arc::new(conditions);
+                        self.leave(&conditions);
+                        self.push(chain, index, rule.line, conditions, Outcome::Skip { to: 0 })?;
                     }
                 }
                 Target::Jump(name) | Target::Goto(name) => {
@@ -268,8 +314,9 @@ impl Flattening<'_> {
                         self.chain(to, &conditions, rule.line)?;
                         if matches!(rule.target, Target::Goto(_)) {
                             returns.push(self.entries.len());
-                            let outcome = Outcome::Skip { to: 0 };
-                            self.push(chain, index, rule.line, Arc::new(conditions), outcome)?;
+                            let conditions = Arc::new(conditions);
+                            self.leave(&conditions);
+                            self.push(chain, index, rule.line, conditions, Outcome::Skip { to: 0 })?;
                         }
                     }
                 }
@@ -281,6 +328,28 @@ impl Flattening<'_> {
             self.entries[index].outcome = Outcome::Skip { to: end };
         }
         self.path.pop();
+        self.left.pop();
         Ok(())
+    }
+
+    /// Remembers that packets leave the current chain.
+    fn leave(&mut self, conditions: &Arc<Conditions>) {
+        if let Some(left) = self.left.last_mut() {
+            left.push(Arc::clone(conditions));
+        }
+    }
+
+    /// Remembers what a rule writes for packets that meet its conditions and have not left.
+    fn write(&mut self, writes: &[Write], conditions: &Conditions) {
+        if writes.is_empty() {
+            return;
+        }
+        let mut conditions = conditions.clone();
+        let left: Vec<Conditions> = self.left.iter().flatten().map(|left| (**left).clone()).collect();
+        if !left.is_empty() {
+            conditions.ask(Test::new(TestKind::AnyOf(left), true));
+        }
+        let of = |write: &Write| Written { write: write.clone(), conditions: conditions.clone() };
+        self.writes.extend(writes.iter().map(of));
     }
 }

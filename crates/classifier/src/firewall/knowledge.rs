@@ -3,8 +3,9 @@
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-use super::conditions::{Conditions, Test, TestKind};
+use super::conditions::Conditions;
 use super::entries::Policy;
+use super::test::{Test, TestKind};
 
 /// A field of a packet that not every user of a policy knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -114,7 +115,8 @@ impl Policy {
     pub fn asks_per_packet(&self) -> bool {
         self.asks(&|field| matches!(field, Field::Headers | Field::State | Field::Frame | Field::Mac))
             || self.entries().any(|entry| {
-                entry.conditions.tests.iter().any(|test| matches!(test.kind, TestKind::Fragment(_)))
+                let asks = |test: &Test| matches!(test.kind, TestKind::Fragment(_));
+                entry.conditions.reads_later || entry.conditions.tests.iter().any(asks)
             })
     }
 
@@ -139,9 +141,9 @@ fn ask(conditions: &Conditions, known: Knowledge, found: &mut dyn FnMut(Field, &
             TestKind::State(_) => Field::State,
             TestKind::Input(_) => Field::Input,
             TestKind::Output(_) => Field::Output,
-            TestKind::Vlan(_) | TestKind::Dscp(_) | TestKind::Length(_) => Field::Frame,
+            TestKind::Number(..) => Field::Frame,
             TestKind::SourceMac { .. } => Field::Mac,
-            TestKind::Unknowable(_) => Field::Nothing,
+            TestKind::Mark { .. } | TestKind::Unknowable(_) => Field::Nothing,
             TestKind::Fragment(_) | TestKind::Address { .. } | TestKind::EitherPort(_) => continue,
             TestKind::AnyOf(all) => {
                 for one in all {

@@ -101,6 +101,9 @@ impl PolicyMatcher {
     /// Allocates nothing.
     #[must_use]
     pub fn find(&self, packet: &Packet<'_>, assume: Assume) -> Option<RuleId> {
+        if self.policy.reads(packet) {
+            return self.policy.first_match(packet, assume);
+        }
         let key = key_of(packet);
         let found = match &self.index {
             Index::Classifier(classifier) => classifier.first_match(&key),
@@ -124,6 +127,9 @@ impl PolicyMatcher {
         packet: &Packet<'_>,
         assume: Assume,
     ) -> Match {
+        if self.policy.reads(packet) {
+            return self.policy.first_match(packet, assume).map_or(Match::NONE, Match::from);
+        }
         let Some(id) = found.rule() else { return found };
         if self.is_unconditional || !self.policy.set().rules()[id.index()].is_conditional {
             return found;
@@ -151,9 +157,23 @@ impl Policy {
     /// of every matcher.
     #[must_use]
     pub fn first_match(&self, packet: &Packet<'_>, assume: Assume) -> Option<RuleId> {
+        pick(self, self.candidates(packet).into_iter(), packet, assume)
+    }
+
+    /// Returns whether rules read the payload of this packet, a later fragment. Its key has no ports,
+    /// so that no index finds them.
+    fn reads(&self, packet: &Packet<'_>) -> bool {
+        self.reads_later() && packet.fragment.is_later()
+    }
+
+    /// Returns the boxes that may contain a packet.
+    pub(super) fn candidates(&self, packet: &Packet<'_>) -> Vec<RuleId> {
+        if self.reads(packet) {
+            return (0..self.set().len() as u32).map(RuleId).collect();
+        }
         match key_of(packet) {
-            AnyKey::V4(key) => pick(self, self.set().all_matches(&key), packet, assume),
-            AnyKey::V6(key) => pick(self, self.set().all_matches(&key), packet, assume),
+            AnyKey::V4(key) => self.set().all_matches(&key).collect(),
+            AnyKey::V6(key) => self.set().all_matches(&key).collect(),
         }
     }
 }
@@ -163,22 +183,16 @@ impl Policy {
     /// regardless of earlier entries.
     #[must_use]
     pub fn all_matches(&self, packet: &Packet<'_>) -> Vec<Possible> {
-        let possible = |candidates: &mut dyn Iterator<Item = RuleId>| {
-            let mut found: Vec<Possible> = Vec::new();
-            for rule in candidates {
-                let is_known =
-                    found.last().is_some_and(|last| self.entry_of(last.rule) == self.entry_of(rule));
-                let truth = self.holds(rule, packet);
-                if !is_known && truth != Truth::No {
-                    found.push(Possible { rule, truth });
-                }
+        let mut found: Vec<Possible> = Vec::new();
+        for rule in self.candidates(packet) {
+            let is_known =
+                found.last().is_some_and(|last| self.entry_of(last.rule) == self.entry_of(rule));
+            let truth = self.holds(rule, packet);
+            if !is_known && truth != Truth::No {
+                found.push(Possible { rule, truth });
             }
-            found
-        };
-        match key_of(packet) {
-            AnyKey::V4(key) => possible(&mut self.set().all_matches(&key)),
-            AnyKey::V6(key) => possible(&mut self.set().all_matches(&key)),
         }
+        found
     }
 }
 
@@ -220,7 +234,8 @@ fn pick(
         if policy.entry_of(id) < from {
             continue;
         }
-        if rules[id.index()].is_conditional && !assume.takes(policy.holds(id, packet)) {
+        let is_asked = rules[id.index()].is_conditional || policy.reads(packet);
+        if is_asked && !assume.takes(policy.holds(id, packet)) {
             continue;
         }
         match policy.outcome(id) {

@@ -26,9 +26,11 @@ mod overlap;
 mod packet;
 mod ranges;
 mod region;
+mod test;
 mod witness_search;
+mod writes;
 
-pub use conditions::{Conditions, Families, InterfacePattern, Test, TestKind, Truth};
+pub use conditions::{Conditions, Families, Truth};
 pub use difference::{CompareDefaults, Comparison, Difference, Witness};
 pub use entries::{Entry, Note, Outcome, Policy, Possible, Source};
 pub use explain::PossibleOutcome;
@@ -39,8 +41,11 @@ pub use matcher::{Assume, PolicyMatcher};
 pub use minimise::{LeftOut, Minimised};
 pub use packet::{ConnectionState, Fragment, Packet, WITH_PORTS, has_ports};
 pub use ranges::Ranges;
+pub use test::{HeaderField, InterfacePattern, Test, TestKind};
+pub use writes::{Write, WrittenField, WrittenValue};
 
-pub(crate) use conditions::{FLAG_NAMES, bits_of, flags_text, mac_text, protocol_name};
+pub(crate) use conditions::{bits_of, protocol_name};
 #[cfg(feature = "std")]
 pub(crate) use entries::{conditions_of, names_ports, needs_ports};
 pub(crate) use ranges::address_text;
+pub(crate) use test::{FLAG_NAMES, flags_text, mac_text};

@@ -22,6 +22,9 @@ pub enum Fragment {
     First,
     /// A part without the transport header.
     Later,
+    /// Such a part that begins at byte 8 of the datagram. iptables drops it if a rule asks for the
+    /// header of TCP.
+    Second,
 }
 
 impl Fragment {
@@ -32,7 +35,14 @@ impl Fragment {
             Self::Whole => 1,
             Self::First => 2,
             Self::Later => 4,
+            Self::Second => 8,
         }
+    }
+
+    /// Returns whether it has no transport header.
+    #[must_use]
+    pub const fn is_later(self) -> bool {
+        matches!(self, Self::Later | Self::Second)
     }
 }
 
@@ -99,6 +109,9 @@ pub struct Packet<'a> {
     pub has_ports: bool,
     /// The part of a datagram.
     pub fragment: Fragment,
+    /// Of a later fragment, ports, flags and ICMP type are the bytes of its payload in their places,
+    /// which only some rules [read](super::Conditions::reads_later).
+    pub has_later_bytes: bool,
     /// TCP flags.
     pub tcp_flags: Option<u8>,
     /// Type and code of ICMP.
@@ -115,8 +128,14 @@ pub struct Packet<'a> {
     pub vlan: Option<u16>,
     /// Differentiated services code point.
     pub dscp: Option<u8>,
+    /// Explicit congestion notification.
+    pub ecn: Option<u8>,
     /// Size of the IP packet, in bytes.
     pub length: Option<u32>,
+    /// Time to live, or hop limit.
+    pub ttl: Option<u8>,
+    /// The next header that the fixed IPv6 header names.
+    pub next_header: Option<u8>,
     /// Sender's MAC address.
     pub source_mac: Option<[u8; 6]>,
 }
@@ -137,6 +156,7 @@ impl Packet<'_> {
             has_ports: has_ports(tuple.protocol),
             tuple,
             fragment: Fragment::Whole,
+            has_later_bytes: false,
             tcp_flags: None,
             icmp: None,
             sctp_chunk: None,
@@ -145,7 +165,10 @@ impl Packet<'_> {
             output: None,
             vlan: None,
             dscp: None,
+            ecn: None,
             length: None,
+            ttl: None,
+            next_header: None,
             source_mac: None,
         }
     }
@@ -154,7 +177,7 @@ impl Packet<'_> {
     #[must_use]
     pub const fn with_fragment(mut self, fragment: Fragment) -> Self {
         self.fragment = fragment;
-        self.has_ports = has_ports(self.tuple.protocol) && !matches!(fragment, Fragment::Later);
+        self.has_ports = has_ports(self.tuple.protocol) && !fragment.is_later();
         self
     }
 }

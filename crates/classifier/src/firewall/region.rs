@@ -8,9 +8,10 @@ use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use super::conditions::{Conditions, InterfacePattern, Test, TestKind};
+use super::conditions::Conditions;
 use super::packet::WITH_PORTS;
 use super::ranges::Ranges;
+use super::test::{HeaderField, InterfacePattern, Test, TestKind};
 
 /// Fields that are intervals.
 pub(super) const SOURCE: usize = 0;
@@ -19,18 +20,29 @@ pub(super) const PROTOCOL: usize = 2;
 pub(super) const SOURCE_PORT: usize = 3;
 pub(super) const DESTINATION_PORT: usize = 4;
 pub(super) const ICMP: usize = 5;
-pub(super) const VLAN: usize = 6;
-pub(super) const DSCP: usize = 7;
-pub(super) const LENGTH: usize = 8;
-pub(super) const MAC: usize = 9;
-const INTERVALS: usize = 10;
+pub(super) const MAC: usize = 6;
+/// The first of the numbers in the headers.
+const NUMBERS: usize = 7;
+const INTERVALS: usize = NUMBERS + HeaderField::ALL.len();
 
 /// The maximum of each interval; for IPv4 addresses it is less.
-const MAX: [u128; INTERVALS] =
-    [u128::MAX, u128::MAX, 255, 65_535, 65_535, 65_535, 4095, 63, u32::MAX as u128, (1 << 48) - 1];
+const MAX: [u128; INTERVALS] = {
+    let mut max = [u128::MAX, u128::MAX, 255, 65_535, 65_535, 65_535, (1 << 48) - 1, 0, 0, 0, 0, 0, 0];
+    let mut field = 0;
+    while field < HeaderField::ALL.len() {
+        max[NUMBERS + field] = HeaderField::ALL[field].max();
+        field += 1;
+    }
+    max
+};
+
+/// Returns the interval of a number in the headers.
+pub(super) const fn interval(field: HeaderField) -> usize {
+    NUMBERS + field as usize
+}
 
 /// Fields that are sets of a few values.
-const FRAGMENT: usize = 0;
+pub(super) const FRAGMENT: usize = 0;
 const STATE: usize = 1;
 pub(super) const INPUT: usize = 2;
 pub(super) const OUTPUT: usize = 3;
@@ -84,7 +96,7 @@ impl Region {
             is_v6,
             intervals,
             flags: [u64::MAX; 4],
-            sets: [7, 31, interfaces, interfaces],
+            sets: [15, 31, interfaces, interfaces],
             variables: Vec::new(),
         }
     }
@@ -336,10 +348,10 @@ pub(super) fn regions(
         }
     }
     if conditions.names_ports() {
-        pieces = with_ports(pieces)?;
+        pieces = with_ports(pieces, conditions.reads_later)?;
     }
     for test in &conditions.tests {
-        pieces = asked(pieces, test, names, variables)?;
+        pieces = asked(pieces, test, conditions.reads_later, names, variables)?;
     }
     Ok(pieces)
 }
@@ -364,13 +376,16 @@ fn each(pieces: Vec<Region>, set: &Ranges, field: usize) -> Result<Vec<Region>, 
     Ok(parts)
 }
 
-fn with_ports(pieces: Vec<Region>) -> Result<Vec<Region>, TooMuch> {
+fn with_ports(pieces: Vec<Region>, reads_later: bool) -> Result<Vec<Region>, TooMuch> {
     let set = Ranges::of(WITH_PORTS.map(|protocol| (u128::from(protocol), u128::from(protocol))));
-    Ok(not_later(each(pieces, &set, PROTOCOL)?))
+    Ok(not_later(each(pieces, &set, PROTOCOL)?, reads_later))
 }
 
-/// Returns the parts of pieces that have a transport header.
-fn not_later(mut pieces: Vec<Region>) -> Vec<Region> {
+/// Returns the parts of pieces that have a transport header, or whose payload is read for one.
+fn not_later(mut pieces: Vec<Region>, reads_later: bool) -> Vec<Region> {
+    if reads_later {
+        return pieces;
+    }
     for piece in &mut pieces {
         piece.sets[FRAGMENT] &= 3;
     }
@@ -382,10 +397,12 @@ fn not_later(mut pieces: Vec<Region>) -> Vec<Region> {
 fn asked(
     pieces: Vec<Region>,
     test: &Test,
+    reads_later: bool,
     names: &Names,
     variables: &mut Variables,
 ) -> Result<Vec<Region>, TooMuch> {
     let not = test.is_negated;
+    let not_later = |pieces| not_later(pieces, reads_later);
     let set = |mut pieces: Vec<Region>, field: usize, bits: u128| {
         for piece in &mut pieces {
             piece.sets[field] &= if not { !bits } else { bits };
@@ -431,16 +448,19 @@ fn asked(
         TestKind::State(states) => set(pieces, STATE, u128::from(*states)),
         TestKind::Input(patterns) => set(pieces, INPUT, names.matching(patterns)),
         TestKind::Output(patterns) => set(pieces, OUTPUT, names.matching(patterns)),
-        TestKind::Vlan(set) => ranges(pieces, VLAN, set),
-        TestKind::Dscp(set) => ranges(pieces, DSCP, set),
-        TestKind::Length(set) => ranges(pieces, LENGTH, set),
+        TestKind::Number(HeaderField::NextHeader, set) => {
+            let mut pieces = ranges(pieces, interval(HeaderField::NextHeader), set)?;
+            pieces.retain(|piece| piece.is_v6);
+            Ok(pieces)
+        }
+        TestKind::Number(field, set) => ranges(pieces, interval(*field), set),
         TestKind::SourceMac { value, mask } => {
             let set =
                 Ranges::under_mask(u128::from(*value), u128::from(*mask), 48, 1 << 12).ok_or(TooMuch)?;
             ranges(pieces, MAC, &set)
         }
         TestKind::EitherPort(ports) => {
-            let pieces = with_ports(pieces)?;
+            let pieces = with_ports(pieces, reads_later)?;
             if not {
                 let outside = ports.complement(65_535);
                 return each(each(pieces, &outside, SOURCE_PORT)?, &outside, DESTINATION_PORT);
@@ -471,7 +491,7 @@ fn asked(
         }
         // An address under a mask with many holes is a variable. Equal masks get different
         // variables, which only loses precision.
-        TestKind::Address { .. } | TestKind::Unknowable(_) => {
+        TestKind::Address { .. } | TestKind::Mark { .. } | TestKind::Unknowable(_) => {
             let kind = Test::from(test.kind.clone());
             let variable = variables.of(alloc::format!("{kind}"));
             let mut pieces = pieces;

@@ -119,12 +119,8 @@ pub fn load(text: &str, options: &Options<'_>) -> Result<Policy, LoadErrors> {
             Ok(all) => {
                 let line = text[..at].matches('\n').count() + 1;
                 let target = || Target::Decide { action, value: u32::from(action == Action::Accept) };
-                rules.extend(all.into_iter().map(|conditions| ChainRule {
-                    conditions,
-                    target: target(),
-                    line,
-                    number,
-                }));
+                let rule = |conditions| ChainRule { number, ..ChainRule::new(conditions, target(), line) };
+                rules.extend(all.into_iter().map(rule));
             }
             Err(message) => errors.push(refuse(at, message)),
         };

@@ -54,6 +54,21 @@ fn hook(policy: &Policy) -> Result<Hook, Unwritable> {
     }
 }
 
+/// Returns comments on what the written rules do not do: the rules that are left out because they
+/// decide nothing, and bytes of later fragments that only the original reads.
+fn comments(policy: &Policy, reads_later: bool) -> String {
+    let mut text = String::new();
+    for note in policy.notes() {
+        text.push_str(&format!("# Left out, line {}: {}\n", note.line, note.text.replace('\n', " ")));
+    }
+    if policy.reads_later() && !reads_later {
+        text.push_str(
+            "# A later fragment has no ports here; the original reads them from its payload.\n",
+        );
+    }
+    text
+}
+
 /// Removes the last entry and returns its action, if it is the policy of the chain for all packets
 /// of these families; otherwise what no rule decides goes on, as without a firewall.
 fn take_policy(policy: &Policy, entries: &mut Vec<Entry>, families: Families) -> Action {

@@ -7,8 +7,10 @@ use core::fmt::Write as _;
 
 use super::blocks::{Block, Step, blocks};
 use super::expand::expanded;
-use super::{Unwritable, hook, take_policy, target};
-use crate::firewall::{Conditions, ConnectionState, Families, Hook, Policy, Ranges, Test, TestKind};
+use super::{Unwritable, comments, hook, take_policy, target};
+use crate::firewall::{
+    Conditions, ConnectionState, Entry, Families, HeaderField, Outcome, Policy, Ranges, Test, TestKind,
+};
 use crate::firewall::{address_text, mac_text};
 use crate::rule::Action;
 
@@ -36,6 +38,11 @@ pub fn write(policy: &Policy) -> Result<String, Unwritable> {
     let hook = hook(policy)?;
     let mut entries = expanded(policy)?;
     let default = take_policy(policy, &mut entries, Families::BOTH);
+    // A kernel that tracks connections reassembles fragments; others read ports from their payload.
+    let is_tracked = policy.asks_state();
+    let is_apart = !is_tracked && !policy.reads_later() && entries.iter().any(names_transport);
+    let later = if is_apart { without_transport(&entries) } else { Vec::new() };
+    let later = if is_apart { blocks(policy, &later)? } else { Vec::new() };
     let all = blocks(policy, &entries)?;
     let is_only = |families| {
         let mut all = policy.entries();
@@ -47,27 +54,69 @@ pub fn write(policy: &Policy) -> Result<String, Unwritable> {
         () => "inet",
     };
     let mut text = format!(
-        "#!/usr/sbin/nft -f\n\ntable {family} flowloom\ndelete table {family} flowloom\n\n\
-         table {family} flowloom {{\n"
+        "#!/usr/sbin/nft -f\n{comments}\ntable {family} flowloom\ndelete table {family} flowloom\n\n\
+         table {family} flowloom {{\n",
+        comments = comments(policy, true)
     );
     let policy_word = if default == Action::Accept { "accept" } else { "drop" };
     // A chain is written before the chains that jump to it.
+    for (index, block) in later.iter().enumerate().rev() {
+        let _ = writeln!(text, "\tchain {LATER}{} {{", name("", index));
+        text.push_str(&chain(policy, LATER, block)?);
+    }
     for (index, block) in all.iter().enumerate().rev() {
-        let _ = writeln!(text, "\tchain {} {{", name(&hook, index));
+        let _ = writeln!(text, "\tchain {} {{", name(&hook.chain, index));
         if index == 0 {
             let _ = writeln!(text, "\t\t{hook}; policy {policy_word};");
+            if is_apart && family != "ip6" {
+                let _ = writeln!(text, "\t\tip frag-off & 0x1fff != 0 goto {LATER}");
+            }
+            if is_apart && family != "ip" {
+                let _ = writeln!(text, "\t\tfrag frag-off != 0 goto {LATER}");
+            }
         }
-        text.push_str(&chain(policy, &hook, block)?);
+        text.push_str(&chain(policy, &hook.chain, block)?);
     }
     text.push_str("}\n");
     Ok(text)
 }
 
-fn name(hook: &Hook, index: usize) -> String {
-    if index == 0 { hook.chain.clone() } else { format!("part{index}") }
+/// The chain for later fragments, which have no ports.
+const LATER: &str = "later";
+
+/// Returns the name of a block: the first one has that of its chain.
+fn name(first: &str, index: usize) -> String {
+    match (first, index) {
+        (first, 0) => String::from(first),
+        (LATER, index) => format!("{LATER}part{index}"),
+        (_, index) => format!("part{index}"),
+    }
 }
 
-fn chain(policy: &Policy, hook: &Hook, block: &Block<'_>) -> Result<String, Unwritable> {
+fn names_transport(entry: &Entry) -> bool {
+    entry.conditions.names_transport()
+}
+
+/// Returns the entries that ask for nothing of the transport header.
+fn without_transport(entries: &[Entry]) -> Vec<Entry> {
+    let mut places = Vec::with_capacity(entries.len() + 1);
+    let mut next = 0;
+    for entry in entries {
+        places.push(next);
+        next += u32::from(!names_transport(entry));
+    }
+    places.push(next);
+    let kept = entries.iter().filter(|entry| !names_transport(entry)).cloned();
+    kept.map(|mut entry| {
+        if let Outcome::Skip { to } = &mut entry.outcome {
+            *to = places[*to as usize];
+        }
+        entry
+    })
+    .collect()
+}
+
+fn chain(policy: &Policy, first: &str, block: &Block<'_>) -> Result<String, Unwritable> {
     let mut text = String::new();
     for step in &block.steps {
         let (conditions, what, source) = match step {
@@ -75,7 +124,7 @@ fn chain(policy: &Policy, hook: &Hook, block: &Block<'_>) -> Result<String, Unwr
                 (Some(&entry.conditions), target(*action, *value, true), entry.source)
             }
             Step::Return(entry) => (Some(&entry.conditions), Ok(String::from("return")), entry.source),
-            Step::Jump(block) => (None, Ok(format!("jump {}", name(hook, *block))), 0),
+            Step::Jump(block) => (None, Ok(format!("jump {}", name(first, *block))), 0),
         };
         let line = policy.sources().get(source as usize).map_or(0, |source| source.line);
         let unwritable = |text: String| Unwritable { line, text };
@@ -166,9 +215,20 @@ fn ask(test: &Test, families: Families) -> Result<String, String> {
                 )
             }
         }
-        TestKind::Fragment(4) if families == Families::V4 => {
-            let op = if test.is_negated { "==" } else { "!=" };
-            format!("ip frag-off & 0x1fff {op} 0")
+        // Parts that are not later fragments, where the kernel does not see these as such.
+        TestKind::Fragment(parts) if families == Families::V4 => {
+            let parts = if test.is_negated { 15 & !parts } else { *parts };
+            let (mask, op, value) = match parts {
+                12 => ("0x1fff", "!=", 0),
+                3 => ("0x1fff", "==", 0),
+                8 => ("0x1fff", "==", 1),
+                7 => ("0x1fff", "!=", 1),
+                14 => ("0x3fff", "!=", 0),
+                1 => ("0x3fff", "==", 0),
+                2 => ("0x3fff", "==", 0x2000),
+                _ => return Err(format!("'{test}' has no counterpart here; write TOML")),
+            };
+            format!("ip frag-off & {mask} {op} {value}")
         }
         TestKind::State(states) => {
             let names = ConnectionState::ALL.iter().filter(|state| states & state.bit() != 0);
@@ -185,9 +245,31 @@ fn ask(test: &Test, families: Families) -> Result<String, String> {
         TestKind::SourceMac { value, mask } if *mask == (1 << 48) - 1 => {
             format!("ether saddr {not}{}", mac_text(*value))
         }
-        TestKind::Vlan(set) => format!("vlan id {not}{}", numbers(set)),
-        TestKind::Dscp(set) if families != Families::BOTH => format!("{family} dscp {not}{}", numbers(set)),
-        TestKind::Length(set) => format!("meta length {not}{}", numbers(set)),
+        TestKind::Number(field, set) => {
+            let name = match field {
+                HeaderField::Vlan => "vlan id",
+                HeaderField::Length => "meta length",
+                HeaderField::NextHeader => "ip6 nexthdr",
+                _ if families == Families::BOTH => {
+                    return Err(format!("'{test}' is of both families; write TOML"));
+                }
+                HeaderField::Ttl if families == Families::V4 => "ip ttl",
+                HeaderField::Ttl => "ip6 hoplimit",
+                field => &format!("{family} {}", field.name()),
+            };
+            format!("{name} {not}{}", numbers(set))
+        }
+        TestKind::Mark { is_connection, mask, values } => {
+            let key = if *is_connection { "ct" } else { "meta" };
+            match (values.as_slice(), mask) {
+                (_, &u32::MAX) => format!("{key} mark {not}{}", numbers(values)),
+                ([(low, high)], _) if low == high => {
+                    let op = if test.is_negated { "!=" } else { "==" };
+                    format!("{key} mark & {mask:#x} {op} {low:#x}")
+                }
+                _ => return Err(format!("'{test}' has several values under a mask; write several rules")),
+            }
+        }
         TestKind::Address { is_destination, value, mask } => {
             let is_v6 = family == "ip6";
             let side = if *is_destination { "daddr" } else { "saddr" };

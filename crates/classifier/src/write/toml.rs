@@ -50,6 +50,9 @@ pub fn write(policy: &Policy) -> Result<String, Unwritable> {
     if !policy.hooks().is_empty() {
         line(format_args!("hooks = [{}]", hooks.collect::<Vec<_>>().join(", ")));
     }
+    if policy.reads_later() {
+        line(format_args!("reads_later_fragments = true"));
+    }
     let is_silent = |entry: &Entry| matches!(entry.outcome, Outcome::Decide { action: None, .. });
     if entries.iter().any(is_silent) {
         line(format_args!("default_action = \"none\""));
@@ -201,6 +204,10 @@ fn fields(conditions: &Conditions) -> Vec<(&'static str, String)> {
                 flags.push(negated(test, format!("{}/{}", flags_text(*value), flags_text(*mask))));
             }
             TestKind::Unknowable(text) => unknowable.push(negated(test, text.clone())),
+            TestKind::Mark { .. } => {
+                let text = Test::from(test.kind.clone()).to_string();
+                unknowable.push(negated(test, text.trim_matches(['[', ']']).to_owned()));
+            }
             _ => fields.extend(field(test)),
         }
     }
@@ -239,8 +246,10 @@ fn field(test: &Test) -> Option<(&'static str, String)> {
             (if *is_v6 { "icmpv6_type" } else { "icmp_type" }, marked(test, texts))
         }
         TestKind::Fragment(parts) => {
-            let names =
-                [(1, "whole"), (2, "first"), (4, "later")].map(|(bit, name)| (bit, name.to_owned()));
+            let later: &[(u8, &str)] =
+                if parts & 12 == 12 { &[(12, "later")] } else { &[(8, "second"), (4, "further")] };
+            let names = [(1, "whole"), (2, "first")].iter().chain(later);
+            let names: Vec<(u8, String)> = names.map(|&(bit, name)| (bit, name.to_owned())).collect();
             ("fragment", bits(*parts, &names))
         }
         TestKind::State(states) => {
@@ -253,9 +262,7 @@ fn field(test: &Test) -> Option<(&'static str, String)> {
         TestKind::Output(names) => {
             ("out_interface", marked(test, names.iter().map(ToString::to_string).collect()))
         }
-        TestKind::Vlan(ranges) => ("vlan", set(ranges)),
-        TestKind::Dscp(ranges) => ("dscp", set(ranges)),
-        TestKind::Length(ranges) => ("length", set(ranges)),
+        TestKind::Number(field, ranges) => (field.name(), set(ranges)),
         TestKind::EitherPort(ranges) => ("either_port", set(ranges)),
         TestKind::SourceMac { value, .. } => ("source_mac", quoted(&negated(test, mac_text(*value)))),
         _ => return None,

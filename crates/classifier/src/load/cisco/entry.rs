@@ -10,7 +10,7 @@ use super::super::iptables::{dscp_class, icmp};
 use super::super::services::service;
 use super::super::{LoadError, LoadErrorKind, ipset, protocol};
 use super::Objects;
-use crate::firewall::{Conditions, Families, Ranges, Test, TestKind, WITH_PORTS, bits_of};
+use crate::firewall::{Conditions, Families, HeaderField, Ranges, Test, TestKind, WITH_PORTS, bits_of};
 use crate::rule::{Action, decimal};
 
 /// The notation of the addresses of an entry.
@@ -350,7 +350,7 @@ impl<'a> Entry<'a> {
             "established" => {
                 conditions.ask(Test::new(TestKind::TcpFlags { mask: 0x14, value: 0 }, true));
             }
-            "fragments" => conditions.ask(TestKind::Fragment(4)),
+            "fragments" => conditions.ask(TestKind::Fragment(12)),
             "dscp" => {
                 let word = self.word("a code point")?;
                 let value = decimal::<u8>(word).or_else(|| match word {
@@ -361,7 +361,7 @@ impl<'a> Entry<'a> {
                     self.next -= 1;
                     self.expected("a code point from 0 to 63, or a class such as ef")
                 })?;
-                conditions.ask(TestKind::Dscp(Ranges::exact(u128::from(value))));
+                conditions.ask(TestKind::Number(HeaderField::Dscp, Ranges::exact(u128::from(value))));
             }
             "precedence" => {
                 let word = self.word("a precedence")?;
@@ -382,7 +382,7 @@ impl<'a> Entry<'a> {
                     self.expected("a precedence from 0 to 7, or its name")
                 })?;
                 let low = u128::from(value) * 8;
-                conditions.ask(TestKind::Dscp(Ranges::of([(low, low + 7)])));
+                conditions.ask(TestKind::Number(HeaderField::Dscp, Ranges::of([(low, low + 7)])));
             }
             "ack" | "fin" | "psh" | "rst" | "syn" | "urg" if protocols == Some(6) => {
                 // Several of these mean: one of the flags is set.

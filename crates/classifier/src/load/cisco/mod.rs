@@ -237,7 +237,7 @@ fn add(lists: &mut Lists, list: usize, entry: Entry<'_>, is_standard: bool) {
         Ok(Some((conditions, action))) => {
             let value = u32::from(action == Action::Accept);
             let target = Target::Decide { action, value };
-            lists.chains[list].rules.push(ChainRule { conditions, target, line: number, number });
+            lists.chains[list].rules.push(ChainRule::new(conditions, target, number));
             lists.sequences[list].push(sequence);
         }
         Ok(None) => {}

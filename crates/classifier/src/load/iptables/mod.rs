@@ -23,6 +23,7 @@ mod names;
 mod rule;
 mod targets;
 mod words;
+mod writes;
 
 use alloc::collections::BTreeMap;
 use alloc::format;
@@ -80,6 +81,9 @@ impl Default for Options<'_> {
 /// Maximum number of entries that all insertions of a table together may move.
 const MOVED_MAX: usize = 10_000_000;
 
+/// Parts of files that make the kernel track connections, and so reassemble fragments.
+const TRACKING: [&str; 6] = ["*nat", "conn", "--state", "--ctstate", "-j CT ", "helper"];
+
 /// Chains that exist without a declaration.
 const BUILT_IN: [&str; 5] = ["INPUT", "FORWARD", "OUTPUT", "PREROUTING", "POSTROUTING"];
 
@@ -90,6 +94,8 @@ struct Table<'a> {
     /// The family that a comment before the table states.
     is_v6: Option<bool>,
     line: usize,
+    /// The kernel tracks connections and reassembles fragments.
+    is_tracked: bool,
     chains: Vec<Chain>,
     /// The errors in the rules of each chain.
     errors: BTreeMap<usize, Vec<LoadError>>,
@@ -303,9 +309,10 @@ fn tables<'a>(text: &'a str, options: &Options<'a>) -> (Vec<Table<'a>>, Vec<Load
     let mut tables: Vec<Table<'a>> = Vec::new();
     let mut errors = Vec::new();
     let is_listing = is_listing(text);
+    let is_tracked = TRACKING.iter().any(|word| text.contains(word));
     let mut is_open = is_listing;
     if is_listing {
-        tables.push(Table { name: options.table, line: 1, ..Table::default() });
+        tables.push(Table { name: options.table, line: 1, is_tracked, ..Table::default() });
     }
     let mut is_v6 = None;
     let mut rules = 0;
@@ -337,7 +344,8 @@ fn tables<'a>(text: &'a str, options: &Options<'a>) -> (Vec<Table<'a>>, Vec<Load
                 errors.push(cursor.error(kind));
             }
             is_open = true;
-            tables.push(Table { name: name.trim(), is_v6, line: index + 1, ..Table::default() });
+            let line = index + 1;
+            tables.push(Table { name: name.trim(), is_v6, line, is_tracked, ..Table::default() });
             continue;
         }
         let Some(table) = tables.last_mut().filter(|_| is_open) else {
@@ -499,8 +507,14 @@ impl Table<'_> {
                     Some(name) if !matches!(rule.does, Does::Goto(_)) => Does::Jump(name),
                     _ => rule.does,
                 };
+                let drops_second = rule.drops_second.filter(|_| !self.is_tracked && is_v6 != Some(true));
+                let writes = rule.writes;
                 let mut push = |conditions, target| {
-                    entries.push(ChainRule { number, conditions, target, line: number });
+                    entries.push(ChainRule {
+                        writes: writes.clone(),
+                        drops_second: drops_second.clone().filter(|_| entries.is_empty()),
+                        ..ChainRule::new(conditions, target, number)
+                    });
                 };
                 match does {
                     Does::Asks(all) => {
@@ -523,6 +537,9 @@ impl Table<'_> {
                     }
                     Does::Return => push(conditions, Target::Return),
                     Does::Passes(text) => {
+                        if !writes.is_empty() || drops_second.is_some() {
+                            push(conditions, Target::Pass);
+                        }
                         self.notes.entry(chain).or_default().push(Note { line: number, text });
                     }
                 }

@@ -12,7 +12,10 @@ use super::super::{LoadError, LoadErrorKind, protocol, reject};
 use super::names;
 use super::targets::{self, Does};
 use super::words::Word;
-use crate::firewall::{Conditions, ConnectionState, InterfacePattern, Ranges, Test, TestKind, WITH_PORTS};
+use super::writes;
+use crate::firewall::{
+    Conditions, ConnectionState, HeaderField, InterfacePattern, Ranges, Test, TestKind, WITH_PORTS, Write,
+};
 use crate::rule::{ProtocolMatch, decimal};
 
 /// A parsed rule line.
@@ -24,13 +27,22 @@ pub(super) struct Rule {
     pub(super) target: Option<String>,
     /// Byte of the line at which the target begins.
     pub(super) target_at: usize,
+    pub(super) writes: Vec<Write>,
+    /// Conditions under which the match of TCP drops a later fragment at byte 8.
+    pub(super) drops_second: Option<Conditions>,
 }
 
 /// Maximum number of ranges in a port list, which is also the kernel's.
 const PORTS_MAX: usize = 15;
 
 /// Matches whose options are supported; their names have no effect by themselves.
-const READ: [&str; 18] = [
+const READ: [&str; 24] = [
+    "mark",
+    "connmark",
+    "ttl",
+    "hl",
+    "tos",
+    "ecn",
     "tcp",
     "udp",
     "udplite",
@@ -53,7 +65,12 @@ const READ: [&str; 18] = [
 
 /// Matches that need an option, and the beginnings of their options. Without one,
 /// `iptables-restore` refuses the rule, which would match every packet.
-const NEED: [(&str, &[&str]); 8] = [
+const NEED: [(&str, &[&str]); 13] = [
+    ("mark", &["--mark"]),
+    ("connmark", &["--mark"]),
+    ("ttl", &["--ttl"]),
+    ("hl", &["--hl"]),
+    ("tos", &["--tos"]),
     ("state", &["--state"]),
     ("conntrack", &["--ct"]),
     ("multiport", &["--sport", "--source-port", "--dport", "--destination-port", "--port"]),
@@ -79,6 +96,11 @@ pub(super) struct Reader<'a> {
     target: Option<String>,
     target_at: usize,
     ports_at: Option<usize>,
+    /// The last match is that of connection marks, not of marks.
+    is_connmark: bool,
+    /// Number of tests before the match of TCP.
+    tcp_at: Option<usize>,
+    writes: Vec<Write>,
     seen: Vec<&'static str>,
     /// Matches without an option so far, by their index in `NEED`, and their bytes.
     bare: Vec<(usize, usize)>,
@@ -105,6 +127,9 @@ impl<'a> Reader<'a> {
             target: None,
             target_at: line.len(),
             ports_at: None,
+            is_connmark: false,
+            tcp_at: None,
+            writes: Vec::new(),
             seen: Vec::new(),
             bare: Vec::new(),
         }
@@ -183,13 +208,49 @@ impl<'a> Reader<'a> {
                 return Err(self.expected(at, "a protocol with ports: -p tcp, udp, udplite, sctp or dccp"));
             }
         }
+        let drops_second = self.drops_second();
         let does =
             self.does.unwrap_or_else(|| Does::Passes(String::from("has no target, so it only counts")));
-        Ok(Rule { conditions: self.conditions, does, target: self.target, target_at: self.target_at })
+        let Self { conditions, target, target_at, writes, .. } = self;
+        Ok(Rule { conditions, does, target, target_at, writes, drops_second })
+    }
+
+    /// Returns whether an option, or its argument, uses the match of TCP.
+    fn is_of_tcp(&self, option: &Word) -> bool {
+        let argument = self.words.get(self.next).map(|word| word.text.as_str());
+        let is_tcp = self.conditions.protocols.as_ref() == Some(&Ranges::exact(6));
+        match option.text.as_str() {
+            "-m" | "--match" => argument == Some("tcp"),
+            "--syn" | "--tcp-flags" | "--tcp-option" => true,
+            "--sport" | "--source-port" | "--dport" | "--destination-port" => is_tcp,
+            _ => false,
+        }
+    }
+
+    /// Returns the conditions that come before the match of TCP: those of the rule itself, and of
+    /// earlier matches.
+    fn drops_second(&self) -> Option<Conditions> {
+        let tests_max = self.tcp_at?;
+        let mut conditions = self.conditions.clone();
+        (conditions.source_ports, conditions.destination_ports) = (None, None);
+        let mut index = 0;
+        conditions.tests.retain(|test| {
+            index += 1;
+            let is_own = matches!(
+                test.kind,
+                TestKind::Input(_) | TestKind::Output(_) | TestKind::Fragment(_) | TestKind::Address { .. }
+            );
+            let is_transport = test.names_transport();
+            is_own || index <= tests_max && !is_transport
+        });
+        Some(conditions)
     }
 
     #[expect(clippy::too_many_lines, reason = "one arm for each option of iptables")]
     fn option(&mut self, option: &'a Word, mut not: bool, start: usize) -> Result<(), LoadError> {
+        if self.is_of_tcp(option) {
+            self.tcp_at.get_or_insert(self.conditions.tests.len());
+        }
         match option.text.as_str() {
             "-s" | "--source" | "--src" => {
                 self.once("-s", start)?;
@@ -223,12 +284,13 @@ impl<'a> Reader<'a> {
                 if self.is_v6 {
                     return Err(self.refuse(start, String::from("-f is for IPv4; ip6tables has -m frag")));
                 }
-                self.conditions.ask(Test::new(TestKind::Fragment(4), not));
+                self.conditions.ask(Test::new(TestKind::Fragment(12), not));
             }
             "-m" | "--match" => {
                 let word = self.argument(option, "a match")?;
                 if READ.contains(&word.text.as_str()) {
                     self.module = None;
+                    self.is_connmark = word.text == "connmark";
                     let name = NEED.iter().position(|(name, _)| *name == word.text);
                     self.bare.extend(name.map(|name| (name, word.at)));
                 } else {
@@ -321,7 +383,7 @@ impl<'a> Reader<'a> {
                 let ends = ends.filter(|&(low, high)| low <= high && high <= 65_535);
                 let (low, high) = ends.ok_or_else(|| self.expected(word.at, "a length such as 40:1500"))?;
                 let set = Ranges::of([(u128::from(low), u128::from(high))]);
-                self.conditions.ask(Test::new(TestKind::Length(set), not));
+                self.conditions.ask(Test::new(TestKind::Number(HeaderField::Length, set), not));
             }
             "--dscp" | "--dscp-class" => {
                 let word = self.negatable(option, &mut not, "a code point")?;
@@ -333,7 +395,49 @@ impl<'a> Reader<'a> {
                 let value =
                     value.ok_or_else(|| self.expected(word.at, "a code point from 0 to 63, or EF"))?;
                 let set = Ranges::exact(u128::from(value));
-                self.conditions.ask(Test::new(TestKind::Dscp(set), not));
+                self.conditions.ask(Test::new(TestKind::Number(HeaderField::Dscp, set), not));
+            }
+            "--mark" => {
+                let what = "a mark such as 0x1 or 0x1/0xff";
+                let word = self.negatable(option, &mut not, what)?;
+                let (value, mask) =
+                    writes::value_and_mask(&word.text).ok_or_else(|| self.expected(word.at, what))?;
+                let values = Ranges::exact(u128::from(value));
+                let kind = TestKind::Mark { is_connection: self.is_connmark, mask, values };
+                self.conditions.ask(Test::new(kind, not));
+            }
+            "--ttl" | "--ttl-eq" | "--ttl-lt" | "--ttl-gt" | "--hl" | "--hl-eq" | "--hl-lt" | "--hl-gt" => {
+                let word = self.negatable(option, &mut not, "a number from 0 to 255")?;
+                let number: u8 = decimal(&word.text)
+                    .ok_or_else(|| self.expected(word.at, "a number from 0 to 255"))?;
+                let number = u128::from(number);
+                let set = match option.text.rsplit('-').next() {
+                    Some("lt") => Ranges::of(number.checked_sub(1).map(|end| (0, end))),
+                    Some("gt") => Ranges::of([(number + 1, 255)]),
+                    _ => Ranges::exact(number),
+                };
+                self.conditions.ask(Test::new(TestKind::Number(HeaderField::Ttl, set), not));
+            }
+            "--tos" => {
+                let what = "a byte such as 0x10 or 0x10/0x3f";
+                let word = self.negatable(option, &mut not, what)?;
+                let tests = writes::tos(&word.text).ok_or_else(|| self.expected(word.at, what))?;
+                match (&tests[..], not) {
+                    ([one], _) => self.conditions.ask(Test::new(one.clone(), not)),
+                    (_, false) => tests.into_iter().for_each(|test| self.conditions.ask(test)),
+                    (_, true) => {
+                        let mut both = Conditions::default();
+                        tests.into_iter().for_each(|test| both.ask(test));
+                        self.conditions.ask(Test::new(TestKind::AnyOf(Vec::from([both])), true));
+                    }
+                }
+            }
+            "--ecn-ip-ect" => {
+                let word = self.negatable(option, &mut not, "a number from 0 to 3")?;
+                let number: Option<u8> = decimal(&word.text).filter(|&number| number < 4);
+                let number = number.ok_or_else(|| self.expected(word.at, "a number from 0 to 3"))?;
+                let set = Ranges::exact(u128::from(number));
+                self.conditions.ask(Test::new(TestKind::Number(HeaderField::Ecn, set), not));
             }
             "--match-set" => self.match_set(option, not)?,
             "--reject-with" => {
@@ -343,6 +447,12 @@ impl<'a> Reader<'a> {
                 if let Some(Does::Decide(_, value)) = &mut self.does {
                     *value = number;
                 }
+            }
+            text if self.target.as_deref().is_some_and(|target| writes::is_of(target, text)) => {
+                let target = self.target.clone().unwrap_or_default();
+                let arguments = self.rest_of_option();
+                let later = self.words.get(self.next..).unwrap_or_default();
+                self.writes.extend(writes::of(&target, text, &arguments, later, self.is_v6));
             }
             // Options of targets, which follow the target.
             text if self.does.is_some() && text.starts_with("--") => {
@@ -399,6 +509,8 @@ impl<'a> Reader<'a> {
                         | "--chunk-types"
                         | "--dccp-types"
                         | "--dccp-option"
+                        | "--ecn-tcp-cwr"
+                        | "--ecn-tcp-ece"
                         | "--return-nomatch"
                         | "--update-counters"
                         | "--update-subcounters"

@@ -132,7 +132,7 @@ fn rules_that_decide_nothing_are_passed_over_and_listed() {
                 -A INPUT -m limit --limit 5/sec -j LOG --log-prefix \"-j seen \" --log-level 4\n\
                 -A INPUT -p tcp -m tcp --dport 25 -j ACCEPT\nCOMMIT\n";
     let policy = load(text, &Options::default()).unwrap();
-    assert_eq!(policy.len(), 2);
+    assert_eq!(policy.sources().len(), 2);
     assert_eq!(policy.notes().iter().map(|note| note.line).collect::<Vec<_>>(), [3, 4]);
     assert!(
         policy.undecidable(crate::firewall::Knowledge::default()).is_empty(),

@@ -190,7 +190,7 @@ pub fn load(text: &str, options: &Options<'_>) -> Result<Policy, LoadErrors> {
                 number += usize::from(*line != last);
                 last = *line;
                 let (conditions, target) = (conditions.clone(), target.clone());
-                rules.push(ChainRule { conditions, target, line: *line, number });
+                rules.push(ChainRule { number, ..ChainRule::new(conditions, target, *line) });
             }
         }
         Chain { name: name.to_owned(), rules, policy: None }
@@ -199,11 +199,9 @@ pub fn load(text: &str, options: &Options<'_>) -> Result<Policy, LoadErrors> {
     let mut chains = match options.chain {
         "cluster" => {
             let stages = Vec::from([chain("egress", Target::Return), chain("ingress", accept())]);
-            let jump = |name: &str| ChainRule {
-                conditions: Conditions::default(),
-                target: Target::Jump(name.to_owned()),
-                line: 1,
-                number: 0,
+            let jump = |name: &str| {
+                let target = Target::Jump(name.to_owned());
+                ChainRule { number: 0, ..ChainRule::new(Conditions::default(), target, 1) }
             };
             let rules = Vec::from([jump("egress"), jump("ingress")]);
             let first = Chain { name: "cluster".to_owned(), rules, policy: None };

@@ -61,6 +61,13 @@ pub(super) enum Op {
     GreaterOrEqual,
 }
 
+impl Op {
+    /// Returns whether it compares the order of values.
+    pub(super) const fn is_order(self) -> bool {
+        matches!(self, Self::Less | Self::LessOrEqual | Self::Greater | Self::GreaterOrEqual)
+    }
+}
+
 /// The verdict on a packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
@@ -84,6 +91,8 @@ pub(super) enum Statement {
     Verdict(Verdict),
     /// No decision.
     Passes(String),
+    /// A field gets the value that the words give.
+    Set(Expr, String),
     /// The packet may continue with the rest of the rule, or not.
     Unknowable(String),
     /// Another program decides: it accepts the packet, or the packet is dropped.
@@ -149,6 +158,8 @@ pub(super) struct Table {
     pub(super) name: String,
     pub(super) chains: Vec<Chain>,
     pub(super) sets: BTreeMap<String, Set>,
+    /// The kernel tracks connections and reassembles fragments.
+    pub(super) is_tracked: bool,
     /// Packets pass by a dormant table.
     pub(super) is_dormant: bool,
     /// The handle of the next object, as long as the text tells it.
@@ -162,6 +173,7 @@ impl Table {
             name: name.into(),
             chains: Vec::new(),
             sets: BTreeMap::new(),
+            is_tracked: false,
             is_dormant: false,
             next_handle: Some(1),
         }

@@ -259,7 +259,12 @@ fn statement(json: &Json) -> Result<Statement, String> {
                 body.get("key").zip(body.get("data")).ok_or("expected a map with key and data")?;
             Statement::Vmap(expr(key)?, value(data)?)
         }
-        "counter" | "log" | "mangle" | "notrack" | "ct helper" | "ct timeout" | "ct expectation"
+        "mangle" => {
+            let (key, value) =
+                body.get("key").zip(body.get("value")).ok_or("expected mangle with key and value")?;
+            Statement::Set(expr(key)?, words(value))
+        }
+        "counter" | "log" | "notrack" | "ct helper" | "ct timeout" | "ct expectation"
         | "ct event" | "flow" | "dup" | "fwd" | "reset" | "secmark" | "last" => {
             Statement::Passes(kind.into())
         }
@@ -286,6 +291,19 @@ fn statement(json: &Json) -> Result<Statement, String> {
             return Err(format!("unsupported statement '{other}'; remove the rule or rewrite it"));
         }
     })
+}
+
+/// Returns a value that a field gets in the words of the text format.
+fn words(json: &Json) -> String {
+    let plain = word(json).or_else(|| match entry(json)? {
+        (kind @ ("meta" | "ct"), body) => Some(format!("{kind} {}", body.get("key").and_then(word)?)),
+        (sign @ ("|" | "&" | "^"), body) => match body.as_array().map(Vec::as_slice) {
+            Some([a, b]) => Some(format!("{} {sign} {}", words(a), words(b))),
+            _ => None,
+        },
+        _ => None,
+    });
+    plain.unwrap_or_else(|| json.to_string())
 }
 
 fn expr(json: &Json) -> Result<Expr, String> {

@@ -9,7 +9,9 @@ use super::super::iptables::{dscp_class, icmp, mac};
 use super::super::services::service;
 use super::super::{ipset, protocol};
 use super::ast::{Expr, Op, Set, Table, Value, Verdict};
-use crate::firewall::{Conditions, ConnectionState, Families, InterfacePattern, Ranges, Test, TestKind};
+use crate::firewall::{
+    Conditions, ConnectionState, Families, HeaderField, InterfacePattern, Ranges, Test, TestKind,
+};
 use crate::rule::decimal;
 
 /// A description of an unsupported part of a rule.
@@ -46,7 +48,7 @@ pub(super) fn compare(table: &Table, expr: &Expr, op: Op, value: &Value) -> Resu
         // The condition that the parts exist holds for the negation too.
         conditions = needs(parts);
         if not {
-            conditions = conditions.and(&has_headers(parts));
+            conditions = conditions.and(&has_headers(table, parts));
         }
         conditions.ask(Test::new(TestKind::AnyOf(all), not));
         return Ok(conditions);
@@ -74,9 +76,13 @@ pub(super) fn concat(table: &Table, parts: &[Expr], element: &Value) -> Result<C
 }
 
 /// Returns the condition that a packet is not a later fragment, if expressions read its transport
-/// header: without that header no comparison holds, negated or not.
-fn has_headers(parts: &[Expr]) -> Conditions {
+/// header: without that header no comparison holds, negated or not. Where the kernel does not
+/// reassemble fragments, it reads other bytes in place of the header.
+fn has_headers(table: &Table, parts: &[Expr]) -> Conditions {
     let mut all = Conditions::default();
+    if !table.is_tracked {
+        return all;
+    }
     let reads = |part: &Expr| matches!(part, Expr::Payload(header, _) if header == "th" || transport(header).is_some());
     if parts.iter().any(reads) {
         all.ask(TestKind::Fragment(3));
@@ -138,6 +144,11 @@ fn single(table: &Table, expr: &Expr, op: Op, value: &Value) -> Result<Condition
         conditions.ask(Test::new(TestKind::Unknowable(what.clone()), not));
         Ok(conditions)
     };
+    // Only numbers have an order; the kernel compares other values as bytes.
+    if op.is_order() && !has_order(expr) {
+        conditions.ask(TestKind::Unknowable(format!("{what} {op:?} a value")));
+        return Ok(conditions);
+    }
     if let Expr::Masked(inner, mask) = expr {
         return masked(inner, mask, op, value);
     }
@@ -156,16 +167,23 @@ fn single(table: &Table, expr: &Expr, op: Op, value: &Value) -> Result<Condition
                         })?,
                     );
                 }
-                let set = Ranges::of(set);
-                let set = if not { set.complement(all) } else { set };
+                let set = ordered(op, Ranges::of(set), all);
                 conditions.ask_address(field == "daddr", is_v6, &set);
             }
-            ("ip", "protocol") | ("ip6", "nexthdr") => {
-                conditions.ask_protocol(&numbers(255, &protocol_number)?);
+            ("ip", "protocol") => conditions.ask_protocol(&numbers(255, &protocol_number)?),
+            ("ip6", "nexthdr") => {
+                let set = numbers(255, &protocol_number)?;
+                conditions.ask(TestKind::Number(HeaderField::NextHeader, set));
+            }
+            ("ip", "ttl") | ("ip6", "hoplimit") => {
+                conditions.ask(TestKind::Number(HeaderField::Ttl, numbers(255, &number)?));
+            }
+            ("ip" | "ip6", "ecn") => {
+                conditions.ask(TestKind::Number(HeaderField::Ecn, numbers(3, &ecn)?));
             }
             ("ip" | "ip6", "dscp") => {
                 let read = |word: &str| dscp_class(word).map(u128::from).or_else(|| number(word));
-                conditions.ask(TestKind::Dscp(numbers(63, &read)?));
+                conditions.ask(TestKind::Number(HeaderField::Dscp, numbers(63, &read)?));
             }
             // The family determines the version.
             ("ip" | "ip6", "version") => {
@@ -174,7 +192,7 @@ fn single(table: &Table, expr: &Expr, op: Op, value: &Value) -> Result<Condition
                     conditions.families = Families { v4: false, v6: false };
                 }
             }
-            ("ip", "length") => conditions.ask(TestKind::Length(numbers(65_535, &number)?)),
+            ("ip", "length") => conditions.ask(TestKind::Number(HeaderField::Length, numbers(65_535, &number)?)),
             ("tcp" | "udp" | "udplite" | "sctp" | "dccp" | "th", "sport" | "dport") => {
                 conditions.ask_port(field == "dport", &numbers(65_535, &port)?);
             }
@@ -187,6 +205,7 @@ fn single(table: &Table, expr: &Expr, op: Op, value: &Value) -> Result<Condition
                         &icmp_types(one, is_v6).ok_or_else(|| format!("{what}: expected an ICMP type"))?,
                     );
                 }
+                let codes = if op.is_order() { ordered(op, codes, 0xffff) } else { codes };
                 conditions.ask(Test::new(TestKind::Icmp { is_v6, codes }, not));
             }
             ("icmp" | "icmpv6", "code") => {
@@ -216,17 +235,20 @@ fn single(table: &Table, expr: &Expr, op: Op, value: &Value) -> Result<Condition
                 };
                 conditions.ask(Test::new(kind, not));
             }
-            ("ether", "type") => return family(table, value, not, conditions),
-            ("vlan", "id") => conditions.ask(TestKind::Vlan(numbers(4095, &number)?)),
+            ("ether", "type") => return family(table, key_of_family(expr), value, not, conditions),
+            ("vlan", "id") => conditions.ask(TestKind::Number(HeaderField::Vlan, numbers(4095, &number)?)),
             ("exthdr", "frag") if op == Op::Equal && *value == Value::Any => {
                 conditions.families = conditions.families.and(Families::V6);
-                conditions.ask(TestKind::Fragment(6));
+                conditions.ask(TestKind::Fragment(14));
             }
             _ => return unknowable(conditions),
         },
         Expr::Meta(key) => match key.as_str() {
             "l4proto" => conditions.ask_protocol(&numbers(255, &protocol_number)?),
-            "nfproto" | "protocol" => return family(table, value, not, conditions),
+            "nfproto" | "protocol" => {
+                return family(table, key_of_family(expr), value, not, conditions);
+            }
+            "mark" => conditions.ask(mark_test(false, u32::MAX, numbers(u128::from(u32::MAX), &number)?)),
             "iif" | "iifname" | "oif" | "oifname" => {
                 let mut names = Vec::new();
                 for one in values(table, value)? {
@@ -240,9 +262,12 @@ fn single(table: &Table, expr: &Expr, op: Op, value: &Value) -> Result<Condition
                 let kind = if is_input { TestKind::Input(names) } else { TestKind::Output(names) };
                 conditions.ask(Test::new(kind, not));
             }
-            "length" => conditions.ask(TestKind::Length(numbers(u128::from(u32::MAX), &number)?)),
+            "length" => conditions.ask(TestKind::Number(HeaderField::Length, numbers(u128::from(u32::MAX), &number)?)),
             _ => return unknowable(conditions),
         },
+        Expr::Ct(key) if key == "mark" => {
+            conditions.ask(mark_test(true, u32::MAX, numbers(u128::from(u32::MAX), &number)?));
+        }
         Expr::Ct(key) if key == "state" => {
             let mut states = 0;
             for one in values(table, value)? {
@@ -307,19 +332,53 @@ fn numbers(
     if ranges.iter().any(|(low, high)| low > high) {
         return Err(format!("{what}: a range ends before it begins"));
     }
-    let set = Ranges::of(ranges);
+    Ok(ordered(op, Ranges::of(ranges), max))
+}
+
+/// Returns the values from 0 to `max` that compare with a set in this way.
+fn ordered(op: Op, set: Ranges, max: u128) -> Ranges {
     let (low, high) = set.hull().unwrap_or((1, 0));
-    Ok(match op {
+    match op {
         Op::In | Op::Equal => set,
         Op::NotEqual => set.complement(max),
         Op::Less => Ranges::of(low.checked_sub(1).map(|end| (0, end))),
         Op::LessOrEqual => Ranges::of([(0, high)]),
-        Op::Greater => Ranges::of([(high + 1, max)]),
+        Op::Greater => Ranges::of(high.checked_add(1).map(|start| (start, max))),
         Op::GreaterOrEqual => Ranges::of([(low, max)]),
+    }
+}
+
+/// Returns whether the values of an expression are numbers whose order is that of the kernel.
+fn has_order(expr: &Expr) -> bool {
+    match expr {
+        Expr::Payload(header, field) => match field.as_str() {
+            "saddr" | "daddr" => matches!(header.as_str(), "ip" | "ip6"),
+            "flags" => false,
+            _ => header != "ether",
+        },
+        Expr::Meta(key) => matches!(key.as_str(), "l4proto" | "length" | "mark"),
+        Expr::Ct(key) => key == "mark",
+        Expr::Concat(_) | Expr::Masked(..) | Expr::Other(_) => false,
+    }
+}
+
+fn mark_test(is_connection: bool, mask: u32, values: Ranges) -> TestKind {
+    TestKind::Mark { is_connection, mask, values }
+}
+
+pub(super) fn ecn(word: &str) -> Option<u128> {
+    number(word).or_else(|| {
+        Some(match word {
+            "not-ect" => 0,
+            "ect1" => 1,
+            "ect0" => 2,
+            "ce" => 3,
+            _ => return None,
+        })
     })
 }
 
-fn number(word: &str) -> Option<u128> {
+pub(super) fn number(word: &str) -> Option<u128> {
     match word.strip_prefix("0x") {
         Some(digits) => u128::from_str_radix(digits, 16).ok().filter(|_| !digits.starts_with('+')),
         None => decimal(word),
@@ -409,25 +468,43 @@ fn icmp_code(word: &str, is_v6: bool) -> Option<u128> {
     number(word).or_else(|| names.iter().find(|(name, _)| *name == word).map(|&(_, code)| code))
 }
 
+/// What the values of a comparison of families are.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum FamilyKey {
+    EtherType,
+    Netfilter,
+}
+
+fn key_of_family(expr: &Expr) -> FamilyKey {
+    match expr {
+        Expr::Meta(key) if key == "nfproto" => FamilyKey::Netfilter,
+        _ => FamilyKey::EtherType,
+    }
+}
+
 fn family(
     table: &Table,
+    key: FamilyKey,
     value: &Value,
     not: bool,
     mut conditions: Conditions,
 ) -> Result<Conditions, Refusal> {
-    let mut asked = Families { v4: false, v6: false };
-    for one in values(table, value)? {
-        let Value::Word(word) = one else { return Err("expected a family such as ipv4".to_owned()) };
-        match word.as_str() {
-            "ipv4" | "ip" | "2" | "0x0800" => asked.v4 = true,
-            "ipv6" | "ip6" | "10" | "0x86dd" => asked.v6 = true,
-            // Other link-layer protocols never reach these chains.
-            _ => {}
-        }
-    }
-    if not {
-        asked = Families { v4: !asked.v4, v6: !asked.v6 };
-    }
+    let [v4, v6, max] = match key {
+        FamilyKey::EtherType => [0x0800, 0x86dd, 0xffff],
+        FamilyKey::Netfilter => [2, 10, 0xff],
+    };
+    // Other protocols of links never reach these chains.
+    let read = |word: &str| match (word, key) {
+        ("ipv4", FamilyKey::Netfilter) | ("ip", FamilyKey::EtherType) => Some(v4),
+        ("ipv6", FamilyKey::Netfilter) | ("ip6", FamilyKey::EtherType) => Some(v6),
+        ("arp", FamilyKey::EtherType) => Some(0x0806),
+        ("vlan" | "8021q", FamilyKey::EtherType) => Some(0x8100),
+        ("8021ad", FamilyKey::EtherType) => Some(0x88a8),
+        (word, _) => number(word),
+    };
+    let op = if not { Op::NotEqual } else { Op::Equal };
+    let asked = numbers(table, "family", op, value, max, &read)?;
+    let asked = Families { v4: asked.contains(v4), v6: asked.contains(v6) };
     conditions.families = conditions.families.and(asked);
     Ok(conditions)
 }
@@ -451,7 +528,7 @@ fn tcp_flags(table: &Table, op: Op, value: &Value) -> Result<Conditions, Refusal
     let mut conditions = Conditions::default();
     conditions.ask_protocol(&Ranges::exact(6));
     let not = op == Op::NotEqual;
-    if not {
+    if not && table.is_tracked {
         conditions.ask(TestKind::Fragment(3));
     }
     match value {
@@ -492,8 +569,9 @@ fn masked(inner: &Expr, mask: &Value, op: Op, value: &Value) -> Result<Condition
                 _ => None,
             };
             match (bits(mask), bits(value)) {
-                (Some(0x1fff), Some(0)) => conditions.ask(Test::new(TestKind::Fragment(4), !not)),
-                (Some(0x3fff), Some(0)) => conditions.ask(Test::new(TestKind::Fragment(6), !not)),
+                (Some(0x1fff), Some(0)) => conditions.ask(Test::new(TestKind::Fragment(12), !not)),
+                (Some(0x1fff), Some(1)) => conditions.ask(Test::new(TestKind::Fragment(8), not)),
+                (Some(0x3fff), Some(0)) => conditions.ask(Test::new(TestKind::Fragment(14), !not)),
                 _ => conditions.ask(TestKind::Unknowable(describe(inner))),
             }
         }
@@ -513,6 +591,20 @@ fn masked(inner: &Expr, mask: &Value, op: Op, value: &Value) -> Result<Condition
             let (mask, value) =
                 both.ok_or_else(|| format!("{}: expected an address and a mask", describe(inner)))?;
             let kind = TestKind::Address { is_destination: field == "daddr", value, mask };
+            conditions.ask(Test::new(kind, not));
+        }
+        Expr::Meta(key) | Expr::Ct(key) if key == "mark" => {
+            let bits = |value: &Value| match value {
+                Value::Word(word) => number(word).and_then(|number| u32::try_from(number).ok()),
+                _ => None,
+            };
+            let both = bits(mask).zip(bits(value));
+            let Some((mask, value)) = both else {
+                let text = format!("{} under a mask", describe(inner));
+                conditions.ask(Test::new(TestKind::Unknowable(text), not));
+                return Ok(conditions);
+            };
+            let kind = mark_test(matches!(inner, Expr::Ct(_)), mask, Ranges::exact(u128::from(value)));
             conditions.ask(Test::new(kind, not));
         }
         _ => conditions
@@ -542,6 +634,12 @@ pub(super) fn map(
     };
     let mut all = Vec::with_capacity(elements.len());
     let mut rest = None;
+    let decides = |verdict: &Option<Verdict>| {
+        !matches!(
+            verdict,
+            Some(Verdict::Continue | Verdict::Return | Verdict::Jump(_) | Verdict::Goto(_)) | None
+        )
+    };
     for (key, verdict) in elements {
         let Some(verdict) = verdict.clone() else {
             return Err("expected a map of verdicts".to_owned());
@@ -560,7 +658,17 @@ pub(super) fn map(
         };
         all.push((conditions, verdict));
     }
-    // All values that no other element has.
-    all.extend(rest.map(|verdict| (needs(core::slice::from_ref(expr)), verdict)));
+    // All values that no other element has. After an element that decides, none of its packets come
+    // here.
+    if let Some(verdict) = rest {
+        let keys = elements.iter().filter(|(key, _)| *key != Value::Any);
+        let open = keys.filter(|(_, verdict)| !decides(verdict)).cloned().collect::<Vec<_>>();
+        let conditions = if open.is_empty() {
+            needs(core::slice::from_ref(expr)).and(&has_headers(table, core::slice::from_ref(expr)))
+        } else {
+            compare(table, expr, Op::NotEqual, &Value::Set(open))?
+        };
+        all.push((conditions, verdict));
+    }
     Ok(all)
 }

@@ -7,6 +7,7 @@
 //! such as `limit rate`, `meta mark` and `fib`, become conditions that [may
 //! hold](crate::firewall::Truth::Maybe).
 
+mod assign;
 mod ast;
 mod commands;
 mod elements;
@@ -22,11 +23,11 @@ use alloc::vec::Vec;
 
 use super::{LoadError, LoadErrorKind, LoadErrors, LoadLimits, line_of};
 use crate::firewall::{
-    Chain, ChainRule, Chains, Conditions, Families, Hook, Note, Outcome, Policy, Ranges, Target, TestKind,
+    Chain, ChainRule, Chains, Conditions, Families, Hook, Note, Outcome, Policy, Ranges, Target, TestKind, Write,
 };
 use crate::rule::Action;
 
-use ast::{Parsed, Statement, Table, Verdict};
+use ast::{Expr, Parsed, Statement, Table, Verdict};
 
 /// The parts of a ruleset to read.
 ///
@@ -72,10 +73,12 @@ impl Default for Options<'_> {
 /// ```
 pub fn load(text: &str, options: &Options<'_>) -> Result<Policy, LoadErrors> {
     options.limits.check_bytes(text)?;
-    let Parsed { tables, notes: unread, errors } = parsed(text, options.limits);
+    let Parsed { mut tables, notes: unread, errors } = parsed(text, options.limits);
     if let Some(errors) = LoadErrors::of(errors) {
         return Err(errors);
     }
+    let is_tracked = tables.iter().any(tracks);
+    tables.iter_mut().for_each(|table| table.is_tracked = is_tracked);
     let mut entered = entered(&tables, options);
     entered.sort_by_key(|&(_, _, priority)| priority);
     let (mut entries, mut sources) = (Vec::new(), Vec::new());
@@ -208,6 +211,27 @@ fn entered(tables: &[Table], options: &Options<'_>) -> Vec<(usize, usize, i64)> 
     }
 }
 
+/// Returns whether a table makes the kernel track connections, and so reassemble fragments.
+fn tracks(table: &Table) -> bool {
+    let asks = |expr: &Expr| match expr {
+        Expr::Ct(_) => true,
+        Expr::Masked(inner, _) => matches!(**inner, Expr::Ct(_)),
+        Expr::Concat(parts) => parts.iter().any(|part| matches!(part, Expr::Ct(_))),
+        _ => false,
+    };
+    table.chains.iter().any(|chain| {
+        chain.hook.as_ref().is_some_and(|hook| hook.kind == "nat")
+            || chain.rules.iter().flat_map(|rule| &rule.statements).any(|statement| match statement {
+                Statement::Match(expr, ..) | Statement::Vmap(expr, _) | Statement::Set(expr, _) => {
+                    asks(expr)
+                }
+                Statement::Unknowable(text) | Statement::Passes(text) => text.starts_with("ct "),
+                Statement::Verdict(Verdict::Translate) => true,
+                _ => false,
+            })
+    })
+}
+
 type AtChain<T> = Vec<(usize, T)>;
 
 /// Returns the chains of a table as rules with conditions, the errors in them, and notes on skipped
@@ -243,7 +267,10 @@ fn lowered(text: &str, table: &Table) -> (Chains, AtChain<LoadError>, AtChain<No
 fn lowered_rule(table: &Table, rule: &ast::Rule) -> Result<(Vec<ChainRule>, Option<String>), String> {
     let mut conditions = Conditions::default();
     let mut all = Vec::new();
-    let mut push = |conditions: Conditions, verdict: &Verdict| {
+    let mut push = |mut conditions: Conditions, verdict: &Verdict, writes: Vec<Write>| {
+        if !table.is_tracked {
+            conditions.read_later();
+        }
         let target = match verdict {
             Verdict::Accept => Target::Decide { action: Action::Accept, value: 1 },
             Verdict::Drop => Target::Decide { action: Action::Deny, value: 0 },
@@ -252,16 +279,36 @@ fn lowered_rule(table: &Table, rule: &ast::Rule) -> Result<(Vec<ChainRule>, Opti
             Verdict::Return => Target::Return,
             Verdict::Jump(name) => Target::Jump(name.clone()),
             Verdict::Goto(name) => Target::Goto(name.clone()),
-            Verdict::Continue => return,
+            Verdict::Continue if writes.is_empty() => return,
+            Verdict::Continue => Target::Pass,
         };
-        all.push(ChainRule { conditions, target, line: rule.line, number: rule.number });
+        let (line, number) = (rule.line, rule.number);
+        all.push(ChainRule { conditions, target, line, number, writes, drops_second: None });
     };
-    let mut passed = None;
-    let mut decides = false;
+    let (mut passed, mut decides, mut has_written) = (None, false, false);
     for statement in &rule.statements {
         match statement {
             Statement::Match(expr, op, value) => {
-                conditions = conditions.and(&lower::compare(table, expr, *op, value)?);
+                let asked = lower::compare(table, expr, *op, value)?;
+                // The rule itself may have written what it asks for.
+                let is_open = has_written
+                    && asked
+                        .tests
+                        .iter()
+                        .any(|test| matches!(test.kind, TestKind::Number(..) | TestKind::Mark { .. }));
+                if is_open {
+                    let text = format!("{} in a rule that writes", lower::describe(expr));
+                    conditions.ask(TestKind::Unknowable(text));
+                } else {
+                    conditions = conditions.and(&asked);
+                }
+            }
+            Statement::Set(expr, words) => {
+                passed = Some(assign::text(expr, words));
+                if let Some(write) = assign::write(expr, words)? {
+                    has_written = true;
+                    push(conditions.clone(), &Verdict::Continue, Vec::from([write]));
+                }
             }
             Statement::Unknowable(text) => conditions.ask(TestKind::Unknowable(text.clone())),
             Statement::Passes(text) => passed = Some(text.clone()),
@@ -269,19 +316,19 @@ fn lowered_rule(table: &Table, rule: &ast::Rule) -> Result<(Vec<ChainRule>, Opti
                 decides = true;
                 let mut accepted = conditions.clone();
                 accepted.ask(TestKind::Unknowable(String::from("queue accepts")));
-                push(accepted, &Verdict::Translate);
-                push(conditions.clone(), &Verdict::Drop);
+                push(accepted, &Verdict::Translate, Vec::new());
+                push(conditions.clone(), &Verdict::Drop, Vec::new());
             }
             Statement::MayTake(text) => {
                 decides = true;
                 let mut taken = conditions.clone();
                 taken.ask(TestKind::Unknowable(text.clone()));
-                push(taken, &Verdict::Drop);
+                push(taken, &Verdict::Drop, Vec::new());
             }
             Statement::Vmap(expr, value) => {
                 decides = true;
                 for (element, verdict) in lower::map(table, expr, value)? {
-                    push(conditions.and(&element), &verdict);
+                    push(conditions.and(&element), &verdict, Vec::new());
                 }
             }
             Statement::Verdict(verdict) => {
@@ -297,7 +344,7 @@ fn lowered_rule(table: &Table, rule: &ast::Rule) -> Result<(Vec<ChainRule>, Opti
                     }
                     _ => {}
                 }
-                push(conditions.clone(), verdict);
+                push(conditions.clone(), verdict, Vec::new());
             }
             Statement::Wrong(error) => return Err(error.to_string()),
         }

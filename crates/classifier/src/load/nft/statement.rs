@@ -377,9 +377,7 @@ impl Parser<'_> {
     fn compared(&mut self, mut expr: Expr) -> Result<Statement, LoadError> {
         let start = self.next;
         if self.take_word("set") {
-            // Writing a field changes the packet or its mark, and decides nothing.
-            let text = self.unknown();
-            return Ok(Statement::Passes(format!("set {text}")));
+            return Ok(Statement::Set(expr, self.unknown()));
         }
         if matches!(&expr, Expr::Ct(key) if key == "count") {
             return Ok(Statement::Unknowable(format!("ct count {}", self.unknown())));

@@ -202,7 +202,7 @@ fn what_no_packet_shows_may_match_and_keeps_its_verdict() {
         ("@th,16,16 53 accept", &["accept all any > any [@th,16,16]"]),
         ("vxlan ip saddr 10.0.0.1 drop", &["deny all any > any [vxlan ip saddr]"]),
         ("tcp flags ! syn drop", &["deny tcp any > any flags NONE of SYN"]),
-        ("meta mark and 0xff == 1 accept", &["accept all any > any [meta mark under a mask]"]),
+        ("meta mark and 0xff == 1 accept", &["accept all any > any [mark 0x1/0xff]"]),
         ("last used never accept", &["accept all any > any"]),
         (
             "numgen random mod 2 vmap { 0 : accept, 1 : drop }",

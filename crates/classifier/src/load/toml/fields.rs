@@ -10,7 +10,9 @@ use toml::Spanned;
 use super::super::iptables::{dscp_class, icmp, mac, tcp_flags};
 use super::super::{LoadError, LoadErrorKind};
 use super::{Read, at};
-use crate::firewall::{Conditions, ConnectionState, Families, InterfacePattern, Ranges, Test, TestKind};
+use crate::firewall::{
+    Conditions, ConnectionState, Families, HeaderField, InterfacePattern, Ranges, Test, TestKind,
+};
 use crate::rule::{
     Action, Addresses, FlagsColumn, PortRange, Prefix, ProtocolMatch, Rule, RuleError, decimal,
 };
@@ -37,6 +39,9 @@ pub(super) struct Fields {
     out_interface: Option<Spanned<Value>>,
     vlan: Option<Spanned<Value>>,
     dscp: Option<Spanned<Value>>,
+    ecn: Option<Spanned<Value>>,
+    ttl: Option<Spanned<Value>>,
+    next_header: Option<Spanned<Value>>,
     length: Option<Spanned<Value>>,
     source_mac: Option<Spanned<Value>>,
     either_port: Option<Spanned<Value>>,
@@ -164,7 +169,10 @@ pub(super) fn rule(
         |word| match word {
             "whole" => Some(1),
             "first" => Some(2),
-            "later" => Some(4),
+            "later" => Some(12),
+            // A later one at byte 8, and one behind.
+            "second" => Some(8),
+            "further" => Some(4),
             _ => None,
         },
         TestKind::Fragment,
@@ -177,24 +185,21 @@ pub(super) fn rule(
     )?;
     asked.interfaces(fields.in_interface, TestKind::Input)?;
     asked.interfaces(fields.out_interface, TestKind::Output)?;
-    asked.sets(
-        fields.vlan,
-        "a VLAN from 0 to 4095, or a range",
-        |word| range(word, 4095),
-        TestKind::Vlan,
-    )?;
-    asked.sets(
-        fields.dscp,
-        "a code point from 0 to 63, a range, or a class such as EF",
-        |word| dscp_class(word).map(|value| Ranges::exact(u128::from(value))).or_else(|| range(word, 63)),
-        TestKind::Dscp,
-    )?;
-    asked.sets(
-        fields.length,
-        "a length, or a range such as 40-1500",
-        |word| range(word, u128::from(u32::MAX)),
-        TestKind::Length,
-    )?;
+    let code_point = |word: &str| dscp_class(word).map(|value| Ranges::exact(u128::from(value)));
+    for (field, list, what) in [
+        (HeaderField::Vlan, fields.vlan, "a VLAN from 0 to 4095, or a range"),
+        (HeaderField::Dscp, fields.dscp, "a code point from 0 to 63, a range, or a class such as EF"),
+        (HeaderField::Ecn, fields.ecn, "a number from 0 to 3"),
+        (HeaderField::Length, fields.length, "a length, or a range such as 40-1500"),
+        (HeaderField::Ttl, fields.ttl, "a number from 0 to 255, or a range"),
+        (HeaderField::NextHeader, fields.next_header, "a number from 0 to 255, or a range"),
+    ] {
+        let read = |word: &str| {
+            let class = code_point(word).filter(|_| field == HeaderField::Dscp);
+            class.or_else(|| range(word, field.max()))
+        };
+        asked.sets(list, what, read, |set| TestKind::Number(field, set))?;
+    }
     asked.sets(fields.either_port, PORT, |word| range(word, 65_535), TestKind::EitherPort)?;
     asked.tests(fields.source_mac, "a MAC address such as 00:11:22:33:44:55", |word| {
         mac(word).map(|value| TestKind::SourceMac { value, mask: (1 << 48) - 1 })

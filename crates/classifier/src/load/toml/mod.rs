@@ -7,6 +7,8 @@
 //! default_action = "none"
 //! # The base chain that the rules come from, if any.
 //! hooks = [{ kind = "filter", name = "input", priority = 0, chain = "INPUT" }]
+//! # The ports of a later fragment are read from its payload, as nf_tables does.
+//! reads_later_fragments = false
 //!
 //! [[rule]]
 //! # Or "2001:db8::/32", "192.0.2.1-192.0.2.9", "!10.1.0.0/16", a list of these, or "any".
@@ -23,8 +25,8 @@
 //! ```
 //!
 //! A rule may have further conditions: `family`, `tcp_flags = "SYN/SYN,ACK,RST,FIN"`, `icmp_type`,
-//! `icmpv6_type`, `fragment`, `state`, `in_interface`, `out_interface`, `vlan`, `dscp`, `length`,
-//! `source_mac`, `flags` (the column of ClassBench), and `may_match` for a condition on data that
+//! `icmpv6_type`, `fragment`, `state`, `in_interface`, `out_interface`, `vlan`, `dscp`, `ecn`,
+//! `length`, `ttl`, `next_header`, `source_mac`, `flags` (the column of ClassBench), and `may_match` for a condition on data that
 //! packets do not contain. A mark `!` before the value negates these.
 //!
 //! A rule without an action, in a file without `default_action`, is an error, because its effect
@@ -52,6 +54,8 @@ struct Head {
     default_action: Option<Spanned<String>>,
     #[serde(default)]
     hooks: Vec<Hook>,
+    #[serde(default)]
+    reads_later_fragments: bool,
     #[serde(default)]
     rule: Vec<Spanned<fields::Fields>>,
 }
@@ -132,8 +136,15 @@ pub fn parse(text: &str, limits: LoadLimits) -> Result<Vec<Rule>, LoadError> {
 /// # Ok::<(), flowloom_classifier::load::LoadErrors>(())
 /// ```
 pub fn load(text: &str, limits: LoadLimits) -> Result<Policy, LoadErrors> {
-    let (read, hooks) = read(text, limits)?;
-    Ok(policy(text, read)?.with_hooks(hooks))
+    let (mut read, head) = read(text, limits)?;
+    if head.reads_later_fragments {
+        for one in &mut read {
+            let plain = || Arc::new(crate::firewall::conditions_of(&one.rule));
+            let conditions = one.conditions.get_or_insert_with(plain);
+            Arc::make_mut(conditions).read_later();
+        }
+    }
+    Ok(policy(text, read)?.with_hooks(head.hooks))
 }
 
 fn policy(text: &str, mut read: Vec<Read>) -> Result<Policy, LoadErrors> {
@@ -192,7 +203,7 @@ fn at(text: &str, place: usize, kind: LoadErrorKind) -> LoadError {
 }
 
 /// Reads all rules.
-fn read(text: &str, limits: LoadLimits) -> Result<(Vec<Read>, Vec<Hook>), LoadErrors> {
+fn read(text: &str, limits: LoadLimits) -> Result<(Vec<Read>, Head), LoadErrors> {
     limits.check_bytes(text)?;
     match in_parts(text, limits) {
         Ok(read) => Ok(read),
@@ -206,7 +217,7 @@ fn read(text: &str, limits: LoadLimits) -> Result<(Vec<Read>, Vec<Hook>), LoadEr
 
 /// Reads a file whose rules are consecutive tables: the memory is that of the rules, not of the
 /// text's tree.
-fn in_parts(text: &str, limits: LoadLimits) -> Result<(Vec<Read>, Vec<Hook>), LoadErrors> {
+fn in_parts(text: &str, limits: LoadLimits) -> Result<(Vec<Read>, Head), LoadErrors> {
     let mut errors = Vec::new();
     let mut starts = Vec::new();
     let mut place = 0;
@@ -219,10 +230,10 @@ fn in_parts(text: &str, limits: LoadLimits) -> Result<(Vec<Read>, Vec<Hook>), Lo
     }
     let mut rules = Vec::with_capacity(starts.len().min(limits.rules_max));
     let head_end = starts.first().copied().unwrap_or(text.len());
-    let head: Head = parse_part(text, 0, head_end).map_err(LoadErrors::from)?;
+    let mut head: Head = parse_part(text, 0, head_end).map_err(LoadErrors::from)?;
     let default = default_action(text, head.default_action.as_ref())?;
     let (mut line, mut counted) = (1, 0);
-    for entry in head.rule {
+    for entry in core::mem::take(&mut head.rule) {
         push(text, 0, entry, limits, &mut rules, &mut errors, (&mut line, &mut counted))?;
     }
     for (index, &start) in starts.iter().enumerate() {
@@ -233,6 +244,7 @@ fn in_parts(text: &str, limits: LoadLimits) -> Result<(Vec<Read>, Vec<Hook>), Lo
                     (part.rules.map(|f| f.span()), "rules"),
                     (part.default_action.map(|f| f.span()), "default_action"),
                     ((!part.hooks.is_empty()).then_some(0..0), "hooks"),
+                    (part.reads_later_fragments.then_some(0..0), "reads_later_fragments"),
                 ] {
                     if let Some(span) = field {
                         let text_of =
@@ -247,19 +259,19 @@ fn in_parts(text: &str, limits: LoadLimits) -> Result<(Vec<Read>, Vec<Hook>), Lo
             Err(error) => errors.push(error),
         }
     }
-    Ok((finish(text, rules, errors, default, head.rules.as_ref())?, head.hooks))
+    Ok((finish(text, rules, errors, default, head.rules.as_ref())?, head))
 }
 
 /// Reads a file at once.
-fn whole(text: &str, limits: LoadLimits) -> Result<(Vec<Read>, Vec<Hook>), LoadErrors> {
-    let head: Head = parse_part(text, 0, text.len()).map_err(LoadErrors::from)?;
+fn whole(text: &str, limits: LoadLimits) -> Result<(Vec<Read>, Head), LoadErrors> {
+    let mut head: Head = parse_part(text, 0, text.len()).map_err(LoadErrors::from)?;
     let default = default_action(text, head.default_action.as_ref())?;
     let (mut errors, mut rules) = (Vec::new(), Vec::new());
     let (mut line, mut counted) = (1, 0);
-    for entry in head.rule {
+    for entry in core::mem::take(&mut head.rule) {
         push(text, 0, entry, limits, &mut rules, &mut errors, (&mut line, &mut counted))?;
     }
-    Ok((finish(text, rules, errors, default, head.rules.as_ref())?, head.hooks))
+    Ok((finish(text, rules, errors, default, head.rules.as_ref())?, head))
 }
 
 fn parse_part<T: for<'de> Deserialize<'de>>(text: &str, start: usize, end: usize) -> Result<T, LoadError> {

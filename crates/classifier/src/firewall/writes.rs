@@ -1,0 +1,194 @@
+//! Rules that write a field which later rules ask for.
+//!
+//! After a rule that writes a field where its conditions hold, a later test of the field asks for
+//! these conditions and the written value, or for neither and the value before:
+//!
+//! ```text
+//!  tcp dport 22 ip dscp set 46     later: dscp 46  =  tcp dport 22, or not tcp dport 22 and dscp 46
+//! ```
+
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use super::conditions::Conditions;
+use super::ranges::Ranges;
+use super::test::{HeaderField, Test, TestKind};
+
+/// A field that rules can write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WrittenField {
+    /// A number in the headers.
+    Number(HeaderField),
+    /// The mark of the packet, or of its connection.
+    Mark {
+        /// The connection's.
+        is_connection: bool,
+    },
+}
+
+/// The value of a field that a rule has written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum WrittenValue {
+    /// The bits of `keep` of the value before, then exclusive-or.
+    Bits {
+        /// Bits that remain.
+        keep: u128,
+        /// Bits that change after that.
+        flip: u128,
+    },
+    /// The other mark.
+    OtherMark,
+    /// A value that depends on other data: the text comes from the file.
+    Unknown(String),
+}
+
+/// A field and its new value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Write {
+    /// The field.
+    pub field: WrittenField,
+    /// Its value.
+    pub value: WrittenValue,
+}
+
+/// A write, and the packets for which it happens.
+#[derive(Debug)]
+pub(super) struct Written {
+    pub(super) write: Write,
+    pub(super) conditions: Conditions,
+}
+
+/// Maximum number of alternatives that a test becomes; beyond it the test is unknown.
+const ALTERNATIVES_MAX: usize = 64;
+
+/// Returns conditions as they are after some writes, for packets that meet those of `callers`.
+pub(super) fn after(conditions: &Conditions, writes: &[Written], callers: &Conditions) -> Conditions {
+    if writes.is_empty() {
+        return conditions.clone();
+    }
+    let mut kept = Conditions { tests: Vec::new(), ..conditions.clone() };
+    for test in &conditions.tests {
+        if let TestKind::AnyOf(all) = &test.kind {
+            let all = all.iter().map(|one| after(one, writes, callers)).collect();
+            kept.ask(Test::new(TestKind::AnyOf(all), test.is_negated));
+            continue;
+        }
+        let mut alternatives = Vec::new();
+        if is_written(test, writes) && !resolve(test, writes, callers, &mut alternatives) {
+            kept.ask(TestKind::Unknowable(alloc::format!("{test}, which rules write")));
+            continue;
+        }
+        match &alternatives[..] {
+            _ if !is_written(test, writes) => kept.ask(test.clone()),
+            [one] => kept = kept.and(one),
+            _ => kept.ask(TestKind::AnyOf(alternatives)),
+        }
+    }
+    kept
+}
+
+fn field_of(test: &Test) -> Option<WrittenField> {
+    match &test.kind {
+        TestKind::Number(field, _) => Some(WrittenField::Number(*field)),
+        TestKind::Mark { is_connection, .. } => Some(WrittenField::Mark { is_connection: *is_connection }),
+        _ => None,
+    }
+}
+
+fn is_written(test: &Test, writes: &[Written]) -> bool {
+    field_of(test).is_some_and(|field| writes.iter().any(|written| written.write.field == field))
+}
+
+/// Appends the conditions under which a test holds after some writes; returns whether there are few
+/// enough.
+fn resolve(test: &Test, writes: &[Written], callers: &Conditions, found: &mut Vec<Conditions>) -> bool {
+    let field = field_of(test);
+    let Some(last) = writes.iter().rposition(|written| Some(written.write.field) == field) else {
+        let mut own = Conditions::default();
+        own.ask(test.clone());
+        found.push(own);
+        return true;
+    };
+    let Written { write, conditions } = &writes[last];
+    let before = &writes[..last];
+    let mut there = Vec::new();
+    let is_few = match applied(&write.value, test) {
+        After::Holds(true) => {
+            there.push(Conditions::default());
+            true
+        }
+        After::Holds(false) => true,
+        After::Asks(test) => resolve(&test, before, callers, &mut there),
+    };
+    // A write that happens for all packets that come here leaves nothing of the value before.
+    let is_always = conditions.and(callers) == *callers;
+    if is_always {
+        found.append(&mut there);
+        return is_few;
+    }
+    found.extend(there.iter().map(|one| one.and(conditions)));
+    let mut elsewhere = Vec::new();
+    let is_few = is_few && resolve(test, before, callers, &mut elsewhere);
+    let not_written = Test::new(TestKind::AnyOf(Vec::from([conditions.clone()])), true);
+    for mut one in elsewhere {
+        one.ask(not_written.clone());
+        found.push(one);
+    }
+    is_few && found.len() <= ALTERNATIVES_MAX
+}
+
+/// What a test asks for of the value before a write.
+enum After {
+    Holds(bool),
+    Asks(Test),
+}
+
+fn applied(value: &WrittenValue, test: &Test) -> After {
+    let (keep, flip) = match (value, &test.kind) {
+        (WrittenValue::Bits { keep, flip }, _) => (*keep, *flip),
+        (WrittenValue::OtherMark, TestKind::Mark { is_connection, mask, values }) => {
+            let kind =
+                TestKind::Mark { is_connection: !is_connection, mask: *mask, values: values.clone() };
+            return After::Asks(Test::new(kind, test.is_negated));
+        }
+        (WrittenValue::OtherMark, _) => return After::Asks(test.clone()),
+        (WrittenValue::Unknown(text), _) => {
+            let text = alloc::format!("{test} after {text}");
+            return After::Asks(TestKind::Unknowable(text).into());
+        }
+    };
+    let (mask, values) = match &test.kind {
+        TestKind::Number(field, values) => (field.max(), values),
+        TestKind::Mark { mask, values, .. } => (u128::from(*mask), values),
+        _ => return After::Asks(test.clone()),
+    };
+    if keep & mask == 0 {
+        return After::Holds(values.contains(flip & mask) != test.is_negated);
+    }
+    // Of the bits that remain, a single value can be asked for.
+    let &[(low, high)] = values.as_slice() else {
+        return After::Asks(TestKind::Unknowable(alloc::format!("{test}, which rules write in part")).into());
+    };
+    let asked = (low ^ flip) & mask;
+    match &test.kind {
+        _ if low != high => {
+            let text = alloc::format!("{test}, which rules write in part");
+            After::Asks(TestKind::Unknowable(text).into())
+        }
+        _ if asked & !keep != 0 => After::Holds(test.is_negated),
+        TestKind::Mark { is_connection, .. } => {
+            let kind = TestKind::Mark {
+                is_connection: *is_connection,
+                mask: (mask & keep) as u32,
+                values: Ranges::exact(asked),
+            };
+            After::Asks(Test::new(kind, test.is_negated))
+        }
+        TestKind::Number(field, _) => {
+            let values = (0..=field.max()).filter(|value| value & keep == asked);
+            let values = Ranges::of(values.take(256).map(|value| (value, value)));
+            After::Asks(Test::new(TestKind::Number(*field, values), test.is_negated))
+        }
+        _ => After::Asks(test.clone()),
+    }
+}

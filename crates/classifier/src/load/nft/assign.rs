@@ -1,0 +1,88 @@
+//! Statements that write a field.
+
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use super::super::iptables::dscp_class;
+use super::ast::Expr;
+use super::lower::{describe, ecn, number};
+use crate::firewall::{HeaderField, Write, WrittenField, WrittenValue};
+
+/// Returns what a statement writes; nothing if no supported comparison asks for the field.
+///
+/// # Errors
+///
+/// A description of a field that comparisons ask for, but whose new value cannot be followed.
+pub(super) fn write(expr: &Expr, words: &str) -> Result<Option<Write>, String> {
+    let field = match expr {
+        Expr::Meta(key) if key == "mark" => WrittenField::Mark { is_connection: false },
+        Expr::Ct(key) if key == "mark" => WrittenField::Mark { is_connection: true },
+        Expr::Payload(header, field) => match (header.as_str(), field.as_str()) {
+            ("ip" | "ip6", "dscp") => WrittenField::Number(HeaderField::Dscp),
+            ("ip" | "ip6", "ecn") => WrittenField::Number(HeaderField::Ecn),
+            ("ip", "ttl") | ("ip6", "hoplimit") => WrittenField::Number(HeaderField::Ttl),
+            ("ether", "saddr" | "type")
+            | ("vlan", "id")
+            | ("ip" | "ip6", "saddr" | "daddr" | "protocol" | "nexthdr" | "length" | "frag-off" | "version")
+            | ("tcp" | "udp" | "udplite" | "sctp" | "dccp" | "th", "sport" | "dport")
+            | ("tcp", "flags")
+            | ("icmp" | "icmpv6", "type" | "code") => {
+                let what = describe(expr);
+                return Err(format!("'{what} set' changes what later rules see; write the rule without it"));
+            }
+            _ => return Ok(None),
+        },
+        _ => return Ok(None),
+    };
+    let value = match field {
+        WrittenField::Number(HeaderField::Dscp) => dscp_class(words).map(u128::from).or_else(|| number(words)),
+        WrittenField::Number(HeaderField::Ecn) => ecn(words),
+        _ => number(words),
+    };
+    let value = match value {
+        Some(flip) => WrittenValue::Bits { keep: 0, flip },
+        None => match field {
+            WrittenField::Mark { is_connection } => {
+                mark(words, is_connection).unwrap_or_else(|| WrittenValue::Unknown(format!("set {words}")))
+            }
+            WrittenField::Number(_) => WrittenValue::Unknown(format!("set {words}")),
+        },
+    };
+    Ok(Some(Write { field, value }))
+}
+
+/// Reads a mark computed from another: `meta mark & 0xff | 0x1`, `mark or 0x1`, `ct mark`.
+fn mark(words: &str, is_connection: bool) -> Option<WrittenValue> {
+    let mut words: Vec<&str> = words.split(' ').filter(|word| !matches!(*word, "(" | ")")).collect();
+    let is_own = if words.starts_with(&["meta", "mark"]) || words.starts_with(&["ct", "mark"]) {
+        let is_ct = words[0] == "ct";
+        words.drain(..2);
+        is_ct == is_connection
+    } else if words.first() == Some(&"mark") {
+        words.remove(0);
+        !is_connection
+    } else {
+        return None;
+    };
+    if !is_own {
+        return words.is_empty().then_some(WrittenValue::OtherMark);
+    }
+    let (mut keep, mut flip) = (u128::from(u32::MAX), 0);
+    for pair in words.chunks(2) {
+        let &[sign, value] = pair else { return None };
+        let value = number(value)?;
+        match sign {
+            "&" | "and" => (keep, flip) = (keep & value, flip & value),
+            "|" | "or" => (keep, flip) = (keep & !value, flip & !value | value),
+            "^" | "xor" => flip ^= value,
+            _ => return None,
+        }
+    }
+    Some(WrittenValue::Bits { keep, flip })
+}
+
+/// Returns the text of a statement that writes.
+pub(super) fn text(expr: &Expr, words: &str) -> String {
+    format!("{} set {words}", describe(expr))
+}
