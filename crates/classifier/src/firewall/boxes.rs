@@ -23,10 +23,16 @@ pub(super) struct Boxes {
     pub(super) are_larger: bool,
 }
 
-/// Returns the boxes of conditions, with `rule`'s value and action; none if no packet can match.
+/// Returns the boxes of conditions, with `rule`'s value and action. Conditions that no packet meets
+/// get one box, so that the rule has a number, of a packet that does not meet them.
 pub(super) fn boxes_of(conditions: &Conditions, rule: Rule) -> Boxes {
     let mut boxes = Boxes { rules: Vec::new(), are_larger: false };
     if conditions.is_empty() {
+        let host = |bits| Prefix::new(0, bits).ok();
+        if let Some((source, destination)) = host(32).zip(host(32)) {
+            boxes.rules.push(Rule { addresses: Addresses::V4 { source, destination }, ..rule });
+        }
+        boxes.are_larger = true;
         return boxes;
     }
     // A rule without addresses is one box for both families.

@@ -33,7 +33,9 @@ impl Policy {
     /// ```
     pub fn check(&self, steps_max: u64, watch: impl FnMut(u32)) -> Findings {
         let asks_flags = |rule: &Rule| rule.flags.is_some_and(|column| column.mask != 0);
-        if self.is_plain() && !self.set().rules().iter().any(asks_flags) {
+        // A mask of protocols with holes is no interval.
+        let has_holes = |rule: &Rule| !rule.protocol.is_interval();
+        if self.is_plain() && !self.set().rules().iter().any(|rule| asks_flags(rule) || has_holes(rule)) {
             return check_with(self.set(), steps_max, true, watch);
         }
         let mut findings = Findings::default();

@@ -93,7 +93,8 @@ impl Witness {
         packet.ecn = Some(number(HeaderField::Ecn) as u8);
         packet.length = Some(number(HeaderField::Length));
         packet.ttl = Some(number(HeaderField::Ttl) as u8);
-        packet.next_header = Some(number(HeaderField::NextHeader) as u8).filter(|_| self.tuple.source.is_ipv6());
+        packet.next_header =
+            Some(number(HeaderField::NextHeader) as u8).filter(|_| self.tuple.source.is_ipv6());
         packet.has_later_bytes = self.fragment.is_later();
         packet.source_mac = Some(self.source_mac);
         packet
@@ -332,8 +333,13 @@ impl Policy {
         let boxes = policies.map(Self::first_boxes);
         let mut seen: Vec<[usize; 2]> = Vec::new();
         let mut steps = steps_max;
-        let way = |is_v6| Way { region: Region::all(is_v6, &names), next: [0, 0], decided: [None, None] };
-        let mut ways = Vec::from([way(true), way(false)]);
+        let way = |(is_v6, fragments)| {
+            let mut region = Region::all(is_v6, &names);
+            region.sets[FRAGMENT] = fragments;
+            Way { region, next: [0, 0], decided: [None, None] }
+        };
+        // Whole packets come first, from the end of the list, because they are typical.
+        let mut ways = Vec::from([(true, 14), (false, 14), (true, 1), (false, 1)].map(way));
         while let Some(mut way) = ways.pop() {
             if go(&cuttings, &mut way, &mut ways, &mut steps).is_err() {
                 comparison.is_undecided = true;

@@ -123,8 +123,7 @@ impl Policy {
         Ok(Self { set: Arc::new(RuleSet::new(rules)?), sources: Arc::new(sources), ..Self::default() })
     }
 
-    /// Returns the policy of entries. Each entry names its position among `sources`; entries that
-    /// no packet can match take no memory.
+    /// Returns the policy of entries. Each entry names its position among `sources`.
     ///
     /// # Errors
     ///
@@ -169,7 +168,8 @@ impl Policy {
                 entry_of.push(index as u32);
             }
         }
-        let reads_later = |entry: &Entry| entry.conditions.reads_later && entry.conditions.names_transport();
+        let reads_later =
+            |entry: &Entry| entry.conditions.reads_later && entry.conditions.names_transport();
         Ok(Self {
             reads_later: entries.iter().any(reads_later),
             set: Arc::new(RuleSet::new(rules)?),

@@ -272,10 +272,15 @@ impl Flattening<'_> {
                 before = (self.writes.len(), Some(rule.number));
             }
             let conditions = callers.and(&after(&rule.conditions, &self.writes[..before.0], callers));
-            // A rule gets a number even if no packet can reach it, because numbers follow the file.
+            // A rule gets a number and an entry even if no packet can reach it, because numbers
+            // follow the file, and the analyses report it.
             let is_empty = conditions.is_empty();
-            if is_empty {
-                self.source(chain, index, rule.line);
+            if is_empty && self.met[chain][index].is_none() {
+                let outcome = match rule.target {
+                    Target::Decide { action, value } => Outcome::Decide { action: Some(action), value },
+                    _ => Outcome::Skip { to: self.entries.len() as u32 + 1 },
+                };
+                self.push(chain, index, rule.line, Arc::new(conditions.clone()), outcome)?;
             }
             if let Some(second) = &rule.drops_second {
                 let mut conditions = callers.and(&after(second, &self.writes[..before.0], callers));

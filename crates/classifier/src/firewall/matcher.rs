@@ -185,8 +185,7 @@ impl Policy {
     pub fn all_matches(&self, packet: &Packet<'_>) -> Vec<Possible> {
         let mut found: Vec<Possible> = Vec::new();
         for rule in self.candidates(packet) {
-            let is_known =
-                found.last().is_some_and(|last| self.entry_of(last.rule) == self.entry_of(rule));
+            let is_known = found.last().is_some_and(|last| self.entry_of(last.rule) == self.entry_of(rule));
             let truth = self.holds(rule, packet);
             if !is_known && truth != Truth::No {
                 found.push(Possible { rule, truth });

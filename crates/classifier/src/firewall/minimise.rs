@@ -182,8 +182,7 @@ impl Policy {
         // For a rule with several entries, the first one gives the reason.
         left_out.sort_by_key(|&(source, _)| source);
         left_out.dedup_by_key(|(source, _)| *source);
-        let policy =
-            Self::new(kept, sources, self.notes().to_vec())?.with_hooks(self.hooks().to_vec());
+        let policy = Self::new(kept, sources, self.notes().to_vec())?.with_hooks(self.hooks().to_vec());
         Ok(Minimised { policy, left_out, undecided })
     }
 }

@@ -168,7 +168,8 @@ impl Packet<'_> {
             ecn: None,
             length: None,
             ttl: None,
-            next_header: None,
+            // Without extension headers, unless the caller knows of some.
+            next_header: if tuple.source.is_ipv6() { Some(tuple.protocol) } else { None },
             source_mac: None,
         }
     }
@@ -176,7 +177,12 @@ impl Packet<'_> {
     /// Returns the packet as a fragment. A later fragment has no ports.
     #[must_use]
     pub const fn with_fragment(mut self, fragment: Fragment) -> Self {
+        /// The extension header of a fragment.
+        const FRAGMENT: u8 = 44;
         self.fragment = fragment;
+        if self.tuple.source.is_ipv6() && !matches!(fragment, Fragment::Whole) {
+            self.next_header = Some(FRAGMENT);
+        }
         self.has_ports = has_ports(self.tuple.protocol) && !fragment.is_later();
         self
     }

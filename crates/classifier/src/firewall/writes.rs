@@ -167,7 +167,9 @@ fn applied(value: &WrittenValue, test: &Test) -> After {
     }
     // Of the bits that remain, a single value can be asked for.
     let &[(low, high)] = values.as_slice() else {
-        return After::Asks(TestKind::Unknowable(alloc::format!("{test}, which rules write in part")).into());
+        return After::Asks(
+            TestKind::Unknowable(alloc::format!("{test}, which rules write in part")).into(),
+        );
     };
     let asked = (low ^ flip) & mask;
     match &test.kind {

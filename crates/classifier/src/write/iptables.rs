@@ -9,7 +9,9 @@ use core::fmt::Write as _;
 use super::blocks::{Block, Step, blocks};
 use super::expand::expanded;
 use super::{Unwritable, comments, hook, take_policy, target};
-use crate::firewall::{Conditions, ConnectionState, Families, HeaderField, Hook, Policy, Ranges, Test, TestKind};
+use crate::firewall::{
+    Conditions, ConnectionState, Families, HeaderField, Hook, Policy, Ranges, Test, TestKind,
+};
 use crate::firewall::{WITH_PORTS, address_text, flags_text, mac_text};
 use crate::load::iptables::TABLES;
 use crate::rule::Action;

@@ -62,9 +62,7 @@ fn comments(policy: &Policy, reads_later: bool) -> String {
         text.push_str(&format!("# Left out, line {}: {}\n", note.line, note.text.replace('\n', " ")));
     }
     if policy.reads_later() && !reads_later {
-        text.push_str(
-            "# A later fragment has no ports here; the original reads them from its payload.\n",
-        );
+        text.push_str("# A later fragment has no ports here; the original reads them from its payload.\n");
     }
     text
 }

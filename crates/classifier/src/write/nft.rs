@@ -41,8 +41,13 @@ pub fn write(policy: &Policy) -> Result<String, Unwritable> {
     // A kernel that tracks connections reassembles fragments; others read ports from their payload.
     let is_tracked = policy.asks_state();
     let is_apart = !is_tracked && !policy.reads_later() && entries.iter().any(names_transport);
-    let later = if is_apart { without_transport(&entries) } else { Vec::new() };
+    let later = if is_apart { without(&entries, names_transport) } else { Vec::new() };
     let later = if is_apart { blocks(policy, &later)? } else { Vec::new() };
+    if is_apart {
+        // Drops of fragments stand in the other chain only, so that this entry cannot match here.
+        let is_later = |entry: &Entry| entry.conditions.tests.contains(&TestKind::Fragment(8).into());
+        entries = without(&entries, is_later);
+    }
     let all = blocks(policy, &entries)?;
     let is_only = |families| {
         let mut all = policy.entries();
@@ -62,7 +67,7 @@ pub fn write(policy: &Policy) -> Result<String, Unwritable> {
     // A chain is written before the chains that jump to it.
     for (index, block) in later.iter().enumerate().rev() {
         let _ = writeln!(text, "\tchain {LATER}{} {{", name("", index));
-        text.push_str(&chain(policy, LATER, block)?);
+        text.push_str(&chain(policy, LATER, family, block)?);
     }
     for (index, block) in all.iter().enumerate().rev() {
         let _ = writeln!(text, "\tchain {} {{", name(&hook.chain, index));
@@ -75,7 +80,7 @@ pub fn write(policy: &Policy) -> Result<String, Unwritable> {
                 let _ = writeln!(text, "\t\tfrag frag-off != 0 goto {LATER}");
             }
         }
-        text.push_str(&chain(policy, &hook.chain, block)?);
+        text.push_str(&chain(policy, &hook.chain, family, block)?);
     }
     text.push_str("}\n");
     Ok(text)
@@ -97,26 +102,25 @@ fn names_transport(entry: &Entry) -> bool {
     entry.conditions.names_transport()
 }
 
-/// Returns the entries that ask for nothing of the transport header.
-fn without_transport(entries: &[Entry]) -> Vec<Entry> {
+/// Returns the entries but some; what leads to one of these leads to the next one.
+fn without(entries: &[Entry], is_out: impl Fn(&Entry) -> bool) -> Vec<Entry> {
     let mut places = Vec::with_capacity(entries.len() + 1);
     let mut next = 0;
     for entry in entries {
         places.push(next);
-        next += u32::from(!names_transport(entry));
+        next += u32::from(!is_out(entry));
     }
     places.push(next);
-    let kept = entries.iter().filter(|entry| !names_transport(entry)).cloned();
-    kept.map(|mut entry| {
+    let mut kept: Vec<Entry> = entries.iter().filter(|entry| !is_out(entry)).cloned().collect();
+    for entry in &mut kept {
         if let Outcome::Skip { to } = &mut entry.outcome {
             *to = places[*to as usize];
         }
-        entry
-    })
-    .collect()
+    }
+    kept
 }
 
-fn chain(policy: &Policy, first: &str, block: &Block<'_>) -> Result<String, Unwritable> {
+fn chain(policy: &Policy, first: &str, family: &str, block: &Block<'_>) -> Result<String, Unwritable> {
     let mut text = String::new();
     for step in &block.steps {
         let (conditions, what, source) = match step {
@@ -128,8 +132,9 @@ fn chain(policy: &Policy, first: &str, block: &Block<'_>) -> Result<String, Unwr
         };
         let line = policy.sources().get(source as usize).map_or(0, |source| source.line);
         let unwritable = |text: String| Unwritable { line, text };
-        let asked =
-            conditions.map_or(Ok(String::new()), |conditions| asks(conditions)).map_err(unwritable)?;
+        let asked = conditions
+            .map_or(Ok(String::new()), |conditions| asks(conditions, family == "inet"))
+            .map_err(unwritable)?;
         let what = what.map_err(unwritable)?;
         let _ = writeln!(text, "\t\t{asked}{what}");
     }
@@ -138,7 +143,7 @@ fn chain(policy: &Policy, first: &str, block: &Block<'_>) -> Result<String, Unwr
 }
 
 /// Returns the conditions as comparisons, each with a blank behind it.
-fn asks(conditions: &Conditions) -> Result<String, String> {
+fn asks(conditions: &Conditions, is_of_both: bool) -> Result<String, String> {
     let mut text = String::new();
     let is_v6 = conditions.families == Families::V6;
     let family = if is_v6 { "ip6" } else { "ip" };
@@ -158,7 +163,7 @@ fn asks(conditions: &Conditions) -> Result<String, String> {
             let _ = write!(text, "{family} {side} {} ", braces(&parts.collect::<Vec<_>>()));
         }
     }
-    if !says_family && conditions.families != Families::BOTH {
+    if is_of_both && !says_family && conditions.families != Families::BOTH {
         text.push_str(if is_v6 { "meta nfproto ipv6 " } else { "meta nfproto ipv4 " });
     }
     if let Some(set) = &conditions.protocols {

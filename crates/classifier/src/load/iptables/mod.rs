@@ -188,7 +188,8 @@ pub fn load(text: &str, options: &Options<'_>) -> Result<Policy, LoadErrors> {
             .map_err(|error| at_line(text, error.line(), error.to_string()))?;
     }
     notes.sort_by_key(|note| note.line);
-    let policy = Policy::new(entries, sources, notes).map_err(|error| at_line(text, 1, error.to_string()))?;
+    let policy =
+        Policy::new(entries, sources, notes).map_err(|error| at_line(text, 1, error.to_string()))?;
     Ok(policy.with_hooks(hooks))
 }
 

@@ -408,8 +408,8 @@ impl<'a> Reader<'a> {
             }
             "--ttl" | "--ttl-eq" | "--ttl-lt" | "--ttl-gt" | "--hl" | "--hl-eq" | "--hl-lt" | "--hl-gt" => {
                 let word = self.negatable(option, &mut not, "a number from 0 to 255")?;
-                let number: u8 = decimal(&word.text)
-                    .ok_or_else(|| self.expected(word.at, "a number from 0 to 255"))?;
+                let number: u8 =
+                    decimal(&word.text).ok_or_else(|| self.expected(word.at, "a number from 0 to 255"))?;
                 let number = u128::from(number);
                 let set = match option.text.rsplit('-').next() {
                     Some("lt") => Ranges::of(number.checked_sub(1).map(|end| (0, end))),

@@ -65,7 +65,8 @@ pub(super) fn is_of(target: &str, option: &str) -> bool {
     match target {
         "MARK" | "CONNMARK" => {
             option.starts_with("--set-")
-                || ["--and-mark", "--or-mark", "--xor-mark", "--save-mark", "--restore-mark"].contains(&option)
+                || ["--and-mark", "--or-mark", "--xor-mark", "--save-mark", "--restore-mark"]
+                    .contains(&option)
         }
         "DSCP" => option.starts_with("--set-dscp"),
         "TOS" => option.ends_with("-tos"),

@@ -24,19 +24,26 @@ pub(super) fn write(expr: &Expr, words: &str) -> Result<Option<Write>, String> {
             ("ip", "ttl") | ("ip6", "hoplimit") => WrittenField::Number(HeaderField::Ttl),
             ("ether", "saddr" | "type")
             | ("vlan", "id")
-            | ("ip" | "ip6", "saddr" | "daddr" | "protocol" | "nexthdr" | "length" | "frag-off" | "version")
+            | (
+                "ip" | "ip6",
+                "saddr" | "daddr" | "protocol" | "nexthdr" | "length" | "frag-off" | "version",
+            )
             | ("tcp" | "udp" | "udplite" | "sctp" | "dccp" | "th", "sport" | "dport")
             | ("tcp", "flags")
             | ("icmp" | "icmpv6", "type" | "code") => {
                 let what = describe(expr);
-                return Err(format!("'{what} set' changes what later rules see; write the rule without it"));
+                return Err(format!(
+                    "'{what} set' changes what later rules see; write the rule without it"
+                ));
             }
             _ => return Ok(None),
         },
         _ => return Ok(None),
     };
     let value = match field {
-        WrittenField::Number(HeaderField::Dscp) => dscp_class(words).map(u128::from).or_else(|| number(words)),
+        WrittenField::Number(HeaderField::Dscp) => {
+            dscp_class(words).map(u128::from).or_else(|| number(words))
+        }
         WrittenField::Number(HeaderField::Ecn) => ecn(words),
         _ => number(words),
     };

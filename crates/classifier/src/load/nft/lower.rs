@@ -192,7 +192,9 @@ fn single(table: &Table, expr: &Expr, op: Op, value: &Value) -> Result<Condition
                     conditions.families = Families { v4: false, v6: false };
                 }
             }
-            ("ip", "length") => conditions.ask(TestKind::Number(HeaderField::Length, numbers(65_535, &number)?)),
+            ("ip", "length") => {
+                conditions.ask(TestKind::Number(HeaderField::Length, numbers(65_535, &number)?))
+            }
             ("tcp" | "udp" | "udplite" | "sctp" | "dccp" | "th", "sport" | "dport") => {
                 conditions.ask_port(field == "dport", &numbers(65_535, &port)?);
             }
@@ -262,7 +264,8 @@ fn single(table: &Table, expr: &Expr, op: Op, value: &Value) -> Result<Condition
                 let kind = if is_input { TestKind::Input(names) } else { TestKind::Output(names) };
                 conditions.ask(Test::new(kind, not));
             }
-            "length" => conditions.ask(TestKind::Number(HeaderField::Length, numbers(u128::from(u32::MAX), &number)?)),
+            "length" => conditions
+                .ask(TestKind::Number(HeaderField::Length, numbers(u128::from(u32::MAX), &number)?)),
             _ => return unknowable(conditions),
         },
         Expr::Ct(key) if key == "mark" => {

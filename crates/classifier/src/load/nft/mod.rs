@@ -23,7 +23,8 @@ use alloc::vec::Vec;
 
 use super::{LoadError, LoadErrorKind, LoadErrors, LoadLimits, line_of};
 use crate::firewall::{
-    Chain, ChainRule, Chains, Conditions, Families, Hook, Note, Outcome, Policy, Ranges, Target, TestKind, Write,
+    Chain, ChainRule, Chains, Conditions, Families, Hook, Note, Outcome, Policy, Ranges, Target, TestKind,
+    Write,
 };
 use crate::rule::Action;
 
@@ -123,7 +124,8 @@ pub fn load(text: &str, options: &Options<'_>) -> Result<Policy, LoadErrors> {
         from = end;
     }
     notes.sort_by_key(|note| note.line);
-    let policy = Policy::new(entries, sources, notes).map_err(|error| at_line(text, 1, error.to_string()))?;
+    let policy =
+        Policy::new(entries, sources, notes).map_err(|error| at_line(text, 1, error.to_string()))?;
     Ok(policy.with_hooks(hooks))
 }
 
