@@ -58,15 +58,14 @@ fn number_before_colon(text: &str) -> u64 {
     text.split(':').next().and_then(|digits| digits.parse().ok()).unwrap_or_default()
 }
 
-/// Returns the counters in the output of `nft list ruleset` of all rules that have one.
+/// Returns the counters in the output of `nft list ruleset` of all rules that have one. A rule's
+/// comment names it, because commands insert, replace and delete rules.
 pub(super) fn of_nft(file: &str, dump: &str) -> Vec<Counted> {
     let rules = |text: &str| -> Vec<Rule> {
-        let (mut rules, mut chain) = (Vec::new(), String::new());
+        let mut rules = Vec::new();
         for (number, line) in (1..).zip(text.lines()) {
             let line = line.trim();
-            if let Some(name) = line.strip_prefix("chain ") {
-                name.trim_end_matches(" {").clone_into(&mut chain);
-            }
+            let name = line.split_once("comment \"").map_or("", |(_, name)| name.trim_end_matches('"'));
             let Some((_, rest)) = line.split_once(" counter").or_else(|| line.split_once("counter")) else {
                 continue;
             };
@@ -76,12 +75,14 @@ pub(super) fn of_nft(file: &str, dump: &str) -> Vec<Counted> {
                 .and_then(|digits| digits.parse().ok())
                 .unwrap_or_default();
             let decides = ["accept", "drop", "reject"].iter().any(|verdict| rest.contains(verdict));
-            rules.push((number, chain.clone(), decides, count));
+            rules.push((number, name.to_owned(), decides, count));
         }
         rules.sort_by(|one, other| (&one.1, one.0).cmp(&(&other.1, other.0)));
         rules
     };
-    joined(rules(file), rules(dump), dump)
+    let counted = rules(dump);
+    let is_there = |rule: &Rule| counted.iter().any(|other| other.1 == rule.1);
+    joined(rules(file).into_iter().filter(is_there).collect(), counted, dump)
 }
 
 #[cfg(test)]

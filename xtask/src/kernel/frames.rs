@@ -13,6 +13,8 @@ const ICMP: u8 = 1;
 const TCP: u8 = 6;
 const UDP: u8 = 17;
 const DCCP: u8 = 33;
+const ESP: u8 = 50;
+const AUTHENTICATION: u8 = 51;
 const ICMPV6: u8 = 58;
 const SCTP: u8 = 132;
 const UDPLITE: u8 = 136;
@@ -38,9 +40,10 @@ pub(super) struct Frames<'a> {
     families: &'static [Family],
     /// Whether the kernel tracks connections. It then reassembles fragments, so none are sent.
     is_tracked: bool,
-    /// Whether the frames are for nf_tables. On Linux 6.18, it reads the ports and flags of a later
-    /// fragment from other bytes, so none are sent to it.
-    is_nf_tables: bool,
+    /// Whether later fragments are sent. The iptables of nf_tables reads their payload for ports, which
+    /// its files do not show.
+    has_later: bool,
+    is_iptables: bool,
     connections: Vec<Connection>,
 }
 
@@ -49,9 +52,9 @@ impl<'a> Frames<'a> {
         draw: &'a mut Draw,
         families: &'static [Family],
         is_tracked: bool,
-        is_nf_tables: bool,
+        (has_later, is_iptables): (bool, bool),
     ) -> Self {
-        Self { draw, families, is_tracked, is_nf_tables, connections: Vec::new() }
+        Self { draw, families, is_tracked, has_later, is_iptables, connections: Vec::new() }
     }
 
     /// Returns the next frame.
@@ -82,7 +85,7 @@ impl<'a> Frames<'a> {
         let family = self.draw.pick(self.families);
         let icmp = if family == Family::V4 { ICMP } else { ICMPV6 };
         let protocol =
-            self.draw.pick(&[TCP, TCP, TCP, TCP, UDP, UDP, UDP, SCTP, UDPLITE, DCCP, icmp, icmp, 47]);
+            self.draw.pick(&[TCP, TCP, TCP, TCP, UDP, UDP, UDP, SCTP, UDPLITE, DCCP, icmp, icmp, 47, ESP]);
         // A host that sends to itself has no direction that addresses could distinguish.
         let from = family.host(self.draw);
         let to = std::iter::repeat_with(|| family.host(self.draw)).find(|host| *host != from);
@@ -113,7 +116,7 @@ impl<'a> Frames<'a> {
             (from, to) = (to, from);
         }
         let mut bytes = Vec::new();
-        if !matches!(connection.protocol, ICMP | ICMPV6 | 47) {
+        if !matches!(connection.protocol, ICMP | ICMPV6 | ESP | 47) {
             bytes.extend(from.to_be_bytes());
             bytes.extend(to.to_be_bytes());
         }
@@ -151,7 +154,7 @@ impl<'a> Frames<'a> {
                 bytes.resize(12 + payload, b'x');
             }
             SCTP => bytes.extend(sctp(connection.sent, is_reply)),
-            47 => bytes.extend([0, 0, 8, 0, 1, 2, 3, 4]),
+            ESP | 47 => bytes.extend([0, 0, 8, 0, 1, 2, 3, 4]),
             // Echo requests and their replies; a pair of hosts uses one identifier.
             protocol => {
                 let is_v6 = protocol == ICMPV6;
@@ -185,7 +188,8 @@ impl<'a> Frames<'a> {
         let (is_reply, transport) = self.transport(&mut inner);
         let [from, to] = &connection.hosts;
         let (from, to) = if is_reply { (to, from) } else { (from, to) };
-        let quoted = packet(connection.family, from, to, connection.protocol, &[], &transport, 0, None);
+        let quoted =
+            packet(connection.family, from, to, connection.protocol, &[], &transport, [0, 64], None);
         let is_v6 = connection.family == Family::V6;
         let (protocol, kind) = if is_v6 {
             (ICMPV6, self.draw.pick(&[1, 2, 3, 4]))
@@ -196,7 +200,7 @@ impl<'a> Frames<'a> {
         let mut bytes = vec![kind, code, 0, 0, 0, 0, 0, 0];
         bytes.extend(quoted);
         let router = connection.family.host(self.draw);
-        let body = packet(connection.family, &router, from, protocol, &[], &bytes, 0, None);
+        let body = packet(connection.family, &router, from, protocol, &[], &bytes, [0, 64], None);
         ethernet(connection.family, body)
     }
 
@@ -212,8 +216,8 @@ impl<'a> Frames<'a> {
         let service = self.draw.pick(&[0, 0, 0, 0xb8, 0x28]);
         let mut fragment = None;
         if !self.is_tracked && self.draw.percent(12) {
-            let is_later = self.draw.percent(50) && !self.is_nf_tables;
-            if is_later {
+            let is_later = self.draw.percent(60) && self.has_later;
+            if is_later && self.draw.percent(50) {
                 transport = vec![b'y'; 24];
             } else {
                 transport.truncate(transport.len() / 8 * 8);
@@ -221,8 +225,23 @@ impl<'a> Frames<'a> {
                     transport.resize(24, b'y');
                 }
             }
-            fragment = Some(if is_later { (100, self.draw.percent(50)) } else { (0, true) });
+            fragment = Some(if is_later {
+                // iptables drops the second part of TCP, which no counter of a rule tells.
+                let at = if self.is_iptables && protocol == TCP { 2 } else { 1 };
+                (self.draw.pick(&[at, 2, 100]), self.draw.percent(50))
+            } else {
+                (0, true)
+            });
         }
+        let mut protocol = protocol;
+        // IPv6 finds the transport header behind an authentication header in one back end only.
+        if fragment.is_none() && !self.is_tracked && family == Family::V4 && self.draw.percent(5) {
+            let mut header = vec![protocol, 4, 0, 0];
+            header.resize(24, 1);
+            header.extend(transport);
+            (transport, protocol) = (header, AUTHENTICATION);
+        }
+        let ttl = self.draw.pick(&[64, 64, 5, 6, 200]);
         let options: &[u8] = if !self.draw.percent(10) {
             &[]
         } else if family == Family::V4 {
@@ -236,7 +255,7 @@ impl<'a> Frames<'a> {
                 &[43, 0, 0, 0, 0, 0, 0, 0],
             ])
         };
-        ethernet(family, packet(family, from, to, protocol, options, &transport, service, fragment))
+        ethernet(family, packet(family, from, to, protocol, options, &transport, [service, ttl], fragment))
     }
 }
 
@@ -264,7 +283,7 @@ fn ethernet(family: Family, body: Vec<u8>) -> Vec<u8> {
 }
 
 /// Returns an IP packet. `options` are IPv4 options, or the kind and bytes of an extension header.
-/// `fragment` is an offset in units of 8 bytes, and whether more fragments follow.
+/// Two bytes are those of service and of the time to live. `fragment` is an offset in units of 8 bytes, and whether more fragments follow.
 #[expect(clippy::too_many_arguments, reason = "one argument for each part of a packet")]
 fn packet(
     family: Family,
@@ -273,7 +292,7 @@ fn packet(
     protocol: u8,
     options: &[u8],
     transport: &[u8],
-    service: u8,
+    [service, ttl]: [u8; 2],
     fragment: Option<(u16, bool)>,
 ) -> Vec<u8> {
     let mut bytes = Vec::new();
@@ -285,7 +304,7 @@ fn packet(
         bytes.extend([0, 7]);
         let (offset, more) = fragment.unwrap_or((0, false));
         bytes.extend((offset | u16::from(more) << 13).to_be_bytes());
-        bytes.extend([64, protocol, 0, 0]);
+        bytes.extend([ttl, protocol, 0, 0]);
         bytes.extend(from);
         bytes.extend(to);
         bytes.extend(options);
@@ -309,7 +328,7 @@ fn packet(
         }
         bytes.extend([0x60 | service >> 4, service << 4, 0, 0]);
         bytes.extend(((extensions.len() + transport.len()) as u16).to_be_bytes());
-        bytes.extend([next, 64]);
+        bytes.extend([next, ttl]);
         bytes.extend(from);
         bytes.extend(to);
         bytes.extend(extensions);
@@ -350,7 +369,7 @@ mod tests {
     fn frames_of_a_seed_are_the_same_and_headers_sum_up() {
         let make = || {
             let mut draw = Draw::new(7);
-            let mut frames = Frames::new(&mut draw, &[Family::V4, Family::V6], false, false);
+            let mut frames = Frames::new(&mut draw, &[Family::V4, Family::V6], false, (false, true));
             (0..500).map(|_| frames.frame()).collect::<Vec<_>>()
         };
         let frames = make();

@@ -27,6 +27,8 @@ pub(super) struct Features {
     negation: bool,
     recent: bool,
     no_target: bool,
+    /// Rules write marks and fields of headers, and ask for them.
+    writes: bool,
 }
 
 impl Features {
@@ -44,6 +46,7 @@ impl Features {
             negation: draw.percent(26),
             recent: draw.percent(14),
             no_target: draw.percent(14),
+            writes: draw.percent(25),
         }
     }
 
@@ -65,6 +68,10 @@ pub(super) fn text(draw: &mut Draw, family: Family, features: Features) -> Strin
     for chain in 0..chains {
         let _ = writeln!(text, ":chain-{chain} - [0:0]");
     }
+    if features.writes {
+        // Without it, marks would depend on what came before.
+        text.push_str("-A FORWARD -j MARK --set-xmark 0x0/0xffffffff\n");
+    }
     for chain in 0..=chains {
         let name = if chain == 0 { String::from("FORWARD") } else { format!("chain-{}", chain - 1) };
         for number in 0..3 + draw.below(if chain == 0 { 14 } else { 6 }) {
@@ -81,6 +88,15 @@ fn target(draw: &mut Draw, features: Features, later: std::ops::Range<usize>, nu
     if !later.is_empty() && draw.percent(40) {
         let way = draw.pick(&["-j", "-j", "-j", "-g"]);
         return format!(" {way} chain-{}", later.start + draw.below(later.len()));
+    }
+    if features.writes && draw.percent(20) {
+        return String::from(draw.pick(&[
+            " -j MARK --set-xmark 0x1/0xffffffff",
+            " -j MARK --set-xmark 0x6/0x7",
+            " -j MARK --or-mark 0x2",
+            " -j MARK --and-mark 0x5",
+            " -j MARK --xor-mark 0x1",
+        ]));
     }
     if features.log && draw.percent(15) {
         return format!(" -j LOG --log-prefix \"rule {number}: \" --log-level 7");
@@ -148,6 +164,18 @@ fn conditions(draw: &mut Draw, family: Family, features: Features) -> String {
             draw.pick(&[super::hosts::SENDER_MAC, "02:00:00:00:00:77"])
         );
     }
+    if features.writes && draw.percent(30) {
+        let not = not(draw);
+        let _ = write!(text, " -m mark{not} --mark {}", draw.pick(&["0x1", "0x2/0x2", "0x0", "0x5/0x7"]));
+    }
+    if draw.percent(6) {
+        let name = if family == Family::V4 { "ttl" } else { "hl" };
+        let order = draw.pick(&["eq", "lt", "gt"]);
+        let _ = write!(text, " -m {name} --{name}-{order} {}", draw.pick(&[4, 5, 63, 199]));
+    }
+    if draw.percent(4) {
+        let _ = write!(text, " -m tos --tos {}", draw.pick(&["0xb8/0xff", "0x28/0x3f", "0x08/0x08"]));
+    }
     if draw.percent(4) {
         let not = not(draw);
         let _ = write!(text, " -m length{not} --length {}", draw.pick(&["0:60", "61:90", "48"]));
@@ -168,7 +196,7 @@ fn protocol(draw: &mut Draw, family: Family, features: Features, text: &mut Stri
     let name = if features.icmp && draw.percent(25) {
         icmp
     } else {
-        draw.pick(&["tcp", "tcp", "tcp", "udp", "udp", "sctp", "udplite", "dccp", icmp, "all"])
+        draw.pick(&["tcp", "tcp", "tcp", "udp", "udp", "sctp", "udplite", "dccp", "ah", "esp", icmp, "all"])
     };
     let not = |draw: &mut Draw| if features.negation && draw.percent(20) { " !" } else { "" };
     if features.negation && draw.percent(15) && name != "all" {
@@ -184,7 +212,7 @@ fn protocol(draw: &mut Draw, family: Family, features: Features, text: &mut Stri
         }
         return;
     }
-    if name == "all" {
+    if matches!(name, "all" | "ah" | "esp") {
         return;
     }
     if name != "udplite" && draw.percent(60) {

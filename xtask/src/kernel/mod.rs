@@ -12,6 +12,7 @@
 #![expect(clippy::print_stdout, reason = "the result of the verb")]
 #![expect(clippy::doc_markdown, reason = "the tools of netfilter have underscores in their names")]
 
+mod converted;
 mod counters;
 mod draw;
 mod explained;
@@ -211,15 +212,16 @@ impl Bench {
             Loader::Legacy(family) | Loader::Tables(family) => {
                 iptables_file::text(&mut draw, family, features)
             }
-            Loader::Nft => nft_file::text(&mut draw, features.state),
+            Loader::Nft => nft_file::text(&mut draw, features),
         };
-        let mut frames =
-            Frames::new(&mut draw, loader.families(), features.state, !matches!(loader, Loader::Legacy(_)));
+        let has_later = !matches!(loader, Loader::Tables(_));
+        let kind = (has_later, loader != Loader::Nft);
+        let mut frames = Frames::new(&mut draw, loader.families(), features.state, kind);
         let frames: Vec<Vec<u8>> = (0..count).map(|_| frames.frame()).collect();
         let (rules, trace) = (self.folder.join("rules"), self.folder.join("trace.pcap"));
         std::fs::write(&rules, &text)?;
         std::fs::write(&trace, frames::capture(&frames))?;
-        let kernel = self.kernel(loader, features.state, &text, &trace, count)?;
+        let (kernel, forwarded) = self.kernel(loader, features.state, &text, &trace, count)?;
         let (classified, lines_of) = self.classify(loader, &rules, &trace)?;
         let replayed = self.replay(loader, &rules, &trace, &lines_of)?;
         let count = |counters: &Counters, line| counters.get(&line).copied().unwrap_or_default();
@@ -233,7 +235,9 @@ impl Bench {
         });
         let mut differences: Vec<String> = differences.collect();
         differences.extend(self.explained(loader, &rules, &frames)?);
-        let compared = if features.state { Vec::new() } else { passed::once(loader, &text, &passes) };
+        let is_once = !features.state && !nft_file::has_several_places(&text);
+        let compared = if is_once { passed::once(loader, &text, &passes) } else { Vec::new() };
+        differences.extend(self.converted(loader, features.state, &rules, &trace, forwarded)?);
         differences.extend(self.passed(loader, &text, &compared, &trace)?);
         Ok(Outcome { rules: decides.len() + compared.len(), packets: frames.len() as u64, differences })
     }
@@ -246,7 +250,7 @@ impl Bench {
         text: &str,
         trace: &Path,
         count: usize,
-    ) -> Result<Vec<Counted>> {
+    ) -> Result<(Vec<Counted>, u64)> {
         let network = Network::new()?;
         if loader == Loader::Nft {
             network.router(&["nft", "-f", "-"], Some(text))?;
@@ -256,19 +260,22 @@ impl Bench {
         if is_tracked {
             network.relax_tracking()?;
         }
+        network.count_forwarded()?;
         let sent = network.send(&self.flowloom, trace)?;
         let document: Value = serde_json::from_str(&sent)?;
         ensure!(document["sent"] == count, "the sender said: {sent}");
+        let forwarded = network.forwarded()?;
         let dump = if loader == Loader::Nft {
-            network.router(&["nft", "list", "ruleset"], None)?
+            network.router(&["nft", "list", "table", "inet", "filter"], None)?
         } else {
             network.router(&[&loader.program("-save"), "-c", "-t", "filter"], None)?
         };
-        Ok(if loader == Loader::Nft {
+        let counted = if loader == Loader::Nft {
             counters::of_nft(text, &dump)
         } else {
             counters::of_iptables(text, &dump)
-        })
+        };
+        Ok((counted, forwarded))
     }
 
     /// Returns the counts of `classify`, and the line of each rule by its number.

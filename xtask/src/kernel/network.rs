@@ -17,6 +17,9 @@ use super::hosts::{RECEIVER_MAC, SENDER_MAC};
 const SENDER: &str = "flowloom-sender";
 const ROUTER: &str = "flowloom-router";
 
+/// The table that counts forwarded packets.
+const COUNTING: &str = "counting";
+
 /// The namespaces, which are removed on drop.
 #[derive(Debug)]
 pub(super) struct Network;
@@ -71,6 +74,22 @@ impl Network {
     #[expect(clippy::unused_self, reason = "the namespaces must exist")]
     pub(super) fn router(&self, words: &[&str], input: Option<&str>) -> Result<String> {
         run(inside(ROUTER, Path::new(words[0])).args(&words[1..]), input)
+    }
+
+    /// Begins to count the packets that the router forwards.
+    pub(super) fn count_forwarded(&self) -> Result<()> {
+        let table = format!(
+            "table inet {COUNTING} {{\n chain c {{\n type filter hook postrouting priority 300\n \
+             iifname in0 oifname out0 counter\n }}\n}}\n"
+        );
+        self.router(&["nft", "-f", "-"], Some(&table)).map(drop)
+    }
+
+    /// Returns how many packets the router has forwarded since [`Self::count_forwarded`].
+    pub(super) fn forwarded(&self) -> Result<u64> {
+        let table = self.router(&["nft", "list", "table", "inet", COUNTING], None)?;
+        let count = table.split_once("counter packets ").and_then(|(_, rest)| rest.split(' ').next());
+        count.unwrap_or_default().parse().context("a number of packets")
     }
 
     /// Sends the frames of a capture once, all on one processor so that they keep their order.

@@ -4,14 +4,34 @@ use std::fmt::Write as _;
 
 use super::draw::Draw;
 use super::hosts::{Family, PORTS, SENDER_MAC};
+use super::iptables_file::Features;
 
 /// Number of user chains in a script. Rules jump only to chains with higher numbers, so there are
 /// no loops.
 const CHAINS: usize = 3;
 
+/// What a script uses.
+#[derive(Clone, Copy, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "independent properties of a file")]
+struct Uses {
+    state: bool,
+    /// Rules write marks and fields of headers, and ask for them.
+    writes: bool,
+    /// Another base chain comes first.
+    before: bool,
+    /// Commands change the ruleset after its tables.
+    commands: bool,
+}
+
 /// Returns a script whose chain `forward` decides packets. Every rule has a counter except those
 /// with a verdict map: a counter before a map also counts packets that the map leaves undecided.
-pub(super) fn text(draw: &mut Draw, asks_state: bool) -> String {
+pub(super) fn text(draw: &mut Draw, features: Features) -> String {
+    let uses = Uses {
+        state: features.state,
+        writes: draw.percent(35),
+        before: draw.percent(25),
+        commands: draw.percent(35),
+    };
     let mut text = String::from("table inet filter {\n");
     let v4: Vec<String> = (0..3).map(|_| Family::V4.range(draw)).collect();
     let mut v4: Vec<&String> = v4.iter().collect();
@@ -28,7 +48,24 @@ pub(super) fn text(draw: &mut Draw, asks_state: bool) -> String {
     for chain in (0..CHAINS).rev() {
         let _ = writeln!(text, "\tchain c{chain} {{");
         for _ in 0..2 + draw.below(4) {
-            rule(draw, asks_state, chain + 1..CHAINS, &mut text);
+            rule(draw, uses, chain + 1..CHAINS, &mut text);
+        }
+        text.push_str("\t}\n");
+    }
+    if uses.before {
+        let policy = draw.pick(&["accept", "accept", "drop"]);
+        let priority = draw.pick(&["-10", "filter - 5", "mangle"]);
+        let _ = writeln!(
+            text,
+            "\tchain {BEFORE} {{\n\t\ttype filter hook forward priority {priority}; policy {policy};"
+        );
+        for _ in 0..1 + draw.below(3) {
+            let conditions = conditions(draw, uses).join(" ");
+            let verdict = draw.pick(&["accept", "drop"]);
+            // Packets that are accepted here go on, so no counter tells who decides.
+            let counter = if verdict == "drop" { "counter " } else { "" };
+            let name = name(&text);
+            let _ = writeln!(text, "\t\t{conditions} {counter}{verdict} comment \"{name}\"");
         }
         text.push_str("\t}\n");
     }
@@ -37,22 +74,107 @@ pub(super) fn text(draw: &mut Draw, asks_state: bool) -> String {
         text,
         "\tchain forward {{\n\t\ttype filter hook forward priority filter; policy {policy};"
     );
+    if uses.writes {
+        // Without it, marks would depend on what came before.
+        text.push_str("\t\tmeta mark set 0\n");
+    }
     for _ in 0..4 + draw.below(12) {
-        rule(draw, asks_state, 0..CHAINS, &mut text);
+        rule(draw, uses, 0..CHAINS, &mut text);
     }
     text.push_str("\t}\n}\n");
+    if uses.commands {
+        text.push_str(COMMANDS);
+        for _ in 0..2 + draw.below(4) {
+            command(draw, uses, &mut text);
+        }
+    }
     text
 }
 
-fn rule(draw: &mut Draw, asks_state: bool, later: std::ops::Range<usize>, text: &mut String) {
-    let parts = conditions(draw, asks_state);
+/// The name of a base chain before `forward`.
+const BEFORE: &str = "before";
+
+/// The line before the commands of a script.
+const COMMANDS: &str = "# Commands.\n";
+
+/// Returns whether the lines of a script do not tell the chains of all rules, or whether rules that
+/// accept do not decide.
+pub(super) fn has_several_places(text: &str) -> bool {
+    text.contains(COMMANDS) || text.contains(BEFORE)
+}
+
+/// Returns the name of the next rule, for its comment.
+fn name(text: &str) -> String {
+    format!("r{:03}", text.lines().count())
+}
+
+/// Appends a command that changes the ruleset.
+fn command(draw: &mut Draw, uses: Uses, text: &mut String) {
+    // A rule before all others would ask for a mark from before.
+    let uses = Uses { writes: false, ..uses };
+    let mut line = String::new();
+    match draw.below(7) {
+        0 => line.push_str("delete element inet filter web { 443 }\nadd element inet filter web { 443 }\n"),
+        1 => line.push_str("add element inet filter web { 22, 25 }\n"),
+        2 => line.push_str("table inet filter {\n\tset web { type inet_service; elements = { 53 } }\n}\n"),
+        3 => {
+            let _ = writeln!(line, "flush chain inet filter c{}", draw.below(CHAINS));
+        }
+        kind => {
+            let conditions = conditions(draw, uses).join(" ");
+            let verdict = draw.pick(&["accept", "drop"]);
+            let (verb, place) = match kind {
+                4 => ("insert", ""),
+                5 => ("insert", " index 2"),
+                _ => ("add", " index 1"),
+            };
+            let name = name(text);
+            let _ = writeln!(
+                line,
+                "{verb} rule inet filter forward{place} {conditions} counter {verdict} comment \"{name}\""
+            );
+        }
+    }
+    text.push_str(&line);
+}
+
+fn rule(draw: &mut Draw, uses: Uses, later: std::ops::Range<usize>, text: &mut String) {
+    if uses.writes && draw.percent(20) {
+        let parts = conditions(draw, uses);
+        let write = draw.pick(&[
+            "meta mark set 1",
+            "meta mark set 2",
+            "meta mark set meta mark or 0x4",
+            "meta mark set meta mark and 0x1",
+            "ip dscp set 46",
+            "ip6 dscp set 10",
+            "ip ttl set 9",
+            "meta mark set 3 ct mark set meta mark",
+        ]);
+        // nft refuses a rule of two families.
+        let says_family = ["ip ", "ip6 ", "icmp", "ether type", "meta protocol", "nfproto", "exthdr"];
+        let is_open = !says_family.iter().any(|word| parts.iter().any(|part| part.contains(word)));
+        let write = if is_open || write.starts_with("meta") { write } else { "meta mark set 5" };
+        // A state would make the kernel track connections.
+        let write = if uses.state { write } else { write.trim_end_matches(" ct mark set meta mark") };
+        let name = name(text);
+        let _ = writeln!(text, "\t\t{} counter {write} comment \"{name}\"", parts.join(" "));
+        return;
+    }
+    let parts = conditions(draw, uses);
     let conditions = parts.join(" ");
     let verdict = verdict(draw, later.clone());
-    if draw.percent(12) && !later.is_empty() {
+    if draw.percent(18) && !later.is_empty() {
         let chain = later.start + draw.below(later.len());
-        let map = match draw.below(3) {
+        let rest = draw.pick(&["accept", "drop", "continue", "return"]);
+        let map = match draw.below(6) {
             0 => format!("meta l4proto vmap {{ tcp : jump c{chain}, udp : accept, sctp : drop }}"),
             1 => format!("tcp dport vmap {{ 22 : drop, 80-90 : goto c{chain}, 443 : accept }}"),
+            2 => format!("tcp dport vmap {{ 22 : continue, 80 : jump c{chain}, * : {rest} }}"),
+            3 => format!("meta l4proto vmap {{ tcp : return, udp : goto c{chain}, * : {rest} }}"),
+            4 => {
+                format!("ip daddr vmap {{ 192.0.2.1 : continue, 10.1.0.0/29 : jump c{chain}, * : {rest} }}")
+            }
             _ => format!(
                 "ip saddr . tcp dport vmap {{ 10.1.0.1 . 22 : drop, 10.1.0.0/29 . 25-80 : jump c{chain} }}"
             ),
@@ -60,7 +182,46 @@ fn rule(draw: &mut Draw, asks_state: bool, later: std::ops::Range<usize>, text: 
         let _ = writeln!(text, "\t\t{map}");
         return;
     }
-    let _ = writeln!(text, "\t\t{conditions} counter {verdict}");
+    let name = name(text);
+    let _ = writeln!(text, "\t\t{conditions} counter {verdict} comment \"{name}\"");
+}
+
+/// Returns a comparison by order, by number or of the fixed header, for a family.
+fn number(draw: &mut Draw, family: usize, uses: Uses) -> String {
+    let order = draw.pick(&["<", "<=", ">", ">=", "!=", ""]);
+    if uses.writes && draw.percent(50) {
+        return String::from(draw.pick(&[
+            "meta mark 1",
+            "meta mark != 2",
+            "meta mark & 0x4 == 0x4",
+            "meta mark & 0x3 != 0x1",
+            "meta mark { 1, 3 }",
+            "ip dscp 46",
+            "ip6 dscp != 10",
+            "ip ttl 9",
+        ]));
+    }
+    let host = 1 + draw.below(5);
+    match (family, draw.below(6)) {
+        (0, 0) => format!("ip saddr {order} 10.1.0.{host}"),
+        (0, 1) => format!("ip daddr {order} 192.0.2.{host}"),
+        (0, 2) => format!("ip ttl {order} {}", draw.pick(&[4, 5, 63, 64])),
+        (0, 3) => format!("ip dscp {order} {}", draw.pick(&[10, 46])),
+        (0, 4) => format!("ip length {order} {}", draw.pick(&[48, 60])),
+        (0, _) => format!("ip protocol {order} {}", draw.pick(&["tcp", "udp", "ah", "esp"])),
+        (1, 0) => format!("ip6 saddr {order} 2001:db8:1::{host}"),
+        (1, 1) => {
+            format!("ip6 nexthdr {}", draw.pick(&["tcp", "udp", "0", "!= 60", "{ 17, 43, 58 }", ">= 44"]))
+        }
+        (1, 2) => format!("ip6 hoplimit {order} {}", draw.pick(&[4, 5, 63, 64])),
+        (1, 3) => String::from(draw.pick(&["exthdr frag exists", "exthdr frag missing"])),
+        (_, 0) => format!("tcp dport {order} {}", draw.pick(&PORTS)),
+        (_, 1) => format!("meta l4proto {order} {}", draw.pick(&["tcp", "udp", "50", "132"])),
+        (_, 2) => format!("meta length {order} {}", draw.pick(&[48, 60, 80])),
+        (_, 3) => String::from(draw.pick(&["ether type 0x800", "ether type ip6", "meta protocol 2048"])),
+        (_, 4) => String::from(draw.pick(&["meta protocol { ip, 0x86dd }", "meta protocol != 34525"])),
+        _ => String::from(draw.pick(&["meta nfproto ipv4", "meta nfproto 10", "meta protocol arp"])),
+    }
 }
 
 fn verdict(draw: &mut Draw, later: std::ops::Range<usize>) -> String {
@@ -72,13 +233,15 @@ fn verdict(draw: &mut Draw, later: std::ops::Range<usize>) -> String {
 }
 
 /// Returns comparisons that nft does not consider contradictory: at most one per header.
-fn conditions(draw: &mut Draw, asks_state: bool) -> Vec<String> {
+fn conditions(draw: &mut Draw, uses: Uses) -> Vec<String> {
     let not = |draw: &mut Draw| draw.text(20, "!= ");
     let port = draw.pick(&PORTS);
     let mut parts = Vec::new();
     // 0 is IPv4, 1 is IPv6, and any other value means both.
     let family = draw.below(5);
-    if draw.percent(12) {
+    if draw.percent(30) {
+        parts.push(number(draw, family, uses));
+    } else if draw.percent(12) {
         let not = not(draw);
         parts.push(format!(
             "ip saddr . tcp dport {not}{{ 10.1.0.0/29 . {port}, 192.0.2.1-192.0.2.4 . 1-1024 }}"
@@ -113,7 +276,7 @@ fn conditions(draw: &mut Draw, asks_state: bool) -> Vec<String> {
         }
     }
     let not = not(draw);
-    match draw.below(if asks_state { 8 } else { 5 }) {
+    match draw.below(if uses.state { 8 } else { 5 }) {
         0 => parts
             .push(format!("iifname {not}{}", draw.pick(&["\"in0\"", "\"in*\"", "{ \"eth9\", \"in0\" }"]))),
         1 => parts.push(format!("oifname {not}{}", draw.pick(&["\"out0\"", "\"eth9\""]))),

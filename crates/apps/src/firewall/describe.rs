@@ -37,7 +37,10 @@ pub fn describe(view: &PacketView<'_>) -> Packet<'static> {
         (tuple.protocol, tuple.source_port, tuple.destination_port) = (AUTHENTICATION, 0, 0);
     }
     let mut packet = Packet::new(tuple).with_fragment(fragment);
-    let transport = |offset: usize| byte(headers.transport_offset, offset);
+    // For a later fragment of IPv6, netfilter looks for the transport header at the start of the packet.
+    let is_lost = is_v6 && fragment.is_later();
+    let transport_offset = if is_lost { headers.network_offset } else { headers.transport_offset };
+    let transport = |offset: usize| byte(transport_offset, offset);
     match tuple.protocol {
         6 => packet.tcp_flags = transport(13),
         1 | 58 => packet.icmp = transport(0).zip(transport(1)),
@@ -45,17 +48,15 @@ pub fn describe(view: &PacketView<'_>) -> Packet<'static> {
         _ => {}
     }
     if fragment.is_later()
-        && let (Some(a), Some(b), Some(c), Some(d)) = (transport(0), transport(1), transport(2), transport(3))
+        && let (Some(a), Some(b), Some(c), Some(d)) =
+            (transport(0), transport(1), transport(2), transport(3))
     {
         packet.has_later_bytes = true;
         (packet.tuple.source_port, packet.tuple.destination_port) =
             (u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d]));
     }
-    let service = if is_v6 {
-        ip(0).zip(ip(1)).map(|(first, second)| first << 4 | second >> 4)
-    } else {
-        ip(1)
-    };
+    let service =
+        if is_v6 { ip(0).zip(ip(1)).map(|(first, second)| first << 4 | second >> 4) } else { ip(1) };
     (packet.dscp, packet.ecn) = (service.map(|service| service >> 2), service.map(|service| service & 3));
     packet.ttl = ip(if is_v6 { 7 } else { 8 });
     packet.next_header = ip(6).filter(|_| is_v6);

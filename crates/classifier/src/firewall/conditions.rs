@@ -291,9 +291,12 @@ impl fmt::Display for Conditions {
             Families::V6 => "any IPv6",
             _ => "any",
         };
-        let is_v6 = self.families == Families::V6;
+        // Conditions that contradict each other may have no family.
+        let is_v6 = |set: &Ranges| {
+            self.families == Families::V6 || set.hull().is_some_and(|(_, high)| high > u128::from(u32::MAX))
+        };
         let side = |field: &Option<Ranges>, any: &str| {
-            field.as_ref().map_or_else(|| String::from(any), |set| addresses_text(set, is_v6))
+            field.as_ref().map_or_else(|| String::from(any), |set| addresses_text(set, is_v6(set)))
         };
         write!(f, " {} > {}", side(&self.source, any), side(&self.destination, "any"))?;
         for (name, ports) in [("sport", &self.source_ports), ("dport", &self.destination_ports)] {

@@ -363,8 +363,13 @@ impl Policy {
             }
             seen.push([first, second]);
             let id = |side: usize, entry: usize| boxes[side].get(entry).copied().flatten();
+            let mut witness = Witness::of(&way.region, &names, &variables);
+            // Packets come with one more than they have at the hook forward.
+            let is_forwarded = policies.iter().any(|p| p.hooks().iter().any(|hook| hook.name == "forward"));
+            let ttl = &mut witness.numbers[HeaderField::Ttl as usize];
+            *ttl = (*ttl + u32::from(is_forwarded)).min(255);
             comparison.differences.push(Difference {
-                witness: Witness::of(&way.region, &names, &variables),
+                witness,
                 first: (id(0, first), one),
                 second: (id(1, second), two),
             });

@@ -297,6 +297,10 @@ impl Policy {
 
     /// Returns whether a packet in the box of a rule of the set meets the rule's other conditions.
     pub(super) fn holds(&self, id: RuleId, packet: &Packet<'_>) -> Truth {
+        // A router takes one off before packets come to the hook forward.
+        let is_forwarded = self.hooks.first().is_some_and(|hook| hook.name == "forward");
+        let packet =
+            &Packet { ttl: packet.ttl.map(|ttl| ttl.saturating_sub(u8::from(is_forwarded))), ..*packet };
         let rule = &self.set.rules()[id.index()];
         let Some(entry) = self.entries.get(self.entry_of(id)) else {
             if !packet.has_ports && names_ports(rule) {

@@ -58,8 +58,31 @@ pub(super) struct Written {
     pub(super) conditions: Conditions,
 }
 
-/// Maximum number of alternatives that a test becomes; beyond it the test is unknown.
-const ALTERNATIVES_MAX: usize = 64;
+/// Maximum number of tests that one test becomes; beyond it the test is unknown.
+const TESTS_MAX: usize = 256;
+
+/// Maximum number of tests on which a write may depend; beyond it, whether it happens is unknown.
+const WRITE_TESTS_MAX: usize = 32;
+
+/// Returns the number of tests of conditions, with those inside.
+fn tests(conditions: &Conditions) -> usize {
+    let inside = |test: &Test| match &test.kind {
+        TestKind::AnyOf(all) => all.iter().map(tests).sum(),
+        _ => 1,
+    };
+    1 + conditions.tests.iter().map(inside).sum::<usize>()
+}
+
+impl Written {
+    /// Returns a write for packets that meet conditions.
+    pub(super) fn new(write: Write, mut conditions: Conditions) -> Self {
+        if tests(&conditions) > WRITE_TESTS_MAX {
+            conditions.tests.clear();
+            conditions.ask(TestKind::Unknowable(String::from("whether a rule writes a field")));
+        }
+        Self { write, conditions }
+    }
+}
 
 /// Returns conditions as they are after some writes, for packets that meet those of `callers`.
 pub(super) fn after(conditions: &Conditions, writes: &[Written], callers: &Conditions) -> Conditions {
@@ -122,7 +145,7 @@ fn resolve(test: &Test, writes: &[Written], callers: &Conditions, found: &mut Ve
     };
     // A write that happens for all packets that come here leaves nothing of the value before.
     let is_always = conditions.and(callers) == *callers;
-    if is_always {
+    if is_always || !is_few {
         found.append(&mut there);
         return is_few;
     }
@@ -134,7 +157,7 @@ fn resolve(test: &Test, writes: &[Written], callers: &Conditions, found: &mut Ve
         one.ask(not_written.clone());
         found.push(one);
     }
-    is_few && found.len() <= ALTERNATIVES_MAX
+    is_few && found.iter().map(tests).sum::<usize>() <= TESTS_MAX
 }
 
 /// What a test asks for of the value before a write.

@@ -1,0 +1,72 @@
+//! What `rules convert` writes, loaded by the programs of netfilter.
+
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::Result;
+
+use super::hosts::Family;
+use super::network::Network;
+use super::{Bench, Loader};
+
+/// The note of a file that cannot read the payload of later fragments as the original does.
+const NO_LATER: &str = "A later fragment has no ports here";
+
+impl Bench {
+    /// Returns where the kernel forwards more or fewer packets with a converted file than with the
+    /// original. A conversion that is refused is no difference.
+    pub(super) fn converted(
+        &self,
+        loader: Loader,
+        is_tracked: bool,
+        rules: &Path,
+        trace: &Path,
+        expected: u64,
+    ) -> Result<Vec<String>> {
+        let mut differences = Vec::new();
+        for form in ["nft", "iptables"] {
+            let network = Network::new()?;
+            let mut is_whole = true;
+            for &family in if form == "nft" { &[Family::V4][..] } else { loader.families() } {
+                let name = if family == Family::V4 { "ipv4" } else { "ipv6" };
+                let mut command = Command::new(&self.flowloom);
+                command.args(["rules", "convert"]).arg(rules).args(["--to", form, "-q"]);
+                command.args(&loader.chain_options()[..2]);
+                if loader != Loader::Nft || form == "iptables" {
+                    command.args(["--family", name]);
+                }
+                let output = command.output()?;
+                let text = String::from_utf8_lossy(&output.stdout);
+                if !output.status.success() || text.contains(NO_LATER) {
+                    is_whole = false;
+                    break;
+                }
+                std::fs::write(self.folder.join(format!("converted-{form}-{name}")), text.as_bytes())?;
+                let program = if form == "nft" {
+                    network.router(&["nft", "-f", "-"], Some(&text))
+                } else {
+                    network.router(&[&Loader::Legacy(family).program("-restore")], Some(&text))
+                };
+                if let Err(error) = program {
+                    differences.push(format!("  converted to {form}: {error:#}"));
+                    is_whole = false;
+                    break;
+                }
+            }
+            if !is_whole {
+                continue;
+            }
+            if is_tracked {
+                // Connection tracking is there once a rule asks for it, which may have been dead.
+                let _ = network.relax_tracking();
+            }
+            network.count_forwarded()?;
+            network.send(&self.flowloom, trace)?;
+            let forwarded = network.forwarded()?;
+            if forwarded != expected {
+                differences.push(format!("  converted to {form}: forwarded {forwarded}, not {expected}"));
+            }
+        }
+        Ok(differences)
+    }
+}
