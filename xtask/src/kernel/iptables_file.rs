@@ -89,7 +89,8 @@ fn target(draw: &mut Draw, features: Features, later: std::ops::Range<usize>, nu
         let way = draw.pick(&["-j", "-j", "-j", "-g"]);
         return format!(" {way} chain-{}", later.start + draw.below(later.len()));
     }
-    if features.writes && draw.percent(20) {
+    // In a chain that several rules lead to, a mark would depend on too much.
+    if features.writes && later.start == 0 && draw.percent(20) {
         return String::from(draw.pick(&[
             " -j MARK --set-xmark 0x1/0xffffffff",
             " -j MARK --set-xmark 0x6/0x7",

@@ -86,10 +86,18 @@ impl Network {
     }
 
     /// Returns how many packets the router has forwarded since [`Self::count_forwarded`].
+    /// It waits until no more come.
     pub(super) fn forwarded(&self) -> Result<u64> {
-        let table = self.router(&["nft", "list", "table", "inet", COUNTING], None)?;
-        let count = table.split_once("counter packets ").and_then(|(_, rest)| rest.split(' ').next());
-        count.unwrap_or_default().parse().context("a number of packets")
+        let mut last = None;
+        loop {
+            let table = self.router(&["nft", "list", "table", "inet", COUNTING], None)?;
+            let count = table.split_once("counter packets ").and_then(|(_, rest)| rest.split(' ').next());
+            let count: u64 = count.unwrap_or_default().parse().context("a number of packets")?;
+            if last.replace(count) == Some(count) {
+                return Ok(count);
+            }
+            std::thread::sleep(std::time::Duration::from_millis(30));
+        }
     }
 
     /// Sends the frames of a capture once, all on one processor so that they keep their order.

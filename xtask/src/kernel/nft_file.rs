@@ -139,7 +139,8 @@ fn command(draw: &mut Draw, uses: Uses, text: &mut String) {
 }
 
 fn rule(draw: &mut Draw, uses: Uses, later: std::ops::Range<usize>, text: &mut String) {
-    if uses.writes && draw.percent(20) {
+    // In a chain that several rules lead to, a mark would depend on too much.
+    if uses.writes && later.start == 0 && draw.percent(20) {
         let parts = conditions(draw, uses);
         let write = draw.pick(&[
             "meta mark set 1",

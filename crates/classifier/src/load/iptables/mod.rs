@@ -501,7 +501,10 @@ impl Table<'_> {
         match read {
             Err(error) => self.errors.entry(chain).or_default().push(error),
             Ok(rule) => {
-                let conditions = rule.conditions;
+                let mut conditions = rule.conditions;
+                if rule.reads_header && !self.is_tracked && !conditions.names_transport() {
+                    conditions.ask(TestKind::Fragment(3));
+                }
                 // A declared chain hides a target of the same name.
                 let target = rule.target.filter(|name| self.is_declared(name));
                 let does = match target {

@@ -30,6 +30,8 @@ pub(super) struct Rule {
     pub(super) writes: Vec<Write>,
     /// Conditions under which the match of TCP drops a later fragment at byte 8.
     pub(super) drops_second: Option<Conditions>,
+    /// A match reads the transport header, which a later fragment does not have.
+    pub(super) reads_header: bool,
 }
 
 /// Maximum number of ranges in a port list, which is also the kernel's.
@@ -62,6 +64,10 @@ const READ: [&str; 24] = [
     "set",
     "standard",
 ];
+
+/// Matches that read the transport header, even without an option.
+const OF_HEADER: [&str; 9] =
+    ["tcp", "udp", "udplite", "dccp", "sctp", "icmp", "icmp6", "icmpv6", "multiport"];
 
 /// Matches that need an option, and the beginnings of their options. Without one,
 /// `iptables-restore` refuses the rule, which would match every packet.
@@ -98,6 +104,7 @@ pub(super) struct Reader<'a> {
     ports_at: Option<usize>,
     /// The last match is that of connection marks, not of marks.
     is_connmark: bool,
+    reads_header: bool,
     /// Number of tests before the match of TCP.
     tcp_at: Option<usize>,
     writes: Vec<Write>,
@@ -128,6 +135,7 @@ impl<'a> Reader<'a> {
             target_at: line.len(),
             ports_at: None,
             is_connmark: false,
+            reads_header: false,
             tcp_at: None,
             writes: Vec::new(),
             seen: Vec::new(),
@@ -211,8 +219,8 @@ impl<'a> Reader<'a> {
         let drops_second = self.drops_second();
         let does =
             self.does.unwrap_or_else(|| Does::Passes(String::from("has no target, so it only counts")));
-        let Self { conditions, target, target_at, writes, .. } = self;
-        Ok(Rule { conditions, does, target, target_at, writes, drops_second })
+        let Self { conditions, target, target_at, writes, reads_header, .. } = self;
+        Ok(Rule { conditions, does, target, target_at, writes, drops_second, reads_header })
     }
 
     /// Returns whether an option, or its argument, uses the match of TCP.
@@ -288,6 +296,7 @@ impl<'a> Reader<'a> {
             }
             "-m" | "--match" => {
                 let word = self.argument(option, "a match")?;
+                self.reads_header |= OF_HEADER.contains(&word.text.as_str());
                 if READ.contains(&word.text.as_str()) {
                     self.module = None;
                     self.is_connmark = word.text == "connmark";
@@ -455,7 +464,11 @@ impl<'a> Reader<'a> {
                 self.writes.extend(writes::of(&target, text, &arguments, later, self.is_v6));
             }
             // Options of targets, which follow the target.
-            text if self.does.is_some() && text.starts_with("--") => {
+            text if self.does.is_some() && self.module.is_none() && text.starts_with("--") => {
+                let target = self.target.as_deref().unwrap_or_default();
+                if matches!(target, "ACCEPT" | "DROP" | "RETURN") {
+                    return Err(self.refuse(start, format!("the target {target} has no option '{text}'")));
+                }
                 self.rest_of_option();
             }
             text if text.starts_with("--") => self.other_option(option, not, start)?,

@@ -239,9 +239,22 @@ fn single(table: &Table, expr: &Expr, op: Op, value: &Value) -> Result<Condition
             }
             ("ether", "type") => return family(table, key_of_family(expr), value, not, conditions),
             ("vlan", "id") => conditions.ask(TestKind::Number(HeaderField::Vlan, numbers(4095, &number)?)),
-            ("exthdr", "frag") if op == Op::Equal && *value == Value::Any => {
+            ("exthdr", name) => {
                 conditions.families = conditions.families.and(Families::V6);
-                conditions.ask(TestKind::Fragment(14));
+                match (name, value, op) {
+                    ("frag", Value::Any, Op::Equal) => conditions.ask(TestKind::Fragment(14)),
+                    ("frag", Value::Any, Op::NotEqual) => conditions.ask(TestKind::Fragment(1)),
+                    _ => return unknowable(conditions),
+                }
+            }
+            // A packet without this header does not meet any comparison.
+            ("frag", "frag-off") => {
+                conditions.families = conditions.families.and(Families::V6);
+                match (numbers(0x1fff, &number)?.complement(0x1fff).as_slice(), table.is_tracked) {
+                    ([(0, 0)], _) => conditions.ask(TestKind::Fragment(12)),
+                    ([(1, 0x1fff)], _) => conditions.ask(TestKind::Fragment(2)),
+                    _ => return unknowable(conditions),
+                }
             }
             _ => return unknowable(conditions),
         },
