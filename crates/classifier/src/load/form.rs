@@ -268,7 +268,19 @@ fn foreign(line: &str) -> Option<&'static str> {
         | ("block", "drop" | "return" | "log") => "unsupported rules of pf; rewrite them as TOML",
         ("config", _) => "unsupported rules of OpenWrt or FortiOS; on OpenWrt, use nft list ruleset",
         ("set", _) => "unsupported commands of Junos or VyOS; rewrite them as TOML",
-        ("policy-options" | "firewall", "{") => "unsupported rules of Junos; rewrite them as TOML",
+        ("policy-options" | "firewall" | "security" | "groups" | "interfaces", "{") => {
+            "unsupported rules of Junos; rewrite them as TOML"
+        }
+        ("ipv4", "access-list") => {
+            "unsupported access lists of Cisco IOS XR; write 'ip access-list extended' lists, or TOML"
+        }
+        ("object-group" | "object" | "time-range", _) => {
+            "objects of Cisco without an access list that uses them; add the access list"
+        }
+        ("acl" | "traffic" | "traffic-policy" | "traffic-filter" | "traffic-classifier", _) => {
+            "unsupported rules of Huawei VRP or H3C Comware; rewrite them as TOML"
+        }
+        ("nat" | "rdr" | "binat" | "antispoof", _) => "unsupported rules of pf; rewrite them as TOML",
         _ if first.starts_with('<') => {
             "unsupported XML; for firewalld and libvirt, read the output of nft list ruleset or iptables-save; \
              rewrite other rules as TOML"
@@ -276,6 +288,14 @@ fn foreign(line: &str) -> Option<&'static str> {
         _ if first.starts_with(['{', '[']) => {
             "unsupported JSON: neither nft -j list ruleset, nor security groups or network ACLs of AWS, nor \
              network policies of Kubernetes; rewrite the rules as TOML"
+        }
+        // A macro of pf: `ext_if = "em0"`.
+        _ if line.split_once('=').is_some_and(|(_, value)| value.trim().starts_with('"')) => {
+            "unsupported rules of pf or settings of a shell; rewrite the rules as TOML"
+        }
+        // A line of ClassBench begins with an address.
+        _ if !line.starts_with(|c: char| c == '@' || c.is_ascii_hexdigit() || c == ':') => {
+            "this text is in no format of rules that is known here; rewrite the rules as TOML"
         }
         _ => return None,
     })
@@ -339,6 +359,15 @@ mod tests {
             ("netsh advfirewall firewall add rule\n", "Windows"),
             ("alert tcp any any -> any 80 (msg:\"x\";)\n", "Suricata"),
             ("resource \"aws_security_group\" \"a\" {\n", "Terraform"),
+            ("ipv4 access-list A\n 10 permit ipv4 any any\n", "IOS XR"),
+            ("acl number 3000\n rule 5 permit ip\n", "Huawei"),
+            ("traffic-policy p1\n", "Huawei"),
+            ("security {\n policies {\n", "Junos"),
+            ("ext_if=\"em0\"\npass in all\n", "pf"),
+            ("nat on em0 from any to any -> (em0)\n", "pf"),
+            ("object-group network A\n host 10.0.0.1\n", "without an access list"),
+            ("| rule | source |\n", "no format of rules"),
+            ("Please open port 22\n", "no format of rules"),
             ("<?xml version=\"1.0\"?>\n<zone>\n", "firewalld"),
             ("{\"securityRules\": []}\n", "unsupported JSON"),
         ] {

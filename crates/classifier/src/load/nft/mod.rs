@@ -161,7 +161,9 @@ pub fn is_nft(text: &str) -> bool {
             Some("add" | "create" | "delete" | "destroy" | "insert" | "replace") => {
                 matches!(words.next(), Some("table" | "chain" | "rule" | "set" | "map" | "element"))
             }
-            Some("table" | "define" | "include") => true,
+            // The tables of pf are in angle brackets.
+            Some("table") => words.next().is_none_or(|name| !name.starts_with('<')),
+            Some("define" | "include") => true,
             _ => false,
         }
     })

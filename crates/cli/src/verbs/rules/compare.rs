@@ -13,7 +13,7 @@ use crate::output::{is_one_file, write_whole};
 use crate::render::compare_rules::{
     DiffResult, DifferenceResult, LeftOutResult, MinimiseResult, SideResult,
 };
-use crate::render::print;
+use crate::render::{print, warn};
 use crate::rule_file::{self, RuleFile};
 
 /// Removes rules without effect.
@@ -97,6 +97,9 @@ pub(super) fn diff(arguments: &Diff, common: &Common, top: usize) -> Result<Stat
     let defaults =
         CompareDefaults { unmatched: action(arguments.unmatched), no_action: action(arguments.no_action) };
     let comparison = first.policy.compare(&second.policy, defaults, arguments.steps_max, top.max(1));
+    if comparison.other_hooks {
+        warn("the rules are for different hooks, so they see different packets", common);
+    }
     let side = |file: &RuleFile, (rule, action): (Option<RuleId>, Action)| SideResult {
         action: action.name(),
         rule: rule.map(|id| line(file, id)),
