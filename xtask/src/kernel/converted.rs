@@ -27,7 +27,8 @@ impl Bench {
         for form in ["nft", "iptables"] {
             let network = Network::new()?;
             let mut is_whole = true;
-            for &family in if form == "nft" { &[Family::V4][..] } else { loader.families() } {
+            let families = loader.families();
+            for &family in if form == "nft" { &families[..1] } else { families } {
                 let name = if family == Family::V4 { "ipv4" } else { "ipv6" };
                 let mut command = Command::new(&self.flowloom);
                 command.args(["rules", "convert"]).arg(rules).args(["--to", form, "-q"]);
