@@ -315,7 +315,8 @@ impl Policy {
             names
         });
         // A chain that only jumps lead to may be entered from any hook.
-        (one.remove(""), two.remove(""));
+        one.remove("");
+        two.remove("");
         let other_hooks = !one.is_empty() && !two.is_empty() && one != two;
         let mut comparison = Comparison { other_hooks, ..Comparison::default() };
         let conditions: Vec<_> =

@@ -265,7 +265,8 @@ fn foreign(line: &str) -> Option<&'static str> {
             "pass" | "block" | "scrub" | "set" | "anchor" | "match",
             "in" | "out" | "quick" | "all" | "skip",
         )
-        | ("block", "drop" | "return" | "log") => "unsupported rules of pf; rewrite them as TOML",
+        | ("block", "drop" | "return" | "log")
+        | ("nat" | "rdr" | "binat" | "antispoof", _) => "unsupported rules of pf; rewrite them as TOML",
         ("config", _) => "unsupported rules of OpenWrt or FortiOS; on OpenWrt, use nft list ruleset",
         ("set", _) => "unsupported commands of Junos or VyOS; rewrite them as TOML",
         ("policy-options" | "firewall" | "security" | "groups" | "interfaces", "{") => {
@@ -280,7 +281,6 @@ fn foreign(line: &str) -> Option<&'static str> {
         ("acl" | "traffic" | "traffic-policy" | "traffic-filter" | "traffic-classifier", _) => {
             "unsupported rules of Huawei VRP or H3C Comware; rewrite them as TOML"
         }
-        ("nat" | "rdr" | "binat" | "antispoof", _) => "unsupported rules of pf; rewrite them as TOML",
         _ if first.starts_with('<') => {
             "unsupported XML; for firewalld and libvirt, read the output of nft list ruleset or iptables-save; \
              rewrite other rules as TOML"

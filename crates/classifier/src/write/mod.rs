@@ -11,7 +11,7 @@ pub mod toml;
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
-use core::fmt;
+use core::fmt::{self, Write as _};
 
 use crate::firewall::{Entry, Families, Hook, Outcome, Policy};
 use crate::load::reject;
@@ -59,7 +59,7 @@ fn hook(policy: &Policy) -> Result<Hook, Unwritable> {
 fn comments(policy: &Policy, reads_later: bool) -> String {
     let mut text = String::new();
     for note in policy.notes() {
-        text.push_str(&format!("# Left out, line {}: {}\n", note.line, note.text.replace('\n', " ")));
+        let _ = writeln!(text, "# Left out, line {}: {}", note.line, note.text.replace('\n', " "));
     }
     if policy.reads_later() && !reads_later {
         text.push_str("# A later fragment has no ports here; the original reads them from its payload.\n");

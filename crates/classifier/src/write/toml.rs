@@ -247,7 +247,7 @@ fn field(test: &Test) -> Option<(&'static str, String)> {
         }
         TestKind::Fragment(parts) => {
             let later: &[(u8, &str)] =
-                if parts & 12 == 12 { &[(12, "later")] } else { &[(8, "second"), (4, "further")] };
+                if parts & 0b1100 == 0b1100 { &[(12, "later")] } else { &[(8, "second"), (4, "further")] };
             let names = [(1, "whole"), (2, "first")].iter().chain(later);
             let names: Vec<(u8, String)> = names.map(|&(bit, name)| (bit, name.to_owned())).collect();
             ("fragment", bits(*parts, &names))

@@ -497,58 +497,13 @@ impl Table<'_> {
         let read = words::words(number, line, cursor.at()).and_then(|words| {
             Reader::new(number, line, &words, is_v6.unwrap_or(false), options.sets).rule()
         });
-        let mut entries = Vec::new();
-        match read {
-            Err(error) => self.errors.entry(chain).or_default().push(error),
-            Ok(rule) => {
-                let mut conditions = rule.conditions;
-                if rule.reads_header && !self.is_tracked && !conditions.names_transport() {
-                    conditions.ask(TestKind::Fragment(3));
-                }
-                // A declared chain hides a target of the same name.
-                let target = rule.target.filter(|name| self.is_declared(name));
-                let does = match target {
-                    Some(name) if !matches!(rule.does, Does::Goto(_)) => Does::Jump(name),
-                    _ => rule.does,
-                };
-                let drops_second = rule.drops_second.filter(|_| !self.is_tracked && is_v6 != Some(true));
-                let writes = rule.writes;
-                let mut push = |conditions, target| {
-                    entries.push(ChainRule {
-                        writes: writes.clone(),
-                        drops_second: drops_second.clone().filter(|_| entries.is_empty()),
-                        ..ChainRule::new(conditions, target, number)
-                    });
-                };
-                match does {
-                    Does::Asks(all) => {
-                        for &(text, action, value) in all {
-                            let mut conditions = conditions.clone();
-                            if let Some(text) = text {
-                                conditions.ask(TestKind::Unknowable(String::from(text)));
-                            }
-                            push(conditions, Target::Decide { action, value });
-                        }
-                    }
-                    Does::Decide(action, value) => push(conditions, Target::Decide { action, value }),
-                    Does::Jump(name) => {
-                        self.jumps.push((number, rule.target_at));
-                        push(conditions, Target::Jump(name));
-                    }
-                    Does::Goto(name) => {
-                        self.jumps.push((number, rule.target_at));
-                        push(conditions, Target::Goto(name));
-                    }
-                    Does::Return => push(conditions, Target::Return),
-                    Does::Passes(text) => {
-                        if !writes.is_empty() || drops_second.is_some() {
-                            push(conditions, Target::Pass);
-                        }
-                        self.notes.entry(chain).or_default().push(Note { line: number, text });
-                    }
-                }
+        let mut entries = match read {
+            Ok(rule) => self.entries(chain, rule, number, is_v6 == Some(true)),
+            Err(error) => {
+                self.errors.entry(chain).or_default().push(error);
+                Vec::new()
             }
-        }
+        };
         let size = u8::try_from(entries.len()).unwrap_or(u8::MAX);
         let sizes = self.sizes.entry(chain).or_default();
         let rules = &mut self.chains[chain].rules;
@@ -560,6 +515,58 @@ impl Table<'_> {
             rules.append(&mut entries);
         }
         Ok(())
+    }
+
+    /// Returns the entries of a rule.
+    fn entries(&mut self, chain: usize, rule: rule::Rule, number: usize, is_v6: bool) -> Vec<ChainRule> {
+        let mut entries = Vec::new();
+        let mut conditions = rule.conditions;
+        if rule.reads_header && !self.is_tracked && !conditions.names_transport() {
+            conditions.ask(TestKind::Fragment(3));
+        }
+        // A declared chain hides a target of the same name.
+        let target = rule.target.filter(|name| self.is_declared(name));
+        let does = match target {
+            Some(name) if !matches!(rule.does, Does::Goto(_)) => Does::Jump(name),
+            _ => rule.does,
+        };
+        let drops_second = rule.drops_second.filter(|_| !self.is_tracked && !is_v6);
+        let writes = rule.writes;
+        let mut push = |conditions, target| {
+            entries.push(ChainRule {
+                writes: writes.clone(),
+                drops_second: drops_second.clone().filter(|_| entries.is_empty()),
+                ..ChainRule::new(conditions, target, number)
+            });
+        };
+        match does {
+            Does::Asks(all) => {
+                for &(text, action, value) in all {
+                    let mut conditions = conditions.clone();
+                    if let Some(text) = text {
+                        conditions.ask(TestKind::Unknowable(String::from(text)));
+                    }
+                    push(conditions, Target::Decide { action, value });
+                }
+            }
+            Does::Decide(action, value) => push(conditions, Target::Decide { action, value }),
+            Does::Jump(name) => {
+                self.jumps.push((number, rule.target_at));
+                push(conditions, Target::Jump(name));
+            }
+            Does::Goto(name) => {
+                self.jumps.push((number, rule.target_at));
+                push(conditions, Target::Goto(name));
+            }
+            Does::Return => push(conditions, Target::Return),
+            Does::Passes(text) => {
+                if !writes.is_empty() || drops_second.is_some() {
+                    push(conditions, Target::Pass);
+                }
+                self.notes.entry(chain).or_default().push(Note { line: number, text });
+            }
+        }
+        entries
     }
 
     /// Reads the place of an inserted rule.

@@ -433,10 +433,16 @@ impl<'a> Reader<'a> {
                 let tests = writes::tos(&word.text).ok_or_else(|| self.expected(word.at, what))?;
                 match (&tests[..], not) {
                     ([one], _) => self.conditions.ask(Test::new(one.clone(), not)),
-                    (_, false) => tests.into_iter().for_each(|test| self.conditions.ask(test)),
+                    (_, false) => {
+                        for test in tests {
+                            self.conditions.ask(test);
+                        }
+                    }
                     (_, true) => {
                         let mut both = Conditions::default();
-                        tests.into_iter().for_each(|test| both.ask(test));
+                        for test in tests {
+                            both.ask(test);
+                        }
                         self.conditions.ask(Test::new(TestKind::AnyOf(Vec::from([both])), true));
                     }
                 }

@@ -33,12 +33,11 @@ fn service(text: &str) -> Option<(u32, u32)> {
         "normal-service" => Some(0x00),
         _ => None,
     };
-    let (value, mask) = match named {
-        Some(value) => (value, 0x3f),
-        None => {
-            let (value, mask) = value_and_mask(text)?;
-            (value, if text.contains('/') { mask } else { 0xff })
-        }
+    let (value, mask) = if let Some(value) = named {
+        (value, 0x3f)
+    } else {
+        let (value, mask) = value_and_mask(text)?;
+        (value, if text.contains('/') { mask } else { 0xff })
     };
     (value <= 0xff && mask <= 0xff).then_some((value, mask))
 }

@@ -1,7 +1,8 @@
 //! Commands of a script, executed in order on a model of the ruleset.
 
+use alloc::borrow::ToOwned;
 use alloc::format;
-use alloc::string::{String, ToString};
+use alloc::string::String;
 
 use super::super::{LoadError, LoadErrorKind};
 use super::ast::{Rule, Statement, Value};
@@ -201,7 +202,7 @@ impl Parser<'_> {
                 return Ok(());
             }
             let text = "included files are not supported; insert the text, or use nft list ruleset";
-            return Err(self.refuse(at, text.to_string()));
+            return Err(self.refuse(at, text.to_owned()));
         }
         let name = self.word("the name of a variable")?;
         if word == "undefine" {

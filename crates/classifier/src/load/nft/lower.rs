@@ -193,7 +193,7 @@ fn single(table: &Table, expr: &Expr, op: Op, value: &Value) -> Result<Condition
                 }
             }
             ("ip", "length") => {
-                conditions.ask(TestKind::Number(HeaderField::Length, numbers(65_535, &number)?))
+                conditions.ask(TestKind::Number(HeaderField::Length, numbers(65_535, &number)?));
             }
             ("tcp" | "udp" | "udplite" | "sctp" | "dccp" | "th", "sport" | "dport") => {
                 conditions.ask_port(field == "dport", &numbers(65_535, &port)?);

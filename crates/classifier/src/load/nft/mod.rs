@@ -79,7 +79,9 @@ pub fn load(text: &str, options: &Options<'_>) -> Result<Policy, LoadErrors> {
         return Err(errors);
     }
     let is_tracked = tables.iter().any(tracks);
-    tables.iter_mut().for_each(|table| table.is_tracked = is_tracked);
+    for table in &mut tables {
+        table.is_tracked = is_tracked;
+    }
     let mut entered = entered(&tables, options);
     entered.sort_by_key(|&(_, _, priority)| priority);
     let (mut entries, mut sources) = (Vec::new(), Vec::new());
