@@ -106,7 +106,17 @@ impl Conditions {
 
     /// Adds another condition. A condition that exists already is not added twice.
     pub fn ask(&mut self, test: impl Into<Test>) {
-        let test = test.into();
+        let mut test = test.into();
+        // Parts of datagrams are one set.
+        if let Some(parts) = test.fragments()
+            && let Some(at) = self.tests.iter().position(|other| other.fragments().is_some())
+        {
+            let other = self.tests.remove(at);
+            test = TestKind::Fragment(parts & other.fragments().unwrap_or(parts)).into();
+            if parts == other.fragments().unwrap_or(parts) {
+                test = other;
+            }
+        }
         if !self.tests.contains(&test) {
             self.tests.push(test);
         }

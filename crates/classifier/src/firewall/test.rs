@@ -206,6 +206,16 @@ impl Test {
         }
     }
 
+    /// Returns the parts of datagrams that it asks for, as [`Fragment::bit`]s; `None` if it asks for
+    /// something else.
+    pub(super) fn fragments(&self) -> Option<u8> {
+        match self.kind {
+            TestKind::Fragment(parts) if self.is_negated => Some(!parts & 0xf),
+            TestKind::Fragment(parts) => Some(parts),
+            _ => None,
+        }
+    }
+
     /// Returns whether it asks for a field of the transport header, or may.
     pub(crate) fn names_transport(&self) -> bool {
         match &self.kind {

@@ -157,6 +157,12 @@ fn chain(
             let _ = writeln!(text, "-A {} -j {target}", name(index));
             continue;
         };
+        // iptables expresses these fragments by what its match of TCP drops.
+        let is_tcp = entry.conditions.protocols.as_ref() == Some(&Ranges::exact(6));
+        if entry.conditions.tests.contains(&TestKind::Fragment(8).into()) && !(is_tcp && target == "DROP") {
+            let text = "iptables can only drop the fragment of TCP at byte 8; write TOML";
+            return Err(unwritable(text.to_owned()));
+        }
         for asked in asks(&entry.conditions, is_v6).map_err(unwritable)? {
             let _ = writeln!(text, "-A {} {asked}-j {target}", name(index));
         }
@@ -229,6 +235,18 @@ fn asks(conditions: &Conditions, is_v6: bool) -> Result<Vec<String>, String> {
             }
         });
     let mut tests = String::new();
+    // The match of TCP drops a fragment at byte 8, so no fragment comes as far as that.
+    if !is_v6 && conditions.tests.iter().any(|test| matches!(test.kind, TestKind::TcpFlags { .. })) {
+        let parts = conditions.tests.iter().find_map(|test| match test.kind {
+            TestKind::Fragment(parts) => Some(if test.is_negated { !parts } else { parts }),
+            _ => None,
+        });
+        match parts {
+            None => tests.push_str("! -f "),
+            Some(parts) if parts & 3 == 0 => return Ok(Vec::new()),
+            Some(_) => {}
+        }
+    }
     for test in &conditions.tests {
         tests.push_str(&ask(test, is_v6)?);
         tests.push(' ');
@@ -287,6 +305,7 @@ fn ask(test: &Test, is_v6: bool) -> Result<String, String> {
             }
         }
         TestKind::Fragment(12) if !is_v6 => format!("{not}-f"),
+        TestKind::Fragment(3) if !is_v6 && !test.is_negated => "! -f".to_owned(),
         // The match of TCP drops these instead of matching them, and matches no other fragment.
         TestKind::Fragment(8) if !is_v6 && !test.is_negated => "-f -m tcp".to_owned(),
         TestKind::State(states) => {
