@@ -316,6 +316,34 @@ fn what_a_rule_writes_is_what_later_rules_see() {
 }
 
 #[test]
+fn what_an_earlier_base_chain_writes_is_seen_or_unknown() {
+    let text = |hook: &str, first: &str, second: &str| {
+        format!(
+            "table inet f {{\n chain a {{\n type filter hook {hook} priority -10; policy accept;\n{first}\n }}\n\
+             chain c {{\n type filter hook forward priority 0; policy accept;\n{second}\n }}\n}}\n"
+        )
+    };
+    let load = |text: &str| read(text, "forward").unwrap_or_else(|errors| panic!("{text}: {errors}"));
+    let mut packet = to_port(22, TCP);
+    packet.dscp = Some(0);
+    let policy = load(&text("forward", "tcp dport 80 accept\n ip dscp set 46", "ip dscp 46 drop"));
+    let mut web = to_port(80, TCP);
+    web.dscp = Some(0);
+    assert!(!accepts(&policy, &packet) && accepts(&policy, &web));
+    let policy = load(&text(
+        "forward",
+        "tcp dport 22 meta mark set 4\n tcp dport 80 meta mark set 5",
+        "meta mark 5 drop",
+    ));
+    assert!(accepts(&policy, &packet) && !accepts(&policy, &web));
+    assert!(is_open(&load(&text("prerouting", "ip dscp set 46", "ip dscp 46 drop")), &packet));
+    assert!(!is_open(&load(&text("postrouting", "ip dscp set 46", "ip dscp 46 drop")), &packet));
+    let saved = "*mangle\n:PREROUTING ACCEPT [0:0]\n-A PREROUTING -j DSCP --set-dscp 46\nCOMMIT\n\
+                 *filter\n:INPUT ACCEPT [0:0]\n-A INPUT -m dscp --dscp 46 -j DROP\nCOMMIT\n";
+    assert!(is_open(&read(saved, "INPUT").expect("a table"), &packet));
+}
+
+#[test]
 fn numbers_in_headers_are_decided() {
     let mut packet = to_port(22, TCP);
     (packet.ttl, packet.dscp, packet.ecn, packet.length) = (Some(64), Some(46), Some(2), Some(60));

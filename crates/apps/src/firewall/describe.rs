@@ -162,6 +162,17 @@ mod tests {
         assert_eq!((first.fragment, first.has_ports), (Fragment::First, true));
         let later = of(&v4(17, [0, 7], &[1; 8]));
         assert_eq!((later.fragment, later.has_ports), (Fragment::Later, false));
+        assert_eq!((later.has_later_bytes, later.tuple.destination_port), (true, 0x0101));
+        assert_eq!(of(&v4(17, [0, 1], &[1; 8])).fragment, Fragment::Second);
+        assert_eq!((first.ttl, first.ecn, first.next_header), (Some(64), Some(0), None));
+    }
+
+    #[test]
+    fn an_authentication_header_of_ipv4_is_the_transport_header() {
+        let signed = [17, 1, 0, 0, 0, 0, 0, 1, 0, 0, 0, 1, 0, 9, 0, 53, 0, 8, 0, 0];
+        let packet = of(&v4(51, [0, 0], &signed));
+        assert_eq!((packet.tuple.protocol, packet.tuple.destination_port), (51, 0));
+        assert!(!packet.has_ports);
     }
 
     #[test]

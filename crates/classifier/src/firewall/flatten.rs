@@ -13,7 +13,7 @@ use super::entries::{Entry, Outcome, Source};
 use super::packet::Fragment;
 use super::ranges::Ranges;
 use super::test::{Test, TestKind};
-use super::writes::{Write, Written, after};
+use super::writes::{Write, Writes, Written, after};
 use crate::rule::Action;
 
 /// The effect of a rule of a chain on matching packets.
@@ -168,10 +168,12 @@ struct Flattening<'a> {
     /// Number of visited rules. Chains of jumps alone create no entries, but must end too.
     visited: usize,
     path: Vec<usize>,
-    /// Conditions under which packets have left a chain on the path.
+    /// Conditions under which packets have left the base chain, or a chain on the path.
     left: Vec<Vec<Arc<Conditions>>>,
     /// The writes so far.
     writes: Vec<Written>,
+    /// Packets that are accepted go on to another base chain.
+    goes_on: bool,
 }
 
 impl Chains {
@@ -187,6 +189,20 @@ impl Chains {
         entries: &mut Vec<Entry>,
         sources: &mut Vec<Source>,
     ) -> Result<(), FlattenError> {
+        self.flatten_after(chain, entries_max, entries, sources, &mut Writes::default(), false)
+    }
+
+    /// Appends the entries of a base chain after some writes, and adds its own; packets that it
+    /// accepts may go on to another one.
+    pub(crate) fn flatten_after(
+        &self,
+        chain: &str,
+        entries_max: usize,
+        entries: &mut Vec<Entry>,
+        sources: &mut Vec<Source>,
+        writes: &mut Writes,
+        goes_on: bool,
+    ) -> Result<(), FlattenError> {
         let Some(start) = self.chains.iter().position(|other| other.name == chain) else {
             return Err(FlattenError::NoChain { name: String::from(chain), line: 0 });
         };
@@ -199,12 +215,14 @@ impl Chains {
             entries_max,
             visited: 0,
             path: Vec::new(),
-            left: Vec::new(),
-            writes: Vec::new(),
+            left: Vec::from([Vec::new()]),
+            writes: core::mem::take(&mut writes.0),
+            goes_on,
         };
         let families = self.families.unwrap_or(Families::BOTH);
         let all = Conditions { families, ..Conditions::default() };
         flattening.chain(start, &all, 0)?;
+        writes.0 = core::mem::take(&mut flattening.writes);
         if let Some((action, value, line)) = self.chains[start].policy {
             let outcome = Outcome::Decide { action: Some(action), value };
             flattening.push(start, self.chains[start].rules.len(), line, Arc::new(all), outcome)?;
@@ -300,7 +318,11 @@ impl Flattening<'_> {
                 Target::Decide { action, value } => {
                     if !is_empty {
                         let outcome = Outcome::Decide { action: Some(*action), value: *value };
-                        self.push(chain, index, rule.line, Arc::new(conditions), outcome)?;
+                        let conditions = Arc::new(conditions);
+                        if self.goes_on && *action == Action::Accept {
+                            self.left[0].push(Arc::clone(&conditions));
+                        }
+                        self.push(chain, index, rule.line, conditions, outcome)?;
                     }
                 }
                 Target::Return => {

@@ -49,3 +49,4 @@ pub(crate) use conditions::{bits_of, protocol_name};
 pub(crate) use entries::{conditions_of, names_ports, needs_ports};
 pub(crate) use ranges::address_text;
 pub(crate) use test::{FLAG_NAMES, flags_text, mac_text};
+pub(crate) use writes::Writes;

@@ -51,6 +51,18 @@ pub struct Write {
     pub value: WrittenValue,
 }
 
+/// The writes of rules that packets have passed.
+#[derive(Debug, Default)]
+pub(crate) struct Writes(pub(super) Vec<Written>);
+
+impl Writes {
+    /// Adds a field that other rules may have written.
+    pub(crate) fn add_unknown(&mut self, field: WrittenField) {
+        let value = WrittenValue::Unknown(String::from("rules that come before write it"));
+        self.0.push(Written::new(Write { field, value }, Conditions::default()));
+    }
+}
+
 /// A write, and the packets for which it happens.
 #[derive(Debug)]
 pub(super) struct Written {
@@ -176,7 +188,7 @@ fn applied(value: &WrittenValue, test: &Test) -> After {
         }
         (WrittenValue::OtherMark, _) => return After::Asks(test.clone()),
         (WrittenValue::Unknown(text), _) => {
-            let text = alloc::format!("{test} after {text}");
+            let text = alloc::format!("{test}, {text}");
             return After::Asks(TestKind::Unknowable(text).into());
         }
     };

@@ -34,7 +34,8 @@ use super::cursor::Cursor;
 use super::ipset::Sets;
 use super::{LoadError, LoadErrorKind, LoadErrors, LoadLimits};
 use crate::firewall::{
-    Chain, ChainRule, Chains, Conditions, Families, Hook, Note, Policy, Target, TestKind,
+    Chain, ChainRule, Chains, Conditions, Families, HeaderField, Hook, Note, Policy, Target, TestKind,
+    Writes, WrittenField,
 };
 use crate::rule::Action;
 
@@ -183,14 +184,34 @@ pub fn load(text: &str, options: &Options<'_>) -> Result<Policy, LoadErrors> {
             return Err(errors);
         }
         let chains = Chains { chains: table.chains, families: Some(families) };
+        let mut writes = Writes::default();
+        written_elsewhere(text, options.table).for_each(|field| writes.add_unknown(field));
+        let max = options.limits.rules_max;
         chains
-            .flatten(options.chain, options.limits.rules_max, &mut entries, &mut sources)
+            .flatten_after(options.chain, max, &mut entries, &mut sources, &mut writes, false)
             .map_err(|error| at_line(text, error.line(), error.to_string()))?;
     }
     notes.sort_by_key(|note| note.line);
     let policy =
         Policy::new(entries, sources, notes).map_err(|error| at_line(text, 1, error.to_string()))?;
     Ok(policy.with_hooks(hooks))
+}
+
+/// Returns the fields of headers that rules of other tables may have written.
+fn written_elsewhere<'a>(text: &'a str, table: &'a str) -> impl Iterator<Item = WrittenField> + 'a {
+    let targets = [
+        ("-j DSCP ", HeaderField::Dscp),
+        ("-j TOS ", HeaderField::Dscp),
+        ("-j TOS ", HeaderField::Ecn),
+        ("-j TTL ", HeaderField::Ttl),
+        ("-j HL ", HeaderField::Ttl),
+    ];
+    let mut parts = text.split("\n*");
+    let is_other =
+        move |part: &&str| part.lines().next().map(|name| name.trim_start_matches('*')) != Some(table);
+    let others: Vec<&str> = parts.by_ref().filter(is_other).collect();
+    let is_used = move |(target, _): &(&str, HeaderField)| others.iter().any(|part| part.contains(target));
+    targets.into_iter().filter(is_used).map(|(_, field)| WrittenField::Number(field))
 }
 
 /// The tables with their priorities among the chains of a hook.

@@ -86,9 +86,9 @@ impl Reader<'_> {
         self.counted = at;
         let Some((mut kind, mut body)) = entry(object) else { return Ok(()) };
         // A script of commands wraps each object.
-        let mut is_insert = false;
+        let (mut is_insert, mut is_command) = (false, false);
         if matches!(kind, "add" | "create" | "insert") {
-            is_insert = kind == "insert";
+            (is_insert, is_command) = (kind == "insert", true);
             let inner = entry(body).ok_or_else(|| refused(format!("expected an object in '{kind}'")))?;
             (kind, body) = inner;
         } else if kind == "flush" && body.get("ruleset").is_some() {
@@ -136,7 +136,10 @@ impl Reader<'_> {
                 if self.number > self.limits.rules_max {
                     return Err(LoadErrorKind::TooMuch { what: "rules", limit: self.limits.rules_max });
                 }
-                if body.get("index").is_some() {
+                // In a listing, a handle is that of the rule itself.
+                let is_placed =
+                    is_command && (body.get("handle").is_some() || body.get("position").is_some());
+                if is_placed || body.get("index").is_some() {
                     return Err(refused(String::from(
                         "unsupported position of a rule; load the script, and use nft -j list ruleset",
                     )));

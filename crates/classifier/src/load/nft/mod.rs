@@ -24,7 +24,7 @@ use alloc::vec::Vec;
 use super::{LoadError, LoadErrorKind, LoadErrors, LoadLimits, line_of};
 use crate::firewall::{
     Chain, ChainRule, Chains, Conditions, Families, Hook, Note, Outcome, Policy, Ranges, Target, TestKind,
-    Write,
+    Write, Writes, WrittenField,
 };
 use crate::rule::Action;
 
@@ -87,6 +87,11 @@ pub fn load(text: &str, options: &Options<'_>) -> Result<Policy, LoadErrors> {
     let (mut entries, mut sources) = (Vec::new(), Vec::new());
     let mut notes: Vec<Note> = unread.into_iter().map(|(line, text)| Note { line, text }).collect();
     let (mut ends, mut hooks) = (Vec::new(), Vec::new());
+    let mut writes = Writes::default();
+    for field in written_before(&tables, &entered) {
+        writes.add_unknown(field);
+    }
+    let count = entered.len();
     for (table, chain, priority) in entered {
         let table = &tables[table];
         let Some(families) = table.families() else { continue };
@@ -109,8 +114,9 @@ pub fn load(text: &str, options: &Options<'_>) -> Result<Policy, LoadErrors> {
         let families = options.families.map_or(families, |asked| asked.and(families));
         let chains = Chains { families: Some(families), ..chains };
         let name = chains.chains[chain].name.clone();
+        let (max, goes_on) = (options.limits.rules_max, hooks.len() < count);
         chains
-            .flatten(&name, options.limits.rules_max, &mut entries, &mut sources)
+            .flatten_after(&name, max, &mut entries, &mut sources, &mut writes, goes_on)
             .map_err(|error| at_line(text, error.line(), error.to_string()))?;
         ends.push(entries.len());
     }
@@ -215,6 +221,30 @@ fn entered(tables: &[Table], options: &Options<'_>) -> Vec<(usize, usize, i64)> 
     } else {
         by_hook
     }
+}
+
+/// Returns the fields of headers that chains of earlier hooks may have written.
+fn written_before(tables: &[Table], entered: &[(usize, usize, i64)]) -> Vec<WrittenField> {
+    let hook_of = |&(table, chain, _): &(usize, usize, i64)| tables[table].chains[chain].hook.as_ref();
+    let earlier: &[&str] = match entered.first().and_then(hook_of).map(|hook| hook.name.as_str()) {
+        Some("input" | "forward") => &["prerouting", "ingress"],
+        Some("postrouting") => &["prerouting", "ingress", "forward", "output"],
+        _ => return Vec::new(),
+    };
+    let chains = || tables.iter().flat_map(|table| &table.chains);
+    let is_earlier = |chain: &ast::Chain| {
+        chain.hook.as_ref().is_some_and(|hook| earlier.contains(&hook.name.to_ascii_lowercase().as_str()))
+    };
+    if !chains().any(is_earlier) {
+        return Vec::new();
+    }
+    let before = chains().filter(|chain| is_earlier(chain) || chain.hook.is_none());
+    let writes = before.flat_map(|chain| &chain.rules).flat_map(|rule| &rule.statements);
+    let fields = writes.filter_map(|statement| match statement {
+        Statement::Set(expr, words) => assign::write(expr, words).ok()?.map(|write| write.field),
+        _ => None,
+    });
+    fields.filter(|field| matches!(field, WrittenField::Number(_))).collect()
 }
 
 /// Returns whether a table makes the kernel track connections, and so reassemble fragments.
