@@ -40,8 +40,8 @@ pub(super) struct Frames<'a> {
     families: &'static [Family],
     /// Whether the kernel tracks connections. It then reassembles fragments, so none are sent.
     is_tracked: bool,
-    /// Whether later fragments are sent. The iptables of nf_tables reads their payload for ports, which
-    /// its files do not show.
+    /// Whether later fragments are sent. The iptables of nf_tables reads their payload for ports,
+    /// which its files do not show.
     has_later: bool,
     is_iptables: bool,
     connections: Vec<Connection>,
@@ -283,7 +283,8 @@ fn ethernet(family: Family, body: Vec<u8>) -> Vec<u8> {
 }
 
 /// Returns an IP packet. `options` are IPv4 options, or the kind and bytes of an extension header.
-/// Two bytes are those of service and of the time to live. `fragment` is an offset in units of 8 bytes, and whether more fragments follow.
+/// Two bytes are those of service and of the time to live. `fragment` is an offset in units of 8
+/// bytes, and whether more fragments follow.
 #[expect(clippy::too_many_arguments, reason = "one argument for each part of a packet")]
 fn packet(
     family: Family,

@@ -37,7 +37,8 @@ pub fn describe(view: &PacketView<'_>) -> Packet<'static> {
         (tuple.protocol, tuple.source_port, tuple.destination_port) = (AUTHENTICATION, 0, 0);
     }
     let mut packet = Packet::new(tuple).with_fragment(fragment);
-    // For a later fragment of IPv6, netfilter looks for the transport header at the start of the packet.
+    // Of a later fragment of IPv6, netfilter takes the start of the packet for the transport
+    // header.
     let is_lost = is_v6 && fragment.is_later();
     let transport_offset = if is_lost { headers.network_offset } else { headers.transport_offset };
     let transport = |offset: usize| byte(transport_offset, offset);

@@ -56,8 +56,8 @@ pub struct Conditions {
     pub destination_ports: Option<Ranges>,
     /// Conditions on other fields.
     pub tests: Vec<Test>,
-    /// The transport header of a later fragment is read from the bytes of its payload, as `nf_tables`
-    /// does, instead of missing.
+    /// The transport header of a later fragment is not missing, but read from the bytes of its
+    /// payload, as `nf_tables` does.
     pub reads_later: bool,
 }
 

@@ -160,8 +160,8 @@ impl Policy {
         pick(self, self.candidates(packet).into_iter(), packet, assume)
     }
 
-    /// Returns whether rules read the payload of this packet, a later fragment. Its key has no ports,
-    /// so that no index finds them.
+    /// Returns whether rules read the payload of this packet, a later fragment. Its key has no
+    /// ports, so that no index finds them.
     fn reads(&self, packet: &Packet<'_>) -> bool {
         self.reads_later() && packet.fragment.is_later()
     }

@@ -109,8 +109,8 @@ pub struct Packet<'a> {
     pub has_ports: bool,
     /// The part of a datagram.
     pub fragment: Fragment,
-    /// Of a later fragment, ports, flags and ICMP type are the bytes of its payload in their places,
-    /// which only some rules [read](super::Conditions::reads_later).
+    /// Of a later fragment, ports, flags and ICMP type are the bytes of its payload in their
+    /// places, which only some rules [read](super::Conditions::reads_later).
     pub has_later_bytes: bool,
     /// TCP flags.
     pub tcp_flags: Option<u8>,

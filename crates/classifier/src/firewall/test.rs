@@ -206,8 +206,8 @@ impl Test {
         }
     }
 
-    /// Returns the parts of datagrams that it asks for, as [`Fragment::bit`]s; `None` if it asks for
-    /// something else.
+    /// Returns the bits of the parts of datagrams that it asks for; `None` if it asks for something
+    /// else.
     pub(super) fn fragments(&self) -> Option<u8> {
         match self.kind {
             TestKind::Fragment(parts) if self.is_negated => Some(!parts & 0xf),

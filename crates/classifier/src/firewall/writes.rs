@@ -4,7 +4,8 @@
 //! these conditions and the written value, or for neither and the value before:
 //!
 //! ```text
-//!  tcp dport 22 ip dscp set 46     later: dscp 46  =  tcp dport 22, or not tcp dport 22 and dscp 46
+//!  tcp dport 22 ip dscp set 46
+//!  ip dscp 46 drop               =  tcp dport 22, or not tcp dport 22 and dscp 46
 //! ```
 
 use alloc::string::String;

@@ -21,8 +21,8 @@ use crate::rule::Action;
 /// Maximum number of lines from one rule.
 const LINES_MAX: usize = 1 << 16;
 
-/// Returns the table of a family whose built-in chain at the hook of the policy decides as the policy
-/// does: INPUT of the table filter, if the policy has no hook. Packets that no rule decides are
+/// Returns the table of a family whose built-in chain at the hook of the policy decides as the
+/// policy does: INPUT of the table filter, if the policy has no hook. Packets that no rule decides are
 /// accepted, as without a firewall, unless the policy says otherwise.
 ///
 /// # Errors
@@ -243,7 +243,7 @@ fn asks(conditions: &Conditions, is_v6: bool) -> Result<Vec<String>, String> {
         });
         match parts {
             None => tests.push_str("! -f "),
-            Some(parts) if parts & 3 == 0 => return Ok(Vec::new()),
+            Some(parts) if parts.trailing_zeros() >= 2 => return Ok(Vec::new()),
             Some(_) => {}
         }
     }

@@ -20,6 +20,7 @@
 //! as the requested table. A truncated listing cannot be recognised.
 
 mod names;
+mod numbers;
 mod rule;
 mod targets;
 mod words;

@@ -14,7 +14,7 @@ use super::targets::{self, Does};
 use super::words::Word;
 use super::writes;
 use crate::firewall::{
-    Conditions, ConnectionState, HeaderField, InterfacePattern, Ranges, Test, TestKind, WITH_PORTS, Write,
+    Conditions, ConnectionState, InterfacePattern, Ranges, Test, TestKind, WITH_PORTS, Write,
 };
 use crate::rule::{ProtocolMatch, decimal};
 
@@ -95,7 +95,7 @@ pub(super) struct Reader<'a> {
     pub(super) next: usize,
     pub(super) is_v6: bool,
     pub(super) sets: &'a Sets,
-    conditions: Conditions,
+    pub(super) conditions: Conditions,
     /// Names of matches since the last supported one.
     module: Option<String>,
     does: Option<Does>,
@@ -103,7 +103,7 @@ pub(super) struct Reader<'a> {
     target_at: usize,
     ports_at: Option<usize>,
     /// The last match is that of connection marks, not of marks.
-    is_connmark: bool,
+    pub(super) is_connmark: bool,
     reads_header: bool,
     /// Number of tests before the match of TCP.
     tcp_at: Option<usize>,
@@ -151,7 +151,7 @@ impl<'a> Reader<'a> {
         self.error(at, LoadErrorKind::Refused(text))
     }
 
-    fn expected(&self, at: usize, what: &'static str) -> LoadError {
+    pub(super) fn expected(&self, at: usize, what: &'static str) -> LoadError {
         self.error(at, LoadErrorKind::Expected(what))
     }
 
@@ -164,7 +164,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Returns the argument, which an exclamation mark may precede, as older iptables allowed.
-    fn negatable(
+    pub(super) fn negatable(
         &mut self,
         option: &Word,
         is_negated: &mut bool,
@@ -382,77 +382,9 @@ impl<'a> Reader<'a> {
                     .ok_or_else(|| self.expected(word.at, "a MAC address such as 00:11:22:33:44:55"))?;
                 self.conditions.ask(Test::new(TestKind::SourceMac { value, mask: (1 << 48) - 1 }, not));
             }
-            "--length" => {
-                let word = self.negatable(option, &mut not, "a length")?;
-                let (low, high) = word.text.split_once(':').unwrap_or((&word.text, &word.text));
-                let number = |text: &str, missing: u32| {
-                    if text.is_empty() { Some(missing) } else { decimal(text) }
-                };
-                let ends = number(low, 0).zip(number(high, 65_535));
-                let ends = ends.filter(|&(low, high)| low <= high && high <= 65_535);
-                let (low, high) = ends.ok_or_else(|| self.expected(word.at, "a length such as 40:1500"))?;
-                let set = Ranges::of([(u128::from(low), u128::from(high))]);
-                self.conditions.ask(Test::new(TestKind::Number(HeaderField::Length, set), not));
-            }
-            "--dscp" | "--dscp-class" => {
-                let word = self.negatable(option, &mut not, "a code point")?;
-                let number = match word.text.strip_prefix("0x") {
-                    Some(digits) => u8::from_str_radix(digits, 16).ok(),
-                    None => decimal(&word.text),
-                };
-                let value = number.or_else(|| names::dscp_class(&word.text)).filter(|&value| value < 64);
-                let value =
-                    value.ok_or_else(|| self.expected(word.at, "a code point from 0 to 63, or EF"))?;
-                let set = Ranges::exact(u128::from(value));
-                self.conditions.ask(Test::new(TestKind::Number(HeaderField::Dscp, set), not));
-            }
-            "--mark" => {
-                let what = "a mark such as 0x1 or 0x1/0xff";
-                let word = self.negatable(option, &mut not, what)?;
-                let (value, mask) =
-                    writes::value_and_mask(&word.text).ok_or_else(|| self.expected(word.at, what))?;
-                let values = Ranges::exact(u128::from(value));
-                let kind = TestKind::Mark { is_connection: self.is_connmark, mask, values };
-                self.conditions.ask(Test::new(kind, not));
-            }
-            "--ttl" | "--ttl-eq" | "--ttl-lt" | "--ttl-gt" | "--hl" | "--hl-eq" | "--hl-lt" | "--hl-gt" => {
-                let word = self.negatable(option, &mut not, "a number from 0 to 255")?;
-                let number: u8 =
-                    decimal(&word.text).ok_or_else(|| self.expected(word.at, "a number from 0 to 255"))?;
-                let number = u128::from(number);
-                let set = match option.text.rsplit('-').next() {
-                    Some("lt") => Ranges::of(number.checked_sub(1).map(|end| (0, end))),
-                    Some("gt") => Ranges::of([(number + 1, 255)]),
-                    _ => Ranges::exact(number),
-                };
-                self.conditions.ask(Test::new(TestKind::Number(HeaderField::Ttl, set), not));
-            }
-            "--tos" => {
-                let what = "a byte such as 0x10 or 0x10/0x3f";
-                let word = self.negatable(option, &mut not, what)?;
-                let tests = writes::tos(&word.text).ok_or_else(|| self.expected(word.at, what))?;
-                match (&tests[..], not) {
-                    ([one], _) => self.conditions.ask(Test::new(one.clone(), not)),
-                    (_, false) => {
-                        for test in tests {
-                            self.conditions.ask(test);
-                        }
-                    }
-                    (_, true) => {
-                        let mut both = Conditions::default();
-                        for test in tests {
-                            both.ask(test);
-                        }
-                        self.conditions.ask(Test::new(TestKind::AnyOf(Vec::from([both])), true));
-                    }
-                }
-            }
-            "--ecn-ip-ect" => {
-                let word = self.negatable(option, &mut not, "a number from 0 to 3")?;
-                let number: Option<u8> = decimal(&word.text).filter(|&number| number < 4);
-                let number = number.ok_or_else(|| self.expected(word.at, "a number from 0 to 3"))?;
-                let set = Ranges::exact(u128::from(number));
-                self.conditions.ask(Test::new(TestKind::Number(HeaderField::Ecn, set), not));
+            "--length" | "--dscp" | "--dscp-class" | "--mark" | "--ttl" | "--ttl-eq" | "--ttl-lt"
+            | "--ttl-gt" | "--hl" | "--hl-eq" | "--hl-lt" | "--hl-gt" | "--tos" | "--ecn-ip-ect" => {
+                self.number(option, not)?;
             }
             "--match-set" => self.match_set(option, not)?,
             "--reject-with" => {

@@ -270,8 +270,8 @@ impl<'a> Parser<'a> {
                 self.next += 2;
             } else {
                 let rule = self.rule()?;
-                // The rules of a block come after all of its chains and sets, so their handles are not
-                // counted.
+                // The rules of a block come after all of its chains and sets, so their handles are
+                // not counted.
                 self.tables[table].next_handle = None;
                 self.tables[table].chain(name).rules.push(rule);
             }
