@@ -22,8 +22,8 @@ use crate::rule::Action;
 const LINES_MAX: usize = 1 << 16;
 
 /// Returns the table of a family whose built-in chain at the hook of the policy decides as the
-/// policy does: INPUT of the table filter, if the policy has no hook. Packets that no rule decides are
-/// accepted, as without a firewall, unless the policy says otherwise.
+/// policy does: INPUT of the table filter, if the policy has no hook. Packets that no rule decides
+/// are accepted, as without a firewall, unless the policy says otherwise.
 ///
 /// # Errors
 ///
