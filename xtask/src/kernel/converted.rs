@@ -54,6 +54,8 @@ impl Bench {
                     break;
                 }
             }
+            let [loaded, refused] = self.conversions.get();
+            self.conversions.set([loaded + u64::from(is_whole), refused + u64::from(!is_whole)]);
             if !is_whole {
                 continue;
             }

@@ -23,6 +23,7 @@ mod network;
 mod nft_file;
 mod passed;
 
+use std::cell::Cell;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 
@@ -138,7 +139,7 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<ExitCode> {
     let flowloom = debug_command(root)?;
     let folder = flowloom.with_file_name("kernel");
     std::fs::create_dir_all(&folder)?;
-    let bench = Bench { flowloom, folder };
+    let bench = Bench { flowloom, folder, conversions: Cell::default() };
     let (mut rules, mut packets, mut different) = (0, 0, Vec::new());
     for file in 0..plan.files {
         let loader = LOADERS[(file % LOADERS.len() as u64) as usize];
@@ -155,8 +156,10 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<ExitCode> {
             different.push(file);
         }
     }
+    let [loaded, refused] = bench.conversions.get();
     println!(
-        "kernel: {} files, {rules} counters, {packets} packets: {} files differ",
+        "kernel: {} files, {rules} counters, {packets} packets, {loaded} conversions ({refused} refused): {} \
+         files differ",
         plan.files,
         different.len()
     );
@@ -190,6 +193,8 @@ fn missing() -> Option<String> {
 struct Bench {
     flowloom: PathBuf,
     folder: PathBuf,
+    /// Conversions that were loaded, and those that were refused.
+    conversions: Cell<[u64; 2]>,
 }
 
 /// The result for one file.

@@ -289,6 +289,7 @@ impl fmt::Display for Conditions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.protocols {
             None => f.write_str("all")?,
+            Some(set) if set.is_empty() => f.write_str("no protocol")?,
             Some(set) => {
                 let ranges = set.as_slice().iter().take(SHOWN).map(|&(low, high)| {
                     if low == high { protocol_name(low as u8) } else { alloc::format!("{low}-{high}") }
