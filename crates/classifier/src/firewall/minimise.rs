@@ -179,8 +179,8 @@ impl Policy {
             .map(|(entry, why)| (entry.source as usize, *why))
             .filter(|&(source, _)| is_used[source].is_none())
             .collect();
-        // For a rule with several entries, the first one gives the reason.
-        left_out.sort_by_key(|&(source, _)| source);
+        // A rule of which an entry is redundant is redundant, even if others are never reached.
+        left_out.sort_by_key(|&(source, why)| (source, why == LeftOut::Unreached));
         left_out.dedup_by_key(|(source, _)| *source);
         let policy = Self::new(kept, sources, self.notes().to_vec())?.with_hooks(self.hooks().to_vec());
         Ok(Minimised { policy, left_out, undecided })
