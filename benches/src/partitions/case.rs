@@ -159,8 +159,8 @@ impl<'a> Case<'a> {
         })
     }
 
-    /// Runs an application: in the schedule of a seed, or on threads. Returns also how the threads of
-    /// the sharded layout shared the work.
+    /// Runs an application: in the schedule of a seed, or on threads. Also returns how the threads
+    /// of the sharded layout shared the work.
     fn run<A: App>(
         &self,
         config: &EngineConfig,
@@ -224,8 +224,8 @@ fn facts<A: App>(
     }))
 }
 
-/// Returns a number of packets for each chunk: from one to more than a small input has. A large input
-/// is divided into a few thousand chunks at most.
+/// Returns a number of packets for each chunk: from one to more than a small input has. A large
+/// input is divided into a few thousand chunks at most.
 fn chunk_packets(draw: &mut Draw, bytes: u64) -> usize {
     let least = usize::try_from(bytes >> 20).unwrap_or(usize::MAX);
     let below = 1 << draw.below(13);

@@ -84,8 +84,8 @@ impl Accounting {
         Self { active_ns }
     }
 
-    /// Adds a record of a later part of an input to `flow`, as [`FlowState::compose`] does, and ends
-    /// it by the active timeout.
+    /// Adds a record of a later part of an input to `flow`, as [`FlowState::compose`] does, and
+    /// ends it by the active timeout.
     pub fn compose(self, flow: &mut Accounted, later: &mut Accounted) -> Composed {
         match self.active_ns {
             Some(active) => flow.compose_within(later, active),
