@@ -187,9 +187,9 @@ impl Bench<'_> {
             Variant::Inline => vec![self.command(work, "inline", None, (whole, 0))],
             Variant::Sharded(workers) => vec![self.command(work, "sharded", Some(workers), (whole, 0))],
             Variant::Pipeline => vec![self.command(work, "pipeline", Some(2), (whole, 0))],
-            Variant::TwoPrograms => {
-                [(first, 0), (second, 1)].map(|half| self.command(work, "inline", None, half)).into()
-            }
+            Variant::TwoPrograms => [(first, 0), (second, 1)]
+                .map(|(half, number)| self.command(work, "inline", None, (half.as_path(), number)))
+                .into(),
         };
         if variant == Variant::TwoPrograms {
             // Otherwise each program would use the first CPU.

@@ -245,7 +245,8 @@ pub trait PacketSource {
     /// The source goes on behind them. Returns `None` if it cannot be split here.
     ///
     /// A source may assume where a segment ends, and verify it in [`rejoin`](Self::rejoin). The
-    /// caller does not call [`next_batch`](Self::next_batch) before it has taken back every segment.
+    /// caller does not call [`next_batch`](Self::next_batch) before it has taken back every
+    /// segment.
     fn split(&mut self, _bytes: u64) -> Option<Box<dyn Segment>> {
         None
     }

@@ -131,7 +131,7 @@ impl<F> RecordOutput<F> {
 pub(crate) struct RecordBudget(Arc<AtomicUsize>);
 
 impl RecordBudget {
-    /// Takes room for a record, if there is some.
+    /// Takes a record from the budget, if one is left.
     pub(crate) fn take(&self) -> bool {
         // Relaxed: the number guards no other data.
         self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_ok()

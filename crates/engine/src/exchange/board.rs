@@ -95,8 +95,8 @@ impl<C: Default> Board<C> {
         self.changes.load(Ordering::Acquire)
     }
 
-    /// Returns an empty chunk if the window has room. Only the thread that holds the reader may call
-    /// this and then [`add`](Self::add).
+    /// Returns an empty chunk if the window is not full. Only the thread that holds the reader may
+    /// call this and then [`add`](Self::add).
     pub(crate) fn buffer(&self) -> Option<C> {
         let mut state = self.lock();
         (state.chunks.len() < state.window).then(|| state.free.pop().unwrap_or_default())
@@ -127,8 +127,9 @@ impl<C: Default> Board<C> {
         })
     }
 
-    /// Takes the next chunk to be confirmed, if it is decoded. Only the thread that holds the reader
-    /// may call this and then [`confirmed`](Self::confirmed) or [`drop_unconfirmed`](Self::drop_unconfirmed).
+    /// Takes the next chunk to be confirmed, if it is decoded. Only the thread that holds the
+    /// reader may call this and then [`confirmed`](Self::confirmed) or
+    /// [`drop_unconfirmed`](Self::drop_unconfirmed).
     pub(crate) fn take_decoded(&self) -> Option<C> {
         let mut state = self.lock();
         let at = state.unconfirmed;
@@ -155,8 +156,8 @@ impl<C: Default> Board<C> {
         });
     }
 
-    /// Drops every chunk that is not confirmed, because the one that was taken was read from a wrong
-    /// place.
+    /// Drops every chunk that is not confirmed, because the one that was taken was read from a
+    /// wrong place.
     pub(crate) fn drop_unconfirmed(&self) {
         self.change(|state| {
             state.epoch += 1;
@@ -171,8 +172,8 @@ impl<C: Default> Board<C> {
         state.unconfirmed == state.first + state.chunks.len() as u64
     }
 
-    /// Claims the next list of a shard: returns its chunk, unless it is not confirmed yet or another
-    /// thread has claimed the shard.
+    /// Claims the next list of a shard: returns its chunk, unless it is not confirmed yet or
+    /// another thread has claimed the shard.
     pub(crate) fn claim(&self, shard: usize) -> Option<Arc<C>> {
         let mut state = self.lock();
         let Cursor { next, is_claimed } = state.shards[shard];
@@ -210,7 +211,7 @@ impl<C: Default> Board<C> {
             }
             let oldest = state.chunks.pop_front()?;
             state.first += 1;
-            // Whoever has claimed it has dropped it.
+            // Each thread that claimed it has dropped it.
             let Stage::Confirmed(chunk) = oldest.chunk else { return None };
             Arc::try_unwrap(chunk).ok()
         })

@@ -3,7 +3,7 @@
 use flowloom_flow_key::FlowKey;
 use flowloom_flow_table::FlowTable;
 
-use super::{CHUNK_BYTES, Crew, Exchange, lock, try_lock};
+use super::{CHUNK_BYTES, Exchange, Others, lock, try_lock};
 use crate::app::App;
 use crate::error::{Fault, SinkError};
 use crate::exchange::board::Ticket;
@@ -111,7 +111,7 @@ impl<'x, 'a, A: App, T: FlowTable<FlowKey, A::Flow>> Member<'x, 'a, A, T> {
         }
         self.doing = Doing::Nothing;
         if exchange.board.is_done() {
-            exchange.decide_crew(Crew::NotNeeded);
+            exchange.decide_others(Others::NotNeeded);
             return Polled::Done;
         }
         if read == Polled::Idle {
@@ -177,15 +177,15 @@ impl<'x, 'a, A: App, T: FlowTable<FlowKey, A::Flow>> Member<'x, 'a, A, T> {
         true
     }
 
-    /// Takes the next chunk, if no other thread reads and the window has room. Also returns the time
-    /// that has passed while a live input was silent.
+    /// Takes the next chunk, if no other thread reads and the window is not full. Also returns the
+    /// time that has passed while a live input was silent.
     fn read(&mut self) -> (Polled, Option<u64>) {
         let exchange = self.exchange;
         let Some(mut reader) = try_lock(&exchange.reader).filter(|reader| !reader.is_over) else {
             return (Polled::Idle, None);
         };
         if reader.arrivals.yielded() >= exchange.start_after {
-            exchange.decide_crew(Crew::Needed);
+            exchange.decide_others(Others::Needed);
         }
         let Some(mut chunk) = exchange.board.buffer() else { return (Polled::Idle, None) };
         if let Some(segment) = reader.split(exchange.segment_bytes) {

@@ -8,10 +8,11 @@
 //!
 //! A thread without work takes the next chunk, decodes it, and sorts its descriptors into a list
 //! for each shard. Where the source [can be split](flowloom_packet::PacketSource::split), threads
-//! read chunks at the same time; otherwise one at a time reads. A thread processes the lists of a shard in the order of the chunks. There is a
-//! shard for each thread, which processes it unless it is behind; then an idle thread helps.
-//! Since all packets of a flow pass through one shard in the order of the input, every application
-//! gets what it would get from one thread. Threads meet once per chunk and shard, not per packet.
+//! read chunks at the same time; otherwise one at a time reads. A thread processes the lists of a
+//! shard in the order of the chunks. There is a shard for each thread, which processes it unless it
+//! is behind; then an idle thread helps. Since all packets of a flow pass through one shard in the
+//! order of the input, every application gets what it would get from one thread. Threads meet once
+//! per chunk and shard, not per packet.
 //!
 //! At most a [window](WINDOW) of chunks is in work, so a slow shard ends reading until it catches
 //! up. When all shards have processed the oldest chunk, it leaves, and its accepted packets go to
@@ -71,15 +72,15 @@ pub(crate) struct Exchange<'a, A: App, T> {
     segment_bytes: u64,
     /// Packets after which it is worth starting all threads.
     start_after: u64,
-    crew: Mutex<Crew>,
-    crew_changed: Condvar,
+    others: Mutex<Others>,
+    others_decided: Condvar,
     /// Whether every thread has started, so that each shard has its own.
     is_manned: AtomicBool,
 }
 
 /// Whether the first thread needs the others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Crew {
+enum Others {
     #[default]
     Unknown,
     Needed,
@@ -128,10 +129,10 @@ impl<A: App, T: FlowTable<FlowKey, A::Flow>> Exchange<'_, A, T> {
     }
 
     /// Waits until it is known whether the other threads are needed.
-    pub(crate) fn needs_crew(&self) -> bool {
-        let crew = lock(&self.crew);
-        let known = self.crew_changed.wait_while(crew, |crew| *crew == Crew::Unknown);
-        *known.unwrap_or_else(PoisonError::into_inner) == Crew::Needed
+    pub(crate) fn needs_others(&self) -> bool {
+        let others = lock(&self.others);
+        let known = self.others_decided.wait_while(others, |others| *others == Others::Unknown);
+        *known.unwrap_or_else(PoisonError::into_inner) == Others::Needed
     }
 
     /// Tells the first thread how many threads there are now. A shard without its own thread is
@@ -140,11 +141,11 @@ impl<A: App, T: FlowTable<FlowKey, A::Flow>> Exchange<'_, A, T> {
         self.is_manned.store(threads == self.shards.len(), Ordering::Relaxed);
     }
 
-    fn decide_crew(&self, decision: Crew) {
-        let mut crew = lock(&self.crew);
-        if *crew == Crew::Unknown {
-            *crew = decision;
-            self.crew_changed.notify_all();
+    fn decide_others(&self, decision: Others) {
+        let mut others = lock(&self.others);
+        if *others == Others::Unknown {
+            *others = decision;
+            self.others_decided.notify_all();
         }
     }
 }

@@ -9,7 +9,7 @@ use flowloom_flow_table::FlowTable;
 use flowloom_packet::DropReason;
 use flowloom_packet::drop_reason::DropCounts;
 
-use super::{Crew, Exchange, Outlet, SEGMENT_PACKET_BYTES, WINDOW, WINDOW_MIN};
+use super::{Exchange, Others, Outlet, SEGMENT_PACKET_BYTES, WINDOW, WINDOW_MIN};
 use crate::app::App;
 use crate::config::EngineConfig;
 use crate::control::{Publisher, ReaderPublisher};
@@ -78,8 +78,8 @@ where
         chunk_packets: config.chunk_packets,
         segment_bytes: config.chunk_packets as u64 * SEGMENT_PACKET_BYTES,
         start_after: config.threads_after_packets,
-        crew: Mutex::new(Crew::default()),
-        crew_changed: Condvar::new(),
+        others: Mutex::new(Others::default()),
+        others_decided: Condvar::new(),
         is_manned: AtomicBool::new(false),
     })
 }

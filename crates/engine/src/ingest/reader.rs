@@ -121,7 +121,8 @@ impl<'a> Reader<'a> {
         Next::Packets { first: self.arrivals.count(&mut self.batch.packets[range.clone()]), range }
     }
 
-    /// Splits the next packets off, if the source can be split and nothing depends on single packets.
+    /// Splits the next packets off, if the source can be split and nothing depends on single
+    /// packets.
     pub(crate) fn split(&mut self, bytes: u64) -> Option<Box<dyn Segment>> {
         let is_batch_taken = self.taken == self.batch.packets.len();
         let counts_single = self.is_limited || self.pacer.is_some() || self.arrivals.has_timeline();

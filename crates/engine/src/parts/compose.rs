@@ -211,8 +211,8 @@ impl<F: FlowState> Composer<F> {
 /// and last packet, and whether it is live at the end.
 pub type RecordVisitor<'a, F> = &'a mut (dyn FnMut(&FlowRecord<F>, [u64; 2], bool) + Send);
 
-/// Passes each record of a run's tables to `visit` in the order of keys, then in order of time, with
-/// its span and whether it is live. A key has records in one table only.
+/// Passes each record of a run's tables to `visit` in the order of keys, then in order of time,
+/// with its span and whether it is live. A key has records in one table only.
 pub(crate) fn visit<F>(tables: &[FlowsEnd<F>], visit: RecordVisitor<'_, F>) {
     let record = |place: Place| &tables[usize::from(place.chunk)].records[place.at as usize];
     let mut sorted: Vec<Sorted> =

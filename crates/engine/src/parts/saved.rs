@@ -39,7 +39,8 @@ impl<F> PartRecord<F> {
 pub struct SavedPart<F> {
     /// The counts of its reader.
     pub input: InputCounters,
-    /// The counts of its workers.
+    /// The counts of its workers, without the flows that had
+    /// [timed out at its end](crate::RunReport::timed_out_at_end): the merge counts those.
     pub counters: WorkerCounters,
     /// Its records. The records of one key are in order of time.
     pub records: Vec<PartRecord<F>>,
@@ -114,8 +115,8 @@ pub enum MergeError {
     Panicked(String),
 }
 
-/// Merges parts in order into the result of one run over all of them. `compose` adds the later state
-/// of a flow to the earlier one, as [`FlowState::compose`] does.
+/// Merges parts in order into the result of one run over all of them. `compose` adds the later
+/// state of a flow to the earlier one, as [`FlowState::compose`] does.
 ///
 /// # Errors
 ///

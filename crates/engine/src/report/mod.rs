@@ -85,8 +85,8 @@ pub struct ShardedReport {
 pub struct RunReport<F> {
     /// The counts of the input stage.
     pub input: InputCounters,
-    /// The report of each worker. The inline layout has one report. In the sharded layout a worker is
-    /// a shard, and its thread the one that mostly processes it.
+    /// The report of each worker. The inline layout has one report. In the sharded layout a worker
+    /// is a shard, and its thread the one that mostly processes it.
     pub workers: Vec<WorkerReport>,
     /// Packets dropped as [`RingFull`](DropReason::RingFull) that belong to no worker's ring:
     /// packets that arrived while the pool was full, and packets that a policy dropped.

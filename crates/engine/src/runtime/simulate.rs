@@ -255,7 +255,8 @@ fn poll_to_end<S>(
 fn poll_all(count: usize, seed: u64, mut poll: impl FnMut(usize) -> Polled) -> Result<(), SeededError> {
     let mut draw = Draw::new(seed, count);
     let mut live = vec![true; count];
-    // Stages that may have work. A stage without work is polled again when another stage has worked.
+    // Stages that may have work. A stage without work is polled again when another stage has
+    // worked.
     let mut ready = live.clone();
     let (mut steps, mut starved) = (0, 0);
     while live.contains(&true) {

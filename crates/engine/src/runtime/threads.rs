@@ -210,7 +210,7 @@ where
         };
         let begun = clock::now();
         let mut threads = vec![start(0)?];
-        if exchange.needs_crew() {
+        if exchange.needs_others() {
             threads.extend((1..config.layout.workers()).map_while(|id| start(id).ok()));
             exchange.man(threads.len());
         }

@@ -331,8 +331,8 @@ fn a_part_is_described_as_one_thread_describes_it() {
         let (mut all, mut ends) = (BTreeMap::new(), 0);
         let mut part = |record: &FlowRecord<Seen>, ticks: [u64; 2], is_live: bool| {
             let records: &mut Vec<_> = all.entry(record.key).or_default();
-            // Whether a flow whose timeout has passed is still in the table depends on the table, and
-            // the last tick counts for flows in it.
+            // Whether a flow whose timeout has passed is still in the table depends on the table,
+            // and the last tick counts for flows in it.
             records.push((format!("{:?}", record.state), ticks[0]));
             ends += u64::from(!is_live);
         };

@@ -6,10 +6,10 @@
 //!                                   known         assumed: where a record seems to begin
 //! ```
 //!
-//! Neither format marks the beginning of a record, so a segment ends where a record *seems* to begin
-//! and reads every record that begins before. When it is taken back, its real end is compared with
-//! the assumption. Only the time depends on the assumptions, never the result: a segment that began
-//! at a wrong place does not count, and reading goes on from the real end.
+//! Neither format marks the beginning of a record, so a segment ends where a record *seems* to
+//! begin and reads every record that begins before. When it is taken back, its real end is compared
+//! with the assumption. Only the time depends on the assumptions, never the result: a segment that
+//! began at a wrong place does not count, and reading goes on from the real end.
 
 use std::any::Any;
 use std::path::PathBuf;

@@ -22,11 +22,6 @@ pub(super) struct Records<F> {
 }
 
 impl<F: FlowState + SourceDirection> Records<F> {
-    /// Returns whether the records are used at all.
-    pub(super) fn has_use(&self) -> bool {
-        self.file.is_some() || self.labels.is_some() || self.sums.is_some()
-    }
-
     /// Writes the data that follow the last record.
     pub(super) fn finish(&mut self) -> std::io::Result<()> {
         self.file.as_mut().map_or(Ok(()), FlowWriter::finish)

@@ -62,7 +62,8 @@ impl Source {
         }
     }
 
-    /// Ends reading. Returns where the range of a capture began and ended, if it was read to its end.
+    /// Ends reading. Returns where the range of a capture began and ended, if it was read to its
+    /// end.
     pub(super) fn finish(&mut self) -> Option<part_file::Range> {
         if let Self::Range(range) = self { range.finish() } else { None }
     }
