@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use flowloom::classifier::aggrecuts::Stride;
+use flowloom::classifier::aggrecuts::{Limits, Sharing, Stride};
 use flowloom::classifier::firewall::{Policy, PolicyMatcher};
 use flowloom::classifier::hicuts::HiCutsConfig;
 use flowloom::classifier::{Algorithm, BuildError, ClassifierBuilder, PaperTree};
@@ -82,12 +82,18 @@ pub(crate) enum AlgorithmName {
     Auto,
     /// Linear search, eight rules at a time
     Linear,
-    /// AggreCuts of [FLOWNP] with 8 bits per node; IPv6 by linear search
+    /// AggreCuts as [FLOWNP] publishes it, with 8 bits per node; IPv6 by linear search
     #[value(name = "aggrecuts-8")]
     AggreCutsEight,
-    /// AggreCuts of [FLOWNP] with 4 bits per node; IPv6 by linear search
+    /// AggreCuts as [FLOWNP] publishes it, with 4 bits per node; IPv6 by linear search
     #[value(name = "aggrecuts-4")]
     AggreCutsFour,
+    /// aggrecuts-8, with equal sub-trees of the whole tree stored once, which the paper does not do
+    #[value(name = "aggrecuts-8-shared")]
+    AggreCutsEightShared,
+    /// aggrecuts-4 in the same form
+    #[value(name = "aggrecuts-4-shared")]
+    AggreCutsFourShared,
     /// HiCuts with leaves of 8 rules and a space factor of 4; IPv6 by linear search
     #[value(name = "hicuts")]
     HiCuts,
@@ -101,6 +107,8 @@ impl AlgorithmName {
             Self::Linear => "linear search",
             Self::AggreCutsEight => "AggreCuts, 8 bits per node",
             Self::AggreCutsFour => "AggreCuts, 4 bits per node",
+            Self::AggreCutsEightShared => "AggreCuts, 8 bits per node, shared sub-trees",
+            Self::AggreCutsFourShared => "AggreCuts, 4 bits per node, shared sub-trees",
             Self::HiCuts => "HiCuts",
         }
     }
@@ -113,11 +121,15 @@ impl AlgorithmName {
     pub(crate) fn build(self, policy: Policy, bytes_max: usize) -> Result<PolicyMatcher, BuildError> {
         let builder = ClassifierBuilder::new().memory_bytes_max(bytes_max);
         let set = policy.set();
+        let limits = Limits { memory_bytes_max: bytes_max, ..Limits::default() };
+        let shared = |stride| PaperTree::aggrecuts_with(set, stride, Sharing::Everywhere, limits);
         let tree = match self {
             Self::Auto => return PolicyMatcher::build(policy, builder),
             Self::Linear => return PolicyMatcher::build(policy, builder.algorithm(Algorithm::Linear)),
             Self::AggreCutsEight => PaperTree::aggrecuts(set, Stride::Eight, bytes_max),
             Self::AggreCutsFour => PaperTree::aggrecuts(set, Stride::Four, bytes_max),
+            Self::AggreCutsEightShared => shared(Stride::Eight),
+            Self::AggreCutsFourShared => shared(Stride::Four),
             Self::HiCuts => {
                 let config = HiCutsConfig { memory_bytes_max: bytes_max, ..HiCutsConfig::new(8, 4.0) };
                 PaperTree::hicuts(set, config)

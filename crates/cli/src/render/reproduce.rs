@@ -199,6 +199,9 @@ fn item_lines(record: &Record) -> Vec<String> {
     for (why, names) in record.outcome.unbanded() {
         lines.extend(wrapped("no band  ", &format!("{}: {why}", names.join("; "))));
     }
+    for (why, names) in record.outcome.apart() {
+        lines.extend(wrapped("apart    ", &format!("{}: {why}", names.join("; "))));
+    }
     for note in &record.outcome.notes {
         lines.extend(wrapped("note     ", note));
     }

@@ -60,7 +60,11 @@ pub(crate) fn run(arguments: &Reproduce, common: &Common) -> Result<Status, Fail
             say(&format!("[{number}/{}] {}", items.len(), item.id));
         }
         match reproduction.run(item, &context, plan) {
-            Ok(_) => {}
+            Ok(record) => {
+                if common.quiet == 0 {
+                    say(&record.line());
+                }
+            }
             Err(ItemError::Interrupted) => {
                 reproduction.complete = false;
                 break;

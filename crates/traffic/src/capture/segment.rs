@@ -121,6 +121,10 @@ impl Splitter {
         let mapping = self.mapping.with_own_block();
         let capture = Capture::segment(&self.path, mapping, Some(begin.clone()), Some(end as u64)).ok()?;
         self.next = Place { offset: end as u64, state: head.state_at(all, end) };
+        #[cfg(target_os = "linux")]
+        if let Some(read_ahead) = &self.read_ahead {
+            read_ahead.walked_to(end);
+        }
         self.open += 1;
         Some(CaptureSegment { begin, capture })
     }
@@ -144,10 +148,6 @@ impl Splitter {
         };
         let state = state.clone().rebased(&begin.state, &self.known.state, effects);
         self.known = Place { offset: *offset, state };
-        #[cfg(target_os = "linux")]
-        if let Some(read_ahead) = &self.read_ahead {
-            read_ahead.walked_to(usize::try_from(*offset).unwrap_or(usize::MAX));
-        }
         Rejoined::Right
     }
 
