@@ -111,8 +111,8 @@ fn all_packets() -> Vec<Packet<'static>> {
         for pair in 0..(ADDRESSES + 1).pow(2) {
             let (from, to) = (pair / (ADDRESSES + 1), pair % (ADDRESSES + 1));
             for protocol in PROTOCOLS {
-                for fragment in [Fragment::Whole, Fragment::First, Fragment::Later] {
-                    let is_first = fragment != Fragment::Later;
+                for fragment in [Fragment::Whole, Fragment::First, Fragment::Later, Fragment::Second] {
+                    let is_first = !fragment.is_later();
                     let ports = if has_ports(protocol) && is_first { PORTS + 1 } else { 1 };
                     let flags = if protocol == 6 && is_first { &FLAGS[..] } else { &FLAGS[..1] };
                     for (ports, &flags) in

@@ -144,12 +144,11 @@ fn packets() -> impl Strategy<Value = Packet<'static>> {
     let address = (any::<bool>(), 0_u8..9, 0_u8..9, 0_u16..5, 0_u16..5);
     let flags = proptest::option::of(any::<u8>());
     let state = proptest::option::of(proptest::sample::select(ConnectionState::ALL.to_vec()));
-    let fragment =
-        prop_oneof![3 => Just(Fragment::Whole), 1 => Just(Fragment::First), 2 => Just(Fragment::Later)];
+    let fragment = prop_oneof![3 => Just(Fragment::Whole), 1 => Just(Fragment::First), 2 => Just(Fragment::Later), 1 => Just(Fragment::Second)];
     let input = proptest::option::of(prop_oneof![Just("a"), Just("ab"), Just("b")]);
     (protocol, address, flags, state, fragment, input, proptest::option::of((0_u8..1, 0_u8..5))).prop_map(
         |(protocol, (is_v6, from, to, sport, dport), flags, state, fragment, input, icmp)| {
-            let has = has_ports(protocol) && fragment != Fragment::Later;
+            let has = has_ports(protocol) && !fragment.is_later();
             let (sport, dport) = if has { (sport, dport) } else { (0, 0) };
             let tuple = if is_v6 {
                 let last = |value: u8| core::array::from_fn(|i| if i == 15 { value } else { 0 });

@@ -139,7 +139,8 @@ impl Conditions {
         all
     }
 
-    /// Returns whether no packet can meet them, judging by the indexed fields.
+    /// Returns whether no packet can meet them, judging by the indexed fields and
+    /// the parts of datagrams.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         let is_nothing = |field: &Option<Ranges>| field.as_ref().is_some_and(Ranges::is_empty);
@@ -149,6 +150,7 @@ impl Conditions {
             || is_nothing(&self.protocols)
             || is_nothing(&self.source_ports)
             || is_nothing(&self.destination_ports)
+            || self.tests.iter().any(|test| test.fragments() == Some(0))
     }
 
     /// Returns whether a packet without ports cannot match.

@@ -304,8 +304,7 @@ impl Flattening<'_> {
                 let mut conditions = callers.and(&after(second, &self.writes[..before.0], callers));
                 conditions.ask_protocol(&Ranges::exact(6));
                 conditions.ask(TestKind::Fragment(Fragment::Second.bit()));
-                let is_whole = conditions.tests.contains(&TestKind::Fragment(0).into());
-                if !conditions.is_empty() && !is_whole {
+                if !conditions.is_empty() {
                     let outcome = Outcome::Decide { action: Some(Action::Deny), value: 0 };
                     self.push(chain, index, rule.line, Arc::new(conditions), outcome)?;
                 }

@@ -39,7 +39,8 @@ pub fn write(policy: &Policy) -> Result<String, Unwritable> {
     let mut entries = expanded(policy)?;
     let default = take_policy(policy, &mut entries, Families::BOTH);
     // A kernel that tracks connections reassembles fragments; others read ports from their payload.
-    let is_tracked = policy.asks_state();
+    let asks_state = |test: &Test| matches!(test.kind, TestKind::State(_));
+    let is_tracked = entries.iter().any(|entry| entry.conditions.tests.iter().any(asks_state));
     let is_apart = !is_tracked && !policy.reads_later() && entries.iter().any(names_transport);
     let later = if is_apart { without(&entries, names_transport) } else { Vec::new() };
     let later = if is_apart { blocks(policy, &later)? } else { Vec::new() };

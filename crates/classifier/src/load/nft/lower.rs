@@ -587,6 +587,9 @@ fn masked(inner: &Expr, mask: &Value, op: Op, value: &Value) -> Result<Condition
             match (bits(mask), bits(value)) {
                 (Some(0x1fff), Some(0)) => conditions.ask(Test::new(TestKind::Fragment(12), !not)),
                 (Some(0x1fff), Some(1)) => conditions.ask(Test::new(TestKind::Fragment(8), not)),
+                (Some(0x3fff), Some(0x2000)) => {
+                    conditions.ask(Test::new(TestKind::Fragment(2), not));
+                }
                 (Some(0x3fff), Some(0)) => conditions.ask(Test::new(TestKind::Fragment(14), !not)),
                 _ => conditions.ask(TestKind::Unknowable(describe(inner))),
             }
