@@ -31,7 +31,7 @@ use crate::rule::Action;
 /// let policy = toml::load(text, LoadLimits::default())?;
 /// let script = write::nft::write(&policy)?;
 /// assert!(script.contains("meta l4proto 6 th dport { 22, 80-90 } accept"), "{script}");
-/// assert_eq!(nft::load(&script, &nft::Options::default())?.len(), 2);
+/// assert_eq!(nft::load(&script, &nft::Options::default())?.hooks()[0].name, "input");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn write(policy: &Policy) -> Result<String, Unwritable> {

@@ -27,7 +27,7 @@ use crate::rule::RuleId;
 /// use flowloom_classifier::load::{LoadLimits, iptables, toml};
 /// use flowloom_classifier::write;
 /// let text = "*filter\n:INPUT DROP [0:0]\n\
-///             -A INPUT -p tcp -m tcp --syn --dport 22 -i eth+ -j ACCEPT\nCOMMIT\n";
+///             -A INPUT -p tcp -m tcp --syn -m state --state NEW -i eth+ -j ACCEPT\nCOMMIT\n";
 /// let policy = iptables::load(text, &iptables::Options::default())?;
 /// let written = write::toml::write(&policy)?;
 /// assert!(written.contains("tcp_flags = \"SYN/FIN,SYN,RST,ACK\""), "{written}");

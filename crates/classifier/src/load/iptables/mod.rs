@@ -126,7 +126,7 @@ struct Table<'a> {
 ///             -A web -s 203.0.113.0/24 -j DROP\n-A web -j ACCEPT\nCOMMIT\n";
 /// let policy = iptables::load(text, &Options::default())?;
 /// let lines: Vec<usize> = policy.sources().iter().map(|source| source.line).collect();
-/// assert_eq!((policy.len(), &lines[..]), (3, &[4, 5, 6, 2][..]));
+/// assert_eq!(lines, [4, 5, 6, 2]);
 /// # Ok::<(), flowloom_classifier::load::LoadErrors>(())
 /// ```
 pub fn load(text: &str, options: &Options<'_>) -> Result<Policy, LoadErrors> {
