@@ -59,7 +59,7 @@ pub(super) fn text(draw: &mut Draw, features: Features) -> String {
             text,
             "\tchain {BEFORE} {{\n\t\ttype filter hook forward priority {priority}; policy {policy};"
         );
-        for _ in 0..1 + draw.below(3) {
+        for _ in 0..=draw.below(3) {
             let conditions = conditions(draw, uses).join(" ");
             let verdict = draw.pick(&["accept", "drop"]);
             // Packets that are accepted here go on, so no counter tells who decides.

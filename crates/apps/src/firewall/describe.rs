@@ -19,7 +19,9 @@ pub fn describe(view: &PacketView<'_>) -> Packet<'static> {
     let ip = |offset: usize| byte(headers.network_offset, offset);
     let is_v6 = headers.key.family() == IpFamily::V6;
     // iptables knows a later fragment of IPv4 that begins at byte 8.
-    let is_at_8 = || !is_v6 && ip(6).zip(ip(7)).is_some_and(|(high, low)| high & 0x1f == 0 && low == 1);
+    let is_at_8 = || {
+        !is_v6 && ip(6).zip(ip(7)).is_some_and(|(high, low)| u16::from_be_bytes([high, low]) & 0x1fff == 1)
+    };
     let fragment = if headers.later_fragment {
         if is_at_8() { Fragment::Second } else { Fragment::Later }
     } else if is_v6 {
