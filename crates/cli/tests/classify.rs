@@ -374,7 +374,9 @@ fn mistakes_are_shown_in_their_place() {
         .says(&["saved:3:13:", "saved:4:13: unsupported target 'NOSUCH'"]);
     let elsewhere = folder.write("elsewhere", b"permit all\n");
     let forms = "a rule file is a ClassBench filter file, TOML, Cisco access lists, Kubernetes";
-    flowloom(["rules", "check", &elsewhere]).ends(3).says(&["elsewhere:1:1: this text is in no format of rules that is known here", forms]);
+    flowloom(["rules", "check", &elsewhere])
+        .ends(3)
+        .says(&["elsewhere:1:1: this text is in no format of rules that is known here", forms]);
     let nft = folder.write("nft", b"table inet filter {\n chain forward {\n }\n}\n");
     flowloom(["rules", "check", &nft]).ends(3).says(&["has no rules in chain or hook input", "forward"]);
     let script = folder.write("script", b"#!/bin/sh\niptables -P INPUT DROP\n");
