@@ -123,7 +123,7 @@ pub enum TestKind {
         /// Types and codes.
         codes: Ranges,
     },
-    /// The part of a datagram, as [`Fragment::bit`]s.
+    /// The part of a datagram, as [`Fragment::bit`](super::Fragment::bit)s.
     Fragment(u8),
     /// State of the connection, as [`ConnectionState::bit`]s.
     State(u8),
