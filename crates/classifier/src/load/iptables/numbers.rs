@@ -1,5 +1,7 @@
 //! Options that ask for a number in the headers, or for a mark.
 
+use alloc::vec::Vec;
+
 use super::rule::Reader;
 use super::words::Word;
 use super::{names, writes};
