@@ -8,7 +8,7 @@ use crate::app::App;
 use crate::error::{Fault, SinkError};
 use crate::exchange::board::Ticket;
 use crate::exchange::chunk::{Chunk, Decoding};
-use crate::ingest::reader::Next;
+use crate::ingest::reader::{Next, Reader};
 use crate::runtime::panics::caught;
 use crate::runtime::poll::Polled;
 use crate::sync::Ordering;
@@ -90,15 +90,10 @@ impl<'x, 'a, A: App, T: FlowTable<FlowKey, A::Flow>> Member<'x, 'a, A, T> {
         if self.process(self.id) {
             return self.worked();
         }
-        self.doing = Doing::Confirming;
-        if self.confirm() {
-            return self.worked();
-        }
         self.doing = Doing::Releasing;
         if exchange.retire() {
             return self.worked();
         }
-        self.doing = Doing::Reading;
         let (read, silent_ns) = self.read();
         if read == Polled::Worked {
             return self.worked();
@@ -154,36 +149,44 @@ impl<'x, 'a, A: App, T: FlowTable<FlowKey, A::Flow>> Member<'x, 'a, A, T> {
         }
     }
 
-    /// Confirms the decoded chunks that come next in the input, if no other thread reads. Returns
-    /// whether there was one.
-    fn confirm(&mut self) -> bool {
-        let exchange = self.exchange;
-        let Some(mut reader) = try_lock(&exchange.reader) else { return false };
-        let Some(mut chunk) = exchange.board.take_decoded() else { return false };
+    /// Confirms the chunk that comes next in the input, if it is decoded. Returns whether it was.
+    fn confirm(&self, reader: &mut Reader<'_>) -> bool {
+        let board = &self.exchange.board;
+        let Some(mut chunk) = board.take_decoded() else { return false };
         let is_right = !chunk.is_of_segment() || {
             let counted = chunk.untake().and_then(|read| reader.rejoin(read, chunk.stamps()));
             counted.map(|(first, has_changed)| chunk.number(first, has_changed)).is_some()
         };
         if is_right {
-            exchange.board.confirmed(chunk);
+            board.confirmed(chunk);
         } else {
-            exchange.board.drop_unconfirmed();
+            board.drop_unconfirmed();
             chunk.clear();
-            exchange.board.give_back(chunk);
+            board.give_back(chunk);
         }
         if reader.is_over {
-            exchange.board.finish();
+            board.finish();
         }
         true
     }
 
-    /// Takes the next chunk, if no other thread reads and the window is not full. Also returns the
-    /// time that has passed while a live input was silent.
+    /// Does the next step at the reader, if no other thread is there: confirms a chunk, or takes the
+    /// next one if the window is not full. Also returns the time that has passed while a live input
+    /// was silent.
+    ///
+    /// Both steps are under one lock. A thread that finds the lock held may then give up: the thread
+    /// that holds it either has seen the latest change of the board, or looks again because of it.
     fn read(&mut self) -> (Polled, Option<u64>) {
         let exchange = self.exchange;
-        let Some(mut reader) = try_lock(&exchange.reader).filter(|reader| !reader.is_over) else {
+        let Some(mut reader) = try_lock(&exchange.reader) else { return (Polled::Idle, None) };
+        self.doing = Doing::Confirming;
+        if self.confirm(&mut reader) {
+            return (Polled::Worked, None);
+        }
+        self.doing = Doing::Reading;
+        if reader.is_over {
             return (Polled::Idle, None);
-        };
+        }
         if reader.arrivals.yielded() >= exchange.start_after {
             exchange.decide_others(Others::Needed);
         }

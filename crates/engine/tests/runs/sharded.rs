@@ -349,6 +349,23 @@ fn a_part_is_described_as_one_thread_describes_it() {
 }
 
 #[test]
+fn threads_that_meet_at_every_packet_never_all_wait() {
+    let memory = Memory::of(mix(300, 20));
+    let whole = run(&config(Layout::Inline), &mut memory.clone(), None);
+    for round in 0..600 {
+        let layout = Layout::Sharded { workers: 2 + round % 4 };
+        let config = EngineConfig { chunk_packets: 1 + round % 3, timeline: false, ..config(layout) };
+        let mut split = Split { wrong_each: Some(5), ..Split::new(memory.clone()) };
+        let report = if round % 2 == 0 {
+            run(&config, &mut memory.clone(), None)
+        } else {
+            run(&config, &mut split, None)
+        };
+        assert_eq!(report.digest(), whole.digest());
+    }
+}
+
+#[test]
 fn a_short_input_starts_one_thread() {
     let usual = EngineConfig { threads_after_packets: 16 << 10, ..config(Layout::Sharded { workers: 4 }) };
     let report = run(&usual, &mut Memory::of(mix(5_000, 100)), None);
