@@ -170,12 +170,13 @@ impl<'x, 'a, A: App, T: FlowTable<FlowKey, A::Flow>> Member<'x, 'a, A, T> {
         true
     }
 
-    /// Does the next step at the reader, if no other thread is there: confirms a chunk, or takes the
-    /// next one if the window is not full. Also returns the time that has passed while a live input
-    /// was silent.
+    /// Does the next step at the reader, if no other thread is there: confirms a chunk, or takes
+    /// the next one if the window is not full. Also returns the time that has passed while a live
+    /// input was silent.
     ///
-    /// Both steps are under one lock. A thread that finds the lock held may then give up: the thread
-    /// that holds it either has seen the latest change of the board, or looks again because of it.
+    /// Both steps are under one lock. A thread that finds the lock held may then give up: the
+    /// thread that holds it either has seen the latest change of the board, or looks again because
+    /// of it.
     fn read(&mut self) -> (Polled, Option<u64>) {
         let exchange = self.exchange;
         let Some(mut reader) = try_lock(&exchange.reader) else { return (Polled::Idle, None) };
