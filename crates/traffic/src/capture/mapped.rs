@@ -129,6 +129,11 @@ impl Mapped {
         &self.mapping
     }
 
+    /// Returns whether the walk skips records before the end of the file.
+    pub(super) fn is_limited(&self) -> bool {
+        self.limit != usize::MAX
+    }
+
     /// Returns the file offset of the first byte that the walk has not read.
     pub(super) fn offset(&self) -> usize {
         self.at

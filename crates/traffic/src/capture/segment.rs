@@ -269,6 +269,18 @@ mod tests {
     }
 
     #[test]
+    fn a_range_of_a_capture_is_read_in_order() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("a.pcap");
+        std::fs::write(&path, &captures(|_| vec![7; 60])[0]).unwrap();
+        let ranges = [Some(24..24 + 76 * 500)];
+        let open = CaptureSet::open_ranges(&[Input::Path(path)], &ranges, SetOptions::default());
+        let mut set = open.unwrap();
+        let (packets, segments) = in_segments(&mut set, 1000);
+        assert_eq!((packets.len(), segments), (500, [0, 0]));
+    }
+
+    #[test]
     fn a_capture_of_captures_is_read_in_order_after_some_wrong_assumptions() {
         let inner = captures(|_| vec![7; 60])[0][24..1200].to_vec();
         for bytes in captures(|_| inner.clone()) {
