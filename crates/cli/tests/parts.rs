@@ -62,6 +62,38 @@ fn workers_on_any_input_find_what_one_thread_finds() {
 }
 
 #[test]
+fn a_filter_that_selects_none_of_many_small_packets_loses_none_behind_them() {
+    let folder = Folder::new();
+    // Ethernet, IPv4, UDP to port 7, and at the end to port 9.
+    let frame = |port: u8| {
+        let mut frame = vec![0; 12];
+        frame.extend([8, 0, 0x45, 0, 0, 28, 0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2]);
+        frame.extend([1, 0, 0, port, 0, 8, 0, 0]);
+        frame
+    };
+    let mut capture = std::fs::read(folder.trace("t.pcap", &[])).unwrap()[..24].to_vec();
+    for number in 0..60_000_u32 {
+        let frame = frame(if number < 59_990 { 7 } else { 9 });
+        let length = u32::try_from(frame.len()).unwrap();
+        capture.extend([1_u32, number, length, length].map(u32::to_le_bytes).concat());
+        capture.extend(frame);
+    }
+    let path = folder.write("small.pcap", &capture);
+    for workers in ["1", "2", "4"] {
+        let found = replay(&[&path, "--workers", workers, "--filter", "udp port 9"]);
+        assert_eq!((number(&found, "packets"), number(&found, "passed_over")), (10, 59_990), "{workers}");
+    }
+    // A range of bytes and of time ends where it ends, in any layout.
+    let middle = (24 + 30_000 * (16 + 42)).to_string();
+    let range = format!("0..{middle}");
+    let part = folder.path("a.part");
+    for layout in ["inline", "sharded"] {
+        let how = ["--layout", layout, "--bytes", &range, "--from", "+0", "--save-part", &part];
+        assert_eq!(number(&replay(&[&[path.as_str()][..], &how].concat()), "packets"), 30_000, "{layout}");
+    }
+}
+
+#[test]
 fn a_long_pipe_is_read_by_all_cpus_and_gives_the_records_of_the_file() {
     let folder = Folder::new();
     let trace = folder.trace("t.pcap", &["--packets", "60000", "--flows", "500"]);

@@ -146,8 +146,9 @@ impl Chunk {
         loop {
             match segment.next_batch(&mut batch) {
                 Ok(Fill::Packets) => {}
-                // A segment lies in memory, so it has all of its packets.
-                Ok(Fill::Starved | Fill::End) => break,
+                // A segment lies in memory; a source may only have selected none of many packets.
+                Ok(Fill::Starved) => continue,
+                Ok(Fill::End) => break,
                 Err(error) => {
                     unjoined.error = Some(error);
                     break;

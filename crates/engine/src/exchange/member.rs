@@ -99,7 +99,7 @@ impl<'x, 'a, A: App, T: FlowTable<FlowKey, A::Flow>> Member<'x, 'a, A, T> {
             return self.worked();
         }
         self.patience = self.patience.saturating_sub(1);
-        let helps = self.patience == 0 || !exchange.is_manned.load(Ordering::Relaxed);
+        let helps = self.patience == 0 || !exchange.have_all_started.load(Ordering::Relaxed);
         if helps && (0..exchange.shards.len()).any(|other| other != self.id && self.process(other)) {
             self.helped += 1;
             return Polled::Worked;
@@ -164,7 +164,7 @@ impl<'x, 'a, A: App, T: FlowTable<FlowKey, A::Flow>> Member<'x, 'a, A, T> {
             chunk.clear();
             board.give_back(chunk);
         }
-        if reader.is_over {
+        if reader.is_over && !self.exchange.reader.is_poisoned() {
             board.finish();
         }
         true
@@ -180,6 +180,9 @@ impl<'x, 'a, A: App, T: FlowTable<FlowKey, A::Flow>> Member<'x, 'a, A, T> {
     fn read(&mut self) -> (Polled, Option<u64>) {
         let exchange = self.exchange;
         let Some(mut reader) = try_lock(&exchange.reader) else { return (Polled::Idle, None) };
+        // After a panic of the source no thread calls it again, nor adds a chunk before the thread
+        // that panicked has added its own.
+        reader.is_over |= exchange.reader.is_poisoned();
         self.doing = Doing::Confirming;
         if self.confirm(&mut reader) {
             return (Polled::Worked, None);

@@ -75,7 +75,7 @@ pub(crate) struct Exchange<'a, A: App, T> {
     others: Mutex<Others>,
     others_decided: Condvar,
     /// Whether every thread has started, so that each shard has its own.
-    is_manned: AtomicBool,
+    have_all_started: AtomicBool,
 }
 
 /// Whether the first thread needs the others.
@@ -137,8 +137,8 @@ impl<A: App, T: FlowTable<FlowKey, A::Flow>> Exchange<'_, A, T> {
 
     /// Tells the first thread how many threads there are now. A shard without its own thread is
     /// processed by the others at once.
-    pub(crate) fn man(&self, threads: usize) {
-        self.is_manned.store(threads == self.shards.len(), Ordering::Relaxed);
+    pub(crate) fn note_started(&self, threads: usize) {
+        self.have_all_started.store(threads == self.shards.len(), Ordering::Relaxed);
     }
 
     fn decide_others(&self, decision: Others) {

@@ -80,7 +80,7 @@ where
         start_after: config.threads_after_packets,
         others: Mutex::new(Others::default()),
         others_decided: Condvar::new(),
-        is_manned: AtomicBool::new(false),
+        have_all_started: AtomicBool::new(false),
     })
 }
 

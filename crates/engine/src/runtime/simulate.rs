@@ -223,7 +223,7 @@ fn run_members<A: App, T: FlowTable<FlowKey, A::Flow>>(
     count: usize,
     seed: u64,
 ) -> Result<Vec<MemberEnd>, SeededError> {
-    exchange.man(count);
+    exchange.note_started(count);
     let mut members: Vec<_> = (0..count).map(|id| Member::new(exchange, id)).collect();
     poll_all(count, seed, |at| members[at].poll())?;
     let end = |member: Member<'_, '_, A, T>| MemberEnd { helped: member.helped, ..MemberEnd::default() };

@@ -212,7 +212,7 @@ where
         let mut threads = vec![start(0)?];
         if exchange.needs_others() {
             threads.extend((1..config.layout.workers()).map_while(|id| start(id).ok()));
-            exchange.man(threads.len());
+            exchange.note_started(threads.len());
         }
         let died = |_| std::io::Error::other("a thread died outside its loop");
         let ends = threads.into_iter().map(|thread| thread.join().map_err(died));
