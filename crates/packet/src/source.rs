@@ -262,8 +262,8 @@ pub trait PacketSource {
     }
 }
 
-/// Consecutive packets of a source, which another thread reads: see [`PacketSource::split`]. They lie
-/// in memory: after [`Fill::Starved`] the next call goes on at once.
+/// Consecutive packets of a source, which another thread reads: see [`PacketSource::split`]. They
+/// lie in memory: after [`Fill::Starved`] the next call goes on at once.
 pub trait Segment: PacketSource + Send {
     /// Returns the segment itself, for the source that knows its type.
     fn into_any(self: Box<Self>) -> Box<dyn Any>;

@@ -192,8 +192,8 @@ impl Chains {
         self.flatten_after(chain, entries_max, entries, sources, &mut Writes::default(), false)
     }
 
-    /// Appends the entries of a base chain after some writes, and adds its own. With `goes_on`, later
-    /// base chains judge the packets that this one accepts.
+    /// Appends the entries of a base chain after some writes, and adds its own. With `goes_on`,
+    /// later base chains judge the packets that this one accepts.
     pub(crate) fn flatten_after(
         &self,
         chain: &str,

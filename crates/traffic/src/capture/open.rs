@@ -470,8 +470,8 @@ impl Capture {
         self.packing.is_some()
     }
 
-    /// Returns the mapping of a mapped capture that has not ended and is read to its end, and how far
-    /// it was read.
+    /// Returns the mapping of a mapped capture that has not ended and is read to its end, and how
+    /// far it was read.
     pub(super) fn mapped_place(&self) -> Option<(&Mapping, Place)> {
         let Body::Mapped(mapped) = &self.body else { return None };
         if mapped.is_limited() {
