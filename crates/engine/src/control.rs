@@ -12,6 +12,7 @@ use crate::app::FlowState;
 use crate::report::RunReport;
 use crate::report::counters::{FullCounts, WorkerCounters};
 use crate::report::decisions::DecisionCounts;
+use crate::worker::process::Tally;
 
 const REASONS: usize = DropReason::ALL.len();
 
@@ -371,7 +372,8 @@ impl<'a> Publisher<'a> {
     }
 
     /// Publishes a worker's counts with three stores, and with another one if flows have begun.
-    pub(crate) fn publish(&mut self, counters: &WorkerCounters, begun: u64) {
+    pub(crate) fn publish(&mut self, Tally { counters, begun, .. }: &Tally) {
+        let begun = *begun;
         if begun != self.known_begun {
             self.known_begun = begun;
             self.gauges.workers[self.worker].begun.store(begun, Ordering::Release);

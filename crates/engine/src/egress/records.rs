@@ -124,6 +124,14 @@ impl<F> RecordOutput<F> {
     pub(crate) fn kept(config: &EngineConfig) -> Self {
         Self::Keep(RecordBudget(Arc::new(AtomicUsize::new(config.records_max))))
     }
+
+    /// Returns the requests of the record thread, if there is one.
+    pub(crate) fn flush_requests(&self) -> Option<FlushRequests> {
+        match self {
+            Self::Keep(_) => None,
+            Self::Stream(sender) => Some(FlushRequests(Arc::clone(&sender.shared))),
+        }
+    }
 }
 
 /// The number of records that all tables of a run may still keep.
@@ -144,6 +152,18 @@ impl<F> Clone for RecordOutput<F> {
             Self::Keep(budget) => Self::Keep(budget.clone()),
             Self::Stream(sender) => Self::Stream(sender.another()),
         }
+    }
+}
+
+/// How often the record thread has requested incomplete batches.
+#[derive(Clone, Debug)]
+pub(crate) struct FlushRequests(Arc<Shared>);
+
+impl FlushRequests {
+    #[inline(always)]
+    pub(crate) fn count(&self) -> u64 {
+        // Relaxed: the records themselves pass through the queue.
+        self.0.epoch.load(Ordering::Relaxed)
     }
 }
 
@@ -180,17 +200,11 @@ impl<F> RecordSender<F> {
         }
     }
 
-    /// Returns how often the record thread has requested incomplete batches.
-    #[inline(always)]
-    pub(crate) fn flush_requests(&self) -> u64 {
-        // Relaxed: the records themselves pass through the queue.
-        self.shared.epoch.load(Ordering::Relaxed)
-    }
-
     /// Sends the incomplete batch if the record thread has requested it.
     #[inline(always)]
     pub(crate) fn flush_if_requested(&mut self) {
-        let epoch = self.flush_requests();
+        // Relaxed: the records themselves pass through the queue.
+        let epoch = self.shared.epoch.load(Ordering::Relaxed);
         if epoch != self.epoch {
             self.epoch = epoch;
             self.send();

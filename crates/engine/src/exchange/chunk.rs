@@ -15,7 +15,7 @@ use crate::ingest::decode::{Arrived, Decoder, Losses};
 use crate::sync::{AtomicU64, Ordering};
 
 /// An encoded descriptor of a packet. Its number counts from the beginning of the chunk.
-type Words = [u64; PacketDescriptor::WORDS];
+pub(crate) type Words = [u64; PacketDescriptor::WORDS];
 
 /// Packets of a chunk that lie in one block.
 #[derive(Debug)]

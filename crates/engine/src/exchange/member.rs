@@ -1,10 +1,6 @@
 //! A thread of the sharded layout: reads, decodes and processes what is next.
 
-use flowloom_flow_key::FlowKey;
-use flowloom_flow_table::FlowTable;
-
 use super::{CHUNK_BYTES, Exchange, Others, lock, try_lock};
-use crate::app::App;
 use crate::error::{Fault, SinkError};
 use crate::exchange::board::Ticket;
 use crate::exchange::chunk::{Chunk, Decoding};
@@ -18,8 +14,8 @@ use crate::sync::Ordering;
 const PATIENCE: u32 = 16;
 
 /// One of the threads. It never waits for another: each poll does a step of work, if there is one.
-pub(crate) struct Member<'x, 'a, A: App, T> {
-    exchange: &'x Exchange<'a, A, T>,
+pub(crate) struct Member<'x, 'a> {
+    exchange: &'x Exchange<'a>,
     /// The shard that it prefers.
     id: usize,
     /// A chunk that it has read and not decoded yet.
@@ -51,8 +47,8 @@ enum Doing {
     Releasing,
 }
 
-impl<'x, 'a, A: App, T: FlowTable<FlowKey, A::Flow>> Member<'x, 'a, A, T> {
-    pub(crate) fn new(exchange: &'x Exchange<'a, A, T>, id: usize) -> Self {
+impl<'x, 'a> Member<'x, 'a> {
+    pub(crate) fn new(exchange: &'x Exchange<'a>, id: usize) -> Self {
         Self {
             exchange,
             id,

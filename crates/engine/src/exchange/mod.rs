@@ -27,12 +27,9 @@ pub(crate) mod shard;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
 
 use crossbeam_utils::CachePadded;
-use flowloom_flow_key::FlowKey;
-use flowloom_flow_table::FlowTable;
 use flowloom_packet::DropReason;
 use flowloom_packet::drop_reason::DropCounts;
 
-use crate::app::App;
 use crate::control::Control;
 use crate::egress::reorder::Released;
 use crate::exchange::board::Board;
@@ -52,17 +49,17 @@ const WINDOW_MIN: usize = 8;
 const CHUNK_BYTES: u64 = 1 << 20;
 
 /// A shard behind its lock, on separate cache lines.
-type LockedShard<'a, A, T> = CachePadded<Mutex<Shard<'a, A, T>>>;
+type LockedShard<'a> = CachePadded<Mutex<Shard<'a>>>;
 
 /// Bytes of a segment for each packet of a chunk: the size of a short mean packet.
 const SEGMENT_PACKET_BYTES: u64 = 256;
 
 /// What the threads of a sharded run share.
-pub(crate) struct Exchange<'a, A: App, T> {
+pub(crate) struct Exchange<'a> {
     reader: Mutex<Reader<'a>>,
     decoder: Decoder,
     board: Board<Chunk>,
-    shards: Box<[LockedShard<'a, A, T>]>,
+    shards: Box<[LockedShard<'a>]>,
     outlet: Mutex<Outlet<'a>>,
     control: &'a Control,
     has_sink: bool,
@@ -107,7 +104,7 @@ fn try_lock<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
     }
 }
 
-impl<A: App, T: FlowTable<FlowKey, A::Flow>> Exchange<'_, A, T> {
+impl Exchange<'_> {
     /// Processes the next list of a shard. Returns whether there was one.
     fn process(&self, shard: usize) -> bool {
         let Some(chunk) = self.board.claim(shard) else { return false };

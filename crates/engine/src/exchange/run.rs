@@ -4,31 +4,24 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
 use crossbeam_utils::CachePadded;
-use flowloom_flow_key::FlowKey;
-use flowloom_flow_table::FlowTable;
 use flowloom_packet::DropReason;
 use flowloom_packet::drop_reason::DropCounts;
 
 use super::{Exchange, Others, Outlet, SEGMENT_PACKET_BYTES, WINDOW, WINDOW_MIN};
-use crate::app::App;
 use crate::config::EngineConfig;
 use crate::control::{Publisher, ReaderPublisher};
-use crate::egress::records::RecordOutput;
 use crate::error::{Fault, SinkError, StartError};
 use crate::exchange::board::Board;
 use crate::exchange::shard::{Shard, ShardPanic};
 use crate::ingest::decode::{Decoder, Losses};
 use crate::ingest::reader::Reader;
-use crate::parts::compose::{self, RecordVisitor};
-use crate::report::results::FlowResults;
 use crate::report::{RunReport, ShardedReport, WorkerReport};
-use crate::runtime::assemble::{self, Endpoints};
+use crate::runtime::assemble::{Builders, Parts};
+use crate::runtime::finish::Finished;
 use crate::runtime::panics::caught;
 use crate::runtime::pin::Pinning;
 use crate::runtime::shutdown::Halt;
 use crate::sync::AtomicBool;
-use crate::time::FlowTimeouts;
-use crate::worker::flows::FlowsEnd;
 use crate::worker::inline::SinkOutput;
 use crate::worker::process::FlowStage;
 
@@ -41,25 +34,19 @@ pub(crate) struct MemberEnd {
 }
 
 /// Builds what the threads share.
-pub(crate) fn build<'a, A, T, E>(
+pub(crate) fn build<'a>(
     config: &EngineConfig,
-    (parts, records, is_part): (Endpoints<'a, A::Flow>, RecordOutput<A::Flow>, bool),
-    mut table: impl FnMut(usize) -> Result<T, E>,
-    mut app: impl FnMut(usize) -> A,
-) -> Result<Exchange<'a, A, T>, StartError>
-where
-    A: App,
-    T: FlowTable<FlowKey, A::Flow>,
-    E: std::error::Error + Send + Sync + 'static,
-{
+    parts: Parts<'a>,
+    builders: &mut Builders<'_, 'a>,
+) -> Result<Exchange<'a>, StartError> {
     let workers = config.layout.workers();
-    let tables = assemble::build(workers, &mut table)?;
+    let tables = builders.all_flows(workers)?;
     let halt: Arc<Halt> = Arc::default();
     let gauges = parts.control.begin(1, workers);
-    let shards = tables.into_iter().enumerate().map(|(i, table)| {
-        let flows = assemble::flows(table, config, records.clone(), is_part);
+    let shards = tables.into_iter().enumerate().map(|(i, flows)| {
         let publisher = Publisher::new(parts.control, &gauges, i);
-        CachePadded::new(Mutex::new(Shard::new(FlowStage::new(app(i), flows), publisher)))
+        let stage = FlowStage { runner: (builders.app)(i), flows };
+        CachePadded::new(Mutex::new(Shard::new(stage, publisher)))
     });
     let publisher = ReaderPublisher::new(parts.control, &gauges, 0);
     Ok(Exchange {
@@ -84,21 +71,20 @@ where
     })
 }
 
-/// Returns the report of a run whose threads have ended.
-pub(crate) fn report<A: App, T: FlowTable<FlowKey, A::Flow>>(
-    exchange: Exchange<'_, A, T>,
+/// Returns the result of a run whose threads have ended.
+pub(crate) fn finish(
+    exchange: Exchange<'_>,
     members: &[MemberEnd],
-    part: Option<RecordVisitor<'_, A::Flow>>,
-    timeouts: FlowTimeouts,
-    (pinning, elapsed): (&Pinning, Duration),
-) -> RunReport<A::Flow> {
+    pinning: &Pinning,
+    elapsed: Duration,
+) -> Finished {
     let Exchange { reader, shards, outlet, board, .. } = exchange;
     let Reader { arrivals, mut losses, interrupted, mut fault, .. } =
         reader.into_inner().unwrap_or_else(PoisonError::into_inner);
     let mut outlet = outlet.into_inner().unwrap_or_else(PoisonError::into_inner);
     losses.merge(&outlet.losses, 0);
     let input = arrivals.finish(losses);
-    let (mut workers, mut tables) = (Vec::with_capacity(shards.len()), Vec::with_capacity(shards.len()));
+    let (mut workers, mut kept) = (Vec::with_capacity(shards.len()), Vec::with_capacity(shards.len()));
     for (worker, shard) in shards.into_iter().enumerate() {
         let Shard { stage, sent, panic, .. } =
             CachePadded::into_inner(shard).into_inner().unwrap_or_else(PoisonError::into_inner);
@@ -127,54 +113,28 @@ pub(crate) fn report<A: App, T: FlowTable<FlowKey, A::Flow>>(
             busy: member.cpu,
             ..WorkerReport::default()
         });
-        tables.push(end);
+        kept.extend(end.map(|end| (Some(worker), end.kept)));
     }
-    let mut timed_out_at_end = 0;
-    let results = caught(|| {
-        let mut ends: Vec<FlowsEnd<A::Flow>> = Vec::with_capacity(tables.len());
-        let mut of_worker = Vec::with_capacity(tables.len());
-        for (worker, end) in tables.into_iter().enumerate() {
-            if let Some(end) = end {
-                ends.push(end);
-                of_worker.push(worker);
-            }
-        }
-        if let Some(part) = part {
-            compose::visit(&ends, part);
-        }
-        for (end, worker) in ends.iter_mut().zip(of_worker) {
-            let expired = end.time_out(timeouts, input.last_ns);
-            workers[worker].counters.flows_expired += expired;
-            timed_out_at_end += expired;
-        }
-        FlowResults::new(ends.into_iter().map(|end| end.records).collect())
-    });
-    let flows = results.unwrap_or_else(|message| {
-        fault.get_or_insert(Fault::ResultsPanicked { message });
-        FlowResults::new(Vec::new())
-    });
     if let Some(output) = &mut outlet.output
         && let Err(message) = caught(|| output.finish())
     {
         output.failed = Some(SinkError::of_panic(&message));
     }
     let (sink, failed) = outlet.output.map(|output| (output.counters, output.failed)).unzip();
-    fault = fault.or(failed.flatten().map(|error| Fault::Sink { error }));
     let sharded = ShardedReport {
         chunks: board.retired(),
         threads: members.len(),
         lists_moved: members.iter().map(|member| member.helped).sum(),
     };
-    RunReport {
+    let report = RunReport {
         input,
         workers,
         sharded: Some(sharded),
         sink,
         elapsed,
-        flows,
-        timed_out_at_end,
         interrupted,
         fault,
         ..RunReport::default()
-    }
+    };
+    Finished { report, kept, sink_failed: failed.flatten() }
 }

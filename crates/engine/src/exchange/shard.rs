@@ -1,18 +1,18 @@
 //! A shard: some of the flows of a run, in a table that one thread at a time processes.
 
 use flowloom_flow_key::{FlowKey, TableHash};
-use flowloom_flow_table::FlowTable;
+use flowloom_packet::PacketView;
 
-use crate::app::{App, Verdict};
+use crate::app::{Outcome, Verdict};
 use crate::batch::packet::PacketDescriptor;
 use crate::batch::pool::BATCH_DESCRIPTORS;
 use crate::control::Publisher;
 use crate::exchange::chunk::Chunk;
-use crate::worker::process::FlowStage;
+use crate::worker::process::{Decider, Done, FlowStage, Packets};
 
 /// The flows of a shard with their application.
-pub(crate) struct Shard<'a, A: App, T> {
-    pub(crate) stage: FlowStage<A, T>,
+pub(crate) struct Shard<'a> {
+    pub(crate) stage: FlowStage<'a>,
     publisher: Publisher<'a>,
     /// Packets of the lists that were taken.
     pub(crate) sent: u64,
@@ -30,8 +30,8 @@ pub(crate) struct ShardPanic {
     pub(crate) message: String,
 }
 
-impl<'a, A: App, T: FlowTable<FlowKey, A::Flow>> Shard<'a, A, T> {
-    pub(crate) fn new(stage: FlowStage<A, T>, publisher: Publisher<'a>) -> Self {
+impl<'a> Shard<'a> {
+    pub(crate) fn new(stage: FlowStage<'a>, publisher: Publisher<'a>) -> Self {
         Self {
             stage,
             publisher,
@@ -55,33 +55,34 @@ impl<'a, A: App, T: FlowTable<FlowKey, A::Flow>> Shard<'a, A, T> {
             let mut latest_ns = 0;
             for (i, words) in group.iter().enumerate() {
                 let descriptor = PacketDescriptor::of_words(words);
-                stage.prefetch(descriptor.packet.hash);
                 descriptor.request(open.block(descriptor.packet).bytes);
                 keys[i] = descriptor.key;
                 hashes[i] = descriptor.packet.hash;
                 latest_ns = descriptor.packet.time_ns;
             }
             let FlowStage { runner, flows } = &mut *stage;
+            flows.prefetch(&hashes[..group.len()]);
+            let mut accept = |_: &mut dyn Decider, i: usize, _: &PacketView<'_>, outcome: Outcome| {
+                if outcome == Some(Verdict::Accept) {
+                    chunk.accept(PacketDescriptor::of_words(&group[i]).packet);
+                }
+            };
             runner.work(
-                flows,
+                &mut **flows,
                 (&keys[..group.len()], &hashes[..group.len()]),
-                |i| open.view(&PacketDescriptor::of_words(&group[i])),
-                |_, i, _, outcome| {
-                    if has_sink && outcome == Some(Verdict::Accept) {
-                        chunk.accept(PacketDescriptor::of_words(&group[i]).packet);
-                    }
-                },
+                &Packets::Listed(group, &open),
+                has_sink.then_some(&mut accept as &mut Done<'_>),
             );
             flows.expire(latest_ns);
         }
         stage.flows.expire(chunk.last_ns());
-        publisher.publish(&stage.runner.counters, stage.runner.begun);
+        publisher.publish(&stage.runner.tally);
     }
 
     /// Keeps the panic of the application, and publishes what was counted before.
     pub(crate) fn fail(&mut self, message: String) {
         let packet = self.stage.runner.recover();
         self.panic = Some(ShardPanic { packet, message });
-        self.publisher.publish(&self.stage.runner.counters, self.stage.runner.begun);
+        self.publisher.publish(&self.stage.runner.tally);
     }
 }

@@ -8,7 +8,7 @@ use flowloom_flow_table::Tick;
 use crate::app::{Composed, FlowState};
 use crate::report::results::{EndedBy, FlowRecord, FlowResults, Place, Sorted, sort};
 use crate::time::{FlowTimeouts, tick_of};
-use crate::worker::flows::{FlowsEnd, Span};
+use crate::worker::flows::{KeptFlows, Span};
 
 /// The records of one part, sorted.
 #[derive(Debug)]
@@ -213,14 +213,14 @@ pub type RecordVisitor<'a, F> = &'a mut (dyn FnMut(&FlowRecord<F>, [u64; 2], boo
 
 /// Passes each record of a run's tables to `visit` in the order of keys, then in order of time,
 /// with its span and whether it is live. A key has records in one table only.
-pub(crate) fn visit<F>(tables: &[FlowsEnd<F>], visit: RecordVisitor<'_, F>) {
+pub(crate) fn visit<F>(tables: &[KeptFlows<F>], visit: RecordVisitor<'_, F>) {
     let record = |place: Place| &tables[usize::from(place.chunk)].records[place.at as usize];
     let mut sorted: Vec<Sorted> =
         tables.iter().zip(0..).flat_map(|(table, chunk)| Sorted::all(&table.records, chunk)).collect();
     sort(&mut sorted, |place| &record(place).key);
     for entry in sorted {
         let place = entry.place();
-        let FlowsEnd { spans, ended, .. } = &tables[usize::from(place.chunk)];
+        let KeptFlows { spans, ended, .. } = &tables[usize::from(place.chunk)];
         let Span { start, last } = spans.get(place.at as usize).copied().unwrap_or_default();
         visit(record(place), [start.0, last.0], place.at as usize >= *ended);
     }

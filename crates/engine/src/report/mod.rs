@@ -144,6 +144,29 @@ impl<F> Default for RunReport<F> {
     }
 }
 
+impl RunReport<()> {
+    /// Returns the report with the records of flows.
+    pub(crate) fn with_flows<F>(self, flows: FlowResults<F>) -> RunReport<F> {
+        RunReport {
+            input: self.input,
+            workers: self.workers,
+            unplaced: self.unplaced,
+            pool_full_waits: self.pool_full_waits,
+            shared: self.shared,
+            sharded: self.sharded,
+            sink: self.sink,
+            input_cpu: self.input_cpu,
+            input_busy: self.input_busy,
+            elapsed: self.elapsed,
+            flows,
+            timed_out_at_end: self.timed_out_at_end,
+            records: self.records,
+            interrupted: self.interrupted,
+            fault: self.fault,
+        }
+    }
+}
+
 impl<F: FlowState> RunReport<F> {
     /// Returns how many packets the applications have processed.
     pub fn processed(&self) -> u64 {

@@ -1,15 +1,12 @@
-//! Builds all stages of a run before anything starts, and the report when all stages have ended.
-//! `threads` and `simulate` run the stages in between.
+//! Builds all stages of a run before anything starts. `threads` and `simulate` run them, and
+//! `finish` builds the report when all have ended.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use flowloom_flow_key::FlowKey;
-use flowloom_flow_table::FlowTable;
 use flowloom_packet::PacketSource;
 use flowloom_scheduler::{OrderGuarantee, WorkerId};
 
-use crate::app::{App, FlowState};
 use crate::config::{EngineConfig, Order, WhenFull};
 use crate::control::{Control, Publisher, ReaderPublisher};
 use crate::dispatch::policy::PolicyRef;
@@ -17,21 +14,18 @@ use crate::dispatch::pull::{Pool, PullDispatcher};
 use crate::dispatch::push::{PushDispatcher, PushOptions};
 use crate::dispatch::ring::{Outbox, connect};
 use crate::dispatch::stage::{Dispatcher, InputStage};
-use crate::egress::records::{RecordOutput, RecordSink};
+use crate::egress::records::{FlushRequests, RecordSink};
 use crate::egress::reorder::{self, Egress, Ends, OutcomeSender, PacketSink, SinkCounters};
-use crate::error::{ConfigError, Fault, SinkError, StartError};
+use crate::error::{ConfigError, SinkError, StartError};
 use crate::ingest::decode::Decoder;
 use crate::ingest::reader::Reader;
-use crate::parts::compose::{self, RecordVisitor};
-use crate::report::results::FlowResults;
-use crate::report::{RunReport, WorkerReport};
+use crate::parts::compose::RecordVisitor;
 use crate::runtime::panics::caught;
 use crate::runtime::shutdown::Halt;
-use crate::time::FlowTimeouts;
-use crate::worker::flows::Flows;
+use crate::worker::flows::FlowStore;
 use crate::worker::inline::{InlineStage, SinkOutput};
 use crate::worker::private::PrivateWorker;
-use crate::worker::process::{Burst, FlowStage};
+use crate::worker::process::{AppRunner, Burst, FlowStage};
 use crate::worker::pull::PullWorker;
 use crate::worker::shards::{ProcessedTime, SharedFlows, SilentTime};
 use crate::worker::shared::{InOrder, SharedRunner, SharedWorker};
@@ -121,51 +115,47 @@ pub(crate) struct EgressEnd {
     pub(crate) failed: Option<SinkError>,
 }
 
+/// The endpoints that do not depend on the application.
+pub(crate) struct Parts<'a> {
+    pub(crate) source: &'a mut (dyn PacketSource + Send),
+    pub(crate) policy: PolicyRef<'a>,
+    pub(crate) packets: Option<&'a mut (dyn PacketSink + Send)>,
+    pub(crate) control: &'a Control,
+}
+
+/// Builds flows and applications, whose types the stages do not know.
+pub(crate) struct Builders<'b, 'a> {
+    pub(crate) flows: &'b mut dyn FnMut(usize) -> Result<Box<dyn FlowStore>, StartError>,
+    pub(crate) app: &'b mut dyn FnMut(usize) -> AppRunner<'a>,
+    pub(crate) requests: Option<FlushRequests>,
+}
+
+impl<'a> Builders<'_, 'a> {
+    pub(crate) fn all_flows(&mut self, count: usize) -> Result<Vec<Box<dyn FlowStore>>, StartError> {
+        (0..count).map(&mut *self.flows).collect()
+    }
+
+    pub(crate) fn stage(&mut self, worker: usize) -> Result<FlowStage<'a>, StartError> {
+        Ok(FlowStage { flows: (self.flows)(worker)?, runner: (self.app)(worker) })
+    }
+}
+
 /// The stages of the pipeline layout.
-pub(crate) struct Assembly<'a, A: App, T> {
+pub(crate) struct Assembly<'a> {
     pub(crate) input: InputStage<'a>,
-    pub(crate) workers: Vec<Box<dyn Worker<A::Flow> + 'a>>,
+    pub(crate) workers: Vec<Box<dyn Worker + 'a>>,
     pub(crate) egress: Option<Egress<'a>>,
-    pub(crate) shared: Option<Arc<SharedFlows<A::Flow, T>>>,
-}
-
-/// Builds the flow tables of a run.
-pub(crate) fn build<T, E>(
-    count: usize,
-    table: &mut impl FnMut(usize) -> Result<T, E>,
-) -> Result<Vec<T>, StartError>
-where
-    E: std::error::Error + Send + Sync + 'static,
-{
-    (0..count).map(|i| table(i).map_err(|error| StartError::Table(Box::new(error)))).collect()
-}
-
-/// Returns the flows of a table.
-pub(crate) fn flows<F: FlowState, T: FlowTable<FlowKey, F>>(
-    table: T,
-    config: &EngineConfig,
-    records: RecordOutput<F>,
-    is_part: bool,
-) -> Flows<F, T> {
-    let flows = Flows::new(table, config.timeouts(), records);
-    if is_part { flows.with_spans() } else { flows }
+    pub(crate) shared: Option<Arc<SharedFlows>>,
 }
 
 /// Builds the stages of the inline layout.
-pub(crate) fn inline<'a, A, T, E>(
+pub(crate) fn inline<'a>(
     config: &EngineConfig,
-    (parts, records, is_part): (Endpoints<'a, A::Flow>, RecordOutput<A::Flow>, bool),
-    mut table: impl FnMut(usize) -> Result<T, E>,
-    mut app: impl FnMut(usize) -> A,
+    parts: Parts<'a>,
+    builders: &mut Builders<'_, 'a>,
     halt: &Arc<Halt>,
-) -> Result<InlineStage<'a, A, T>, StartError>
-where
-    A: App,
-    T: FlowTable<FlowKey, A::Flow>,
-    E: std::error::Error + Send + Sync + 'static,
-{
-    let table = table(0).map_err(|error| StartError::Table(Box::new(error)))?;
-    let flows = flows(table, config, records, is_part);
+) -> Result<InlineStage<'a>, StartError> {
+    let stage = builders.stage(0)?;
     let gauges = parts.control.begin(1, 1);
     let output = parts.packets.map(|sink| SinkOutput::new(sink, Arc::clone(halt)));
     Ok(InlineStage {
@@ -177,7 +167,7 @@ where
             Arc::clone(halt),
         ),
         decoder: Decoder::new(config.decode, config.hasher.clone(), config.digest),
-        stage: FlowStage::new(app(0), flows),
+        stage,
         burst: Burst::new(),
         publisher: Publisher::new(parts.control, &gauges, 0),
         output,
@@ -185,19 +175,13 @@ where
 }
 
 /// Builds the stages of the pipeline layout.
-pub(crate) fn pipeline<'a, A, T, E>(
+pub(crate) fn pipeline<'a>(
     config: &EngineConfig,
-    (parts, records): (Endpoints<'a, A::Flow>, RecordOutput<A::Flow>),
-    mut table: impl FnMut(usize) -> Result<T, E>,
-    mut app: impl FnMut(usize) -> A,
+    parts: Parts<'a>,
+    builders: &mut Builders<'_, 'a>,
     halt: &Arc<Halt>,
-) -> Result<Assembly<'a, A, T>, StartError>
-where
-    A: App + 'a,
-    T: FlowTable<FlowKey, A::Flow> + Send + 'a,
-    E: std::error::Error + Send + Sync + 'static,
-{
-    let Endpoints { source, policy, packets: sink, control, .. } = parts;
+) -> Result<Assembly<'a>, StartError> {
+    let Parts { source, policy, packets: sink, control } = parts;
     let guarantee = policy.order();
     if config.order == Order::Internal && !guarantee.keeps_flow_order() {
         return Err(ConfigError::NoOrder { policy: policy.name() }.into());
@@ -211,7 +195,7 @@ where
     let exact = config.order == Order::External || (config.order == Order::Internal && is_shared);
 
     let count = if is_shared { crate::shard_count::shard_count(workers, is_sequenced) } else { workers };
-    let mut tables = build(count, &mut table)?;
+    let mut tables = builders.all_flows(count)?;
     let gauges = control.begin(1, workers);
     let (egress, window, notices, mut ends) = match sink {
         Some(sink) => {
@@ -226,21 +210,21 @@ where
     });
     let shared = is_shared.then(|| {
         let tables = std::mem::take(&mut tables);
-        Arc::new(SharedFlows::new(tables, config.timeouts(), &records))
+        Arc::new(SharedFlows::new(tables, builders.requests.clone()))
     });
     let drop_when_full = config.when_full == WhenFull::Drop;
     let silent_time: Arc<ProcessedTime> = Arc::default();
     let follow = || SilentTime::new(Arc::clone(&silent_time));
 
-    let mut stages: Vec<Box<dyn Worker<A::Flow> + 'a>> = Vec::with_capacity(workers);
+    let mut stages: Vec<Box<dyn Worker + 'a>> = Vec::with_capacity(workers);
     let dispatcher: Box<dyn Dispatcher + 'a> = match policy {
         PolicyRef::Pull(policy) => {
             let processed_time = shared.as_ref().map(|shared| shared.processed_time()).unwrap_or_default();
             let pool = Arc::new(Pool::new(policy, config.ring_slots, workers, processed_time));
             if let Some(shared) = &shared {
                 for (i, output) in (0..workers as u16).zip(outputs.by_ref()) {
-                    let runner =
-                        SharedRunner::new(app(usize::from(i)), Arc::clone(shared), output, follow());
+                    let app = (builders.app)(usize::from(i));
+                    let runner = SharedRunner::new(app, Arc::clone(shared), output, follow());
                     let id = WorkerId::from(i);
                     stages.push(Box::new(PullWorker::new(Arc::clone(&pool), id, runner, Arc::clone(halt))));
                 }
@@ -255,13 +239,13 @@ where
             for (i, (inbox, output)) in inboxes.into_iter().zip(outputs.by_ref()).enumerate() {
                 match (&shared, tables.next()) {
                     (Some(shared), _) => {
-                        let runner = SharedRunner::new(app(i), Arc::clone(shared), output, follow());
+                        let app = (builders.app)(i);
+                        let runner = SharedRunner::new(app, Arc::clone(shared), output, follow());
                         let in_order = is_sequenced.then(|| InOrder::new(i as u16, progress.clone()));
                         stages.push(Box::new(SharedWorker::new(inbox, runner, in_order)));
                     }
-                    (None, Some(table)) => {
-                        let flows = Flows::new(table, config.timeouts(), records.clone());
-                        let stage = FlowStage::new(app(i), flows);
+                    (None, Some(flows)) => {
+                        let stage = FlowStage { runner: (builders.app)(i), flows };
                         stages.push(Box::new(PrivateWorker::new(inbox, stage, output, follow())));
                     }
                     (None, None) => unreachable!("one table was built for each worker"),
@@ -288,11 +272,11 @@ where
 
 /// Ends a worker, and halts the other stages after a panic. The counts are read before the
 /// application is dropped, which may panic too.
-pub(crate) fn end_worker<F>(
-    worker: Box<dyn Worker<F> + '_>,
+pub(crate) fn end_worker(
+    worker: Box<dyn Worker + '_>,
     panic: Option<String>,
     halt: &Halt,
-) -> Ended<WorkerEnd<F>> {
+) -> Ended<WorkerEnd> {
     if panic.is_some() {
         halt.halt();
     }
@@ -312,61 +296,4 @@ pub(crate) fn end_egress(egress: Egress<'_>, panic: Option<String>, halt: &Halt)
     }
     let Egress { counters, failed, .. } = egress;
     Ended { result: EgressEnd { counters, failed }, panic, at: None, pinned: false, cpu: None }
-}
-
-/// Returns the report of an inline run.
-pub(crate) fn inline_report<A: App, T: FlowTable<FlowKey, A::Flow>>(
-    ended: Ended<InlineStage<'_, A, T>>,
-    part: Option<RecordVisitor<'_, A::Flow>>,
-    timeouts: FlowTimeouts,
-    (cpu, elapsed): (Option<u32>, Duration),
-) -> RunReport<A::Flow> {
-    let InlineStage { reader, stage, output, .. } = ended.result;
-    let Reader { arrivals, losses, interrupted, mut fault, .. } = reader;
-    let mut counters = stage.counters();
-    let input = arrivals.finish(losses);
-    let mut timed_out_at_end = 0;
-    let finished = caught(|| {
-        let end = [stage.finish()];
-        if let Some(part) = part {
-            compose::visit(&end, part);
-        }
-        end
-    });
-    let (table, memory, records) = match finished {
-        Ok([mut end]) => {
-            timed_out_at_end = end.time_out(timeouts, input.last_ns);
-            counters.flows_expired += timed_out_at_end;
-            (Some(end.table), Some(end.memory), end.records)
-        }
-        Err(message) => {
-            let processed = counters.processed;
-            fault.get_or_insert(Fault::WorkerPanicked { worker: 0, packet: None, processed, message });
-            (None, None, Vec::new())
-        }
-    };
-    let worker = WorkerReport {
-        cpu: cpu.filter(|_| ended.pinned),
-        sent: counters.done(),
-        counters,
-        table,
-        memory,
-        busy: ended.cpu,
-        ..WorkerReport::default()
-    };
-    let (sink, failed) = output.map_or((None, None), |output| (Some(output.counters), output.failed));
-    fault = fault.or(failed.map(|error| Fault::Sink { error }));
-    RunReport {
-        input,
-        workers: vec![worker],
-        sink,
-        input_cpu: cpu.filter(|_| ended.pinned),
-        input_busy: ended.cpu,
-        elapsed,
-        flows: FlowResults::new(vec![records]),
-        timed_out_at_end,
-        interrupted,
-        fault,
-        ..RunReport::default()
-    }
 }

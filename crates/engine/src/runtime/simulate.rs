@@ -22,12 +22,13 @@ use crate::exchange::run::MemberEnd;
 use crate::exchange::{self, Exchange};
 use crate::report::RunReport;
 use crate::report::results::FlowResults;
-use crate::runtime::assemble::{self, Assembly, Ended, Endpoints};
-use crate::runtime::finish::Finished;
+use crate::runtime::assemble::{self, Assembly, Builders, Ended, Endpoints, Parts};
+use crate::runtime::finish::{EndedPipeline, Finished, finish_inline};
 use crate::runtime::panics::caught;
 use crate::runtime::pin::Pinning;
 use crate::runtime::poll::Polled;
 use crate::runtime::shutdown::Halt;
+use crate::runtime::threads::with_builders;
 use crate::worker::inline::InlineStage;
 use crate::worker::{Worker, WorkerEnd};
 
@@ -144,20 +145,24 @@ impl<S, R> Slot<S, R> {
 /// the source.
 pub fn run_seeded<'a, A, T, E>(
     config: &EngineConfig,
-    mut endpoints: Endpoints<'a, A::Flow>,
+    endpoints: Endpoints<'a, A::Flow>,
     table: impl FnMut(usize) -> Result<T, E>,
     app: impl FnMut(usize) -> A,
     seed: u64,
 ) -> Result<RunReport<A::Flow>, SeededError>
 where
     A: App + 'a,
-    T: FlowTable<FlowKey, A::Flow> + Send + 'a,
+    T: FlowTable<FlowKey, A::Flow> + Send + 'static,
     E: std::error::Error + Send + Sync + 'static,
 {
     config.check().map_err(StartError::from)?;
-    let control = endpoints.control;
-    let sink = endpoints.records.take();
-    let mut report = run_stages(config, endpoints, table, app, seed)?;
+    let Endpoints { source, policy, packets, records: sink, control, part } = endpoints;
+    let (output, is_part) = (RecordOutput::kept(config), part.is_some());
+    let parts = Parts { source, policy, packets, control };
+    let finished = with_builders(config, (output, is_part), table, app, |builders| {
+        run_stages(config, parts, builders, (is_part, seed))
+    })?;
+    let mut report = finished.report(part, config.timeouts());
     if let Some(sink) = sink {
         let (_, mut writer) = records::queue(config.records_when_full);
         let kept = std::mem::replace(&mut report.flows, FlowResults::new(Vec::new()));
@@ -173,60 +178,49 @@ where
     Ok(report)
 }
 
-fn run_stages<'a, A, T, E>(
+fn run_stages<'a>(
     config: &EngineConfig,
-    mut endpoints: Endpoints<'a, A::Flow>,
-    table: impl FnMut(usize) -> Result<T, E>,
-    app: impl FnMut(usize) -> A,
-    seed: u64,
-) -> Result<RunReport<A::Flow>, SeededError>
-where
-    A: App + 'a,
-    T: FlowTable<FlowKey, A::Flow> + Send + 'a,
-    E: std::error::Error + Send + Sync + 'static,
-{
+    parts: Parts<'a>,
+    builders: &mut Builders<'_, 'a>,
+    (is_part, seed): (bool, u64),
+) -> Result<Finished, SeededError> {
     let halt = Arc::new(Halt::default());
-    let (output, part) = (RecordOutput::kept(config), endpoints.part.take());
-    if matches!(config.layout, Layout::Sharded { .. }) {
-        let exchange = exchange::run::build(config, (endpoints, output, part.is_some()), table, app)?;
-        let members = run_members(&exchange, config.layout.workers(), seed)?;
-        let pinning = Pinning { input: None, workers: Vec::new() };
-        let times = (&pinning, Duration::ZERO);
-        return Ok(exchange::run::report(exchange, &members, part, config.timeouts(), times));
-    }
-    if config.layout == Layout::Inline {
-        let mut stage = assemble::inline(config, (endpoints, output, part.is_some()), table, app, &halt)?;
-        if let Some(message) = poll_to_end(&mut stage, seed, InlineStage::poll)? {
-            stage.settle(message);
+    match config.layout {
+        Layout::Sharded { .. } => {
+            let exchange = exchange::run::build(config, parts, builders)?;
+            let members = run_members(&exchange, config.layout.workers(), seed)?;
+            let pinning = Pinning { input: None, workers: Vec::new() };
+            Ok(exchange::run::finish(exchange, &members, &pinning, Duration::ZERO))
+        }
+        Layout::Inline => {
+            let mut stage = assemble::inline(config, parts, builders, &halt)?;
             if let Some(message) = poll_to_end(&mut stage, seed, InlineStage::poll)? {
                 stage.settle(message);
+                if let Some(message) = poll_to_end(&mut stage, seed, InlineStage::poll)? {
+                    stage.settle(message);
+                }
             }
+            let ended = Ended { result: stage, panic: None, at: None, pinned: false, cpu: None };
+            Ok(finish_inline(ended, (None, Duration::ZERO)))
         }
-        let ended = Ended { result: stage, panic: None, at: None, pinned: false, cpu: None };
-        return Ok(assemble::inline_report(ended, part, config.timeouts(), (None, Duration::ZERO)));
+        Layout::Pipeline { .. } if is_part => Err(StartError::from(ConfigError::PartOfPipeline).into()),
+        Layout::Pipeline { .. } => {
+            let Assembly { input, workers, egress, shared } =
+                assemble::pipeline(config, parts, builders, &halt)?;
+            let pinning = Pinning { input: None, workers: vec![None; workers.len()] };
+            let (input, workers, egress) = Stages::new(input, workers, egress).run(&halt, seed)?;
+            let ended = EndedPipeline { input, workers, egress, shared };
+            Ok(ended.finish(&pinning, Duration::ZERO))
+        }
     }
-    if part.is_some() {
-        return Err(StartError::from(ConfigError::PartOfPipeline).into());
-    }
-    let Assembly { input, workers, egress, shared } =
-        assemble::pipeline(config, (endpoints, output), table, app, &halt)?;
-    let pinning = Pinning { input: None, workers: vec![None; workers.len()] };
-    let (input, workers, egress) = Stages::new(input, workers, egress).run(&halt, seed)?;
-    let timeouts = config.timeouts();
-    let finished = Finished::<A, T> { input, workers, egress, shared, timeouts };
-    Ok(finished.report(&pinning, Duration::ZERO))
 }
 
 /// Polls the threads of a sharded run until each is done.
-fn run_members<A: App, T: FlowTable<FlowKey, A::Flow>>(
-    exchange: &Exchange<'_, A, T>,
-    count: usize,
-    seed: u64,
-) -> Result<Vec<MemberEnd>, SeededError> {
+fn run_members(exchange: &Exchange<'_>, count: usize, seed: u64) -> Result<Vec<MemberEnd>, SeededError> {
     exchange.note_started(count);
     let mut members: Vec<_> = (0..count).map(|id| Member::new(exchange, id)).collect();
     poll_all(count, seed, |at| members[at].poll())?;
-    let end = |member: Member<'_, '_, A, T>| MemberEnd { helped: member.helped, ..MemberEnd::default() };
+    let end = |member: Member<'_, '_>| MemberEnd { helped: member.helped, ..MemberEnd::default() };
     Ok(members.into_iter().map(end).collect())
 }
 
@@ -285,23 +279,18 @@ fn poll_all(count: usize, seed: u64, mut poll: impl FnMut(usize) -> Polled) -> R
     Ok(())
 }
 
-type LiveWorker<'a, F> = Slot<Box<dyn Worker<F> + 'a>, Ended<WorkerEnd<F>>>;
+type LiveWorker<'a> = Slot<Box<dyn Worker + 'a>, Ended<WorkerEnd>>;
 
-struct Stages<'a, F> {
+struct Stages<'a> {
     input: Slot<InputStage<'a>, Ended<InputStage<'a>>>,
-    workers: Vec<LiveWorker<'a, F>>,
+    workers: Vec<LiveWorker<'a>>,
     egress: Option<Slot<Egress<'a>, Ended<assemble::EgressEnd>>>,
 }
 
-type AllEnded<'a, F> =
-    (Ended<InputStage<'a>>, Vec<Ended<WorkerEnd<F>>>, Option<Ended<assemble::EgressEnd>>);
+type AllEnded<'a> = (Ended<InputStage<'a>>, Vec<Ended<WorkerEnd>>, Option<Ended<assemble::EgressEnd>>);
 
-impl<'a, F> Stages<'a, F> {
-    fn new(
-        input: InputStage<'a>,
-        workers: Vec<Box<dyn Worker<F> + 'a>>,
-        egress: Option<Egress<'a>>,
-    ) -> Self {
+impl<'a> Stages<'a> {
+    fn new(input: InputStage<'a>, workers: Vec<Box<dyn Worker + 'a>>, egress: Option<Egress<'a>>) -> Self {
         Self {
             input: Slot::Live(input),
             workers: workers.into_iter().map(Slot::Live).collect(),
@@ -329,7 +318,7 @@ impl<'a, F> Stages<'a, F> {
         }
     }
 
-    fn run(mut self, halt: &Halt, seed: u64) -> Result<AllEnded<'a, F>, SeededError> {
+    fn run(mut self, halt: &Halt, seed: u64) -> Result<AllEnded<'a>, SeededError> {
         let stages = 1 + self.workers.len() + usize::from(self.egress.is_some());
         poll_all(stages, seed, |stage| self.step(stage, halt))?;
         let ended = (|| {

@@ -19,17 +19,19 @@ use crate::error::{ConfigError, Fault, StartError};
 use crate::exchange::member::Member;
 use crate::exchange::run::MemberEnd;
 use crate::exchange::{self, Exchange};
-use crate::parts::compose::RecordVisitor;
 use crate::report::RunReport;
 use crate::report::results::FlowResults;
-use crate::runtime::assemble::{self, Assembly, EgressEnd, Ended, Endpoints};
+use crate::runtime::assemble::{self, Assembly, Builders, EgressEnd, Ended, Endpoints, Parts};
 use crate::runtime::backoff::Backoff;
 use crate::runtime::clock;
-use crate::runtime::finish::Finished;
+use crate::runtime::finish::{EndedPipeline, Finished, finish_inline};
 use crate::runtime::panics::caught;
 use crate::runtime::pin::{Pinning, pin, plan};
 use crate::runtime::poll::Polled;
 use crate::runtime::shutdown::Halt;
+use crate::worker::flows::{FlowStore, Flows};
+use crate::worker::inline::InlineStage;
+use crate::worker::process::AppRunner;
 
 /// Runs packets from `source` through the stages until the source ends, the run is stopped, or a
 /// fault ends it.
@@ -59,7 +61,7 @@ pub fn run<'a, A, T, E>(
 ) -> Result<RunReport<A::Flow>, StartError>
 where
     A: App + 'a,
-    T: FlowTable<FlowKey, A::Flow> + Send + 'a,
+    T: FlowTable<FlowKey, A::Flow> + Send + 'static,
     E: std::error::Error + Send + Sync + 'static,
 {
     run_with(config, Endpoints::new(source, policy, control), table, app)
@@ -76,37 +78,73 @@ where
 /// Panics in the same cases as [`run`].
 pub fn run_with<'a, A, T, E>(
     config: &EngineConfig,
-    mut endpoints: Endpoints<'a, A::Flow>,
+    endpoints: Endpoints<'a, A::Flow>,
     table: impl FnMut(usize) -> Result<T, E>,
     app: impl FnMut(usize) -> A,
 ) -> Result<RunReport<A::Flow>, StartError>
 where
     A: App + 'a,
-    T: FlowTable<FlowKey, A::Flow> + Send + 'a,
+    T: FlowTable<FlowKey, A::Flow> + Send + 'static,
     E: std::error::Error + Send + Sync + 'static,
 {
     config.check()?;
-    let control = endpoints.control;
-    let (sink, part) = (endpoints.records.take(), endpoints.part.take());
-    let report = with_records(config, sink, control, |output| {
-        let pinning = plan(config)?;
-        let halt = Arc::new(Halt::default());
-        match config.layout {
-            Layout::Inline => run_inline(config, &pinning, (endpoints, output), table, app, (part, &halt)),
-            Layout::Sharded { .. } => {
-                let exchange =
-                    exchange::run::build(config, (endpoints, output, part.is_some()), table, app)?;
-                run_exchange(config, &pinning, exchange, part)
-            }
-            Layout::Pipeline { .. } if part.is_some() => Err(ConfigError::PartOfPipeline.into()),
-            Layout::Pipeline { .. } => {
-                let assembly = assemble::pipeline(config, (endpoints, output), table, app, &halt)?;
-                run_pipeline(config, &pinning, assembly, &halt)
-            }
-        }
+    let Endpoints { source, policy, packets, records, control, part } = endpoints;
+    let is_part = part.is_some();
+    let report = with_records(config, records, control, |output| {
+        let parts = Parts { source, policy, packets, control };
+        let finished = with_builders(config, (output, is_part), table, app, |builders| {
+            launch(config, parts, builders, is_part)
+        })?;
+        Ok(finished.report(part, config.timeouts()))
     })?;
     control.end(&report);
     Ok(report)
+}
+
+/// Calls `run` with what builds flows and applications, and hides their types from it.
+pub(crate) fn with_builders<'a, A, T, E, R>(
+    config: &EngineConfig,
+    (output, is_part): (RecordOutput<A::Flow>, bool),
+    mut table: impl FnMut(usize) -> Result<T, E>,
+    mut app: impl FnMut(usize) -> A,
+    run: impl FnOnce(&mut Builders<'_, 'a>) -> R,
+) -> R
+where
+    A: App + 'a,
+    T: FlowTable<FlowKey, A::Flow> + Send + 'static,
+    E: std::error::Error + Send + Sync + 'static,
+{
+    let requests = output.flush_requests();
+    let mut flows = |i| {
+        let table = table(i).map_err(|error| StartError::Table(Box::new(error)))?;
+        let flows = Flows::new(table, config.timeouts(), output.clone());
+        let flows = if is_part { flows.with_spans() } else { flows };
+        Ok(Box::new(flows) as Box<dyn FlowStore>)
+    };
+    let mut app = |i| AppRunner::new::<A, T>(app(i));
+    run(&mut Builders { flows: &mut flows, app: &mut app, requests })
+}
+
+/// Builds the stages of the layout, and runs them to their end.
+fn launch<'a>(
+    config: &EngineConfig,
+    parts: Parts<'a>,
+    builders: &mut Builders<'_, 'a>,
+    is_part: bool,
+) -> Result<Finished, StartError> {
+    let pinning = plan(config)?;
+    let halt = Arc::new(Halt::default());
+    match config.layout {
+        Layout::Inline => run_inline(assemble::inline(config, parts, builders, &halt)?, pinning.input),
+        Layout::Sharded { .. } => {
+            let exchange = exchange::run::build(config, parts, builders)?;
+            run_exchange(config, &pinning, exchange)
+        }
+        Layout::Pipeline { .. } if is_part => Err(ConfigError::PartOfPipeline.into()),
+        Layout::Pipeline { .. } => {
+            run_pipeline(&pinning, assemble::pipeline(config, parts, builders, &halt)?, &halt)
+        }
+    }
 }
 
 /// Runs with a record thread before the sink, if there is a sink. The sink then also receives the
@@ -150,21 +188,7 @@ pub(crate) fn with_records<F: FlowState>(
     })
 }
 
-fn run_inline<A, T, E>(
-    config: &EngineConfig,
-    pinning: &Pinning,
-    (endpoints, output): (Endpoints<'_, A::Flow>, RecordOutput<A::Flow>),
-    table: impl FnMut(usize) -> Result<T, E>,
-    app: impl FnMut(usize) -> A,
-    (part, halt): (Option<RecordVisitor<'_, A::Flow>>, &Arc<Halt>),
-) -> Result<RunReport<A::Flow>, StartError>
-where
-    A: App,
-    T: FlowTable<FlowKey, A::Flow> + Send,
-    E: std::error::Error + Send + Sync + 'static,
-{
-    let mut stage = assemble::inline(config, (endpoints, output, part.is_some()), table, app, halt)?;
-    let cpu = pinning.input;
+fn run_inline(mut stage: InlineStage<'_>, cpu: Option<u32>) -> Result<Finished, StartError> {
     let (ended, elapsed) = std::thread::scope(|scope| {
         let thread = Builder::new().name("inline".into()).spawn_scoped(scope, move || {
             let pinned = pin(cpu);
@@ -182,21 +206,16 @@ where
         })?;
         thread.join().map_err(|_| std::io::Error::other("the thread died outside its loop"))
     })?;
-    Ok(assemble::inline_report(ended, part, config.timeouts(), (cpu, elapsed)))
+    Ok(finish_inline(ended, (cpu, elapsed)))
 }
 
 /// Runs the sharded layout. The first thread starts alone, and the others when the input turns out
 /// to be long enough. If one of these cannot start, the others do its work.
-fn run_exchange<A, T>(
+fn run_exchange(
     config: &EngineConfig,
     pinning: &Pinning,
-    exchange: Exchange<'_, A, T>,
-    part: Option<RecordVisitor<'_, A::Flow>>,
-) -> Result<RunReport<A::Flow>, StartError>
-where
-    A: App,
-    T: FlowTable<FlowKey, A::Flow> + Send,
-{
+    exchange: Exchange<'_>,
+) -> Result<Finished, StartError> {
     let (members, elapsed) = std::thread::scope(|scope| {
         let start = |id: usize| {
             let (exchange, cpu) = (&exchange, pinning.workers.get(id).copied().flatten());
@@ -219,7 +238,7 @@ where
         let ends = ends.collect::<Result<Vec<MemberEnd>, _>>()?;
         Ok::<_, StartError>((ends, begun.elapsed()))
     })?;
-    Ok(exchange::run::report(exchange, &members, part, config.timeouts(), (pinning, elapsed)))
+    Ok(exchange::run::finish(exchange, &members, pinning, elapsed))
 }
 
 type Handle<'scope, R> = ScopedJoinHandle<'scope, (Ended<R>, Instant)>;
@@ -242,16 +261,11 @@ fn start<'scope, S: Send + 'scope, R: Send + 'scope>(
     })
 }
 
-fn run_pipeline<A, T>(
-    config: &EngineConfig,
+fn run_pipeline(
     pinning: &Pinning,
-    assembly: Assembly<'_, A, T>,
+    assembly: Assembly<'_>,
     halt: &Arc<Halt>,
-) -> Result<RunReport<A::Flow>, StartError>
-where
-    A: App,
-    T: FlowTable<FlowKey, A::Flow> + Send,
-{
+) -> Result<Finished, StartError> {
     let Assembly { input, workers, egress, shared } = assembly;
     let (input, workers, egress, elapsed) = std::thread::scope(|scope| {
         let begin = || -> std::io::Result<_> {
@@ -303,8 +317,7 @@ where
             .transpose()?;
         Ok::<_, StartError>((input, ended, egress, done - begun))
     })?;
-    let timeouts = config.timeouts();
-    Ok(Finished::<A, T> { input, workers, egress, shared, timeouts }.report(pinning, elapsed))
+    Ok(EndedPipeline { input, workers, egress, shared }.finish(pinning, elapsed))
 }
 
 /// Polls a stage until it is done. Returns the message of a panic.

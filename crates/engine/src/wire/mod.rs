@@ -12,13 +12,13 @@
 mod options;
 mod stage;
 
+use std::any::Any;
 use std::sync::Arc;
 use std::thread::Builder;
 use std::time::Duration;
 
 use flowloom_flow_key::FlowKey;
 use flowloom_flow_table::FlowTable;
-use flowloom_packet::DropReason;
 use flowloom_packet::wire::{PortCounts, Wire};
 
 pub use crate::report::decisions::DecisionCounts;
@@ -27,20 +27,18 @@ pub use options::{NoFlow, NoFlowPolicy, OnPanic, WireOptions};
 use crate::app::App;
 use crate::config::{EngineConfig, Layout};
 use crate::control::{Control, Publisher, ReaderPublisher};
-use crate::egress::records::{RecordOutput, RecordSink};
+use crate::egress::records::RecordSink;
 use crate::error::{Fault, StartError};
 use crate::ingest::decode::{Arrivals, Decoder, Losses};
 use crate::report::counters::InputCounters;
-use crate::report::results::FlowResults;
 use crate::report::{RunReport, WorkerReport};
 use crate::runtime::clock;
+use crate::runtime::finish::Finished;
 use crate::runtime::panics::caught;
 use crate::runtime::pin::{pin, plan};
 use crate::runtime::shutdown::Halt;
-use crate::runtime::threads::with_records;
-use crate::time::FlowTimeouts;
-use crate::worker::flows::Flows;
-use crate::worker::process::{AppRunner, Burst};
+use crate::runtime::threads::{with_builders, with_records};
+use crate::worker::process::Burst;
 
 use stage::WireStage;
 
@@ -70,13 +68,12 @@ impl<F> WireRun<F> {
 }
 
 /// What a thread returns.
-struct WireEnd<A: App> {
+struct WireEnd {
     worker: WorkerReport,
     input: InputCounters,
     ports: Vec<PortCounts>,
     decisions: DecisionCounts,
-    records: Vec<crate::FlowRecord<A::Flow>>,
-    timed_out_at_end: u64,
+    kept: Option<Box<dyn Any + Send>>,
     interrupted: bool,
     fault: Option<Fault>,
 }
@@ -102,14 +99,14 @@ pub fn run_wires<A, T, E, W>(
     config: &EngineConfig,
     options: &WireOptions,
     wires: Vec<W>,
-    mut table: impl FnMut(usize) -> Result<T, E>,
-    mut app: impl FnMut(usize) -> A,
+    table: impl FnMut(usize) -> Result<T, E>,
+    app: impl FnMut(usize) -> A,
     control: &Control,
     records: Option<&mut (dyn RecordSink<A::Flow> + Send)>,
 ) -> Result<WireRun<A::Flow>, StartError>
 where
     A: App,
-    T: FlowTable<FlowKey, A::Flow> + Send,
+    T: FlowTable<FlowKey, A::Flow> + Send + 'static,
     E: std::error::Error + Send + Sync + 'static,
     W: Wire + Send,
 {
@@ -119,126 +116,100 @@ where
     let cpus = plan(config)?.workers;
     let (mut ports, mut decisions) = (Vec::new(), DecisionCounts::default());
     let report = with_records(config, records, control, |output| {
-        let halt = Arc::new(Halt::default());
-        let gauges = control.begin(workers, workers);
-        let mut stages = Vec::with_capacity(workers);
-        for (i, wire) in wires.into_iter().enumerate() {
-            let table = table(i).map_err(|error| StartError::Table(Box::new(error)))?;
-            stages.push(WireStage {
-                wire,
-                decoder: Decoder::new(config.decode, config.hasher.clone(), config.digest),
-                runner: AppRunner::new(app(i)),
-                flows: Flows::new(table, config.timeouts(), RecordOutput::clone(&output)),
-                burst: Burst::new(),
-                options: options.clone(),
-                arrivals: Arrivals::default(),
-                losses: Losses::default(),
-                counts: DecisionCounts::default(),
-                batch: stage::Batch::default(),
-                published: (ReaderPublisher::new(control, &gauges, i), Publisher::new(control, &gauges, i)),
-            });
-        }
-        // From here on only the stages send records.
-        drop(output);
-        let begun = clock::now();
-        let ends = std::thread::scope(|scope| {
-            let mut threads = Vec::with_capacity(workers);
-            for (i, mut stage) in stages.into_iter().enumerate() {
-                let (cpu, thread_halt) = (cpus.get(i).copied().flatten(), Arc::clone(&halt));
-                let work = move || {
-                    let pinned = pin(cpu);
-                    let (interrupted, fault) = stage.run(control, &thread_halt, i);
-                    end(stage, (i, cpu.filter(|_| pinned)), (interrupted, fault), config.timeouts())
-                };
-                let thread = Builder::new().name(format!("wire-{i}")).spawn_scoped(scope, work);
-                threads.push(thread.inspect_err(|_| halt.halt())?);
+        let ends = with_builders(config, (output, false), table, app, |builders| {
+            let mut stages = Vec::with_capacity(workers);
+            let gauges = control.begin(workers, workers);
+            for (i, wire) in wires.into_iter().enumerate() {
+                let published =
+                    (ReaderPublisher::new(control, &gauges, i), Publisher::new(control, &gauges, i));
+                stages.push(WireStage {
+                    wire,
+                    decoder: Decoder::new(config.decode, config.hasher.clone(), config.digest),
+                    stage: builders.stage(i)?,
+                    burst: Burst::new(),
+                    options: options.clone(),
+                    arrivals: Arrivals::default(),
+                    losses: Losses::default(),
+                    counts: DecisionCounts::default(),
+                    batch: stage::Batch::default(),
+                    published,
+                });
             }
-            let died = |_| std::io::Error::other("a thread died outside its loop");
-            threads
-                .into_iter()
-                .map(|thread| thread.join().map_err(died))
-                .collect::<Result<Vec<WireEnd<A>>, _>>()
+            run_stages(stages, &cpus, control)
         })?;
-        let elapsed = begun.elapsed();
-        Ok(merged(ends, elapsed, (&mut ports, &mut decisions)))
+        Ok(merged(ends, (&mut ports, &mut decisions)).report(None, config.timeouts()))
     })?;
     control.end(&report);
     Ok(WireRun { report, ports, decisions })
 }
 
+/// Runs each wire on its own thread. Also returns how long it took.
+fn run_stages<W: Wire + Send>(
+    stages: Vec<WireStage<'_, W>>,
+    cpus: &[Option<u32>],
+    control: &Control,
+) -> Result<(Vec<WireEnd>, Duration), StartError> {
+    let halt = Arc::new(Halt::default());
+    let begun = clock::now();
+    let ends = std::thread::scope(|scope| {
+        let mut threads = Vec::with_capacity(stages.len());
+        for (i, mut stage) in stages.into_iter().enumerate() {
+            let (cpu, thread_halt) = (cpus.get(i).copied().flatten(), Arc::clone(&halt));
+            let work = move || {
+                let pinned = pin(cpu);
+                let (interrupted, fault) = stage.run(control, &thread_halt, i);
+                end(stage, (i, cpu.filter(|_| pinned)), (interrupted, fault))
+            };
+            let thread = Builder::new().name(format!("wire-{i}")).spawn_scoped(scope, work);
+            threads.push(thread.inspect_err(|_| halt.halt())?);
+        }
+        let died = |_| std::io::Error::other("a thread died outside its loop");
+        threads.into_iter().map(|thread| thread.join().map_err(died)).collect::<Result<_, _>>()
+    })?;
+    Ok((ends, begun.elapsed()))
+}
+
 /// Ends a stage whose loop has ended.
-fn end<A, T, W>(
-    stage: WireStage<'_, W, A, T>,
+fn end<W: Wire>(
+    stage: WireStage<'_, W>,
     (worker, cpu): (usize, Option<u32>),
     (interrupted, mut fault): (bool, Option<Fault>),
-    timeouts: FlowTimeouts,
-) -> WireEnd<A>
-where
-    A: App,
-    T: FlowTable<FlowKey, A::Flow>,
-    W: Wire,
-{
-    let WireStage { wire, runner, flows, arrivals, losses, counts, .. } = stage;
-    let mut counters = runner.counters.clone();
-    counters.add_flows(flows.counts());
-    let input = arrivals.finish(losses);
-    let (mut timed_out_at_end, processed) = (0, counters.processed);
-    let ended = caught(|| {
-        drop(runner);
-        flows.finish()
+) -> WireEnd {
+    let WireStage { wire, stage, arrivals, losses, counts, .. } = stage;
+    let counters = stage.counters();
+    let processed = counters.processed;
+    let ended = caught(|| stage.finish()).map_err(|message| {
+        fault.get_or_insert(Fault::WorkerPanicked { worker, packet: None, processed, message });
     });
-    let (table, memory, records) = match ended {
-        Ok(mut end) => {
-            timed_out_at_end = end.time_out(timeouts, input.last_ns);
-            counters.flows_expired += timed_out_at_end;
-            (Some(end.table), Some(end.memory), end.records)
-        }
-        Err(message) => {
-            fault.get_or_insert(Fault::WorkerPanicked { worker, packet: None, processed, message });
-            (None, None, Vec::new())
-        }
-    };
+    let (table, memory) = ended.as_ref().ok().map(|end| (end.table, end.memory)).unzip();
     let worker = WorkerReport {
         cpu,
         sent: counters.done(),
-        taken_over: 0,
-        handed_over: 0,
         counters,
         table,
         memory,
-        ring_full: 0,
-        full_waits: 0,
         busy: clock::thread_cpu(),
+        ..WorkerReport::default()
     };
-    let ports = wire.ports();
-    WireEnd { worker, input, ports, decisions: counts, records, timed_out_at_end, interrupted, fault }
+    WireEnd {
+        worker,
+        input: arrivals.finish(losses),
+        ports: wire.ports(),
+        decisions: counts,
+        kept: ended.ok().map(|end| end.kept),
+        interrupted,
+        fault,
+    }
 }
 
-/// Returns the report of all wires.
-fn merged<A: App>(
-    ends: Vec<WireEnd<A>>,
-    elapsed: Duration,
+/// Returns the result of all wires.
+fn merged(
+    (ends, elapsed): (Vec<WireEnd>, Duration),
     (ports, decisions): (&mut Vec<PortCounts>, &mut DecisionCounts),
-) -> RunReport<A::Flow> {
-    let mut report = RunReport {
-        input: InputCounters::default(),
-        workers: Vec::with_capacity(ends.len()),
-        unplaced: 0,
-        pool_full_waits: 0,
-        shared: None,
-        sharded: None,
-        sink: None,
-        input_cpu: None,
-        input_busy: None,
-        elapsed,
-        flows: FlowResults::new(Vec::new()),
-        timed_out_at_end: 0,
-        records: None,
-        interrupted: false,
-        fault: None,
-    };
-    let mut records = Vec::with_capacity(ends.len());
-    for end in ends {
+) -> Finished {
+    let mut report = RunReport { elapsed, ..RunReport::default() };
+    let mut kept = Vec::with_capacity(ends.len());
+    for (worker, end) in ends.into_iter().enumerate() {
         let (first_ns, last_ns, packets) =
             (report.input.first_ns, report.input.last_ns, report.input.packets);
         let has_packets = end.input.packets > 0;
@@ -249,10 +220,9 @@ fn merged<A: App>(
             report.input.last_ns = report.input.last_ns.max(last_ns);
         }
         report.workers.push(end.worker);
-        report.timed_out_at_end += end.timed_out_at_end;
         report.interrupted |= end.interrupted;
         report.fault = report.fault.take().or(end.fault);
-        records.push(end.records);
+        kept.extend(end.kept.map(|flows| (Some(worker), flows)));
         if ports.len() < end.ports.len() {
             ports.resize(end.ports.len(), PortCounts::default());
         }
@@ -261,7 +231,5 @@ fn merged<A: App>(
         }
         decisions.merge(&end.decisions);
     }
-    report.flows = FlowResults::new(records);
-    debug_assert!(report.dropped().of(DropReason::RingFull) == 0, "a wire has no rings");
-    report
+    Finished { report, kept, sink_failed: None }
 }

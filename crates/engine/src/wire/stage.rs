@@ -2,15 +2,13 @@
 
 use std::time::{Duration, Instant};
 
-use flowloom_flow_key::FlowKey;
-use flowloom_flow_table::FlowTable;
 use flowloom_packet::rewrite::Rewrite;
 use flowloom_packet::wire::{Decision, WIRE_BATCH, Wire};
 use flowloom_packet::{
     BATCH_PACKETS, DropReason, Headers, InterfaceName, PacketView, RawPacket, SourceError,
 };
 
-use crate::app::{Actions, App, Verdict};
+use crate::app::{Actions, Verdict};
 use crate::control::{Control, Publisher, ReaderPublisher, WireSnapshot};
 use crate::error::Fault;
 use crate::ingest::decode::{Arrivals, Decoder, Losses};
@@ -19,8 +17,7 @@ use crate::runtime::clock;
 use crate::runtime::panics::caught;
 use crate::runtime::shutdown::Halt;
 use crate::wire::options::{NoFlow, OnPanic, WireOptions};
-use crate::worker::flows::Flows;
-use crate::worker::process::{AppRunner, Burst};
+use crate::worker::process::{Burst, FlowStage, Packets};
 
 const _: () = assert!(WIRE_BATCH <= BATCH_PACKETS, "a batch of a wire is one burst");
 
@@ -47,11 +44,10 @@ pub(super) struct Batch {
 }
 
 /// All stages of one wire.
-pub(super) struct WireStage<'a, W, A: App, T> {
+pub(super) struct WireStage<'a, W> {
     pub(super) wire: W,
     pub(super) decoder: Decoder,
-    pub(super) runner: AppRunner<A>,
-    pub(super) flows: Flows<A::Flow, T>,
+    pub(super) stage: FlowStage<'a>,
     pub(super) burst: Burst,
     pub(super) options: WireOptions,
     pub(super) arrivals: Arrivals,
@@ -61,7 +57,7 @@ pub(super) struct WireStage<'a, W, A: App, T> {
     pub(super) published: (ReaderPublisher<'a>, Publisher<'a>),
 }
 
-impl<W: Wire, A: App, T: FlowTable<FlowKey, A::Flow>> WireStage<'_, W, A, T> {
+impl<W: Wire> WireStage<'_, W> {
     /// Forwards frames until the run is stopped or fails. Returns whether it was stopped, and the
     /// error if it failed.
     pub(super) fn run(&mut self, control: &Control, halt: &Halt, worker: usize) -> (bool, Option<Fault>) {
@@ -69,7 +65,8 @@ impl<W: Wire, A: App, T: FlowTable<FlowKey, A::Flow>> WireStage<'_, W, A, T> {
             Ok(Ok(())) => None,
             Ok(Err(error)) => Some(Fault::Source { packets: self.arrivals.packets(), error }),
             Err(message) => {
-                let (packet, processed) = (self.runner.at(), self.runner.counters.processed);
+                let runner = &self.stage.runner;
+                let (packet, processed) = (runner.at(), runner.tally.counters.processed);
                 let packet = packet.map(|number| number + 1);
                 Some(Fault::WorkerPanicked { worker, packet, processed, message })
             }
@@ -132,9 +129,9 @@ impl<W: Wire, A: App, T: FlowTable<FlowKey, A::Flow>> WireStage<'_, W, A, T> {
         let silent_ns = u64::try_from(now.duration_since(last).as_nanos()).unwrap_or(u64::MAX);
         let time_ns = self.arrivals.now_ns().saturating_add(silent_ns);
         if self.arrivals.packets() > 0 {
-            self.flows.pass_time(time_ns);
+            self.stage.flows.pass_time(time_ns);
         } else {
-            self.flows.flush_if_requested();
+            self.stage.flows.flush_if_requested();
         }
     }
 
@@ -142,10 +139,10 @@ impl<W: Wire, A: App, T: FlowTable<FlowKey, A::Flow>> WireStage<'_, W, A, T> {
     fn process(&mut self, frames: usize) -> Result<(), SourceError> {
         let first = self.decode(frames);
         self.judge(first);
-        let Self { wire, flows, counts, batch, .. } = self;
+        let Self { wire, stage, counts, batch, .. } = self;
         let Batch { raw, decisions, answers, actions, rewrites, .. } = batch;
         if let Some(last) = raw.last() {
-            flows.expire(last.time_ns);
+            stage.flows.expire(last.time_ns);
         }
         for (i, rewrite, headers) in rewrites.drain(..) {
             if decisions[i] != Decision::Drop && !wire.rewrite(i, &rewrite, &headers) {
@@ -168,8 +165,8 @@ impl<W: Wire, A: App, T: FlowTable<FlowKey, A::Flow>> WireStage<'_, W, A, T> {
     /// Fills the burst with the packets of a batch, and decides about frames without a flow.
     /// Returns the number of the first packet.
     fn decode(&mut self, frames: usize) -> u64 {
-        let Self { wire, decoder, runner, flows, burst, options, arrivals, losses, counts, batch, .. } =
-            self;
+        let Self { wire, decoder, stage, burst, options, arrivals, losses, counts, batch, .. } = self;
+        let FlowStage { runner, flows } = stage;
         let Batch { raw, decisions, frames: of_burst, headers: headers_of, actions, .. } = batch;
         raw.clear();
         raw.extend((0..frames).map(|i| {
@@ -191,7 +188,6 @@ impl<W: Wire, A: App, T: FlowTable<FlowKey, A::Flow>> WireStage<'_, W, A, T> {
             let frame = wire.frame(i);
             let (at, census) = ((number, raw), &mut losses.census);
             let admitted = decoder.admit(at, frame.bytes, 0, census, |headers, hash, place| {
-                flows.table.prefetch(hash.table);
                 burst.push(hash.table, headers, place);
                 headers_of[i] = Some(*headers);
             });
@@ -200,7 +196,7 @@ impl<W: Wire, A: App, T: FlowTable<FlowKey, A::Flow>> WireStage<'_, W, A, T> {
                 continue;
             };
             losses.refuse(reason, raw.link);
-            let mut ask = || runner.app_mut().on_frame_without_flow(&frame, reason, actions);
+            let mut ask = || runner.decider().on_frame_without_flow(&frame, reason, actions);
             let decided = match options.no_flow.of(reason) {
                 NoFlow::Pass => Ok(Decision::Pass),
                 NoFlow::Drop => Ok(Decision::Drop),
@@ -221,12 +217,14 @@ impl<W: Wire, A: App, T: FlowTable<FlowKey, A::Flow>> WireStage<'_, W, A, T> {
                 _ => counts.passed_without_flow += 1,
             }
         }
+        flows.prefetch(burst.hashes_from(0));
         first
     }
 
     /// Runs the application on the packets of the burst.
     fn judge(&mut self, first: u64) {
-        let Self { wire, runner, flows, burst, options, counts, batch, .. } = self;
+        let Self { wire, stage, burst, options, counts, batch, .. } = self;
+        let FlowStage { runner, flows } = stage;
         let Batch {
             raw,
             decisions,
@@ -241,20 +239,20 @@ impl<W: Wire, A: App, T: FlowTable<FlowKey, A::Flow>> WireStage<'_, W, A, T> {
         let (keys, hashes) = burst.take();
         let mut begin = 0;
         while begin < keys.len() {
-            let done = runner.counters.done();
+            let done = runner.tally.counters.done();
             let of_rest = &of_burst[begin..];
             let mut work = || {
+                let view = |nth: usize| {
+                    let i = of_rest[nth];
+                    let headers = headers_of[i].unwrap_or_else(|| unreachable!("the frame was decoded"));
+                    let view = PacketView::of_frame(&wire.frame(i), headers, raw[i].time_ns);
+                    (first + i as u64, view)
+                };
                 runner.work(
-                    flows,
+                    &mut **flows,
                     (&keys[begin..], &hashes[begin..]),
-                    |nth| {
-                        let i = of_rest[nth];
-                        let headers =
-                            headers_of[i].unwrap_or_else(|| unreachable!("the frame was decoded"));
-                        let view = PacketView::of_frame(&wire.frame(i), headers, raw[i].time_ns);
-                        (first + i as u64, view)
-                    },
-                    |app, nth, view, outcome| {
+                    &Packets::Each(&view),
+                    Some(&mut |app, nth, view, outcome| {
                         let i = of_rest[nth];
                         let decision = match outcome {
                             Some(verdict) => app.decide(view, verdict, actions),
@@ -276,7 +274,7 @@ impl<W: Wire, A: App, T: FlowTable<FlowKey, A::Flow>> WireStage<'_, W, A, T> {
                             }
                             (Some(_), _) => counts.passed += 1,
                         }
-                    },
+                    }),
                 );
             };
             if options.on_panic == OnPanic::Stop {
@@ -290,8 +288,8 @@ impl<W: Wire, A: App, T: FlowTable<FlowKey, A::Flow>> WireStage<'_, W, A, T> {
             actions.rewrite = None;
             flows.discard(&keys[nth], hashes[nth]);
             decisions[of_burst[nth]] = counts.at_panic(options.on_panic == OnPanic::Pass);
-            if runner.counters.done() - done == (nth - begin) as u64 {
-                runner.counters.dropped.count(DropReason::WorkerLost);
+            if runner.tally.counters.done() - done == (nth - begin) as u64 {
+                runner.tally.counters.dropped.count(DropReason::WorkerLost);
             }
             begin = nth + 1;
         }
@@ -299,18 +297,18 @@ impl<W: Wire, A: App, T: FlowTable<FlowKey, A::Flow>> WireStage<'_, W, A, T> {
 
     /// Publishes the counts that other threads need less often.
     fn publish_wire(&self) {
-        let (flows, table) = (self.flows.counts(), &self.flows.table);
+        let (flows, table) = (self.stage.flows.counts(), self.stage.flows.occupancy());
         self.published.1.publish_wire(WireSnapshot {
             ports: self.wire.ports(),
             decisions: self.counts,
-            flows_active: table.len().into(),
-            flows_capacity: table.capacity().into(),
+            flows_active: table.flows,
+            flows_capacity: table.capacity,
             flows_begun: flows.begun,
             ended_idle: flows.expired,
             ended_by_application: flows.split,
             ended_evicted: flows.evicted,
             ended_at_panic: flows.discarded,
-            table_bytes: table.memory().total_bytes(),
+            table_bytes: table.bytes,
         });
     }
 
@@ -318,12 +316,12 @@ impl<W: Wire, A: App, T: FlowTable<FlowKey, A::Flow>> WireStage<'_, W, A, T> {
         // Publish taken packets first, so that completed packets never exceed them.
         let (reader, worker) = &mut self.published;
         reader.publish(self.arrivals.packets(), self.losses.dropped());
-        worker.publish(&self.runner.counters, self.runner.begun);
+        worker.publish(&self.stage.runner.tally);
     }
 
     /// Settles the counts after a panic or an error of the wire; the rest of the batch is lost.
     fn lose(&mut self) {
-        let counters = &mut self.runner.counters;
+        let counters = &mut self.stage.runner.tally.counters;
         let lost = self.arrivals.packets() - self.losses.dropped().total() - counters.done();
         counters.dropped.add(DropReason::WorkerLost, lost);
         let held = self.batch.decisions.len();

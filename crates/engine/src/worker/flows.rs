@@ -1,6 +1,8 @@
 //! A flow table with the records of ended flows. A worker owns one, or a shard holds one for all
 //! workers.
 
+use std::any::Any;
+
 use flowloom_flow_key::{FlowKey, TableHash};
 use flowloom_flow_table::evict::{Candidate, Evict};
 use flowloom_flow_table::{Cursor, FlowId, FlowTable, MemoryReport, TableStats, Tick};
@@ -101,6 +103,41 @@ impl<F: FlowState> Evict<FlowKey, F> for EvictUnestablished<'_, F> {
     }
 }
 
+/// Live flows and the records of ended ones, whatever their state and their table are.
+pub(crate) trait FlowStore: Any + Send {
+    /// Prefetches the table's lines for hashes.
+    fn prefetch(&self, hashes: &[TableHash]);
+
+    /// Removes a flow without a record, because its state is unknown after a panic.
+    fn discard(&mut self, key: &FlowKey, hash: TableHash);
+
+    /// Ends flows whose idle timeout has passed, a few at a time. Returns whether more may remain.
+    fn expire(&mut self, time_ns: u64) -> bool;
+
+    /// Ends flows by the time that passes while no packets arrive, and sends their records.
+    fn pass_time(&mut self, time_ns: u64);
+
+    /// Sends the records of an incomplete batch, if the record thread has requested it.
+    fn flush_if_requested(&mut self);
+
+    /// Returns the counts of flows.
+    fn counts(&self) -> FlowCounts;
+
+    /// Returns how full the table is.
+    fn occupancy(&self) -> Occupancy;
+
+    /// Returns the kept records and those of live flows, in order of time for each key, and the
+    /// table's statistics.
+    fn finish(self: Box<Self>) -> FlowsEnd;
+}
+
+/// How full a table is.
+pub(crate) struct Occupancy {
+    pub(crate) flows: u64,
+    pub(crate) capacity: u64,
+    pub(crate) bytes: u64,
+}
+
 impl<F: FlowState, T: FlowTable<FlowKey, F>> Flows<F, T> {
     pub(crate) fn new(table: T, timeouts: FlowTimeouts, output: RecordOutput<F>) -> Self {
         let records = Records { output, ended: Vec::new(), starts: None, counts: FlowCounts::default() };
@@ -190,9 +227,30 @@ impl<F: FlowState, T: FlowTable<FlowKey, F>> Flows<F, T> {
         Some((entry.id, entry.is_new))
     }
 
-    /// Removes a flow without a record, because its state is unknown after a panic.
+    pub(crate) fn begun(&self) -> u64 {
+        self.records.counts.begun
+    }
+}
+
+impl<F: FlowState, T: FlowTable<FlowKey, F> + Send + 'static> FlowStore for Flows<F, T> {
+    #[inline]
+    fn prefetch(&self, hashes: &[TableHash]) {
+        for &hash in hashes {
+            self.table.prefetch(hash);
+        }
+    }
+
+    fn occupancy(&self) -> Occupancy {
+        let Self { table, .. } = self;
+        Occupancy {
+            flows: table.len().into(),
+            capacity: table.capacity().into(),
+            bytes: table.memory().total_bytes(),
+        }
+    }
+
     #[cold]
-    pub(crate) fn discard(&mut self, key: &FlowKey, hash: TableHash) {
+    fn discard(&mut self, key: &FlowKey, hash: TableHash) {
         if let Some(state) = self.table.remove_key(key, hash) {
             self.records.counts.discarded += 1;
             // What a panic left may panic again when it is dropped.
@@ -200,8 +258,7 @@ impl<F: FlowState, T: FlowTable<FlowKey, F>> Flows<F, T> {
         }
     }
 
-    /// Ends flows whose idle timeout has passed, a few at a time. Returns whether more may remain.
-    pub(crate) fn expire(&mut self, time_ns: u64) -> bool {
+    fn expire(&mut self, time_ns: u64) -> bool {
         self.flush_if_requested();
         if !self.timeouts.is_set() {
             return false;
@@ -215,8 +272,7 @@ impl<F: FlowState, T: FlowTable<FlowKey, F>> Flows<F, T> {
         expired.more
     }
 
-    /// Ends flows by the time that passes while no packets arrive, and sends their records.
-    pub(crate) fn pass_time(&mut self, time_ns: u64) {
+    fn pass_time(&mut self, time_ns: u64) {
         /// Maximum number of calls at a time, so that packets never wait long.
         const CALLS: u32 = 256;
         self.flush_if_requested();
@@ -227,66 +283,70 @@ impl<F: FlowState, T: FlowTable<FlowKey, F>> Flows<F, T> {
         }
     }
 
-    /// Sends the records of an incomplete batch, if the record thread has requested it.
-    #[inline(always)]
-    pub(crate) fn flush_if_requested(&mut self) {
+    #[inline]
+    fn flush_if_requested(&mut self) {
         if let RecordOutput::Stream(sender) = &mut self.records.output {
             sender.flush_if_requested();
         }
     }
 
-    pub(crate) fn begun(&self) -> u64 {
-        self.records.counts.begun
-    }
-
-    /// Returns the counts of flows.
-    pub(crate) fn counts(&self) -> FlowCounts {
+    fn counts(&self) -> FlowCounts {
         self.records.counts
     }
 
-    /// Returns the kept records and those of live flows, in order of time for each key, and the
-    /// table's statistics.
-    pub(crate) fn finish(mut self) -> FlowsEnd<F> {
-        let stats = self.table.stats();
-        let mut memory = self.table.memory();
+    fn finish(self: Box<Self>) -> FlowsEnd {
+        let Self { mut table, timeouts, records } = *self;
+        let stats = table.stats();
+        let mut memory = table.memory();
         if memory.pages.huge_requested {
-            memory.pages = self.table.pages_obtained();
+            memory.pages = table.pages_obtained();
         }
-        let Records { output, ended: mut records, mut starts, counts } = self.records;
+        let Records { output, ended: mut records, mut starts, counts } = records;
         // The drop sends the incomplete batch.
         drop(output);
         let ended = records.len();
-        let live = self.table.len() as usize;
+        let live = table.len() as usize;
         records.reserve(live);
         let mut spans = Vec::new();
         if let Some(starts) = &mut starts {
             spans = std::mem::take(&mut starts.ended);
             spans.reserve(live);
         }
-        let mut last_seen = Vec::with_capacity(if self.timeouts.is_set() { live } else { 0 });
+        let mut last_seen = Vec::with_capacity(if timeouts.is_set() { live } else { 0 });
         // The table is dropped as a whole afterwards; removing flows one by one would only write to
         // it needlessly.
         let mut cursor = Cursor::default();
-        while let Some((id, next)) = self.table.next_live(cursor) {
+        while let Some((id, next)) = table.next_live(cursor) {
             cursor = next;
-            if self.timeouts.is_set() {
-                let last = self.table.last_seen(id).unwrap_or_default();
+            if timeouts.is_set() {
+                let last = table.last_seen(id).unwrap_or_default();
                 last_seen.push(last);
                 if let Some(starts) = &starts {
                     spans.push(Span { start: starts.of(id), last });
                 }
             }
-            if let (Some(key), Some(state)) = (self.table.key_of(id), self.table.get_mut(id)) {
+            if let (Some(key), Some(state)) = (table.key_of(id), table.get_mut(id)) {
                 records.push(FlowRecord { key, state: std::mem::take(state), ended: EndedBy::EndOfInput });
             }
         }
-        FlowsEnd { records, ended, spans, last_seen, table: stats, memory, counts }
+        let kept = KeptFlows { records, ended, spans, last_seen };
+        FlowsEnd { table: stats, memory, counts, kept: Box::new(kept) }
     }
 }
 
 /// The results of a flow table.
 #[derive(Debug)]
-pub(crate) struct FlowsEnd<F> {
+pub(crate) struct FlowsEnd {
+    pub(crate) table: TableStats,
+    pub(crate) memory: MemoryReport,
+    pub(crate) counts: FlowCounts,
+    /// [`KeptFlows`] of the application's state.
+    pub(crate) kept: Box<dyn Any + Send>,
+}
+
+/// The flows that a table has left.
+#[derive(Debug)]
+pub(crate) struct KeptFlows<F> {
     /// Records of ended flows, then of flows that are live at the end.
     pub(crate) records: Vec<FlowRecord<F>>,
     /// The number of ended records.
@@ -295,12 +355,9 @@ pub(crate) struct FlowsEnd<F> {
     pub(crate) spans: Vec<Span>,
     /// The tick of the last packet of each live flow, if there is a timeout.
     pub(crate) last_seen: Vec<Tick>,
-    pub(crate) table: TableStats,
-    pub(crate) memory: MemoryReport,
-    pub(crate) counts: FlowCounts,
 }
 
-impl<F: FlowState> FlowsEnd<F> {
+impl<F: FlowState> KeptFlows<F> {
     /// Marks the records of live flows whose timeout has passed at the end of the run, which the
     /// expiry wheel has not visited yet. Returns their number.
     pub(crate) fn time_out(&mut self, timeouts: FlowTimeouts, last_ns: u64) -> u64 {

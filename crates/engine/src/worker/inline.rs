@@ -3,11 +3,9 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use flowloom_flow_key::FlowKey;
-use flowloom_flow_table::FlowTable;
-use flowloom_packet::DropReason;
+use flowloom_packet::{BATCH_PACKETS, DropReason, PacketView};
 
-use crate::app::{App, Verdict};
+use crate::app::{Outcome, Verdict};
 use crate::control::Publisher;
 use crate::egress::reorder::{PacketSink, Released, SinkCounters};
 use crate::error::{Fault, SinkError};
@@ -15,13 +13,16 @@ use crate::ingest::decode::Decoder;
 use crate::ingest::reader::{Next, Reader};
 use crate::runtime::poll::Polled;
 use crate::runtime::shutdown::Halt;
-use crate::worker::process::{Burst, FlowStage};
+use crate::worker::process::{Burst, Decider, FlowStage};
+
+/// Packets whose lines of the table are requested at a time, while the next ones are decoded.
+const REQUESTED: usize = 8;
 
 /// All stages on one thread.
-pub(crate) struct InlineStage<'a, A: App, T> {
+pub(crate) struct InlineStage<'a> {
     pub(crate) reader: Reader<'a>,
     pub(crate) decoder: Decoder,
-    pub(crate) stage: FlowStage<A, T>,
+    pub(crate) stage: FlowStage<'a>,
     pub(crate) burst: Burst,
     pub(crate) publisher: Publisher<'a>,
     pub(crate) output: Option<SinkOutput<'a>>,
@@ -92,7 +93,7 @@ impl<'a> SinkOutput<'a> {
     }
 }
 
-impl<A: App, T: FlowTable<FlowKey, A::Flow>> InlineStage<'_, A, T> {
+impl InlineStage<'_> {
     /// Reads one batch, or a part of one, and processes it to completion.
     pub(crate) fn poll(&mut self) -> Polled {
         let polled = match self.reader.next() {
@@ -121,7 +122,7 @@ impl<A: App, T: FlowTable<FlowKey, A::Flow>> InlineStage<'_, A, T> {
         };
         // Publish taken packets first, so that completed packets never exceed them.
         self.reader.publish();
-        self.publisher.publish(&self.stage.runner.counters, self.stage.runner.begun);
+        self.publisher.publish(&self.stage.runner.tally);
         polled
     }
 
@@ -133,42 +134,48 @@ impl<A: App, T: FlowTable<FlowKey, A::Flow>> InlineStage<'_, A, T> {
         let block = open.bytes;
         let mut ahead = batch.lookahead();
         let packets = &batch.packets[range];
+        let mut requested = 0;
         for (number, raw) in (first..).zip(packets) {
             ahead.request(block);
             let census = &mut losses.census;
             let admitted =
                 decoder.admit((number, raw), block, batch.pass, census, |headers, hash, place| {
-                    stage.prefetch(hash.table);
                     burst.push(hash.table, headers, place);
                 });
             if let Err(reason) = admitted {
                 losses.refuse(reason, raw.link);
             }
-        }
-        if !burst.is_empty() {
-            match &mut self.output {
-                None => stage.run(open, burst, &mut |_, _, _| {}),
-                Some(output) => stage.run(open, burst, &mut |packet, place, outcome| {
-                    if outcome == Some(Verdict::Accept) {
-                        let raw = &packets[(place.number - first) as usize];
-                        output.release(&Released {
-                            bytes: packet.bytes,
-                            wire_bytes: packet.wire_bytes,
-                            time_ns: packet.time_ns,
-                            link: raw.link,
-                            number: place.number,
-                        });
-                    }
-                }),
+            if burst.len() - requested == REQUESTED {
+                stage.flows.prefetch(burst.hashes_from(requested));
+                requested = burst.len();
             }
         }
+        if burst.is_empty() {
+            return;
+        }
+        stage.flows.prefetch(burst.hashes_from(requested));
+        let Some(output) = &mut self.output else { return stage.run(open, burst, None) };
+        let places: [u64; BATCH_PACKETS] = burst.numbers();
+        let mut release = |_: &mut dyn Decider, i: usize, packet: &PacketView<'_>, outcome: Outcome| {
+            if outcome == Some(Verdict::Accept) {
+                let number = places[i];
+                output.release(&Released {
+                    bytes: packet.bytes,
+                    wire_bytes: packet.wire_bytes,
+                    time_ns: packet.time_ns,
+                    link: packets[(number - first) as usize].link,
+                    number,
+                });
+            }
+        };
+        stage.run(open, burst, Some(&mut release));
     }
 
     /// Settles the counts after a panic. The packet that the application panicked on and the rest
     /// of its burst are lost. The fault names the packet if an application was processing one, or
     /// the sink if the sink panicked.
     pub(crate) fn settle(&mut self, message: String) {
-        let counters = &mut self.stage.runner.counters;
+        let counters = &mut self.stage.runner.tally.counters;
         let lost = self.reader.arrivals.packets() - self.reader.losses.dropped().total() - counters.done();
         counters.dropped.add(DropReason::WorkerLost, lost);
         if let Some(output) = self.output.as_mut().filter(|output| output.is_called) {
@@ -176,7 +183,7 @@ impl<A: App, T: FlowTable<FlowKey, A::Flow>> InlineStage<'_, A, T> {
             self.reader.is_over = true;
             return;
         }
-        let (at, processed) = (self.stage.runner.at(), self.stage.runner.counters.processed);
+        let (at, processed) = (self.stage.runner.at(), self.stage.runner.tally.counters.processed);
         self.reader.fail(|packets| match at {
             Some(number) => {
                 Fault::WorkerPanicked { worker: 0, packet: Some(number + 1), processed, message }

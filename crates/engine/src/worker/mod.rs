@@ -27,7 +27,7 @@ use crate::runtime::poll::Polled;
 use crate::worker::flows::FlowsEnd;
 
 /// A worker of any kind. It is called once per chunk.
-pub(crate) trait Worker<F>: Send {
+pub(crate) trait Worker: Send {
     /// Processes one chunk.
     fn poll(&mut self) -> Polled;
 
@@ -39,7 +39,7 @@ pub(crate) trait Worker<F>: Send {
 
     /// Ends the worker: drops its application and its ends of rings. Returns its own flows, if it
     /// has any and has not panicked.
-    fn end(self: Box<Self>, has_panicked: bool) -> Option<FlowsEnd<F>>;
+    fn end(self: Box<Self>, has_panicked: bool) -> Option<FlowsEnd>;
 }
 
 /// The counts of a worker.
@@ -57,10 +57,10 @@ pub(crate) struct WorkerCounted {
 
 /// The results of a worker.
 #[derive(Debug)]
-pub(crate) struct WorkerEnd<F> {
+pub(crate) struct WorkerEnd {
     pub(crate) counted: WorkerCounted,
     /// Its own flows, if it has any and has not panicked.
-    pub(crate) flows: Option<FlowsEnd<F>>,
+    pub(crate) flows: Option<FlowsEnd>,
 }
 
 /// The destinations of the reports of any kind of worker.

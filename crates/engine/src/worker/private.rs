@@ -1,22 +1,20 @@
 //! A worker with its own flows, for policies that keep a flow with its worker. It is the fastest
 //! kind, because it looks up a batch of packets together.
 
-use flowloom_flow_key::FlowKey;
-use flowloom_flow_key::TableHash;
-use flowloom_flow_table::FlowTable;
+use flowloom_flow_key::{FlowKey, TableHash};
+use flowloom_packet::PacketView;
 
 use super::{Worker, WorkerCounted, WorkerOutput};
-use crate::app::App;
 use crate::batch::pool::{BATCH_DESCRIPTORS, Received};
 use crate::dispatch::ring::Inbox;
 use crate::runtime::poll::Polled;
 use crate::worker::flows::FlowsEnd;
-use crate::worker::process::FlowStage;
+use crate::worker::process::{Decider, Done, FlowStage, Packets};
 use crate::worker::shards::SilentTime;
 
-pub(crate) struct PrivateWorker<'a, A: App, T> {
+pub(crate) struct PrivateWorker<'a> {
     inbox: Inbox,
-    stage: FlowStage<A, T>,
+    stage: FlowStage<'a>,
     received: Received,
     keys: [FlowKey; BATCH_DESCRIPTORS],
     hashes: [TableHash; BATCH_DESCRIPTORS],
@@ -26,10 +24,10 @@ pub(crate) struct PrivateWorker<'a, A: App, T> {
     silent_time: SilentTime,
 }
 
-impl<'a, A: App, T: FlowTable<FlowKey, A::Flow>> PrivateWorker<'a, A, T> {
+impl<'a> PrivateWorker<'a> {
     pub(crate) fn new(
         inbox: Inbox,
-        stage: FlowStage<A, T>,
+        stage: FlowStage<'a>,
         output: WorkerOutput<'a>,
         silent_time: SilentTime,
     ) -> Self {
@@ -47,11 +45,7 @@ impl<'a, A: App, T: FlowTable<FlowKey, A::Flow>> PrivateWorker<'a, A, T> {
     }
 }
 
-impl<A, T> Worker<A::Flow> for PrivateWorker<'_, A, T>
-where
-    A: App,
-    T: FlowTable<FlowKey, A::Flow> + Send,
-{
+impl Worker for PrivateWorker<'_> {
     fn poll(&mut self) -> Polled {
         match self.inbox.take(&mut self.received) {
             Polled::Worked => {}
@@ -69,24 +63,26 @@ where
         for i in 0..count {
             let descriptor = received.descriptor(i);
             open.request(i);
-            stage.prefetch(descriptor.packet.hash);
             keys[i] = descriptor.key;
             hashes[i] = descriptor.packet.hash;
             self.taken_bytes += u64::from(descriptor.packet.wire);
             latest_ns = descriptor.packet.time_ns;
         }
         let FlowStage { runner, flows } = stage;
-        runner.work(
-            flows,
-            (&keys[..count], &hashes[..count]),
-            |i| open.view(i),
-            |_, i, _, outcome| output.report(&received.descriptor(i), outcome),
-        );
+        flows.prefetch(&hashes[..count]);
+        let view = |i| open.view(i);
+        let mut report = output.outcomes.as_mut().map(|outcomes| {
+            |_: &mut dyn Decider, i: usize, _: &PacketView<'_>, outcome| {
+                outcomes.send(received.descriptor(i).packet, outcome);
+            }
+        });
+        let done = report.as_mut().map(|report| report as &mut Done<'_>);
+        runner.work(&mut **flows, (&keys[..count], &hashes[..count]), &Packets::Each(&view), done);
         flows.expire(latest_ns);
         self.received.clear();
         self.taken += count as u64;
         self.inbox.publish(self.taken, self.taken_bytes);
-        self.output.publisher.publish(&self.stage.runner.counters, self.stage.runner.begun);
+        self.output.publisher.publish(&self.stage.runner.tally);
         Polled::Worked
     }
 
@@ -103,7 +99,7 @@ where
         }
     }
 
-    fn end(self: Box<Self>, has_panicked: bool) -> Option<FlowsEnd<A::Flow>> {
+    fn end(self: Box<Self>, has_panicked: bool) -> Option<FlowsEnd> {
         (!has_panicked).then(|| self.stage.finish())
     }
 }

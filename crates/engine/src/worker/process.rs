@@ -1,22 +1,26 @@
 //! Looks up the flows of a burst of packets and runs the application on them. The inline layout and
 //! workers with their own flows share this code.
 
-use flowloom_flow_key::FlowKey;
-use flowloom_flow_key::TableHash;
+use std::any::Any;
+use std::marker::PhantomData;
+
+use flowloom_flow_key::{FlowKey, TableHash};
 use flowloom_flow_table::{FlowId, FlowTable};
 use flowloom_packet::arena::{OpenBlock, bytes_at};
-use flowloom_packet::{BATCH_PACKETS, Headers, PacketView};
+use flowloom_packet::wire::{Decision, Frame};
+use flowloom_packet::{BATCH_PACKETS, DropReason, Headers, PacketView};
 
-use crate::app::{App, Outcome};
-use crate::batch::packet::{HeaderFields, PacketPlace};
+use crate::app::{Actions, App, Outcome, Verdict};
+use crate::batch::packet::{HeaderFields, PacketDescriptor, PacketPlace};
 use crate::batch::pool::BATCH_DESCRIPTORS;
+use crate::exchange::chunk::{OpenChunk, Words};
 use crate::report::counters::WorkerCounters;
-use crate::worker::flows::{Flows, FlowsEnd};
+use crate::worker::flows::{FlowStore, Flows, FlowsEnd};
 
 /// The data that a burst keeps per packet in addition to its key.
 #[derive(Clone, Copy, Debug)]
-struct Pending {
-    place: PacketPlace,
+pub(crate) struct Pending {
+    pub(crate) place: PacketPlace,
     fields: HeaderFields,
 }
 
@@ -25,6 +29,14 @@ impl Pending {
         place: PacketPlace { position: 0, time_ns: 0, captured: 0, wire: 0, number: 0 },
         fields: HeaderFields::NONE,
     };
+
+    #[inline(always)]
+    fn view<'b>(&self, key: FlowKey, block: OpenBlock<'b>) -> (u64, PacketView<'b>) {
+        let place = self.place;
+        let bytes = bytes_at(block.bytes, place.position, place.captured);
+        let view = PacketView::new(bytes, self.fields.headers(key), place.time_ns, place.wire);
+        (place.number, view.with_fragments(block.fragments))
+    }
 }
 
 /// Packets that are looked up together, at most [`BATCH_PACKETS`].
@@ -62,6 +74,20 @@ impl Burst {
         self.len == 0
     }
 
+    /// Returns the hashes of the packets from `at` on.
+    pub(crate) fn hashes_from(&self, at: usize) -> &[TableHash] {
+        &self.hashes[at.min(self.len)..self.len]
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Returns the numbers of the packets.
+    pub(crate) fn numbers(&self) -> [u64; BATCH_PACKETS] {
+        self.packets.map(|packet| packet.place.number)
+    }
+
     /// Empties the burst. Returns the keys and hashes that it held.
     pub(crate) fn take(&mut self) -> (&[FlowKey], &[TableHash]) {
         let count = std::mem::take(&mut self.len);
@@ -72,11 +98,51 @@ impl Burst {
 /// The value for "no packet".
 const NO_PACKET: u64 = u64::MAX;
 
-/// An application and its counters: a stage without the flows.
+/// The packets of a burst, as the stage has them that looks them up together.
+pub(crate) enum Packets<'p, 'b> {
+    /// Packets of one block.
+    Burst(&'p [Pending], OpenBlock<'b>),
+    /// Packets of a chunk.
+    Listed(&'p [Words], &'p OpenChunk<'b>),
+    /// A function returns the number and the view of each.
+    Each(&'p dyn Fn(usize) -> (u64, PacketView<'b>)),
+}
+
+/// Receives the outcome of each packet of a burst, with the application and the packet's index.
+pub(crate) type Done<'d> = dyn FnMut(&mut dyn Decider, usize, &PacketView<'_>, Outcome) + 'd;
+
+/// What an application decides beside its verdicts: see [`App`].
+pub(crate) trait Decider {
+    /// See [`App::decide`].
+    fn decide(&mut self, packet: &PacketView<'_>, verdict: Verdict, actions: &mut Actions) -> Decision;
+
+    /// See [`App::on_frame_without_flow`].
+    fn on_frame_without_flow(
+        &mut self,
+        frame: &Frame<'_>,
+        reason: DropReason,
+        actions: &mut Actions,
+    ) -> Decision;
+}
+
+impl<A: App> Decider for A {
+    fn decide(&mut self, packet: &PacketView<'_>, verdict: Verdict, actions: &mut Actions) -> Decision {
+        App::decide(self, packet, verdict, actions)
+    }
+
+    fn on_frame_without_flow(
+        &mut self,
+        frame: &Frame<'_>,
+        reason: DropReason,
+        actions: &mut Actions,
+    ) -> Decision {
+        App::on_frame_without_flow(self, frame, reason, actions)
+    }
+}
+
+/// The counts of an application's packets.
 #[derive(Debug)]
-pub(crate) struct AppRunner<A> {
-    app: A,
-    ids: [Option<FlowId>; BATCH_DESCRIPTORS],
+pub(crate) struct Tally {
     pub(crate) counters: WorkerCounters,
     /// Flows that began with its packets.
     pub(crate) begun: u64,
@@ -84,41 +150,63 @@ pub(crate) struct AppRunner<A> {
     at: u64,
 }
 
-impl<A: App> AppRunner<A> {
-    pub(crate) fn new(app: A) -> Self {
-        let counters = WorkerCounters::default();
-        Self { app, ids: [None; BATCH_DESCRIPTORS], counters, begun: 0, at: NO_PACKET }
-    }
+/// An application for flows in one type of table. Only this trait's loop over a burst is compiled
+/// for each pair of the two; what calls it is compiled once.
+trait RunBurst: Send {
+    fn run(
+        &mut self,
+        flows: &mut dyn FlowStore,
+        burst: (&[FlowKey], &[TableHash]),
+        packets: &Packets<'_, '_>,
+        tally: &mut Tally,
+        done: Option<&mut Done<'_>>,
+    );
 
-    /// Returns the application, for calls that concern no packet.
-    pub(crate) fn app_mut(&mut self) -> &mut A {
-        &mut self.app
-    }
+    fn decider(&mut self) -> &mut dyn Decider;
+}
 
-    /// Returns the number of the packet that the application is processing.
-    pub(crate) fn at(&self) -> Option<u64> {
-        (self.at != NO_PACKET).then_some(self.at)
-    }
+struct Bound<A, T> {
+    app: A,
+    ids: [Option<FlowId>; BATCH_DESCRIPTORS],
+    table: PhantomData<fn(T)>,
+}
 
-    /// Continues after a panic of the application. Returns the number of the packet that it was
-    /// processing; `None` if it was not processing any.
-    pub(crate) fn recover(&mut self) -> Option<u64> {
-        let at = self.at();
-        self.at = NO_PACKET;
-        at
-    }
-
-    /// Finds the flows of at most [`BATCH_DESCRIPTORS`] packets, runs the application on each, and
-    /// passes the application and the packet's index and outcome to `done`. `packet` returns the
-    /// number and the view of a packet. The caller has prefetched the table's lines for all hashes.
+impl<A: App, T: FlowTable<FlowKey, A::Flow> + Send + 'static> Bound<A, T> {
     #[inline(always)]
-    pub(crate) fn work<'b, T: FlowTable<FlowKey, A::Flow>>(
+    fn run_with<'b>(
         &mut self,
         flows: &mut Flows<A::Flow, T>,
         (keys, hashes): (&[FlowKey], &[TableHash]),
         packet: impl Fn(usize) -> (u64, PacketView<'b>),
-        mut done: impl FnMut(&mut A, usize, &PacketView<'_>, Outcome),
+        tally: &mut Tally,
+        mut done: Option<&mut Done<'_>>,
     ) {
+        for i in 0..keys.len() {
+            let (number, view) = packet(i);
+            tally.at = number;
+            let outcome =
+                flows.process(&mut self.app, self.ids[i], (&keys[i], hashes[i]), view.time_ns, &view);
+            tally.counters.count(outcome);
+            if let Some(done) = &mut done {
+                done(&mut self.app, i, &view, outcome);
+            }
+        }
+    }
+}
+
+impl<A: App, T: FlowTable<FlowKey, A::Flow> + Send + 'static> RunBurst for Bound<A, T> {
+    fn run(
+        &mut self,
+        flows: &mut dyn FlowStore,
+        (keys, hashes): (&[FlowKey], &[TableHash]),
+        packets: &Packets<'_, '_>,
+        tally: &mut Tally,
+        done: Option<&mut Done<'_>>,
+    ) {
+        let flows: &mut dyn Any = flows;
+        let Some(flows) = flows.downcast_mut::<Flows<A::Flow, T>>() else {
+            unreachable!("a run builds its flows and its applications for the same table")
+        };
         let begun_before = flows.begun();
         let ids = &mut self.ids[..keys.len()];
         flows.table.lookup_batch_prefetched(keys, hashes, ids, ignore_value);
@@ -129,16 +217,23 @@ impl<A: App> AppRunner<A> {
                 flows.table.prefetch_vacancy(&keys[i], hashes[i]);
             }
         }
-        for i in 0..keys.len() {
-            let (number, view) = packet(i);
-            self.at = number;
-            let outcome =
-                flows.process(&mut self.app, self.ids[i], (&keys[i], hashes[i]), view.time_ns, &view);
-            self.counters.count(outcome);
-            done(&mut self.app, i, &view, outcome);
+        match *packets {
+            Packets::Burst(pending, block) => {
+                let packet = |i: usize| pending[i].view(keys[i], block);
+                self.run_with(flows, (keys, hashes), packet, tally, done);
+            }
+            Packets::Listed(words, open) => {
+                let packet = |i: usize| open.view(&PacketDescriptor::of_words(&words[i]));
+                self.run_with(flows, (keys, hashes), packet, tally, done);
+            }
+            Packets::Each(packet) => self.run_with(flows, (keys, hashes), packet, tally, done),
         }
-        self.begun += flows.begun() - begun_before;
-        self.at = NO_PACKET;
+        tally.begun += flows.begun() - begun_before;
+        tally.at = NO_PACKET;
+    }
+
+    fn decider(&mut self) -> &mut dyn Decider {
+        &mut self.app
     }
 }
 
@@ -146,46 +241,73 @@ impl<A: App> AppRunner<A> {
 /// compiler would generate the lookup for each of them.
 fn ignore_value<V>(_: usize, _: &V) {}
 
-/// One worker's table and application.
-#[derive(Debug)]
-pub(crate) struct FlowStage<A: App, T> {
-    pub(crate) runner: AppRunner<A>,
-    pub(crate) flows: Flows<A::Flow, T>,
+/// An application and its counts: a stage without the flows.
+pub(crate) struct AppRunner<'a> {
+    bound: Box<dyn RunBurst + 'a>,
+    pub(crate) tally: Tally,
 }
 
-impl<A: App, T: FlowTable<FlowKey, A::Flow>> FlowStage<A, T> {
-    pub(crate) fn new(app: A, flows: Flows<A::Flow, T>) -> Self {
-        Self { runner: AppRunner::new(app), flows }
+impl<'a> AppRunner<'a> {
+    /// Returns an application for flows in tables of type `T`.
+    pub(crate) fn new<A, T>(app: A) -> Self
+    where
+        A: App + 'a,
+        T: FlowTable<FlowKey, A::Flow> + Send + 'static,
+    {
+        let bound = Bound { app, ids: [None; BATCH_DESCRIPTORS], table: PhantomData::<fn(T)> };
+        let tally = Tally { counters: WorkerCounters::default(), begun: 0, at: NO_PACKET };
+        Self { bound: Box::new(bound), tally }
     }
 
-    /// Prefetches the table's lines for a hash.
-    #[inline(always)]
-    pub(crate) fn prefetch(&self, hash: TableHash) {
-        self.flows.table.prefetch(hash);
+    /// Returns the application, for calls that concern no packet.
+    pub(crate) fn decider(&mut self) -> &mut dyn Decider {
+        self.bound.decider()
     }
 
+    /// Returns the number of the packet that the application is processing.
+    pub(crate) fn at(&self) -> Option<u64> {
+        (self.tally.at != NO_PACKET).then_some(self.tally.at)
+    }
+
+    /// Continues after a panic of the application. Returns the number of the packet that it was
+    /// processing; `None` if it was not processing any.
+    pub(crate) fn recover(&mut self) -> Option<u64> {
+        let at = self.at();
+        self.tally.at = NO_PACKET;
+        at
+    }
+
+    /// Finds the flows of at most [`BATCH_DESCRIPTORS`] packets, runs the application on each, and
+    /// passes the outcome to `done`. The caller has prefetched the table's lines for all hashes.
+    #[inline]
+    pub(crate) fn work(
+        &mut self,
+        flows: &mut dyn FlowStore,
+        burst: (&[FlowKey], &[TableHash]),
+        packets: &Packets<'_, '_>,
+        done: Option<&mut Done<'_>>,
+    ) {
+        self.bound.run(flows, burst, packets, &mut self.tally, done);
+    }
+}
+
+/// One worker's table and application.
+pub(crate) struct FlowStage<'a> {
+    pub(crate) runner: AppRunner<'a>,
+    pub(crate) flows: Box<dyn FlowStore>,
+}
+
+impl FlowStage<'_> {
     /// Finds the flow of each packet, runs the application on it, passes the outcome to `done`, and
     /// empties the burst.
-    #[inline]
-    pub(crate) fn run(
-        &mut self,
-        block: OpenBlock<'_>,
-        burst: &mut Burst,
-        done: &mut impl FnMut(&PacketView<'_>, PacketPlace, Outcome),
-    ) {
+    pub(crate) fn run(&mut self, block: OpenBlock<'_>, burst: &mut Burst, done: Option<&mut Done<'_>>) {
         let count = std::mem::take(&mut burst.len);
-        let (keys, packets) = (&burst.keys[..count], &burst.packets[..count]);
+        let packets = &burst.packets[..count];
         self.runner.work(
-            &mut self.flows,
-            (keys, &burst.hashes[..count]),
-            |i| {
-                let place = packets[i].place;
-                let bytes = bytes_at(block.bytes, place.position, place.captured);
-                let headers = packets[i].fields.headers(keys[i]);
-                let view = PacketView::new(bytes, headers, place.time_ns, place.wire);
-                (place.number, view.with_fragments(block.fragments))
-            },
-            |_, i, view, outcome| done(view, packets[i].place, outcome),
+            &mut *self.flows,
+            (&burst.keys[..count], &burst.hashes[..count]),
+            &Packets::Burst(packets, block),
+            done,
         );
         if let Some(last) = packets.last() {
             self.flows.expire(last.place.time_ns);
@@ -194,14 +316,14 @@ impl<A: App, T: FlowTable<FlowKey, A::Flow>> FlowStage<A, T> {
 
     /// Returns the current counters.
     pub(crate) fn counters(&self) -> WorkerCounters {
-        let mut counters = self.runner.counters.clone();
+        let mut counters = self.runner.tally.counters.clone();
         counters.add_flows(self.flows.counts());
         counters
     }
 
     /// Ends the stage. Returns its table's statistics and its records, the oldest record of a key
     /// first.
-    pub(crate) fn finish(self) -> FlowsEnd<A::Flow> {
+    pub(crate) fn finish(self) -> FlowsEnd {
         // Drop the application first: if it panicked after the results exist, they would never be
         // dropped.
         drop(self.runner);

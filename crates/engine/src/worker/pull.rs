@@ -2,12 +2,9 @@
 
 use std::sync::Arc;
 
-use flowloom_flow_key::FlowKey;
-use flowloom_flow_table::FlowTable;
 use flowloom_scheduler::WorkerId;
 
 use super::{Worker, WorkerCounted};
-use crate::app::App;
 use crate::dispatch::pull::{Fetched, Pool};
 use crate::runtime::poll::Polled;
 use crate::runtime::shutdown::Halt;
@@ -17,30 +14,26 @@ use crate::worker::shared::SharedRunner;
 /// Packets fetched per poll.
 const CHUNK: usize = 32;
 
-pub(crate) struct PullWorker<'a, A: App, T> {
+pub(crate) struct PullWorker<'a> {
     pool: Arc<Pool<'a>>,
     id: WorkerId,
-    runner: SharedRunner<'a, A, T>,
+    runner: SharedRunner<'a>,
     halt: Arc<Halt>,
     fetched: u64,
 }
 
-impl<'a, A: App, T: FlowTable<FlowKey, A::Flow>> PullWorker<'a, A, T> {
+impl<'a> PullWorker<'a> {
     pub(crate) fn new(
         pool: Arc<Pool<'a>>,
         id: WorkerId,
-        runner: SharedRunner<'a, A, T>,
+        runner: SharedRunner<'a>,
         halt: Arc<Halt>,
     ) -> Self {
         Self { pool, id, runner, halt, fetched: 0 }
     }
 }
 
-impl<A, T> Worker<A::Flow> for PullWorker<'_, A, T>
-where
-    A: App,
-    T: FlowTable<FlowKey, A::Flow> + Send,
-{
+impl Worker for PullWorker<'_> {
     fn poll(&mut self) -> Polled {
         if self.halt.is_halted() {
             return Polled::Done; // No worker will complete the flows of a worker that has ended.
@@ -76,7 +69,7 @@ where
         self.runner.counted(self.fetched)
     }
 
-    fn end(self: Box<Self>, _: bool) -> Option<FlowsEnd<A::Flow>> {
+    fn end(self: Box<Self>, _: bool) -> Option<FlowsEnd> {
         None
     }
 }

@@ -8,16 +8,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
 use crossbeam_utils::CachePadded;
 use flowloom_cpu::prefetch;
-use flowloom_flow_key::FlowKey;
-use flowloom_flow_table::FlowTable;
 
-use crate::app::FlowState;
 use crate::batch::pool::Parked;
 use crate::dispatch::sequencer::Sequencer;
-use crate::egress::records::RecordOutput;
+use crate::egress::records::FlushRequests;
 use crate::sync::{AtomicU64, Ordering};
-use crate::time::FlowTimeouts;
-use crate::worker::flows::{Flows, FlowsEnd};
+use crate::worker::flows::{FlowStore, FlowsEnd};
 
 /// A time up to which all packets are processed; packets in flight are not older.
 ///
@@ -69,22 +65,21 @@ impl SilentTime {
 }
 
 /// The contents of a shard.
-#[derive(Debug)]
-pub(crate) struct Shard<F, T> {
-    pub(crate) flows: Flows<F, T>,
+pub(crate) struct Shard {
+    pub(crate) flows: Box<dyn FlowStore>,
     pub(crate) sequencer: Sequencer<Parked>,
 }
 
 /// A shard behind its lock, on separate cache lines.
-type LockedShard<F, T> = CachePadded<Mutex<Shard<F, T>>>;
+type LockedShard = CachePadded<Mutex<Shard>>;
 
 /// A shard that this thread has locked.
-pub(crate) struct Entered<'a, F, T> {
-    pub(crate) shard: MutexGuard<'a, Shard<F, T>>,
+pub(crate) struct Entered<'a> {
+    pub(crate) shard: MutexGuard<'a, Shard>,
     processed_time: &'a ProcessedTime,
 }
 
-impl<F: FlowState, T: FlowTable<FlowKey, F>> Entered<'_, F, T> {
+impl Entered<'_> {
     /// Ends flows whose idle timeout has passed, a few at a time.
     pub(crate) fn expire(&mut self) {
         self.shard.flows.expire(self.processed_time.time_ns());
@@ -92,26 +87,21 @@ impl<F: FlowState, T: FlowTable<FlowKey, F>> Entered<'_, F, T> {
 }
 
 /// All flows of a run.
-#[derive(Debug)]
-pub(crate) struct SharedFlows<F, T> {
-    shards: Box<[LockedShard<F, T>]>,
-    output: RecordOutput<F>,
+pub(crate) struct SharedFlows {
+    shards: Box<[LockedShard]>,
+    requests: Option<FlushRequests>,
     processed_time: Arc<ProcessedTime>,
 }
 
-impl<F: FlowState, T: FlowTable<FlowKey, F>> SharedFlows<F, T> {
+impl SharedFlows {
     /// Creates one shard for each table. The number of tables must be a power of two.
-    pub(crate) fn new(tables: Vec<T>, timeouts: FlowTimeouts, output: &RecordOutput<F>) -> Self {
+    pub(crate) fn new(tables: Vec<Box<dyn FlowStore>>, requests: Option<FlushRequests>) -> Self {
         assert!(tables.len().is_power_of_two(), "shards are chosen by bits of a hash");
-        let output = output.clone();
         let shards = tables
             .into_iter()
-            .map(|table| {
-                let flows = Flows::new(table, timeouts, output.clone());
-                CachePadded::new(Mutex::new(Shard { flows, sequencer: Sequencer::default() }))
-            })
+            .map(|flows| CachePadded::new(Mutex::new(Shard { flows, sequencer: Sequencer::default() })))
             .collect();
-        Self { shards, output, processed_time: Arc::default() }
+        Self { shards, requests, processed_time: Arc::default() }
     }
 
     /// Returns the time up to which all packets are processed, which the input stage publishes.
@@ -131,7 +121,7 @@ impl<F: FlowState, T: FlowTable<FlowKey, F>> SharedFlows<F, T> {
     }
 
     /// Locks a shard, or returns `None` if another thread holds it.
-    pub(crate) fn try_enter(&self, shard: usize) -> Option<Entered<'_, F, T>> {
+    pub(crate) fn try_enter(&self, shard: usize) -> Option<Entered<'_>> {
         match self.shards[shard].try_lock() {
             Ok(shard) => Some(Entered { shard, processed_time: &self.processed_time }),
             Err(TryLockError::Poisoned(shard)) => {
@@ -142,7 +132,7 @@ impl<F: FlowState, T: FlowTable<FlowKey, F>> SharedFlows<F, T> {
     }
 
     /// Locks a shard, waiting if another thread holds it.
-    pub(crate) fn enter(&self, shard: usize) -> Entered<'_, F, T> {
+    pub(crate) fn enter(&self, shard: usize) -> Entered<'_> {
         // A worker that panicked may have left the state of one flow inconsistent. The run is
         // ending, and the counts are consistent.
         let shard = self.shards[shard].lock().unwrap_or_else(PoisonError::into_inner);
@@ -153,8 +143,8 @@ impl<F: FlowState, T: FlowTable<FlowKey, F>> SharedFlows<F, T> {
     /// `epoch`.
     #[inline]
     pub(crate) fn flush_if_requested(&self, epoch: &mut u64) {
-        let RecordOutput::Stream(sender) = &self.output else { return };
-        let asked = sender.flush_requests();
+        let Some(requests) = &self.requests else { return };
+        let asked = requests.count();
         if std::mem::replace(epoch, asked) == asked {
             return;
         }
@@ -177,8 +167,7 @@ impl<F: FlowState, T: FlowTable<FlowKey, F>> SharedFlows<F, T> {
     }
 
     /// Returns the results of each shard.
-    pub(crate) fn finish(self) -> impl Iterator<Item = FlowsEnd<F>> {
-        drop(self.output);
+    pub(crate) fn finish(self) -> impl Iterator<Item = FlowsEnd> {
         self.shards.into_iter().map(|shard| {
             let shard = CachePadded::into_inner(shard).into_inner();
             shard.unwrap_or_else(PoisonError::into_inner).flows.finish()

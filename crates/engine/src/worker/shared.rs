@@ -4,18 +4,16 @@ use flowloom_flow_key::TableHash;
 use std::sync::Arc;
 
 use flowloom_flow_key::FlowKey;
-use flowloom_flow_table::FlowTable;
 use flowloom_packet::PacketView;
 
 use super::{Worker, WorkerCounted, WorkerOutput};
-use crate::app::App;
 use crate::batch::packet::PacketDescriptor;
 use crate::batch::pool::{BATCH_DESCRIPTORS, Open, Parked, Received};
 use crate::dispatch::ring::{Completed, Inbox};
 use crate::runtime::poll::Polled;
 use crate::shard_count::shard_of;
 use crate::worker::flows::FlowsEnd;
-use crate::worker::process::AppRunner;
+use crate::worker::process::{AppRunner, Packets};
 use crate::worker::shards::{Entered, Shard, SharedFlows, SilentTime};
 
 /// Maximum number of packets taken at a time. The worker processes those of one shard together.
@@ -25,9 +23,9 @@ const CHUNK: usize = 255;
 /// because most holders keep a shard for longer.
 const ROUNDS: usize = 512;
 
-pub(crate) struct SharedWorker<'a, A: App, T> {
+pub(crate) struct SharedWorker<'a> {
     inbox: Inbox,
-    runner: SharedRunner<'a, A, T>,
+    runner: SharedRunner<'a>,
     /// The state for processing each shard in arrival order, or `None` without an order.
     in_order: Option<InOrder>,
     received: Received,
@@ -79,9 +77,9 @@ impl InOrder {
 }
 
 /// Processes packets of flows that all workers share.
-pub(crate) struct SharedRunner<'a, A: App, T> {
-    runner: AppRunner<A>,
-    pub(crate) flows: Arc<SharedFlows<A::Flow, T>>,
+pub(crate) struct SharedRunner<'a> {
+    runner: AppRunner<'a>,
+    pub(crate) flows: Arc<SharedFlows>,
     output: WorkerOutput<'a>,
     keys: [FlowKey; BATCH_DESCRIPTORS],
     hashes: [TableHash; BATCH_DESCRIPTORS],
@@ -127,16 +125,16 @@ impl Lists {
     }
 }
 
-impl<'a, A: App, T: FlowTable<FlowKey, A::Flow>> SharedRunner<'a, A, T> {
+impl<'a> SharedRunner<'a> {
     pub(crate) fn new(
-        app: A,
-        flows: Arc<SharedFlows<A::Flow, T>>,
+        runner: AppRunner<'a>,
+        flows: Arc<SharedFlows>,
         output: WorkerOutput<'a>,
         silent_time: SilentTime,
     ) -> Self {
         let lists = Lists::new(flows.shards());
         Self {
-            runner: AppRunner::new(app),
+            runner,
             flows,
             output,
             keys: [FlowKey::default(); BATCH_DESCRIPTORS],
@@ -171,10 +169,10 @@ impl<'a, A: App, T: FlowTable<FlowKey, A::Flow>> SharedRunner<'a, A, T> {
         let (hash, key) = (descriptor.packet.hash, descriptor.key);
         let mut shard = flows.enter(shard_of(hash, flows.shards()));
         runner.work(
-            &mut shard.shard.flows,
+            &mut *shard.shard.flows,
             (&[key], &[hash]),
-            |_| packet,
-            |_, _, _, outcome| output.report(descriptor, outcome),
+            &Packets::Each(&|_| packet),
+            Some(&mut |_, _, _, outcome| output.report(descriptor, outcome)),
         );
         shard.expire();
     }
@@ -219,7 +217,7 @@ impl<'a, A: App, T: FlowTable<FlowKey, A::Flow>> SharedRunner<'a, A, T> {
     /// Processes the packets of a shard's list.
     fn process_list(
         &mut self,
-        shard: &mut Entered<'_, A::Flow, T>,
+        shard: &mut Entered<'_>,
         (received, open): (&Received, &Open<'_, CHUNK>),
         first: u8,
     ) {
@@ -230,17 +228,19 @@ impl<'a, A: App, T: FlowTable<FlowKey, A::Flow>> SharedRunner<'a, A, T> {
             let mut count = 0;
             while i != NONE && count < BATCH_DESCRIPTORS {
                 let descriptor = received.descriptor(usize::from(i));
-                shard.shard.flows.table.prefetch(descriptor.packet.hash);
                 (keys[count], hashes[count]) = (descriptor.key, descriptor.packet.hash);
                 places[count] = i;
                 i = lists.next[usize::from(i)];
                 count += 1;
             }
+            shard.shard.flows.prefetch(&hashes[..count]);
             runner.work(
-                &mut shard.shard.flows,
+                &mut *shard.shard.flows,
                 (&keys[..count], &hashes[..count]),
-                |i| open.view(usize::from(places[i])),
-                |_, i, _, outcome| output.report(&received.descriptor(usize::from(places[i])), outcome),
+                &Packets::Each(&|i| open.view(usize::from(places[i]))),
+                Some(&mut |_, i, _, outcome| {
+                    output.report(&received.descriptor(usize::from(places[i])), outcome);
+                }),
             );
         }
         shard.expire();
@@ -284,7 +284,7 @@ impl<'a, A: App, T: FlowTable<FlowKey, A::Flow>> SharedRunner<'a, A, T> {
     /// first packet that is not.
     fn process_own_run(
         &mut self,
-        entered: &mut Entered<'_, A::Flow, T>,
+        entered: &mut Entered<'_>,
         (received, open): (&Received, &Open<'_, CHUNK>),
         mut at: u8,
         in_order: &mut InOrder,
@@ -300,7 +300,6 @@ impl<'a, A: App, T: FlowTable<FlowKey, A::Flow>> SharedRunner<'a, A, T> {
                     break;
                 }
                 sequencer.advance();
-                flows.table.prefetch(descriptor.packet.hash);
                 (keys[count], hashes[count]) = (descriptor.key, descriptor.packet.hash);
                 places[count] = at;
                 at = lists.next[usize::from(at)];
@@ -309,24 +308,21 @@ impl<'a, A: App, T: FlowTable<FlowKey, A::Flow>> SharedRunner<'a, A, T> {
             if count == 0 {
                 return at;
             }
+            flows.prefetch(&hashes[..count]);
             runner.work(
-                flows,
+                &mut **flows,
                 (&keys[..count], &hashes[..count]),
-                |i| open.view(usize::from(places[i])),
-                |_, i, view, outcome| {
+                &Packets::Each(&|i| open.view(usize::from(places[i]))),
+                Some(&mut |_, i, view, outcome| {
                     in_order.count(in_order.worker, view.wire_bytes);
                     output.report(&received.descriptor(usize::from(places[i])), outcome);
-                },
+                }),
             );
         }
     }
 
     /// Processes parked packets as long as each is next. Returns whether there were any.
-    fn process_parked_run(
-        &mut self,
-        entered: &mut Entered<'_, A::Flow, T>,
-        in_order: &mut InOrder,
-    ) -> bool {
+    fn process_parked_run(&mut self, entered: &mut Entered<'_>, in_order: &mut InOrder) -> bool {
         let Self { runner, output, keys, hashes, .. } = self;
         let Shard { flows, sequencer } = &mut *entered.shard;
         let mut has_worked = false;
@@ -335,21 +331,21 @@ impl<'a, A: App, T: FlowTable<FlowKey, A::Flow>> SharedRunner<'a, A, T> {
             while parked.len() < BATCH_DESCRIPTORS {
                 let Some(packet) = sequencer.take() else { break };
                 let descriptor = packet.batch.descriptor(usize::from(packet.at));
-                flows.table.prefetch(descriptor.packet.hash);
                 (keys[parked.len()], hashes[parked.len()]) = (descriptor.key, descriptor.packet.hash);
                 parked.push(packet);
             }
             if !parked.is_empty() {
                 has_worked = true;
                 let descriptor = |i: usize| parked[i].batch.descriptor(usize::from(parked[i].at));
+                flows.prefetch(&hashes[..parked.len()]);
                 runner.work(
-                    flows,
+                    &mut **flows,
                     (&keys[..parked.len()], &hashes[..parked.len()]),
-                    |i| descriptor(i).view(parked[i].batch.open()),
-                    |_, i, view, outcome| {
+                    &Packets::Each(&|i| descriptor(i).view(parked[i].batch.open())),
+                    Some(&mut |_, i, view, outcome| {
                         in_order.count(parked[i].worker, view.wire_bytes);
                         output.report(&descriptor(i), outcome);
-                    },
+                    }),
                 );
             }
             let is_full = parked.len() == BATCH_DESCRIPTORS;
@@ -364,12 +360,12 @@ impl<'a, A: App, T: FlowTable<FlowKey, A::Flow>> SharedRunner<'a, A, T> {
     /// Publishes the counts.
     pub(crate) fn publish(&mut self) {
         self.flush_if_requested();
-        self.output.publisher.publish(&self.runner.counters, self.runner.begun);
+        self.output.publisher.publish(&self.runner.tally);
     }
 
     pub(crate) fn counted(&self, fetched: u64) -> WorkerCounted {
         WorkerCounted {
-            counters: self.runner.counters.clone(),
+            counters: self.runner.tally.counters.clone(),
             fetched,
             processed_for: Vec::new(),
             refused: self.output.refused(),
@@ -377,17 +373,13 @@ impl<'a, A: App, T: FlowTable<FlowKey, A::Flow>> SharedRunner<'a, A, T> {
     }
 }
 
-impl<'a, A: App, T: FlowTable<FlowKey, A::Flow>> SharedWorker<'a, A, T> {
-    pub(crate) fn new(inbox: Inbox, runner: SharedRunner<'a, A, T>, in_order: Option<InOrder>) -> Self {
+impl<'a> SharedWorker<'a> {
+    pub(crate) fn new(inbox: Inbox, runner: SharedRunner<'a>, in_order: Option<InOrder>) -> Self {
         Self { inbox, runner, in_order, received: Received::new(CHUNK), taken: 0, taken_bytes: 0 }
     }
 }
 
-impl<A, T> Worker<A::Flow> for SharedWorker<'_, A, T>
-where
-    A: App,
-    T: FlowTable<FlowKey, A::Flow> + Send,
-{
+impl Worker for SharedWorker<'_> {
     fn poll(&mut self) -> Polled {
         match self.inbox.take(&mut self.received) {
             Polled::Worked => {}
@@ -426,7 +418,7 @@ where
         WorkerCounted { processed_for: processed_for.unwrap_or_default(), ..self.runner.counted(0) }
     }
 
-    fn end(self: Box<Self>, _: bool) -> Option<FlowsEnd<A::Flow>> {
+    fn end(self: Box<Self>, _: bool) -> Option<FlowsEnd> {
         None
     }
 }

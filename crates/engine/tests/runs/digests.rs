@@ -69,7 +69,7 @@ fn oracle(source: &mut dyn PacketSource) -> (String, u64) {
 }
 
 /// Returns the digest of a run by seed.
-fn digest<T: FlowTable<FlowKey, Seen> + Send>(
+fn digest<T: FlowTable<FlowKey, Seen> + Send + 'static>(
     source: &mut (dyn PacketSource + Send),
     workers: Option<usize>,
     (name, order): (&str, Order),
