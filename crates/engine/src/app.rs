@@ -1,8 +1,11 @@
 //! The trait of applications: what a worker does with a packet of a known flow.
 
+use flowloom_flow_key::FlowKey;
 use flowloom_packet::rewrite::Rewrite;
 use flowloom_packet::wire::{Decision, Frame};
 use flowloom_packet::{DropReason, PacketView};
+
+use crate::report::results::EndedBy;
 
 /// The decision of an application about a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -120,6 +123,118 @@ pub trait App: Send {
     fn next_record(&self, _packet: &PacketView<'_>, _flow: &mut Self::Flow) -> Option<Self::Flow> {
         None
     }
+
+    /// A flow begins; its first packet follows. By default nothing happens.
+    fn on_begin(&mut self, _key: &FlowKey, _flow: &mut Self::Flow) {}
+
+    /// A record has ended for this reason, and its flow leaves the table unless the application
+    /// [has begun another record](Self::next_record). The state goes to the records after the call.
+    ///
+    /// The engine does not call this method for flows that are live at the end of the run, nor for
+    /// a flow whose packet panicked.
+    fn on_end(&mut self, _key: &FlowKey, _flow: &mut Self::Flow, _ended: EndedBy) {}
+
+    /// Packets up to this time, in nanoseconds since 1970, have been processed. The engine calls
+    /// this method about once per batch of packets, and with live input also while no packets
+    /// arrive, several times per second.
+    fn on_time(&mut self, _time_ns: u64) {}
+}
+
+/// An application that is chosen at run time.
+impl<T: App + ?Sized> App for Box<T> {
+    type Flow = T::Flow;
+
+    #[inline]
+    fn on_packet(&mut self, packet: &PacketView<'_>, flow: &mut Self::Flow) -> Verdict {
+        (**self).on_packet(packet, flow)
+    }
+
+    fn decide(&mut self, packet: &PacketView<'_>, verdict: Verdict, actions: &mut Actions) -> Decision {
+        (**self).decide(packet, verdict, actions)
+    }
+
+    fn on_frame_without_flow(
+        &mut self,
+        frame: &Frame<'_>,
+        reason: DropReason,
+        actions: &mut Actions,
+    ) -> Decision {
+        (**self).on_frame_without_flow(frame, reason, actions)
+    }
+
+    #[inline]
+    fn next_record(&self, packet: &PacketView<'_>, flow: &mut Self::Flow) -> Option<Self::Flow> {
+        (**self).next_record(packet, flow)
+    }
+
+    fn on_begin(&mut self, key: &FlowKey, flow: &mut Self::Flow) {
+        (**self).on_begin(key, flow);
+    }
+
+    fn on_end(&mut self, key: &FlowKey, flow: &mut Self::Flow, ended: EndedBy) {
+        (**self).on_end(key, flow, ended);
+    }
+
+    fn on_time(&mut self, time_ns: u64) {
+        (**self).on_time(time_ns);
+    }
+}
+
+/// Two applications beside each other on every flow. A packet passes if both accept it. If either
+/// begins a record, both do.
+impl<A: App, B: App> App for (A, B) {
+    type Flow = (A::Flow, B::Flow);
+
+    #[inline]
+    fn on_packet(&mut self, packet: &PacketView<'_>, flow: &mut Self::Flow) -> Verdict {
+        match (self.0.on_packet(packet, &mut flow.0), self.1.on_packet(packet, &mut flow.1)) {
+            (Verdict::Accept, Verdict::Accept) => Verdict::Accept,
+            _ => Verdict::Deny,
+        }
+    }
+
+    /// The second application decides about the frames that the first one lets pass.
+    fn decide(&mut self, packet: &PacketView<'_>, verdict: Verdict, actions: &mut Actions) -> Decision {
+        match self.0.decide(packet, verdict, actions) {
+            Decision::Pass => self.1.decide(packet, verdict, actions),
+            other => other,
+        }
+    }
+
+    fn on_frame_without_flow(
+        &mut self,
+        frame: &Frame<'_>,
+        reason: DropReason,
+        actions: &mut Actions,
+    ) -> Decision {
+        match self.0.on_frame_without_flow(frame, reason, actions) {
+            Decision::Pass => self.1.on_frame_without_flow(frame, reason, actions),
+            other => other,
+        }
+    }
+
+    #[inline]
+    fn next_record(&self, packet: &PacketView<'_>, flow: &mut Self::Flow) -> Option<Self::Flow> {
+        let first = self.0.next_record(packet, &mut flow.0);
+        let second = self.1.next_record(packet, &mut flow.1);
+        (first.is_some() || second.is_some())
+            .then(|| (first.unwrap_or_default(), second.unwrap_or_default()))
+    }
+
+    fn on_begin(&mut self, key: &FlowKey, flow: &mut Self::Flow) {
+        self.0.on_begin(key, &mut flow.0);
+        self.1.on_begin(key, &mut flow.1);
+    }
+
+    fn on_end(&mut self, key: &FlowKey, flow: &mut Self::Flow, ended: EndedBy) {
+        self.0.on_end(key, &mut flow.0, ended);
+        self.1.on_end(key, &mut flow.1, ended);
+    }
+
+    fn on_time(&mut self, time_ns: u64) {
+        self.0.on_time(time_ns);
+        self.1.on_time(time_ns);
+    }
 }
 
 /// The result of composing two summaries of a flow.
@@ -174,6 +289,25 @@ pub trait FlowState: Default + Send + Sync + 'static {
     /// each packet.
     fn is_closed(&self) -> bool {
         false
+    }
+}
+
+impl<A: FlowState, B: FlowState> FlowState for (A, B) {
+    const EVICTABLE: bool = A::EVICTABLE || B::EVICTABLE;
+
+    /// The values of both follow each other in [`values`](Self::values).
+    fn values(&self, out: &mut Vec<FlowValue>) {
+        self.0.values(out);
+        self.1.values(out);
+    }
+
+    /// An application without evictable flows does not keep those of the other.
+    fn is_established(&self) -> bool {
+        (A::EVICTABLE && self.0.is_established()) || (B::EVICTABLE && self.1.is_established())
+    }
+
+    fn is_closed(&self) -> bool {
+        self.0.is_closed() || self.1.is_closed()
     }
 }
 

@@ -139,7 +139,7 @@ impl<'x, 'a> Member<'x, 'a> {
         let held = try_lock(&self.exchange.shards[shard]).filter(|shard| shard.panic.is_none());
         if let Some(mut shard) = held {
             match silent_ns {
-                Some(time_ns) => shard.stage.flows.pass_time(time_ns),
+                Some(time_ns) => shard.stage.pass_time(time_ns),
                 None => shard.stage.flows.flush_if_requested(),
             }
         }

@@ -73,9 +73,9 @@ impl<'a> Shard<'a> {
                 &Packets::Listed(group, &open),
                 has_sink.then_some(&mut accept as &mut Done<'_>),
             );
-            flows.expire(latest_ns);
+            runner.expire(&mut **flows, latest_ns);
         }
-        stage.flows.expire(chunk.last_ns());
+        stage.runner.expire(&mut *stage.flows, chunk.last_ns());
         publisher.publish(&stage.runner.tally);
     }
 

@@ -60,7 +60,9 @@ impl Finished {
                     Some(worker) => Some(&mut report.workers[worker].counters),
                     None => report.shared.as_mut().map(|shared| &mut shared.counters),
                 };
-                counters.into_iter().for_each(|counters| counters.flows_expired += expired);
+                if let Some(counters) = counters {
+                    counters.flows_expired += expired;
+                }
             }
             FlowResults::new(flows.into_iter().map(|flows| flows.records).collect())
         });

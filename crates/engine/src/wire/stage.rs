@@ -129,7 +129,7 @@ impl<W: Wire> WireStage<'_, W> {
         let silent_ns = u64::try_from(now.duration_since(last).as_nanos()).unwrap_or(u64::MAX);
         let time_ns = self.arrivals.now_ns().saturating_add(silent_ns);
         if self.arrivals.packets() > 0 {
-            self.stage.flows.pass_time(time_ns);
+            self.stage.pass_time(time_ns);
         } else {
             self.stage.flows.flush_if_requested();
         }
@@ -142,7 +142,7 @@ impl<W: Wire> WireStage<'_, W> {
         let Self { wire, stage, counts, batch, .. } = self;
         let Batch { raw, decisions, answers, actions, rewrites, .. } = batch;
         if let Some(last) = raw.last() {
-            stage.flows.expire(last.time_ns);
+            stage.runner.expire(&mut *stage.flows, last.time_ns);
         }
         for (i, rewrite, headers) in rewrites.drain(..) {
             if decisions[i] != Decision::Drop && !wire.rewrite(i, &rewrite, &headers) {

@@ -89,17 +89,19 @@ impl<F> Records<F> {
 }
 
 /// Evicts the least recently seen of the flows that are not established.
-struct EvictUnestablished<'a, F>(&'a mut Records<F>);
+struct EvictUnestablished<'a, A: App>(&'a mut A, &'a mut Records<A::Flow>);
 
-impl<F: FlowState> Evict<FlowKey, F> for EvictUnestablished<'_, F> {
+impl<F: FlowState, A: App<Flow = F>> Evict<FlowKey, F> for EvictUnestablished<'_, A> {
     fn rank(&mut self, candidate: &Candidate<'_, FlowKey, F>) -> Option<u64> {
         (!candidate.value.is_established()).then(|| u64::MAX - candidate.last_seen.0)
     }
 
-    fn evicted(&mut self, id: FlowId, key: FlowKey, state: F) {
-        let span = self.0.starts.as_ref().map(|starts| Span { start: starts.of(id), last: Tick(0) });
-        self.0.counts.evicted += 1;
-        self.0.add(FlowRecord { key, state, ended: EndedBy::Evicted }, span);
+    fn evicted(&mut self, id: FlowId, key: FlowKey, mut state: F) {
+        let Self(app, records) = self;
+        app.on_end(&key, &mut state, EndedBy::Evicted);
+        let span = records.starts.as_ref().map(|starts| Span { start: starts.of(id), last: Tick(0) });
+        records.counts.evicted += 1;
+        records.add(FlowRecord { key, state, ended: EndedBy::Evicted }, span);
     }
 }
 
@@ -110,12 +112,6 @@ pub(crate) trait FlowStore: Any + Send {
 
     /// Removes a flow without a record, because its state is unknown after a panic.
     fn discard(&mut self, key: &FlowKey, hash: TableHash);
-
-    /// Ends flows whose idle timeout has passed, a few at a time. Returns whether more may remain.
-    fn expire(&mut self, time_ns: u64) -> bool;
-
-    /// Ends flows by the time that passes while no packets arrive, and sends their records.
-    fn pass_time(&mut self, time_ns: u64);
 
     /// Sends the records of an incomplete batch, if the record thread has requested it.
     fn flush_if_requested(&mut self);
@@ -169,7 +165,7 @@ impl<F: FlowState, T: FlowTable<FlowKey, F>> Flows<F, T> {
             (T::MAY_EVICT || F::EVICTABLE) && found.is_some_and(|id| self.table.get(id).is_none());
         let (flow, is_new) = match found.filter(|_| !has_gone) {
             Some(id) => (id, false),
-            None => self.begin(key, hash, now)?,
+            None => self.begin(app, key, hash, now)?,
         };
         let Some((state, last_seen)) = self.table.get_mut_touch(flow, now) else {
             unreachable!("the flow was found or made a moment ago, and nothing removes flows in between")
@@ -186,8 +182,12 @@ impl<F: FlowState, T: FlowTable<FlowKey, F>> Flows<F, T> {
             // This packet begins a new record of the same key. The decision depends only on the
             // flow's own times, so the record does not depend on workers or on the position of the
             // expiry wheel.
-            let state = std::mem::replace(state, next);
+            let mut ended_state = std::mem::replace(state, next);
             let ended = if was_idle { EndedBy::IdleTimeout } else { EndedBy::Application };
+            app.on_end(key, &mut ended_state, ended);
+            if was_idle {
+                app.on_begin(key, state);
+            }
             self.records.counts.expired += u64::from(was_idle);
             self.records.counts.split += u64::from(!was_idle);
             self.records.counts.begun += 1;
@@ -196,7 +196,9 @@ impl<F: FlowState, T: FlowTable<FlowKey, F>> Flows<F, T> {
                 starts.begin(flow, now);
                 Span { start, last: last_seen }
             });
-            self.records.add(FlowRecord { key: *key, state, ended }, span);
+            self.records.add(FlowRecord { key: *key, state: ended_state, ended }, span);
+        } else if is_new {
+            app.on_begin(key, state);
         }
         let verdict = app.on_packet(packet, state);
         if has_closed_timeout && state.is_closed() != was_closed {
@@ -208,11 +210,17 @@ impl<F: FlowState, T: FlowTable<FlowKey, F>> Flows<F, T> {
     /// Inserts the flow of a key that the lookup did not find. The flag is false if the flow exists
     /// now.
     #[inline(never)]
-    fn begin(&mut self, key: &FlowKey, hash: TableHash, now: Tick) -> Option<(FlowId, bool)> {
+    fn begin<A: App<Flow = F>>(
+        &mut self,
+        app: &mut A,
+        key: &FlowKey,
+        hash: TableHash,
+        now: Tick,
+    ) -> Option<(FlowId, bool)> {
         // An earlier packet of the burst may have inserted the flow since the lookup.
         let class = FlowTimeouts::class(false);
         let entry = if F::EVICTABLE {
-            let mut evict = EvictUnestablished(&mut self.records);
+            let mut evict = EvictUnestablished(app, &mut self.records);
             self.table.entry_or_evict(*key, hash, class, now, F::default, &mut evict)
         } else {
             self.table.entry_with(*key, hash, class, now, F::default)
@@ -229,6 +237,29 @@ impl<F: FlowState, T: FlowTable<FlowKey, F>> Flows<F, T> {
 
     pub(crate) fn begun(&self) -> u64 {
         self.records.counts.begun
+    }
+
+    /// Ends flows whose idle timeout has passed, a few at a time. Returns whether more may remain.
+    pub(crate) fn expire<A: App<Flow = F>>(&mut self, app: &mut A, time_ns: u64) -> bool {
+        self.flush_if_requested();
+        if !self.timeouts.is_set() {
+            return false;
+        }
+        let Self { table, records, .. } = self;
+        let expired = table.expire(tick_of(time_ns), EXPIRE_BUDGET, &mut |id, key, mut state| {
+            app.on_end(&key, &mut state, EndedBy::IdleTimeout);
+            records.counts.expired += 1;
+            let span = records.starts.as_ref().map(|starts| Span { start: starts.of(id), last: Tick(0) });
+            records.add(FlowRecord { key, state, ended: EndedBy::IdleTimeout }, span);
+        });
+        expired.more
+    }
+
+    #[inline]
+    fn flush_if_requested(&mut self) {
+        if let RecordOutput::Stream(sender) = &mut self.records.output {
+            sender.flush_if_requested();
+        }
     }
 }
 
@@ -258,36 +289,8 @@ impl<F: FlowState, T: FlowTable<FlowKey, F> + Send + 'static> FlowStore for Flow
         }
     }
 
-    fn expire(&mut self, time_ns: u64) -> bool {
-        self.flush_if_requested();
-        if !self.timeouts.is_set() {
-            return false;
-        }
-        let Self { table, records, .. } = self;
-        let expired = table.expire(tick_of(time_ns), EXPIRE_BUDGET, &mut |id, key, state| {
-            records.counts.expired += 1;
-            let span = records.starts.as_ref().map(|starts| Span { start: starts.of(id), last: Tick(0) });
-            records.add(FlowRecord { key, state, ended: EndedBy::IdleTimeout }, span);
-        });
-        expired.more
-    }
-
-    fn pass_time(&mut self, time_ns: u64) {
-        /// Maximum number of calls at a time, so that packets never wait long.
-        const CALLS: u32 = 256;
-        self.flush_if_requested();
-        for _ in 0..CALLS {
-            if !self.expire(time_ns) {
-                break;
-            }
-        }
-    }
-
-    #[inline]
     fn flush_if_requested(&mut self) {
-        if let RecordOutput::Stream(sender) = &mut self.records.output {
-            sender.flush_if_requested();
-        }
+        Flows::flush_if_requested(self);
     }
 
     fn counts(&self) -> FlowCounts {

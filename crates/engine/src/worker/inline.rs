@@ -104,7 +104,7 @@ impl InlineStage<'_> {
             Next::Pending(polled) => {
                 self.stage.flows.flush_if_requested();
                 if let Some(time_ns) = self.reader.silent_ns {
-                    self.stage.flows.pass_time(time_ns);
+                    self.stage.pass_time(time_ns);
                 }
                 if polled == Polled::Starved
                     && let Some(output) = &mut self.output
@@ -184,11 +184,14 @@ impl InlineStage<'_> {
             return;
         }
         let (at, processed) = (self.stage.runner.at(), self.stage.runner.tally.counters.processed);
-        self.reader.fail(|packets| match at {
-            Some(number) => {
-                Fault::WorkerPanicked { worker: 0, packet: Some(number + 1), processed, message }
+        let is_called = self.stage.runner.is_called();
+        let packet = at.map(|number| number + 1);
+        self.reader.fail(|packets| {
+            if is_called {
+                Fault::WorkerPanicked { worker: 0, packet, processed, message }
+            } else {
+                Fault::InputPanicked { packets, message }
             }
-            None => Fault::InputPanicked { packets, message },
         });
     }
 }

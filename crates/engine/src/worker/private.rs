@@ -52,7 +52,7 @@ impl Worker for PrivateWorker<'_> {
             other => {
                 self.stage.flows.flush_if_requested();
                 if let Some(time_ns) = self.silent_time.step() {
-                    self.stage.flows.pass_time(time_ns);
+                    self.stage.pass_time(time_ns);
                 }
                 return other;
             }
@@ -78,7 +78,7 @@ impl Worker for PrivateWorker<'_> {
         });
         let done = report.as_mut().map(|report| report as &mut Done<'_>);
         runner.work(&mut **flows, (&keys[..count], &hashes[..count]), &Packets::Each(&view), done);
-        flows.expire(latest_ns);
+        runner.expire(&mut **flows, latest_ns);
         self.received.clear();
         self.taken += count as u64;
         self.inbox.publish(self.taken, self.taken_bytes);

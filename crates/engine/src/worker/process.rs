@@ -146,6 +146,8 @@ pub(crate) struct Tally {
     pub(crate) counters: WorkerCounters,
     /// Flows that began with its packets.
     pub(crate) begun: u64,
+    /// Whether the application is called because of time.
+    is_in_time: bool,
     /// The number of the packet that the application is processing.
     at: u64,
 }
@@ -161,6 +163,9 @@ trait RunBurst: Send {
         tally: &mut Tally,
         done: Option<&mut Done<'_>>,
     );
+
+    /// Ends flows whose idle timeout has passed, in at most so many steps.
+    fn expire(&mut self, flows: &mut dyn FlowStore, time_ns: u64, steps: u32);
 
     fn decider(&mut self) -> &mut dyn Decider;
 }
@@ -179,7 +184,7 @@ impl<A: App, T: FlowTable<FlowKey, A::Flow> + Send + 'static> Bound<A, T> {
         (keys, hashes): (&[FlowKey], &[TableHash]),
         packet: impl Fn(usize) -> (u64, PacketView<'b>),
         tally: &mut Tally,
-        mut done: Option<&mut Done<'_>>,
+        mut done: impl FnMut(&mut A, usize, &PacketView<'_>, Outcome),
     ) {
         for i in 0..keys.len() {
             let (number, view) = packet(i);
@@ -187,9 +192,7 @@ impl<A: App, T: FlowTable<FlowKey, A::Flow> + Send + 'static> Bound<A, T> {
             let outcome =
                 flows.process(&mut self.app, self.ids[i], (&keys[i], hashes[i]), view.time_ns, &view);
             tally.counters.count(outcome);
-            if let Some(done) = &mut done {
-                done(&mut self.app, i, &view, outcome);
-            }
+            done(&mut self.app, i, &view, outcome);
         }
     }
 }
@@ -203,10 +206,7 @@ impl<A: App, T: FlowTable<FlowKey, A::Flow> + Send + 'static> RunBurst for Bound
         tally: &mut Tally,
         done: Option<&mut Done<'_>>,
     ) {
-        let flows: &mut dyn Any = flows;
-        let Some(flows) = flows.downcast_mut::<Flows<A::Flow, T>>() else {
-            unreachable!("a run builds its flows and its applications for the same table")
-        };
+        let flows = typed::<A, T>(flows);
         let begun_before = flows.begun();
         let ids = &mut self.ids[..keys.len()];
         flows.table.lookup_batch_prefetched(keys, hashes, ids, ignore_value);
@@ -217,24 +217,59 @@ impl<A: App, T: FlowTable<FlowKey, A::Flow> + Send + 'static> RunBurst for Bound
                 flows.table.prefetch_vacancy(&keys[i], hashes[i]);
             }
         }
-        match *packets {
-            Packets::Burst(pending, block) => {
-                let packet = |i: usize| pending[i].view(keys[i], block);
-                self.run_with(flows, (keys, hashes), packet, tally, done);
+        // The compiler omits what the application does not read of a view, unless `done` may read it.
+        let unseen = |_: &mut A, _: usize, _: &PacketView<'_>, _: Outcome| {};
+        let burst = (keys, hashes);
+        match (packets, done) {
+            (&Packets::Burst(pending, block), None) => {
+                self.run_with(flows, burst, |i| pending[i].view(keys[i], block), tally, unseen);
             }
-            Packets::Listed(words, open) => {
-                let packet = |i: usize| open.view(&PacketDescriptor::of_words(&words[i]));
-                self.run_with(flows, (keys, hashes), packet, tally, done);
+            (&Packets::Listed(words, open), None) => {
+                self.run_with(flows, burst, |i| listed(&words[i], open), tally, unseen);
             }
-            Packets::Each(packet) => self.run_with(flows, (keys, hashes), packet, tally, done),
+            (packets, done) => {
+                let mut done = done;
+                let packet = |i: usize| match *packets {
+                    Packets::Burst(pending, block) => pending[i].view(keys[i], block),
+                    Packets::Listed(words, open) => listed(&words[i], open),
+                    Packets::Each(packet) => packet(i),
+                };
+                self.run_with(flows, burst, packet, tally, |app, i, view, outcome| {
+                    if let Some(done) = &mut done {
+                        done(app, i, view, outcome);
+                    }
+                });
+            }
         }
         tally.begun += flows.begun() - begun_before;
         tally.at = NO_PACKET;
     }
 
+    fn expire(&mut self, flows: &mut dyn FlowStore, time_ns: u64, steps: u32) {
+        let flows = typed::<A, T>(flows);
+        self.app.on_time(time_ns);
+        for _ in 0..steps {
+            if !flows.expire(&mut self.app, time_ns) {
+                break;
+            }
+        }
+    }
+
     fn decider(&mut self) -> &mut dyn Decider {
         &mut self.app
     }
+}
+
+#[inline(always)]
+fn listed<'b>(words: &Words, open: &OpenChunk<'b>) -> (u64, PacketView<'b>) {
+    open.view(&PacketDescriptor::of_words(words))
+}
+
+fn typed<A: App, T: 'static>(flows: &mut dyn FlowStore) -> &mut Flows<A::Flow, T> {
+    let flows: &mut dyn Any = flows;
+    flows
+        .downcast_mut()
+        .unwrap_or_else(|| unreachable!("a run builds its flows and its applications for the same table"))
 }
 
 /// Ignores the value of a found flow. A closure would have a different type in each caller, and the
@@ -255,7 +290,8 @@ impl<'a> AppRunner<'a> {
         T: FlowTable<FlowKey, A::Flow> + Send + 'static,
     {
         let bound = Bound { app, ids: [None; BATCH_DESCRIPTORS], table: PhantomData::<fn(T)> };
-        let tally = Tally { counters: WorkerCounters::default(), begun: 0, at: NO_PACKET };
+        let tally =
+            Tally { counters: WorkerCounters::default(), begun: 0, is_in_time: false, at: NO_PACKET };
         Self { bound: Box::new(bound), tally }
     }
 
@@ -267,6 +303,11 @@ impl<'a> AppRunner<'a> {
     /// Returns the number of the packet that the application is processing.
     pub(crate) fn at(&self) -> Option<u64> {
         (self.tally.at != NO_PACKET).then_some(self.tally.at)
+    }
+
+    /// Returns whether the application is being called.
+    pub(crate) fn is_called(&self) -> bool {
+        self.tally.is_in_time || self.at().is_some()
     }
 
     /// Continues after a panic of the application. Returns the number of the packet that it was
@@ -289,6 +330,24 @@ impl<'a> AppRunner<'a> {
     ) {
         self.bound.run(flows, burst, packets, &mut self.tally, done);
     }
+
+    /// Ends a few of the flows whose idle timeout has passed.
+    #[inline]
+    pub(crate) fn expire(&mut self, flows: &mut dyn FlowStore, time_ns: u64) {
+        self.tally.is_in_time = true;
+        self.bound.expire(flows, time_ns, 1);
+        self.tally.is_in_time = false;
+    }
+
+    /// Ends flows by the time that passes while no packets arrive, and sends their records.
+    pub(crate) fn pass_time(&mut self, flows: &mut dyn FlowStore, time_ns: u64) {
+        /// Maximum number of steps at a time, so that packets never wait long.
+        const STEPS: u32 = 256;
+        flows.flush_if_requested();
+        self.tally.is_in_time = true;
+        self.bound.expire(flows, time_ns, STEPS);
+        self.tally.is_in_time = false;
+    }
 }
 
 /// One worker's table and application.
@@ -310,8 +369,13 @@ impl FlowStage<'_> {
             done,
         );
         if let Some(last) = packets.last() {
-            self.flows.expire(last.place.time_ns);
+            self.runner.expire(&mut *self.flows, last.place.time_ns);
         }
+    }
+
+    /// Ends flows by the time that passes while no packets arrive, and sends their records.
+    pub(crate) fn pass_time(&mut self, time_ns: u64) {
+        self.runner.pass_time(&mut *self.flows, time_ns);
     }
 
     /// Returns the current counters.

@@ -14,6 +14,7 @@ use crate::dispatch::sequencer::Sequencer;
 use crate::egress::records::FlushRequests;
 use crate::sync::{AtomicU64, Ordering};
 use crate::worker::flows::{FlowStore, FlowsEnd};
+use crate::worker::process::AppRunner;
 
 /// A time up to which all packets are processed; packets in flight are not older.
 ///
@@ -81,8 +82,8 @@ pub(crate) struct Entered<'a> {
 
 impl Entered<'_> {
     /// Ends flows whose idle timeout has passed, a few at a time.
-    pub(crate) fn expire(&mut self) {
-        self.shard.flows.expire(self.processed_time.time_ns());
+    pub(crate) fn expire(&mut self, runner: &mut AppRunner<'_>) {
+        runner.expire(&mut *self.shard.flows, self.processed_time.time_ns());
     }
 }
 
@@ -157,11 +158,11 @@ impl SharedFlows {
     }
 
     /// Ends flows of all shards by the time that passes while no packets arrive.
-    pub(crate) fn pass_time(&self, time_ns: u64) {
+    pub(crate) fn pass_time(&self, runner: &mut AppRunner<'_>, time_ns: u64) {
         for shard in 0..self.shards.len() {
             // Another worker that holds a shard does the same, or comes back to it.
             if let Some(mut entered) = self.try_enter(shard) {
-                entered.shard.flows.pass_time(time_ns);
+                runner.pass_time(&mut *entered.shard.flows, time_ns);
             }
         }
     }

@@ -154,7 +154,7 @@ impl<'a> SharedRunner<'a> {
     pub(crate) fn idle(&mut self) {
         self.flush_if_requested();
         if let Some(time_ns) = self.silent_time.step() {
-            self.flows.pass_time(time_ns);
+            self.flows.pass_time(&mut self.runner, time_ns);
         }
     }
 
@@ -174,7 +174,7 @@ impl<'a> SharedRunner<'a> {
             &Packets::Each(&|_| packet),
             Some(&mut |_, _, _, outcome| output.report(descriptor, outcome)),
         );
-        shard.expire();
+        shard.expire(runner);
     }
 
     /// Processes all received packets, shard by shard. It keeps only the order of each flow.
@@ -243,7 +243,7 @@ impl<'a> SharedRunner<'a> {
                 }),
             );
         }
-        shard.expire();
+        shard.expire(runner);
     }
 
     /// Processes all received packets in the arrival order of each shard, and the parked packets
@@ -274,7 +274,7 @@ impl<'a> SharedRunner<'a> {
                     at = self.lists.next[usize::from(at)];
                 }
             }
-            entered.expire();
+            entered.expire(&mut self.runner);
         }
         self.lists.first = first;
         in_order.publish();

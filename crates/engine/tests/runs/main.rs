@@ -11,6 +11,7 @@ mod dry;
 mod ends;
 mod evicting;
 mod faults;
+mod hooks;
 mod layouts;
 mod load;
 mod named;
