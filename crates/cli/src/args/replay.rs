@@ -421,6 +421,10 @@ pub(crate) enum TableName {
     Dhash,
     /// `SigHash`: four 8-bit signatures in a word
     Sighash,
+    /// A list of flows in each bucket
+    Chained,
+    /// One flow in each bucket, and a list of those that collide
+    Direct,
 }
 
 impl TableName {
@@ -430,6 +434,8 @@ impl TableName {
             Self::Linehash => "linehash",
             Self::Dhash => "dhash",
             Self::Sighash => "sighash",
+            Self::Chained => "chained",
+            Self::Direct => "direct",
         }
     }
 }

@@ -63,7 +63,7 @@ impl App for Ports {
     }
 
     fn next_record(&self, _: &PacketView<'_>, flow: &mut Mapped) -> Option<Mapped> {
-        (flow.packets == 50).then(|| Mapped { packets: 0, holds_port: true })
+        (flow.packets == 50).then_some(Mapped { packets: 0, holds_port: true })
     }
 
     fn on_begin(&mut self, _: &FlowKey, flow: &mut Mapped) {

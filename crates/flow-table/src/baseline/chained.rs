@@ -10,7 +10,7 @@ use flowloom_cpu::pages::{HugePages, LineArray, PageReport};
 use flowloom_cpu::prefetch;
 use flowloom_flow_key::TableHash;
 
-use super::links::{Before, LISTS_MAX, Links, check_linked};
+use super::links::{Before, LINKED_MAX, LISTS_MAX, Links, check_linked};
 use crate::error::BuildError;
 use crate::evict::NEAR;
 use crate::indexed::{Indexed, visit_all};
@@ -21,7 +21,7 @@ use crate::table::{FlowId, FullReason, MemoryReport, TableKey, TableStats};
 /// How a [`Chained`] table is built.
 #[derive(Clone, Debug)]
 pub struct ChainedConfig {
-    /// Maximum number of flows; at most 2²⁷ − 1, the limit of a link.
+    /// Maximum number of flows, up to [`FLOWS_MAX`](Self::FLOWS_MAX).
     pub flows: u32,
     /// Number of buckets, up to 2³¹: 1,040 in the stack that the paper measures, 1.5 million where
     /// its lists do best [DHASH Fig. 6].
@@ -39,6 +39,8 @@ pub struct ChainedConfig {
 impl ChainedConfig {
     /// The number of buckets in the stack that [DHASH §II-A] measures.
     pub const PAPER_BUCKETS: u32 = 1040;
+    /// The maximum number of flows: 2²⁷ − 1, the limit of a link.
+    pub const FLOWS_MAX: u32 = LINKED_MAX;
 
     /// Returns the configuration for a number of flows: 1.5 buckets per flow, lists of at most
     /// 4,096.

@@ -10,7 +10,7 @@ use core::fmt;
 use flowloom_cpu::pages::HugePages;
 use flowloom_flow_key::TableHash;
 
-use super::links::{Before, Links, check_linked};
+use super::links::{Before, LINKED_MAX, Links, check_linked};
 use crate::error::BuildError;
 use crate::evict::NEAR;
 use crate::indexed::Indexed;
@@ -37,6 +37,9 @@ pub struct DirectTableConfig {
 }
 
 impl DirectTableConfig {
+    /// The maximum number of flows with a bucket each: 2²⁶ − 1.
+    pub const FLOWS_MAX: u32 = LINKED_MAX / 2;
+
     /// Returns the configuration for a number of flows: no timeouts, no memory limit.
     #[must_use]
     pub const fn for_flows(flows: u32) -> Self {

@@ -73,9 +73,7 @@ pub(super) trait Role: Sized {
         None
     }
 
-    /// Runs the application in the inline or the pipeline layout. Only the applications for
-    /// comparisons support the papers' tables, because the engine is compiled for each pair of
-    /// table and application.
+    /// Runs the application with any table.
     fn run<'a>(
         &self,
         table: TableName,
@@ -86,29 +84,19 @@ pub(super) trait Role: Sized {
     where
         Self::App: 'a,
     {
-        assert!(table == TableName::Linehash, "other tables are refused earlier");
-        run_with(config, endpoints, |_| tables.linehash::<FlowOf<Self>>(), |_| self.app())
+        let app = |_| self.app();
+        match table {
+            TableName::Linehash => run_with(config, endpoints, |_| tables.linehash::<FlowOf<Self>>(), app),
+            TableName::Dhash => run_with(config, endpoints, |_| tables.dhash::<FlowOf<Self>>(), app),
+            TableName::Sighash => run_with(config, endpoints, |_| tables.sighash::<FlowOf<Self>>(), app),
+            TableName::Chained => run_with(config, endpoints, |_| tables.chained::<FlowOf<Self>>(), app),
+            TableName::Direct => run_with(config, endpoints, |_| tables.direct::<FlowOf<Self>>(), app),
+        }
     }
 }
 
 /// The state that a role's application keeps per flow.
 pub(super) type FlowOf<R> = <<R as Role>::App as App>::Flow;
-
-/// Runs a role's application with any table.
-fn run_with_any_table<'a, R: Role<App: 'a>>(
-    role: &R,
-    table: TableName,
-    config: &EngineConfig,
-    endpoints: Endpoints<'a, FlowOf<R>>,
-    tables: &Tables,
-) -> Result<RunReport<FlowOf<R>>, StartError> {
-    let app = |_| role.app();
-    match table {
-        TableName::Linehash => run_with(config, endpoints, |_| tables.linehash::<FlowOf<R>>(), app),
-        TableName::Dhash => run_with(config, endpoints, |_| tables.dhash::<FlowOf<R>>(), app),
-        TableName::Sighash => run_with(config, endpoints, |_| tables.sighash::<FlowOf<R>>(), app),
-    }
-}
 
 /// The application without work.
 pub(super) struct NullRole;
@@ -120,19 +108,6 @@ impl Role for NullRole {
 
     fn app(&self) -> Null {
         Null
-    }
-
-    fn run<'a>(
-        &self,
-        table: TableName,
-        config: &EngineConfig,
-        endpoints: Endpoints<'a, FlowOf<Self>>,
-        tables: &Tables,
-    ) -> Result<RunReport<FlowOf<Self>>, StartError>
-    where
-        Self::App: 'a,
-    {
-        run_with_any_table(self, table, config, endpoints, tables)
     }
 
     fn save_with() -> Option<SaveWith<NoState>> {
@@ -157,19 +132,6 @@ impl Role for TrackerRole {
 
     fn app(&self) -> TcpTracker {
         TcpTracker
-    }
-
-    fn run<'a>(
-        &self,
-        table: TableName,
-        config: &EngineConfig,
-        endpoints: Endpoints<'a, FlowOf<Self>>,
-        tables: &Tables,
-    ) -> Result<RunReport<FlowOf<Self>>, StartError>
-    where
-        Self::App: 'a,
-    {
-        run_with_any_table(self, table, config, endpoints, tables)
     }
 
     fn save_with() -> Option<SaveWith<TcpFlow>> {

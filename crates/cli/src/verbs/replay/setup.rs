@@ -11,6 +11,7 @@ use flowloom::engine::{
     Cores, EngineConfig, FlowRecord, IdleTimeout, Layout, Order, PlacementDigest, WhenFull,
 };
 use flowloom::flow_key::{FlowHasher, FlowKey};
+use flowloom::flow_table::baseline::{Chained, ChainedConfig, DirectTable, DirectTableConfig};
 use flowloom::flow_table::segments::GrowthLimits;
 use flowloom::flow_table::{
     BuildError, DHash, DHashConfig, FlowTable, Growing, SigHash, SigHashConfig, Timeouts,
@@ -171,13 +172,6 @@ pub(super) fn check_application(arguments: &Replay) -> Result<(), Failure> {
         )));
     }
     let compares = matches!(arguments.app, AppName::Null | AppName::TcpTracker);
-    if arguments.table != TableName::Linehash && (!compares || arguments.tcb_cache.is_some()) {
-        return Err(Failure::Usage(format!(
-            "--table {} is for --app null and tcp-tracker without --tcb-cache: the papers' tables serve \
-             comparisons only",
-            arguments.table.name()
-        )));
-    }
     if arguments.tcb_cache.is_some() && !compares {
         return Err(Failure::Usage(String::from(
             "--tcb-cache is for --app null and tcp-tracker\n  use one of these: the accesses of the \
@@ -368,6 +362,8 @@ impl Tables {
         let first_max = match arguments.table {
             TableName::Sighash => SigHashConfig::FLOWS_MAX,
             TableName::Linehash | TableName::Dhash => DHashConfig::FLOWS_MAX,
+            TableName::Chained => ChainedConfig::FLOWS_MAX,
+            TableName::Direct => DirectTableConfig::FLOWS_MAX,
         };
         check_flows("--table-flows", arguments.table_flows.unwrap_or(0), tables, first_max)?;
         check_flows("--flows-max", arguments.flows_max, tables, DHashConfig::FLOWS_MAX)?;
@@ -418,33 +414,78 @@ impl Tables {
         self.build(|limits| growing_linehash(limits, options, self.fields.clone()))
     }
 
-    pub(super) fn dhash<V: Send + 'static>(&self) -> Built<impl FlowTable<FlowKey, V> + Send + use<V>> {
+    /// Returns a growing table of segments that `segment` builds, with the settings that all tables
+    /// share.
+    fn growing<V, T, B>(&self, segment: B) -> Built<impl FlowTable<FlowKey, V> + Send + use<V, T, B>>
+    where
+        V: Send + 'static,
+        T: FlowTable<FlowKey, V> + Send,
+        B: Fn(u32, Shared) -> Result<T, BuildError> + Copy + Send,
+    {
         let Self { timeouts, isa, huge_pages, memory_limit_bytes, .. } = *self;
-        self.build(|limits| {
+        let shared = Shared { timeouts, isa, huge_pages, memory_limit_bytes };
+        let fields = self.fields.clone();
+        self.build(move |limits| {
+            let fields = fields.clone();
             Growing::try_new(limits, move |flows| {
-                let usual = DHashConfig { isa: Some(isa), ..DHashConfig::for_flows(flows) };
-                DHash::<FlowKey, V>::try_new(&DHashConfig {
-                    timeouts,
-                    huge_pages,
-                    memory_limit_bytes,
-                    ..usual
-                })
+                let table = segment(flows, shared)?;
+                if let Some(fields) = &fields {
+                    fields.opened(table.memory().total_bytes());
+                }
+                Ok(table)
             })
         })
     }
 
+    pub(super) fn dhash<V: Send + 'static>(&self) -> Built<impl FlowTable<FlowKey, V> + Send + use<V>> {
+        self.growing(|flows, Shared { timeouts, isa, huge_pages, memory_limit_bytes }| {
+            let usual = DHashConfig { isa: Some(isa), ..DHashConfig::for_flows(flows) };
+            DHash::<FlowKey, V>::try_new(&DHashConfig { timeouts, huge_pages, memory_limit_bytes, ..usual })
+        })
+    }
+
     pub(super) fn sighash<V: Send + 'static>(&self) -> Built<impl FlowTable<FlowKey, V> + Send + use<V>> {
-        let Self { timeouts, huge_pages, memory_limit_bytes, .. } = *self;
-        self.build(|limits| {
-            Growing::try_new(limits, move |flows| {
-                let usual = SigHashConfig::for_flows(flows);
-                SigHash::<FlowKey, V>::try_new(&SigHashConfig {
-                    timeouts,
-                    huge_pages,
-                    memory_limit_bytes,
-                    ..usual
-                })
+        self.growing(|flows, Shared { timeouts, huge_pages, memory_limit_bytes, .. }| {
+            let usual = SigHashConfig::for_flows(flows);
+            SigHash::<FlowKey, V>::try_new(&SigHashConfig {
+                timeouts,
+                huge_pages,
+                memory_limit_bytes,
+                ..usual
             })
         })
     }
+
+    pub(super) fn chained<V: Send + 'static>(&self) -> Built<impl FlowTable<FlowKey, V> + Send + use<V>> {
+        self.growing(|flows, Shared { timeouts, huge_pages, memory_limit_bytes, .. }| {
+            let usual = ChainedConfig::for_flows(flows);
+            Chained::<FlowKey, V>::try_new(&ChainedConfig {
+                timeouts,
+                huge_pages,
+                memory_limit_bytes,
+                ..usual
+            })
+        })
+    }
+
+    pub(super) fn direct<V: Send + 'static>(&self) -> Built<impl FlowTable<FlowKey, V> + Send + use<V>> {
+        self.growing(|flows, Shared { timeouts, huge_pages, memory_limit_bytes, .. }| {
+            let usual = DirectTableConfig::for_flows(flows);
+            DirectTable::<FlowKey, V>::try_new(&DirectTableConfig {
+                timeouts,
+                huge_pages,
+                memory_limit_bytes,
+                ..usual
+            })
+        })
+    }
+}
+
+/// The settings of a table that do not depend on its kind.
+#[derive(Clone, Copy)]
+struct Shared {
+    timeouts: Timeouts,
+    isa: Isa,
+    huge_pages: HugePages,
+    memory_limit_bytes: u64,
 }
