@@ -1,0 +1,185 @@
+//! The columns of a record in order, and a record's values in the same order.
+
+use std::fmt;
+
+use flowloom_flow_key::FlowKey;
+
+use crate::{Column, GroupSet, Value};
+
+/// The columns that records have, in the order of the values of a [`Row`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Schema {
+    columns: Vec<Column>,
+}
+
+/// A column, and the position of its value in a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SchemaColumn {
+    /// The position.
+    pub index: usize,
+    /// The column.
+    pub column: Column,
+}
+
+impl Schema {
+    /// Returns the schema with these columns.
+    #[must_use]
+    pub fn new(columns: impl Into<Vec<Column>>) -> Self {
+        Self { columns: columns.into() }
+    }
+
+    /// Returns the columns.
+    #[must_use]
+    pub fn columns(&self) -> &[Column] {
+        &self.columns
+    }
+
+    /// Returns the columns with their positions.
+    pub fn iter(&self) -> impl Iterator<Item = SchemaColumn> + '_ {
+        self.columns.iter().enumerate().map(|(index, &column)| SchemaColumn { index, column })
+    }
+
+    /// Returns the column with a name.
+    #[must_use]
+    pub fn named(&self, name: &str) -> Option<SchemaColumn> {
+        self.iter().find(|found| found.column.name == name)
+    }
+
+    /// Returns the column that an IPFIX element holds, in the direction from the source.
+    #[must_use]
+    pub fn with_element(&self, number: u16) -> Option<SchemaColumn> {
+        let has =
+            |column: &Column| column.elements.iter().any(|one| one.number == number && !one.is_reverse);
+        self.iter().find(|found| has(&found.column))
+    }
+
+    /// Returns the columns of these groups.
+    #[must_use]
+    pub fn of_groups(&self, groups: GroupSet) -> Vec<SchemaColumn> {
+        self.iter().filter(|found| groups.contains(found.column.group)).collect()
+    }
+
+    /// Returns the columns with these names, in the order of the names.
+    ///
+    /// # Errors
+    ///
+    /// The unknown name, with the valid ones.
+    pub fn select<S: AsRef<str>>(&self, names: &[S]) -> Result<Vec<SchemaColumn>, UnknownColumn> {
+        let named = |name: &S| {
+            self.named(name.as_ref()).ok_or_else(|| UnknownColumn {
+                name: name.as_ref().to_owned(),
+                valid: self.columns.iter().map(|column| column.name).collect(),
+            })
+        };
+        names.iter().map(named).collect()
+    }
+}
+
+/// A name that no column has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnknownColumn {
+    name: String,
+    valid: Vec<&'static str>,
+}
+
+impl fmt::Display for UnknownColumn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "unknown column '{}'\n  use {}", self.name, nearest_first(&self.name, &self.valid))
+    }
+}
+
+impl std::error::Error for UnknownColumn {}
+
+/// Returns a list of the valid names; those that differ from the unknown `name` by at most two
+/// letters come first.
+#[must_use]
+pub fn nearest_first(name: &str, valid: &[&str]) -> String {
+    const FAR: usize = 3;
+    let distance = |other: &str| {
+        if name.len().abs_diff(other.len()) >= FAR {
+            return FAR;
+        }
+        let other: Vec<char> = other.chars().collect();
+        let mut line: Vec<usize> = (0..=other.len()).collect();
+        for (row, letter) in name.chars().enumerate() {
+            let mut diagonal = std::mem::replace(&mut line[0], row + 1);
+            for (at, &found) in other.iter().enumerate() {
+                let replaced = diagonal + usize::from(found != letter);
+                diagonal = line[at + 1];
+                line[at + 1] = replaced.min(line[at] + 1).min(diagonal + 1);
+            }
+        }
+        line[other.len()].min(FAR)
+    };
+    let mut valid = valid.to_vec();
+    valid.sort_by_key(|other| distance(other));
+    valid.join(", ")
+}
+
+/// The values of one record, one per column of its schema, and the key of its flow.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Row {
+    /// The key of the flow in the flow table.
+    pub key: FlowKey,
+    /// The values. Those after the last are missing.
+    pub values: Vec<Value>,
+}
+
+impl Row {
+    /// Returns a row without values.
+    #[must_use]
+    pub fn new(key: FlowKey) -> Self {
+        Self { key, values: Vec::new() }
+    }
+
+    /// Returns the value of a column.
+    #[inline]
+    #[must_use]
+    pub fn value(&self, column: usize) -> &Value {
+        const NONE: &Value = &Value::None;
+        self.values.get(column).unwrap_or(NONE)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Group, Kind, element};
+
+    const COLUMNS: &[Column] = &[
+        Column::new("source", Kind::Address, "").in_group(Group::Default),
+        Column::new("packets", Kind::Packets, "").with_elements(element::PACKETS),
+        Column::new("reverse_packets", Kind::Packets, "").with_elements(element::REVERSE_PACKETS),
+        Column::new("tls_sni", Kind::Text, "").in_group(Group::Tls),
+    ];
+
+    #[test]
+    fn columns_are_found_by_name_element_and_group() {
+        let schema = Schema::new(COLUMNS);
+        let indexes = |found: Vec<SchemaColumn>| found.iter().map(|found| found.index).collect::<Vec<_>>();
+        assert_eq!(schema.select(&["tls_sni", "source"]).map(indexes), Ok(vec![3, 0]));
+        assert_eq!(indexes(schema.of_groups(GroupSet::SHOWN)), [0, 1, 2]);
+        assert_eq!(indexes(schema.of_groups(GroupSet::FIELDS)), [3]);
+        assert_eq!(schema.with_element(2).map(|found| found.index), Some(1));
+        assert_eq!(schema.with_element(1), None);
+    }
+
+    #[test]
+    fn an_unknown_name_is_reported_with_its_neighbours_first() {
+        let error = Schema::new(COLUMNS).select(&["source", "tls_snl"]).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "unknown column 'tls_snl'\n  use tls_sni, source, packets, reverse_packets"
+        );
+        assert_eq!(nearest_first("", &["abc", "b"]), "b, abc");
+        assert_eq!(nearest_first("kéy", &["x", "key"]), "key, x");
+    }
+
+    #[test]
+    fn values_after_the_last_are_missing() {
+        let mut row = Row::new(FlowKey::from_v4(1, 2, 3, 4, 6).0);
+        row.values.push(Value::Number(1));
+        assert_eq!((row.value(0), row.value(1)), (&Value::Number(1), &Value::None));
+    }
+}
